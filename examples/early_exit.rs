@@ -147,7 +147,7 @@ mod tests {
         let table = CostTable::parse("cell,batch,ns\nA,1,10\nB,1,10\nC,1,10\nD,1,10\n", "costs").unwrap();
         let device = table.device(&cells, Overhead::default()).unwrap();
         let costs: Arc<dyn CostModel> = Arc::new(device.clone());
-        let setup = Setup { model: &model, cells: &cells, workers: 1, costs: Some(&costs) };
+        let setup = Setup { model: &model, cells: &cells, workers: 1, costs: Some(&costs), longest: None };
         let mut policy = settings.build(&setup).unwrap();
         let requests = Requests::unfold((0..1000).map(|_| Shape::Fixed).collect(), &model).unwrap();
         let arrivals: Vec<Nanos> = (0..1000).map(|number| Nanos(1000 * number)).collect();

@@ -66,7 +66,9 @@ impl<'p> Case<'p> {
     /// A fresh policy, device and record.
     pub fn ready(&self) -> Ready {
         let costs: Arc<dyn CostModel> = Arc::new(self.device.clone());
-        let setup = Setup { model: &self.model, cells: &self.cells, workers: self.workers, costs: Some(&costs) };
+        let Case { model, cells, workers, .. } = self;
+        let longest = Some(self.requests.longest());
+        let setup = Setup { model, cells, workers: *workers, costs: Some(&costs), longest };
         Ready {
             policy: self.policy.build(&setup).expect("the policy serves the model"),
             backend: sim::device(self.workers, self.policy.streams(&setup), self.device.clone()),

@@ -104,7 +104,13 @@ fn each_case(policy: &dyn Settings, guarantees: &Guarantees, mut visit: impl FnM
         let case = Case::draw(number);
         let cells = case.model.cell_types();
         let device = case.known_costs();
-        let setup = Setup { model: &case.model, cells: &cells, workers: case.workers, costs: Some(&device) };
+        let setup = Setup {
+            model: &case.model,
+            cells: &cells,
+            workers: case.workers,
+            costs: Some(&device),
+            longest: Some(case.requests.longest()),
+        };
         if policy.build(&setup).is_ok() {
             visit(number, &case, &setup);
         }

@@ -34,6 +34,8 @@ pub struct Inputs<'s> {
     steps: Vec<CellType>,
     estimates: Vec<CostEstimates>,
     origin: Origin,
+    /// The longest request of the trace, or that can be drawn.
+    longest: u32,
     /// Shared by the runs of a replication.
     shared: Mutex<Vec<Weak<Requests>>>,
 }
@@ -109,7 +111,8 @@ impl<'s> Inputs<'s> {
         };
         let estimates = scenario.policies.iter().map(estimates).collect();
         let origin = Origin::open(scenario)?;
-        let inputs = Inputs { scenario, cells, steps, estimates, origin, shared: Mutex::new(Vec::new()) };
+        let longest = origin.longest();
+        let inputs = Inputs { scenario, cells, steps, estimates, origin, longest, shared: Mutex::new(Vec::new()) };
         for policy in 0..scenario.policies.len() {
             inputs.policy(policy)?;
         }
@@ -254,7 +257,8 @@ impl<'s> Inputs<'s> {
 
     fn bare_setup(&self) -> Setup<'_> {
         let Scenario { workload, device, .. } = self.scenario;
-        Setup { model: &workload.model, cells: &self.cells, workers: device.workers, costs: None }
+        let (model, longest) = (&workload.model, Some(self.longest));
+        Setup { model, cells: &self.cells, workers: device.workers, costs: None, longest }
     }
 
     pub fn policy(&self, index: usize) -> Result<Box<dyn Policy>> {
@@ -306,6 +310,16 @@ impl Origin {
                     time_scale: time_scale[0],
                 })
             }
+        }
+    }
+
+    fn longest(&self) -> u32 {
+        match self {
+            Origin::Dataset { dataset, own, max_length, .. } => {
+                let all = own.iter().flatten().chain([dataset]);
+                all.map(|dataset| dataset.longest(*max_length)).max().unwrap_or(0)
+            }
+            Origin::Trace { requests, .. } => requests.longest(),
         }
     }
 }

@@ -80,7 +80,7 @@ mod tests {
         let requests = Requests::unfold(vec![Shape::Chain(1); arrivals.len()].into(), &Model::Lstm).unwrap();
         let arrivals: Vec<Nanos> = arrivals.iter().copied().map(Nanos).collect();
         let cells = Model::Lstm.cell_types();
-        let setup = Setup { model: &Model::Lstm, cells: &cells, workers: 1, costs: None };
+        let setup = Setup { model: &Model::Lstm, cells: &cells, workers: 1, costs: None, longest: None };
         let mut policy = Admission::new(policy.build(&setup).unwrap(), bound);
         let costs = CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,2,10\n", "costs").unwrap();
         let mut backend = Sim::new(1, costs.device(&cells, Overhead::default()).unwrap());

@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn overlap_must_be_a_share() {
         let (model, cells) = (Model::TreeLstm, Model::TreeLstm.cell_types());
-        let setup = Setup { model: &model, cells: &cells, workers: 1, costs: None };
+        let setup = Setup { model: &model, cells: &cells, workers: 1, costs: None, longest: None };
         for overlap in [-0.1, 1.5, f64::NAN] {
             let error = Fold { overlap, ..Fold::default() }.build(&setup).err().unwrap();
             assert!(error.starts_with("overlap: ") && error.ends_with("must be between 0 and 1"), "{error}");

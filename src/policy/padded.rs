@@ -1,8 +1,11 @@
 //! Graph batching by padding: requests of similar length run as one batch from start to end (TensorFlow, MXNet).
 //!
-//! An idle worker takes a batch from the next non-empty bucket, in turn, and runs it to the bucket's length or its
-//! longest member's (BatchMaker, section 7.1).
+//! Buckets take turns, and a batch runs to its bucket's length or its longest member's (BatchMaker, section 7.1). A turn
+//! sends all requests that wait in the bucket when it begins: "round-robin scheduling across buckets" (7.1), in which
+//! under load "a request must wait for more buckets to finish execution and each bucket also executes a larger batch of
+//! requests at a time" (7.2). [`Turn`] has the alternatives.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
@@ -26,7 +29,9 @@ pub struct Padded {
     pub bucket_width: u32,
     /// Requests in a batch.
     pub max_batch: u32,
+    /// The last bucket ends at the longest request of the trace or of the dataset.
     pub pad_to: PadTo,
+    pub turn: Turn,
     /// How long a bucket's oldest request may wait for a full batch.
     #[serde(with = "super::values::time_with_unit")]
     pub window: Nanos,
@@ -40,9 +45,23 @@ pub enum PadTo {
     Longest,
 }
 
+/// Which bucket is next, and what it sends. Requests that arrive during their bucket's turn wait for its next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Turn {
+    /// In a circle; all that wait in the bucket.
+    Bucket,
+    /// In a circle; one batch.
+    Batch,
+    /// The bucket whose first request arrived earliest; one batch.
+    Oldest,
+    /// The bucket in which most requests wait; one batch.
+    Fullest,
+}
+
 impl Default for Padded {
     fn default() -> Self {
-        Padded { bucket_width: 10, max_batch: 512, pad_to: PadTo::Bucket, window: Nanos::ZERO }
+        Padded { bucket_width: 10, max_batch: 512, pad_to: PadTo::Bucket, turn: Turn::Bucket, window: Nanos::ZERO }
     }
 }
 
@@ -55,12 +74,14 @@ impl Settings for Padded {
         setup.require_sequences("padded batching")?;
         at_least_1([("bucket_width", self.bucket_width), ("max_batch", self.max_batch)])?;
         let pad_to = if self.pays_for_inputs(setup) { self.pad_to } else { PadTo::Longest };
+        let longest = setup.longest.unwrap_or(u32::MAX);
         Ok(Box::new(PaddedPolicy {
             settings: Padded { pad_to, ..self.clone() },
             sized: setup.cells.iter().any(|cell| cell.sized),
-            longest: setup.model.network().and_then(Dnn::most_tokens).unwrap_or(u32::MAX),
+            longest: longest.min(setup.model.network().and_then(Dnn::most_tokens).unwrap_or(u32::MAX)),
             buckets: BTreeMap::new(),
             spare: Vec::new(),
+            turn: None,
             pointer: 0,
             now: Nanos::ZERO,
             batch: PaddedBatch::default(),
@@ -89,6 +110,8 @@ struct PaddedPolicy {
     buckets: BTreeMap<u32, VecDeque<Waiting>>,
     /// The memory of buckets that became empty.
     spare: Vec<VecDeque<Waiting>>,
+    /// The bucket whose turn it is, and how many of its requests the turn still covers.
+    turn: Option<(u32, usize)>,
     pointer: u32,
     now: Nanos,
     batch: PaddedBatch,
@@ -101,9 +124,19 @@ struct Waiting {
 }
 
 impl PaddedPolicy {
-    fn next_bucket(&self) -> Option<u32> {
-        let mut in_turn = self.buckets.range(self.pointer..).chain(self.buckets.range(..self.pointer));
-        in_turn.find(|(_, waiting)| self.may_send(waiting)).map(|(bucket, _)| *bucket)
+    fn next_turn(&self) -> Option<(u32, usize)> {
+        let from = |first: u32| self.buckets.range(first..).filter(|(_, waiting)| self.may_send(waiting));
+        // Of several, `min_by_key` takes the first: the lower bucket.
+        let (bucket, waiting) = match self.settings.turn {
+            Turn::Bucket | Turn::Batch => from(self.pointer).chain(from(0)).next(),
+            Turn::Oldest => from(0).min_by_key(|(_, waiting)| waiting[0].arrival),
+            Turn::Fullest => from(0).min_by_key(|(_, waiting)| Reverse(waiting.len())),
+        }?;
+        Some((*bucket, if self.settings.turn == Turn::Bucket { waiting.len() } else { self.full(waiting.len()) }))
+    }
+
+    fn full(&self, waiting: usize) -> usize {
+        waiting.min(self.settings.max_batch as usize)
     }
 
     fn may_send(&self, waiting: &VecDeque<Waiting>) -> bool {
@@ -114,9 +147,14 @@ impl PaddedPolicy {
         waiting[0].arrival.saturating_add(self.settings.window)
     }
 
-    fn send(&mut self, bucket: u32, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
+    /// The longest request of a bucket.
+    fn bound(&self, bucket: u32) -> u32 {
+        (bucket + 1).saturating_mul(self.settings.bucket_width).min(self.longest)
+    }
+
+    fn send(&mut self, (bucket, covered): (u32, usize), worker: WorkerId, dispatch: &mut Dispatch<'_>) {
+        let (bound, size) = (self.bound(bucket), self.full(covered));
         let waiting = self.buckets.get_mut(&bucket).expect("requests wait in the bucket");
-        let size = waiting.len().min(self.settings.max_batch as usize);
         self.batch.clear();
         for member in waiting.drain(..size) {
             self.batch.add(member.request, &member.graph);
@@ -126,8 +164,6 @@ impl PaddedPolicy {
             self.spare.extend(self.buckets.remove(&bucket));
         }
         if self.settings.pad_to == PadTo::Bucket {
-            // The last bucket may reach beyond the largest number.
-            let bound = (bucket + 1).saturating_mul(self.settings.bucket_width).min(self.longest);
             let steps = &mut self.batch.steps;
             if self.sized {
                 steps.iter_mut().filter(|step| step.input > 0).for_each(|step| step.input = bound);
@@ -135,27 +171,40 @@ impl PaddedPolicy {
                 steps[0].times = bound;
             }
         }
-        let PaddedPolicy { settings, pointer, .. } = self;
-        let window = settings.window;
-        dispatch.submit_because(&self.batch.task(worker), || Reason {
-            what: format!(
-                "bucket {bucket} (lengths {} to {}): of those that may send, the first from bucket {pointer} on, going round",
-                u64::from(bucket) * u64::from(settings.bucket_width) + 1,
-                u64::from(bucket + 1) * u64::from(settings.bucket_width)
-            ),
-            size: match left {
-                0 => format!("all {size} that wait in the bucket"),
-                _ => format!("max_batch ({}) of {} that wait in the bucket", settings.max_batch, size + left),
-            },
-            when: match (size == settings.max_batch as usize, window) {
-                (_, Nanos::ZERO) => format!("worker {worker} had nothing to do"),
-                (true, _) => format!("the bucket has a full batch, and worker {worker} had nothing to do"),
-                (false, _) => {
-                    format!("the bucket's oldest request has waited for the window ({window}), and worker {worker} had nothing to do")
+        let reason = || self.reason(bucket, covered, size, left, worker);
+        dispatch.submit_because(&self.batch.task(worker), reason);
+        self.turn = (covered > size).then_some((bucket, covered - size));
+        if self.turn.is_none() {
+            self.pointer = bucket + 1;
+        }
+    }
+
+    fn reason(&self, bucket: u32, covered: usize, size: usize, left: usize, worker: WorkerId) -> Reason {
+        let Padded { bucket_width, max_batch, window, turn, .. } = self.settings;
+        let from = u64::from(bucket) * u64::from(bucket_width) + 1;
+        let which = match turn {
+            _ if self.turn.is_some() => "its turn goes on".into(),
+            Turn::Oldest => "of those that may send, the one whose first request arrived earliest".into(),
+            Turn::Fullest => "of those that may send, the one in which most requests wait".into(),
+            _ => format!("of those that may send, the first from bucket {} on, going round", self.pointer),
+        };
+        let idle = format!("worker {worker} had nothing to do");
+        Reason {
+            what: format!("bucket {bucket} (lengths {from} to {}): {which}", self.bound(bucket)),
+            size: match (covered - size, left) {
+                (_, 0) => format!("all {size} that wait in the bucket"),
+                (0, _) if size < max_batch as usize => {
+                    format!("the last {size} of the turn; {left} arrived during it and wait for the next one")
                 }
+                _ => format!("max_batch ({max_batch}) of {} that wait in the bucket", size + left),
             },
-        });
-        self.pointer = bucket + 1;
+            when: match (size == max_batch as usize, window) {
+                _ if self.turn.is_some() => idle,
+                (_, Nanos::ZERO) => idle,
+                (true, _) => format!("the bucket has a full batch, and {idle}"),
+                (false, _) => format!("the bucket's oldest request has waited for the window ({window}), and {idle}"),
+            },
+        }
     }
 }
 
@@ -176,8 +225,8 @@ impl Policy for PaddedPolicy {
             if !dispatch.is_idle(worker) {
                 continue;
             }
-            let Some(bucket) = self.next_bucket() else { return };
-            self.send(bucket, worker, dispatch);
+            let Some(turn) = self.turn.or_else(|| self.next_turn()) else { return };
+            self.send(turn, worker, dispatch);
         }
     }
 

@@ -21,6 +21,8 @@ pub struct Setup<'a> {
     pub workers: usize,
     /// Costs without overheads; in a real run only if a table is named and has the model's cells.
     pub costs: Option<&'a Arc<dyn CostModel>>,
+    /// The longest [length](crate::workload::shape::Shape::length) in the trace or the dataset; `None` if unknown.
+    pub longest: Option<u32>,
 }
 
 impl<'a> Setup<'a> {

@@ -39,7 +39,7 @@ pub fn serve(
     let Subject { wanted, settings: Settings { workers, .. }, steps, .. } = *subject;
     let requests = unfolded(shapes, &wanted.model)?;
     let cells = wanted.model.cell_types();
-    let setup = Setup { model: &wanted.model, cells: &cells, workers: *workers, costs: None };
+    let setup = Setup { model: &wanted.model, cells: &cells, workers: *workers, costs: None, longest: None };
     let mut policy = policy.build(&setup).map_err(Error::input)?;
     let mut recorder = Recorder::new(requests.len(), *workers, cells.len(), Keep { tasks: true, ..Keep::default() });
     let mut source =

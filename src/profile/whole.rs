@@ -118,7 +118,7 @@ pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
 pub fn measure(subject: &mut Subject<'_>, requests: u32, whole: &mut Whole) -> Result<()> {
     let Subject { wanted, settings, .. } = *subject;
     let trees = wanted.model.takes_trees();
-    let padded = Padded { bucket_width: LENGTH, max_batch: requests, pad_to: PadTo::Bucket, window: Nanos::ZERO };
+    let padded = Padded { bucket_width: LENGTH, max_batch: requests, ..Padded::default() };
     let merged = Merged { max_batch: requests, ..Merged::default() };
     let policies: &[&dyn registry::Settings] = match (trees, requests) {
         (false, 1) => &[&padded],
@@ -197,7 +197,7 @@ pub fn measure_listed(subject: &mut Subject<'_>, batches: &[u32], profile: &mut 
             let clients = batch as usize * settings.workers;
             let tasks = 1 + (LISTED_REQUESTS / batch).clamp(2, 8) as usize;
             let policy =
-                Padded { bucket_width: input.max(1), max_batch: batch, pad_to: PadTo::Longest, window: Nanos::ZERO };
+                Padded { bucket_width: input.max(1), max_batch: batch, pad_to: PadTo::Longest, ..Padded::default() };
             let served = serve(subject, vec![of_input(input); clients * tasks], clients, &policy, 0)?;
             add_operators(wanted, settings, input, batch, &served, profile);
             steps.done()?;

@@ -306,7 +306,13 @@ fn policies(
         return Err(root.refuse("policy: there is none; at least one [[policy]] table is needed"));
     }
     let cells = scenario.workload.model.cell_types();
-    let setup = Setup { model: &scenario.workload.model, cells: &cells, workers: scenario.device.workers, costs: None };
+    let setup = Setup {
+        model: &scenario.workload.model,
+        cells: &cells,
+        workers: scenario.device.workers,
+        costs: None,
+        longest: None,
+    };
     let mut folders = BTreeMap::new();
     let mut read = |index: usize, item: &Spanned<DeValue<'_>>, own: &[Choice<'_, '_>]| {
         let key = format!("policy[{index}]");

@@ -112,6 +112,21 @@ impl Dataset {
         }
     }
 
+    /// The longest [length](Shape::length) that [`Dataset::sample`] draws with this limit.
+    pub fn longest(&self, max_length: Option<u32>) -> u32 {
+        let limit = max_length.unwrap_or(u32::MAX);
+        let longest = match &self.shapes {
+            Shapes::Table(rows) => {
+                let drawn = rows.iter().filter(|(shape, weight)| *weight > 0.0 && cut_length(shape) <= limit);
+                drawn.map(|(shape, _)| shape.length()).max()
+            }
+            Shapes::Treebank { leaves, .. } => {
+                leaves.iter().map(|(leaves, _)| *leaves).filter(|leaves| *leaves <= limit).max().map(|n| 2 * n - 1)
+            }
+        };
+        longest.unwrap_or(0)
+    }
+
     /// Ascending [lengths](Shape::length); shares sum to 1.
     pub fn histogram(&self) -> Shares<u32> {
         let mut shares: Shares<u32> = match &self.shapes {

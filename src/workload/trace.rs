@@ -217,6 +217,10 @@ pub struct Requests {
 }
 
 impl Requests {
+    pub fn longest(&self) -> u32 {
+        self.shapes.iter().map(Shape::length).max().unwrap_or(0)
+    }
+
     pub fn unfold(shapes: Arc<[Shape]>, model: &Model) -> Result<Requests, String> {
         let mut unfolder = Unfolder::new(model);
         let graphs = shapes

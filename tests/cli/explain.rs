@@ -42,7 +42,7 @@ fn a_task_of_a_padded_batch_has_its_reasons() {
     let ran = desk.run(&["explain", "out/t/P/trace", "task", "0"]).ok();
     for line in [
         "task 0 under P at trace: lstm in a batch of 2 on worker 0, stream 0\n",
-        "  why this: bucket 0 (lengths 1 to 10): of those that may send, the first from bucket 0 on, going round\n",
+        "  why this: bucket 0 (lengths 1 to 3): of those that may send, the first from bucket 0 on, going round\n",
         "  why this size: all 2 that wait in the bucket\n",
         "  why then: worker 0 had nothing to do\n",
         "  cells: 6, 1 of them padding (16.7 %); 3 batches in sequence\n",

@@ -330,15 +330,16 @@ fn a_network_runs_under_every_policy_that_takes_chains() {
 }
 
 /// A single request takes the time that the command prints for the tokens that it is padded to: its own, its bucket's,
-/// or the network's most.
+/// the network's most, or the dataset's longest.
 #[test]
 fn padding_reaches_every_operator() {
     let desk = desk();
     let bucket = ["--set", "policy.padded.bucket_width=10", "--set", "policy.padded.max_batch=1"];
-    for (length, padded_to) in [(3, 10), (11, 16)] {
-        let dataset = format!("workload.dataset=constant:{length}");
-        let out = format!("out{length}");
-        let sets = ["sim", "t.toml", "-q", "--set", "arrivals.rates=[1]", "--set", &dataset, "--out", &out];
+    for (length, longest, padded_to) in [(3, 12, 10), (11, 16, 16), (11, 14, 14)] {
+        desk.write("lengths.csv", format!("length,count\n{length},1\n{longest},1\n"));
+        let dataset = "workload.dataset=lengths.csv";
+        let out = format!("out{longest}");
+        let sets = ["sim", "t.toml", "-q", "--set", "arrivals.rates=[1]", "--set", dataset, "--out", &out];
         desk.run(&[&sets[..], &bucket].concat()).ok();
         let time = |tokens: u32| {
             let tokens = tokens.to_string();
@@ -419,13 +420,14 @@ fn only_inputs_that_take_time_are_padded_to_a_bucket() {
     let padding = || {
         let ran = desk.sim(&[
             "--set=workload.model=dnn:net",
-            "--set=workload.dataset=constant:1",
             "--set=arrivals.rates=[100]",
             "--set=policy.B.bucket_width=4",
             "--format=json",
         ]);
         ran.ok().json()["rows"][1]["padding"].as_f64().unwrap()
     };
+    // No request of 4 is drawn, but one could be.
+    desk.write("lengths.csv", "length,count\n1,100000000\n4,1\n");
     desk.write("costs.csv", "cell,batch,ns\nnet,1,1000000\nnet,8,2000000\n");
     assert_eq!(padding(), 0.0);
     desk.write("costs.csv", "cell,batch,ns,input\nnet,1,1000000,1\nnet,1,2000000,4\n");

@@ -62,7 +62,7 @@ fn allocations(model: &Model, dataset: &str, rate: f64, workers: usize, count: u
     let shapes = Dataset::open(dataset, model, &find).unwrap().sample(count, None, &mut random::stream(1, 0, "shapes"));
     let requests = Requests::unfold(shapes.unwrap(), model).unwrap();
     let arrivals = Process::Poisson.times(Some(Rate(rate)), count, &mut random::stream(1, 0, "arrivals"));
-    let mut policy = policy.build(&Setup { model, cells: &cells, workers, costs: None }).unwrap();
+    let mut policy = policy.build(&Setup { model, cells: &cells, workers, costs: None, longest: None }).unwrap();
     let mut backend = Sim::new(workers, device.unwrap());
     let mut record = Recorder::new(count, workers, cells.len(), Keep::default());
     let mut source = OpenLoop::new(&requests, &arrivals);

@@ -48,10 +48,11 @@ fn late_agrees_with_the_reference() {
     agree("late", "graphs", 150);
 }
 
+/// 1,200 cases: every rule of turns, one to four workers, half of them with windows.
 #[test]
 fn padded_agrees_with_the_reference() {
-    agree("padded", "lstm", 250);
-    agree("padded", "seq2seq", 150);
+    agree("padded", "lstm", 800);
+    agree("padded", "seq2seq", 400);
 }
 
 #[test]
@@ -179,7 +180,7 @@ fn by_the_crate(run: &Run) -> (Vec<RequestRow>, Vec<TaskRow>) {
 /// The same run, parsed by the reference.
 fn case_of(run: &Run) -> Case {
     let table = &run.policy;
-    // A key that the table leaves out has its default: no smallest batch, no window, whole buckets.
+    // A key that the table leaves out has its default: no smallest batch, no window, whole buckets in turn.
     let number = |key: &str| table.get(key).map_or(1, |value| value.as_integer().expect("a number") as u32);
     let cells = cells_of(&run.model);
     let limit = |key: &str, cell: &str| match table.get(key) {
@@ -204,6 +205,7 @@ fn case_of(run: &Run) -> Case {
             bucket_width: number("bucket_width"),
             max_batch: number("max_batch"),
             pad_to_longest: text("pad_to") == Some("longest"),
+            turn: text("turn").unwrap_or("bucket").into(),
             window: text("window").map_or(0, nanoseconds),
         },
         "merged" => Policy::Merged { max_batch: number("max_batch") },
@@ -470,8 +472,12 @@ fn random_policy(rng: &mut Stream, kind: &str, model: &str, longest_time: u64) -
         "padded" => {
             let width = rng.random_range(1..=6);
             let pad_to = *pick(rng, &["bucket", "longest"]);
+            let turn =
+                *pick(rng, &["", "turn = 'bucket'\n", "turn = 'batch'\n", "turn = 'oldest'\n", "turn = 'fullest'\n"]);
             let window = if rng.random_bool(0.5) { 0 } else { rng.random_range(0..=longest_time) };
-            format!("bucket_width = {width}\nmax_batch = {max_batch}\npad_to = \"{pad_to}\"\nwindow = \"{window}ns\"")
+            format!(
+                "{turn}bucket_width = {width}\nmax_batch = {max_batch}\npad_to = \"{pad_to}\"\nwindow = \"{window}ns\""
+            )
         }
         "merged" | "ideal" => format!("max_batch = {max_batch}"),
         "fold" => {

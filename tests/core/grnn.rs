@@ -255,7 +255,8 @@ fn whole_sequences_are_one_launch() {
     let end = |text: &str| served(&device, text, &lengths, &at_once).end;
     let padded = "kind = 'padded'\nbucket_width = 10\nmax_batch = 8\npad_to = ";
     assert_eq!(end(&format!("{padded}'longest'")), kernels.runs(3, 7));
-    assert_eq!(end(&format!("{padded}'bucket'")), kernels.runs(3, 10));
+    let buckets = served(&device, &format!("{padded}'bucket'"), &[7, 3, 5, 12], &[Nanos::ZERO; 4]);
+    assert_eq!(buckets.end, kernels.runs(3, 10) + kernels.runs(1, 12));
     assert_eq!(end("kind = 'cellular'\nmax_batch = 8\nchunk = 100"), kernels.runs(3, 7));
     // Two launches of three steps and one of a single step; after each, one more request has left.
     let chunks = kernels.runs(3, 3) + kernels.runs(2, 3) + kernels.runs(1, 1);

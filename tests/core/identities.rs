@@ -8,7 +8,7 @@ use batchlab::workload::random::stream;
 use batchlab::workload::shape::Shape;
 use rand::RngExt as _;
 
-const PADDED: &str = "kind = 'padded'\nbucket_width = 100\npad_to = 'longest'\nmax_batch = 4";
+const PADDED: &str = "kind = 'padded'\nturn = 'batch'\nbucket_width = 100\npad_to = 'longest'\nmax_batch = 4";
 
 fn offline(device: &Device, policy_text: &str, lengths: &[u32]) -> Recorder {
     let requests = device.requests(lengths.iter().map(|n| Shape::Chain(*n)));
@@ -89,7 +89,7 @@ fn on_single_cells_cellular_and_padded_are_the_same() {
     let requests = device.requests(vec![Shape::Chain(1); 2_000]);
     let arrivals = random_arrivals(3, 2_000, 300);
     let cellular = policy("kind = 'cellular'\nmax_tasks = 1\nmax_batch = 8");
-    let padded = policy("kind = 'padded'\nbucket_width = 1\nmax_batch = 8");
+    let padded = policy("kind = 'padded'\nturn = 'batch'\nbucket_width = 1\nmax_batch = 8");
     let one = device.run(&*cellular, &requests, &arrivals, Keep { tasks: true, ..Keep::default() });
     let other = device.run(&*padded, &requests, &arrivals, Keep { tasks: true, ..Keep::default() });
     assert_eq!(one.tasks, other.tasks);

@@ -6,7 +6,7 @@ use batchlab::policy::fold::Fold;
 use batchlab::policy::ideal::Ideal;
 use batchlab::policy::late::Late;
 use batchlab::policy::merged::Merged;
-use batchlab::policy::padded::{PadTo, Padded};
+use batchlab::policy::padded::{PadTo, Padded, Turn};
 use batchlab::policy::unbatched::Unbatched;
 use batchlab::policy::values::PerCell;
 use batchlab::units::Nanos;
@@ -45,8 +45,14 @@ fn late_keeps_the_laws() {
 
 #[test]
 fn padded_keeps_the_laws() {
-    for (bucket_width, max_batch, pad_to) in [(1, 2, PadTo::Bucket), (10, 512, PadTo::Bucket), (4, 3, PadTo::Longest)] {
-        let policy = Padded { bucket_width, max_batch, pad_to, ..Padded::default() };
+    for (bucket_width, max_batch, pad_to, turn) in [
+        (1, 2, PadTo::Bucket, Turn::Bucket),
+        (10, 512, PadTo::Bucket, Turn::Batch),
+        (4, 3, PadTo::Longest, Turn::Bucket),
+        (4, 3, PadTo::Bucket, Turn::Oldest),
+        (2, 5, PadTo::Longest, Turn::Fullest),
+    ] {
+        let policy = Padded { bucket_width, max_batch, pad_to, turn, ..Padded::default() };
         check(&policy, &Guarantees { max_batch, ..Guarantees::default() });
     }
 }

@@ -9,7 +9,7 @@ use crate::policy::ideal::Ideal;
 use crate::policy::jit::{Granularity, Jit};
 use crate::policy::late::Late;
 use crate::policy::merged::Merged;
-use crate::policy::padded::{PadTo, Padded};
+use crate::policy::padded::{PadTo, Padded, Turn};
 use crate::policy::registry::Settings;
 use crate::policy::unbatched::Unbatched;
 use crate::policy::values::PerCell;
@@ -44,6 +44,7 @@ pub fn random(sequences: bool, longest_chunk: u32, rng: &mut Stream) -> Box<dyn 
             bucket_width: rng.random_range(1..6),
             max_batch,
             pad_to: if rng.random_bool(0.5) { PadTo::Bucket } else { PadTo::Longest },
+            turn: [Turn::Bucket, Turn::Batch, Turn::Oldest, Turn::Fullest][rng.random_range(0..4)],
             window: Nanos(rng.random_range(0..50_000)),
         }),
     }

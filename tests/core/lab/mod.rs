@@ -139,7 +139,9 @@ impl Device {
     /// Serves the requests, which arrive at these times, from an empty system until all are done.
     pub fn run(&self, policy: &dyn Settings, requests: &Requests, arrivals: &[Nanos], keep: Keep) -> Recorder {
         let costs: Arc<dyn CostModel> = Arc::new(self.costs.clone());
-        let setup = Setup { model: &self.model, cells: &self.cells, workers: self.workers, costs: Some(&costs) };
+        let Device { model, cells, workers, .. } = self;
+        let longest = Some(requests.longest());
+        let setup = Setup { model, cells, workers: *workers, costs: Some(&costs), longest };
         let mut backend = sim::device(self.workers, policy.streams(&setup), self.costs.clone());
         let mut policy = policy.build(&setup).expect("settings that fit the model");
         let mut recorder = Recorder::new(requests.len(), self.workers, self.cells.len(), keep);

@@ -54,6 +54,7 @@ pub enum Policy {
         bucket_width: u32,
         max_batch: u32,
         pad_to_longest: bool,
+        turn: String,
         window: u64,
     },
     Merged {
@@ -139,14 +140,16 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
         Policy::Cellular { max_tasks, lookahead, chunk, limits } => {
             Box::new(cellular::Cellular::new(case, &graphs, *max_tasks, *lookahead, *chunk, limits.clone()))
         }
-        Policy::Padded { bucket_width, max_batch, pad_to_longest, window } => Box::new(whole::Padded {
+        Policy::Padded { bucket_width, max_batch, pad_to_longest, turn, window } => Box::new(whole::Padded {
             case,
             graphs: &graphs,
             width: *bucket_width as usize,
             max_batch: *max_batch as usize,
             pad_to_longest: *pad_to_longest,
+            turn,
             window: *window,
             waiting: Vec::new(),
+            covered: Vec::new(),
             pointer: 0,
         }),
         Policy::Merged { max_batch } => {

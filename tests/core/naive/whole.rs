@@ -24,9 +24,12 @@ pub struct Padded<'a> {
     pub width: usize,
     pub max_batch: usize,
     pub pad_to_longest: bool,
+    pub turn: &'a str,
     pub window: u64,
-    /// In the order of arrival.
+    /// In the order of arrival, without the covered ones.
     pub waiting: Vec<usize>,
+    /// The requests of the turn under way that have not been sent; none if no turn is.
+    pub covered: Vec<usize>,
     /// The bucket at which the next search begins.
     pub pointer: usize,
 }
@@ -39,6 +42,22 @@ impl Padded<'_> {
 
     fn members(&self, bucket: usize) -> Vec<usize> {
         self.waiting.iter().copied().filter(|request| self.bucket(*request) == bucket).collect()
+    }
+
+    /// The bucket of the next turn. Choice: one pointer serves all workers; "from the pointer on" goes to the last bucket,
+    /// then from the first. With a window only buckets that may send are compared, and in those the requests that wait.
+    fn next(&self, now: u64) -> Option<usize> {
+        let buckets = self.waiting.iter().map(|request| self.bucket(*request) + 1).max().unwrap_or(0);
+        let ready: Vec<usize> = (0..buckets).filter(|bucket| self.ready(*bucket, now)).collect();
+        let lowest_of_best = |measure: &dyn Fn(usize) -> u64| {
+            let best = ready.iter().map(|bucket| measure(*bucket)).min()?;
+            ready.iter().copied().find(|bucket| measure(*bucket) == best)
+        };
+        match self.turn {
+            "oldest" => lowest_of_best(&|bucket| self.case.trace[self.members(bucket)[0]].0),
+            "fullest" => lowest_of_best(&|bucket| (self.waiting.len() - self.members(bucket).len()) as u64),
+            _ => ready.iter().copied().find(|bucket| *bucket >= self.pointer).or(ready.first().copied()),
+        }
     }
 
     /// A bucket is ready if it is not empty and, with a window, is full or its oldest request has waited for the
@@ -60,19 +79,26 @@ impl Scheduler for Padded<'_> {
     fn complete(&mut self, _: &[(usize, usize)]) {}
 
     fn offer(&mut self, _: usize, now: u64, _: u64) -> Vec<Batch> {
-        // Choice: one pointer serves all workers. The search goes from it to the end, then from the first bucket.
-        let buckets = self.waiting.iter().map(|request| self.bucket(*request) + 1).max().unwrap_or(0);
-        let Some(bucket) = (self.pointer..buckets).chain(0..buckets).find(|bucket| self.ready(*bucket, now)) else {
-            return vec![];
-        };
+        if self.covered.is_empty() {
+            let Some(bucket) = self.next(now) else { return vec![] };
+            self.covered = self.members(bucket);
+            if self.turn != "bucket" {
+                self.covered.truncate(self.max_batch);
+            }
+            self.waiting.retain(|request| !self.covered.contains(request));
+        }
+        let members = take(&mut self.covered, self.max_batch);
+        let bucket = self.bucket(members[0]);
+        // Choice: nothing looks at the pointer before the turn is over, so that it may move at once.
         self.pointer = bucket + 1;
-        let mut members = self.members(bucket);
-        members.truncate(self.max_batch);
-        self.waiting.retain(|request| !members.contains(request));
 
         let size = members.len();
-        let longest = members.iter().map(|request| self.graphs[*request].length).max().expect("not empty");
-        let steps = if self.pad_to_longest { longest } else { (bucket + 1) * self.width };
+        let longest = |of: &mut dyn Iterator<Item = usize>| of.max().expect("not empty");
+        let steps = if self.pad_to_longest {
+            longest(&mut members.iter().map(|request| self.graphs[*request].length))
+        } else {
+            longest(&mut self.graphs.iter().map(|graph| graph.length)).min((bucket + 1) * self.width)
+        };
         let targets = members.iter().map(|request| self.graphs[*request].target).max().expect("not empty");
         let costs = &self.case.costs;
         // A request with a target encodes its source and decodes its target; any other is a chain.

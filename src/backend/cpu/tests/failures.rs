@@ -67,7 +67,13 @@ fn serve_chains(
     rng: &mut Stream,
 ) -> (Vec<Option<u64>>, Recorder) {
     let (model, cells) = (Kind::Chains.model(), Kind::Chains.cells());
-    serve(network, &Setup { model: &model, cells: &cells, workers: 2, costs: None }, requests, policy, rng)
+    serve(
+        network,
+        &Setup { model: &model, cells: &cells, workers: 2, costs: None, longest: None },
+        requests,
+        policy,
+        rng,
+    )
 }
 
 fn is_trouble(network: &Network, request: RequestId, graph: &CellGraph) -> bool {

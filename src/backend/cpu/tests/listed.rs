@@ -26,7 +26,7 @@ use crate::workload::trace::Requests;
 fn results_are_the_same_in_stages_and_whole_and_node_by_node() {
     listed_networks::results_are_the_same(160, &|Case { network, requests, policy, workers, .. }, rng| {
         let (model, costs) = (network.model(), costs(network.model()));
-        let setup = Setup { model, cells: &model.cell_types(), workers: *workers, costs: Some(&costs) };
+        let setup = Setup { model, cells: &model.cell_types(), workers: *workers, costs: Some(&costs), longest: None };
         let (digests, record) = serve(network, &setup, requests, &**policy, rng);
         (digests.into_iter().map(|digest| digest.map(Answer::Digest)).collect(), record)
     });

@@ -67,7 +67,8 @@ fn every_request_has_the_result_of_a_single_run() {
         let kind = Kind::ALL[case as usize % Kind::ALL.len()];
         let (model, cells) = (kind.model(), kind.cells());
         let requests = kind.requests(rng.random_range(1..40), &mut rng);
-        let setup = Setup { model: &model, cells: &cells, workers: rng.random_range(1..=3), costs: None };
+        let setup =
+            Setup { model: &model, cells: &cells, workers: rng.random_range(1..=3), costs: None, longest: None };
         let policy = policies::random(kind.sequences(), if kind.sequences() { 4 } else { 1 }, &mut rng);
         let (digests, record) = serve(&network, &setup, &requests, &*policy, &mut rng);
         let case = format!("case {case}: {kind:?} by {policy:?} on {} workers", setup.workers);
@@ -104,7 +105,7 @@ fn the_cells_of_every_model_give_the_same_bits() {
         let shapes: Vec<Shape> = (0..30).map(|_| shape().parse().expect("a shape")).collect();
         let requests = Requests::unfold(shapes.into(), &model).expect("shapes of the model");
         for workers in 1..=2 {
-            let setup = Setup { model: &model, cells: &cells, workers, costs: None };
+            let setup = Setup { model: &model, cells: &cells, workers, costs: None, longest: None };
             let mut policies: Vec<Box<dyn Settings>> = vec![
                 Box::new(Cellular { max_batch: PerCell::All(8), ..Cellular::default() }),
                 Box::new(Merged { max_batch: 8, ..Merged::default() }),

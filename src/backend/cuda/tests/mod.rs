@@ -148,7 +148,7 @@ impl<'s> Service<'s> {
     fn serve(&self, device: &mut Fake, rng: &mut Stream) -> (Vec<Option<Output>>, Recorder) {
         let model = self.network.model();
         let cells = model.cell_types();
-        let setup = Setup { model, cells: &cells, workers: self.workers, costs: self.costs.as_ref() };
+        let setup = Setup { model, cells: &cells, workers: self.workers, costs: self.costs.as_ref(), longest: None };
         let mut policy = self.policy.build(&setup).expect("settings that fit");
         let mut at = Nanos::ZERO;
         let gap = rng.random_range(1..20_000);
