@@ -77,10 +77,25 @@ const LSTM: &[(&str, Check)] = &[
         for point in points {
             worst = worst.max((large.at(point, Metric::P90)? / small.at(point, Metric::P90)? - 1.0).abs());
         }
+        // "At low load, all systems execute with effective batches sizes much smaller than the configured maximum."
+        let mut baselines = [0.0f64; 2];
+        for policy in ["MXNet", "TensorFlow"] {
+            let p90 = |figure, point| found.at(figure, policy, point, Metric::P90);
+            for (place, point) in [(0, "250"), (0, "500"), (0, "1000"), (0, "2000"), (1, "5000")] {
+                let more: f64 = p90("fig7b", point)? / p90("fig7a", point)? - 1.0;
+                baselines[place] = baselines[place].max(more.abs());
+            }
+        }
         let (most, least) = (large.peak(), small.peak());
-        let text =
-            format!("p90 within {:.1} % at {} rates; peak {most:.0} and {least:.0} req/s", worst * 100.0, points.len());
-        Ok(Verdict::order(worst < 0.05 && most > 1.5 * least, text))
+        let text = format!(
+            "p90 within {:.1} % at {} rates; peak {most:.0} and {least:.0} req/s; baselines' p90 within {:.1} % up to 2,000 \
+             req/s, {:.0} % higher with 64 at 5,000",
+            worst * 100.0,
+            points.len(),
+            baselines[0] * 100.0,
+            baselines[1] * 100.0
+        );
+        Ok(Verdict::order(worst < 0.05 && baselines[0] < 0.05 && most > 1.5 * least, text))
     }),
     ("bm-fig8", |found| {
         let (mut low, mut peak) = (Vec::new(), Vec::new());
@@ -91,6 +106,38 @@ const LSTM: &[(&str, Check)] = &[
         let holds = low.is_sorted_by(|a, b| a > b) && peak.is_sorted_by(|a, b| a > b);
         let (low, peak) = (listed(&low, 0), listed(&peak, 0));
         Ok(Verdict::order(holds, format!("widths 1, 10, 40: p90 {low} ms at 1,000 req/s; peak {peak} req/s")))
+    }),
+    ("bm-no-timeout", |found| {
+        let none = found.series("timeouts", "No timeout")?;
+        let (mut gain, mut loss) = ((0.0, String::new()), (0.0, String::new()));
+        for window in ["2 ms", "10 ms", "50 ms", "100 ms"] {
+            let with = found.series("timeouts", window)?;
+            for ((rate, p90), (_, without)) in with.points(Metric::P90).zip(none.points(Metric::P90)) {
+                let more = 100.0 * (p90 / without - 1.0);
+                let place = format!("{more:+.0} % ({window}, {rate:.0} req/s)");
+                if more < gain.0 {
+                    gain = (more, place);
+                } else if more > loss.0 {
+                    loss = (more, place);
+                }
+            }
+        }
+        let (least, most) = (gain.1, loss.1);
+        Ok(Verdict::order(gain.0 == 0.0, format!("p90 with a timeout {least} to {most}")))
+    }),
+    ("bm-chains", |found| {
+        let mut text = String::new();
+        let mut holds = true;
+        let (padded, p90) = (found.peak("chains", "MXNet")?, |policy| found.at("chains", policy, "500", Metric::P90));
+        for policy in ["DyNet", "Fold"] {
+            let (peak, latency) = (found.peak("chains", policy)?, p90(policy)?);
+            holds &= padded > peak && p90("MXNet")? < latency;
+            text.push_str(&format!(", {policy} {peak:.0} and {latency:.1}"));
+        }
+        Ok(Verdict::order(
+            holds,
+            format!("peak and p90 at 500 req/s: MXNet {padded:.0} req/s and {:.1} ms{text}", p90("MXNet")?),
+        ))
     }),
     ("bm-queue99", |found| {
         let ours = found.at("fig9", OURS, "5000", Metric::QueueP99)?;
