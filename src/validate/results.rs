@@ -79,18 +79,6 @@ fn restored(file: &Path, registry: &Registry) -> Result<(Vec<Scenario>, String)>
     let resolved = run.get("scenario").ok_or_else(|| Error::input("has no scenario")).within(file.display())?;
     let read_from = run.get("file").and_then(Value::as_str).unwrap_or_default();
     let kept = run.get("variants").and_then(Value::as_array).map_or(std::slice::from_ref(resolved), Vec::as_slice);
-    for kind in kept
-        .iter()
-        .flat_map(|one| one["policy"].as_array().into_iter().flatten())
-        .filter_map(|one| one["kind"].as_str())
-    {
-        if registry.names(kind).is_empty() {
-            return Err(Error::input(format!(
-                "{}: results of another program, which has the policy \"{kind}\"; use the program that ran it",
-                file.display()
-            )));
-        }
-    }
     let restore = |kept| Scenario::restore(kept, Path::new(read_from), file, registry);
     let scenarios = kept.iter().map(restore).collect::<Result<Vec<_>>>()?;
     scenarios.iter().try_for_each(|scenario| same_inputs(scenario, &run, file))?;
