@@ -3,7 +3,10 @@
 use std::process::Command;
 
 fn main() {
-    println!("cargo::rerun-if-changed=.git/HEAD");
+    // `include_dir` notices changed files, but not new ones.
+    for path in ["scenarios", "traces", ".git/HEAD"] {
+        println!("cargo::rerun-if-changed={path}");
+    }
     println!("cargo::rerun-if-changed=.git/logs/HEAD");
     let commit = Command::new("git").args(["rev-parse", "HEAD"]).output().ok().filter(|output| output.status.success());
     let commit = commit.and_then(|output| String::from_utf8(output.stdout).ok());

@@ -177,10 +177,13 @@ fn toolkit(root: &Path) -> Vec<PathBuf> {
     [root.join("lib64"), root.join("lib")].into_iter().chain(targets).collect()
 }
 
-/// The prefixes of Pythons whose packages may contain the libraries: the environment's, that of the first `python3` in
-/// `PATH`, the user's own.
+/// The prefixes of Pythons whose packages may contain the libraries: the environment's, that into which a wheel put this
+/// program, that of the first `python3` in `PATH`, the user's own.
 fn pythons(path: &dyn Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
     let mut prefixes: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(path).collect();
+    let own = env::current_exe().ok().and_then(|program| program.parent().map(Path::to_path_buf));
+    prefixes
+        .extend(own.filter(|bin| bin.join("python3").is_file()).and_then(|bin| bin.parent().map(Path::to_path_buf)));
     let search = path("PATH").map(|all| env::split_paths(&all).collect::<Vec<_>>()).unwrap_or_default();
     if let Some(bin) = search.iter().find(|bin| bin.join("python3").is_file()) {
         prefixes.extend(bin.parent().map(Path::to_path_buf));
