@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Builds the wheel and tries it as a new user does: in an empty folder, in a fresh virtual environment, without Rust in PATH
+# and without network. Prints sizes and times; ends with PASS or FAIL. Needs a Rust toolchain and Python, and installs maturin
+# and Zig, whose linker builds for the glibc of manylinux_2_28.
+#
+#     scripts/build-wheel.sh             # builds target/wheels/batchlab-*.whl
+#     scripts/build-wheel.sh FILE.whl    # tries a wheel that is there
+set -euo pipefail
+cd "$(dirname "$0")/.."
+most=6000000 # bytes
+
+seconds() { date +%s.%N; }
+since() { python3 -c "print(f'{$(seconds) - $1:.1f} s')"; }
+fail() {
+  echo "FAIL: $*"
+  exit 1
+}
+
+wheel=${1:-}
+if [ -z "$wheel" ]; then
+  tools=target/wheel-tools
+  [ -x "$tools/bin/maturin" ] || { python3 -m venv "$tools" && "$tools/bin/pip" install --quiet 'maturin[zig]>=1.9,<2'; }
+  start=$(seconds)
+  rm -f target/wheels/batchlab-*.whl
+  PATH=$PWD/$tools/bin:$PATH maturin build --release --locked --zig --compatibility manylinux_2_28 --out target/wheels
+  wheel=$(echo target/wheels/batchlab-*.whl)
+  echo "built in $(since "$start")"
+fi
+wheel=$(realpath "$wheel")
+size=$(stat -c %s "$wheel")
+echo "$(basename "$wheel"): $size bytes"
+[ "$size" -le "$most" ] || fail "the wheel is larger than $most bytes"
+
+home=$(mktemp -d)
+trap 'rm -rf "$home"' EXIT
+python3 -m venv "$home/python"
+mkdir "$home/empty"
+cd "$home/empty"
+export HOME=$home PATH=$home/python/bin:/usr/bin:/bin
+unset CARGO_HOME RUSTUP_HOME VIRTUAL_ENV CONDA_PREFIX
+if command -v cargo rustc; then fail "there is Rust in $PATH"; fi
+
+start=$(seconds)
+pip install --quiet --no-index --disable-pip-version-check "$wheel"
+batchlab reproduce batchmaker fig7a >figure.txt
+[ -s results/reproduce/batchmaker/fig7a/latency-throughput.png ] || fail "Figure 7 (a) was not drawn"
+echo "installed, and Figure 7 (a) drawn, in $(since "$start")"
+
+start=$(seconds)
+batchlab real quickstart --verify all --set workload.hidden=32 --set workload.requests=500 --set 'arrivals.rates=[500]' >real.txt
+[ -s results/cpu/quickstart/summary.csv ] || fail "the real run has no summary"
+echo "a real run on the CPU in $(since "$start")"
+
+# Exits with 1 where there is no GPU.
+batchlab devices || [ $? = 1 ] || fail "batchlab devices"
+program=$home/python/bin/batchlab
+grep -q __global__ "$program" || fail "the CUDA kernels are not in the program"
+! ldd "$program" | grep -iE 'cuda|nvrtc|cublas' || fail "the program is linked to CUDA"
+echo "$(stat -c %s "$program") bytes installed"
+echo PASS
