@@ -15,6 +15,9 @@ pub enum Error {
     /// A failure of the machine or of a check: a full disk, a folder that can't be written. Exit code 1.
     #[error("{0}")]
     Failed(String),
+    /// Points of a run are missing that other shards have to compute. Exit code 3.
+    #[error("{0}")]
+    Incomplete(String),
     /// Measurements scatter too much to tell. Exit code 4.
     #[error("{0}")]
     Inconclusive(String),
@@ -52,6 +55,7 @@ impl Error {
         match self {
             Error::Input(message) => Error::Input(words(message)),
             Error::Failed(message) => Error::Failed(words(message)),
+            Error::Incomplete(message) => Error::Incomplete(words(message)),
             Error::Inconclusive(message) => Error::Inconclusive(words(message)),
             Error::Interrupted => Error::Interrupted,
         }
@@ -61,6 +65,7 @@ impl Error {
         match self {
             Error::Input(_) => 2,
             Error::Failed(_) | Error::Interrupted => 1,
+            Error::Incomplete(_) => 3,
             Error::Inconclusive(_) => 4,
         }
     }

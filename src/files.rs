@@ -3,14 +3,16 @@
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 
 use crate::error::{Error, Result};
 
-/// The prefix of files that are still being written. One that is left over from a killed run can be deleted.
-pub const PARTIAL_PREFIX: &str = ".partial-";
+/// The folder within results for what is still being written, and the prefix of such files elsewhere. What a killed run
+/// leaves there can be deleted.
+pub const PARTIAL: &str = ".partial";
 
 /// What a file holds; gzip is unpacked.
 pub fn unpacked<'a>(input: impl Read + 'a) -> Box<dyn Read + 'a> {
@@ -33,9 +35,8 @@ pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<
         return File::options().write(true).open(path).and_then(|file| fill_file(file, fill)).map_err(unwritable);
     }
     let place = place_of(path)?;
-    let partial = partial_name(folder_of(&place)?, &place);
-    let written =
-        File::create(&partial).and_then(|file| fill_file(file, fill)).and_then(|()| fs::rename(&partial, &place));
+    let (partial, file) = create_partial(folder_of(&place)?).map_err(unwritable)?;
+    let written = fill_file(file, fill).and_then(|()| fs::rename(&partial, &place));
     written.map_err(|cause| {
         // The message about the write matters more than one about the clean-up.
         let _ = fs::remove_file(&partial);
@@ -72,8 +73,8 @@ pub fn can_write(path: &Path) -> Result<()> {
         return Ok(());
     }
     let place = place_of(path)?;
-    let partial = partial_name(folder_of(&place)?, &place);
-    File::create(&partial).and_then(|_| fs::remove_file(&partial)).map_err(|cause| Error::unwritable(path, &cause))
+    let created = create_partial(folder_of(&place)?);
+    created.and_then(|(partial, _)| fs::remove_file(partial)).map_err(|cause| Error::unwritable(path, &cause))
 }
 
 /// The folder of a file, created if needed.
@@ -83,11 +84,33 @@ fn folder_of(path: &Path) -> Result<&Path> {
     Ok(folder)
 }
 
-fn partial_name(folder: &Path, path: &Path) -> PathBuf {
+/// A new file for the contents of one in `folder`: in its folder for such files, if there is one, else beside it.
+fn create_partial(folder: &Path) -> io::Result<(PathBuf, File)> {
+    let within = folder.join(PARTIAL);
+    let is_folder = fs::symlink_metadata(&within).is_ok_and(|found| found.is_dir());
+    let stem = if is_folder { within.join("") } else { folder.join(format!("{PARTIAL}-")) };
+    create_new(&stem, |path| File::options().write(true).create_new(true).open(path))
+}
+
+/// Creates what no process has yet: `STEM` with the host, the process and a number. `create` must fail if the path is
+/// there already, even as a link, which another user may have put there.
+pub fn create_new<T>(stem: &Path, create: impl Fn(&Path) -> io::Result<T>) -> io::Result<(PathBuf, T)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let unique = COUNT.fetch_add(1, Ordering::Relaxed);
-    folder.join(format!("{PARTIAL_PREFIX}{}-{unique}-{name}", std::process::id()))
+    static HOST: LazyLock<String> = LazyLock::new(|| {
+        let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        folder_name(if name.trim().is_empty() { "host" } else { name.trim() })
+    });
+    loop {
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let mut path = stem.as_os_str().to_owned();
+        path.push(format!("{}-{}-{number}", *HOST, std::process::id()));
+        let path = PathBuf::from(path);
+        match create(&path) {
+            // Containers may share a name, a process number and a file system.
+            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return Ok((path, created?)),
+        }
+    }
 }
 
 /// A folder's name for any text: letters, digits, space and `. _ - + ( ) = ,` stay, all else becomes `_`.

@@ -6,13 +6,15 @@ use std::sync::atomic::AtomicBool;
 
 use serde_json::{Value, json};
 
+use super::parts::Parts;
+use super::sim::tell_of_locks;
 use super::{Common, Sweeps, number_in};
 use crate::error::{Error, Result};
 use crate::experiment::capacity::{self, Capacity};
 use crate::experiment::executor::Target;
 use crate::experiment::knee::{self, Effort, Knee, Objective};
+use crate::experiment::search::{Kept, Searched, Searches};
 use crate::experiment::window::{self, Tried, WINDOWS};
-use crate::files::folder_name;
 use crate::policy::registry::Registry;
 use crate::results::columns::{Column, Unit};
 use crate::results::swept::{self, Swept};
@@ -71,6 +73,9 @@ struct Search {
     /// The share of requests that may be rejected without missing the objective, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, value_parser = number_in(0.0..=1.0))]
     max_rejected: f64,
+
+    #[command(flatten)]
+    parts: Parts,
 
     #[command(flatten)]
     sweeps: Sweeps,
@@ -174,40 +179,83 @@ struct Study {
     file: PathBuf,
 }
 
+/// The searches for the policies of a scenario, as carried out by `find-knee` or `find-workers`.
+type Find<'f, T> = dyn Fn(&Scenario, &Objective, &Effort, &Kept, &AtomicBool, &(dyn Fn() + Sync)) -> Result<Vec<Searched<T>>>
+    + Sync
+    + 'f;
+
 impl Search {
+    /// `None` if no answer is wanted. `what` names the search, `settings` what decides the results beside these options.
     fn run<T: Send>(
         &self,
         registry: &Registry,
-        file: &str,
-        find: impl Fn(&Scenario, &Objective, &Effort, &AtomicBool, &(dyn Fn() + Sync)) -> Result<Vec<T>> + Sync,
-    ) -> Result<(Study, Vec<Row<T>>)> {
-        let Search { goal, tolerance, replications, max_requests, max_rejected, sweeps, common } = self;
+        (what, settings): (&'static str, &str),
+        find: &Find<'_, T>,
+    ) -> Result<Option<(Study, Vec<Row<T>>)>> {
+        let Search { goal, tolerance, replications, max_requests, max_rejected, sweeps, common, parts } = self;
         let effort = Effort { tolerance: *tolerance, replications: *replications, max_requests: *max_requests };
         let scenarios = common.sweep(&goal.scenario, &sweeps.sweeps, registry)?;
         let objective = |scenario: &Scenario| goal.objective(scenario, *max_rejected, "100ms");
         let objectives = scenarios.iter().map(objective).collect::<Result<Vec<Objective>>>()?;
-        let (name, searches) = (&scenarios[0].name, scenarios.iter().map(|one| one.policies.len()).sum());
-        let rows = common.carry_out(searches, name, |stop, done| {
-            let mut rows = Vec::new();
-            for (scenario, objective) in scenarios.iter().zip(&objectives) {
-                let found = find(scenario, objective, &effort, stop, done)?;
-                rows.extend(found.into_iter().zip(&scenario.policies).map(|(found, entry)| Row {
-                    policy: entry.label.clone(),
-                    swept: entry.swept.clone(),
-                    objective: *objective,
-                    found,
-                }));
+        let (name, out) = (&scenarios[0].name, common.out(Target::SIM.name()));
+        let scenarios: Vec<&Scenario> = scenarios.iter().collect();
+        let settings: Vec<String> =
+            objectives.iter().map(|objective| format!("{settings} {objective:?} {effort:?}")).collect();
+        // Those of find-workers decide on each step together.
+        let one = if what == "workers" { Some(1) } else { None };
+        let all = scenarios.iter().map(|scenario| one.unwrap_or(effort.replications(scenario))).collect();
+        let searches = Searches::new(&scenarios, &out, what, &settings, all)?;
+        let each = |kept: &[Kept], stop: &AtomicBool, done: &(dyn Fn() + Sync)| {
+            let one = |((scenario, objective), kept): ((&&Scenario, &Objective), &Kept)| {
+                find(scenario, objective, &effort, kept, stop, done)
+            };
+            scenarios.iter().zip(&objectives).zip(kept).map(one).collect::<Result<Vec<_>>>()
+        };
+        let mut points =
+            searches.points(&scenarios, |variant| u64::from(objectives[variant].shortest(scenarios[variant])).max(1));
+        let count = points.len();
+        if parts.plan || parts.merge_only {
+            searches.mark_finished(
+                &mut points,
+                &each(&searches.kept(Some(&vec![false; count])), &AtomicBool::new(false), &|| ())?,
+            );
+            if parts.plan {
+                return parts.show(&points, common.shown).map(|()| None);
             }
-            Ok(rows)
-        })?;
-        let file = common.out(Target::SIM.name()).join(folder_name(name)).join(file);
-        Ok((Study { name: name.clone(), objective: objectives[0], tolerance: *tolerance, file }, rows))
+            Parts::refuse_missing(&points, searches.folder().path())?;
+        }
+        let own = parts.own(&points);
+        let kept = searches.kept(own.as_ref().map(|(_, own)| &own[..]));
+        let runs = own.as_ref().map_or(points.len(), |(_, own)| own.iter().filter(|own| **own).count());
+        let lock = searches.open(parts.keeps(), parts.shard)?;
+        tell_of_locks(common, lock.held());
+        let found = common.carry_out(runs, name, |stop, done| each(&kept, stop, done))?;
+        if let Some((shard, own)) = own {
+            searches.mark_finished(&mut points, &found);
+            let finished = points.iter().zip(&own).filter(|(point, own)| point.finished && **own).count();
+            let folder = searches.folder().path().display();
+            common.note(format!("shard {shard}: {finished} of {runs} points are finished in {folder}"));
+            return common.shown.several().end().map(|()| None);
+        }
+        lock.complete();
+        let entries = scenarios.iter().zip(&objectives).zip(found);
+        let rows = entries.flat_map(|((scenario, objective), found)| {
+            found.into_iter().flatten().zip(&scenario.policies).map(|(found, entry)| Row {
+                policy: entry.label.clone(),
+                swept: entry.swept.clone(),
+                objective: *objective,
+                found,
+            })
+        });
+        let file = searches.folder().path().join(format!("{what}.csv"));
+        let study = Study { name: name.clone(), objective: objectives[0], tolerance: *tolerance, file };
+        Ok(Some((study, rows.collect())))
     }
 }
 
 pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
     let common = &args.search.common;
-    let (study, rows) = args.search.run(registry, "knee.csv", knee::find)?;
+    let Some((study, rows)) = args.search.run(registry, ("knee", ""), &knee::find)? else { return Ok(()) };
     let columns = vec![
         Column::text("policy", |row: &Row<Knee>| row.policy.clone()),
         Column::text("slo_ms", |row: &Row<Knee>| row.objective.slo.as_millis_f64().to_string()),
@@ -249,9 +297,12 @@ pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
 
 pub fn find_workers(args: &WorkersArgs, registry: &Registry) -> Result<()> {
     let (common, rate) = (&args.search.common, Rate(args.rate));
-    let (study, rows) = args.search.run(registry, "workers.csv", |scenario, objective, effort, stop, done| {
-        capacity::find(scenario, rate, args.max_workers, objective, effort, stop, done)
-    })?;
+    let settings = format!("{rate} {}", args.max_workers);
+    let found =
+        args.search.run(registry, ("workers", &settings), &|scenario, objective, effort, kept, stop, done| {
+            capacity::find(scenario, rate, args.max_workers, objective, effort, kept, stop, done)
+        })?;
+    let Some((study, rows)) = found else { return Ok(()) };
     let latency = |row: &Row<Capacity>| row.found.latency.map(Nanos::as_millis_f64);
     let columns = vec![
         Column::text("policy", |row: &Row<Capacity>| row.policy.clone()),
@@ -362,7 +413,8 @@ pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
     let effort = Effort { tolerance: args.tolerance, replications: 1, max_requests: WINDOW_REQUESTS };
     let load = |set: &str| common.scenario_with(&args.goal.scenario, &[set.to_string()], registry);
     let tried = common.carry_out(args.windows.len(), &scenario.name, |stop, done| {
-        window::find(&load, policy, &args.windows, &objective, &effort, stop, done)
+        let knees = |scenario: &Scenario| knee::find_all(scenario, &objective, &effort, stop, done);
+        window::find(&load, policy, &args.windows, &knees)
     })?;
     let best = window::best(&tried, args.tolerance).map(|one| one.window);
     let row = |one: &Tried| json!({ "window_ms": one.window.as_millis_f64(), "knee_rps": one.rate });

@@ -1,7 +1,8 @@
 //! The command line: a file for each command.
 //!
 //! Results go to standard output and to files, messages to standard error. Exit codes: 0 success, 1 failure, 2 a
-//! mistake of the user, 4 measurements that scatter too much. A program with policies of its own calls [`main`] with its registry and has all commands.
+//! mistake of the user, 3 points that other shards have to compute, 4 measurements that scatter too much. A program with
+//! policies of its own calls [`main`] with its registry and has all commands.
 
 pub mod compare;
 pub mod explain;
@@ -11,6 +12,7 @@ pub mod jit;
 pub mod knee;
 pub mod list;
 pub mod network;
+pub mod parts;
 pub mod plot;
 pub mod profile;
 pub mod render;
@@ -43,9 +45,13 @@ use crate::shipped::{self, Shipped};
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BATCHLAB_SHORT_COMMIT"), ")");
 
+const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 a mistake in the call or its files, or a folder that another \
+    run writes to; 3 points are missing (--merge-only); \
+    4 measurements that scatter too much (validate)";
+
 /// The laboratory for batching policies in DNN inference serving.
 #[derive(Parser, Debug)]
-#[command(name = "batchlab", version = VERSION, about, max_term_width = 100)]
+#[command(name = "batchlab", version = VERSION, about, max_term_width = 100, after_help = EXIT_CODES)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

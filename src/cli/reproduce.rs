@@ -8,13 +8,17 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use self::order::{Item, Order};
+use super::parts::Parts;
 use super::render::{Shown, print, width};
+use super::sim::tell_of_locks;
 use super::{Common, stop_on_ctrl_c};
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
+use crate::experiment::lock::Lock;
+use crate::experiment::shard::Point;
 use crate::experiment::{self, Options};
 use crate::files::write_whole;
-use crate::papers::lab::Lab;
+use crate::papers::lab::{Keep, Lab, NUMBERS};
 use crate::papers::{Checked, Findings, Launches, Made, Measured, Paper, carry_out, check, not_at_hand, report};
 use crate::plot::Figure;
 use crate::policy::registry::Registry;
@@ -45,8 +49,22 @@ pub struct Args {
     pub measured: Option<PathBuf>,
 
     #[command(flatten)]
+    pub parts: Parts,
+
+    #[command(flatten)]
     pub common: Common,
 }
+
+/// What the order asks for, with the scenarios read.
+struct Work {
+    scenarios: Vec<(Item, Scenario)>,
+    studies: Vec<Item>,
+    launches: Vec<(Item, Option<Launches>)>,
+    measured: Option<Measured>,
+}
+
+/// Of a study that searches, in requests: a guess, as searches differ.
+const STUDY: u64 = 5_000_000;
 
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let order = Order::parse(&args.what)?;
@@ -57,77 +75,144 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     if items.is_empty() {
         return Ok(());
     }
-    let out = args.common.out("reproduce");
-    let findings = carried_out(&items, args, &out, registry)?;
+    let (parts, common, out) = (&args.parts, &args.common, args.common.out("reproduce"));
+    let work = Work::read(&items, args, registry)?;
+    let points = work.points(&out, parts)?;
+    if parts.plan {
+        return parts.show(&points, common.shown);
+    }
+    if parts.merge_only {
+        Parts::refuse_missing(&points, &out)?;
+    }
+    if !args.scenarios.is_dir() {
+        common.note("built-in files: scenarios, traces");
+    }
+    let lock = Lock::take(&out, parts.shard)?;
+    tell_of_locks(common, lock.held());
+    let findings = work.carried_out(args, &out, registry, &points)?;
+    if let Some(shard) = parts.shard {
+        common.note(format!("shard {shard}: its points are finished in {}", out.display()));
+        return common.shown.several().end();
+    }
     let mut checked = Vec::new();
     for (paper, found) in &findings {
         checked.extend(check(*paper, found)?);
     }
     if !order.all.is_empty() {
         write_page(&order, &findings, &checked, &out)?;
-        args.common.note(format!("the figures and their claims: {}", out.join("index.html").display()));
+        common.note(format!("the figures and their claims: {}", out.join("index.html").display()));
     }
-    tell(&order, &findings, &checked, args.common.shown)
+    lock.complete();
+    tell(&order, &findings, &checked, common.shown)
 }
 
-/// Reads all scenarios first.
-fn carried_out(items: &[Item], args: &Args, out: &Path, registry: &Registry) -> Result<BTreeMap<Paper, Findings>> {
-    let common = &args.common;
-    let measured = args.measured.as_deref().map(Measured::read).transpose()?;
-    let file = |paper: Paper, name: &str| args.scenarios.join(paper.name()).join(format!("{name}.toml"));
-    let mut findings: BTreeMap<Paper, Findings> = BTreeMap::new();
-    let (mut scenarios, mut studies) = (Vec::new(), Vec::new());
-    for item in items {
-        match item.exhibit.made {
-            Made::Study => studies.push(*item),
-            Made::Scenario => {
-                scenarios.push((*item, common.scenario_with(&file(item.paper, &item.exhibit.name), &[], registry)?));
-            }
-            Made::Count => {
-                let launches = Launches::of(args.data.as_deref())?;
-                findings.entry(item.paper).or_default().add_launches(&item.exhibit.name, launches);
+fn file(args: &Args, paper: Paper, name: &str) -> PathBuf {
+    args.scenarios.join(paper.name()).join(format!("{name}.toml"))
+}
+
+impl Work {
+    /// Reads all scenarios first.
+    fn read(items: &[Item], args: &Args, registry: &Registry) -> Result<Work> {
+        let measured = args.measured.as_deref().map(Measured::read).transpose()?;
+        let mut work = Work { scenarios: Vec::new(), studies: Vec::new(), launches: Vec::new(), measured };
+        for item in items {
+            match item.exhibit.made {
+                Made::Study => work.studies.push(*item),
+                Made::Scenario => {
+                    let file = file(args, item.paper, &item.exhibit.name);
+                    work.scenarios.push((*item, args.common.scenario_with(&file, &[], registry)?));
+                }
+                Made::Count => work.launches.push((*item, Launches::of(args.data.as_deref())?)),
             }
         }
+        Ok(work)
     }
-    if !args.scenarios.is_dir() {
-        common.note("built-in files: scenarios, traces");
-    }
-    let stop = stop_on_ctrl_c()?;
-    let runs = |scenario: &Scenario| scenario.policies.len() * scenario.points().len();
-    let bar = common.progress(scenarios.iter().map(|(_, scenario)| runs(scenario)).sum(), "");
-    for (item, scenario) in scenarios {
-        bar.set_message(item.name());
+
+    fn options(out: &Path, item: &Item, parts: &Parts) -> Options {
         let out = out.join(item.paper.name());
-        let options = Options { target: Target::SIM, out, replications: 1, resume: false };
-        let report = common.on_threads(|| experiment::run(&scenario, &options, stop, &|| bar.inc(1)))?;
-        if report.interrupted() {
-            return Err(Error::Interrupted);
-        }
-        for why in &report.undrawn {
-            common.note(format!("{}: no figure: {why}", item.name()));
-        }
-        findings.entry(item.paper).or_default().add(&item.exhibit.name, scenario, report);
+        Options { target: Target::SIM, out, replications: 1, resume: parts.keeps(), shard: None }
     }
-    bar.finish_and_clear();
-    // A search's number of runs is not known in advance.
-    let bar = common.progress(studies.len(), "");
-    let tick = || bar.tick();
-    for of_paper in studies.chunk_by(|a, b| a.paper == b.paper) {
-        let paper = of_paper[0].paper;
-        let load = |name: &str, sets: &[String]| common.scenario_with(&file(paper, name), sets, registry);
-        let lab = Lab::new(&load, out.join(paper.name()), measured.as_ref(), stop, &tick);
-        for item in of_paper {
+
+    /// Those of the scenarios, and each study as one. Which are finished is looked at if it matters.
+    fn points(&self, out: &Path, parts: &Parts) -> Result<Vec<Point>> {
+        let mut points = Vec::new();
+        for (item, scenario) in &self.scenarios {
+            let (scenario, options) = (std::slice::from_ref(scenario), Work::options(out, item, parts));
+            points.extend(experiment::points(scenario, &options, parts.plan || parts.merge_only)?);
+        }
+        points.extend(self.studies.iter().map(|item| Point {
+            scenario: item.name(),
+            replication: 1,
+            // GRNN's are a model without runs.
+            cost: if item.paper == Paper::Grnn { 1 } else { STUDY },
+            // The merge looks at its runs and searches.
+            finished: out.join(item.paper.name()).join(&item.exhibit.name).join(NUMBERS).is_file(),
+            ..Point::default()
+        }));
+        Ok(points)
+    }
+
+    fn carried_out(
+        self,
+        args: &Args,
+        out: &Path,
+        registry: &Registry,
+        points: &[Point],
+    ) -> Result<BTreeMap<Paper, Findings>> {
+        let (common, parts, stop) = (&args.common, &args.parts, stop_on_ctrl_c()?);
+        let mut findings: BTreeMap<Paper, Findings> = BTreeMap::new();
+        for (item, launches) in self.launches {
+            findings.entry(item.paper).or_default().add_launches(&item.exhibit.name, launches);
+        }
+        let own = parts.own(points).map_or(vec![true; points.len()], |(_, own)| own);
+        let (own, own_studies) = own.split_at(points.len() - self.studies.len());
+        let mut rest = own;
+        let bar = common.progress(own.iter().filter(|own| **own).count(), "");
+        for (item, scenario) in self.scenarios {
             bar.set_message(item.name());
-            let study = common.on_threads(|| carry_out(paper, item.exhibit, &lab))?;
-            findings.entry(paper).or_default().add_study(&item.exhibit.name, study);
-            bar.inc(1);
+            let runs = rest.split_off(..scenario.policies.len() * scenario.points().len()).expect("each has a value");
+            let shard = parts.shard.map(|shard| (shard, runs.to_vec()));
+            if shard.is_some() && !runs.contains(&true) {
+                continue;
+            }
+            let options = Options { shard, ..Work::options(out, &item, parts) };
+            let report = common.on_threads(|| experiment::run(&scenario, &options, stop, &|| bar.inc(1)))?;
+            if report.interrupted() {
+                return Err(Error::Interrupted);
+            }
+            for why in &report.undrawn {
+                common.note(format!("{}: no figure: {why}", item.name()));
+            }
+            findings.entry(item.paper).or_default().add(&item.exhibit.name, scenario, report);
         }
+        bar.finish_and_clear();
+        let studies = self.studies.iter().zip(own_studies).filter_map(|(item, own)| own.then_some(*item));
+        let studies: Vec<Item> = studies.collect();
+        // A search's number of runs is not known in advance.
+        let bar = common.progress(studies.len(), "");
+        let tick = || bar.tick();
+        let keep = match parts {
+            Parts { merge_only: true, .. } => Keep::Only,
+            Parts { shard: None, resume: false, .. } => Keep::Nothing,
+            Parts { shard, .. } => Keep::All(*shard),
+        };
+        for of_paper in studies.chunk_by(|a, b| a.paper == b.paper) {
+            let paper = of_paper[0].paper;
+            let load = |name: &str, sets: &[String]| common.scenario_with(&file(args, paper, name), sets, registry);
+            let lab = Lab::new(&load, out.join(paper.name()), self.measured.as_ref(), keep, stop, &tick);
+            for item in of_paper {
+                bar.set_message(item.name());
+                let study = common.on_threads(|| carry_out(paper, item.exhibit, &lab))?;
+                findings.entry(paper).or_default().add_study(&item.exhibit.name, study);
+                bar.inc(1);
+            }
+        }
+        bar.finish_and_clear();
+        if let (Some(measured), Some(found)) = (self.measured, findings.get_mut(&Paper::Grnn)) {
+            found.add_measured(measured);
+        }
+        Ok(findings)
     }
-    bar.finish_and_clear();
-    if let (Some(measured), Some(found)) = (measured, findings.get_mut(&Paper::Grnn)) {
-        found.add_measured(measured);
-    }
-    Ok(findings)
 }
 
 /// Named figures with their claims, or all claims.

@@ -3,13 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use super::parts::Parts;
 use super::render::width;
 use super::{Common, Sweeps};
 use crate::cost::table::CostTable;
 use crate::error::{Error, Result};
 use crate::experiment::executor::{Executors, Target, Verify};
+use crate::experiment::shard::{Point, Shard};
 use crate::experiment::verify::{Largest, Verified};
 use crate::experiment::{self, Failure, Options, Report};
+use crate::files::folder_name;
 use crate::metrics::recorder::Decisions;
 use crate::metrics::validity::{Extrapolation, LATENESS_BOUND, Lateness};
 use crate::policy::registry::Registry;
@@ -35,9 +38,8 @@ pub struct SimArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub replications: u32,
 
-    /// Continue an interrupted run of the same scenario: finished runs are kept, and loads or policies may have been added
-    #[arg(long)]
-    pub resume: bool,
+    #[command(flatten)]
+    pub parts: Parts,
 
     #[command(flatten)]
     pub sweeps: Sweeps,
@@ -85,17 +87,66 @@ pub struct RealArgs {
 pub fn sim(args: &SimArgs, registry: &Registry, executors: &Executors) -> Result<()> {
     let target = Target::Simulated(executors.simulator(&args.backend)?);
     let out = args.common.out(target.name());
-    let options = Options { target, out, replications: args.replications, resume: args.resume };
+    let parts = &args.parts;
+    let options = Options { target, out, replications: args.replications, resume: parts.keeps(), shard: None };
     let scenarios = args.common.sweeps(&args.scenarios, &args.sweeps.sweeps, registry)?;
+    if parts.plan || parts.merge_only {
+        let points = scenarios.iter().map(|sweep| experiment::points(sweep, &options, true));
+        let points = points.collect::<Result<Vec<_>>>()?.concat();
+        if parts.plan {
+            return parts.show(&points, args.common.shown);
+        }
+        Parts::refuse_missing(&points, &options.out.join(folder_name(&scenarios[0][0].name)))?;
+    }
+    if parts.shard.is_some() {
+        return run_shard(&scenarios, args, &options);
+    }
     run_all(&scenarios, &args.common, &options)
 }
 
 pub fn real(args: &RealArgs, registry: &Registry, executors: &Executors) -> Result<()> {
     let target = Target::Real(executors.executor(&args.backend)?, args.verify);
     let out = args.common.out(target.name());
-    let options = Options { target, out, replications: args.repeats, resume: args.resume };
+    let options = Options { target, out, replications: args.repeats, resume: args.resume, shard: None };
     let scenarios = args.common.sweeps(&args.scenarios, &args.sweeps.sweeps, registry)?;
     run_all(&scenarios, &args.common, &options)
+}
+
+/// The points of one shard, of all scenarios.
+fn run_shard(sweeps: &[Vec<Scenario>], args: &SimArgs, options: &Options) -> Result<()> {
+    let common = &args.common;
+    let points = sweeps.iter().map(|scenarios| experiment::points(scenarios, options, false));
+    let points: Vec<Vec<Point>> = points.collect::<Result<_>>()?;
+    let Some((shard, mut rest)) = args.parts.own(&points.concat()) else { return Ok(()) };
+    for (scenarios, points) in sweeps.iter().zip(&points) {
+        let own: Vec<bool> = rest.drain(..points.len()).collect();
+        let runs = own.iter().filter(|own| **own).count();
+        let options = Options { shard: Some((shard, own)), ..options.clone() };
+        let name = &scenarios[0].name;
+        let report =
+            common.carry_out(runs, name, |stop, done| experiment::run_sweep(scenarios, &options, stop, done))?;
+        tell_of_shard(common, shard, &report)?;
+    }
+    common.shown.several().end()
+}
+
+pub fn tell_of_shard(common: &Common, shard: Shard, report: &Report) -> Result<()> {
+    let ((done, all), folder) = (report.finished, report.folder.path().display());
+    if report.interrupted() {
+        return Err(Error::failed(format!(
+            "interrupted: {done} of {all} points of shard {shard} are finished and kept in {folder}; call it again"
+        )));
+    }
+    tell_of_locks(common, report.locked);
+    let before = report.taken_over;
+    common.note(format!("shard {shard}: {all} points are finished in {folder}, {before} of them before this call"));
+    Ok(())
+}
+
+pub fn tell_of_locks(common: &Common, locked: bool) {
+    if !locked {
+        common.note("the file system has no locks: make sure that no other run writes to the folder");
+    }
 }
 
 /// Failed requests whose reasons are printed.
@@ -176,6 +227,7 @@ fn tell(common: &Common, scenarios: &[Scenario], report: &Report) {
     for Failure { run, policy, request, reason } in report.failures.iter().take(FAILURES_SHOWN) {
         common.note(format!("\"{policy}\" at {}: request {request} failed: {reason}", run.load));
     }
+    tell_of_locks(common, report.locked);
     report.undrawn.iter().for_each(|why| common.note(format!("no figure: {why}")));
     let figures = report.figures.iter().flat_map(|figure| &figure.files).filter_map(|path| path.file_name());
     let figures: Vec<String> = figures.map(|name| name.to_string_lossy().into_owned()).collect();

@@ -3,18 +3,20 @@
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::Run;
 use super::device::prepare;
 use super::executor::Target;
-use super::knee::{Effort, Objective, attain, over_rates};
+use super::knee::{Effort, Objective, attain};
+use super::search::{self, Kept, Next, Searched, Take, of_each_policy};
 use crate::error::Result;
 use crate::metrics::attainment::Attainment;
 use crate::metrics::stats::{Interval, interval};
 use crate::scenario::{LoadPoint, Scenario};
 use crate::units::{Nanos, Rate};
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Capacity {
     /// `None` if no number up to the limit holds the objective.
     pub workers: Option<u32>,
@@ -26,30 +28,54 @@ pub struct Capacity {
     pub caveat: Option<String>,
 }
 
-/// The capacity of each policy. `progress` is called after each.
+/// The capacity of each policy. `progress` is called after each that is carried out.
+#[expect(clippy::too_many_arguments, reason = "the question has two of them")]
 pub fn find(
     scenario: &Scenario,
     rate: Rate,
     max_workers: u32,
     objective: &Objective,
     effort: &Effort,
+    kept: &Kept,
     stop: &AtomicBool,
     progress: &(dyn Fn() + Sync),
-) -> Result<Vec<Capacity>> {
-    over_rates(scenario)?;
-    let policies: Vec<usize> = (0..scenario.policies.len()).collect();
-    let find = |&policy: &usize| {
-        let capacity = Search { scenario, policy, rate, objective, effort, stop }.find(max_workers);
-        progress();
-        capacity
-    };
-    policies.par_iter().with_max_len(1).map(find).collect()
+) -> Result<Vec<Searched<Capacity>>> {
+    let search = |policy| Search { scenario, policy, rate, max_workers, objective, effort, stop };
+    of_each_policy(scenario, kept, search, progress)
+}
+
+/// The replications decide on each step together, so that they are one part of the search.
+impl search::Search for Search<'_> {
+    type Round = ();
+    type Found = Capacity;
+    type Answer = Capacity;
+
+    fn policy(&self) -> usize {
+        self.policy
+    }
+
+    fn replications(&self) -> u32 {
+        1
+    }
+
+    fn first(&self) {}
+
+    fn search(&self, (): &(), _: &[u32], keep: &Take<'_, Capacity>) -> Result<Vec<Capacity>> {
+        let found = self.find(self.max_workers)?;
+        keep(0, &found)?;
+        Ok(vec![found])
+    }
+
+    fn judge(&self, (): &(), found: &[Capacity]) -> Next<(), Capacity> {
+        Next::Answer(found[0].clone())
+    }
 }
 
 struct Search<'a> {
     scenario: &'a Scenario,
     policy: usize,
     rate: Rate,
+    max_workers: u32,
     objective: &'a Objective,
     effort: &'a Effort,
     stop: &'a AtomicBool,

@@ -47,6 +47,21 @@ pub struct RunOutput {
     requests: Arc<Requests>,
 }
 
+/// The description of a simulated target, which needs no preparation.
+pub(super) fn simulated_by(target: Target) -> String {
+    match target {
+        Target::Simulated(simulator) => described(simulator),
+        Target::Real(..) => unreachable!("real runs have no shards"),
+    }
+}
+
+fn described(simulator: &dyn Simulator) -> String {
+    match simulator.name() {
+        name if name == Target::SIM.name() => "simulated".into(),
+        name => format!("simulated by {name}"),
+    }
+}
+
 /// Reads the inputs and prepares the device, so that mistakes show before the first run.
 pub fn prepare(scenario: &Scenario, target: Target) -> Result<(Inputs<'_>, Device)> {
     let device = Device::new(scenario, target)?;
@@ -163,8 +178,7 @@ impl Device {
 
     pub fn describe(&self) -> String {
         match self {
-            Device::Simulated(simulator, _) if simulator.name() == Target::SIM.name() => "simulated".into(),
-            Device::Simulated(simulator, _) => format!("simulated by {}", simulator.name()),
+            Device::Simulated(simulator, _) => described(*simulator),
             Device::Real { loaded, .. } => loaded.lock().expect("a run that panics ends the program").describe(),
         }
     }

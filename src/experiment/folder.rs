@@ -1,24 +1,31 @@
 //! The folder of a scenario's results: its files, and the record that reproduces the run.
 
-use std::fs;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rayon::prelude::*;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::executor::Target;
+use super::fingerprint::{fingerprints, hash, inputs_of};
 use super::point::{Host, PointResult};
 use super::{Job, Options, Run, Variant};
 use crate::error::{Error, Result};
-use crate::files::{PARTIAL_PREFIX, folder_name, write_whole};
+use crate::files::{PARTIAL, create_new, folder_name, write_whole};
 use crate::metrics::summary::Summary;
 use crate::plot;
 use crate::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
 use crate::results::swept;
-use crate::scenario::{Load, PolicyEntry, Scenario};
-use crate::shipped;
-use crate::workload::random::fnv1a;
+use crate::scenario::{PolicyEntry, Scenario};
 use crate::workload::shape::Shape;
+
+/// Of `run.json` and marks. Another number is another meaning of these files.
+const FORMAT: u64 = 1;
 
 const OF_THE_RUN: [&str; 10] = [
     "summary.csv",
@@ -37,9 +44,10 @@ const LOGS: [&str; 4] = [RequestLine::FILE, TaskLine::FILE, RoundLine::FILE, "ti
 /// By the start and the end of their names.
 const OF_A_REPLICATION: [(&str, &str); 4] = [POINT, INTERRUPTED, FAILURES, BATCHES];
 const POINT: (&str, &str) = ("point", ".json");
+const SEARCH: (&str, &str) = ("search", ".json");
 const INTERRUPTED: (&str, &str) = ("interrupted", ".json");
-const FAILURES: (&str, &str) = ("failures", ".csv");
-const BATCHES: (&str, &str) = ("batches", ".csv");
+pub(super) const FAILURES: (&str, &str) = ("failures", ".csv");
+pub(super) const BATCHES: (&str, &str) = ("batches", ".csv");
 
 #[derive(Clone, Debug)]
 pub struct Folder {
@@ -49,69 +57,131 @@ pub struct Folder {
     fingerprints: Vec<String>,
 }
 
+/// What a finished point or search leaves. It counts while all of the files are there.
+#[derive(Serialize, Deserialize)]
+struct Mark<T> {
+    fingerprint: String,
+    #[serde(default, skip_serializing_if = "Files::is_empty")]
+    files: Files,
+    #[serde(flatten)]
+    found: T,
+}
+
+/// Names and sizes in bytes.
+pub(super) type Files = BTreeMap<String, u64>;
+
 #[derive(Serialize, Deserialize)]
 struct Point {
-    fingerprint: String,
     summary: Summary,
 }
 
+#[derive(Serialize, Deserialize)]
+struct Rounds<R> {
+    rounds: R,
+}
+
+/// A folder of one run, for files that are not yet in the point's folder.
+pub(super) struct Stage {
+    path: PathBuf,
+}
+
+impl Stage {
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // The end of the sweep removes what is left.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
 impl Folder {
-    /// One for each variant, within the same path. Removes partial files and, unless runs are resumed, earlier results.
-    pub fn open(variants: &[Variant<'_>], options: &Options, jobs: &[Job]) -> Result<Vec<Folder>> {
-        let scenario = variants[0].inputs.scenario();
-        let path = options.out.join(folder_name(&scenario.name));
-        let of = |variant: &Variant<'_>| {
-            let (scenario, device) = (variant.inputs.scenario(), variant.device.describe());
-            let fingerprints = fingerprints(scenario, &device, options.target.is_real())?;
-            Ok(Folder { path: path.clone(), policies: scenario.policies.clone(), device, fingerprints })
+    /// One for each scenario of a sweep, within the same path. `devices` describes theirs.
+    pub(super) fn of(scenarios: &[&Scenario], devices: &[String], out: &Path, target: Target) -> Result<Vec<Folder>> {
+        let path = out.join(folder_name(&scenarios[0].name));
+        let of = |(scenario, device): (&&Scenario, &String)| {
+            let fingerprints = fingerprints(scenario, device, target.is_real())?;
+            let (path, policies, device) = (path.clone(), scenario.policies.clone(), device.clone());
+            Ok(Folder { path, policies, device, fingerprints })
         };
-        let folders = variants.iter().map(of).collect::<Result<Vec<_>>>()?;
-        let folder = &folders[0];
-        if options.resume {
-            jobs.iter().try_for_each(|job| folders[job.variant].refuse_other(&job.run))?;
-            // It would lack the runs that are now added.
-            let _ = fs::remove_file(folder.summary());
-        } else {
-            folder.clear();
-        }
-        fs::create_dir_all(&folder.path).map_err(|cause| Error::unwritable(&folder.path, &cause))?;
-        folder.remove_partial_files();
-        folder.write_settings(variants, options)?;
-        folder.write_inputs(variants)?;
-        Ok(folders)
+        scenarios.iter().zip(devices).map(of).collect()
     }
 
-    /// Writes `run.json`.
-    fn write_settings(&self, variants: &[Variant<'_>], options: &Options) -> Result<()> {
-        let scenarios: Vec<&Scenario> = variants.iter().map(|variant| variant.inputs.scenario()).collect();
-        let scenario = scenarios[0];
+    /// As it is, for points with other fingerprints: those of a search that `settings` describes.
+    pub(super) fn for_search(self, settings: &str) -> Folder {
+        let fingerprints = self.fingerprints.iter().map(|of_policy| hash(&format!("{of_policy} {settings}"))).collect();
+        Folder { fingerprints, ..self }
+    }
+
+    /// Refuses a folder whose `run.json` is of another format, or of other settings of one of these policies.
+    pub(super) fn refuse_others(folders: &[Folder]) -> Result<()> {
+        let path = folders[0].path.join("run.json");
+        let Some(run) = fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok())
+        else {
+            return Ok(());
+        };
+        match run["format"].as_u64() {
+            Some(FORMAT) => {}
+            other => {
+                let other = other.map_or("without a number".into(), |other| other.to_string());
+                return Err(Error::input(format!(
+                    "{}: is of format {other}, but this version of the program goes on with format {FORMAT} only; give \
+                     another --out",
+                    path.display()
+                )));
+            }
+        }
+        let mut now = folders.iter().flat_map(Folder::named_fingerprints);
+        match now.any(|(name, now)| run["fingerprints"].get(name).is_some_and(|then| then != now)) {
+            true => Err(other_settings(&path)),
+            false => Ok(()),
+        }
+    }
+
+    fn named_fingerprints(&self) -> impl Iterator<Item = (String, &String)> {
+        self.policies.iter().map(PolicyEntry::name).zip(&self.fingerprints)
+    }
+
+    /// Writes `run.json`, if it is not there yet.
+    pub(super) fn write_settings(folders: &[Folder], scenarios: &[&Scenario], options: &Options) -> Result<()> {
+        let (folder, scenario) = (&folders[0], scenarios[0]);
         let policies = scenarios.iter().flat_map(|scenario| &scenario.policies);
-        let folders: Map<String, Value> =
+        let names: Map<String, Value> =
             policies.map(|policy| (policy.label.clone(), json!(folder_name(&policy.label)))).collect();
         let mut inputs = Map::new();
-        for scenario in &scenarios {
+        for scenario in scenarios {
             inputs.extend(inputs_of(scenario)?);
         }
+        let fingerprints: BTreeMap<String, &String> = folders.iter().flat_map(Folder::named_fingerprints).collect();
         let mut reproduces = json!({
+            "format": FORMAT,
             "scenario": scenario.resolved_json(),
             "seed": scenario.seed,
             "replications": options.replications,
             "version": env!("CARGO_PKG_VERSION"),
             "git_commit": env!("BATCHLAB_COMMIT"),
             "backend": options.target.name(),
-            "device": self.device,
+            "device": folder.device,
             "file": scenario.file.to_string_lossy(),
             "inputs": inputs,
-            "folders": folders,
+            "folders": names,
+            "fingerprints": fingerprints,
         });
         if scenarios.len() > 1 {
             reproduces["variants"] = scenarios.iter().map(|scenario| scenario.resolved_json()).collect();
         }
-        write_json(&self.path.join("run.json"), &reproduces)
+        let (path, text) = (folder.path.join("run.json"), format!("{reproduces:#}\n"));
+        match fs::read_to_string(&path).is_ok_and(|there| there == text) {
+            true => Ok(()), // Shards of one run all have the same.
+            false => write_whole(&path, |out| out.write_all(text.as_bytes())),
+        }
     }
 
     /// Writes `lengths.csv` and `bounds.json`, each only if it is the same in all variants.
-    fn write_inputs(&self, variants: &[Variant<'_>]) -> Result<()> {
+    pub(super) fn write_inputs(&self, variants: &[&Variant<'_>]) -> Result<()> {
         let requests = variants.iter().map(|variant| variant.inputs.requests(0)).collect::<Result<Vec<_>>>()?;
         if requests.iter().all(|one| one.shapes == requests[0].shapes) {
             self.write_lengths(&requests[0].shapes)?;
@@ -126,43 +196,47 @@ impl Folder {
         }
     }
 
-    /// A file that can't be removed can't be overwritten either; writing it reports the error.
-    fn clear(&self) {
+    /// Removes the results of an earlier run. A file that can't be removed can't be overwritten either; writing it
+    /// reports the error.
+    pub(super) fn clear(&self) {
+        // Marks go first, so that no kill leaves one whose files are gone.
+        self.remove_from_points(|_, name| is_of(POINT, name) || is_of(SEARCH, name));
         let figures = plot::KINDS.iter().flat_map(|kind| [format!("{kind}.svg"), format!("{kind}.png")]);
         for file in OF_THE_RUN.iter().map(ToString::to_string).chain(figures) {
             let _ = fs::remove_file(self.path.join(file));
         }
+        self.remove_from_points(|_, name| LOGS.contains(&name) || OF_A_REPLICATION.iter().any(|of| is_of(*of, name)));
+    }
+
+    /// Removes what searches of one kind have found.
+    pub(super) fn clear_searches(&self, kind: &str) {
+        let of_kind = |point: &str| point.split(',').next() == Some(kind);
+        self.remove_from_points(|point, name| of_kind(point) && is_of(SEARCH, name));
+    }
+
+    /// By the names of the point and the file. Folders that are empty afterwards go too.
+    fn remove_from_points(&self, removed: impl Fn(&str, &str) -> bool) {
         for policy in folders_in(&self.path) {
             for point in folders_in(&policy) {
+                let of = point.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 for file in fs::read_dir(&point).into_iter().flatten().flatten() {
-                    let name = file.file_name().to_string_lossy().into_owned();
-                    let of_a_replication =
-                        OF_A_REPLICATION.iter().any(|(stem, ending)| name.starts_with(stem) && name.ends_with(ending));
-                    if LOGS.contains(&name.as_str()) || of_a_replication {
+                    if removed(&of, &file.file_name().to_string_lossy()) {
                         let _ = fs::remove_file(file.path());
                     }
                 }
-                let _ = fs::remove_dir(point); // Only if it is empty.
+                let _ = fs::remove_dir(point);
             }
             let _ = fs::remove_dir(policy);
         }
     }
 
-    /// Resuming must not replace finished runs that would have other results today.
-    fn refuse_other(&self, run: &Run) -> Result<()> {
-        match self.read_point(run) {
-            None => Ok(()),
-            Some(point) if point.fingerprint == self.fingerprints[run.policy] => Ok(()),
-            Some(_) => Err(Error::input(format!(
-                "{}: was run with other settings, seed, input files or another version of the program, so that --resume \
-                 can't go on with it; leave --resume out to replace what is there, or give another --out",
-                self.point_file(run).display()
-            ))),
-        }
-    }
-
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// How many.
+    pub(super) fn policies(&self) -> usize {
+        self.policies.len()
     }
 
     pub fn summary(&self) -> PathBuf {
@@ -182,47 +256,91 @@ impl Folder {
         self.path.join(folder_name(&entry.label)).join(swept::place(&run.load.to_string(), &entry.swept))
     }
 
-    fn point_file(&self, run: &Run) -> PathBuf {
-        self.of_replication(run, POINT)
+    /// Where the files of a run are written, until [`Folder::publish`] moves them.
+    pub(super) fn stage(&self) -> Result<Stage> {
+        let within = self.path.join(PARTIAL);
+        let (path, ()) = create_new(&within.join(""), |path| fs::create_dir(path))
+            .map_err(|cause| Error::unwritable(&within, &cause))?;
+        Ok(Stage { path })
     }
 
-    pub fn failures(&self, run: &Run) -> PathBuf {
-        self.of_replication(run, FAILURES)
+    /// Moves the files of a run to the point's folder; the disk has them then.
+    pub(super) fn publish(&self, run: &Run, stage: &Stage) -> Result<Files> {
+        let point = self.point(run);
+        let unwritable = |cause: io::Error| Error::unwritable(&point, &cause);
+        fs::create_dir_all(&point).map_err(unwritable)?;
+        for stale in [POINT, INTERRUPTED, FAILURES] {
+            // Usually there is none.
+            let _ = fs::remove_file(point.join(numbered(run.replication, stale)));
+        }
+        let publish = |file: io::Result<fs::DirEntry>| {
+            let (name, path) = file.map(|file| (file.file_name(), file.path()))?;
+            let file = File::open(&path)?;
+            file.sync_data()?;
+            fs::rename(&path, point.join(&name))?;
+            Ok((name.to_string_lossy().into_owned(), file.metadata()?.len()))
+        };
+        fs::read_dir(&stage.path).and_then(|files| files.map(publish).collect()).map_err(unwritable)
     }
 
-    pub fn batches(&self, run: &Run) -> PathBuf {
-        self.of_replication(run, BATCHES)
+    /// `None` for each run that is not finished, or of which a file is missing.
+    ///
+    /// # Errors
+    /// It was finished with other settings.
+    pub(super) fn finished(folders: &[Folder], jobs: &[Job]) -> Result<Vec<Option<Summary>>> {
+        let finished = |Job { variant, run, .. }: &Job| {
+            let folder = &folders[*variant];
+            Ok(folder
+                .read_mark(&folder.point(run).join(numbered(run.replication, POINT)), run.policy)?
+                .map(|Point { summary }| summary))
+        };
+        // One after the other again, so that the first error is told.
+        jobs.par_iter().map(finished).collect::<Vec<_>>().into_iter().collect()
     }
 
-    fn of_replication(&self, run: &Run, (stem, ending): (&str, &str)) -> PathBuf {
-        self.point(run).join(match run.replication {
-            0 => format!("{stem}{ending}"),
-            later => format!("{stem}-{}{ending}", later + 1),
-        })
+    fn read_mark<T: DeserializeOwned>(&self, path: &Path, policy: usize) -> Result<Option<T>> {
+        if !path.is_file() {
+            return Ok(None);
+        }
+        let read = fs::read_to_string(path).ok().and_then(|text| serde_json::from_str(&text).ok());
+        let Some(Mark { fingerprint, files, found }) = read else { return Ok(None) };
+        if fingerprint != self.fingerprints[policy] {
+            return Err(other_settings(path));
+        }
+        let size = |name: &String| fs::metadata(path.with_file_name(name)).map(|found| found.len()).ok();
+        Ok(files.iter().all(|(name, bytes)| size(name) == Some(*bytes)).then_some(found))
     }
 
-    pub fn finished(&self, run: &Run) -> Option<Summary> {
-        self.read_point(run).map(|point| point.summary)
+    fn write_mark(&self, path: &Path, policy: usize, files: Files, found: impl Serialize) -> Result<()> {
+        write_json(path, &Mark { fingerprint: self.fingerprints[policy].clone(), files, found })
     }
 
-    fn read_point(&self, run: &Run) -> Option<Point> {
-        serde_json::from_str(&fs::read_to_string(self.point_file(run)).ok()?).ok()
+    /// Of a finished run, or of an interrupted one: a separate file, so that the two are not mistaken for each other.
+    pub(super) fn write_point(&self, run: &Run, summary: &Summary, files: Files, interrupted: bool) -> Result<()> {
+        let name = numbered(run.replication, if interrupted { INTERRUPTED } else { POINT });
+        self.write_mark(&self.point(run).join(name), run.policy, files, Point { summary: summary.clone() })
     }
 
-    pub fn write_finished(&self, run: &Run, summary: &Summary) -> Result<()> {
-        // Usually there is none.
-        let _ = fs::remove_file(self.of_replication(run, INTERRUPTED));
-        self.write_point(&self.point_file(run), run, summary)
+    fn search_file(&self, kind: &str, policy: usize, replication: u32) -> PathBuf {
+        let entry = &self.policies[policy];
+        let place = self.path.join(folder_name(&entry.label)).join(swept::place(kind, &entry.swept));
+        place.join(numbered(replication, SEARCH))
     }
 
-    /// A separate file, so that it is not mistaken for the summary of a finished run.
-    pub fn write_interrupted(&self, run: &Run, summary: &Summary) -> Result<()> {
-        self.write_point(&self.of_replication(run, INTERRUPTED), run, summary)
+    /// What a replication of a search has found, round by round.
+    pub(super) fn searched<T: DeserializeOwned>(&self, kind: &str, policy: usize, replication: u32) -> Result<Vec<T>> {
+        let rounds = self.read_mark(&self.search_file(kind, policy, replication), policy)?;
+        Ok(rounds.map_or(Vec::new(), |Rounds { rounds }| rounds))
     }
 
-    fn write_point(&self, path: &Path, run: &Run, summary: &Summary) -> Result<()> {
-        let fingerprint = self.fingerprints[run.policy].clone();
-        write_json(path, &Point { fingerprint, summary: summary.clone() })
+    pub(super) fn write_searched(
+        &self,
+        kind: &str,
+        policy: usize,
+        replication: u32,
+        rounds: &[impl Serialize],
+    ) -> Result<()> {
+        self.write_mark(&self.search_file(kind, policy, replication), policy, Files::new(), Rounds { rounds })
     }
 
     /// The only file in which two simulated runs of one seed differ.
@@ -282,90 +400,34 @@ impl Folder {
             Ok(())
         })
     }
+}
 
-    fn remove_partial_files(&self) {
-        let mut folders = vec![self.path.clone()];
-        while let Some(folder) = folders.pop() {
-            folders.extend(folders_in(&folder));
-            for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
-                if entry.file_name().to_string_lossy().starts_with(PARTIAL_PREFIX) {
-                    // A partial file that stays changes no result.
-                    let _ = fs::remove_file(entry.path());
-                }
-            }
-        }
+fn other_settings(path: &Path) -> Error {
+    Error::input(format!(
+        "{}: was run with other settings, seed, input files or another version of the program, so that --resume and \
+         --shard can't go on with it; leave them out to replace what is there, or give another --out",
+        path.display()
+    ))
+}
+
+/// The name of a replication's file.
+pub(super) fn numbered(replication: u32, (stem, ending): (&str, &str)) -> String {
+    match replication {
+        0 => format!("{stem}{ending}"),
+        later => format!("{stem}-{}{ending}", later + 1),
     }
 }
 
+fn is_of((stem, ending): (&str, &str), name: &str) -> bool {
+    name.starts_with(stem) && name.ends_with(ending)
+}
+
+/// Of policies, or of points.
 fn folders_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
-}
-
-/// For each policy, a hash of everything that determines its results. Other policies and the list of loads are left
-/// out, so that either can grow when a sweep is resumed; so are costs in real runs.
-fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<String>> {
-    let mut common = scenario.resolved_json();
-    let root = common.as_object_mut().expect("a scenario is a table");
-    let mut policies =
-        root.remove("policy").map_or(Vec::new(), |policies| policies.as_array().cloned().unwrap_or_default());
-    for (table, keys) in [("output", &["plots", "plot_point", "title"][..]), ("arrivals", &["rates", "clients"])] {
-        if let Some(Value::Object(table)) = root.get_mut(table) {
-            table.retain(|key, _| !keys.contains(&key.as_str()));
-        }
-    }
-    if let Some(scale @ Value::Array(_)) = root.get_mut("workload").and_then(|table| table.get_mut("time_scale")) {
-        scale.take();
-    }
-    if real {
-        root.remove("overhead");
-        for table in root.get_mut("device").into_iter().chain(&mut policies).filter_map(Value::as_object_mut) {
-            table.retain(|key, _| !["costs", "roofline", "overhead"].contains(&key.as_str()));
-        }
-    }
-    let named = match &scenario.workload.load {
-        Load::Drawn { dataset, .. } => dataset.path(),
-        Load::Trace { trace, .. } => trace.path(),
-    };
-    let model = scenario.workload.model.file().map(|(_, path)| path);
-    let inputs =
-        [Some(named), scenario.workload.weights.as_deref(), model].map(|file| file.map_or(Ok(String::new()), hash_of));
-    let [named, weights, model] = inputs;
-    let of_classes = scenario.classes.iter().filter_map(|class| class.dataset.as_deref()).map(hash_of);
-    let of_classes = of_classes.collect::<Result<String>>()?;
-    let common = format!(
-        "{} {} {} {common} {} {} {} {of_classes}",
-        env!("CARGO_PKG_VERSION"),
-        env!("BATCHLAB_COMMIT"),
-        device,
-        named?,
-        weights?,
-        model?
-    );
-    policies
-        .iter()
-        .zip(&scenario.policies)
-        .map(|(settings, policy)| {
-            let costs = policy.costs.as_deref().filter(|_| !real);
-            let roofline = scenario.device.roofline.as_deref().filter(|_| !real);
-            let [costs, roofline] = [costs, roofline].map(|file| file.map_or(Ok(String::new()), hash_of));
-            let all = format!("{common} {settings} {} {}", costs?, roofline?);
-            Ok(format!("{:016x}", fnv1a(all.as_bytes())))
-        })
-        .collect()
-}
-
-fn inputs_of(scenario: &Scenario) -> Result<Map<String, Value>> {
-    scenario.inputs().map(|(given, path)| Ok((given.to_string(), json!(hash_of(path)?)))).collect()
-}
-
-/// Empty for a generator.
-pub fn hash_of(file: &Path) -> Result<String> {
-    if !shipped::is_file(file) {
-        return Ok(String::new());
-    }
-    let bytes = shipped::read(file).map_err(|cause| Error::unreadable(file, &cause))?;
-    Ok(format!("{:016x}", fnv1a(&bytes)))
+    let of_results =
+        entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.file_name() != PARTIAL);
+    of_results.map(|entry| entry.path()).collect()
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {

@@ -4,11 +4,13 @@ use std::fmt::Display;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use super::Run;
 use super::device::{Device, prepare};
 use super::executor::Target;
 use super::inputs::Inputs;
+use super::search::{Kept, Next, Search, Searched, Take, of_each_policy};
 use crate::error::{Error, Result};
 use crate::metrics::attainment::Attainment;
 use crate::metrics::recorder::Keep;
@@ -61,7 +63,7 @@ impl Effort {
     }
 
     /// All replications of a trace are the same.
-    pub(super) fn replications(&self, scenario: &Scenario) -> u32 {
+    pub fn replications(&self, scenario: &Scenario) -> u32 {
         scenario.workload.load.drawn().map_or(1, |_| self.replications)
     }
 }
@@ -92,25 +94,29 @@ const GROWTH: f64 = 16.0;
 /// Runs are this much longer than the interval asks for, so that one more round is seldom needed.
 const MARGIN: f64 = 1.5;
 
-/// The knee of each policy. `progress` is called after each search.
+/// The knee of each policy. `progress` is called for each replication that is carried out.
 pub fn find(
+    scenario: &Scenario,
+    objective: &Objective,
+    effort: &Effort,
+    kept: &Kept,
+    stop: &AtomicBool,
+    progress: &(dyn Fn() + Sync),
+) -> Result<Vec<Searched<Knee>>> {
+    let first = over_rates(scenario)?.0;
+    let search = |policy| KneeSearch { scenario, policy, first, objective, effort, stop };
+    of_each_policy(scenario, kept, search, progress)
+}
+
+/// As [`find`], in memory.
+pub fn find_all(
     scenario: &Scenario,
     objective: &Objective,
     effort: &Effort,
     stop: &AtomicBool,
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<Knee>> {
-    let first = over_rates(scenario)?;
-    let policies: Vec<usize> = (0..scenario.policies.len()).collect();
-    policies
-        .par_iter()
-        .with_max_len(1)
-        .map(|&policy| {
-            let knee = KneeSearch { scenario, policy, objective, effort, stop }.find(first.0);
-            progress();
-            knee
-        })
-        .collect()
+    Ok(find(scenario, objective, effort, &Kept::default(), stop, progress)?.into_iter().flatten().collect())
 }
 
 /// The first of the scenario's rates. Fails if its load has none.
@@ -128,6 +134,8 @@ pub(super) fn over_rates(scenario: &Scenario) -> Result<Rate> {
 struct KneeSearch<'a> {
     scenario: &'a Scenario,
     policy: usize,
+    /// The rate that it begins with.
+    first: f64,
     objective: &'a Objective,
     effort: &'a Effort,
     stop: &'a AtomicBool,
@@ -141,92 +149,119 @@ struct Start {
     step: f64,
 }
 
-/// A search of every replication.
+/// What every replication is to do.
 struct Round {
-    found: Vec<Found>,
+    /// Of each run; a trace has its own number.
+    requests: u32,
+    resolution: f64,
+    starts: Vec<Start>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct FoundRate {
+    found: Found,
     /// Of each run.
     requests: u32,
 }
 
-impl KneeSearch<'_> {
-    /// Repeats the search with longer runs until the result is as precise as the tolerance.
-    fn find(&self, first: f64) -> Result<Knee> {
-        let tolerance = self.effort.tolerance;
-        let fine = tolerance * RESOLUTION;
-        let longest = self.effort.longest(self.scenario);
-        let mut resolution = COARSE.max(fine);
-        let mut requests = self.objective.shortest(self.scenario);
-        let mut starts = vec![Start { rate: first, step: 1.0 }; self.effort.replications(self.scenario) as usize];
-        loop {
-            let round = self.round(requests, &starts, resolution)?;
-            let knee = self.knee(&round, resolution);
-            let Some(mean) = knee.mean().map(|rate| rate.0) else { return Ok(knee) };
-            let half_width = knee.half_width().map_or(resolution, |half_width| half_width / mean);
-            // Overloaded by a fraction x, a system falls behind by x seconds per second, so that its queue takes SLO / x
-            // to break the objective.
-            let visible = self.objective.slo.as_secs_f64() * mean / tolerance;
-            let bound = round.found.iter().any(|found| matches!(found, Found::Bound(_)));
-            if resolution == fine {
-                if half_width <= tolerance && f64::from(round.requests) >= visible && !bound {
-                    return Ok(knee);
-                }
-                if round.requests >= longest {
-                    return Ok(Knee { caveat: Some(self.limit(&round, half_width, mean)), ..knee });
-                }
-            }
-            // The brackets of the first round are wide, but those of the next are not.
-            let noise = half_width - resolution / 2.0;
-            let missing = if bound { GROWTH } else { (noise / (tolerance - fine)).powi(2) * MARGIN };
-            let factor = missing.max(visible / f64::from(requests)).clamp(1.0, GROWTH);
-            requests = ((f64::from(requests) * factor) as u32).min(longest);
-            resolution = fine;
-            let step = (2.0 * half_width).clamp(fine, 1.0);
-            starts = round.found.iter().map(|found| Start { rate: found.rate(), step }).collect();
+impl Search for KneeSearch<'_> {
+    type Round = Round;
+    type Found = FoundRate;
+    type Answer = Knee;
+
+    fn policy(&self) -> usize {
+        self.policy
+    }
+
+    fn replications(&self) -> u32 {
+        self.effort.replications(self.scenario)
+    }
+
+    fn first(&self) -> Round {
+        Round {
+            requests: self.objective.shortest(self.scenario),
+            resolution: COARSE.max(self.fine()),
+            starts: vec![Start { rate: self.first, step: 1.0 }; self.replications() as usize],
         }
     }
 
-    fn round(&self, requests: u32, starts: &[Start], resolution: f64) -> Result<Round> {
-        let scenario = self.effort.sized(self.scenario, requests);
+    fn search(&self, round: &Round, replications: &[u32], keep: &Take<'_, FoundRate>) -> Result<Vec<FoundRate>> {
+        let scenario = self.effort.sized(self.scenario, round.requests);
         let (inputs, device) = prepare(&scenario, Target::SIM)?;
         let ceiling = device.bounds(&inputs)?.and_then(|bounds| bounds.ceiling_rps).unwrap_or(HIGHEST);
         let requests = inputs.requests(0)?.len() as u32;
-        let search = |(replication, start): (usize, &Start)| {
+        let one = |replication: &u32| {
             let miss = |rate: f64| {
                 let load = LoadPoint::Rate(Rate(rate));
-                let run = Run { policy: self.policy, load, replication: replication as u32 };
+                let run = Run { policy: self.policy, load, replication: *replication };
                 let attained = attain(&inputs, &device, &run, self.objective, self.stop)?;
                 let holds = self.objective.holds(&attained);
                 Ok((!holds).then(|| self.objective.miss(&attained, format_args!("{} req/s", Rate(rate)))))
             };
-            search(miss, *start, resolution, ceiling.min(HIGHEST))
+            let start = round.starts[*replication as usize];
+            let found = search(miss, start, round.resolution, ceiling.min(HIGHEST))?;
+            let found = FoundRate { found, requests };
+            keep(*replication, &found).map(|()| found)
         };
-        let found = starts.par_iter().enumerate().with_max_len(1).map(search).collect::<Result<_>>()?;
-        Ok(Round { found, requests })
+        replications.par_iter().with_max_len(1).map(one).collect()
+    }
+
+    /// Repeats the search with longer runs until the result is as precise as the tolerance.
+    fn judge(&self, round: &Round, found: &[FoundRate]) -> Next<Round, Knee> {
+        let (tolerance, fine) = (self.effort.tolerance, self.fine());
+        let longest = self.effort.longest(self.scenario);
+        let requests = found[0].requests;
+        let found: Vec<&Found> = found.iter().map(|one| &one.found).collect();
+        let knee = knee(&found, requests, round.resolution);
+        let Some(mean) = knee.mean().map(|rate| rate.0) else { return Next::Answer(knee) };
+        let half_width = knee.half_width().map_or(round.resolution, |half_width| half_width / mean);
+        // Overloaded by a fraction x, a system falls behind by x seconds per second, so that its queue takes SLO / x
+        // to break the objective.
+        let visible = self.objective.slo.as_secs_f64() * mean / tolerance;
+        let bound = found.iter().any(|found| matches!(found, Found::Bound(_)));
+        if round.resolution == fine {
+            if half_width <= tolerance && f64::from(requests) >= visible && !bound {
+                return Next::Answer(knee);
+            }
+            if requests >= longest {
+                return Next::Answer(Knee { caveat: Some(self.limit(requests, half_width, mean)), ..knee });
+            }
+        }
+        // The brackets of the first round are wide, but those of the next are not.
+        let noise = half_width - round.resolution / 2.0;
+        let missing = if bound { GROWTH } else { (noise / (tolerance - fine)).powi(2) * MARGIN };
+        let factor = missing.max(visible / f64::from(round.requests)).clamp(1.0, GROWTH);
+        let step = (2.0 * half_width).clamp(fine, 1.0);
+        Next::Round(Round {
+            requests: ((f64::from(round.requests) * factor) as u32).min(longest),
+            resolution: fine,
+            starts: found.iter().map(|found| Start { rate: found.rate(), step }).collect(),
+        })
+    }
+}
+
+fn knee(found: &[&Found], requests: u32, resolution: f64) -> Knee {
+    let nowhere = found.iter().find_map(|found| match found {
+        Found::Nowhere(reason) => Some(reason.clone()),
+        _ => None,
+    });
+    Knee {
+        rates: if nowhere.is_some() { Vec::new() } else { found.iter().map(|one| Rate(one.rate())).collect() },
+        // The middle of the bracket is off by half its width at most.
+        resolution: resolution / 2.0,
+        requests,
+        caveat: nowhere,
     }
 }
 
 impl KneeSearch<'_> {
-    fn knee(&self, round: &Round, resolution: f64) -> Knee {
-        let nowhere = round.found.iter().find_map(|found| match found {
-            Found::Nowhere(reason) => Some(reason.clone()),
-            _ => None,
-        });
-        Knee {
-            rates: if nowhere.is_some() {
-                Vec::new()
-            } else {
-                round.found.iter().map(|one| Rate(one.rate())).collect()
-            },
-            // The middle of the bracket is off by half its width at most.
-            resolution: resolution / 2.0,
-            requests: round.requests,
-            caveat: nowhere,
-        }
+    fn fine(&self) -> f64 {
+        self.effort.tolerance * RESOLUTION
     }
 
     /// What the length of the runs leaves open.
-    fn limit(&self, round: &Round, half_width: f64, rate: f64) -> String {
-        let overload = self.objective.slo.as_secs_f64() * rate / f64::from(round.requests);
+    fn limit(&self, requests: u32, half_width: f64, rate: f64) -> String {
+        let overload = self.objective.slo.as_secs_f64() * rate / f64::from(requests);
         let open = if overload > self.effort.tolerance {
             format!("an overload below {:.1} % may hold the objective to the end of the run", 100.0 * overload)
         } else if half_width > self.effort.tolerance {
@@ -238,7 +273,7 @@ impl KneeSearch<'_> {
             Some(_) => "--max-requests allows longer ones",
             None => "only a longer trace shows more",
         };
-        format!("limited by runs of {} requests: {open}; {more}", round.requests)
+        format!("limited by runs of {requests} requests: {open}; {more}")
     }
 }
 
@@ -259,7 +294,7 @@ pub(super) fn attain(
 impl Objective {
     /// The length of the first runs: as long as the scenario has them, or enough for the quantile after a warm-up of half
     /// the run.
-    pub(super) fn shortest(&self, scenario: &Scenario) -> u32 {
+    pub fn shortest(&self, scenario: &Scenario) -> u32 {
         scenario.workload.load.drawn().unwrap_or(0).max(2 * self.quantile.of_samples().samples_needed() as u32)
     }
 
@@ -283,7 +318,8 @@ impl Objective {
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum Found {
     /// The middle of the last bracket.
     Knee(f64),

@@ -6,15 +6,20 @@
 pub mod capacity;
 pub mod device;
 pub mod executor;
+pub mod fingerprint;
 pub mod folder;
 pub mod inputs;
 pub mod knee;
+pub mod lock;
 mod point;
+pub mod search;
+pub mod shard;
 pub mod standard;
 mod tolerance;
 pub mod verify;
 pub mod window;
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,10 +27,13 @@ use rayon::prelude::*;
 
 use self::device::Device;
 pub use self::device::prepare;
+use self::device::simulated_by;
 use self::executor::Target;
 use self::folder::Folder;
 use self::inputs::Inputs;
+use self::lock::Lock;
 use self::point::{PointResult, run_point};
+use self::shard::{Point, Shard};
 use self::verify::Verified;
 use crate::clock;
 use crate::error::{Error, Result};
@@ -46,6 +54,8 @@ pub struct Options {
     pub replications: u32,
     /// Keeps the points that an earlier run has finished.
     pub resume: bool,
+    /// Only some of the points, each of [`points`] being its own or not. What other shards write is left alone.
+    pub shard: Option<(Shard, Vec<bool>)>,
 }
 
 #[derive(Debug)]
@@ -63,6 +73,8 @@ pub struct Report {
     /// Requests that failed in finished real runs.
     pub failed: u64,
     pub failures: Vec<Failure>,
+    /// Whether the file system kept other runs away from the folder.
+    pub locked: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -101,6 +113,7 @@ impl Report {
             verified: here().map(|(_, host)| host.verified).sum(),
             failed,
             failures: failures.collect(),
+            locked: true,
             folder,
         }
     }
@@ -129,6 +142,8 @@ pub struct Variant<'s> {
 pub struct Job {
     pub variant: usize,
     pub run: Run,
+    /// The place of its row in the summary.
+    row: usize,
 }
 
 impl Job {
@@ -153,20 +168,15 @@ pub fn run_sweep(
     let clock = clock::now();
     let completed: Vec<_> = scenarios.iter().map(|scenario| options.target.completed(scenario)).collect();
     let scenarios: Vec<&Scenario> = completed.iter().map(|scenario| &**scenario).collect();
-    let variants = scenarios.iter().map(|scenario| {
-        let (inputs, device) = prepare(scenario, options.target)?;
-        Ok(Variant { inputs, device })
-    });
-    let variants = variants.collect::<Result<Vec<_>>>()?;
-    let jobs = jobs(&scenarios, options);
-    let folders = Folder::open(&variants, options, &jobs)?;
-
+    let jobs = own_jobs(&scenarios, options);
+    let variants = variants(&scenarios, options, &jobs)?;
+    let (folders, taken_over, lock) = open(&scenarios, &variants, &jobs, options)?;
     let failure = Mutex::new(None);
-    let one = |Job { variant, run }: &Job| {
-        let folder = &folders[*variant];
-        let outcome = match options.resume.then(|| folder.finished(run)).flatten() {
+    let one = |(Job { variant, run, .. }, taken_over): (&Job, Option<Summary>)| {
+        let variant_of = || variants[*variant].as_ref().expect("variants of jobs are prepared");
+        let outcome = match taken_over {
             Some(summary) => Ok(PointResult { summary, host: None }),
-            None => run_point(run, &variants[*variant].inputs, &variants[*variant].device, folder, stop),
+            None => run_point(run, &variant_of().inputs, &variant_of().device, &folders[*variant], stop),
         };
         match outcome {
             Ok(finished) => {
@@ -183,14 +193,14 @@ pub fn run_sweep(
         }
     };
     let finished: Vec<Option<PointResult>> = match options.target.is_real() {
-        true => jobs.iter().map(one).collect(),
-        false => jobs.par_iter().with_max_len(1).map(one).collect(),
+        true => jobs.iter().zip(taken_over).map(one).collect(),
+        false => jobs.par_iter().zip(taken_over).with_max_len(1).map(one).collect(),
     };
     let failure = failure.into_inner().expect("no run panics while it holds the lock");
     // A device that is lost may have served requests before.
-    let rows = rows(&scenarios, options.target, &jobs, &finished);
+    let rows = if options.shard.is_some() { Vec::new() } else { rows(&scenarios, options.target, &jobs, &finished) };
     let folder = &folders[0];
-    if !rows.is_empty() || failure.is_none() {
+    if options.shard.is_none() && (!rows.is_empty() || failure.is_none()) {
         write::write_summary(&folder.summary(), &rows)?;
         write::write_differences(&folder.differences(), &rows)?;
         write_classes(&folder.classes(), &rows)?;
@@ -200,55 +210,137 @@ pub fn run_sweep(
     }
     failure.map_or(Ok(()), Err)?;
     let mut report = Report::new(folder.clone(), rows, &scenarios, &jobs, &finished);
-    if !report.interrupted() {
+    report.locked = lock.held();
+    if options.shard.is_none() && !report.interrupted() {
         draw(scenarios[0], &mut report)?;
+        lock.complete();
     }
     Ok(report)
 }
 
-/// The first replication of every point. Neighbours share their requests.
-fn points(scenarios: &[&Scenario]) -> Vec<Job> {
-    let mut points = Vec::new();
-    for (variant, scenario) in scenarios.iter().enumerate() {
-        for policy in 0..scenario.policies.len() {
-            let first = |load| Job { variant, run: Run { policy, load, replication: 0 } };
-            points.extend(scenario.points().into_iter().map(first));
-        }
+/// The points of a simulated sweep; with `look`, also which of them are finished. Writes nothing.
+///
+/// # Errors
+/// The folder was written with other settings.
+pub fn points(scenarios: &[Scenario], options: &Options, look: bool) -> Result<Vec<Point>> {
+    let scenarios: Vec<&Scenario> = scenarios.iter().collect();
+    let jobs = jobs(&scenarios, options);
+    let mut finished = vec![None; jobs.len()];
+    if look {
+        let devices = vec![simulated_by(options.target); scenarios.len()];
+        let folders = Folder::of(&scenarios, &devices, &options.out, options.target)?;
+        Folder::refuse_others(&folders)?;
+        finished = Folder::finished(&folders, &jobs)?;
     }
-    points
+    let point = |(job, finished): (&Job, Option<Summary>)| {
+        let scenario = scenarios[job.variant];
+        let load = job.run.load.to_string();
+        let point = Point::new(scenario, job.entry(&scenarios), load, job.run.replication, shard::cost(scenario));
+        Point { finished: finished.is_some(), ..point }
+    };
+    Ok(jobs.iter().zip(finished).map(point).collect())
 }
 
-/// In real runs, variants and policies take turns under each load, so that slow drifts affect all.
-fn jobs(scenarios: &[&Scenario], options: &Options) -> Vec<Job> {
-    let mut points = points(scenarios);
-    if options.target.is_real() {
-        let place = |job: &Job| scenarios[job.variant].points().iter().position(|load| *load == job.run.load);
-        points.sort_by_key(place);
+fn own_jobs(scenarios: &[&Scenario], options: &Options) -> Vec<Job> {
+    let jobs = jobs(scenarios, options);
+    match &options.shard {
+        None => jobs,
+        Some((_, own)) => jobs.into_iter().zip(own).filter_map(|(job, own)| own.then_some(job)).collect(),
     }
+}
+
+/// A shard prepares only those of its jobs.
+fn variants<'s>(scenarios: &[&'s Scenario], options: &Options, jobs: &[Job]) -> Result<Vec<Option<Variant<'s>>>> {
+    let needed: BTreeSet<usize> = jobs.iter().map(|job| job.variant).collect();
+    let variant = |(place, scenario): (usize, &&'s Scenario)| {
+        let wanted = options.shard.is_none() || needed.contains(&place);
+        let prepared = wanted.then(|| prepare(scenario, options.target)).transpose()?;
+        Ok(prepared.map(|(inputs, device)| Variant { inputs, device }))
+    };
+    scenarios.iter().enumerate().map(variant).collect()
+}
+
+/// The folder of each variant, the runs that were finished before, and the lock. Clears the folder, unless runs are
+/// kept, and writes what is known before the runs.
+fn open(
+    scenarios: &[&Scenario],
+    variants: &[Option<Variant<'_>>],
+    jobs: &[Job],
+    options: &Options,
+) -> Result<(Vec<Folder>, Vec<Option<Summary>>, Lock)> {
+    let device = |variant: &Option<Variant<'_>>| match variant {
+        Some(variant) => variant.device.describe(),
+        None => simulated_by(options.target),
+    };
+    let devices: Vec<String> = variants.iter().map(device).collect();
+    let folders = Folder::of(scenarios, &devices, &options.out, options.target)?;
+    let (folder, shard) = (&folders[0], options.shard.as_ref().map(|(shard, _)| *shard));
+    let lock = Lock::take(folder.path(), shard)?;
+    let mut finished = vec![None; jobs.len()];
+    if options.resume || shard.is_some() {
+        finished = Folder::finished(&folders, jobs)?;
+        Folder::refuse_others(&folders)?;
+    } else {
+        folder.clear();
+    }
+    Folder::write_settings(&folders, scenarios, options)?;
+    if shard.is_none() {
+        // It would lack the runs that are now added.
+        let _ = std::fs::remove_file(folder.summary());
+        folder.write_inputs(&variants.iter().flatten().collect::<Vec<_>>())?;
+    }
+    Ok((folders, finished, lock))
+}
+
+/// The first replication of every point. Neighbours share their requests.
+fn first_jobs(scenarios: &[&Scenario]) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for (variant, scenario) in scenarios.iter().enumerate() {
+        let loads = scenario.points();
+        for policy in 0..scenario.policies.len() {
+            let first = jobs.len();
+            let job = |(load, at): (usize, &LoadPoint)| {
+                let run = Run { policy, load: *at, replication: 0 };
+                Job { variant, run, row: first + load }
+            };
+            jobs.extend(loads.iter().enumerate().map(job));
+        }
+    }
+    jobs
+}
+
+/// Policies take turns under each load: in real runs, with the variants, so that slow drifts affect all; in simulated
+/// ones, so that shards of neighbours have some of each.
+fn jobs(scenarios: &[&Scenario], options: &Options) -> Vec<Job> {
+    let loads: Vec<usize> = scenarios.iter().map(|scenario| scenario.points().len()).collect();
+    let mut first = first_jobs(scenarios);
+    let place = |job: &Job| (if options.target.is_real() { 0 } else { job.variant }, job.row % loads[job.variant]);
+    first.sort_by_key(place);
     let repeat = |replication, job: &Job| Job { run: Run { replication, ..job.run }, ..*job };
-    (0..options.replications).flat_map(|replication| points.iter().map(move |job| repeat(replication, job))).collect()
+    (0..options.replications).flat_map(|replication| first.iter().map(move |job| repeat(replication, job))).collect()
 }
 
 /// A row for each point whose replications are all finished.
 fn rows(scenarios: &[&Scenario], target: Target, jobs: &[Job], finished: &[Option<PointResult>]) -> Vec<SummaryRow> {
-    let row = |point: Job| {
-        let of_point = |job: &Job| Job { run: Run { replication: 0, ..job.run }, ..*job } == point;
-        let summaries: Option<Vec<Summary>> = jobs
-            .iter()
-            .zip(finished)
-            .filter(|(job, _)| of_point(job))
-            .map(|(_, finished)| finished.as_ref().map(|f| f.summary.clone()))
-            .collect();
-        let entry = point.entry(scenarios);
+    let firsts = first_jobs(scenarios);
+    let mut summaries: Vec<Option<Vec<Summary>>> = vec![Some(Vec::new()); firsts.len()];
+    for (job, finished) in jobs.iter().zip(finished) {
+        match (finished, &mut summaries[job.row]) {
+            (Some(finished), Some(runs)) => runs.push(finished.summary.clone()),
+            (_, runs) => *runs = None,
+        }
+    }
+    let row = |(job, runs): (&Job, Option<Vec<Summary>>)| {
+        let entry = job.entry(scenarios);
         Some(SummaryRow {
             policy: entry.label.clone(),
             swept: entry.swept.clone(),
             backend: target.name().into(),
-            point: point.run.load.to_string(),
-            runs: summaries?,
+            point: job.run.load.to_string(),
+            runs: runs?,
         })
     };
-    points(scenarios).into_iter().filter_map(row).collect()
+    firsts.iter().zip(summaries).filter_map(row).collect()
 }
 
 fn draw(scenario: &Scenario, report: &mut Report) -> Result<()> {

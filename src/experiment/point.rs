@@ -1,14 +1,12 @@
 //! One run of an experiment, summarised and written.
 
-use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::Run;
 use super::device::{Device, RunOutput};
-use super::folder::Folder;
+use super::folder::{BATCHES, FAILURES, Folder, numbered};
 use super::inputs::Inputs;
 use super::verify::Verified;
 use crate::clock;
@@ -68,18 +66,25 @@ pub(super) fn run_point(
     }
     let mut summary = summarize(&ran.record, &inputs.measure(run.load));
     summary.extrapolated = device.extrapolated(inputs, run, &ran.record);
+    let stage = folder.stage()?;
     if logged {
-        write_logs(&folder.point(run), output, &ran.record, inputs, keep, summary.warmup)?;
+        write_logs(stage.path(), output, &ran.record, inputs, keep, summary.warmup)?;
     }
     // For every run, so that the spread of batch sizes is known.
-    write::write_batches(&folder.batches(run), &ran.record, inputs.steps())?;
-    write_failures(&folder.failures(run), &ran.record)?;
-    let verified = verify(&ran, run, inputs, device, stop);
-    if matches!(verified, Err(Error::Interrupted)) {
-        folder.write_interrupted(run, &summary)?;
+    write::write_batches(&stage.path().join(numbered(run.replication, BATCHES)), &ran.record, inputs.steps())?;
+    if !ran.record.failures.is_empty() {
+        write::write_failures(&stage.path().join(numbered(run.replication, FAILURES)), &ran.record)?;
     }
-    let verified = verified?;
-    folder.write_finished(run, &summary)?;
+    let files = folder.publish(run, &stage)?;
+    drop(stage);
+    let verified = match verify(&ran, run, inputs, device, stop) {
+        Err(Error::Interrupted) => {
+            folder.write_point(run, &summary, files, true)?;
+            return Err(Error::Interrupted);
+        }
+        verified => verified?,
+    };
+    folder.write_point(run, &summary, files, false)?;
     let Recorder { decisions, failures, .. } = ran.record;
     let failures = failures.into_iter().take(FAILURES_SHOWN).map(|(request, _, reason)| (request, reason)).collect();
     let host = Host { wall: clock.elapsed(), decisions, verified, failures };
@@ -87,14 +92,14 @@ pub(super) fn run_point(
 }
 
 fn write_logs(
-    point: &Path,
+    folder: &Path,
     output: &Output,
     record: &Recorder,
     inputs: &Inputs<'_>,
     keep: Keep,
     warmup: u64,
 ) -> Result<()> {
-    let place = |file| point.join(file);
+    let place = |file| folder.join(file);
     if output.requests {
         write::write_requests(&place(RequestLine::FILE), record, warmup)?;
     }
@@ -108,17 +113,6 @@ fn write_logs(
         timeline::write_timeline(&place("timeline.json"), record, inputs.steps())?;
     }
     Ok(())
-}
-
-/// Writes the failures, if any; else removes the file of an interrupted run.
-fn write_failures(path: &Path, record: &Recorder) -> Result<()> {
-    if !record.failures.is_empty() {
-        return write::write_failures(path, record);
-    }
-    match fs::remove_file(path) {
-        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(Error::unwritable(path, &cause)),
-        _ => Ok(()),
-    }
 }
 
 fn verify(ran: &RunOutput, run: &Run, inputs: &Inputs<'_>, device: &Device, stop: &AtomicBool) -> Result<Verified> {

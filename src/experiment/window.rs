@@ -1,8 +1,6 @@
 //! The batch window with the highest knee (DVABatch's "DelayBatch").
 
-use std::sync::atomic::AtomicBool;
-
-use super::knee::{self, Effort, Knee, Objective};
+use super::knee::Knee;
 use crate::error::{Error, Result};
 use crate::scenario::Scenario;
 use crate::units::{Nanos, Rate};
@@ -24,15 +22,12 @@ pub struct Tried {
     pub rate: Option<Rate>,
 }
 
-/// Finds the knee with each window. `load` reads the scenario with one override.
+/// Finds the knee with each window. `load` reads the scenario with one override, `knees` finds those of its policies.
 pub fn find(
     load: &dyn Fn(&str) -> Result<Scenario>,
     policy: &str,
     windows: &[Nanos],
-    objective: &Objective,
-    effort: &Effort,
-    stop: &AtomicBool,
-    progress: &(dyn Fn() + Sync),
+    knees: &dyn Fn(&Scenario) -> Result<Vec<Knee>>,
 ) -> Result<Vec<Tried>> {
     let mut tried = Vec::new();
     for window in windows {
@@ -42,8 +37,7 @@ pub fn find(
             // The override accepts an index or a kind, too.
             return Err(Error::input(format!("{}: no policy is labelled \"{policy}\"", scenario.file.display())));
         }
-        let knees = knee::find(&scenario, objective, effort, stop, progress)?;
-        tried.push(Tried { window: *window, rate: knees.first().and_then(Knee::mean) });
+        tried.push(Tried { window: *window, rate: knees(&scenario)?.first().and_then(Knee::mean) });
     }
     Ok(tried)
 }

@@ -1,6 +1,7 @@
 //! Studies: exhibits that need a search first, or several settings of a scenario.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -10,7 +11,10 @@ use serde_json::{Value, json};
 use super::Measured;
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
-use crate::experiment::knee::{self, Effort, Objective};
+use crate::experiment::fingerprint::hash;
+use crate::experiment::knee::{self, Effort, Knee, Objective};
+use crate::experiment::search::Searches;
+use crate::experiment::shard::Shard;
 use crate::experiment::window::{self, WINDOWS};
 use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
@@ -18,6 +22,9 @@ use crate::plot::{self, Bar, Bars, Field, Figure, Group};
 use crate::results::table::aligned;
 use crate::scenario::{LoadPoint, Quantile, Scenario};
 use crate::units::{Nanos, Rate};
+
+/// The file of a study that is written last.
+pub const NUMBERS: &str = "numbers.csv";
 
 #[derive(Clone, Debug, Default)]
 pub struct Study {
@@ -42,7 +49,7 @@ impl Study {
             let stem = if i == 0 { "bars".to_string() } else { format!("bars-{}", i + 1) };
             self.figures.push(plot::write(with_values(bars).drawn(), &[], &folder.join(stem))?);
         }
-        let file = folder.join("numbers.csv");
+        let file = folder.join(NUMBERS);
         write_whole(&file, |out| out.write_all(self.csv().as_bytes()))?;
         self.numbers = Some(file);
         Ok(())
@@ -147,11 +154,25 @@ pub struct Lab<'a> {
     pub out: PathBuf,
     /// Times that were measured on a GPU.
     pub measured: Option<&'a Measured>,
+    pub keep: Keep,
     /// Set on Ctrl-C.
     pub stop: &'a AtomicBool,
     pub progress: &'a (dyn Fn() + Sync),
     /// The best window of each network's DelayBatch and the peak with it, searched for once.
     tuned: Mutex<BTreeMap<String, (Nanos, f64)>>,
+}
+
+/// The folder of a paper's searches.
+const SEARCHES: &str = "searches";
+
+/// What a study does with the runs and searches that an earlier call has finished.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Keep {
+    Nothing,
+    /// It goes on with them.
+    All(Option<Shard>),
+    /// It carries out no others.
+    Only,
 }
 
 /// The relative tolerance of searches.
@@ -166,10 +187,15 @@ impl<'a> Lab<'a> {
         load: &'a (dyn Fn(&str, &[String]) -> Result<Scenario> + Sync),
         out: PathBuf,
         measured: Option<&'a Measured>,
+        keep: Keep,
         stop: &'a AtomicBool,
         progress: &'a (dyn Fn() + Sync),
     ) -> Lab<'a> {
-        Lab { load, out, measured, stop, progress, tuned: Mutex::default() }
+        if keep == Keep::Nothing {
+            // Those of other settings would stay for ever.
+            let _ = fs::remove_dir_all(out.join(SEARCHES));
+        }
+        Lab { load, out, measured, keep, stop, progress, tuned: Mutex::default() }
     }
 
     pub fn scenario(&self, name: &str, sets: &[String]) -> Result<Scenario> {
@@ -184,9 +210,29 @@ impl<'a> Lab<'a> {
 
     /// The highest rate of each policy at which the 99th percentile is within the SLO; 0 if there is none.
     pub fn peaks(&self, scenario: &Scenario) -> Result<Vec<f64>> {
-        let knees = knee::find(scenario, &Lab::objective(scenario)?, &EFFORT, self.stop, &|| ())?;
+        let knees = self.knees(scenario)?;
         (self.progress)();
         Ok(knees.iter().map(|knee| knee.mean().map_or(0.0, |Rate(rate)| rate)).collect())
+    }
+
+    /// In a folder that the scenario's settings name, as studies search in many variations of one scenario.
+    fn knees(&self, scenario: &Scenario) -> Result<Vec<Knee>> {
+        let (objective, name) = (Lab::objective(scenario)?, hash(&scenario.resolved_json().to_string()));
+        let settings = [format!("{objective:?} {EFFORT:?}")];
+        let out = self.out.join(SEARCHES).join(name);
+        let replications = vec![EFFORT.replications(scenario)];
+        let searches = Searches::new(&[scenario], &out, "knee", &settings, replications)?;
+        let (kept, lock) = match self.keep {
+            Keep::Only => (searches.kept(Some(&vec![false; scenario.policies.len()])), None),
+            Keep::Nothing => (searches.kept(None), Some(searches.open(false, None)?)),
+            Keep::All(shard) => (searches.kept(None), Some(searches.open(true, shard)?)),
+        };
+        let found = knee::find(scenario, &objective, &EFFORT, &kept[0], self.stop, self.progress)?;
+        if let Some(lock) = lock.filter(|_| !matches!(self.keep, Keep::All(Some(_)))) {
+            lock.complete();
+        }
+        let missing = |_| Error::Incomplete(format!("{}: a search is missing", searches.folder().path().display()));
+        found.into_iter().map(|knee| knee.map_err(missing)).collect()
     }
 
     /// The window with which a network's policy has the highest peak, and that peak.
@@ -196,8 +242,7 @@ impl<'a> Lab<'a> {
             return Ok(*found);
         }
         let load = |set: &str| self.scenario(network, &[set.to_string()]);
-        let objective = Lab::objective(&self.scenario(network, &[])?)?;
-        let tried = window::find(&load, policy, &WINDOWS, &objective, &EFFORT, self.stop, self.progress)?;
+        let tried = window::find(&load, policy, &WINDOWS, &|scenario| self.knees(scenario))?;
         let best = window::best(&tried, TOLERANCE).and_then(|best| Some((best.window, best.rate?.0)));
         let best = best.ok_or_else(|| Error::failed(format!("{network}: {policy} holds the objective at no rate")))?;
         known().insert(network.to_string(), best);
@@ -209,7 +254,14 @@ impl<'a> Lab<'a> {
         let out = self.out.join(exhibit);
         let at_rates = matches!(scenario.points().first(), Some(LoadPoint::Rate(_)));
         let replications = if at_rates { REPLICATIONS } else { 1 };
-        let options = Options { target: Target::SIM, out, replications, resume: false };
+        let resume = self.keep != Keep::Nothing;
+        let options = Options { target: Target::SIM, out, replications, resume, shard: None };
+        if self.keep == Keep::Only {
+            let points = experiment::points(std::slice::from_ref(scenario), &options, true)?;
+            if points.iter().any(|point| !point.finished) {
+                return Err(Error::Incomplete(format!("{}: points are missing", options.out.display())));
+            }
+        }
         let report = experiment::run(scenario, &options, self.stop, self.progress)?;
         if report.interrupted() { Err(Error::Interrupted) } else { Ok(report) }
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::error::{Context as _, Error, Result};
 use crate::experiment::Run;
-use crate::experiment::folder::hash_of;
+use crate::experiment::fingerprint::hash_of;
 use crate::files::folder_name;
 use crate::policy::registry::Registry;
 use crate::results::saved::read_json;

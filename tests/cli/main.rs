@@ -10,6 +10,7 @@ mod determinism;
 mod explain;
 mod export;
 mod files;
+mod folders;
 mod graphs;
 mod grnn;
 #[cfg(target_os = "linux")]
@@ -31,6 +32,7 @@ mod replay;
 mod report;
 mod reproduce;
 mod setup;
+mod shards;
 mod shipped;
 mod sweep;
 mod traces;

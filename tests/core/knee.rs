@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use batchlab::experiment::capacity;
 use batchlab::experiment::knee::{self, Effort, Knee, Objective};
+use batchlab::experiment::search::Kept;
 use batchlab::policy::registry::Registry;
 use batchlab::scenario::{Quantile, Scenario};
 use batchlab::units::{Nanos, Rate};
@@ -32,7 +33,7 @@ fn scenario(costs: &str, workers: usize, policy: &str) -> (TempDir, Scenario) {
 
 fn find(scenario: &Scenario, slo: Nanos, quantile: Quantile, effort: &Effort) -> Knee {
     let objective = Objective { slo, quantile, max_rejected: 0.0 };
-    let knees = knee::find(scenario, &objective, effort, &AtomicBool::new(false), &|| ()).expect("a knee");
+    let knees = knee::find_all(scenario, &objective, effort, &AtomicBool::new(false), &|| ()).expect("a knee");
     knees.into_iter().next().expect("one policy")
 }
 
@@ -93,13 +94,15 @@ fn the_fewest_workers_are_exact() {
     let objective = Objective { slo: Nanos(4 * MS), quantile: Quantile::P99, max_rejected: 0.0 };
     for rate in [2_000.0, 6_000.0] {
         let exact = (1..).find(|workers| 1e3 * mdc_knee(1.0, *workers, 4.0, 0.99) >= rate).expect("some number");
-        let stop = AtomicBool::new(false);
-        let found =
-            capacity::find(&scenario, Rate(rate), 64, &objective, &effort(0.01), &stop, &|| ()).expect("a number");
+        let find = |most| {
+            let (stop, kept) = (AtomicBool::new(false), Kept::default());
+            let found = capacity::find(&scenario, Rate(rate), most, &objective, &effort(0.01), &kept, &stop, &|| ());
+            found.expect("an answer").into_iter().flatten().collect::<Vec<_>>()
+        };
+        let found = find(64);
         assert_eq!((found[0].workers, &found[0].caveat), (Some(exact as u32), &None), "{rate} req/s: {found:?}");
         assert!(found[0].latency.expect("a latency") <= objective.slo);
-        let few =
-            capacity::find(&scenario, Rate(rate), 2, &objective, &effort(0.01), &stop, &|| ()).expect("an answer");
+        let few = find(2);
         assert_eq!(few[0].workers, None);
         assert!(few[0].caveat.as_ref().expect("a reason").contains("2 workers"), "{few:?}");
     }

@@ -1,0 +1,110 @@
+//! `--resume`, `--plan`, `--shard` and `--merge-only`: options of commands whose points several processes can compute.
+
+use std::path::Path;
+
+use super::render::Shown;
+use crate::error::{Error, Result};
+use crate::experiment::lock;
+use crate::experiment::shard::{Point, Shard, shards};
+use crate::results::table::aligned;
+
+/// One process alone needs none of them. On a cluster, call the command with `--shard I/N` for each I from 1 to N, then with
+/// `--resume`: the files are those of one process.
+#[derive(clap::Args, Clone, Copy, Debug, Default)]
+pub struct Parts {
+    /// Keep the finished points of the same scenario, compute what is missing, and merge: after an interruption, after
+    /// shards, or with more loads or policies
+    #[arg(long)]
+    pub resume: bool,
+
+    /// Print the points with their estimated cost in requests, and which are finished; compute nothing
+    #[arg(long)]
+    pub plan: bool,
+
+    /// Compute only the points of shard I of N (I from 1 to N) that are not finished, and no summary; merge with --resume
+    #[arg(long, value_name = "I/N")]
+    pub shard: Option<Shard>,
+
+    /// As --resume, but compute nothing: if points are missing, end with exit code 3 and the shards to run again
+    #[arg(long, conflicts_with_all = ["plan", "shard"])]
+    pub merge_only: bool,
+}
+
+impl Parts {
+    /// Whether finished points are kept.
+    pub fn keeps(&self) -> bool {
+        self.resume || self.merge_only
+    }
+
+    /// Whether each of the points is that of the shard, if one is asked for.
+    pub fn own(&self, points: &[Point]) -> Option<(Shard, Vec<bool>)> {
+        self.shard.map(|shard| (shard, shard.own(points)))
+    }
+
+    /// Prints the plan. With `--shard`, only its points.
+    pub fn show(&self, points: &[Point], shown: Shown) -> Result<()> {
+        let own = self.own(points).map(|(_, own)| own);
+        let is_own = |(index, _): &(usize, &Point)| own.as_ref().is_none_or(|own| own[index - 1]);
+        let listed = || (1..).zip(points).filter(is_own);
+        let line = |(index, point): (usize, &Point)| {
+            let finished = if point.finished { "finished" } else { "" };
+            let (replication, cost) = (point.replication.to_string(), point.cost.to_string());
+            vec![
+                index.to_string(),
+                point.scenario.clone(),
+                point.name(),
+                point.load.clone(),
+                replication,
+                cost,
+                finished.into(),
+            ]
+        };
+        let heads = ["point", "scenario", "policy", "load", "replication", "cost", ""].map(String::from).to_vec();
+        let json = |(index, point): (usize, &Point)| {
+            let mut row = serde_json::json!({ "point": index });
+            let fields = serde_json::to_value(point).expect("a point is a table");
+            fields.as_object().into_iter().flatten().for_each(|(key, value)| row[key] = value.clone());
+            row
+        };
+        shown.show(
+            || aligned(&std::iter::once(heads).chain(listed().map(line)).collect::<Vec<_>>()),
+            || listed().map(json).collect::<Vec<_>>(),
+        )
+    }
+
+    /// Fails if points are missing, and names the shards of the folder that have them.
+    pub fn refuse_missing(points: &[Point], folder: &Path) -> Result<()> {
+        let missing = points.iter().filter(|point| !point.finished).count();
+        if missing == 0 {
+            return Ok(());
+        }
+        let mut text = format!("{}: {missing} of {} points are missing", folder.display(), points.len());
+        let again = |count: &u32| {
+            let of_points = points.iter().zip(shards(points, *count));
+            let mut again: Vec<u32> = of_points.filter_map(|(point, of)| (!point.finished).then_some(of)).collect();
+            again.dedup();
+            format!("; of {count} shards, run again --array={}", ranges(&again))
+        };
+        text.extend(lock::shards(folder).iter().map(again));
+        text += "; or call --resume to compute them here";
+        Err(Error::Incomplete(text))
+    }
+}
+
+/// `2,5-7`, of ascending numbers.
+fn ranges(numbers: &[u32]) -> String {
+    let range = |run: &[u32]| match run {
+        [one] => one.to_string(),
+        _ => format!("{}-{}", run[0], run[run.len() - 1]),
+    };
+    numbers.chunk_by(|a, b| a + 1 == *b).map(range).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn neighbours_are_a_range() {
+        assert_eq!(super::ranges(&[2, 5, 6, 7, 9, 10]), "2,5-7,9-10");
+        assert_eq!(super::ranges(&[1]), "1");
+    }
+}

@@ -1,0 +1,81 @@
+//! What decides the results of a run, as a hash.
+
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+use crate::error::{Error, Result};
+use crate::scenario::{Load, Scenario};
+use crate::shipped;
+use crate::workload::random::fnv1a;
+
+/// For each policy, a hash of everything that determines its results. Other policies and the list of loads are left
+/// out, so that either can grow when a sweep is resumed; so are costs in real runs.
+pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<String>> {
+    let mut common = scenario.resolved_json();
+    let root = common.as_object_mut().expect("a scenario is a table");
+    let mut policies =
+        root.remove("policy").map_or(Vec::new(), |policies| policies.as_array().cloned().unwrap_or_default());
+    for (table, keys) in [("output", &["plots", "plot_point", "title"][..]), ("arrivals", &["rates", "clients"])] {
+        if let Some(Value::Object(table)) = root.get_mut(table) {
+            table.retain(|key, _| !keys.contains(&key.as_str()));
+        }
+    }
+    if let Some(scale @ Value::Array(_)) = root.get_mut("workload").and_then(|table| table.get_mut("time_scale")) {
+        scale.take();
+    }
+    if real {
+        root.remove("overhead");
+        for table in root.get_mut("device").into_iter().chain(&mut policies).filter_map(Value::as_object_mut) {
+            table.retain(|key, _| !["costs", "roofline", "overhead"].contains(&key.as_str()));
+        }
+    }
+    let named = match &scenario.workload.load {
+        Load::Drawn { dataset, .. } => dataset.path(),
+        Load::Trace { trace, .. } => trace.path(),
+    };
+    let model = scenario.workload.model.file().map(|(_, path)| path);
+    let inputs =
+        [Some(named), scenario.workload.weights.as_deref(), model].map(|file| file.map_or(Ok(String::new()), hash_of));
+    let [named, weights, model] = inputs;
+    let of_classes = scenario.classes.iter().filter_map(|class| class.dataset.as_deref()).map(hash_of);
+    let of_classes = of_classes.collect::<Result<String>>()?;
+    let common = format!(
+        "{} {} {} {common} {} {} {} {of_classes}",
+        env!("CARGO_PKG_VERSION"),
+        env!("BATCHLAB_COMMIT"),
+        device,
+        named?,
+        weights?,
+        model?
+    );
+    policies
+        .iter()
+        .zip(&scenario.policies)
+        .map(|(settings, policy)| {
+            let costs = policy.costs.as_deref().filter(|_| !real);
+            let roofline = scenario.device.roofline.as_deref().filter(|_| !real);
+            let [costs, roofline] = [costs, roofline].map(|file| file.map_or(Ok(String::new()), hash_of));
+            let all = format!("{common} {settings} {} {}", costs?, roofline?);
+            Ok(hash(&all))
+        })
+        .collect()
+}
+
+pub(super) fn inputs_of(scenario: &Scenario) -> Result<Map<String, Value>> {
+    scenario.inputs().map(|(given, path)| Ok((given.to_string(), json!(hash_of(path)?)))).collect()
+}
+
+/// Of a text, such as a scenario with all that decides its results.
+pub fn hash(text: &str) -> String {
+    format!("{:016x}", fnv1a(text.as_bytes()))
+}
+
+/// Empty for a generator.
+pub fn hash_of(file: &Path) -> Result<String> {
+    if !shipped::is_file(file) {
+        return Ok(String::new());
+    }
+    let bytes = shipped::read(file).map_err(|cause| Error::unreadable(file, &cause))?;
+    Ok(format!("{:016x}", fnv1a(&bytes)))
+}
