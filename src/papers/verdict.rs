@@ -127,6 +127,10 @@ impl Verdict {
     pub fn gap_text(&self) -> String {
         match (self.gap, self.word) {
             (Some(gap), _) if gap.abs() < 0.05 => "0 %".into(),
+            // A miss must not look like a number within the tolerance.
+            (Some(gap), Word::Direction | Word::Off) if (gap.abs() - 100.0 * TOLERANCE).abs() < 0.05 => {
+                format!("{gap:+.3} %")
+            }
             (Some(gap), _) => format!("{gap:+.1} %"),
             (None, _) => "-".into(),
         }
@@ -182,6 +186,8 @@ mod tests {
         assert_eq!([word(115.1, true), word(20.0, true)], [Word::Direction; 2]);
         assert_eq!([word(100.0, false), word(300.0, false)], [Word::Off; 2]);
         assert_eq!(Verdict::near(80.0, 100.0, "ms", true).gap_text(), "-20.0 %");
+        assert_eq!(Verdict::near(115.0, 100.0, "ms", true).gap_text(), "+15.0 %");
+        assert_eq!(Verdict::near(115.02, 100.0, "ms", true).gap_text(), "+15.020 %", "a miss");
     }
 
     #[test]
