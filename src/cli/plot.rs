@@ -69,22 +69,28 @@ pub fn run(args: Args) -> Result<()> {
     print(&names.concat())
 }
 
+/// The kinds that show one point.
+const OF_POINT: [&str; 5] = ["queue-cdf", "compute-cdf", "latency-cdf", "batch-histogram", "gantt"];
+
 /// Options that only some kinds read.
 fn unread(args: &Args) -> Vec<String> {
-    let options: [(&str, bool, &[&str]); 5] = [
+    const LATENCIES: [&str; 5] = ["latency-throughput", "p50-throughput", "p99-throughput", "latency-rate", "bars"];
+    let options: [(&str, bool, &[&str]); 7] = [
+        ("--point", args.options.point.is_some() && args.options.x.is_none(), &OF_POINT),
+        ("--linear", args.options.linear, &LATENCIES),
         ("--first", args.options.first.is_some(), &["gantt"]),
-        ("--tail", args.options.tail, &["queue-cdf", "compute-cdf", "latency-cdf"]),
+        ("--tail", args.options.tail, &OF_POINT[..3]),
         ("--slo", args.options.slo.is_some(), &["latency-rate", "latency-steps"]),
         ("--bars", args.bars, &["latency-throughput"]),
         ("--no-bars", args.no_bars, &["latency-throughput"]),
     ];
-    let unread = |(_, given, readers): &(&str, bool, &[&str])| {
-        *given && !args.kind.is_empty() && args.kind.iter().all(|kind| !readers.contains(&kind.name))
+    let note = |(option, given, readers): (&str, bool, &[&str])| {
+        let without = args.kind.iter().map(|kind| kind.name).filter(|kind| given && !readers.contains(kind));
+        let without = without.collect::<Vec<_>>().join(", ");
+        let note = format!("{option} has no effect on {without}; it is for {}", readers.join(", "));
+        (!without.is_empty()).then_some(note)
     };
-    let note = |(option, _, readers): (&str, bool, &[&str])| {
-        format!("{option} has no effect: only {} reads it", readers.join(", "))
-    };
-    options.into_iter().filter(unread).map(note).collect()
+    options.into_iter().filter_map(note).collect()
 }
 
 fn written(args: &Args) -> Result<Vec<PathBuf>> {
@@ -103,7 +109,7 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
     if options.formats.contains(&Format::Png) && !missing.is_empty() && !args.quiet {
         eprintln!("batchlab: warning: the figures' font has no {missing:?}; the PNG shows boxes instead");
     }
-    match (args.kind.as_slice(), place) {
+    let files = match (args.kind.as_slice(), place) {
         ([kind], Place::Stem(stem)) => Ok(draw(*kind, &inputs, &options, &stem)?.files),
         ([], Place::Folder(folder)) => draw_all(&inputs, &options, &folder),
         (kinds, Place::Folder(folder)) => {
@@ -119,7 +125,15 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
                 "-o {name}: is one file's name, but there may be several figures; name one --kind"
             )))
         }
+    };
+    let of_point = args.kind.is_empty() || args.kind.iter().any(|kind| OF_POINT.contains(&kind.name));
+    let point =
+        inputs.default_point(&options).filter(|_| (of_point || options.x.is_some()) && !args.quiet && files.is_ok());
+    if let Some(point) = point {
+        let held = "the highest rate that saturates no policy, but for policies that are saturated at every rate";
+        eprintln!("batchlab: note: figures of one point show {point}: {held}; --point chooses another");
     }
+    files
 }
 
 enum Place {

@@ -102,18 +102,26 @@ impl From<Bars> for Study {
     }
 }
 
+/// Values of a series `X, paper` are marks on the bars of `X` or `X, model`.
 pub fn bars(
     [title, across, value]: [&str; 3],
     series: impl IntoIterator<Item = impl Into<String>>,
     fields: Vec<Field>,
 ) -> Bars {
-    let series = series.into_iter().map(Into::into).collect();
-    Bars { title: Some(title.into()), across: across.into(), value: value.into(), series, fields, ..Bars::default() }
+    let series: Vec<String> = series.into_iter().map(Into::into).collect();
+    let marked = |paper: &String| {
+        let name = paper.strip_suffix(", paper")?;
+        let of = series.iter().find(|of| of.strip_suffix(", model").unwrap_or(of) == name)?;
+        Some((paper.clone(), of.clone()))
+    };
+    let stated = series.iter().filter_map(marked).collect();
+    let [title, across, value] = [title, across, value].map(String::from);
+    Bars { title: Some(title), across, value, stated, series, fields, ..Bars::default() }
 }
 
 /// No bar where there is no value.
 pub fn group(name: impl ToString, values: impl IntoIterator<Item = Option<f64>>) -> Group {
-    let bar = |value: Option<f64>| value.map(|value| Bar { value, upto: None });
+    let bar = |value: Option<f64>| value.map(|value| Bar { value, ..Bar::default() });
     Group { name: name.to_string(), bars: values.into_iter().map(bar).collect() }
 }
 

@@ -2,9 +2,10 @@
 
 use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Canvas, Rect, Stroke};
-use super::input::{Part, Series};
+use super::input::{Part, Series, x_label};
 use super::legend::{Entry, Key, WHISKER, bar};
 use super::panel::{Frame, lay_out};
+use super::remark::{IN_LEGEND, stated_entry, stated_style};
 use super::render::text_width;
 use super::style::{INK, SMALL, Style};
 use super::{Drawing, Inputs, Kind, Options, nothing};
@@ -31,7 +32,11 @@ pub struct Bars {
     pub value: String,
     pub whiskers: Option<String>,
     pub series: Vec<String>,
+    /// Series of a paper's values, each with the series whose bars have them as marks.
+    pub stated: Vec<(String, String)>,
     pub fields: Vec<Field>,
+    /// With a logarithmic axis.
+    pub log: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -51,6 +56,8 @@ pub struct Group {
 pub struct Bar {
     pub value: f64,
     pub upto: Option<f64>,
+    /// Then a hollow marker stands on it.
+    pub saturated: bool,
 }
 
 impl Bars {
@@ -60,37 +67,62 @@ impl Bars {
         self.drawn_in(&styles)
     }
 
+    /// A style for each series that has bars of its own.
     pub fn drawn_in(&self, styles: &[Style]) -> Canvas {
-        let entry = |(label, style): (&String, &Style)| Entry::new(label, Key::Bar(*style));
-        let mut legend: Vec<Entry> = self.series.iter().zip(styles).map(entry).collect();
-        if self.series.len() == 1 && self.fields.len() > 1 {
+        let own: Vec<&String> = self.series.iter().filter(|label| self.marked_by(label).is_none()).collect();
+        let mut legend: Vec<Entry> =
+            own.iter().zip(styles).map(|(label, style)| Entry::new(*label, Key::Bar(*style))).collect();
+        if own.len() == 1 && self.fields.len() > 1 {
             legend.clear();
         }
         legend.extend(self.whiskers.iter().map(|label| Entry::new(label, Key::Whisker)));
+        let mut all = self.fields.iter().flat_map(|field| &field.groups).flat_map(|group| group.bars.iter().flatten());
+        legend.extend(all.any(|bar| bar.saturated).then(|| Entry::new("saturated", Key::Hollow)));
+        legend.extend(stated_entry(own.len() < self.series.len()));
         let height = if self.fields.len() > 1 { HEIGHT } else { ALONE };
         let frame = Frame { title: self.title.as_deref(), legend: &legend, height, right: None };
         let (mut canvas, panels) = lay_out(&frame, self.fields.iter().map(|field| self.axes(field)).collect());
-        let width = 0.8 / self.series.len().max(1) as f64;
+        let width = 0.8 / own.len().max(1) as f64;
         for (field, panel) in self.fields.iter().zip(&panels) {
-            for (i, group) in field.groups.iter().enumerate() {
-                for (j, one) in group.bars.iter().enumerate() {
-                    let Some(one) = one else { continue };
-                    let from = i as f64 - 0.4 + j as f64 * width;
-                    let ((left, bottom), (right, top)) = (panel.at(from, 0.0), panel.at(from + width, one.value));
-                    let gap = ((right - left) * 0.08).min(0.6);
-                    let first = canvas.marks.len();
-                    bar(&mut canvas, &Rect { left: left + gap, top, right: right - gap, bottom }, &styles[j]);
-                    if let Some(upto) = one.upto {
-                        let stroke = Stroke::solid(INK, WHISKER);
-                        panel.whisker(&mut canvas, from + width / 2.0, 0.0, (one.value, upto), stroke);
-                    }
-                    canvas.group(&self.series[j], first);
-                    canvas.spot(&self.series[j], Rect { left, top, right, bottom }, self.values(group, one));
+            // They cover bars.
+            let mut markers = Vec::new();
+            let groups = field.groups.iter().enumerate();
+            let all = groups.flat_map(|(i, group)| self.series.iter().zip(&group.bars).map(move |bar| (i, group, bar)));
+            for (i, group, (label, one)) in all {
+                let stated_of = self.marked_by(label);
+                let place = own.iter().position(|own| *own == stated_of.unwrap_or(label));
+                let (Some(one), Some(place)) = (one, place) else { continue };
+                let from = i as f64 - 0.4 + place as f64 * width;
+                let ((left, bottom), (right, top)) = (panel.at(from, panel.y.low), panel.at(from + width, one.value));
+                let middle = ((left + right) / 2.0, top);
+                canvas.spot(label, Rect { left, top, right, bottom }, self.values(group, one));
+                if stated_of.is_some() {
+                    markers.push((IN_LEGEND, stated_style(), middle, false));
+                    continue;
                 }
+                let gap = ((right - left) * 0.08).min(0.6);
+                let first = canvas.marks.len();
+                bar(&mut canvas, &Rect { left: left + gap, top, right: right - gap, bottom }, &styles[place]);
+                if let Some(upto) = one.upto {
+                    let stroke = Stroke::solid(INK, WHISKER);
+                    panel.whisker(&mut canvas, from + width / 2.0, 0.0, (one.value, upto), stroke);
+                }
+                canvas.group(label, first);
+                markers.extend(one.saturated.then_some((label.as_str(), styles[place], middle, true)));
+            }
+            for (label, style, at, hollow) in markers {
+                let first = canvas.marks.len();
+                canvas.marker(at, &style, 0.0, hollow);
+                canvas.group(label, first);
             }
             panel.axes(&mut canvas);
         }
         canvas
+    }
+
+    /// The series whose bars have a paper's values of this one as marks.
+    fn marked_by(&self, label: &str) -> Option<&String> {
+        self.stated.iter().find(|(stated, _)| stated == label).map(|(_, of)| of)
     }
 
     /// For a page.
@@ -101,8 +133,15 @@ impl Bars {
     }
 
     fn axes(&self, field: &Field) -> (String, Axis, Axis) {
-        let all = field.groups.iter().flat_map(|group| group.bars.iter().flatten());
-        let highest = all.map(|bar| bar.upto.unwrap_or(bar.value).max(bar.value)).fold(0.0, f64::max);
+        let all = || field.groups.iter().flat_map(|group| group.bars.iter().flatten());
+        let highest = all().map(|bar| bar.upto.unwrap_or(bar.value).max(bar.value)).fold(0.0, f64::max);
+        let lowest = all().map(|bar| bar.value).filter(|value| *value > 0.0).fold(highest, f64::min);
+        let (height, room) = if self.fields.len() > 1 { (HEIGHT, 4) } else { (ALONE, 5) };
+        let y = match self.log && lowest > 0.0 {
+            // Below the lowest, which would have no bar.
+            true => Axis::log(&self.value, 0.7 * lowest, highest, height, |_| SMALL + 3.0),
+            false => Axis::linear_to_tick(&self.value, 0.0, highest, room),
+        };
         // Labels too wide for every group: every second or third has one, counted from the last.
         let widest = field.groups.iter().map(|group| text_width(&group.name, SMALL)).fold(0.0, f64::max) + 6.0;
         let count = field.groups.len();
@@ -113,11 +152,7 @@ impl Bars {
         });
         let (label, ticks) = (self.across.clone(), ticks.collect());
         let x = Axis { label, spread: Spread::Bins, low: -0.5, high: count as f64 - 0.5, ticks };
-        (
-            field.name.clone(),
-            x,
-            Axis::linear_to_tick(&self.value, 0.0, highest, if self.fields.len() > 1 { 4 } else { 5 }),
-        )
+        (field.name.clone(), x, y)
     }
 }
 
@@ -136,13 +171,19 @@ fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
     if let ([field], Some(_)) = (fields.as_mut_slice(), &options.title) {
         field.name = String::new();
     }
+    /// A linear axis would show the short bars as nothing.
+    const WIDE: f64 = 100.0;
+    let bars = || fields.iter().flat_map(|field| &field.groups).flat_map(|group| group.bars.iter().flatten());
+    let (least, most) = bars().map(|bar| bar.value).fold((f64::INFINITY, 0.0), |(a, b), v| (v.min(a), v.max(b)));
     let bars = Bars {
+        log: !options.linear && most > WIDE * least,
         title: options.title.clone(),
-        across: options.x.clone().unwrap_or_else(|| "Load (requests/s)".into()),
+        across: x_label(&series, options).unwrap_or_else(|| "Load (requests/s)".into()),
         value: "Latency (ms)".into(),
         whiskers: Some("mean to p99".into()),
         series: policies.into_iter().map(String::from).collect(),
         fields,
+        ..Bars::default()
     };
     Ok(bars.drawn())
 }
@@ -158,8 +199,8 @@ fn groups(series: &[(usize, &Series<'_>)], policies: usize) -> Result<Vec<Group>
                 groups.push(Group { name, bars: vec![None; policies] });
                 groups.len() - 1
             });
-            let (mean, upto) = (row.metric(Metric::Mean)?, row.metric(Metric::P99)?);
-            groups[at].bars[*place] = mean.map(|value| Bar { value, upto });
+            let (mean, upto, saturated) = (row.metric(Metric::Mean)?, row.metric(Metric::P99)?, row.saturated()?);
+            groups[at].bars[*place] = mean.map(|value| Bar { value, upto, saturated });
         }
     }
     Ok(groups)
@@ -172,7 +213,7 @@ mod tests {
 
     #[test]
     fn bars_stand_beside_each_other_as_high_as_their_values() {
-        let bar = |value| Some(Bar { value, upto: Some(4.0) });
+        let bar = |value| Some(Bar { value, upto: Some(4.0), saturated: false });
         let groups = vec![
             Group { name: "low".into(), bars: vec![bar(1.0), bar(2.0)] },
             Group { name: "high".into(), bars: vec![None, bar(4.0)] },
@@ -196,5 +237,19 @@ mod tests {
         for panel in heights.chunks(3) {
             assert!((panel[1] - 2.0 * panel[0]).abs() < 1e-9 && (panel[2] - HEIGHT).abs() < 1e-9, "{panel:?}");
         }
+    }
+
+    #[test]
+    fn a_papers_values_are_marks_on_bars() {
+        let bar = |value| Some(Bar { value, ..Bar::default() });
+        let groups = vec![Group { name: "one".into(), bars: vec![bar(1.0), bar(2.0)] }];
+        let series = vec!["ours".into(), "theirs".into()];
+        let plain = Bars { series, fields: vec![Field { name: String::new(), groups }], ..Bars::default() };
+        let marked = Bars { stated: vec![("theirs".into(), "ours".into())], ..plain.clone() };
+        let said = |bars: &Bars| {
+            let canvas = bars.drawn();
+            ["theirs", IN_LEGEND].map(|words| canvas.groups.iter().filter(|group| group.series == words).count())
+        };
+        assert_eq!((said(&plain), said(&marked)), ([2, 0], [0, 2]), "an entry in the legend, and a bar or a mark");
     }
 }

@@ -27,16 +27,19 @@ fn histogram(inputs: &Inputs, options: &Options) -> Drawing {
     let label = if exact { "Batch size" } else { "Batch size (bin end)" };
     let group = |(bin, end): (usize, &u64)| {
         let bars = shares.iter().map(|shares| Some(shares[bin]).filter(|share| *share > 0.0));
-        Group { name: number(*end as f64), bars: bars.map(|value| Some(Bar { value: value?, upto: None })).collect() }
+        Group {
+            name: number(*end as f64),
+            bars: bars.map(|value| Some(Bar { value: value?, ..Bar::default() })).collect(),
+        }
     };
     let styles: Vec<Style> = all.iter().map(|(s, _)| s.style).collect();
     let bars = Bars {
         title: options.title.clone(),
         across: format!("{label}{}", at_point(&point, options)),
         value: "Share of executed cells (%)".into(),
-        whiskers: None,
         series: all.iter().map(|(s, _)| s.label.clone()).collect(),
         fields: vec![Field { name: String::new(), groups: ends.iter().enumerate().map(group).collect() }],
+        ..Bars::default()
     };
     Ok(bars.drawn_in(&styles))
 }

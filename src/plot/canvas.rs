@@ -158,6 +158,18 @@ impl Canvas {
         }
     }
 
+    /// What a label in the rectangle would hide of the marks from number `first` on, as the distance that is worth it.
+    pub fn hidden(&self, rect: &Rect, first: usize) -> f64 {
+        let across = |points: &[Point]| points.windows(2).any(|pair| clipped_segment(pair[0], pair[1], rect).is_some());
+        let cost = |mark: &Mark| match mark {
+            Mark::Line(points, ..) if across(points) => 25.0,
+            // Of a marker, or of another label.
+            Mark::Area(points, _) if across(points) || points.iter().any(|corner| rect.holds(*corner)) => 200.0,
+            _ => 0.0,
+        };
+        self.marks[first..].iter().map(cost).sum()
+    }
+
     pub fn text(&mut self, words: impl Into<String>, at: Point, size: f64, align: Align, color: Rgb) {
         self.marks.push(Mark::Text(Text { words: words.into(), at, size, align, upright: false, color }));
     }

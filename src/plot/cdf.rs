@@ -2,9 +2,10 @@
 
 use super::axis::Axis;
 use super::canvas::{Canvas, Point, Stroke};
-use super::input::{Series, at_point, line_legend};
+use super::input::{Series, at_point};
 use super::legend::{Entry, Key};
 use super::panel::{LINE, RING, figure, log_x, log_y};
+use super::remark::{stated, stated_entry};
 use super::style::Style;
 use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
 use crate::error::Result;
@@ -43,6 +44,9 @@ const MARKED: [f64; 4] = [0.1, 0.5, 0.9, 0.99];
 /// The shares whose values a page shows.
 const SHOWN: [f64; 13] = [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99];
 
+/// Of saturated runs, whose times show only how long they were.
+const SATURATED: &[f64] = &[4.0, 5.0];
+
 pub struct Line {
     pub label: String,
     pub style: Style,
@@ -51,8 +55,12 @@ pub struct Line {
 }
 
 /// With `tail`, the share above each value.
-pub fn drawn(title: Option<&str>, legend: &[Entry], x: Axis, y: Axis, lines: &[Line], tail: bool) -> Canvas {
-    let (mut canvas, panel) = figure(title, legend, x, y);
+pub fn drawn(options: &Options, mut legend: Vec<Entry>, x: Axis, y: Axis, lines: &[Line], tail: bool) -> Canvas {
+    let remarks = stated(&options.stated, &x, &y);
+    legend.extend(stated_entry(!remarks.is_empty()));
+    let (mut canvas, panel) = figure(options.title.as_deref(), &legend, x, y);
+    let data = canvas.marks.len();
+    panel.remark_lines(&mut canvas, &remarks);
     for Line { label, style, cdf, .. } in lines {
         let first = canvas.marks.len();
         let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
@@ -83,13 +91,17 @@ pub fn drawn(title: Option<&str>, legend: &[Entry], x: Axis, y: Axis, lines: &[L
         }
         canvas.group(label, first);
     }
+    panel.remark_labels(&mut canvas, &remarks, data);
     canvas
 }
 
 fn times(name: &str, span: Span, inputs: &Inputs, options: &Options) -> Drawing {
     let (point, series) = inputs.at_point(options)?;
     let line = |s: &Series<'_>| {
-        Ok(Line { label: s.label.clone(), style: s.style, hollow: false, cdf: distribution(s, &point, span)? })
+        let hollow = s.row_at(&point).map_or(Ok(false), |row| row.saturated())?;
+        let (suffix, dash) = if hollow { (" (saturated)", SATURATED) } else { ("", s.style.dash) };
+        let (label, style) = (format!("{}{suffix}", s.label), Style { dash, ..s.style });
+        Ok(Line { label, style, hollow, cdf: distribution(s, &point, span)? })
     };
     let lines = series.iter().map(line).collect::<Result<Vec<_>, Undrawn>>()?;
     let Some((least, largest)) = ends(&lines) else {
@@ -103,8 +115,8 @@ fn times(name: &str, span: Span, inputs: &Inputs, options: &Options) -> Drawing 
             log_y("Share of slower requests", 0.5 / requests as f64, 1.0)
         }
     };
-    let legend = line_legend(&series);
-    Ok(drawn(options.title.as_deref(), &legend, x, y, &lines, options.tail))
+    let legend = lines.iter().map(|line| Entry::new(&line.label, Key::Line(line.style))).collect();
+    Ok(drawn(options, legend, x, y, &lines, options.tail))
 }
 
 pub fn shares() -> Axis {
@@ -175,7 +187,7 @@ pub fn compared(inputs: &Inputs, point: &str, options: &Options) -> Result<Optio
     legend.push(Entry::new(&first.name, Key::Stroke(&[])));
     legend.push(Entry::new(&second.name, Key::Stroke(SECOND)));
     let x = log_x(format!("Latency{} (ms)", at_point(point, options)), least, largest);
-    Ok(Some(drawn(options.title.as_deref(), &legend, x, shares(), &lines, false)))
+    Ok(Some(drawn(options, legend, x, shares(), &lines, false)))
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -2,9 +2,10 @@
 
 use super::axis::{Axis, number};
 use super::canvas::{Canvas, Stroke};
-use super::input::{Folder, Series, line_legend, x_values};
+use super::input::{Folder, Series, x_label, x_values};
 use super::legend::{Entry, Key, WHISKER, marker_entries};
 use super::panel::{Curve, Dot, LINE, Panel, figure, log_y, room_for, swept_x};
+use super::remark::{Remark, stated, stated_entry};
 use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
 use crate::error::Result;
 use crate::metrics::bounds::Bounds;
@@ -52,7 +53,9 @@ pub const GOODPUT: Kind = Kind {
     about: "goodput against offered rate",
     drawn: |inputs, options| {
         let hint = "; goodput needs an SLO in the scenario";
-        served(Metric::Goodput, "Goodput (requests/s)", "all within the SLO", hint, inputs, options)
+        let slo = inputs.slo().map_or("the SLO".into(), |slo| format!("{} ms", number(slo.as_millis_f64())));
+        let (label, all) = (format!("Goodput within {slo} (1/s)"), format!("all within {slo}"));
+        served(Metric::Goodput, &label, &all, hint, inputs, options)
     },
 };
 
@@ -91,7 +94,7 @@ impl<'i> Runs<'i> {
         }
         match curves.iter().all(|curve| curve.dots.is_empty()) {
             true => Err(nothing(format!("summary.csv has no row with {} and {}{hint}", x.name(), y.name()))),
-            false => Ok(Runs { series, curves, swept: options.x.as_ref().map(|key| swept_x(key, &values)) }),
+            false => Ok(Runs { swept: x_label(&series, options).map(|key| swept_x(&key, &values)), series, curves }),
         }
     }
 
@@ -113,30 +116,28 @@ impl<'i> Runs<'i> {
     }
 }
 
-/// A line, with its entry in the legend.
-type Rule = (Entry, [(f64, f64); 2]);
-
 /// `thin`: the width of lines between saturated runs.
 fn drawn(
     runs: &Runs<'_>,
     options: &Options,
     [x, y]: [Axis; 2],
-    rules: Vec<Rule>,
+    mut remarks: Vec<Remark>,
     whiskers: Option<&[Whisker]>,
     thin: f64,
 ) -> Canvas {
-    let mut legend = line_legend(&runs.series);
+    let mut legend: Vec<Entry> = runs.series.iter().map(|s| Entry::new(&s.label, Key::Line(s.style))).collect();
     legend.extend(whiskers.map(|_| Entry::new("p50–p99", Key::Whisker)));
     legend.extend(marker_entries(&runs.curves, &y));
-    legend.extend(rules.iter().map(|(entry, _)| entry.clone()));
+    legend.extend(remarks.iter().filter(|one| one.in_legend).map(|one| Entry::new(&one.label, Key::Rule)));
+    let stated = stated(&options.stated, &x, &y);
+    legend.extend(stated_entry(!stated.is_empty()));
+    remarks.extend(stated);
     let (mut canvas, panel) = figure(options.title.as_deref(), &legend, x, y);
-    for (entry, line) in &rules {
-        let first = canvas.marks.len();
-        panel.rule(&mut canvas, line);
-        canvas.group(&entry.label, first);
-    }
+    let first = canvas.marks.len();
+    panel.remark_lines(&mut canvas, &remarks);
     draw_whiskers(&mut canvas, &panel, &runs.series, whiskers.unwrap_or_default());
     panel.curves(&mut canvas, &runs.curves, thin);
+    panel.remark_labels(&mut canvas, &remarks, first);
     panel.axes(&mut canvas);
     canvas
 }
@@ -146,14 +147,14 @@ fn served(y: Metric, label: &str, of_all: &str, hint: &str, inputs: &Inputs, opt
     let runs = Runs::read(inputs, options, Metric::Offered, y, hint)?;
     let best = runs.dots().map(|dot| dot.y).fold(0.0, f64::max);
     let (x, y) = (runs.x_axis(), Axis::linear_to_tick(label, 0.0, best, 5));
-    let equal = (Entry::new(of_all, Key::Rule), [(0.0, 0.0), (x.high, x.high)]);
+    let equal = Remark { in_legend: true, ..Remark::new(of_all, [(0.0, 0.0), (x.high, x.high)]) };
     let rules = if runs.swept.is_some() { Vec::new() } else { vec![equal] };
     Ok(drawn(&runs, options, [x, y], rules, None, LINE))
 }
 
 fn latency_by_rate(inputs: &Inputs, options: &Options) -> Drawing {
     let runs = Runs::read(inputs, options, Metric::Offered, Metric::P99, "")?;
-    let slo = options.slo.map(|slo| slo.as_millis_f64());
+    let slo = options.slo.or_else(|| inputs.slo()).map(|slo| slo.as_millis_f64());
     let y = latency_axis(
         "p99 latency (ms)",
         runs.dots().map(|dot| dot.y).chain(slo),
@@ -161,7 +162,7 @@ fn latency_by_rate(inputs: &Inputs, options: &Options) -> Drawing {
         options.linear,
     );
     let x = runs.x_axis();
-    let rule = |ms| (Entry::new(format!("SLO {} ms", number(ms)), Key::Rule), [(x.low, ms), (x.high, ms)]);
+    let rule = |ms| Remark::new(format!("SLO {} ms", number(ms)), [(x.low, ms), (x.high, ms)]);
     let rules = slo.map(rule).into_iter().collect();
     Ok(drawn(&runs, options, [x, y], rules, None, SATURATED_LINE))
 }
@@ -185,14 +186,13 @@ fn against_throughput(percentile: Metric, inputs: &Inputs, options: &Options) ->
     let last = ceilings.iter().copied().filter(|ceiling| *ceiling <= FAR * fastest).fold(fastest, f64::max);
     let x = Axis::linear("Throughput (requests/s)", 0.0, last * 1.04, room_for(last));
 
-    let floor = |ms: f64| {
-        let label = format!("{name} floor {} ms", number(short(ms)));
-        (Entry::new(label, Key::Rule), [(x.low, ms), (x.high, ms)])
-    };
+    let floor = |ms: f64| Remark::new(format!("no {name} below {} ms", number(short(ms))), [(x.low, ms), (x.high, ms)]);
     let ceiling = |rate: f64| {
-        let off = if rate > x.high { " (off the axis)" } else { "" };
-        let label = format!("ceiling {} requests/s{off}", number(rate.round()));
-        (Entry::new(label, Key::UprightRule), [(rate, y.low), (rate, y.high)])
+        let label = format!("ceiling {} requests/s", number(rate.round()));
+        match rate > x.high {
+            true => Remark::new(label + " →", [(x.high, y.high); 2]),
+            false => Remark::new(label, [(rate, y.low), (rate, y.high)]),
+        }
     };
     let rules = floors.into_iter().map(floor).chain(ceilings.into_iter().map(ceiling)).collect();
     let whiskers = with_whiskers.then_some(&whiskers[..]);

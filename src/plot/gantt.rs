@@ -5,6 +5,7 @@ use super::canvas::{Align, Canvas, HALF_DIGIT, Rect, Stroke};
 use super::input::Series;
 use super::legend::{Entry, Key, header, header_height};
 use super::panel::{HEADING, PADDING, Panel, TICKS_HEIGHT, X_AXIS_HEIGHT, Y_LABEL_WIDTH, overhang, x_label};
+use super::remark::{stated, stated_entry};
 use super::render::{fitted, text_width};
 use super::style::{GRID, INK, MEDIUM, PAPER, Rgb, SMALL, WIDTH, tint};
 use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
@@ -62,15 +63,19 @@ fn schedules(inputs: &Inputs, options: &Options) -> Drawing {
     let schedules = series.iter().map(|s| schedule(s, &point, options)).collect::<Result<Vec<_>, _>>()?;
     match schedules.iter().map(Schedule::end).max().unwrap_or(0) {
         0 => Err(nothing("no time passes in these schedules")),
-        end => Ok(drawn(&schedules, end, options.title.as_deref())),
+        end => Ok(drawn(&schedules, end, options)),
     }
 }
 
-fn drawn(schedules: &[Schedule], end: u64, title: Option<&str>) -> Canvas {
+fn drawn(schedules: &[Schedule], end: u64, options: &Options) -> Canvas {
+    let title = options.title.as_deref();
     let (unit, name) = time_unit(end);
     let x = Axis::linear(format!("Time ({name})"), 0.0, end as f64 / unit * 1.02, 8);
-    let legend =
-        [Entry::new("waiting", Key::Area(tint(INK, WAITING))), Entry::new("computing", Key::Area(tint(INK, 0.8)))];
+    let mut legend =
+        vec![Entry::new("waiting", Key::Area(tint(INK, WAITING))), Entry::new("computing", Key::Area(tint(INK, 0.8)))];
+    let none = Axis { label: String::new(), spread: Spread::Linear, low: 0.0, high: 1.0, ticks: Vec::new() };
+    let of = |schedule: &Schedule| stated(options.stated.iter().filter(|one| one.of == schedule.label), &x, &none);
+    legend.extend(stated_entry(schedules.iter().any(|schedule| !of(schedule).is_empty())));
     let right = WIDTH - PADDING - overhang(&x);
     let left = |lanes: Lanes| {
         let widest = schedules.iter().map(|schedule| schedule.label_width(lanes)).fold(0.0, f64::max);
@@ -89,12 +94,12 @@ fn drawn(schedules: &[Schedule], end: u64, title: Option<&str>) -> Canvas {
     header(&mut canvas, title, &legend);
     for (i, schedule) in schedules.iter().enumerate() {
         let area = Rect { left, top: top + HEADING, right, bottom: top + HEADING + schedule.height(lanes) + 4.0 };
-        let y = Axis { label: String::new(), spread: Spread::Linear, low: 0.0, high: 1.0, ticks: Vec::new() };
-        let panel = Panel { area, x: x.clone(), y };
+        let panel = Panel { area, x: x.clone(), y: none.clone() };
         let heading = fitted(&schedule.label, MEDIUM, right - left);
         canvas.text(heading, (left, top + HEADING - 7.0), MEDIUM, Align::Left, schedule.color);
         panel.grid(&mut canvas);
         schedule.draw(&mut canvas, &panel, unit, lanes);
+        panel.remark_lines(&mut canvas, &of(schedule));
         panel.x_axis(&mut canvas);
         if i + 1 == schedules.len() {
             x_label(&mut canvas, &x.label, &area);
@@ -143,10 +148,12 @@ impl Schedule {
     }
 
     fn lane_label(&self, (worker, stream): Lane) -> String {
-        match (self.lanes.len(), self.lanes.iter().any(|(_, stream)| stream.0 > 0)) {
-            (1, _) => "batch".into(),
-            (_, false) => format!("worker {worker}"),
-            (_, true) => format!("worker {worker}.{stream}"),
+        let several = |of: fn(&Lane, &Lane) -> bool| self.lanes.windows(2).any(|pair| of(&pair[0], &pair[1]));
+        match (several(|a, b| a.0 != b.0), several(|a, b| a.0 == b.0)) {
+            (false, false) => "batch".into(),
+            (true, false) => format!("worker {worker}"),
+            (false, true) => format!("stream {stream}"),
+            (true, true) => format!("worker {worker}, stream {stream}"),
         }
     }
 
@@ -322,7 +329,7 @@ mod tests {
         let requests = vec![RequestLine::earlier(RequestId(7), [Some(Nanos(0)), start_ns, finish_ns])];
         let tasks = vec![task(0, 1), task(1, 2), task(2, 4)];
         let schedule = Schedule { label: "p".into(), color: INK, requests, tasks, lanes: vec![lane] };
-        let canvas = drawn(&[schedule], 1000, None);
+        let canvas = drawn(&[schedule], 1000, &Options::default());
         let bars = canvas.marks.iter().filter_map(|mark| match mark {
             Mark::Area(corners, color) if *color == tint(INK, 0.3) => Some(corners[2].1 - corners[0].1),
             _ => None,

@@ -3,8 +3,9 @@
 use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::axis::number;
-use super::legend::{Entry, Key};
 use super::style::Style;
 use super::{Options, Undrawn, nothing};
 use crate::error::{Error, Result};
@@ -13,7 +14,11 @@ use crate::results::logs::{LogRow, RequestLine};
 use crate::results::read::{CsvRow, Log};
 use crate::results::saved::Saved;
 use crate::results::swept::{self, Swept};
+use crate::units::Nanos;
 use crate::workload::model::Model;
+
+/// With a swept key on the x axis; if all loads have more, one load is shown.
+const MOST_SERIES: usize = 8;
 
 #[derive(Debug)]
 pub struct Inputs {
@@ -108,11 +113,23 @@ impl Inputs {
         for folder in &self.folders {
             all.extend(folder.series(options)?);
         }
-        let known: Vec<&str> = all.iter().map(|s| s.policy).collect();
+        let known = distinct(all.iter().map(|s| s.policy));
         let chosen = chosen_policies(&options.policies, &known)?;
+        let is_chosen = |s: &Series<'_>| chosen.as_ref().is_none_or(|chosen| chosen.contains(&s.policy));
+        if options.x.is_some() && all.iter().filter(|s| is_chosen(s)).count() > MOST_SERIES {
+            let point = point(&all, options)?;
+            all.retain(|s| s.load == Some(point.as_str()));
+        }
         let loads = distinct(all.iter().filter_map(|s| s.load)).len();
+        let mut of_policy = vec![0; known.len()];
         for (i, s) in all.iter_mut().enumerate() {
             s.style = Style::of(i);
+            let place = known.iter().position(|policy| *policy == s.policy).expect("each policy is known");
+            if !s.swept.is_empty() {
+                // Combinations of a policy have its colour.
+                s.style = Style { color: Style::of(place).color, ..Style::of(of_policy[place]) };
+            }
+            of_policy[place] += 1;
             s.name = swept::label(s.policy, &s.swept);
             s.name.extend(s.load.filter(|_| loads > 1).map(|load| format!(", at {load}")));
         }
@@ -126,7 +143,7 @@ impl Inputs {
         match (&options.x, all.is_empty()) {
             (Some(key), true) => Err(self.not_swept(key).into()),
             (None, true) => Err(nothing(format!("{}: has no rows", first.results.path.join("summary.csv").display()))),
-            _ => Ok(all.into_iter().filter(|s| chosen.as_ref().is_none_or(|c| c.contains(&s.policy))).collect()),
+            _ => Ok(all.into_iter().filter(is_chosen).collect()),
         }
     }
 
@@ -146,6 +163,24 @@ impl Inputs {
         let point = point(&series, options)?;
         series.retain(|s| s.row_at(&point).is_some());
         Ok((point, series))
+    }
+
+    /// The load that figures show because none is chosen; `None` if they show all, or there is only one.
+    pub fn default_point(&self, options: &Options) -> Option<String> {
+        let loads = self.folders.iter().flat_map(|folder| folder.results.rows()).filter_map(|row| row.point().ok());
+        let several = distinct(loads).len() > 1 && options.point.is_none();
+        let series = self.series(options).ok().filter(|_| several)?;
+        let shown = distinct(series.iter().filter_map(|s| s.load));
+        match options.x {
+            Some(_) => shown.first().filter(|_| shown.len() == 1).map(ToString::to_string),
+            None => point(&series, options).ok(),
+        }
+    }
+
+    /// Of the scenarios, if it is the same for all results.
+    pub fn slo(&self) -> Option<Nanos> {
+        let first = self.folders.first()?.slo();
+        first.filter(|_| self.folders.iter().all(|folder| folder.slo() == first))
     }
 
     /// The policies of all folders, each once, and the series of each folder.
@@ -176,7 +211,8 @@ fn chosen_policies<'k>(asked: &[String], known: &[&'k str]) -> Result<Option<Vec
     Ok((!asked.is_empty()).then_some(chosen))
 }
 
-/// The point whose requests are compared: the user's choice, or the highest rate that saturates no policy.
+/// The point whose requests are compared: the user's choice, or the highest rate that saturates no policy. Policies
+/// that are saturated at every rate do not count. One with several values of a swept key has to hold with one of them.
 fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
     let rows = || series.iter().flat_map(|s| &s.rows);
     let known = distinct(rows().map(CsvRow::point).collect::<Result<Vec<_>>>()?.into_iter());
@@ -189,10 +225,20 @@ fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
         return known.iter().find(same).map(ToString::to_string).ok_or_else(|| Error::input(unknown()));
     }
     let mut best: Option<(f64, &str)> = None;
+    let of_one = |a: &&Series<'_>, b: &Series<'_>| a.is_of(b.folder) && a.policy == b.policy && a.swept == b.swept;
+    let holds = |s: &Series<'_>, point: Option<&str>| -> Result<bool> {
+        let rows = series.iter().filter(|other| of_one(other, s)).flat_map(|s| &s.rows);
+        let mut rows =
+            rows.filter(|row| point.is_none_or(|point| row.point().is_ok_and(|load| load == point))).peekable();
+        let none = rows.peek().is_none();
+        Ok(none || rows.map(CsvRow::saturated).collect::<Result<Vec<_>>>()?.contains(&false))
+    };
     for point in &known {
         let (mut held, mut rate) = (true, f64::NEG_INFINITY);
-        for row in series.iter().filter_map(|s| s.row_at(point)) {
-            held &= !row.saturated()?;
+        for s in series {
+            held &= holds(s, Some(point))? || !holds(s, None)?;
+        }
+        for row in rows().filter(|row| row.point().is_ok_and(|load| load == *point)) {
             rate = rate.max(row.metric(Metric::Offered)?.unwrap_or(f64::NEG_INFINITY));
         }
         if held && best.is_none_or(|(highest, _)| rate > highest) {
@@ -233,10 +279,6 @@ fn says(title: &str, load: &str) -> bool {
 
 pub fn stem(path: &Path) -> String {
     path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
-}
-
-pub fn line_legend(series: &[Series<'_>]) -> Vec<Entry> {
-    series.iter().map(|s| Entry::new(&s.label, Key::Line(s.style))).collect()
 }
 
 impl Folder {
@@ -286,6 +328,14 @@ impl Folder {
         Ok(all)
     }
 
+    /// `None` if the scenario has none, or several.
+    fn slo(&self) -> Option<Nanos> {
+        let settings = self.results.settings().ok()?;
+        let classes = settings.pointer("/scenario/class").and_then(Value::as_array).map_or(0, Vec::len);
+        let several = classes > 0 || self.results.swept.iter().any(|key| key == "metrics.slo");
+        Nanos::parse(settings.pointer("/scenario/metrics/slo")?.as_str()?).ok().filter(|_| !several)
+    }
+
     pub fn model(&self) -> Option<Model> {
         Model::parse(self.results.settings().ok()?.pointer("/scenario/workload/model")?.as_str()?).ok()
     }
@@ -299,6 +349,13 @@ fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
         }
     }
     seen
+}
+
+/// With a swept key on the x axis: the key, and the load if there is only one.
+pub fn x_label(series: &[Series<'_>], options: &Options) -> Option<String> {
+    let loads = distinct(series.iter().filter_map(|s| s.load));
+    let load = loads.first().filter(|_| loads.len() == 1).map_or(String::new(), |load| at_point(load, options));
+    options.x.as_ref().map(|key| format!("{key}{load}"))
 }
 
 /// The places of the values of a swept key on an axis, ascending: numbers at their size, texts side by side.

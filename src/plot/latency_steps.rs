@@ -3,12 +3,13 @@
 use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Align, HALF_DIGIT, Stroke};
 use super::input::Series;
-use super::legend::{Entry, Key};
+use super::legend::{Entry, Key, RULE};
 use super::panel::{Frame, LINE, lay_out};
 use super::style::{INK, REFERENCE, SMALL, Style};
 use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
 use crate::error::Result;
 use crate::results::logs::RequestLine;
+use crate::units::Nanos;
 
 /// DVABatch, Figure 15.
 pub const LATENCY_STEPS: Kind = Kind {
@@ -45,15 +46,15 @@ fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
     let mut legend: Vec<Entry> =
         policies.iter().enumerate().map(|(i, label)| Entry::new(*label, Key::Area(Style::of(i).color))).collect();
     legend.push(Entry::new("load", Key::Rule));
-    let title = options.title.as_deref();
+    let (title, slo) = (options.title.as_deref(), options.slo.or_else(|| inputs.slo()));
     let frame = Frame { title, legend: &legend, height: HEIGHT, right: Some("Load (requests/s)") };
-    let (mut canvas, panels) = lay_out(&frame, fields.iter().map(|field| axes(field, options)).collect());
+    let (mut canvas, panels) = lay_out(&frame, fields.iter().map(|field| axes(field, slo)).collect());
     for ((_, curves), panel) in fields.iter().zip(&panels) {
         let Some((_, first)) = curves.first() else { continue };
         let fastest = first.load.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
         let mut loads = panel.clone();
         loads.y = Axis::linear_to_tick("", 0.0, fastest, 4);
-        loads.rule(&mut canvas, &first.load);
+        loads.line(&mut canvas, &first.load, RULE);
         for (place, course) in curves {
             let first = canvas.marks.len();
             panel.line(&mut canvas, &course.latency, Stroke::solid(Style::of(*place).color, LINE));
@@ -74,11 +75,11 @@ fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
     Ok(canvas)
 }
 
-fn axes((name, curves): &Panel, options: &Options) -> (String, Axis, Axis) {
+fn axes((name, curves): &Panel, slo: Option<Nanos>) -> (String, Axis, Axis) {
     let all = || curves.iter().flat_map(|(_, course)| &course.latency);
     let last = all().map(|(last, _)| *last).fold(1.0, f64::max);
     let lowest = all().map(|(_, ms)| *ms).fold(f64::INFINITY, f64::min);
-    let most = options.slo.map_or(f64::INFINITY, |slo| MOST * slo.as_millis_f64());
+    let most = slo.map_or(f64::INFINITY, |slo| MOST * slo.as_millis_f64());
     let highest = all().map(|(_, ms)| *ms).fold(0.0, f64::max).min(most).max(lowest * 10.0);
     let ticks = [0.0, 0.5, 1.0].map(|share| Tick { value: share * last, label: Some(number((share * last).round())) });
     let x = Axis { label: "Request".into(), spread: Spread::Linear, low: 0.0, high: last, ticks: ticks.to_vec() };

@@ -3,6 +3,7 @@
 use super::axis::Axis;
 use super::canvas::{Align, Canvas, Group, HALF_DIGIT, Point, Rect, Stroke};
 use super::panel::{Curve, Dot, LINE, PADDING};
+use super::remark::stated_style;
 use super::render::{fitted, text_width};
 use super::style::{Hatch, INK, LARGE, REFERENCE, REFERENCE_DASH, Rgb, SMALL, Style, WIDTH, tint};
 
@@ -12,7 +13,7 @@ pub const CAP: f64 = 3.0;
 pub const RULE: Stroke = Stroke { color: REFERENCE, width: 1.6, dash: REFERENCE_DASH };
 
 const LEGEND_ROW: f64 = 21.0;
-const LEGEND_GAP: f64 = 18.0;
+const LEGEND_GAP: f64 = 12.0;
 const KEY_GAP: f64 = 6.0;
 
 /// The sample before a label.
@@ -24,21 +25,21 @@ pub enum Key {
     Bar(Style),
     Area(Rgb),
     Rule,
-    UprightRule,
     Whisker,
     Hollow,
     /// With an arrow above it.
     Above,
     /// With a bar through it.
     Struck,
+    Stated,
 }
 
 impl Key {
     fn width(self) -> f64 {
         match self {
-            Key::Line(_) | Key::Stroke(_) | Key::Rule => 34.0,
-            Key::Bar(_) | Key::Area(_) => 22.0,
-            Key::UprightRule | Key::Whisker | Key::Hollow | Key::Above | Key::Struck => 12.0,
+            Key::Line(_) | Key::Stroke(_) | Key::Rule => 26.0,
+            Key::Bar(_) | Key::Area(_) => 18.0,
+            Key::Whisker | Key::Hollow | Key::Above | Key::Struck | Key::Stated => 12.0,
         }
     }
 }
@@ -132,7 +133,6 @@ fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
         Key::Bar(style) => bar(canvas, &block, &style),
         Key::Area(color) => canvas.fill(&block, color),
         Key::Rule => canvas.line(&[(x, y), (right, y)], RULE),
-        Key::UprightRule => canvas.line(&[(middle, y - 8.0), (middle, y + 8.0)], RULE),
         Key::Whisker => {
             let stroke = Stroke::solid(INK, WHISKER);
             canvas.line(&[(middle, y - 7.0), (middle, y + 7.0)], stroke);
@@ -145,6 +145,7 @@ fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
             canvas.marker((middle, y + 4.0), &Style { color: INK, ..Style::of(0) }, 0.0, true);
             arrow_above(canvas, (middle, y + 4.0), INK);
         }
+        Key::Stated => canvas.marker((middle, y), &stated_style(), 0.0, false),
         Key::Struck => {
             canvas.marker((middle, y), &Style { color: INK, ..Style::of(0) }, 0.0, true);
             struck(canvas, (middle, y), 0.0);

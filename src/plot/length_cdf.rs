@@ -77,7 +77,7 @@ fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
     let longest = lines.iter().map(|line| line.cdf.largest()).fold(1.0, f64::max);
     let x = Axis::linear_to_tick(format!("Length ({unit})"), 0.0, longest, room_for(longest).min(8));
     let legend: Vec<Entry> = lines.iter().map(|line| Entry::new(&line.label, Key::Line(line.style))).collect();
-    Ok(drawn(options.title.as_deref(), &legend, x, shares(), &lines, false))
+    Ok(drawn(options, legend, x, shares(), &lines, false))
 }
 
 /// Their unit follows from the run's model.

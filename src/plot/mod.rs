@@ -8,6 +8,7 @@ pub mod canvas;
 pub mod input;
 pub mod legend;
 pub mod panel;
+pub mod remark;
 pub mod render;
 pub mod style;
 
@@ -35,6 +36,7 @@ pub use cdf::compared as compared_cdf;
 use curves::{GOODPUT, LATENCY_RATE, THROUGHPUT_RATE};
 pub use input::Inputs;
 pub use latency_steps::LATENCY_STEPS;
+pub use remark::Stated;
 
 /// In the order in which they are drawn if none is chosen.
 pub const KINDS: &[Kind] = &[
@@ -132,13 +134,13 @@ pub struct Options {
     #[arg(long, value_name = "A,B")]
     pub policies: Vec<String>,
     /// Point whose requests are shown: a rate, or a folder's name such as `trace` [default: the highest rate that saturates no
-    /// policy]
+    /// policy, but for policies that are saturated at every rate]
     #[arg(long)]
     pub point: Option<String>,
     /// Swept key on the x axis of throughput-rate, latency-rate, goodput and bars, such as device.workers or max_batch
     #[arg(long, value_name = "KEY")]
     pub x: Option<String>,
-    /// Latency objective with its unit, such as 100ms, drawn as a line in latency-rate
+    /// Latency objective with its unit, such as 100ms, drawn as a line in latency-rate [default: the scenario's]
     #[arg(long, value_parser = Nanos::parse)]
     pub slo: Option<Nanos>,
     /// Whiskers from the median to the 99th percentile in `latency-throughput`. Default: with at most four policies.
@@ -153,6 +155,9 @@ pub struct Options {
     /// Draw only the first N requests of a schedule
     #[arg(long, value_name = "N")]
     pub first: Option<usize>,
+    /// Values of a paper.
+    #[arg(skip)]
+    pub stated: Vec<Stated>,
 }
 
 /// The letters of title, policies and inputs that the figures' font lacks, each once. A PNG has boxes in their place;

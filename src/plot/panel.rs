@@ -2,7 +2,7 @@
 
 use super::axis::{Axis, Spread, number};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
-use super::legend::{CAP, Entry, Key, RULE, arrow_above, header, header_height, struck};
+use super::legend::{CAP, Entry, Key, arrow_above, header, header_height, struck};
 use super::render::{fitted, text_width};
 use super::style::{GRID, INK, MEDIUM, SMALL, Style, WIDTH};
 use crate::results::table::significant;
@@ -260,10 +260,6 @@ impl Panel {
                 canvas.line(&[(end.0 - CAP, end.1), (end.0 + CAP, end.1)], stroke);
             }
         }
-    }
-
-    pub fn rule(&self, canvas: &mut Canvas, values: &[(f64, f64)]) {
-        self.line(canvas, values, RULE);
     }
 }
 

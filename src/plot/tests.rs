@@ -113,16 +113,86 @@ fn bounds_are_drawn_and_named() {
     assert!(!drawn().unwrap().contains("ceiling"), "a real run has no bounds");
     let bounds =
         |rate: &str| format!("{{\"workers\":1,\"floor\":{{\"samples\":9,\"p90_ms\":1.2345}},\"ceiling_rps\":{rate}}}");
-    for (rate, label) in [("2500.4", "ceiling 2,500 requests/s"), ("9000", "ceiling 9,000 requests/s (off the axis)")] {
+    for (rate, label) in [("2500.4", "ceiling 2,500 requests/s"), ("9000", "ceiling 9,000 requests/s →")] {
         fs::write(&file, bounds(rate)).unwrap();
         let text = drawn().unwrap();
-        assert!(text.contains("p90 floor 1.23 ms") && text.lines().any(|line| line.trim() == label), "{rate}: {text}");
+        assert!(
+            text.contains("no p90 below 1.23 ms") && text.lines().any(|line| line.trim() == label),
+            "{rate}: {text}"
+        );
     }
     fs::write(&file, bounds("null")).unwrap();
     assert!(!drawn().unwrap().contains("ceiling"), "cells that take no time have none");
     fs::write(&file, "{}").unwrap();
     let error = drawn().unwrap_err().to_string();
     assert!(error.contains("bounds.json: missing field") && error.ends_with("run the scenario again"), "{error}");
+}
+
+#[test]
+fn a_papers_values_are_marks_in_the_figures_of_their_quantity() {
+    let results = results();
+    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let stated = |on: &str, value, at, label: &str| Stated {
+        on: on.into(),
+        value,
+        at,
+        upto: None,
+        of: "cellular".into(),
+        label: label.into(),
+    };
+    let values = [
+        stated("p90 latency", 7.0, None, "cellular: 7 ms"),
+        stated("Throughput", 1500.0, Some(10.0), "cellular: 1,500"),
+        stated("Queueing time", 0.3, Some(0.9), "cellular: 0.3 ms"),
+        stated("Time", 1.0, None, "no label in a schedule"),
+    ];
+    let options = Options { stated: values.to_vec(), ..svg_options() };
+    for (kind, labels) in [
+        ("latency-throughput", &["cellular: 1,500", "cellular: 7 ms"][..]),
+        ("queue-cdf", &["cellular: 0.3 ms"]),
+        ("gantt", &[]),
+        ("goodput", &[]),
+    ] {
+        let text = svg(kind, &inputs, &options).unwrap();
+        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| line.starts_with("cellular: ")).collect();
+        assert_eq!(lines, labels, "{kind}");
+        assert_eq!(text.contains("stated in the paper"), kind != "goodput", "{kind}");
+    }
+}
+
+#[test]
+fn a_policy_that_is_always_saturated_does_not_choose_the_point() {
+    let results = results();
+    let file = results.path().join("summary.csv");
+    let summary = fs::read_to_string(&file).unwrap().replace("60,1000,false", "60,1000,true");
+    fs::write(&file, summary).unwrap();
+    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let text = svg("queue-cdf", &inputs, &svg_options()).unwrap();
+    assert!(text.contains("at 2,000 requests/s") && text.contains("padded (bw=10) (saturated)"), "{text}");
+    assert!(!text.contains("cellular (saturated)"));
+    assert_eq!(inputs.default_point(&svg_options()).as_deref(), Some("2000"));
+    let options = Options { point: Some("1000".into()), ..svg_options() };
+    assert_eq!(inputs.default_point(&options), None);
+}
+
+#[test]
+fn the_scenarios_objective_is_named() {
+    let results = results();
+    let drawn = |kind| svg(kind, &Inputs::open(&[results.path()]).unwrap(), &svg_options()).unwrap();
+    assert!(drawn("goodput").contains("all within the SLO") && !drawn("latency-rate").contains("SLO"));
+    fs::write(results.path().join("run.json"), "{\"scenario\": {\"metrics\": {\"slo\": \"50ms\"}}}").unwrap();
+    assert!(drawn("goodput").contains("all within 50 ms") && drawn("latency-rate").contains("SLO 50 ms"));
+}
+
+#[test]
+fn bars_of_several_magnitudes_have_a_logarithmic_axis() {
+    let results = results();
+    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let labels = |linear| {
+        let text = svg("bars", &inputs, &Options { linear, ..svg_options() }).unwrap();
+        ["100", "0", "saturated"].map(|label| text.lines().any(|line| line.trim() == label))
+    };
+    assert_eq!((labels(false), labels(true)), ([true, false, true], [false, true, true]));
 }
 
 #[test]

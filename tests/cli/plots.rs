@@ -67,6 +67,27 @@ fn without_a_kind_all_that_can_be_is_drawn_beside_the_results() {
 }
 
 #[test]
+fn notes_say_what_has_no_effect_and_which_point_is_shown() {
+    let desk = with_results();
+    let notes = |more: &[&str]| {
+        let words = [&["plot", "out/t", "--format", "svg", "-o", "f/"], more].concat();
+        desk.run(&words).ok().stderr
+    };
+    assert_eq!(notes(&["--kind", "goodput"]), "");
+    let told = notes(&["--kind", "goodput", "--kind", "bars", "--point", "100", "--linear", "--first", "3"]);
+    for note in [
+        "note: --point has no effect on goodput, bars; it is for queue-cdf, compute-cdf, latency-cdf, batch-histogram, gantt",
+        "note: --linear has no effect on goodput; it is for latency-throughput, ",
+        "note: --first has no effect on goodput, bars; it is for gantt\n",
+    ] {
+        assert!(told.contains(note), "{told}");
+    }
+    let told = notes(&["--kind", "queue-cdf"]);
+    assert!(told.starts_with("batchlab: note: figures of one point show 200: the highest rate that"), "{told}");
+    assert_eq!(notes(&["--kind", "queue-cdf", "--point", "200"]), "");
+}
+
+#[test]
 fn mistakes_are_named() {
     let desk = with_results();
     for (words, message) in [

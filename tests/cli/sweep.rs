@@ -164,6 +164,13 @@ fn figures_have_a_series_for_each_combination_or_a_key_as_x() {
     assert!(desk.path("f/bars-by-max_batch.svg").is_file());
     plot(&["--x", "device.workers", "--kind", "bars"]).ok();
     at(&desk.read("f/bars-by-device.workers.svg"), "B, max_batch=16, at 200");
+    let loads = ["--set", "arrivals.rates=[100,150,200,250]", "--set", "workload.requests=2000", "--out", "more"];
+    desk.run(&[&["sim", "t.toml"], &sweeps[..], &loads].concat()).ok();
+    let told = desk.run(&["plot", "more/t", "--x", "device.workers", "--format", "svg", "-o", "g/"]).ok().stderr;
+    assert!(told.contains("figures of one point show 250"), "16 series are too many: {told}");
+    let one = desk.read("g/latency-rate-by-device.workers.svg");
+    at(&one, "B, max_batch=16");
+    at(&one, "device.workers at 250 requests/s");
     plot(&["--x", "workers"]).failed(2, "--x workers: is not a swept key of these results");
     plot(&["--x", "device.workers", "--kind", "gantt"]).failed(2, "gantt: --x is for throughput-rate,");
 }

@@ -33,7 +33,7 @@ fn at_loads(
     let bars = |load: usize| {
         let bar = |policy: &&str| {
             let of = |metric| values(&report, policy, metric).nth(load).flatten();
-            of(Metric::Mean).map(|value| Bar { value, upto: of(Metric::P99) })
+            of(Metric::Mean).map(|value| Bar { value, upto: of(Metric::P99), saturated: false })
         };
         policies.iter().map(bar).collect()
     };
@@ -62,7 +62,7 @@ pub fn tails(lab: &Lab<'_>) -> Result<Study> {
         bars.value = "p99 latency (ms)".into();
         bars.whiskers = None;
         for one in bars.fields.iter_mut().flat_map(|field| &mut field.groups).flat_map(|group| &mut group.bars) {
-            *one = one.and_then(|one| one.upto).map(|value| Bar { value, upto: None });
+            *one = one.and_then(|one| one.upto).map(|value| Bar { value, ..Bar::default() });
         }
     }
     Ok(study)

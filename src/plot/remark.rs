@@ -1,0 +1,148 @@
+//! Values beside the data: bounds, objectives, and what a paper states. Each is named where there is room.
+
+use serde::Deserialize;
+
+use super::axis::Axis;
+use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
+use super::legend::{Entry, Key, RULE};
+use super::panel::Panel;
+use super::render::text_width;
+use super::style::{PAPER, REFERENCE, SMALL, Style};
+
+const LINE: Stroke = Stroke { color: REFERENCE, width: 1.6, dash: &[] };
+pub const IN_LEGEND: &str = "stated in the paper";
+/// A label that is farther away has a line to what it names.
+const NEAR: f64 = 12.0;
+
+/// A value that a paper states. Figures with this quantity on an axis show it.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stated {
+    /// The beginning of the axis's label, such as `p90 latency`.
+    pub on: String,
+    #[serde(skip)]
+    pub value: f64,
+    /// The place on the other axis; without it, a line crosses the figure.
+    pub at: Option<f64>,
+    /// Where such a line ends, if not at the end of the axis.
+    pub upto: Option<f64>,
+    /// The policy that the value is about.
+    pub of: String,
+    #[serde(skip)]
+    pub label: String,
+}
+
+/// A line, or a point if both ends are the same. Of a point that is not stated, only the label is shown.
+#[derive(Clone, Debug)]
+pub struct Remark {
+    pub label: String,
+    pub ends: [(f64, f64); 2],
+    /// Instead of a label in the figure.
+    pub in_legend: bool,
+    pub stated: bool,
+}
+
+impl Remark {
+    pub fn new(label: impl Into<String>, ends: [(f64, f64); 2]) -> Remark {
+        Remark { label: label.into(), ends, in_legend: false, stated: false }
+    }
+
+    fn series(&self) -> &str {
+        if self.stated { IN_LEGEND } else { &self.label }
+    }
+}
+
+/// Of those values whose quantity is on one of the axes.
+pub fn stated<'s>(all: impl IntoIterator<Item = &'s Stated>, x: &Axis, y: &Axis) -> Vec<Remark> {
+    let remark = |one: &Stated| {
+        let upright = x.label.starts_with(&one.on);
+        let other = if upright { y } else { x };
+        let from = one.at.unwrap_or(other.low);
+        let to = one.at.or(one.upto).unwrap_or(other.high);
+        let ends = [from, to].map(|other| if upright { (one.value, other) } else { (other, one.value) });
+        let shown = upright || y.label.starts_with(&one.on);
+        shown.then(|| Remark { label: one.label.clone(), ends, in_legend: false, stated: true })
+    };
+    all.into_iter().filter_map(remark).collect()
+}
+
+/// If there are any.
+pub fn stated_entry(any: bool) -> Option<Entry> {
+    any.then(|| Entry::new(IN_LEGEND, Key::Stated))
+}
+
+pub fn stated_style() -> Style {
+    Style { color: REFERENCE, ..Style::of(3) }
+}
+
+impl Panel {
+    /// Below the data.
+    pub fn remark_lines(&self, canvas: &mut Canvas, remarks: &[Remark]) {
+        for remark in remarks.iter().filter(|remark| remark.ends[0] != remark.ends[1]) {
+            let first = canvas.marks.len();
+            self.line(canvas, &remark.ends, if remark.stated { LINE } else { RULE });
+            canvas.group(remark.series(), first);
+        }
+    }
+
+    /// Above the data: points, and all labels. Labels keep off the marks from number `first` on.
+    pub fn remark_labels(&self, canvas: &mut Canvas, remarks: &[Remark], first: usize) {
+        let points = remarks.iter().map(|remark| remark.ends.map(|(x, y)| self.at(x, y)));
+        let inside = |ends: &[Point; 2]| ends.iter().all(|end| self.area.holds(*end));
+        let mut points: Vec<(&Remark, [Point; 2])> =
+            remarks.iter().zip(points).filter(|(_, ends)| inside(ends)).collect();
+        points.sort_by(|(_, a), (_, b)| a[0].1.total_cmp(&b[0].1));
+        for (_, ends) in points.iter().filter(|(remark, ends)| remark.stated && ends[0] == ends[1]) {
+            let first = canvas.marks.len();
+            canvas.marker(ends[0], &stated_style(), 0.0, false);
+            canvas.group(IN_LEGEND, first);
+        }
+        for (remark, ends) in points.iter().filter(|(remark, _)| !remark.in_legend && !remark.label.is_empty()) {
+            let Some((label, apart)) = self.room(canvas, *ends, text_width(&remark.label, SMALL), first) else {
+                continue;
+            };
+            let started = canvas.marks.len();
+            if apart > NEAR && (remark.stated || ends[0] != ends[1]) {
+                let across = nearest((ends[0].0, ends[1].0), (label.left, label.right));
+                let up = nearest((ends[1].1, ends[0].1), (label.top, label.bottom));
+                canvas.line(&[(across.0, up.0), (across.1, up.1)], Stroke::solid(REFERENCE, 0.8));
+            }
+            canvas.fill(&label, PAPER);
+            let baseline = (label.top + label.bottom) / 2.0 + HALF_DIGIT * SMALL;
+            canvas.text(&remark.label, (label.left, baseline), SMALL, Align::Left, REFERENCE);
+            canvas.group(remark.series(), started);
+        }
+    }
+
+    /// The best place for a label, near its line and hiding little, and the distance.
+    fn room(&self, canvas: &Canvas, [from, to]: [Point; 2], width: f64, first: usize) -> Option<(Rect, f64)> {
+        const GAP: f64 = 4.0;
+        const STEP: f64 = 5.0;
+        let Rect { left, top, right, bottom } = self.area;
+        let steps = |from: f64, to: f64| (0..).map(move |i| from - f64::from(i) * STEP).take_while(move |at| *at >= to);
+        let place = |left: f64, top: f64| Rect { left, top, right: left + width, bottom: top + SMALL };
+        let tops = || steps(bottom - SMALL - GAP, top);
+        let all = steps(right - width, left + GAP).flat_map(|left| tops().map(move |top| place(left, top)));
+        let apart = |label: &Rect| {
+            let across = (label.left - to.0).max(from.0 - label.right).max(0.0);
+            across.hypot((label.top - from.1).max(to.1 - label.bottom).max(0.0))
+        };
+        let mut all: Vec<(Rect, f64)> = all.map(|label| (label, apart(&label))).collect();
+        all.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+        let (mut best, mut least) = (None, f64::INFINITY);
+        for (label, far) in all.into_iter().filter(|(_, far)| *far >= GAP) {
+            // None that is farther can be better.
+            let cost = if far < least { far + canvas.hidden(&label, first) } else { break };
+            if cost < least {
+                (best, least) = (Some((label, far)), cost);
+            }
+        }
+        best
+    }
+}
+
+/// The places in two intervals that are nearest to each other.
+fn nearest(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+    let place = a.0.max(b.0);
+    (place.min(a.1), place.min(b.1))
+}
