@@ -130,7 +130,8 @@ impl Work {
 
     fn options(out: &Path, item: &Item, parts: &Parts) -> Options {
         let out = out.join(item.paper.name());
-        Options { target: Target::SIM, out, replications: 1, resume: parts.keeps(), shard: None }
+        let stated = item.paper.stated(item.exhibit);
+        Options { target: Target::SIM, out, replications: 1, resume: parts.keeps(), shard: None, stated }
     }
 
     /// Those of the scenarios, and each study as one. Which are finished is looked at if it matters.

@@ -88,7 +88,14 @@ pub fn sim(args: &SimArgs, registry: &Registry, executors: &Executors) -> Result
     let target = Target::Simulated(executors.simulator(&args.backend)?);
     let out = args.common.out(target.name());
     let parts = &args.parts;
-    let options = Options { target, out, replications: args.replications, resume: parts.keeps(), shard: None };
+    let options = Options {
+        target,
+        out,
+        replications: args.replications,
+        resume: parts.keeps(),
+        shard: None,
+        stated: Vec::new(),
+    };
     let scenarios = args.common.sweeps(&args.scenarios, &args.sweeps.sweeps, registry)?;
     if parts.plan || parts.merge_only {
         let points = scenarios.iter().map(|sweep| experiment::points(sweep, &options, true));
@@ -107,7 +114,8 @@ pub fn sim(args: &SimArgs, registry: &Registry, executors: &Executors) -> Result
 pub fn real(args: &RealArgs, registry: &Registry, executors: &Executors) -> Result<()> {
     let target = Target::Real(executors.executor(&args.backend)?, args.verify);
     let out = args.common.out(target.name());
-    let options = Options { target, out, replications: args.repeats, resume: args.resume, shard: None };
+    let options =
+        Options { target, out, replications: args.repeats, resume: args.resume, shard: None, stated: Vec::new() };
     let scenarios = args.common.sweeps(&args.scenarios, &args.sweeps.sweeps, registry)?;
     run_all(&scenarios, &args.common, &options)
 }

@@ -56,6 +56,8 @@ pub struct Options {
     pub resume: bool,
     /// Only some of the points, each of [`points`] being its own or not. What other shards write is left alone.
     pub shard: Option<(Shard, Vec<bool>)>,
+    /// Values of a paper in the figures.
+    pub stated: Vec<plot::Stated>,
 }
 
 #[derive(Debug)]
@@ -212,7 +214,7 @@ pub fn run_sweep(
     let mut report = Report::new(folder.clone(), rows, &scenarios, &jobs, &finished);
     report.locked = lock.held();
     if options.shard.is_none() && !report.interrupted() {
-        draw(scenarios[0], &mut report)?;
+        draw(scenarios[0], options, &mut report)?;
         lock.complete();
     }
     Ok(report)
@@ -343,7 +345,7 @@ fn rows(scenarios: &[&Scenario], target: Target, jobs: &[Job], finished: &[Optio
     firsts.iter().zip(summaries).filter_map(row).collect()
 }
 
-fn draw(scenario: &Scenario, report: &mut Report) -> Result<()> {
+fn draw(scenario: &Scenario, Options { stated, .. }: &Options, report: &mut Report) -> Result<()> {
     if scenario.output.plots.is_empty() {
         return Ok(());
     }
@@ -351,6 +353,7 @@ fn draw(scenario: &Scenario, report: &mut Report) -> Result<()> {
         title: scenario.output.title.clone(),
         point: scenario.output.plot_point.clone(),
         slo: scenario.metrics.slo,
+        stated: stated.clone(),
         ..plot::Options::default()
     };
     let folder = report.folder.path();

@@ -263,7 +263,7 @@ impl<'a> Lab<'a> {
         let at_rates = matches!(scenario.points().first(), Some(LoadPoint::Rate(_)));
         let replications = if at_rates { REPLICATIONS } else { 1 };
         let resume = self.keep != Keep::Nothing;
-        let options = Options { target: Target::SIM, out, replications, resume, shard: None };
+        let options = Options { target: Target::SIM, out, replications, resume, shard: None, stated: Vec::new() };
         if self.keep == Keep::Only {
             let points = experiment::points(std::slice::from_ref(scenario), &options, true)?;
             if points.iter().any(|point| !point.finished) {

@@ -26,6 +26,7 @@ pub use jit::{Launches, not_at_hand};
 pub use verdict::{Verdict, Word};
 
 use crate::error::Result;
+use crate::plot::Stated;
 
 /// A paper whose figures are reproduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,6 +92,22 @@ impl Paper {
 
     pub fn claims(self) -> &'static [Claim] {
         &self.contents().claims
+    }
+
+    /// The values of claims that the figures of an exhibit show.
+    pub fn stated(self, exhibit: &Exhibit) -> Vec<Stated> {
+        let own = self.claims().iter().filter(|claim| claim.exhibits.first() == Some(&exhibit.name));
+        let one = |claim: &'static Claim| {
+            let mark = claim.mark.as_ref()?;
+            let label = format!("{}: {}", mark.of, claim.paper.trim_end_matches(" req/s"));
+            Some(claim.values().map(move |value| Stated { value, label: label.clone(), ..mark.clone() }))
+        };
+        own.filter_map(one).flatten().collect()
+    }
+
+    /// The numbers of a claim.
+    fn values(self, claim: &str) -> Vec<f64> {
+        self.claims().iter().filter(|one| one.id == claim).flat_map(Claim::values).collect()
     }
 
     pub fn named(name: &str) -> Option<Paper> {
@@ -176,6 +193,8 @@ pub struct Claim {
     pub what: String,
     /// With its unit.
     pub paper: String,
+    /// Where a figure of the first exhibit shows it.
+    pub mark: Option<Stated>,
     /// Those that the check reads. The claim is shown with the first.
     pub exhibits: Vec<String>,
     /// Why the values differ; empty if they don't.
@@ -183,6 +202,15 @@ pub struct Claim {
     reason: String,
     /// The claim whose reason applies.
     reason_of: Option<String>,
+}
+
+impl Claim {
+    /// The numbers of the paper, in the figures' units: ms for times, requests/s for rates.
+    fn values(&self) -> impl Iterator<Item = f64> {
+        let scale = if self.paper.ends_with("µs") { 1e-3 } else { 1.0 };
+        let numbers = self.paper.split([' ', ';']).filter_map(|word| word.replace(',', "").parse::<f64>().ok());
+        numbers.map(move |number| number * scale)
+    }
 }
 
 /// Our value of a claim against the paper's.

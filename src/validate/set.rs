@@ -141,7 +141,14 @@ pub fn validate(
     progress: &(dyn Fn() + Sync),
 ) -> Result<(Comparison, Vec<Line>)> {
     let run = |target: Target, replications| {
-        let options = Options { target, out: plan.out.join(target.name()), replications, resume: false, shard: None };
+        let options = Options {
+            target,
+            out: plan.out.join(target.name()),
+            replications,
+            resume: false,
+            shard: None,
+            stated: Vec::new(),
+        };
         let report = experiment::run(&part.scenario, &options, stop, progress)?;
         match (report.interrupted(), report.failures.first()) {
             (true, _) => Err(Error::Interrupted),

@@ -122,6 +122,18 @@ fn every_claim_is_checked_and_shown_on_a_page() {
         assert!(page.contains(&format!("<article id=\"{}\">", name.join("-"))), "{figure}");
         assert!(page.contains(&format!("<code>batchlab reproduce {}</code>", name.join(" "))), "{figure}");
     }
+    let claims: toml::Table = toml::from_str(include_str!("../../src/papers/batchmaker.toml")).unwrap();
+    let mut marks = 0;
+    for claim in claims["claim"].as_array().unwrap() {
+        let Some(mark) = claim.get("mark").filter(|mark| mark["on"].as_str() != Some("Time")) else { continue };
+        let kind = if mark["on"].as_str() == Some("Queueing time") { "queue-cdf" } else { "latency-throughput" };
+        let place = desk.path("out/batchmaker").join(claim["exhibits"][0].as_str().unwrap()).join(kind);
+        let [of, value] = [&mark["of"], &claim["paper"]].map(|text| text.as_str().unwrap());
+        let label = format!("\n{of}: {}\n", value.trim_end_matches(" req/s"));
+        assert!(fs::read_to_string(place.with_extension("svg")).unwrap().contains(&label), "{claim}");
+        marks += 1;
+    }
+    assert_eq!(marks, 16, "every value that a figure has on an axis");
     assert!(page.matches("<svg").count() >= figures.len() - 1, "all but the table have a picture");
     for link in page.split("href=\"").skip(1).map(|rest| &rest[..rest.find('"').unwrap()]) {
         match link.strip_prefix('#') {
@@ -137,6 +149,8 @@ fn a_figure_is_drawn_with_its_claims() {
     let told = reproduce(&desk, "batchmaker fig5").ok().stdout;
     assert!(told.starts_with("batchmaker fig5: Figure 5\n"), "{told}");
     assert!(told.contains("holds     bm-fig5-graph (Fig. 5)"), "{told}");
+    let figure = fs::read_to_string(desk.path("out/batchmaker/fig5/gantt.svg")).unwrap();
+    assert!(figure.contains("stated in the paper"), "{figure}");
     for file in ["batchmaker/fig5/gantt.svg", "batchmaker/fig5/gantt.png", "batchmaker/fig5/summary.csv"] {
         assert!(desk.path("out").join(file).is_file(), "{file}");
     }
@@ -158,9 +172,13 @@ fn a_study_has_its_schedules_its_numbers_and_its_claims() {
         assert!(desk.path("out/dvabatch/fig3").join(file).is_file(), "{file}");
     }
     let json = reproduce(&desk, "dvabatch fig3 --format json").ok().json();
-    let values: Vec<f64> =
-        json["results"].as_array().unwrap().iter().map(|bar| bar["value"].as_f64().unwrap()).collect();
-    assert_eq!(values, [4.0, 2.5, 4.0, 2.875, 8.0, 5.25]);
+    let bars = json["results"].as_array().unwrap();
+    let of = |papers: bool| -> Vec<f64> {
+        let own = bars.iter().filter(|bar| text(bar, "series").ends_with(", paper") == papers);
+        own.map(|bar| bar["value"].as_f64().unwrap()).collect()
+    };
+    assert_eq!(of(false), [4.0, 2.5, 4.0, 2.875, 8.0, 5.25]);
+    assert_eq!(of(true), of(false), "the paper's, which the figure has as marks");
     reproduce(&desk, "dvabatch fig3 --scenarios nowhere").failed(2, "nowhere/dvabatch/case1.toml");
 }
 

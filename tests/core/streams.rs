@@ -179,8 +179,14 @@ fn scenario(folder: &Path, device: &str) -> Result<Scenario, Error> {
 fn files_and_figures_have_a_lane_for_each_stream() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = scenario(folder.path(), "costs = 'costs.csv'").unwrap();
-    let options =
-        Options { target: Target::SIM, out: folder.path().join("out"), replications: 1, resume: false, shard: None };
+    let options = Options {
+        target: Target::SIM,
+        out: folder.path().join("out"),
+        replications: 1,
+        resume: false,
+        shard: None,
+        stated: Vec::new(),
+    };
     let report = experiment::run(&scenario, &options, &AtomicBool::new(false), &|| ()).unwrap();
     let path = report.folder.path();
     let results = Results::open(path, &registry()).unwrap();

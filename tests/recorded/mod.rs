@@ -160,7 +160,14 @@ pub fn record(scenario: &Path, out: &Path, quirks: Quirks) -> PathBuf {
 /// As [`record()`]; `look` sees each record.
 pub fn record_with(scenario: &Path, out: &Path, quirks: Quirks, look: &dyn Fn(&Run, &Recorder)) -> PathBuf {
     let scenario = Scenario::load(scenario, &[], &Registry::standard()).expect("the scenario is sound");
-    let options = Options { target: Target::SIM, out: out.to_path_buf(), replications: 1, resume: false, shard: None };
+    let options = Options {
+        target: Target::SIM,
+        out: out.to_path_buf(),
+        replications: 1,
+        resume: false,
+        shard: None,
+        stated: Vec::new(),
+    };
     // For the files beside the logs of the points.
     let report = experiment::run(&scenario, &options, &AtomicBool::new(false), &|| {}).expect("the scenario runs");
     let (inputs, device) = experiment::prepare(&scenario, Target::SIM).expect("the scenario is sound");

@@ -1,5 +1,6 @@
 //! Figures 3, 5 and 6: kinds of diversity and their costs.
 
+use super::super::Paper;
 use super::super::lab::{Lab, Study, bars, group};
 use super::{DVA, mean};
 use crate::cost::CostModel;
@@ -25,11 +26,14 @@ pub fn cases(lab: &Lab<'_>) -> Result<Study> {
     let mut groups = Vec::new();
     for (file, name) in [("case1", "I"), ("case2", "II"), ("case3", "III")] {
         let report = lab.run("fig3", &lab.scenario(file, &[])?)?;
-        groups.push(group(name, [PLAIN, DVA].map(|policy| mean(&report, policy))));
+        let papers = Paper::DvaBatch.values(&format!("dva-{file}"));
+        let both = [PLAIN, DVA].into_iter().zip(papers);
+        groups.push(group(name, both.flat_map(|(policy, paper)| [mean(&report, policy), Some(paper)])));
         study.figures.extend(report.figures);
     }
     let fields = vec![Field { groups, ..Field::default() }];
-    study.bars.push(bars(["Figure 3: the three cases", "Case", "Mean latency (T)"], [PLAIN, DVA], fields));
+    let series = [PLAIN, DVA].into_iter().flat_map(|policy| [policy.to_string(), format!("{policy}, paper")]);
+    study.bars.push(bars(["Figure 3: the three cases", "Case", "Mean latency (T)"], series, fields));
     Ok(study)
 }
 
