@@ -21,6 +21,9 @@ pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Res
             table.retain(|key, _| !keys.contains(&key.as_str()));
         }
     }
+    if matches!(scenario.workload.load, Load::Trace { .. }) {
+        root.remove("arrivals");
+    }
     if let Some(scale @ Value::Array(_)) = root.get_mut("workload").and_then(|table| table.get_mut("time_scale")) {
         scale.take();
     }
@@ -35,19 +38,20 @@ pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Res
         Load::Trace { trace, .. } => trace.path(),
     };
     let model = scenario.workload.model.file().map(|(_, path)| path);
-    let inputs =
-        [Some(named), scenario.workload.weights.as_deref(), model].map(|file| file.map_or(Ok(String::new()), hash_of));
-    let [named, weights, model] = inputs;
+    let grnn = scenario.device.grnn.as_deref();
+    let inputs = [Some(named), scenario.workload.weights.as_deref(), model, grnn];
+    let [named, weights, model, grnn] = inputs.map(|file| file.map_or(Ok(String::new()), hash_of));
     let of_classes = scenario.classes.iter().filter_map(|class| class.dataset.as_deref()).map(hash_of);
     let of_classes = of_classes.collect::<Result<String>>()?;
     let common = format!(
-        "{} {} {} {common} {} {} {} {of_classes}",
+        "{} {} {} {common} {} {} {} {} {of_classes}",
         env!("CARGO_PKG_VERSION"),
         env!("BATCHLAB_COMMIT"),
         device,
         named?,
         weights?,
-        model?
+        model?,
+        grnn?
     );
     policies
         .iter()

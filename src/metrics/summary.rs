@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn what_never_happened_leaves_no_figures() {
         let nothing = summarize(&record(&[]), &Measure { slo: Some(Nanos(MS)), ..Measure::default() });
-        assert_eq!(nothing, Summary::default());
+        assert_eq!(nothing, Summary { slo: Some(Nanos(MS)), ..Summary::default() });
 
         let never = u64::MAX;
         let mut stuck = record(&[(0, never, never), (MS, MS, never), (2 * MS, never, never), (never, never, never)]);
