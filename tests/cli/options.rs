@@ -115,7 +115,7 @@ fn a_reader_that_goes_away_is_no_failure() {
     for words in [
         &["sim", "t.toml", "--out", "out", "-q"][..],
         &["find-knee", "t.toml", "--out", "out", "-q", "--slo", "1ns", "--quantile", "p50"],
-        &["plot", "out/t", "--kind", "queue-cdf", "--format", "svg"],
+        &["plot", "out/t", "--kind", "queue-cdf", "--format", "svg", "--point", "100"],
         &["policies"],
         &["trace", "info", "trace.csv"],
         &["trace", "convert", "trace.csv"],

@@ -180,7 +180,7 @@ fn options_and_policies_that_do_not_fit_say_so() {
     let desk = Desk::new();
     desk.sim(&[]).ok();
     let ran = desk.run(&["plot", "out/t", "--kind", "latency-throughput", "--first", "5"]).ok();
-    assert_eq!(ran.stderr, "batchlab: note: --first has no effect: only gantt reads it\n");
+    assert_eq!(ran.stderr, "batchlab: note: --first has no effect on latency-throughput; it is for gantt\n");
     let window = ["find-window", "t.toml", "--policy", "A", "--slo", "5ms"];
     desk.run(&window).failed(2, "t.toml: --policy: cellular has no batch window; policies with one: padded, dvabatch");
     let run = desk.read("out/t/run.json").replace("\"kind\": \"padded\"", "\"kind\": \"lifo\"");
