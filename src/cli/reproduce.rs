@@ -276,7 +276,7 @@ fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
 fn listed(paper: Paper) -> String {
     let mut text = format!("{}\n", paper.title());
     for exhibit in paper.exhibits() {
-        text.push_str(&format!("  {} {:<8}{}\n", paper.name(), exhibit.name, exhibit.place));
+        text.push_str(&format!("  {} {:<11}{}\n", paper.name(), exhibit.name, exhibit.place));
     }
     text
 }
