@@ -200,7 +200,7 @@ fn files_and_figures_have_a_lane_for_each_stream() {
     let timeline = read("timeline.json");
     assert!(timeline.contains("worker 0 stream 0") && timeline.contains("worker 0 stream 1"), "{timeline}");
     let gantt = fs::read_to_string(path.join("gantt.svg")).unwrap();
-    assert!(gantt.contains("worker 0.0") && gantt.contains("worker 0.1"), "{gantt}");
+    assert!(gantt.contains("stream 0") && gantt.contains("stream 1"), "{gantt}");
     let point_json: serde_json::Value = serde_json::from_str(&read("point.json")).unwrap();
     assert!(point_json.to_string().contains("\"utilization\":1.0"), "{point_json}");
     // A second run is identical.
