@@ -22,10 +22,13 @@ pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Res
         }
     }
     if matches!(scenario.workload.load, Load::Trace { .. }) {
-        root.remove("arrivals");
-    }
-    if let Some(scale @ Value::Array(_)) = root.get_mut("workload").and_then(|table| table.get_mut("time_scale")) {
-        scale.take();
+        // Rates or several scales are loads; a single scale is not in the name of its point.
+        let of_rates = root.remove("arrivals").is_some_and(|arrivals| arrivals.is_object());
+        if let Some(Value::Object(workload)) = root.get_mut("workload")
+            && (of_rates || workload["time_scale"].is_array())
+        {
+            workload.remove("time_scale");
+        }
     }
     if real {
         root.remove("overhead");
