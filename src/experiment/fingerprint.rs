@@ -23,7 +23,9 @@ pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Res
     }
     if matches!(scenario.workload.load, Load::Trace { .. }) {
         // Rates or several scales are loads; a single scale is not in the name of its point.
-        let of_rates = root.remove("arrivals").is_some_and(|arrivals| arrivals.is_object());
+        let of_rates = root.get("arrivals").is_some_and(Value::is_object);
+        // `remove` would change the order of the others.
+        root.retain(|key, _| key != "arrivals");
         if let Some(Value::Object(workload)) = root.get_mut("workload")
             && (of_rates || workload["time_scale"].is_array())
         {
