@@ -84,11 +84,12 @@ fn folder_of(path: &Path) -> Result<&Path> {
     Ok(folder)
 }
 
-/// A new file for the contents of one in `folder`: in its folder for such files, if there is one, else beside it.
+/// A new file for the contents of one in `folder`: in the results' folder for such files, else beside it.
 fn create_partial(folder: &Path) -> io::Result<(PathBuf, File)> {
-    let within = folder.join(PARTIAL);
-    let is_folder = fs::symlink_metadata(&within).is_ok_and(|found| found.is_dir());
-    let stem = if is_folder { within.join("") } else { folder.join(format!("{PARTIAL}-")) };
+    let is_folder = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
+    // A point's folder lies two levels below the results.
+    let within = folder.ancestors().take(3).map(|above| above.join(PARTIAL)).find(is_folder);
+    let stem = within.map_or_else(|| folder.join(format!("{PARTIAL}-")), |within| within.join(""));
     create_new(&stem, |path| File::options().write(true).create_new(true).open(path))
 }
 
@@ -170,6 +171,22 @@ mod tests {
         assert!(error.unwrap_err().to_string().contains("disk on fire"));
         assert_eq!(fs::read(&path).unwrap(), b"old");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no partial file is left");
+    }
+
+    #[test]
+    fn unfinished_files_of_a_point_lie_in_the_folder_of_the_results() {
+        let dir = tempfile::tempdir().unwrap();
+        let files_in = |folder: &str| fs::read_dir(dir.path().join(folder)).unwrap().count();
+        fs::create_dir_all(dir.path().join("t/.partial")).unwrap();
+        fs::create_dir_all(dir.path().join("t/A/200")).unwrap();
+        for point in ["t", "t/A", "t/A/200"] {
+            write_whole(&dir.path().join(point).join("point.json"), |_| {
+                assert_eq!((files_in("t/.partial"), files_in("t/A/200")), (1, 0));
+                Ok(())
+            })
+            .unwrap();
+        }
+        assert_eq!((files_in("t/.partial"), files_in("t/A/200")), (0, 1));
     }
 
     #[test]
