@@ -66,15 +66,15 @@ tip.id = "tip";
 tip.setAttribute("role", "status");
 tip.hidden = true;
 document.body.append(tip);
-let near = null;
+let near = [];
 
-function show(spot, x, y) {
-  near?.classList.remove("near");
-  near = spot;
-  tip.hidden = !spot;
-  if (!spot) return;
-  spot.classList.add("near");
-  tip.textContent = spot.dataset.says;
+function show(shown, x, y) {
+  for (const spot of near) spot.classList.remove("near");
+  near = shown;
+  tip.hidden = shown.length === 0;
+  if (tip.hidden) return;
+  for (const spot of shown) spot.classList.add("near");
+  tip.textContent = shown.map((spot) => spot.dataset.says).join("\n\n");
   const room = document.documentElement.clientWidth - tip.offsetWidth - 4;
   tip.style.left = `${Math.max(4, Math.min(x + 14, room))}px`;
   tip.style.top = `${y + 14 + tip.offsetHeight < innerHeight ? y + 14 : y - tip.offsetHeight - 10}px`;
@@ -90,22 +90,22 @@ for (const svg of document.querySelectorAll("figure svg")) {
   }
   const follow = (event) => {
     const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
-    let best = null, least = [16, 0];
+    const found = [];
     for (const spot of spots) {
       if (spot.classList.contains("gone")) continue;
       const { x, y, width, height } = spot;
       const [left, top, wide, high] = [x, y, width, height].map((length) => length.baseVal.value);
       const outside = Math.hypot(Math.max(left - at.x, 0, at.x - left - wide), Math.max(top - at.y, 0, at.y - top - high));
       const middle = Math.hypot(left + wide / 2 - at.x, top + high / 2 - at.y);
-      if (outside < least[0] || (outside === least[0] && (!best || middle < least[1]))) {
-        best = spot;
-        least = [outside, middle];
-      }
+      if (outside < 16) found.push({ spot, outside, middle });
     }
-    show(best, event.clientX, event.clientY);
+    found.sort((one, other) => one.outside - other.outside || one.middle - other.middle);
+    // The nearest, or those on top of each other.
+    const shown = found.filter(({ outside }, place) => place === 0 || (outside === 0 && place < 3));
+    show(shown.map(({ spot }) => spot), event.clientX, event.clientY);
   };
   svg.addEventListener("pointermove", follow);
   svg.addEventListener("pointerdown", follow);
-  svg.addEventListener("pointerleave", () => show(null));
+  svg.addEventListener("pointerleave", () => show([]));
 }
-addEventListener("scroll", () => show(null), { passive: true });
+addEventListener("scroll", () => show([]), { passive: true });
