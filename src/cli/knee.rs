@@ -222,7 +222,7 @@ impl Search {
             if parts.plan {
                 return parts.show(&points, common.shown).map(|()| None);
             }
-            Parts::refuse_missing(&points, searches.folder().path())?;
+            Parts::refuse_missing(&points, &[searches.folder().path().into()])?;
         }
         let own = parts.own(&points);
         let kept = searches.kept(own.as_ref().map(|(_, own)| &own[..]));

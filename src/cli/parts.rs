@@ -1,6 +1,7 @@
 //! `--resume`, `--plan`, `--shard` and `--merge-only`: options of commands whose points several processes can compute.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use super::render::Shown;
 use crate::error::{Error, Result};
@@ -8,7 +9,7 @@ use crate::experiment::lock;
 use crate::experiment::shard::{Point, Shard, shards};
 use crate::results::table::aligned;
 
-/// One process alone needs none of them. On a cluster, call the command with `--shard I/N` for each I from 1 to N, then with
+/// One process needs none of them. On a cluster, call the command with `--shard I/N` for each I from 1 to N, then with
 /// `--resume`: the files are those of one process.
 #[derive(clap::Args, Clone, Copy, Debug, Default)]
 pub struct Parts {
@@ -72,20 +73,22 @@ impl Parts {
         )
     }
 
-    /// Fails if points are missing, and names the shards of the folder that have them.
-    pub fn refuse_missing(points: &[Point], folder: &Path) -> Result<()> {
+    /// Fails if points are missing, and names the shards that have them. The folders are those of the points.
+    pub fn refuse_missing(points: &[Point], folders: &[PathBuf]) -> Result<()> {
         let missing = points.iter().filter(|point| !point.finished).count();
         if missing == 0 {
             return Ok(());
         }
-        let mut text = format!("{}: {missing} of {} points are missing", folder.display(), points.len());
+        let names: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        let mut text = format!("{}: {missing} of {} points are missing", names.join(", "), points.len());
         let again = |count: &u32| {
             let of_points = points.iter().zip(shards(points, *count));
             let mut again: Vec<u32> = of_points.filter_map(|(point, of)| (!point.finished).then_some(of)).collect();
             again.dedup();
             format!("; of {count} shards, run again --array={}", ranges(&again))
         };
-        text.extend(lock::shards(folder).iter().map(again));
+        let counts: BTreeSet<u32> = folders.iter().flat_map(|folder| lock::shards(folder)).collect();
+        text.extend(counts.iter().map(again));
         text += "; or call --resume to compute them here";
         Err(Error::Incomplete(text))
     }

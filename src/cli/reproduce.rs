@@ -82,7 +82,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
         return parts.show(&points, common.shown);
     }
     if parts.merge_only {
-        Parts::refuse_missing(&points, &out)?;
+        Parts::refuse_missing(&points, std::slice::from_ref(&out))?;
     }
     if !args.scenarios.is_dir() {
         common.note("built-in files: scenarios, traces");

@@ -103,7 +103,8 @@ pub fn sim(args: &SimArgs, registry: &Registry, executors: &Executors) -> Result
         if parts.plan {
             return parts.show(&points, args.common.shown);
         }
-        Parts::refuse_missing(&points, &options.out.join(folder_name(&scenarios[0][0].name)))?;
+        let folder = |sweep: &Vec<Scenario>| options.out.join(folder_name(&sweep[0].name));
+        Parts::refuse_missing(&points, &scenarios.iter().map(folder).collect::<Vec<_>>())?;
     }
     if parts.shard.is_some() {
         return run_shard(&scenarios, args, &options);

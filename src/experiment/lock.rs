@@ -70,11 +70,8 @@ impl Drop for Lock {
     }
 }
 
-/// Into how many shards an incomplete run was divided, once for each number that was tried.
-pub fn shards(folder: &Path) -> Vec<u32> {
+/// Into how many shards an incomplete run was divided: each number that was tried, in any order.
+pub fn shards(folder: &Path) -> impl Iterator<Item = u32> {
     let files = fs::read_dir(folder.join(PARTIAL)).into_iter().flatten().flatten();
-    let names = files.map(|file| file.file_name().to_string_lossy().into_owned());
-    let mut shards: Vec<u32> = names.filter_map(|name| name.strip_prefix(SHARDS)?.parse().ok()).collect();
-    shards.sort_unstable();
-    shards
+    files.filter_map(|file| file.file_name().to_str()?.strip_prefix(SHARDS)?.parse().ok())
 }

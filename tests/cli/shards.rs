@@ -159,6 +159,21 @@ fn a_merge_names_the_shards_that_are_missing() {
 }
 
 #[test]
+fn a_merge_of_several_scenarios_names_the_shards_of_each() {
+    let desk = desk();
+    desk.write("u.toml", SCENARIO.replace("name = \"t\"", "name = \"u\""));
+    let sim = |words: &[&str]| desk.run(&[&["sim", "t.toml", "u.toml", "--out", "out"][..], words].concat());
+    // The first half of the points are those of t.
+    sim(&["--shard", "1/2"]).ok();
+    desk.run(&["sim", "t.toml", "--out", "out", "--resume"]).ok();
+    let missing = sim(&["--merge-only"]);
+    missing.failed(3, "out/t, out/u: 4 of 8 points are missing; of 2 shards, run again --array=2; or call --resume");
+    sim(&["--shard", "2/2"]).ok();
+    sim(&["--merge-only"]).ok();
+    assert!(desk.path("out/u/summary.csv").is_file());
+}
+
+#[test]
 fn a_search_goes_on_where_it_was() {
     let desk = desk();
     let run = Sharded { desk: &desk, command: &KNEE, out: "out" };
