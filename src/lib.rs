@@ -21,7 +21,7 @@
 //!    `batchlab::cli::main(&Registry::standard().with::<Yours>())`.
 //! 4. [`conformance::check`] runs the laws of every policy on random workloads.
 //!
-//! `examples/own_policy.rs` is all of it. `examples/own_selection.rs` replaces only the rule by which cellular batching
+//! `examples/policy-crate` is all of it. `examples/own_selection.rs` replaces only the rule by which cellular batching
 //! chooses the next cell type ([`SelectionRule`](policy::cellular::SelectionRule)). `examples/early_exit.rs` is a policy of
 //! stages.
 //!

@@ -195,7 +195,7 @@ def mistakes(side):
             "workload.request=5", "workload.requests=-1", "workload.requests", "workload.model=\"lsmt\"", "device.costs=\"none.csv\"",
             "arrivals.rates=[]", "policy.Unknown.max_batch=2", "metrics.slo=100", "device.workers=0")),
         ["sim", "scenarios/validate/chains.toml", "--out", "wrong"], ["sim", good, "--threads", "0", "--out", "wrong"],
-        ["sim", "scenarios/batchmaker/fig5.toml", "--set", "workload.requests=5", "--out", "wrong"], ["sim", "examples/own_policy.toml"],
+        ["sim", "scenarios/batchmaker/fig5.toml", "--set", "workload.requests=5", "--out", "wrong"], ["sim", "examples/policy-crate/edf.toml"],
         ["real", good, "--set", "device.precision=f16", "--out", "wrong"], ["find-knee", "scenarios/batchmaker/fig5.toml", "--slo", "5ms"],
         ["find-window", good, "--policy", "Unknown"], ["plot", "nowhere"], ["plot", "out/sim/quickstart", "--kind", "pie"],
         ["plot", "out/sim/quickstart", "--kind", "gantt"], ["plot", "out/sim/quickstart", "--point", "7", "-o", "wrong/p"], ["compare", "out", "nowhere"],

@@ -1,11 +1,14 @@
 //! Earliest deadline first: padded batches of the most urgent requests. Late requests are rejected.
 //!
-//!     cargo run --release -- sim SCENARIO.toml        # a scenario with [[policy]] kind = "edf"
-//!     cargo test                                      # the laws that every policy keeps
+//! Once it is in the registry, it has the whole command line, the logs and the figures:
+//!
+//!     cargo run --release -- sim edf.toml
+//!     cargo test                              # the laws that every policy keeps
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
+use batchlab::policy::values::at_least_1;
 use batchlab::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +37,8 @@ impl Settings for EarliestDeadline {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         setup.require_sequences("padding")?;
-        Ok(Box::new(Queue { max_batch: self.max_batch.max(1) as usize, waiting: BTreeMap::new() }))
+        at_least_1([("max_batch", self.max_batch)])?;
+        Ok(Box::new(Queue { max_batch: self.max_batch as usize, waiting: BTreeMap::new() }))
     }
 }
 
