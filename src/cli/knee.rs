@@ -27,7 +27,7 @@ use crate::units::{Nanos, Rate};
 ///
 /// Each replication brackets and bisects the rate with its own requests, in runs that grow until the 95 % interval over the
 /// replications is as narrow as the tolerance. Requests that are rejected or fail have missed the objective. Writes
-/// DIR/NAME/knee.csv, where NAME is the scenario's name.
+/// DIR/NAME/knee.csv, where NAME is the scenario's name, and its settings as knee.json.
 #[derive(clap::Args, Clone, Debug)]
 pub struct KneeArgs {
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub struct KneeArgs {
 /// Find the smallest number of workers with which each policy holds a latency objective at a rate
 ///
 /// A number of workers holds the objective if it does in every replication. Writes DIR/NAME/workers.csv, where NAME is the
-/// scenario's name.
+/// scenario's name, and its settings as workers.json.
 #[derive(clap::Args, Clone, Debug)]
 pub struct WorkersArgs {
     /// Requests per second
@@ -237,6 +237,7 @@ impl Search {
             common.note(format!("shard {shard}: {finished} of {runs} points are finished in {folder}"));
             return common.shown.several().end().map(|()| None);
         }
+        searches.write_settings(&scenarios, effort.replications)?;
         lock.complete();
         let entries = scenarios.iter().zip(&objectives).zip(found);
         let rows = entries.flat_map(|((scenario, objective), found)| {
@@ -384,9 +385,11 @@ fn table(what: &str, objective: &Objective, tolerance: f64, lines: &[Vec<String>
 }
 
 fn rate(rate: Option<Rate>, half_width: Option<f64>) -> String {
+    // Three digits of low rates too.
+    let digits = |Rate(rate)| if rate < 10.0 { 2 } else { usize::from(rate < 100.0) };
     match (rate, half_width) {
-        (Some(rate), Some(half_width)) => format!("{:.0} ± {half_width:.0} req/s", rate.0),
-        (Some(rate), None) => format!("{:.0} req/s", rate.0),
+        (Some(rate), Some(half_width)) => format!("{:.1$} ± {half_width:.1$} req/s", rate.0, digits(rate)),
+        (Some(rate), None) => format!("{:.1$} req/s", rate.0, digits(rate)),
         (None, _) => "holds at no rate".into(),
     }
 }

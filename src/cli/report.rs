@@ -9,7 +9,7 @@ use super::sim;
 use crate::error::{Context as _, Error, Result};
 use crate::files::write_whole;
 use crate::page::{Section, date, escaped, facts, figures, folded, html_table, notes, page, table};
-use crate::plot::{self, Inputs, KINDS, Kind, Undrawn};
+use crate::plot::{self, BY_KEY, Inputs, KINDS, Kind, Undrawn};
 use crate::results::read::CsvTable;
 use crate::results::saved::read_json;
 use crate::results::summary::SummaryRow;
@@ -41,6 +41,10 @@ pub struct Args {
     /// Kind of figure, as in `plot` (repeatable) [default: those of the scenario; if it names none, all that have data]
     #[arg(long, value_parser = |text: &str| text.parse::<Kind>())]
     pub kind: Vec<Kind>,
+
+    /// Swept key on the x axis of further figures, as in `plot` (repeatable) [default: each, if there is only one load]
+    #[arg(long, value_name = "KEY")]
+    pub x: Vec<String>,
 }
 
 /// Files beside summary.csv that are shown as they are.
@@ -56,13 +60,13 @@ pub fn run(args: &Args) -> Result<()> {
     let studies = args.results.iter().map(|path| Study::open(path)).collect::<Result<Vec<_>>>()?;
     let mut sections = Vec::new();
     for (number, study) in (1..).zip(&studies) {
-        sections.push(study.section(&format!("results-{number}"), &args.kind)?);
+        sections.push(study.section(&format!("results-{number}"), args)?);
     }
     let with_summary: Vec<&Study> = studies.iter().filter(|study| study.side.is_some()).collect();
     if let [first, others @ ..] = with_summary.as_slice()
         && !others.is_empty()
     {
-        sections.push(together(first, others, &args.kind)?);
+        sections.push(together(first, others, args)?);
     }
     let mut names: Vec<&str> = studies.iter().map(|study| study.name.as_str()).collect();
     names.dedup();
@@ -76,7 +80,7 @@ pub fn run(args: &Args) -> Result<()> {
     print(&format!("{}\n", out.display()))
 }
 
-/// A results folder. Searches write no summary and no record of the run.
+/// A results folder. Searches write no summary.
 struct Study {
     path: PathBuf,
     name: String,
@@ -92,8 +96,9 @@ impl Study {
             true => Some(Side::open(path)?),
             false => None,
         };
-        let run = path.join("run.json");
-        let run = if run.is_file() { read_json(&run)? } else { Value::Null };
+        let settings = ["run.json", "knee.json", "workers.json"].map(|file| path.join(file));
+        let run = settings.iter().find(|file| file.is_file());
+        let run = run.map_or(Ok(Value::Null), |run| read_json(run))?;
         let folder = || path.canonicalize().unwrap_or_else(|_| path.into());
         let last = || folder().file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let name = run.pointer("/scenario/name").and_then(Value::as_str).map_or_else(last, String::from);
@@ -110,7 +115,7 @@ impl Study {
         self.run.pointer(pointer).unwrap_or(&Value::Null)
     }
 
-    fn section(&self, id: &str, kinds: &[Kind]) -> Result<Section> {
+    fn section(&self, id: &str, args: &Args) -> Result<Section> {
         let (mut parts, mut articles) = (Vec::new(), Vec::new());
         let mut add = |name: &str, title: &str, html: String| {
             if !html.is_empty() {
@@ -123,7 +128,7 @@ impl Study {
         if self.side.is_some() {
             let all = folded("All columns", &csv(&self.path.join("summary.csv"))?.unwrap_or_default());
             add("summary", "Results", self.summary() + &all);
-            add("figures", "Figures", self.figures(kinds)?);
+            add("figures", "Figures", self.figures(args)?);
         }
         for (file, title) in TABLES {
             add(file.trim_end_matches(".csv"), title, csv(&self.path.join(file))?.unwrap_or_default());
@@ -207,34 +212,40 @@ impl Study {
         [asked, &own, KINDS].into_iter().find(|kinds| !kinds.is_empty()).unwrap_or_default().to_vec()
     }
 
-    fn figures(&self, asked: &[Kind]) -> Result<String> {
-        drawn(&Inputs::open(&[&self.path])?, &self.kinds(asked), &self.options()?)
+    fn figures(&self, args: &Args) -> Result<String> {
+        drawn(&Inputs::open(&[&self.path])?, &self.kinds(&args.kind), &self.options()?, &args.x)
     }
 }
 
 /// Kinds that have no data are left out; the reader is told why.
-fn drawn(inputs: &Inputs, kinds: &[Kind], options: &plot::Options) -> Result<String> {
+fn drawn(inputs: &Inputs, kinds: &[Kind], options: &plot::Options, keys: &[String]) -> Result<String> {
+    let mut all: Vec<(Kind, plot::Options)> = kinds.iter().map(|kind| (*kind, options.clone())).collect();
+    for key in if keys.is_empty() { inputs.keys_of_one_load() } else { keys.to_vec() } {
+        let own: Vec<Kind> = kinds.iter().filter(|kind| BY_KEY.contains(kind)).copied().collect();
+        let kinds = if own.is_empty() { vec![BY_KEY[0]] } else { own };
+        all.extend(kinds.iter().map(|kind| (*kind, plot::Options { x: Some(key.clone()), ..options.clone() })));
+    }
     let (mut canvases, mut undrawn) = (Vec::new(), Vec::new());
-    for kind in kinds {
+    for (kind, options) in &all {
         match kind.drawn(inputs, options) {
-            Ok(canvas) => canvases.push((kind.about, canvas)),
+            Ok(canvas) => canvases.push((options.caption(*kind), canvas)),
             Err(Undrawn::Nothing(why)) => undrawn.push(format!("no {kind}: {why}")),
             Err(Undrawn::Broken(error)) => return Err(error),
         }
     }
-    let html = figures(canvases.iter().map(|(about, canvas)| (*about, canvas)));
+    let html = figures(canvases.iter().map(|(caption, canvas)| (caption.as_str(), canvas)));
     // Of all kinds, most need data of their own.
     Ok(if kinds.len() == KINDS.len() { html } else { html + &notes(&undrawn) })
 }
 
 /// All results in one figure of each kind, and how each differs from the first.
-fn together(first: &Study, others: &[&Study], asked: &[Kind]) -> Result<Section> {
+fn together(first: &Study, others: &[&Study], args: &Args) -> Result<Section> {
     let paths: Vec<&Path> =
         [first].into_iter().chain(others.iter().copied()).map(|study| study.path.as_path()).collect();
     let options = plot::Options { point: None, title: None, ..first.options()? };
     let mut body = format!(
         "<article id=\"together-figures\">\n<h3>Figures of all results</h3>\n{}</article>\n",
-        drawn(&Inputs::open(&paths)?, &first.kinds(asked), &options)?
+        drawn(&Inputs::open(&paths)?, &first.kinds(&args.kind), &options, &args.x)?
     );
     let mut parts = vec![("together-figures".to_string(), "Figures of all results".to_string())];
     for (number, other) in (2..).zip(others) {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use super::executor::Target;
 use super::fingerprint::{fingerprints, hash, inputs_of};
 use super::point::{Host, PointResult};
-use super::{Job, Options, Run, Variant};
+use super::{Job, Run, Variant};
 use crate::error::{Error, Result};
 use crate::files::{PARTIAL, create_new, folder_name, write_whole};
 use crate::metrics::summary::Summary;
@@ -27,7 +27,7 @@ use crate::workload::shape::Shape;
 /// Of `run.json` and marks. Another number is another meaning of these files.
 const FORMAT: u64 = 1;
 
-const OF_THE_RUN: [&str; 10] = [
+const OF_THE_RUN: [&str; 12] = [
     "summary.csv",
     "differences.csv",
     "classes.csv",
@@ -38,7 +38,9 @@ const OF_THE_RUN: [&str; 10] = [
     "report.html",
     // Of searches with other settings, perhaps.
     "knee.csv",
+    "knee.json",
     "workers.csv",
+    "workers.json",
 ];
 const LOGS: [&str; 4] = [RequestLine::FILE, TaskLine::FILE, RoundLine::FILE, "timeline.json"];
 /// By the start and the end of their names.
@@ -145,8 +147,12 @@ impl Folder {
         self.policies.iter().map(PolicyEntry::name).zip(&self.fingerprints)
     }
 
-    /// Writes `run.json`, if it is not there yet.
-    pub(super) fn write_settings(folders: &[Folder], scenarios: &[&Scenario], options: &Options) -> Result<()> {
+    /// Writes `run.json`, or that of a search, if it is not there yet.
+    pub(super) fn write_settings(
+        folders: &[Folder],
+        scenarios: &[&Scenario],
+        (file, target, replications): (&str, Target, u32),
+    ) -> Result<()> {
         let (folder, scenario) = (&folders[0], scenarios[0]);
         let policies = scenarios.iter().flat_map(|scenario| &scenario.policies);
         let names: Map<String, Value> =
@@ -160,10 +166,10 @@ impl Folder {
             "format": FORMAT,
             "scenario": scenario.resolved_json(),
             "seed": scenario.seed,
-            "replications": options.replications,
+            "replications": replications,
             "version": env!("CARGO_PKG_VERSION"),
             "git_commit": env!("BATCHLAB_COMMIT"),
-            "backend": options.target.name(),
+            "backend": target.name(),
             "device": folder.device,
             "file": scenario.file.to_string_lossy(),
             "inputs": inputs,
@@ -173,7 +179,7 @@ impl Folder {
         if scenarios.len() > 1 {
             reproduces["variants"] = scenarios.iter().map(|scenario| scenario.resolved_json()).collect();
         }
-        let (path, text) = (folder.path.join("run.json"), format!("{reproduces:#}\n"));
+        let (path, text) = (folder.path.join(file), format!("{reproduces:#}\n"));
         match fs::read_to_string(&path).is_ok_and(|there| there == text) {
             true => Ok(()), // Shards of one run all have the same.
             false => write_whole(&path, |out| out.write_all(text.as_bytes())),

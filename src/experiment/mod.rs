@@ -285,7 +285,7 @@ fn open(
     } else {
         folder.clear();
     }
-    Folder::write_settings(&folders, scenarios, options)?;
+    Folder::write_settings(&folders, scenarios, ("run.json", options.target, options.replications))?;
     if shard.is_none() {
         // It would lack the runs that are now added.
         let _ = std::fs::remove_file(folder.summary());

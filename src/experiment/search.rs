@@ -122,6 +122,12 @@ impl Searches {
         &self.folders[0]
     }
 
+    /// Writes what was searched, as `run.json` has it for runs.
+    pub fn write_settings(&self, scenarios: &[&Scenario], replications: u32) -> Result<()> {
+        let file = format!("{}.json", self.kind);
+        Folder::write_settings(&self.folders, scenarios, (&file, Target::SIM, replications))
+    }
+
     /// Of each scenario; `own` has a value for each point. Those of other shards are looked at only.
     pub fn kept(&self, own: Option<&[bool]>) -> Vec<Kept> {
         let mut rest = own;

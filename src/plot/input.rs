@@ -96,6 +96,16 @@ impl Inputs {
         policies.chain(folders).chain(self.files.iter().map(|file| stem(file))).collect()
     }
 
+    /// The swept keys, if no folder has several loads to draw figures over.
+    pub fn keys_of_one_load(&self) -> Vec<String> {
+        let loads = |folder: &Folder| distinct(folder.results.rows().filter_map(|row| row.point().ok())).len();
+        if self.folders.iter().any(|folder| loads(folder) > 1) {
+            return Vec::new();
+        }
+        let keys = distinct(self.folders.iter().flat_map(|folder| folder.results.swept.iter().map(String::as_str)));
+        keys.into_iter().map(String::from).collect()
+    }
+
     /// If it is the only input.
     pub fn only_folder(&self) -> Option<&Path> {
         match (self.folders.as_slice(), self.files.as_slice()) {

@@ -76,9 +76,12 @@ impl fmt::Display for Kind {
     }
 }
 
+/// Those that can have a swept key on the x axis.
+pub const BY_KEY: &[Kind] = &[LATENCY_RATE, THROUGHPUT_RATE, GOODPUT, bars::BARS];
+
 impl Kind {
     pub fn drawn(self, inputs: &Inputs, options: &Options) -> Drawing {
-        match options.x.is_none() || [THROUGHPUT_RATE, LATENCY_RATE, GOODPUT, bars::BARS].contains(&self) {
+        match options.x.is_none() || BY_KEY.contains(&self) {
             true => (self.drawn)(inputs, options),
             false => Err(nothing("--x is for throughput-rate, latency-rate, goodput and bars")),
         }
@@ -89,6 +92,15 @@ impl Options {
     /// Of the files of a kind: its name, with a swept key on the x axis also that.
     pub fn stem(&self, kind: Kind) -> String {
         self.x.as_ref().map_or(kind.to_string(), |key| folder_name(&format!("{kind}-by-{key}")))
+    }
+
+    /// What the figure shows.
+    pub fn caption(&self, kind: Kind) -> String {
+        let by_load = [" against offered rate", " by load"].into_iter().find(|by| kind.about.contains(by));
+        match (&self.x, by_load) {
+            (Some(key), Some(by_load)) => kind.about.replace(by_load, &format!(" against {key}")),
+            _ => kind.about.into(),
+        }
     }
 }
 

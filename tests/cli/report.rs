@@ -81,7 +81,33 @@ fn several_results_are_compared_with_the_first() {
 }
 
 #[test]
-fn a_search_has_only_its_table() {
+fn a_swept_key_is_on_the_x_axis() {
+    let desk = Desk::new();
+    desk.write("t.toml", SCENARIO.replace("requests = 200", "requests = 2000"));
+    let sweep = ["sim", "t.toml", "--quiet", "--sweep", "device.workers=1,2", "--sweep", "policy.B.max_batch=2,4"];
+    let captions = |results: &str, more: &[&str]| {
+        desk.run(&[&["report", results, "-o", "page.html"], more].concat()).ok();
+        let page = desk.read("page.html");
+        let captions = page.split("<figcaption>").skip(1).map(|rest| rest.split('<').next().unwrap().to_string());
+        captions.filter(|caption| caption.contains(" against ")).collect::<Vec<_>>()
+    };
+    desk.run(&[&sweep[..], &["--out", "loads"]].concat()).ok();
+    let figure = ["--kind", "latency-rate"];
+    let by = |x: &str| format!("99th percentile of latency against {x}, with the SLO");
+    assert_eq!(captions("loads/t", &figure), [by("offered rate")]);
+    assert_eq!(captions("loads/t", &["--kind", "gantt", "--x", "device.workers"]), [by("device.workers")]);
+    // At one load, figures over the rate show little.
+    desk.run(&[&sweep[..], &["--out", "load", "--set", "arrivals.rates=[100]"]].concat()).ok();
+    assert_eq!(captions("load/t", &figure), ["offered rate", "device.workers", "policy.B.max_batch"].map(by));
+    assert_eq!(
+        captions("load/t", &[&figure[..], &["--x", "max_batch"]].concat()),
+        ["offered rate", "max_batch"].map(by)
+    );
+    desk.run(&["report", "load/t", "--x", "policy.B.cap"]).failed(2, "--x policy.B.cap: is not a swept key");
+}
+
+#[test]
+fn a_search_has_its_settings_and_its_table() {
     let desk = Desk::new();
     let search = [
         "find-knee",
@@ -95,11 +121,15 @@ fn a_search_has_only_its_table() {
         "--tolerance",
         "0.1",
         "--quiet",
+        "--set",
+        "device.workers=3",
     ];
     desk.run(&[&search[..], &["--out", "knees"]].concat()).ok();
     desk.run(&["report", "knees/t", "-o", "page.html"]).ok();
     let page = desk.read("page.html");
-    assert!(page.contains("Highest rates that hold the objective") && page.contains(">knee_rps</button>"), "{page}");
+    for part in ["Highest rates that hold the objective", ">knee_rps</button>", "workers = 3", "<dt>commit</dt>"] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
     assert!(!page.contains("<figure>"), "{page}");
 }
 
