@@ -4,6 +4,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Deserializer};
 
+use super::reference::Reference;
 use super::source::{Source, Span, shown};
 use crate::error::{Error, Result, nearest};
 use crate::workload::model;
@@ -166,7 +167,8 @@ impl Owner {
         let (key, problem) = if let Some((name, known)) = unknown_key(message) {
             let key = if key.is_empty() { name } else { key };
             let (shared, of) = if key.contains('.') { (&[][..], "") } else { (self.shared, self.of.as_str()) };
-            (key.to_string(), unknown(&format!("unknown key{of}"), name, &[shared, &known].concat()))
+            let problem = unknown(&format!("unknown key{of}"), name, &[shared, &known].concat());
+            (key.to_string(), problem + &self.belongs(name))
         } else if let Some(name) = after("missing field `").and_then(|rest| rest.strip_suffix('`')) {
             let key = if key.is_empty() { name.to_string() } else { format!("{key}.{name}") };
             let problem = needed(&key).map_or("missing".into(), |what| format!("missing; {what}"));
@@ -182,6 +184,17 @@ impl Owner {
             (key.to_string(), message.to_string())
         };
         if key.is_empty() { problem } else { format!("{key}: {problem}") }
+    }
+}
+
+impl Owner {
+    /// Another table of the scenario that has a key.
+    fn belongs(&self, name: &str) -> String {
+        let keys = Reference::read().keys;
+        let others = keys.iter().filter(|key| key.name == name && !key.table.starts_with("policy"));
+        let other =
+            others.map(|key| key.table.as_str()).find(|table| !table.is_empty() && !self.prefix.starts_with(table));
+        other.map_or(String::new(), |table| format!("; {name} belongs to [{table}]"))
     }
 }
 

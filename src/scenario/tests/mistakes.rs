@@ -90,6 +90,12 @@ fn bad_scenarios_are_refused_with_their_place() {
         ),
         (
             "\"poisson\"",
+            "\"poisson\"\ntime_scale = 2",
+            "s.toml:7: arrivals.time_scale: unknown key of the process \"poisson\"; known: process, rates; \
+             time_scale belongs to [workload]",
+        ),
+        (
+            "\"poisson\"",
             "\"offline\"",
             "s.toml:7: arrivals.rates: unknown key of the process \"offline\"; known: process",
         ),
