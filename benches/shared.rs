@@ -10,7 +10,7 @@ use batchlab::backend::Backend;
 use batchlab::backend::sim;
 use batchlab::cost::table::{CostTable, Overhead, TableModel};
 use batchlab::task::{Step, Task};
-use batchlab::units::{CellId, StreamId, TaskId, WorkerId};
+use batchlab::units::{CellId, Nanos, StreamId, TaskId, WorkerId};
 use batchlab::workload::model::Model;
 use batchlab::workload::random;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -47,7 +47,9 @@ fn run(backend: &mut dyn Backend, streams: u16, batches: &[u32]) -> u64 {
 fn device() -> TableModel {
     let costs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scenarios/costs/v100.csv");
     let table = CostTable::read(&costs).expect("the table is there");
-    table.device(&Model::Lstm.cell_types(), Overhead::default()).expect("the table has the cell")
+    table
+        .device(&Model::Lstm.cell_types(), Overhead { task: Some(Nanos::ZERO), ..Overhead::default() })
+        .expect("the table has the cell")
 }
 
 fn shared(criterion: &mut Criterion) {
