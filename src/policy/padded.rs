@@ -35,6 +35,10 @@ pub struct Padded {
     /// How long a bucket's oldest request may wait for a full batch.
     #[serde(with = "super::values::time_with_unit")]
     pub window: Nanos,
+    /// Batches of a worker that wait behind the running one, with fixed members. Triton with TensorRT has 1: its
+    /// instance takes the next batch when the running one has read its inputs (`ready_for_input_` in
+    /// `tensorrt_backend`).
+    pub ahead: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +65,8 @@ pub enum Turn {
 
 impl Default for Padded {
     fn default() -> Self {
-        Padded { bucket_width: 10, max_batch: 512, pad_to: PadTo::Bucket, turn: Turn::Bucket, window: Nanos::ZERO }
+        let (pad_to, turn, window) = (PadTo::Bucket, Turn::Bucket, Nanos::ZERO);
+        Padded { bucket_width: 10, max_batch: 512, pad_to, turn, window, ahead: 0 }
     }
 }
 
@@ -171,7 +176,12 @@ impl PaddedPolicy {
                 steps[0].times = bound;
             }
         }
-        let reason = || self.reason(bucket, covered, size, left, worker);
+        let ready = |unfinished| match unfinished {
+            0 => format!("worker {worker} had nothing to do"),
+            _ => format!("worker {worker} may have {} behind the running batch (ahead)", self.settings.ahead),
+        };
+        let unfinished = dispatch.unfinished(worker);
+        let reason = || self.reason(bucket, covered, size, left, ready(unfinished));
         dispatch.submit_because(&self.batch.task(worker), reason);
         self.turn = (covered > size).then_some((bucket, covered - size));
         if self.turn.is_none() {
@@ -179,7 +189,7 @@ impl PaddedPolicy {
         }
     }
 
-    fn reason(&self, bucket: u32, covered: usize, size: usize, left: usize, worker: WorkerId) -> Reason {
+    fn reason(&self, bucket: u32, covered: usize, size: usize, left: usize, ready: String) -> Reason {
         let Padded { bucket_width, max_batch, window, turn, .. } = self.settings;
         let from = u64::from(bucket) * u64::from(bucket_width) + 1;
         let which = match turn {
@@ -188,7 +198,6 @@ impl PaddedPolicy {
             Turn::Fullest => "of those that may send, the one in which most requests wait".into(),
             _ => format!("of those that may send, the first from bucket {} on, going round", self.pointer),
         };
-        let idle = format!("worker {worker} had nothing to do");
         Reason {
             what: format!("bucket {bucket} (lengths {from} to {}): {which}", self.bound(bucket)),
             size: match (covered - size, left) {
@@ -199,10 +208,10 @@ impl PaddedPolicy {
                 _ => format!("max_batch ({max_batch}) of {} that wait in the bucket", size + left),
             },
             when: match (size == max_batch as usize, window) {
-                _ if self.turn.is_some() => idle,
-                (_, Nanos::ZERO) => idle,
-                (true, _) => format!("the bucket has a full batch, and {idle}"),
-                (false, _) => format!("the bucket's oldest request has waited for the window ({window}), and {idle}"),
+                _ if self.turn.is_some() => ready,
+                (_, Nanos::ZERO) => ready,
+                (true, _) => format!("the bucket has a full batch, and {ready}"),
+                (false, _) => format!("the bucket's oldest request has waited for the window ({window}), and {ready}"),
             },
         }
     }
@@ -221,13 +230,18 @@ impl Policy for PaddedPolicy {
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
         self.now = dispatch.now();
-        for worker in dispatch.workers() {
-            if !dispatch.is_idle(worker) {
-                continue;
+        for unfinished in 0..=self.settings.ahead as usize {
+            for worker in dispatch.workers() {
+                if dispatch.unfinished(worker) == unfinished {
+                    let Some(turn) = self.turn.or_else(|| self.next_turn()) else { return };
+                    self.send(turn, worker, dispatch);
+                }
             }
-            let Some(turn) = self.turn.or_else(|| self.next_turn()) else { return };
-            self.send(turn, worker, dispatch);
         }
+    }
+
+    fn works_ahead(&self) -> bool {
+        self.settings.ahead > 0
     }
 
     fn wake_at(&self) -> Option<Nanos> {

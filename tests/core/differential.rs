@@ -55,6 +55,13 @@ fn padded_agrees_with_the_reference() {
     agree("padded", "seq2seq", 400);
 }
 
+/// 1,200 more, with up to three batches behind the running one.
+#[test]
+fn padded_works_ahead_as_the_reference_does() {
+    agree("ahead", "lstm", 800);
+    agree("ahead", "seq2seq", 400);
+}
+
 #[test]
 fn merged_agrees_with_the_reference() {
     for model in ["lstm", "seq2seq", "tree-lstm", "graphs"] {
@@ -207,6 +214,7 @@ fn case_of(run: &Run) -> Case {
             pad_to_longest: text("pad_to") == Some("longest"),
             turn: text("turn").unwrap_or("bucket").into(),
             window: text("window").map_or(0, nanoseconds),
+            ahead: table.get("ahead").map_or(0, |value| value.as_integer().expect("a number") as usize),
         },
         "merged" => Policy::Merged { max_batch: number("max_batch") },
         "fold" => Policy::Fold {
@@ -469,14 +477,15 @@ fn random_policy(rng: &mut Stream, kind: &str, model: &str, longest_time: u64) -
                 format!("{kept}\nmax_batch = {{ {max} }}\nmin_batch = {{ {min} }}")
             }
         }
-        "padded" => {
+        "padded" | "ahead" => {
             let width = rng.random_range(1..=6);
             let pad_to = *pick(rng, &["bucket", "longest"]);
             let turn =
                 *pick(rng, &["", "turn = 'bucket'\n", "turn = 'batch'\n", "turn = 'oldest'\n", "turn = 'fullest'\n"]);
             let window = if rng.random_bool(0.5) { 0 } else { rng.random_range(0..=longest_time) };
+            let ahead = if kind == "ahead" { format!("ahead = {}\n", rng.random_range(1..=3)) } else { String::new() };
             format!(
-                "{turn}bucket_width = {width}\nmax_batch = {max_batch}\npad_to = \"{pad_to}\"\nwindow = \"{window}ns\""
+                "{turn}{ahead}bucket_width = {width}\nmax_batch = {max_batch}\npad_to = \"{pad_to}\"\nwindow = \"{window}ns\""
             )
         }
         "merged" | "ideal" => format!("max_batch = {max_batch}"),
@@ -496,6 +505,10 @@ fn random_policy(rng: &mut Stream, kind: &str, model: &str, longest_time: u64) -
         }
         _ => String::new(),
     };
-    let kind = if kind == "chunks" { "cellular" } else { kind };
+    let kind = match kind {
+        "chunks" => "cellular",
+        "ahead" => "padded",
+        kind => kind,
+    };
     format!("kind = \"{kind}\"\n{text}").parse().expect("a table")
 }

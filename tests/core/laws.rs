@@ -52,8 +52,10 @@ fn padded_keeps_the_laws() {
         (4, 3, PadTo::Bucket, Turn::Oldest),
         (2, 5, PadTo::Longest, Turn::Fullest),
     ] {
-        let policy = Padded { bucket_width, max_batch, pad_to, turn, ..Padded::default() };
-        check(&policy, &Guarantees { max_batch, ..Guarantees::default() });
+        for ahead in [0, 1, 3] {
+            let policy = Padded { bucket_width, max_batch, pad_to, turn, ahead, ..Padded::default() };
+            check(&policy, &Guarantees { max_batch, ..Guarantees::default() });
+        }
     }
 }
 

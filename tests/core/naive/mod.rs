@@ -56,6 +56,7 @@ pub enum Policy {
         pad_to_longest: bool,
         turn: String,
         window: u64,
+        ahead: usize,
     },
     Merged {
         max_batch: u32,
@@ -140,7 +141,7 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
         Policy::Cellular { max_tasks, lookahead, chunk, limits } => {
             Box::new(cellular::Cellular::new(case, &graphs, *max_tasks, *lookahead, *chunk, limits.clone()))
         }
-        Policy::Padded { bucket_width, max_batch, pad_to_longest, turn, window } => Box::new(whole::Padded {
+        Policy::Padded { bucket_width, max_batch, pad_to_longest, turn, window, ahead } => Box::new(whole::Padded {
             case,
             graphs: &graphs,
             width: *bucket_width as usize,
@@ -148,6 +149,7 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
             pad_to_longest: *pad_to_longest,
             turn,
             window: *window,
+            ahead: *ahead,
             waiting: Vec::new(),
             covered: Vec::new(),
             pointer: 0,

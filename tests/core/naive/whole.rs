@@ -26,6 +26,8 @@ pub struct Padded<'a> {
     pub pad_to_longest: bool,
     pub turn: &'a str,
     pub window: u64,
+    /// Batches behind a worker's running one.
+    pub ahead: usize,
     /// In the order of arrival, without the covered ones.
     pub waiting: Vec<usize>,
     /// The requests of the turn under way that have not been sent; none if no turn is.
@@ -115,6 +117,10 @@ impl Scheduler for Padded<'_> {
 
     fn wake_ups(&self) -> Vec<u64> {
         self.waiting.iter().map(|request| self.case.trace[*request].0 + self.window).collect()
+    }
+
+    fn lookahead(&self) -> usize {
+        self.ahead
     }
 }
 
