@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 pub use self::conditions::{AfterStage, Conditions, Enter, Entry, Lines, Onward, Skip};
 use self::mechanism::Mechanism;
-pub use self::policies::{ByInput, ByLoad, ByOperator, CompWait, Room};
-pub use self::settings::{Diversity, DvaBatch, Lazy, RoomFor, Rule, Stages};
+pub use self::policies::{ByInput, ByLoad, ByOperator, CompWait, Ranges, Room};
+pub use self::settings::{Cluster, Diversity, DvaBatch, Lazy, RoomFor, Rule, Stages};
 pub use self::slicing::{Durations, Slicing};
 pub use self::table::{BatchTable, Query, Row};
 use super::{Completed, Outcomes, Policy};

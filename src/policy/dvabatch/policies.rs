@@ -1,26 +1,82 @@
 //! Policies I, II and III (DVABatch, section 7.2).
 
+use std::collections::VecDeque;
+
 use super::Stage;
 use super::conditions::{AfterStage, Conditions, Enter, Entry, Lines, Onward};
+use super::settings::Cluster;
 use super::slicing::Durations;
 use super::table::{BatchTable, Query, Row};
-use crate::units::{Nanos, Share};
+use crate::units::{Nanos, RequestId, Share};
 
-/// Policy I, input diversity: queries wait in lines by length.
+/// Policy I, input diversity: queries of similar length share a batch.
 pub struct ByInput {
-    pub width: u32,
+    pub ranges: Ranges,
     pub sized: bool,
-    /// Pad to the end of the line's range, at most to this; `None`: to the longest query.
+    /// Pad to the end of the range, at most to this; `None`: to the longest query.
     pub padded: Option<u32>,
     /// Queries in a batch, and in all of the worker's batches.
     pub max_batch: u32,
     pub window: Nanos,
     pub room: Room,
+    pub cluster: Cluster,
+    /// Lines of an accepted batch with the queries that have not entered. Workers share it.
+    pub accepted: VecDeque<(u32, usize)>,
+    /// Memory.
+    pub first: Vec<(RequestId, u32)>,
+}
+
+/// Lengths that are similar.
+pub struct Ranges {
+    pub width: u32,
+    /// The ends of the ranges, ascending; empty: one for each width.
+    pub ends: Vec<u32>,
+}
+
+impl Ranges {
+    fn of(&self, length: u32) -> u32 {
+        match self.ends.is_empty() {
+            true => (length.max(1) - 1) / self.width,
+            false => self.ends.partition_point(|end| *end < length) as u32,
+        }
+    }
+
+    /// The last range has no end of its own.
+    fn end(&self, range: u32) -> u32 {
+        match self.ends.is_empty() {
+            true => (range + 1).saturating_mul(self.width),
+            false => self.ends.get(range as usize).copied().unwrap_or(u32::MAX),
+        }
+    }
+}
+
+impl ByInput {
+    /// Triton's batch: the queries that came first, once they are many or the first has waited for the window.
+    fn accept(&mut self, most: usize, entry: &Entry<'_>) {
+        let Some((_, _, arrival)) = entry.lines.oldest() else { return };
+        let waiting = entry.lines.iter().map(|(_, length, _)| length).sum::<usize>();
+        if !self.is_due(arrival, entry.now) && waiting < self.max_batch as usize {
+            return;
+        }
+        let first = |(line, _, _)| entry.lines.first(line, most).map(move |query| (query.request, line));
+        self.first.extend(entry.lines.iter().flat_map(first));
+        self.first.sort_unstable();
+        for (_, line) in self.first.drain(..).take(most) {
+            match self.accepted.iter_mut().find(|(known, _)| *known == line) {
+                Some((_, count)) => *count += 1,
+                None => self.accepted.push_back((line, 1)),
+            }
+        }
+    }
+
+    fn is_due(&self, arrival: Nanos, now: Nanos) -> bool {
+        arrival.saturating_add(self.window) <= now
+    }
 }
 
 impl Conditions for ByInput {
     fn line(&self, query: &Query) -> u32 {
-        (if self.sized { query.input } else { query.nodes }.max(1) - 1) / self.width
+        self.ranges.of(if self.sized { query.input } else { query.nodes })
     }
 
     fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
@@ -28,13 +84,28 @@ impl Conditions for ByInput {
         if most == 0 || !self.room.is_left(entry.table) {
             return None;
         }
-        let due = |(_, length, arrival): &(u32, usize, Nanos)| {
-            *length >= self.max_batch as usize || arrival.saturating_add(self.window) <= entry.now
+        let (line, count) = match self.cluster {
+            Cluster::Batch => {
+                if self.accepted.is_empty() {
+                    self.accept(most, entry);
+                }
+                let (line, left) = self.accepted.front_mut()?;
+                let (line, count) = (*line, most.min(*left));
+                *left -= count;
+                self.accepted.retain(|(_, left)| *left > 0);
+                (line, count)
+            }
+            Cluster::Queue => {
+                let due = |(_, length, arrival): &(u32, usize, Nanos)| {
+                    *length >= self.max_batch as usize || self.is_due(*arrival, entry.now)
+                };
+                let lines = entry.lines.iter().filter(due);
+                let (line, length, _) = lines.min_by_key(|(line, _, arrival)| (*arrival, *line))?;
+                (line, length.min(most))
+            }
         };
-        let (line, length, _) = entry.lines.iter().filter(due).min_by_key(|(line, _, arrival)| (*arrival, *line))?;
-        let count = length.min(most);
         let longest = entry.lines.longest_input(line, count);
-        let input = self.padded.map_or(longest, |most| (line + 1).saturating_mul(self.width).min(most).max(longest));
+        let input = self.padded.map_or(longest, |most| self.ranges.end(line).min(most).max(longest));
         Some(Enter::New { line, count, input })
     }
 

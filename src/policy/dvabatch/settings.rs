@@ -1,5 +1,6 @@
 //! The settings of DVABatch and LazyBatch.
 
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -7,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::conditions::Conditions;
 use super::mechanism::STREAMS;
-use super::policies::{ByInput, ByLoad, ByOperator, CompWait, Room};
+use super::policies::{ByInput, ByLoad, ByOperator, CompWait, Ranges, Room};
 use super::slicing::{Durations, Slicing};
 use super::{Stage, Staged};
 use crate::cost::CostModel;
@@ -46,8 +47,12 @@ pub struct DvaBatch {
     pub buffer_pairs: u8,
     /// Whether a new batch waits for room on the device.
     pub room: RoomFor,
+    /// What is divided by length (`input`).
+    pub cluster: Cluster,
     /// The range of lengths that share a batch (`input`).
     pub bucket_width: u32,
+    /// The ends of these ranges, ascending, instead of their width. The authors' code pads to a list of lengths.
+    pub lengths: Vec<u32>,
     /// The padded length (`input`).
     pub pad_to: PadTo,
     /// Share by which a batch's halves may take longer; 0 in the paper. With costs per launch they always do.
@@ -57,8 +62,8 @@ pub struct DvaBatch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Diversity {
-    /// `input` if requests differ in length; `operator-load` if one stage prefers at most an eighth of `max_batch` and
-    /// another at least half; else `load`.
+    /// `input` if requests differ in length; `operator-load` if one stage prefers at least eight times another's batch;
+    /// else `load`.
     Auto,
     /// Policy I.
     Input,
@@ -77,6 +82,16 @@ pub enum RoomFor {
     Room,
     /// At once, as in the paper.
     Any,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cluster {
+    /// The queries that the server accepts as one batch, as in the paper: those that came first. Later ones do not join
+    /// its parts.
+    Batch,
+    /// All that wait; the range whose first query came earliest is next.
+    Queue,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,7 +126,9 @@ impl Default for DvaBatch {
             comp_wait: None,
             buffer_pairs: 2,
             room: RoomFor::Room,
+            cluster: Cluster::Batch,
             bucket_width: 32,
+            lengths: Vec::new(),
             pad_to: PadTo::Longest,
             split_slack: 0.03,
         }
@@ -154,6 +171,9 @@ impl DvaBatch {
             ("buffer_pairs", self.buffer_pairs.into()),
             ("bucket_width", self.bucket_width),
         ])?;
+        if !self.lengths.is_sorted_by(|one, next| one < next) || self.lengths.first() == Some(&0) {
+            return Err(format!("lengths: {:?}; lengths from 1 on, each above the one before", self.lengths));
+        }
         share("split_slack", self.split_slack)
     }
 
@@ -204,8 +224,10 @@ impl DvaBatch {
         let padded = self.padded(network)?;
         let diversity = self.diversity(setup, slicing)?;
         if diversity == Diversity::Input {
-            let (width, sized) = (self.bucket_width, network.is_some());
-            return Ok(Box::new(ByInput { width, sized, padded, max_batch, window, room }));
+            let ranges = Ranges { width: self.bucket_width, ends: self.lengths.clone() };
+            let (sized, cluster) = (network.is_some(), self.cluster);
+            let (accepted, first) = (VecDeque::new(), Vec::new());
+            return Ok(Box::new(ByInput { ranges, sized, padded, max_batch, window, room, cluster, accepted, first }));
         }
         let comp_wait = match (self.comp_wait, network) {
             _ if diversity == Diversity::Operator => CompWait::Age(Nanos::ZERO),
@@ -248,9 +270,8 @@ impl DvaBatch {
         let costs = &**setup.costs_for("policy")?;
         let prefers = |stage| preferred(|batch| slicing.time(Stage(stage), batch, 0, costs)).min(self.max_batch);
         let stages: Vec<u32> = (0..slicing.stages(0) as u32).map(prefers).collect();
-        let small = stages.iter().any(|batch| *batch <= self.max_batch / 8);
-        let large = stages.iter().any(|batch| *batch >= self.max_batch / 2);
-        Ok(if small && large { Diversity::OperatorLoad } else { Diversity::Load })
+        let (least, most) = (stages.iter().min().copied().unwrap_or(1), stages.iter().max().copied().unwrap_or(1));
+        Ok(if most / 8 >= least { Diversity::OperatorLoad } else { Diversity::Load })
     }
 }
 

@@ -48,6 +48,17 @@ fn it_keeps_the_laws() {
 }
 
 #[test]
+fn it_keeps_the_laws_however_lengths_are_divided() {
+    for (cluster, lengths) in [(Cluster::Queue, vec![]), (Cluster::Queue, vec![2, 5]), (Cluster::Batch, vec![1, 3, 4])]
+    {
+        for window in [0, 300] {
+            let (policy, window, max_batch) = (Diversity::Input, Some(Nanos(window)), 6);
+            laws(&DvaBatch { policy, window, max_batch, cluster, lengths: lengths.clone(), ..DvaBatch::default() });
+        }
+    }
+}
+
+#[test]
 fn it_keeps_the_laws_while_it_splits() {
     for policy in [Diversity::Operator, Diversity::OperatorLoad] {
         for stages in [Stages::By(Rule::Operators), Stages::Count(3), Stages::By(Rule::Preferred)] {
