@@ -1,8 +1,8 @@
 //! Times of operators from a device's data sheet: a roofline with wave quantisation (DVABatch, section 3.2).
 //!
 //! An operator is one kernel: a launch, then the longer of products and memory traffic. A product takes `ceil(tiles /
-//! multiprocessors)` waves with the fastest tile shape. Weights move once per batch, the rest per query. Times are
-//! rounded up to 1 ns: never below the data sheet's limits.
+//! multiprocessors)` waves with the fastest shape of tiles and number of slices of the inner dimension. Weights move
+//! once per batch, the rest per query. Times are rounded up to 1 ns: never below the data sheet's limits.
 
 mod kernels;
 #[cfg(test)]
@@ -53,6 +53,8 @@ struct Unit {
     peak_gflops: u64,
     bytes: u64,
     tiles: Vec<Tile>,
+    /// The least inner dimension of a slice, if products are divided along it between blocks.
+    slice: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -85,10 +87,11 @@ impl File {
         ] {
             in_range(key, value, least, MAX)?;
         }
-        for (precision, Unit { peak_gflops, bytes, tiles }) in self.units() {
+        for (precision, Unit { peak_gflops, bytes, tiles, slice }) in self.units() {
             let key = |key: &str| format!("{}.{key}", precision.name());
             in_range(&key("peak_gflops"), *peak_gflops, 1, MAX)?;
             in_range(&key("bytes"), *bytes, 1, MAX_TILE)?;
+            in_range(&key("slice"), slice.unwrap_or(1), 1, MAX)?;
             if tiles.is_empty() {
                 return Err(format!("{}: empty; kernels have at least one shape of tiles", key("tiles")));
             }
@@ -152,21 +155,35 @@ impl Roofline {
             Kind::Matmul => (batch * u128::from(work.rows), u128::from(work.count)),
             Kind::BatchedMatmul => (u128::from(work.rows), batch * u128::from(work.count)),
         };
+        let results = count * rows * u128::from(work.columns);
+        let is_allowed =
+            |slices: &u64| *slices == 1 || self.unit.slice.is_some_and(|least| work.inner / slices >= least);
         let of_tile = |tile: &Tile| {
-            let down = div_ceil(rows, u128::from(tile.rows));
-            let across = work.columns.div_ceil(tile.columns);
-            let waves = div_ceil(count * down * u128::from(across), u128::from(self.sheet.multiprocessors));
-            let flops_of_wave = 2
-                * u128::from(tile.rows * tile.columns)
-                * u128::from(work.inner)
-                * u128::from(self.sheet.multiprocessors);
-            div_ceil(waves * flops_of_wave * 100, u128::from(self.unit.peak_gflops * tile.efficiency))
+            let across = u128::from(work.columns.div_ceil(tile.columns));
+            let tiles = count * div_ceil(rows, u128::from(tile.rows)) * across;
+            let slices = std::iter::successors(Some(1), |slices| Some(2 * slices)).take_while(is_allowed);
+            slices.map(|slices| self.sliced(tile, tiles, work.inner, slices, results)).min().unwrap_or(0)
         };
         nanos(self.unit.tiles.iter().map(of_tile).min().unwrap_or(0))
     }
 
+    /// Blocks write the sums of their slices, which another kernel adds up.
+    fn sliced(&self, tile: &Tile, tiles: u128, inner: u64, slices: u64, results: u128) -> u128 {
+        let multiprocessors = self.sheet.multiprocessors;
+        let waves = div_ceil(tiles * u128::from(slices), u128::from(multiprocessors));
+        let flops_of_wave =
+            2 * u128::from(tile.rows * tile.columns) * u128::from(inner.div_ceil(slices)) * u128::from(multiprocessors);
+        let time = div_ceil(waves * flops_of_wave * 100, u128::from(self.unit.peak_gflops * tile.efficiency));
+        let adding = || self.launch().saturating_add(self.traffic(results * u128::from(slices + 1)));
+        if slices == 1 { time } else { time + u128::from(adding().0) }
+    }
+
     fn moving(&self, work: &Work, batch: u32) -> Nanos {
-        let bytes = work.moved(batch) * u128::from(self.unit.bytes);
+        self.traffic(work.moved(batch))
+    }
+
+    fn traffic(&self, elements: u128) -> Nanos {
+        let bytes = elements * u128::from(self.unit.bytes);
         nanos(div_ceil(bytes * 1000, u128::from(self.sheet.bandwidth_mb_s))).max(self.sheet.latency)
     }
 
