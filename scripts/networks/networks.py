@@ -157,7 +157,7 @@ def classic_unet(size=256):
     return net
 
 
-def linknet(size=128):
+def linknet(size=224):
     """LinkNet: the encoder of ResNet-18; each decoder shrinks the channels, doubles the size and adds the encoder's output of that size."""
     net = Net((3, size, size))
     skips = basic_encoder(net, (2, 2, 2, 2))
@@ -202,7 +202,7 @@ NETWORKS = {
     "bert-base": ("BERT base (Devlin et al., 2019): 12 layers, 768 wide, 12 heads.", lambda: bert(12, 768, 12)),
     "bert-large": ("BERT large (Devlin et al., 2019): 24 layers, 1024 wide, 16 heads.", lambda: bert(24, 1024, 16)),
     "unet": ("U-Net (Ronneberger et al., 2015) with ResNet-34's encoder, input 3 x 128 x 128.", lambda: unet().csv()),
-    "linknet": ("LinkNet (Chaurasia and Culurciello, 2017), input 3 x 128 x 128.", lambda: linknet().csv()),
+    "linknet": ("LinkNet (Chaurasia and Culurciello, 2017), input 3 x 224 x 224.", lambda: linknet().csv()),
     "vgg19": ("VGG19 (Simonyan and Zisserman, 2015), input 3 x 224 x 224.", lambda: vgg19().csv()),
     "resnet152": ("ResNet-152 (He et al., 2016), input 3 x 224 x 224.", lambda: resnet152().csv()),
 }
