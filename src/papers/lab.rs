@@ -15,7 +15,7 @@ use crate::experiment::fingerprint::hash;
 use crate::experiment::knee::{self, Effort, Knee, Objective};
 use crate::experiment::search::Searches;
 use crate::experiment::shard::Shard;
-use crate::experiment::window::{self, WINDOWS};
+use crate::experiment::window::{self, Tried, WINDOWS};
 use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
 use crate::plot::{self, Bar, Bars, Field, Figure, Group};
@@ -166,8 +166,8 @@ pub struct Lab<'a> {
     /// Set on Ctrl-C.
     pub stop: &'a AtomicBool,
     pub progress: &'a (dyn Fn() + Sync),
-    /// The best window of each network's DelayBatch and the peak with it, searched for once.
-    tuned: Mutex<BTreeMap<String, (Nanos, f64)>>,
+    /// The peaks of each network's DelayBatch by window, searched for once.
+    tried: Mutex<BTreeMap<String, Vec<Tried>>>,
 }
 
 /// The folder of a paper's searches.
@@ -203,7 +203,7 @@ impl<'a> Lab<'a> {
             // Those of other settings would stay for ever.
             let _ = fs::remove_dir_all(out.join(SEARCHES));
         }
-        Lab { load, out, measured, keep, stop, progress, tuned: Mutex::default() }
+        Lab { load, out, measured, keep, stop, progress, tried: Mutex::default() }
     }
 
     pub fn scenario(&self, name: &str, sets: &[String]) -> Result<Scenario> {
@@ -243,18 +243,24 @@ impl<'a> Lab<'a> {
         found.into_iter().map(|knee| knee.map_err(missing)).collect()
     }
 
-    /// The window with which a network's policy has the highest peak, and that peak.
-    pub fn tuned(&self, network: &str, policy: &str) -> Result<(Nanos, f64)> {
-        let known = || self.tuned.lock().expect("no thread panics while holding it");
+    /// The peak of a network's policy with each window.
+    pub fn by_window(&self, network: &str, policy: &str) -> Result<Vec<Tried>> {
+        let known = || self.tried.lock().expect("no thread panics while holding it");
         if let Some(found) = known().get(network) {
-            return Ok(*found);
+            return Ok(found.clone());
         }
         let load = |set: &str| self.scenario(network, &[set.to_string()]);
         let tried = window::find(&load, policy, &WINDOWS, &|scenario| self.knees(scenario))?;
-        let best = window::best(&tried, TOLERANCE).and_then(|best| Some((best.window, best.rate?.0)));
-        let best = best.ok_or_else(|| Error::failed(format!("{network}: {policy} holds the objective at no rate")))?;
-        known().insert(network.to_string(), best);
-        Ok(best)
+        known().insert(network.to_string(), tried.clone());
+        Ok(tried)
+    }
+
+    /// The window with which a network's policy has the highest peak, and that peak. Of those that the search can't
+    /// tell apart, the shortest.
+    pub fn tuned(&self, network: &str, policy: &str) -> Result<(Nanos, f64)> {
+        let best = window::best(&self.by_window(network, policy)?, TOLERANCE)
+            .and_then(|best| Some((best.window, best.rate?.0)));
+        best.ok_or_else(|| Error::failed(format!("{network}: {policy} holds the objective at no rate")))
     }
 
     /// Given rates run three times, since means of single runs near the peak differ by a tenth.

@@ -1,11 +1,13 @@
 //! Figures 14 to 21: latency at given loads, and the highest load within the objective.
 
 use super::super::lab::{Lab, Study, bars, group};
-use super::{DELAY, DVA, LOADS, NETWORKS, ZERO, each, mean, network, values};
+use super::{DELAY, DVA, LOADS, NETWORKS, ZERO, each, mean, network, operators, values};
 use crate::error::{Error, Result};
+use crate::experiment::window::Tried;
 use crate::plot::{self, Bar, Bars, Field, Group, Inputs, LATENCY_STEPS};
 use crate::results::columns::Metric;
 use crate::scenario::{PolicyEntry, Scenario};
+use crate::units::Rate;
 
 /// Without stretch and early exits.
 pub const SPLIT: &str = "DVABatch-split";
@@ -50,13 +52,26 @@ pub fn by_load(exhibit: &str, lab: &Lab<'_>) -> Result<Study> {
         Ok(format!("{name} {window} ({peak:.0} requests/s)"))
     };
     let windows = NETWORKS.iter().map(tuned).collect::<Result<Vec<_>>>()?.join(", ");
-    let note = format!("{DELAY}'s windows, and its peaks with them: {windows}\n");
-    Ok(Study { note, ..latencies("Figure 14: mean latency, Titan RTX", &policies, fields) })
+    let mut study = latencies("Figure 14: mean latency, Titan RTX", &policies, fields);
+    study.bars.push(by_window(lab)?);
+    study.note = format!("{DELAY}'s windows, and its peaks with them: {windows}\n");
+    Ok(study)
+}
+
+/// The peaks among which DelayBatch's window is chosen, against the highest of them.
+fn by_window(lab: &Lab<'_>) -> Result<Bars> {
+    let fields = each(&NETWORKS, |name| {
+        let highest = lab.tuned(name, DELAY)?.1;
+        let share = |tried: &Tried| tried.rate.map(|Rate(rate)| 100.0 * rate / highest);
+        Ok(lab.by_window(name, DELAY)?.iter().map(|tried| group(tried.window, [share(tried)])).collect())
+    })?;
+    Ok(bars(["DelayBatch: peak by its window", "Window", "Peak (% of the highest)"], [DELAY], fields))
 }
 
 /// Figure 16: the ends of figure 14's whiskers.
 pub fn tails(lab: &Lab<'_>) -> Result<Study> {
     let mut study = by_load("fig16", lab)?;
+    study.bars.truncate(1);
     for bars in &mut study.bars {
         bars.title = Some("Figure 16: 99th percentile of latency, Titan RTX".into());
         bars.value = "p99 latency (ms)".into();
@@ -112,7 +127,15 @@ pub fn by_pairs(lab: &Lab<'_>) -> Result<Study> {
         let report = lab.run("fig19", &scenario)?;
         Ok(PAIRS.map(|pairs| group(pairs, [mean(&report, &pairs.to_string())])).to_vec())
     })?;
-    Ok(bars(["Figure 19: buffer pairs, Titan RTX", "Buffer pairs", "Mean latency (ms)"], [DVA], fields).into())
+    let memory = each(&NETWORKS, |name| {
+        let mut scenario = lab.scenario(name, &[])?;
+        scenario.policies.retain(|entry| entry.label == DVA);
+        let one = operators::buffers(&scenario)?;
+        Ok(PAIRS.map(|pairs| group(pairs, [Some(one * f64::from(pairs))])).to_vec())
+    })?;
+    let [means, memory] = [("Mean latency (ms)", fields), ("Memory of the buffers (MB)", memory)]
+        .map(|(value, fields)| bars(["Figure 19: buffer pairs, Titan RTX", "Buffer pairs", value], [DVA], fields));
+    Ok(Study { bars: vec![means, memory], ..Study::default() })
 }
 
 /// Figure 21: a closed loop of one client.

@@ -36,6 +36,7 @@ const LOADS: [(&str, f64); 3] = [("low", 0.25), ("medium", 0.6), ("high", 0.9)];
 pub(super) fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
     match name {
         "fig3" => operators::cases(lab),
+        "fig4" => operators::lengths(),
         "fig5" => operators::products(lab),
         "fig6" => operators::unet(lab),
         "fig14" => loads::by_load("fig14", lab),

@@ -1,5 +1,7 @@
 //! Figures 3, 5 and 6: kinds of diversity and their costs.
 
+use std::path::Path;
+
 use super::super::Paper;
 use super::super::lab::{Lab, Study, bars, group};
 use super::{DVA, mean};
@@ -8,8 +10,10 @@ use crate::cost::slice;
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
 use crate::experiment::prepare;
+use crate::network::operators::writes;
 use crate::plot::Field;
 use crate::scenario::Scenario;
+use crate::shipped;
 use crate::task::Step;
 use crate::units::Nanos;
 use crate::workload::dnn::Operator;
@@ -35,6 +39,50 @@ pub fn cases(lab: &Lab<'_>) -> Result<Study> {
     let series = [PLAIN, DVA].into_iter().flat_map(|policy| [policy.to_string(), format!("{policy}, paper")]);
     study.bars.push(bars(["Figure 3: the three cases", "Case", "Mean latency (T)"], series, fields));
     Ok(study)
+}
+
+/// The workloads of figure 4, those without lengths in the program last.
+const WORKLOADS: [(&str, &str); 10] = [
+    ("cola", "CoLA"),
+    ("sst2", "SST-2"),
+    ("mrpc", "MRPC"),
+    ("qqp", "QQP"),
+    ("stsb", "STS-B"),
+    ("qnli", "QNLI"),
+    ("rte", "RTE"),
+    ("wnli", "WNLI"),
+    ("mnli", "MNLI"),
+    ("ax", "AX"),
+];
+
+/// Ranges of words of figure 4, by their ends.
+pub const WORDS: [(&str, u32); 4] = [("under 5", 4), ("5 to 20", 20), ("21 to 100", 100), ("over 100", u32::MAX)];
+
+/// Figure 4: words of sentences.
+pub fn lengths() -> Result<Study> {
+    let (mut groups, mut note) = (Vec::new(), String::new());
+    for (file, name) in WORKLOADS {
+        let path = format!("traces/glue-words-{file}.csv");
+        let Ok(text) = shipped::text(Path::new(&path)) else {
+            note += &format!("{name} is missing: its lengths may not be shipped; {path} (length,count) adds it\n");
+            continue;
+        };
+        let row = |line: &str| {
+            line.split_once(',').and_then(|(words, count)| Some((words.parse().ok()?, count.parse().ok()?)))
+        };
+        let rows: Vec<(u32, f64)> = text.lines().skip(1).filter_map(row).collect();
+        let upto = |most: u32| rows.iter().filter(|(words, _)| *words <= most).fold(0.0, |sum, (_, count)| sum + count);
+        let mut before = 0.0;
+        let shares = WORDS.map(|(_, most)| upto(most) - std::mem::replace(&mut before, upto(most)));
+        groups.push(group(name, shares.map(|share| Some(100.0 * share / before))));
+    }
+    let fields = vec![Field { groups, ..Field::default() }];
+    let bars = bars(
+        ["Figure 4: words of sentences in GLUE", "Workload", "Sentences (%)"],
+        WORDS.map(|(words, _)| words),
+        fields,
+    );
+    Ok(Study { note, ..bars.into() })
 }
 
 /// Figure 5: two products.
@@ -84,3 +132,22 @@ fn by_batch(title: &str, scenario: &Scenario, cut: impl Fn(&[Operator], &[Nanos]
     let series = parts.iter().map(|(name, _)| name.as_str());
     Ok(bars([title, "Batch", "Time a query (%)"], series, fields).into())
 }
+
+/// Memory of one set of buffers between the stages of the network's DVABatch, in MB: what the last operators of stages
+/// write for the largest batch and input.
+pub fn buffers(scenario: &Scenario) -> Result<f64> {
+    let (_, device) = prepare(scenario, Target::SIM)?;
+    let costs = device.costs(0).expect("a simulated run has costs");
+    let network = scenario.workload.model.network().expect("the scenario's model is a network in a file");
+    let settings = serde_json::to_value(&scenario.policies[0].settings).expect("settings are JSON");
+    let [stages, batch] = ["stages", "max_batch"].map(|key| settings[key].as_u64().expect("the scenario has it"));
+    let tokens = network.most_tokens().unwrap_or(0);
+    let times = slice::times(network, costs, (batch as u32).isqrt(), tokens);
+    let ends = slice::even(&times, stages as usize).map_err(Error::failed)?;
+    let last = ends.iter().take(ends.len() - 1).filter_map(|stage| network.operators().nth(stage.end - 1));
+    let numbers: u64 = last.map(|operator| writes(&operator.form.at(tokens)) * batch).sum();
+    Ok(numbers as f64 * FLOAT / 1e6)
+}
+
+/// Bytes of a number.
+const FLOAT: f64 = 4.0;
