@@ -197,12 +197,12 @@ impl CostTable {
         let nothing = CellCosts::nothing;
         let rows = |cell: &CellType, part: &str| self.rows(&cell.name, part).cloned();
         let (switch, whole, whole_switch) = (format!(".{SWITCH}"), format!(".{WHOLE}"), format!(".{WHOLE}.{SWITCH}"));
-        let switches: Vec<CellCosts> = cells.iter().map(|cell| rows(cell, &switch).unwrap_or_else(nothing)).collect();
-        let in_whole = |(cell, (anywhere, switch)): (&CellType, (&CellCosts, &CellCosts))| match (
+        let switches: Vec<Option<CellCosts>> = cells.iter().map(|cell| rows(cell, &switch)).collect();
+        let in_whole = |(cell, (anywhere, switch)): (&CellType, (&CellCosts, &Option<CellCosts>))| match (
             rows(cell, &whole),
             rows(cell, &whole_switch),
         ) {
-            (Some(costs), switch) => Ok((costs, switch.unwrap_or_else(nothing))),
+            (Some(costs), switch) => Ok((costs, switch)),
             (None, None) => Ok((anywhere.clone(), switch.clone())),
             (None, Some(_)) => Err(Error::input(format!(
                 "{}: rows for \"{cell}{whole_switch}\" but none for \"{cell}{whole}\"; they are added to those",
@@ -210,9 +210,14 @@ impl CostTable {
                 cell = cell.name
             ))),
         };
-        let in_whole: Vec<(CellCosts, CellCosts)> =
+        let in_whole: Vec<(CellCosts, Option<CellCosts>)> =
             cells.iter().zip(curves.iter().zip(&switches)).map(in_whole).collect::<Result<_>>()?;
         let (whole_cells, whole_switches) = in_whole.into_iter().unzip();
+        // Networks have hundreds of cells and no such rows: a curve of zeros for each would be read at every step.
+        let of_cells = |costs: Vec<Option<CellCosts>>| match costs.iter().any(Option::is_some) {
+            true => costs.into_iter().map(|costs| costs.unwrap_or_else(nothing)).collect(),
+            false => Vec::new(),
+        };
         let curve = |given: Option<Nanos>, name: &str| match (given, self.curve(name)) {
             (None, Some(rows)) => rows.clone(),
             (given, _) => Curve::constant(given.unwrap_or(Nanos::ZERO)),
@@ -221,8 +226,8 @@ impl CostTable {
             batches: cells.iter().map(|cell| cell.batches.clone()).collect(),
             cells: curves,
             whole_cells,
-            whole_switches,
-            switches,
+            whole_switches: of_cells(whole_switches),
+            switches: of_cells(switches),
             whole: curve(None, WHOLE),
             copy: curve(None, COPY),
             empty: curve(None, EMPTY),

@@ -14,7 +14,7 @@ use crate::units::{CellId, Nanos, Share};
 pub struct TableModel {
     pub(super) batches: Vec<Vec<u32>>,
     pub(super) cells: Vec<CellCosts>,
-    /// Extra time after a cell of another type.
+    /// Extra time after a cell of another type; empty if there is none.
     pub(super) switches: Vec<CellCosts>,
     /// The same two in tasks of whole requests.
     pub(super) whole_cells: Vec<CellCosts>,
