@@ -17,7 +17,7 @@ use crate::workload::arrivals::Source;
 /// arrivals in trace order, then the policy's wake-up. The order is defined only here.
 ///
 /// # Errors
-/// [`Error::Interrupted`] once `stop` is set.
+/// [`Error::Interrupted`] once `stop` is set, or the recorder's limit is reached.
 pub fn drive(
     source: &mut dyn Source,
     policy: &mut dyn Policy,
@@ -30,7 +30,7 @@ pub fn drive(
     let mut outcomes = Outcomes::default();
     let mut wake = None;
     loop {
-        if stop.load(Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) || recorder.has_missed() {
             return Err(Error::Interrupted);
         }
         let arrival = source.peek();

@@ -173,7 +173,7 @@ impl Search<'_> {
         let (inputs, device) = prepare(&scenario, Target::SIM)?;
         let one = |replication: u32| {
             let run = Run { policy: self.policy, load: LoadPoint::Rate(self.rate), replication };
-            attain(&inputs, &device, &run, self.objective, self.stop)
+            Ok(attain(&inputs, &device, &run, self.objective, None, self.stop)?.expect("a run without a limit ends"))
         };
         let replications = 0..self.effort.replications(self.scenario);
         let attained = replications.into_par_iter().with_max_len(1).map(one).collect::<Result<_>>()?;

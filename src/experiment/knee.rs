@@ -13,9 +13,9 @@ use super::inputs::Inputs;
 use super::search::{Kept, Next, Search, Searched, Take, of_each_policy};
 use crate::error::{Error, Result};
 use crate::metrics::attainment::Attainment;
-use crate::metrics::recorder::Keep;
+use crate::metrics::recorder::{Keep, Limit};
 use crate::metrics::stats::{Interval, interval};
-use crate::scenario::{Load, LoadPoint, Quantile, Scenario};
+use crate::scenario::{Load, LoadPoint, Quantile, Scenario, Warmup};
 use crate::units::{Nanos, Rate};
 
 #[derive(Clone, Copy, Debug)]
@@ -194,7 +194,11 @@ impl Search for KneeSearch<'_> {
             let miss = |rate: f64| {
                 let load = LoadPoint::Rate(Rate(rate));
                 let run = Run { policy: self.policy, load, replication: *replication };
-                let attained = attain(&inputs, &device, &run, self.objective, self.stop)?;
+                // Only at the lowest rate is the reason told.
+                let limit = if rate > LOWEST { self.objective.limit(&inputs, requests) } else { None };
+                let Some(attained) = attain(&inputs, &device, &run, self.objective, limit, self.stop)? else {
+                    return Ok(Some(String::new()));
+                };
                 let holds = self.objective.holds(&attained);
                 Ok((!holds).then(|| self.objective.miss(&attained, format_args!("{} req/s", Rate(rate)))))
             };
@@ -277,18 +281,21 @@ impl KneeSearch<'_> {
     }
 }
 
+/// `None` if the run reached the limit.
 pub(super) fn attain(
     inputs: &Inputs<'_>,
     device: &Device,
     run: &Run,
     objective: &Objective,
+    limit: Option<Limit>,
     stop: &AtomicBool,
-) -> Result<Attainment> {
-    let ran = device.run(inputs, run, Keep::default(), stop)?;
+) -> Result<Option<Attainment>> {
+    let ran = device.run(inputs, run, Keep { limit, ..Keep::default() }, stop)?;
     if ran.interrupted {
-        return Err(Error::Interrupted);
+        return if ran.record.has_missed() { Ok(None) } else { Err(Error::Interrupted) };
     }
-    Ok(Attainment::of(&ran.record, inputs.measure(run.load).warmup, objective.slo, objective.quantile.of_samples()))
+    let warmup = inputs.measure(run.load).warmup;
+    Ok(Some(Attainment::of(&ran.record, warmup, objective.slo, objective.quantile.of_samples())))
 }
 
 impl Objective {
@@ -296,6 +303,19 @@ impl Objective {
     /// the run.
     pub fn shortest(&self, scenario: &Scenario) -> u32 {
         scenario.workload.load.drawn().unwrap_or(0).max(2 * self.quantile.of_samples().samples_needed() as u32)
+    }
+
+    /// With more late requests in the second half, which no automatic warm-up leaves out, a run cannot hold the
+    /// objective. `None` where a warm-up may be longer, also because of rejections, or requests are not in the order of
+    /// arrival.
+    fn limit(&self, inputs: &Inputs<'_>, requests: u32) -> Option<Limit> {
+        let Scenario { workload, metrics, device, classes, .. } = inputs.scenario();
+        let short = matches!(metrics.warmup, Warmup::Auto | Warmup::None | Warmup::Mser5);
+        let all_served = device.max_waiting.is_none() && classes.is_empty();
+        let may_end = short && all_served && workload.load.drawn().is_some();
+        let all = requests as usize;
+        let late = (all - self.quantile.of_samples().rank(all)) as u32;
+        may_end.then_some(Limit { slo: self.slo, from: requests.div_ceil(2), late })
     }
 
     pub fn holds(&self, attained: &Attainment) -> bool {
@@ -383,6 +403,7 @@ fn search(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::registry::Registry;
 
     fn search_for(knee: f64, rate: f64, step: f64, highest: f64) -> Found {
         let miss = |tried: f64| {
@@ -390,6 +411,27 @@ mod tests {
             Ok((tried > knee).then(|| format!("too high: {tried}")))
         };
         search(miss, Start { rate, step }, 0.001, highest).unwrap()
+    }
+
+    #[test]
+    fn a_run_ends_early_only_if_it_misses_the_objective() {
+        let file = std::path::Path::new("scenarios/dvabatch/vgg19.toml");
+        let scenario = Scenario::load(file, &["workload.requests=2001".into()], &Registry::standard()).unwrap();
+        let (inputs, device) = prepare(&scenario, Target::SIM).unwrap();
+        let objective = Objective { slo: scenario.metrics.slo.unwrap(), quantile: Quantile::P99, max_rejected: 0.0 };
+        let stop = AtomicBool::new(false);
+        let mut ended = 0;
+        for (policy, rate) in (0..scenario.policies.len()).flat_map(|policy| (1..9).map(move |i| (policy, i * 100))) {
+            let run = Run { policy, load: LoadPoint::Rate(Rate(rate.into())), replication: 0 };
+            let attain = |limit| attain(&inputs, &device, &run, &objective, limit, &stop).unwrap();
+            let whole = objective.holds(&attain(None).unwrap());
+            match attain(objective.limit(&inputs, 2001)) {
+                Some(early) => assert_eq!(objective.holds(&early), whole, "{rate}"),
+                None => assert!(!whole, "{rate}"),
+            }
+            ended += u32::from(attain(objective.limit(&inputs, 2001)).is_none());
+        }
+        assert!((3..22).contains(&ended), "some of 24 do: {ended}");
     }
 
     #[test]

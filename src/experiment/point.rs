@@ -58,7 +58,7 @@ pub(super) fn run_point(
         tasks: logged && (output.tasks || output.timeline),
         first_tasks: logged && output.timeline,
         rounds: real,
-        reasons: false,
+        ..Keep::default()
     };
     let ran = device.run(inputs, run, keep, stop)?;
     if ran.interrupted && !real {

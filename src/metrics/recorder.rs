@@ -37,6 +37,18 @@ pub struct Keep {
     pub rounds: bool,
     /// Why each task was submitted, as text.
     pub reasons: bool,
+    /// Ends the run early.
+    pub limit: Option<Limit>,
+}
+
+/// Ends a run once it is certain that it misses an objective.
+#[derive(Clone, Copy, Debug)]
+pub struct Limit {
+    pub slo: Nanos,
+    /// The first request that counts.
+    pub from: u32,
+    /// So many may take longer.
+    pub late: u32,
 }
 
 /// The record of one run. Instants are plain numbers, not `Option`s, which would double the memory of ten million
@@ -57,6 +69,8 @@ pub struct Recorder {
     pub shapes: Option<Arc<[Shape]>>,
     pub classes: Option<Arc<Classes>>,
     pub rejected: u64,
+    /// Those that count for the limit.
+    late: u32,
     /// For looking up a request among the rejections.
     turned_away: HashMap<RequestId, Nanos>,
     /// In the order of rejection.
@@ -207,6 +221,15 @@ impl Recorder {
         assert_eq!(*finish, Nanos::MAX, "request {request} finished twice");
         assert!(!self.turned_away.contains_key(&request), "request {request} finished after it had been rejected");
         *finish = at;
+        if let Some(Limit { slo, from, .. }) = self.keep.limit {
+            let late = at.saturating_since(self.arrival[request.index()]) > slo;
+            self.late += u32::from(late && request.0 >= from);
+        }
+    }
+
+    /// Whether the run has reached its limit.
+    pub(crate) fn has_missed(&self) -> bool {
+        self.keep.limit.is_some_and(|limit| self.late > limit.late)
     }
 
     pub(crate) fn rejected(&mut self, request: RequestId, at: Nanos) {

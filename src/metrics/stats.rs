@@ -32,7 +32,7 @@ impl Quantile {
     }
 
     /// From 1: the smallest number of samples that is at least a fraction q of all.
-    pub(super) fn rank(self, samples: usize) -> usize {
+    pub(crate) fn rank(self, samples: usize) -> usize {
         ((samples as u128 * u128::from(self.per_mille)).div_ceil(1000)).max(1) as usize
     }
 }
