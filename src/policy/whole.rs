@@ -109,17 +109,15 @@ impl PaddedBatch {
     pub fn add(&mut self, request: RequestId, graph: &CellGraph) {
         let CellGraph::Chains(runs) = graph else { panic!("only chains can be padded") };
         self.requests.push(request);
-        for (i, Run { cell, length, input }) in runs.iter().copied().enumerate() {
-            match self.steps.get_mut(i) {
-                Some(step) => {
-                    step.batch += 1;
-                    step.times = length.max(step.times);
-                    step.input = input.max(step.input);
-                }
-                None => self.steps.push(Step { cell, batch: 1, times: length, input }),
-            }
-            self.useful_cells += u64::from(length) * u64::from(input.max(1));
+        let known = self.steps.len();
+        for (step, run) in self.steps.iter_mut().zip(runs) {
+            step.batch += 1;
+            step.times = run.length.max(step.times);
+            step.input = run.input.max(step.input);
         }
+        let step = |&Run { cell, length, input }: &Run| Step { cell, batch: 1, times: length, input };
+        self.steps.extend(runs.iter().skip(known).map(step));
+        self.useful_cells += runs.iter().map(|run| u64::from(run.length) * u64::from(run.input.max(1))).sum::<u64>();
     }
 
     pub fn task(&self, worker: WorkerId) -> Task<'_> {
