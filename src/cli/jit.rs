@@ -111,8 +111,9 @@ fn text(args: &Count, cells: &Counts, operators: &KernelCounts, range: Option<&R
     if let Some(Range { orders, seed, min, max, mean }) = range {
         text += &format!("orders    {min} to {max}, mean {mean:.0}, in {orders} random orders (seed {seed})\n");
     }
-    let KernelCounts { unbatched, batched, graph_nodes } = *operators;
+    let KernelCounts { unbatched, batched, by_type, graph_nodes } = *operators;
     text += &format!("operators {}", both(unbatched, batched));
+    text += &format!("by type   {}", both(unbatched, by_type));
     text + &format!(
         "          (22 + 2K for a cell of K children; {graph_nodes} nodes in the graphs of all cells, 29 + 4K each; \
          the paper counts {PAPER_UNBATCHED} and about {PAPER_BATCHED} kernels on SICK by an unpublished rule: only the order of \

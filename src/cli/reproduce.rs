@@ -231,7 +231,7 @@ fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked]
     }
     if !order.claims.is_empty() {
         let claims: Vec<Checked> = checked.iter().filter(|one| order.claims.contains(&one.paper)).cloned().collect();
-        shown.show(|| report::table(&claims), || report::to_json(&claims))?;
+        shown.show(|| report::table(&claims) + &report::by_paper(&claims), || report::to_json(&claims))?;
     }
     shown.end()
 }

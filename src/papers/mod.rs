@@ -200,6 +200,9 @@ pub struct Claim {
     /// Why the values differ; empty if they don't.
     #[serde(default)]
     reason: String,
+    /// Commands whose results support the reason, beside those of the exhibits.
+    #[serde(default)]
+    shown_by: Vec<String>,
     /// The claim whose reason applies.
     reason_of: Option<String>,
 }
@@ -224,12 +227,27 @@ pub struct Checked {
 }
 
 impl Checked {
+    /// The claim that has the reason.
+    fn explained(&self) -> &'static Claim {
+        let other = |id: &String| self.paper.claims().iter().find(|claim| claim.id == *id);
+        self.claim.reason_of.as_ref().and_then(other).unwrap_or(self.claim)
+    }
+
+    /// Commands that show the reason, if there is one; the exhibits' is not among them.
+    pub fn shown_by(&self) -> &'static [String] {
+        self.reason().map_or(&[], |_| &self.explained().shown_by)
+    }
+
+    /// That makes the exhibits, if the claim has any.
+    pub fn command(&self) -> Option<String> {
+        let exhibits = &self.claim.exhibits;
+        (!exhibits.is_empty()).then(|| format!("batchlab reproduce {} {}", self.paper.name(), exhibits.join(" ")))
+    }
+
     /// Why the claim does not hold, if so.
     pub fn reason(&self) -> Option<&'static str> {
-        let other = |id: &String| self.paper.claims().iter().find(|claim| claim.id == *id);
-        let explained = self.claim.reason_of.as_ref().and_then(other).unwrap_or(self.claim);
-        let reason = self.verdict.reason.unwrap_or(&explained.reason);
-        (self.verdict.word != Word::Holds).then_some(reason).filter(|reason| !reason.is_empty())
+        let reason = self.verdict.reason.unwrap_or(&self.explained().reason);
+        (!self.verdict.word.holds()).then_some(reason).filter(|reason| !reason.is_empty())
     }
 }
 

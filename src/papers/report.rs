@@ -6,17 +6,19 @@ use super::verdict::TOLERANCE;
 use super::{Checked, Exhibit, Kind, Paper, Word};
 use crate::page::{Section, escaped, figures, folded, html_table, page};
 use crate::plot::Figure;
+use crate::results::table::aligned;
 
 /// A block each, with the reason if a claim does not hold.
 pub fn table(checked: &[Checked]) -> String {
     let mut text = String::new();
     for one in checked {
         let Checked { claim, verdict, .. } = one;
-        text.push_str(&format!("{:<10}{} ({}): {}\n", verdict.word.name(), claim.id, claim.place, claim.what));
-        text.push_str(&format!("{:<10}paper {}, ours {}, gap {}\n", "", claim.paper, verdict.ours, verdict.gap_text()));
-        if let Some(reason) = one.reason() {
-            text.push_str(&format!("{:<10}why: {reason}\n", ""));
-        }
+        text.push_str(&format!("{:<13}{} ({}): {}\n", verdict.word.name(), claim.id, claim.place, claim.what));
+        let mut below = |line: &str| text.push_str(&format!("{:<13}{line}\n", ""));
+        below(&format!("paper {}, ours {}, gap {}", claim.paper, verdict.ours, verdict.gap_text()));
+        one.command().iter().for_each(|command| below(command));
+        one.reason().iter().for_each(|reason| below(&format!("why: {reason}")));
+        one.shown_by().iter().for_each(|command| below(&format!("shown by: {command}")));
     }
     text + &summary(checked)
 }
@@ -31,8 +33,8 @@ pub fn summary(checked: &[Checked]) -> String {
     let simulated = || checked.iter().filter(|one| one.claim.kind == Kind::Sim && one.verdict.word != Word::Derived);
     let all = simulated().count();
     if all > 0 {
-        let holds = simulated().filter(|one| one.verdict.word == Word::Holds).count();
-        let direction = holds + simulated().filter(|one| one.verdict.word == Word::Direction).count();
+        let holds = simulated().filter(|one| one.verdict.word.holds()).count();
+        let direction = holds + simulated().filter(|one| one.verdict.word == Word::Trend).count();
         let percent = |part: usize| 100 * part / all;
         text.push_str(&format!(
             "of {all} simulated ones {holds} ({} %) are within {} % of the paper's value or in its order, {direction} ({} %) agree in \
@@ -43,6 +45,21 @@ pub fn summary(checked: &[Checked]) -> String {
         ));
     }
     text
+}
+
+/// The counts of [`summary`], by paper.
+pub fn by_paper(checked: &[Checked]) -> String {
+    let headings = ["paper", "claims"].into_iter().chain(Word::ALL.map(Word::name)).map(String::from).collect();
+    aligned(&[headings].into_iter().chain(counts(checked)).collect::<Vec<Vec<String>>>())
+}
+
+/// A line for each paper: its name, its claims, and how many have each verdict.
+fn counts(checked: &[Checked]) -> impl Iterator<Item = Vec<String>> {
+    let of = move |paper: Paper| checked.iter().filter(move |one| one.paper == paper);
+    Paper::ALL.into_iter().filter(move |paper| of(*paper).count() > 0).map(move |paper| {
+        let count = |word: Word| of(paper).filter(|one| one.verdict.word == word).count().to_string();
+        [paper.name().into(), of(paper).count().to_string()].into_iter().chain(Word::ALL.map(count)).collect()
+    })
 }
 
 pub fn to_json(checked: &[Checked]) -> Value {
@@ -57,8 +74,11 @@ pub fn to_json(checked: &[Checked]) -> Value {
             "paper": claim.paper,
             "ours": verdict.ours,
             "gap_percent": verdict.gap,
-            "verdict": verdict.word.name(),
+            "verdict": verdict.word.key(),
+            "words": verdict.word.name(),
             "reason": one.reason(),
+            "exhibits": claim.exhibits,
+            "shown_by": one.shown_by(),
         })
     };
     checked.iter().map(one).collect()
@@ -98,7 +118,7 @@ pub fn html(shown: &[Shown<'_>], checked: &[Checked]) -> String {
         }
         Section { id: paper.name().into(), title: paper.title().into(), body, parts }
     };
-    let lead = format!("{}{}{}", LEAD, totals(&papers, checked), folded("Meaning of the verdicts", &meanings()));
+    let lead = format!("{}{}{}", LEAD, totals(checked), folded("Meaning of the verdicts", &meanings()));
     page("The papers' figures, reproduced", &lead, &papers.iter().map(section).collect::<Vec<_>>())
 }
 
@@ -111,15 +131,10 @@ fn meanings() -> String {
 }
 
 /// By paper and verdict.
-fn totals(papers: &[Paper], checked: &[Checked]) -> String {
+fn totals(checked: &[Checked]) -> String {
     let headings = ["paper", "claims"].map(String::from).into_iter().chain(Word::ALL.map(chip)).collect::<Vec<_>>();
-    let line = |paper: &Paper| {
-        let of_paper = || checked.iter().filter(|one| one.paper == *paper);
-        let count = |word: Word| of_paper().filter(|one| one.verdict.word == word).count().to_string();
-        [paper.name().into(), of_paper().count().to_string()].into_iter().chain(Word::ALL.map(count)).collect()
-    };
-    let lines: Vec<Vec<String>> = papers.iter().map(line).collect();
     let below: Vec<String> = summary(checked).lines().map(escaped).collect();
+    let lines: Vec<Vec<String>> = counts(checked).collect();
     format!("{}<p>{}</p>\n", html_table("totals", &headings, &lines), below.join("<br>"))
 }
 
@@ -146,9 +161,14 @@ fn article(shown: &Shown<'_>, checked: &[Checked]) -> String {
 fn claims(checked: &[&Checked]) -> String {
     let line = |one: &&Checked| {
         let Checked { claim, verdict, .. } = one;
-        let reason = one.reason().map_or(String::new(), |reason| format!("<p class=\"why\">{}.</p>", escaped(reason)));
+        let commands = one.shown_by().iter().map(|command| format!(" <code>{}</code>", escaped(command)));
+        let commands: String = commands.collect();
+        let why = |reason| format!("<p class=\"why\">{}.{commands}</p>", escaped(reason));
+        let reason = one.reason().map_or(String::new(), why);
+        let exhibits: Vec<String> = claim.exhibits.iter().map(|exhibit| linked(one.paper, exhibit)).collect();
         let place = format!("{}, {}, {}", escaped(&claim.place), claim.kind.name(), claim.id);
-        let what = format!("{} <span class=\"id\">{place}</span>{reason}", escaped(&claim.what));
+        let place = format!("{place}</span> {}", exhibits.join(", "));
+        let what = format!("{} <span class=\"id\">{place}{reason}", escaped(&claim.what));
         let values = [claim.paper.as_str(), &verdict.ours, &verdict.gap_text()].map(escaped);
         [chip(verdict.word), what].into_iter().chain(values).collect()
     };
@@ -156,8 +176,14 @@ fn claims(checked: &[&Checked]) -> String {
     html_table("claims", &headings, &checked.iter().map(line).collect::<Vec<_>>())
 }
 
+/// To an exhibit of the page.
+fn linked(paper: Paper, exhibit: &str) -> String {
+    let place = paper.exhibits().iter().find(|known| known.name == exhibit).map_or(exhibit, |known| &known.place);
+    format!("<a href=\"#{}-{exhibit}\">{}</a>", paper.name(), escaped(place))
+}
+
 fn chip(word: Word) -> String {
-    format!("<span class=\"chip {0}\">{0}</span>", word.name())
+    format!("<span class=\"chip {}\">{}</span>", word.key(), word.name())
 }
 
 #[cfg(test)]
@@ -178,7 +204,7 @@ mod tests {
             numbers: Some("batchmaker/fig7a/summary.csv".into()),
         };
         let claim = paper.claims().iter().find(|claim| claim.id == "bm-lstm-peak").unwrap();
-        let verdict = Verdict { ours: "9,216 req/s".into(), gap: Some(-42.4), word: Word::Direction, reason: None };
+        let verdict = Verdict { ours: "9,216 req/s".into(), gap: Some(-42.4), word: Word::Trend, reason: None };
         let page = html(&[shown], &[Checked { paper, claim, verdict }]);
         for part in [
             "<article id=\"batchmaker-fig7a\">",
@@ -188,8 +214,8 @@ mod tests {
             "<code>batchlab reproduce batchmaker fig7a</code>",
             "20,000 req/s",
             "9,216 req/s",
-            "-42.4 %",
-            "<span class=\"chip direction\">direction</span>",
+            "-42.40 %",
+            "<span class=\"chip direction\">trend only</span>",
             "what its server loses beyond scheduling",
             "</html>",
         ] {

@@ -9,13 +9,17 @@ const MAGNITUDE: f64 = 3.162_277_660_168_379_5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Word {
-    /// Equal to an exact value, within [`TOLERANCE`], the paper's ranking, or within half an order of magnitude.
-    Holds,
+    /// Equal to an exact value.
+    Exact,
+    /// Within [`TOLERANCE`].
+    Within,
+    /// The paper's ranking, bound, or half an order of magnitude.
+    Order,
     /// The conclusion holds, the number is outside the tolerance.
-    Direction,
+    Trend,
     /// The conclusion does not hold.
     Off,
-    /// A row of the cost table was made from the paper's value, so the check confirms nothing.
+    /// A constant was made from the paper's value, so the check confirms nothing.
     Derived,
     /// It needs data that is not at hand, or a real machine.
     NotRun,
@@ -23,28 +27,45 @@ pub enum Word {
 
 impl Word {
     /// In the order of their counts.
-    pub const ALL: [Word; 5] = [Word::Holds, Word::Direction, Word::Off, Word::Derived, Word::NotRun];
+    pub const ALL: [Word; 7] =
+        [Word::Exact, Word::Within, Word::Order, Word::Trend, Word::Off, Word::Derived, Word::NotRun];
 
     pub fn name(self) -> &'static str {
         match self {
-            Word::Holds => "holds",
-            Word::Direction => "direction",
+            Word::Exact => "exact",
+            Word::Within => "within 15 %",
+            Word::Order => "order holds",
+            Word::Trend => "trend only",
+            Word::Off => "off",
+            Word::Derived => "derived",
+            Word::NotRun => "not run",
+        }
+    }
+
+    /// For programs.
+    pub fn key(self) -> &'static str {
+        match self {
+            Word::Exact | Word::Within | Word::Order => "holds",
+            Word::Trend => "direction",
             Word::Off => "off",
             Word::Derived => "derived",
             Word::NotRun => "not-run",
         }
     }
 
+    pub fn holds(self) -> bool {
+        self.key() == Word::Exact.key()
+    }
+
     /// On the page.
     pub fn meaning(self) -> &'static str {
         match self {
-            Word::Holds => {
-                "Exact values are equal, numbers differ by at most 15 %, rankings are the paper's, magnitudes differ by at most \
-                 half an order"
-            }
-            Word::Direction => "The paper's conclusion holds, but the number differs by more than 15 %",
+            Word::Exact => "The paper's value is exact, and ours is equal",
+            Word::Within => "The number differs from the paper's by at most 15 %",
+            Word::Order => "The paper's ranking or bound holds, or the magnitude to half an order",
+            Word::Trend => "The paper's conclusion holds, but the number differs by more than 15 %",
             Word::Off => "The paper's conclusion does not hold",
-            Word::Derived => "A row of the cost table was made from this value, so it is not counted",
+            Word::Derived => "A constant was made from this value, so it is not counted",
             Word::NotRun => "Not measured: it needs data that is not available, or a real machine",
         }
     }
@@ -85,7 +106,7 @@ impl Verdict {
     }
 
     pub(super) fn above(ours: f64, bound: f64, unit: &str) -> Verdict {
-        let word = if ours > bound { Word::Holds } else { Word::Off };
+        let word = if ours > bound { Word::Order } else { Word::Off };
         let gap = if ours > bound { 0.0 } else { 100.0 * (ours / bound - 1.0) };
         Verdict { ours: shown(ours, unit), gap: Some(gap), word, reason: None }
     }
@@ -95,19 +116,19 @@ impl Verdict {
         let list: Vec<String> = ours.iter().map(|value| format!("{value}")).collect();
         let pairs = ours.iter().zip(paper).map(|(ours, paper)| 100.0 * (ours / paper - 1.0));
         let gap = (ours.len() == paper.len()).then(|| pairs.fold(0.0, further));
-        let word = if ours == paper { Word::Holds } else { Word::Off };
+        let word = if ours == paper { Word::Exact } else { Word::Off };
         Verdict { ours: format!("{} {unit}", list.join("; ")), gap, word, reason: None }
     }
 
     pub(super) fn magnitude(ours: f64, paper: f64, unit: &str) -> Verdict {
         let factor = (ours / paper).max(paper / ours);
-        let word = if factor <= MAGNITUDE { Word::Holds } else { Word::Off };
+        let word = if factor <= MAGNITUDE { Word::Order } else { Word::Off };
         Verdict { ours: shown(ours, unit), gap: Some(100.0 * (ours / paper - 1.0)), word, reason: None }
     }
 
     /// With the numbers that show it.
     pub(super) fn order(holds: bool, figures: String) -> Verdict {
-        Verdict { ours: figures, gap: None, word: if holds { Word::Holds } else { Word::Off }, reason: None }
+        Verdict { ours: figures, gap: None, word: if holds { Word::Order } else { Word::Off }, reason: None }
     }
 
     pub(super) fn not_run(reason: &'static str) -> Verdict {
@@ -126,12 +147,12 @@ impl Verdict {
 
     pub fn gap_text(&self) -> String {
         match (self.gap, self.word) {
-            (Some(gap), _) if gap.abs() < 0.05 => "0 %".into(),
+            (Some(gap), _) if gap.abs() < 0.005 => "0 %".into(),
             // A miss must not look like a number within the tolerance.
-            (Some(gap), Word::Direction | Word::Off) if (gap.abs() - 100.0 * TOLERANCE).abs() < 0.05 => {
+            (Some(gap), Word::Trend | Word::Off) if (gap.abs() - 100.0 * TOLERANCE).abs() < 0.005 => {
                 format!("{gap:+.3} %")
             }
-            (Some(gap), _) => format!("{gap:+.1} %"),
+            (Some(gap), _) => format!("{gap:+.2} %"),
             (None, _) => "-".into(),
         }
     }
@@ -140,8 +161,8 @@ impl Verdict {
         let gap = pairs.iter().map(|(ours, paper)| 100.0 * (ours / paper - 1.0)).fold(0.0, further);
         // Slack for rounding at the very end.
         let word = match (gap.abs() <= 100.0 * TOLERANCE + 1e-9, direction) {
-            (true, true) => Word::Holds,
-            (false, true) => Word::Direction,
+            (true, true) => Word::Within,
+            (false, true) => Word::Trend,
             (_, false) => Word::Off,
         };
         Verdict { ours, gap: Some(gap), word, reason: None }
@@ -182,25 +203,25 @@ mod tests {
     #[test]
     fn a_number_holds_within_the_tolerance_and_keeps_its_direction_beyond() {
         let word = |ours, direction| Verdict::near(ours, 100.0, "ms", direction).word;
-        assert_eq!([word(115.0, true), word(85.0, true)], [Word::Holds; 2]);
-        assert_eq!([word(115.1, true), word(20.0, true)], [Word::Direction; 2]);
+        assert_eq!([word(115.0, true), word(85.0, true)], [Word::Within; 2]);
+        assert_eq!([word(115.1, true), word(20.0, true)], [Word::Trend; 2]);
         assert_eq!([word(100.0, false), word(300.0, false)], [Word::Off; 2]);
-        assert_eq!(Verdict::near(80.0, 100.0, "ms", true).gap_text(), "-20.0 %");
-        assert_eq!(Verdict::near(115.0, 100.0, "ms", true).gap_text(), "+15.0 %");
-        assert_eq!(Verdict::near(115.02, 100.0, "ms", true).gap_text(), "+15.020 %", "a miss");
+        assert_eq!(Verdict::near(80.0, 100.0, "ms", true).gap_text(), "-20.00 %");
+        assert_eq!(Verdict::near(115.0, 100.0, "ms", true).gap_text(), "+15.00 %");
+        assert_eq!(Verdict::near(115.002, 100.0, "ms", true).gap_text(), "+15.002 %", "a miss");
     }
 
     #[test]
     fn a_range_is_as_far_off_as_its_further_end() {
         let verdict = Verdict::range((20.0, 84.0), (40.0, 80.0), "%", true);
-        assert_eq!((verdict.gap_text().as_str(), verdict.word), ("-50.0 %", Word::Direction));
+        assert_eq!((verdict.gap_text().as_str(), verdict.word), ("-50.00 %", Word::Trend));
         assert_eq!(Verdict::inside(30.0, (25.0, 33.0), "%", true).gap, Some(0.0));
-        assert_eq!(Verdict::inside(36.3, (25.0, 33.0), "%", true).word, Word::Holds);
+        assert_eq!(Verdict::inside(36.3, (25.0, 33.0), "%", true).word, Word::Within);
     }
 
     #[test]
     fn a_magnitude_is_half_an_order() {
-        assert_eq!(Verdict::magnitude(310.0, 100.0, "").word, Word::Holds);
+        assert_eq!(Verdict::magnitude(310.0, 100.0, "").word, Word::Order);
         assert_eq!(Verdict::magnitude(31.0, 100.0, "").word, Word::Off);
     }
 

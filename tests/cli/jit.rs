@@ -23,6 +23,7 @@ fn a_file_of_trees_is_counted() {
     assert_eq!(json["orders"]["min"], json["orders"]["max"], "one at a time the order plays no part");
     let table = desk.run(&pairs).ok().stdout;
     assert!(table.contains("cells     19 without batching, 10 with: 2x"), "{table}");
+    assert!(table.contains("\nby type   "), "{table}");
     assert!(table.contains("only the order of magnitude compares"), "{table}");
 }
 

@@ -1,7 +1,7 @@
 //! Checks of GRNN's claims.
 
-use super::figures::{DOUBLE, MODEL, SINGLE};
-use super::measured::{Measured, Regret, Series};
+use super::figures::{DOUBLE, MEDIAN, MODEL, SINGLE};
+use super::measured::{Measured, Regret, Series, Size};
 use super::paper::{self, BATCHES, Grid, MAPPINGS, WIDTHS, size};
 use crate::cost::grnn::{Cell, Rnn, Space};
 use crate::error::Result;
@@ -20,6 +20,47 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("grnn-cudnn-pers", |found| Ok(over_persistent(found))),
     ("grnn-table3", |found| Ok(synchronisations(found))),
     ("grnn-crossover", crossover),
+    ("grnn-cudnn-1024", |found| {
+        let cut = |b: usize| {
+            let (own, size) = (found.measured()?, size(Cell::Lstm, 2, b));
+            Some(100.0 * (1.0 - own.ms(Series::Grnn, size)? / own.ms(Series::Traditional, size)?))
+        };
+        Ok(mean(cut, BATCHES.len()).map_or(Verdict::not_run(CUDNN), |cut| Verdict::near(cut, 40.6, "%", cut > 0.0)))
+    }),
+    ("grnn-cudnn-5", |found| {
+        let ratio = |w: usize| {
+            let (own, size) = (found.measured()?, Size { batch: 5, ..size(Cell::Lstm, w, 0) });
+            Some(own.ms(Series::Persistent, size)? / own.ms(Series::Grnn, size)?)
+        };
+        let mean = mean(ratio, WIDTHS.len());
+        Ok(mean.map_or(Verdict::not_run(CUDNN), |ratio| Verdict::near(ratio, 3.46, "x", ratio > 1.0)))
+    }),
+    ("grnn-cpu", |found| over_cpu(found, "fig11", 17.5)),
+    ("grnn-cpu-gru", |found| over_cpu(found, "fig12", 12.5)),
+    ("grnn-share", |found| {
+        let shares = of_all(found, "fig13", MODEL)?;
+        let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+        // More than DeepCPU's.
+        Ok(Verdict::near(mean, 15.7, "%", mean > 12.6).derived())
+    }),
+    ("grnn-oracle", |found| {
+        let all = of_nine(found);
+        let best = all.iter().filter(|one| one.first == 1.0).count() as f64;
+        Ok(if all.is_empty() { Verdict::not_run(SAMPLES) } else { Verdict::near(best, 5.0, "of 9", best > 0.0) })
+    }),
+    ("grnn-worst", |found| {
+        let all = of_nine(found);
+        let most = |of: fn(&Regret) -> f64| all.iter().map(of).fold(0.0, f64::max);
+        let worst = [most(|one| one.first), most(|one| one.best_of_first)];
+        let verdict = || Verdict::several(&worst, &[1.14, 1.08], "x", worst[1] < 1.14);
+        Ok(if all.is_empty() { Verdict::not_run(SAMPLES) } else { verdict() })
+    }),
+    ("grnn-median", |found| {
+        let costs = of_all(found, "fig14", MEDIAN)?;
+        let mean = costs.iter().sum::<f64>() / costs.len() as f64;
+        Ok(Verdict::magnitude(mean, 1.8, "x, in costs"))
+    }),
+    ("grnn-networks", |_| Ok(Verdict::not_run(CUDNN))),
 ];
 
 /// Why times are not judged, and the part of the script that measures them.
@@ -51,10 +92,39 @@ const CUDNN: &str = unmeasured!(
     "persistent, with PyTorch"
 );
 
+/// `None` if a value is missing.
+fn mean(value: impl Fn(usize) -> Option<f64>, count: usize) -> Option<f64> {
+    Some((0..count).map(value).sum::<Option<f64>>()? / count as f64)
+}
+
+/// A figure's bars, at all nine sizes.
+fn of_all(found: &Findings, figure: &str, series: &str) -> Result<Vec<f64>> {
+    let study = found.study(figure)?;
+    let value = |w: u32, b: u32| study.value(0, &format!("State of {w}"), &b.to_string(), series);
+    WIDTHS.iter().flat_map(|w| BATCHES.map(|b| value(*w, b))).collect()
+}
+
+/// The largest speed-up over DeepCPU. The model's times are fitted to those that the paper's follow from.
+fn over_cpu(found: &Findings, figure: &str, paper: f64) -> Result<Verdict> {
+    let all = of_all(found, figure, MODEL)?;
+    let most = all.iter().copied().fold(0.0, f64::max);
+    Ok(Verdict::near(most, paper, "x", all.iter().all(|speed_up| *speed_up > 1.0)).derived())
+}
+
+/// Of sizes that have a sample.
+fn samples(found: &Findings) -> Vec<Regret> {
+    let sizes = (0..9).map(|place| size(Cell::Lstm, place / 3, place % 3));
+    sizes.filter_map(|size| found.measured()?.regret(size)).collect()
+}
+
+/// Empty unless all sizes have one.
+fn of_nine(found: &Findings) -> Vec<Regret> {
+    Some(samples(found)).filter(|all| all.len() == 9).unwrap_or_default()
+}
+
 /// The mean over sizes that have a sample.
 fn regret(found: &Findings, of: fn(&Regret) -> f64, paper: f64) -> Verdict {
-    let sizes = (0..9).map(|place| size(Cell::Lstm, place / 3, place % 3));
-    let samples: Vec<Regret> = sizes.filter_map(|size| found.measured()?.regret(size)).collect();
+    let samples = samples(found);
     if samples.is_empty() {
         return Verdict::not_run(SAMPLES);
     }
@@ -100,7 +170,7 @@ fn over_traditional(found: &Findings) -> Verdict {
             let size = size(Cell::Lstm, w, b);
             Some(own.ms(Series::Traditional, size)? / own.ms(Series::Grnn, size)?)
         };
-        Some((0..BATCHES.len()).map(of_batch).sum::<Option<f64>>()? / BATCHES.len() as f64)
+        mean(of_batch, BATCHES.len())
     };
     match (ratio(0), ratio(1)) {
         (Some(narrow), Some(wide)) => Verdict::several(&[narrow, wide], &[6.67, 4.21], "", narrow > 1.0 && wide > 1.0),

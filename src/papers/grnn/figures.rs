@@ -17,6 +17,7 @@ pub const MODEL: &str = "GRNN, model";
 pub const PAPER: &str = "GRNN, paper";
 pub const SINGLE: &str = "one, model";
 pub const DOUBLE: &str = "two, model";
+pub const MEDIAN: &str = "median";
 /// Without a file of measurements.
 const THIS_GPU: &str = "this GPU";
 
@@ -250,7 +251,7 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Result<Study> {
 
 /// Figure 14.
 pub fn spread(model: &Model, own: Option<&Measured>) -> Result<Study> {
-    let series = names(&["fifth", "median", "last"]);
+    let series = names(&["fifth", MEDIAN, "last"]);
     let costs = by_size(["Figure 14: LSTM, cost over the least", "Cost over the least", "State"], series, |w, b| {
         let (ranked, _) = model.ranked(Cell::Lstm, WIDTHS[w], BATCHES[b]);
         let cost = |place: usize| ranked[place.min(ranked.len() - 1)].cost.total() / ranked[0].cost.total();

