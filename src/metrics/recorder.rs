@@ -47,7 +47,7 @@ pub struct Limit {
     pub slo: Nanos,
     /// The first request that counts.
     pub from: u32,
-    /// So many may take longer.
+    /// How many may take longer.
     pub late: u32,
 }
 
