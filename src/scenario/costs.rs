@@ -17,7 +17,7 @@ use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
 
 /// From a cost table; for cells without rows, a device's data sheet; and for persistent kernels, the table or the
-/// device's model. `None` without a source.
+/// device's model, unless the weights do not fit (GRNN). `None` without a source.
 pub fn named(costs: Option<&Path>, device: &Device, model: &Model, sizes: &Sizes) -> Result<Option<CostTable>> {
     let mut table = costs.map(CostTable::read).transpose()?;
     if let Some(file) = &device.roofline {
@@ -28,9 +28,12 @@ pub fn named(costs: Option<&Path>, device: &Device, model: &Model, sizes: &Sizes
         let cell = grnn::Cell::of(model)?;
         let kernels = grnn::Device::read(file)?;
         let rows = table.unwrap_or_else(CostTable::empty);
-        let times = match rows.persistent(cell.name())? {
-            Some(measured) => measured,
-            None => Persistent::Modelled(grnn::Persistent::new(cell, sizes.hidden, &kernels).within(file.display())?),
+        let modelled = || grnn::Persistent::new(cell, sizes.hidden, &kernels).within(file.display());
+        let fits = || grnn::Launches::new(cell, sizes.hidden, &kernels, &grnn::Space::default()).largest().is_some();
+        let times = match rows.persistent(cell.name())?.map_or_else(|| modelled().map(Persistent::Modelled), Ok) {
+            // As in the paper, a model too large for registers runs in traditional kernels, if their times are known.
+            Err(_) if rows.has(cell.name()) && !fits() => return Ok(Some(rows)),
+            times => times?,
         };
         table = Some(rows.with_persistent(Arc::new(times), cell.name()));
     }

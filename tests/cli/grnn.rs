@@ -139,6 +139,13 @@ fn a_scenario_runs_on_persistent_kernels() {
         desk.write("timeless.toml", titan_v().split("[grnn.time]").next().unwrap());
         desk.sim(&["--set", set]).failed(2, message);
     }
+    // With times of traditional kernels, a model that is too large for registers runs in those.
+    let wide = ["--set", "workload.hidden=4096", "--set", "device.roofline=titan-v.toml", "--format", "json"];
+    let [with, without] = [SCENARIO, &SCENARIO.replace("grnn = ", "precision = \"f32\" # ")].map(|text| {
+        desk.write("t.toml", text);
+        desk.sim(&wide).ok().json()["rows"].clone()
+    });
+    assert_eq!(with, without);
 }
 
 #[test]

@@ -179,6 +179,10 @@ impl CostTable {
         [cell, any].into_iter().find_map(|name| self.cells.get(&format!("{name}{part}")))
     }
 
+    pub fn has(&self, cell: &str) -> bool {
+        self.rows(cell, "").is_some()
+    }
+
     pub fn device(&self, cells: &[CellType], overhead: Overhead) -> Result<TableModel> {
         let curves = cells
             .iter()
