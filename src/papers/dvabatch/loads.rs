@@ -61,9 +61,10 @@ pub fn by_load(exhibit: &str, lab: &Lab<'_>) -> Result<Study> {
 /// The peaks among which DelayBatch's window is chosen, against the highest of them.
 fn by_window(lab: &Lab<'_>) -> Result<Bars> {
     let fields = each(&NETWORKS, |name| {
-        let highest = lab.tuned(name, DELAY)?.1;
+        let tried = lab.by_window(name, DELAY)?;
+        let highest = tried.iter().filter_map(|tried| tried.rate).fold(0.0, |highest, Rate(rate)| rate.max(highest));
         let share = |tried: &Tried| tried.rate.map(|Rate(rate)| 100.0 * rate / highest);
-        Ok(lab.by_window(name, DELAY)?.iter().map(|tried| group(tried.window, [share(tried)])).collect())
+        Ok(tried.iter().map(|tried| group(tried.window, [share(tried)])).collect())
     })?;
     Ok(bars(["DelayBatch: peak by its window", "Window", "Peak (% of the highest)"], [DELAY], fields))
 }
