@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::units::Nanos;
 use crate::workload::model::Model;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum)]
 pub enum Cell {
     /// One synchronisation per step
     Lstm,
