@@ -11,7 +11,8 @@ use crate::task::{MemberList, NodeRef, Part};
 use crate::units::{CellId, Nanos, NodeId, RequestId};
 use crate::workload::cell_graph::{CellGraph, Run};
 
-pub(super) fn first_broken(case: &Case, run: &Record, guarantees: &Guarantees) -> Option<String> {
+/// `sizes`: [`Settings::batch_sizes`](crate::policy::registry::Settings::batch_sizes).
+pub(super) fn first_broken(case: &Case, run: &Record, guarantees: &Guarantees, sizes: &[u32]) -> Option<String> {
     let timed = || {
         run.littles_law.clone()?;
         if guarantees.work_conserving {
@@ -19,13 +20,18 @@ pub(super) fn first_broken(case: &Case, run: &Record, guarantees: &Guarantees) -
         }
         if guarantees.bounded { bounds(case, run) } else { Ok(()) }
     };
-    first_broken_by_backend(case, run, guarantees).or_else(|| timed().err())
+    first_broken_by_backend(case, run, guarantees, sizes).or_else(|| timed().err())
 }
 
 /// Only laws that do not depend on the simulator's exact times.
-pub(super) fn first_broken_by_backend(case: &Case, run: &Record, guarantees: &Guarantees) -> Option<String> {
+pub(super) fn first_broken_by_backend(
+    case: &Case,
+    run: &Record,
+    guarantees: &Guarantees,
+    sizes: &[u32],
+) -> Option<String> {
     let laws = || {
-        caps(case, run, guarantees)?;
+        caps(case, run, guarantees, sizes)?;
         conservation(case, run)?;
         order(case, run)?;
         causality(case, run)?;
@@ -35,7 +41,7 @@ pub(super) fn first_broken_by_backend(case: &Case, run: &Record, guarantees: &Gu
     laws().err()
 }
 
-fn caps(case: &Case, run: &Record, guarantees: &Guarantees) -> Result<(), String> {
+fn caps(case: &Case, run: &Record, guarantees: &Guarantees, sizes: &[u32]) -> Result<(), String> {
     for (id, task) in run.tasks.iter().enumerate() {
         if task.batch > guarantees.max_batch || task.batch == 0 {
             return Err(format!("caps: task {id} has a batch of {}; at most {}", task.batch, guarantees.max_batch));
@@ -49,8 +55,9 @@ fn caps(case: &Case, run: &Record, guarantees: &Guarantees) -> Result<(), String
             ));
         }
         let Some(nodes) = cell_nodes(task) else { continue };
-        let sizes = &case.model.cell_types()[task.cell.index()].batches;
-        let as_many = sizes.iter().copied().find(|size| *size >= task.batch).unwrap_or(task.batch);
+        let devices = &case.model.cell_types()[task.cell.index()].batches;
+        let next = |sizes: &[u32], nodes| sizes.iter().copied().find(|size| *size >= nodes).unwrap_or(nodes);
+        let as_many = next(devices, next(sizes, task.batch).min(*devices.last().unwrap_or(&u32::MAX)));
         if nodes.len() != task.batch as usize || task.step_batch != as_many {
             return Err(format!(
                 "caps: task {id} says {}, runs {} at once and holds {} nodes",

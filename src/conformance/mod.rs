@@ -59,7 +59,7 @@ pub fn check(policy: &dyn Settings, guarantees: &Guarantees) {
     each_case(policy, guarantees, |number, case, setup| {
         served += 1;
         let watched = case.run(policy, setup, true);
-        let broken = laws::first_broken(case, &watched, guarantees).or_else(|| {
+        let broken = laws::first_broken(case, &watched, guarantees, policy.batch_sizes()).or_else(|| {
             let again = case.run(policy, setup, true);
             let unwatched = case.run(policy, setup, false);
             if again.tasks != watched.tasks || again.finish != watched.finish {
@@ -91,7 +91,7 @@ pub fn check_backend(
         on(&case.model, &case.requests, case.workers, &mut |backend| {
             served += 1;
             let run = case.run_on(backend, policy, setup, true);
-            if let Some(law) = laws::first_broken_by_backend(case, &run, guarantees) {
+            if let Some(law) = laws::first_broken_by_backend(case, &run, guarantees, policy.batch_sizes()) {
                 panic!("a backend breaks a law under {policy:?} on case {number}: {law}\n{}", case.describe());
             }
         });

@@ -228,6 +228,7 @@ fn options(inputs: &Inputs<'_>, policy: usize, requests: &Requests) -> Options {
     Options {
         keep: Vec::new(),
         materialise: (0..).map(CellId).zip(largest).collect(),
+        sizes: inputs.scenario().policies[policy].settings.batch_sizes().to_vec(),
         several_launches: inputs.runs_several_steps(policy),
         streams: inputs.streams(policy),
     }

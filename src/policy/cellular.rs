@@ -14,11 +14,11 @@ mod rule;
 
 use serde::{Deserialize, Serialize};
 
-use self::core::Core;
+use self::core::{Core, largest_batches};
 use self::queue::ReadyQueue as _;
 pub use self::rule::{CellView, Choice, SelectionRule};
 use super::registry::{Batches, PolicyKind, Settings, Setup};
-use super::values::{PerCell, at_least_1};
+use super::values::{BatchSizes, PerCell, at_least_1};
 use super::{Completed, Outcomes, Policy};
 use crate::task::{Dispatch, Members, Step, Task};
 use crate::units::WorkerId;
@@ -34,13 +34,21 @@ pub struct Cellular {
     pub max_batch: PerCell<u32>,
     /// The smallest batch of a decision's later tasks (`Bsizes.Min()`).
     pub min_batch: PerCell<u32>,
+    /// "A set of supported batch sizes" (`Bsizes`); section 6 prepares "all the cells for each supported batch size".
+    pub batch_sizes: BatchSizes,
     /// The steps of each chain that a task runs; 1 in BatchMaker.
     pub chunk: u32,
 }
 
 impl Default for Cellular {
     fn default() -> Self {
-        Cellular { max_tasks: 5, max_batch: PerCell::All(512), min_batch: PerCell::All(1), chunk: 1 }
+        Cellular {
+            max_tasks: 5,
+            max_batch: PerCell::All(512),
+            min_batch: PerCell::All(1),
+            batch_sizes: BatchSizes::default(),
+            chunk: 1,
+        }
     }
 }
 
@@ -57,7 +65,11 @@ impl Settings for Cellular {
     }
 
     fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
-        self.max_batch.resolve("max_batch", setup.cells).ok().map(Batches::Nodes)
+        largest_batches(&self.max_batch, &self.batch_sizes, setup)
+    }
+
+    fn batch_sizes(&self) -> &[u32] {
+        self.batch_sizes.list()
     }
 
     fn runs_parts(&self) -> bool {
@@ -75,7 +87,7 @@ impl Cellular {
                 self.chunk, cell.name
             ));
         }
-        let core = Core::new(rule, &self.max_batch, &self.min_batch, self.chunk, setup)?;
+        let core = Core::new(rule, [&self.max_batch, &self.min_batch], &self.batch_sizes, self.chunk, setup)?;
         Ok(Box::new(CellularPolicy { max_tasks: self.max_tasks, core }))
     }
 }
@@ -151,18 +163,24 @@ impl<R: SelectionRule> Core<R> {
 
     /// Algorithm 1, lines 15 to 18 and 24 to 32.
     fn submit(&mut self, choice: Choice, worker: WorkerId, ready: usize, dispatch: &mut Dispatch<'_>) {
-        let Core { types, requests, chunk, .. } = self;
+        let Core { types, requests, batch_sizes, chunk, .. } = self;
         let state = &mut types[choice.cell.index()];
         let mut batch = self.spare.pop().unwrap_or_default();
         batch.cell = choice.cell;
         let members = state.queue.take(worker, state.max_batch, &mut batch);
         let size = ready.min(state.max_batch) as u32;
         let extent = state.queue.extent(worker, size, requests);
-        let steps = [Step { cell: state.cell, batch: size, times: extent.steps, input: extent.input }];
+        let steps = [Step {
+            cell: state.cell,
+            batch: batch_sizes.next(size, state.largest),
+            times: extent.steps,
+            input: extent.input,
+        }];
         let parts = |out: &mut Vec<_>| state.queue.members(worker, &batch, requests, &mut |part| out.push(part));
         let nodes =
             |out: &mut Vec<_>| state.queue.members(worker, &batch, requests, &mut |part| out.push(part.first()));
         let task = Task {
+            batch: size,
             gather: self.last_members[worker.index()].replace(members) != Some(members),
             members: if *chunk > 1 { Members::Parts(&parts) } else { Members::Nodes(&nodes) },
             ..Task::new(worker, &steps, &batch.begins, extent.useful_cells)

@@ -7,9 +7,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::cellular::Algorithm1;
-use super::cellular::core::Core;
+use super::cellular::core::{Core, largest_batches};
 use super::registry::{Batches, PolicyKind, Settings, Setup};
-use super::values::PerCell;
+use super::values::{BatchSizes, PerCell};
 use super::{Completed, Outcomes, Policy};
 use crate::task::Dispatch;
 use crate::workload::trace::Request;
@@ -22,13 +22,19 @@ pub struct Late {
     pub max_batch: PerCell<u32>,
     /// The smallest block formed while another is unfinished.
     pub min_batch: PerCell<u32>,
+    pub batch_sizes: BatchSizes,
     /// Queued blocks of a device besides the running one.
     pub lookahead: u32,
 }
 
 impl Default for Late {
     fn default() -> Self {
-        Late { max_batch: PerCell::All(512), min_batch: PerCell::All(1), lookahead: 1 }
+        Late {
+            max_batch: PerCell::All(512),
+            min_batch: PerCell::All(1),
+            batch_sizes: BatchSizes::default(),
+            lookahead: 1,
+        }
     }
 }
 
@@ -38,12 +44,16 @@ impl Settings for Late {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        let core = Core::new(Algorithm1, &self.max_batch, &self.min_batch, 1, setup)?;
+        let core = Core::new(Algorithm1, [&self.max_batch, &self.min_batch], &self.batch_sizes, 1, setup)?;
         Ok(Box::new(LatePolicy { lookahead: self.lookahead as usize, core }))
     }
 
     fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
-        self.max_batch.resolve("max_batch", setup.cells).ok().map(Batches::Nodes)
+        largest_batches(&self.max_batch, &self.batch_sizes, setup)
+    }
+
+    fn batch_sizes(&self) -> &[u32] {
+        self.batch_sizes.list()
     }
 }
 

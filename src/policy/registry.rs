@@ -86,6 +86,11 @@ pub trait Settings: fmt::Debug + Send + Sync {
         None
     }
 
+    /// The only sizes of its steps, ascending; empty if it uses any size up to the largest.
+    fn batch_sizes(&self) -> &[u32] {
+        &[]
+    }
+
     /// Streams of each worker. Tasks on several streams run side by side and share the device.
     fn streams(&self, _: &Setup<'_>) -> u16 {
         1

@@ -55,6 +55,45 @@ impl PerCell<u32> {
     }
 }
 
+/// The sizes that cells are made for (BatchMaker's `Bsizes`), ascending: a step is padded up to the next one. `None`: any
+/// size.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct BatchSizes(pub Option<Vec<u32>>);
+
+impl BatchSizes {
+    /// Refuses a list that does not ascend from at least 1 to at least each of `max_batch`.
+    pub fn check(&self, max_batch: &[u32]) -> Result<(), String> {
+        let Some(sizes) = &self.0 else { return Ok(()) };
+        let Some(largest) = sizes.last() else {
+            return Err("batch_sizes: the list is empty; list the sizes, or leave the key out for any size".into());
+        };
+        if sizes.contains(&0) {
+            return Err("batch_sizes: 0 is too small; at least 1".into());
+        }
+        if let Some(pair) = sizes.windows(2).find(|pair| pair[0] >= pair[1]) {
+            return Err(format!("batch_sizes: {} after {}; list each size once, the smallest first", pair[1], pair[0]));
+        }
+        match max_batch.iter().max() {
+            Some(max) if largest < max => Err(format!(
+                "batch_sizes: the largest, {largest}, is below max_batch {max}; add a size of at least {max}, or lower max_batch"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The smallest size of at least `nodes`, but at most the device's largest batch.
+    pub fn next(&self, nodes: u32, largest: u32) -> u32 {
+        let sizes = self.list();
+        sizes.get(sizes.partition_point(|size| *size < nodes)).map_or(nodes, |size| (*size).min(largest))
+    }
+
+    /// Empty for any size.
+    pub fn list(&self) -> &[u32] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
 impl<T: Serialize> Serialize for PerCell<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {

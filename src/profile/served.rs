@@ -161,7 +161,7 @@ pub fn measure_trees(subject: &mut Subject<'_>, batches: &[u32], profile: &mut P
             max_tasks: if seen { SEEN_TASKS } else { HELD_TASKS },
             max_batch: PerCell::All(batch),
             min_batch: PerCell::All(batch), // The later tasks of a decision are not smaller.
-            chunk: 1,
+            ..Cellular::default()
         };
         let nodes = batch as usize * (NODES / batch as usize).clamp(16, 128) * workers;
         let mut runs = vec![serve(subject, enough(wanted, nodes)?, batch as usize * workers, &held, batch)?];

@@ -88,6 +88,30 @@ fn batches_beyond_the_cost_table_are_counted() {
 }
 
 #[test]
+fn steps_are_padded_to_supported_sizes() {
+    let desk = Desk::new();
+    desk.write("costs.csv", "cell,batch,ns\nlstm,1,1000000\nlstm,4,4000000\ntask,1,10\ntask,4,40\n");
+    desk.sim(&["--set", "policy.A.max_batch=3", "--set", "policy.A.batch_sizes=[2, 4]"]).ok();
+    let number = |row: &std::collections::BTreeMap<String, String>, key: &str| row[key].parse::<u64>().unwrap();
+    let (mut nodes, mut rows) = (0, 0);
+    let tasks = desk.rows("out/t/A/200/tasks.csv");
+    for task in &tasks {
+        let batch = number(task, "batch");
+        let size = [0, 2, 2, 4][batch as usize];
+        assert_eq!(number(task, "finish_ns") - number(task, "start_ns"), size * 1_000_000 + batch * 10);
+        (nodes, rows) = (nodes + batch, rows + size);
+    }
+    let batches = desk.rows("out/t/A/200/batches.csv");
+    let counted: Vec<u64> = batches.iter().map(|row| number(row, "batch")).collect();
+    assert_eq!(counted, [2, 4]);
+    assert_eq!(batches.iter().map(|row| number(row, "batch") * number(row, "tasks")).sum::<u64>(), rows);
+    let summary = desk.rows("out/t/summary.csv");
+    let ours = summary.iter().find(|row| row["policy"] == "A" && row["offered_rps"] == "200.000").expect("a row");
+    let padding: f64 = ours["padding"].parse().unwrap();
+    assert!((padding - (1.0 - nodes as f64 / rows as f64)).abs() < 1e-6, "{padding}");
+}
+
+#[test]
 fn folders_are_named_by_label_and_rate() {
     let desk = Desk::new();
     let label = "BW 10, 64+ü:µs (x=1)";

@@ -42,6 +42,32 @@ fn of_the_scenario() {
             "[output]\nplots = [\"queue-cfd\"]\n[[policy]]",
             "t.toml:12: output.plots: unknown kind of figure \"queue-cfd\"; known: latency-throughput",
         ),
+        (
+            "\"A\"",
+            "\"A\"\nbatch_sizes = []",
+            "t.toml:14: policy[0] (cellular): batch_sizes: the list is empty; list the sizes, or leave the key out for any",
+        ),
+        (
+            "\"A\"",
+            "\"A\"\nbatch_sizes = [0, 512]",
+            "t.toml:14: policy[0] (cellular): batch_sizes: 0 is too small; at least 1",
+        ),
+        (
+            "\"A\"",
+            "\"A\"\nbatch_sizes = [1, 512, 64]",
+            "t.toml:14: policy[0] (cellular): batch_sizes: 64 after 512; list each size once, the smallest first",
+        ),
+        (
+            "\"cellular\"",
+            "\"late\"\nbatch_sizes = [8, 8, 512]",
+            "t.toml:13: policy[0] (late): batch_sizes: 8 after 8; list each size once, the smallest first",
+        ),
+        (
+            "\"A\"",
+            "\"A\"\nbatch_sizes = [1, 64]",
+            "t.toml:14: policy[0] (cellular): batch_sizes: the largest, 64, is below max_batch 512; add a size of at least 512, \
+             or lower max_batch",
+        ),
     ] {
         assert!(SCENARIO.contains(old), "{old}");
         desk.write("t.toml", SCENARIO.replacen(old, new, 1));

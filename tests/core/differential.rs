@@ -198,16 +198,25 @@ fn case_of(run: &Run) -> Case {
     let nanoseconds = |text: &str| text.strip_suffix("ns").and_then(|n| n.parse().ok()).expect("nanoseconds");
     let time = |key: &str| table.get(key).map_or(0, |value| value.as_integer().expect("nanoseconds") as u64);
     let limits = || cells.iter().map(|c| (c.to_string(), limit("max_batch", c), limit("min_batch", c))).collect();
+    let sizes = || -> Vec<usize> {
+        let list = table.get("batch_sizes").and_then(|sizes| sizes.as_array()).into_iter().flatten();
+        list.map(|size| size.as_integer().expect("a size") as usize).collect()
+    };
     let policy = match table["kind"].as_str().expect("a kind") {
         "cellular" => Policy::Cellular {
             max_tasks: number("max_tasks"),
             lookahead: 0,
             chunk: number("chunk") as usize,
+            sizes: sizes(),
             limits: limits(),
         },
-        "late" => {
-            Policy::Cellular { max_tasks: 1, lookahead: number("lookahead") as usize, chunk: 1, limits: limits() }
-        }
+        "late" => Policy::Cellular {
+            max_tasks: 1,
+            lookahead: number("lookahead") as usize,
+            chunk: 1,
+            sizes: sizes(),
+            limits: limits(),
+        },
         "padded" => Policy::Padded {
             bucket_width: number("bucket_width"),
             max_batch: number("max_batch"),
@@ -463,6 +472,10 @@ fn random_policy(rng: &mut Stream, kind: &str, model: &str, longest_time: u64) -
                 "late" => format!("lookahead = {}", rng.random_range(0..=3)),
                 _ => format!("max_tasks = {}", rng.random_range(1..=6)),
             };
+            // Three in five of the 2,100 cases of these kinds.
+            let mut sizes: Vec<u32> = (1..largest).filter(|_| rng.random_bool(0.3)).collect();
+            sizes.push(largest + rng.random_range(0..3));
+            let kept = if rng.random_bool(0.6) { format!("{kept}\nbatch_sizes = {sizes:?}") } else { kept };
             let (mut max, mut min) = (Vec::new(), Vec::new());
             for cell in cells_of(model) {
                 let most = rng.random_range(1..=largest);

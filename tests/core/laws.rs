@@ -8,7 +8,7 @@ use batchlab::policy::late::Late;
 use batchlab::policy::merged::Merged;
 use batchlab::policy::padded::{PadTo, Padded, Turn};
 use batchlab::policy::unbatched::Unbatched;
-use batchlab::policy::values::PerCell;
+use batchlab::policy::values::{BatchSizes, PerCell};
 use batchlab::units::Nanos;
 
 #[test]
@@ -35,10 +35,19 @@ fn chunks_keep_the_laws() {
 }
 
 #[test]
+fn supported_sizes_keep_the_laws() {
+    for (chunk, sizes) in [(1, vec![1, 2, 4]), (1, vec![3, 9]), (3, vec![2, 4, 6])] {
+        let (max_batch, batch_sizes) = (PerCell::All(4), BatchSizes(Some(sizes)));
+        let policy = Cellular { max_batch, batch_sizes, chunk, ..Cellular::default() };
+        check(&policy, &Guarantees { max_batch: 4, ..Guarantees::default() });
+    }
+}
+
+#[test]
 fn late_keeps_the_laws() {
     for (lookahead, max_batch, min_batch) in [(0, 4, 1), (1, 1, 1), (1, 4, 1), (3, 512, 1), (2, 5, 3)] {
         let (of_all, least) = (PerCell::All(max_batch), PerCell::All(min_batch));
-        let policy = Late { max_batch: of_all, min_batch: least, lookahead };
+        let policy = Late { max_batch: of_all, min_batch: least, lookahead, ..Late::default() };
         check(&policy, &Guarantees { max_batch, ..Guarantees::default() });
     }
 }

@@ -50,9 +50,11 @@ const BETWEEN_CALLS: Duration = Duration::from_millis(1);
 pub struct Options {
     /// The requests whose outputs are copied to the host ([`Cuda::output`]), ascending.
     pub keep: Vec<RequestId>,
-    /// The largest batch of each cell type. Batches of all sizes up to it are prepared before the clock starts, others
-    /// when they are first used.
+    /// The largest batch of each cell type. Those of its batches that are of one of the `sizes` are prepared before
+    /// the clock starts, others when they are first used.
     pub materialise: Vec<(CellId, u32)>,
+    /// Empty: all.
+    pub sizes: Vec<u32>,
     /// Whether tasks are whole requests or parts of them, whose launches do not signal one by one. Prepared batches are
     /// then of that kind.
     pub several_launches: bool,
@@ -136,7 +138,8 @@ impl<'d, D: Device> Cuda<'d, D> {
         let count = options.streams.max(1);
         let most = listed.as_ref().and_then(|listed| listed.most_tokens()).unwrap_or(0);
         let longest = self.states.graphs().iter().map(CellGraph::nodes).max().unwrap_or(0) as u32;
-        let up_to = |&(cell, largest): &(CellId, u32)| (1..=largest).map(move |rows| (cell, rows));
+        let supported = |rows: &u32| options.sizes.is_empty() || options.sizes.contains(rows);
+        let up_to = |&(cell, largest): &(CellId, u32)| (1..=largest).filter(supported).map(move |rows| (cell, rows));
         let mut batches: Vec<(CellId, u32)> = options.materialise.iter().flat_map(up_to).collect();
         // The largest come first, so that memory is allocated once.
         batches.sort_by_key(|(_, rows)| Reverse(*rows));

@@ -12,7 +12,7 @@ use crate::policy::merged::Merged;
 use crate::policy::padded::{PadTo, Padded, Turn};
 use crate::policy::registry::Settings;
 use crate::policy::unbatched::Unbatched;
-use crate::policy::values::PerCell;
+use crate::policy::values::{BatchSizes, PerCell};
 use crate::units::Nanos;
 use crate::workload::random::Stream;
 
@@ -24,11 +24,13 @@ pub fn random(sequences: bool, longest_chunk: u32, rng: &mut Stream) -> Box<dyn 
             max_tasks: rng.random_range(1..6),
             max_batch: PerCell::All(max_batch),
             min_batch: PerCell::All(rng.random_range(1..=max_batch)),
+            batch_sizes: random_sizes(max_batch, rng),
             chunk: rng.random_range(1..=longest_chunk),
         }),
         3..=4 => Box::new(Late {
             max_batch: PerCell::All(max_batch),
             min_batch: PerCell::All(rng.random_range(1..=max_batch)),
+            batch_sizes: random_sizes(max_batch, rng),
             lookahead: rng.random_range(0..=3),
         }),
         5 => Box::new(Merged { max_batch, ..Merged::default() }),
@@ -80,4 +82,10 @@ pub fn staged(listed: bool, rng: &mut Stream) -> Box<dyn Settings> {
         buffer_pairs: rng.random_range(1..=3),
         ..DvaBatch::default()
     })
+}
+
+/// None in half of the cases; else some below the largest batch, and one that holds it.
+fn random_sizes(max_batch: u32, rng: &mut Stream) -> BatchSizes {
+    let some = (1..max_batch).filter(|_| rng.random_bool(0.3)).chain([max_batch + 2]).collect();
+    BatchSizes(rng.random_bool(0.5).then_some(some))
 }

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use super::queue::{Batch, MemberSet, Queue, ReadyQueue as _};
 use super::requests::Requests;
 use super::rule::{CellView, Head};
-use crate::policy::registry::Setup;
-use crate::policy::values::PerCell;
+use crate::policy::registry::{Batches, Setup};
+use crate::policy::values::{BatchSizes, PerCell};
 use crate::policy::{Completed, Outcomes};
 use crate::units::{CellId, WorkerId};
 use crate::workload::model::CellType;
@@ -20,6 +20,7 @@ pub struct Core<R> {
     pub(super) types: Vec<TypeState>,
     /// By descending priority, then by name.
     pub(super) by_priority: Vec<usize>,
+    pub(super) batch_sizes: BatchSizes,
     pub(super) chunk: u32,
     /// By worker, of its last task: if they change, the next task gathers.
     pub(super) last_members: Vec<Option<MemberSet>>,
@@ -34,6 +35,8 @@ pub(super) struct TypeState {
     priority: i32,
     pub max_batch: usize,
     pub min_batch: usize,
+    /// Of the device.
+    pub largest: u32,
     pub running_tasks: u32,
     pub queue: Queue,
 }
@@ -42,8 +45,8 @@ impl<R> Core<R> {
     /// An error begins with the key.
     pub fn new(
         rule: R,
-        max_batch: &PerCell<u32>,
-        min_batch: &PerCell<u32>,
+        [max_batch, min_batch]: [&PerCell<u32>; 2],
+        batch_sizes: &BatchSizes,
         chunk: u32,
         setup: &Setup<'_>,
     ) -> Result<Self, String> {
@@ -55,12 +58,14 @@ impl<R> Core<R> {
                 min[i], max[i], setup.cells[i].name
             ));
         }
+        batch_sizes.check(&max)?;
         let state = |(i, cell): (usize, &CellType)| TypeState {
             cell: CellId(i as u16),
             name: cell.name.clone(),
             priority: cell.priority,
             max_batch: max[i] as usize,
             min_batch: min[i] as usize,
+            largest: largest(cell),
             running_tasks: 0,
             queue: Queue::new(cell, setup.workers, chunk),
         };
@@ -71,6 +76,7 @@ impl<R> Core<R> {
             requests: Requests::default(),
             types: setup.cells.iter().enumerate().map(state).collect(),
             by_priority,
+            batch_sizes: batch_sizes.clone(),
             chunk,
             last_members: vec![None; setup.workers],
             running: VecDeque::new(),
@@ -103,6 +109,16 @@ impl<R> Core<R> {
         let types = &mut self.types;
         self.requests.release(|cell, subgraph| types[cell.index()].queue.push(subgraph));
     }
+}
+
+pub fn largest_batches(max_batch: &PerCell<u32>, sizes: &BatchSizes, setup: &Setup<'_>) -> Option<Batches> {
+    let max = max_batch.resolve("max_batch", setup.cells).ok()?;
+    let next = |(max, cell): (u32, &CellType)| sizes.next(max, largest(cell));
+    Some(Batches::Nodes(max.into_iter().zip(setup.cells).map(next).collect()))
+}
+
+fn largest(cell: &CellType) -> u32 {
+    cell.batches.last().copied().unwrap_or(u32::MAX)
 }
 
 impl TypeState {

@@ -27,6 +27,7 @@ pub struct Cellular<'a> {
     max_tasks: u32,
     lookahead: usize,
     chunk: usize,
+    sizes: &'a [usize],
     limits: Vec<(String, u32, u32)>,
     /// All subgraphs that were ever released, in the order of release. The queue of a cell type consists of its
     /// subgraphs in this list.
@@ -46,6 +47,7 @@ impl<'a> Cellular<'a> {
         max_tasks: u32,
         lookahead: usize,
         chunk: usize,
+        sizes: &'a [usize],
         limits: Vec<(String, u32, u32)>,
     ) -> Self {
         let flags: Vec<Vec<bool>> = graphs.iter().map(|graph| vec![false; graph.cells.len()]).collect();
@@ -55,6 +57,7 @@ impl<'a> Cellular<'a> {
             max_tasks,
             lookahead,
             chunk,
+            sizes,
             limits,
             released: Vec::new(),
             submitted: flags.clone(),
@@ -148,8 +151,10 @@ impl<'a> Cellular<'a> {
             next = ready.collect();
         }
 
-        let mut duration =
-            steps as u64 * self.case.costs.time(cell, batch.len()) + self.case.overhead("task", batch.len());
+        // A step costs what the smallest supported size costs that holds its nodes. Overheads go by the nodes.
+        let holding = self.sizes.iter().copied().filter(|size| *size >= batch.len());
+        let size = if self.sizes.is_empty() { batch.len() } else { holding.min().expect("a size holds max_batch") };
+        let mut duration = steps as u64 * self.case.costs.time(cell, size) + self.case.overhead("task", batch.len());
         if self.last[worker].as_ref() != Some(&list) {
             duration += self.case.overhead("gather", batch.len());
         }

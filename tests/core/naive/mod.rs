@@ -48,6 +48,8 @@ pub enum Policy {
         max_tasks: u32,
         lookahead: usize,
         chunk: usize,
+        /// The supported batch sizes; none if all are.
+        sizes: Vec<usize>,
         limits: Vec<(String, u32, u32)>,
     },
     Padded {
@@ -138,8 +140,8 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
     let graphs: Vec<Graph> = case.trace.iter().map(|(_, shape)| Graph::unfold(shape)).collect();
     let arrivals: Vec<u64> = case.trace.iter().map(|(at, _)| *at).collect();
     let mut policy: Box<dyn Scheduler> = match &case.policy {
-        Policy::Cellular { max_tasks, lookahead, chunk, limits } => {
-            Box::new(cellular::Cellular::new(case, &graphs, *max_tasks, *lookahead, *chunk, limits.clone()))
+        Policy::Cellular { max_tasks, lookahead, chunk, sizes, limits } => {
+            Box::new(cellular::Cellular::new(case, &graphs, *max_tasks, *lookahead, *chunk, sizes, limits.clone()))
         }
         Policy::Padded { bucket_width, max_batch, pad_to_longest, turn, window, ahead } => Box::new(whole::Padded {
             case,

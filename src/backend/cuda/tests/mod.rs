@@ -25,7 +25,7 @@ use crate::network::reference::Output;
 use crate::network::{Network, Spec};
 use crate::policy::cellular::Cellular;
 use crate::policy::registry::{Settings, Setup};
-use crate::policy::values::PerCell;
+use crate::policy::values::{BatchSizes, PerCell};
 use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::arrivals::OpenLoop;
@@ -231,6 +231,21 @@ fn a_device_serves_run_after_run() {
         }
     }
     assert_eq!(device.plans(), 16, "those that were made ready ahead stay, and no others");
+}
+
+#[test]
+fn only_supported_sizes_are_made_ready() {
+    let network = network("seq2seq", 1);
+    let mut rng = random::stream(1, 0, "cuda sizes");
+    let mut device = Fake::new(&network, random::stream(1, 0, "cuda sizes device"));
+    let requests = requests(network.model(), 20, &mut rng);
+    let sizes = vec![2, 5, 8];
+    let batch_sizes = BatchSizes(Some(sizes.clone()));
+    let policy = Cellular { max_batch: PerCell::All(8), batch_sizes, ..Cellular::default() };
+    let mut service = Service::new(&network, &requests, &policy);
+    service.options = Options { materialise: vec![(CellId(0), 8), (CellId(1), 8)], sizes, ..Options::default() };
+    service.serve(&mut device, &mut rng);
+    assert_eq!(device.plans(), 6);
 }
 
 #[test]
