@@ -65,7 +65,7 @@ impl Word {
             Word::Order => "The paper's ranking or bound holds, or the magnitude to half an order",
             Word::Trend => "The paper's conclusion holds, but the number differs by more than 15 %",
             Word::Off => "The paper's conclusion does not hold",
-            Word::Derived => "A constant was made from this value, so it is not counted",
+            Word::Derived => "A constant or a rule was chosen by this value, so it is not counted",
             Word::NotRun => "Not measured: it needs data that is not available, or a real machine",
         }
     }

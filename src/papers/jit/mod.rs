@@ -50,7 +50,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("jit-kernel", |found| {
         Ok(counted(found, |l| {
             let by_rule = format!(" ({} as the program launches them)", l.kernels.batched);
-            Verdict::near(l.kernels.by_type as f64, PAPER_BATCHED as f64, "launches", true).with(&by_rule)
+            Verdict::near(l.kernels.by_type as f64, PAPER_BATCHED as f64, "launches", true).with(&by_rule).derived()
         }))
     }),
     ("jit-cell-none", |found| {
