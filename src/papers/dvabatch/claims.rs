@@ -13,8 +13,7 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("dva-lengths", |found| {
         let figure = found.study("fig4")?;
         let shares = |words: usize| -> Result<Vec<f64>> {
-            let groups = figure.bars[0].fields[0].groups.iter();
-            groups.map(|group| figure.value(0, "", &group.name, WORDS[words].0)).collect()
+            figure.bars[0].series.iter().map(|workload| figure.value(0, "", WORDS[words].0, workload)).collect()
         };
         let (usual, long) = (shares(1)?, shares(3)?);
         let mean = usual.iter().sum::<f64>() / usual.len() as f64;

@@ -60,7 +60,7 @@ pub const WORDS: [(&str, u32); 4] = [("under 5", 4), ("5 to 20", 20), ("21 to 10
 
 /// Figure 4: words of sentences.
 pub fn lengths() -> Result<Study> {
-    let (mut groups, mut note) = (Vec::new(), String::new());
+    let (mut shares, mut note) = (Vec::new(), String::new());
     for (file, name) in WORKLOADS {
         let path = format!("traces/glue-words-{file}.csv");
         let Ok(text) = shipped::text(Path::new(&path)) else {
@@ -73,15 +73,13 @@ pub fn lengths() -> Result<Study> {
         let rows: Vec<(u32, f64)> = text.lines().skip(1).filter_map(row).collect();
         let upto = |most: u32| rows.iter().filter(|(words, _)| *words <= most).fold(0.0, |sum, (_, count)| sum + count);
         let mut before = 0.0;
-        let shares = WORDS.map(|(_, most)| upto(most) - std::mem::replace(&mut before, upto(most)));
-        groups.push(group(name, shares.map(|share| Some(100.0 * share / before))));
+        let sentences = WORDS.map(|(_, most)| upto(most) - std::mem::replace(&mut before, upto(most)));
+        shares.push((name, sentences.map(|one| 100.0 * one / before)));
     }
-    let fields = vec![Field { groups, ..Field::default() }];
-    let bars = bars(
-        ["Figure 4: words of sentences in GLUE", "Workload", "Sentences (%)"],
-        WORDS.map(|(words, _)| words),
-        fields,
-    );
+    let of_range = |range: usize| group(WORDS[range].0, shares.iter().map(|(_, of_each)| Some(of_each[range])));
+    let fields = vec![Field { groups: (0..WORDS.len()).map(of_range).collect(), ..Field::default() }];
+    let labels = ["Figure 4: sentences in GLUE by length", "Words", "Sentences (%)"];
+    let bars = bars(labels, shares.iter().map(|(name, _)| *name), fields);
     Ok(Study { note, ..bars.into() })
 }
 
