@@ -54,7 +54,7 @@ impl Word {
     }
 
     pub fn holds(self) -> bool {
-        self.key() == Word::Exact.key()
+        matches!(self, Word::Exact | Word::Within | Word::Order)
     }
 
     /// On the page.
