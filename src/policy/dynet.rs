@@ -97,9 +97,10 @@ impl Policy for DyNetPolicy {
             By::Depth => by_depth,
         };
         queue.schedule(dispatch, |taken, graphs, dispatch| {
-            let (operators, launches) = evaluation.evaluate(graphs, order);
+            let evaluated = evaluation.evaluate(graphs, order);
+            let (operators, launches) = (evaluated.operators, evaluated.launches);
             let during = construct_ns.saturating_add(merge_ns).saturating_mul(operators);
-            let task = evaluation.task(taken, during);
+            let task = evaluation.task(taken, &evaluated, during);
             let size = taken.requests.len();
             dispatch.submit_because(&task, || Reason {
                 what: format!(

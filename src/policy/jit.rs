@@ -2,6 +2,11 @@
 //! Each node goes into a look-up table by its depth and a key (section 4.2); the slots then run by depth, each as one
 //! batch. Finer nodes find more to batch, and need more look-ups.
 //!
+//! "The graph rewriting can be cached and stored for next forward pass" (section 4.3). A forward pass is that of a scope,
+//! so the key of the cache is the graph of all its requests in their order: each node's class (cell type, number of
+//! input cells, input size) and the nodes that take its state. A scope whose graph was met before costs a look-up for
+//! each request, which recognises it; other scopes cost a look-up for each node.
+//!
 //! | granularity | nodes of one slot have |
 //! | --- | --- |
 //! | graph (request) | the same shape |
@@ -34,6 +39,8 @@ pub struct Jit {
     /// The host's time for a look-up. The paper gives none; the default is DyNet's `merge_ns`.
     #[serde(deserialize_with = "crate::units::nanos_or_time")]
     pub analysis_ns: Nanos,
+    /// Whether the tables of scopes are kept (section 4.3). Whole graphs have none.
+    pub cache: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,7 +56,7 @@ pub enum Granularity {
 
 impl Default for Jit {
     fn default() -> Self {
-        Jit { granularity: Granularity::Cell, max_batch: 256, analysis_ns: Nanos(231) }
+        Jit { granularity: Granularity::Cell, max_batch: 256, analysis_ns: Nanos(231), cache: true }
     }
 }
 
@@ -175,10 +182,19 @@ impl Scope {
         requests: impl Iterator<Item = (Shape, CellGraph)>,
         dispatch: &mut Dispatch<'_>,
     ) {
-        let (nodes, slots) = self.evaluation.evaluate(requests.map(|(_, graph)| graph), by_depth);
-        let task = self.evaluation.task(taken, self.settings.analysis_ns.saturating_mul(nodes));
+        let graphs = requests.map(|(_, graph)| graph);
+        let (evaluated, known) = match self.settings.cache {
+            true => self.evaluation.recall(graphs, by_depth),
+            false => (self.evaluation.evaluate(graphs, by_depth), false),
+        };
+        let (nodes, slots) = (evaluated.operators, evaluated.launches);
+        let look_ups = if known { taken.requests.len() as u64 } else { nodes };
+        let task = self.evaluation.task(taken, &evaluated, self.settings.analysis_ns.saturating_mul(look_ups));
         dispatch.submit_because(&task, || Reason {
-            what: format!("a batching scope: {nodes} nodes looked up, in {slots} slots"),
+            what: match known {
+                true => format!("a batching scope whose graph is known: {nodes} nodes in {slots} slots"),
+                false => format!("a batching scope: {nodes} nodes looked up, in {slots} slots"),
+            },
             size: taken.size_of_evaluation(),
             when: when(taken),
         });

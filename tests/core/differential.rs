@@ -237,6 +237,7 @@ fn case_of(run: &Run) -> Case {
             max_batch: number("max_batch"),
             by_graph: text("granularity") == Some("graph"),
             analysis: time("analysis_ns"),
+            cache: table.get("cache").is_none_or(|cache| cache.as_bool().expect("yes or no")),
         },
         "immediate" => Policy::Immediate,
         other => panic!("the reference does not know {other}"),
@@ -514,7 +515,10 @@ fn random_policy(rng: &mut Stream, kind: &str, model: &str, longest_time: u64) -
             let granularities = if model == "graphs" { &["cell"][..] } else { &["cell", "graph"] };
             let granularity = pick(rng, granularities);
             let analysis = rng.random_range(0..=longest_time);
-            format!("max_batch = {max_batch}\ngranularity = \"{granularity}\"\nanalysis_ns = {analysis}")
+            let cache = rng.random_bool(0.7);
+            format!(
+                "max_batch = {max_batch}\ngranularity = \"{granularity}\"\nanalysis_ns = {analysis}\ncache = {cache}"
+            )
         }
         _ => String::new(),
     };

@@ -59,9 +59,10 @@ impl KernelCounts {
             counts.graph_nodes += children.map(|children| 29 + 4 * u64::from(children.max(1))).sum::<u64>();
             let cells = trees.clone().map(|trees| CellGraph::Graph(Arc::new(graph(trees, false))));
             // One launch makes the initial states.
-            counts.by_type += typed.evaluate(cells, by_depth).1 as u64 - 1;
+            counts.by_type += typed.evaluate(cells, by_depth).launches as u64 - 1;
             let graphs = trees.map(|trees| CellGraph::Graph(Arc::new(graph(trees, samples.are_pairs()))));
-            let (operators, launches) = evaluation.evaluate(graphs, by_depth);
+            let evaluated = evaluation.evaluate(graphs, by_depth);
+            let (operators, launches) = (evaluated.operators, evaluated.launches);
             counts.unbatched += operators;
             counts.batched += launches as u64;
         }

@@ -8,14 +8,20 @@ use crate::workload::operator::Rows;
 
 #[derive(Debug, Default)]
 pub struct Batch {
-    class: Vec<u32>,
+    structure: Structure,
     inputs: Vec<u32>,
-    /// Node `n`'s state is taken by `takers[ends[n - 1]..ends[n]]`.
-    takers: Vec<u32>,
-    ends: Vec<u32>,
     seen: Vec<u32>,
     is_seen: Vec<bool>,
     cells: u64,
+}
+
+/// The graph of a batch's cells, from which all else follows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Structure {
+    class: Vec<u32>,
+    /// Node `n`'s state is taken by `takers[ends[n - 1]..ends[n]]`.
+    takers: Vec<u32>,
+    ends: Vec<u32>,
 }
 
 #[derive(Debug, Default)]
@@ -28,45 +34,45 @@ pub struct Groups {
 
 impl Batch {
     pub fn clear(&mut self) {
-        let Batch { class, inputs, takers, ends, seen, is_seen, cells } = self;
+        let Batch { structure: Structure { class, takers, ends }, inputs, seen, is_seen, cells } = self;
         [class, inputs, takers, ends, seen].into_iter().for_each(Vec::clear);
         is_seen.fill(false);
         *cells = 0;
     }
 
     pub fn add<K: Hash + Eq>(&mut self, graph: &CellGraph, classes: &mut Classes<K>) {
-        let first = self.class.len() as u32;
+        let first = self.structure.class.len() as u32;
         match graph {
             CellGraph::Chains(runs) => {
                 for run in runs {
                     let class = classes.class(run.cell, 1, run.input);
                     self.see(class);
                     self.cells += u64::from(run.length) * u64::from(run.input.max(1));
-                    self.class.resize(self.class.len() + run.length as usize, class);
+                    self.structure.class.resize(self.structure.class.len() + run.length as usize, class);
                 }
-                let last = self.class.len() as u32 - 1;
+                let last = self.structure.class.len() as u32 - 1;
                 self.inputs.push(0);
-                self.inputs.resize(self.class.len(), 1);
+                self.inputs.resize(self.structure.class.len(), 1);
                 for node in first..last {
-                    self.takers.push(node + 1);
-                    self.ends.push(self.takers.len() as u32);
+                    self.structure.takers.push(node + 1);
+                    self.structure.ends.push(self.structure.takers.len() as u32);
                 }
-                self.ends.push(self.takers.len() as u32);
+                self.structure.ends.push(self.structure.takers.len() as u32);
             }
             CellGraph::Graph(graph) => {
                 self.inputs.resize(self.inputs.len() + graph.len(), 0);
                 for node in 0..graph.len() as u32 {
                     for next in graph.successors(node) {
-                        self.takers.push(first + next);
+                        self.structure.takers.push(first + next);
                         self.inputs[(first + next) as usize] += 1;
                     }
-                    self.ends.push(self.takers.len() as u32);
+                    self.structure.ends.push(self.structure.takers.len() as u32);
                 }
                 // Children come before parents, so the class with the deepest nodes is met first.
                 let mut met: Vec<(u32, u32, u32)> = Vec::new();
                 for (node, (cell, depth)) in (0..).zip(graph.cells().iter().zip(graph.depths())) {
                     let class = classes.class(*cell, self.inputs[(first + node) as usize], 0);
-                    self.class.push(class);
+                    self.structure.class.push(class);
                     match met.iter_mut().find(|(.., known)| *known == class) {
                         Some(known) => *known = (*known).min((*depth, node, class)),
                         None => met.push((*depth, node, class)),
@@ -89,12 +95,16 @@ impl Batch {
         }
     }
 
+    pub fn structure(&self) -> &Structure {
+        &self.structure
+    }
+
     pub fn nodes(&self) -> u32 {
-        self.class.len() as u32
+        self.structure.class.len() as u32
     }
 
     pub fn class(&self, node: u32) -> u32 {
-        self.class[node as usize]
+        self.structure.class[node as usize]
     }
 
     pub fn inputs(&self) -> &[u32] {
@@ -102,8 +112,8 @@ impl Batch {
     }
 
     pub fn takers(&self, node: u32) -> &[u32] {
-        let begin = if node == 0 { 0 } else { self.ends[node as usize - 1] };
-        &self.takers[begin as usize..self.ends[node as usize] as usize]
+        let begin = if node == 0 { 0 } else { self.structure.ends[node as usize - 1] };
+        &self.structure.takers[begin as usize..self.structure.ends[node as usize] as usize]
     }
 
     /// Classes in the order of building: request by request, children before parents.
@@ -127,7 +137,7 @@ impl Batch {
         };
         let mut missing = self.inputs.clone();
         // One more than the deepest input state's depth; 0 without one.
-        let mut states = vec![0u32; self.class.len()];
+        let mut states = vec![0u32; self.structure.class.len()];
         let mut ready: Vec<u32> = (0..self.nodes()).filter(|node| missing[*node as usize] == 0).collect();
         for node in &ready {
             count(&mut groups.edges[self.class(*node) as usize], 0);

@@ -8,9 +8,11 @@ pub mod classes;
 #[path = "tests/naive.rs"]
 pub(crate) mod naive;
 
+use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::Arc;
 
-use self::batch::Batch;
+use self::batch::{Batch, Structure};
 use self::classes::{Classes, Key, KeyOf, Keyed};
 use super::whole::Taken;
 use crate::task::{HostOverhead, Step, Task};
@@ -34,27 +36,66 @@ pub struct Evaluation<K> {
     classes: Classes<K>,
     batch: Batch,
     launches: Vec<Launch>,
+    // Looked up, never iterated.
+    known: HashMap<Structure, Arc<Evaluated>>,
+    kept: usize,
+}
+
+/// A batch as launches.
+#[derive(Debug)]
+pub struct Evaluated {
+    pub operators: u64,
+    pub launches: usize,
     steps: Vec<Step>,
 }
+
+/// Nodes and steps of the batches that are remembered, some hundred megabytes. With more, all are forgotten.
+const MOST_KEPT: usize = 1 << 24;
 
 impl<K: Hash + Eq> Evaluation<K> {
     pub fn new(lists: &[List], key_of: KeyOf<K>) -> Self {
         let classes = Classes::new(lists, key_of);
-        Evaluation { classes, batch: Batch::default(), launches: Vec::new(), steps: Vec::new() }
+        Evaluation { classes, batch: Batch::default(), launches: Vec::new(), known: HashMap::new(), kept: 0 }
     }
 
-    /// The numbers of operators and of launches.
-    pub fn evaluate(&mut self, graphs: impl IntoIterator<Item = CellGraph>, order: Order<K>) -> (u64, usize) {
+    pub fn evaluate(&mut self, graphs: impl IntoIterator<Item = CellGraph>, order: Order<K>) -> Arc<Evaluated> {
+        self.collect(graphs);
+        Arc::new(self.ordered(order))
+    }
+
+    /// As [`Evaluation::evaluate`], but a graph of a batch that was met before is not put in order again. Returns
+    /// whether it was met.
+    pub fn recall(&mut self, graphs: impl IntoIterator<Item = CellGraph>, order: Order<K>) -> (Arc<Evaluated>, bool) {
+        self.collect(graphs);
+        if let Some(known) = self.known.get(self.batch.structure()) {
+            return (Arc::clone(known), true);
+        }
+        let evaluated = Arc::new(self.ordered(order));
+        self.kept += self.batch.nodes() as usize + evaluated.steps.len();
+        if self.kept > MOST_KEPT {
+            self.known.clear();
+            self.kept = 0;
+        }
+        self.known.insert(self.batch.structure().clone(), Arc::clone(&evaluated));
+        (evaluated, false)
+    }
+
+    fn collect(&mut self, graphs: impl IntoIterator<Item = CellGraph>) {
         self.batch.clear();
         graphs.into_iter().for_each(|graph| self.batch.add(&graph, &mut self.classes));
-        (order(&self.batch, &self.classes, &mut self.launches), self.launches.len())
+    }
+
+    fn ordered(&mut self, order: Order<K>) -> Evaluated {
+        let operators = order(&self.batch, &self.classes, &mut self.launches);
+        let mut of_launches = Vec::new();
+        steps(&self.launches, self.classes.keyed(), &mut of_launches);
+        Evaluated { operators, launches: self.launches.len(), steps: of_launches }
     }
 
     /// The task of the batch that was evaluated last, with the host's work for it.
-    pub fn task<'a>(&'a mut self, taken: Taken<'a>, during: Nanos) -> Task<'a> {
-        steps(&self.launches, self.classes.keyed(), &mut self.steps);
+    pub fn task<'a>(&self, taken: Taken<'a>, evaluated: &'a Evaluated, during: Nanos) -> Task<'a> {
         let host = HostOverhead { ahead: Nanos::ZERO, during };
-        Task { host, ..Task::whole_requests(taken.worker, &self.steps, taken.requests, self.batch.cells()) }
+        Task { host, ..Task::whole_requests(taken.worker, &evaluated.steps, taken.requests, self.batch.cells()) }
     }
 }
 

@@ -78,6 +78,7 @@ pub enum Policy {
         max_batch: u32,
         by_graph: bool,
         analysis: u64,
+        cache: bool,
     },
 }
 
@@ -174,12 +175,14 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
         Policy::Ideal { max_batch } => {
             Box::new(whole::Ideal { case, graphs: &graphs, max_batch: *max_batch as usize, waiting: Vec::new() })
         }
-        Policy::Jit { max_batch, by_graph, analysis } => Box::new(whole::Jit {
+        Policy::Jit { max_batch, by_graph, analysis, cache } => Box::new(whole::Jit {
             case,
             graphs: &graphs,
             max_batch: *max_batch as usize,
             by_graph: *by_graph,
             analysis: *analysis,
+            cache: *cache,
+            known: Vec::new(),
             waiting: Vec::new(),
         }),
     };

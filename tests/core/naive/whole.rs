@@ -233,8 +233,13 @@ pub struct Jit<'a> {
     pub by_graph: bool,
     /// The host's time for a look-up, during which the worker idles.
     pub analysis: u64,
+    /// Whether tables are kept, and the scopes whose tables are.
+    pub cache: bool,
+    pub known: Vec<Vec<CellsAndNeeds>>,
     pub waiting: Vec<usize>,
 }
+
+pub type CellsAndNeeds = (Vec<String>, Vec<Vec<usize>>);
 
 impl Jit<'_> {
     /// A task for each shape, by the first request that has it.
@@ -251,7 +256,11 @@ impl Jit<'_> {
     }
 
     /// One task: cells of one depth, type and number of inputs run together.
-    fn table(&self, members: &[usize]) -> Batch {
+    fn table(&mut self, members: &[usize]) -> Batch {
+        let scope: Vec<_> = members.iter().map(|request| &self.graphs[*request]).collect();
+        let scope: Vec<_> = scope.iter().map(|graph| (graph.cells.clone(), graph.needs.clone())).collect();
+        let known = self.cache && self.known.contains(&scope);
+        self.known.push(scope);
         let mut slots: Vec<((usize, usize, String), usize)> = Vec::new();
         for &request in members {
             let graph = &self.graphs[request];
@@ -265,10 +274,11 @@ impl Jit<'_> {
         }
         let cost: u64 = slots.iter().map(|((.., cell), size)| self.case.costs.time(cell, *size)).sum();
         let nodes = all_nodes(members, self.graphs);
+        let look_ups = if known { members.len() } else { nodes.len() };
         Batch {
             cells: slots.into_iter().map(|((.., cell), _)| cell).collect(),
             size: members.len(),
-            duration: cost + self.analysis * nodes.len() as u64 + self.case.overhead("task", members.len()),
+            duration: cost + self.analysis * look_ups as u64 + self.case.overhead("task", members.len()),
             nodes,
             ahead: 0,
         }
