@@ -10,8 +10,8 @@
 use std::process::ExitCode;
 
 use batchlab::backend::{Backend, sim};
-use batchlab::cost::table::TableModel;
 use batchlab::cost::timing::{Start, Timing};
+use batchlab::cost::transfer::Transfers;
 use batchlab::experiment::executor::{Executors, Simulation, Simulator};
 use batchlab::policy::registry::Registry;
 use batchlab::task::Task;
@@ -46,7 +46,7 @@ impl Simulator for Jitter {
 
 /// The costs of the simulated device, with jitter. The stream is seeded, so a run repeats to the byte.
 struct Jittered {
-    costs: TableModel,
+    costs: Transfers,
     share: f64,
     random: Stream,
 }

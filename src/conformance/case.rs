@@ -11,6 +11,7 @@ use super::record::{Record, Watched};
 use crate::backend::{Backend, sim};
 use crate::cost::CostModel;
 use crate::cost::table::{CostTable, Overhead, TableModel};
+use crate::cost::transfer::Transfers;
 use crate::driver::drive;
 use crate::metrics::laws;
 use crate::metrics::recorder::{Keep, Recorder};
@@ -70,7 +71,8 @@ impl Case {
     }
 
     pub fn run(&self, policy: &dyn Settings, setup: &Setup<'_>, watch: bool) -> Record {
-        let mut backend = sim::device(self.workers, policy.streams(setup), self.device());
+        let mut backend =
+            sim::device(self.workers, policy.streams(setup), Transfers::new(self.device(), &self.requests.graphs));
         self.run_on(&mut *backend, policy, setup, watch)
     }
 

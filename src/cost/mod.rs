@@ -9,6 +9,7 @@ pub mod roofline;
 pub mod slice;
 pub mod table;
 pub mod timing;
+pub mod transfer;
 
 use crate::task::{Members, Step};
 use crate::units::{CellId, Nanos, Share};

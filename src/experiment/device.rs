@@ -11,6 +11,7 @@ use crate::backend::Backend;
 use crate::backend::cuda::Options;
 use crate::cost::grnn;
 use crate::cost::table::{CostTable, TableModel};
+use crate::cost::transfer::Transfers;
 use crate::driver::drive;
 use crate::error::{Context as _, Error, Result};
 use crate::metrics::bounds::{Bounds, Fastest};
@@ -109,7 +110,7 @@ impl Device {
         let (prepared, served, answers) = match self {
             Device::Simulated(simulator, costs) => {
                 let mut prepared = inputs.prepare(run, keep)?;
-                let mut backend = simulated(*simulator, &costs[run.policy], inputs, run);
+                let mut backend = simulated(*simulator, &costs[run.policy], inputs, run, &prepared.requests);
                 let served = prepared.serve(&mut *backend, stop);
                 if backend.now() == Nanos::MAX {
                     return Err(exceeds_the_clock(inputs.scenario(), run));
@@ -150,9 +151,11 @@ impl Device {
     }
 
     /// `None` on a real device.
-    pub fn simulated(&self, inputs: &Inputs<'_>, run: &Run) -> Option<Box<dyn Backend>> {
+    pub fn simulated(&self, inputs: &Inputs<'_>, run: &Run, requests: &Requests) -> Option<Box<dyn Backend>> {
         match self {
-            Device::Simulated(simulator, costs) => Some(simulated(*simulator, &costs[run.policy], inputs, run)),
+            Device::Simulated(simulator, costs) => {
+                Some(simulated(*simulator, &costs[run.policy], inputs, run, requests))
+            }
             Device::Real { .. } => None,
         }
     }
@@ -213,11 +216,17 @@ impl Device {
     }
 }
 
-fn simulated(simulator: &dyn Simulator, costs: &TableModel, inputs: &Inputs<'_>, run: &Run) -> Box<dyn Backend> {
+fn simulated(
+    simulator: &dyn Simulator,
+    costs: &TableModel,
+    inputs: &Inputs<'_>,
+    run: &Run,
+    requests: &Requests,
+) -> Box<dyn Backend> {
     simulator.start(Simulation {
         workers: inputs.workers(),
         streams: inputs.streams(run.policy),
-        costs: costs.clone(),
+        costs: Transfers::new(costs.clone(), &requests.graphs),
         random: inputs.stream(run.replication, "simulator"),
     })
 }

@@ -10,7 +10,7 @@ use crate::backend::Backend;
 use crate::backend::cpu::StepTime;
 use crate::backend::cuda::Options;
 use crate::cost::grnn;
-use crate::cost::table::TableModel;
+use crate::cost::transfer::Transfers;
 use crate::error::{Error, Result};
 use crate::gpu_settings::{Precision, Settings};
 use crate::network::Network;
@@ -111,7 +111,7 @@ pub trait Simulator: fmt::Debug + Sync {
 pub struct Simulation {
     pub workers: usize,
     pub streams: u16,
-    pub costs: TableModel,
+    pub costs: Transfers,
     /// A random stream of this replication, for this device only.
     pub random: Stream,
 }

@@ -188,8 +188,8 @@ fn simulated<'r>(
         )));
     };
     let (inputs, device) = prepare(results.scenario(point), Target::Simulated(simulator))?;
-    let mut backend = device.simulated(&inputs, &point.run).expect("the target is simulated");
     let mut run = inputs.prepare(&point.run, Keep { tasks: true, reasons: true, ..Keep::default() })?;
+    let mut backend = device.simulated(&inputs, &point.run, &run.requests).expect("the target is simulated");
     run.serve(&mut Watched { backend: &mut *backend, watcher }, &AtomicBool::new(false))?;
     let record = run.record;
 

@@ -19,6 +19,7 @@ use crate::backend::sim;
 use crate::cost::MemberKind;
 use crate::cost::table::TableModel;
 use crate::cost::timing::{Start, Timing};
+use crate::cost::transfer::Transfers;
 use crate::driver::drive;
 use crate::error::{Error, Result};
 use crate::experiment::inputs::Inputs;
@@ -178,7 +179,7 @@ impl Experiment<'_> {
         let timing = Hybrid {
             durations: recorded(Term::Durations).then(|| Durations::of(self.real, self.signatures, self.model)),
             dispatch: recorded(Term::Dispatch).then(|| Dispatch::of(self.real, self.recording)),
-            model: self.model.clone(),
+            model: Transfers::new(self.model.clone(), &self.requests.graphs),
         };
         let handled: Vec<Nanos> = match recorded(Term::Arrivals) {
             true => self.recording.handled().collect(),
@@ -223,7 +224,7 @@ impl Source for Handed<'_> {
 struct Hybrid {
     durations: Option<Durations>,
     dispatch: Option<Dispatch>,
-    model: TableModel,
+    model: Transfers,
 }
 
 impl Timing for Hybrid {
@@ -438,7 +439,7 @@ mod tests {
         let hybrid = Hybrid {
             durations: Some(Durations::of(&real, &signatures, &model)),
             dispatch: Some(Dispatch::of(&real, &recording)),
-            model,
+            model: Transfers::new(model, &[].into()),
         };
         assert_eq!(on_two_streams(hybrid, &batches), rows);
     }

@@ -10,6 +10,8 @@ pub const LAUNCH: &str = "launch";
 pub const WHOLE: &str = "whole";
 /// Passing results to a loop's next level (Fold), by their number.
 pub const COPY: &str = "copy";
+/// States that a task takes from other workers, by their number.
+pub const TRANSFER: &str = "transfer";
 /// A cell without rows in such a loop; `batch` is 1.
 pub const EMPTY: &str = "empty";
 /// The least time of a launch of operators, by rows.
@@ -19,4 +21,4 @@ pub const SWITCH: &str = "switch";
 /// Suffix: a step in the cell's persistent kernel. With another `.launch`: the launch itself.
 pub const PERSISTENT: &str = "persistent";
 
-pub(super) const RESERVED: [&str; 7] = [TASK, GATHER, LAUNCH, WHOLE, COPY, EMPTY, KERNEL];
+pub(super) const RESERVED: [&str; 8] = [TASK, GATHER, LAUNCH, WHOLE, COPY, TRANSFER, EMPTY, KERNEL];

@@ -380,10 +380,14 @@ fn random_run(rng: &mut Stream, policy: &str, model: &str) -> Run {
         }
     }
     costs.shuffle(rng);
+    let policy = random_policy(rng, policy, model, longest_gap.max(dearest.min(400)));
+    if workers > 1 && rng.random_bool(0.5) {
+        costs.extend(random_costs(rng, "transfer", dearest));
+    }
     Run {
         model: model.into(),
         workers,
-        policy: random_policy(rng, policy, model, longest_gap.max(dearest.min(400))),
+        policy,
         task_ns,
         gather_ns,
         launch_ns,

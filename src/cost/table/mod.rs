@@ -21,7 +21,7 @@ use crate::workload::dnn::Form;
 use crate::workload::model::{CellType, Model};
 use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
-use crate::workload::row_names::{COPY, EMPTY, GATHER, KERNEL, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
+use crate::workload::row_names::{COPY, EMPTY, GATHER, KERNEL, LAUNCH, PERSISTENT, SWITCH, TASK, TRANSFER, WHOLE};
 
 #[derive(Clone, Debug)]
 pub struct CostTable {
@@ -234,6 +234,7 @@ impl CostTable {
             switches: of_cells(switches),
             whole: curve(None, WHOLE),
             copy: curve(None, COPY),
+            transfer: self.curve(TRANSFER).cloned(),
             empty: curve(None, EMPTY),
             task: curve(overhead.task, TASK),
             gather: curve(overhead.gather, GATHER),

@@ -21,6 +21,7 @@ pub struct TableModel {
     pub(super) whole_switches: Vec<CellCosts>,
     pub(super) whole: Curve,
     pub(super) copy: Curve,
+    pub(super) transfer: Option<Curve>,
     pub(super) empty: Curve,
     pub(super) task: Curve,
     pub(super) gather: Curve,
@@ -46,6 +47,11 @@ impl TableModel {
         };
         let range = costs.measured();
         range.start().saturating_mul(scale)..=range.end().saturating_mul(scale)
+    }
+
+    /// Of states that a task takes from other workers, by their number; `None` if they take no time.
+    pub fn transfer(&self) -> Option<&Curve> {
+        self.transfer.as_ref()
     }
 
     fn operator(&self, step: CellId) -> Option<&OperatorCosts> {

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use batchlab::backend::sim;
 use batchlab::cost::CostModel;
 use batchlab::cost::table::{CostTable, Overhead, TableModel};
+use batchlab::cost::transfer::Transfers;
 use batchlab::driver::drive;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::registry::{Configured, Registry, Settings, Setup};
@@ -142,7 +143,8 @@ impl Device {
         let Device { model, cells, workers, .. } = self;
         let longest = Some(requests.longest());
         let setup = Setup { model, cells, workers: *workers, costs: Some(&costs), longest };
-        let mut backend = sim::device(self.workers, policy.streams(&setup), self.costs.clone());
+        let mut backend =
+            sim::device(self.workers, policy.streams(&setup), Transfers::new(self.costs.clone(), &requests.graphs));
         let mut policy = policy.build(&setup).expect("settings that fit the model");
         let mut recorder = Recorder::new(requests.len(), self.workers, self.cells.len(), keep);
         let mut source = OpenLoop::new(requests, arrivals);

@@ -4,6 +4,8 @@
 //! speed, and is compared with the crate to the nanosecond (`differential.rs`). Where the text leaves a choice, a
 //! comment that begins with "Choice:" states it.
 
+use std::collections::HashMap;
+
 mod cellular;
 mod costs;
 mod fold;
@@ -37,6 +39,10 @@ impl Case {
             None if self.costs.knows(name) => self.costs.time(name, batch),
             None => 0,
         }
+    }
+
+    fn transfer(&self, states: usize) -> u64 {
+        if states > 0 && self.costs.knows("transfer") { self.costs.time("transfer", states) } else { 0 }
     }
 }
 
@@ -188,6 +194,7 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
     };
 
     let mut tasks: Vec<Task> = Vec::new();
+    let mut ran_on: HashMap<(usize, usize), usize> = HashMap::new();
     let mut arrived = 0;
     let mut now = 0;
     loop {
@@ -221,7 +228,12 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
             let mut free = own().map(|task| task.row.finish).fold(now, u64::max);
             for batch in policy.offer(worker, now, free) {
                 let start = free.max(now + batch.ahead + case.overhead("launch", batch.size));
-                let finish = start + batch.duration;
+                for node in &batch.nodes {
+                    ran_on.insert(*node, worker);
+                }
+                // Every state that a node takes from another worker is copied.
+                let inputs = batch.nodes.iter().flat_map(|(r, node)| graphs[*r].needs[*node].iter().map(|n| (*r, *n)));
+                let finish = start + batch.duration + case.transfer(inputs.filter(|n| ran_on[n] != worker).count());
                 let mut cells = batch.cells;
                 cells.sort();
                 cells.dedup();
