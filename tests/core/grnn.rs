@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::grnn_naive::{Configuration, naive};
+use crate::grnn_naive::{Configuration, naive, naive_layer};
 use crate::lab::policy;
 use batchlab::cost::grnn::{Cell, Device, Launches, Mapping, Persistent, Ranked, Rnn, Sizes, Space, csv, rank};
 use batchlab::cost::persistent::Persistent as Times;
@@ -204,6 +204,26 @@ fn times_are_on_the_published_lines() {
     assert_eq!(gru.runs(19, 7), gru.runs(10, 7) + gru.runs(9, 7));
     // A launch takes 54 µs, whatever its number of steps.
     assert_eq!(gru.runs(3, 9) - gru.runs(3, 8), gru.runs(3, 1) - Nanos(54_000));
+}
+
+#[test]
+fn several_layers_in_one_launch_take_the_naive_models_steps() {
+    for (hidden, layers) in [(64, 2), (128, 3), (96, 5)] {
+        let stack = Persistent::of_layers(hidden, layers, &titan_v()).unwrap();
+        let costs = |batch| naive_layer(hidden.into(), batch, layers.into()).into_iter().map(|one| one.cost);
+        // A batch may run padded to a larger one.
+        let best: Vec<Option<f64>> = (1..=40).map(|batch| costs(batch).reduce(f64::min)).collect();
+        for batch in 1..=6 {
+            let step = stack.runs(batch, 2) - stack.runs(batch, 1);
+            let least = best[batch as usize - 1..].iter().flatten().copied().reduce(f64::min).unwrap();
+            assert!((step.0 as f64 - 1_300.0 - 12.77 * least).abs() <= 1.0, "{hidden} {layers} {batch}: {step}");
+            // A launch ends when the last layer has done the last step.
+            let waves = 100 + layers - 1;
+            assert_eq!(stack.runs(batch, 100), Nanos(54_000) + Nanos(step.0 * u64::from(waves)));
+        }
+    }
+    let (one, alone) = (Persistent::of_layers(256, 1, &titan_v()).unwrap(), persistent(Cell::Lstm, 256));
+    assert_eq!([1, 7, 20].map(|batch| one.runs(batch, 9)), [1, 7, 20].map(|batch| alone.runs(batch, 9)));
 }
 
 /// A device with only persistent kernels, or also with a cost table of single steps.

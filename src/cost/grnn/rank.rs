@@ -61,6 +61,25 @@ pub fn rank(cell: Cell, hidden: u32, batch: u32, device: &Device, space: &Space)
             all.push(Ranked { rnn, mapping, cost: Cost::of(&mapping, &sizes, device) });
         });
     }
+    sorted(all)
+}
+
+/// A layer of several LSTM layers that run at once, each on its share of the multiprocessors. Its dot products cover the
+/// output of the layer before as well as its own state, so they are twice as long: they are those of a state of twice
+/// the width, of which half of the elements are on twice the share. Tiles divide the state evenly, so that this is exact.
+fn rank_layer(hidden: u32, batch: u32, layers: u32, device: &Device, space: &Space) -> Vec<Ranked> {
+    let sizes = Sizes { rnn: Rnn::Lstm, hidden: 2 * hidden, batch };
+    let device = Device { multiprocessors: 2 * (device.multiprocessors / layers), ..device.clone() };
+    let mut all = Vec::new();
+    space.each_valid(&sizes, &device, |mapping| {
+        if hidden.is_multiple_of(mapping.tile_width) {
+            all.push(Ranked { rnn: Rnn::Lstm, mapping, cost: Cost::of(&mapping, &sizes, &device) });
+        }
+    });
+    sorted(all)
+}
+
+fn sorted(mut all: Vec<Ranked>) -> Vec<Ranked> {
     all.sort_by(|a, b| {
         let place = |one: &Ranked| (one.mapping, one.rnn.synchronisations());
         a.cost.total().total_cmp(&b.cost.total()).then_with(|| place(a).cmp(&place(b)))
@@ -104,12 +123,16 @@ pub struct Launches {
 
 impl Launches {
     pub fn new(cell: Cell, hidden: u32, device: &Device, space: &Space) -> Launches {
+        Launches::of_ranking(device, |batch| rank(cell, hidden, batch, device, space))
+    }
+
+    fn of_ranking(device: &Device, rank: impl Fn(u32) -> Vec<Ranked>) -> Launches {
         // A work group holds a column of its tile, so tiles are at most a warp high; each row has a block.
         let most = LARGEST_GROUP * device.multiprocessors;
         let mut kernels = Vec::new();
         let mut best: Option<(u32, Ranked)> = None;
         for batch in (1..=most).rev() {
-            if let Some(first) = rank(cell, hidden, batch, device, space).first()
+            if let Some(first) = rank(batch).first()
                 && best.is_none_or(|(_, best)| first.cost.total() <= best.cost.total())
             {
                 best = Some((batch, *first));
@@ -153,10 +176,30 @@ pub struct Persistent {
     launches: Launches,
     launch: Nanos,
     steps: Vec<Nanos>,
+    /// Of a launch, beside those of its sequences.
+    more_steps: u32,
 }
 
 impl Persistent {
     pub fn new(cell: Cell, hidden: u32, device: &Device) -> Result<Persistent> {
+        let launches = Launches::new(cell, hidden, device, &Space::default());
+        Persistent::of(launches, cell, hidden, device, 0)
+    }
+
+    /// Several LSTM layers in one launch, all as wide as their input. A layer is one step behind the layer before it, so
+    /// a launch has `layers - 1` more steps than its sequences. One of the later layers takes the time of a step: the
+    /// first one's dot products are half as long. The paper does not say how its networks of several layers run (section
+    /// 8.5); this is a definition of this project.
+    pub fn of_layers(hidden: u32, layers: u32, device: &Device) -> Result<Persistent> {
+        if layers < 2 {
+            return Persistent::new(Cell::Lstm, hidden, device);
+        }
+        let space = Space::default();
+        let launches = Launches::of_ranking(device, |batch| rank_layer(hidden, batch, layers, device, &space));
+        Persistent::of(launches, Cell::Lstm, hidden, device, layers - 1)
+    }
+
+    fn of(launches: Launches, cell: Cell, hidden: u32, device: &Device, more_steps: u32) -> Result<Persistent> {
         let name = &device.name;
         let times: &Times = device.constants.time.as_ref().ok_or_else(|| {
             Error::input(format!(
@@ -164,17 +207,16 @@ impl Persistent {
                  scenarios/devices/titan-v.toml has one; of another GPU batchlab profile --grnn measures rows for the cost table"
             ))
         })?;
-        let launches = Launches::new(cell, hidden, device, &Space::default());
         launches.check(cell, hidden, name)?;
         let largest = launches.largest().unwrap_or(0);
         let step = |batch| launches.of(batch).map(|(_, best)| times.step(best.rnn, best.cost.total())).sum();
-        Ok(Persistent { launch: times.launch, steps: (1..=largest).map(step).collect(), launches })
+        Ok(Persistent { launch: times.launch, steps: (1..=largest).map(step).collect(), launches, more_steps })
     }
 
     pub fn runs(&self, batch: u32, steps: u32) -> Nanos {
         let sizes = self.launches.sizes(batch);
-        let each =
-            sizes.map(|size| self.launch.saturating_add(self.steps[size as usize - 1].saturating_mul(steps.into())));
+        let steps = u64::from(steps) + u64::from(self.more_steps);
+        let each = sizes.map(|size| self.launch.saturating_add(self.steps[size as usize - 1].saturating_mul(steps)));
         each.fold(Nanos::ZERO, Nanos::saturating_add)
     }
 

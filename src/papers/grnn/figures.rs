@@ -15,6 +15,7 @@ use crate::plot::{Bars, Field, Group};
 /// Bars that claims look up.
 pub const MODEL: &str = "GRNN, model";
 pub const PAPER: &str = "GRNN, paper";
+const WITHOUT_BUS: [&str; 2] = ["model, without PCIe", "paper, without PCIe"];
 pub const SINGLE: &str = "one, model";
 pub const DOUBLE: &str = "two, model";
 pub const MEDIAN: &str = "median";
@@ -28,10 +29,12 @@ pub fn latencies(model: &Model, own: Option<&Measured>) -> Result<Study> {
     let empty: &[&str] = if own.is_some() { &[] } else { &[THIS_GPU] };
     let bars = |cell: Cell, name: &str, papers: &[Grid], series: &[&str]| -> Result<Bars> {
         let title = format!("Table 1: {name}, {STEPS} steps, Titan V");
-        let series = names(&[&[MODEL, PAPER], series, empty].concat());
+        let series = names(&[&[MODEL, PAPER], &WITHOUT_BUS[..], series, empty].concat());
         by_size([&title, "Latency (ms)", name], series, |w, b| {
             let ours = model.sequence(cell, WIDTHS[w], BATCHES[b], STEPS)?;
-            let known = [ours].into_iter().chain(papers.iter().map(|grid| grid[w][b]));
+            let paper = papers[0][w][b];
+            let known = [ours, paper].into_iter().chain([ours, paper].map(|ms| ms - paper::bus(w, b)));
+            let known = known.chain(papers[1..].iter().map(|grid| grid[w][b]));
             Ok(known.map(Some).chain(empty.iter().map(|_| None)).collect())
         })
     };
@@ -48,7 +51,10 @@ pub fn latencies(model: &Model, own: Option<&Measured>) -> Result<Study> {
     Ok(Study {
         bars: drawings,
         note: format!(
-            "The model's times are lines fitted to this table (docs/GRNN.md): their errors are those of the lines.\n{}",
+            "The model's times are lines fitted to this table (docs/GRNN.md): their errors are those of the lines. Both include the way over PCIe, as do cuDNN's; \
+             without it they are less by 4 bytes of each input and of each last state at {:.2} GB/s (PCIe 3.0 x16). What is measured here is \
+             without it.\n{}",
+            paper::BUS / 1e6,
             of_columns(own, OF_ALL, "The column \"this GPU\" is")
         ),
         ..Study::default()
@@ -192,10 +198,12 @@ fn over_cpu(
         Ok(known.map(|ms| Some(over(w, b, ms))).collect())
     })?;
     let measured = own.map(|own| measured_by_size(own, cell, [&title, "Speed-up", "State"], over)).transpose()?;
-    let mut note =
-        String::from("The paper's speed-ups follow from its Table 1; the model's times are lines fitted to that.\n");
+    let mut note = String::from(
+        "The paper's speed-ups follow from its Table 1; the model's times are lines fitted to that. Times on the GPU include the way over PCIe, which DeepCPU does not \
+             have.\n",
+    );
     if own.is_some() {
-        note += "What was measured is over DeepCPU too, on the paper's processors: its times are those of Table 1.\n";
+        note += "What was measured is over DeepCPU too, on the paper's processors: its times are those of Table 1. It is without PCIe.\n";
     }
     Ok(with(bars, measured, note + &noted(own)))
 }
@@ -300,11 +308,13 @@ pub fn networks(model: &Model, own: Option<&Measured>) -> Result<Study> {
     let (mut fields, mut own_fields) = (Vec::new(), Vec::new());
     for (name, layers, width, steps) in [("Text classification", 2, 256, 20), ("CharRNN", 3, 128, 100)] {
         let of_layers = |ms: f64| f64::from(layers) * ms;
-        let of_batch = |batch: &u32| {
-            let values = [model.sequence(Cell::Lstm, width, *batch, steps)?, model.traditional(width, *batch, steps)?];
-            Ok(group(batch, values.map(of_layers).map(Some)))
+        let at_once = model.layers(width, layers, steps, &UP_TO_20)?;
+        let of_batch = |(batch, at_once): (&u32, f64)| {
+            let [own, traditional] =
+                [model.sequence(Cell::Lstm, width, *batch, steps)?, model.traditional(width, *batch, steps)?];
+            Ok(group(batch, [of_layers(own), at_once, of_layers(traditional)].map(Some)))
         };
-        let groups = UP_TO_20.iter().map(of_batch).collect::<Result<_>>()?;
+        let groups = UP_TO_20.iter().zip(at_once).map(of_batch).collect::<Result<_>>()?;
         fields.push(Field { name: name.into(), groups });
         let own_of_batch = |own: &Measured, batch: u32| {
             let times = own.times(Size { cell: Cell::Lstm, hidden: width, batch, steps }).into_iter();
@@ -318,11 +328,12 @@ pub fn networks(model: &Model, own: Option<&Measured>) -> Result<Study> {
     };
     let measured = own.map(|own| bars(own.short(), own.labels(Cell::Lstm), own_fields));
     Ok(with(
-        bars("Titan V", names(&[MODEL, "traditional, data sheet"]), fields),
+        bars("Titan V", names(&[MODEL, "model, layers in one launch", "traditional, data sheet"]), fields),
         measured,
         format!(
-            "Text classification has 2 layers of 256 and 20 steps, CharRNN 3 layers of 128 and 100 steps; layers run one after the other. The paper draws its latencies \
-             and states none.\n{}",
+            "Text classification has 2 layers of 256 and 20 steps, CharRNN 3 layers of 128 and 100 steps; layers run one after the other. \
+             \"In one launch\" all layers run at once, each on its share of the multiprocessors and one step behind the layer before (docs/GRNN.md). \
+             The paper draws its latencies and states none; nor does it say how its layers run.\n{}",
             noted(own)
         ),
     ))

@@ -54,6 +54,12 @@ impl Model {
         Ok(kernels.runs(batch, steps).as_millis_f64())
     }
 
+    /// In ms, all of a network's LSTM layers in one persistent kernel.
+    pub fn layers(&self, hidden: u32, layers: u32, steps: u32, batches: &[u32]) -> Result<Vec<f64>> {
+        let kernels = Persistent::of_layers(hidden, layers, &self.device)?;
+        Ok(batches.iter().map(|batch| kernels.runs(*batch, steps).as_millis_f64()).collect())
+    }
+
     /// The cost of a step and a sequence's ms with the best mapping of one kernel.
     pub fn gru(&self, kernel: Rnn, hidden: u32, batch: u32, steps: u32) -> Result<(f64, f64)> {
         let (ranked, launches) = self.ranked(Cell::Gru, hidden, batch);

@@ -47,6 +47,17 @@ pub const PEAK: f64 = 13_670.0;
 /// DeepCPU's: 24 cores at 2.2 GHz, two vectors of 8 multiply-adds a cycle.
 pub const PEAK_CPU: f64 = 24.0 * 2.2 * 32.0;
 
+/// PCIe 3.0 x16, the bus of the Titan V and of the Xeon E3-1286 v3 beside it (section 8.1), in bytes per millisecond: 16
+/// lanes of 8 GT/s, with 128 bits in every 130.
+pub const BUS: f64 = 16.0 * 8e6 * 128.0 / 130.0 / 8.0;
+
+/// Milliseconds of the way over the bus, which Table 1 includes (section 8.2): the inputs of all steps, and the states
+/// after the last. With the outputs of all steps instead, batch 20 of width 256 would be faster than batch 1.
+pub fn bus(w: usize, b: usize) -> f64 {
+    let rows = f64::from(BATCHES[b]) * f64::from(STEPS + 1);
+    4.0 * f64::from(WIDTHS[w]) * rows / BUS
+}
+
 /// A panel for each width, a group for each batch. `values` returns each series' value at the places of width and
 /// batch.
 pub fn by_size(

@@ -14,6 +14,19 @@ pub struct Configuration {
 
 /// All valid mappings, in any order. `uneven` includes those whose threads are not a multiple of 128.
 pub fn naive(lstm: bool, hidden: u64, batch: u64, widest: u64, uneven: bool) -> Vec<Configuration> {
+    all(lstm, [hidden, hidden, 80], batch, widest, uneven)
+}
+
+/// Those of a layer of several LSTM layers that run at once: dot products cover input and state, and the layer has a
+/// share of the multiprocessors. Tiles divide the state evenly.
+pub fn naive_layer(hidden: u64, batch: u64, layers: u64) -> Vec<Configuration> {
+    let mut valid = all(true, [hidden, 2 * hidden, 80 / layers], batch, 64, false);
+    valid.retain(|one| hidden.is_multiple_of(one.width));
+    valid
+}
+
+/// `sizes`: the width of the state, the length of a dot product, and the multiprocessors.
+fn all(lstm: bool, sizes: [u64; 3], batch: u64, widest: u64, uneven: bool) -> Vec<Configuration> {
     let gates = if lstm { 4 } else { 2 };
     let mut valid = Vec::new();
     for size in [1, 2, 4, 8, 16, 32] {
@@ -26,7 +39,7 @@ pub fn naive(lstm: bool, hidden: u64, batch: u64, widest: u64, uneven: bool) -> 
                 for height in (1..=batch).filter(|height| batch.is_multiple_of(*height)) {
                     for barriers in if lstm { 1..=1 } else { 1..=2 } {
                         let one = Configuration { width, height, groups, size, barriers, blocks: 0, cost: 0.0 };
-                        valid.extend(one.checked(lstm, hidden, batch));
+                        valid.extend(one.checked(lstm, sizes, batch));
                     }
                 }
             }
@@ -37,11 +50,12 @@ pub fn naive(lstm: bool, hidden: u64, batch: u64, widest: u64, uneven: bool) -> 
 
 impl Configuration {
     /// With its blocks and its cost, if it is valid.
-    fn checked(mut self, lstm: bool, hidden: u64, batch: u64) -> Option<Configuration> {
+    fn checked(mut self, lstm: bool, sizes: [u64; 3], batch: u64) -> Option<Configuration> {
+        let [state, hidden, processors] = sizes;
         let gates = if lstm { 4 } else { 2 };
         let threads = self.groups * self.size;
         let outputs = self.width * gates / self.groups;
-        self.blocks = hidden.div_ceil(self.width) * (batch / self.height);
+        self.blocks = state.div_ceil(self.width) * (batch / self.height);
         // The weights of a thread, times twice the size of a group.
         let scale = 2 * self.size;
         let weights = match (lstm, self.barriers) {
@@ -50,13 +64,13 @@ impl Configuration {
             (false, _) => 2 * outputs * hidden + scale * self.width * hidden.div_ceil(threads),
         };
         let fits = weights <= 224 * scale && (weights + 32 * scale) * threads <= 65_536 * scale;
-        (self.blocks <= 80 && fits && outputs * self.height <= self.size).then(|| {
-            self.cost = self.priced(lstm, hidden as f64, outputs, threads);
+        (self.blocks <= processors && fits && outputs * self.height <= self.size).then(|| {
+            self.cost = self.priced(lstm, hidden as f64, [outputs, threads, processors]);
             self
         })
     }
 
-    fn priced(&self, lstm: bool, hidden: f64, outputs: u64, threads: u64) -> f64 {
+    fn priced(&self, lstm: bool, hidden: f64, [outputs, threads, processors]: [u64; 3]) -> f64 {
         let double = self.barriers == 2;
         let (width, height, size) = (self.width as f64, self.height as f64, self.size as f64);
         let warps = threads.div_ceil(128);
@@ -66,9 +80,9 @@ impl Configuration {
             (false, true) => 2.0,
             (false, false) => 1.0 + hidden / width,
         };
-        let sharing = if self.blocks < 40 {
+        let sharing = if 2 * self.blocks < processors {
             1.0
-        } else if self.blocks < 80 {
+        } else if self.blocks < processors {
             2.0
         } else {
             3.0
