@@ -12,7 +12,8 @@ use crate::results::logs::BatchLine;
 pub const BATCH_HISTOGRAM: Kind =
     Kind { name: "batch-histogram", about: "share of the executed cells by batch size", drawn: histogram };
 
-type Cells = BTreeMap<u64, u64>;
+/// Exact up to 2^53, and without an end for a damaged file.
+type Cells = BTreeMap<u64, f64>;
 
 /// With more sizes, a bin ends at each power of two.
 const MOST_SIZES: usize = 10;
@@ -50,7 +51,7 @@ fn cells_by_batch(series: &Series<'_>, point: &str) -> Result<Cells, Undrawn> {
     let mut cells = Cells::new();
     while let Some(BatchLine { batch, tasks, .. }) = rows.read()? {
         if batch > 0 && tasks > 0 {
-            *cells.entry(batch).or_default() += batch * tasks;
+            *cells.entry(batch).or_default() += batch as f64 * tasks as f64;
         }
     }
     match cells.is_empty() {
@@ -66,17 +67,17 @@ fn bin_ends(mut sizes: Vec<u64>) -> Vec<u64> {
     if sizes.len() <= MOST_SIZES {
         return sizes;
     }
-    let (first, last) = (sizes[0].next_power_of_two(), sizes[sizes.len() - 1].next_power_of_two());
-    (first.trailing_zeros()..=last.trailing_zeros()).map(|power| 1 << power).collect()
+    let power = |size: u64| u64::BITS - (size - 1).leading_zeros();
+    (power(sizes[0])..=power(sizes[sizes.len() - 1])).map(|power| 1u64.checked_shl(power).unwrap_or(u64::MAX)).collect()
 }
 
 fn shares(cells: &Cells, ends: &[u64]) -> Vec<f64> {
-    let all: u64 = cells.values().sum();
-    let mut binned = vec![0; ends.len()];
+    let all: f64 = cells.values().sum();
+    let mut binned = vec![0.0; ends.len()];
     for (size, count) in cells {
         binned[ends.partition_point(|end| end < size)] += count;
     }
-    binned.into_iter().map(|count| 100.0 * count as f64 / all as f64).collect()
+    binned.into_iter().map(|count| 100.0 * count / all).collect()
 }
 
 #[cfg(test)]
@@ -90,8 +91,18 @@ mod tests {
     }
 
     #[test]
+    fn no_size_and_no_count_is_too_large() {
+        let mut sizes: Vec<u64> = (1..=10).collect();
+        sizes.push(u64::MAX);
+        let ends = bin_ends(sizes);
+        assert_eq!((ends.len(), ends[..3].to_vec(), ends[63..].to_vec()), (65, vec![1, 2, 4], vec![1 << 63, u64::MAX]));
+        let most = u64::MAX as f64 * u64::MAX as f64;
+        assert_eq!(shares(&Cells::from([(4, most), (u64::MAX, most)]), &[4, u64::MAX]), [50.0, 50.0]);
+    }
+
+    #[test]
     fn shares_count_cells_and_not_batches() {
-        let cells = Cells::from([(1, 10), (2, 30), (4, 60)]);
+        let cells = Cells::from([(1, 10.0), (2, 30.0), (4, 60.0)]);
         assert_eq!(shares(&cells, &[1, 2, 4]), [10.0, 30.0, 60.0]);
         assert_eq!(shares(&cells, &[2, 4]), [40.0, 60.0]);
     }

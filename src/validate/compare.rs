@@ -314,7 +314,8 @@ fn batch_rows(
         let pooled = |runs: &mut dyn Iterator<Item = &BTreeMap<String, BatchCounts>>| {
             let mut sum = BatchCounts::new();
             for (batch, count) in runs.filter_map(|run| run.get(cell)).flatten() {
-                *sum.entry(*batch).or_default() += count;
+                let all = sum.entry(*batch).or_default();
+                *all = count.saturating_add(*all);
             }
             sum
         };
@@ -343,18 +344,20 @@ fn batch_rows(
 /// The Kolmogorov-Smirnov distance between distributions of cells over batch sizes. An empty distribution is at
 /// distance 1 from any other.
 fn distance(a: &BatchCounts, b: &BatchCounts) -> f64 {
-    let cells = |counts: &BatchCounts| counts.iter().map(|(batch, count)| batch * count).sum::<u64>();
+    // In f64, which is exact up to 2^53, and without an end for a damaged file.
+    let of = |(batch, count): (&u64, &u64)| *batch as f64 * *count as f64;
+    let cells = |counts: &BatchCounts| counts.iter().map(of).sum::<f64>();
     let (all_a, all_b) = (cells(a), cells(b));
-    if all_a == 0 || all_b == 0 {
+    if all_a == 0.0 || all_b == 0.0 {
         return if all_a == all_b { 0.0 } else { 1.0 };
     }
     let sizes: BTreeSet<u64> = a.keys().chain(b.keys()).copied().collect();
-    let (mut below_a, mut below_b, mut largest) = (0, 0, 0.0f64);
+    let (mut below_a, mut below_b, mut largest) = (0.0, 0.0, 0.0f64);
     for size in sizes {
-        let more = |counts: &BatchCounts| size * counts.get(&size).copied().unwrap_or(0);
+        let more = |counts: &BatchCounts| counts.get_key_value(&size).map_or(0.0, of);
         below_a += more(a);
         below_b += more(b);
-        largest = largest.max((below_a as f64 / all_a as f64 - below_b as f64 / all_b as f64).abs());
+        largest = largest.max((below_a / all_a - below_b / all_b).abs());
     }
     largest
 }
@@ -370,6 +373,8 @@ mod tests {
         assert_eq!(distance(&even, &counts(&[(1, 40), (4, 10)])), 0.0);
         assert_eq!(distance(&even, &counts(&[(1, 2), (2, 1), (4, 1)])), 0.25);
         assert_eq!(distance(&even, &counts(&[(8, 3)])), 1.0);
+        let most = counts(&[(u64::MAX, u64::MAX), (u64::MAX - 1, u64::MAX)]);
+        assert_eq!((distance(&most, &most), distance(&even, &most)), (0.0, 1.0));
         assert_eq!((distance(&even, &counts(&[])), distance(&counts(&[]), &counts(&[]))), (1.0, 0.0));
     }
 

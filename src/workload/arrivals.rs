@@ -93,6 +93,8 @@ pub struct ClosedLoop<'a> {
 
 impl<'a> ClosedLoop<'a> {
     pub fn new(requests: &'a Requests, clients: u32, think: Think, rng: &mut Stream) -> Self {
+        // Others would never send: the first ones send all requests at once.
+        let clients = clients.min(requests.len() as u32);
         ClosedLoop {
             requests,
             think,
@@ -158,6 +160,15 @@ mod tests {
         source.left(RequestId(3), Nanos(20));
         assert_eq!(source.pop().arrival, Nanos(30));
         assert_eq!(source.peek(), None, "all requests are sent, though a client would send more");
+    }
+
+    #[test]
+    fn clients_without_a_request_take_no_memory() {
+        let requests = requests(3);
+        let think = Think::Exponential(Nanos(10));
+        let mut source = ClosedLoop::new(&requests, u32::MAX, think, &mut random::stream(1, 0, "think"));
+        assert_eq!([0; 3].map(|_| source.pop().arrival), [Nanos::ZERO; 3]);
+        assert_eq!((source.sender, source.thoughts.len()), (vec![0, 1, 2], 3));
     }
 
     #[test]

@@ -24,12 +24,12 @@ pub(super) fn parse(text: &str) -> Result<(Takes, Vec<Operator>, Vec<CellId>), S
     let (line, first) = lines.next().unwrap_or((1, ""));
     let takes = takes(first).map_err(at(line))?;
     let (line, header) = lines.next().unwrap_or((line + 1, ""));
-    let places = header_places(header).map_err(at(line))?;
+    let header = parse_header(header).map_err(at(line))?;
 
     let mut known: BTreeMap<String, (usize, Form)> = BTreeMap::new();
     let mut names = Vec::new();
     for (line, text) in lines {
-        let (name, form) = row(text, &places, takes).map_err(at(line))?;
+        let (name, form) = row(text, &header, takes).map_err(at(line))?;
         match known.get(&name) {
             Some((before, other)) if *other != form => {
                 return Err(format!(
@@ -70,7 +70,13 @@ fn takes(line: &str) -> Result<Takes, String> {
     }
 }
 
-fn header_places(line: &str) -> Result<[Option<usize>; COLUMNS.len()], String> {
+struct Header {
+    places: [Option<usize>; COLUMNS.len()],
+    /// Also of columns without a name, which a spreadsheet leaves behind.
+    width: usize,
+}
+
+fn parse_header(line: &str) -> Result<Header, String> {
     let names: Vec<&str> = fields(line).collect();
     if let Some(unknown) = names.iter().find(|name| !name.is_empty() && !COLUMNS.contains(name)) {
         return Err(format!("unknown column \"{unknown}\"; known: {}", COLUMNS.join(", ")));
@@ -80,7 +86,7 @@ fn header_places(line: &str) -> Result<[Option<usize>; COLUMNS.len()], String> {
     }
     let places = COLUMNS.map(|column| names.iter().position(|name| *name == column));
     match places[..=KIND].iter().all(Option::is_some) {
-        true => Ok(places),
+        true => Ok(Header { places, width: names.len() }),
         false => Err(format!(
             "\"{}\" is not a header; a network has the columns name and kind, and may have {}",
             line.trim(),
@@ -89,11 +95,10 @@ fn header_places(line: &str) -> Result<[Option<usize>; COLUMNS.len()], String> {
     }
 }
 
-fn row(line: &str, places: &[Option<usize>; COLUMNS.len()], takes: Takes) -> Result<(String, Form), String> {
-    let fields: Vec<&str> = fields(line).collect();
-    let columns = places.iter().flatten().count();
-    if fields.len() != columns {
-        return Err(format!("\"{}\" has {} fields where the header has {columns}", line.trim(), fields.len()));
+fn row(line: &str, header: &Header, takes: Takes) -> Result<(String, Form), String> {
+    let (Header { places, width }, fields) = (header, fields(line).collect::<Vec<_>>());
+    if fields.len() != *width {
+        return Err(format!("\"{}\" has {} fields where the header has {width}", line.trim(), fields.len()));
     }
     let text = |column: usize| places[column].map_or("", |place| fields[place]);
     let name = text(NAME);
@@ -294,6 +299,10 @@ mod tests {
             let error = parse(&text).unwrap_err();
             assert!(error.starts_with(&format!("line 5: {problem}")), "{error}");
         }
+        let unnamed = "shape,fixed\nname,kind,,elements\na,memory,,8\n";
+        assert_eq!(parse(unnamed).unwrap().operators.len(), 1);
+        let short = parse(&unnamed.replace(",,8", ",8")).unwrap_err();
+        assert_eq!(short, "line 3: \"a,memory,8\" has 3 fields where the header has 4");
         let twice = "shape,fixed\nname,kind,elements\na,memory,1\na,memory,2\n";
         assert!(parse(twice).unwrap_err().starts_with("line 4: name: \"a\" is another operator in line 3; "));
         let large = "shape,tokens,1000000\nname,kind,elements\na,memory,9*tokens*tokens\n";
