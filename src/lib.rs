@@ -43,6 +43,7 @@ pub mod units;
 
 pub(crate) mod files;
 pub mod gpu_settings;
+pub(crate) mod memory;
 pub(crate) mod shipped;
 pub mod task;
 

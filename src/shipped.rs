@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use include_dir::{Dir, include_dir};
 
 use crate::error::{Error, Result, nearest};
+use crate::memory::bounded;
 
 static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scenarios");
 static TRACES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/traces");
@@ -155,7 +156,7 @@ pub fn is_file(path: &Path) -> bool {
 pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
     match content(path).filter(|_| !path.exists()) {
         Some(text) => Ok(Box::new(text)),
-        None => Ok(Box::new(File::open(path)?)),
+        None => Ok(Box::new(bounded(File::open(path)?))),
     }
 }
 

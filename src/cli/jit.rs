@@ -123,12 +123,10 @@ fn text(args: &Count, cells: &Counts, operators: &KernelCounts, range: Option<&R
 
 fn range(samples: &Samples, counter: &Counter, batch: usize, orders: u32, seed: u64) -> Range {
     let mut rng = random::stream(seed, 0, "orders");
-    let counts: Vec<u64> = (0..orders).map(|_| counter.count(&samples.shuffled(&mut rng), batch).batched).collect();
-    Range {
-        orders,
-        seed,
-        min: counts.iter().min().copied().unwrap_or(0),
-        max: counts.iter().max().copied().unwrap_or(0),
-        mean: counts.iter().sum::<u64>() as f64 / f64::from(orders),
+    let (mut min, mut max, mut sum) = (u64::MAX, 0, 0);
+    for _ in 0..orders {
+        let count = counter.count(&samples.shuffled(&mut rng), batch).batched;
+        (min, max, sum) = (count.min(min), count.max(max), sum + u128::from(count));
     }
+    Range { orders, seed, min, max, mean: sum as f64 / f64::from(orders) }
 }

@@ -11,6 +11,7 @@ use super::Run;
 use crate::backend::Backend;
 use crate::driver::drive;
 use crate::error::{Context as _, Error, Result};
+use crate::memory::require;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::metrics::summary::Measure;
 use crate::metrics::validity::Warmup;
@@ -56,6 +57,9 @@ enum Origin {
         time_scale: f64,
     },
 }
+
+/// In bytes, with its record in one run: measured with chains, more for trees.
+const REQUEST: u128 = 100;
 
 /// All that one run needs besides a backend.
 pub struct Prepared {
@@ -161,6 +165,8 @@ impl<'s> Inputs<'s> {
 
     fn drawn(&self, replication: u32) -> Result<Requests> {
         let Origin::Dataset { dataset, own, count, max_length, .. } = &self.origin else { panic!("a trace is read") };
+        let file = self.scenario.file.display();
+        require(*count as u128 * REQUEST, format_args!("{file}: workload.requests = {count}"), "draw fewer")?;
         let mut shapes = dataset.sample(*count, *max_length, &mut self.stream(replication, "shapes"))?;
         let classes = draw_classes(self.scenario, *count, replication);
         for (place, own) in own.iter().enumerate().filter_map(|(place, own)| Some((place, own.as_ref()?))) {

@@ -10,6 +10,7 @@ use safetensors::tensor::{Dtype, Metadata, SafeTensors, View, serialize};
 use super::{Spec, operators};
 use crate::error::{Context, Error, Result};
 use crate::files;
+use crate::memory::require;
 use crate::workload::model::Model;
 use crate::workload::random;
 
@@ -23,6 +24,10 @@ pub struct Tensor {
 impl Tensor {
     fn len(&self) -> usize {
         self.shape.iter().product()
+    }
+
+    fn bytes(&self) -> u128 {
+        self.shape.iter().map(|side| *side as u128).product::<u128>() * size_of::<f32>() as u128
     }
 }
 
@@ -87,6 +92,11 @@ impl Weights {
     /// Fails for a file that is not safetensors, or a tensor that is missing or has another shape or type.
     pub fn open(model: &Model, spec: &Spec) -> Result<Weights> {
         let tensors = tensors(model, spec);
+        let sizes = || tensors.iter().map(Tensor::bytes);
+        // While the largest is packed, both forms are in memory.
+        let bytes = sizes().sum::<u128>() + sizes().max().unwrap_or(0);
+        let what = format_args!("model {} with hidden = {}", model.name(), spec.hidden);
+        require(bytes, what, "take a smaller one, or batchlab sim")?;
         let source = match &spec.weights {
             // Listed operators scale their sums.
             None if model.network().is_some() => Source::Seed { seed: spec.seed, bound: 1.0 },
@@ -123,7 +133,7 @@ impl Weights {
         let views = self.tensors.iter().map(|tensor| (tensor.name.as_str(), Taken { weights: self, tensor }));
         let bytes = serialize(views, None)
             .map_err(|error| Error::failed(format!("{}: cannot be written: {error}", path.display())))?;
-        files::write_whole(path, |out| out.write_all(&bytes))
+        files::write_typed(path, |out| out.write_all(&bytes))
     }
 }
 

@@ -43,6 +43,7 @@ use crate::cost::grnn;
 use crate::error::{Error, Result};
 use crate::experiment::executor::{Executor, Loaded};
 use crate::gpu_settings::Settings as GpuSettings;
+use crate::memory::require;
 use crate::units::{CellId, Nanos};
 use crate::workload::model::Model;
 use crate::workload::shape::Shape;
@@ -72,6 +73,9 @@ impl Steps<'_> {
 impl Subject<'_> {
     /// Prepares batches of up to `largest`. Logs steps of tasks of whole requests where the device can time them.
     fn start(&mut self, requests: &Requests, largest: u32) -> Result<(Box<dyn Backend + '_>, Receiver<StepTime>)> {
+        // Of each member: states and gates.
+        let bytes = u128::from(largest) * u128::from(self.wanted.spec.hidden) * 8 * size_of::<f32>() as u128;
+        require(bytes, format_args!("--batches {largest}"), "measure smaller ones")?;
         let cells = 0..self.wanted.model.cell_types().len() as u16;
         let materialise = cells.map(|cell| (CellId(cell), largest)).collect();
         let (log, steps) = channel();

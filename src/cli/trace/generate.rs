@@ -4,8 +4,11 @@ use std::path::PathBuf;
 
 use super::{ArrivalArgs, OutputArgs};
 use crate::error::{Error, Result};
+use crate::memory::require;
+use crate::units::Nanos;
 use crate::workload::dataset::Dataset;
 use crate::workload::model::Model;
+use crate::workload::shape::Shape;
 use crate::workload::trace::Trace;
 
 #[derive(Debug, clap::Args)]
@@ -40,6 +43,8 @@ fn draw(args: &Args) -> Result<Trace> {
     let model = model.map_err(|error| Error::input(format!("--model: {error}")))?;
     let dataset = Dataset::open(&args.dataset, &model, &|path| PathBuf::from(path))?;
     let n = args.requests as usize;
+    let bytes = n as u128 * size_of::<(Nanos, Shape)>() as u128;
+    require(bytes, format_args!("-n {n}"), "draw fewer requests")?;
     let arrivals = args.arrivals.times(process, n)?;
     let shapes = dataset.sample(n, args.max_length, &mut args.arrivals.stream("shapes"))?;
     Ok(Trace { arrivals, shapes, classes: None })

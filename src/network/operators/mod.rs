@@ -15,6 +15,7 @@ use super::product::{Block, Product};
 use super::weights::Weights;
 use super::{Scratch, Spec, mix};
 use crate::error::{Error, Result};
+use crate::memory::{free, gibibytes};
 use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::dnn::{Dnn, Kind, Operator, Size, Work};
@@ -157,7 +158,7 @@ const FLOAT: u128 = size_of::<f32>() as u128;
 
 /// Checks the free memory, where the system reports it.
 pub fn fits(network: &Dnn) -> Result<()> {
-    within(network, available().unwrap_or(u128::MAX))
+    within(network, free().unwrap_or(u128::MAX))
 }
 
 fn within(network: &Dnn, available: u128) -> Result<()> {
@@ -182,16 +183,4 @@ fn within(network: &Dnn, available: u128) -> Result<()> {
         gibibytes(query),
         gibibytes(available)
     )))
-}
-
-fn gibibytes(bytes: u128) -> String {
-    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
-}
-
-/// In bytes, without swapping; `None` if unknown.
-fn available() -> Option<u128> {
-    let said = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let line = said.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kibibytes: u128 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
 }

@@ -205,6 +205,6 @@ fn a_network_that_is_too_large_is_refused_with_its_size() {
          smaller network, or run it with batchlab sim"
     );
     if cfg!(target_os = "linux") {
-        assert!(available().is_some_and(|bytes| bytes > 1 << 20));
+        assert!(free().is_some_and(|bytes| bytes > 1 << 20));
     }
 }
