@@ -25,23 +25,28 @@ pub fn unpacked<'a>(input: impl Read + 'a) -> Box<dyn Read + 'a> {
 }
 
 /// Writes a temporary file and renames it, so that readers see either the old file or the new one. Creates the folder
-/// if needed. Follows links; writes directly to pipes and the like.
+/// if needed. A link of this name is replaced: whoever made the folder may have put it there.
 ///
 /// # Errors
 /// Names the file that can't be written; the old file stays.
 pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
     let unwritable = |cause: io::Error| Error::unwritable(path, &cause);
-    if is_no_file(path) {
-        return File::options().write(true).open(path).and_then(|file| fill_file(file, fill)).map_err(unwritable);
-    }
-    let place = place_of(path)?;
-    let (partial, file) = create_partial(folder_of(&place)?).map_err(unwritable)?;
-    let written = fill_file(file, fill).and_then(|()| fs::rename(&partial, &place));
+    let (partial, file) = create_partial(folder_of(path)?).map_err(unwritable)?;
+    let written = fill_file(file, fill).and_then(|()| fs::rename(&partial, path));
     written.map_err(|cause| {
         // The message about the write matters more than one about the clean-up.
         let _ = fs::remove_file(&partial);
         unwritable(cause)
     })
+}
+
+/// As [`write_whole`], at a path that the user has typed: follows links, and writes directly to pipes and the like.
+pub fn write_typed(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    if !is_no_file(path) {
+        return write_whole(&place_of(path)?, fill);
+    }
+    let opened = File::options().write(true).open(path);
+    opened.and_then(|file| fill_file(file, fill)).map_err(|cause| Error::unwritable(path, &cause))
 }
 
 fn fill_file(file: File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
@@ -114,9 +119,12 @@ pub fn create_new<T>(stem: &Path, create: impl Fn(&Path) -> io::Result<T>) -> io
     }
 }
 
-/// A folder's name for any text: letters, digits, space and `. _ - + ( ) = ,` stay, all else becomes `_`.
+/// A folder's name for any text: letters, digits, space and `. _ - + ( ) = ,` stay, all else becomes `_`, and so do
+/// names of dots only, which are other folders' names.
 pub fn folder_name(name: &str) -> String {
-    name.chars().map(|c| if c.is_ascii_alphanumeric() || " ._-+()=,".contains(c) { c } else { '_' }).collect()
+    let only_dots = name.chars().all(|c| c == '.');
+    let stays = |c: char| c.is_ascii_alphanumeric() || " ._-+()=,".contains(c) && !only_dots;
+    name.chars().map(|c| if stays(c) { c } else { '_' }).collect()
 }
 
 #[cfg(test)]
@@ -125,7 +133,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn links_are_followed_and_pipes_stay_pipes() {
+    fn links_are_followed_only_where_the_user_typed_them() {
         let dir = tempfile::tempdir().unwrap();
         let (file, link, null) = (dir.path().join("file"), dir.path().join("link"), dir.path().join("null"));
         fs::write(&file, "old").unwrap();
@@ -133,15 +141,20 @@ mod tests {
         std::os::unix::fs::symlink("/dev/null", &null).unwrap();
         for path in [&link, &null] {
             can_write(path).unwrap();
-            write_whole(path, |out| out.write_all(b"new")).unwrap();
+            write_typed(path, |out| out.write_all(b"new")).unwrap();
             assert!(path.is_symlink(), "{path:?}");
         }
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
         assert!(is_no_file(Path::new("/dev/null")));
         // A broken link is reported beforehand.
         fs::remove_file(&file).unwrap();
-        let errors = [can_write(&link).unwrap_err(), write_whole(&link, |_| Ok(())).unwrap_err()];
+        let errors = [can_write(&link).unwrap_err(), write_typed(&link, |_| Ok(())).unwrap_err()];
         assert!(errors.iter().all(|error| error.to_string().contains("link: cannot be written: ")), "{errors:?}");
+        // Under a name of the program's own, a link is replaced.
+        for path in [&link, &null] {
+            write_whole(path, |out| out.write_all(b"ours")).unwrap();
+            assert!(!path.is_symlink() && !file.exists(), "{path:?}");
+        }
     }
 
     #[test]
@@ -192,5 +205,6 @@ mod tests {
     #[test]
     fn a_name_becomes_that_of_a_folder() {
         assert_eq!(folder_name("bw=10, 64/128 (é)"), "bw=10, 64_128 (_)");
+        assert_eq!((folder_name(".."), folder_name("v1..2")), ("__".to_string(), "v1..2".to_string()));
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::render::print_with;
 use crate::error::{Error, Result};
-use crate::files::write_whole;
+use crate::files::write_typed;
 use crate::metrics::summary::Summary;
 use crate::results::columns::{Metric, Unit};
 use crate::results::logs::{LogRow, RequestLine, TaskLine};
@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> Result<()> {
         written.and_then(|()| table.csv.flush())
     };
     let written = match args.out.as_deref().filter(|path| *path != Path::new("-")) {
-        Some(path) => write_whole(path, fill),
+        Some(path) => write_typed(path, fill),
         None => print_with(|out| fill(out)),
     };
     unreadable.map_or(written, Err)
@@ -115,7 +115,7 @@ impl<'a> Table<'a, '_> {
     fn logs<T: LogRow>(&mut self) -> io::Result<()> {
         let mut names: Option<Vec<String>> = None;
         for (side, place) in self.points() {
-            let opened = open_log::<T>(&side.log_file(place, T::FILE), names.as_deref());
+            let opened = side.log_file(place, T::FILE).and_then(|file| open_log::<T>(&file, names.as_deref()));
             let mut log = self.read(opened)?;
             if names.is_none() {
                 self.header(log.names())?;

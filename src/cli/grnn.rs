@@ -9,7 +9,7 @@ use super::render::print;
 use crate::backend::cuda::gpu::grnn::{Host, measure};
 use crate::cost::grnn::{Device, SCHEDULERS, device_file};
 use crate::error::{Error, Result};
-use crate::files::{can_write, write_whole};
+use crate::files::{can_write, write_typed};
 
 /// Find the fastest mapping of persistent kernels for recurrent networks
 #[derive(clap::Args, Clone, Debug)]
@@ -64,7 +64,7 @@ fn fit(args: &FitArgs) -> Result<()> {
     let device = measured.device(&reported)?;
     let text = device_file(&device, &measured, &reported);
     Device::parse(&text, "what was fitted").map_err(|error| Error::failed(error.to_string()))?;
-    write_whole(&args.out, |file| file.write_all(text.as_bytes()))?;
+    write_typed(&args.out, |file| file.write_all(text.as_bytes()))?;
     let [products, reductions] = measured.misses(&device.constants).map(|miss| 100.0 * miss);
     print(&format!(
         "{text}\nThe fits miss products by up to {products:.1} %, reductions by up to {reductions:.1} %. Written to {out}\n"

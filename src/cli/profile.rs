@@ -13,7 +13,7 @@ use crate::cost::grnn;
 use crate::error::{Context as _, Error, Result};
 use crate::experiment::executor::{Executor, Executors};
 use crate::experiment::standard::Cuda;
-use crate::files::{can_write, write_whole};
+use crate::files::{can_write, write_typed};
 use crate::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
 use crate::network::Spec;
 use crate::policy::registry::Registry;
@@ -265,7 +265,7 @@ fn measure(wanted: &[Wanted], settings: &Settings, output: Option<&Path>, quiet:
 
 fn put(path: Option<&Path>, csv: &str) -> Result<()> {
     match path {
-        Some(path) => write_whole(path, |out| out.write_all(csv.as_bytes())),
+        Some(path) => write_typed(path, |out| out.write_all(csv.as_bytes())),
         None => print(csv),
     }
 }

@@ -1,5 +1,6 @@
 //! `batchlab report`.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -7,11 +8,11 @@ use serde_json::Value;
 use super::render::print;
 use super::sim;
 use crate::error::{Context as _, Error, Result};
-use crate::files::write_whole;
+use crate::files::{write_typed, write_whole};
 use crate::page::{Section, date, escaped, facts, figures, folded, html_table, notes, page, table};
 use crate::plot::{self, BY_KEY, Inputs, KINDS, Kind, Undrawn};
 use crate::results::read::CsvTable;
-use crate::results::saved::read_json;
+use crate::results::saved::{read_json, within};
 use crate::results::summary::SummaryRow;
 use crate::results::table::Table;
 use crate::units::Nanos;
@@ -72,11 +73,12 @@ pub fn run(args: &Args) -> Result<()> {
     names.dedup();
     let title = args.title.clone().unwrap_or_else(|| names.join(", "));
     let text = page(&title, "", &sections);
-    let out = args.out.clone().unwrap_or_else(|| match args.results.as_slice() {
-        [only] => only.join("report.html"),
-        _ => "report.html".into(),
-    });
-    write_whole(&out, |file| file.write_all(text.as_bytes()))?;
+    let fill = |file: &mut dyn Write| file.write_all(text.as_bytes());
+    let out = match (&args.out, args.results.as_slice()) {
+        (Some(out), _) => write_typed(out, fill).map(|()| out.clone()),
+        (None, [only]) => write_whole(&only.join("report.html"), fill).map(|()| only.join("report.html")),
+        (None, _) => write_whole(Path::new("report.html"), fill).map(|()| "report.html".into()),
+    }?;
     print(&format!("{}\n", out.display()))
 }
 
@@ -96,9 +98,8 @@ impl Study {
             true => Some(Side::open(path)?),
             false => None,
         };
-        let settings = ["run.json", "knee.json", "workers.json"].map(|file| path.join(file));
-        let run = settings.iter().find(|file| file.is_file());
-        let run = run.map_or(Ok(Value::Null), |run| read_json(run))?;
+        let run = ["run.json", "knee.json", "workers.json"].into_iter().find(|file| path.join(file).is_file());
+        let run = run.map_or(Ok(Value::Null), |run| read_json(&within(path, &[run])?))?;
         let folder = || path.canonicalize().unwrap_or_else(|_| path.into());
         let last = || folder().file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let name = run.pointer("/scenario/name").and_then(Value::as_str).map_or_else(last, String::from);
@@ -126,12 +127,12 @@ impl Study {
         };
         add("question", "Question", self.question()?);
         if self.side.is_some() {
-            let all = folded("All columns", &csv(&self.path.join("summary.csv"))?.unwrap_or_default());
+            let all = folded("All columns", &csv(&self.path, "summary.csv")?.unwrap_or_default());
             add("summary", "Results", self.summary() + &all);
             add("figures", "Figures", self.figures(args)?);
         }
         for (file, title) in TABLES {
-            add(file.trim_end_matches(".csv"), title, csv(&self.path.join(file))?.unwrap_or_default());
+            add(file.trim_end_matches(".csv"), title, csv(&self.path, file)?.unwrap_or_default());
         }
         let title = format!("{} ({})", self.name, self.path.display());
         Ok(Section { id: id.into(), title, body: articles.concat(), parts })
@@ -139,7 +140,7 @@ impl Study {
 
     /// What was run, where and when.
     fn question(&self) -> Result<String> {
-        let host = self.path.join("host.json");
+        let host = within(&self.path, &["host.json"])?;
         let host = if host.is_file() { read_json(&host)? } else { Value::Null };
         let text = |pointer: &str| settings(self.setting(pointer));
         let table = |name: &str| text(&format!("/scenario/{name}"));
@@ -276,11 +277,12 @@ fn differences(comparison: &Comparison) -> String {
 }
 
 /// `None` without the file.
-fn csv(path: &Path) -> Result<Option<String>> {
+fn csv(folder: &Path, name: &str) -> Result<Option<String>> {
+    let path = within(folder, &[name])?;
     if !path.is_file() {
         return Ok(None);
     }
-    let file = CsvTable::read(path)?;
+    let file = CsvTable::read(&path)?;
     let lines: Vec<Vec<String>> = file.rows().map(|row| row.fields().map(String::from).collect()).collect();
     Ok(Some(table(&file.names().collect::<Vec<_>>(), &lines)))
 }

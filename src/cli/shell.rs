@@ -8,7 +8,7 @@ use clap_complete::Shell;
 
 use super::render::{print, print_with};
 use crate::error::{Error, Result};
-use crate::files::write_whole;
+use crate::files::write_typed;
 use crate::policy::registry::Registry;
 use crate::scenario::schema;
 
@@ -87,5 +87,5 @@ pub fn init(args: &InitArgs) -> Result<()> {
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {
-    write_whole(path, |out| out.write_all(text.as_bytes()))
+    write_typed(path, |out| out.write_all(text.as_bytes()))
 }

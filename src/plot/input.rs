@@ -414,7 +414,7 @@ impl<'a> Series<'a> {
     pub fn log<T: LogRow>(&self, point: &str) -> Result<(PathBuf, Option<Log<T>>)> {
         let results = &self.folder.results;
         let place = self.row_at(point).map_or(Ok(point.into()), |row| results.place(row))?;
-        Ok((results.folder(self.policy, &place).join(T::FILE), results.log(self.policy, &place)?))
+        Ok((results.file(self.policy, &place, T::FILE)?, results.log(self.policy, &place)?))
     }
 
     /// [`Undrawn::Nothing`] if it was not written.

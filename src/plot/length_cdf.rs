@@ -12,6 +12,7 @@ use super::style::Style;
 use super::{Drawing, Inputs, Kind, Options, nothing};
 use crate::error::{Error, Result};
 use crate::results::read::CsvFile;
+use crate::results::saved::within;
 use crate::workload::model::Model;
 use crate::workload::shape::Shape;
 
@@ -35,7 +36,7 @@ const UNKNOWN: &str = "steps, nodes or tokens";
 fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
     let mut sources: Vec<(String, Vec<Part>)> = Vec::new();
     for folder in &inputs.folders {
-        let path = folder.results.path.join("lengths.csv");
+        let path = within(&folder.results.path, &["lengths.csv"])?;
         if path.is_file() {
             sources.push((folder.name.clone(), folder_parts(&path, folder)?));
         }

@@ -23,7 +23,7 @@ pub struct Saved {
 
 impl Saved {
     pub fn open(path: &Path) -> Result<Saved> {
-        let file = path.join("summary.csv");
+        let file = within(path, &["summary.csv"])?;
         if !file.is_file() {
             return Err(Error::input(format!("{}: has no summary.csv{}", path.display(), scenarios_below(path))));
         }
@@ -55,28 +55,41 @@ impl Saved {
         self.summary.rows()
     }
 
-    /// With the logs of a policy at a place.
-    pub fn folder(&self, policy: &str, place: &str) -> PathBuf {
-        self.path.join(folder_name(policy)).join(place)
+    /// A file of a policy at a place.
+    pub fn file(&self, policy: &str, place: &str, name: &str) -> Result<PathBuf> {
+        within(&self.path, &[&folder_name(policy), place, name])
     }
 
     /// `None` if it was not written.
     pub fn log<T: LogRow>(&self, policy: &str, place: &str) -> Result<Option<Log<T>>> {
-        Log::open_if_there(&self.folder(policy, place).join(T::FILE))
+        Log::open_if_there(&self.file(policy, place, T::FILE)?)
     }
 
     /// `run.json`: the scenario and what determined its results.
     pub fn settings(&self) -> Result<Value> {
-        read_json(&self.path.join("run.json"))
+        read_json(&within(&self.path, &["run.json"])?)
     }
 
     /// `None` for runs on a real device.
     pub fn bounds(&self) -> Result<Option<Bounds>> {
-        let path = self.path.join("bounds.json");
+        let path = within(&self.path, &["bounds.json"])?;
         let Ok(text) = fs::read_to_string(&path) else { return Ok(None) };
         let parsed = serde_json::from_str(&text);
         parsed.map(Some).map_err(|cause| Error::input(format!("{}: {cause}; run the scenario again", path.display())))
     }
+}
+
+/// A file in a results folder. Fails if it or a folder in between is a link: a stranger's folder may have one to any file.
+pub fn within(folder: &Path, parts: &[&str]) -> Result<PathBuf> {
+    let mut path = folder.to_path_buf();
+    for part in parts {
+        path.push(part);
+        if path.is_symlink() {
+            let path = path.display();
+            return Err(Error::input(format!("{path}: is a link; results are read only from their own folder")));
+        }
+    }
+    Ok(path)
 }
 
 pub fn read_json(path: &Path) -> Result<Value> {

@@ -10,7 +10,7 @@ use super::class::{Class, Classes};
 use super::model::{Model, Unfolder};
 use super::shape::{Shape, Tree};
 use crate::error::{Context, Error, Result};
-use crate::files::{unpacked, write_whole};
+use crate::files::{unpacked, write_typed};
 use crate::shipped;
 use crate::units::{Nanos, Rate, RequestId};
 use crate::workload::arrivals::LAST_ARRIVAL;
@@ -78,7 +78,7 @@ impl Trace {
     }
 
     pub fn write(&self, path: &Path) -> Result<()> {
-        write_whole(path, |mut out| self.write_to(&mut out))
+        write_typed(path, |mut out| self.write_to(&mut out))
     }
 
     pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {

@@ -131,3 +131,31 @@ fn a_run_is_done_although_a_figure_has_nothing_to_show() {
     let why = "no figure: latency-throughput: summary.csv has no row with throughput_rps and p90_ms\n";
     assert!(ran.stderr.contains(why) && ran.stderr.contains("(length-cdf.svg"), "{}", ran.stderr);
 }
+
+/// A folder from elsewhere may have links to any file of the user's.
+#[cfg(unix)]
+#[test]
+fn links_in_results_are_neither_followed_nor_written_through() {
+    use std::os::unix::fs::symlink;
+    let desk = with_results();
+    desk.write("precious", "mine");
+    let (precious, figure) = (desk.path("precious"), desk.path("out/t/latency-throughput.svg"));
+    let _ = fs::remove_file(&figure);
+    symlink(&precious, &figure).unwrap();
+    desk.run(&["plot", "out/t", "--kind", "latency-throughput", "--format", "svg"]).ok();
+    assert!(!figure.is_symlink() && fs::read_to_string(&figure).unwrap().starts_with("<svg"));
+
+    let page = desk.path("out/t/report.html");
+    symlink(&precious, &page).unwrap();
+    desk.run(&["report", "out/t"]).ok();
+    assert!(!page.is_symlink());
+    assert_eq!(desk.read("precious"), "mine");
+
+    let log = fs::read_dir(desk.path("out/t")).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir());
+    let log = fs::read_dir(log.unwrap()).unwrap().next().unwrap().unwrap().path().join("requests.csv");
+    fs::remove_file(&log).unwrap();
+    symlink(&precious, &log).unwrap();
+    for words in [&["plot", "out/t", "--kind", "latency-cdf"][..], &["export", "requests", "out/t"]] {
+        desk.run(words).failed(2, "requests.csv: is a link; results are read only from their own folder");
+    }
+}

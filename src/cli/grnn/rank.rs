@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::cli::render::Shown;
 use crate::cost::grnn::{Cell, Device, Launches, Ranked, Sizes, Space, csv, rank, weights_of_thread};
 use crate::error::Result;
-use crate::files::write_whole;
+use crate::files::write_typed;
 use crate::results::table::tabulate;
 use crate::shipped::Shipped;
 
@@ -56,7 +56,7 @@ pub fn run(args: &Args) -> Result<()> {
     let ranked = rank(args.cell, args.hidden, args.batch, &device, &space);
     if let Some(file) = &args.out {
         let text = csv(args.cell, args.hidden, args.batch, &ranked);
-        write_whole(file, |out| out.write_all(text.as_bytes()))?;
+        write_typed(file, |out| out.write_all(text.as_bytes()))?;
     }
     let size: u64 = args.cell.kernels().iter().map(|rnn| space.size(*rnn, args.batch)).sum();
     let shown = &ranked[..args.top.min(ranked.len())];

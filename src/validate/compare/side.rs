@@ -11,7 +11,7 @@ use crate::experiment::executor::Target;
 use crate::metrics::summary::Summary;
 use crate::results::logs::{BatchLine, RequestLine};
 use crate::results::read::{CsvRow, Log};
-use crate::results::saved::{Saved, read_json};
+use crate::results::saved::{Saved, read_json, within};
 use crate::results::swept::Swept;
 
 #[derive(Debug)]
@@ -72,7 +72,7 @@ impl Side {
     pub fn runs(&self, place: &Place) -> Result<Vec<Summary>> {
         let mut runs = Vec::new();
         loop {
-            let path = self.file(place, "point", runs.len(), "json");
+            let path = self.file(place, "point", runs.len(), "json")?;
             if !runs.is_empty() && !path.is_file() {
                 return Ok(runs);
             }
@@ -86,7 +86,7 @@ impl Side {
 
     /// Of each cell type; `None` if the run did not log them.
     pub fn batches(&self, place: &Place, run: usize) -> Result<Option<BTreeMap<String, BatchCounts>>> {
-        let Some(mut rows) = Log::open_if_there(&self.file(place, "batches", run, "csv"))? else { return Ok(None) };
+        let Some(mut rows) = Log::open_if_there(&self.file(place, "batches", run, "csv")?)? else { return Ok(None) };
         let mut cells: BTreeMap<String, BatchCounts> = BTreeMap::new();
         while let Some(BatchLine { cell, batch, tasks }) = rows.read()? {
             *cells.entry(cell).or_default().entry(batch).or_default() += tasks;
@@ -99,16 +99,16 @@ impl Side {
     }
 
     /// Whether or not it was written.
-    pub fn log_file(&self, place: &Place, file: &str) -> PathBuf {
-        self.results.folder(&place.policy, &place.point).join(file)
+    pub fn log_file(&self, place: &Place, file: &str) -> Result<PathBuf> {
+        self.results.file(&place.policy, &place.point, file)
     }
 
     pub fn lengths(&self) -> Option<String> {
-        fs::read_to_string(self.path().join("lengths.csv")).ok()
+        fs::read_to_string(within(self.path(), &["lengths.csv"]).ok()?).ok()
     }
 
     /// The first run's file has no number, the second's has 2.
-    fn file(&self, place: &Place, name: &str, run: usize, ending: &str) -> PathBuf {
+    fn file(&self, place: &Place, name: &str, run: usize, ending: &str) -> Result<PathBuf> {
         let number = if run == 0 { String::new() } else { format!("-{}", run + 1) };
         self.log_file(place, &format!("{name}{number}.{ending}"))
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::{Call, Chosen, Measured, Ranked, Row, Size, Way};
 use crate::cost::grnn::{Cell, Mapping, Rnn};
 use crate::error::{Error, Result};
-use crate::files::write_whole;
+use crate::files::write_typed;
 use crate::results::read::{CsvFile, CsvRow};
 
 /// Columns that `grnn rank --out` also has have the same names.
@@ -98,7 +98,7 @@ impl Measured {
     }
 
     pub fn write(&self) -> Result<()> {
-        write_whole(&self.file, |out| {
+        write_typed(&self.file, |out| {
             let mut table = csv::Writer::from_writer(out);
             table.write_record(COLUMNS)?;
             for row in &self.rows {
