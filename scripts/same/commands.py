@@ -147,7 +147,7 @@ def papers(side):
         side.both(*reproduce, *figure.split())
     for figure in ("7a", "7b", "8", "10", "11a", "11b", "11c", "13a", "13b", "14", "15"):
         side.run(*reproduce, "batchmaker", f"fig{figure}", "--set", "workload.requests=2000")
-    for figure in ("late fig5", "late fig7", "dvabatch fig18"):
+    for figure in ("late fig3", "late fig6", "dvabatch fig18"):
         side.run(*reproduce, *figure.split(), "--set", "workload.requests=2500")
 
 

@@ -193,7 +193,8 @@ impl Search {
         find: &Find<'_, T>,
     ) -> Result<Option<(Study, Vec<Row<T>>)>> {
         let Search { goal, tolerance, replications, max_requests, max_rejected, sweeps, common, parts } = self;
-        let effort = Effort { tolerance: *tolerance, replications: *replications, max_requests: *max_requests };
+        let effort =
+            Effort { tolerance: *tolerance, replications: *replications, max_requests: *max_requests, near: None };
         let scenarios = common.sweep(&goal.scenario, &sweeps.sweeps, registry)?;
         let objective = |scenario: &Scenario| goal.objective(scenario, *max_rejected, "100ms");
         let objectives = scenarios.iter().map(objective).collect::<Result<Vec<Objective>>>()?;
@@ -413,10 +414,10 @@ pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
         )));
     }
     let objective = args.goal.objective(&scenario, 0.0, "200ms")?;
-    let effort = Effort { tolerance: args.tolerance, replications: 1, max_requests: WINDOW_REQUESTS };
+    let effort = |near| Effort { tolerance: args.tolerance, replications: 1, max_requests: WINDOW_REQUESTS, near };
     let load = |set: &str| common.scenario_with(&args.goal.scenario, &[set.to_string()], registry);
     let tried = common.carry_out(args.windows.len(), &scenario.name, |stop, done| {
-        let knees = |scenario: &Scenario| knee::find_all(scenario, &objective, &effort, stop, done);
+        let knees = |scenario: &Scenario, near| knee::find_all(scenario, &objective, &effort(near), stop, done);
         window::find(&load, policy, &args.windows, &knees)
     })?;
     let best = window::best(&tried, args.tolerance).map(|one| one.window);

@@ -3,6 +3,7 @@
 mod order;
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -19,7 +20,9 @@ use crate::experiment::shard::Point;
 use crate::experiment::{self, Options};
 use crate::files::write_whole;
 use crate::papers::lab::{Keep, Lab, NUMBERS};
-use crate::papers::{Checked, Findings, Launches, Made, Measured, Paper, carry_out, check, not_at_hand, report};
+use crate::papers::{
+    Checked, Exhibit, Findings, Launches, Made, Measured, Paper, carry_out, check, not_at_hand, report,
+};
 use crate::plot::Figure;
 use crate::policy::registry::Registry;
 use crate::results::{summary, table};
@@ -274,11 +277,9 @@ fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
 }
 
 fn listed(paper: Paper) -> String {
-    let mut text = format!("{}\n", paper.title());
-    for exhibit in paper.exhibits() {
-        text.push_str(&format!("  {} {:<11}{}\n", paper.name(), exhibit.name, exhibit.place));
-    }
-    text
+    let width = paper.exhibits().iter().map(|exhibit| exhibit.name.len()).max().unwrap_or(0);
+    let line = |exhibit: &Exhibit| format!("  {} {:<width$}  {}\n", paper.name(), exhibit.name, exhibit.place);
+    iter::once(format!("{}\n", paper.title())).chain(paper.exhibits().iter().map(line)).collect()
 }
 
 fn write_page(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked], out: &Path) -> Result<()> {

@@ -33,6 +33,8 @@ pub struct Effort {
     pub replications: u32,
     /// The longest run, in requests.
     pub max_requests: u32,
+    /// Where the knee is expected. The search begins there, not at the scenario's first rate, and with a small step.
+    pub near: Option<Rate>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -89,6 +91,8 @@ const HIGHEST: f64 = 1e9;
 const RESOLUTION: f64 = 0.2;
 /// The bracket of the first search, relative to the rate: its result only sizes the next runs.
 const COARSE: f64 = 0.02;
+/// The first step from where the knee is expected, relative to the rate.
+const NEAR: f64 = 0.05;
 /// Runs grow by at most this factor at once: the interval that they are sized by is itself an estimate.
 const GROWTH: f64 = 16.0;
 /// Runs are this much longer than the interval asks for, so that one more round is seldom needed.
@@ -104,7 +108,8 @@ pub fn find(
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<Searched<Knee>>> {
     let first = over_rates(scenario)?.0;
-    let search = |policy| KneeSearch { scenario, policy, first, objective, effort, stop };
+    let start = effort.near.map_or(Start { rate: first, step: 1.0 }, |Rate(rate)| Start { rate, step: NEAR });
+    let search = |policy| KneeSearch { scenario, policy, start, objective, effort, stop };
     of_each_policy(scenario, kept, search, progress)
 }
 
@@ -134,8 +139,7 @@ pub(super) fn over_rates(scenario: &Scenario) -> Result<Rate> {
 struct KneeSearch<'a> {
     scenario: &'a Scenario,
     policy: usize,
-    /// The rate that it begins with.
-    first: f64,
+    start: Start,
     objective: &'a Objective,
     effort: &'a Effort,
     stop: &'a AtomicBool,
@@ -178,11 +182,11 @@ impl Search for KneeSearch<'_> {
     }
 
     fn first(&self) -> Round {
-        Round {
-            requests: self.objective.shortest(self.scenario),
-            resolution: COARSE.max(self.fine()),
-            starts: vec![Start { rate: self.first, step: 1.0 }; self.replications() as usize],
-        }
+        let requests = self.objective.shortest(self.scenario);
+        // A coarse result serves to size longer runs.
+        let last = requests >= self.effort.longest(self.scenario);
+        let resolution = if last { self.fine() } else { COARSE.max(self.fine()) };
+        Round { requests, resolution, starts: vec![self.start; self.replications() as usize] }
     }
 
     fn search(&self, round: &Round, replications: &[u32], keep: &Take<'_, FoundRate>) -> Result<Vec<FoundRate>> {

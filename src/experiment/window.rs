@@ -22,14 +22,15 @@ pub struct Tried {
     pub rate: Option<Rate>,
 }
 
-/// Finds the knee with each window. `load` reads the scenario with one override, `knees` finds those of its policies.
+/// Finds the knee with each window. `load` reads the scenario with one override, `knees` finds those of its policies,
+/// beginning near the knee of the window before.
 pub fn find(
     load: &dyn Fn(&str) -> Result<Scenario>,
     policy: &str,
     windows: &[Nanos],
-    knees: &dyn Fn(&Scenario) -> Result<Vec<Knee>>,
+    knees: &dyn Fn(&Scenario, Option<Rate>) -> Result<Vec<Knee>>,
 ) -> Result<Vec<Tried>> {
-    let mut tried = Vec::new();
+    let mut tried: Vec<Tried> = Vec::new();
     for window in windows {
         let mut scenario = load(&format!("policy.{policy}.window={}ns", window.0))?;
         scenario.policies.retain(|entry| entry.label == policy);
@@ -37,7 +38,8 @@ pub fn find(
             // The override accepts an index or a kind, too.
             return Err(Error::input(format!("{}: no policy is labelled \"{policy}\"", scenario.file.display())));
         }
-        tried.push(Tried { window: *window, rate: knees(&scenario)?.first().and_then(Knee::mean) });
+        let near = tried.last().and_then(|tried| tried.rate);
+        tried.push(Tried { window: *window, rate: knees(&scenario, near)?.first().and_then(Knee::mean) });
     }
     Ok(tried)
 }

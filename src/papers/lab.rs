@@ -185,8 +185,10 @@ pub enum Keep {
 
 /// The relative tolerance of searches.
 const TOLERANCE: f64 = 0.01;
+/// Peaks of windows that differ by less can't be told apart: searches with single runs scatter by 1.5 %.
+const INDISTINCT: f64 = 0.03;
 /// Runs as long as the scenario's: the papers' figures compare peaks, they do not state them.
-const EFFORT: Effort = Effort { tolerance: TOLERANCE, replications: 1, max_requests: 0 };
+const EFFORT: Effort = Effort { tolerance: TOLERANCE, replications: 1, max_requests: 0, near: None };
 /// Of each point with a given rate.
 const REPLICATIONS: u32 = 3;
 
@@ -218,24 +220,30 @@ impl<'a> Lab<'a> {
 
     /// The highest rate of each policy at which the 99th percentile is within the SLO; 0 if there is none.
     pub fn peaks(&self, scenario: &Scenario) -> Result<Vec<f64>> {
-        let knees = self.knees(scenario)?;
+        let knees = self.knees(scenario, None)?;
         (self.progress)();
         Ok(knees.iter().map(|knee| knee.mean().map_or(0.0, |Rate(rate)| rate)).collect())
     }
 
     /// In a folder that the scenario's settings name, as studies search in many variations of one scenario.
-    fn knees(&self, scenario: &Scenario) -> Result<Vec<Knee>> {
+    /// They begin near the rate that is given, or near the last of the scenario's.
+    fn knees(&self, scenario: &Scenario, near: Option<Rate>) -> Result<Vec<Knee>> {
+        let near = near.or_else(|| match scenario.points().last() {
+            Some(LoadPoint::Rate(last)) => Some(*last),
+            _ => None,
+        });
+        let effort = Effort { near, ..EFFORT };
         let (objective, name) = (Lab::objective(scenario)?, hash(&scenario.resolved_json().to_string()));
-        let settings = [format!("{objective:?} {EFFORT:?}")];
+        let settings = [format!("{objective:?} {effort:?}")];
         let out = self.out.join(SEARCHES).join(name);
-        let replications = vec![EFFORT.replications(scenario)];
+        let replications = vec![effort.replications(scenario)];
         let searches = Searches::new(&[scenario], &out, "knee", &settings, replications)?;
         let (kept, lock) = match self.keep {
             Keep::Only => (searches.kept(Some(&vec![false; scenario.policies.len()])), None),
             Keep::Nothing => (searches.kept(None), Some(searches.open(false, None)?)),
             Keep::All(shard) => (searches.kept(None), Some(searches.open(true, shard)?)),
         };
-        let found = knee::find(scenario, &objective, &EFFORT, &kept[0], self.stop, self.progress)?;
+        let found = knee::find(scenario, &objective, &effort, &kept[0], self.stop, self.progress)?;
         if let Some(lock) = lock.filter(|_| !matches!(self.keep, Keep::All(Some(_)))) {
             lock.complete();
         }
@@ -250,7 +258,7 @@ impl<'a> Lab<'a> {
             return Ok(found.clone());
         }
         let load = |set: &str| self.scenario(network, &[set.to_string()]);
-        let tried = window::find(&load, policy, &WINDOWS, &|scenario| self.knees(scenario))?;
+        let tried = window::find(&load, policy, &WINDOWS, &|scenario, near| self.knees(scenario, near))?;
         known().insert(network.to_string(), tried.clone());
         Ok(tried)
     }
@@ -258,7 +266,7 @@ impl<'a> Lab<'a> {
     /// The window with which a network's policy has the highest peak, and that peak. Of those that the search can't
     /// tell apart, the shortest.
     pub fn tuned(&self, network: &str, policy: &str) -> Result<(Nanos, f64)> {
-        let best = window::best(&self.by_window(network, policy)?, TOLERANCE)
+        let best = window::best(&self.by_window(network, policy)?, INDISTINCT)
             .and_then(|best| Some((best.window, best.rate?.0)));
         best.ok_or_else(|| Error::failed(format!("{network}: {policy} holds the objective at no rate")))
     }

@@ -124,6 +124,9 @@ impl Paper {
 pub struct Exhibit {
     /// On the command line, such as `fig7a`.
     pub name: String,
+    /// Names of other figures that the same runs show.
+    #[serde(default)]
+    pub also: Vec<String>,
     /// In the paper, such as `Figure 7a`.
     pub place: String,
     pub shows: String,

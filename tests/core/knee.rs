@@ -38,7 +38,7 @@ fn find(scenario: &Scenario, slo: Nanos, quantile: Quantile, effort: &Effort) ->
 }
 
 fn effort(tolerance: f64) -> Effort {
-    Effort { tolerance, replications: 10, max_requests: 2_000_000 }
+    Effort { tolerance, replications: 10, max_requests: 2_000_000, near: None }
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Parses the words after `reproduce`.
 
 use std::collections::BTreeSet;
+use std::iter;
 
 use crate::error::{Error, Result};
 use crate::papers::{Exhibit, Paper};
@@ -89,8 +90,8 @@ impl Order {
 }
 
 fn find(name: &str, papers: &[Paper]) -> Result<Item> {
-    let found: Vec<Item> =
-        papers.iter().copied().flat_map(Item::all).filter(|item| item.exhibit.name == name).collect();
+    let named = |item: &Item| item.exhibit.name == name || item.exhibit.also.iter().any(|also| also == name);
+    let found: Vec<Item> = papers.iter().copied().flat_map(Item::all).filter(named).collect();
     match found.as_slice() {
         [item] => Ok(*item),
         [] => Err(Error::input(format!("unknown figure \"{name}\"; known: {}", known(papers)))),
@@ -103,7 +104,8 @@ fn find(name: &str, papers: &[Paper]) -> Result<Item> {
 
 fn known(papers: &[Paper]) -> String {
     let of_paper = |paper: &Paper| {
-        let names: Vec<&str> = paper.exhibits().iter().map(|exhibit| exhibit.name.as_str()).collect();
+        let names = paper.exhibits().iter().flat_map(|exhibit| iter::once(&exhibit.name).chain(&exhibit.also));
+        let names: Vec<&str> = names.map(String::as_str).collect();
         format!("{} {}", paper.name(), names.join(", "))
     };
     let papers: Vec<String> = papers.iter().map(of_paper).collect();
@@ -125,8 +127,9 @@ mod tests {
     #[test]
     fn a_paper_applies_to_the_figures_after_it() {
         let order = parse("batchmaker fig7a fig10 late fig7").unwrap();
-        assert_eq!(names(&order.named), ["batchmaker fig7a", "batchmaker fig10", "late fig7"]);
-        assert_eq!(names(&order.items()), ["batchmaker fig7a", "batchmaker fig10", "late fig7"]);
+        // The runs of Late Batching's Figure 6 show its Figure 7, too.
+        assert_eq!(names(&order.named), ["batchmaker fig7a", "batchmaker fig10", "late fig6"]);
+        assert_eq!(names(&order.items()), ["batchmaker fig7a", "batchmaker fig10", "late fig6"]);
         assert!(order.all.is_empty() && order.claims.is_empty());
     }
 

@@ -21,12 +21,12 @@ pub const CHECKS: &[(&str, Check)] = &[
         let text = format!("{mean:.1} % have 5 to 20; {some} of {} workloads have some over 100", usual.len());
         Ok(Verdict::order(mean > 50.0 && some > 0, text))
     }),
-    ("dva-avg-zero", |found| cuts(found, "fig14", ZERO, [16.1, 39.0, 57.7])),
-    ("dva-avg-delay", |found| cuts(found, "fig14", DELAY, [35.4, 47.3, 48.5])),
-    ("dva-p99-zero", |found| cuts(found, "fig16", ZERO, [16.9, 27.4, 53.7])),
-    ("dva-p99-delay", |found| cuts(found, "fig16", DELAY, [45.2, 45.1, 29.2])),
+    ("dva-avg-zero", |found| cuts(found, MEAN, ZERO, [16.1, 39.0, 57.7])),
+    ("dva-avg-delay", |found| cuts(found, MEAN, DELAY, [35.4, 47.3, 48.5])),
+    ("dva-p99-zero", |found| cuts(found, P99, ZERO, [16.9, 27.4, 53.7])),
+    ("dva-p99-delay", |found| cuts(found, P99, DELAY, [45.2, 45.1, 29.2])),
     ("dva-mean-cut", |found| {
-        let cuts = ZERO_AND_DELAY.map(|other| mean_cuts(found, "fig14", other));
+        let cuts = ZERO_AND_DELAY.map(|other| mean_cuts(found, MEAN, other));
         let all = cuts.into_iter().collect::<Result<Vec<_>>>()?.concat();
         let mean = all.iter().sum::<f64>() / all.len() as f64;
         Ok(Verdict::near(mean, 46.4, "%", mean > 0.0))
@@ -100,19 +100,23 @@ fn case(found: &Findings, case: &str, with: f64, without: f64) -> Result<Verdict
     Ok(Verdict::exact(&ours, &[without, with], "T"))
 }
 
+/// Drawings of Figures 14 and 16.
+const MEAN: usize = 0;
+const P99: usize = 1;
+
 const ZERO_AND_DELAY: [&str; 2] = [ZERO, DELAY];
 
 /// By which DVABatch cuts another policy's latency at each load, in percent, as means over the networks.
-fn mean_cuts(found: &Findings, figure: &str, other: &str) -> Result<Vec<f64>> {
+fn mean_cuts(found: &Findings, drawing: usize, other: &str) -> Result<Vec<f64>> {
     let of_load = |(load, _): (&str, f64)| {
-        let value = |network: &str, policy: &str| found.study(figure)?.value(0, network, load, policy);
+        let value = |network: &str, policy: &str| found.study("fig14")?.value(drawing, network, load, policy);
         mean_of_networks(|network| Ok(100.0 * (1.0 - value(network, DVA)? / value(network, other)?)))
     };
     LOADS.into_iter().map(of_load).collect()
 }
 
-fn cuts(found: &Findings, figure: &str, other: &str, paper: [f64; 3]) -> Result<Verdict> {
-    let means = mean_cuts(found, figure, other)?;
+fn cuts(found: &Findings, drawing: usize, other: &str, paper: [f64; 3]) -> Result<Verdict> {
+    let means = mean_cuts(found, drawing, other)?;
     Ok(Verdict::several(&means, &paper, "%", means.iter().all(|cut| *cut > 0.0)))
 }
 

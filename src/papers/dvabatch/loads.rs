@@ -43,19 +43,27 @@ fn at_loads(
     Ok(groups.collect())
 }
 
-/// Figure 14, with whiskers to the 99th percentile.
-pub fn by_load(exhibit: &str, lab: &Lab<'_>) -> Result<Study> {
+/// Figures 14 and 16: means with whiskers to the 99th percentile, and the ends of the whiskers.
+pub fn by_load(lab: &Lab<'_>) -> Result<Study> {
     let policies = [ZERO, DELAY, DVA];
-    let fields = each(&NETWORKS, |name| at_loads(exhibit, lab, name, |_| Ok(()), &policies))?;
+    let fields = each(&NETWORKS, |name| at_loads("fig14", lab, name, |_| Ok(()), &policies))?;
     let tuned = |(file, name): &(&str, &str)| {
         let (window, peak) = lab.tuned(file, DELAY)?;
         Ok(format!("{name} {window} ({peak:.0} requests/s)"))
     };
     let windows = NETWORKS.iter().map(tuned).collect::<Result<Vec<_>>>()?.join(", ");
-    let mut study = latencies("Figure 14: mean latency, Titan RTX", &policies, fields);
-    study.bars.push(by_window(lab)?);
+    let mut study = latencies("Figure 14: mean latency, Titan RTX", &policies, fields.clone());
+    study.bars.extend([tails(&policies, fields), by_window(lab)?]);
     study.note = format!("{DELAY}'s windows, and its peaks with them: {windows}\n");
     Ok(study)
+}
+
+fn tails(policies: &[&str], mut fields: Vec<Field>) -> Bars {
+    for bar in fields.iter_mut().flat_map(|field| &mut field.groups).flat_map(|group| &mut group.bars) {
+        *bar = bar.and_then(|bar| bar.upto).map(|value| Bar { value, ..Bar::default() });
+    }
+    let title = "Figure 16: 99th percentile of latency, Titan RTX";
+    bars([title, "Load", "p99 latency (ms)"], policies.iter().copied(), fields)
 }
 
 /// The peaks among which DelayBatch's window is chosen, against the highest of them.
@@ -67,21 +75,6 @@ fn by_window(lab: &Lab<'_>) -> Result<Bars> {
         Ok(tried.iter().map(|tried| group(tried.window, [share(tried)])).collect())
     })?;
     Ok(bars(["DelayBatch: peak by its window", "Window", "Peak (% of the highest)"], [DELAY], fields))
-}
-
-/// Figure 16: the ends of figure 14's whiskers.
-pub fn tails(lab: &Lab<'_>) -> Result<Study> {
-    let mut study = by_load("fig16", lab)?;
-    study.bars.truncate(1);
-    for bars in &mut study.bars {
-        bars.title = Some("Figure 16: 99th percentile of latency, Titan RTX".into());
-        bars.value = "p99 latency (ms)".into();
-        bars.whiskers = None;
-        for one in bars.fields.iter_mut().flat_map(|field| &mut field.groups).flat_map(|group| &mut group.bars) {
-            *one = one.and_then(|one| one.upto).map(|value| Bar { value, ..Bar::default() });
-        }
-    }
-    Ok(study)
 }
 
 /// Figure 18: only split.
