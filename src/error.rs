@@ -3,6 +3,7 @@
 //! A message goes from the outside in (`file: line: key: what, what is allowed`), in lower case and without a full
 //! stop. Each level that knows more adds its part with [`Context::within`].
 
+use std::borrow::Cow;
 use std::fmt::Display;
 use std::path::Path;
 
@@ -77,6 +78,16 @@ pub fn nearest(name: &str, known: &[&str]) -> String {
     match nearest {
         Some((distance, candidate)) if distance <= 1 + name.len() / 4 => format!("; did you mean {candidate}?"),
         _ => String::new(),
+    }
+}
+
+/// For a terminal or a figure, with a replacement character for each control character, which texts of files may have.
+/// Line breaks and tabs stay.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let harmful = |c: char| c.is_control() && c != '\n' && c != '\t';
+    match text.contains(harmful) {
+        true => Cow::Owned(text.replace(harmful, "\u{fffd}")),
+        false => Cow::Borrowed(text),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::render::Shown;
+use super::render::{Shown, say};
 use crate::error::Result;
 use crate::plot::{self, Inputs};
 use crate::validate::compare::{Comparison, compare, report};
@@ -43,11 +43,11 @@ pub fn run(args: &Args) -> Result<()> {
     args.shown.show(|| report::table(&comparison), || report::to_json(&comparison))?;
     if !args.quiet {
         for note in &comparison.notes {
-            eprintln!("{note}");
+            say(note);
         }
         if let Some((out, figures)) = args.out.as_ref().zip(figures) {
             let without = if figures == 0 { "; no figures without request logs (output.requests = true)" } else { "" };
-            eprintln!("comparison in {}{without}", out.display());
+            say(format_args!("comparison in {}{without}", out.display()));
         }
     }
     Ok(())

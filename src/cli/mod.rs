@@ -35,7 +35,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use self::render::Shown;
+use self::render::{Shown, say};
 use crate::error::{Error, Result};
 use crate::experiment::executor::Executors;
 use crate::files::folder_name;
@@ -124,7 +124,7 @@ pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("batchlab: {error}");
+            say(format_args!("batchlab: {error}"));
             ExitCode::from(error.exit_code())
         }
     }
@@ -264,7 +264,7 @@ impl Common {
 
     pub fn note(&self, text: impl std::fmt::Display) {
         if !self.quiet {
-            eprintln!("{text}");
+            say(text);
         }
     }
 }
@@ -285,7 +285,7 @@ fn note_built_in<'p>(files: impl Iterator<Item = &'p Path>, quiet: bool) {
     let plain = |path: &Path| shipped::within_repository(path).map(|path| path.display().to_string());
     let used: BTreeSet<String> = files.filter(|path| shipped::is_built_in(path)).filter_map(plain).collect();
     if !quiet && !used.is_empty() {
-        eprintln!("built-in files: {}", used.into_iter().collect::<Vec<_>>().join(", "));
+        say(format_args!("built-in files: {}", used.into_iter().collect::<Vec<_>>().join(", ")));
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, ValueEnum};
 
-use super::render::print;
+use super::render::{print, say};
 use crate::error::{Error, Result};
 use crate::plot::{Format, Inputs, KINDS, Kind, Options, draw, draw_all, missing_letters};
 
@@ -95,7 +95,7 @@ fn unread(args: &Args) -> Vec<String> {
 
 fn written(args: &Args) -> Result<Vec<PathBuf>> {
     for note in unread(args).iter().filter(|_| !args.quiet) {
-        eprintln!("batchlab: note: {note}");
+        say(format_args!("batchlab: note: {note}"));
     }
     let inputs = Inputs::open(&args.results)?;
     let (place, named_format) = place(args, &inputs)?;
@@ -107,7 +107,7 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
     let options = Options { formats, bars: (args.bars || args.no_bars).then_some(args.bars), ..args.options.clone() };
     let missing = missing_letters(&inputs, &options);
     if options.formats.contains(&Format::Png) && !missing.is_empty() && !args.quiet {
-        eprintln!("batchlab: warning: the figures' font has no {missing:?}; the PNG shows boxes instead");
+        say(format_args!("batchlab: warning: the figures' font has no {missing:?}; the PNG shows boxes instead"));
     }
     let files = match (args.kind.as_slice(), place) {
         ([kind], Place::Stem(stem)) => Ok(draw(*kind, &inputs, &options, &stem)?.files),
@@ -131,7 +131,7 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
         inputs.default_point(&options).filter(|_| (of_point || options.x.is_some()) && !args.quiet && files.is_ok());
     if let Some(point) = point {
         let held = "the highest rate that saturates no policy, but for policies that are saturated at every rate";
-        eprintln!("batchlab: note: figures of one point show {point}: {held}; --point chooses another");
+        say(format_args!("batchlab: note: figures of one point show {point}: {held}; --point chooses another"));
     }
     files
 }

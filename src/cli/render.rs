@@ -1,11 +1,12 @@
 //! Results as tables for a reader, or as JSON for a program.
 
+use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, printable};
 
 /// The option of every command that prints results.
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -71,7 +72,12 @@ pub fn width() -> Option<usize> {
 
 /// A reader that stops reading, such as `head`, is not an error.
 pub fn print(text: &str) -> Result<()> {
-    print_with(|out| out.write_all(text.as_bytes()))
+    print_with(|out| out.write_all(printable(text).as_bytes()))
+}
+
+/// A line on standard error. If that can't be written, the exit code still tells.
+pub fn say(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{}", printable(&line.to_string()));
 }
 
 /// As [`print()`].

@@ -1,6 +1,7 @@
 //! Time by batch size, interpolated between measured points.
 
 use std::ops::RangeInclusive;
+use std::sync::{Arc, LazyLock};
 
 use crate::units::Nanos;
 
@@ -10,7 +11,8 @@ use crate::units::Nanos;
 pub struct Curve {
     /// Batch and ns, ascending, no batch twice.
     points: Vec<(u32, u64)>,
-    small: Vec<Nanos>,
+    /// Shared by clones, of which each policy has many.
+    small: Arc<[Nanos]>,
     preferred: u32,
 }
 
@@ -45,13 +47,18 @@ impl Curve {
         if let Some(pair) = points.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             return Err(format!("batch {} is given twice", pair[0].0));
         }
-        let mut curve = Curve { points, small: Vec::new(), preferred: 1 };
+        let mut curve = Curve { points, small: Arc::from([]), preferred: 1 };
         curve.small = (0..=TABULATED).map(|batch| curve.compute(batch)).collect();
         curve.preferred = preferred(|batch| curve.at(batch));
         Ok(curve)
     }
 
     pub fn constant(time: Nanos) -> Curve {
+        static NOTHING: LazyLock<Curve> = LazyLock::new(|| Curve::flat(Nanos::ZERO));
+        if time == Nanos::ZERO { NOTHING.clone() } else { Curve::flat(time) }
+    }
+
+    fn flat(time: Nanos) -> Curve {
         Curve::new(vec![(1, time.0), (2, time.0)]).expect("two different batches")
     }
 
@@ -113,6 +120,13 @@ pub fn preferred(time: impl Fn(u32) -> Nanos) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clones_and_curves_of_nothing_share_their_table() {
+        let (one, other) = (Curve::constant(Nanos::ZERO), Curve::constant(Nanos::ZERO));
+        assert!(Arc::ptr_eq(&one.small, &other.small) && Arc::ptr_eq(&one.small, &one.clone().small));
+        assert_eq!([0, 1, 5000].map(|batch| one.at(batch)), [Nanos::ZERO; 3]);
+    }
 
     #[test]
     fn it_is_linear_between_points_flat_below_and_goes_on_above() {

@@ -3,6 +3,7 @@
 mod svg;
 
 use crate::clock;
+use crate::error::printable;
 use crate::plot::canvas::Canvas;
 
 #[derive(Clone, Debug)]
@@ -46,7 +47,12 @@ pub fn page(title: &str, lead: &str, sections: &[Section]) -> String {
 }
 
 pub fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;").replace('\'', "&#39;")
+    printable(text)
+        .replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
+        .replace('\'', "&#39;")
 }
 
 /// Of texts. A click on a heading sorts the lines.

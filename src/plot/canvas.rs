@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::style::{PAPER, Rgb, Style};
+use crate::error::printable;
 
 /// From the left and from the top, in units.
 pub type Point = (f64, f64);
@@ -171,13 +172,17 @@ impl Canvas {
     }
 
     pub fn text(&mut self, words: impl Into<String>, at: Point, size: f64, align: Align, color: Rgb) {
-        self.marks.push(Mark::Text(Text { words: words.into(), at, size, align, upright: false, color }));
+        self.push_text(words.into(), at, size, (align, false), color);
     }
 
     /// From bottom to top, with its middle at the point.
     pub fn upright_text(&mut self, words: impl Into<String>, at: Point, size: f64, color: Rgb) {
-        let align = Align::Center;
-        self.marks.push(Mark::Text(Text { words: words.into(), at, size, align, upright: true, color }));
+        self.push_text(words.into(), at, size, (Align::Center, true), color);
+    }
+
+    fn push_text(&mut self, words: String, at: Point, size: f64, (align, upright): (Align, bool), color: Rgb) {
+        let words = printable(&words).replace(['\n', '\t'], " ");
+        self.marks.push(Mark::Text(Text { words, at, size, align, upright, color }));
     }
 }
 

@@ -103,8 +103,9 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
     for (key, input) in [("costs", &mut device.costs), ("roofline", &mut device.roofline), ("grnn", &mut device.grnn)] {
         find_input(&format!("device.{key}"), input, file)?;
     }
-    if output.title.as_ref().is_some_and(|title| title.trim().is_empty()) {
-        return Err("output.title: must not be empty".into());
+    match &output.title {
+        Some(title) if title.trim().is_empty() => return Err("output.title: must not be empty".into()),
+        title => title.as_deref().map_or(Ok(()), |title| printed("output.title", title))?,
     }
     let policies = Vec::new();
     let file = file.to_path_buf();
@@ -120,6 +121,14 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
     }
 }
 
+/// Refuses what a terminal would obey.
+fn printed(key: &str, text: &str) -> Result<(), String> {
+    match text.contains(char::is_control) {
+        true => Err(format!("{key}: {text:?} has a control character; leave it out")),
+        false => Ok(()),
+    }
+}
+
 fn folder_safe(key: &str, text: &str) -> Result<(), String> {
     if text.trim().is_empty() {
         return Err(format!("{key}: must not be empty"));
@@ -127,6 +136,7 @@ fn folder_safe(key: &str, text: &str) -> Result<(), String> {
     if text.contains(['/', '\\']) || text == "." || text == ".." {
         return Err(format!("{key}: \"{text}\" cannot name a folder of results; leave out slashes"));
     }
+    printed(key, text)?;
     match folder_name(text).len() {
         0..=MAX_NAME => Ok(()),
         bytes => Err(format!("{key}: names a folder of results in {bytes} letters; at most {MAX_NAME}")),

@@ -34,6 +34,17 @@ fn of_the_scenario() {
         ("\"B\"", "\" \"", "t.toml:16: policy[1] (padded): label: must not be empty"),
         (
             "\"B\"",
+            r#""\u001b[31mB""#,
+            r#"t.toml:16: policy[1] (padded): label: "\u{1b}[31mB" has a control character; leave it out"#,
+        ),
+        ("\"t\"", r#""t\u0007""#, r#"t.toml:1: name: "t\u{7}" has a control character; leave it out"#),
+        (
+            "[[policy]]\nkind = \"cellular\"",
+            "[output]\ntitle = \"a\\u009b\"\n[[policy]]\nkind = \"cellular\"",
+            r#"t.toml:12: output.title: "a\u{9b}" has a control character; leave it out"#,
+        ),
+        (
+            "\"B\"",
             "\"Run.json\"",
             "t.toml:16: policy[1] (padded): label: \"Run.json\" could be a file of results; leave",
         ),

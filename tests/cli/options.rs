@@ -131,5 +131,8 @@ fn a_reader_that_goes_away_is_no_failure() {
         assert_eq!(output.status.code(), Some(1), "{words:?}: {message}");
         assert!(message.starts_with("batchlab: standard output: cannot be written: No space left"), "{message}");
     }
+    // The exit code tells of a mistake, even if the message can't be written.
+    let full = File::options().write(true).open("/dev/full").unwrap();
+    assert_eq!(desk.command(&["sim", "none.toml"]).stderr(full).status().unwrap().code(), Some(2));
     assert_eq!(program().arg("--help").stdout(Stdio::null()).status().unwrap().code(), Some(0));
 }

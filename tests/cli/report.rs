@@ -1,5 +1,7 @@
 //! `batchlab report`: one page with results, their figures and their differences.
 
+use std::fs;
+
 use crate::desk::{Desk, SCENARIO};
 
 /// Two policies, one with a label that would be HTML.
@@ -57,6 +59,27 @@ fn labels_and_titles_are_text() {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert_eq!(page.matches("<figure>").count(), 1, "only the bars");
+}
+
+/// A terminal obeys them, and no SVG may have them.
+#[test]
+fn control_characters_of_results_are_neither_drawn_nor_printed() {
+    let desk = with_results();
+    let summary = desk.read("out/t/summary.csv");
+    desk.write("out/t/summary.csv", summary.replace("\nA,", "\nA\u{1b}]0;pwn\u{7},"));
+    fs::rename(desk.path("out/t/A"), desk.path("out/t/A__0_pwn_")).unwrap();
+    let printed = [
+        desk.run(&["plot", "out/t", "--kind", "latency-throughput", "--format", "svg", "-o", "one/"]).ok(),
+        desk.run(&["compare", "out/t", "out/t"]).ok(),
+        desk.run(&["report", "out/t", "-o", "page.html"]).ok(),
+        desk.run(&["plot", "out/t", "--kind", "gantt", "--point", "\u{1b}[31m"]),
+    ];
+    let files = ["one/latency-throughput.svg", "page.html"].map(|file| desk.read(file));
+    assert!(files.iter().all(|text| text.contains("A\u{fffd}]0;pwn\u{fffd}")));
+    let all = printed.into_iter().flat_map(|ran| [ran.stdout, ran.stderr]).chain(files);
+    for text in all {
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ use rand::seq::index::sample;
 use serde_json::{Value, json};
 
 use crate::backend::cuda::gpu::grnn::{Host, Tuned, Tuner};
-use crate::cli::render::Shown;
+use crate::cli::render::{Shown, say};
 use crate::cli::seed;
 use crate::cost::device_file;
 use crate::cost::grnn::{Cell, Device, Mapping, Ranked, Rnn, Space, rank};
@@ -210,7 +210,7 @@ fn measure(tuner: &Tuner, all: &[Ranked], places: &BTreeMap<usize, Chosen>, args
         let mut kernel = match tuner.kernel(&all[place]) {
             Ok(kernel) => kernel,
             Err(error) => {
-                eprintln!("rank {} is passed over: {error}", place + 1);
+                say(format_args!("rank {} is passed over: {error}", place + 1));
                 refused = Err(error);
                 continue;
             }

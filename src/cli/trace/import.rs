@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 
 use super::{ArrivalArgs, OutputArgs, open};
+use crate::cli::render::say;
 use crate::error::{Context, Error, Result};
 use crate::workload::import::{Format, Kind};
 use crate::workload::trace::Trace;
@@ -42,10 +43,10 @@ fn read(args: &Args) -> Result<Trace> {
     };
     let imported = format.read(consumed.as_bytes().chain(input), args.kind).within(&name)?;
     if imported.skipped > 0 {
-        eprintln!("{name}: skipped {} rows of length 0", imported.skipped);
+        say(format_args!("{name}: skipped {} rows of length 0", imported.skipped));
     }
     if imported.sorted {
-        eprintln!("{name}: the rows were not in the order of their times and have been sorted");
+        say(format_args!("{name}: the rows were not in the order of their times and have been sorted"));
     }
     let arrivals = match process {
         Some(process) => args.arrivals.times(process, imported.shapes.len())?,

@@ -147,7 +147,7 @@ impl Place {
 
     /// All places in order, by the environment that `variable` reads.
     fn all(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<Place> {
-        let path = |name: &str| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let path = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let named: Vec<PathBuf> = variable(FOLDERS).map(|all| env::split_paths(&all).collect()).unwrap_or_default();
         let named = named.into_iter().filter(|folder| !folder.as_os_str().is_empty()).map(|folder| {
             let absolute = std::path::absolute(&folder).unwrap_or(folder);
@@ -155,6 +155,7 @@ impl Place {
         });
         let mut places: Vec<Place> = named.collect();
         places.push(Place { name: "the system's library path".into(), folders: None });
+        // A relative folder would be one of whoever wrote the current folder, which may not be the user.
         for name in ["CUDA_HOME", "CUDA_PATH"] {
             let toolkit = path(name).map(|root| Place::folders(format!("{name}={}", root.display()), toolkit(&root)));
             places.extend(toolkit);
@@ -165,7 +166,7 @@ impl Place {
         for folder in ["/usr/local/nvidia/lib64", "/usr/lib/wsl/lib"] {
             places.push(Place::folders(folder, vec![folder.into()]));
         }
-        for prefix in pythons(&path) {
+        for prefix in pythons(&path, variable("PATH")) {
             places.push(Place::folders(format!("the Python packages of {}", prefix.display()), packages(&prefix)));
         }
         places
@@ -179,13 +180,13 @@ fn toolkit(root: &Path) -> Vec<PathBuf> {
 
 /// The prefixes of Pythons whose packages may contain the libraries: the environment's, that into which a wheel put this
 /// program, that of the first `python3` in `PATH`, the user's own.
-fn pythons(path: &dyn Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
+fn pythons(path: &dyn Fn(&str) -> Option<PathBuf>, search: Option<OsString>) -> Vec<PathBuf> {
     let mut prefixes: Vec<PathBuf> = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(path).collect();
     let own = env::current_exe().ok().and_then(|program| program.parent().map(Path::to_path_buf));
     prefixes
         .extend(own.filter(|bin| bin.join("python3").is_file()).and_then(|bin| bin.parent().map(Path::to_path_buf)));
-    let search = path("PATH").map(|all| env::split_paths(&all).collect::<Vec<_>>()).unwrap_or_default();
-    if let Some(bin) = search.iter().find(|bin| bin.join("python3").is_file()) {
+    let search = search.map(|all| env::split_paths(&all).collect::<Vec<_>>()).unwrap_or_default();
+    if let Some(bin) = search.iter().find(|bin| bin.is_absolute() && bin.join("python3").is_file()) {
         prefixes.extend(bin.parent().map(Path::to_path_buf));
         // Packages installed by hand beside Debian's interpreter have this prefix.
         prefixes.extend((bin == Path::new("/usr/bin")).then(|| "/usr/local".into()));
@@ -295,6 +296,16 @@ mod tests {
         let newest_first = [lib.join("libnvrtc.so.13"), lib.join("libnvrtc.so.12")];
         assert_eq!(wanted(Some(13)).files(places.last().unwrap()), newest_first);
         assert_eq!(wanted(Some(12)).files(places.last().unwrap()), newest_first[1..]);
+    }
+
+    #[test]
+    fn relative_folders_are_not_searched() {
+        let relative = Path::new("relative");
+        let variables = ["PATH", "CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "HOME"];
+        let given = Place::all(&environment(&variables.map(|name| (name, relative))));
+        let none = Place::all(&environment(&[]));
+        let names = |places: Vec<Place>| places.into_iter().map(|place| place.name).collect::<Vec<_>>();
+        assert_eq!(names(given), names(none));
     }
 
     #[test]
