@@ -22,13 +22,16 @@ pub struct Tried {
     pub rate: Option<Rate>,
 }
 
+/// Of a scenario, beginning near a rate.
+type FindKnees<'a> = dyn Fn(&Scenario, Option<Rate>) -> Result<Vec<Knee>> + 'a;
+
 /// Finds the knee with each window. `load` reads the scenario with one override, `knees` finds those of its policies,
 /// beginning near the knee of the window before.
 pub fn find(
     load: &dyn Fn(&str) -> Result<Scenario>,
     policy: &str,
     windows: &[Nanos],
-    knees: &dyn Fn(&Scenario, Option<Rate>) -> Result<Vec<Knee>>,
+    knees: &FindKnees<'_>,
 ) -> Result<Vec<Tried>> {
     let mut tried: Vec<Tried> = Vec::new();
     for window in windows {
