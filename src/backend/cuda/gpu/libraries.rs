@@ -155,7 +155,7 @@ impl Place {
         });
         let mut places: Vec<Place> = named.collect();
         places.push(Place { name: "the system's library path".into(), folders: None });
-        // A relative folder would be one of whoever wrote the current folder, which may not be the user.
+        // A relative folder would be below the current one, which may be a stranger's.
         for name in ["CUDA_HOME", "CUDA_PATH"] {
             let toolkit = path(name).map(|root| Place::folders(format!("{name}={}", root.display()), toolkit(&root)));
             places.extend(toolkit);
