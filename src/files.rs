@@ -25,7 +25,7 @@ pub fn unpacked<'a>(input: impl Read + 'a) -> Box<dyn Read + 'a> {
 }
 
 /// Writes a temporary file and renames it, so that readers see either the old file or the new one. Creates the folder
-/// if needed. A link of this name is replaced: whoever made the folder may have put it there.
+/// if needed. A link of this name is replaced, because it may come from the stranger who made the folder.
 ///
 /// # Errors
 /// Names the file that can't be written; the old file stays.
