@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use clap::ArgGroup;
 
-use super::render::print;
+use super::render::{print, say};
 use super::{find, progress, seed, stop_on_ctrl_c};
 use crate::backend::cuda::gpu::floors::{self, Floors};
 use crate::cost::grnn;
@@ -243,7 +243,9 @@ fn measure(wanted: &[Wanted], settings: &Settings, output: Option<&Path>, quiet:
         bar.inc(1);
         if !quiet && settings.repeats > 1 && bar.position() == (steps / settings.repeats as usize) as u64 {
             let left = bar.elapsed().as_secs_f64() * f64::from(settings.repeats - 1);
-            bar.suspend(|| eprintln!("one of {} repeats is measured; about {left:.0} s are left", settings.repeats));
+            bar.suspend(|| {
+                say(format_args!("one of {} repeats is measured; about {left:.0} s are left", settings.repeats))
+            });
         }
     };
     let command: Vec<String> = std::env::args().skip(1).collect();
@@ -251,10 +253,10 @@ fn measure(wanted: &[Wanted], settings: &Settings, output: Option<&Path>, quiet:
     bar.finish_and_clear();
     put(output, &made.csv)?;
     if !quiet {
-        eprint!("{}", made.shown);
-        made.notes.iter().for_each(|note| eprintln!("{note}"));
+        say(made.shown.trim_end());
+        made.notes.iter().for_each(say);
         if let Some(path) = output {
-            eprintln!("costs in {}", path.display());
+            say(format_args!("costs in {}", path.display()));
         }
     }
     if made.interrupted {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::render::print_with;
+use super::render::{print_with, say};
 use super::{find, seed};
 use crate::error::{Context as _, Error, Result};
 use crate::files::unpacked;
@@ -161,7 +161,7 @@ impl OutputArgs {
         // Devices and pipes are not reported as written files.
         if path.is_file() && !self.quiet {
             let span = trace.arrivals.last().map_or(0.0, |last| last.as_secs_f64());
-            eprintln!("wrote {} requests over {span:.3} s to {}", trace.len(), path.display());
+            say(format_args!("wrote {} requests over {span:.3} s to {}", trace.len(), path.display()));
         }
         Ok(())
     }

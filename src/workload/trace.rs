@@ -130,8 +130,8 @@ impl Trace {
 pub fn class_name(text: &str) -> Result<&str, String> {
     match text {
         "" => Err("is empty; each request has a class".into()),
-        _ if text.contains([',', '"', '\n', '\r']) || text.trim() != text => {
-            Err(format!("\"{text}\" is no class; leave out commas, quotes and blanks around it"))
+        _ if text.contains([',', '"']) || text.contains(char::is_control) || text.trim() != text => {
+            Err(format!("{text:?} is no class; leave out commas, quotes, control characters and blanks around it"))
         }
         _ => Ok(text),
     }

@@ -114,6 +114,7 @@ fn mistakes_about_classes_are_named() {
     for (set, message) in [
         ("class.0.share=-1", "class[0].share: must be a number, at least 0, not -1"),
         ("class.basic.name='gold'", "class[1].name: \"gold\" is the name of class[0] too"),
+        (r#"class.0.name="a\u001b""#, r#"class[0].name: "a\u{1b}" is no class; leave out commas, quotes, control"#),
         ("class.0.name='a,b'", "class[0].name: \"a,b\" is no class; leave out commas"),
         ("class.0.deadline=0", "class[0].deadline: must be "),
         ("class.0.nonsense=1", "class[0].nonsense: unknown key; known: name, share, slo, priority, deadline, dataset"),

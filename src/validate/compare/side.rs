@@ -89,7 +89,8 @@ impl Side {
         let Some(mut rows) = Log::open_if_there(&self.file(place, "batches", run, "csv")?)? else { return Ok(None) };
         let mut cells: BTreeMap<String, BatchCounts> = BTreeMap::new();
         while let Some(BatchLine { cell, batch, tasks }) = rows.read()? {
-            *cells.entry(cell).or_default().entry(batch).or_default() += tasks;
+            let sum = cells.entry(cell).or_default().entry(batch).or_default();
+            *sum = sum.saturating_add(tasks);
         }
         Ok(Some(cells))
     }
