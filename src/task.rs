@@ -233,7 +233,17 @@ impl<'a> Dispatch<'a> {
     }
 
     pub fn workers(&self) -> impl Iterator<Item = WorkerId> + use<> {
-        (0..self.tasks.workers() as u16).map(WorkerId)
+        (0..self.tasks.unfinished.len() as u16).map(WorkerId)
+    }
+
+    /// The workers with nothing to do, in the order of their numbers, each as it is when it is reached.
+    pub fn idle(&self) -> Offer {
+        self.with_unfinished(0)
+    }
+
+    /// The workers with this many unfinished tasks, as [`Dispatch::idle`].
+    pub fn with_unfinished(&self, tasks: usize) -> Offer {
+        Offer { unfinished: tasks, from: 0 }
     }
 
     pub fn is_idle(&self, worker: WorkerId) -> bool {
@@ -285,12 +295,28 @@ impl<'a> Dispatch<'a> {
     }
 }
 
+/// Workers that a policy goes through while it submits tasks to them.
+#[derive(Clone, Copy, Debug)]
+pub struct Offer {
+    unfinished: usize,
+    from: usize,
+}
+
+impl Offer {
+    pub fn next(&mut self, dispatch: &Dispatch<'_>) -> Option<WorkerId> {
+        let worker = dispatch.tasks.by_unfinished.get(self.unfinished)?.first_from(self.from)?;
+        self.from = worker + 1;
+        Some(WorkerId(worker as u16))
+    }
+}
+
 pub struct TaskBook {
     /// In the order of submission; finished ones leave gaps.
     open: VecDeque<Option<OpenTask>>,
     first: u64,
     unfinished: Vec<usize>,
-    busy_workers: usize,
+    /// The workers with each number of unfinished tasks, so that no instant looks at all workers.
+    by_unfinished: Vec<WorkerSet>,
     spare: Vec<Vec<RequestId>>,
     spare_steps: Vec<Vec<Step>>,
 }
@@ -311,14 +337,10 @@ impl TaskBook {
             open: VecDeque::new(),
             first: 0,
             unfinished: vec![0; workers],
-            busy_workers: 0,
+            by_unfinished: vec![WorkerSet::of_all(workers)],
             spare: Vec::new(),
             spare_steps: Vec::new(),
         }
-    }
-
-    fn workers(&self) -> usize {
-        self.unfinished.len()
     }
 
     pub(crate) fn unfinished(&self, worker: WorkerId) -> usize {
@@ -326,7 +348,7 @@ impl TaskBook {
     }
 
     pub(crate) fn some_idle(&self) -> bool {
-        self.busy_workers < self.unfinished.len()
+        self.by_unfinished[0].first_from(0).is_some()
     }
 
     pub(crate) fn submitted(&self) -> u64 {
@@ -339,9 +361,7 @@ impl TaskBook {
         requests.extend_from_slice(task.requests);
         let mut steps = self.spare_steps.pop().unwrap_or_default();
         steps.extend_from_slice(task.steps);
-        let unfinished = &mut self.unfinished[task.worker.index()];
-        self.busy_workers += usize::from(*unfinished == 0);
-        *unfinished += 1;
+        self.count(task.worker, |unfinished| unfinished + 1);
         self.open.push_back(Some(OpenTask {
             worker: task.worker,
             stream: task.stream,
@@ -364,10 +384,18 @@ impl TaskBook {
             self.open.pop_front();
             self.first += 1;
         }
-        let unfinished = &mut self.unfinished[done.worker.index()];
-        *unfinished -= 1;
-        self.busy_workers -= usize::from(*unfinished == 0);
+        self.count(done.worker, |unfinished| unfinished - 1);
         done
+    }
+
+    fn count(&mut self, worker: WorkerId, change: impl Fn(usize) -> usize) {
+        let unfinished = &mut self.unfinished[worker.index()];
+        self.by_unfinished[*unfinished].remove(worker.index());
+        *unfinished = change(*unfinished);
+        if self.by_unfinished.len() == *unfinished {
+            self.by_unfinished.push(WorkerSet::none(self.unfinished.len()));
+        }
+        self.by_unfinished[self.unfinished[worker.index()]].insert(worker.index());
     }
 
     pub(crate) fn recycle(&mut self, mut done: OpenTask) {
@@ -376,6 +404,52 @@ impl TaskBook {
         self.spare.push(done.requests);
         self.spare_steps.push(done.steps);
     }
+}
+
+/// Of numbers below 65,536: a bit for each, and a bit for each word of bits that is not empty.
+struct WorkerSet {
+    words: Vec<u64>,
+    filled: Vec<u64>,
+}
+
+impl WorkerSet {
+    fn none(workers: usize) -> WorkerSet {
+        let words = workers.div_ceil(64);
+        WorkerSet { words: vec![0; words], filled: vec![0; words.div_ceil(64)] }
+    }
+
+    fn of_all(workers: usize) -> WorkerSet {
+        let mut all = WorkerSet::none(workers);
+        (0..workers).for_each(|worker| all.insert(worker));
+        all
+    }
+
+    fn insert(&mut self, worker: usize) {
+        self.words[worker / 64] |= 1 << (worker % 64);
+        self.filled[worker / 4096] |= 1 << (worker / 64 % 64);
+    }
+
+    fn remove(&mut self, worker: usize) {
+        let word = &mut self.words[worker / 64];
+        *word &= !(1 << (worker % 64));
+        if *word == 0 {
+            self.filled[worker / 4096] &= !(1 << (worker / 64 % 64));
+        }
+    }
+
+    fn first_from(&self, worker: usize) -> Option<usize> {
+        first_bit_from(&self.words[..self.words.len().min(worker / 64 + 1)], worker).or_else(|| {
+            let word = first_bit_from(&self.filled, worker / 64 + 1)?;
+            Some(word * 64 + self.words[word].trailing_zeros() as usize)
+        })
+    }
+}
+
+fn first_bit_from(words: &[u64], bit: usize) -> Option<usize> {
+    let first = *words.get(bit / 64)? & (u64::MAX << (bit % 64));
+    let rest = words.iter().copied().enumerate().skip(bit / 64 + 1);
+    let mut words = [(bit / 64, first)].into_iter().chain(rest);
+    words.find(|(_, word)| *word != 0).map(|(place, word)| place * 64 + word.trailing_zeros() as usize)
 }
 
 /// The events before one call of `schedule`.
@@ -412,7 +486,36 @@ pub fn distinct_cells(steps: &[Step]) -> SmallVec<[CellId; 2]> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use rand::RngExt as _;
+
     use super::*;
+    use crate::workload::random;
+
+    #[test]
+    fn a_set_of_workers_equals_a_tree() {
+        let mut random = random::stream(1, 0, "workers");
+        for workers in [1, 64, 65, 4096, 10_000] {
+            let (mut set, mut tree) = (WorkerSet::of_all(workers), (0..workers).collect::<BTreeSet<_>>());
+            for _ in 0..2000 {
+                let worker = random.random_range(0..workers);
+                match tree.remove(&worker) {
+                    true => set.remove(worker),
+                    false => {
+                        tree.insert(worker);
+                        set.insert(worker);
+                    }
+                }
+                let from = random.random_range(0..=workers);
+                assert_eq!(set.first_from(from), tree.range(from..).next().copied(), "{workers} from {from}");
+                // Most are removed, as in a busy fleet.
+                if let Some(first) = tree.pop_first() {
+                    set.remove(first);
+                }
+            }
+        }
+    }
 
     #[test]
     fn a_batch_is_padded_to_the_sizes_of_the_device() {

@@ -255,9 +255,16 @@ fn exceeds_the_clock(scenario: &Scenario, run: &Run) -> Error {
     ))
 }
 
+/// Workers are threads or GPUs.
+const MOST_REAL: usize = 1024;
+
 fn load(scenario: &Scenario, executor: &dyn Executor) -> Result<Box<dyn Loaded>> {
     let (model, device, file) = (&scenario.workload.model, &scenario.device, scenario.file.display());
     executor.check(model, &device.gpu()).within(&file)?;
+    if device.workers > MOST_REAL {
+        let workers = device.workers;
+        return Err(Error::input(format!("{file}: device.workers: {workers}; real runs have at most {MOST_REAL}")));
+    }
     if let Some(entry) = scenario.policies.iter().find(|entry| entry.settings.runs_operators()) {
         return Err(Error::input(format!(
             "{file}: policy \"{}\": kind \"{}\" runs operators, which only the simulator has; networks compute whole cells",

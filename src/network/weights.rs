@@ -92,9 +92,7 @@ impl Weights {
     /// Fails for a file that is not safetensors, or a tensor that is missing or has another shape or type.
     pub fn open(model: &Model, spec: &Spec) -> Result<Weights> {
         let tensors = tensors(model, spec);
-        let sizes = || tensors.iter().map(Tensor::bytes);
-        // While the largest is packed, both forms are in memory.
-        let bytes = sizes().sum::<u128>() + sizes().max().unwrap_or(0);
+        let bytes = tensors.iter().map(Tensor::bytes).sum();
         let what = format_args!("model {} with hidden = {}", model.name(), spec.hidden);
         require(bytes, what, "take a smaller one, or batchlab sim")?;
         let source = match &spec.weights {

@@ -107,10 +107,11 @@ impl<R: SelectionRule> Policy for CellularPolicy<R> {
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        for worker in dispatch.workers() {
-            if dispatch.is_idle(worker)
-                && let Some(choice) = self.core.choose(worker)
-            {
+        let mut idle = dispatch.idle();
+        while self.core.some_ready()
+            && let Some(worker) = idle.next(dispatch)
+        {
+            if let Some(choice) = self.core.choose(worker) {
                 self.core.batch(choice, worker, self.max_tasks, dispatch);
             }
         }
@@ -141,6 +142,11 @@ impl SelectionRule for Algorithm1 {
 }
 
 impl<R: SelectionRule> Core<R> {
+    /// Whether an idle worker could take a node; only busy ones have nodes pinned to them.
+    pub fn some_ready(&self) -> bool {
+        self.types.iter().any(|state| state.queue.unpinned() > 0)
+    }
+
     /// Algorithm 1, lines 4 to 10.
     pub fn choose(&mut self, worker: WorkerId) -> Option<Choice> {
         let Core { rule, requests, types, by_priority, .. } = self;

@@ -135,23 +135,22 @@ impl Policy for FoldPolicy {
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        for worker in dispatch.workers() {
-            if dispatch.is_idle(worker) && !self.queue.is_empty() {
-                self.send(worker, dispatch);
-            }
+        let mut idle = dispatch.idle();
+        while !self.queue.is_empty()
+            && let Some(worker) = idle.next(dispatch)
+        {
+            self.send(worker, dispatch);
         }
         self.wake = None;
         if !self.settings.builds_ahead() {
             return;
         }
-        for worker in dispatch.workers() {
-            if self.queue.is_empty() {
-                return;
-            }
+        // No worker is idle if requests still wait.
+        let mut busy = dispatch.with_unfinished(1);
+        while !self.queue.is_empty()
+            && let Some(worker) = busy.next(dispatch)
+        {
             let Host { free, .. } = self.hosts[worker.index()];
-            if dispatch.unfinished(worker) > 1 {
-                continue;
-            }
             if free <= dispatch.now() {
                 self.send(worker, dispatch);
             } else {

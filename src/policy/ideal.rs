@@ -86,10 +86,8 @@ impl Policy for IdealPolicy {
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        for worker in dispatch.workers() {
-            if !dispatch.is_idle(worker) {
-                continue;
-            }
+        let mut idle = dispatch.idle();
+        while let Some(worker) = idle.next(dispatch) {
             let Some((_, number)) = self.heads.pop_first() else { return };
             let Line { steps, cells, waiting } = &mut self.lines[number];
             let size = waiting.len().min(self.max_batch);

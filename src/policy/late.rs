@@ -73,10 +73,9 @@ impl Policy for LatePolicy {
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
         for unfinished in 0..=self.lookahead {
-            for worker in dispatch.workers() {
-                if dispatch.unfinished(worker) == unfinished
-                    && let Some(choice) = self.core.choose(worker)
-                {
+            let mut workers = dispatch.with_unfinished(unfinished);
+            while let Some(worker) = workers.next(dispatch) {
+                if let Some(choice) = self.core.choose(worker) {
                     self.core.batch(choice, worker, 1, dispatch);
                 }
             }

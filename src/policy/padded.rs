@@ -231,11 +231,10 @@ impl Policy for PaddedPolicy {
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
         self.now = dispatch.now();
         for unfinished in 0..=self.settings.ahead as usize {
-            for worker in dispatch.workers() {
-                if dispatch.unfinished(worker) == unfinished {
-                    let Some(turn) = self.turn.or_else(|| self.next_turn()) else { return };
-                    self.send(turn, worker, dispatch);
-                }
+            let mut workers = dispatch.with_unfinished(unfinished);
+            while let Some(worker) = workers.next(dispatch) {
+                let Some(turn) = self.turn.or_else(|| self.next_turn()) else { return };
+                self.send(turn, worker, dispatch);
             }
         }
     }

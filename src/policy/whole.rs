@@ -51,11 +51,12 @@ impl<K> FirstCome<K> {
         dispatch: &mut Dispatch<'_>,
         mut submit: impl FnMut(Taken<'_>, Drain<'_, K>, &mut Dispatch<'_>),
     ) {
-        for worker in dispatch.workers() {
-            if dispatch.is_idle(worker) && !self.is_empty() {
-                let (taken, kept) = self.take(worker);
-                submit(taken, kept, dispatch);
-            }
+        let mut idle = dispatch.idle();
+        while !self.is_empty()
+            && let Some(worker) = idle.next(dispatch)
+        {
+            let (taken, kept) = self.take(worker);
+            submit(taken, kept, dispatch);
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::workload::operator::Sizes;
 /// About a hundred bytes each in memory.
 const MAX_REQUESTS: u32 = 200_000_000;
 /// A larger number is probably a typing error.
-pub const MAX_WORKERS: u32 = 1024;
+pub const MAX_WORKERS: u32 = 65_535;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -324,6 +324,7 @@ fn mistakes_are_named() {
         real(&desk, words).failed(2, message);
         assert!(!desk.path("out").exists(), "{message}: a folder was made");
     };
+    refuses(&["--set", "device.workers=1025"], "device.workers: 1025; real runs have at most 1024");
     let sizes = ["--set", "workload.hidden=65536", "--set", "workload.vocabulary=16777216"];
     refuses(&sizes, "model lstm with hidden = 65536 needs about 4");
     refuses(&["--set", "workload.hidden=0"], "workload.hidden: must be a whole number from 1 to 65536, not 0");

@@ -196,7 +196,7 @@ fn mistakes_name_the_option_or_the_line() {
         ),
         (
             "device.workers=1,0",
-            "t.toml: --sweep device.workers=1,0: device.workers: must be a whole number from 1 to 1024, not 0",
+            "t.toml: --sweep device.workers=1,0: device.workers: must be a whole number from 1 to 65535, not 0",
         ),
         ("policy.B.max_batch=4,0", "--sweep policy.B.max_batch=4,0: policy[1] (padded): max_batch: "),
         ("policy.C.max_batch=4", "sweep: policy.C.max_batch: there is no \"C\"; known: 0 (A), 1 (B)"),
@@ -213,7 +213,7 @@ fn mistakes_name_the_option_or_the_line() {
     twice.failed(2, "policy.B.max_batch: policy.1.max_batch is swept too");
     sim(&desk, &["--sweep", "seed=1,2", "--seed", "3"]).failed(2, "t.toml: --seed: the seed is swept");
     for (table, message) in [
-        ("\"device.workers\" = [1, 0]", "t.toml:18: device.workers: must be a whole number from 1 to 1024, not 0"),
+        ("\"device.workers\" = [1, 0]", "t.toml:18: device.workers: must be a whole number from 1 to 65535, not 0"),
         (
             "\"device.workers\" = 1",
             "t.toml:18: sweep: device.workers: must be a list of values, such as [1, 2, 4], not 1",

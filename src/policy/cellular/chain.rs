@@ -191,6 +191,10 @@ impl ReadyQueue for ChainQueue {
         self.unpinned += 1;
     }
 
+    fn unpinned(&self) -> usize {
+        self.unpinned
+    }
+
     fn ready(&self, worker: WorkerId) -> usize {
         self.unpinned + self.held[worker.index()].as_ref().map_or(0, |set| set.chains)
     }

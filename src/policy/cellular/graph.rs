@@ -126,6 +126,10 @@ impl ReadyQueue for GraphQueue {
         }
     }
 
+    fn unpinned(&self) -> usize {
+        self.unpinned
+    }
+
     fn ready(&self, worker: WorkerId) -> usize {
         self.unpinned + self.pinned[worker.index()]
     }

@@ -14,6 +14,9 @@ use crate::workload::model::CellType;
 pub trait ReadyQueue {
     fn push(&mut self, released: &Released<'_>);
 
+    /// Number of nodes that any worker could take.
+    fn unpinned(&self) -> usize;
+
     /// Number of nodes that the worker could take.
     fn ready(&self, worker: WorkerId) -> usize;
 
@@ -90,6 +93,10 @@ macro_rules! delegate {
 impl ReadyQueue for Queue {
     fn push(&mut self, released: &Released<'_>) {
         delegate!(self, queue => queue.push(released))
+    }
+
+    fn unpinned(&self) -> usize {
+        delegate!(self, queue => queue.unpinned())
     }
 
     fn ready(&self, worker: WorkerId) -> usize {
