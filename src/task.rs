@@ -1,9 +1,13 @@
 //! Types that all modules share. They know nothing of backends, policies or metrics.
 
+mod launches;
+
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
+pub use self::launches::{Launches, Unit, Wave};
 use crate::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
 
 #[derive(Clone, Copy)]
@@ -82,6 +86,8 @@ pub enum Members<'a> {
     Nodes(&'a dyn Fn(&mut Vec<NodeRef>)),
     /// The function appends parts in batch order.
     Parts(&'a dyn Fn(&mut Vec<Part>)),
+    /// All operators of all nodes of [`Task::requests`], launch by launch.
+    Operators(&'a Arc<Launches>),
 }
 
 /// Nodes as lists, in batch order.
@@ -90,6 +96,7 @@ pub enum MemberList {
     Requests(Vec<RequestId>),
     Nodes(Vec<NodeRef>),
     Parts(Vec<Part>),
+    Operators(Vec<RequestId>, Arc<Launches>),
 }
 
 impl MemberList {
@@ -105,6 +112,7 @@ impl MemberList {
             (Members::Nodes(list), _) => MemberList::Nodes(listed(Vec::with_capacity(task.batch as usize), list)),
             (Members::Parts(list), Some(MemberList::Parts(parts))) => MemberList::Parts(listed(parts, list)),
             (Members::Parts(list), _) => MemberList::Parts(listed(Vec::with_capacity(task.batch as usize), list)),
+            (Members::Operators(launches), _) => MemberList::Operators(task.requests.to_vec(), Arc::clone(launches)),
         }
     }
 
@@ -112,7 +120,7 @@ impl MemberList {
     pub(crate) fn requests(&self) -> impl Iterator<Item = RequestId> {
         let (nodes, requests, parts): (&[NodeRef], &[RequestId], &[Part]) = match self {
             MemberList::Nodes(nodes) => (nodes, &[], &[]),
-            MemberList::Requests(requests) => (&[], requests, &[]),
+            MemberList::Requests(requests) | MemberList::Operators(requests, _) => (&[], requests, &[]),
             MemberList::Parts(parts) => (&[], &[], parts),
         };
         let of_nodes = nodes.iter().map(|node| node.request);
@@ -485,49 +493,4 @@ pub fn distinct_cells(steps: &[Step]) -> SmallVec<[CellId; 2]> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use rand::RngExt as _;
-
-    use super::*;
-    use crate::workload::random;
-
-    #[test]
-    fn a_set_of_workers_equals_a_tree() {
-        let mut random = random::stream(1, 0, "workers");
-        for workers in [1, 64, 65, 4096, 10_000] {
-            let (mut set, mut tree) = (WorkerSet::of_all(workers), (0..workers).collect::<BTreeSet<_>>());
-            for _ in 0..2000 {
-                let worker = random.random_range(0..workers);
-                match tree.remove(&worker) {
-                    true => set.remove(worker),
-                    false => {
-                        tree.insert(worker);
-                        set.insert(worker);
-                    }
-                }
-                let from = random.random_range(0..=workers);
-                assert_eq!(set.first_from(from), tree.range(from..).next().copied(), "{workers} from {from}");
-                // Most are removed, as in a busy fleet.
-                if let Some(first) = tree.pop_first() {
-                    set.remove(first);
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_batch_is_padded_to_the_sizes_of_the_device() {
-        let runs = |batch, sizes: &[u32]| -> Vec<(u32, u32)> {
-            let step = Step { cell: CellId(0), batch, times: 3, input: 0 };
-            step.padded(sizes).map(|step| (step.batch, step.times)).collect()
-        };
-        assert_eq!(runs(5, &[]), [(5, 3)]);
-        assert_eq!(runs(5, &[1, 4, 8]), [(8, 3)]);
-        assert_eq!(runs(4, &[1, 4, 8]), [(4, 3)]);
-        // Two full batches in each of three runs.
-        assert_eq!(runs(19, &[1, 4, 8]), [(8, 6), (4, 3)]);
-        assert_eq!(runs(16, &[8]), [(8, 6)]);
-    }
-}
+mod tests;

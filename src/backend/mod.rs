@@ -10,6 +10,8 @@ pub mod sim;
 mod tests;
 pub mod watched;
 
+use std::time::Duration;
+
 use crate::network::reference::Output;
 use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, RequestId, TaskId};
@@ -54,6 +56,30 @@ pub trait Backend {
     /// The result of a finished request, on a backend that computes. `None` if the backend keeps only chosen results.
     fn answer(&self, _: RequestId) -> Option<Answer> {
         None
+    }
+
+    /// What tasks of whole requests and of operators have run so far, on a backend that counts it.
+    fn launched(&self) -> Option<Launched> {
+        None
+    }
+}
+
+/// Launches of cells or operators, and the copies that bring their inputs together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Launched {
+    pub launches: u64,
+    /// Of inputs that did not lie in place.
+    pub copies: u64,
+    pub copied_bytes: u64,
+    pub copying: Duration,
+}
+
+impl std::ops::AddAssign for Launched {
+    fn add_assign(&mut self, more: Launched) {
+        self.launches += more.launches;
+        self.copies += more.copies;
+        self.copied_bytes += more.copied_bytes;
+        self.copying += more.copying;
     }
 }
 

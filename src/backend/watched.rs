@@ -1,6 +1,6 @@
 //! A wrapper that shows a backend's tasks as they are submitted.
 
-use super::{Answer, Backend};
+use super::{Answer, Backend, Launched};
 use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, RequestId, TaskId};
 
@@ -48,5 +48,9 @@ impl Backend for Watched<'_, '_> {
 
     fn answer(&self, request: RequestId) -> Option<Answer> {
         self.backend.answer(request)
+    }
+
+    fn launched(&self) -> Option<Launched> {
+        self.backend.launched()
     }
 }

@@ -14,15 +14,14 @@ use super::render::{Shown, print, width};
 use super::sim::tell_of_locks;
 use super::{Common, stop_on_ctrl_c};
 use crate::error::{Error, Result};
-use crate::experiment::executor::Target;
+use crate::experiment::executor::{Target, Verify};
 use crate::experiment::lock::Lock;
 use crate::experiment::shard::Point;
+use crate::experiment::standard::Cpu;
 use crate::experiment::{self, Options};
 use crate::files::write_whole;
 use crate::papers::lab::{Keep, Lab, NUMBERS};
-use crate::papers::{
-    Checked, Exhibit, Findings, Launches, Made, Measured, Paper, carry_out, check, not_at_hand, report,
-};
+use crate::papers::{Checked, Exhibit, Findings, Launches, Made, Measured, Paper, carry_out, check, jit, report};
 use crate::plot::Figure;
 use crate::policy::registry::Registry;
 use crate::results::{summary, table};
@@ -43,13 +42,18 @@ pub struct Args {
     #[arg(long, value_name = "DIR", default_value = "scenarios")]
     pub scenarios: PathBuf,
 
-    /// Folder with trees/sick_test.txt and jit/sick_test_order.csv, for jit table1 [default: $BATCHLAB_DATA]
+    /// Folder with trees/sick_test.txt and jit/sick_test_order.csv, for jit [default: $BATCHLAB_DATA]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 
     /// Times of persistent kernels on a GPU, to compare with GRNN's (from grnn tune --out or scripts/gpu-check.sh)
     #[arg(long, value_name = "FILE")]
     pub measured: Option<PathBuf>,
+
+    /// Also measure jit table2 on this processor, which takes a minute; with a folder of data on SICK's trees, otherwise on
+    /// generated ones
+    #[arg(long, conflicts_with_all = ["plan", "shard", "merge_only"])]
+    pub measure: bool,
 
     #[command(flatten)]
     pub parts: Parts,
@@ -63,6 +67,8 @@ struct Work {
     scenarios: Vec<(Item, Scenario)>,
     studies: Vec<Item>,
     launches: Vec<(Item, Option<Launches>)>,
+    /// To be run on the processor.
+    measurements: Vec<(Item, Scenario)>,
     measured: Option<Measured>,
 }
 
@@ -117,7 +123,13 @@ impl Work {
     /// Reads all scenarios first.
     fn read(items: &[Item], args: &Args, registry: &Registry) -> Result<Work> {
         let measured = args.measured.as_deref().map(Measured::read).transpose()?;
-        let mut work = Work { scenarios: Vec::new(), studies: Vec::new(), launches: Vec::new(), measured };
+        let mut work = Work {
+            scenarios: Vec::new(),
+            studies: Vec::new(),
+            launches: Vec::new(),
+            measurements: Vec::new(),
+            measured,
+        };
         for item in items {
             match item.exhibit.made {
                 Made::Study => work.studies.push(*item),
@@ -125,6 +137,14 @@ impl Work {
                     let file = file(args, item.paper, &item.exhibit.name);
                     work.scenarios.push((*item, args.common.scenario_with(&file, &[], registry)?));
                 }
+                Made::Measurement if args.measure => {
+                    let trees = jit::data(args.data.as_deref())?.map(|[trees, _]| trees);
+                    let trees = trees.map(|trees| format!("workload.dataset={}", trees.display()));
+                    let file = file(args, item.paper, &item.exhibit.name);
+                    let more: Vec<String> = trees.into_iter().collect();
+                    work.measurements.push((*item, args.common.scenario_with(&file, &more, registry)?));
+                }
+                Made::Measurement => work.launches.push((*item, None)),
                 Made::Count => work.launches.push((*item, Launches::of(args.data.as_deref())?)),
             }
         }
@@ -167,6 +187,15 @@ impl Work {
         let mut findings: BTreeMap<Paper, Findings> = BTreeMap::new();
         for (item, launches) in self.launches {
             findings.entry(item.paper).or_default().add_launches(&item.exhibit.name, launches);
+        }
+        for (item, scenario) in self.measurements {
+            let target = Target::Real(&Cpu, Verify::Sample);
+            let options = Options { target, resume: false, ..Work::options(out, &item, parts) };
+            let report = common.on_threads(|| experiment::run(&scenario, &options, stop, &|| ()))?;
+            if report.interrupted() {
+                return Err(Error::Interrupted);
+            }
+            findings.entry(item.paper).or_default().add(&item.exhibit.name, scenario, report);
         }
         let own = parts.own(points).map_or(vec![true; points.len()], |(_, own)| own);
         let (own, own_studies) = own.split_at(points.len() - self.studies.len());
@@ -260,6 +289,13 @@ fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
             numbers: study.numbers.clone(),
         };
     }
+    if let Some(report) = found.report(exhibit).filter(|_| item.exhibit.made == Made::Measurement) {
+        let trees = found.scenario(exhibit).map_or("", |scenario| scenario.workload.source());
+        let text = jit::measured(report).unwrap_or_else(|error| format!("{error}\n"));
+        let text = format!("{text}trees: {trees}; results in {}\n", report.folder.path().display());
+        let json = summary::to_json(&item.name(), &report.rows);
+        return Results { note: text.clone(), text, json, figures: &[], numbers: Some(report.folder.summary()) };
+    }
     if let Some(report) = found.report(exhibit) {
         return Results {
             text: format!("{}\nresults in {}\n", table::table(&report.rows, width()), report.folder.path().display()),
@@ -270,7 +306,7 @@ fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
         };
     }
     let (text, json) = match found.launches(exhibit) {
-        None => (format!("not counted: {}\n", not_at_hand()), Value::Null),
+        None => (jit::not_at_hand(exhibit), Value::Null),
         Some(launches) => (launches.table(), json!(launches)),
     };
     Results { note: text.clone(), text, json, figures: &[], numbers: None }

@@ -260,7 +260,7 @@ fn bounds(case: &Case, run: &Record) -> Result<(), String> {
 fn cell_nodes(task: &Watch) -> Option<&[NodeRef]> {
     match task.members.as_ref().expect("the run was watched") {
         MemberList::Nodes(nodes) => Some(nodes),
-        MemberList::Requests(_) | MemberList::Parts(_) => None,
+        MemberList::Requests(_) | MemberList::Parts(_) | MemberList::Operators(..) => None,
     }
 }
 
@@ -268,7 +268,7 @@ fn members(task: &Watch, case: &Case) -> Vec<NodeRef> {
     match task.members.as_ref().expect("the run was watched") {
         MemberList::Nodes(nodes) => nodes.clone(),
         MemberList::Parts(parts) => parts.iter().flat_map(Part::nodes).collect(),
-        MemberList::Requests(requests) => requests
+        MemberList::Requests(requests) | MemberList::Operators(requests, _) => requests
             .iter()
             .flat_map(|request| {
                 let nodes = case.requests.graphs[request.index()].nodes() as u32;

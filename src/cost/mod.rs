@@ -88,7 +88,7 @@ impl MemberKind {
         match members {
             Members::Nodes(_) => MemberKind::Nodes,
             Members::Parts(_) => MemberKind::Parts,
-            Members::Requests => MemberKind::Requests,
+            Members::Requests | Members::Operators(_) => MemberKind::Requests,
         }
     }
 }

@@ -76,7 +76,7 @@ impl Followed {
     fn count(&mut self, task: &Task<'_>) -> u32 {
         let mut parts = std::mem::take(&mut self.parts);
         match task.members {
-            Members::Requests => {}
+            Members::Requests | Members::Operators(_) => {}
             Members::Nodes(list) => {
                 list(&mut self.nodes);
                 let part = |NodeRef { request, node }| Part { request, from: node, to: NodeId(node.0 + 1) };

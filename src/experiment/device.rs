@@ -7,8 +7,8 @@ use super::Run;
 use super::executor::{Executor, Loaded, Simulation, Simulator, Target, Verify};
 use super::inputs::{Inputs, Prepared, operators};
 use super::verify::{self, Answered, Tolerance, Verified};
-use crate::backend::Backend;
 use crate::backend::cuda::Options;
+use crate::backend::{Backend, Launched};
 use crate::cost::grnn;
 use crate::cost::table::{CostTable, TableModel};
 use crate::cost::transfer::Transfers;
@@ -45,6 +45,7 @@ pub struct RunOutput {
     pub interrupted: bool,
     /// The results to verify; empty in a simulation.
     pub answers: Vec<Answered>,
+    pub launched: Option<Launched>,
     requests: Arc<Requests>,
 }
 
@@ -107,7 +108,7 @@ impl Device {
     }
 
     pub fn run(&self, inputs: &Inputs<'_>, run: &Run, keep: Keep, stop: &AtomicBool) -> Result<RunOutput> {
-        let (prepared, served, answers) = match self {
+        let (prepared, served, answers, launched) = match self {
             Device::Simulated(simulator, costs) => {
                 let mut prepared = inputs.prepare(run, keep)?;
                 let mut backend = simulated(*simulator, &costs[run.policy], inputs, run, &prepared.requests);
@@ -115,7 +116,7 @@ impl Device {
                 if backend.now() == Nanos::MAX {
                     return Err(exceeds_the_clock(inputs.scenario(), run));
                 }
-                (prepared, served, Vec::new())
+                (prepared, served, Vec::new(), None)
             }
             Device::Real { network, loaded, verify, keeps_chosen_only } => {
                 // Every repeat has the requests and arrivals of the first.
@@ -138,8 +139,9 @@ impl Device {
                     false => choose(finished),
                 };
                 let answers = asked.into_iter().map(|request| (request, backend.answer(request))).collect();
+                let launched = backend.launched();
                 drop((source, backend));
-                (prepared, served, answers)
+                (prepared, served, answers, launched)
             }
         };
         let interrupted = match served {
@@ -147,7 +149,7 @@ impl Device {
             served => served.map(|()| false)?,
         };
         debug_assert_eq!(broken_law(&prepared.record), None, "a run breaks a law");
-        Ok(RunOutput { record: prepared.record, interrupted, answers, requests: prepared.requests })
+        Ok(RunOutput { record: prepared.record, interrupted, answers, launched, requests: prepared.requests })
     }
 
     /// `None` on a real device.
@@ -265,18 +267,23 @@ fn load(scenario: &Scenario, executor: &dyn Executor) -> Result<Box<dyn Loaded>>
         let workers = device.workers;
         return Err(Error::input(format!("{file}: device.workers: {workers}; real runs have at most {MOST_REAL}")));
     }
-    if let Some(entry) = scenario.policies.iter().find(|entry| entry.settings.runs_operators()) {
+    let of_operators = scenario.policies.iter().find(|entry| entry.settings.runs_operators());
+    if let Some(entry) = of_operators.filter(|_| !executor.abilities().runs_operators) {
         return Err(Error::input(format!(
-            "{file}: policy \"{}\": kind \"{}\" runs operators, which only the simulator has; networks compute whole cells",
+            "{file}: policy \"{}\": kind \"{}\" runs operators; {} computes whole cells only, so take --backend cpu or the \
+             simulator",
             entry.label,
-            entry.settings.kind()
+            entry.settings.kind(),
+            executor.name()
         )));
     }
     let loaded = || {
         let persistent = device.grnn.as_ref().filter(|_| executor.abilities().persistent_kernels);
         let persistent =
             persistent.map(|file| grnn::Cell::of(model).and_then(|_| grnn::Device::read(file))).transpose()?;
-        let network = Network::new(model, &spec(scenario)).within("workload")?;
+        let network = Network::new(model, &spec(scenario));
+        let network = if of_operators.is_some() { network.and_then(Network::with_operators) } else { network };
+        let network = network.within("workload")?;
         executor.load(network, &device.gpu(), persistent.as_ref(), device.workers)
     };
     loaded().within(&file)

@@ -68,6 +68,8 @@ pub struct Abilities {
     pub logs_steps: bool,
     /// It keeps only the results of requests chosen before the run.
     pub keeps_chosen_only: bool,
+    /// It also runs cells operator by operator, for policies that batch below them.
+    pub runs_operators: bool,
     /// Task times are those at which the host observed them.
     pub host_observed_times: bool,
 }

@@ -363,7 +363,7 @@ impl Folder {
     }
 
     pub(super) fn host_row(&self, run: &Run, finished: &PointResult) -> Option<Value> {
-        let Host { wall, decisions, verified, failures: _ } = finished.host.as_ref()?;
+        let Host { wall, decisions, launched, busy, verified, failures: _ } = finished.host.as_ref()?;
         let per = |count: u64| (count > 0).then(|| decisions.time.as_nanos() as f64 / count as f64);
         let mut row = json!({
             "policy": folder_name(&self.policies[run.policy].label),
@@ -374,6 +374,14 @@ impl Folder {
             "scheduler_ns_per_decision": per(decisions.calls),
             "scheduler_ns_per_task": per(decisions.tasks),
         });
+        if let Some(launched) = launched {
+            row["scheduler_s"] = json!(decisions.time.as_secs_f64());
+            row["busy_s"] = json!(busy.as_secs_f64());
+            row["launches"] = json!(launched.launches);
+            row["copies"] = json!(launched.copies);
+            row["copied_bytes"] = json!(launched.copied_bytes);
+            row["copying_s"] = json!(launched.copying.as_secs_f64());
+        }
         if let Some(lateness) = finished.summary.lateness {
             row["lateness"] = json!(lateness);
             row["verified"] = json!(verified.requests);

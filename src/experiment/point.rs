@@ -9,6 +9,7 @@ use super::device::{Device, RunOutput};
 use super::folder::{BATCHES, FAILURES, Folder, numbered};
 use super::inputs::Inputs;
 use super::verify::Verified;
+use crate::backend::Launched;
 use crate::clock;
 use crate::error::{Context as _, Error, Result};
 use crate::metrics::recorder::{Decisions, Keep, Recorder};
@@ -16,7 +17,7 @@ use crate::metrics::summary::{Summary, summarize};
 use crate::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
 use crate::results::{timeline, write};
 use crate::scenario::Output;
-use crate::units::RequestId;
+use crate::units::{Nanos, RequestId};
 
 #[derive(Clone, Debug)]
 pub(super) struct PointResult {
@@ -31,6 +32,9 @@ pub(super) struct Host {
     /// The duration of the run, its files included.
     pub wall: Duration,
     pub decisions: Decisions,
+    pub launched: Option<Launched>,
+    /// Of all workers.
+    pub busy: Nanos,
     pub verified: Verified,
     pub failures: Vec<(RequestId, String)>,
 }
@@ -85,9 +89,10 @@ pub(super) fn run_point(
         verified => verified?,
     };
     folder.write_point(run, &summary, files, false)?;
-    let Recorder { decisions, failures, .. } = ran.record;
+    let Recorder { decisions, failures, busy, .. } = ran.record;
+    let busy = busy.into_iter().fold(Nanos::ZERO, Nanos::saturating_add);
     let failures = failures.into_iter().take(FAILURES_SHOWN).map(|(request, _, reason)| (request, reason)).collect();
-    let host = Host { wall: clock.elapsed(), decisions, verified, failures };
+    let host = Host { wall: clock.elapsed(), decisions, launched: ran.launched, busy, verified, failures };
     Ok(PointResult { summary, host: Some(host) })
 }
 

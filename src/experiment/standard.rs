@@ -73,7 +73,7 @@ impl Executor for Cpu {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { logs_steps: true, ..Abilities::default() }
+        Abilities { logs_steps: true, runs_operators: true, ..Abilities::default() }
     }
 
     fn check(&self, _: &Model, settings: &Settings) -> Result<()> {
@@ -135,7 +135,12 @@ impl Executor for Cuda {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { persistent_kernels: true, logs_steps: false, keeps_chosen_only: true, host_observed_times: true }
+        Abilities {
+            persistent_kernels: true,
+            keeps_chosen_only: true,
+            host_observed_times: true,
+            ..Abilities::default()
+        }
     }
 
     fn check(&self, model: &Model, _: &Settings) -> Result<()> {

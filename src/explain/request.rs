@@ -205,7 +205,7 @@ impl Stop<'_> {
 
 /// `None` if rows of the padded batch differ in length.
 fn row_cells(formed: &Formed) -> Option<u64> {
-    let whole = matches!(&formed.members, MemberList::Requests(_) | MemberList::Parts(_));
+    let whole = !matches!(&formed.members, MemberList::Nodes(_));
     let rows = formed.requests().len() as u64;
     let equal = formed.steps.iter().all(|step| u64::from(step.batch) == rows);
     (whole && equal && !formed.operators).then(|| formed.cells() / rows.max(1))
@@ -226,7 +226,7 @@ fn nodes_in(formed: &Formed, request: RequestId, graph: &CellGraph) -> Vec<NodeI
             let own = parts.iter().filter(|part| part.request == request);
             own.flat_map(Part::nodes).map(|node| node.node).collect()
         }
-        MemberList::Requests(_) => (0..graph.nodes() as u32).map(NodeId).collect(),
+        MemberList::Requests(_) | MemberList::Operators(..) => (0..graph.nodes() as u32).map(NodeId).collect(),
     }
 }
 

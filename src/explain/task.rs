@@ -32,7 +32,9 @@ impl<'a> Account<'a> {
     /// Its members: `request`, `request:node` or `request:first-last`.
     fn members(&self) -> Vec<String> {
         match &self.formed.members {
-            MemberList::Requests(requests) => requests.iter().map(ToString::to_string).collect(),
+            MemberList::Requests(requests) | MemberList::Operators(requests, _) => {
+                requests.iter().map(ToString::to_string).collect()
+            }
             MemberList::Nodes(nodes) => nodes.iter().map(|at| format!("{}:{}", at.request, at.node)).collect(),
             MemberList::Parts(parts) => parts
                 .iter()
@@ -76,7 +78,7 @@ impl<'a> Account<'a> {
         }
         lines.push(self.cells_text());
         let what = match formed.members {
-            MemberList::Requests(_) => "requests",
+            MemberList::Requests(_) | MemberList::Operators(..) => "requests",
             MemberList::Nodes(_) => "nodes (request:node)",
             MemberList::Parts(_) => "parts (request:first-last node)",
         };

@@ -98,7 +98,7 @@ fn limited<I: Isa>(isa: I, x: I::F32, most: f32) -> I::F32 {
 
 /// 1 + e^-x, to a relative error of 2e-7.
 #[inline(always)]
-fn one_and_exp_of_negative<I: Isa>(isa: I, x: I::F32) -> I::F32 {
+pub fn one_and_exp_of_negative<I: Isa>(isa: I, x: I::F32) -> I::F32 {
     // Up to here 2^k and 2^-k are normal numbers. Gates saturate long before.
     const MOST: f32 = 87.0;
     // The first part has few digits, so that its product with k is exact.
@@ -126,7 +126,7 @@ fn one_and_exp_of_negative<I: Isa>(isa: I, x: I::F32) -> I::F32 {
 
 /// tanh(x) as a fraction, to a relative error of 4e-7.
 #[inline(always)]
-fn tanh_fraction<I: Isa>(isa: I, x: I::F32) -> (I::F32, I::F32) {
+pub fn tanh_fraction<I: Isa>(isa: I, x: I::F32) -> (I::F32, I::F32) {
     // Beyond this the nearest float32 is 1.
     const MOST: f32 = 9.02;
     // x P(x^2) / Q(x^2), fitted: relative error 2e-8. All coefficients are positive, so nothing cancels.

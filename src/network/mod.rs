@@ -4,6 +4,7 @@
 //! on the other rows, so a batched request can be compared with the same request run alone. Listed networks have
 //! [`Operators`] in place of cells.
 
+pub mod by_operator;
 pub mod cells;
 mod elementwise;
 #[allow(unsafe_code)]
@@ -19,6 +20,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use self::by_operator::ByOperator;
 use self::operators::Operators;
 use self::weights::Weights;
 use crate::error::{Error, Result};
@@ -83,6 +85,8 @@ pub struct Network {
     state: usize,
     /// Of a listed network, in place of cells.
     operators: Option<Operators>,
+    /// For policies that batch below cells.
+    by_operator: Option<ByOperator>,
 }
 
 /// A cell type with its weights.
@@ -159,7 +163,7 @@ pub struct Scratch {
 }
 
 /// The values are arbitrary.
-fn first(buffer: &mut Vec<f32>, length: usize) -> &mut [f32] {
+pub fn first(buffer: &mut Vec<f32>, length: usize) -> &mut [f32] {
     if buffer.len() < length {
         buffer.resize(length, 0.0);
     }
@@ -185,7 +189,7 @@ impl Network {
     /// A network of custom cells, in the order of their [`CellId`]s, with states of `state` numbers. `spec` defines the
     /// requests' words.
     pub fn of_cells(model: &Model, spec: &Spec, cells: Vec<Arc<dyn Cell>>, state: usize) -> Network {
-        Network { model: model.clone(), spec: spec.clone(), cells, state, operators: None }
+        Network { model: model.clone(), spec: spec.clone(), cells, state, operators: None, by_operator: None }
     }
 
     pub fn model(&self) -> &Model {
@@ -206,6 +210,19 @@ impl Network {
 
     pub fn operators(&self) -> Option<&Operators> {
         self.operators.as_ref()
+    }
+
+    /// With its cells also operator by operator; their weights are in memory twice.
+    ///
+    /// # Errors
+    /// The CPU has only whole cells of this model.
+    pub fn with_operators(self) -> Result<Network> {
+        let by_operator = Some(ByOperator::new(&self.model, &self.spec)?);
+        Ok(Network { by_operator, ..self })
+    }
+
+    pub fn by_operator(&self) -> Option<&ByOperator> {
+        self.by_operator.as_ref()
     }
 
     /// The width of all states; 0 for a listed network.

@@ -22,7 +22,7 @@ use serde::Deserialize;
 use findings::range;
 pub use findings::{Findings, Series};
 pub use grnn::measured::{self, Measured};
-pub use jit::{Launches, not_at_hand};
+pub use jit::Launches;
 pub use verdict::{Verdict, Word};
 
 use crate::error::Result;
@@ -142,6 +142,8 @@ pub enum Made {
     Study,
     /// Launches are counted on the trees of SICK's test split, which users have to get themselves.
     Count,
+    /// `scenarios/PAPER/NAME.toml` is run on the processor at hand, if the user asks for it.
+    Measurement,
 }
 
 pub fn carry_out(paper: Paper, exhibit: &Exhibit, lab: &lab::Lab<'_>) -> Result<lab::Study> {

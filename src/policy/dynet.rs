@@ -10,7 +10,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-use super::operators::{Evaluation, Order, by_depth};
+use super::operators::{Evaluation, Lists, Order, by_depth};
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
 use super::whole::FirstCome;
@@ -65,7 +65,11 @@ impl Settings for DyNet {
         Ok(Box::new(DyNetPolicy {
             settings: self.clone(),
             queue: FirstCome::new(self.max_batch),
-            evaluation: Evaluation::new(catalogue.operators(), |operator, before, _| operator.signature(before)),
+            evaluation: Evaluation::new(
+                catalogue.operators(),
+                |operator, before, _| operator.signature(before),
+                Lists::Operators,
+            ),
         }))
     }
 

@@ -16,7 +16,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::operators::{Evaluation, by_depth};
+use super::operators::{Evaluation, Lists, by_depth};
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
 use super::whole::{FirstCome, Taken, one_by_one};
@@ -73,9 +73,11 @@ impl Settings for Jit {
         // With equal sizes everywhere, equality of operators does not depend on them.
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
         let evaluation = match self.granularity {
-            Granularity::Graph | Granularity::Cell => Evaluation::new(&whole_cells(setup.cells.len()), key),
-            Granularity::Operator => Evaluation::new(catalogue.operators(), key),
-            Granularity::Kernel => Evaluation::new(catalogue.kernels(), key),
+            Granularity::Graph | Granularity::Cell => {
+                Evaluation::new(&whole_cells(setup.cells.len()), key, Lists::Cells)
+            }
+            Granularity::Operator => Evaluation::new(catalogue.operators(), key, Lists::Operators),
+            Granularity::Kernel => Evaluation::new(catalogue.kernels(), key, Lists::Kernels),
         };
         let scope = Scope { settings: self.clone(), evaluation };
         Ok(Box::new(JitPolicy { queue: FirstCome::new(self.max_batch), scope }))
@@ -229,9 +231,10 @@ mod tests {
         let (mut batch, mut unfolder) = (Batch::default(), Unfolder::new(&model));
         let shapes: Vec<Shape> = shapes.iter().map(|shape| shape.parse().unwrap()).collect();
         shapes.iter().for_each(|shape| batch.add(&unfolder.unfold(shape).unwrap(), &mut classes));
-        let (mut launches, mut steps) = (Vec::new(), Vec::new());
-        let nodes = by_depth(&batch, &classes, &mut launches);
-        operators::steps(&launches, classes.keyed(), &mut steps);
+        let mut steps = Vec::new();
+        let ordered = by_depth(&batch, &classes);
+        let nodes = ordered.operators;
+        operators::steps(&ordered.launches, classes.keyed(), &mut steps);
         let step = |step: &Step| vec![(names[step.cell.index()].name.clone(), step.batch); step.times as usize];
         (nodes, steps.iter().flat_map(step).collect())
     }

@@ -83,6 +83,13 @@ impl Workload {
     pub fn sizes(&self) -> Sizes {
         Sizes { hidden: self.hidden, embedding: self.embedding, vocabulary: self.vocabulary }
     }
+
+    /// The data set or trace of its requests, as it was given.
+    pub fn source(&self) -> &str {
+        match &self.load {
+            Load::Drawn { dataset: input, .. } | Load::Trace { trace: input, .. } => input.given(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]

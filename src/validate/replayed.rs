@@ -177,7 +177,7 @@ impl Backend for Replayed<'_> {
 /// In the order of their first nodes.
 fn requests_of(task: &Task<'_>) -> Vec<RequestId> {
     let mut requests = match task.members {
-        Members::Requests => task.requests.to_vec(),
+        Members::Requests | Members::Operators(_) => task.requests.to_vec(),
         Members::Nodes(list) => {
             let mut nodes = Vec::with_capacity(task.batch as usize);
             list(&mut nodes);

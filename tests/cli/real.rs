@@ -423,3 +423,21 @@ mod interrupted {
         assert!(ran.ok().stderr.contains("taken over from before: 2 of 2 runs\n"));
     }
 }
+
+/// Policies that batch below cells, bit for bit. What copies there are depends on the order of the launches only.
+#[test]
+fn operators_of_many_nodes_run_in_one_launch() {
+    let desk = desk();
+    let text = desk.read("t.toml");
+    let policies = "[[policy]]\nkind = \"jit\"\ngranularity = \"operator\"\n[[policy]]\nkind = \"dynet\"\n";
+    desk.write("t.toml", text[..text.find("[[policy]]").unwrap()].to_string() + policies);
+    let offline = ["--verify", "all", "--set", "arrivals={ process = 'offline' }"];
+    let told = notes(&desk, &offline);
+    assert!(told.contains("have the same bits as when run alone"), "{told}");
+    for run in document(&desk, "out/t/host.json")["runs"].as_array().unwrap() {
+        let count = |key: &str| run[key].as_u64().unwrap();
+        assert!(count("launches") > 0 && count("copies") < count("launches"), "{run}");
+    }
+    let refused = real(&desk, &[&offline[..], &["--set", "workload.model=gru"]].concat());
+    refused.failed(2, "model: the CPU computes gru in whole cells only; operator by operator it has lstm, ");
+}

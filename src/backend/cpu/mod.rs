@@ -2,6 +2,7 @@
 //! its streams. Jobs and reports travel in lock-free queues. The states of requests are in a table with a lock for each
 //! request, held only for copies.
 
+mod launches;
 mod queries;
 mod rows;
 mod table;
@@ -27,7 +28,7 @@ use self::threads::{Cores, Pinned};
 pub use self::whole::StepTime;
 use self::worker::{Job, Report, Worker};
 use super::shared::{GLANCE, OVERSLEEP};
-use super::{Answer, Backend};
+use super::{Answer, Backend, Launched};
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::network::Network;
@@ -48,6 +49,7 @@ pub struct Cpu {
     /// Lists of completed tasks, kept for their memory.
     spare: Vec<MemberList>,
     unfinished: usize,
+    launched: Launched,
     /// The driver has a core of its own.
     spins: bool,
     stop: Arc<AtomicBool>,
@@ -84,6 +86,7 @@ impl Cpu {
             due: BinaryHeap::new(),
             spare: Vec::new(),
             unfinished: 0,
+            launched: Launched::default(),
             spins: cores.spare,
             stop: Arc::new(AtomicBool::new(false)),
             threads: Vec::with_capacity(threads),
@@ -127,6 +130,7 @@ impl Cpu {
     fn note(&mut self, report: Report) {
         let (start, finish) = (self.on_clock(report.start), self.on_clock(report.finish));
         self.due.push(Reverse((finish, report.task, start)));
+        self.launched += report.launched;
         self.spare.push(report.members);
     }
 
@@ -198,6 +202,10 @@ impl Backend for Cpu {
 
     fn answer(&self, request: RequestId) -> Option<Answer> {
         self.digest(request).map(Answer::Digest)
+    }
+
+    fn launched(&self) -> Option<Launched> {
+        Some(self.launched)
     }
 }
 

@@ -93,8 +93,8 @@ impl Rows {
     }
 
     /// Gathers the states that these nodes read, and pads to `size` rows. If a node can't run, its request fails and
-    /// its row is padding.
-    pub fn gather(&mut self, nodes: &[NodeRef], size: usize, table: &Table) {
+    /// its row is padding. Returns the bytes of the states.
+    pub fn gather(&mut self, nodes: &[NodeRef], size: usize, table: &Table) -> u64 {
         self.rows.clear();
         self.taken.clear();
         self.taken_ends.clear();
@@ -116,6 +116,7 @@ impl Rows {
         if self.words.len() < self.rows.len() {
             self.words.resize_with(self.rows.len(), Vec::new);
         }
+        4 * self.taken.len() as u64
     }
 
     pub fn run(&mut self, network: &Network, padded_to: u32, scratch: &mut Scratch) {

@@ -103,8 +103,7 @@ impl Table {
         let mut slot = self.slot(at.request);
         // Without a branch, the loop is a few vector instructions.
         if !state.iter().fold(true, |finite, number| finite & number.is_finite()) {
-            let cell = self.network.cell_name(cell);
-            slot.fail(format!("non-finite numbers in the state after node {} (cell {cell})", at.node));
+            slot.fail(not_finite(at.node.0, &self.network.cell_name(cell)));
             return;
         }
         if let Slot::Fresh = *slot {
@@ -129,6 +128,14 @@ impl Table {
     pub fn put_activation(&self, at: NodeRef, activation: &[f32]) {
         if let Some((cell, _)) = shared::find_node(self.graph(at.request), at.node) {
             self.put(at, cell, activation, &[]);
+        }
+    }
+
+    /// Completes a request whose nodes were not put one by one.
+    pub fn finish(&self, request: RequestId, output: &Output) {
+        let mut slot = self.slot(request);
+        if !matches!(*slot, Slot::Failed(_)) {
+            *slot = Slot::Done(output.digest());
         }
     }
 
@@ -172,6 +179,10 @@ impl Table {
         // No code under the lock panics in the middle of a change.
         self.slots[request.index()].lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+pub fn not_finite(node: u32, cell: &str) -> String {
+    format!("non-finite numbers in the state after node {node} (cell {cell})")
 }
 
 impl Slot {

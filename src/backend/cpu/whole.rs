@@ -49,6 +49,7 @@ impl Worker {
     /// step keeps its size. Returns whether no row joined or ended.
     fn run_step(&mut self, step: &Step) -> bool {
         let size = step.batch as usize;
+        self.launched.launches += 1;
         if let Some(operators) = self.network.operators() {
             self.nodes.clear();
             self.list.take(step.cell, size, &mut self.nodes);
@@ -57,17 +58,20 @@ impl Worker {
             return stayed;
         }
         self.make_room(step.cell);
-        let Worker { network, table, batches, list, nodes, scratch, .. } = self;
+        let Worker { network, table, batches, list, nodes, scratch, launched, .. } = self;
         let rows = &mut batches[step.cell.index()];
         let stay = (1..=rows.len()).contains(&size) && rows.going_on() <= size && list.is_empty(step.cell);
         if stay {
             rows.close_up(size);
             rows.go_on();
         } else {
+            let began = clock::now();
             rows.dismiss_all(table, |node| list.ran(node, table.graphs()));
             nodes.clear();
             list.take(step.cell, size, nodes);
-            rows.gather(nodes, size, table);
+            launched.copied_bytes += rows.gather(nodes, size, table);
+            launched.copies += 1;
+            launched.copying += began.elapsed();
         }
         rows.run(network, step.input, scratch);
         let mut all_go_on = true;

@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+use super::launches::Memory;
 use super::queries::Queries;
 use super::rows::Rows;
 use super::table::Table;
 use super::threads;
 use super::whole::StepTime;
+use crate::backend::Launched;
 use crate::backend::ready_list::ReadyList;
 use crate::backend::shared;
 use crate::clock;
@@ -50,6 +52,7 @@ pub struct Report {
     pub finish: Instant,
     /// For its memory.
     pub members: MemberList,
+    pub launched: Launched,
 }
 
 pub struct Worker {
@@ -66,6 +69,9 @@ pub struct Worker {
     /// The cell type whose rows are newer than the table.
     ahead: Option<CellId>,
     pub(super) scratch: Scratch,
+    pub(super) memory: Memory,
+    /// By the present task.
+    pub(super) launched: Launched,
     pub(super) list: ReadyList,
     /// Kept for its memory.
     pub(super) nodes: Vec<NodeRef>,
@@ -86,6 +92,8 @@ impl Worker {
             queries: Queries::default(),
             ahead: None,
             scratch: Scratch::default(),
+            memory: Memory::default(),
+            launched: Launched::default(),
             list: ReadyList::default(),
             nodes: Vec::new(),
             log: None,
@@ -108,7 +116,8 @@ impl Worker {
                 self.broke_off(&job, &*panic);
             }
             // If the driver is gone, the queue of jobs is closed too.
-            let _ = reports.send(Report { task: job.id, start, finish: clock::now(), members: job.members });
+            let (finish, launched) = (clock::now(), std::mem::take(&mut self.launched));
+            let _ = reports.send(Report { task: job.id, start, finish, members: job.members, launched });
         }
     }
 
@@ -126,6 +135,10 @@ impl Worker {
             (MemberList::Requests(requests), steps) => {
                 self.put_ahead();
                 self.run_whole(job.id, steps, requests);
+            }
+            (MemberList::Operators(requests, launches), _) => {
+                self.put_ahead();
+                self.run_operators(requests, launches);
             }
             (MemberList::Parts(list), steps) if shared::parts_fit(list, steps) => self.run_parts(steps, list),
             (members, _) => {
@@ -211,5 +224,6 @@ impl Worker {
         self.queries.clear();
         self.ahead = None;
         self.scratch = Scratch::default();
+        self.memory = Memory::default();
     }
 }

@@ -315,7 +315,7 @@ impl<D: Device> Cuda<'_, D> {
         let parts = &mut self.queued.parts;
         parts.clear();
         match members {
-            MemberList::Nodes(_) => return false,
+            MemberList::Nodes(_) | MemberList::Operators(..) => return false,
             _ if self.device.most_steps(1) == 0 => return false,
             MemberList::Parts(list) => parts.extend_from_slice(list),
             MemberList::Requests(requests) => parts.extend(requests.iter().map(|request| {

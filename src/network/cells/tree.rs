@@ -144,12 +144,14 @@ impl Formula<12, 2> for InternalGates {
     }
 }
 
-/// A node with children in a child-sum tree. Forget gates need a row for each child and share the word's part, so there
-/// are three products.
+/// A node with children in a child-sum tree. The word's part of the gates and that of the children are products of their
+/// own, as in the [operators](crate::workload::operator) of the cell.
 #[derive(Debug)]
 pub struct ChildSum {
     embedding: Embedding,
-    gates: Product,
+    /// x to its part of the gates i, o, u.
+    gates_word: Product,
+    gates_children: Product,
     gates_bias: Vec<f32>,
     /// x to its part of the forget gates.
     forget_word: Product,
@@ -161,10 +163,10 @@ pub struct ChildSum {
 impl ChildSum {
     pub(super) fn new(spec: &Spec, weights: &Weights) -> ChildSum {
         let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
-        let gates = [("childsum.weight_iou_x", embedding), ("childsum.weight_iou_h", hidden)];
         ChildSum {
             embedding: Embedding::new(weights, "embedding.weight", embedding),
-            gates: pack(weights, 3, hidden, &gates),
+            gates_word: pack(weights, 3, hidden, &[("childsum.weight_iou_x", embedding)]),
+            gates_children: pack(weights, 3, hidden, &[("childsum.weight_iou_h", hidden)]),
             gates_bias: weights.take("childsum.bias_iou"),
             forget_word: pack(weights, 1, hidden, &[("childsum.weight_f_x", embedding)]),
             forget_child: pack(weights, 1, hidden, &[("childsum.weight_f_h", hidden)]),
@@ -176,7 +178,8 @@ impl ChildSum {
 
 impl Cell for ChildSum {
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        let (hidden, inputs, state) = (self.hidden, self.gates.inputs(), 2 * self.hidden);
+        let (hidden, state) = (self.hidden, 2 * self.hidden);
+        let inputs = self.embedding.width + hidden;
         let operand = first(&mut scratch.operand, batch.rows * inputs);
         for (row, operand) in operand.chunks_exact_mut(inputs).enumerate() {
             let (word, sum) = operand.split_at_mut(inputs - hidden);
@@ -187,6 +190,7 @@ impl Cell for ChildSum {
                 sum.iter_mut().zip(h).for_each(|(sum, h)| *sum += h);
             }
         }
+        let sums = Rows { data: operand.get(inputs - hidden..).unwrap_or_default(), stride: inputs, count: batch.rows };
         let operand = Rows { data: operand, stride: inputs, count: batch.rows };
         let children = Rows { data: batch.states, stride: state, count: batch.states.len() / state };
 
@@ -203,7 +207,18 @@ impl Cell for ChildSum {
                 }
             }
         }
-        run_gates(ChildSumGates, &self.gates, &self.gates_bias, operand, out, &mut scratch.product);
+        for (of_word, of_children) in self.gates_word.panels().iter().zip(self.gates_children.panels()) {
+            let (units, wide) = (of_word.units(), of_word.units().len());
+            let of_word = of_word.multiply(operand, &mut scratch.product).chunks_exact(3 * wide);
+            let of_children = of_children.multiply(sums, &mut scratch.more).chunks_exact(3 * wide);
+            let [bias_i, bias_o, bias_u] = gates(&self.gates_bias, hidden).map(|bias| &bias[units.clone()]);
+            for ((of_word, of_children), out) in of_word.zip(of_children).zip(out.chunks_exact_mut(state)) {
+                let ([i, o, u], [ci, co, cu]) = (gates(of_word, wide), gates(of_children, wide));
+                let (h, c) = out.split_at_mut(hidden);
+                let out = [&mut h[units.clone()], &mut c[units.clone()]];
+                apply(ChildSumGates, [i, o, u, bias_i, bias_o, bias_u, ci, co, cu], out);
+            }
+        }
     }
 }
 
@@ -215,7 +230,7 @@ impl Formula<4, 1> for Keep {
     #[inline(always)]
     fn of<I: Isa>(self, isa: I, [x, h, bias, child]: [I::F32; 4], [c]: [I::F32; 1]) -> [I::F32; 1] {
         let ops = isa.f32();
-        [ops.add(c, gated(isa, ops.add(ops.add(x, h), bias), child))]
+        [ops.add(c, gated(isa, ops.add(ops.add(x, bias), h), child))]
     }
 }
 
@@ -223,11 +238,13 @@ impl Formula<4, 1> for Keep {
 #[derive(Clone, Copy)]
 struct ChildSumGates;
 
-impl Formula<6, 2> for ChildSumGates {
+impl Formula<9, 2> for ChildSumGates {
     #[inline(always)]
-    fn of<I: Isa>(self, isa: I, [i, o, u, bi, bo, bu]: [I::F32; 6], [_, kept]: [I::F32; 2]) -> [I::F32; 2] {
+    fn of<I: Isa>(self, isa: I, inputs: [I::F32; 9], [_, kept]: [I::F32; 2]) -> [I::F32; 2] {
         let ops = isa.f32();
-        let c = ops.add(kept, gated_tanh(isa, ops.add(i, bi), ops.add(u, bu)));
-        [gated_tanh(isa, ops.add(o, bo), c), c]
+        let [i, o, u, bi, bo, bu, ci, co, cu] = inputs;
+        let [i, o, u] = [ops.add(ops.add(i, bi), ci), ops.add(ops.add(o, bo), co), ops.add(ops.add(u, bu), cu)];
+        let c = ops.add(kept, gated_tanh(isa, i, u));
+        [gated_tanh(isa, o, c), c]
     }
 }

@@ -17,7 +17,8 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::sample::Samples;
-use crate::policy::operators::{Evaluation, by_depth};
+use crate::policy::operators::classes::KeyOf;
+use crate::policy::operators::{Evaluation, Lists, by_depth};
 use crate::units::CellId;
 use crate::workload::cell_graph::{CellGraph, Graph};
 use crate::workload::model::Model;
@@ -49,9 +50,10 @@ pub struct KernelCounts {
 impl KernelCounts {
     /// `batch` samples (at least 1) at a time.
     pub fn of(samples: &Samples, order: &[u32], batch: usize) -> KernelCounts {
-        let mut evaluation =
-            Evaluation::new(&lists(), |operator, before, _| Some((operator.name.clone(), operator.layout(before))));
-        let mut typed = Evaluation::new(&without_slices(lists()), |operator, _, _| Some(type_of(operator)));
+        let of_cell: KeyOf<_> = |operator, before, _| Some((operator.name.clone(), operator.layout(before)));
+        let mut evaluation = Evaluation::new(&lists(), of_cell, Lists::Operators);
+        let of_type: KeyOf<_> = |operator, _, _| Some(type_of(operator));
+        let mut typed = Evaluation::new(&without_slices(lists()), of_type, Lists::Operators);
         let mut counts = KernelCounts::default();
         for numbers in order.chunks(batch) {
             let trees = numbers.iter().map(|number| samples.of(*number));

@@ -4,13 +4,16 @@ pub mod count;
 pub mod kernels;
 pub mod sample;
 
-use std::env;
 use std::path::{Path, PathBuf};
+use std::{env, fs};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use super::{Check, Findings, Verdict};
 use crate::error::{Error, Result};
+use crate::experiment::Report;
+use crate::results::columns::Metric;
 use crate::results::table::aligned;
 use count::{Counter, Counts};
 use kernels::{KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
@@ -40,8 +43,10 @@ const NOT_AT_HAND: &str = concat!(
     ", with --data or BATCHLAB_DATA"
 );
 
-const NO_SIMULATION: &str = "A measurement of a 36-thread Haswell, no simulation. scripts/peers/run.sh measures this model on the \
-    processor at hand, 256 pairs at a time";
+const NOT_MEASURED: &str = "A measurement, no simulation: batchlab reproduce jit table2 --measure runs the model on the processor at \
+    hand, which should have no other work";
+/// Trees of the 256 samples of a batch.
+const TREES_OF_BATCH: f64 = 512.0;
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
     ("jit-kernel-none", |found| {
@@ -59,7 +64,15 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("jit-cell", |found| {
         Ok(counted(found, |l| Verdict::exact(&[l.cells.batched as f64], &[PAPER_CELLS[1] as f64], "cells")))
     }),
-    ("jit-infer", |_| Ok(Verdict::not_run(NO_SIMULATION))),
+    ("jit-infer", |found| {
+        if found.report("table2").is_none() {
+            return Ok(Verdict::not_run(NOT_MEASURED));
+        }
+        let rate = |policy| found.at("table2", policy, "offline", Metric::Throughput);
+        let [alone, batched] = ["one at a time", "JIT, cells"].map(rate);
+        let gain = batched? / alone?;
+        Ok(Verdict::near(gain, 6.25, "x", gain > 1.0))
+    }),
 ];
 
 fn counted(found: &Findings, verdict: impl Fn(&Launches) -> Verdict) -> Verdict {
@@ -72,22 +85,29 @@ pub struct Launches {
     pub kernels: KernelCounts,
 }
 
-impl Launches {
-    /// On the trees in a folder, by default `BATCHLAB_DATA`'s; `None` if no folder is named.
-    pub fn of(folder: Option<&Path>) -> Result<Option<Launches>> {
-        let variable = || env::var_os(DATA).filter(|value| !value.is_empty()).map(|value| (PathBuf::from(value), DATA));
-        let named = folder.map(|folder| (folder.to_path_buf(), "--data")).or_else(variable);
-        let Some((folder, by)) = named else { return Ok(None) };
-        let (trees, order) = (folder.join(TREES), folder.join(ORDER));
-        if let Some(missing) = [&trees, &order].into_iter().find(|file| !file.is_file()) {
-            return Err(Error::input(format!(
-                "{}: there is no such file, but {by} names the folder {}, which has to hold {}; with no folder named, the table is \
+/// The trees of SICK's test split and their order in a folder, by default `BATCHLAB_DATA`'s; `None` if no folder is
+/// named.
+pub fn data(folder: Option<&Path>) -> Result<Option<[PathBuf; 2]>> {
+    let variable = || env::var_os(DATA).filter(|value| !value.is_empty()).map(|value| (PathBuf::from(value), DATA));
+    let named = folder.map(|folder| (folder.to_path_buf(), "--data")).or_else(variable);
+    let Some((folder, by)) = named else { return Ok(None) };
+    let (trees, order) = (folder.join(TREES), folder.join(ORDER));
+    if let Some(missing) = [&trees, &order].into_iter().find(|file| !file.is_file()) {
+        return Err(Error::input(format!(
+            "{}: there is no such file, but {by} names the folder {}, which has to hold {}; with no folder named, the table is \
                  left out",
-                missing.display(),
-                folder.display(),
-                contents!()
-            )));
-        }
+            missing.display(),
+            folder.display(),
+            contents!()
+        )));
+    }
+    Ok(Some([trees, order]))
+}
+
+impl Launches {
+    /// On the trees of [`data`], if there are any.
+    pub fn of(folder: Option<&Path>) -> Result<Option<Launches>> {
+        let Some([trees, order]) = data(folder)? else { return Ok(None) };
         let samples = Samples::read(&trees, true)?;
         let order = samples.read_order(&order)?;
         let cells = Counter::new(&samples).count(&order, BATCH);
@@ -113,7 +133,45 @@ impl Launches {
     }
 }
 
-/// Why there is no count.
-pub fn not_at_hand() -> &'static str {
-    NOT_AT_HAND
+/// Why there is no result of an exhibit.
+pub fn not_at_hand(exhibit: &str) -> String {
+    match exhibit {
+        "table2" => format!("not measured: {NOT_MEASURED}\n"),
+        _ => format!("not counted: {NOT_AT_HAND}\n"),
+    }
+}
+
+/// A row for each policy: samples (pairs of trees) a second, and for 256 samples the host's analysis, the processor's
+/// time, launches, and the copies of inputs with the time that they took within it.
+///
+/// # Errors
+/// The run's host.json cannot be read.
+pub fn measured(report: &Report) -> Result<String> {
+    let path = report.folder.path().join("host.json");
+    let text = fs::read(&path).map_err(|cause| Error::unreadable(&path, &cause))?;
+    let host: Value = serde_json::from_slice(&text)
+        .map_err(|error| Error::failed(format!("{}: cannot be read: {error}", path.display())))?;
+    let mut rows = vec![
+        ["for 256 samples", "samples/s", "analysis ms", "execution ms", "launches", "copies", "copying ms"]
+            .map(String::from)
+            .to_vec(),
+    ];
+    for (row, host) in report.rows.iter().zip(host["runs"].as_array().into_iter().flatten()) {
+        let run = &row.runs[0];
+        let of_batch = |key: &str, scale: f64, digits: usize| {
+            let value = host[key].as_f64().unwrap_or(f64::NAN) * scale * TREES_OF_BATCH / run.completed as f64;
+            format!("{value:.digits$}")
+        };
+        let samples = run.throughput.map_or(f64::NAN, |rate| rate.0 / 2.0);
+        rows.push(vec![
+            row.policy.clone(),
+            format!("{samples:.0}"),
+            of_batch("scheduler_s", 1e3, 2),
+            of_batch("busy_s", 1e3, 2),
+            of_batch("launches", 1.0, 0),
+            of_batch("copies", 1.0, 0),
+            of_batch("copying_s", 1e3, 2),
+        ]);
+    }
+    Ok(aligned(&rows))
 }

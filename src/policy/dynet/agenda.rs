@@ -13,14 +13,14 @@
 
 use std::hash::Hash;
 
-use crate::policy::operators::Launch;
 use crate::policy::operators::batch::{Batch, Groups};
 use crate::policy::operators::classes::{Classes, Key, Needs};
+use crate::policy::operators::{Launch, Ordered};
+use crate::task::{self, Unit};
 use crate::workload::operator::Source;
 
-/// Appends the launches; returns the number of operators.
-pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &mut Vec<Launch>) -> u64 {
-    launches.clear();
+pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>) -> Ordered {
+    let mut ordered = Ordered::default();
     let (order, operators) = order(&batch.groups(classes), batch, classes);
     let mut agenda = Agenda {
         batch,
@@ -39,10 +39,12 @@ pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &m
             units.first().map_or(0, |unit| classes.all()[agenda.waves[unit.wave as usize].class as usize].input);
         let sizes = units.iter().map(|unit| agenda.size(*unit));
         let (operators, rows) = sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
-        launches.push(Launch { key, operators, rows, input });
+        ordered.push(Launch { key, operators, rows, input }, units.iter().copied());
         agenda.done(&units);
     }
-    operators
+    ordered.operators = operators;
+    ordered.lists.waves = agenda.waves.into_iter().map(|wave| wave.members).collect();
+    ordered
 }
 
 /// The signatures, the next to run first, and the number of operators.
@@ -74,12 +76,6 @@ fn order<K: Hash + Eq>(groups: &Groups, batch: &Batch, classes: &Classes<K>) -> 
 
 const NONE: u32 = u32::MAX;
 
-#[derive(Clone, Copy, Debug)]
-struct Unit {
-    wave: u32,
-    place: u16,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
     Words,
@@ -91,9 +87,7 @@ enum What {
 struct Wave {
     class: u32,
     what: What,
-    count: u64,
-    /// Only for [`What::Nodes`].
-    nodes: Vec<u32>,
+    members: task::Wave,
     /// The wave of the nodes' last input states.
     edges: u32,
     missing: Vec<u16>,
@@ -115,20 +109,19 @@ struct Agenda<'a, K> {
 
 impl<K: Hash + Eq> Agenda<'_, K> {
     fn begin(&mut self) {
-        let mut counts = vec![0u64; self.classes.all().len()];
-        for node in 0..self.batch.nodes() {
-            counts[self.batch.class(node) as usize] += 1;
-        }
         for &class in self.batch.seen() {
             self.static_wave[class as usize] = self.wave(class, What::Words);
-            self.waves[self.static_wave[class as usize] as usize].count = counts[class as usize];
+        }
+        for node in 0..self.batch.nodes() {
+            let wave = self.static_wave[self.batch.class(node) as usize];
+            self.waves[wave as usize].members.nodes.push(node);
         }
         let mut made = Vec::new();
         for node in 0..self.batch.nodes() {
             if self.missing[node as usize] == 0 {
                 let class = self.batch.class(node);
-                self.present(class, What::Edges, &mut made);
-                self.present(class, What::Nodes, &mut made).nodes.push(node);
+                self.present(class, node, Some(0), &mut made);
+                self.present(class, node, None, &mut made);
             }
         }
         self.open(self.batch.seen().iter().map(|class| self.static_wave[*class as usize]).collect());
@@ -139,8 +132,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.waves.push(Wave {
             class,
             what,
-            count: 0,
-            nodes: Vec::new(),
+            members: task::Wave::default(),
             edges: NONE,
             missing: Vec::new(),
             done: Vec::new(),
@@ -149,8 +141,9 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.waves.len() as u32 - 1
     }
 
-    /// The present launch's wave, with one more member.
-    fn present(&mut self, class: u32, what: What, made: &mut Vec<u32>) -> &mut Wave {
+    /// Puts a node, or one of its input cells, into the present launch's wave.
+    fn present(&mut self, class: u32, node: u32, input: Option<u16>, made: &mut Vec<u32>) {
+        let what = if input.is_some() { What::Edges } else { What::Nodes };
         let of_edges = 2 * class as usize;
         let place = of_edges + usize::from(what == What::Nodes);
         if self.wave_of[place] == NONE {
@@ -159,9 +152,9 @@ impl<K: Hash + Eq> Agenda<'_, K> {
             self.waves[self.wave_of[place] as usize].edges = edges;
             made.push(self.wave_of[place]);
         }
-        let wave = &mut self.waves[self.wave_of[place] as usize];
-        wave.count += 1;
-        wave
+        let members = &mut self.waves[self.wave_of[place] as usize].members;
+        members.nodes.push(node);
+        members.inputs.extend(input);
     }
 
     fn open_made(&mut self, made: Vec<u32>) {
@@ -223,7 +216,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         let before = self.classes.all()[wave.class as usize].before;
         let operator = &self.classes.cell(wave.class).list.operators[unit.place as usize];
         let copies = if wave.what == What::Edges { 1 } else { operator.copies(before) };
-        let operators = wave.count * u64::from(copies);
+        let operators = wave.members.nodes.len() as u64 * u64::from(copies);
         (operators, operators * u64::from(operator.rows(before)))
     }
 
@@ -264,19 +257,16 @@ impl<K: Hash + Eq> Agenda<'_, K> {
 
     fn pass_on(&mut self, wave: u32, made: &mut Vec<u32>) {
         let batch = self.batch;
-        let Wave { class, what, .. } = self.waves[wave as usize];
-        let nodes = match what {
-            What::Words => (0..batch.nodes()).filter(|node| batch.class(*node) == class).collect(),
-            What::Edges | What::Nodes => std::mem::take(&mut self.waves[wave as usize].nodes),
-        };
-        for taker in nodes.into_iter().flat_map(|node| batch.takers(node)) {
-            let class = batch.class(*taker);
-            self.present(class, What::Edges, made);
-            self.missing[*taker as usize] -= 1;
-            if self.missing[*taker as usize] == 0 {
-                self.present(class, What::Nodes, made).nodes.push(*taker);
+        let nodes = std::mem::take(&mut self.waves[wave as usize].members.nodes);
+        for (taker, place) in nodes.iter().flat_map(|node| batch.edges(*node)) {
+            let class = batch.class(taker);
+            self.present(class, taker, Some(place), made);
+            self.missing[taker as usize] -= 1;
+            if self.missing[taker as usize] == 0 {
+                self.present(class, taker, None, made);
             }
         }
+        self.waves[wave as usize].members.nodes = nodes;
     }
 }
 

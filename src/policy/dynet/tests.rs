@@ -8,7 +8,7 @@ use super::*;
 use crate::conformance::{Guarantees, check};
 use crate::policy::operators::batch::Batch;
 use crate::policy::operators::classes::Classes;
-use crate::policy::operators::{self, naive};
+use crate::policy::operators::{self, Ordered, naive};
 use crate::units::CellId;
 use crate::workload::cell_graph::{Graph, Run};
 use crate::workload::model::{Model, Unfolder};
@@ -72,10 +72,9 @@ fn launched(by: By, cells: &[&[&str]], graphs: &[CellGraph]) -> Vec<String> {
     let mut classes = Classes::new(&lists, signature);
     let mut batch = Batch::default();
     graphs.iter().for_each(|graph| batch.add(graph, &mut classes));
-    let mut launches = Vec::new();
-    match by {
-        By::Agenda => agenda::by_agenda(&batch, &classes, &mut launches),
-        By::Depth => by_depth(&batch, &classes, &mut launches),
+    let Ordered { launches, .. } = match by {
+        By::Agenda => agenda::by_agenda(&batch, &classes),
+        By::Depth => by_depth(&batch, &classes),
     };
     let name = |id: CellId| {
         let list = lists.iter().find(|list| list.ids.contains(&id)).unwrap();
@@ -186,12 +185,11 @@ fn agrees_with_the_naive(lists: &[List], graphs: &[CellGraph], number: u64) {
     let mut batch = Batch::default();
     graphs.iter().for_each(|graph| batch.add(graph, &mut classes));
     let nodes = naive::build(graphs, lists, signature);
-    let mut launches = Vec::new();
-    let operators = agenda::by_agenda(&batch, &classes, &mut launches);
+    let Ordered { operators, launches, .. } = agenda::by_agenda(&batch, &classes);
     assert_eq!(operators, nodes.len() as u64, "case {number}");
     let translated = naive::translated(&launches, &classes, signature);
     assert_eq!(translated, naive::by_agenda(&nodes), "agenda of case {number}: {lists:?} {graphs:?}");
-    let operators = by_depth(&batch, &classes, &mut launches);
+    let Ordered { operators, launches, .. } = by_depth(&batch, &classes);
     assert_eq!(operators, nodes.len() as u64, "case {number}");
     let mut translated = naive::translated(&launches, &classes, signature);
     translated.retain(|(key, _)| key.is_some());

@@ -10,6 +10,8 @@ use crate::workload::operator::Rows;
 pub struct Batch {
     structure: Structure,
     inputs: Vec<u32>,
+    /// For each of the takers, the place of the state among its input states.
+    places: Vec<u16>,
     seen: Vec<u32>,
     is_seen: Vec<bool>,
     cells: u64,
@@ -30,12 +32,15 @@ pub struct Groups {
     pub nodes: Vec<Vec<u32>>,
     /// Likewise; initial states are at 0.
     pub edges: Vec<Vec<u32>>,
+    /// By node, 1 more than its deepest input; 0 without one.
+    pub states: Vec<u32>,
 }
 
 impl Batch {
     pub fn clear(&mut self) {
-        let Batch { structure: Structure { class, takers, ends }, inputs, seen, is_seen, cells } = self;
+        let Batch { structure: Structure { class, takers, ends }, inputs, places, seen, is_seen, cells } = self;
         [class, inputs, takers, ends, seen].into_iter().for_each(Vec::clear);
+        places.clear();
         is_seen.fill(false);
         *cells = 0;
     }
@@ -55,6 +60,7 @@ impl Batch {
                 self.inputs.resize(self.structure.class.len(), 1);
                 for node in first..last {
                     self.structure.takers.push(node + 1);
+                    self.places.push(0);
                     self.structure.ends.push(self.structure.takers.len() as u32);
                 }
                 self.structure.ends.push(self.structure.takers.len() as u32);
@@ -64,6 +70,7 @@ impl Batch {
                 for node in 0..graph.len() as u32 {
                     for next in graph.successors(node) {
                         self.structure.takers.push(first + next);
+                        self.places.push(self.inputs[(first + next) as usize] as u16);
                         self.inputs[(first + next) as usize] += 1;
                     }
                     self.structure.ends.push(self.structure.takers.len() as u32);
@@ -116,6 +123,13 @@ impl Batch {
         &self.structure.takers[begin as usize..self.structure.ends[node as usize] as usize]
     }
 
+    /// The nodes that take a node's state, and its place among their input states.
+    pub fn edges(&self, node: u32) -> impl Iterator<Item = (u32, u16)> {
+        let begin = if node == 0 { 0 } else { self.structure.ends[node as usize - 1] };
+        let places = &self.places[begin as usize..self.structure.ends[node as usize] as usize];
+        self.takers(node).iter().copied().zip(places.iter().copied())
+    }
+
     /// Classes in the order of building: request by request, children before parents.
     pub fn seen(&self) -> &[u32] {
         &self.seen
@@ -127,8 +141,11 @@ impl Batch {
     }
 
     pub fn groups<K: Hash + Eq>(&self, classes: &Classes<K>) -> Groups {
-        let mut groups =
-            Groups { nodes: vec![Vec::new(); classes.all().len()], edges: vec![Vec::new(); classes.all().len()] };
+        let mut groups = Groups {
+            nodes: vec![Vec::new(); classes.all().len()],
+            edges: vec![Vec::new(); classes.all().len()],
+            states: Vec::new(),
+        };
         let count = |counts: &mut Vec<u32>, at: u32| {
             if counts.len() <= at as usize {
                 counts.resize(at as usize + 1, 0);
@@ -136,7 +153,6 @@ impl Batch {
             counts[at as usize] += 1;
         };
         let mut missing = self.inputs.clone();
-        // One more than the deepest input state's depth; 0 without one.
         let mut states = vec![0u32; self.structure.class.len()];
         let mut ready: Vec<u32> = (0..self.nodes()).filter(|node| missing[*node as usize] == 0).collect();
         for node in &ready {
@@ -161,6 +177,7 @@ impl Batch {
                 }
             }
         }
+        groups.states = states;
         groups
     }
 }
@@ -172,6 +189,9 @@ pub struct Entry {
     pub depth: u32,
     pub nodes: u64,
     pub rows: u64,
+    /// Whether it is once for each input cell, with this [state](Groups::states); otherwise the nodes have it.
+    pub by_edge: bool,
+    pub states: u32,
 }
 
 impl Groups {
@@ -192,6 +212,8 @@ impl Groups {
                         depth: cell.depths.depth(place, u32::checked_sub(states, 1)),
                         nodes,
                         rows: nodes * u64::from(operator.rows(before)),
+                        by_edge,
+                        states,
                     });
                 }
             }

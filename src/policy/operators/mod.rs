@@ -15,7 +15,7 @@ use std::sync::Arc;
 use self::batch::{Batch, Structure};
 use self::classes::{Classes, Key, KeyOf, Keyed};
 use super::whole::Taken;
-use crate::task::{HostOverhead, Step, Task};
+use crate::task::{HostOverhead, Launches, Members, Step, Task, Unit, Wave};
 use crate::units::Nanos;
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::operator::catalogue::List;
@@ -28,17 +28,44 @@ pub struct Launch {
     pub input: u32,
 }
 
-/// Puts a batch's operators in order and appends the launches; returns the number of operators.
-pub type Order<K> = fn(&Batch, &Classes<K>, &mut Vec<Launch>) -> u64;
+/// Puts a batch's operators in order.
+pub type Order<K> = fn(&Batch, &Classes<K>) -> Ordered;
+
+#[derive(Debug, Default)]
+pub struct Ordered {
+    /// Their number.
+    pub operators: u64,
+    pub launches: Vec<Launch>,
+    /// What each launch runs, for backends that compute.
+    pub lists: Launches,
+}
+
+impl Ordered {
+    pub fn push(&mut self, launch: Launch, units: impl IntoIterator<Item = Unit>) {
+        self.launches.push(launch);
+        self.lists.units.extend(units);
+        self.lists.ends.push(self.lists.units.len() as u32);
+    }
+}
 
 /// Batches of requests as launches, one batch after another.
 pub struct Evaluation<K> {
     classes: Classes<K>,
     batch: Batch,
-    launches: Vec<Launch>,
+    /// What tasks list for backends that compute.
+    lists: Lists,
     // Looked up, never iterated.
     known: HashMap<Structure, Arc<Evaluated>>,
     kept: usize,
+}
+
+/// The level of an [`Evaluation`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lists {
+    /// Whole cells: a backend finds their nodes by itself.
+    Cells,
+    Operators,
+    Kernels,
 }
 
 /// A batch as launches.
@@ -47,15 +74,16 @@ pub struct Evaluated {
     pub operators: u64,
     pub launches: usize,
     steps: Vec<Step>,
+    lists: Arc<Launches>,
 }
 
 /// Nodes and steps of the batches that are remembered, some hundred megabytes. With more, all are forgotten.
 const MOST_KEPT: usize = 1 << 24;
 
 impl<K: Hash + Eq> Evaluation<K> {
-    pub fn new(lists: &[List], key_of: KeyOf<K>) -> Self {
-        let classes = Classes::new(lists, key_of);
-        Evaluation { classes, batch: Batch::default(), launches: Vec::new(), known: HashMap::new(), kept: 0 }
+    pub fn new(of_cells: &[List], key_of: KeyOf<K>, lists: Lists) -> Self {
+        let classes = Classes::new(of_cells, key_of);
+        Evaluation { classes, batch: Batch::default(), lists, known: HashMap::new(), kept: 0 }
     }
 
     pub fn evaluate(&mut self, graphs: impl IntoIterator<Item = CellGraph>, order: Order<K>) -> Arc<Evaluated> {
@@ -71,7 +99,7 @@ impl<K: Hash + Eq> Evaluation<K> {
             return (Arc::clone(known), true);
         }
         let evaluated = Arc::new(self.ordered(order));
-        self.kept += self.batch.nodes() as usize + evaluated.steps.len();
+        self.kept += self.batch.nodes() as usize + evaluated.steps.len() + evaluated.lists.units.len();
         if self.kept > MOST_KEPT {
             self.known.clear();
             self.kept = 0;
@@ -86,16 +114,25 @@ impl<K: Hash + Eq> Evaluation<K> {
     }
 
     fn ordered(&mut self, order: Order<K>) -> Evaluated {
-        let operators = order(&self.batch, &self.classes, &mut self.launches);
+        let Ordered { operators, launches, mut lists } = order(&self.batch, &self.classes);
+        lists.kernels = self.lists == Lists::Kernels;
         let mut of_launches = Vec::new();
-        steps(&self.launches, self.classes.keyed(), &mut of_launches);
-        Evaluated { operators, launches: self.launches.len(), steps: of_launches }
+        steps(&launches, self.classes.keyed(), &mut of_launches);
+        Evaluated { operators, launches: launches.len(), steps: of_launches, lists: Arc::new(lists) }
     }
 
     /// The task of the batch that was evaluated last, with the host's work for it.
     pub fn task<'a>(&self, taken: Taken<'a>, evaluated: &'a Evaluated, during: Nanos) -> Task<'a> {
         let host = HostOverhead { ahead: Nanos::ZERO, during };
-        Task { host, ..Task::whole_requests(taken.worker, &evaluated.steps, taken.requests, self.batch.cells()) }
+        let members = match self.lists {
+            Lists::Cells => Members::Requests,
+            Lists::Operators | Lists::Kernels => Members::Operators(&evaluated.lists),
+        };
+        Task {
+            host,
+            members,
+            ..Task::whole_requests(taken.worker, &evaluated.steps, taken.requests, self.batch.cells())
+        }
     }
 }
 
@@ -114,17 +151,16 @@ pub fn steps(launches: &[Launch], keyed: &[Keyed], steps: &mut Vec<Step>) {
 }
 
 /// One launch for each depth and key (DyNet's batching by depth, JIT's table), by depth and then by first sight.
-/// Returns the number of operators.
-pub fn by_depth<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &mut Vec<Launch>) -> u64 {
-    launches.clear();
+pub fn by_depth<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>) -> Ordered {
     let groups = batch.groups(classes);
     const UNSEEN: u32 = u32::MAX;
+    let mut ordered = Ordered::default();
     let mut rank = vec![UNSEEN; classes.keyed().len()];
     let mut keys: Vec<(Key, u32)> = Vec::new();
-    let mut counts: Vec<Vec<(u64, u64)>> = Vec::new();
-    let mut operators = 0;
+    let mut slots: Vec<Vec<Slot>> = Vec::new();
+    let mut waves = Waves { of: vec![Vec::new(); 2 * classes.all().len()], waves: Vec::new() };
     groups.each(batch, classes, |entry| {
-        operators += entry.nodes;
+        ordered.operators += entry.nodes;
         let class = &classes.all()[entry.class as usize];
         let key = class.keys[entry.place as usize];
         let rank = &mut rank[key.index()];
@@ -133,25 +169,78 @@ pub fn by_depth<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>, launches: &mu
             keys.push((key, class.input));
         }
         let depth = entry.depth as usize;
-        if counts.len() <= depth {
-            counts.resize(depth + 1, Vec::new());
+        if slots.len() <= depth {
+            slots.resize_with(depth + 1, Vec::new);
         }
-        let at_depth = &mut counts[depth];
+        let at_depth = &mut slots[depth];
         if at_depth.len() <= *rank as usize {
-            at_depth.resize(*rank as usize + 1, (0, 0));
+            at_depth.resize_with(*rank as usize + 1, Slot::default);
         }
-        let (operators, rows) = &mut at_depth[*rank as usize];
-        *operators += entry.nodes;
-        *rows += entry.rows;
+        let slot = &mut at_depth[*rank as usize];
+        slot.operators += entry.nodes;
+        slot.rows += entry.rows;
+        slot.units.push(Unit { wave: waves.of(entry.class, entry.by_edge, entry.states), place: entry.place });
     });
-    for at_depth in counts {
-        let some = keys.iter().zip(at_depth).filter(|(_, (operators, _))| *operators > 0);
-        launches.extend(some.map(|((key, input), (operators, rows))| Launch {
-            key: *key,
-            operators,
-            rows,
-            input: *input,
-        }));
+    for at_depth in slots {
+        let some = keys.iter().zip(at_depth).filter(|(_, slot)| slot.operators > 0);
+        for ((key, input), Slot { operators, rows, units }) in some {
+            ordered.push(Launch { key: *key, operators, rows, input: *input }, units);
+        }
     }
-    operators
+    ordered.lists.waves = waves.filled(batch, classes, &groups.states);
+    ordered
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    operators: u64,
+    rows: u64,
+    units: Vec<Unit>,
+}
+
+/// Nodes of a class whose deepest input has one depth, and input cells whose state has.
+struct Waves {
+    /// By class, of nodes and of input cells, by depth.
+    of: Vec<Vec<u32>>,
+    waves: Vec<Wave>,
+}
+
+impl Waves {
+    const NONE: u32 = u32::MAX;
+
+    fn of(&mut self, class: u32, by_edge: bool, states: u32) -> u32 {
+        let of = &mut self.of[2 * class as usize + usize::from(by_edge)];
+        if of.len() <= states as usize {
+            of.resize(states as usize + 1, Waves::NONE);
+        }
+        if of[states as usize] == Waves::NONE {
+            of[states as usize] = self.waves.len() as u32;
+            self.waves.push(Wave::default());
+        }
+        of[states as usize]
+    }
+
+    fn add(&mut self, class: u32, input: Option<u16>, states: u32, node: u32) {
+        let of = &self.of[2 * class as usize + usize::from(input.is_some())];
+        if let Some(wave) = of.get(states as usize).filter(|wave| **wave != Waves::NONE) {
+            let wave = &mut self.waves[*wave as usize];
+            wave.nodes.push(node);
+            wave.inputs.extend(input);
+        }
+    }
+
+    fn filled<K: Hash + Eq>(mut self, batch: &Batch, classes: &Classes<K>, states: &[u32]) -> Vec<Wave> {
+        for (node, before) in (0..).zip(states) {
+            let class = batch.class(node);
+            self.add(class, None, *before, node);
+            if batch.inputs()[node as usize] == 0 {
+                self.add(class, Some(0), 0, node);
+            }
+            let state = 1 + classes.cell(class).depths.state(before.checked_sub(1));
+            for (taker, place) in batch.edges(node) {
+                self.add(batch.class(taker), Some(place), state, taker);
+            }
+        }
+        self.waves
+    }
 }

@@ -17,6 +17,7 @@ use crate::driver::drive;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::network::{Network, Spec};
 use crate::policy::cellular::Cellular;
+use crate::policy::dynet::{By, DyNet};
 use crate::policy::ideal::Ideal;
 use crate::policy::jit::{Granularity, Jit};
 use crate::policy::merged::Merged;
@@ -27,6 +28,8 @@ use crate::policy::values::PerCell;
 use crate::units::{Nanos, RequestId};
 use crate::workload::arrivals::OpenLoop;
 use crate::workload::model::Model;
+use crate::workload::operator::Sizes;
+use crate::workload::operator::catalogue::Catalogue;
 use crate::workload::random::{self, Stream};
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
@@ -50,7 +53,8 @@ fn serve(
             at
         })
         .collect();
-    let mut recorder = Recorder::new(requests.len(), setup.workers, setup.cells.len(), Keep::default());
+    let steps = setup.cells.len() + Catalogue::new(setup.model, &Sizes::square(1)).entries().len();
+    let mut recorder = Recorder::new(requests.len(), setup.workers, steps, Keep::default());
     let mut source = OpenLoop::new(requests, &arrivals);
     let mut backend = Cpu::new(Arc::clone(network), requests, setup.workers, lanes, None).expect("threads");
     drive(&mut source, &mut *policy, &mut backend, &mut recorder, setup.workers, &AtomicBool::new(false))
@@ -80,6 +84,20 @@ fn every_request_has_the_result_of_a_single_run() {
     }
 }
 
+/// Parents, counted from 1, of the nodes of a tree, each with at most `most` children.
+fn random_parents(nodes: usize, most: usize, rng: &mut Stream) -> String {
+    let mut children = vec![0; nodes + 1];
+    let mut parents = vec!["0".to_string()];
+    // From the root down, so that a node without children is always there.
+    for node in (1..nodes).rev() {
+        let free: Vec<usize> = (node + 1..=nodes).filter(|parent| children[*parent] < most).collect();
+        let parent = free[rng.random_range(0..free.len())];
+        children[parent] += 1;
+        parents.insert(0, parent.to_string());
+    }
+    parents.join(" ")
+}
+
 #[test]
 fn the_cells_of_every_model_give_the_same_bits() {
     for (case, name) in
@@ -88,9 +106,12 @@ fn the_cells_of_every_model_give_the_same_bits() {
         let mut rng = random::stream(case, 0, "cpu models");
         let model = Model::parse(name).expect("a model");
         let spec = Spec { hidden: 12, embedding: 12, vocabulary: 50, seed: case, weights: None };
-        let network = Arc::new(Network::new(&model, &spec).expect("weights from the seed"));
+        let network = Network::new(&model, &spec).expect("weights from the seed");
+        let network = Arc::new(match model {
+            Model::Gru | Model::Dnn(_) => network,
+            _ => network.with_operators().expect("it has operators"),
+        });
         let cells = model.cell_types();
-        let trees = ["0", "3 3 0", "3 3 5 5 0", "5 5 6 6 7 7 0", "2 3 0"];
         let mut shape = || {
             let (length, target) = (rng.random_range(1..9), rng.random_range(1..9));
             match &model {
@@ -98,7 +119,8 @@ fn the_cells_of_every_model_give_the_same_bits() {
                 Model::Seq2Seq => format!("seq2seq:{length}>{target}"),
                 Model::Graph(_) | Model::Network(_) => unreachable!("none of the models is from a file"),
                 Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
-                    format!("tree:{}", trees[length % trees.len()])
+                    let most = if model == Model::ChildSumTreeLstm { 9 } else { 2 };
+                    format!("tree:{}", random_parents(length + target, most, &mut rng))
                 }
             }
         };
@@ -114,6 +136,14 @@ fn the_cells_of_every_model_give_the_same_bits() {
                 Box::new(Jit { max_batch: 8, ..Jit::default() }),
                 Box::new(Jit { granularity: Granularity::Graph, max_batch: 8, ..Jit::default() }),
             ];
+            if network.by_operator().is_some() {
+                for granularity in [Granularity::Operator, Granularity::Kernel] {
+                    policies.push(Box::new(Jit { granularity, max_batch: 8, ..Jit::default() }));
+                }
+                for by in [By::Agenda, By::Depth] {
+                    policies.push(Box::new(DyNet { by, max_batch: 8, ..DyNet::default() }));
+                }
+            }
             if !name.contains("tree") {
                 policies.push(Box::new(Padded { max_batch: 8, ..Padded::default() }));
             }

@@ -1,0 +1,434 @@
+//! Cells operator by operator, for policies that batch below cells. The operators are those of
+//! [`Model::operators`](crate::workload::model::Model::operators); a launch runs one of them for many nodes.
+//!
+//! Results have the bits of the cells. So a sigmoid is kept as its reciprocal and a tanh as a fraction, and the product
+//! that takes them divides once, as a cell does.
+
+use rten_simd::Isa;
+use rten_simd::ops::{FloatOps, NumOps};
+
+use super::elementwise::{Formula, apply, one_and_exp_of_negative, tanh_fraction};
+pub use super::product::Rows as Left;
+use super::product::{Block, Product};
+use super::weights::Weights;
+use super::{Spec, cells};
+use crate::error::{Error, Result};
+use crate::workload::model::Model;
+use crate::workload::operator::catalogue::{Catalogue, List};
+use crate::workload::operator::{Kind, Operator, Rows, Sizes, Source};
+
+#[derive(Debug)]
+pub struct ByOperator {
+    /// The width of a hidden state.
+    pub hidden: usize,
+    operators: Vec<Program>,
+    kernels: Vec<Program>,
+    weights: Vec<Affine>,
+    /// The vectors of words, table after table.
+    vectors: Vec<f32>,
+    embedding: usize,
+    vocabulary: u32,
+}
+
+/// A cell's operators, in the order of its list.
+#[derive(Debug)]
+pub struct Program {
+    pub operators: Vec<Op>,
+    /// The operators that give h, c and the word of the new state.
+    pub state: [Option<u16>; 3],
+}
+
+#[derive(Debug)]
+pub struct Op {
+    pub rows: Rows,
+    pub inputs: Vec<Input>,
+    /// The numbers of a row of the output.
+    pub width: usize,
+    pub action: Action,
+    /// Operators before it that run once, and those that run for each input cell.
+    before: [u32; 2],
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Input {
+    pub from: From,
+    /// Where a row of the input begins in a row of its source, and how much further for each copy.
+    pub column: usize,
+    pub step: usize,
+    pub width: usize,
+    /// Missing rows are zeros.
+    pub least: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum From {
+    /// The vector of the node's word.
+    Word,
+    /// A part of the input cells' states: h, c or the word.
+    State(usize),
+    /// An earlier operator of the cell.
+    Operator(u16),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// With weights, and their bias or without it.
+    Product(usize, bool),
+    Bias(usize),
+    Sigmoid,
+    Tanh,
+    /// Of a sigmoid, by a tanh or by plain numbers.
+    Times {
+        tanh: bool,
+    },
+    Sum,
+    Copy,
+    /// The vector of a word that the decoder has written.
+    Lookup,
+    Largest,
+}
+
+#[derive(Debug)]
+struct Affine {
+    name: &'static str,
+    /// Side by side in the output; each with its number of gates.
+    parts: Vec<(usize, Product)>,
+    /// Empty if the cell has no bias here.
+    bias: Vec<f32>,
+}
+
+/// Rows for an operator: `each` of them for a row of the output.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand<'a> {
+    pub data: &'a [f32],
+    pub stride: usize,
+    pub each: usize,
+}
+
+impl<'a> Operand<'a> {
+    fn row(&self, row: usize, width: usize) -> &'a [f32] {
+        &self.data[row * self.stride..][..width]
+    }
+}
+
+impl ByOperator {
+    /// Fails for a model whose cells have no operators, or other ones than its lists.
+    pub fn new(model: &Model, spec: &Spec) -> Result<ByOperator> {
+        let weights = Weights::open(model, spec)?;
+        let hidden = spec.hidden as usize;
+        let affines = affines(model, spec, &weights).ok_or_else(|| {
+            Error::input(format!(
+                "model: the CPU computes {} in whole cells only; operator by operator it has lstm, seq2seq, tree-lstm and \
+                 childsum-tree-lstm",
+                model.name()
+            ))
+        })?;
+        let sizes = Sizes { hidden: spec.hidden, embedding: spec.embedding, vocabulary: spec.vocabulary };
+        let catalogue = Catalogue::new(model, &sizes);
+        let least = if *model == Model::TreeLstm { cells::tree::CHILDREN } else { 0 };
+        let programs = |lists: &[List]| lists.iter().map(|list| Program::new(list, &affines, spec, least)).collect();
+        let (operators, kernels) = (programs(catalogue.operators()), programs(catalogue.kernels()));
+        let mut vectors = weights.take("embedding.weight");
+        if *model == Model::Seq2Seq {
+            vectors.extend(weights.take("decoder.embedding"));
+        }
+        let (embedding, vocabulary) = (spec.embedding as usize, spec.vocabulary);
+        Ok(ByOperator { hidden, operators, kernels, weights: affines, vectors, embedding, vocabulary })
+    }
+
+    /// By cell type; with `kernels`, a bias is apart from its product.
+    pub fn programs(&self, kernels: bool) -> &[Program] {
+        if kernels { &self.kernels } else { &self.operators }
+    }
+
+    pub fn vectors(&self) -> &[f32] {
+        &self.vectors
+    }
+
+    /// Where a word's vector begins.
+    pub fn vector(&self, word: u32) -> usize {
+        word as usize * self.embedding
+    }
+
+    /// The numbers of a left row of a product.
+    pub fn inner(&self, op: &Op) -> usize {
+        match op.action {
+            Action::Product(weights, _) => self.weights[weights].parts[0].1.inputs(),
+            _ => 0,
+        }
+    }
+
+    /// Writes `rows` rows of a launch's product to `out`.
+    pub fn multiply(&self, op: &Op, left: Left<'_>, out: &mut [f32], memory: &mut Vec<f32>) {
+        let Action::Product(weights, with_bias) = op.action else { return };
+        let Affine { parts, bias, .. } = &self.weights[weights];
+        let mut begin = 0;
+        for (gates, product) in parts {
+            let units = product.panels().last().map_or(0, |panel| panel.units().end);
+            for panel in product.panels() {
+                let (place, wide) = (panel.units(), panel.units().len());
+                let sums = panel.multiply(left, memory);
+                for (sums, out) in sums.chunks_exact(gates * wide).zip(out.chunks_exact_mut(op.width)) {
+                    for (gate, sums) in sums.chunks_exact(wide).enumerate() {
+                        let from = begin + gate * units + place.start;
+                        out[from..from + wide].copy_from_slice(sums);
+                    }
+                }
+            }
+            begin += gates * units;
+        }
+        if with_bias && !bias.is_empty() {
+            out.chunks_exact_mut(op.width).for_each(|out| add(out, bias));
+        }
+    }
+
+    /// Runs any other operator on rows of equal numbers of inputs.
+    pub fn run(&self, op: &Op, operands: &[Operand<'_>], out: &mut [f32]) {
+        let width = op.inputs.first().map_or(0, |input| input.width);
+        let row = |operand: usize, row: usize| operands[operand].row(row, op.inputs[operand].width);
+        for (place, out) in out.chunks_exact_mut(op.width).enumerate() {
+            match op.action {
+                Action::Sigmoid => apply(Reciprocal, [row(0, place)], [out]),
+                Action::Tanh => {
+                    let (above, below) = out.split_at_mut(width);
+                    apply(Fraction, [row(0, place)], [above, below]);
+                }
+                Action::Times { tanh: false } => apply(Times, [row(0, place), row(1, place)], [out]),
+                Action::Times { tanh: true } => {
+                    let (above, below) = row(1, place).split_at(op.width);
+                    apply(TimesTanh, [row(0, place), above, below], [out]);
+                }
+                Action::Bias(weights) => {
+                    out.copy_from_slice(row(0, place));
+                    let bias = &self.weights[weights].bias;
+                    if !bias.is_empty() {
+                        add(out, bias);
+                    }
+                }
+                Action::Sum => {
+                    let rows = operands.iter().enumerate().flat_map(|(input, operand)| {
+                        (place * operand.each..(place + 1) * operand.each).map(move |at| row(input, at))
+                    });
+                    // A cell begins the sum of its children's rows with zeros.
+                    if operands.len() == 1 {
+                        out.fill(0.0);
+                        rows.for_each(|row| add(out, row));
+                    } else {
+                        rows.enumerate().for_each(|(number, row)| match number {
+                            0 => out.copy_from_slice(row),
+                            _ => add(out, row),
+                        });
+                    }
+                }
+                Action::Lookup => {
+                    let from = self.vector(self.vocabulary + row(0, place)[0] as u32);
+                    out.copy_from_slice(&self.vectors[from..from + op.width]);
+                }
+                Action::Largest => out[0] = largest(row(0, place)),
+                Action::Copy | Action::Product(..) => out.copy_from_slice(row(0, place)),
+            }
+        }
+    }
+}
+
+fn add(out: &mut [f32], row: &[f32]) {
+    out.iter_mut().zip(row).for_each(|(out, x)| *out += x);
+}
+
+/// The lowest place of the largest score; NaN if all are NaN or minus infinity.
+fn largest(scores: &[f32]) -> f32 {
+    let mut best = (f32::NEG_INFINITY, f32::NAN);
+    for (place, score) in scores.iter().enumerate() {
+        if *score > best.0 {
+            best = (*score, place as f32);
+        }
+    }
+    best.1
+}
+
+/// `None` for models without operators.
+fn affines(model: &Model, spec: &Spec, weights: &Weights) -> Option<Vec<Affine>> {
+    let (h, e, v) = (spec.hidden as usize, spec.embedding as usize, spec.vocabulary as usize);
+    let part = |gates: usize, units: usize, tensors: &[(&str, usize)]| {
+        let taken: Vec<Vec<f32>> = tensors.iter().map(|(name, _)| weights.take(name)).collect();
+        let blocks = taken.iter().zip(tensors).map(|(weights, (_, inputs))| Block { weights, inputs: *inputs });
+        (gates, Product::pack(gates, units, &blocks.collect::<Vec<_>>()))
+    };
+    let affine = |name, parts, bias: &[&str]| Affine {
+        name,
+        parts,
+        bias: bias.iter().flat_map(|name| weights.take(name)).collect(),
+    };
+    let lstm = |name: &'static str| {
+        let [input, recurrent, bias] = ["weight_ih", "weight_hh", "bias"].map(|part| format!("{name}.{part}"));
+        affine(name, vec![part(4, h, &[(&input, e), (&recurrent, h)])], &[&bias])
+    };
+    Some(match model {
+        Model::Lstm => vec![lstm("lstm")],
+        Model::Seq2Seq => {
+            let projection = vec![part(1, v, &[("projection.weight", h)])];
+            vec![lstm("encoder"), lstm("decoder"), affine("projection", projection, &["projection.bias"])]
+        }
+        Model::TreeLstm => {
+            let children = [("internal.weight_left", h), ("internal.weight_right", h)];
+            let leaf = affine("leaf", vec![part(3, h, &[("leaf.weight", e)])], &["leaf.bias"]);
+            vec![leaf, affine("internal", vec![part(5, h, &children)], &["internal.bias"])]
+        }
+        Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
+            let word = ["childsum.weight_iou_x", "childsum.weight_f_x"];
+            let word = vec![part(3, h, &[(word[0], e)]), part(1, h, &[(word[1], e)])];
+            vec![
+                affine("childsum.word", word, &["childsum.bias_iou", "childsum.bias_f"]),
+                // The cell has one bias for the word and the children.
+                affine("childsum.iou", vec![part(3, h, &[("childsum.weight_iou_h", h)])], &[]),
+                affine("childsum.f", vec![part(1, h, &[("childsum.weight_f_h", h)])], &[]),
+            ]
+        }
+        Model::Gru | Model::Graph(_) | Model::Network(_) | Model::Dnn(_) => return None,
+    })
+}
+
+const H: usize = 0;
+const C: usize = 1;
+const WORD: usize = 2;
+
+impl Program {
+    /// `least`: the input cells for which the cell has weights, if their number is fixed.
+    fn new(list: &List, weights: &[Affine], spec: &Spec, least: usize) -> Program {
+        let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
+        let list = &list.operators;
+        let weights_of = |name: &str| {
+            let known =
+                weights.iter().position(|weights| name.rsplit_once('.').is_some_and(|(of, _)| of == weights.name));
+            known.expect("the weights of the model's lists")
+        };
+        // Readers of a part of a row stand side by side in it, in the order of the list.
+        let mut read = vec![0; list.len()];
+        let mut operators: Vec<Op> = Vec::with_capacity(list.len());
+        let mut before = [0, 0];
+        for operator in list {
+            let width = operator.shape[0] as usize;
+            let action = action(operator, weights_of, |place| operators[place as usize].action);
+            let input = |source: &Source| {
+                let least = if operator.rows == Rows::One { least } else { 0 };
+                let whole = |from, width| Input { from, column: 0, step: 0, width, least };
+                match *source {
+                    Source::Word => whole(From::Word, embedding),
+                    Source::State => match &operator.kind {
+                        Kind::Lookup { .. } => whole(From::State(WORD), 1),
+                        Kind::Elementwise { .. } => whole(From::State(C), hidden),
+                        _ if operator.name == "child.c" => whole(From::State(C), hidden),
+                        _ => whole(From::State(H), hidden),
+                    },
+                    Source::Operator(place) => {
+                        let source: &Op = &operators[place as usize];
+                        let narrower = matches!(action, Action::Copy | Action::Sigmoid | Action::Tanh);
+                        let mut input = whole(From::Operator(place), source.width);
+                        if narrower && width < source.width {
+                            let column = read[place as usize];
+                            read[place as usize] += width;
+                            let step = if operator.rows == Rows::ForEach { width } else { 0 };
+                            input = Input { column, step, width, ..input };
+                        }
+                        input
+                    }
+                }
+            };
+            let inputs: Vec<Input> = operator.inputs.iter().map(input).collect();
+            let width = if action == Action::Tanh { 2 * width } else { width };
+            // A sum over the rows of one input has one row.
+            let sums_rows = action == Action::Sum && operator.inputs.len() == 1;
+            let rows = if sums_rows { Rows::One } else { operator.rows };
+            operators.push(Op { rows, inputs, width, action, before });
+            before[usize::from(operator.rows == Rows::ForEach)] += 1;
+        }
+        let named = |name: &str| list.iter().position(|operator| operator.name == name).map(|place| place as u16);
+        let c = named("c.tanh").map(|place| operators[place as usize].inputs[0].from);
+        let c = c.and_then(|from| if let From::Operator(place) = from { Some(place) } else { None });
+        let word = operators.iter().position(|op| op.action == Action::Largest).map(|place| place as u16);
+        Program { operators, state: [named("h"), c, word] }
+    }
+}
+
+impl Program {
+    /// The outputs of a node with `before` input cells, each copy by itself.
+    pub fn outputs(&self, before: u32) -> usize {
+        self.operators.iter().map(|op| if op.rows == Rows::ForEach { before as usize } else { 1 }).sum()
+    }
+}
+
+impl Op {
+    /// The place of a copy's output among those of a node with `before` input cells.
+    pub fn place(&self, before: u32) -> usize {
+        (self.before[0] + self.before[1] * before) as usize
+    }
+}
+
+fn action(operator: &Operator, weights_of: impl Fn(&str) -> usize, before: impl Fn(u16) -> Action) -> Action {
+    match &operator.kind {
+        Kind::Affine { weight, .. } => Action::Product(weights_of(weight), true),
+        Kind::Matmul { weight } => Action::Product(weights_of(weight), false),
+        Kind::Sum => Action::Sum,
+        Kind::Lookup { .. } if operator.inputs == [Source::State] => Action::Lookup,
+        Kind::Lookup { .. } | Kind::Concat | Kind::Slice | Kind::Opaque => Action::Copy,
+        Kind::Elementwise { function } => match function.as_str() {
+            "sigmoid" => Action::Sigmoid,
+            "tanh" => Action::Tanh,
+            "argmax" => Action::Largest,
+            "product" => {
+                let tanh = operator.inputs.iter().any(|source| match source {
+                    Source::Operator(place) => before(*place) == Action::Tanh,
+                    Source::Word | Source::State => false,
+                });
+                Action::Times { tanh }
+            }
+            other => Action::Bias(weights_of(other.trim_start_matches("add "))),
+        },
+    }
+}
+
+/// 1 / σ(x).
+#[derive(Clone, Copy)]
+struct Reciprocal;
+
+impl Formula<1, 1> for Reciprocal {
+    #[inline(always)]
+    fn of<I: Isa>(self, isa: I, [x]: [I::F32; 1], _: [I::F32; 1]) -> [I::F32; 1] {
+        [one_and_exp_of_negative(isa, x)]
+    }
+}
+
+/// tanh(x) as a fraction.
+#[derive(Clone, Copy)]
+struct Fraction;
+
+impl Formula<1, 2> for Fraction {
+    #[inline(always)]
+    fn of<I: Isa>(self, isa: I, [x]: [I::F32; 1], _: [I::F32; 2]) -> [I::F32; 2] {
+        let (above, below) = tanh_fraction(isa, x);
+        [above, below]
+    }
+}
+
+/// A sigmoid, given its reciprocal, times x.
+#[derive(Clone, Copy)]
+struct Times;
+
+impl Formula<2, 1> for Times {
+    #[inline(always)]
+    fn of<I: Isa>(self, isa: I, [gate, x]: [I::F32; 2], _: [I::F32; 1]) -> [I::F32; 1] {
+        [isa.f32().div(x, gate)]
+    }
+}
+
+/// A sigmoid, given its reciprocal, times a fraction.
+#[derive(Clone, Copy)]
+struct TimesTanh;
+
+impl Formula<3, 1> for TimesTanh {
+    #[inline(always)]
+    fn of<I: Isa>(self, isa: I, [gate, above, below]: [I::F32; 3], _: [I::F32; 1]) -> [I::F32; 1] {
+        let ops = isa.f32();
+        [ops.div(above, ops.mul(below, gate))]
+    }
+}
