@@ -27,26 +27,46 @@ use batchlab::workload::random;
 use batchlab::workload::shape::Shape;
 use batchlab::workload::trace::Requests;
 
-/// The system's allocator with a counter for each thread.
+/// The system's allocator with counters for each thread.
 struct Counting;
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    /// In bytes; negative where a thread frees what another has allocated.
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+    static MOST_LIVE: Cell<isize> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed on to the system's allocator unchanged; the counter does not allocate.
+fn count(more: isize) {
+    ALLOCATIONS.set(ALLOCATIONS.get() + u64::from(more > 0));
+    LIVE.set(LIVE.get() + more);
+    MOST_LIVE.set(MOST_LIVE.get().max(LIVE.get()));
+}
+
+/// The result of a function, and the bytes that it held at most.
+pub fn most_allocated<T>(of: impl FnOnce() -> T) -> (T, usize) {
+    let before = LIVE.get();
+    MOST_LIVE.set(before);
+    let result = of();
+    (result, (MOST_LIVE.get() - before) as usize)
+}
+
+// SAFETY: every call is passed on to the system's allocator unchanged; the counters do not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        count(layout.size() as isize);
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE.set(LIVE.get() - layout.size() as isize);
         unsafe { System.dealloc(pointer, layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        LIVE.set(LIVE.get() + size as isize - layout.size() as isize);
+        MOST_LIVE.set(MOST_LIVE.get().max(LIVE.get()));
         unsafe { System.realloc(pointer, layout, size) }
     }
 }

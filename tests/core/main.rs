@@ -5,6 +5,7 @@
 mod allocations;
 mod differential;
 mod exact;
+mod fuzz;
 mod golden;
 mod grnn;
 mod grnn_naive;
