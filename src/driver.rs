@@ -40,7 +40,8 @@ pub fn drive(
         };
         let first = backend.wait(until);
         if first.is_none() && until.is_none() {
-            break; // Nothing runs, nothing will arrive, and the policy has set no wake-up.
+            recorder.over(backend.now());
+            return Ok(()); // Nothing runs, nothing will arrive, and the policy has set no wake-up.
         }
         let now = first.map_or_else(|| backend.now(), |completion| completion.finish);
 
@@ -86,7 +87,6 @@ pub fn drive(
         settle(&mut outcomes, now, source, backend, recorder);
         wake = policy.wake_at().filter(|at| *at > now);
     }
-    Ok(())
 }
 
 /// Passes a policy's tasks on to the backend.

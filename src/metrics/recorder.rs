@@ -216,6 +216,20 @@ impl Recorder {
         self.failures.push((request, at, reason));
     }
 
+    /// Nothing runs or arrives any more: what is still in the system is lost.
+    pub(crate) fn over(&mut self, at: Nanos) {
+        let happened = |times: &[Nanos]| times.iter().filter(|at| **at != Nanos::MAX).count();
+        if happened(&self.arrival) == happened(&self.finish) + self.rejections.len() + self.failures.len() {
+            return;
+        }
+        let left = self.left();
+        for (request, left) in (0..).map(RequestId).zip(left) {
+            if left == Nanos::MAX && self.arrival[request.index()] != Nanos::MAX {
+                self.failed(request, at, "the policy neither served nor rejected it".into());
+            }
+        }
+    }
+
     pub(crate) fn finished(&mut self, request: RequestId, at: Nanos) {
         let finish = &mut self.finish[request.index()];
         assert_eq!(*finish, Nanos::MAX, "request {request} finished twice");

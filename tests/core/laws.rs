@@ -1,6 +1,8 @@
 //! The laws of the conformance kit, for every policy that comes with batchlab.
 
 use batchlab::conformance::{Guarantees, check};
+use batchlab::cost::table::Overhead;
+use batchlab::metrics::recorder::Keep;
 use batchlab::policy::cellular::Cellular;
 use batchlab::policy::fold::Fold;
 use batchlab::policy::ideal::Ideal;
@@ -9,7 +11,12 @@ use batchlab::policy::merged::Merged;
 use batchlab::policy::padded::{PadTo, Padded, Turn};
 use batchlab::policy::unbatched::Unbatched;
 use batchlab::policy::values::{BatchSizes, PerCell};
+use batchlab::prelude::*;
 use batchlab::units::Nanos;
+use batchlab::workload::shape::Shape;
+use serde::Serialize;
+
+use crate::lab::Device;
 
 #[test]
 fn cellular_keeps_the_laws() {
@@ -112,4 +119,49 @@ fn ideal_keeps_the_laws() {
 #[test]
 fn immediate_keeps_the_laws() {
     check(&Unbatched::default(), &Guarantees { max_batch: 1, ..Guarantees::default() });
+}
+
+/// Loses every third request.
+#[derive(Debug, Serialize)]
+struct Forgetful;
+
+struct Line(Vec<RequestId>);
+
+impl Settings for Forgetful {
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new("forgetful", "loses every third request")
+    }
+
+    fn build(&self, _: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        Ok(Box::new(Line(Vec::new())))
+    }
+}
+
+impl Policy for Line {
+    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
+        if request.id.0 % 3 > 0 {
+            self.0.push(request.id);
+        }
+    }
+
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        let mut idle = dispatch.idle();
+        if let Some(worker) = idle.next(dispatch)
+            && let Some(request) = self.0.pop()
+        {
+            let steps = [Step { cell: CellId(0), batch: 1, times: 2, input: 0 }];
+            dispatch.submit(&Task::whole_requests(worker, &steps, &[request], 2));
+        }
+    }
+}
+
+#[test]
+fn requests_that_a_policy_loses_have_failed() {
+    let device = Device::new("lstm", 1, "lstm,1,10", Overhead::default());
+    let requests = device.requests(vec![Shape::Chain(2); 7]);
+    let arrivals: Vec<Nanos> = (0..7).map(Nanos).collect();
+    let record = device.run(&Forgetful, &requests, &arrivals, Keep::default());
+    let lost: Vec<(u32, u64)> = record.failures.iter().map(|(request, at, _)| (request.0, at.0)).collect();
+    assert_eq!(lost, [(0, 81), (3, 81), (6, 81)]);
+    assert_eq!(record.failures[0].2, "the policy neither served nor rejected it");
 }

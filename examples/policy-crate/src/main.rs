@@ -57,10 +57,10 @@ impl Policy for Queue {
         while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 < dispatch.now()) {
             dispatch.reject(first.remove_entry().0.1);
         }
-        for worker in dispatch.workers() {
-            if !dispatch.is_idle(worker) || self.waiting.is_empty() {
-                continue;
-            }
+        let mut idle = dispatch.idle();
+        while !self.waiting.is_empty()
+            && let Some(worker) = idle.next(dispatch)
+        {
             let mut batch = PaddedBatch::default();
             while batch.requests.len() < self.max_batch
                 && let Some(((_, request), graph)) = self.waiting.pop_first()
