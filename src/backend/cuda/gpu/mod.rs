@@ -281,8 +281,12 @@ impl Device for Gpus {
         }
         self.stream(shape.stream)?;
         let worker = &mut self.workers[shape.stream.worker.index()];
-        if let Some(sequences) = worker.sequences.as_mut().filter(|_| shape.steps > 0) {
-            sequences.make_ready(shape.rows)?;
+        if let Some(sequences) = worker.sequences.as_mut().filter(|_| shape.steps > 0)
+            && let Err(fault) = sequences.make_ready(shape.rows)
+        {
+            // Only the driver knows whether the GPU is lost.
+            let lost = worker.gpu.memory().is_err_and(|asked| asked.lost);
+            return worker.noted(Err(Fault { lost, ..fault }));
         }
         let fitted = worker.fit_stream(&shape, self.settings.precision);
         if worker.noted(fitted)? {
