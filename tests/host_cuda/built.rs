@@ -126,7 +126,8 @@ pub fn driver(sources: &Path) -> Option<PathBuf> {
     let [shim, kernels] = [shim()?, kernels("kernels", sources)?];
     let driver = Path::new(HERE).join("driver");
     let libraries = [text(&shim.join("libhost_cuda.so")), text(&kernels.join(library(Element::F32)))];
-    once("driver", &[&files(&driver, "")[..], &libraries].concat(), |compiler, folder| {
+    let newer = files(&driver.join("newer"), "cpp");
+    once("driver", &[&files(&driver, "")[..], &newer, &libraries].concat(), |compiler, folder| {
         let mut link = words("-Wl,-soname,libcuda.so.1 -o libcuda.so.1 -Wl,--no-as-needed -lhost_cuda");
         link.extend(Element::ALL.map(|element| format!("-lkernels_{}", element.name())));
         link.push("-ldl".into());
@@ -144,6 +145,9 @@ pub fn driver(sources: &Path) -> Option<PathBuf> {
         for name in ["libcuda.so", "libnvrtc.so.12", "libcublas.so.12"] {
             symlink("libcuda.so.1", folder.join(name)).expect("a link can be made");
         }
+        let own = words("-o libnvrtc.so.13 -Wl,-rpath,$ORIGIN -Wl,--no-as-needed -L. -l:libcuda.so.1");
+        compiler.compile(folder, &[flags(), newer.clone(), own].concat());
+        symlink("libnvrtc.so.13", folder.join("libcublas.so.13")).expect("a link can be made");
     })
 }
 

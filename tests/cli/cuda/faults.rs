@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use super::Host;
 
 /// Asserts that a run names the missing library, the searched places and a way out, and writes nothing.
@@ -45,6 +47,54 @@ fn libraries_that_are_missing_are_named() {
             is_missing(&host, &[&message]);
         }
     }
+}
+
+const DRIVER: [&str; 2] = ["libcuda.so", "libcuda.so.1"];
+
+/// A host of CUDA 13 whose GPUs have this compute capability, with these libraries and no others.
+fn of_cuda_13(capability: &str, libraries: &[&str]) -> Option<Host> {
+    let host = Host::new()?.with("VERSION", "13000").with("CAPABILITY", capability);
+    Some(host.with_libraries(&[&DRIVER[..], libraries].concat()))
+}
+
+#[test]
+fn the_newest_libraries_that_serve_the_gpu_are_taken() {
+    let all = ["libnvrtc.so.12", "libnvrtc.so.13", "libcublas.so.12", "libcublas.so.13"];
+    for (capability, libraries, nvrtc, cublas) in [
+        ("70", &all[..], "12.99", "12.99.0"),
+        ("80", &all[..], "13.99", "13.0.0"),
+        // Those of one major version, or what there is.
+        ("80", &all[1..3], "13.99", "12.99.0"),
+        ("80", &[all[0], all[2], all[3]], "12.99", "12.99.0"),
+    ] {
+        let Some(host) = of_cuda_13(capability, libraries) else { return };
+        let found: Value = host.run(&["devices", "--format", "json"]).ok().json();
+        let versions =
+            ["nvrtc", "cublas"].map(|name| found["libraries"][name]["version"].as_str().unwrap().to_string());
+        assert_eq!(versions, [nvrtc, cublas], "compute capability {capability}, {libraries:?}");
+    }
+    let Some(host) = of_cuda_13("70", &all) else { return };
+    host.verified(&[]);
+}
+
+#[test]
+fn libraries_that_are_too_new_for_the_gpu_are_named() {
+    for (old, new, version) in
+        [("libcublas.so.12", "libnvrtc.so.13", "NVRTC 13.99"), ("libnvrtc.so.12", "libcublas.so.13", "cuBLAS 13.0")]
+    {
+        let Some(host) = of_cuda_13("70", &[old, new]) else { return };
+        let refusal = "which does not serve compute capability 7.0; install version 12";
+        is_missing(&host, &[&format!("libraries/{new}: is {version}, {refusal}")]);
+    }
+}
+
+#[test]
+fn a_gpu_that_is_too_old_is_named() {
+    let Some(host) = Host::new().map(|host| host.with("CAPABILITY", "61")) else { return };
+    let ran = host.real(&[]);
+    ran.failed(1, "GPU 0 (Host CUDA) has compute capability 6.1, and the kernels need 7.0 (Volta) or later");
+    assert!(ran.stderr.contains("--backend cpu"), "{}", ran.stderr);
+    assert!(host.run(&["devices"]).ok().stdout.contains("6.1"));
 }
 
 #[test]

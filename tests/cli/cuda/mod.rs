@@ -18,7 +18,7 @@ use crate::host_cuda;
 pub struct Host {
     pub desk: Desk,
     libraries: PathBuf,
-    environment: BTreeMap<&'static str, String>,
+    environment: BTreeMap<String, String>,
 }
 
 impl Host {
@@ -33,7 +33,7 @@ impl Host {
 
     /// The same with other settings of its GPUs: see `tests/host_cuda/driver/settings.hpp`.
     pub fn with(mut self, setting: &'static str, value: &str) -> Host {
-        self.environment.insert(setting, value.into());
+        self.environment.insert(format!("HOST_CUDA_{setting}"), value.into());
         self
     }
 
@@ -45,6 +45,8 @@ impl Host {
             symlink(self.libraries.join(name), folder.join(name)).unwrap();
         }
         self.libraries = folder;
+        // The first Python in it may have libraries.
+        self.environment.insert("PATH".into(), String::new());
         self
     }
 
@@ -57,7 +59,7 @@ impl Host {
         }
         // The cache of compiled kernels is not the user's.
         command.env("HOME", self.desk.path("home")).env("XDG_CACHE_HOME", self.desk.path("cache"));
-        command.envs(self.environment.iter().map(|(name, value)| (format!("HOST_CUDA_{name}"), value)));
+        command.envs(&self.environment);
         command.output().expect("the program starts").into()
     }
 

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -135,7 +137,14 @@ API cublasCreate_v2(void **handle) {
   return OK;
 }
 
-API cublasDestroy_v2(void *handle) { return handles().remove(handle) == nullptr ? NOT_INITIALIZED : OK; }
+API cublasDestroy_v2(void *handle) {
+  const auto found = handles().remove(handle);
+  if (found == nullptr) return NOT_INITIALIZED;
+  if (current() == &found->device) return OK;
+  // A program has no use for the status.
+  fprintf(stderr, "host CUDA: a handle is destroyed in the context of another device\n");
+  abort();
+}
 
 API cublasSetStream_v2(void *handle, void *stream_handle) {
   const auto found = handles().get(handle);

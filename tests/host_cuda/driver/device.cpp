@@ -33,10 +33,12 @@ const Settings &settings() {
     Settings settings;
     settings.devices = int(variable("DEVICES", 1));
     settings.version = int(variable("VERSION", 12080));
+    settings.capability = int(variable("CAPABILITY", 80));
     settings.memory = size_t(variable("MEMORY", 2ll << 30));
     settings.seed = uint64_t(variable("SEED", 0));
     settings.delay_us = unsigned(variable("DELAY_US", 0));
     settings.fail_launch = uint64_t(variable("FAIL_LAUNCH", 0));
+    settings.fail_code = int(variable("FAIL_CODE", LAUNCH_OUT_OF_RESOURCES));
     settings.lose = uint64_t(variable("LOSE", 0));
     settings.lose_device = int(variable("LOSE_DEVICE", 0));
     settings.lose_code = int(variable("LOSE_CODE", LAUNCH_FAILED));

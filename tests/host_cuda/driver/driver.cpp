@@ -178,10 +178,12 @@ API cuDeviceGetAttribute(int *value, int attribute, int) {
     case 95:  // Whether it has cooperative launches.
       *value = 1;
       return SUCCESS;
-    case 75:  // The compute capability, 8.0.
-      *value = 8;
+    case 75:  // The compute capability.
+      *value = settings().capability / 10;
       return SUCCESS;
     case 76:
+      *value = settings().capability % 10;
+      return SUCCESS;
     case 115:  // Memory pools.
       *value = 0;
       return SUCCESS;
@@ -472,7 +474,7 @@ static Result queue_kernel(void *function_handle, host_cuda::Launch grid, void *
   if (function == nullptr || &function->device != &stream->device) return INVALID_HANDLE;
   const host_cuda::Kernel &kernel = function->kernel;
   if (arguments == nullptr && kernel.arguments > 0) return INVALID_VALUE;
-  if (refused()) return LAUNCH_OUT_OF_RESOURCES;
+  if (refused()) return Result(settings().fail_code);
   Launch launch{kernel, grid, {}};
   for (size_t argument = 0; argument < kernel.arguments; argument++) {
     uint64_t value = 0;
@@ -547,7 +549,7 @@ API cuGraphLaunch(void *handle, void *stream_handle) {
   const auto instance = instances().get(handle);
   if (instance == nullptr) return INVALID_HANDLE;
   if (stream->capturing()) return CAPTURE_UNSUPPORTED;
-  if (refused()) return LAUNCH_OUT_OF_RESOURCES;
+  if (refused()) return Result(settings().fail_code);
   stream->queue(instance->graph);
   return SUCCESS;
 }

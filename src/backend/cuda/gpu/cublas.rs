@@ -11,10 +11,14 @@ use libloading::Library;
 use super::driver::{Gpu, Owned};
 use super::libraries::functions;
 use super::memory::Memory;
+use super::nvrtc::refusal;
 use crate::backend::cuda::device::Fault;
 use crate::gpu_settings::Precision;
 
 type HandlePointer = *mut c_void;
+
+/// The oldest architecture that CUDA 13 serves, which cuBLAS does not tell.
+const OLDEST_OF_13: u32 = 75;
 
 functions! {
     /// Enumerations are plain numbers, because later versions may have more members.
@@ -64,6 +68,19 @@ impl Cublas {
             if status == 0 { Ok(number.max(0) as u32) } else { Err("fails when asked for its version".to_string()) }
         };
         Ok(Cublas { version: (part(0)?, part(1)?, part(2)?), path, functions })
+    }
+
+    /// The library itself if it is of this major version, if one is given, and has kernels for these architectures;
+    /// otherwise why it is refused.
+    pub(super) fn serving(self, gpus: &[u32], major: Option<u32>) -> Result<Cublas, String> {
+        let (own, minor, _) = self.version;
+        if major.is_some_and(|major| major != own) {
+            return Err(format!("is cuBLAS {own}"));
+        }
+        match gpus.iter().find(|gpu| own >= 13 && **gpu < OLDEST_OF_13) {
+            None => Ok(self),
+            Some(gpu) => Err(refusal(("cuBLAS", "cublas"), (own, minor), *gpu)),
+        }
     }
 
     fn check(&self, doing: &str, status: i32) -> Result<(), Fault> {
@@ -252,7 +269,10 @@ fn workspace_of(gpu: &Gpu) -> usize {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // SAFETY: the handle was created by this library and is destroyed once. A failure can't be handled.
-        unsafe { (self.cublas.functions.destroy)(self.handle) };
+        if self.stream.gpu.bind().is_ok() {
+            // SAFETY: the handle was created by this library in the GPU's context and is destroyed once. A failure can't
+            // be handled.
+            unsafe { (self.cublas.functions.destroy)(self.handle) };
+        }
     }
 }

@@ -18,6 +18,9 @@ use crate::error::{Error, Result};
 /// The oldest CUDA version that a driver must support.
 const OLDEST: (u32, u32) = (12, 0);
 
+/// The oldest architecture with what the kernels use: threads of a warp that wait for each other one by one (Volta).
+const OLDEST_GPU: u32 = 70;
+
 functions! {
     Functions {
         version = cuDriverGetVersion(*mut i32) -> i32;
@@ -71,6 +74,19 @@ impl Driver {
             Err(error) => Err(none(Said(error).to_string())),
         }
     }
+
+    /// The architectures of the GPUs that it sees, without those that are [too old](OLDEST_GPU). None if it can't tell.
+    pub(super) fn served(&self) -> Vec<u32> {
+        let ask = |number| {
+            let device = result::device::get(number as i32)?;
+            // SAFETY: the driver has given the device.
+            let part = |which| unsafe { result::device::get_attribute(device, which) };
+            let major = part(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?;
+            let minor = part(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
+            Ok::<_, DriverError>((10 * major + minor).max(0) as u32)
+        };
+        (0..self.gpus().unwrap_or(0)).flat_map(ask).filter(|architecture| *architecture >= OLDEST_GPU).collect()
+    }
 }
 
 /// A version in CUDA's encoding, 1000 for a major and 10 for a minor number.
@@ -106,11 +122,29 @@ fn survivable(error: CUresult) -> bool {
             | CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU
             | CUresult::CUDA_ERROR_INVALID_PTX
             | CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+            | CUresult::CUDA_ERROR_JIT_COMPILER_NOT_FOUND
+            | CUresult::CUDA_ERROR_JIT_COMPILATION_DISABLED
+            | CUresult::CUDA_ERROR_SHARED_OBJECT_INIT_FAILED
             | CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
+            | CUresult::CUDA_ERROR_LAUNCH_INCOMPATIBLE_TEXTURING
+            | CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+            | CUresult::CUDA_ERROR_INVALID_CLUSTER_SIZE
+            | CUresult::CUDA_ERROR_PEER_ACCESS_UNSUPPORTED
+            | CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED
+            | CUresult::CUDA_ERROR_PEER_ACCESS_NOT_ENABLED
+            | CUresult::CUDA_ERROR_TOO_MANY_PEERS
             | CUresult::CUDA_ERROR_NOT_PERMITTED
             | CUresult::CUDA_ERROR_NOT_SUPPORTED
             | CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
             | CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
+            | CUresult::CUDA_ERROR_STREAM_CAPTURE_MERGE
+            | CUresult::CUDA_ERROR_STREAM_CAPTURE_UNMATCHED
+            | CUresult::CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+            | CUresult::CUDA_ERROR_STREAM_CAPTURE_ISOLATION
+            | CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
+            | CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
+            | CUresult::CUDA_ERROR_CAPTURED_EVENT
+            | CUresult::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
     )
 }
 
@@ -132,9 +166,23 @@ pub(super) struct Gpu {
 }
 
 impl Gpu {
+    /// Opens a GPU to compute on it. Fails as [`Gpu::look_at`], and if it is too old for the kernels.
+    pub fn open(number: usize) -> Result<Arc<Gpu>> {
+        let gpu = Gpu::look_at(number)?;
+        if gpu.architecture < OLDEST_GPU {
+            return Err(Error::failed(format!(
+                "{gpu} has compute capability {}, and the kernels need {} (Volta) or later; name a newer GPU in \
+                 CUDA_VISIBLE_DEVICES, or use --backend cpu",
+                gpu.capability(),
+                dotted((OLDEST_GPU / 10, OLDEST_GPU % 10))
+            )));
+        }
+        Ok(gpu)
+    }
+
     /// Opens a GPU, which must be one of those that [`Driver::gpus`] counted. Fails if another process has exclusive
     /// use of it, or if it is broken.
-    pub fn open(number: usize) -> Result<Arc<Gpu>> {
+    fn look_at(number: usize) -> Result<Arc<Gpu>> {
         let doing = format_args!("GPU {number} can't be opened").to_string();
         let opened = || -> Result<Gpu, DriverError> {
             let context = CudaContext::new(number)?;
@@ -314,7 +362,7 @@ pub fn devices() -> Result<Vec<About>> {
 pub fn of_driver(found: &Found) -> Result<Vec<About>> {
     let count = found.driver.need()?.gpus()?;
     let about = |number| {
-        let gpu = Gpu::open(number)?;
+        let gpu = Gpu::look_at(number)?;
         let (free, total) = gpu.memory().map_err(failed)?;
         Ok(About {
             gpu: number,
@@ -342,6 +390,8 @@ mod tests {
     #[test]
     fn an_error_of_the_computation_costs_the_worker() {
         assert!(survivable(CUresult::CUDA_ERROR_OUT_OF_MEMORY));
+        assert!(survivable(CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE));
+        assert!(!survivable(CUresult::CUDA_ERROR_LAUNCH_TIMEOUT));
         assert!(!survivable(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS));
         assert!(!survivable(CUresult::CUDA_ERROR_ECC_UNCORRECTABLE));
     }

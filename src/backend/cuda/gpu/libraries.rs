@@ -39,8 +39,17 @@ pub fn find() -> Found {
     let driver = Search::new("NVIDIA driver", Wanted::driver(), &places, Driver::bind);
     // The output of libraries newer than the driver can't be loaded.
     let newest = driver.found.as_ref().map(|driver| driver.version.0);
-    let nvrtc = Search::new("NVRTC", Wanted::of_toolkit("libnvrtc", newest), &places, Nvrtc::bind);
-    let cublas = Search::new("cuBLAS", Wanted::of_toolkit("libcublas", newest), &places, Cublas::bind);
+    let gpus = driver.found.as_ref().map(Driver::served).unwrap_or_default();
+    let nvrtc = Search::new("NVRTC", Wanted::of_toolkit("libnvrtc", newest), &places, |library, path| {
+        Nvrtc::bind(library, path)?.serving(&gpus)
+    });
+    let cublas_of = |major: Option<u32>| {
+        let bind = |library, path| Cublas::bind(library, path)?.serving(&gpus, major);
+        Search::new("cuBLAS", Wanted::of_toolkit("libcublas", newest), &places, bind)
+    };
+    // The two are installed together, so that those of one major version fit best; others work too.
+    let paired = cublas_of(nvrtc.found.as_ref().map(|nvrtc| nvrtc.version.0));
+    let cublas = if paired.found.is_some() { paired } else { cublas_of(None) };
     Found { driver, nvrtc, cublas }
 }
 

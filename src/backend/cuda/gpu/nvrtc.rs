@@ -94,6 +94,14 @@ impl Nvrtc {
         Ok(Nvrtc { version: (major.max(0) as u32, minor.max(0) as u32), path, architectures, functions })
     }
 
+    /// The library itself if it compiles for all these architectures; otherwise why it does not.
+    pub(super) fn serving(self, gpus: &[u32]) -> Result<Nvrtc, String> {
+        match gpus.iter().find(|gpu| self.target(**gpu).is_none()) {
+            None => Ok(self),
+            Some(gpu) => Err(refusal(("NVRTC", "cuda-nvrtc"), self.version, *gpu)),
+        }
+    }
+
     /// The target for a GPU: its machine code, or, if the GPU is newer than the compiler, the newest code that the
     /// driver can translate. `None` if the GPU is older than all that the compiler knows.
     pub fn target(&self, architecture: u32) -> Option<Target> {
@@ -191,6 +199,16 @@ impl Drop for Building<'_> {
         // SAFETY: the program was created by this library and is destroyed once. A failure can't be handled.
         unsafe { (self.nvrtc.functions.destroy)(&mut self.program) };
     }
+}
+
+/// Why a version of a library does not serve an architecture, and what to install.
+pub(super) fn refusal((name, package): (&str, &str), version: (u32, u32), architecture: u32) -> String {
+    format!(
+        "is {name} {}, which does not serve compute capability {}; install version 12, as with pip install \
+         nvidia-{package}-cu12",
+        dotted(version),
+        dotted((architecture / 10, architecture % 10))
+    )
 }
 
 fn text(text: &str) -> Result<CString> {
