@@ -139,7 +139,7 @@ impl Settings for Forgetful {
 
 impl Policy for Line {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        if request.id.0 % 3 > 0 {
+        if !request.id.0.is_multiple_of(3) {
             self.0.push(request.id);
         }
     }
