@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use flate2::bufread::MultiGzDecoder;
 
 use crate::error::{Error, Result};
+use crate::memory::bounded;
 
 /// The folder within results for what is still being written, and the prefix of such files elsewhere. What a killed run
 /// leaves there can be deleted.
@@ -19,8 +20,8 @@ pub fn unpacked<'a>(input: impl Read + 'a) -> Box<dyn Read + 'a> {
     let mut input = BufReader::with_capacity(1 << 18, input);
     // An error shows again when the rest is read.
     match input.fill_buf() {
-        Ok([0x1f, 0x8b, ..]) => Box::new(MultiGzDecoder::new(input)),
-        _ => Box::new(input),
+        Ok([0x1f, 0x8b, ..]) => Box::new(bounded(MultiGzDecoder::new(input))),
+        _ => Box::new(bounded(input)),
     }
 }
 

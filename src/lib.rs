@@ -41,9 +41,10 @@ mod clock;
 pub mod error;
 pub mod units;
 
+pub(crate) mod memory;
+
 pub(crate) mod files;
 pub mod gpu_settings;
-pub(crate) mod memory;
 pub(crate) mod shipped;
 pub mod task;
 

@@ -7,12 +7,14 @@ use std::io::{self, Read};
 
 use crate::error::{Error, Result};
 
-/// In bytes, without swapping; `None` if unknown.
+/// In bytes, without swapping, and within the limit of a container; `None` if unknown.
 pub fn free() -> Option<u128> {
     let said = fs::read_to_string("/proc/meminfo").ok()?;
     let line = said.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kibibytes: u128 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes * 1024)
+    // "max" is no limit.
+    let limit = fs::read_to_string("/sys/fs/cgroup/memory.max").ok().and_then(|limit| limit.trim().parse().ok());
+    Some(limit.unwrap_or(u128::MAX).min(kibibytes * 1024))
 }
 
 /// Fails if that many bytes are not free. `what` has the need, as in `requests = 9`; `instead` is the way out.
@@ -30,16 +32,19 @@ pub fn gibibytes(bytes: u128) -> String {
     format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
 }
 
-/// Input that is read to its end, which a device such as /dev/zero does not have: fails beyond a quarter of the free
-/// memory.
+/// Text that is read to its end, which a device such as /dev/zero does not have: fails beyond a quarter of the free
+/// memory, and at a line beyond 256 MiB.
 pub fn bounded(input: impl Read) -> impl Read {
-    let limit = free().map_or(u64::MAX, |free| (free / 4).try_into().unwrap_or(u64::MAX));
-    Bounded { input, left: limit }
+    let left = free().map_or(u64::MAX, |free| (free / 4).try_into().unwrap_or(u64::MAX));
+    Bounded { input, left, line: 0, longest: 256 << 20 }
 }
 
 struct Bounded<R> {
     input: R,
     left: u64,
+    /// The bytes of the last line so far.
+    line: usize,
+    longest: usize,
 }
 
 impl<R: Read> Read for Bounded<R> {
@@ -47,7 +52,12 @@ impl<R: Read> Read for Bounded<R> {
         let read = self.input.read(to)?;
         let left = self.left.checked_sub(read as u64);
         self.left = left.ok_or_else(|| io::Error::other("is longer than a quarter of the free memory"))?;
-        Ok(read)
+        let end = to[..read].iter().rposition(|byte| *byte == b'\n');
+        self.line = end.map_or(self.line + read, |end| read - end - 1);
+        match self.line > self.longest {
+            true => Err(io::Error::other("a line is too long")),
+            false => Ok(read),
+        }
     }
 }
 
@@ -65,8 +75,12 @@ mod tests {
 
     #[test]
     fn endless_input_ends_in_an_error() {
-        let read = |left| io::copy(&mut Bounded { input: io::repeat(7).take(1000), left }, &mut io::sink());
-        assert_eq!(read(1000).unwrap(), 1000);
-        assert_eq!(read(999).unwrap_err().to_string(), "is longer than a quarter of the free memory");
+        let read = |left, longest| {
+            let input = io::repeat(7).take(600).chain(&b"\n"[..]).chain(io::repeat(7).take(399));
+            io::copy(&mut Bounded { input, left, line: 0, longest }, &mut io::sink()).map_err(|error| error.to_string())
+        };
+        assert_eq!(read(1000, 600), Ok(1000));
+        assert_eq!(read(999, 600), Err("is longer than a quarter of the free memory".into()));
+        assert_eq!(read(1000, 599), Err("a line is too long".into()));
     }
 }

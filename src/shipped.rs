@@ -156,19 +156,19 @@ pub fn is_file(path: &Path) -> bool {
 pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
     match content(path).filter(|_| !path.exists()) {
         Some(text) => Ok(Box::new(text)),
-        None => Ok(Box::new(bounded(File::open(path)?))),
+        None => Ok(Box::new(File::open(path)?)),
     }
 }
 
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    open(path)?.read_to_end(&mut bytes).map(|_| bytes)
+    bounded(open(path)?).read_to_end(&mut bytes).map(|_| bytes)
 }
 
 /// # Errors
 /// Names the file.
 pub fn text(path: &Path) -> Result<String> {
     let mut text = String::new();
-    let read = open(path).and_then(|mut file| file.read_to_string(&mut text));
+    let read = open(path).and_then(|file| bounded(file).read_to_string(&mut text));
     read.map(|_| text).map_err(|cause| Error::unreadable(path, &cause))
 }

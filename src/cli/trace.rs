@@ -15,7 +15,6 @@ use super::render::{print_with, say};
 use super::{find, seed};
 use crate::error::{Context as _, Error, Result};
 use crate::files::unpacked;
-use crate::memory::bounded;
 use crate::scenario::ArrivalSpec;
 use crate::shipped::{self, Shipped};
 use crate::units::{Nanos, Rate};
@@ -134,7 +133,7 @@ impl ArrivalArgs {
 /// Standard input for `-`; gzip is unpacked. Also returns the name for messages.
 fn open(path: &Path) -> Result<(Box<dyn Read>, String)> {
     if path == Path::new("-") {
-        return Ok((unpacked(bounded(io::stdin().lock())), "standard input".into()));
+        return Ok((unpacked(io::stdin().lock()), "standard input".into()));
     }
     let path = &find(Shipped::Trace, path, false)?;
     let file = shipped::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
