@@ -74,7 +74,10 @@ impl Policy for LatePolicy {
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
         for unfinished in 0..=self.lookahead {
             let mut workers = dispatch.with_unfinished(unfinished);
-            while let Some(worker) = workers.next(dispatch) {
+            // Only busy workers have nodes pinned to them.
+            while (unfinished > 0 || self.core.some_ready())
+                && let Some(worker) = workers.next(dispatch)
+            {
                 if let Some(choice) = self.core.choose(worker) {
                     self.core.batch(choice, worker, 1, dispatch);
                 }
