@@ -86,6 +86,9 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     }
     let (parts, common, out) = (&args.parts, &args.common, args.common.out("reproduce"));
     let work = Work::read(&items, args, registry)?;
+    if args.measure && work.measurements.is_empty() {
+        common.note("--measure has no effect; it is for jit table2");
+    }
     let points = work.points(&out, parts)?;
     if parts.plan {
         return parts.show(&points, common.shown);
