@@ -6,13 +6,10 @@ use std::env;
 use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 
 use batchlab::cost::grnn;
 use batchlab::cost::roofline::Roofline;
 use batchlab::cost::table::CostTable;
-use batchlab::experiment::executor::Target;
-use batchlab::experiment::{self, Options};
 use batchlab::gpu_settings::Precision;
 use batchlab::network::Spec;
 use batchlab::network::weights::Weights;
@@ -30,6 +27,7 @@ use batchlab::workload::treebanks::Notation;
 use rand::RngExt as _;
 
 use crate::allocations::most_allocated;
+use crate::lab::simulated;
 
 const INPUTS: u64 = 2_000;
 /// Files are cut off here, so that an input takes microseconds.
@@ -220,15 +218,7 @@ fn results() {
     let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/batchmaker/fig5.toml");
     let registry = Registry::standard();
     let scenario = Scenario::load(&scenario, &[], &registry).unwrap();
-    let options = Options {
-        target: Target::SIM,
-        out: folder.path().join("out"),
-        replications: 1,
-        resume: false,
-        shard: None,
-        stated: Vec::new(),
-    };
-    let report = experiment::run(&scenario, &options, &AtomicBool::new(false), &|| ()).unwrap();
+    let report = simulated(&scenario, folder.path().join("out"));
     let root = report.folder.path();
     for name in ["run.json", "summary.csv", "bounds.json"] {
         let whole = fs::read(root.join(name)).unwrap();

@@ -3,16 +3,14 @@
 use std::collections::VecDeque;
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
 
-use crate::lab::Device;
+use crate::lab::{Device, simulated};
 use batchlab::conformance::{Guarantees, check};
 use batchlab::cost::CostModel;
 use batchlab::cost::table::Overhead;
 use batchlab::error::Error;
-use batchlab::experiment::executor::{Executors, Target};
+use batchlab::experiment::executor::Executors;
 use batchlab::experiment::inputs::Inputs;
-use batchlab::experiment::{self, Options};
 use batchlab::explain::{Again, Subject, What};
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::registry::{PolicyKind, Registry, Settings, Setup};
@@ -179,15 +177,7 @@ fn scenario(folder: &Path, device: &str) -> Result<Scenario, Error> {
 fn files_and_figures_have_a_lane_for_each_stream() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = scenario(folder.path(), "costs = 'costs.csv'").unwrap();
-    let options = Options {
-        target: Target::SIM,
-        out: folder.path().join("out"),
-        replications: 1,
-        resume: false,
-        shard: None,
-        stated: Vec::new(),
-    };
-    let report = experiment::run(&scenario, &options, &AtomicBool::new(false), &|| ()).unwrap();
+    let report = simulated(&scenario, folder.path().join("out"));
     let path = report.folder.path();
     let results = Results::open(path, &registry()).unwrap();
     let point = &results.points[0];

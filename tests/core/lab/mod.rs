@@ -1,6 +1,6 @@
 //! Runs the core on the simulated backend, as a user of the library would, from a text that defines the run.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -9,8 +9,11 @@ use batchlab::cost::CostModel;
 use batchlab::cost::table::{CostTable, Overhead, TableModel};
 use batchlab::cost::transfer::Transfers;
 use batchlab::driver::drive;
+use batchlab::experiment::executor::Target;
+use batchlab::experiment::{self, Options, Report};
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::registry::{Configured, Registry, Settings, Setup};
+use batchlab::scenario::Scenario;
 use batchlab::units::CellId;
 use batchlab::units::Nanos;
 use batchlab::workload::arrivals::OpenLoop;
@@ -152,6 +155,13 @@ impl Device {
             .expect("the run is not stopped");
         recorder
     }
+}
+
+/// Simulates a scenario, whose files go below `out`.
+pub fn simulated(scenario: &Scenario, out: PathBuf) -> Report {
+    let (target, stated) = (Target::SIM, Vec::new());
+    let options = Options { target, out, replications: 1, resume: false, shard: None, stated };
+    experiment::run(scenario, &options, &AtomicBool::new(false), &|| ()).expect("a scenario that can be simulated")
 }
 
 /// Two of each priority, in the order of their names. None guarantees that its subgraphs are chains.
