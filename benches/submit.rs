@@ -62,7 +62,7 @@ fn serve(network: &Arc<Network>, requests: &Requests, tasks: u32, exchange: u32)
         }
         nodes.clear();
         let place = |place: u32| (place + node * exchange) % batch;
-        nodes.extend((0..batch).map(|at| NodeRef { request: RequestId(place(at)), node: NodeId(node) }));
+        nodes.extend((0..batch).map(|at| NodeRef { request: RequestId(place(at).into()), node: NodeId(node) }));
         let task = Task {
             worker: WorkerId(0),
             stream: StreamId(0),

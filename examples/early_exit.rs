@@ -116,7 +116,7 @@ impl Conditions for Certain {
 /// The result of the classifier after a stage for a query: uniform between 0 and 1, and always the same.
 fn certainty(request: RequestId, stage: Stage) -> f64 {
     // Multiplication by an odd number permutes the 64-bit numbers; the shifts mix the remaining order.
-    let mixed = (u64::from(request.0) << 16 | u64::from(stage.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (request.0 << 16 | u64::from(stage.0)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
     (mixed >> 11) as f64 / (1u64 << 53) as f64
 }

@@ -194,7 +194,7 @@ macro_rules! id {
 
 id!(
     /// A request: its line in the trace, from 0.
-    RequestId(u32)
+    RequestId(u64)
 );
 id!(
     /// A node of one request's cell graph, from 0.

@@ -37,7 +37,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     let again = Again::run(&results, point, args.subject, executors)?;
     match what {
         What::Request => {
-            let life = Life::new(&again, RequestId(number as u32));
+            let life = Life::new(&again, RequestId(number));
             args.shown.show(|| life.text(), || life.to_json())
         }
         What::Task => {

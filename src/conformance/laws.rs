@@ -112,7 +112,7 @@ fn order(case: &Case, run: &Record) -> Result<(), String> {
         }
     }
     for (request, graph) in case.requests.graphs.iter().enumerate() {
-        let at = |node| times.get(&NodeRef { request: RequestId(request as u32), node: NodeId(node) });
+        let at = |node| times.get(&NodeRef { request: RequestId(request as u64), node: NodeId(node) });
         for (from, to) in spell_out(graph).1 {
             if let (Some(before), Some(after)) = (at(from), at(to))
                 && after.0 < before.1

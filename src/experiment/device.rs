@@ -125,7 +125,7 @@ impl Device {
                 let choose = |all| verify::chosen(*verify, all, &mut inputs.stream(run.replication, "verify"));
                 let mut options = options(inputs, run.policy, requests);
                 if *keeps_chosen_only {
-                    let chosen = choose((0..requests.len() as u32).map(RequestId).collect());
+                    let chosen = choose((0..requests.len() as u64).map(RequestId).collect());
                     options.keep = verify::kept(network, requests, chosen);
                 }
                 let requests: &Requests = requests;

@@ -319,7 +319,7 @@ impl Objective {
         let may_end = short && all_served && workload.load.drawn().is_some();
         let all = requests as usize;
         let late = (all - self.quantile.of_samples().rank(all)) as u32;
-        may_end.then_some(Limit { slo: self.slo, from: requests.div_ceil(2), late })
+        may_end.then_some(Limit { slo: self.slo, from: u64::from(requests.div_ceil(2)), late })
     }
 
     pub fn holds(&self, attained: &Attainment) -> bool {

@@ -44,7 +44,7 @@ impl std::iter::Sum for Verified {
 
 pub fn finished(record: &Recorder) -> Vec<RequestId> {
     let all = (0u32..).zip(&record.finish);
-    all.filter(|(_, at)| **at != Nanos::MAX).map(|(id, _)| RequestId(id)).collect()
+    all.filter(|(_, at)| **at != Nanos::MAX).map(|(id, _)| RequestId(id.into())).collect()
 }
 
 /// Chooses the requests to compare, in ascending order like `all`.
@@ -188,7 +188,7 @@ mod tests {
     #[test]
     fn a_wrong_or_missing_result_is_named() {
         let (network, requests) = lstm();
-        let alone = |id: u32| network.alone(RequestId(id), &requests.graphs[id as usize]);
+        let alone = |id: u32| network.alone(RequestId(id.into()), &requests.graphs[id as usize]);
         let right = |id: u32| Some(Answer::Digest(alone(id).digest()));
         let found = verified([right(0), right(1), right(2)]);
         assert_eq!(found, Ok(Verified { requests: 3, largest: None }));
@@ -214,7 +214,7 @@ mod tests {
         let spec = Spec { hidden: 1, embedding: 1, vocabulary: 1, seed: 1, weights: None };
         let network = Network::new(&model, &spec).unwrap();
         let requests = Requests::unfold(vec![Shape::Fixed; 4].into(), &model).unwrap();
-        let ids = |ids: &[u32]| ids.iter().copied().map(RequestId).collect::<Vec<_>>();
+        let ids = |ids: &[u64]| ids.iter().copied().map(RequestId).collect::<Vec<_>>();
         // Two have 2^28 numbers each.
         assert_eq!(kept(&network, &requests, ids(&[0, 2, 3])), ids(&[0, 2]));
         assert_eq!(kept(&network, &requests, ids(&[3])), ids(&[3]));

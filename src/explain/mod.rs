@@ -101,7 +101,7 @@ impl Again {
         let mut see = |id: TaskId, task: &Task<'_>, members: Option<&MemberList>| {
             let concerned = |members: &&MemberList| match what {
                 What::Task => id.0 == number,
-                What::Request => members.requests().any(|request| u64::from(request.0) == number),
+                What::Request => members.requests().any(|request| request.0 == number),
             };
             formed.extend(members.filter(concerned).map(|members| Formed {
                 task: id,

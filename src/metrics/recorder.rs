@@ -46,7 +46,7 @@ pub struct Keep {
 pub struct Limit {
     pub slo: Nanos,
     /// The first request that counts.
-    pub from: u32,
+    pub from: u64,
     /// How many may take longer.
     pub late: u32,
 }

@@ -250,7 +250,7 @@ impl Network {
     /// The word at a place of a request: a mix of the seed, the request and the place, the same on every platform. The
     /// place is the node's number, or counts the tokens of a request of one cell.
     pub fn token(&self, request: RequestId, place: u32) -> u32 {
-        let mixed = mix(self.spec.seed ^ mix(u64::from(request.0) << 32 | u64::from(place)));
+        let mixed = mix(self.spec.seed ^ mix(request.0 << 32 | u64::from(place)));
         // The high half of a product spreads 32 random bits evenly.
         (((mixed >> 32) * u64::from(self.spec.vocabulary)) >> 32) as u32
     }

@@ -91,7 +91,7 @@ mod tests {
         record
     }
 
-    fn rejections(record: &Recorder) -> Vec<(u32, u64)> {
+    fn rejections(record: &Recorder) -> Vec<(u64, u64)> {
         record.rejections.iter().map(|(RequestId(id), at)| (*id, at.0)).collect()
     }
 

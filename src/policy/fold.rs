@@ -252,7 +252,7 @@ mod tests {
     fn loop_of(graphs: &[CellGraph]) -> (Steps, Handed, u64) {
         let mut batch = Batch::new(2);
         graphs.iter().for_each(|graph| batch.add(graph));
-        let requests: Vec<RequestId> = (0..graphs.len() as u32).map(RequestId).collect();
+        let requests: Vec<RequestId> = (0..graphs.len() as u64).map(RequestId).collect();
         let task = batch.task(WorkerId(0), &requests);
         assert_eq!(task.useful_cells, task.steps.iter().map(|step| step.cells()).sum::<u64>(), "nothing is padded");
         let steps = task.steps.iter().map(|step| (step.cell.0, step.batch, step.times)).collect();

@@ -179,7 +179,7 @@ impl Supply {
         let from = requests.start as u32;
         (from..).zip(&mut self.0[requests]).map(move |(request, next)| {
             *next += nodes;
-            Part { request: RequestId(request), from: NodeId(*next - nodes), to: NodeId(*next) }
+            Part { request: RequestId(request.into()), from: NodeId(*next - nodes), to: NodeId(*next) }
         })
     }
 

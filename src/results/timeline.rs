@@ -263,7 +263,7 @@ mod tests {
             match id % 7 {
                 5 => continue,
                 6 => {
-                    run.rejected(RequestId(id as u32), Nanos(now + gap));
+                    run.rejected(RequestId(id as u64), Nanos(now + gap));
                     continue;
                 }
                 _ => {}

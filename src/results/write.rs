@@ -27,9 +27,9 @@ pub fn requests(out: &mut dyn Write, record: &Recorder, warmup: u64) -> io::Resu
     let line = |(id, arrival_ns): (usize, Nanos)| {
         let finish_ns = happened(record.finish[id]);
         let start_ns = finish_ns.map(|_| record.start[id]);
-        let class = record.classes.as_ref().map(|classes| classes.class(RequestId(id as u32)).name.to_string());
+        let class = record.classes.as_ref().map(|classes| classes.class(RequestId(id as u64)).name.to_string());
         RequestLine {
-            id: RequestId(id as u32),
+            id: RequestId(id as u64),
             arrival_ns,
             start_ns,
             finish_ns,

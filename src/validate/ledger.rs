@@ -215,7 +215,7 @@ impl Source for Handed<'_> {
     fn pop(&mut self) -> Request<'_> {
         let id = self.next;
         self.next += 1;
-        self.requests.request(RequestId(id as u32), self.arrivals[id])
+        self.requests.request(RequestId(id as u64), self.arrivals[id])
     }
 
     fn left(&mut self, _: RequestId, _: Nanos) {}

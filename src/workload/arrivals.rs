@@ -67,7 +67,7 @@ impl Source for OpenLoop<'_> {
     fn pop(&mut self) -> Request<'_> {
         let id = self.next;
         self.next += 1;
-        self.requests.request(RequestId(id as u32), self.arrivals[id])
+        self.requests.request(RequestId(id as u64), self.arrivals[id])
     }
 
     fn left(&mut self, _: RequestId, _: Nanos) {}
@@ -113,7 +113,7 @@ impl Source for ClosedLoop<'_> {
 
     fn pop(&mut self) -> Request<'_> {
         let Reverse((at, client)) = self.due.pop().expect("a request is taken only when there is one");
-        let id = RequestId(self.sender.len() as u32);
+        let id = RequestId(self.sender.len() as u64);
         self.sender.push(client);
         self.requests.request(id, at)
     }
@@ -179,7 +179,7 @@ mod tests {
             let mut source = ClosedLoop::new(&requests, 2, think, &mut random::stream(1, 0, "think"));
             source.pop();
             source.pop();
-            order.iter().for_each(|id| source.left(RequestId(*id), Nanos(5)));
+            order.iter().for_each(|id| source.left(RequestId((*id).into()), Nanos(5)));
             [source.pop().arrival, source.pop().arrival]
         };
         assert_eq!(times([0, 1]), times([1, 0]));

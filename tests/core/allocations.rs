@@ -174,7 +174,7 @@ fn allocations_on_cuda(model: &Model, shape: &str, tasks: impl Iterator<Item = (
 #[test]
 fn the_cuda_backend_allocates_nothing_for_a_task() {
     let step = |cell, times| Step { cell: CellId(cell), batch: 32, times, input: 0 };
-    let node = |request, node| NodeRef { request: RequestId(request), node: NodeId(node) };
+    let node = |request: u32, node| NodeRef { request: RequestId(request.into()), node: NodeId(node) };
     // 32 chains at a time, whose members change places from task to task.
     let chain = |task: u32| {
         let (set, place) = (task / 10 * 32, task % 10);
@@ -182,7 +182,8 @@ fn the_cuda_backend_allocates_nothing_for_a_task() {
     };
     assert_eq!(allocations_on_cuda(&Model::Lstm, "chain:10", (0..100).map(|task| (step(0, 1), chain(task)))), 0);
     // 32 chains, run together to their ends.
-    let whole = |set: u32| MemberList::Requests((set * 32..(set + 1) * 32).map(RequestId).collect());
+    let whole =
+        |set: u32| MemberList::Requests((set * 32..(set + 1) * 32).map(|request| RequestId(request.into())).collect());
     assert_eq!(allocations_on_cuda(&Model::Lstm, "chain:10", (0..10).map(|task| (step(0, 12), whole(task)))), 0);
     // 32 trees of two leaves at a time.
     let tree = |task: u32| {

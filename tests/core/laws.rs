@@ -161,7 +161,7 @@ fn requests_that_a_policy_loses_have_failed() {
     let requests = device.requests(vec![Shape::Chain(2); 7]);
     let arrivals: Vec<Nanos> = (0..7).map(Nanos).collect();
     let record = device.run(&Forgetful, &requests, &arrivals, Keep::default());
-    let lost: Vec<(u32, u64)> = record.failures.iter().map(|(request, at, _)| (request.0, at.0)).collect();
+    let lost: Vec<(u64, u64)> = record.failures.iter().map(|(request, at, _)| (request.0, at.0)).collect();
     assert_eq!(lost, [(0, 81), (3, 81), (6, 81)]);
     assert_eq!(record.failures[0].2, "the policy neither served nor rejected it");
 }

@@ -82,7 +82,15 @@ pub fn needs() -> Needs {
 
 /// A row of one node.
 pub fn row(request: u32, node: u32, last: u32, inputs_end: u32) -> Row {
-    Row { request: RequestId(request), node, last, state: Slot(request), words: 16 * request, tokens: 0, inputs_end }
+    Row {
+        request: RequestId(request.into()),
+        node,
+        last,
+        state: Slot(request),
+        words: 16 * request,
+        tokens: 0,
+        inputs_end,
+    }
 }
 
 impl Bench {
@@ -169,7 +177,7 @@ impl Bench {
     }
 
     pub fn alone(&self, request: u32, graph: &CellGraph) -> Output {
-        self.network.alone(RequestId(request), graph)
+        self.network.alone(RequestId(request.into()), graph)
     }
 
     /// Compares a fetched state with the CPU's.

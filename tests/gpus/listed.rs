@@ -60,7 +60,7 @@ fn runs_as_the_cpu(text: &str, tokens: &[u32], settings: Settings) {
         let rows: Vec<Row> = (0..)
             .zip(tokens)
             .map(|(request, tokens)| Row {
-                request: RequestId(request),
+                request: RequestId(request.into()),
                 node,
                 last: node,
                 state: Slot(request),
@@ -84,7 +84,7 @@ fn runs_as_the_cpu(text: &str, tokens: &[u32], settings: Settings) {
     for (request, graph) in graphs.iter().enumerate() {
         let nodes = 0..network.operators().len();
         let found: Vec<f32> = nodes.flat_map(|node| bench.gpus.fetched(place(request, node)).to_vec()).collect();
-        let near = operators.follow(RequestId(request as u32), graph, &found, |passed| {
+        let near = operators.follow(RequestId(request as u64), graph, &found, |passed| {
             let far = passed.found.iter().zip(passed.expected).position(|(found, expected)| {
                 let off = (found - expected).abs();
                 off.is_nan() || off > bound(settings.precision)
@@ -138,7 +138,7 @@ fn runs_as_the_cpu_in_part(text: &str) {
         let plan = bench.plan_of(STREAM, operator.cell.0, count, 0, true);
         let rows: Vec<Row> = (0..count)
             .map(|request| Row {
-                request: RequestId(request),
+                request: RequestId(request.into()),
                 node,
                 last: node,
                 state: Slot(request),

@@ -46,7 +46,7 @@ impl Both {
     fn inputs(&self, batch: usize, from: u32, steps: u32) -> Vec<f32> {
         let width = self.spec.embedding as usize;
         let places = (from..from + steps).flat_map(|step| (0..batch as u32).map(move |sequence| (sequence, step)));
-        let words = places.map(|(sequence, step)| self.network.token(RequestId(sequence), step) as usize);
+        let words = places.map(|(sequence, step)| self.network.token(RequestId(sequence.into()), step) as usize);
         words.flat_map(|word| self.table[word * width..][..width].to_vec()).collect()
     }
 
@@ -60,7 +60,7 @@ impl Both {
         let hidden = self.spec.hidden as usize;
         for (sequence, length) in lengths.iter().enumerate() {
             let graph = CellGraph::chain(CellId(0), *length);
-            let alone = self.network.alone(RequestId(sequence as u32), &graph).state;
+            let alone = self.network.alone(RequestId(sequence as u64), &graph).state;
             let found = [&left.h, &left.c].into_iter().filter(|states| !states.is_empty());
             let found = found.flat_map(|states| &states[sequence * hidden..][..hidden]);
             for (at, (found, expected)) in found.zip(&alone).enumerate() {

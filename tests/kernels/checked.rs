@@ -51,7 +51,7 @@ pub fn gather(device: &mut Device, station: &mut Station, rows: &[Row], inputs: 
     let mut children = Vec::new();
     for (at, row) in rows.iter().enumerate() {
         let taken = inputs_of(rows, at, inputs);
-        let drawn = device.network.token(RequestId(row.request), row.node);
+        let drawn = device.network.token(RequestId(row.request.into()), row.node);
         match station.kind {
             Kind::Lstm | Kind::Encoder | Kind::Decoder | Kind::Gru => {
                 let word = match (station.kind, taken.first()) {
@@ -105,7 +105,7 @@ pub fn step(device: &mut Device, station: &mut Station, signals: bool) {
         let node = row.node + age;
         let state = row.state as usize * device.width..row.state as usize * device.width + device.network.state();
         let mut expected = equations(device, station, at, &pool);
-        let mut next = device.network.token(RequestId(row.request), node + 1);
+        let mut next = device.network.token(RequestId(row.request.into()), node + 1);
         match station.kind {
             Kind::Encoder => expected.push(f64::from(START)),
             Kind::Decoder => {
@@ -215,7 +215,7 @@ fn of_cpu(device: &Device, station: &Station, live: &[usize]) -> Option<Vec<f32>
     let mut ends = Vec::new();
     for at in live {
         let row = station.rows[*at];
-        tokens.push(device.network.token(RequestId(row.request), row.node + station.age[0]));
+        tokens.push(device.network.token(RequestId(row.request.into()), row.node + station.age[0]));
         let own = [row.state];
         let taken = match station.kind.is_chain() {
             true => &own[..],

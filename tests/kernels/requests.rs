@@ -112,7 +112,7 @@ fn whole_requests_come_to_what_they_come_to_alone() {
         }
 
         for (request, graph) in (0..).zip(&graphs) {
-            let alone = device.network.alone(RequestId(request), graph);
+            let alone = device.network.alone(RequestId(request.into()), graph);
             let what = format!("request {request} of {}", model.name());
             // The root has no successor, and every other node has one.
             let root = tree(graph).map(|graph| (0..graph.len() as u32).find(|node| graph.successors(*node).is_empty()));

@@ -125,7 +125,7 @@ proptest! {
             for step in 0..steps {
                 let mut expected = vec![0.0; input_width];
                 if let Some(row) = row.filter(|_| step < length) {
-                    let word = network.token(RequestId(row.request), row.node + step) as usize;
+                    let word = network.token(RequestId(row.request.into()), row.node + step) as usize;
                     expected[..e].copy_from_slice(&table[word * e..][..e]);
                     expected[e..e + 2].fill(1.0);
                 }

@@ -62,7 +62,7 @@ pub fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
 }
 
 /// Whether a request has the result that it has alone; in a listed network, operator by operator.
-pub fn is_right(network: &Network, requests: &Requests, id: u32, output: Option<&Output>) -> Result<(), String> {
+pub fn is_right(network: &Network, requests: &Requests, id: u64, output: Option<&Output>) -> Result<(), String> {
     let (request, graph, output) = (RequestId(id), &requests.graphs[id as usize], output.ok_or("no output")?);
     let Some(operators) = network.operators() else {
         let same = *output == network.alone(request, graph);

@@ -60,7 +60,7 @@ fn computed(network: &Network, precision: Precision, id: u32, graph: &CellGraph,
         let mut out = vec![0.0; width];
         let batch = Batch {
             rows: 1,
-            tokens: &[network.token(RequestId(id), node)],
+            tokens: &[network.token(RequestId(id.into()), node)],
             token_ends: &[1],
             padded_to: 0,
             states: &operands,
@@ -135,7 +135,7 @@ fn cases() -> impl Iterator<Item = (Model, Case)> {
 impl Case {
     fn check(&self, precision: Precision, id: u32, found: &Output) -> (Result<(), String>, Largest) {
         let mut largest = Largest::default();
-        let expected = self.network.follow(RequestId(id), &self.graph, &found.words);
+        let expected = self.network.follow(RequestId(id.into()), &self.graph, &found.words);
         let tolerance = Tolerance::new(precision, &spec());
         let verdict = tolerance.check(found, &expected, self.graph.depth(), self.network.state(), &mut largest);
         (verdict, largest)
@@ -241,7 +241,7 @@ fn of_two_words_that_are_nearly_as_good_either_passes() {
     let mut others = 0;
     for id in 0..40 {
         let found = computed(&device, Precision::Bf16, id, &case.graph, None);
-        others += u32::from(found.words != case.network.alone(RequestId(id), &case.graph).words);
+        others += u32::from(found.words != case.network.alone(RequestId(id.into()), &case.graph).words);
         assert_eq!(case.check(Precision::Bf16, id, &found).0, Ok(()));
     }
     assert!(others > 0, "no request took another way");

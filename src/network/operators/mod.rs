@@ -89,7 +89,7 @@ impl Operators {
     /// Appends the first operator's input, drawn uniformly from -1 to 1.
     pub fn draw(&self, request: RequestId, tokens: u32, numbers: &mut Vec<f32>) {
         let Some(first) = self.network.operators().next() else { return };
-        let stream = mix(self.seed ^ mix(u64::from(request.0)));
+        let stream = mix(self.seed ^ mix(request.0));
         // 24 bits fit a float32 without rounding, the same on every machine.
         let unit = |word: u64| (word >> 40) as f32 * (1.0 / (1 << 23) as f32) - 1.0;
         let count = compute::reads(&first.form.at(tokens));

@@ -98,7 +98,7 @@ impl Bench {
         let mut products = Vec::new();
         for step in from..from + steps {
             for sequence in 0..batch as u32 {
-                let word = self.network.token(RequestId(sequence), step) as usize;
+                let word = self.network.token(RequestId(sequence.into()), step) as usize;
                 let x = &table[word * embedding..][..embedding];
                 let product = |row: &[f32]| row.iter().zip(x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum::<f64>();
                 let products_and_biases = matrix.chunks_exact(embedding).zip(&bias);
@@ -175,7 +175,7 @@ impl Bench {
         if steps == 0 {
             return self.zeros(1);
         }
-        let mut h = self.network.alone(RequestId(sequence as u32), &CellGraph::chain(CellId(0), steps)).state;
+        let mut h = self.network.alone(RequestId(sequence as u64), &CellGraph::chain(CellId(0), steps)).state;
         let c = h.split_off(hidden);
         States { h, c }
     }

@@ -142,7 +142,7 @@ fn by_hand(network: &Arc<Network>, requests: &Requests, tasks: &[ByHand]) -> Vec
         cpu.submit(id, &Task::whole_requests(WorkerId(0), steps, &[], 1), Some(members.clone()));
         cpu.wait(None).expect("a task runs");
     }
-    let failures = (0..requests.len() as u32).map(|request| cpu.failure(RequestId(request))).collect();
+    let failures = (0..requests.len() as u64).map(|request| cpu.failure(RequestId(request))).collect();
     assert_eq!(cpu.failure(RequestId(0)), None, "a reason is given once");
     assert_eq!(cpu.digest(RequestId(0)), None);
     failures

@@ -49,7 +49,8 @@ fn queries_stay_from_operator_to_operator() {
     let listed = model.network().expect("a network");
     let job = |requests: &[u32], node: u32| {
         let cell = listed.cell_at(NodeId(node)).expect("an operator");
-        let nodes = requests.iter().map(|id| NodeRef { request: RequestId(*id), node: NodeId(node) }).collect();
+        let nodes =
+            requests.iter().map(|id| NodeRef { request: RequestId((*id).into()), node: NodeId(node) }).collect();
         let step = Step { cell, batch: requests.len() as u32, times: 1, input: 9 };
         Job { id: TaskId(0), steps: smallvec![step], members: MemberList::Nodes(nodes) }
     };
@@ -102,15 +103,15 @@ fn streams_of_a_worker_run_side_by_side() {
     let requests = Requests { shapes: vec![Shape::Chain(1); expected].into(), graphs: graphs.into(), classes: None };
     let mut cpu = Cpu::new(network, &requests, 1, expected, None).expect("threads");
     let steps = [Step { cell: CellId(0), batch: 1, times: 1, input: 0 }];
-    for request in (0..expected as u32).map(RequestId) {
+    for request in (0..expected as u64).map(RequestId) {
         // Streams beyond the threads share them in turn.
         let stream = StreamId(request.0 as u16 + expected as u16);
         let task = Task { stream, ..Task::whole_requests(WorkerId(0), &steps, &[], 1) };
         let part = Part { request, from: NodeId(0), to: NodeId(1) };
-        cpu.submit(TaskId(request.0.into()), &task, Some(MemberList::Parts(vec![part])));
+        cpu.submit(TaskId(request.0), &task, Some(MemberList::Parts(vec![part])));
     }
     (0..expected).for_each(|_| assert!(cpu.wait(None).is_some()));
-    (0..expected as u32).for_each(|request| assert_eq!(cpu.failure(RequestId(request)), None));
+    (0..expected as u64).for_each(|request| assert_eq!(cpu.failure(RequestId(request)), None));
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn serve(
     let mut backend = Cpu::new(Arc::clone(network), requests, setup.workers, lanes, None).expect("threads");
     drive(&mut source, &mut *policy, &mut backend, &mut recorder, setup.workers, &AtomicBool::new(false))
         .expect("this run is not stopped");
-    let digests = (0..requests.len() as u32).map(|request| backend.digest(RequestId(request))).collect();
+    let digests = (0..requests.len() as u64).map(|request| backend.digest(RequestId(request))).collect();
     (digests, recorder)
 }
 

@@ -37,15 +37,17 @@ impl Bench {
     }
 
     fn assert_done(&self, request: u32) {
-        let request = RequestId(request);
+        let request = RequestId(request.into());
         assert_eq!(self.table.failure(request), None);
         assert_eq!(self.table.digest(request), Some(toy::alone(&self.network, request, &self.graph)));
     }
 }
 
 fn job(cell: u16, nodes: &[(u32, u32)]) -> Job {
-    let nodes: Vec<NodeRef> =
-        nodes.iter().map(|(request, node)| NodeRef { request: RequestId(*request), node: NodeId(*node) }).collect();
+    let nodes: Vec<NodeRef> = nodes
+        .iter()
+        .map(|(request, node)| NodeRef { request: RequestId((*request).into()), node: NodeId(*node) })
+        .collect();
     let step = Step { cell: CellId(cell), batch: nodes.len() as u32, times: 1, input: 0 };
     Job { id: TaskId(0), steps: smallvec![step], members: MemberList::Nodes(nodes) }
 }

@@ -262,7 +262,8 @@ impl Staging {
         let block = &mut self.blocks[piece.block];
         let mut at = piece.begin;
         for row in batch.rows {
-            let numbers = [row.request.0, row.node, row.last, row.state.0, row.words, row.tokens, row.inputs_end];
+            let request = u32::try_from(row.request.0).expect("the memory for real requests ends before");
+            let numbers = [request, row.node, row.last, row.state.0, row.words, row.tokens, row.inputs_end];
             block.write(at, numbers.into_iter());
             at += ROW;
         }

@@ -77,7 +77,7 @@ fn a_pool_that_is_full_takes_no_more_requests() {
 
 #[test]
 fn a_nan_makes_its_own_request_fail() {
-    let trouble = |case| (Trouble { not_a_number: Some((RequestId(case as u32 % 30), 0)), ..Trouble::default() }, 1000);
+    let trouble = |case| (Trouble { not_a_number: Some((RequestId(case % 30), 0)), ..Trouble::default() }, 1000);
     let (reasons, _) = in_trouble("no numbers", 30, trouble);
     assert_eq!(reasons, ["non-finite numbers in a state of the request"; 30]);
 }
@@ -111,7 +111,7 @@ fn by_hand(network: &Arc<Network>, requests: &Requests, tasks: &[ByHand]) -> Vec
         hand.submit(0, steps, members.clone());
         hand.cuda.wait(None).expect("a task runs");
     }
-    let failures = (0..requests.len() as u32).map(|request| hand.cuda.failure(RequestId(request))).collect();
+    let failures = (0..requests.len() as u64).map(|request| hand.cuda.failure(RequestId(request))).collect();
     assert_eq!(hand.cuda.failure(RequestId(0)), None, "a reason is given once");
     assert_eq!(hand.cuda.output(RequestId(0)), None);
     assert_eq!(hand.cuda.states.pools().taken(), 0, "all slots have been returned");

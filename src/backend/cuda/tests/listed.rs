@@ -65,7 +65,7 @@ fn only_outputs_that_are_kept_are_there() {
 }
 
 fn part(request: u32, from: u32, to: u32) -> Part {
-    Part { request: RequestId(request), from: NodeId(from), to: NodeId(to) }
+    Part { request: RequestId(request.into()), from: NodeId(from), to: NodeId(to) }
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn numbers_that_are_none_fail_their_request_alone() {
     let mut device = Fake::new(&network, random::stream(9, 0, "cuda listed broken device"));
     device.trouble.not_a_number = Some((RequestId(4), 3));
     let (outputs, record) = service.serve(&mut device, &mut rng);
-    let failed: Vec<u32> = record.failures.iter().map(|(request, ..)| request.0).collect();
+    let failed: Vec<u64> = record.failures.iter().map(|(request, ..)| request.0).collect();
     assert_eq!(failed, [4]);
     for (request, output) in (0..).zip(&outputs).filter(|(request, _)| *request != 4) {
         assert_eq!(is_right(&network, &requests, request, output.as_ref()), Ok(()), "request {request}");

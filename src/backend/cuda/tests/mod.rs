@@ -128,7 +128,7 @@ struct Service<'s> {
 impl<'s> Service<'s> {
     /// One worker with one stream; all requests are kept.
     fn new(network: &'s Arc<Network>, requests: &'s Requests, policy: &'s dyn Settings) -> Service<'s> {
-        let keep = (0..requests.len() as u32).map(RequestId).collect();
+        let keep = (0..requests.len() as u64).map(RequestId).collect();
         let options = Options { keep, ..Options::default() };
         Service {
             network,
@@ -172,7 +172,7 @@ impl<'s> Service<'s> {
         cuda.collect();
         assert!(!cuda.streams.are_busy(), "nothing is in progress");
         assert_eq!(cuda.states.pools().taken(), 0, "all slots have been given back");
-        let outputs = (0..self.requests.len() as u32).map(|request| cuda.output(RequestId(request))).collect();
+        let outputs = (0..self.requests.len() as u64).map(|request| cuda.output(RequestId(request))).collect();
         let mut lost = |worker: &WorkerId| cuda.states.pools().lost(*worker).is_some();
         let lost: Vec<WorkerId> = (0..self.workers as u16).map(WorkerId).filter(&mut lost).collect();
         drop(cuda);
@@ -183,7 +183,7 @@ impl<'s> Service<'s> {
     }
 
     fn alone(&self, request: usize) -> Output {
-        self.network.alone(RequestId(request as u32), &self.requests.graphs[request])
+        self.network.alone(RequestId(request as u64), &self.requests.graphs[request])
     }
 }
 

@@ -11,14 +11,14 @@ use crate::task::{MemberList, NodeRef, Part, Step};
 use crate::units::{CellId, NodeId, RequestId};
 use crate::workload::random;
 
-fn whole(requests: u32) -> MemberList {
+fn whole(requests: u64) -> MemberList {
     MemberList::Requests((0..requests).map(RequestId).collect())
 }
 
 /// Parts, each given as request and nodes.
 fn parts(list: &[(u32, u32, u32)]) -> MemberList {
     let part = |&(request, from, to): &(u32, u32, u32)| Part {
-        request: RequestId(request),
+        request: RequestId(request.into()),
         from: NodeId(from),
         to: NodeId(to),
     };
@@ -35,7 +35,7 @@ fn run(lengths: &[&str], most_steps: u32, tasks: &[(&[Step], MemberList)]) -> (V
         hand.submit(0, steps, members.clone());
         hand.cuda.wait(None).expect("a task runs");
     }
-    for request in (0..lengths.len() as u32).map(RequestId) {
+    for request in (0..lengths.len() as u64).map(RequestId) {
         let alone = network.alone(request, &requests.graphs[request.index()]);
         assert_eq!(hand.cuda.output(request), Some(alone), "request {request}");
     }
@@ -63,7 +63,8 @@ fn many_steps_are_several_launches() {
 fn requests_join_and_leave_between_chunks_and_single_steps() {
     let (three, one): (&[Step], &[Step]) = (&[step(0, 2, 3)], &[step(0, 2, 1)]);
     let nodes = |list: &[(u32, u32)]| {
-        let node = |(request, node): &(u32, u32)| NodeRef { request: RequestId(*request), node: NodeId(*node) };
+        let node =
+            |(request, node): &(u32, u32)| NodeRef { request: RequestId((*request).into()), node: NodeId(*node) };
         MemberList::Nodes(list.iter().map(node).collect())
     };
     let tasks = [

@@ -33,7 +33,7 @@ impl<'d> Hand<'d> {
         workers: usize,
         room: usize,
     ) -> Hand<'d> {
-        let keep = (0..requests.len() as u32).map(RequestId).collect();
+        let keep = (0..requests.len() as u64).map(RequestId).collect();
         let options = Options { keep, ..Options::default() };
         let network = std::sync::Arc::clone(network);
         let cuda = Cuda::with_room(device, network, requests, workers, &options, room).expect("a device that is well");
@@ -59,7 +59,8 @@ impl<'d> Hand<'d> {
 
     /// Submits nodes, each given as request and node, and waits for them.
     pub fn run(&mut self, batch: u32, nodes: &[(u32, u32)]) -> Completion {
-        let node = |(request, node): &(u32, u32)| NodeRef { request: RequestId(*request), node: NodeId(*node) };
+        let node =
+            |(request, node): &(u32, u32)| NodeRef { request: RequestId((*request).into()), node: NodeId(*node) };
         let members = MemberList::Nodes(nodes.iter().map(node).collect());
         self.submit(0, &[step(0, batch, 1)], members);
         self.cuda.wait(None).expect("a task runs")

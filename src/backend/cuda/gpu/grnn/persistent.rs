@@ -256,10 +256,10 @@ impl Tuner {
         let layer = Arc::new(Layer::new(&host, cell, &weights, &spec)?);
         let (table, width) = (weights.take("embedding.weight"), hidden as usize);
         let places = (0..steps).flat_map(|step| (0..batch).map(move |sequence| (sequence, step)));
-        let words = places.map(|(sequence, step)| network.token(RequestId(sequence), step) as usize);
+        let words = places.map(|(sequence, step)| network.token(RequestId(sequence.into()), step) as usize);
         let inputs = words.flat_map(|word| &table[word * width..][..width]).copied().collect();
         let graph = CellGraph::chain(CellId(0), CHECKED.min(steps));
-        let alone = (0..batch).map(|sequence| network.alone(RequestId(sequence), &graph).state).collect();
+        let alone = (0..batch).map(|sequence| network.alone(RequestId(sequence.into()), &graph).state).collect();
         Ok(Tuner { host, layer, batch, steps, inputs, alone })
     }
 
