@@ -60,7 +60,8 @@ impl<T: Timing> Backend for Sim<T> {
         let free = &mut self.free_at[task.worker.index()];
         let start = self.timing.start(task, self.now, *free <= self.now).at(*free);
         let last = &mut self.last[task.worker.index()];
-        let finish = start.saturating_add(self.timing.duration(task, *last));
+        let time = self.timing.duration(task, *last);
+        let finish = start.saturating_add(self.timing.disturbed(time, start));
         *last = task.steps.last().map(|step| step.cell);
         *free = finish;
         self.running.push(Reverse((finish.saturating_add(self.timing.completion_delay()), finish, id, start)));
@@ -233,9 +234,10 @@ impl<T: Timing> Backend for SharedSim<T> {
             // A task that was submitted at this instant and takes no time has ended.
             worker.step(self.now, &mut self.done);
         }
-        let Stream { tasks, last, .. } = &mut worker.streams[stream];
+        let Stream { tasks, last, free } = &mut worker.streams[stream];
         let start = self.timing.start(task, self.now, tasks.is_empty());
         let alone = self.timing.duration(task, *last);
+        let alone = self.timing.disturbed(alone, start.at(*free));
         let demand = self.timing.demand(task).min(Share::WHOLE);
         let completion_delay = self.timing.completion_delay();
         *last = task.steps.last().map(|step| step.cell);

@@ -36,6 +36,7 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use self::render::{Shown, say};
+use crate::cost::table::CostTable;
 use crate::error::{Error, Result};
 use crate::experiment::executor::Executors;
 use crate::files::folder_name;
@@ -266,6 +267,11 @@ impl Common {
         if !self.quiet {
             say(text);
         }
+    }
+
+    pub fn note_falling(&self, costs: &Path) {
+        let falling = CostTable::read(costs).map_or_else(|_| Vec::new(), |table| table.falling());
+        falling.iter().for_each(|note| self.note(format!("{note}; check the table")));
     }
 }
 

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use super::parts::Parts;
 use super::render::width;
 use super::{Common, Sweeps};
-use crate::cost::table::CostTable;
 use crate::error::{Error, Result};
 use crate::experiment::executor::{Executors, Target, Verify};
 use crate::experiment::shard::{Point, Shard};
@@ -214,8 +213,7 @@ fn tell(common: &Common, scenarios: &[Scenario], report: &Report) {
         common.note(format!("warm-up ({}): at most {warmed_up} requests of a run left out", scenario.metrics.warmup));
     }
     let tables: BTreeSet<&Path> = scenario.policies.iter().filter_map(|policy| policy.costs.as_deref()).collect();
-    let falling = tables.into_iter().filter_map(|table| CostTable::read(table).ok()).flat_map(|table| table.falling());
-    falling.for_each(|note| common.note(format!("{note}; check the table")));
+    tables.into_iter().for_each(|table| common.note_falling(table));
     notes(&report.rows, &costs_of).iter().for_each(|note| common.note(note));
     let Decisions { calls, tasks, time } = report.decisions;
     if calls > 0 {

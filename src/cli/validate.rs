@@ -78,6 +78,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     let mut lines: Vec<Line> = Vec::new();
     for scenario in &scenarios {
         let costs = costs(args, executor, &plan, scenario)?;
+        common.note_falling(&costs);
         let parts = common.on_threads(|| set::parts(scenario, &costs, &plan, stop))?;
         for part in &parts {
             let (name, repeats, capacity) = (&part.scenario.name, plan.repeats, part.capacity.0);

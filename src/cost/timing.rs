@@ -13,6 +13,11 @@ pub trait Timing {
     /// The task's time if it runs alone. `before`: the stream's previous cell type.
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos;
 
+    /// What becomes of this time if the task starts at this instant, on a machine whose speed varies.
+    fn disturbed(&mut self, time: Nanos, _: Nanos) -> Nanos {
+        time
+    }
+
     /// The usable share of the device. Asked only if tasks run concurrently.
     fn demand(&mut self, _: &Task<'_>) -> Share {
         Share::WHOLE

@@ -15,10 +15,13 @@
 //! A GPU's task times are those that the host sees, which does not look while it submits. So trains are longer there,
 //! tasks that ended during the submission do not count, and the launch includes an idle GPU's delay.
 //!
-//! Batch sizes take turns, up and down, so that a machine that warms up affects all. Values are medians and deviations
-//! come from quartiles, so that a pause affects one task. The mean of a run includes pauses, so cells' medians are
-//! multiplied by [`Profile::mean_over_median`].
+//! [`blocks`] of sizes in a random order, and a fit of the costs of sizes and the slowness of blocks ([`level`]), keep
+//! disturbances of a second and drifts out of the table. Values are medians and deviations come from quartiles, so that
+//! a pause affects one task. The mean of a run includes pauses, so cells' medians are multiplied by
+//! [`samples::mean_over_median`].
 
+mod blocks;
+mod level;
 mod report;
 mod samples;
 mod served;
@@ -26,13 +29,14 @@ mod steady;
 mod wanted;
 mod whole;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
+use self::level::Slowness;
 pub use self::report::make;
-use self::samples::{ByBatch, ByCell, Cost, Launches, longer};
+use self::samples::{ByBatch, ByCell, Cost, Launches, Now, Samples, longer, mean_over_median};
 use self::served::Launch;
 pub use self::wanted::{Wanted, batches_of, cells_of, measured};
 use self::whole::Whole;
@@ -54,6 +58,7 @@ struct Subject<'a> {
     settings: &'a Settings,
     steps: Steps<'a>,
     engine: &'a mut dyn Loaded,
+    now: &'a Now,
 }
 
 /// The steps of a measurement: each is counted, and an interruption ends it between two.
@@ -100,12 +105,6 @@ pub struct Settings {
     pub persistent: Option<grnn::Device>,
 }
 
-impl Settings {
-    fn largest(&self) -> u32 {
-        self.batches.iter().max().copied().unwrap_or(1)
-    }
-}
-
 #[derive(Debug, Default)]
 struct Profile {
     cells: ByCell,
@@ -118,14 +117,28 @@ struct Profile {
     whole: Whole,
     /// By the cell's name.
     persistent: BTreeMap<String, BTreeMap<u32, Launches>>,
+    slowness: Slowness,
+    mean_over_median: f64,
+    /// The sizes that were visited again.
+    again: BTreeMap<String, BTreeSet<u32>>,
 }
 
 impl Profile {
-    /// Over the samples of all cells.
-    fn mean_over_median(&self) -> f64 {
-        let cells = self.cells.values().flat_map(BTreeMap::values);
-        let launches = self.persistent.values().flat_map(BTreeMap::values).flat_map(|launches| &launches.0);
-        samples::mean_over_median(cells.chain(self.whole.samples()).chain(launches))
+    /// The times of tasks and steps.
+    fn timed(&mut self) -> impl Iterator<Item = &mut Samples> {
+        let cells =
+            [&mut self.cells, &mut self.exchanged, &mut self.turns, &mut self.whole.steps, &mut self.whole.turns];
+        let launches = self.persistent.values_mut().flat_map(BTreeMap::values_mut).flat_map(|launches| &mut launches.0);
+        cells.into_iter().flat_map(BTreeMap::values_mut).flat_map(BTreeMap::values_mut).chain(launches)
+    }
+
+    /// Separates the costs of tasks from the slowness of blocks.
+    fn level(&mut self) {
+        self.slowness = Slowness::fit(self.timed().map(|samples| &*samples));
+        let slowness = std::mem::take(&mut self.slowness);
+        self.timed().for_each(|samples| samples.level(&slowness));
+        self.slowness = slowness;
+        self.mean_over_median = mean_over_median(self.timed().map(|samples| &*samples));
     }
 
     fn switches(&self, cell: &str, turns: &ByBatch) -> BTreeMap<u32, Cost> {
@@ -150,39 +163,6 @@ impl Profile {
     }
 }
 
-/// Measures one network in [`Wanted::steps`] steps, or until it is interrupted.
-fn measure(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
-    let Subject { wanted, settings, steps, .. } = *subject;
-    for repeat in 0..settings.repeats {
-        let mut batches = settings.batches.clone();
-        if repeat % 2 == 1 {
-            batches.reverse();
-        }
-        if wanted.model.takes_trees() {
-            served::measure_trees(subject, &batches, profile)?;
-        }
-        if wanted.model.network().is_some() {
-            whole::measure_listed(subject, &batches, profile)?;
-            continue;
-        }
-        for bench in steady::benches(wanted) {
-            steady::measure(&bench, subject, &batches, profile)?;
-        }
-        if settings.persistent.is_some() {
-            steady::measure_persistent(subject, &batches, profile)?;
-        }
-        for requests in whole::sizes(wanted, settings) {
-            whole::measure(subject, requests, &mut profile.whole)?;
-            steps.done()?;
-        }
-        for batch in served::launch_batches(settings) {
-            served::measure_launch(subject, batch, profile)?;
-            steps.done()?;
-        }
-    }
-    Ok(())
-}
-
 fn id_of(model: &Model, cell: &str) -> CellId {
     let place = model.cell_types().iter().position(|known| known.name == cell);
     CellId(place.expect("the cells to measure are the model's") as u16)
@@ -191,3 +171,6 @@ fn id_of(model: &Model, cell: &str) -> CellId {
 fn unfolded(shapes: Vec<Shape>, model: &Model) -> Result<Requests> {
     Requests::unfold(Arc::from(shapes), model).map_err(Error::input)
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 
-use super::samples::{Cost, LeaveOneOut, STEPS, costs};
-use super::{Launches, Profile, Settings, Steps, Subject, Wanted, measure, unfolded};
+use super::blocks::measure;
+use super::samples::{Cost, LeaveOneOut, Now, STEPS, costs};
+use super::wanted::named;
+use super::{Launches, Profile, Settings, Steps, Subject, Wanted, unfolded};
 use crate::error::{Context as _, Error, Result};
 use crate::experiment::executor::Loaded;
 use crate::metrics::recorder::Decisions;
@@ -38,12 +40,14 @@ pub fn make(
     let sized = wanted.iter().any(|one| !one.inputs.is_empty());
     let device = engines.first().map_or_else(String::new, |engine| engine.describe());
     let mut notes = preamble(settings, command, &device);
+    let now = Now::default();
     let (mut table, mut shown, mut interrupted) = (String::new(), String::new(), false);
     for (place, (one, engine)) in wanted.iter().zip(&mut engines).enumerate() {
         let precision = engine.precision();
         let steps = Steps { stop, progress };
         let mut profile = Profile::default();
-        match measure(&mut Subject { wanted: one, settings, steps, engine: &mut **engine }, &mut profile) {
+        let mut subject = Subject { wanted: one, settings, steps, engine: &mut **engine, now: &now };
+        match measure(&mut subject, &mut profile) {
             Err(Error::Interrupted) if !(table.is_empty() && profile.cells.is_empty()) => interrupted = true,
             measured => measured?,
         }
@@ -112,14 +116,14 @@ fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
             writeln!(text, "{name},{batch},{ns},{deviation:.0}{input}").expect("a string takes all");
         }
     };
-    let ratio = profile.mean_over_median();
+    let ratio = profile.mean_over_median;
     for ((cell, input), batches) in &profile.cells {
         rows(cell, *input, ratio, &costs(batches));
     }
     for ((cell, _), batches) in &profile.turns {
         rows(&format!("{cell}.{SWITCH}"), 0, ratio, &profile.switches(cell, batches));
     }
-    for (cell, steps) in profile.whole.steps() {
+    for (cell, steps) in profile.whole.costs() {
         rows(&format!("{cell}.{WHOLE}"), 0, ratio, &steps.own);
         rows(&format!("{cell}.{WHOLE}.{SWITCH}"), 0, ratio, &steps.switch);
     }
@@ -175,10 +179,17 @@ fn about(profile: &Profile) -> Vec<String> {
         _ => errors.iter().map(|(cell, mean, largest, batch)| interpolation(cell, *mean, *largest, *batch)).collect(),
     };
     lines.push(format!(
-        "ns of cells: the median times {:.4}, by which the mean of all samples is above the medians of their batches, because \
-         the machine takes time for itself",
-        profile.mean_over_median()
+        "ns of cells: the median times {:.4}, by which the mean of samples is above the medians of their visits, because \
+         the machine takes time for itself; what slowed it for longer is left out",
+        profile.mean_over_median
     ));
+    for (part, sizes) in &profile.again {
+        let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+        lines.push(format!(
+            "{part}: visited again at {}, where times scattered or a larger batch took less time than a smaller one",
+            sizes.join(", ")
+        ));
+    }
     let [short, long] = STEPS;
     lines.extend(profile.persistent.keys().map(|cell| {
         format!(
@@ -232,8 +243,4 @@ fn times(profile: &Profile) -> String {
 
 fn leave_one_out(costs: &BTreeMap<u32, Cost>) -> LeaveOneOut {
     LeaveOneOut::of(&costs.iter().map(|(batch, (time, _))| (*batch, *time)).collect::<Vec<(u32, Nanos)>>())
-}
-
-fn named(cell: &str, input: u32) -> String {
-    if input == 0 { cell.to_string() } else { format!("{cell} of {input}") }
 }

@@ -1,7 +1,11 @@
 //! Measured times, and how well lines between their medians interpolate.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
+use statrs::statistics::{Data, Median as _};
+
+use super::level::Slowness;
 use crate::cost::curve::Curve;
 use crate::units::Nanos;
 
@@ -32,23 +36,48 @@ pub fn longer(steps: &Samples, others: &Samples) -> Cost {
 
 /// The time of each of a worker's successive tasks, where the host sees their ends late, and several at once: the mean
 /// of those that it saw begin, or `None`.
-pub fn watched_mean(times: impl Iterator<Item = Nanos>) -> Option<Nanos> {
-    let (time, count) = times.fold((0, 0), |(time, count), took| (time + took.0, count + 1));
-    (time > 0).then(|| Nanos(time / count))
+pub fn watched_mean(times: impl Iterator<Item = Timed>) -> Option<Timed> {
+    let all: Vec<Timed> = times.collect();
+    let time: u64 = all.iter().map(|one| one.time.0).sum();
+    (time > 0).then(|| Timed { time: Nanos(time / all.len() as u64), ..all[0] })
+}
+
+/// The time of a task and when it was measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timed {
+    pub time: Nanos,
+    /// Since the start of the profile.
+    pub at: Nanos,
+    /// The number of the block.
+    pub block: u32,
+}
+
+/// How far a profile is: the block, and the time that its backends have run.
+#[derive(Debug, Default)]
+pub struct Now {
+    pub block: Cell<u32>,
+    pub time: Cell<Nanos>,
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Samples(Vec<u64>);
+pub struct Samples {
+    all: Vec<Timed>,
+    /// Without the slowness of their blocks.
+    levelled: Vec<u64>,
+}
 
-impl Extend<Nanos> for Samples {
-    fn extend<I: IntoIterator<Item = Nanos>>(&mut self, times: I) {
-        self.0.extend(times.into_iter().map(|time| time.0));
+impl Extend<Timed> for Samples {
+    fn extend<I: IntoIterator<Item = Timed>>(&mut self, times: I) {
+        let from = self.all.len();
+        self.all.extend(times);
+        self.levelled.extend(self.all[from..].iter().map(|one| one.time.0));
     }
 }
 
 impl Samples {
+    /// A time that no task has, such as a gap.
     pub fn add(&mut self, time: Nanos) {
-        self.0.push(time.0);
+        self.extend([Timed { time, at: Nanos::ZERO, block: 0 }]);
     }
 
     pub fn cost(&self) -> Cost {
@@ -67,23 +96,38 @@ impl Samples {
     }
 
     fn quartile(&self, quarters: usize) -> u64 {
-        let mut sorted = self.0.clone();
+        let mut sorted = self.levelled.clone();
         sorted.sort_unstable();
         sorted.get(sorted.len().saturating_sub(1) * quarters / 4).copied().unwrap_or(0)
     }
+
+    /// The samples of each block that has measured this size.
+    pub fn visits(&self) -> impl Iterator<Item = &[Timed]> {
+        self.all.chunk_by(|a, b| a.block == b.block)
+    }
+
+    pub fn level(&mut self, slowness: &Slowness) {
+        let level = |one: &Timed| (one.time.0 as f64 / slowness.of(one.block)).round() as u64;
+        self.levelled = self.all.iter().map(level).collect();
+    }
 }
 
-/// The sum of all samples, divided by the sum if each were the median of its kind; at least 1.
+/// In nanoseconds; the mean of two in the middle.
+pub fn median_of(visit: &[Timed]) -> f64 {
+    Data::new(visit.iter().map(|one| one.time.0 as f64).collect::<Vec<_>>()).median()
+}
+
+/// The sum of all samples, divided by the sum if each were the median of its visit; at least 1.
 ///
-/// A run pays for disturbances that medians leave out. All kinds share one ratio, because one pause would distort the
-/// mean of a single kind.
+/// A run pays for short disturbances that medians leave out. All kinds share one ratio, because one pause would distort
+/// the mean of a single kind. Disturbances that last longer than a visit are the machine's noise.
 pub fn mean_over_median<'a>(kinds: impl IntoIterator<Item = &'a Samples>) -> f64 {
-    let (mut sum, mut typical) = (0, 0);
-    for samples in kinds {
-        sum += samples.0.iter().sum::<u64>();
-        typical += samples.0.len() as u64 * samples.median().0;
+    let (mut sum, mut typical) = (0.0, 0.0);
+    for visit in kinds.into_iter().flat_map(Samples::visits) {
+        sum += visit.iter().map(|one| one.time.0 as f64).sum::<f64>();
+        typical += visit.len() as f64 * median_of(visit);
     }
-    if typical == 0 { 1.0 } else { (sum as f64 / typical as f64).max(1.0) }
+    if typical == 0.0 { 1.0 } else { f64::max(sum / typical, 1.0) }
 }
 
 /// In steps: a short chunk and a sentence.
@@ -145,23 +189,28 @@ mod tests {
     use super::*;
 
     fn samples(times: &[u64]) -> Samples {
-        Samples(times.to_vec())
+        let mut samples = Samples::default();
+        times.iter().for_each(|ns| samples.add(Nanos(*ns)));
+        samples
     }
 
     #[test]
     fn a_median_is_a_sample() {
         assert_eq!(Samples::default().cost(), (Nanos(0), 0.0));
-        let samples = samples(&[7, 1_000_000, 3, 4, 5]);
-        assert_eq!(samples.median(), Nanos(5));
-        assert!((samples.deviation() - 3.0 / 1.349).abs() < 1e-9, "{}", samples.deviation());
-        assert_eq!(Samples(vec![1, 2, 3, 4]).median(), Nanos(2));
+        let five = samples(&[7, 1_000_000, 3, 4, 5]);
+        assert_eq!(five.median(), Nanos(5));
+        assert!((five.deviation() - 3.0 / 1.349).abs() < 1e-9, "{}", five.deviation());
+        assert_eq!(samples(&[1, 2, 3, 4]).median(), Nanos(2));
     }
 
     #[test]
     fn all_kinds_share_one_ratio_of_mean_to_median() {
-        // Medians 10 and 100: (10 + 10 + 16) + (100 + 104) over 3 times 10 and 2 times 100.
+        // Medians 10 and 102: (10 + 10 + 16) + (100 + 104) over 3 times 10 and 2 times 102.
         let ratio = mean_over_median(&[samples(&[10, 16, 10]), samples(&[100, 104])]);
-        assert!((ratio - 240.0 / 230.0).abs() < 1e-12, "{ratio}");
+        assert!((ratio - 240.0 / 234.0).abs() < 1e-12, "{ratio}");
+        let mut slow = samples(&[10, 10, 16]);
+        slow.extend([Timed { time: Nanos(20), at: Nanos(9), block: 1 }; 3]);
+        assert_eq!(mean_over_median([&slow]), 96.0 / 90.0, "a slow visit has a median of its own");
         assert_eq!(mean_over_median(&[samples(&[1, 10, 10])]), 1.0);
         assert_eq!(mean_over_median(&[samples(&[]), samples(&[0])]), 1.0);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::samples::{Samples, costs, curve, samples, watched_mean};
+use super::samples::{Samples, Timed, costs, curve, samples, watched_mean};
 use super::wanted::{Wanted, of_input};
 use super::{Profile, Settings, Subject, unfolded};
 use crate::backend::cpu::StepTime;
@@ -26,6 +26,9 @@ pub struct Served {
     pub decisions: Decisions,
     /// On devices that time the steps of tasks of whole requests.
     pub steps: BTreeMap<TaskId, Vec<StepTime>>,
+    /// Since the start of the profile.
+    started: Nanos,
+    block: u32,
 }
 
 /// Serves `clients` requests at a time.
@@ -36,7 +39,7 @@ pub fn serve(
     policy: &dyn registry::Settings,
     largest: u32,
 ) -> Result<Served> {
-    let Subject { wanted, settings: Settings { workers, .. }, steps, .. } = *subject;
+    let Subject { wanted, settings: Settings { workers, .. }, steps, now, .. } = *subject;
     let requests = unfolded(shapes, &wanted.model)?;
     let cells = wanted.model.cell_types();
     let setup = Setup { model: &wanted.model, cells: &cells, workers: *workers, costs: None, longest: None };
@@ -46,15 +49,21 @@ pub fn serve(
         ClosedLoop::new(&requests, clients as u32, Think::Constant(Nanos::ZERO), &mut stream(0, 0, "profile"));
     let (mut backend, log) = subject.start(&requests, largest)?;
     drive(&mut source, &mut *policy, &mut *backend, &mut recorder, *workers, steps.stop)?;
+    let started = now.time.replace(now.time.get().saturating_add(backend.now()));
     if let Some((_, _, reason)) = recorder.failures.first() {
         return Err(Error::failed(format!("a measured task failed: {reason}")));
     }
     let mut steps: BTreeMap<TaskId, Vec<StepTime>> = BTreeMap::new();
     log.try_iter().for_each(|step| steps.entry(step.task).or_default().push(step));
-    Ok(Served { tasks: recorder.tasks, decisions: recorder.decisions, steps })
+    Ok(Served { tasks: recorder.tasks, decisions: recorder.decisions, steps, started, block: now.block.get() })
 }
 
 impl Served {
+    /// A time in this task.
+    pub fn timed(&self, task: &TaskRow, time: Nanos) -> Timed {
+        Timed { time, at: self.started + task.start, block: self.block }
+    }
+
     /// In the order of submission, each with the task before it on its worker.
     pub fn in_turn(&self) -> impl Iterator<Item = (Option<&TaskRow>, &TaskRow)> {
         let mut last: BTreeMap<WorkerId, &TaskRow> = BTreeMap::new();
@@ -86,9 +95,17 @@ pub fn launch_batches(settings: &Settings) -> Vec<u32> {
 /// The members of all tasks of a size: more samples for small ones.
 const DECIDED_MEMBERS: usize = 1024;
 
+pub fn measure_launches(subject: &mut Subject<'_>, sizes: &[u32], profile: &mut Profile) -> Result<()> {
+    for &batch in sizes {
+        measure_launch(subject, batch, profile)?;
+        subject.steps.done()?;
+    }
+    Ok(())
+}
+
 /// Decisions of one task each, with all requests there from the start. A GPU's launch is the time from finish to finish
 /// without the step.
-pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profile) -> Result<()> {
+fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profile) -> Result<()> {
     let (wanted, workers) = (subject.wanted, subject.settings.workers);
     let members = batch as usize * workers;
     let tasks = (DECIDED_MEMBERS / batch as usize).clamp(12, 120);
@@ -201,23 +218,26 @@ fn add_cell(runs: &[Served], id: CellId, cell: &str, batch: u32, seen: bool, pro
     }
     let (switched, kept): (Vec<Ran>, Vec<Ran>) = found.into_iter().partition(|one| one.switched);
     if !switched.is_empty() {
-        samples(&mut profile.turns, cell, 0, size).extend(switched.iter().map(Ran::time));
+        samples(&mut profile.turns, cell, 0, size).extend(switched.iter().map(|one| one.timed));
     }
     // A cell that never follows its own kind.
     let own = if kept.is_empty() { switched } else { kept };
-    samples(&mut profile.cells, cell, 0, size).extend(own.iter().map(Ran::time));
+    samples(&mut profile.cells, cell, 0, size).extend(own.iter().map(|one| one.timed));
 }
 
 /// The mean of a decision's tasks that the host saw begin, because a late look finds several done at once; if it saw
 /// none, each takes its share of the decision's time.
-fn as_seen(found: &[Ran]) -> Vec<Nanos> {
+fn as_seen(found: &[Ran]) -> Vec<Timed> {
     let decisions = || found.chunk_by(|a, b| a.decision == b.decision);
-    let mean = |tasks: &[Ran]| watched_mean(tasks.iter().filter(|one| one.watched).map(Ran::time));
-    let watched: Vec<Nanos> = decisions().filter_map(mean).collect();
+    let mean = |tasks: &[Ran]| watched_mean(tasks.iter().filter(|one| one.watched).map(|one| one.timed));
+    let watched: Vec<Timed> = decisions().filter_map(mean).collect();
     if !watched.is_empty() {
         return watched;
     }
-    let share = |tasks: &[Ran]| Nanos((tasks[tasks.len() - 1].finish - tasks[0].start).0 / tasks.len() as u64);
+    let share = |tasks: &[Ran]| {
+        let time = Nanos((tasks[tasks.len() - 1].finish - tasks[0].start).0 / tasks.len() as u64);
+        Timed { time, ..tasks[0].timed }
+    };
     decisions().map(share).collect()
 }
 
@@ -252,12 +272,7 @@ struct Ran {
     switched: bool,
     /// It began after the host's first look at its decision.
     watched: bool,
-}
-
-impl Ran {
-    fn time(&self) -> Nanos {
-        self.finish - self.start
-    }
+    timed: Timed,
 }
 
 fn of_cell(served: &Served, cell: CellId) -> Vec<Ran> {
@@ -269,7 +284,8 @@ fn of_cell(served: &Served, cell: CellId) -> Vec<Ran> {
         if task.cells[..] == [cell] {
             let switched = before.is_some_and(|before| before.cells[..] != [cell]);
             let (start, finish, watched) = (task.start, task.finish, task.start > first_look);
-            found.push(Ran { batch: task.batch, decision, start, finish, switched, watched });
+            let timed = served.timed(task, finish - start);
+            found.push(Ran { batch: task.batch, decision, start, finish, switched, watched, timed });
         }
     }
     found.drain(..WARM_UP.min(found.len().saturating_sub(1)));
@@ -289,12 +305,14 @@ mod tests {
             finish: Nanos(finish),
             switched: false,
             watched,
+            timed: Timed { time: Nanos(finish - start), at: Nanos(start), block: 0 },
         };
         // The host looks after the first and the third task of a decision.
         let decision = [(0, 40, false), (40, 64, true), (64, 64, true)].map(ran);
         let next = [(100, 190, false), (190, 190, false), (190, 190, false)].map(ran);
-        assert_eq!(as_seen(&[decision, next].concat()), [Nanos(12)]);
-        assert_eq!(as_seen(&next), [Nanos(30)]);
+        let times = |found: &[Ran]| as_seen(found).iter().map(|one| one.time).collect::<Vec<_>>();
+        assert_eq!(times(&[decision, next].concat()), [Nanos(12)]);
+        assert_eq!(times(&next), [Nanos(30)]);
         assert!(as_seen(&[]).is_empty());
     }
 }

@@ -1,10 +1,11 @@
 //! Trains of tasks that run back to back on each worker, submitted at once, so that no task waits for the host.
 
+use std::fmt;
 use std::iter::repeat_n;
 use std::ops::Range;
 
-use super::samples::{STEPS, samples, watched_mean};
-use super::wanted::{Wanted, of_input};
+use super::samples::{ByBatch, Now, STEPS, Timed, samples, watched_mean};
+use super::wanted::{Wanted, named, of_input};
 use super::{Profile, Subject, id_of, unfolded};
 use crate::backend::Backend;
 use crate::error::{Error, Result};
@@ -31,10 +32,28 @@ const MOST_TRAINS: u32 = 16;
 const SETS: usize = 8;
 
 /// Two sets of requests for each worker: one cell runs on either, or two cells take turns.
+#[derive(Debug)]
 pub struct Bench {
     cells: [String; 2],
     shapes: [Shape; 2],
     input: u32,
+}
+
+impl Bench {
+    pub fn measured<'p>(&self, profile: &'p Profile) -> impl Iterator<Item = &'p ByBatch> {
+        let [one, other] = self.cells.each_ref().map(|cell| (cell.clone(), self.input));
+        let kind = if one == other { &profile.cells } else { &profile.turns };
+        kind.iter().filter(move |(key, _)| [&one, &other].contains(key)).map(|(_, sizes)| sizes)
+    }
+}
+
+impl fmt::Display for Bench {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.cells {
+            [one, other] if one != other => write!(f, "{one} and {other} in turn"),
+            [one, _] => f.write_str(&named(one, self.input)),
+        }
+    }
 }
 
 pub fn benches(wanted: &Wanted) -> Vec<Bench> {
@@ -61,10 +80,11 @@ pub fn benches(wanted: &Wanted) -> Vec<Bench> {
     }
 }
 
-/// Measures each batch size once, on fresh requests.
+/// Visits each batch size once, on fresh requests.
 pub fn measure(bench: &Bench, subject: &mut Subject<'_>, batches: &[u32], profile: &mut Profile) -> Result<()> {
     let Subject { wanted, settings, steps, .. } = *subject;
-    let (workers, largest) = (settings.workers, settings.largest() as usize);
+    let most = batches.iter().max().copied().unwrap_or(1);
+    let (workers, largest) = (settings.workers, most as usize);
     let length = if subject.host_observed_times() { SEEN_TRAIN } else { TRAIN };
     let single = matches!(wanted.model, Model::Dnn(_));
     let trains_of = |batch: u32| (ROWS / batch).clamp(1, MOST_TRAINS);
@@ -82,7 +102,7 @@ pub fn measure(bench: &Bench, subject: &mut Subject<'_>, batches: &[u32], profil
         first..first + batch
     };
     let requests = unfolded(shapes, &wanted.model)?;
-    let mut trains = Trains::start(subject, &requests, settings.largest())?;
+    let mut trains = Trains::start(subject, &requests, most)?;
     for set in (0..2).filter(|set| bench.cells[*set] == "decoder") {
         let encoder = id_of(&wanted.model, "encoder");
         trains.run_nodes(1, |_, worker| (encoder, 0, members(worker, set, largest)))?;
@@ -95,7 +115,7 @@ pub fn measure(bench: &Bench, subject: &mut Subject<'_>, batches: &[u32], profil
         })
     };
     let turns = ids[0] != ids[1];
-    run(settings.largest(), turns)?; // Warms up.
+    run(most, turns)?; // Warms up.
     for &batch in batches {
         // Two cells that take turns have half as many samples each.
         for _ in 0..trains_of(batch) * if turns { 2 } else { 1 } {
@@ -108,7 +128,7 @@ pub fn measure(bench: &Bench, subject: &mut Subject<'_>, batches: &[u32], profil
             }
             let [cell, _] = &bench.cells;
             samples(&mut profile.cells, cell, bench.input, batch).extend(train.durations());
-            profile.between.entry(batch).or_default().extend(train.gaps());
+            train.gaps().for_each(|gap| profile.between.entry(batch).or_default().add(gap));
             if !single {
                 samples(&mut profile.exchanged, cell, 0, batch).extend(run(batch, true)?.durations());
             }
@@ -142,7 +162,7 @@ pub fn measure_operators(subject: &mut Subject<'_>, input: u32, batch: u32, prof
 /// Tasks of parts of chains in two lengths. Members stay, because a launch gathers and scatters in any case.
 pub fn measure_persistent(subject: &mut Subject<'_>, batches: &[u32], profile: &mut Profile) -> Result<()> {
     let Subject { wanted, settings, steps, .. } = *subject;
-    let largest = settings.largest() as usize;
+    let largest = batches.iter().max().map_or(1, |most| *most as usize);
     for cell in &wanted.cells {
         let id = id_of(&wanted.model, cell);
         let requests = unfolded(vec![Shape::Chain(MAX_LENGTH); settings.workers * largest], &wanted.model)?;
@@ -190,6 +210,8 @@ impl Supply {
 
 struct Trains<'e> {
     backend: Box<dyn Backend + 'e>,
+    now: &'e Now,
+    started: Nanos,
     workers: usize,
     submitted: u64,
     supply: Supply,
@@ -199,8 +221,9 @@ struct Trains<'e> {
 impl<'e> Trains<'e> {
     fn start(subject: &'e mut Subject<'_>, requests: &Requests, largest: u32) -> Result<Trains<'e>> {
         let (workers, seen) = (subject.settings.workers, subject.host_observed_times());
+        let (now, started) = (subject.now, subject.now.time.get());
         let (backend, _) = subject.start(requests, largest)?;
-        Ok(Trains { backend, workers, submitted: 0, supply: Supply(vec![0; requests.len()]), seen })
+        Ok(Trains { backend, now, started, workers, submitted: 0, supply: Supply(vec![0; requests.len()]), seen })
     }
 
     /// `task` gives the cell, the input and the requests of the task at a place for a worker.
@@ -236,10 +259,11 @@ impl<'e> Trains<'e> {
             tasks[(done.task.0 - first) as usize % self.workers].push(done);
         }
         tasks.iter_mut().for_each(|tasks| tasks.sort_unstable_by_key(|task: &Completion| task.task));
+        self.now.time.set(self.started.saturating_add(self.backend.now()));
         // A failed request computes nothing, so its time would be wrong.
         match requests.into_iter().find_map(|request| self.backend.failure(request)) {
             Some(reason) => Err(Error::failed(format!("a measured task failed: {reason}"))),
-            None => Ok(Train { tasks, seen: self.seen }),
+            None => Ok(Train { tasks, seen: self.seen, started: self.started, block: self.now.block.get() }),
         }
     }
 }
@@ -248,19 +272,23 @@ struct Train {
     /// By worker.
     tasks: Vec<Vec<Completion>>,
     seen: bool,
+    /// When the backend started.
+    started: Nanos,
+    block: u32,
 }
 
 impl Train {
     /// The times of tasks between two others.
-    fn durations(&self) -> Vec<Nanos> {
+    fn durations(&self) -> Vec<Timed> {
         self.durations_at(|_| true)
     }
 
     /// On a GPU, the mean of each worker's tasks, since a late host sees several end at once. Tasks that began before
     /// its first look do not count.
-    fn durations_at(&self, counts: impl Fn(usize) -> bool) -> Vec<Nanos> {
-        let duration = |task: &Completion| task.finish - task.start;
-        let of_worker = |tasks: &Vec<Completion>| -> Vec<Nanos> {
+    fn durations_at(&self, counts: impl Fn(usize) -> bool) -> Vec<Timed> {
+        let timed = |task: &Completion, time| Timed { time, at: self.started + task.start, block: self.block };
+        let duration = |task: &Completion| timed(task, task.finish - task.start);
+        let of_worker = |tasks: &Vec<Completion>| -> Vec<Timed> {
             let inner = tasks.iter().enumerate().take(tasks.len() - 1).skip(1);
             let inner = inner.filter(|(place, _)| counts(*place)).map(|(_, task)| task);
             if !self.seen {
@@ -270,7 +298,7 @@ impl Train {
             let watched = watched_mean(inner.filter(|task| task.start > first_look).map(duration));
             // All ended while they were submitted: a task takes as long as its submission.
             let share = || Nanos((tasks[tasks.len() - 1].finish - tasks[0].start).0 / tasks.len() as u64);
-            vec![watched.unwrap_or_else(share)]
+            vec![watched.unwrap_or_else(|| timed(&tasks[0], share()))]
         };
         self.tasks.iter().flat_map(of_worker).collect()
     }
@@ -292,17 +320,22 @@ mod tests {
             start: Nanos(*start),
             finish: Nanos(*finish),
         });
-        Train { tasks: vec![tasks.collect()], seen }
+        Train { tasks: vec![tasks.collect()], seen, started: Nanos::ZERO, block: 0 }
+    }
+
+    fn times(found: Vec<Timed>) -> Vec<Nanos> {
+        found.iter().map(|one| one.time).collect()
     }
 
     fn turns(train: &Train) -> [Vec<Nanos>; 2] {
-        [0, 1].map(|turn| train.durations_at(|place| place % 2 == turn))
+        [0, 1].map(|turn| times(train.durations_at(|place| place % 2 == turn)))
     }
 
     #[test]
     fn threads_time_each_task_by_themselves() {
         let train = train(false, &[110, 121, 133, 146, 160]);
-        assert_eq!(train.durations(), [11, 12, 13].map(Nanos));
+        assert_eq!(times(train.durations()), [11, 12, 13].map(Nanos));
+        assert_eq!(train.durations()[1].at, Nanos(121));
         assert_eq!(turns(&train), [vec![Nanos(12)], [11, 13].map(Nanos).to_vec()]);
     }
 
@@ -310,13 +343,13 @@ mod tests {
     fn tasks_that_the_host_did_not_see_begin_do_not_count() {
         // At the first look, at 140, three have ended and the fourth runs.
         let train = train(true, &[140, 140, 140, 143, 153, 165, 175, 187, 197]);
-        assert_eq!(train.durations(), [Nanos(11)]);
+        assert_eq!(times(train.durations()), [Nanos(11)]);
         assert_eq!(turns(&train), [[Nanos(10)], [Nanos(12)]]);
     }
 
     #[test]
     fn tasks_that_end_while_they_are_submitted_take_as_long_as_that() {
-        assert_eq!(train(true, &[140, 140, 140, 140]).durations(), [Nanos(10)]);
+        assert_eq!(times(train(true, &[140, 140, 140, 140]).durations()), [Nanos(10)]);
     }
 
     #[test]

@@ -103,16 +103,9 @@ impl Wanted {
         self.trees.iter().map(leaves).sum::<usize>() as f64 / self.trees.len().max(1) as f64
     }
 
-    /// How often its measurement calls `progress`.
+    /// How often its measurement calls `progress`, until it visits doubtful sizes again.
     pub fn steps(&self, settings: &Settings) -> usize {
-        if self.model.network().is_some() {
-            return settings.repeats as usize * self.input_sizes().len() * settings.batches.len();
-        }
-        let launches = if settings.persistent.is_some() { self.cells.len() } else { 0 };
-        let turns = super::steady::benches(self).len() + usize::from(self.model.takes_trees()) + launches;
-        let whole = super::whole::sizes(self, settings).len();
-        settings.repeats as usize
-            * (turns * settings.batches.len() + whole + super::served::launch_batches(settings).len())
+        super::blocks::steps(self, settings)
     }
 
     pub fn described(&self, precision: Precision) -> String {
@@ -132,6 +125,10 @@ impl Wanted {
 /// 0 stands for a fixed size.
 pub fn of_input(size: u32) -> Shape {
     if size == 0 { Shape::Fixed } else { Shape::Tokens(size) }
+}
+
+pub fn named(cell: &str, input: u32) -> String {
+    if input == 0 { cell.to_string() } else { format!("{cell} of {input}") }
 }
 
 fn mean_children(trees: &[Shape]) -> f64 {

@@ -23,9 +23,9 @@ use crate::workload::shape::Shape;
 #[derive(Debug, Default)]
 pub struct Whole {
     /// After a step of the same cell.
-    steps: ByCell,
+    pub steps: ByCell,
     /// After a step of another cell.
-    turns: ByCell,
+    pub turns: ByCell,
     tasks: Vec<TaskTime>,
 }
 
@@ -47,7 +47,7 @@ pub struct StepCosts {
 }
 
 impl Whole {
-    pub fn steps(&self) -> BTreeMap<String, StepCosts> {
+    pub fn costs(&self) -> BTreeMap<String, StepCosts> {
         let mut found: BTreeMap<String, StepCosts> = BTreeMap::new();
         for ((cell, _), steps) in &self.steps {
             found.entry(cell.clone()).or_default().own = costs(steps);
@@ -66,7 +66,7 @@ impl Whole {
     /// By the number of requests.
     pub fn beside(&self) -> BTreeMap<u32, Samples> {
         let typical: BTreeMap<String, Option<Curve>> =
-            self.steps().into_iter().map(|(cell, steps)| (cell, curve(&steps.own))).collect();
+            self.costs().into_iter().map(|(cell, steps)| (cell, curve(&steps.own))).collect();
         let mut found: BTreeMap<u32, Samples> = BTreeMap::new();
         for task in &self.tasks {
             let more = |(cell, batch, time): &(String, u32, Nanos)| match typical.get(cell) {
@@ -77,10 +77,6 @@ impl Whole {
             found.entry(task.requests).or_default().add(Nanos(time.max(0) as u64));
         }
         found
-    }
-
-    pub fn samples(&self) -> impl Iterator<Item = &Samples> {
-        [&self.steps, &self.turns].into_iter().flat_map(BTreeMap::values).flat_map(BTreeMap::values)
     }
 }
 
@@ -114,8 +110,16 @@ pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
     sizes
 }
 
+pub fn measure(subject: &mut Subject<'_>, sizes: &[u32], whole: &mut Whole) -> Result<()> {
+    for &requests in sizes {
+        measure_tasks(subject, requests, whole)?;
+        subject.steps.done()?;
+    }
+    Ok(())
+}
+
 /// Once under each policy.
-pub fn measure(subject: &mut Subject<'_>, requests: u32, whole: &mut Whole) -> Result<()> {
+fn measure_tasks(subject: &mut Subject<'_>, requests: u32, whole: &mut Whole) -> Result<()> {
     let Subject { wanted, settings, .. } = *subject;
     let trees = wanted.model.takes_trees();
     let padded = Padded { bucket_width: LENGTH, max_batch: requests, ..Padded::default() };
@@ -163,7 +167,8 @@ fn add_steps(wanted: &Wanted, settings: &Settings, served: &Served, requests: u3
                 others.push((name.clone(), step.batch, step.time));
             } else if let Some(batch) = nearest(step.batch, &settings.batches) {
                 let kind = if switched { &mut whole.turns } else { &mut whole.steps };
-                samples(kind, name, 0, batch).add(Nanos(step.time.0 * u64::from(batch) / u64::from(step.batch)));
+                let time = Nanos(step.time.0 * u64::from(batch) / u64::from(step.batch));
+                samples(kind, name, 0, batch).extend([served.timed(task, time)]);
             }
         }
         if task.batch == requests {
@@ -214,7 +219,8 @@ fn add_operators(wanted: &Wanted, settings: &Settings, input: u32, batch: u32, s
         let steps = served.steps.get(&task.task).map_or(&[][..], Vec::as_slice);
         for step in steps {
             let cell = &cells[step.cell.index()];
-            samples(&mut profile.cells, &cell.name, if cell.sized { input } else { 0 }, batch).add(step.time);
+            let input = if cell.sized { input } else { 0 };
+            samples(&mut profile.cells, &cell.name, input, batch).extend([served.timed(task, step.time)]);
         }
         let within = apart.unwrap_or_else(|| steps.iter().map(|step| step.time).sum());
         let outside = (task.finish - task.start).saturating_since(within);
@@ -247,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_switch_is_the_additional_time_after_another_cell() {
-        let steps = &whole(&[(1, 10), (2, 12)], &[(1, 15), (4, 30)], Vec::new()).steps()["leaf"];
+        let steps = &whole(&[(1, 10), (2, 12)], &[(1, 15), (4, 30)], Vec::new()).costs()["leaf"];
         let ns = |costs: &BTreeMap<u32, Cost>| costs.iter().map(|(b, (t, _))| (*b, t.0)).collect::<Vec<_>>();
         assert_eq!(ns(&steps.own), [(1, 10), (2, 12), (4, 30)]);
         assert_eq!(ns(&steps.switch), [(1, 5), (4, 0)]);

@@ -1,0 +1,145 @@
+//! The order of a profile. Each repeat visits all parts and batch sizes in a random order, in blocks of a few sizes, so
+//! that a disturbance of a second meets other sizes in each repeat. Each block of a part visits the part's reference
+//! size, too. Sizes whose times remain doubtful are visited again.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use rand::seq::SliceRandom as _;
+
+use super::samples::ByBatch;
+use super::steady::{self, Bench};
+use super::wanted::Wanted;
+use super::{Profile, Settings, Subject, served, whole};
+use crate::error::Result;
+use crate::workload::random::{Stream, stream};
+
+/// A reference size more, if a part has several blocks.
+const SIZES: usize = 8;
+
+/// The most additional visits of a doubtful size.
+const AGAIN: u32 = 3;
+
+#[derive(Debug)]
+enum Part {
+    Trees,
+    Listed,
+    Bench(Bench),
+    Persistent,
+    Whole,
+    Launches,
+}
+
+/// The parts of a network with their batch sizes.
+fn parts(wanted: &Wanted, settings: &Settings) -> Vec<(Part, Vec<u32>)> {
+    let batches = || settings.batches.clone();
+    if wanted.model.network().is_some() {
+        return vec![(Part::Listed, batches())];
+    }
+    let trees = wanted.model.takes_trees().then(|| (Part::Trees, batches()));
+    let benches = steady::benches(wanted).into_iter().map(|bench| (Part::Bench(bench), batches()));
+    let persistent = settings.persistent.is_some().then(|| (Part::Persistent, batches()));
+    let whole = (Part::Whole, whole::sizes(wanted, settings));
+    let launches = (Part::Launches, served::launch_batches(settings));
+    trees.into_iter().chain(benches).chain(persistent).chain([whole, launches]).collect()
+}
+
+fn all(parts: &[(Part, Vec<u32>)]) -> Vec<Vec<u32>> {
+    parts.iter().map(|(_, sizes)| sizes.clone()).collect()
+}
+
+/// One visit of the chosen sizes of each part. Launches are last, because GPUs subtract the times of cells from theirs.
+fn shuffled(parts: &[(Part, Vec<u32>)], chosen: Vec<Vec<u32>>, mut random: Stream) -> Vec<(&Part, Vec<u32>)> {
+    let mut blocks = Vec::new();
+    for ((part, sizes), mut order) in parts.iter().zip(chosen) {
+        let reference = sizes.get(sizes.len() / 2);
+        order.shuffle(&mut random);
+        for chunk in order.chunks(SIZES) {
+            let reference = reference.filter(|size| !chunk.contains(size));
+            blocks.push((part, reference.into_iter().chain(chunk).copied().collect()));
+        }
+    }
+    blocks.shuffle(&mut random);
+    blocks.sort_by_key(|(part, _)| matches!(part, Part::Launches));
+    blocks
+}
+
+/// How often a measurement without doubtful sizes calls `progress`.
+pub fn steps(wanted: &Wanted, settings: &Settings) -> usize {
+    let parts = parts(wanted, settings);
+    let blocks = shuffled(&parts, all(&parts), stream(0, 0, "profile"));
+    let each = |part: &Part| match part {
+        Part::Listed => wanted.input_sizes().len(),
+        Part::Persistent => wanted.cells.len(),
+        _ => 1,
+    };
+    settings.repeats as usize * blocks.iter().map(|(part, sizes)| sizes.len() * each(part)).sum::<usize>()
+}
+
+/// Measures one network, or until it is interrupted.
+pub fn measure(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
+    let measured = measure_all(subject, profile);
+    profile.level();
+    measured
+}
+
+fn measure_all(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
+    let parts = parts(subject.wanted, subject.settings);
+    for repeat in 0..subject.settings.repeats {
+        visit(subject, &shuffled(&parts, all(&parts), stream(0, repeat, "profile")), profile)?;
+    }
+    subject.steps.progress = &|| ();
+    for time in 0..AGAIN {
+        profile.level();
+        let doubtful = |(part, sizes): &(Part, Vec<u32>)| {
+            let found = part.doubtful(profile);
+            sizes.iter().filter(|size| found.contains(size)).copied().collect::<Vec<u32>>()
+        };
+        let doubtful: Vec<Vec<u32>> = parts.iter().map(doubtful).collect();
+        for ((part, _), sizes) in parts.iter().zip(&doubtful).filter(|(_, sizes)| !sizes.is_empty()) {
+            profile.again.entry(part.to_string()).or_default().extend(sizes);
+        }
+        visit(subject, &shuffled(&parts, doubtful, stream(0, time, "profile again")), profile)?;
+    }
+    Ok(())
+}
+
+fn visit(subject: &mut Subject<'_>, blocks: &[(&Part, Vec<u32>)], profile: &mut Profile) -> Result<()> {
+    for (part, sizes) in blocks {
+        subject.now.block.set(subject.now.block.get() + 1);
+        match part {
+            Part::Trees => served::measure_trees(subject, sizes, profile)?,
+            Part::Listed => whole::measure_listed(subject, sizes, profile)?,
+            Part::Bench(bench) => steady::measure(bench, subject, sizes, profile)?,
+            Part::Persistent => steady::measure_persistent(subject, sizes, profile)?,
+            Part::Whole => whole::measure(subject, sizes, &mut profile.whole)?,
+            Part::Launches => served::measure_launches(subject, sizes, profile)?,
+        }
+    }
+    Ok(())
+}
+
+impl Part {
+    fn doubtful(&self, profile: &Profile) -> BTreeSet<u32> {
+        let measured: Vec<&ByBatch> = match self {
+            Part::Trees => profile.cells.values().collect(),
+            Part::Bench(bench) => bench.measured(profile).collect(),
+            Part::Whole => profile.whole.steps.values().collect(),
+            Part::Listed | Part::Persistent | Part::Launches => Vec::new(),
+        };
+        measured.into_iter().flat_map(|sizes| profile.slowness.doubtful(sizes)).collect()
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Part::Bench(bench) => return bench.fmt(f),
+            Part::Trees => "trees",
+            Part::Listed => "operators",
+            Part::Persistent => "persistent",
+            Part::Whole => "whole",
+            Part::Launches => "launch",
+        })
+    }
+}
