@@ -71,7 +71,7 @@ pub fn drive(
         let now = now.max(backend.now());
         while source.peek().is_some_and(|arrival| arrival <= now) {
             let request = source.pop();
-            recorder.arrived(request.id, request.arrival, now);
+            recorder.arrived(&request, now);
             policy.arrive(&request, &mut outcomes);
             settle(&mut outcomes, now, source, backend, recorder);
         }
@@ -113,6 +113,7 @@ fn settle(
     backend: &mut dyn Backend,
     recorder: &mut Recorder,
 ) {
+    recorder.load(&outcomes.finished);
     for request in outcomes.finished.drain(..) {
         match backend.failure(request) {
             None => recorder.finished(request, now),

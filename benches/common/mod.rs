@@ -60,7 +60,7 @@ impl<'p> Case<'p> {
     /// Poisson arrivals at a rate.
     #[allow(dead_code)] // Each bench uses a part of this file.
     pub fn arrivals(&self, rate: f64) -> Vec<Nanos> {
-        Process::Poisson.times(Some(Rate(rate)), self.requests.len(), &mut random::stream(1, 0, "arrivals"))
+        Process::Poisson.times(Some(Rate(rate)), self.requests.len(), random::stream(1, 0, "arrivals")).collect()
     }
 
     /// A fresh policy, device and record.

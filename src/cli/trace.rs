@@ -119,9 +119,9 @@ impl ArrivalArgs {
     }
 
     fn times(&self, (process, rate): (Process, Option<Rate>), requests: usize) -> Result<Arc<[Nanos]>> {
-        let times = process.times(rate, requests, &mut self.stream("arrivals"));
+        let times: Arc<[Nanos]> = process.times(rate, requests, self.stream("arrivals")).collect();
         within_the_clock(&times)?;
-        Ok(times.into())
+        Ok(times)
     }
 
     /// A scenario with the same seed draws the same requests.

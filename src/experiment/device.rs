@@ -21,7 +21,7 @@ use crate::metrics::validity::Extrapolation;
 use crate::network::Network;
 use crate::network::Spec;
 use crate::policy::registry::Batches;
-use crate::scenario::{PolicyEntry, Scenario, costs};
+use crate::scenario::{PolicyEntry, Record, Scenario, costs};
 use crate::units::{CellId, Nanos, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::shape::Shape;
@@ -88,6 +88,10 @@ impl Device {
                 let costs = scenario.policies.iter().map(costs).collect::<Result<_>>()?;
                 Ok(Device::Simulated(simulator, costs))
             }
+            Target::Real(..) if scenario.output.record == Record::Stream => Err(Error::input(format!(
+                "{}: output.record: a real run keeps its requests; set record = \"full\"",
+                scenario.file.display()
+            ))),
             Target::Real(executor, verify) => {
                 let loaded = load(scenario, executor)?;
                 let network = Arc::clone(loaded.network());
@@ -98,9 +102,19 @@ impl Device {
     }
 
     fn check(&self, inputs: &Inputs<'_>) -> Result<()> {
-        let requests = inputs.requests(0)?;
+        let requests = inputs.sample()?;
         match self {
-            Device::Simulated(..) => check_inputs(inputs, &requests),
+            Device::Simulated(_, costs) => {
+                let Scenario { output, file, .. } = inputs.scenario();
+                if output.record == Record::Stream && costs.iter().any(|costs| costs.transfer().is_some()) {
+                    return Err(Error::input(format!(
+                        "{}: output.record: a stream follows no states between workers; remove the rows \"transfer\" of \
+                         the cost table, or set record = \"full\"",
+                        file.display()
+                    )));
+                }
+                check_inputs(inputs, &requests)
+            }
             Device::Real { network, .. } => requests.graphs.iter().enumerate().try_for_each(|(id, graph)| {
                 network.check(graph).within(format_args!("{}: request {id}", inputs.scenario().file.display()))
             }),
@@ -192,7 +206,7 @@ impl Device {
     pub fn bounds(&self, inputs: &Inputs<'_>) -> Result<Option<Bounds>> {
         let Device::Simulated(_, costs) = self else { return Ok(None) };
         let cells = inputs.cells().len();
-        let requests = inputs.requests(0)?;
+        let requests = inputs.sample()?;
         let all = count_nodes(&requests, cells);
         let mut largest = vec![0; cells];
         let mut streams = 1;

@@ -188,7 +188,7 @@ impl Folder {
 
     /// Writes `lengths.csv` and `bounds.json`, each only if it is the same in all variants.
     pub(super) fn write_inputs(&self, variants: &[&Variant<'_>]) -> Result<()> {
-        let requests = variants.iter().map(|variant| variant.inputs.requests(0)).collect::<Result<Vec<_>>>()?;
+        let requests = variants.iter().map(|variant| variant.inputs.sample()).collect::<Result<Vec<_>>>()?;
         if requests.iter().all(|one| one.shapes == requests[0].shapes) {
             self.write_lengths(&requests[0].shapes)?;
         }

@@ -13,20 +13,23 @@ use crate::driver::drive;
 use crate::error::{Context as _, Error, Result};
 use crate::memory::require;
 use crate::metrics::recorder::{Keep, Recorder};
+use crate::metrics::stream::{Rules, Stream};
 use crate::metrics::summary::Measure;
 use crate::metrics::validity::Warmup;
 use crate::policy::Policy;
 use crate::policy::admission::Admission;
 use crate::policy::registry::{Batches, Setup};
 use crate::scenario::costs::CostEstimates;
-use crate::scenario::{self, ArrivalSpec, ClassEntry, Input, Load, LoadPoint, PolicyEntry, Scenario};
+use crate::scenario::{self, ArrivalSpec, ClassEntry, Input, Load, LoadPoint, PolicyEntry, Record, Scenario};
 use crate::units::Nanos;
 use crate::workload::arrivals::{ClosedLoop, OpenLoop, Source, Think, within_the_clock};
-use crate::workload::class::Classes;
+use crate::workload::class::{Class, Classes};
 use crate::workload::dataset::Dataset;
+use crate::workload::draws::{Drawn, Draws};
 use crate::workload::model::CellType;
 use crate::workload::operator::catalogue::Catalogue;
 use crate::workload::random;
+use crate::workload::shape::Shape;
 use crate::workload::trace::{Requests, Trace};
 
 pub struct Inputs<'s> {
@@ -46,7 +49,7 @@ enum Origin {
         dataset: Dataset,
         /// Of each class that has its own.
         own: Vec<Option<Dataset>>,
-        count: usize,
+        count: u64,
         max_length: Option<u32>,
         arrivals: ArrivalSpec,
     },
@@ -61,16 +64,25 @@ enum Origin {
 /// In bytes, with its record in one run: measured with chains, more for trees.
 const REQUEST: u128 = 100;
 
+/// How many requests stand for those of a stream.
+const SAMPLE: u64 = 100_000;
+
+/// In the log of a stream.
+const LOGGED: u64 = 10_000;
+
 /// All that one run needs besides a backend.
-pub struct Prepared {
+pub struct Prepared<'a> {
+    /// Those of the run, or a sample of them if they are drawn as they arrive.
     pub requests: Arc<Requests>,
-    pub arrivals: Arrivals,
+    pub arrivals: Arrivals<'a>,
     pub policy: Box<dyn Policy>,
     pub record: Recorder,
     workers: usize,
 }
 
-pub enum Arrivals {
+pub enum Arrivals<'a> {
+    /// With the requests, which are drawn as they arrive; for one run.
+    Drawn(Option<Box<dyn Source + 'a>>),
     Open(Arc<[Nanos]>),
     /// From clients that wait for their answers.
     Closed {
@@ -81,10 +93,11 @@ pub enum Arrivals {
     },
 }
 
-impl Arrivals {
+impl Arrivals<'_> {
     /// The source that a driver takes requests from.
     pub fn source<'a>(&'a mut self, requests: &'a Requests) -> Box<dyn Source + 'a> {
         match self {
+            Arrivals::Drawn(source) => source.take().expect("each run is prepared"),
             Arrivals::Open(times) => Box::new(OpenLoop::new(requests, times)),
             Arrivals::Closed { clients, think, random } => {
                 Box::new(ClosedLoop::new(requests, *clients, *think, random))
@@ -93,7 +106,7 @@ impl Arrivals {
     }
 }
 
-impl Prepared {
+impl Prepared<'_> {
     /// Drives the run. The record is valid even if the run was stopped.
     pub fn serve(&mut self, backend: &mut dyn Backend, stop: &AtomicBool) -> Result<()> {
         let mut source = self.arrivals.source(&self.requests);
@@ -158,39 +171,94 @@ impl<'s> Inputs<'s> {
         if let Some(requests) = shared[slot].upgrade() {
             return Ok(requests);
         }
-        let requests = Arc::new(self.drawn(replication)?);
+        let Origin::Dataset { count, .. } = &self.origin else { unreachable!("a trace is read") };
+        let requests = Arc::new(self.drawn(replication, *count)?);
         shared[slot] = Arc::downgrade(&requests);
         Ok(requests)
     }
 
-    fn drawn(&self, replication: u32) -> Result<Requests> {
-        let Origin::Dataset { dataset, own, count, max_length, .. } = &self.origin else { panic!("a trace is read") };
-        let file = self.scenario.file.display();
-        require(*count as u128 * REQUEST, format_args!("{file}: workload.requests = {count}"), "draw fewer")?;
-        let mut shapes = dataset.sample(*count, *max_length, &mut self.stream(replication, "shapes"))?;
-        let classes = draw_classes(self.scenario, *count, replication);
-        for (place, own) in own.iter().enumerate().filter_map(|(place, own)| Some((place, own.as_ref()?))) {
-            let of = &classes.as_ref().expect("a class has the dataset").of;
-            let members: Vec<usize> = (0..*count).filter(|request| usize::from(of[*request]) == place).collect();
-            let purpose = format!("shapes of {}", self.scenario.classes[place].name);
-            let drawn = own.sample(members.len(), *max_length, &mut self.stream(replication, &purpose))?;
-            let shapes = Arc::get_mut(&mut shapes).expect("no caller has them yet");
-            members.iter().zip(drawn.iter()).for_each(|(request, shape)| shapes[*request] = shape.clone());
+    /// The requests that stand for all in checks and bounds: those of the first replication, of a stream the first of them.
+    pub fn sample(&self) -> Result<Arc<Requests>> {
+        match (&self.origin, self.scenario.output.record) {
+            (Origin::Dataset { count, .. }, Record::Stream) => self.drawn(0, (*count).min(SAMPLE)).map(Arc::new),
+            _ => self.requests(0),
         }
-        let requests = Requests::unfold(shapes, &self.scenario.workload.model).map_err(Error::input)?;
+    }
+
+    fn draws(&self, replication: u32) -> Result<Draws<'_>> {
+        let Origin::Dataset { dataset, own, max_length, .. } = &self.origin else { unreachable!("a trace is read") };
+        let sampler =
+            |dataset, purpose: &str| Ok((Dataset::sampler(dataset, *max_length)?, self.stream(replication, purpose)));
+        let own = own
+            .iter()
+            .zip(&self.scenario.classes)
+            .map(|(own, class)| own.as_ref().map(|own| sampler(own, &format!("shapes of {}", class.name))).transpose());
+        Ok(Draws {
+            own: own.collect::<Result<_>>()?,
+            classes: shares(self.scenario).map(|shares| (shares, self.stream(replication, "classes"))),
+            shapes: sampler(dataset, "shapes")?,
+        })
+    }
+
+    fn drawn(&self, replication: u32, count: u64) -> Result<Requests> {
+        let file = self.scenario.file.display();
+        require(u128::from(count) * REQUEST, format_args!("{file}: workload.requests = {count}"), "draw fewer")?;
+        let mut draws = self.draws(replication)?;
+        let (shapes, of): (Vec<Shape>, Vec<u16>) = (0..count).map(|_| draws.draw()).unzip();
+        let requests = Requests::unfold(shapes.into(), &self.scenario.workload.model).map_err(Error::input)?;
+        let classes = draws.classes.map(|_| Classes { all: self.classes(), of });
         Ok(Requests { classes: classes.map(Arc::new), ..requests })
     }
 
-    pub fn prepare(&self, run: &Run, keep: Keep) -> Result<Prepared> {
-        let requests = self.requests(run.replication)?;
-        let arrivals = self.arrivals(run, requests.len())?;
-        let policy = self.policy(run.policy)?;
-        let mut record = self.recorder(requests.len(), keep);
-        record.tell_of(&requests);
-        Ok(Prepared { requests, arrivals, policy, record, workers: self.workers() })
+    fn classes(&self) -> Vec<Class> {
+        self.scenario.classes.iter().map(ClassEntry::class).collect()
     }
 
-    fn arrivals(&self, run: &Run, requests: usize) -> Result<Arrivals> {
+    pub fn prepare(&self, run: &Run, keep: Keep) -> Result<Prepared<'_>> {
+        let (policy, workers) = (self.policy(run.policy)?, self.workers());
+        let Some(rules) = keep.stream else {
+            let requests = self.requests(run.replication)?;
+            let arrivals = self.arrivals(run, requests.len())?;
+            let mut record = self.recorder(requests.len(), keep);
+            record.tell_of(&requests);
+            return Ok(Prepared { requests, arrivals, policy, record, workers });
+        };
+        let (classes, model) = (self.classes(), &self.scenario.workload.model);
+        let mut record = self.recorder(0, keep);
+        record.stream = Some(Box::new(Stream::new(rules, classes.clone())));
+        let drawn = Box::new(Drawn::new(self.draws(run.replication)?, model, classes, rules.requests));
+        let Origin::Dataset { arrivals, .. } = &self.origin else { unreachable!("a stream draws its requests") };
+        let source: Box<dyn Source> = match arrivals.process() {
+            Some(process) => {
+                let random = self.stream(run.replication, "arrivals");
+                Box::new(OpenLoop::of(drawn, process.times(run.load.rate(), rules.requests as usize, random)))
+            }
+            None => {
+                let LoadPoint::Clients(clients) = run.load else { unreachable!("only clients wait for answers") };
+                let think = arrivals.think().expect("clients send in a closed loop");
+                Box::new(ClosedLoop::of(drawn, clients, think, &mut self.stream(run.replication, "think")))
+            }
+        };
+        Ok(Prepared { requests: self.sample()?, arrivals: Arrivals::Drawn(Some(source)), policy, record, workers })
+    }
+
+    /// How a run is recorded that does not keep its requests; `None` if it keeps them.
+    pub fn streams_by(&self, load: LoadPoint) -> Option<Rules> {
+        let Origin::Dataset { count, .. } = self.origin else { return None };
+        let output = &self.scenario.output;
+        let Measure { slo, warmup, .. } = self.measure(load);
+        let warmup = match warmup {
+            Warmup::None => 0,
+            // A stream cannot look back.
+            Warmup::Mser5 => count / 10,
+            Warmup::Share(share) => (share * count as f64) as u64,
+            Warmup::Requests(requests) => requests.into(),
+        };
+        let log_every = output.log_every.unwrap_or(count.div_ceil(LOGGED));
+        (output.record == Record::Stream).then_some(Rules { requests: count, warmup, slo, log_every })
+    }
+
+    fn arrivals(&self, run: &Run, requests: usize) -> Result<Arrivals<'static>> {
         let stream = |purpose| self.stream(run.replication, purpose);
         Ok(match (&self.origin, run.load) {
             (Origin::Trace { trace, time_scale, file, .. }, load) => {
@@ -210,9 +278,9 @@ impl<'s> Inputs<'s> {
             }
             (Origin::Dataset { arrivals, .. }, load) => {
                 let process = arrivals.process().expect("only clients send in a closed loop");
-                let times = process.times(load.rate(), requests, &mut stream("arrivals"));
+                let times: Arc<[Nanos]> = process.times(load.rate(), requests, stream("arrivals")).collect();
                 within_the_clock(&times).within("arrivals").within(self.scenario.file.display())?;
-                Arrivals::Open(times.into())
+                Arrivals::Open(times)
             }
         })
     }
@@ -293,7 +361,7 @@ impl Origin {
                 let dataset = open(dataset)?;
                 let own = scenario.classes.iter().map(|class| class.dataset.as_ref().map(open).transpose());
                 let own = own.collect::<Result<Vec<_>>>()?;
-                let (count, max_length) = (*requests as usize, *max_length);
+                let (count, max_length) = (*requests, *max_length);
                 let arrivals = scenario.arrivals.clone().expect("a dataset comes with arrivals");
                 Ok(Origin::Dataset { dataset, own, count, max_length, arrivals })
             }
@@ -330,9 +398,13 @@ impl Origin {
     }
 }
 
+fn shares(scenario: &Scenario) -> Option<WeightedIndex<f64>> {
+    WeightedIndex::new(scenario.classes.iter().map(|class| class.share)).ok()
+}
+
 /// By the shares of the scenario's classes, if it has any.
 fn draw_classes(scenario: &Scenario, count: usize, replication: u32) -> Option<Classes> {
-    let shares = WeightedIndex::new(scenario.classes.iter().map(|class| class.share)).ok()?;
+    let shares = shares(scenario)?;
     let stream = &mut random::stream(scenario.seed, replication, "classes");
     let of = (0..count).map(|_| shares.sample(stream) as u16).collect();
     Some(Classes { all: scenario.classes.iter().map(ClassEntry::class).collect(), of })

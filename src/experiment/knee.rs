@@ -54,7 +54,7 @@ impl Effort {
     pub(super) fn sized(&self, scenario: &Scenario, requests: u32) -> Scenario {
         let mut scenario = scenario.clone();
         if let Load::Drawn { requests: drawn, .. } = &mut scenario.workload.load {
-            *drawn = requests;
+            *drawn = requests.into();
         }
         scenario
     }

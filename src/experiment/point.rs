@@ -62,6 +62,7 @@ pub(super) fn run_point(
         tasks: logged && (output.tasks || output.timeline),
         first_tasks: logged && output.timeline,
         rounds: real,
+        stream: inputs.streams_by(run.load),
         ..Keep::default()
     };
     let ran = device.run(inputs, run, keep, stop)?;

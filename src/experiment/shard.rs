@@ -52,7 +52,7 @@ impl Point {
 /// Of a run, in requests. A line of a trace has about twenty bytes.
 pub(super) fn cost(scenario: &Scenario) -> u64 {
     match &scenario.workload.load {
-        Load::Drawn { requests, .. } => u64::from(*requests),
+        Load::Drawn { requests, .. } => *requests,
         Load::Trace { trace, .. } => shipped::read(trace).map_or(1, |text| text.len() as u64 / 20),
     }
     .max(1)

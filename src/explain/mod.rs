@@ -188,10 +188,18 @@ fn simulated<'r>(
         )));
     };
     let (inputs, device) = prepare(results.scenario(point), Target::Simulated(simulator))?;
-    let mut run = inputs.prepare(&point.run, Keep { tasks: true, reasons: true, ..Keep::default() })?;
-    let mut backend = device.simulated(&inputs, &point.run, &run.requests).expect("the target is simulated");
-    run.serve(&mut Watched { backend: &mut *backend, watcher }, &AtomicBool::new(false))?;
-    let record = run.record;
+    if inputs.streams_by(point.run.load).is_some() {
+        return Err(Error::input(format!(
+            "{}: its record is a stream, which forgets requests; run it with output.record = \"full\"",
+            point.folder.display()
+        )));
+    }
+    let record = {
+        let mut run = inputs.prepare(&point.run, Keep { tasks: true, reasons: true, ..Keep::default() })?;
+        let mut backend = device.simulated(&inputs, &point.run, &run.requests).expect("the target is simulated");
+        run.serve(&mut Watched { backend: &mut *backend, watcher }, &AtomicBool::new(false))?;
+        run.record
+    };
 
     let mut again = Vec::new();
     let warmup = summarize(&record, &inputs.measure(point.run.load)).warmup;

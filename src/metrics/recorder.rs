@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::stream::{Rules, Stream};
 use crate::task::{Completion, OpenTask, Reason, Round, Step, TaskRow, distinct_cells};
 use crate::units::{Nanos, RequestId, TaskId, WorkerId};
 use crate::workload::class::Classes;
 use crate::workload::shape::Shape;
-use crate::workload::trace::Requests;
+use crate::workload::trace::{Request, Requests};
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +40,8 @@ pub struct Keep {
     pub reasons: bool,
     /// Ends the run early.
     pub limit: Option<Limit>,
+    /// Forgets requests after they have left.
+    pub stream: Option<Rules>,
 }
 
 /// Ends a run once it is certain that it misses an objective.
@@ -59,6 +62,8 @@ pub struct Recorder {
     /// Steps with higher numbers are operators.
     cells: usize,
     this_round: Round,
+    /// Instead of what the fields below keep of requests.
+    pub stream: Option<Box<Stream>>,
     /// When each worker was busy since it last had no task: disjoint, ascending.
     spans: Vec<Vec<(Nanos, Nanos)>>,
     /// [`Nanos::MAX`] until then, as for `start` and `finish`.
@@ -188,11 +193,14 @@ impl Recorder {
         left
     }
 
-    pub(crate) fn arrived(&mut self, request: RequestId, at: Nanos, handled: Nanos) {
-        self.arrival[request.index()] = at;
+    pub(crate) fn arrived(&mut self, request: &Request<'_>, handled: Nanos) {
         self.this_round.arrivals += 1;
+        match &mut self.stream {
+            Some(stream) => stream.arrived(request),
+            None => self.arrival[request.id.index()] = request.arrival,
+        }
         if self.keep.rounds {
-            self.lateness.push(handled.saturating_since(at));
+            self.lateness.push(handled.saturating_since(request.arrival));
         }
     }
 
@@ -212,12 +220,20 @@ impl Recorder {
     }
 
     pub(crate) fn failed(&mut self, request: RequestId, at: Nanos, reason: String) {
-        assert_eq!(self.finish[request.index()], Nanos::MAX, "request {request} failed after it had finished");
         self.failures.push((request, at, reason));
+        if let Some(stream) = &mut self.stream {
+            return stream.left(request, at, Outcome::Failed);
+        }
+        assert_eq!(self.finish[request.index()], Nanos::MAX, "request {request} failed after it had finished");
     }
 
     /// Nothing runs or arrives any more: what is still in the system is lost.
     pub(crate) fn over(&mut self, at: Nanos) {
+        const LOST: &str = "the policy neither served nor rejected it";
+        if let Some(stream) = &self.stream {
+            let lost: Vec<RequestId> = stream.remaining().collect();
+            return lost.into_iter().for_each(|request| self.failed(request, at, LOST.into()));
+        }
         let happened = |times: &[Nanos]| times.iter().filter(|at| **at != Nanos::MAX).count();
         if happened(&self.arrival) == happened(&self.finish) + self.rejections.len() + self.failures.len() {
             return;
@@ -225,12 +241,22 @@ impl Recorder {
         let left = self.left();
         for (request, left) in (0..).map(RequestId).zip(left) {
             if left == Nanos::MAX && self.arrival[request.index()] != Nanos::MAX {
-                self.failed(request, at, "the policy neither served nor rejected it".into());
+                self.failed(request, at, LOST.into());
             }
         }
     }
 
+    /// Before each of them is called finished.
+    pub(crate) fn load(&self, requests: &[RequestId]) {
+        if let Some(stream) = &self.stream {
+            stream.load(requests);
+        }
+    }
+
     pub(crate) fn finished(&mut self, request: RequestId, at: Nanos) {
+        if let Some(stream) = &mut self.stream {
+            return stream.left(request, at, Outcome::Served);
+        }
         let finish = &mut self.finish[request.index()];
         assert_eq!(*finish, Nanos::MAX, "request {request} finished twice");
         assert!(!self.turned_away.contains_key(&request), "request {request} finished after it had been rejected");
@@ -247,10 +273,13 @@ impl Recorder {
     }
 
     pub(crate) fn rejected(&mut self, request: RequestId, at: Nanos) {
+        self.rejected += 1;
+        if let Some(stream) = &mut self.stream {
+            return stream.left(request, at, Outcome::Rejected);
+        }
         assert_eq!(self.finish[request.index()], Nanos::MAX, "request {request} was rejected after it had finished");
         let before = self.turned_away.insert(request, at);
         assert_eq!(before, None, "request {request} was rejected twice");
-        self.rejected += 1;
         self.rejections.push((request, at));
     }
 
@@ -258,7 +287,10 @@ impl Recorder {
         if self.keep.first_tasks {
             self.keep_first_tasks(completion, task);
         }
-        for request in &task.requests {
+        if let Some(stream) = &mut self.stream {
+            task.requests.iter().for_each(|request| stream.started(*request, completion.start));
+        }
+        for request in task.requests.iter().filter(|_| self.stream.is_none()) {
             let rejected = self.turned_away.get(request).is_some_and(|at| *at <= task.submit);
             assert!(!rejected, "request {request} was submitted after it had been rejected");
             let start = &mut self.start[request.index()];

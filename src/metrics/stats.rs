@@ -26,6 +26,10 @@ impl Quantile {
         Quantile { per_mille }
     }
 
+    pub fn share(self) -> f64 {
+        f64::from(self.per_mille) / 1000.0
+    }
+
     /// Ten expected above the quantile: 10 / (1 - q).
     pub fn samples_needed(self) -> usize {
         10_000usize.div_ceil(usize::from(1000 - self.per_mille))

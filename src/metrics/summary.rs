@@ -108,27 +108,52 @@ impl Times {
 }
 
 pub fn summarize(record: &Recorder, measure: &Measure) -> Summary {
-    let run = RunRecord::new(record);
-    let (warmup, steady) = run.warmup(measure.warmup);
-    let window = run.window(&run.order[warmup..]);
-    let whole = run.part(&run.order, warmup, window, measure.slo);
-    let (utilization, worker_utilization) = run.utilization();
-    let lateness = record.lateness.get(warmup..).filter(|_| !measure.closed_loop);
+    let (requests, arrivals) = match &record.stream {
+        Some(stream) => (stream.summary(), stream.arrivals()),
+        None => of_requests(record, measure),
+    };
+    let (utilization, worker_utilization) = utilization(record, arrivals);
     Summary {
-        offered: measure.offered.or(whole.achieved),
-        steady,
+        offered: measure.offered.or(requests.achieved),
         mean_batch: share(record.batch_sum, record.task_count),
         padding: share(record.useful_cells, record.executed_cells).map(|useful| 1.0 - useful),
         utilization,
         worker_utilization,
+        ..requests
+    }
+}
+
+/// Without what concerns tasks and workers; also the first and last arrival.
+fn of_requests(record: &Recorder, measure: &Measure) -> (Summary, Option<(Nanos, Nanos)>) {
+    let run = RunRecord::new(record);
+    let (warmup, steady) = run.warmup(measure.warmup);
+    let window = run.window(&run.order[warmup..]);
+    let whole = run.part(&run.order, warmup, window, measure.slo);
+    let lateness = record.lateness.get(warmup..).filter(|_| !measure.closed_loop);
+    let arrival = |request: &u32| record.arrival[*request as usize];
+    let arrivals = run.order.first().map(arrival).zip(run.order.last().map(arrival));
+    let summary = Summary {
+        steady,
         saturated: saturated(record, &run.order, |request| run.left[request as usize]),
         lateness: lateness.and_then(|spans| Lateness::of(spans, whole.latency.p50_ms)),
         classes: run.classes(warmup, window, measure.slo),
         ..whole
-    }
+    };
+    (summary, arrivals)
 }
 
-fn share(part: u64, whole: u64) -> Option<f64> {
+/// Of all workers and of each, from the first arrival to the last event.
+fn utilization(record: &Recorder, arrivals: Option<(Nanos, Nanos)>) -> (Option<f64>, Vec<f64>) {
+    let Some((first, last)) = arrivals else { return (None, Vec::new()) };
+    let span = record.end.max(last).saturating_since(first).as_secs_f64();
+    if span == 0.0 || record.busy.is_empty() {
+        return (None, Vec::new());
+    }
+    let by_worker: Vec<f64> = record.busy.iter().map(|busy| busy.as_secs_f64() / span).collect();
+    (Some(by_worker.iter().sum::<f64>() / by_worker.len() as f64), by_worker)
+}
+
+pub(super) fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
@@ -137,9 +162,16 @@ const WINDOW_SHARE: (usize, usize) = (9, 10);
 
 /// Both ends are included.
 #[derive(Clone, Copy)]
-struct Window {
-    from: Nanos,
-    to: Nanos,
+pub(super) struct Window {
+    pub from: Nanos,
+    pub to: Nanos,
+}
+
+impl Window {
+    /// How many of all completions after its start it has at least.
+    pub fn completions(all: usize, at_once: bool) -> usize {
+        if at_once { all } else { (all * WINDOW_SHARE.0).div_ceil(WINDOW_SHARE.1) }
+    }
 }
 
 /// A record, with data that several metrics need.
@@ -264,7 +296,7 @@ impl<'a> RunRecord<'a> {
         let inside = |finish: &Nanos| happened(*finish).is_some_and(|finish| finish >= from);
         let finishes = || self.record.finish.iter().copied().filter(inside);
         let all = finishes().count();
-        let needed = if from == last { all } else { (all * WINDOW_SHARE.0).div_ceil(WINDOW_SHARE.1) };
+        let needed = Window::completions(all, from == last);
         if finishes().filter(|&finish| finish <= last).count() >= needed {
             return Some(Window { from, to: last });
         }
@@ -280,19 +312,6 @@ impl<'a> RunRecord<'a> {
         let completions = requests.iter().filter(counts).count();
         let seconds = (window.to - window.from).as_secs_f64();
         (seconds > 0.0).then(|| Rate(completions as f64 / seconds))
-    }
-
-    /// Of all workers and of each, from the first arrival to the last event.
-    fn utilization(&self) -> (Option<f64>, Vec<f64>) {
-        let arrival = |request: &u32| self.record.arrival[*request as usize];
-        let Some((first, last)) = self.order.first().zip(self.order.last()) else { return (None, Vec::new()) };
-        let end = self.record.end.max(arrival(last));
-        let span = end.saturating_since(arrival(first)).as_secs_f64();
-        if span == 0.0 || self.record.busy.is_empty() {
-            return (None, Vec::new());
-        }
-        let by_worker: Vec<f64> = self.record.busy.iter().map(|busy| busy.as_secs_f64() / span).collect();
-        (Some(by_worker.iter().sum::<f64>() / by_worker.len() as f64), by_worker)
     }
 }
 

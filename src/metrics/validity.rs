@@ -68,10 +68,10 @@ const SIGNIFICANCE: f64 = 3.0;
 /// A "not saturated" run would show an overload of this fraction more often than not.
 const VISIBLE_OVERLOAD: f64 = 0.1;
 /// With fewer arrivals there is no verdict.
-const FEWEST_ARRIVALS: usize = 200;
+pub(super) const FEWEST_ARRIVALS: usize = 200;
 /// A quarter of the arrival period must last this many service times, as the number in the system oscillates with the
 /// batches and grows at the start.
-const SERVICES_IN_A_QUARTER: u64 = 3;
+pub(super) const SERVICES_IN_A_QUARTER: u64 = 3;
 /// Longer than a wait for the next batch, in service times.
 const SERVICES_IN_A_LONG_WAIT: u64 = 2;
 /// The first and last part of this many stand for the beginning and the end.
@@ -107,11 +107,15 @@ pub(super) fn saturated(record: &Recorder, order: &[u32], left: impl Fn(u32) -> 
             *sum += u128::from(went.min(to).saturating_sub(came.max(from)));
         }
     }
-    let [second, third, fourth] = presence.map(|sum| sum as f64 / quarter as f64);
+    grows(presence.map(|sum| sum as f64 / quarter as f64), order.len() as f64, gap_variation(record, order))
+}
+
+/// `presence`: the mean number in the system in the second to the fourth quarter. `variation` is that of the gaps.
+pub(super) fn grows([second, third, fourth]: [f64; 3], requests: f64, variation: f64) -> Option<bool> {
     let growth = fourth - second;
     // Half of the arrivals lie between the middles of the two quarters.
-    let arrivals = order.len() as f64 / 2.0;
-    let chance = SIGNIFICANCE * gap_variation(record, order).max(1.0) * arrivals.sqrt();
+    let arrivals = requests / 2.0;
+    let chance = SIGNIFICANCE * variation.max(1.0) * arrivals.sqrt();
     let lasting = third - second >= growth / 4.0 && fourth - third >= growth / 4.0;
     if growth > chance && lasting { Some(true) } else { (chance <= VISIBLE_OVERLOAD * arrivals).then_some(false) }
 }

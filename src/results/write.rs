@@ -8,7 +8,8 @@ use super::logs::{BatchLine, DifferenceLine, FailureLine, LogRow, RequestLine, R
 use super::summary::{self, SummaryRow};
 use crate::error::Result;
 use crate::files::write_whole;
-use crate::metrics::recorder::{Recorder, happened};
+use crate::metrics::recorder::{Outcome, Recorder, happened};
+use crate::metrics::stream::{Logged, Stream};
 use crate::task::Round;
 use crate::units::{CellId, Nanos, RequestId};
 use crate::workload::model::CellType;
@@ -20,6 +21,11 @@ pub fn write_requests(path: &Path, record: &Recorder, warmup: u64) -> Result<()>
 
 /// Writes the rows of `requests.csv`.
 pub fn requests(out: &mut dyn Write, record: &Recorder, warmup: u64) -> io::Result<()> {
+    if let Some(stream) = &record.stream {
+        let mut logged: Vec<&Logged> = stream.log.iter().collect();
+        logged.sort_unstable_by_key(|logged| logged.request);
+        return log(out, logged.into_iter().map(|logged| sampled(stream, logged, warmup)));
+    }
     let mut measured = vec![1; record.arrival.len()];
     record.in_order().iter().take(warmup as usize).for_each(|request| measured[*request as usize] = 0);
     let outcomes = record.outcomes();
@@ -40,6 +46,21 @@ pub fn requests(out: &mut dyn Write, record: &Recorder, warmup: u64) -> io::Resu
         }
     };
     log(out, arrived.map(line))
+}
+
+fn sampled(stream: &Stream, logged: &Logged, warmup: u64) -> RequestLine {
+    let Logged { request, life, finish, outcome } = logged;
+    let finish_ns = (*outcome == Outcome::Served).then_some(*finish);
+    RequestLine {
+        id: *request,
+        arrival_ns: life.arrival,
+        start_ns: finish_ns.map(|_| life.start),
+        finish_ns,
+        class: stream.class_name(life).to_string(),
+        length: Some(life.length),
+        measured: u8::from(request.0 >= warmup),
+        outcome: *outcome,
+    }
 }
 
 /// Writes `tasks.csv`.

@@ -10,11 +10,11 @@ use toml::de::{DeTable, DeValue, Deserializer};
 
 use super::arrivals;
 use super::costs::CostEstimates;
-use super::given::{self, Given};
+use super::given::{self, Given, MOST_KEPT};
 use super::section::{Owner, Section, unknown};
 use super::source::{Source, shown};
 use super::sweep::{self, Axis, Choice};
-use super::{ArrivalSpec, ClassEntry, Input, Load, PolicyEntry, Scenario, Workload};
+use super::{ArrivalSpec, ClassEntry, Input, Load, Output, PolicyEntry, Record, Scenario, Warmup, Workload};
 use crate::error::{Error, Result};
 use crate::files::folder_name;
 use crate::policy::registry::{Registry, Setup};
@@ -107,6 +107,7 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
         Some(title) if title.trim().is_empty() => return Err("output.title: must not be empty".into()),
         title => title.as_deref().map_or(Ok(()), |title| printed("output.title", title))?,
     }
+    record(&output, &workload.load, metrics.warmup)?;
     let policies = Vec::new();
     let file = file.to_path_buf();
     let scenario =
@@ -119,6 +120,32 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
         }
         _ => Ok(scenario),
     }
+}
+
+/// Refuses what a record cannot have.
+fn record(output: &Output, load: &Load, warmup: Warmup) -> Result<(), String> {
+    let problem = match (output.record, load) {
+        (Record::Full, _) if output.log_every.is_some() => {
+            "output.log_every: goes with record = \"stream\"; a full record logs every request, so remove it"
+        }
+        (Record::Full, Load::Drawn { requests, .. }) if *requests > MOST_KEPT => {
+            return Err(format!(
+                "workload.requests: {requests} is too many for a full record, which has up to {MOST_KEPT}; draw fewer, or \
+                 set output.record = \"stream\""
+            ));
+        }
+        (Record::Full, _) => return Ok(()),
+        (_, Load::Trace { .. }) => {
+            "output.record: a stream draws its requests, and a trace has them; set record = \"full\""
+        }
+        _ if output.tasks => "output.tasks: a stream logs no tasks; set tasks = false",
+        _ if output.timeline => "output.timeline: a stream logs no tasks; set timeline = false",
+        _ if warmup == Warmup::Mser5 => {
+            "metrics.warmup: mser5 examines all requests, which a stream does not keep; set a share or a number"
+        }
+        _ => return Ok(()),
+    };
+    Err(problem.into())
 }
 
 /// Refuses what a terminal would obey.

@@ -15,7 +15,9 @@ use crate::workload::arrivals::check_rate;
 use crate::workload::operator::Sizes;
 
 /// About a hundred bytes each in memory.
-const MAX_REQUESTS: u32 = 200_000_000;
+const MOST_STREAMED: u64 = 1_000_000_000_000_000;
+/// Requests of a run that keeps them.
+pub const MOST_KEPT: u64 = 200_000_000;
 /// A larger number is probably a typing error.
 pub const MAX_WORKERS: u32 = 65_535;
 
@@ -57,8 +59,8 @@ pub struct Workload {
     pub vocabulary: Option<u32>,
     pub weights: Option<Input>,
     pub dataset: Option<Input>,
-    #[serde(default, deserialize_with = "whole::<_, _, MAX_REQUESTS>")]
-    pub requests: Option<u32>,
+    #[serde(default, deserialize_with = "count")]
+    pub requests: Option<u64>,
     #[serde(default, deserialize_with = "whole::<_, _, { u32::MAX }>")]
     pub max_length: Option<u32>,
     pub trace: Option<Input>,
@@ -95,6 +97,13 @@ pub fn whole<'de, D: Deserializer<'de>, T: TryFrom<u32>, const MOST: u32>(deseri
     let number = given.as_u64().filter(|number| (1..=u64::from(MOST)).contains(number));
     let number = number.and_then(|number| T::try_from(number as u32).ok());
     number.ok_or_else(|| must_be(format_args!("a whole number from 1 to {MOST}"), &given))
+}
+
+/// From 1 to 10^15.
+pub fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
+    let given = Value::deserialize(deserializer)?;
+    let number = given.as_u64().filter(|number| (1..=MOST_STREAMED).contains(number));
+    number.map(Some).ok_or_else(|| must_be(format_args!("a whole number from 1 to {MOST_STREAMED}"), &given))
 }
 
 /// One of several names. Other values are told them too.

@@ -98,7 +98,7 @@ pub enum Load {
     Drawn {
         /// A file of shapes, or a generator such as `constant:24`.
         dataset: Input,
-        requests: u32,
+        requests: u64,
         /// Longer shapes are skipped.
         max_length: Option<u32>,
     },
@@ -112,10 +112,10 @@ pub enum Load {
 }
 
 impl Load {
-    /// The number of requests that are drawn; `None` for a trace.
+    /// The number of requests that are drawn, at most that of a full record; `None` for a trace.
     pub fn drawn(&self) -> Option<u32> {
         match self {
-            Load::Drawn { requests, .. } => Some(*requests),
+            Load::Drawn { requests, .. } => Some((*requests).min(given::MOST_KEPT) as u32),
             Load::Trace { .. } => None,
         }
     }
@@ -269,6 +269,11 @@ impl fmt::Display for Warmup {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Output {
+    #[serde(deserialize_with = "given::choice", skip_serializing_if = "Record::is_full")]
+    pub record: Record,
+    /// With a streamed record: each request whose number is a multiple is logged.
+    #[serde(deserialize_with = "given::count", skip_serializing_if = "Option::is_none")]
+    pub log_every: Option<u64>,
     pub requests: bool,
     pub tasks: bool,
     /// A timeline for trace viewers.
@@ -280,9 +285,36 @@ pub struct Output {
     pub title: Option<String>,
 }
 
+/// What a simulated run keeps of its requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Record {
+    /// All times of all requests.
+    #[default]
+    Full,
+    /// Counts, sums and histograms; requests are drawn when they arrive and forgotten after they have left.
+    Stream,
+}
+
+impl Record {
+    fn is_full(&self) -> bool {
+        *self == Record::Full
+    }
+}
+
 impl Default for Output {
     fn default() -> Self {
-        Output { requests: true, tasks: true, timeline: false, plots: Vec::new(), plot_point: None, title: None }
+        let (record, log_every) = (Record::Full, None);
+        Output {
+            record,
+            log_every,
+            requests: true,
+            tasks: true,
+            timeline: false,
+            plots: Vec::new(),
+            plot_point: None,
+            title: None,
+        }
     }
 }
 

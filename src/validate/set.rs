@@ -96,7 +96,7 @@ pub fn parts(scenario: &Scenario, costs: &Path, plan: &Plan, stop: &AtomicBool) 
         let rates: Vec<Rate> = plan.loads.iter().map(|load| rounded(capacity.0 * f64::from(*load) / 100.0)).collect();
         arrive(&mut part, ArrivalSpec::Poisson { rates: rates.clone() })?;
         if let Load::Drawn { requests, .. } = &mut part.workload.load {
-            *requests = (capacity.0 * plan.seconds).max(LEAST_REQUESTS) as u32;
+            *requests = (capacity.0 * plan.seconds).max(LEAST_REQUESTS) as u64;
         }
         Ok(Part { scenario: part, capacity, rates })
     };

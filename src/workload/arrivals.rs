@@ -3,12 +3,12 @@
 mod process;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 use rand::SeedableRng;
 use rand_distr::{Distribution, Exp1};
 
-pub use self::process::{PROCESSES, Process, check_rate};
+pub use self::process::{PROCESSES, Process, Times, check_rate};
 use crate::error::{Error, Result};
 use crate::units::{Nanos, RequestId};
 use crate::workload::random::Stream;
@@ -44,30 +44,60 @@ pub trait Source {
     fn left(&mut self, request: RequestId, now: Nanos);
 }
 
-/// Requests at given times, whatever the system does.
-#[derive(Debug)]
-pub struct OpenLoop<'a> {
+/// The requests of a source, in the order of their numbers.
+pub trait Supply {
+    fn count(&self) -> u64;
+
+    /// # Panics
+    /// After the last.
+    fn next(&mut self, arrival: Nanos) -> Request<'_>;
+}
+
+/// Requests in memory.
+struct Kept<'a> {
     requests: &'a Requests,
-    arrivals: &'a [Nanos],
-    next: usize,
+    next: u64,
+}
+
+impl Supply for Kept<'_> {
+    fn count(&self) -> u64 {
+        self.requests.len() as u64
+    }
+
+    fn next(&mut self, arrival: Nanos) -> Request<'_> {
+        self.next += 1;
+        self.requests.request(RequestId(self.next - 1), arrival)
+    }
+}
+
+/// Requests at given times, whatever the system does.
+pub struct OpenLoop<'a> {
+    requests: Box<dyn Supply + 'a>,
+    times: Box<dyn Iterator<Item = Nanos> + 'a>,
+    next: Option<Nanos>,
 }
 
 impl<'a> OpenLoop<'a> {
     pub fn new(requests: &'a Requests, arrivals: &'a [Nanos]) -> Self {
         assert_eq!(requests.len(), arrivals.len(), "every request has an arrival time");
-        OpenLoop { requests, arrivals, next: 0 }
+        OpenLoop::of(Box::new(Kept { requests, next: 0 }), Box::new(arrivals.iter().copied()))
+    }
+
+    /// At least as many requests as times.
+    pub fn of(requests: Box<dyn Supply + 'a>, mut times: Box<dyn Iterator<Item = Nanos> + 'a>) -> Self {
+        OpenLoop { requests, next: times.next(), times }
     }
 }
 
 impl Source for OpenLoop<'_> {
     fn peek(&self) -> Option<Nanos> {
-        self.arrivals.get(self.next).copied()
+        self.next
     }
 
     fn pop(&mut self) -> Request<'_> {
-        let id = self.next;
-        self.next += 1;
-        self.requests.request(RequestId(id as u64), self.arrivals[id])
+        let at = self.next.expect("a request is taken only when there is one");
+        self.next = self.times.next();
+        self.requests.next(at)
     }
 
     fn left(&mut self, _: RequestId, _: Nanos) {}
@@ -81,45 +111,51 @@ pub enum Think {
 
 /// Clients that send a request, wait until it has left, think, and send the next, until no request is left. Each has
 /// its own random stream, so that the order of completions does not affect the draws.
-#[derive(Debug)]
 pub struct ClosedLoop<'a> {
-    requests: &'a Requests,
+    requests: Box<dyn Supply + 'a>,
     think: Think,
     thoughts: Vec<Stream>,
     /// When each waiting client sends; ties go to the lower one.
     due: BinaryHeap<Reverse<(Nanos, u32)>>,
-    sender: Vec<u32>,
+    sent: u64,
+    /// Of each request in the system.
+    sender: HashMap<RequestId, u32>,
 }
 
 impl<'a> ClosedLoop<'a> {
     pub fn new(requests: &'a Requests, clients: u32, think: Think, rng: &mut Stream) -> Self {
+        ClosedLoop::of(Box::new(Kept { requests, next: 0 }), clients, think, rng)
+    }
+
+    pub fn of(requests: Box<dyn Supply + 'a>, clients: u32, think: Think, rng: &mut Stream) -> Self {
         // Others would never send: the first ones send all requests at once.
-        let clients = clients.min(requests.len() as u32);
+        let clients = requests.count().min(clients.into()) as u32;
         ClosedLoop {
             requests,
             think,
             thoughts: (0..clients).map(|_| rng.fork()).collect(),
             due: (0..clients).map(|client| Reverse((Nanos::ZERO, client))).collect(),
-            sender: Vec::with_capacity(requests.len()),
+            sent: 0,
+            sender: HashMap::new(),
         }
     }
 }
 
 impl Source for ClosedLoop<'_> {
     fn peek(&self) -> Option<Nanos> {
-        let some_left = self.sender.len() < self.requests.len();
+        let some_left = self.sent < self.requests.count();
         self.due.peek().filter(|_| some_left).map(|Reverse((at, _))| *at)
     }
 
     fn pop(&mut self) -> Request<'_> {
         let Reverse((at, client)) = self.due.pop().expect("a request is taken only when there is one");
-        let id = RequestId(self.sender.len() as u64);
-        self.sender.push(client);
-        self.requests.request(id, at)
+        self.sender.insert(RequestId(self.sent), client);
+        self.sent += 1;
+        self.requests.next(at)
     }
 
     fn left(&mut self, request: RequestId, now: Nanos) {
-        let client = self.sender[request.index()];
+        let client = self.sender.remove(&request).expect("a request leaves once");
         let think = match self.think {
             Think::Constant(time) => time,
             Think::Exponential(mean) => {
@@ -155,7 +191,7 @@ mod tests {
         source.left(RequestId(0), Nanos(7));
         // Both due at 17: client 0 sends first, although its answer came last.
         assert_eq!((source.pop().id, source.pop().id), (RequestId(2), RequestId(3)));
-        assert_eq!(source.sender, [0, 1, 0, 1]);
+        assert_eq!(source.sender, HashMap::from([(RequestId(2), 0), (RequestId(3), 1)]));
         source.left(RequestId(2), Nanos(20));
         source.left(RequestId(3), Nanos(20));
         assert_eq!(source.pop().arrival, Nanos(30));
@@ -168,7 +204,7 @@ mod tests {
         let think = Think::Exponential(Nanos(10));
         let mut source = ClosedLoop::new(&requests, u32::MAX, think, &mut random::stream(1, 0, "think"));
         assert_eq!([0; 3].map(|_| source.pop().arrival), [Nanos::ZERO; 3]);
-        assert_eq!((source.sender, source.thoughts.len()), (vec![0, 1, 2], 3));
+        assert_eq!((source.sender.len(), source.thoughts.len()), (3, 3));
     }
 
     #[test]

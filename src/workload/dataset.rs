@@ -94,22 +94,18 @@ impl Dataset {
     /// A table is sorted by length and takes one random number per shape: one stream draws long requests at the same
     /// places from any histogram.
     pub fn sample(&self, n: usize, max_length: Option<u32>, rng: &mut Stream) -> Result<Arc<[Shape]>> {
+        let sampler = self.sampler(max_length)?;
+        Ok((0..n).map(|_| sampler.draw(rng)).collect())
+    }
+
+    /// As [`Dataset::sample`], one by one.
+    pub fn sampler(&self, max_length: Option<u32>) -> Result<Sampler<'_>> {
         let limit = max_length.unwrap_or(u32::MAX);
-        match &self.shapes {
-            Shapes::Table(rows) => {
-                let index = self.index(rows, limit, cut_length)?;
-                Ok((0..n).map(|_| rows[index.sample(rng)].0.clone()).collect())
-            }
-            Shapes::Treebank { leaves, trees } => {
-                let index = self.index(leaves, limit, |leaves| *leaves)?;
-                Ok((0..n)
-                    .map(|_| {
-                        let leaves = leaves[index.sample(rng)].0;
-                        Shape::Tree(Arc::new(trees.tree(leaves, rng)))
-                    })
-                    .collect())
-            }
-        }
+        let index = match &self.shapes {
+            Shapes::Table(rows) => self.index(rows, limit, cut_length),
+            Shapes::Treebank { leaves, .. } => self.index(leaves, limit, |leaves| *leaves),
+        };
+        Ok(Sampler { shapes: &self.shapes, index: index? })
     }
 
     /// The longest [length](Shape::length) that [`Dataset::sample`] draws with this limit.
@@ -153,6 +149,28 @@ impl Dataset {
                 self.spec
             ))
         })
+    }
+}
+
+/// Draws shapes, with replacement.
+#[derive(Debug)]
+pub struct Sampler<'a> {
+    shapes: &'a Shapes,
+    index: WeightedIndex<f64>,
+}
+
+impl Sampler<'_> {
+    /// Whether equal draws are one shape, which lasts as long as the dataset.
+    pub fn is_lasting(&self) -> bool {
+        matches!(self.shapes, Shapes::Table(_))
+    }
+
+    pub fn draw(&self, rng: &mut Stream) -> Shape {
+        let place = self.index.sample(rng);
+        match self.shapes {
+            Shapes::Table(rows) => rows[place].0.clone(),
+            Shapes::Treebank { leaves, trees } => Shape::Tree(Arc::new(trees.tree(leaves[place].0, rng))),
+        }
     }
 }
 

@@ -6,6 +6,7 @@ pub mod class;
 pub mod dataset;
 pub mod describe;
 pub mod dnn;
+pub mod draws;
 pub mod generators;
 pub mod graph_model;
 pub mod import;

@@ -241,8 +241,7 @@ impl Requests {
 
     pub fn request(&self, id: RequestId, arrival: Nanos) -> Request<'_> {
         let class = self.classes.as_ref().map(|classes| classes.class(id));
-        let deadline = class.and_then(|class| class.deadline).map(|deadline| arrival.saturating_add(deadline));
-        Request { id, arrival, shape: &self.shapes[id.index()], graph: &self.graphs[id.index()], class, deadline }
+        Request::new(id, arrival, (&self.shapes[id.index()], &self.graphs[id.index()]), class)
     }
 }
 
@@ -255,6 +254,18 @@ pub struct Request<'a> {
     pub class: Option<&'a Class>,
     /// The instant by which it should be done, by its class.
     pub deadline: Option<Nanos>,
+}
+
+impl<'a> Request<'a> {
+    pub fn new(
+        id: RequestId,
+        arrival: Nanos,
+        (shape, graph): (&'a Shape, &'a CellGraph),
+        class: Option<&'a Class>,
+    ) -> Request<'a> {
+        let deadline = class.and_then(|class| class.deadline).map(|deadline| arrival.saturating_add(deadline));
+        Request { id, arrival, shape, graph, class, deadline }
+    }
 }
 
 #[cfg(test)]

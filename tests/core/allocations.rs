@@ -19,7 +19,7 @@ use batchlab::policy::padded::Padded;
 use batchlab::policy::registry::{Settings, Setup};
 use batchlab::policy::values::PerCell;
 use batchlab::task::{FoldLoop, HostOverhead, MemberList, Members, NodeRef, Step, Task};
-use batchlab::units::{CellId, NodeId, Rate, RequestId, StreamId, TaskId, WorkerId};
+use batchlab::units::{CellId, Nanos, NodeId, Rate, RequestId, StreamId, TaskId, WorkerId};
 use batchlab::workload::arrivals::{OpenLoop, Process};
 use batchlab::workload::dataset::Dataset;
 use batchlab::workload::model::Model;
@@ -81,7 +81,8 @@ fn allocations(model: &Model, dataset: &str, rate: f64, workers: usize, count: u
     let device = CostTable::read(&find("scenarios/costs/v100.csv")).unwrap().device(&cells, Overhead::default());
     let shapes = Dataset::open(dataset, model, &find).unwrap().sample(count, None, &mut random::stream(1, 0, "shapes"));
     let requests = Requests::unfold(shapes.unwrap(), model).unwrap();
-    let arrivals = Process::Poisson.times(Some(Rate(rate)), count, &mut random::stream(1, 0, "arrivals"));
+    let arrivals = Process::Poisson.times(Some(Rate(rate)), count, random::stream(1, 0, "arrivals"));
+    let arrivals: Vec<Nanos> = arrivals.collect();
     let mut policy = policy.build(&Setup { model, cells: &cells, workers, costs: None, longest: None }).unwrap();
     let mut backend = Sim::new(workers, device.unwrap());
     let mut record = Recorder::new(count, workers, cells.len(), Keep::default());

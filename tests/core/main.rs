@@ -15,6 +15,7 @@ mod lab;
 mod laws;
 mod naive;
 mod replay;
+mod streamed;
 mod streams;
 mod theory;
 

@@ -267,6 +267,7 @@ impl ReadyQueue for ChainQueue {
                 self.free.push(set);
             }
         }
+        requests.load(&batch.ended);
         for (position, chain) in batch.ended.iter().enumerate() {
             requests.chain_done(chain, completed.task, position, outcomes);
         }

@@ -203,6 +203,36 @@ fn bad_scenarios_are_refused_with_their_place() {
             "[output]\nplot_point = 3000\n[device]",
             "s.toml:9: output.plot_point: no point of this scenario is \"3000\"; known: 1000, 2000.5",
         ),
+        (
+            "[device]",
+            "[output]\nrecord = \"some\"\n[device]",
+            "s.toml:9: output.record: unknown value \"some\"; known: full, stream",
+        ),
+        (
+            "[device]",
+            "[output]\nlog_every = 7\n[device]",
+            "s.toml:9: output.log_every: goes with record = \"stream\"; a full record logs every request, so remove it",
+        ),
+        (
+            "[device]",
+            "[output]\nrecord = \"stream\"\nlog_every = 0\n[device]",
+            "s.toml:10: output.log_every: must be a whole number from 1 to 1000000000000000, not 0",
+        ),
+        (
+            "[device]",
+            "[output]\nrecord = \"stream\"\n[device]",
+            "s.toml:1: output.tasks: a stream logs no tasks; set tasks = false",
+        ),
+        (
+            "[device]",
+            "[output]\nrecord = \"stream\"\ntasks = false\ntimeline = true\n[device]",
+            "s.toml:11: output.timeline: a stream logs no tasks; set timeline = false",
+        ),
+        (
+            "[device]",
+            "[output]\nrecord = \"stream\"\ntasks = false\n[metrics]\nwarmup = \"mser5\"\n[device]",
+            "s.toml:12: metrics.warmup: mser5 examines all requests, which a stream does not keep; set a share or a number",
+        ),
         // Policies.
         (
             "kind = \"toy\"\nlabel",

@@ -1,6 +1,8 @@
 //! Open arrival processes. Gaps are drawn with mean 1 and then scaled: one random stream gives the same pattern at
 //! every rate (common random numbers).
 
+use std::iter;
+
 use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Gamma};
 
@@ -81,25 +83,32 @@ impl Process {
     ///
     /// # Panics
     /// Without the rate that the process takes, or with invalid parameters.
-    pub fn times(&self, rate: Option<Rate>, n: usize, rng: &mut Stream) -> Vec<Nanos> {
+    pub fn times(&self, rate: Option<Rate>, n: usize, mut rng: Stream) -> Times {
         self.check().expect("the parameters of an arrival process are checked before it is used");
         let rate = || rate.filter(|rate| check_rate(*rate).is_ok()).expect("this arrival process has a rate above 0");
         match *self {
-            Process::Offline => vec![Nanos::ZERO; n],
-            Process::Uniform => renewals(rate(), n, || 1.0),
-            Process::Poisson => renewals(rate(), n, || Exp1.sample(rng)),
+            Process::Offline => taken(n, || Nanos::ZERO),
+            Process::Uniform => taken(n, renewals(rate(), || 1.0)),
+            Process::Poisson => taken(n, renewals(rate(), move || Exp1.sample(&mut rng))),
             Process::Gamma { cv } => {
                 let gap = Gamma::new(1.0 / (cv * cv), cv * cv).expect("a checked cv gives a gamma distribution");
-                renewals(rate(), n, || gap.sample(rng))
+                taken(n, renewals(rate(), move || gap.sample(&mut rng)))
             }
             Process::Mmpp { ratio, low, high } => {
                 let (low, high) = (low.as_secs_f64(), high.as_secs_f64());
                 let low_rate = rate().0 * (low + high) / (low + ratio * high);
-                modulated([(low_rate, low), (low_rate * ratio, high)], n, rng)
+                taken(n, modulated([(low_rate, low), (low_rate * ratio, high)], rng))
             }
-            Process::Stepping { from, to, steps } => stepping(from, to, steps, n, rng),
+            Process::Stepping { from, to, steps } => taken(n, stepping(from, to, steps, n, rng)),
         }
     }
+}
+
+/// Arrival times, drawn as they are taken.
+pub type Times = Box<dyn Iterator<Item = Nanos>>;
+
+fn taken(n: usize, next: impl FnMut() -> Nanos + 'static) -> Times {
+    Box::new(iter::repeat_with(next).take(n))
 }
 
 pub fn check_rate(rate: Rate) -> Result<(), String> {
@@ -109,47 +118,45 @@ pub fn check_rate(rate: Rate) -> Result<(), String> {
     }
 }
 
-fn renewals(rate: Rate, n: usize, mut gap: impl FnMut() -> f64) -> Vec<Nanos> {
+fn renewals(rate: Rate, mut gap: impl FnMut() -> f64) -> impl FnMut() -> Nanos {
     let mut sum = Sum::default();
     // Multiplying first is exact for whole sums.
-    (0..n).map(|_| Nanos((sum.add(gap()) * 1e9 / rate.0).round() as u64)).collect()
+    move || Nanos((sum.add(gap()) * 1e9 / rate.0).round() as u64)
 }
 
 /// `states`: rate and mean sojourn in seconds. Gaps are drawn in expected requests.
-fn modulated(states: [(f64, f64); 2], n: usize, rng: &mut Stream) -> Vec<Nanos> {
+fn modulated(states: [(f64, f64); 2], mut rng: Stream) -> impl FnMut() -> Nanos {
     // Their own stream: the number of states depends on the rate.
     let mut sojourns = rng.fork();
     let [(_, first), (_, second)] = states;
     let mut state = usize::from(sojourns.random::<f64>() < second / (first + second));
-    let mut sojourn = |state: usize| -> f64 { states[state].1 * sojourns.sample::<f64, _>(Exp1) };
+    let mut sojourn = move |state: usize| -> f64 { states[state].1 * sojourns.sample::<f64, _>(Exp1) };
 
     let mut passed = Sum::default();
     let (mut begun_at, mut begun_units) = (Sum::default(), Sum::default());
     let mut stays = sojourn(state);
-    (0..n)
-        .map(|_| {
-            let units = passed.add(Exp1.sample(rng));
-            while units > begun_units.value() + stays * states[state].0 {
-                begun_at.add(stays);
-                begun_units.add(stays * states[state].0);
-                state = 1 - state;
-                stays = sojourn(state);
-            }
-            Nanos::from_secs_f64(begun_at.value() + (units - begun_units.value()) / states[state].0)
-        })
-        .collect()
+    move || {
+        let units = passed.add(Exp1.sample(&mut rng));
+        while units > begun_units.value() + stays * states[state].0 {
+            begun_at.add(stays);
+            begun_units.add(stays * states[state].0);
+            state = 1 - state;
+            stays = sojourn(state);
+        }
+        Nanos::from_secs_f64(begun_at.value() + (units - begun_units.value()) / states[state].0)
+    }
 }
 
-fn stepping(from: Rate, to: Rate, steps: u32, n: usize, rng: &mut Stream) -> Vec<Nanos> {
+fn stepping(from: Rate, to: Rate, steps: u32, n: usize, mut rng: Stream) -> impl FnMut() -> Nanos {
     let rise = (to.0 - from.0) / f64::from(steps - 1);
     let mut seconds = Sum::default();
-    (0..n as u64)
-        .map(|request| {
-            let step = request * u64::from(steps) / n as u64;
-            let gap: f64 = Exp1.sample(rng);
-            Nanos::from_secs_f64(seconds.add(gap / (from.0 + rise * step as f64)))
-        })
-        .collect()
+    let mut request = 0u128;
+    move || {
+        let step = (request * u128::from(steps) / n as u128) as f64;
+        request += 1;
+        let gap: f64 = Exp1.sample(&mut rng);
+        Nanos::from_secs_f64(seconds.add(gap / (from.0 + rise * step)))
+    }
 }
 
 /// A Kahan sum, precise over ten million terms.
@@ -182,7 +189,8 @@ mod tests {
     const N: usize = 200_000;
 
     fn draw(process: Process, rate: Rate, n: usize) -> Vec<Nanos> {
-        process.times(process.takes_rate().then_some(rate), n, &mut random::stream(1, 0, "arrivals"))
+        let rate = process.takes_rate().then_some(rate);
+        process.times(rate, n, random::stream(1, 0, "arrivals")).collect()
     }
 
     fn rate_and_cv(times: &[Nanos]) -> (f64, f64) {
@@ -229,7 +237,8 @@ mod tests {
         for ratio in [1.0, 4.0, 20.0] {
             let mean = (0..40)
                 .map(|seed| {
-                    let times = mmpp(ratio).times(Some(RATE), N / 2, &mut random::stream(seed, 0, "arrivals"));
+                    let times = mmpp(ratio).times(Some(RATE), N / 2, random::stream(seed, 0, "arrivals"));
+                    let times: Vec<Nanos> = times.collect();
                     assert!(times.is_sorted());
                     times.last().unwrap().as_secs_f64()
                 })

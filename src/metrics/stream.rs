@@ -1,0 +1,390 @@
+//! The record of a run that forgets requests after they have left: exact counts and sums, and histograms for quantiles.
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::mem;
+use std::sync::Arc;
+
+use hdrhistogram::Histogram;
+
+use super::recorder::Outcome;
+use super::stats::Quantile;
+use super::summary::{Summary, Times, Window, share};
+use super::validity::{FEWEST_ARRIVALS, SERVICES_IN_A_QUARTER, grows};
+use crate::units::{Nanos, Rate, RequestId};
+use crate::workload::class::Class;
+use crate::workload::trace::Request;
+
+/// Three decimal digits: a quantile is wrong by at most 0.1 %.
+const DIGITS: u8 = 3;
+
+/// What is known before the run.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Of the whole run, at least 1.
+    pub requests: u64,
+    /// Requests at the start that do not count.
+    pub warmup: u64,
+    pub slo: Option<Nanos>,
+    /// Each request whose number is a multiple is logged.
+    pub log_every: u64,
+}
+
+/// A logged request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Logged {
+    pub request: RequestId,
+    pub life: Life,
+    pub finish: Nanos,
+    pub outcome: Outcome,
+}
+
+/// From a request's arrival on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Life {
+    pub arrival: Nanos,
+    /// [`Nanos::MAX`] before its first task.
+    pub start: Nanos,
+    /// Of its shape.
+    pub length: u32,
+    /// 0 without classes.
+    pub class: u16,
+    left: bool,
+}
+
+#[derive(Debug)]
+pub struct Stream {
+    rules: Rules,
+    classes: Vec<Class>,
+    /// From the oldest in the system on, by number.
+    lives: VecDeque<Life>,
+    /// The number of the first of `lives`.
+    oldest: u64,
+    presence: Presence,
+    whole: Part,
+    by_class: Vec<Part>,
+    /// In the order in which they left.
+    pub log: Vec<Logged>,
+}
+
+/// The requests of the run or of one class.
+#[derive(Debug)]
+struct Part {
+    slo: Option<Nanos>,
+    outcomes: [u64; 5],
+    arrived: u64,
+    measured: u64,
+    /// The first and last measured arrival.
+    period: Option<(Nanos, Nanos)>,
+    spans: [Spans; 3],
+    within_slo: u64,
+    /// In the window so far, and those of the instant of the last one.
+    completions: Completions,
+    latest: (Nanos, Completions),
+    /// After the last arrival of the run.
+    late: Vec<(Nanos, bool)>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Completions {
+    all: u64,
+    good: u64,
+}
+
+impl Completions {
+    fn add(&mut self, good: bool) {
+        self.all += 1;
+        self.good += u64::from(good);
+    }
+}
+
+#[derive(Debug)]
+struct Spans {
+    sum: u128,
+    max: u64,
+    histogram: Histogram<u64>,
+}
+
+impl Default for Spans {
+    fn default() -> Spans {
+        Spans { sum: 0, max: 0, histogram: Histogram::new(DIGITS).expect("the digits are from 0 to 5") }
+    }
+}
+
+impl Spans {
+    fn add(&mut self, span: u64) {
+        self.sum += u128::from(span);
+        self.max = self.max.max(span);
+        self.histogram.record(span).expect("the histogram grows");
+    }
+
+    fn times(&self) -> Times {
+        let samples = self.histogram.len();
+        let some = |value: f64| (samples > 0).then_some(value / 1e6);
+        let [p50_ms, p90_ms, p95_ms, p99_ms, p999_ms] = Quantile::REPORTED.map(|quantile| {
+            let enough = samples >= quantile.samples_needed() as u64;
+            enough.then(|| Nanos(self.histogram.value_at_quantile(quantile.share()).min(self.max)).as_millis_f64())
+        });
+        let (mean_ms, max_ms) = (some(self.sum as f64 / samples as f64), some(self.max as f64));
+        Times { samples, mean_ms, p50_ms, p90_ms, p95_ms, p99_ms, p999_ms, max_ms }
+    }
+}
+
+/// The number in the system over time, and the gaps between arrivals.
+#[derive(Debug, Default)]
+struct Presence {
+    inside: u64,
+    since: Nanos,
+    /// In request-nanoseconds.
+    sum: u128,
+    /// The sum and the instant at each quarter of the arrivals, from the start on.
+    quarters: Vec<(u128, Nanos)>,
+    /// The last arrival.
+    latest: Nanos,
+    gaps: u64,
+    mean_gap: f64,
+    squares: f64,
+}
+
+impl Presence {
+    fn change(&mut self, now: Nanos, to: u64) {
+        self.sum += u128::from(self.inside) * u128::from(now.saturating_since(self.since).0);
+        (self.inside, self.since) = (to, self.since.max(now));
+    }
+
+    fn arrived(&mut self, number: u64, at: Nanos, requests: u64) {
+        self.change(at, self.inside + 1);
+        if number > 0 {
+            // Welford's mean and sum of squares.
+            let gap = (at - self.latest).0 as f64;
+            self.gaps += 1;
+            let off = gap - self.mean_gap;
+            self.mean_gap += off / self.gaps as f64;
+            self.squares += off * (gap - self.mean_gap);
+        }
+        self.latest = at;
+        let of_quarter = |quarter: usize| (u128::from(requests) * quarter as u128 / 4).min(u128::from(requests) - 1);
+        while self.quarters.len() < 5 && u128::from(number) >= of_quarter(self.quarters.len()) {
+            self.quarters.push((self.sum, at));
+        }
+    }
+
+    /// By the rule for whole records, with quarters of the arrivals instead of their time. `service` is in nanoseconds.
+    fn saturated(&self, requests: u64, service: u64) -> Option<bool> {
+        let of_quarter = |pair: &[(u128, Nanos)]| {
+            let span = pair[1].1 - pair[0].1;
+            (span.0 > 0).then(|| ((pair[1].0 - pair[0].0) as f64 / span.0 as f64, span.0))
+        };
+        let quarters: Vec<(f64, u64)> = self.quarters.windows(2).map(of_quarter).collect::<Option<_>>()?;
+        let [_, second, third, fourth] = quarters.try_into().ok()?;
+        if requests < FEWEST_ARRIVALS as u64 || fourth.1 < SERVICES_IN_A_QUARTER * service {
+            return None;
+        }
+        let variation = (self.squares / self.gaps as f64).sqrt() / self.mean_gap;
+        grows([second, third, fourth].map(|(mean, _)| mean), requests as f64, variation)
+    }
+}
+
+impl Part {
+    fn new(slo: Option<Nanos>) -> Part {
+        Part {
+            slo,
+            outcomes: [0; 5],
+            arrived: 0,
+            measured: 0,
+            period: None,
+            spans: Default::default(),
+            within_slo: 0,
+            completions: Completions::default(),
+            latest: Default::default(),
+            late: Vec::new(),
+        }
+    }
+
+    fn arrived(&mut self, at: Nanos, measured: bool) {
+        self.arrived += 1;
+        if measured {
+            self.measured += 1;
+            self.period = Some((self.period.map_or(at, |(first, _)| first), at));
+        }
+    }
+
+    /// The window begins with this instant.
+    fn begin(&mut self, at: Nanos) {
+        let (latest, completions) = self.latest;
+        self.completions = if latest == at { completions } else { Completions::default() };
+    }
+
+    /// `late`: after the last arrival of the run.
+    fn served(&mut self, life: &Life, at: Nanos, measured: bool, late: bool) {
+        let latency = at.saturating_since(life.arrival).0;
+        let compute = at.saturating_since(life.start).0;
+        let good = self.slo.is_some_and(|slo| latency <= slo.0);
+        if measured {
+            self.within_slo += u64::from(good);
+            for (spans, span) in self.spans.iter_mut().zip([latency, latency - compute, compute]) {
+                spans.add(span);
+            }
+        }
+        if late {
+            self.late.push((at, good));
+            return;
+        }
+        self.completions.add(good);
+        if self.latest.0 != at {
+            self.latest = (at, Completions::default());
+        }
+        self.latest.1.add(good);
+    }
+
+    /// As for whole records: to the last arrival, but at least nine tenths of the completions.
+    fn window(&self) -> Option<Window> {
+        let (from, last) = self.period?;
+        let inside = self.completions.all as usize;
+        let all = inside + self.late.len();
+        match Window::completions(all, from == last).checked_sub(inside + 1) {
+            None => Some(Window { from, to: last }),
+            Some(place) => Some(Window { from, to: self.late[place].0 }),
+        }
+    }
+
+    /// All completions per second, and those within the objective.
+    fn rates(&self, window: Window) -> Option<[Rate; 2]> {
+        let seconds = (window.to - window.from).as_secs_f64();
+        let Completions { mut all, mut good } = self.completions;
+        for (_, is_good) in self.late.iter().take_while(|(at, _)| *at <= window.to) {
+            all += 1;
+            good += u64::from(*is_good);
+        }
+        (seconds > 0.0).then(|| [all, good].map(|count| Rate(count as f64 / seconds)))
+    }
+
+    fn summary(&self, window: Option<Window>) -> Summary {
+        let period = self.period.map_or(0.0, |(first, last)| (last - first).as_secs_f64());
+        let achieved = (period > 0.0).then(|| Rate((self.measured - 1) as f64 / period));
+        let rates = window.and_then(|window| self.rates(window));
+        let [completed, rejected, expired, ..] = self.outcomes;
+        let [latency, queue, compute] = [0, 1, 2].map(|which: usize| self.spans[which].times());
+        Summary {
+            offered: achieved,
+            achieved,
+            throughput: rates.map(|[all, _]| all),
+            goodput: rates.filter(|_| self.slo.is_some()).map(|[_, good]| good),
+            completed,
+            failed: self.arrived - completed - rejected - expired,
+            rejected: rejected + expired,
+            expired,
+            warmup: self.arrived - self.measured,
+            slo: self.slo,
+            within_slo: self.slo.and_then(|_| share(self.within_slo, self.measured)),
+            latency,
+            queue,
+            compute,
+            ..Summary::default()
+        }
+    }
+}
+
+impl Stream {
+    pub fn new(rules: Rules, classes: Vec<Class>) -> Stream {
+        let by_class = classes.iter().map(|class| Part::new(class.slo.or(rules.slo))).collect();
+        Stream {
+            rules,
+            classes,
+            lives: VecDeque::new(),
+            oldest: 0,
+            presence: Presence::default(),
+            whole: Part::new(rules.slo),
+            by_class,
+            log: Vec::new(),
+        }
+    }
+
+    pub(super) fn arrived(&mut self, request: &Request<'_>) {
+        let (number, at) = (request.id.0, request.arrival);
+        let measured = number >= self.rules.warmup;
+        let of_class = |of: &Class| request.class.is_some_and(|class| Arc::ptr_eq(&of.name, &class.name));
+        let class = self.classes.iter().position(of_class).unwrap_or(0);
+        if measured && self.whole.period.is_none() {
+            self.by_class.iter_mut().chain([&mut self.whole]).for_each(|part| part.begin(at));
+        }
+        self.whole.arrived(at, measured);
+        if let Some(part) = self.by_class.get_mut(class) {
+            part.arrived(at, measured);
+        }
+        self.presence.arrived(number, at, self.rules.requests);
+        let (length, class) = (request.shape.length(), class as u16);
+        self.lives.push_back(Life { arrival: at, start: Nanos::MAX, length, class, left: false });
+    }
+
+    fn life(&mut self, request: RequestId) -> &mut Life {
+        let place = request.0.checked_sub(self.oldest).expect("a request that has left is not heard of again");
+        &mut self.lives[place as usize]
+    }
+
+    /// Loads what is used next, all at once: each is far from the others in memory.
+    pub(super) fn load(&self, requests: &[RequestId]) {
+        let of = |request: &RequestId| self.lives[(request.0 - self.oldest) as usize].arrival.0;
+        black_box(requests.iter().fold(0, |all, request| all ^ of(request)));
+    }
+
+    pub(super) fn started(&mut self, request: RequestId, at: Nanos) {
+        let life = self.life(request);
+        assert!(!life.left, "request {request} was submitted after it had left");
+        life.start = life.start.min(at);
+    }
+
+    pub(super) fn left(&mut self, request: RequestId, at: Nanos, mut outcome: Outcome) {
+        let life = self.life(request);
+        assert!(!mem::replace(&mut life.left, true), "request {request} left twice");
+        let life = *life;
+        while self.lives.front().is_some_and(|life| life.left) {
+            self.lives.pop_front();
+            self.oldest += 1;
+        }
+        self.presence.change(at, self.presence.inside - 1);
+        let class = usize::from(life.class);
+        let deadline = self.classes.get(class).and_then(|class| class.deadline);
+        if outcome == Outcome::Rejected && deadline.is_some_and(|time| at.saturating_since(life.arrival) >= time) {
+            outcome = Outcome::Expired;
+        }
+        let (all, last) = (self.rules.requests, self.whole.period.map_or(Nanos::ZERO, |(_, last)| last));
+        let late = self.oldest + self.lives.len() as u64 == all && at > last;
+        for part in self.by_class.get_mut(class).into_iter().chain([&mut self.whole]) {
+            part.outcomes[outcome as usize] += 1;
+            if outcome == Outcome::Served {
+                part.served(&life, at, request.0 >= self.rules.warmup, late);
+            }
+        }
+        if request.0.is_multiple_of(self.rules.log_every) {
+            self.log.push(Logged { request, life, finish: at, outcome });
+        }
+    }
+
+    /// Those in the system.
+    pub(super) fn remaining(&self) -> impl Iterator<Item = RequestId> {
+        let inside = (self.oldest..).zip(&self.lives).filter(|(_, life)| !life.left);
+        inside.map(|(request, _)| RequestId(request))
+    }
+
+    pub fn class_name(&self, life: &Life) -> &str {
+        self.classes.get(usize::from(life.class)).map_or("", |class| &class.name)
+    }
+
+    /// Without what concerns tasks and workers.
+    pub(super) fn summary(&self) -> Summary {
+        let window = self.whole.window();
+        let classes = self.classes.iter().zip(&self.by_class);
+        let service = self.whole.spans[2].histogram.value_at_quantile(0.5);
+        Summary {
+            saturated: self.presence.saturated(self.rules.requests, service),
+            classes: classes.map(|(class, part)| (class.name.to_string(), part.summary(window))).collect(),
+            ..self.whole.summary(window)
+        }
+    }
+
+    /// The first and last arrival.
+    pub(super) fn arrivals(&self) -> Option<(Nanos, Nanos)> {
+        self.presence.quarters.first().map(|(_, first)| (*first, self.presence.latest))
+    }
+}
