@@ -17,12 +17,15 @@ use crate::files::{can_write, write_typed};
 use crate::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
 use crate::network::Spec;
 use crate::policy::registry::Registry;
-use crate::profile::{self, Settings, Wanted};
+use crate::profile::{self, Session, Settings, Wanted};
 use crate::scenario::{Scenario, named as known};
 use crate::shipped::Shipped;
 use crate::workload::model::Model;
 
-const REPEATS: u32 = 5;
+pub const REPEATS: u32 = 5;
+
+/// Beside the table.
+pub const NOISE: &str = "noise.csv";
 
 /// Measure the cost table that `sim` reads
 ///
@@ -107,7 +110,8 @@ pub struct Args {
     #[arg(long, default_value_t = 1, conflicts_with = "scenario", value_parser = seed)]
     pub seed: u64,
 
-    /// File for the table [default: standard output]
+    /// File for the table, with noise.csv beside it: how the times of tasks wandered, for `[device] noise` [default: standard
+    /// output, without noise.csv]
     #[arg(short, long, value_name = "COSTS.csv", alias = "output")]
     pub out: Option<PathBuf>,
 
@@ -165,21 +169,27 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     };
     let batches = BTreeSet::from_iter(given.iter().copied()).into_iter().collect();
     let settings = Settings { batches, repeats: args.repeats, workers, executor, gpu, persistent };
-    measure(&wanted, &settings, args.out.as_deref(), args.quiet)
+    measure(wanted, settings, args.out.as_deref(), args.quiet).map(drop)
 }
 
-/// All cells of its model, at the device's batch sizes.
-pub fn of_scenario(scenario: &Scenario, executor: &'static dyn Executor, output: &Path, quiet: bool) -> Result<()> {
+/// Measures all cells of its model, at the device's batch sizes, and writes the table.
+pub fn of_scenario(
+    scenario: &Scenario,
+    executor: &'static dyn Executor,
+    repeats: u32,
+    output: &Path,
+    quiet: bool,
+) -> Result<Session> {
     let wanted = Wanted::of_scenario(scenario, &[])?;
     let settings = Settings {
         batches: profile::batches_of(executor, std::iter::once(&wanted.model)).to_vec(),
-        repeats: REPEATS,
+        repeats,
         workers: scenario.device.workers,
         executor,
         gpu: scenario.device.gpu(),
         persistent: persistent_of(scenario, executor)?,
     };
-    measure(&[wanted], &settings, Some(output), quiet)
+    measure(vec![wanted], settings, Some(output), quiet)
 }
 
 /// Of `--inputs`: only feed-forward cells take tokens, and listed networks only up to a number.
@@ -234,29 +244,42 @@ fn on_gpus(key: &str, executor: &dyn Executor) -> Result<()> {
     )))
 }
 
-fn measure(wanted: &[Wanted], settings: &Settings, output: Option<&Path>, quiet: bool) -> Result<()> {
+fn measure(wanted: Vec<Wanted>, settings: Settings, output: Option<&Path>, quiet: bool) -> Result<Session> {
     output.map_or(Ok(()), can_write)?;
+    if output.is_some_and(|path| path.file_name() == Some(NOISE.as_ref())) {
+        return Err(Error::input(format!("--out: {NOISE} is the name of the record beside the table; choose another")));
+    }
     let stop = stop_on_ctrl_c()?;
-    let steps = wanted.iter().map(|one| one.steps(settings)).sum();
+    let repeats = settings.repeats;
+    let steps = wanted.iter().map(|one| one.steps(&settings)).sum();
     let bar = progress(quiet, steps, "batches", "profile");
     let done = || {
         bar.inc(1);
-        if !quiet && settings.repeats > 1 && bar.position() == (steps / settings.repeats as usize) as u64 {
-            let left = bar.elapsed().as_secs_f64() * f64::from(settings.repeats - 1);
-            bar.suspend(|| {
-                say(format_args!("one of {} repeats is measured; about {left:.0} s are left", settings.repeats))
-            });
+        if !quiet && repeats > 1 && bar.position() == (steps / repeats as usize) as u64 {
+            let left = bar.elapsed().as_secs_f64() * f64::from(repeats - 1);
+            bar.suspend(|| say(format_args!("one of {repeats} repeats is measured; about {left:.0} s are left")));
         }
     };
-    let command: Vec<String> = std::env::args().skip(1).collect();
-    let made = profile::make(wanted, settings, &format!("batchlab {}", command.join(" ")), stop, &done)?;
+    let mut session = Session::new(wanted, settings)?;
+    session.measure(stop, &done)?;
     bar.finish_and_clear();
+    write(&mut session, output, quiet)?;
+    Ok(session)
+}
+
+/// The table, and beside it the noise.
+pub fn write(session: &mut Session, output: Option<&Path>, quiet: bool) -> Result<()> {
+    let command: Vec<String> = std::env::args().skip(1).collect();
+    let made = session.made(&format!("batchlab {}", command.join(" ")));
     put(output, &made.csv)?;
+    if let Some(path) = output {
+        put(Some(&path.with_file_name(NOISE)), &made.noise)?;
+    }
     if !quiet {
         say(made.shown.trim_end());
         made.notes.iter().for_each(say);
         if let Some(path) = output {
-            say(format_args!("costs in {}", path.display()));
+            say(format_args!("costs in {}, noise in {NOISE} beside them", path.display()));
         }
     }
     if made.interrupted {

@@ -114,6 +114,6 @@ fn costs(args: &Args, executor: &'static dyn Executor, plan: &Plan, scenario: &S
     }
     let costs = plan.out.join(folder_name(&scenario.name)).join("costs.csv");
     args.common.note(format!("{}: measuring the cells", scenario.name));
-    profile::of_scenario(scenario, executor, &costs, args.common.quiet)?;
+    profile::of_scenario(scenario, executor, profile::REPEATS, &costs, args.common.quiet)?;
     Ok(costs)
 }

@@ -3,6 +3,7 @@
 pub mod curve;
 pub mod device_file;
 pub mod grnn;
+pub mod noise;
 pub mod operators;
 pub mod persistent;
 pub mod roofline;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use smallvec::{SmallVec, smallvec};
 
 use super::curve::Curve;
+use super::noise::Noise;
 use super::table::TableModel;
 use super::timing::{Start, Timing};
 use crate::task::{Members, NodeRef, Part, Task};
@@ -12,10 +13,11 @@ use crate::units::{CellId, Nanos, NodeId, Share, WorkerId};
 use crate::workload::cell_graph::CellGraph;
 
 /// The times of a run's tasks, with the rows `transfer` of the cost table: a task pays for each state that one of its
-/// nodes takes from another worker. Without such rows the states are not followed.
+/// nodes takes from another worker. Without such rows the states are not followed. Noise multiplies the times.
 pub struct Transfers {
     costs: TableModel,
     followed: Option<Followed>,
+    noise: Option<Noise>,
 }
 
 struct Followed {
@@ -45,7 +47,12 @@ impl Transfers {
             nodes: Vec::new(),
             parts: Vec::new(),
         });
-        Transfers { costs, followed }
+        Transfers { costs, followed, noise: None }
+    }
+
+    #[must_use]
+    pub fn with_noise(self, noise: Option<Noise>) -> Transfers {
+        Transfers { noise, ..self }
     }
 }
 
@@ -60,6 +67,10 @@ impl Timing for Transfers {
             None | Some((0, _)) => time,
             Some((states, curve)) => time.saturating_add(curve.at(states)),
         }
+    }
+
+    fn disturbed(&mut self, time: Nanos, start: Nanos) -> Nanos {
+        self.noise.as_mut().map_or(time, |noise| noise.disturbed(time, start))
     }
 
     fn demand(&mut self, task: &Task<'_>) -> Share {

@@ -10,6 +10,7 @@ use super::verify::{self, Answered, Tolerance, Verified};
 use crate::backend::cuda::Options;
 use crate::backend::{Backend, Launched};
 use crate::cost::grnn;
+use crate::cost::noise::{Noise, NoiseRecord};
 use crate::cost::table::{CostTable, TableModel};
 use crate::cost::transfer::Transfers;
 use crate::driver::drive;
@@ -29,7 +30,7 @@ use crate::workload::trace::Requests;
 
 /// What the tasks of a scenario run on.
 pub enum Device {
-    Simulated(&'static dyn Simulator, Vec<TableModel>),
+    Simulated(&'static dyn Simulator, Vec<TableModel>, Option<Arc<NoiseRecord>>),
     /// An executor with the network loaded. One run at a time holds it.
     Real {
         network: Arc<Network>,
@@ -86,7 +87,9 @@ impl Device {
                     }
                 };
                 let costs = scenario.policies.iter().map(costs).collect::<Result<_>>()?;
-                Ok(Device::Simulated(simulator, costs))
+                let noise = scenario.device.noise.as_deref().map(NoiseRecord::read).transpose();
+                let noise = noise.within(format_args!("{}: device.noise", scenario.file.display()))?.map(Arc::new);
+                Ok(Device::Simulated(simulator, costs, noise))
             }
             Target::Real(..) if scenario.output.record == Record::Stream => Err(Error::input(format!(
                 "{}: output.record: a real run keeps its requests; set record = \"full\"",
@@ -104,7 +107,7 @@ impl Device {
     fn check(&self, inputs: &Inputs<'_>) -> Result<()> {
         let requests = inputs.sample()?;
         match self {
-            Device::Simulated(_, costs) => {
+            Device::Simulated(_, costs, _) => {
                 let Scenario { output, file, .. } = inputs.scenario();
                 if output.record == Record::Stream && costs.iter().any(|costs| costs.transfer().is_some()) {
                     return Err(Error::input(format!(
@@ -123,9 +126,9 @@ impl Device {
 
     pub fn run(&self, inputs: &Inputs<'_>, run: &Run, keep: Keep, stop: &AtomicBool) -> Result<RunOutput> {
         let (prepared, served, answers, launched) = match self {
-            Device::Simulated(simulator, costs) => {
+            Device::Simulated(simulator, costs, noise) => {
                 let mut prepared = inputs.prepare(run, keep)?;
-                let mut backend = simulated(*simulator, &costs[run.policy], inputs, run, &prepared.requests);
+                let mut backend = simulated(*simulator, &costs[run.policy], noise, inputs, run, &prepared.requests);
                 let served = prepared.serve(&mut *backend, stop);
                 if backend.now() == Nanos::MAX {
                     return Err(exceeds_the_clock(inputs.scenario(), run));
@@ -169,8 +172,8 @@ impl Device {
     /// `None` on a real device.
     pub fn simulated(&self, inputs: &Inputs<'_>, run: &Run, requests: &Requests) -> Option<Box<dyn Backend>> {
         match self {
-            Device::Simulated(simulator, costs) => {
-                Some(simulated(*simulator, &costs[run.policy], inputs, run, requests))
+            Device::Simulated(simulator, costs, noise) => {
+                Some(simulated(*simulator, &costs[run.policy], noise, inputs, run, requests))
             }
             Device::Real { .. } => None,
         }
@@ -179,7 +182,7 @@ impl Device {
     /// The costs that a policy sees; `None` on a real device.
     pub fn costs(&self, policy: usize) -> Option<&TableModel> {
         match self {
-            Device::Simulated(_, costs) => Some(&costs[policy]),
+            Device::Simulated(_, costs, _) => Some(&costs[policy]),
             Device::Real { .. } => None,
         }
     }
@@ -197,14 +200,14 @@ impl Device {
 
     pub fn describe(&self) -> String {
         match self {
-            Device::Simulated(simulator, _) => described(*simulator),
+            Device::Simulated(simulator, ..) => described(*simulator),
             Device::Real { loaded, .. } => loaded.lock().expect("a run that panics ends the program").describe(),
         }
     }
 
     /// On the requests of the first replication; `None` on a real device.
     pub fn bounds(&self, inputs: &Inputs<'_>) -> Result<Option<Bounds>> {
-        let Device::Simulated(_, costs) = self else { return Ok(None) };
+        let Device::Simulated(_, costs, _) = self else { return Ok(None) };
         let cells = inputs.cells().len();
         let requests = inputs.sample()?;
         let all = count_nodes(&requests, cells);
@@ -235,15 +238,18 @@ impl Device {
 fn simulated(
     simulator: &dyn Simulator,
     costs: &TableModel,
+    noise: &Option<Arc<NoiseRecord>>,
     inputs: &Inputs<'_>,
     run: &Run,
     requests: &Requests,
 ) -> Box<dyn Backend> {
+    let stream = |purpose| inputs.stream(run.replication, purpose);
+    let noise = noise.as_ref().map(|record| Noise::new(Arc::clone(record), stream("noise")));
     simulator.start(Simulation {
         workers: inputs.workers(),
         streams: inputs.streams(run.policy),
-        costs: Transfers::new(costs.clone(), &requests.graphs),
-        random: inputs.stream(run.replication, "simulator"),
+        costs: Transfers::new(costs.clone(), &requests.graphs).with_noise(noise),
+        random: stream("simulator"),
     })
 }
 

@@ -35,7 +35,7 @@ pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Res
     if real {
         root.remove("overhead");
         for table in root.get_mut("device").into_iter().chain(&mut policies).filter_map(Value::as_object_mut) {
-            table.retain(|key, _| !["costs", "roofline", "overhead"].contains(&key.as_str()));
+            table.retain(|key, _| !["costs", "roofline", "noise", "overhead"].contains(&key.as_str()));
         }
     }
     let named = match &scenario.workload.load {
@@ -64,8 +64,9 @@ pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Res
         .map(|(settings, policy)| {
             let costs = policy.costs.as_deref().filter(|_| !real);
             let roofline = scenario.device.roofline.as_deref().filter(|_| !real);
-            let [costs, roofline] = [costs, roofline].map(|file| file.map_or(Ok(String::new()), hash_of));
-            let all = format!("{common} {settings} {} {}", costs?, roofline?);
+            let noise = scenario.device.noise.as_deref().filter(|_| !real);
+            let [costs, roofline, noise] = [costs, roofline, noise].map(|file| file.map_or(Ok(String::new()), hash_of));
+            let all = format!("{common} {settings} {} {}{}", costs?, roofline?, noise?);
             Ok(hash(&all))
         })
         .collect()

@@ -12,6 +12,7 @@ use super::steady::{self, Bench};
 use super::wanted::Wanted;
 use super::{Profile, Settings, Subject, served, whole};
 use crate::error::Result;
+use crate::units::Nanos;
 use crate::workload::random::{Stream, stream};
 
 /// A reference size more, if a part has several blocks.
@@ -19,6 +20,14 @@ const SIZES: usize = 8;
 
 /// The most additional visits of a doubtful size.
 const AGAIN: u32 = 3;
+
+/// Sizes that are visited one after the other.
+#[derive(Debug)]
+pub struct Block {
+    /// Its place among the parts of the network.
+    part: usize,
+    sizes: Vec<u32>,
+}
 
 #[derive(Debug)]
 enum Part {
@@ -49,18 +58,18 @@ fn all(parts: &[(Part, Vec<u32>)]) -> Vec<Vec<u32>> {
 }
 
 /// One visit of the chosen sizes of each part. Launches are last, because GPUs subtract the times of cells from theirs.
-fn shuffled(parts: &[(Part, Vec<u32>)], chosen: Vec<Vec<u32>>, mut random: Stream) -> Vec<(&Part, Vec<u32>)> {
+fn shuffled(parts: &[(Part, Vec<u32>)], chosen: Vec<Vec<u32>>, mut random: Stream) -> Vec<Block> {
     let mut blocks = Vec::new();
-    for ((part, sizes), mut order) in parts.iter().zip(chosen) {
+    for (part, ((_, sizes), mut order)) in parts.iter().zip(chosen).enumerate() {
         let reference = sizes.get(sizes.len() / 2);
         order.shuffle(&mut random);
         for chunk in order.chunks(SIZES) {
             let reference = reference.filter(|size| !chunk.contains(size));
-            blocks.push((part, reference.into_iter().chain(chunk).copied().collect()));
+            blocks.push(Block { part, sizes: reference.into_iter().chain(chunk).copied().collect() });
         }
     }
     blocks.shuffle(&mut random);
-    blocks.sort_by_key(|(part, _)| matches!(part, Part::Launches));
+    blocks.sort_by_key(|block| matches!(parts[block.part].0, Part::Launches));
     blocks
 }
 
@@ -68,25 +77,19 @@ fn shuffled(parts: &[(Part, Vec<u32>)], chosen: Vec<Vec<u32>>, mut random: Strea
 pub fn steps(wanted: &Wanted, settings: &Settings) -> usize {
     let parts = parts(wanted, settings);
     let blocks = shuffled(&parts, all(&parts), stream(0, 0, "profile"));
-    let each = |part: &Part| match part {
+    let each = |part: usize| match parts[part].0 {
         Part::Listed => wanted.input_sizes().len(),
         Part::Persistent => wanted.cells.len(),
         _ => 1,
     };
-    settings.repeats as usize * blocks.iter().map(|(part, sizes)| sizes.len() * each(part)).sum::<usize>()
+    settings.repeats as usize * blocks.iter().map(|block| block.sizes.len() * each(block.part)).sum::<usize>()
 }
 
 /// Measures one network, or until it is interrupted.
 pub fn measure(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
-    let measured = measure_all(subject, profile);
-    profile.level();
-    measured
-}
-
-fn measure_all(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
     let parts = parts(subject.wanted, subject.settings);
     for repeat in 0..subject.settings.repeats {
-        visit(subject, &shuffled(&parts, all(&parts), stream(0, repeat, "profile")), profile)?;
+        visit(subject, &parts, &shuffled(&parts, all(&parts), stream(0, repeat, "profile")), profile)?;
     }
     subject.steps.progress = &|| ();
     for time in 0..AGAIN {
@@ -99,15 +102,34 @@ fn measure_all(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
         for ((part, _), sizes) in parts.iter().zip(&doubtful).filter(|(_, sizes)| !sizes.is_empty()) {
             profile.again.entry(part.to_string()).or_default().extend(sizes);
         }
-        visit(subject, &shuffled(&parts, doubtful, stream(0, time, "profile again")), profile)?;
+        visit(subject, &parts, &shuffled(&parts, doubtful, stream(0, time, "profile again")), profile)?;
     }
     Ok(())
 }
 
-fn visit(subject: &mut Subject<'_>, blocks: &[(&Part, Vec<u32>)], profile: &mut Profile) -> Result<()> {
-    for (part, sizes) in blocks {
+/// How long a piece lasts, at least.
+const PIECE: Nanos = Nanos(1_000_000_000);
+
+/// Goes on with a measured network for a while: a piece of another repeat.
+pub fn piece(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
+    let parts = parts(subject.wanted, subject.settings);
+    let end = subject.now.time.get() + PIECE;
+    while subject.now.time.get() < end {
+        let (blocks, repeat) = &mut profile.left;
+        if blocks.is_empty() {
+            *blocks = shuffled(&parts, all(&parts), stream(0, *repeat, "profile pieces"));
+            *repeat += 1;
+        }
+        let block = blocks.pop().expect("a network has a part with sizes");
+        visit(subject, &parts, &[block], profile)?;
+    }
+    Ok(())
+}
+
+fn visit(subject: &mut Subject<'_>, parts: &[(Part, Vec<u32>)], blocks: &[Block], profile: &mut Profile) -> Result<()> {
+    for Block { part, sizes } in blocks {
         subject.now.block.set(subject.now.block.get() + 1);
-        match part {
+        match &parts[*part].0 {
             Part::Trees => served::measure_trees(subject, sizes, profile)?,
             Part::Listed => whole::measure_listed(subject, sizes, profile)?,
             Part::Bench(bench) => steady::measure(bench, subject, sizes, profile)?,

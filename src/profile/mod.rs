@@ -34,8 +34,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
+use self::blocks::Block;
 use self::level::Slowness;
-pub use self::report::make;
+pub use self::report::Session;
 use self::samples::{ByBatch, ByCell, Cost, Launches, Now, Samples, longer, mean_over_median};
 use self::served::Launch;
 pub use self::wanted::{Wanted, batches_of, cells_of, measured};
@@ -119,26 +120,42 @@ struct Profile {
     persistent: BTreeMap<String, BTreeMap<u32, Launches>>,
     slowness: Slowness,
     mean_over_median: f64,
+    /// The blocks of pieces that are left, and the number of the repeat that they belong to.
+    left: (Vec<Block>, u32),
     /// The sizes that were visited again.
     again: BTreeMap<String, BTreeSet<u32>>,
 }
 
 impl Profile {
-    /// The times of tasks and steps.
-    fn timed(&mut self) -> impl Iterator<Item = &mut Samples> {
-        let cells =
-            [&mut self.cells, &mut self.exchanged, &mut self.turns, &mut self.whole.steps, &mut self.whole.turns];
-        let launches = self.persistent.values_mut().flat_map(BTreeMap::values_mut).flat_map(|launches| &mut launches.0);
-        cells.into_iter().flat_map(BTreeMap::values_mut).flat_map(BTreeMap::values_mut).chain(launches)
+    /// The times of tasks and steps, by batch size.
+    fn timed(&mut self) -> impl Iterator<Item = (u32, &mut Samples)> {
+        let Whole { steps, turns, .. } = &mut self.whole;
+        let cells = [&mut self.cells, &mut self.exchanged, &mut self.turns, steps, turns];
+        let cells = cells.into_iter().flat_map(BTreeMap::values_mut).flatten();
+        let launches = self.persistent.values_mut().flatten();
+        let launches =
+            launches.flat_map(|(batch, launches)| launches.0.iter_mut().map(move |samples| (batch, samples)));
+        cells.chain(launches).map(|(batch, samples)| (*batch, samples))
     }
 
     /// Separates the costs of tasks from the slowness of blocks.
     fn level(&mut self) {
-        self.slowness = Slowness::fit(self.timed().map(|samples| &*samples));
-        let slowness = std::mem::take(&mut self.slowness);
-        self.timed().for_each(|samples| samples.level(&slowness));
+        let slowness = Slowness::fit(self.timed().map(|(_, samples)| &*samples));
+        self.timed().for_each(|(_, samples)| samples.level(&slowness));
         self.slowness = slowness;
-        self.mean_over_median = mean_over_median(self.timed().map(|samples| &*samples));
+        self.mean_over_median = mean_over_median(self.timed().map(|(_, samples)| &*samples));
+    }
+
+    /// When tasks ran, their batch sizes, and their times over those of the table.
+    fn noise(&mut self) -> Vec<(Nanos, u32, f64)> {
+        let ratio = self.mean_over_median;
+        let factors = self.timed().flat_map(|(batch, samples)| {
+            let cost = (samples.median().0 as f64 * ratio).max(1.0);
+            samples.visits().flatten().map(move |one| (one.at, batch, one.time.0.max(1) as f64 / cost))
+        });
+        let mut factors: Vec<(Nanos, u32, f64)> = factors.collect();
+        factors.sort_by_key(|(at, ..)| *at);
+        factors
     }
 
     fn switches(&self, cell: &str, turns: &ByBatch) -> BTreeMap<u32, Cost> {

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
-use super::blocks::measure;
+use super::blocks::{measure, piece};
 use super::samples::{Cost, LeaveOneOut, Now, STEPS, costs};
 use super::wanted::named;
 use super::{Launches, Profile, Settings, Steps, Subject, Wanted, unfolded};
+use crate::clock;
+use crate::cost::noise::NoiseRecord;
 use crate::error::{Context as _, Error, Result};
 use crate::experiment::executor::Loaded;
 use crate::metrics::recorder::Decisions;
@@ -19,6 +22,8 @@ use crate::workload::row_names::{GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE
 #[derive(Clone, Debug)]
 pub struct Made {
     pub csv: String,
+    /// `noise.csv`: how the times of tasks wandered, for the simulator.
+    pub noise: String,
     /// The command, the machine, how well the table interpolates.
     pub notes: Vec<String>,
     /// For a reader at a terminal.
@@ -27,45 +32,87 @@ pub struct Made {
     pub interrupted: bool,
 }
 
-/// Measures networks one after the other. Costs of tasks beside their cells are those of the first. Calls `progress`
-/// [`Wanted::steps`] times for each network. An interrupted profile keeps what is measured.
-pub fn make(
-    wanted: &[Wanted],
-    settings: &Settings,
-    command: &str,
-    stop: &AtomicBool,
-    progress: &dyn Fn(),
-) -> Result<Made> {
-    let mut engines = wanted.iter().map(|one| ready(one, settings)).collect::<Result<Vec<_>>>()?;
-    let sized = wanted.iter().any(|one| !one.inputs.is_empty());
-    let device = engines.first().map_or_else(String::new, |engine| engine.describe());
-    let mut notes = preamble(settings, command, &device);
-    let now = Now::default();
-    let (mut table, mut shown, mut interrupted) = (String::new(), String::new(), false);
-    for (place, (one, engine)) in wanted.iter().zip(&mut engines).enumerate() {
-        let precision = engine.precision();
-        let steps = Steps { stop, progress };
-        let mut profile = Profile::default();
-        let mut subject = Subject { wanted: one, settings, steps, engine: &mut **engine, now: &now };
-        match measure(&mut subject, &mut profile) {
-            Err(Error::Interrupted) if !(table.is_empty() && profile.cells.is_empty()) => interrupted = true,
-            measured => measured?,
+/// A profile of networks, one after the other.
+pub struct Session {
+    wanted: Vec<Wanted>,
+    settings: Settings,
+    engines: Vec<Box<dyn Loaded>>,
+    /// Of the networks that have been measured.
+    profiles: Vec<Profile>,
+    now: Now,
+    ended: Instant,
+    interrupted: bool,
+}
+
+impl Session {
+    pub fn new(wanted: Vec<Wanted>, settings: Settings) -> Result<Session> {
+        let engines = wanted.iter().map(|one| ready(one, &settings)).collect::<Result<Vec<_>>>()?;
+        let (now, ended) = (Now::default(), clock::now());
+        Ok(Session { wanted, settings, engines, profiles: Vec::new(), now, ended, interrupted: false })
+    }
+
+    /// Calls `progress` [`Wanted::steps`] times for each network. An interruption keeps what is measured.
+    pub fn measure(&mut self, stop: &AtomicBool, progress: &dyn Fn()) -> Result<()> {
+        let Session { settings, now, .. } = self;
+        for (wanted, engine) in self.wanted.iter().zip(&mut self.engines) {
+            let steps = Steps { stop, progress };
+            let mut profile = Profile::default();
+            let measured = measure(&mut Subject { wanted, settings, steps, engine: &mut **engine, now }, &mut profile);
+            let is_empty = self.profiles.is_empty() && profile.cells.is_empty();
+            self.profiles.push(profile);
+            match measured {
+                Err(Error::Interrupted) if !is_empty => {
+                    self.interrupted = true;
+                    break;
+                }
+                measured => measured?,
+            }
         }
-        notes.push(one.described(precision));
-        notes.extend(about(&profile));
-        table.push_str(&rows(&profile, place == 0, sized));
-        shown.push_str(&times(&profile));
-        if interrupted {
+        self.ended = clock::now();
+        Ok(())
+    }
+
+    /// Visits further blocks of the first network for a while.
+    pub fn piece(&mut self, stop: &AtomicBool) -> Result<()> {
+        let Session { wanted, settings, engines, profiles, now, ended, .. } = self;
+        now.time.set(now.time.get() + Nanos((clock::now() - *ended).as_nanos() as u64));
+        let (steps, engine) = (Steps { stop, progress: &|| () }, &mut *engines[0]);
+        piece(&mut Subject { wanted: &wanted[0], settings, steps, engine, now }, &mut profiles[0])?;
+        *ended = clock::now();
+        Ok(())
+    }
+
+    /// Costs of tasks beside their cells are those of the first network.
+    pub fn made(&mut self, command: &str) -> Made {
+        let Session { wanted, settings, engines, profiles, interrupted, .. } = self;
+        let sized = wanted.iter().any(|one| !one.inputs.is_empty());
+        let device = engines.first().map_or_else(String::new, |engine| engine.describe());
+        let mut notes = preamble(settings, command, &device);
+        let (mut table, mut shown, mut factors) = (String::new(), String::new(), Vec::new());
+        for (place, profile) in profiles.iter_mut().enumerate() {
+            profile.level();
+            notes.push(wanted[place].described(engines[place].precision()));
+            notes.extend(about(profile));
+            table.push_str(&rows(profile, place == 0, sized));
+            shown.push_str(&times(profile));
+            factors.extend(profile.noise());
+        }
+        if *interrupted {
             notes.push("interrupted: rows are missing, and others are of fewer repeats".into());
-            break;
         }
+        if profiles.len() > 1 {
+            notes.push(format!("task, gather, launch and whole: those of {}", wanted[0].model.name()));
+        }
+        let mut noise = String::from("time_ns,size,factor\n");
+        for (Nanos(at), size, factor) in &factors {
+            writeln!(noise, "{at},{size},{factor:.6}").expect("a string takes all");
+        }
+        let factors = factors.into_iter().map(|(at, _, factor)| (at, factor)).collect();
+        notes.extend(NoiseRecord::new(factors).map(|record| record.describe()));
+        let comments: String = notes.iter().map(|note| format!("# {note}\n")).collect();
+        let header = if sized { "cell,batch,ns,stddev_ns,input\n" } else { "cell,batch,ns,stddev_ns\n" };
+        Made { csv: comments + header + &table, noise, notes, shown, interrupted: *interrupted }
     }
-    if wanted.len() > 1 {
-        notes.push(format!("task, gather, launch and whole: those of {}", wanted[0].model.name()));
-    }
-    let comments: String = notes.iter().map(|note| format!("# {note}\n")).collect();
-    let header = if sized { "cell,batch,ns,stddev_ns,input\n" } else { "cell,batch,ns,stddev_ns\n" };
-    Ok(Made { csv: comments + header + &table, notes, shown, interrupted })
 }
 
 fn ready(wanted: &Wanted, settings: &Settings) -> Result<Box<dyn Loaded>> {

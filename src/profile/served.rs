@@ -59,9 +59,9 @@ pub fn serve(
 }
 
 impl Served {
-    /// A time in this task.
-    pub fn timed(&self, task: &TaskRow, time: Nanos) -> Timed {
-        Timed { time, at: self.started + task.start, block: self.block }
+    /// A time that begins at this instant.
+    pub fn timed(&self, start: Nanos, time: Nanos) -> Timed {
+        Timed { time, at: self.started + start, block: self.block }
     }
 
     /// In the order of submission, each with the task before it on its worker.
@@ -284,7 +284,7 @@ fn of_cell(served: &Served, cell: CellId) -> Vec<Ran> {
         if task.cells[..] == [cell] {
             let switched = before.is_some_and(|before| before.cells[..] != [cell]);
             let (start, finish, watched) = (task.start, task.finish, task.start > first_look);
-            let timed = served.timed(task, finish - start);
+            let timed = served.timed(start, finish - start);
             found.push(Ran { batch: task.batch, decision, start, finish, switched, watched, timed });
         }
     }

@@ -139,8 +139,9 @@ fn profiled(slow: Box<dyn Slow>, repeats: u32) -> Vec<(u32, f64)> {
     let batches = executor.profile_batches().to_vec();
     let gpu = GpuSettings::default();
     let settings = Settings { batches: batches.clone(), repeats, workers: 1, executor, gpu, persistent: None };
-    let made = make(&[wanted], &settings, "batchlab profile", &AtomicBool::new(false), &|| ()).unwrap();
-    eprintln!("{}", made.notes.join("\n"));
+    let mut session = Session::new(vec![wanted], settings).unwrap();
+    session.measure(&AtomicBool::new(false), &|| ()).unwrap();
+    let made = session.made("batchlab profile");
     let table = CostTable::parse(&made.csv, "costs").unwrap();
     let table = table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
     let time = |batch| table.runs(&Step { cell: CellId(0), batch, times: 1, input: 0 }, MemberKind::Nodes).time.0;

@@ -158,8 +158,10 @@ fn add_steps(wanted: &Wanted, settings: &Settings, served: &Served, requests: u3
     for (before, task) in served.in_turn() {
         let last = before.and_then(|before| served.steps.get(&before.task)?.last());
         let (Some(last), Some(steps)) = (last, served.steps.get(&task.task)) else { continue };
-        let (mut before, mut others) = (last.cell, Vec::new());
+        let (mut before, mut others, mut end) = (last.cell, Vec::new(), task.start);
         for step in steps {
+            let start = end;
+            end += step.time;
             let name = &names[step.cell.index()];
             let switched = std::mem::replace(&mut before, step.cell) != step.cell;
             // The members of trees always change.
@@ -168,7 +170,7 @@ fn add_steps(wanted: &Wanted, settings: &Settings, served: &Served, requests: u3
             } else if let Some(batch) = nearest(step.batch, &settings.batches) {
                 let kind = if switched { &mut whole.turns } else { &mut whole.steps };
                 let time = Nanos(step.time.0 * u64::from(batch) / u64::from(step.batch));
-                samples(kind, name, 0, batch).extend([served.timed(task, time)]);
+                samples(kind, name, 0, batch).extend([served.timed(start, time)]);
             }
         }
         if task.batch == requests {
@@ -217,10 +219,13 @@ fn add_operators(wanted: &Wanted, settings: &Settings, input: u32, batch: u32, s
     for (before, task) in served.in_turn().filter(|(_, task)| task.batch == batch) {
         let Some(before) = before else { continue };
         let steps = served.steps.get(&task.task).map_or(&[][..], Vec::as_slice);
+        let mut end = task.start;
         for step in steps {
+            let start = end;
+            end += step.time;
             let cell = &cells[step.cell.index()];
             let input = if cell.sized { input } else { 0 };
-            samples(&mut profile.cells, &cell.name, input, batch).extend([served.timed(task, step.time)]);
+            samples(&mut profile.cells, &cell.name, input, batch).extend([served.timed(start, step.time)]);
         }
         let within = apart.unwrap_or_else(|| steps.iter().map(|step| step.time).sum());
         let outside = (task.finish - task.start).saturating_since(within);

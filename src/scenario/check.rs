@@ -100,7 +100,8 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
     }
     let workload = self::workload(workload, arrivals.as_ref(), file)?;
     self::classes(&mut classes, &workload, file)?;
-    for (key, input) in [("costs", &mut device.costs), ("roofline", &mut device.roofline), ("grnn", &mut device.grnn)] {
+    let super::Device { costs, roofline, grnn, noise, .. } = &mut device;
+    for (key, input) in [("costs", costs), ("roofline", roofline), ("grnn", grnn), ("noise", noise)] {
         find_input(&format!("device.{key}"), input, file)?;
     }
     match &output.title {

@@ -169,6 +169,9 @@ pub struct Device {
     pub roofline: Option<Input>,
     /// The device model of GRNN's persistent kernels.
     pub grnn: Option<Input>,
+    /// A record of a real device's noise, for simulations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Input>,
     /// The most requests in the system; further ones are rejected. `None`: no limit in simulations, a default in real
     /// runs.
     #[serde(deserialize_with = "given::whole::<_, _, { u32::MAX }>")]
@@ -190,7 +193,17 @@ impl Device {
 impl Default for Device {
     fn default() -> Self {
         let GpuSettings { precision, signal, launch } = GpuSettings::default();
-        Device { workers: 1, costs: None, roofline: None, grnn: None, max_waiting: None, precision, signal, launch }
+        Device {
+            workers: 1,
+            costs: None,
+            roofline: None,
+            grnn: None,
+            noise: None,
+            max_waiting: None,
+            precision,
+            signal,
+            launch,
+        }
     }
 }
 
@@ -462,11 +475,12 @@ impl Scenario {
             Load::Drawn { dataset, .. } => dataset,
             Load::Trace { trace, .. } => trace,
         };
-        let Device { roofline, grnn, .. } = &self.device;
+        let Device { roofline, grnn, noise, .. } = &self.device;
         let named = std::iter::once(requests)
             .chain(&self.workload.weights)
             .chain(roofline)
             .chain(grnn)
+            .chain(noise)
             .chain(self.policies.iter().filter_map(|policy| policy.costs.as_ref()))
             .chain(self.classes.iter().filter_map(|class| class.dataset.as_ref()));
         let named = named.map(|input| (input.given(), input.path()));

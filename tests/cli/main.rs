@@ -22,6 +22,7 @@ mod jit;
 mod knee;
 mod mistakes;
 mod networks;
+mod noise;
 mod options;
 mod plots;
 mod profile;

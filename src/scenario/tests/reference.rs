@@ -23,7 +23,7 @@ struct Reference {
 impl Reference {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        for file in ["scenarios/costs/v100.csv", "traces/some-trace.csv", "weights.safetensors"] {
+        for file in ["scenarios/costs/v100.csv", "traces/some-trace.csv", "weights.safetensors", "noise.csv"] {
             let path = folder.path().join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
