@@ -62,6 +62,10 @@ impl Timing for Jittered {
         cost.saturating_add(Nanos(delay as u64))
     }
 
+    fn disturbed(&mut self, time: Nanos, start: Nanos) -> Nanos {
+        self.costs.disturbed(time, start)
+    }
+
     fn demand(&mut self, task: &Task<'_>) -> Share {
         Timing::demand(&mut self.costs, task)
     }

@@ -19,9 +19,6 @@ pub enum Error {
     /// Points of a run are missing that other shards have to compute. Exit code 3.
     #[error("{0}")]
     Incomplete(String),
-    /// Measurements scatter too much to tell. Exit code 4.
-    #[error("{0}")]
-    Inconclusive(String),
     /// The user stopped the run. Exit code 1.
     #[error("interrupted")]
     Interrupted,
@@ -57,7 +54,6 @@ impl Error {
             Error::Input(message) => Error::Input(words(message)),
             Error::Failed(message) => Error::Failed(words(message)),
             Error::Incomplete(message) => Error::Incomplete(words(message)),
-            Error::Inconclusive(message) => Error::Inconclusive(words(message)),
             Error::Interrupted => Error::Interrupted,
         }
     }
@@ -67,7 +63,6 @@ impl Error {
             Error::Input(_) => 2,
             Error::Failed(_) | Error::Interrupted => 1,
             Error::Incomplete(_) => 3,
-            Error::Inconclusive(_) => 4,
         }
     }
 }

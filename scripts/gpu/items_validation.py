@@ -17,8 +17,8 @@ def judged(bench, name):
         "profile", "--scenario", scenario, "--backend", "cuda", "--repeats", scale.repeats, "-o", costs, *sizes, *settings
     )
     call = bench.call(
-        "validate", scenario, "--backend", "cuda", "--costs", costs, "--out", out, "--loads",
-        ",".join(map(str, scale.loads)), "--repeats", scale.validation_repeats, "--seconds", scale.seconds, *settings,
+        "validate", scenario, "--backend", "cuda", "--costs", costs, "--noise", bench.folder / "noise.csv", "--out", out,
+        "--loads", ",".join(map(str, scale.loads)), "--repeats", scale.validation_repeats, "--seconds", scale.seconds, *settings,
     )
     bench.write(f"{name}.txt", call.stdout)
     # Logs of all requests are large, and the tables and pictures tell what came of them.
@@ -30,27 +30,27 @@ def judged(bench, name):
             raise Skip(f"took longer than {call.seconds:.0f} s")
         raise AssertionError(call.last_words())
     rows = rows_of(path)
-    bounded = [row for row in rows if row["judgement"]]
-    count = lambda word: sum(row["judgement"] == word for row in bounded)
+    bounded = [row for row in rows if row["verdict"]]
+    count = lambda word: sum(word in row["verdict"].split(", ") for row in bounded)
+    runs, covered = (sum(int(row[column]) for row in bounded) for column in ("real_runs", "real_runs_inside"))
     same = all(row["same_decisions"] == "true" for row in rows)
     off = [
         f"{row['policy']} at {row['load_percent']} %: {row['figure']} {float(row['difference_percent']):+.1f} %"
         for row in bounded
-        if row["judgement"] == "off"
+        if row["verdict"] == "outside, off"
     ]
     policies = len({(row["scenario"], row["policy"]) for row in rows})
     figures = (
-        f"{count('ok')} of {len(bounded)} figures of {policies} policies are within 3 % (mean) and 5 % (p99), {count('unclear')} "
-        f"within the spread of real runs, {count('off')} outside both; replay {'100 % equal' if same else 'DIFFERENT'}"
+        f"of {len(bounded)} figures of {policies} policies, {count('agree')} are within 3 % (mean) and 5 % (p99), {count('off')} are not; "
+        f"{covered} of {runs} figures of real runs are in their intervals; replay {'100 % equal' if same else 'DIFFERENT'}"
     )
     if call.code == 124:
         figures += f"; given up after {call.seconds:.0f} s, so that not all policies have a row"
-    elif call.code not in (0, 4):
+    elif call.code != 0:
         figures += f"; {call.last_words()}"
     if off:
         figures += f"; off: {', '.join(off[:6])}"
-    # 4: real runs differ so much that some figures are unclear.
-    return call.code in (0, 4) and same and not off, figures
+    return call.code == 0 and same and not off, figures
 
 
 def of(name):

@@ -251,7 +251,7 @@ fn measure(wanted: Vec<Wanted>, settings: Settings, output: Option<&Path>, quiet
     }
     let stop = stop_on_ctrl_c()?;
     let repeats = settings.repeats;
-    let steps = wanted.iter().map(|one| one.steps(&settings)).sum();
+    let steps = wanted.iter().map(|one| profile::steps(one, &settings)).sum();
     let bar = progress(quiet, steps, "batches", "profile");
     let done = || {
         bar.inc(1);

@@ -1,27 +1,33 @@
 //! `batchlab validate`.
 
 use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 
 use super::compare;
 use super::profile;
 use super::{Common, find, number_in, stop_on_ctrl_c};
 use crate::error::{Error, Result};
 use crate::experiment::executor::{Executor, Executors, Target, Verify};
-use crate::experiment::prepare;
+use crate::experiment::{Report, prepare};
 use crate::files::folder_name;
 use crate::policy::registry::Registry;
 use crate::scenario::Scenario;
 use crate::shipped::Shipped;
-use crate::validate::set::{self, Line, Plan, report};
+use crate::validate::set::{self, Known, Line, Part, Plan, report};
+
+/// Of the profile before the real runs; pieces follow.
+const REPEATS: u32 = 2;
 
 /// Validate the simulator against this machine
 ///
-/// For each scenario: measures its cells (costs.csv), finds the capacity of each policy, and runs every policy for real and
-/// simulated at loads from below to above that capacity. Prints both latencies, their difference, the spread of the real
-/// runs, and whether a replay of the recorded runs results in the same decisions. Rates and lengths differ from those of the
-/// profile.
+/// For each scenario: measures its cells, finds the capacity of each policy, and runs every policy for real at loads from
+/// below to above that capacity, with a piece of the profile after each run. Then simulates the same requests with the costs
+/// and the noise of the whole profile (costs.csv, noise.csv), many times.
 ///
-/// The exit code is 4 if the real runs differ so much from each other that a difference says nothing.
+/// Prints medians, the spread of the real runs, the interval in which 95 % of the simulated runs are, and whether a replay of
+/// the recorded runs results in the same decisions. The last lines count the real runs in their intervals, and say how wide
+/// these are. Rates and lengths differ from those of the profile.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// Scenarios that draw their requests, files or names [default: those of validate, on GPUs those of validate/gpu]
@@ -48,6 +54,10 @@ pub struct Args {
     /// An existing cost table for all scenarios, instead of measuring one for each
     #[arg(long, value_name = "COSTS.csv")]
     pub costs: Option<PathBuf>,
+
+    /// The noise record of that profile [default: none, so that all simulations of a point are equal]
+    #[arg(long, value_name = "NOISE.csv", requires = "costs")]
+    pub noise: Option<PathBuf>,
 
     #[command(flatten)]
     pub common: Common,
@@ -77,28 +87,21 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     let stop = stop_on_ctrl_c()?;
     let mut lines: Vec<Line> = Vec::new();
     for scenario in &scenarios {
-        let costs = costs(args, executor, &plan, scenario)?;
-        common.note_falling(&costs);
-        let parts = common.on_threads(|| set::parts(scenario, &costs, &plan, stop))?;
-        for part in &parts {
-            let (name, repeats, capacity) = (&part.scenario.name, plan.repeats, part.capacity.0);
-            let rates: Vec<String> = part.rates.iter().map(ToString::to_string).collect();
-            let rates = rates.join(", ");
-            common.note(format!("{name}: capacity {capacity:.0} req/s; {repeats} real runs at each of {rates} req/s"));
-            let runs = plan.loads.len() * (repeats as usize + 1);
-            let (comparison, of_part) =
-                common.carry_out(runs, name, |stop, done| set::validate(part, &plan, registry, stop, done))?;
-            let folder = plan.out.join("compared").join(folder_name(name));
+        let (real, known) = run_for_real(args, executor, &plan, scenario)?;
+        for (part, real) in &real {
+            let simulate = || set::simulated(part, real, &known, &plan, registry, stop);
+            let (comparison, of_part) = common.on_threads(simulate)?;
+            let folder = plan.out.join("compared").join(folder_name(&part.scenario.name));
             compare::write(&comparison, &folder)?;
             lines.extend(of_part);
-            // After each part, so that results remain if a later one fails.
-            report::write_csv(&plan.out.join("validation.csv"), &lines)?;
         }
+        // After each scenario, so that results remain if a later one fails.
+        report::write_csv(&plan.out.join("validation.csv"), &lines)?;
     }
     common.shown.show(|| format!("{device}\n{}", report::table(&lines)), || report::to_json(&lines))?;
     common.note(format!("profiles, results and figures in {}", plan.out.display()));
     match lines.iter().find(|line| !line.same_decisions()) {
-        None => report::inconclusive(&lines).map_or(Ok(()), |why| Err(Error::Inconclusive(why))),
+        None => Ok(()),
         Some(line) => Err(Error::failed(format!(
             "{} at {}: a replay resulted in other decisions than the recorded run; batchlab replay {} shows the first",
             line.scenario,
@@ -108,12 +111,51 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     }
 }
 
-fn costs(args: &Args, executor: &'static dyn Executor, plan: &Plan, scenario: &Scenario) -> Result<PathBuf> {
-    if let Some(costs) = &args.costs {
-        return find(Shipped::Costs, costs, args.common.quiet);
+/// The real runs of each policy, and what a profile in turn with them says of the device.
+fn run_for_real(
+    args: &Args,
+    executor: &'static dyn Executor,
+    plan: &Plan,
+    scenario: &Scenario,
+) -> Result<(Vec<(Part, Report)>, Known)> {
+    let (common, stop) = (&args.common, stop_on_ctrl_c()?);
+    let folder = plan.out.join(folder_name(&scenario.name));
+    let (costs, profile) = match &args.costs {
+        Some(costs) => (find(Shipped::Costs, costs, common.quiet)?, None),
+        None => {
+            common.note(format!("{}: measuring the cells", scenario.name));
+            let costs = folder.join("costs-before.csv");
+            let profile = profile::of_scenario(scenario, executor, REPEATS, &costs, common.quiet)?;
+            (costs, Some(Mutex::new(profile)))
+        }
+    };
+    common.note_falling(&costs);
+    let piece = || match &profile {
+        Some(profile) => profile.lock().expect("a profile that panics ends the program").piece(stop),
+        None => Ok(()),
+    };
+    let mut known = Known { costs, noise: args.noise.clone() };
+    let parts = common.on_threads(|| set::parts(scenario, &known.costs, plan, stop))?;
+    let mut real = Vec::new();
+    for part in &parts {
+        let (name, repeats, capacity) = (&part.scenario.name, plan.repeats, part.capacity.0);
+        let rates: Vec<String> = part.rates.iter().map(ToString::to_string).collect();
+        let rates = rates.join(", ");
+        common.note(format!("{name}: capacity {capacity:.0} req/s; {repeats} real runs at each of {rates} req/s"));
+        let run = |stop: &AtomicBool, done: &(dyn Fn() + Sync)| {
+            let after = || {
+                done();
+                piece()
+            };
+            set::real(part, plan, stop, &after)
+        };
+        real.push(common.carry_out(plan.loads.len() * repeats as usize, name, run)?);
     }
-    let costs = plan.out.join(folder_name(&scenario.name)).join("costs.csv");
-    args.common.note(format!("{}: measuring the cells", scenario.name));
-    profile::of_scenario(scenario, executor, profile::REPEATS, &costs, args.common.quiet)?;
-    Ok(costs)
+    if let Some(profile) = profile {
+        let costs = folder.join("costs.csv");
+        let mut profile = profile.into_inner().expect("a profile that panics ends the program");
+        profile::write(&mut profile, Some(&costs), true)?;
+        known = Known { noise: Some(costs.with_file_name(profile::NOISE)), costs };
+    }
+    Ok((parts.into_iter().zip(real).collect(), known))
 }

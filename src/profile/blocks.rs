@@ -3,7 +3,6 @@
 //! size, too. Sizes whose times remain doubtful are visited again.
 
 use std::collections::BTreeSet;
-use std::fmt;
 
 use rand::seq::SliceRandom as _;
 
@@ -73,7 +72,7 @@ fn shuffled(parts: &[(Part, Vec<u32>)], chosen: Vec<Vec<u32>>, mut random: Strea
     blocks
 }
 
-/// How often a measurement without doubtful sizes calls `progress`.
+/// How often the measurement of a network calls `progress`, until it visits doubtful sizes again.
 pub fn steps(wanted: &Wanted, settings: &Settings) -> usize {
     let parts = parts(wanted, settings);
     let blocks = shuffled(&parts, all(&parts), stream(0, 0, "profile"));
@@ -99,9 +98,7 @@ pub fn measure(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
             sizes.iter().filter(|size| found.contains(size)).copied().collect::<Vec<u32>>()
         };
         let doubtful: Vec<Vec<u32>> = parts.iter().map(doubtful).collect();
-        for ((part, _), sizes) in parts.iter().zip(&doubtful).filter(|(_, sizes)| !sizes.is_empty()) {
-            profile.again.entry(part.to_string()).or_default().extend(sizes);
-        }
+        profile.again.extend(doubtful.iter().flatten());
         visit(subject, &parts, &shuffled(&parts, doubtful, stream(0, time, "profile again")), profile)?;
     }
     Ok(())
@@ -134,8 +131,14 @@ fn visit(subject: &mut Subject<'_>, parts: &[(Part, Vec<u32>)], blocks: &[Block]
             Part::Listed => whole::measure_listed(subject, sizes, profile)?,
             Part::Bench(bench) => steady::measure(bench, subject, sizes, profile)?,
             Part::Persistent => steady::measure_persistent(subject, sizes, profile)?,
-            Part::Whole => whole::measure(subject, sizes, &mut profile.whole)?,
-            Part::Launches => served::measure_launches(subject, sizes, profile)?,
+            Part::Whole => sizes.iter().try_for_each(|size| {
+                whole::measure(subject, *size, &mut profile.whole)?;
+                subject.steps.done()
+            })?,
+            Part::Launches => sizes.iter().try_for_each(|size| {
+                served::measure_launch(subject, *size, profile)?;
+                subject.steps.done()
+            })?,
         }
     }
     Ok(())
@@ -145,23 +148,10 @@ impl Part {
     fn doubtful(&self, profile: &Profile) -> BTreeSet<u32> {
         let measured: Vec<&ByBatch> = match self {
             Part::Trees => profile.cells.values().collect(),
-            Part::Bench(bench) => bench.measured(profile).collect(),
+            Part::Bench(_) => profile.cells.values().chain(profile.turns.values()).collect(),
             Part::Whole => profile.whole.steps.values().collect(),
             Part::Listed | Part::Persistent | Part::Launches => Vec::new(),
         };
         measured.into_iter().flat_map(|sizes| profile.slowness.doubtful(sizes)).collect()
-    }
-}
-
-impl fmt::Display for Part {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Part::Bench(bench) => return bench.fmt(f),
-            Part::Trees => "trees",
-            Part::Listed => "operators",
-            Part::Persistent => "persistent",
-            Part::Whole => "whole",
-            Part::Launches => "launch",
-        })
     }
 }

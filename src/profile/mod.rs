@@ -35,6 +35,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 
 use self::blocks::Block;
+pub use self::blocks::steps;
 use self::level::Slowness;
 pub use self::report::Session;
 use self::samples::{ByBatch, ByCell, Cost, Launches, Now, Samples, longer, mean_over_median};
@@ -123,7 +124,7 @@ struct Profile {
     /// The blocks of pieces that are left, and the number of the repeat that they belong to.
     left: (Vec<Block>, u32),
     /// The sizes that were visited again.
-    again: BTreeMap<String, BTreeSet<u32>>,
+    again: BTreeSet<u32>,
 }
 
 impl Profile {
@@ -161,6 +162,10 @@ impl Profile {
     fn switches(&self, cell: &str, turns: &ByBatch) -> BTreeMap<u32, Cost> {
         let own = &self.cells[&(cell.to_string(), 0)];
         turns.iter().map(|(batch, turns)| (*batch, longer(turns, &own[batch]))).collect()
+    }
+
+    fn launch_costs(&self) -> BTreeMap<u32, Cost> {
+        self.launches.iter().map(|(batch, launch)| (*batch, launch.times.cost())).collect()
     }
 
     /// The mean over the cells.

@@ -6,8 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use super::blocks::{measure, piece};
-use super::samples::{Cost, LeaveOneOut, Now, STEPS, costs};
-use super::wanted::named;
+use super::samples::{Cost, Now, STEPS, costs};
 use super::{Launches, Profile, Settings, Steps, Subject, Wanted, unfolded};
 use crate::clock;
 use crate::cost::noise::NoiseRecord;
@@ -51,7 +50,7 @@ impl Session {
         Ok(Session { wanted, settings, engines, profiles: Vec::new(), now, ended, interrupted: false })
     }
 
-    /// Calls `progress` [`Wanted::steps`] times for each network. An interruption keeps what is measured.
+    /// Calls `progress` [`super::steps`] times for each network. An interruption keeps what is measured.
     pub fn measure(&mut self, stop: &AtomicBool, progress: &dyn Fn()) -> Result<()> {
         let Session { settings, now, .. } = self;
         for (wanted, engine) in self.wanted.iter().zip(&mut self.engines) {
@@ -178,11 +177,10 @@ fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
         rows(&name, 0, ratio, &costs);
     }
     if overheads {
-        let launches = profile.launches.iter().map(|(batch, launch)| (*batch, launch.times.cost())).collect();
         for (name, overhead) in [
             (TASK, costs(&profile.between)),
             (GATHER, profile.gathers()),
-            (LAUNCH, launches),
+            (LAUNCH, profile.launch_costs()),
             (WHOLE, costs(&profile.whole.beside())),
         ] {
             rows(name, 0, 1.0, &overhead);
@@ -199,41 +197,16 @@ fn persistent(profile: &Profile) -> impl Iterator<Item = (String, BTreeMap<u32, 
     })
 }
 
-/// With more cells, one line stands for all: listed networks have many operators.
-const MOST_LINES: usize = 16;
-
 fn about(profile: &Profile) -> Vec<String> {
-    let errors = profile.cells.iter().filter_map(|((cell, input), batches)| {
-        let errors = leave_one_out(&costs(batches));
-        let (batch, largest) = errors.largest()?;
-        Some((named(cell, *input), errors.mean()?, largest, batch))
-    });
-    let errors: Vec<(String, f64, f64, u32)> = errors.collect();
-    let interpolation = |of: &str, mean: f64, largest: f64, batch: u32| {
-        format!(
-            "interpolation of {of}: leaving out each inner batch, the line through its neighbours is off by {:.2} % on average \
-             and at most by {:+.2} %, at {batch}",
-            100.0 * mean,
-            100.0 * largest
-        )
-    };
-    let mut lines: Vec<String> = match errors.iter().max_by(|a, b| a.2.abs().total_cmp(&b.2.abs())) {
-        Some((worst, _, largest, batch)) if errors.len() > MOST_LINES => {
-            let mean = errors.iter().map(|(_, mean, ..)| mean).sum::<f64>() / errors.len() as f64;
-            let line = interpolation(&format!("{} cells", errors.len()), mean, *largest, *batch);
-            vec![format!("{line} of {worst}")]
-        }
-        _ => errors.iter().map(|(cell, mean, largest, batch)| interpolation(cell, *mean, *largest, *batch)).collect(),
-    };
-    lines.push(format!(
+    let mut lines = vec![format!(
         "ns of cells: the median times {:.4}, by which the mean of samples is above the medians of their visits, because \
          the machine takes time for itself; what slowed it for longer is left out",
         profile.mean_over_median
-    ));
-    for (part, sizes) in &profile.again {
-        let sizes: Vec<String> = sizes.iter().map(ToString::to_string).collect();
+    )];
+    if !profile.again.is_empty() {
+        let sizes: Vec<String> = profile.again.iter().map(ToString::to_string).collect();
         lines.push(format!(
-            "{part}: visited again at {}, where times scattered or a larger batch took less time than a smaller one",
+            "visited again, because times scattered or a larger batch took less time than a smaller one: {}",
             sizes.join(", ")
         ));
     }
@@ -259,35 +232,26 @@ fn about(profile: &Profile) -> Vec<String> {
 }
 
 fn times(profile: &Profile) -> String {
-    let heading = ["cell", "batch", "us", "spread", "us a member", "left out"].map(String::from).to_vec();
-    let mut lines = vec![heading];
+    let mut lines = vec![["cell", "batch", "us", "spread", "us a member"].map(String::from).to_vec()];
     let micros = |ns: f64| significant(ns / 1e3);
-    let mut show = |name: &str, costs: &BTreeMap<u32, Cost>, errors: &[(u32, f64)]| {
+    let mut show = |name: &str, costs: &BTreeMap<u32, Cost>| {
         for (batch, (time, deviation)) in costs {
             let ns = time.0 as f64;
-            let error = errors.iter().find(|(left_out, _)| left_out == batch);
             lines.push(vec![
                 name.to_string(),
                 batch.to_string(),
                 micros(ns),
                 if ns > 0.0 { format!("{:.1} %", 100.0 * deviation / ns) } else { "-".into() },
                 micros(ns / f64::from(*batch)),
-                error.map_or(String::new(), |(_, error)| format!("{:+.2} %", 100.0 * error)),
             ]);
         }
     };
-    for ((cell, input), batches) in &profile.cells {
-        let costs = costs(batches);
-        show(&named(cell, *input), &costs, &leave_one_out(&costs).errors);
-    }
-    for (name, costs) in persistent(profile) {
-        show(&name, &costs, &[]);
-    }
-    let launches = profile.launches.iter().map(|(batch, launch)| (*batch, launch.times.cost())).collect();
-    show(LAUNCH, &launches, &[]);
+    profile.cells.iter().for_each(|((cell, input), batches)| show(&named(cell, *input), &costs(batches)));
+    persistent(profile).for_each(|(name, costs)| show(&name, &costs));
+    show(LAUNCH, &profile.launch_costs());
     aligned(&lines)
 }
 
-fn leave_one_out(costs: &BTreeMap<u32, Cost>) -> LeaveOneOut {
-    LeaveOneOut::of(&costs.iter().map(|(batch, (time, _))| (*batch, *time)).collect::<Vec<(u32, Nanos)>>())
+fn named(cell: &str, input: u32) -> String {
+    if input == 0 { cell.to_string() } else { format!("{cell} of {input}") }
 }

@@ -1,4 +1,4 @@
-//! Measured times, and how well lines between their medians interpolate.
+//! Measured times.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -154,36 +154,6 @@ impl Launches {
     }
 }
 
-/// The errors of a curve without one of its inner points, at that point.
-#[derive(Clone, Debug, PartialEq)]
-pub struct LeaveOneOut {
-    /// Batch and relative error, positive where the line is above the measured time.
-    pub errors: Vec<(u32, f64)>,
-}
-
-impl LeaveOneOut {
-    pub fn of(points: &[(u32, Nanos)]) -> LeaveOneOut {
-        let inner = 1..points.len().saturating_sub(1);
-        let error = |left_out: usize| {
-            let others = points.iter().enumerate().filter(|(i, _)| *i != left_out).map(|(_, (b, t))| (*b, t.0));
-            let (batch, time) = points[left_out];
-            let line = Curve::new(others.collect()).expect("two points or more, each batch once").at(batch);
-            (time > Nanos::ZERO).then(|| (batch, line.0 as f64 / time.0 as f64 - 1.0))
-        };
-        LeaveOneOut { errors: inner.filter_map(error).collect() }
-    }
-
-    /// `None` with fewer than three points.
-    pub fn mean(&self) -> Option<f64> {
-        let sum = self.errors.iter().map(|(_, error)| error.abs()).sum::<f64>();
-        (!self.errors.is_empty()).then(|| sum / self.errors.len() as f64)
-    }
-
-    pub fn largest(&self) -> Option<(u32, f64)> {
-        self.errors.iter().copied().max_by(|(_, a), (_, b)| a.abs().total_cmp(&b.abs()))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,18 +183,6 @@ mod tests {
         assert_eq!(mean_over_median([&slow]), 96.0 / 90.0, "a slow visit has a median of its own");
         assert_eq!(mean_over_median(&[samples(&[1, 10, 10])]), 1.0);
         assert_eq!(mean_over_median(&[samples(&[]), samples(&[0])]), 1.0);
-    }
-
-    #[test]
-    fn a_bend_shows_when_its_point_is_left_out() {
-        let points = [(1, 10), (2, 20), (4, 40), (8, 60)].map(|(batch, ns)| (batch, Nanos(ns)));
-        let found = LeaveOneOut::of(&points);
-        // At 2 the line from (1, 10) to (4, 40) says 20; at 4 that from (2, 20) to (8, 60) says 33.3.
-        assert_eq!(found.errors[0], (2, 0.0));
-        assert_eq!(found.errors[1], (4, 33.0 / 40.0 - 1.0));
-        assert_eq!(found.largest(), Some(found.errors[1]));
-        assert_eq!(found.mean(), Some(-found.errors[1].1 / 2.0));
-        assert_eq!(LeaveOneOut::of(&points[..2]).mean(), None);
     }
 
     fn launches(short: &[u64], long: &[u64]) -> Launches {

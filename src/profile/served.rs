@@ -95,17 +95,9 @@ pub fn launch_batches(settings: &Settings) -> Vec<u32> {
 /// The members of all tasks of a size: more samples for small ones.
 const DECIDED_MEMBERS: usize = 1024;
 
-pub fn measure_launches(subject: &mut Subject<'_>, sizes: &[u32], profile: &mut Profile) -> Result<()> {
-    for &batch in sizes {
-        measure_launch(subject, batch, profile)?;
-        subject.steps.done()?;
-    }
-    Ok(())
-}
-
 /// Decisions of one task each, with all requests there from the start. A GPU's launch is the time from finish to finish
 /// without the step.
-fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profile) -> Result<()> {
+pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profile) -> Result<()> {
     let (wanted, workers) = (subject.wanted, subject.settings.workers);
     let members = batch as usize * workers;
     let tasks = (DECIDED_MEMBERS / batch as usize).clamp(12, 120);

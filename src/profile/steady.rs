@@ -1,11 +1,10 @@
 //! Trains of tasks that run back to back on each worker, submitted at once, so that no task waits for the host.
 
-use std::fmt;
 use std::iter::repeat_n;
 use std::ops::Range;
 
-use super::samples::{ByBatch, Now, STEPS, Timed, samples, watched_mean};
-use super::wanted::{Wanted, named, of_input};
+use super::samples::{Now, STEPS, Timed, samples, watched_mean};
+use super::wanted::{Wanted, of_input};
 use super::{Profile, Subject, id_of, unfolded};
 use crate::backend::Backend;
 use crate::error::{Error, Result};
@@ -37,23 +36,6 @@ pub struct Bench {
     cells: [String; 2],
     shapes: [Shape; 2],
     input: u32,
-}
-
-impl Bench {
-    pub fn measured<'p>(&self, profile: &'p Profile) -> impl Iterator<Item = &'p ByBatch> {
-        let [one, other] = self.cells.each_ref().map(|cell| (cell.clone(), self.input));
-        let kind = if one == other { &profile.cells } else { &profile.turns };
-        kind.iter().filter(move |(key, _)| [&one, &other].contains(key)).map(|(_, sizes)| sizes)
-    }
-}
-
-impl fmt::Display for Bench {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.cells {
-            [one, other] if one != other => write!(f, "{one} and {other} in turn"),
-            [one, _] => f.write_str(&named(one, self.input)),
-        }
-    }
 }
 
 pub fn benches(wanted: &Wanted) -> Vec<Bench> {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::Settings;
 use crate::error::Result;
 use crate::experiment::device;
 use crate::experiment::executor::Executor;
@@ -103,11 +102,6 @@ impl Wanted {
         self.trees.iter().map(leaves).sum::<usize>() as f64 / self.trees.len().max(1) as f64
     }
 
-    /// How often its measurement calls `progress`, until it visits doubtful sizes again.
-    pub fn steps(&self, settings: &Settings) -> usize {
-        super::blocks::steps(self, settings)
-    }
-
     pub fn described(&self, precision: Precision) -> String {
         if self.model.network().is_some() {
             return format!("the operators of {}, {precision}", self.model.name());
@@ -125,10 +119,6 @@ impl Wanted {
 /// 0 stands for a fixed size.
 pub fn of_input(size: u32) -> Shape {
     if size == 0 { Shape::Fixed } else { Shape::Tokens(size) }
-}
-
-pub fn named(cell: &str, input: u32) -> String {
-    if input == 0 { cell.to_string() } else { format!("{cell} of {input}") }
 }
 
 fn mean_children(trees: &[Shape]) -> f64 {

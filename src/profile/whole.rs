@@ -110,16 +110,8 @@ pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
     sizes
 }
 
-pub fn measure(subject: &mut Subject<'_>, sizes: &[u32], whole: &mut Whole) -> Result<()> {
-    for &requests in sizes {
-        measure_tasks(subject, requests, whole)?;
-        subject.steps.done()?;
-    }
-    Ok(())
-}
-
 /// Once under each policy.
-fn measure_tasks(subject: &mut Subject<'_>, requests: u32, whole: &mut Whole) -> Result<()> {
+pub fn measure(subject: &mut Subject<'_>, requests: u32, whole: &mut Whole) -> Result<()> {
     let Subject { wanted, settings, .. } = *subject;
     let trees = wanted.model.takes_trees();
     let padded = Padded { bucket_width: LENGTH, max_batch: requests, ..Padded::default() };

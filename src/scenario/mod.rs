@@ -193,17 +193,8 @@ impl Device {
 impl Default for Device {
     fn default() -> Self {
         let GpuSettings { precision, signal, launch } = GpuSettings::default();
-        Device {
-            workers: 1,
-            costs: None,
-            roofline: None,
-            grnn: None,
-            noise: None,
-            max_waiting: None,
-            precision,
-            signal,
-            launch,
-        }
+        let [costs, roofline, grnn, noise] = [const { None }; 4];
+        Device { workers: 1, costs, roofline, grnn, noise, max_waiting: None, precision, signal, launch }
     }
 }
 

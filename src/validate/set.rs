@@ -1,14 +1,16 @@
-//! Validates a scenario: profiles its cells, then runs its policies for real and simulated with that profile, at loads
-//! around their capacity.
+//! Validates a scenario: runs its policies for real, at loads around their capacity, in turn with pieces of a profile;
+//! then simulates them with that profile, its costs and its noise.
 
 pub mod report;
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
+use statrs::statistics::{Data, Median as _, OrderStatistics as _};
 
-use super::compare::{Compared, Comparison, Row, Verdict, compare};
+use super::compare::{Comparison, compare};
 use super::ledger::{Ledger, Signature, ledger};
 use super::recorded::Recording;
 use super::replay::replay;
@@ -17,10 +19,11 @@ use crate::backend::watched::Watcher;
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
 use crate::experiment::inputs::Inputs;
-use crate::experiment::{self, Options, Run, prepare};
+use crate::experiment::{self, Options, Report, Run, prepare};
 use crate::files::folder_name;
 use crate::metrics::recorder::Keep;
-use crate::metrics::summary::summarize;
+use crate::metrics::stats::prediction;
+use crate::metrics::summary::{Summary, summarize};
 use crate::policy::registry::Registry;
 use crate::results::columns::Metric;
 use crate::scenario::{ArrivalSpec, Input, Load, LoadPoint, Scenario};
@@ -45,6 +48,13 @@ pub struct Part {
     pub rates: Vec<Rate>,
 }
 
+/// What the simulator knows of the device.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub costs: PathBuf,
+    pub noise: Option<PathBuf>,
+}
+
 /// One policy at one load.
 #[derive(Clone, Debug)]
 pub struct Line {
@@ -52,12 +62,22 @@ pub struct Line {
     pub policy: String,
     pub load: u32,
     pub rate: Rate,
-    /// Mean latency, 99th percentile of latency, and throughput.
-    pub figures: Vec<Row>,
+    /// Of [`FIGURES`].
+    pub figures: Vec<Figure>,
     /// If the replay of the recorded run decides the same.
     pub ledger: Option<Ledger>,
     /// Whether all requests of the real runs were handed over in time, if known.
     pub in_time: Option<bool>,
+}
+
+/// A metric of the real runs, and of simulations of the same requests that differ in noise only.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    pub metric: Metric,
+    pub real: Vec<f64>,
+    pub simulated: Vec<f64>,
+    /// The permitted difference of the medians in percent.
+    pub bound: Option<f64>,
 }
 
 pub const FIGURES: [Metric; 3] = [Metric::Mean, Metric::P99, Metric::Throughput];
@@ -67,6 +87,9 @@ pub const BOUNDS: [(Metric, f64); 2] = [(Metric::Mean, 3.0), (Metric::P99, 5.0)]
 
 /// The load in percent of the capacity up to which the bounds hold. Above it, a queue grows.
 pub const BOUND_UP_TO: u32 = 90;
+
+/// Simulations with noise: enough for an interval of 95 %.
+const SIMULATIONS: u32 = 200;
 
 /// Enough for a 99th percentile.
 const LEAST_REQUESTS: f64 = 2000.0;
@@ -133,63 +156,96 @@ fn rounded(rate: f64) -> Rate {
     Rate((rate * scale).round() / scale)
 }
 
-pub fn validate(
+fn run(
+    scenario: &Scenario,
+    plan: &Plan,
+    (target, replications): (Target, u32),
+    stop: &AtomicBool,
+    progress: &(dyn Fn() + Sync),
+) -> Result<Report> {
+    let out = plan.out.join(target.name());
+    let options = Options { target, out, replications, resume: false, shard: None, stated: Vec::new() };
+    let report = experiment::run(scenario, &options, stop, progress)?;
+    match (report.interrupted(), report.failures.first()) {
+        (true, _) => Err(Error::Interrupted),
+        (_, Some(failure)) => {
+            Err(Error::failed(format!("request {} of {} failed: {}", failure.request, failure.policy, failure.reason)))
+        }
+        _ => Ok(report),
+    }
+}
+
+/// The real runs. `piece` is called after each of them.
+pub fn real(part: &Part, plan: &Plan, stop: &AtomicBool, piece: &(dyn Fn() -> Result<()> + Sync)) -> Result<Report> {
+    let failed = Mutex::new(None);
+    let after = || {
+        if let Err(error) = piece() {
+            failed.lock().expect("storing an error does not panic").get_or_insert(error);
+        }
+    };
+    let report = run(&part.scenario, plan, (plan.target, plan.repeats), stop, &after);
+    failed.into_inner().expect("storing an error does not panic").map_or(report, Err)
+}
+
+pub fn simulated(
     part: &Part,
+    real: &Report,
+    known: &Known,
     plan: &Plan,
     registry: &Registry,
     stop: &AtomicBool,
-    progress: &(dyn Fn() + Sync),
 ) -> Result<(Comparison, Vec<Line>)> {
-    let run = |target: Target, replications| {
-        let options = Options {
-            target,
-            out: plan.out.join(target.name()),
-            replications,
-            resume: false,
-            shard: None,
-            stated: Vec::new(),
-        };
-        let report = experiment::run(&part.scenario, &options, stop, progress)?;
-        match (report.interrupted(), report.failures.first()) {
-            (true, _) => Err(Error::Interrupted),
-            (_, Some(failure)) => Err(Error::failed(format!(
-                "request {} of {} failed: {}",
-                failure.request, failure.policy, failure.reason
-            ))),
-            _ => Ok(report),
-        }
-    };
-    let real = run(plan.target, plan.repeats)?;
-    let simulated = run(Target::SIM, 1)?;
-    let comparison = compare(real.folder.path(), simulated.folder.path())?;
-    let replayed = replays(real.folder.path(), part, registry)?;
+    let mut scenario = part.scenario.clone();
+    let input = |path: &PathBuf| Input::from(path.to_string_lossy().into_owned());
+    scenario.policies[0].costs = Some(input(&known.costs));
+    scenario.device.costs = Some(input(&known.costs));
+    let exact = run(&scenario, plan, (Target::SIM, 1), stop, &|| ())?;
+    let comparison = compare(real.folder.path(), exact.folder.path())?;
+    let replayed = replays(real.folder.path(), &scenario, registry)?;
+    scenario.device.noise = known.noise.as_ref().map(input);
     let line = |(load, rate): (&u32, &Rate)| {
         let point = rate.to_string();
-        let of_point = |row: &&Row| row.place.point == point;
-        let figures = FIGURES.map(|figure| {
-            let row = comparison.rows.iter().filter(of_point).find(|row| row.metric == Compared::Metric(figure));
-            row.cloned().expect("a comparison has a row for each figure")
-        });
-        let late = real.rows.iter().find(|row| row.point == point).and_then(|row| row.lateness());
-        Line {
-            scenario: part.scenario.name.clone(),
-            policy: part.scenario.policies[0].label.clone(),
+        let row = real.rows.iter().find(|row| row.point == point).expect("each load has been run");
+        let simulated = restless(&scenario, *rate, stop)?;
+        let figure = |metric: Metric| {
+            let bound = BOUNDS.iter().find(|(of, _)| *of == metric && *load <= BOUND_UP_TO).map(|(_, bound)| *bound);
+            let values = |runs: &[Summary]| runs.iter().filter_map(|run| metric.of(run)).collect();
+            Figure { metric, real: values(&row.runs), simulated: values(&simulated), bound }
+        };
+        Ok(Line {
+            scenario: scenario.name.clone(),
+            policy: scenario.policies[0].label.clone(),
             load: *load,
             rate: *rate,
-            figures: figures.to_vec(),
+            figures: FIGURES.map(figure).to_vec(),
             ledger: replayed.iter().find(|(of, _)| *of == point).and_then(|(_, ledger)| ledger.clone()),
-            in_time: late.and_then(|late| late.valid),
-        }
+            in_time: row.lateness().and_then(|late| late.valid),
+        })
     };
-    let lines = plan.loads.iter().zip(&part.rates).map(line).collect();
+    let lines = plan.loads.iter().zip(&part.rates).map(line).collect::<Result<_>>()?;
     Ok((comparison, lines))
 }
 
+/// Simulations of the requests of the real runs, each with noise of its own.
+fn restless(scenario: &Scenario, rate: Rate, stop: &AtomicBool) -> Result<Vec<Summary>> {
+    let (inputs, device) = prepare(scenario, Target::SIM)?;
+    let run = Run { policy: 0, load: LoadPoint::Rate(rate), replication: 0 };
+    let _requests = inputs.requests(0)?; // Drawn once for all.
+    let one = |replication: u32| {
+        let mut prepared = inputs.prepare(&run, Keep::default())?;
+        let backend = device.simulated(&inputs, &Run { replication, ..run }, &prepared.requests);
+        prepared.serve(&mut *backend.expect("a simulation"), stop)?;
+        Ok(summarize(&prepared.record, &inputs.measure(run.load)))
+    };
+    let count = if scenario.device.noise.is_some() { SIMULATIONS } else { 1 };
+    (0..count).into_par_iter().map(one).collect()
+}
+
 /// With a ledger if the replay equals the logs.
-fn replays(folder: &Path, part: &Part, registry: &Registry) -> Result<Vec<(String, Option<Ledger>)>> {
+fn replays(folder: &Path, scenario: &Scenario, registry: &Registry) -> Result<Vec<(String, Option<Ledger>)>> {
     let Results { scenarios, points, .. } = Results::open(folder, registry)?;
     let inputs = Inputs::new(&scenarios[0])?;
-    let (_, simulated) = prepare(&part.scenario, Target::SIM)?;
+    let (_, simulated) = prepare(scenario, Target::SIM)?;
     let model = simulated.costs(0).expect("a simulation has costs");
     let one = |point: &Point| {
         let recording = Recording::read(&point.folder, inputs.cells())?;
@@ -212,41 +268,58 @@ impl Line {
     pub fn same_decisions(&self) -> bool {
         self.ledger.is_some()
     }
-
-    pub fn judgements(&self) -> impl Iterator<Item = Judgement> {
-        self.figures.iter().map(|row| self.judgement(row))
-    }
-
-    pub fn judgement(&self, row: &Row) -> Judgement {
-        let bound = BOUNDS.iter().find(|(figure, _)| row.metric == Compared::Metric(*figure)).map(|(_, bound)| *bound);
-        match (row.difference, bound) {
-            _ if self.load > BOUND_UP_TO => Judgement::NoBound,
-            (_, None) => Judgement::NoBound,
-            (Some(difference), Some(bound)) if difference.abs() <= bound => Judgement::Within,
-            (Some(_), _) if row.verdict() == Verdict::Inside => Judgement::Unclear,
-            _ => Judgement::Off,
-        }
-    }
 }
 
-/// A simulated figure relative to its bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judgement {
-    NoBound,
-    Within,
-    /// Outside, but by less than real runs differ.
-    Unclear,
-    /// Outside, by more than real runs differ.
-    Off,
-}
+impl Figure {
+    /// Of the real and the simulated runs, if they have any.
+    pub fn medians(&self) -> Option<[f64; 2]> {
+        let medians = [&self.real, &self.simulated].map(|values| Data::new(values.clone()).median());
+        medians.iter().all(|median| median.is_finite()).then_some(medians)
+    }
 
-impl Judgement {
-    pub fn name(self) -> &'static str {
-        match self {
-            Judgement::NoBound => "",
-            Judgement::Within => "ok",
-            Judgement::Unclear => "unclear",
-            Judgement::Off => "off",
-        }
+    /// In percent of the real median.
+    pub fn difference(&self) -> Option<f64> {
+        self.medians().map(|[real, simulated]| 100.0 * (simulated / real - 1.0))
+    }
+
+    /// The half-width of the 95 % prediction interval of one more real run, in percent of the median.
+    pub fn spread(&self) -> Option<f64> {
+        let [real, _] = self.medians()?;
+        prediction(&self.real).map(|interval| 100.0 * interval.half_width / real)
+    }
+
+    /// In which 95 % of the simulated runs are; `None` without noise.
+    pub fn interval(&self) -> Option<[f64; 2]> {
+        let several = self.simulated.len() > 1;
+        several.then(|| [0.025, 0.975].map(|share| Data::new(self.simulated.clone()).quantile(share)))
+    }
+
+    /// The real runs in the interval.
+    pub fn inside(&self) -> usize {
+        let inside = |value: &&f64| self.interval().is_some_and(|[low, high]| (low..=high).contains(*value));
+        self.real.iter().filter(inside).count()
+    }
+
+    /// The interval over that of one more real run.
+    pub fn relative_width(&self) -> Option<f64> {
+        let ([real, _], [low, high]) = (self.medians()?, self.interval()?);
+        self.spread().filter(|spread| *spread > 0.0).map(|spread| 50.0 * (high - low) / (spread * real))
+    }
+
+    /// Whether the medians agree, where real runs agree with each other that well.
+    pub fn agrees(&self) -> Option<bool> {
+        let bound = self.bound.filter(|bound| self.spread().is_some_and(|spread| spread <= *bound))?;
+        self.difference().map(|difference| difference.abs() <= bound)
+    }
+
+    /// Whether the real median is in the interval, and whether the medians agree, where that can be said.
+    pub fn verdict(&self) -> String {
+        let inside = self.medians().zip(self.interval()).map(|([real, _], [low, high])| (low..=high).contains(&real));
+        let words = [
+            inside.map(|inside| if inside { "inside" } else { "outside" }),
+            self.agrees().map(|agrees| if agrees { "agree" } else { "off" }),
+        ];
+        let words = words.into_iter().flatten().filter(|_| self.bound.is_some());
+        words.collect::<Vec<_>>().join(", ")
     }
 }

@@ -57,13 +57,6 @@ impl Ran {
         self
     }
 
-    /// Asserts that a validation ended: the machine decides whether its figures are clear.
-    #[track_caller]
-    pub fn validated(self) -> Ran {
-        assert!(matches!(self.code, Some(0 | 4)), "{self:?}");
-        self
-    }
-
     /// Asserts that the call printed one error and nothing else.
     #[track_caller]
     pub fn failed(&self, code: i32, message: &str) {

@@ -4,43 +4,46 @@ use std::ops::Range;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use statrs::statistics::{Data, Median as _, OrderStatistics as _};
 
-use super::{BOUND_UP_TO, BOUNDS, Judgement, Line};
+use super::{BOUND_UP_TO, BOUNDS, Figure, Line};
 use crate::error::Result;
 use crate::results::columns::{Column, Unit, to_object};
 use crate::results::table::{aligned, significant};
 use crate::results::write::write_columns;
-use crate::validate::compare::Row;
 use crate::validate::ledger::{Ledger, Term};
 
 /// A line's figure, and its columns in the CSV file. In JSON, a line has an object of some of them for each figure.
-type Figure<'l> = (&'l Line, &'l Row);
+type OfLine<'l> = (&'l Line, &'l Figure);
 
-fn columns<'l>() -> [Column<'static, Figure<'l>>; 12] {
-    let number = |name: &'static str, of: fn(&Row) -> Option<f64>| {
-        Column::number(name, Unit::Ratio, move |(_, row): &Figure<'l>| of(row))
+fn columns<'l>() -> [Column<'static, OfLine<'l>>; 16] {
+    let number = |name: &'static str, of: fn(&Figure) -> Option<f64>| {
+        Column::number(name, Unit::Ratio, move |(_, figure): &OfLine<'l>| of(figure))
     };
     [
-        Column::text("scenario", |(line, _): &Figure<'l>| line.scenario.clone()),
-        Column::text("policy", |(line, _): &Figure<'l>| line.policy.clone()),
-        Column::count("load_percent", |(line, _): &Figure<'l>| line.load as usize),
-        Column::text("rate", |(line, _): &Figure<'l>| line.rate.to_string()),
-        Column::text("figure", |(_, row): &Figure<'l>| row.metric.name()),
-        number("real", |row| row.a),
-        number("simulated", |row| row.b),
-        number("difference_percent", |row| row.difference),
-        number("spread_percent", |row| row.spread),
-        Column::text("judgement", |(line, row): &Figure<'l>| line.judgement(row).name().into()),
-        Column::truth("same_decisions", |(line, _): &Figure<'l>| Some(line.same_decisions())),
-        Column::truth("in_time", |(line, _): &Figure<'l>| line.in_time),
+        Column::text("scenario", |(line, _): &OfLine<'l>| line.scenario.clone()),
+        Column::text("policy", |(line, _): &OfLine<'l>| line.policy.clone()),
+        Column::count("load_percent", |(line, _): &OfLine<'l>| line.load as usize),
+        Column::text("rate", |(line, _): &OfLine<'l>| line.rate.to_string()),
+        Column::text("figure", |(_, figure): &OfLine<'l>| figure.metric.name().into()),
+        number("real", |figure| figure.medians().map(|[real, _]| real)),
+        number("simulated", |figure| figure.medians().map(|[_, simulated]| simulated)),
+        number("difference_percent", Figure::difference),
+        number("spread_percent", Figure::spread),
+        number("low", |figure| figure.interval().map(|[low, _]| low)),
+        number("high", |figure| figure.interval().map(|[_, high]| high)),
+        Column::count("real_runs", |(_, figure): &OfLine<'l>| figure.real.len()),
+        Column::count("real_runs_inside", |(_, figure): &OfLine<'l>| figure.inside()),
+        Column::text("verdict", |(_, figure): &OfLine<'l>| figure.verdict()),
+        Column::truth("same_decisions", |(line, _): &OfLine<'l>| Some(line.same_decisions())),
+        Column::truth("in_time", |(line, _): &OfLine<'l>| line.in_time),
     ]
 }
 
 /// Those of [`columns`] in the JSON of a figure.
-const OF_FIGURE: Range<usize> = 5..10;
+const OF_FIGURE: Range<usize> = 5..14;
 
-/// Mean latency and 99th percentile for each policy and load: real, simulated, difference and spread of the real runs
-/// in percent, and the judgement.
+/// Mean latency and 99th percentile for each policy and load, then coverage and width of the intervals.
 pub fn table(lines: &[Line]) -> String {
     let pair = |above: &str, below: &str| [above.to_string(), below.to_string()];
     let mut heading = vec![pair("", ""), pair("load", "%"), pair("rate", "req/s")];
@@ -48,9 +51,10 @@ pub fn table(lines: &[Line]) -> String {
         let unit = figure.name().replace('_', " ");
         heading.extend([
             pair("real", &unit),
-            pair("sim", &unit),
-            pair("diff", "%"),
             pair("±", "%"),
+            pair("sim", &unit),
+            pair("95 % of sims", &unit),
+            pair("diff", "%"),
             pair("verdict", ""),
         ]);
     }
@@ -60,46 +64,50 @@ pub fn table(lines: &[Line]) -> String {
     rows.extend(lines.iter().map(cells));
     let bounds: Vec<String> =
         BOUNDS.iter().map(|(figure, bound)| format!("{} within {bound} %", figure.short_name())).collect();
+    let bounded: Vec<&Figure> = lines.iter().flat_map(|line| &line.figures).filter(|one| one.bound.is_some()).collect();
+    let agree: Vec<bool> = bounded.iter().filter_map(|figure| figure.agrees()).collect();
     format!(
-        "{}\n± is where one more real run would lie with 95 % confidence. Asked for up to {BOUND_UP_TO} % of capacity: {}.\n\
-         {} of {} figures are ok; {} are unclear: outside, but by less than real runs differ; {} are off, by more than that.\n",
+        "{}\nMedians. ± is where one more real run would lie with 95 % confidence. Up to {BOUND_UP_TO} % of capacity, \
+         medians should agree ({}) where real runs do.\n{} of {} such figures agree, of {} in all.\n{}",
         aligned(&rows),
         bounds.join(", "),
-        count(lines, Judgement::Within),
-        lines.iter().flat_map(Line::judgements).filter(|judgement| *judgement != Judgement::NoBound).count(),
-        count(lines, Judgement::Unclear),
-        count(lines, Judgement::Off),
+        agree.iter().filter(|agree| **agree).count(),
+        agree.len(),
+        bounded.len(),
+        coverage(&bounded)
     )
 }
 
-/// Says so if figures are unclear, with the least and the largest difference of real runs among them.
-pub fn inconclusive(lines: &[Line]) -> Option<String> {
-    let of_line = |line: &'_ Line| {
-        let unclear = |row: &&Row| line.judgement(row) == Judgement::Unclear;
-        line.figures.iter().filter(unclear).filter_map(|row| row.spread).collect::<Vec<_>>()
-    };
-    let mut spreads: Vec<f64> = lines.iter().flat_map(of_line).collect();
-    spreads.sort_by(f64::total_cmp);
-    let (least, most) = (spreads.first()?, spreads.last()?);
-    Some(format!(
-        "inconclusive: where {} figures are unclear, real runs differ by {least:.0} to {most:.0} %; quieten the machine or \
-         add --repeats",
-        spreads.len()
-    ))
-}
-
-fn count(lines: &[Line], wanted: Judgement) -> usize {
-    lines.iter().flat_map(Line::judgements).filter(|judgement| *judgement == wanted).count()
+fn coverage(figures: &[&Figure]) -> String {
+    let figures: Vec<&&Figure> = figures.iter().filter(|figure| figure.interval().is_some()).collect();
+    if figures.is_empty() {
+        return "coverage: unknown without noise (--noise)\n".into();
+    }
+    let (runs, inside): (usize, usize) =
+        figures.iter().fold((0, 0), |(runs, inside), figure| (runs + figure.real.len(), inside + figure.inside()));
+    let widths: Vec<f64> = figures.iter().filter_map(|figure| figure.relative_width()).collect();
+    let mut widths = Data::new(widths);
+    format!(
+        "coverage: {inside} of {runs} figures of real runs ({:.0} %) are in the 95 % interval of simulated runs\n\
+         width: that interval is {:.2} times as wide as that of one more real run (median; at most {:.2})\n",
+        100.0 * inside as f64 / runs.max(1) as f64,
+        widths.median(),
+        widths.quantile(1.0)
+    )
 }
 
 fn cells(line: &Line) -> Vec<String> {
-    let number = |value: Option<f64>| value.map_or("-".into(), significant);
-    let percent = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:+.1}"));
-    let spread = |row: &Row| row.spread.map_or("-".into(), |spread| format!("{spread:.1}"));
+    let or_dash = |value: Option<String>| value.unwrap_or("-".into());
     let mut cells = vec![line.scenario.clone(), line.load.to_string(), line.rate.to_string()];
-    for row in &line.figures[..BOUNDS.len()] {
-        let judgement = line.judgement(row).name().to_string();
-        cells.extend([number(row.a), number(row.b), percent(row.difference), spread(row), judgement]);
+    for figure in &line.figures[..BOUNDS.len()] {
+        cells.extend([
+            or_dash(figure.medians().map(|[real, _]| significant(real))),
+            or_dash(figure.spread().map(|spread| format!("{spread:.1}"))),
+            or_dash(figure.medians().map(|[_, simulated]| significant(simulated))),
+            or_dash(figure.interval().map(|interval| interval.map(significant).join(" to "))),
+            or_dash(figure.difference().map(|difference| format!("{difference:+.1}"))),
+            figure.verdict(),
+        ]);
     }
     cells.push(if line.same_decisions() { "equal" } else { "DIFFERENT" }.into());
     cells.push(if line.in_time == Some(false) { "late" } else { "" }.into());
@@ -118,8 +126,8 @@ pub fn to_json(lines: &[Line]) -> Value {
 }
 
 fn line_to_json(line: &Line) -> Value {
-    let figure = |row: &Row| (row.metric.name(), to_object(&columns()[OF_FIGURE], &(line, row)));
-    let figures: serde_json::Map<String, Value> = line.figures.iter().map(figure).collect();
+    let object = |figure: &Figure| (figure.metric.name().into(), to_object(&columns()[OF_FIGURE], &(line, figure)));
+    let figures: serde_json::Map<String, Value> = line.figures.iter().map(object).collect();
     json!({
         "scenario": line.scenario,
         "policy": line.policy,
@@ -136,7 +144,7 @@ fn line_to_json(line: &Line) -> Value {
 }
 
 pub fn write_csv(path: &Path, lines: &[Line]) -> Result<()> {
-    let figures: Vec<Figure<'_>> =
-        lines.iter().flat_map(|line| line.figures.iter().map(move |row| (line, row))).collect();
+    let figures: Vec<OfLine<'_>> =
+        lines.iter().flat_map(|line| line.figures.iter().map(move |figure| (line, figure))).collect();
     write_columns(path, &columns(), &figures)
 }

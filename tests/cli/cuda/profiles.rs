@@ -120,7 +120,7 @@ fn persistent_kernels_are_validated_against_gpus() {
     let fixed = ["validate", "t.toml", "--backend", "cuda", "--costs", "costs.csv", "--out", "out", "--format", "json"];
     let small = ["--loads", "80", "--repeats", "2", "--seconds", "0.01", "--quiet", "--set", "workload.max_length=2"];
     let chunks = ["--set", "device.grnn=timeless.toml", "--set", "policy.A.chunk=2"];
-    let lines = host.run(&[&fixed[..], &small, &chunks].concat()).validated().results();
+    let lines = host.run(&[&fixed[..], &small, &chunks].concat()).ok().results();
     assert!(lines.len() == 2 && lines.iter().all(|line| line["same_decisions"] == true), "{lines:?}");
     // The account of a recorded run has the simulator's times of such launches.
     let ledger = ["replay", "out/cuda/t-A", "--ledger", "--format", "json"];
@@ -167,7 +167,7 @@ fn simulated_runs_are_validated_against_gpus() {
     host.desk.write("costs.csv", "cell,batch,ns\nlstm,1,100000\nlstm,8,200000\n");
     let fixed = ["validate", "t.toml", "--backend", "cuda", "--costs", "costs.csv", "--out", "out", "--format", "json"];
     let small = ["--loads", "80", "--repeats", "2", "--seconds", "0.01", "--quiet", "--set", "workload.max_length=2"];
-    let lines = host.run(&[&fixed[..], &small].concat()).validated().results();
+    let lines = host.run(&[&fixed[..], &small].concat()).ok().results();
     assert_eq!(lines.iter().map(|line| &line["scenario"]).collect::<Vec<_>>(), ["t-A", "t-B"]);
     assert!(lines.iter().all(|line| line["same_decisions"] == true), "{lines:?}");
     assert!(host.desk.path("out/cuda/t-A").is_dir() && host.desk.path("out/compared/t-A/comparison.csv").is_file());
