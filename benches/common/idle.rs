@@ -11,6 +11,8 @@ pub struct Idle {
 }
 
 impl Device for Idle {
+    fn give_up(&mut self, _: WorkerId, _: &str) {}
+
     fn begin(&mut self, workers: usize, _: &Needs) -> Result<Vec<u32>, Fault> {
         self.signals = 0;
         Ok(vec![u32::MAX; workers])

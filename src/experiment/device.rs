@@ -262,6 +262,7 @@ fn options(inputs: &Inputs<'_>, policy: usize, requests: &Requests) -> Options {
         sizes: inputs.scenario().policies[policy].settings.batch_sizes().to_vec(),
         several_launches: inputs.runs_several_steps(policy),
         streams: inputs.streams(policy),
+        task_limit: inputs.scenario().device.task_limit,
     }
 }
 

@@ -182,6 +182,9 @@ pub struct Device {
     pub signal: Signal,
     #[serde(deserialize_with = "given::choice")]
     pub launch: LaunchBy,
+    /// The longest time of a task on a GPU; `None` for the backend's limit.
+    #[serde(with = "given::positive_time", skip_serializing_if = "Option::is_none")]
+    pub task_limit: Option<Nanos>,
 }
 
 impl Device {
@@ -193,8 +196,8 @@ impl Device {
 impl Default for Device {
     fn default() -> Self {
         let GpuSettings { precision, signal, launch } = GpuSettings::default();
-        let [costs, roofline, grnn, noise] = [const { None }; 4];
-        Device { workers: 1, costs, roofline, grnn, noise, max_waiting: None, precision, signal, launch }
+        let ([costs, roofline, grnn, noise], max_waiting, task_limit) = ([const { None }; 4], None, None);
+        Device { workers: 1, costs, roofline, grnn, noise, max_waiting, precision, signal, launch, task_limit }
     }
 }
 

@@ -162,4 +162,7 @@ pub trait Device {
     /// Asks the driver for the state of a worker's GPU. More expensive than [`Device::signalled`], so called only from
     /// time to time. Fails if the GPU is lost.
     fn health(&mut self, worker: WorkerId) -> Result<(), Fault>;
+
+    /// Never touches a GPU again whose work does not end: the driver would wait for it.
+    fn give_up(&mut self, worker: WorkerId, reason: &str);
 }

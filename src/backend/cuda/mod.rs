@@ -60,7 +60,12 @@ pub struct Options {
     pub several_launches: bool,
     /// The number of streams of each worker that the policy uses; 0 if unknown. Batches are prepared for each of them.
     pub streams: u16,
+    /// The worker of a task that runs longer is given up; `None` for [`TASK_LIMIT`].
+    pub task_limit: Option<Nanos>,
 }
+
+/// Far above the time of any sensible task.
+pub const TASK_LIMIT: Nanos = Nanos(60_000_000_000);
 
 /// A backend whose workers are GPUs, on the host's monotonic clock.
 pub struct Cuda<'d, D: Device> {
@@ -77,6 +82,7 @@ pub struct Cuda<'d, D: Device> {
     spare: Vec<MemberList>,
     asked: Vec<Instant>,
     between_calls: Duration,
+    task_limit: Nanos,
     /// Workers found to be lost while a task of another was queued, and why.
     unwell: Vec<(WorkerId, String)>,
     lost: Vec<RequestId>,
@@ -123,6 +129,7 @@ impl<'d, D: Device> Cuda<'d, D> {
             spare: Vec::new(),
             asked: vec![clock::now(); workers],
             between_calls: BETWEEN_CALLS,
+            task_limit: options.task_limit.unwrap_or(TASK_LIMIT),
             unwell: Vec::new(),
             lost: Vec::new(),
         };
@@ -232,7 +239,7 @@ impl<'d, D: Device> Cuda<'d, D> {
         self.due.pop().map(|Reverse((finish, task, start))| Completion { task, start, finish })
     }
 
-    /// Queries the health of busy workers, if the last query was long enough ago.
+    /// Queries the health of busy workers, if the last query was long enough ago, and gives up those that hang.
     fn ask(&mut self, now: Instant) {
         for worker in 0..self.asked.len() {
             let id = WorkerId(worker as u16);
@@ -240,8 +247,15 @@ impl<'d, D: Device> Cuda<'d, D> {
                 continue;
             }
             self.asked[worker] = now;
+            let time = |since: Nanos| self.now().saturating_since(since);
+            let hangs = self.streams.oldest(id).filter(|(_, since)| time(*since) > self.task_limit);
             if let Err(fault) = self.device.health(id) {
                 self.lose(id, &fault.reason);
+            } else if let Some((task, _)) = hangs {
+                let limit = self.task_limit;
+                let reason = format!("task {task} has run for more than {limit}, the limit of device.task_limit");
+                self.device.give_up(id, &reason);
+                self.lose(id, &reason);
             }
         }
     }

@@ -46,6 +46,13 @@ pub struct InFlight {
     cleared: Nanos,
 }
 
+impl InFlight {
+    /// `before`: the finish of the stream's task before.
+    fn start(&self, before: Nanos) -> Nanos {
+        self.submitted.max(before).max(self.cleared)
+    }
+}
+
 #[derive(Debug)]
 struct Queue {
     stream: Stream,
@@ -222,7 +229,7 @@ impl Streams {
         let id = self.queues.iter().position(completed)?;
         let queue = &mut self.queues[id];
         let in_flight = queue.in_flight.pop_front()?;
-        let start = in_flight.submitted.max(queue.finish).max(in_flight.cleared);
+        let start = in_flight.start(queue.finish);
         queue.finish = now;
         if queue.awaited {
             let is_over = |used: &mut Use| usize::from(used.stream.0) == id && used.signal <= in_flight.signal;
@@ -243,6 +250,15 @@ impl Streams {
 
     pub fn is_busy(&self, worker: WorkerId) -> bool {
         self.of(worker).any(|queue| !queue.in_flight.is_empty())
+    }
+
+    /// The task of a worker that has run longest, and since when.
+    pub fn oldest(&self, worker: WorkerId) -> Option<(TaskId, Nanos)> {
+        let running = |queue: &Queue| {
+            let first = queue.in_flight.front().filter(|first| first.behind.is_empty() && first.signal > queue.done)?;
+            Some((first.task, first.start(queue.finish)))
+        };
+        self.of(worker).filter_map(running).min_by_key(|(_, since)| *since)
     }
 
     /// Whether a finished task copied states from a worker.

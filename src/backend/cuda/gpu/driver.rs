@@ -1,8 +1,10 @@
 //! The driver, the GPUs that it opens, and their description.
 
 use std::fmt;
+use std::mem;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use cudarc::driver::CudaContext;
 use cudarc::driver::result::{self, DriverError};
@@ -163,6 +165,7 @@ pub(super) struct Gpu {
     pub multiprocessors: u32,
     /// 90 for compute capability 9.0.
     pub architecture: u32,
+    given_up: AtomicBool,
 }
 
 impl Gpu {
@@ -190,7 +193,8 @@ impl Gpu {
             let multiprocessors = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
             let (major, minor) = context.compute_capability()?;
             let architecture = (10 * major + minor).max(0) as u32;
-            Ok(Gpu { number, name: context.name()?, multiprocessors, architecture, context })
+            let given_up = AtomicBool::new(false);
+            Ok(Gpu { number, name: context.name()?, multiprocessors, architecture, given_up, context })
         };
         opened().map(Arc::new).map_err(|error| failed(fault(doing, error)))
     }
@@ -204,8 +208,18 @@ impl Gpu {
         Ok(unsafe { Owned::new(self, stream, result::stream::destroy) })
     }
 
+    /// No call reaches it any more, so that none waits for work that does not end.
+    pub fn give_up(&self) {
+        // Its last owner would close it.
+        mem::forget(Arc::clone(&self.context));
+        self.given_up.store(true, Ordering::Relaxed);
+    }
+
     /// Makes its context current on the calling thread.
     pub fn bind(&self) -> Result<(), Fault> {
+        if self.given_up.load(Ordering::Relaxed) {
+            return Err(Fault { reason: format!("{self}: was given up"), lost: true });
+        }
         self.context.bind_to_thread().map_err(|error| self.fault("can't be used", error))
     }
 
@@ -221,6 +235,7 @@ impl Gpu {
 
     /// Waits for all queued work.
     pub fn synchronize(&self) -> Result<(), Fault> {
+        self.bind()?;
         self.context.synchronize().map_err(|error| self.fault("broke off", error))
     }
 

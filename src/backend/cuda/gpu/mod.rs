@@ -410,6 +410,12 @@ impl Device for Gpus {
         let health = worker.streams.iter().flatten().try_for_each(StreamState::health);
         worker.noted(health)
     }
+
+    fn give_up(&mut self, worker: WorkerId, reason: &str) {
+        if let Ok(worker) = worker_of(&mut self.workers, worker) {
+            worker.give_up(reason);
+        }
+    }
 }
 
 fn worker_of(workers: &mut [Worker], id: WorkerId) -> Result<&mut Worker, Fault> {

@@ -182,6 +182,11 @@ impl Worker {
         }
     }
 
+    pub fn give_up(&mut self, reason: &str) {
+        self.lost.get_or_insert_with(|| reason.into());
+        self.gpu.give_up();
+    }
+
     /// Notes the loss of the GPU if the outcome says so.
     pub fn noted<T>(&mut self, outcome: Result<T, Fault>) -> Result<T, Fault> {
         if let Err(Fault { reason, lost: true }) = &outcome {

@@ -13,7 +13,7 @@ use crate::backend::Backend;
 use crate::backend::tests::policy_mistakes::{self, ByHand};
 use crate::network::Network;
 use crate::task::{Completion, MemberList, NodeRef};
-use crate::units::{NodeId, RequestId, WorkerId};
+use crate::units::{Nanos, NodeId, RequestId, WorkerId};
 use crate::workload::random;
 use crate::workload::trace::Requests;
 
@@ -29,6 +29,7 @@ fn in_trouble(name: &str, cases: u64, trouble: impl Fn(u64) -> (Trouble, u32)) -
         let mut service = Service::new(&network, &requests, &*policy);
         (service.workers, service.streams, service.astray) = (1 + case as usize % 3, 2, case % 2 == 0);
         // The host learns of a worker's death by a query, or earlier by a refused call.
+        service.options.task_limit = Some(Nanos(1_000_000_000));
         service.between_calls = Duration::from_micros([0, 30, 200, 1000][rng.random_range(0..4)]);
         let mut device = Fake::new(&network, random::stream(case, 1, name));
         (device.trouble, device.slots) = trouble(case);
@@ -91,6 +92,16 @@ fn a_worker_that_is_lost_takes_what_it_has_and_no_more() {
         for reason in reasons {
             assert!(reason.contains("it fell off the bus"), "{reason}");
         }
+    }
+}
+
+#[test]
+fn a_task_that_does_not_end_takes_its_worker_and_no_more() {
+    let trouble = |case| (Trouble { dies: Some((WorkerId(0), 20 + case)), hangs: true, ..Trouble::default() }, 1000);
+    let (reasons, count) = in_trouble("hanging tasks", 6, trouble);
+    assert!(!reasons.is_empty() && reasons.len() < count, "{} of {count} failed", reasons.len());
+    for reason in reasons {
+        assert!(reason.contains("worker 0") && reason.contains(" has run for more than 1s, the limit of "), "{reason}");
     }
 }
 

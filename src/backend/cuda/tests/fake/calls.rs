@@ -126,11 +126,15 @@ impl Device for Fake {
     }
 
     fn health(&mut self, worker: WorkerId) -> Result<(), Fault> {
-        if self.is_dead(&self.engine.borrow(), worker) {
-            let width = self.network.state();
-            self.engine.get_mut().give_up(worker, width);
+        if !self.trouble.hangs && self.is_dead(&self.engine.borrow(), worker) {
+            self.give_up(worker, "");
             return Err(Fault { reason: "it fell off the bus".into(), lost: true });
         }
         Ok(())
+    }
+
+    fn give_up(&mut self, worker: WorkerId, _: &str) {
+        let width = self.network.state();
+        self.engine.get_mut().give_up(worker, width);
     }
 }

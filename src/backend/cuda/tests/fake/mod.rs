@@ -34,6 +34,8 @@ pub struct Trouble {
     pub dies: Option<(WorkerId, u64)>,
     /// It also refuses all later calls.
     pub refuses: bool,
+    /// It hangs instead: queries find nothing wrong.
+    pub hangs: bool,
     /// The state after this node is a NaN.
     pub not_a_number: Option<(RequestId, u32)>,
 }
