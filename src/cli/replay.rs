@@ -10,6 +10,7 @@ use super::render::Shown;
 use crate::backend::watched::Watcher;
 use crate::cost::table::TableModel;
 use crate::error::{Error, Result};
+use crate::experiment::device::with_costs;
 use crate::experiment::inputs::Inputs;
 use crate::metrics::summary::Times;
 use crate::policy::registry::Registry;
@@ -23,7 +24,6 @@ use crate::validate::ledger::{Ledger, Signature, Term, ledger};
 use crate::validate::recorded::Recording;
 use crate::validate::replay::{Replay, replay};
 use crate::validate::results::{Point, Results};
-use crate::workload::model::CellType;
 
 /// Replay recorded runs and check that they result in the same decisions
 ///
@@ -68,12 +68,11 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
         )));
     }
     let inputs = results.scenarios.iter().map(Inputs::new).collect::<Result<Vec<_>>>()?;
-    let models_of =
-        |inputs: &Inputs<'_>| args.ledger.then(|| models(args, inputs.scenario(), inputs.cells())).transpose();
+    let models_of = |inputs: &Inputs<'_>| args.ledger.then(|| models(args, inputs.scenario())).transpose();
     let models = inputs.iter().map(models_of).collect::<Result<Vec<_>>>()?;
     let row = |point: &&Point| {
         let (inputs, models) = (&inputs[point.variant], &models[point.variant]);
-        let recording = Recording::read(&point.folder, inputs.cells())?;
+        let recording = Recording::read(&point.folder, inputs.steps())?;
         let mut signatures = Vec::new();
         let mut see = |_: TaskId, task: &Task<'_>, _: Option<&MemberList>| {
             if models.is_some() {
@@ -104,7 +103,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     }
 }
 
-fn models(args: &Args, scenario: &Scenario, cells: &[CellType]) -> Result<Vec<TableModel>> {
+fn models(args: &Args, scenario: &Scenario) -> Result<Vec<TableModel>> {
     let given = args.costs.as_deref().map(|file| find(Shipped::Costs, file, false)).transpose()?;
     let model = |policy: &PolicyEntry| {
         let costs = given.as_deref().or(policy.costs.as_deref()).ok_or_else(|| {
@@ -116,7 +115,7 @@ fn models(args: &Args, scenario: &Scenario, cells: &[CellType]) -> Result<Vec<Ta
         })?;
         let Scenario { workload, device, .. } = scenario;
         let table = costs::named(Some(costs), device, &workload.model, &workload.sizes())?;
-        table.expect("rows were named").device(cells, policy.overhead)
+        with_costs(&table.expect("rows were named"), scenario, policy)
     };
     scenario.policies.iter().map(model).collect()
 }

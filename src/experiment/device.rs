@@ -77,15 +77,7 @@ impl Device {
     fn new(scenario: &Scenario, target: Target) -> Result<Device> {
         match target {
             Target::Simulated(simulator) => {
-                let cells = scenario.workload.model.cell_types();
-                let operators = operators(scenario);
-                let costs = |policy: &PolicyEntry| {
-                    let costs = simulated_costs(scenario, policy)?;
-                    match policy.settings.runs_operators() {
-                        true => costs.device_with(&cells, &operators, policy.overhead),
-                        false => costs.device(&cells, policy.overhead),
-                    }
-                };
+                let costs = |policy| with_costs(&simulated_costs(scenario, policy)?, scenario, policy);
                 let costs = scenario.policies.iter().map(costs).collect::<Result<_>>()?;
                 let noise = scenario.device.noise.as_deref().map(NoiseRecord::read).transpose();
                 let noise = noise.within(format_args!("{}: device.noise", scenario.file.display()))?.map(Arc::new);
@@ -276,6 +268,15 @@ fn exceeds_the_clock(scenario: &Scenario, run: &Run) -> Error {
         run.load,
         Nanos::MAX,
     ))
+}
+
+/// The times of a policy's steps, cells or operators.
+pub fn with_costs(costs: &CostTable, scenario: &Scenario, policy: &PolicyEntry) -> Result<TableModel> {
+    let cells = scenario.workload.model.cell_types();
+    match policy.settings.runs_operators() {
+        true => costs.device_with(&cells, &operators(scenario), policy.overhead),
+        false => costs.device(&cells, policy.overhead),
+    }
 }
 
 /// Workers are threads or GPUs.

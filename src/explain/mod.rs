@@ -217,7 +217,7 @@ fn simulated<'r>(
 
 fn played<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> Result<(Inputs<'r>, Recorder)> {
     let inputs = Inputs::new(results.scenario(point))?;
-    let recording = Recording::read(&point.folder, inputs.cells())?;
+    let recording = Recording::read(&point.folder, inputs.steps())?;
     let replay = replay(&inputs, point, &recording, watcher)?;
     match replay.difference {
         Some(difference) => Err(Error::failed(format!(

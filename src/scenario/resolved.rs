@@ -43,6 +43,10 @@ pub(super) fn restore(resolved: &Value, file: &Path, kept_in: &Path, registry: &
         Some(Value::Object(root)) => root,
         _ => return Err(Error::input("scenario: must be a table")).within(kept_in.display()),
     };
+    if root.get("arrivals").is_some_and(|arrivals| !arrivals.is_null()) {
+        // The default for a trace, which rates scale instead.
+        root.get_mut("workload").and_then(Value::as_object_mut).map(|workload| workload.remove("time_scale"));
+    }
     let policies = root.get_mut("policy").and_then(Value::as_array_mut);
     let mut take = |policy: &mut Value| policy.as_object_mut().and_then(|keys| keys.remove("swept"));
     let swept: Vec<Option<Value>> = policies.into_iter().flatten().map(&mut take).collect();
@@ -115,6 +119,16 @@ mod tests {
             read += 1;
         }
         assert!(read > 5, "{read}");
+    }
+
+    #[test]
+    fn a_trace_at_rates_is_kept() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/dvabatch/case1.toml");
+        let registry = Registry::standard();
+        let arrivals = "arrivals={ rates = [1000] }".to_string();
+        let kept = Scenario::load(&file, &[arrivals], &registry).unwrap().resolved_json();
+        let restored = Scenario::restore(&kept, &file, Path::new("run.json"), &registry).unwrap();
+        assert_eq!(restored.resolved_json(), kept);
     }
 
     #[test]

@@ -248,7 +248,7 @@ fn replays(folder: &Path, scenario: &Scenario, registry: &Registry) -> Result<Ve
     let (_, simulated) = prepare(scenario, Target::SIM)?;
     let model = simulated.costs(0).expect("a simulation has costs");
     let one = |point: &Point| {
-        let recording = Recording::read(&point.folder, inputs.cells())?;
+        let recording = Recording::read(&point.folder, inputs.steps())?;
         let mut signatures = Vec::new();
         let replay = replay(
             &inputs,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::recorded::{Quirks, RESTLESS, record, record_with};
 use batchlab::backend::watched::Watcher;
 use batchlab::cost::table::CostTable;
+use batchlab::experiment::device::with_costs;
 use batchlab::experiment::inputs::Inputs;
 use batchlab::policy::registry::Registry;
 use batchlab::units::{CellId, RequestId};
@@ -22,6 +23,7 @@ const COSTS: &str = "cell,batch,ns\nlstm,1,1000000\nlstm,8,1500000\nencoder,1,90
 const CELLULAR: &str = "[[policy]]\nkind = 'cellular'\nmax_batch = 6\nmax_tasks = 3\n";
 const MERGED: &str = "[[policy]]\nkind = 'merged'\nmax_batch = 6\n";
 const IMMEDIATE: &str = "[[policy]]\nkind = 'immediate'\n";
+const DYNET: &str = "[[policy]]\nkind = 'dynet'\nmax_batch = 6\n";
 const BUCKETS: &str = "[[policy]]\nkind = 'padded'\nmax_batch = 6\nbucket_width = 2\n";
 const WINDOW: &str = "[[policy]]\nkind = 'padded'\nlabel = 'window'\nmax_batch = 6\nbucket_width = 4\nwindow = '3ms'\n";
 
@@ -48,7 +50,7 @@ fn replayed(results: &Path) -> Vec<Replay> {
     let scenario = &scenarios[0];
     let inputs = Inputs::new(scenario).unwrap();
     let one = |point: Point| {
-        let recording = Recording::read(&point.folder, inputs.cells()).unwrap();
+        let recording = Recording::read(&point.folder, inputs.steps()).unwrap();
         replay(&inputs, &point, &recording, Watcher { members: false, see: &mut |_, _, _| {} }).unwrap()
     };
     points.into_iter().map(one).collect()
@@ -73,8 +75,8 @@ fn every_policy_decides_the_same_again() {
         (LSTM, [CELLULAR, BUCKETS, WINDOW, MERGED, IMMEDIATE].concat(), 5),
         (
             "model = 'seq2seq'\ndataset = 'pairs.csv'\nrequests = 300",
-            [CELLULAR, BUCKETS, WINDOW, MERGED, IMMEDIATE].concat(),
-            5,
+            [CELLULAR, BUCKETS, WINDOW, MERGED, IMMEDIATE, DYNET].concat(),
+            6,
         ),
         ("model = 'tree-lstm'\ndataset = 'complete-tree:6'\nrequests = 300", [CELLULAR, MERGED, IMMEDIATE].concat(), 3),
     ] {
@@ -217,8 +219,8 @@ fn ledgers(results: &Path) -> Vec<Ledger> {
     let one = |point: Point| {
         let entry = &scenario.policies[point.run.policy];
         let costs = CostTable::read(entry.costs.as_ref().unwrap()).unwrap();
-        let model = costs.device(inputs.cells(), entry.overhead).unwrap();
-        let recording = Recording::read(&point.folder, inputs.cells()).unwrap();
+        let model = with_costs(&costs, scenario, entry).unwrap();
+        let recording = Recording::read(&point.folder, inputs.steps()).unwrap();
         let mut signatures = Vec::new();
         let replay = replay(
             &inputs,
@@ -283,7 +285,7 @@ fn a_machine_like_the_model_has_nothing_in_its_ledger() {
 #[test]
 fn what_was_recorded_gives_the_run_again() {
     for workers in [1, 2] {
-        let (folder, scenario) = desk(PAIRS, LOW, workers, &[CELLULAR, BUCKETS, MERGED, IMMEDIATE].concat());
+        let (folder, scenario) = desk(PAIRS, LOW, workers, &[CELLULAR, BUCKETS, MERGED, IMMEDIATE, DYNET].concat());
         for ledger in ledgers(&record(&scenario, &folder.path().join("out"), RESTLESS)) {
             assert_eq!(ledger.recorded, ledger.real, "to the nanosecond");
         }
