@@ -76,6 +76,7 @@ pub mod explain;
 pub(crate) mod page;
 pub(crate) mod papers;
 pub(crate) mod profile;
+pub mod swarm;
 
 pub mod cli;
 

@@ -22,6 +22,7 @@ pub mod reproduce;
 pub mod scenarios;
 pub mod shell;
 pub mod sim;
+pub mod swarm;
 pub mod trace;
 pub mod validate;
 
@@ -84,6 +85,8 @@ enum Command {
     Schema(shell::SchemaArgs),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
+    #[command(hide = true)]
+    Swarm(swarm::Args),
 }
 
 /// Runs the command line with a registry's policies.
@@ -120,6 +123,7 @@ pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
         Command::Schema(args) => shell::schema(&args, registry),
         Command::Completions(args) => shell::completions(&args, command(executors)),
         Command::Man(args) => shell::man(&args, command(executors)),
+        Command::Swarm(args) => swarm::run(&args, registry),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

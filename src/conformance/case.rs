@@ -7,13 +7,11 @@ use std::sync::atomic::AtomicBool;
 
 use rand::RngExt as _;
 
-use super::record::{Record, Watched};
+use super::record::Record;
 use crate::backend::{Backend, sim};
-use crate::cost::CostModel;
 use crate::cost::table::{CostTable, Overhead, TableModel};
 use crate::cost::transfer::Transfers;
 use crate::driver::drive;
-use crate::metrics::laws;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::policy::registry::{Settings, Setup};
 use crate::units::Nanos;
@@ -39,7 +37,7 @@ pub(super) struct Case {
 impl Case {
     pub fn draw(number: u32) -> Case {
         let rng = &mut random::stream(u64::from(number), 0, "conformance");
-        let model = draw_model(number, rng);
+        let (model, _) = draw_model(number, rng);
         let count = rng.random_range(1..=40);
         let shapes: Arc<[Shape]> = (0..count).map(|_| draw_shape(&model, rng)).collect();
         let mut clock = 0;
@@ -76,28 +74,16 @@ impl Case {
         self.run_on(&mut *backend, policy, setup, watch)
     }
 
-    pub fn known_costs(&self) -> Arc<dyn CostModel> {
-        Arc::new(self.device())
-    }
-
     pub fn run_on(&self, backend: &mut dyn Backend, policy: &dyn Settings, setup: &Setup<'_>, watch: bool) -> Record {
-        let streams = policy.streams(setup);
-        let mut policy = policy.build(setup).expect("it was built before");
-        let mut backend = Watched { inner: backend, watch, tasks: Vec::new() };
-        let mut recorder = Recorder::new(self.requests.len(), self.workers, setup.cells.len(), Keep::default());
+        let mut running = policy.build(setup).expect("it was built before");
+        let keep = Keep { tasks: true, ..Keep::default() };
+        let mut recorder = Recorder::new(self.requests.len(), self.workers, setup.cells.len(), keep);
         let mut source = OpenLoop::new(&self.requests, &self.arrivals);
         let stop = AtomicBool::new(false);
-        drive(&mut source, &mut *policy, &mut backend, &mut recorder, self.workers, &stop)
-            .expect("the run is not interrupted");
-        Record {
-            littles_law: laws::littles_law(&recorder).map_err(|error| format!("Little's law: {error}")),
-            tasks: backend.tasks,
-            start: recorder.start,
-            finish: recorder.finish,
-            rejected: recorder.rejected,
-            busy: recorder.busy,
-            streams,
-        }
+        let record = Record::of(backend, watch, policy.streams(setup), |backend| {
+            drive(&mut source, &mut *running, backend, &mut recorder, self.workers, &stop).map(|()| recorder)
+        });
+        record.expect("the run is not interrupted")
     }
 
     pub fn describe(&self) -> String {
@@ -119,24 +105,26 @@ const GRAPHS: [&str; 5] = [
     include_str!("../../scenarios/graphs/explicit.json"),
 ];
 
-/// Every fifth workload is of a graph model, every tenth of a network.
-fn draw_model(number: u32, rng: &mut Stream) -> Model {
-    match number % 5 {
+/// With the text of its file. Every fifth workload is of a graph model, every tenth of a network.
+pub(crate) fn draw_model(number: u32, rng: &mut Stream) -> (Model, Option<String>) {
+    let model = match number % 5 {
         0 => Model::Lstm,
         1 => Model::Seq2Seq,
         // More children than any random tree's node has.
         2 => [Model::TreeLstm, Model::ChildSumByArity(15)][rng.random_range(0..2)].clone(),
         3 if number % 10 == 3 => {
-            let network = Dnn::parse("random.csv", Path::new("random.csv"), &draw_network(rng));
-            Model::Network(Arc::new(network.expect("the network is sound")))
+            let text = draw_network(rng);
+            let network = Dnn::parse("network.csv", Path::new("network.csv"), &text);
+            return (Model::Network(Arc::new(network.expect("the network is sound"))), Some(text));
         }
         3 => Model::Dnn("net".into()),
         _ => {
-            let number = rng.random_range(0..GRAPHS.len());
-            let model = GraphModel::parse("example", Path::new("example"), GRAPHS[number]);
-            Model::Graph(Arc::new(model.expect("the examples are sound")))
+            let text = GRAPHS[rng.random_range(0..GRAPHS.len())];
+            let model = GraphModel::parse("graph.json", Path::new("graph.json"), text);
+            return (Model::Graph(Arc::new(model.expect("the examples are sound"))), Some(text.into()));
         }
-    }
+    };
+    (model, None)
 }
 
 fn draw_network(rng: &mut Stream) -> String {
@@ -153,7 +141,7 @@ fn draw_network(rng: &mut Stream) -> String {
     text
 }
 
-fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
+pub(crate) fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
     match model {
         Model::Lstm | Model::Gru => Shape::Chain(rng.random_range(1..=12)),
         Model::Seq2Seq => Shape::Seq2Seq { source: rng.random_range(1..=8), target: rng.random_range(1..=8) },

@@ -3,35 +3,42 @@
 use std::collections::BTreeMap;
 
 use super::Guarantees;
-use super::case::Case;
 use super::record::{Record, Watch};
+use crate::cost::table::TableModel;
 use crate::metrics::bounds::Fastest;
 use crate::metrics::laws;
 use crate::task::{MemberList, NodeRef, Part};
 use crate::units::{CellId, Nanos, NodeId, RequestId};
 use crate::workload::cell_graph::{CellGraph, Run};
+use crate::workload::model::CellType;
+use crate::workload::trace::Requests;
 
-/// `sizes`: [`Settings::batch_sizes`](crate::policy::registry::Settings::batch_sizes).
-pub(super) fn first_broken(case: &Case, run: &Record, guarantees: &Guarantees, sizes: &[u32]) -> Option<String> {
+/// What a policy was given.
+pub(crate) struct Given<'a> {
+    pub requests: &'a Requests,
+    pub cells: &'a [CellType],
+    pub workers: usize,
+    pub device: &'a TableModel,
+    /// [`Settings::batch_sizes`](crate::policy::registry::Settings::batch_sizes).
+    pub sizes: &'a [u32],
+}
+
+/// Begins with the law's name and a colon.
+pub(crate) fn first_broken(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Option<String> {
     let timed = || {
-        run.littles_law.clone()?;
+        laws::littles_law(&run.recorder).map_err(|error| format!("Little's law: {error}"))?;
         if guarantees.work_conserving {
             work_conservation(case, run)?
         }
         if guarantees.bounded { bounds(case, run) } else { Ok(()) }
     };
-    first_broken_by_backend(case, run, guarantees, sizes).or_else(|| timed().err())
+    first_broken_by_backend(case, run, guarantees).or_else(|| timed().err())
 }
 
 /// Only laws that do not depend on the simulator's exact times.
-pub(super) fn first_broken_by_backend(
-    case: &Case,
-    run: &Record,
-    guarantees: &Guarantees,
-    sizes: &[u32],
-) -> Option<String> {
+pub(super) fn first_broken_by_backend(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Option<String> {
     let laws = || {
-        caps(case, run, guarantees, sizes)?;
+        caps(case, run, guarantees)?;
         conservation(case, run)?;
         order(case, run)?;
         causality(case, run)?;
@@ -41,7 +48,7 @@ pub(super) fn first_broken_by_backend(
     laws().err()
 }
 
-fn caps(case: &Case, run: &Record, guarantees: &Guarantees, sizes: &[u32]) -> Result<(), String> {
+fn caps(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), String> {
     for (id, task) in run.tasks.iter().enumerate() {
         if task.batch > guarantees.max_batch || task.batch == 0 {
             return Err(format!("caps: task {id} has a batch of {}; at most {}", task.batch, guarantees.max_batch));
@@ -55,9 +62,9 @@ fn caps(case: &Case, run: &Record, guarantees: &Guarantees, sizes: &[u32]) -> Re
             ));
         }
         let Some(nodes) = cell_nodes(task) else { continue };
-        let devices = &case.model.cell_types()[task.cell.index()].batches;
+        let devices = &case.cells[task.cell.index()].batches;
         let next = |sizes: &[u32], nodes| sizes.iter().copied().find(|size| *size >= nodes).unwrap_or(nodes);
-        let as_many = next(devices, next(sizes, task.batch).min(*devices.last().unwrap_or(&u32::MAX)));
+        let as_many = next(devices, next(case.sizes, task.batch).min(*devices.last().unwrap_or(&u32::MAX)));
         if nodes.len() != task.batch as usize || task.step_batch != as_many {
             return Err(format!(
                 "caps: task {id} says {}, runs {} at once and holds {} nodes",
@@ -75,10 +82,10 @@ fn caps(case: &Case, run: &Record, guarantees: &Guarantees, sizes: &[u32]) -> Re
     Ok(())
 }
 
-fn conservation(case: &Case, run: &Record) -> Result<(), String> {
-    let finished = run.finish.iter().filter(|at| **at != Nanos::MAX).count() as u64;
-    if finished + run.rejected != run.finish.len() as u64 {
-        let lost = run.finish.iter().position(|at| *at == Nanos::MAX).unwrap_or(0);
+fn conservation(case: &Given<'_>, run: &Record) -> Result<(), String> {
+    let finished = run.done.iter().filter(|at| **at != Nanos::MAX).count() as u64;
+    if finished + run.recorder.rejected != run.done.len() as u64 {
+        let lost = run.done.iter().position(|at| *at == Nanos::MAX).unwrap_or(0);
         return Err(format!("conservation: request {lost} never left"));
     }
     let mut runs: Vec<Vec<u32>> = case.requests.graphs.iter().map(|g| vec![0; g.nodes() as usize]).collect();
@@ -86,7 +93,7 @@ fn conservation(case: &Case, run: &Record) -> Result<(), String> {
         runs[node.request.index()][node.node.index()] += 1;
     }
     for (request, counts) in runs.iter().enumerate() {
-        let expected = u32::from(run.finish[request] != Nanos::MAX);
+        let expected = u32::from(run.done[request] != Nanos::MAX);
         if let Some(node) = counts.iter().position(|count| *count != expected) {
             return Err(format!("conservation: node {node} of request {request} ran {} times", counts[node]));
         }
@@ -94,7 +101,7 @@ fn conservation(case: &Case, run: &Record) -> Result<(), String> {
     Ok(())
 }
 
-fn order(case: &Case, run: &Record) -> Result<(), String> {
+fn order(case: &Given<'_>, run: &Record) -> Result<(), String> {
     let mut times: BTreeMap<NodeRef, (Nanos, Nanos)> = BTreeMap::new();
     for task in &run.tasks {
         for node in cell_nodes(task).unwrap_or_default() {
@@ -124,33 +131,33 @@ fn order(case: &Case, run: &Record) -> Result<(), String> {
     Ok(())
 }
 
-fn causality(case: &Case, run: &Record) -> Result<(), String> {
-    let mut last = vec![Nanos::ZERO; run.finish.len()];
-    let mut first = vec![Nanos::MAX; run.finish.len()];
+fn causality(case: &Given<'_>, run: &Record) -> Result<(), String> {
+    let mut last = vec![Nanos::ZERO; run.done.len()];
+    let mut first = vec![Nanos::MAX; run.done.len()];
     for (id, task) in run.tasks.iter().enumerate() {
         if task.submit > task.start || task.start > task.finish {
             return Err(format!("causality: task {id} runs before it is submitted, or ends before it starts"));
         }
         for node in members(task, case) {
             let request = node.request.index();
-            if task.submit < case.arrivals[request] {
+            if task.submit < run.recorder.arrival[request] {
                 return Err(format!("causality: task {id} holds request {request}, which has not arrived"));
             }
             last[request] = last[request].max(task.finish);
             first[request] = first[request].min(task.start);
         }
     }
-    for (request, finish) in run.finish.iter().enumerate().filter(|(_, at)| **at != Nanos::MAX) {
+    for (request, finish) in run.done.iter().enumerate().filter(|(_, at)| **at != Nanos::MAX) {
         if *finish != last[request] {
             return Err(format!(
                 "causality: request {request} leaves at {finish}, its last node is done at {}",
                 last[request]
             ));
         }
-        if run.start[request] != first[request] {
+        if run.recorder.start[request] != first[request] {
             return Err(format!(
                 "causality: request {request} is said to start at {}, its first node starts at {}",
-                run.start[request], first[request]
+                run.recorder.start[request], first[request]
             ));
         }
     }
@@ -163,24 +170,24 @@ fn busy_time(run: &Record) -> Result<(), String> {
         return Err(format!("work: task {id} is on stream {stream}, and the policy uses {}", run.streams));
     }
     let tasks = run.tasks.iter().map(|task| (task.worker, task.stream, task.start, task.finish));
-    laws::busy_is_covered(&run.busy, tasks).map_err(|broken| format!("work: {broken}"))
+    laws::busy_is_covered(&run.recorder.busy, tasks).map_err(|broken| format!("work: {broken}"))
 }
 
-fn work_conservation(case: &Case, run: &Record) -> Result<(), String> {
-    let end = run.finish.iter().filter(|at| **at != Nanos::MAX).max().copied().unwrap_or(Nanos::ZERO);
+fn work_conservation(case: &Given<'_>, run: &Record) -> Result<(), String> {
+    let end = run.done.iter().filter(|at| **at != Nanos::MAX).max().copied().unwrap_or(Nanos::ZERO);
     let mut idle: Vec<(Nanos, Nanos)> = Vec::new();
     for worker in 0..case.workers {
         let spans = run.tasks.iter().filter(|t| t.worker.index() == worker).map(|t| (t.submit, t.finish));
         idle.extend(gaps(spans.collect(), Nanos::ZERO, end));
     }
-    let mut tasks_of: Vec<Vec<(Nanos, Nanos)>> = vec![Vec::new(); run.finish.len()];
+    let mut tasks_of: Vec<Vec<(Nanos, Nanos)>> = vec![Vec::new(); run.done.len()];
     for task in &run.tasks {
         for node in members(task, case) {
             tasks_of[node.request.index()].push((task.submit, task.finish));
         }
     }
-    for (request, spans) in tasks_of.into_iter().enumerate().filter(|(r, _)| run.finish[*r] != Nanos::MAX) {
-        for waits in gaps(spans, case.arrivals[request], run.finish[request]) {
+    for (request, spans) in tasks_of.into_iter().enumerate().filter(|(r, _)| run.done[*r] != Nanos::MAX) {
+        for waits in gaps(spans, run.recorder.arrival[request], run.done[request]) {
             if let Some(gap) = idle.iter().find(|gap| gap.0.max(waits.0) < gap.1.min(waits.1)) {
                 return Err(format!(
                     "work conservation: request {request} waits from {} to {}, and a worker idles from {} to {}",
@@ -209,7 +216,7 @@ fn gaps(mut spans: Vec<(Nanos, Nanos)>, from: Nanos, to: Nanos) -> Vec<(Nanos, N
     open
 }
 
-fn pinning(case: &Case, run: &Record) -> Result<(), String> {
+fn pinning(case: &Given<'_>, run: &Record) -> Result<(), String> {
     let subgraphs: Vec<Vec<u32>> = case.requests.graphs.iter().map(|graph| spell_out(graph).0).collect();
     let mut tasks_of: BTreeMap<(RequestId, u32), Vec<&Watch>> = BTreeMap::new();
     for task in &run.tasks {
@@ -233,25 +240,25 @@ fn pinning(case: &Case, run: &Record) -> Result<(), String> {
     Ok(())
 }
 
-fn bounds(case: &Case, run: &Record) -> Result<(), String> {
-    let device = case.device();
+fn bounds(case: &Given<'_>, run: &Record) -> Result<(), String> {
     let nodes: u64 = case.requests.graphs.iter().map(CellGraph::nodes).sum();
-    let largest = vec![nodes as u32; case.model.cell_types().len()];
-    let mut fastest = Fastest::new([&device], largest, run.streams);
+    // A policy may pad a batch to a size beyond all nodes.
+    let largest = vec![case.sizes.last().copied().unwrap_or(0).max(nodes as u32); case.cells.len()];
+    let mut fastest = Fastest::new([case.device], largest, run.streams);
     let mut work = 0.0;
-    let left = |request: &usize| run.finish[*request] != Nanos::MAX;
-    for request in (0..run.finish.len()).filter(left) {
+    let left = |request: &usize| run.done[*request] != Nanos::MAX;
+    for request in (0..run.done.len()).filter(left) {
         let graph = &case.requests.graphs[request];
-        let (least, took) = (fastest.path(graph), run.finish[request] - case.arrivals[request]);
+        let (least, took) = (fastest.path(graph), run.done[request] - run.recorder.arrival[request]);
         if took < least {
             return Err(format!("bounds: request {request} takes {took}, and at the best batches {least}"));
         }
         work += fastest.work(graph);
     }
     // The sum of shares is rounded, unlike times.
-    let busy: Nanos = run.busy.iter().copied().sum();
-    if (busy.0 as f64) < work * (1.0 - 1e-9) {
-        return Err(format!("bounds: workers are busy for {busy}, and at the best batches for {work:.1}ns"));
+    let busy: f64 = run.recorder.busy.iter().map(|busy| busy.0 as f64).sum();
+    if busy < work * (1.0 - 1e-9) {
+        return Err(format!("bounds: workers are busy for {busy:.1}ns, and at the best batches for {work:.1}ns"));
     }
     Ok(())
 }
@@ -264,7 +271,7 @@ fn cell_nodes(task: &Watch) -> Option<&[NodeRef]> {
     }
 }
 
-fn members(task: &Watch, case: &Case) -> Vec<NodeRef> {
+fn members(task: &Watch, case: &Given<'_>) -> Vec<NodeRef> {
     match task.members.as_ref().expect("the run was watched") {
         MemberList::Nodes(nodes) => nodes.clone(),
         MemberList::Parts(parts) => parts.iter().flat_map(Part::nodes).collect(),

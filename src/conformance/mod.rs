@@ -19,12 +19,16 @@
 //! - **Repetition**: the same events give the same tasks, whether the backend asks for the nodes or not.
 //! - **Work conservation**, **pinning** and **bounds**, if [guaranteed](Guarantees).
 
-mod case;
-mod laws;
-mod record;
+pub(crate) mod case;
+pub(crate) mod laws;
+pub(crate) mod record;
+
+use std::sync::Arc;
 
 use self::case::Case;
+use self::laws::Given;
 use crate::backend::Backend;
+use crate::cost::CostModel;
 use crate::policy::registry::{Settings, Setup};
 use crate::workload::model::Model;
 use crate::workload::trace::Requests;
@@ -56,16 +60,16 @@ impl Default for Guarantees {
 /// On a broken law, naming it and the workload, or if the policy serves no model.
 pub fn check(policy: &dyn Settings, guarantees: &Guarantees) {
     let mut served = 0;
-    each_case(policy, guarantees, |number, case, setup| {
+    each_case(policy, guarantees, |number, case, given, setup| {
         served += 1;
         let watched = case.run(policy, setup, true);
-        let broken = laws::first_broken(case, &watched, guarantees, policy.batch_sizes()).or_else(|| {
+        let broken = laws::first_broken(given, &watched, guarantees).or_else(|| {
             let again = case.run(policy, setup, true);
             let unwatched = case.run(policy, setup, false);
-            if again.tasks != watched.tasks || again.finish != watched.finish {
+            if again.tasks != watched.tasks || again.done != watched.done {
                 return Some("repetition: a second run of the same events differs".to_string());
             }
-            let differs = unwatched.finish != watched.finish;
+            let differs = unwatched.done != watched.done;
             differs.then(|| "repetition: the schedule depends on whether the backend asks for the nodes".to_string())
         });
         if let Some(law) = broken {
@@ -87,11 +91,11 @@ pub fn check_backend(
 ) {
     assert!(!policy.runs_operators(), "only simulated devices run operators");
     let mut served = 0;
-    each_case(policy, guarantees, |number, case, setup| {
+    each_case(policy, guarantees, |number, case, given, setup| {
         on(&case.model, &case.requests, case.workers, &mut |backend| {
             served += 1;
             let run = case.run_on(backend, policy, setup, true);
-            if let Some(law) = laws::first_broken_by_backend(case, &run, guarantees, policy.batch_sizes()) {
+            if let Some(law) = laws::first_broken_by_backend(given, &run, guarantees) {
                 panic!("a backend breaks a law under {policy:?} on case {number}: {law}\n{}", case.describe());
             }
         });
@@ -99,20 +103,20 @@ pub fn check_backend(
     assert!(served > 0, "none of {} workloads was run", guarantees.cases);
 }
 
-fn each_case(policy: &dyn Settings, guarantees: &Guarantees, mut visit: impl FnMut(u32, &Case, &Setup<'_>)) {
+fn each_case(
+    policy: &dyn Settings,
+    guarantees: &Guarantees,
+    mut visit: impl FnMut(u32, &Case, &Given<'_>, &Setup<'_>),
+) {
     for number in 0..guarantees.cases {
         let case = Case::draw(number);
-        let cells = case.model.cell_types();
-        let device = case.known_costs();
-        let setup = Setup {
-            model: &case.model,
-            cells: &cells,
-            workers: case.workers,
-            costs: Some(&device),
-            longest: Some(case.requests.longest()),
-        };
+        let Case { model, workers, requests, .. } = &case;
+        let (cells, device, workers) = (model.cell_types(), case.device(), *workers);
+        let costs: Arc<dyn CostModel> = Arc::new(device.clone());
+        let setup = Setup { model, cells: &cells, workers, costs: Some(&costs), longest: Some(requests.longest()) };
         if policy.build(&setup).is_ok() {
-            visit(number, &case, &setup);
+            let given = Given { requests, cells: &cells, workers, device: &device, sizes: policy.batch_sizes() };
+            visit(number, &case, &given, &setup);
         }
     }
 }

@@ -1,21 +1,21 @@
 //! The record of a run, on which the laws are checked.
 
 use crate::backend::Backend;
-use crate::task::{Completion, MemberList, Step, Task};
+use crate::backend::watched::{Watched, Watcher};
+use crate::metrics::recorder::{LOST, Recorder};
+use crate::task::{MemberList, Step, Task};
 use crate::units::{CellId, Nanos, StreamId, TaskId, WorkerId};
 
-pub(super) struct Record {
-    pub littles_law: Result<(), String>,
+pub(crate) struct Record {
+    pub recorder: Recorder,
+    /// When all nodes of each request were done; [`Nanos::MAX`] if it was not served.
+    pub done: Vec<Nanos>,
     pub tasks: Vec<Watch>,
-    pub start: Vec<Nanos>,
-    pub finish: Vec<Nanos>,
-    pub rejected: u64,
-    pub busy: Vec<Nanos>,
     pub streams: u16,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     pub worker: WorkerId,
     pub stream: StreamId,
     pub cell: CellId,
@@ -29,46 +29,43 @@ pub(super) struct Watch {
     pub finish: Nanos,
 }
 
-pub(super) struct Watched<'b> {
-    pub inner: &'b mut dyn Backend,
-    pub watch: bool,
-    pub tasks: Vec<Watch>,
-}
-
-impl Backend for Watched<'_> {
-    fn now(&self) -> Nanos {
-        self.inner.now()
+impl Record {
+    /// Of a run that keeps the rows of its tasks. `members`: whether the backend asks for the nodes, which the laws
+    /// need.
+    pub fn of<E>(
+        backend: &mut dyn Backend,
+        members: bool,
+        streams: u16,
+        serve: impl FnOnce(&mut dyn Backend) -> Result<Recorder, E>,
+    ) -> Result<Record, E> {
+        let mut tasks = Vec::new();
+        let mut see = |_: TaskId, task: &Task<'_>, members: Option<&MemberList>| {
+            tasks.push(Watch {
+                worker: task.worker,
+                stream: task.stream,
+                cell: task.steps[0].cell,
+                batch: task.batch,
+                step_batch: task.steps[0].batch,
+                executed_cells: task.steps.iter().map(Step::cells).sum(),
+                useful_cells: task.useful_cells,
+                members: members.cloned(),
+                submit: Nanos::MAX,
+                start: Nanos::MAX,
+                finish: Nanos::MAX,
+            });
+        };
+        let recorder = serve(&mut Watched { backend, watcher: Watcher { members, see: &mut see } })?;
+        for row in &recorder.tasks {
+            let task = &mut tasks[row.task.index()];
+            (task.submit, task.start, task.finish) = (row.submit, row.start, row.finish);
+        }
+        Ok(Record { done: recorder.finish.clone(), recorder, tasks, streams })
     }
 
-    fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
-        self.tasks.push(Watch {
-            worker: task.worker,
-            stream: task.stream,
-            cell: task.steps[0].cell,
-            batch: task.batch,
-            step_batch: task.steps[0].batch,
-            executed_cells: task.steps.iter().map(Step::cells).sum(),
-            useful_cells: task.useful_cells,
-            members: members.clone(),
-            submit: self.now(),
-            start: Nanos::MAX,
-            finish: Nanos::MAX,
-        });
-        self.inner.submit(id, task, members);
-    }
-
-    fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
-        let completion = self.inner.wait(until)?;
-        let task = &mut self.tasks[completion.task.0 as usize];
-        (task.start, task.finish) = (completion.start, completion.finish);
-        Some(completion)
-    }
-
-    fn wants_members(&self) -> bool {
-        self.watch
-    }
-
-    fn batches(&self, cell: CellId) -> &[u32] {
-        self.inner.batches(cell)
+    /// Counts requests that the backend failed as served: their tasks ran like those of others.
+    pub fn with_failures(mut self) -> Record {
+        let by_backend = self.recorder.failures.iter().filter(|(.., reason)| reason != LOST);
+        by_backend.for_each(|(request, at, _)| self.done[request.index()] = *at);
+        self
     }
 }

@@ -297,7 +297,7 @@ impl<'s> Inputs<'s> {
         self.scenario.policies[policy].settings.streams(&self.setup(policy))
     }
 
-    pub(super) fn largest_batches(&self, policy: usize) -> Option<Batches> {
+    pub(crate) fn largest_batches(&self, policy: usize) -> Option<Batches> {
         self.scenario.policies[policy].settings.largest_batches(&self.setup(policy))
     }
 

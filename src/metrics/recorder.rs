@@ -54,6 +54,9 @@ pub struct Limit {
     pub late: u32,
 }
 
+/// Why a request failed that is still in the system when nothing runs or arrives any more.
+pub(crate) const LOST: &str = "the policy neither served nor rejected it";
+
 /// The record of one run. Instants are plain numbers, not `Option`s, which would double the memory of ten million
 /// requests; `happened` reads them.
 #[derive(Debug, Default)]
@@ -229,7 +232,6 @@ impl Recorder {
 
     /// Nothing runs or arrives any more: what is still in the system is lost.
     pub(crate) fn over(&mut self, at: Nanos) {
-        const LOST: &str = "the policy neither served nor rejected it";
         if let Some(stream) = &self.stream {
             let lost: Vec<RequestId> = stream.remaining().collect();
             return lost.into_iter().for_each(|request| self.failed(request, at, LOST.into()));

@@ -35,6 +35,7 @@ mod reproduce;
 mod setup;
 mod shards;
 mod shipped;
+mod swarm;
 mod sweep;
 mod traces;
 mod validate;

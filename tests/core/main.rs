@@ -17,6 +17,7 @@ mod naive;
 mod replay;
 mod streamed;
 mod streams;
+mod swarm;
 mod theory;
 
 #[path = "../../benches/common/idle.rs"]
