@@ -228,7 +228,7 @@ mod tests {
         for (row, error) in [
             ("x,9,a,1,7", "t.csv: line 2: start_ns: \"a\" is not a whole number"),
             ("x,9,2,,7", "t.csv: line 2: arrival_ns: is empty; a whole number is needed"),
-            ("x,9,2,1,5000000000", "t.csv: line 2: id: 5000000000 is too large"),
+            ("x,9,2,1,50000000000000000000", "t.csv: line 2: id: 50000000000000000000 is too large"),
             ("x,9", "line 2: has 2 fields, but the header has 5"),
         ] {
             let found = read(row).unwrap_err().to_string();

@@ -254,8 +254,8 @@ impl<'d, D: Device> Cuda<'d, D> {
             } else if let Some((task, _)) = hangs {
                 let limit = self.task_limit;
                 let reason = format!("task {task} has run for more than {limit}, the limit of device.task_limit");
-                self.device.give_up(id, &reason);
                 self.lose(id, &reason);
+                self.device.give_up(id, &reason);
             }
         }
     }

@@ -59,7 +59,7 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             "[arrivals]",
             "requests = 0\n[arrivals]",
-            "s.toml:5: workload.requests: must be a whole number from 1 to 200000000",
+            "s.toml:5: workload.requests: must be a whole number from 1 to 1000000000000000, not 0",
         ),
         (
             "[arrivals]",
@@ -204,6 +204,11 @@ fn bad_scenarios_are_refused_with_their_place() {
             "s.toml:9: output.plot_point: no point of this scenario is \"3000\"; known: 1000, 2000.5",
         ),
         (
+            "[arrivals]",
+            "requests = 300000000\n[arrivals]",
+            "s.toml:5: workload.requests: 300000000 is too many for a full record, which has up to 200000000; draw fewer,",
+        ),
+        (
             "[device]",
             "[output]\nrecord = \"some\"\n[device]",
             "s.toml:9: output.record: unknown value \"some\"; known: full, stream",
@@ -221,7 +226,7 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             "[device]",
             "[output]\nrecord = \"stream\"\n[device]",
-            "s.toml:1: output.tasks: a stream logs no tasks; set tasks = false",
+            "s.toml:8: output.tasks: a stream logs no tasks; set tasks = false",
         ),
         (
             "[device]",
