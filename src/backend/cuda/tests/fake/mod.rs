@@ -34,7 +34,7 @@ pub struct Trouble {
     pub dies: Option<(WorkerId, u64)>,
     /// It also refuses all later calls.
     pub refuses: bool,
-    /// It hangs instead: queries find nothing wrong.
+    /// It hangs instead: queries find nothing wrong, its states can be read, and its events wait until it is given up.
     pub hangs: bool,
     /// The state after this node is a NaN.
     pub not_a_number: Option<(RequestId, u32)>,
@@ -68,6 +68,7 @@ struct Engine {
     events: BTreeMap<(Stream, u64), Clock>,
     /// The number of operations that each worker has run.
     ran: BTreeMap<WorkerId, u64>,
+    given_up: bool,
     /// The number of gathers, and of computed rows.
     gathers: u64,
     computed: u64,
@@ -136,6 +137,7 @@ impl Fake {
                 words: Vec::new(),
                 events: BTreeMap::new(),
                 ran: BTreeMap::new(),
+                given_up: false,
                 gathers: 0,
                 computed: 0,
             }),
@@ -179,6 +181,11 @@ impl Fake {
         self.trouble.dies.is_some_and(|(who, after)| who == worker && ran >= after)
     }
 
+    /// Dead, and no longer hanging.
+    fn is_gone(&self, engine: &Engine, worker: WorkerId) -> bool {
+        self.is_dead(engine, worker) && (engine.given_up || !self.trouble.hangs)
+    }
+
     fn push(&self, stream: Stream, operation: Operation) -> Result<(), Fault> {
         let mut engine = self.engine.borrow_mut();
         if self.trouble.refuses && self.is_dead(&engine, stream.worker) {
@@ -214,7 +221,7 @@ impl Fake {
             _ if self.is_dead(engine, queue.stream.worker) => false,
             None => false,
             Some((_, _, Operation::Wait(event))) => {
-                engine.events.contains_key(&(event.stream, event.number)) || self.is_dead(engine, event.stream.worker)
+                engine.events.contains_key(&(event.stream, event.number)) || self.is_gone(engine, event.stream.worker)
             }
             Some(_) => true,
         };
@@ -257,7 +264,7 @@ impl Fake {
                 engine.events.insert((stream, number), clock.clone());
             }
             Operation::CopyPeer((from, slot), to) => {
-                let state = match self.is_dead(engine, from) {
+                let state = match self.is_gone(engine, from) {
                     true => vec![0.5; self.network.state()],
                     false => engine.place(from, slot).read(by, clock, (from, slot)),
                 };
@@ -446,6 +453,7 @@ impl Engine {
 
     /// Tells the host that a worker is dead: it no longer uses anything.
     fn give_up(&mut self, worker: WorkerId, width: usize) {
+        self.given_up = true;
         let mut host = std::mem::take(&mut self.host);
         self.bury(worker, &mut host, width);
         self.host = host;
