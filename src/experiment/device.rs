@@ -209,8 +209,10 @@ impl Device {
             streams = inputs.streams(policy).max(streams);
             let batches = inputs.largest_batches(policy);
             let of_policy = batches.map_or(all.clone(), |batches| nodes(batches, &requests, cells));
+            // A batch may be padded beyond all nodes, to a size that takes less time.
+            let padded = inputs.scenario().policies[policy].settings.batch_sizes().last().copied().unwrap_or(0);
             let larger = largest.iter_mut().zip(&of_policy).zip(&all);
-            larger.for_each(|((largest, of_policy), all)| *largest = (*of_policy).min(*all).max(*largest));
+            larger.for_each(|((largest, own), all)| *largest = (*own).min(padded.max(*all)).max(*largest));
         }
         Ok(Some(Bounds::of(&requests, &mut Fastest::new(costs, largest, streams), inputs.workers())))
     }

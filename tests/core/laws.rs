@@ -9,14 +9,16 @@ use batchlab::policy::ideal::Ideal;
 use batchlab::policy::late::Late;
 use batchlab::policy::merged::Merged;
 use batchlab::policy::padded::{PadTo, Padded, Turn};
+use batchlab::policy::registry::Registry;
 use batchlab::policy::unbatched::Unbatched;
 use batchlab::policy::values::{BatchSizes, PerCell};
 use batchlab::prelude::*;
+use batchlab::scenario::Scenario;
 use batchlab::units::Nanos;
 use batchlab::workload::shape::Shape;
 use serde::Serialize;
 
-use crate::lab::Device;
+use crate::lab::{Device, simulated};
 
 #[test]
 fn cellular_keeps_the_laws() {
@@ -119,6 +121,23 @@ fn ideal_keeps_the_laws() {
 #[test]
 fn immediate_keeps_the_laws() {
     check(&Unbatched::default(), &Guarantees { max_batch: 1, ..Guarantees::default() });
+}
+
+/// The table falls from 4 to 16, so a batch of one that is padded to 32 takes less time than one of 4.
+#[test]
+fn a_padded_batch_takes_no_less_than_the_floor() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("costs.csv", "cell,batch,ns\nnet,4,91\nnet,16,76\n");
+    write("trace.csv", "id,arrival_ns,shape\n0,0,fixed\n");
+    let text = "name = 'padded'\n[workload]\nmodel = 'dnn:net'\ntrace = 'trace.csv'\n[device]\ncosts = 'costs.csv'\n\
+                [[policy]]\nkind = 'late'\nmax_batch = 1\nbatch_sizes = [32]\n";
+    let scenario = Scenario::parse(text.into(), &folder.path().join("t.toml"), &[], &Registry::standard()).unwrap();
+    let report = simulated(&scenario, folder.path().join("out"));
+    let bounds = std::fs::read_to_string(report.folder.path().join("bounds.json")).unwrap();
+    let bounds: serde_json::Value = serde_json::from_str(&bounds).unwrap();
+    assert_eq!(report.rows[0].runs[0].latency.mean_ms, Some(56e-6));
+    assert_eq!(bounds["floor"]["mean_ms"], 56e-6);
 }
 
 /// Loses every third request.
