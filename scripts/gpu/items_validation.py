@@ -37,7 +37,7 @@ def judged(bench, name):
     off = [
         f"{row['policy']} at {row['load_percent']} %: {row['figure']} {float(row['difference_percent']):+.1f} %"
         for row in bounded
-        if row["verdict"] == "outside, off"
+        if row["verdict"] == "outside; off"
     ]
     policies = len({(row["scenario"], row["policy"]) for row in rows})
     figures = (

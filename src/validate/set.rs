@@ -320,6 +320,6 @@ impl Figure {
             self.agrees().map(|agrees| if agrees { "agree" } else { "off" }),
         ];
         let words = words.into_iter().flatten().filter(|_| self.bound.is_some());
-        words.collect::<Vec<_>>().join(", ")
+        words.collect::<Vec<_>>().join("; ")
     }
 }
