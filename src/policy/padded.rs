@@ -82,7 +82,7 @@ impl Settings for Padded {
         let longest = setup.longest.unwrap_or(u32::MAX);
         Ok(Box::new(PaddedPolicy {
             settings: Padded { pad_to, ..self.clone() },
-            sized: setup.cells.iter().any(|cell| cell.sized),
+            operators: matches!(setup.model, Model::Dnn(_)),
             longest: longest.min(setup.model.network().and_then(Dnn::most_tokens).unwrap_or(u32::MAX)),
             buckets: BTreeMap::new(),
             spare: Vec::new(),
@@ -109,7 +109,8 @@ impl Padded {
 
 struct PaddedPolicy {
     settings: Padded,
-    sized: bool,
+    /// The steps are a network's operators, which take the request's input, and not one cell for each token.
+    operators: bool,
     longest: u32,
     /// Without empty ones.
     buckets: BTreeMap<u32, VecDeque<Waiting>>,
@@ -170,7 +171,7 @@ impl PaddedPolicy {
         }
         if self.settings.pad_to == PadTo::Bucket {
             let steps = &mut self.batch.steps;
-            if self.sized {
+            if self.operators {
                 steps.iter_mut().filter(|step| step.input > 0).for_each(|step| step.input = bound);
             } else {
                 steps[0].times = bound;
