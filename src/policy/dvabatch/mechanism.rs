@@ -26,6 +26,8 @@ pub struct Mechanism {
     table: BatchTable,
     buffers: Buffers,
     executors: Vec<Executor>,
+    /// Ascending, the stages that may move; of long chains only few.
+    awake: Vec<Stage>,
     running: Vec<(TaskId, Stage)>,
     steps: Vec<Step>,
     starting: Vec<RequestId>,
@@ -48,6 +50,7 @@ impl Mechanism {
             table: BatchTable::default(),
             buffers: Buffers::new(sets),
             executors: Vec::new(),
+            awake: vec![Stage(0)],
             running: Vec::new(),
             steps: Vec::new(),
             starting: Vec::new(),
@@ -72,6 +75,12 @@ impl Mechanism {
             self.executors.push(Executor::new(Stage(self.executors.len() as u32)));
         }
         self.buffers.reach(stage);
+    }
+
+    fn wake(&mut self, stage: Stage) {
+        if let Err(place) = self.awake.binary_search(&stage) {
+            self.awake.insert(place, stage);
+        }
     }
 
     pub fn complete(&mut self, task: TaskId, now: Nanos, conditions: &mut dyn Conditions, outcomes: &mut Outcomes) {
@@ -106,6 +115,7 @@ impl Mechanism {
         let running = executor.finish(manner);
         self.buffers.end(stage, running.from, running.into);
         self.table.complete(&item, stage);
+        self.wake(stage);
         running
     }
 
@@ -176,6 +186,7 @@ impl Mechanism {
         self.table.hand(&item, stage.next());
         self.buffers.hand_on(stage, pair);
         self.executors[stage.next().index()].queue.push_back(Item { pair: Some(pair), ..item });
+        self.wake(stage.next());
     }
 
     pub fn advance(&mut self, lines: &mut Lines, conditions: &mut dyn Conditions, dispatch: &mut Dispatch<'_>) {
@@ -183,7 +194,10 @@ impl Mechanism {
         let mut moved = true;
         while moved {
             moved = false;
-            for stage in (0..self.executors.len() as u32).rev().map(Stage) {
+            let mut next = self.awake.len();
+            while next > 0 {
+                next -= 1;
+                let stage = self.awake[next];
                 moved |= self.activate(stage);
                 if self.executors[stage.index()].state() == ExecutorState::Active {
                     if stage == Stage(0) && self.executors[0].queue.is_empty() {
@@ -192,6 +206,9 @@ impl Mechanism {
                     moved |= self.executors[stage.index()].pull().is_some();
                 }
                 moved |= self.check(stage, dispatch);
+                if stage > Stage(0) && self.executors[stage.index()].is_quiet() {
+                    self.awake.remove(next);
+                }
             }
         }
     }

@@ -189,6 +189,15 @@ impl Executor {
         self.state
     }
 
+    /// Until a task ends or a batch comes.
+    pub fn is_quiet(&self) -> bool {
+        match self.state {
+            ExecutorState::Active => self.queue.is_empty(),
+            ExecutorState::Working(_) => true,
+            ExecutorState::Checking(_) | ExecutorState::Inactive { .. } => false,
+        }
+    }
+
     /// Active to checking.
     pub fn pull(&mut self) -> Option<Item> {
         let item = self.queue.pop_front()?;
