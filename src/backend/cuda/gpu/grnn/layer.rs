@@ -86,7 +86,9 @@ impl Layer {
     pub(in crate::backend::cuda::gpu) fn buffers(&self, steps: usize, batch: usize, beside: usize) -> [usize; 6] {
         let states = batch * self.hidden as usize;
         let vectors = steps * batch * self.row() as usize;
-        [vectors, steps * states * self.gates() as usize, (steps + 1) * states, beside, batch, batch]
+        // Each row of the grid, at most one a sequence, counts in a sector of its own (`GridRow`).
+        let counts = batch * 8;
+        [vectors, steps * states * self.gates() as usize, (steps + 1) * states, beside, batch, counts]
     }
 
     /// Whether a state has a c beside its h.
