@@ -10,80 +10,118 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 use crate::shipped;
 use crate::units::Nanos;
+use crate::workload::arrivals::LAST_ARRIVAL;
 use crate::workload::random::Stream;
 
-/// Factors by which tasks of a profile differ from the cost table, over time. Its file is a CSV file
-/// `time_ns,size,factor`.
+/// How long tasks of a profile took, over time, and how much longer than their rows of the cost table. Its file is a CSV
+/// file `time_ns,size,factor,ns`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoiseRecord {
-    /// Ascending from 0, without the gaps between stretches.
-    points: Vec<(Nanos, Factor)>,
-    /// Of the stretches.
-    ends: Vec<Nanos>,
+    samples: Vec<Sample>,
+    stretches: Vec<Stretch>,
 }
 
 /// The shortest time without a task between two stretches: other work ran in between.
 const GAP: Nanos = Nanos(500_000_000);
 
-/// In millionths, so that simulated times are exact.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Factor(u64);
-
-impl Factor {
-    const ONE: u64 = 1_000_000;
-
-    fn new(factor: f64) -> Factor {
-        Factor((factor * Self::ONE as f64).round() as u64)
-    }
-
-    fn get(self) -> f64 {
-        self.0 as f64 / Self::ONE as f64
-    }
-
-    /// Rounded half up.
-    fn times(self, time: Nanos) -> Nanos {
-        let exact = (u128::from(time.0) * u128::from(self.0) + u128::from(Self::ONE / 2)) / u128::from(Self::ONE);
-        Nanos(u64::try_from(exact).unwrap_or(u64::MAX))
-    }
+/// A task: from its start, the device did `work` in `took`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Sample {
+    /// Ascending from 0, without the gaps between stretches.
+    start: Nanos,
+    took: Nanos,
+    /// The time of its row.
+    work: Nanos,
+    /// Of all samples before it.
+    took_before: Nanos,
+    work_before: Nanos,
 }
 
-#[derive(Deserialize)]
-struct Row {
-    time_ns: u64,
-    factor: f64,
+/// Samples without a gap.
+#[derive(Clone, Debug, PartialEq)]
+struct Stretch {
+    samples: Range<usize>,
+    /// In the time of [`Sample::start`].
+    end: Nanos,
+}
+
+/// A measured task: when it began, its time, and that over the time of its row.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub struct Measured {
+    #[serde(rename = "time_ns")]
+    pub at: Nanos,
+    #[serde(rename = "ns")]
+    pub took: Nanos,
+    pub factor: f64,
 }
 
 impl NoiseRecord {
-    /// The largest factor of a file.
+    /// Factors of a file are up to this and down to its inverse.
     const MOST: f64 = 1e6;
+    /// The longest task of a file.
+    const LONGEST: Nanos = Nanos(1_000_000_000_000);
 
-    /// Of instants and factors, not necessarily in their order. `None` without any.
-    pub fn new(mut factors: Vec<(Nanos, f64)>) -> Option<NoiseRecord> {
-        factors.sort_by_key(|(at, _)| *at);
-        let (mut before, mut now) = (factors.first()?.0, Nanos::ZERO);
-        let (mut points, mut ends) = (Vec::with_capacity(factors.len()), Vec::new());
-        for (at, factor) in factors {
+    /// Of tasks in any order. `None` without any.
+    pub fn new(mut measured: Vec<Measured>) -> Option<NoiseRecord> {
+        measured.sort_by_key(|one| one.at);
+        let (mut before, mut now) = (measured.first()?.at, Nanos::ZERO);
+        let (mut samples, mut stretches) = (Vec::<Sample>::with_capacity(measured.len()), Vec::<Stretch>::new());
+        let end_of = |last: Option<&Sample>| last.map_or(Nanos::ZERO, |last| last.start + last.took);
+        let (mut took_before, mut work_before) = (Nanos::ZERO, Nanos::ZERO);
+        let mut close = |samples: &[Sample]| {
+            let from = stretches.last().map_or(0, |stretch| stretch.samples.end);
+            stretches.push(Stretch { samples: from..samples.len(), end: end_of(samples.last()) });
+        };
+        for Measured { at, took, factor } in measured {
             let passed = at - std::mem::replace(&mut before, at);
             now += passed;
             if passed > GAP {
-                now = points.last().map_or(now, |(last, _): &(Nanos, Factor)| *last) + Nanos(1);
-                ends.push(now);
+                close(&samples);
+                now = end_of(samples.last());
             }
-            points.push((now, Factor::new(factor)));
+            let (took, work) = (took.max(Nanos(1)), Nanos(((took.0 as f64 / factor).round() as u64).max(1)));
+            samples.push(Sample { start: now, took, work, took_before, work_before });
+            took_before = took_before.saturating_add(took);
+            work_before = work_before.saturating_add(work);
         }
-        ends.push(now + Nanos(1));
-        Some(NoiseRecord { points, ends })
+        close(&samples);
+        Some(NoiseRecord { samples, stretches })
     }
 
     fn length(&self) -> Nanos {
-        self.ends[self.ends.len() - 1]
+        self.stretches[self.stretches.len() - 1].end
     }
 
     /// That has this instant.
-    fn stretch(&self, at: Nanos) -> Range<Nanos> {
-        let place = self.ends.partition_point(|end| *end <= at);
-        let start = if place == 0 { Nanos::ZERO } else { self.ends[place - 1] };
-        start..self.ends[place]
+    fn stretch(&self, at: Nanos) -> &Stretch {
+        &self.stretches[self.stretches.partition_point(|stretch| stretch.end <= at)]
+    }
+
+    fn start(&self, stretch: &Stretch) -> Nanos {
+        self.samples[stretch.samples.start].start
+    }
+
+    /// How long the device takes for some work from an instant on. A pause is added to what meets it; a slow device
+    /// multiplies what it does meanwhile. After the end of a stretch comes its start.
+    fn time_of(&self, work: Nanos, from: Nanos) -> Nanos {
+        let Stretch { samples, .. } = self.stretch(from);
+        let (first, last) = (&self.samples[samples.start], &self.samples[samples.end - 1]);
+        let sample = &self.samples[self.samples.partition_point(|sample| sample.start <= from) - 1];
+        let within = (from - sample.start).min(sample.took);
+        let worked = share(within, sample.work, sample.took);
+        let done = (sample.work_before - first.work_before).saturating_add(worked);
+        let begun = sample.took_before.saturating_add(share(worked, sample.took, sample.work));
+
+        let all = last.work_before.saturating_add(last.work) - first.work_before;
+        let to = u128::from(done.0) + u128::from(work.0);
+        let (rounds, rest) = (to / u128::from(all.0), Nanos((to % u128::from(all.0)) as u64) + first.work_before);
+        let place =
+            samples.start + self.samples[samples.clone()].partition_point(|sample| sample.work_before <= rest) - 1;
+        let Sample { work_before, took_before, work, took, .. } = self.samples[place];
+        let ended = took_before.saturating_add(share(rest - work_before, took, work));
+        let round = last.took_before.saturating_add(last.took) - first.took_before;
+        let time = u128::from(ended.0) + rounds * u128::from(round.0) - u128::from(begun.0);
+        Nanos(u64::try_from(time).unwrap_or(u64::MAX))
     }
 
     pub fn read(path: &Path) -> Result<NoiseRecord> {
@@ -93,32 +131,35 @@ impl NoiseRecord {
     /// `name` is for messages. Lines that begin with `#` are comments.
     pub fn parse(text: &str, name: &str) -> Result<NoiseRecord> {
         let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
-        let mut factors = Vec::new();
-        for row in reader.deserialize::<Row>() {
+        let mut measured = Vec::new();
+        for row in reader.deserialize::<Measured>() {
             let row = row.map_err(|problem| {
-                let wanted = "a noise record has the columns time_ns,size,factor, as batchlab profile writes them";
+                let wanted = "a noise record has the columns time_ns,size,factor,ns, as batchlab profile writes them";
                 Error::input(format!("{name}: {problem}; {wanted}"))
             })?;
-            if !(row.factor > 0.0 && row.factor <= Self::MOST) {
-                let (line, most) = (factors.len() + 1, Self::MOST);
-                return Err(Error::input(format!(
-                    "{name}: row {line}: factor {} is out of range; above 0, at most {most}",
-                    row.factor
-                )));
+            let refuse = |problem: String| Error::input(format!("{name}: row {}: {problem}", measured.len() + 1));
+            let (least, most) = (1.0 / Self::MOST, Self::MOST);
+            if !(least..=most).contains(&row.factor) {
+                return Err(refuse(format!("factor {} is out of range; from {least} to {most}", row.factor)));
             }
-            factors.push((Nanos(row.time_ns), row.factor));
+            for (key, time, most) in [("time_ns", row.at, LAST_ARRIVAL), ("ns", row.took, Self::LONGEST)] {
+                if time > most {
+                    return Err(refuse(format!("{key} {} is out of range; at most {}", time.0, most.0)));
+                }
+            }
+            measured.push(row);
         }
         let none = || {
             Error::input(format!("{name}: no rows; batchlab profile -o COSTS.csv writes noise.csv beside the costs"))
         };
-        NoiseRecord::new(factors).ok_or_else(none)
+        NoiseRecord::new(measured).ok_or_else(none)
     }
 
     /// Their mean and standard deviation, and the correlation of tasks that are about so far apart, where known.
     pub fn describe(&self) -> String {
-        let count = self.points.len() as f64;
-        let mean = self.points.iter().map(|(_, factor)| factor.get()).sum::<f64>() / count;
-        let variance = self.points.iter().map(|(_, factor)| (factor.get() - mean).powi(2)).sum::<f64>() / count;
+        let count = self.samples.len() as f64;
+        let mean = self.samples.iter().map(Sample::factor).sum::<f64>() / count;
+        let variance = self.samples.iter().map(|sample| (sample.factor() - mean).powi(2)).sum::<f64>() / count;
         let lags = [("1 ms", 1), ("10 ms", 10), ("100 ms", 100), ("1 s", 1_000), ("10 s", 10_000)];
         let known = lags.iter().filter_map(|(name, ms)| {
             let correlation = self.covariance(mean, Nanos(ms * 1_000_000))? / variance;
@@ -135,15 +176,26 @@ impl NoiseRecord {
     /// Of tasks that are this far apart, at least half of it; `None` with few.
     fn covariance(&self, mean: f64, lag: Nanos) -> Option<f64> {
         const FEW: usize = 30;
-        let pair = |(at, factor): &(Nanos, Factor)| {
-            let then = at.saturating_add(lag);
-            let (other, second) = self.points[..self.points.partition_point(|(at, _)| *at <= then)].last()?;
-            let apart = then < self.stretch(*at).end && *other >= *at + Nanos(lag.0 / 2);
-            apart.then(|| (factor.get() - mean) * (second.get() - mean))
+        let pair = |sample: &Sample| {
+            let then = sample.start.saturating_add(lag);
+            let second = self.samples[..self.samples.partition_point(|other| other.start <= then)].last()?;
+            let apart = then < self.stretch(sample.start).end && second.start >= sample.start + Nanos(lag.0 / 2);
+            apart.then(|| (sample.factor() - mean) * (second.factor() - mean))
         };
-        let products: Vec<f64> = self.points.iter().filter_map(pair).collect();
+        let products: Vec<f64> = self.samples.iter().filter_map(pair).collect();
         (products.len() >= FEW).then(|| products.iter().sum::<f64>() / products.len() as f64)
     }
+}
+
+impl Sample {
+    fn factor(&self) -> f64 {
+        self.took.0 as f64 / self.work.0 as f64
+    }
+}
+
+/// `part` of a time that takes `whole`, in one that takes `of` altogether.
+fn share(part: Nanos, of: Nanos, whole: Nanos) -> Nanos {
+    Nanos((u128::from(part.0) * u128::from(of.0) / u128::from(whole.0)) as u64)
 }
 
 /// A sequence of blocks of a record, from random instants of it, for one run. A block keeps the correlation of tasks
@@ -178,10 +230,9 @@ impl Noise {
             }
         };
         self.last = Some((number, start));
-        let Range { start: from, end } = record.stretch(start);
+        let (from, end) = (record.start(record.stretch(start)), record.stretch(start).end);
         let instant = from + Nanos((start.0 - from.0 + at.0 % self.block.0) % (end - from).0);
-        let point = record.points.partition_point(|(from, _)| *from <= instant) - 1;
-        record.points[point].1.times(time)
+        record.time_of(time, instant)
     }
 }
 
@@ -192,30 +243,66 @@ mod tests {
 
     const SECOND: u64 = 1_000_000_000;
 
-    #[test]
-    fn times_are_exact_and_rounded_half_up() {
-        let times = |factor, ns| Factor::new(factor).times(Nanos(ns)).0;
-        assert_eq!([times(1.0, u64::MAX), times(1.25, 6), times(1.25, 1 << 60)], [u64::MAX, 8, 5 << 58]);
-        assert_eq!([times(1e6, u64::MAX), times(0.5, 1), times(0.000_001, 499_999)], [u64::MAX, 1, 0]);
+    const MS: u64 = 1_000_000;
+
+    /// One task after the other, of these milliseconds and factors.
+    fn one_by_one(tasks: impl IntoIterator<Item = (u64, f64)>) -> NoiseRecord {
+        let mut at = Nanos::ZERO;
+        let measured = tasks.into_iter().map(|(ms, factor)| {
+            let took = Nanos(ms * MS);
+            at += took;
+            Measured { at: at - took, took, factor }
+        });
+        NoiseRecord::new(measured.collect()).unwrap()
     }
 
-    /// For 80 s, the factor of each millisecond is one and its number in millionths.
+    #[test]
+    fn a_device_without_noise_takes_the_exact_time() {
+        let record = one_by_one([(3, 1.0), (1, 1.0), (7, 1.0)]);
+        for from in [0, 1, 2_999_999, 3_000_000, 10_999_999] {
+            for work in [0, 1, 999, 11_000_000, 123_456_789, u64::MAX] {
+                assert_eq!(record.time_of(Nanos(work), Nanos(from)), Nanos(work), "{work} from {from}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_pause_is_added_and_a_slow_device_multiplies() {
+        // A pause of 10 ms in the sixth task of 1 ms, and then a device that needs twice as long.
+        let tasks = (0..20).map(|task| {
+            if task == 5 { (11, 11.0) } else { (2 - u64::from(task < 10), 1.0 + f64::from(u8::from(task >= 10))) }
+        });
+        let record = one_by_one(tasks);
+        let time = |work_ms, from_ms| record.time_of(Nanos(work_ms * MS), Nanos(from_ms * MS)).0 / MS;
+        assert_eq!([time(5, 0), time(6, 0), time(10, 0), time(20, 0), time(40, 0)], [5, 16, 20, 40, 80]);
+        assert_eq!([time(1, 2), time(1, 20), time(4, 22), time(4, 18)], [1, 2, 8, 6]);
+        // Short tasks share a pause: in the end, they take as long as one.
+        let mut now = Nanos::ZERO;
+        for _ in 0..2_000 {
+            now += record.time_of(Nanos(MS / 100), now);
+        }
+        assert!(now.0.abs_diff(40 * MS) <= 2_000, "{now}");
+    }
+
+    /// For 80 s, the factor of each millisecond is one and its number in thousandths.
     fn ramp() -> Arc<NoiseRecord> {
-        Arc::new(
-            NoiseRecord::new((0..80_000).map(|ms| (Nanos(ms * 1_000_000), 1.0 + ms as f64 / 1e6)).collect()).unwrap(),
-        )
+        Arc::new(one_by_one((0..80_000).map(|ms| (1, 1.0 + ms as f64 / 1e3))))
+    }
+
+    /// Up to ten before or after: an instant of the record is that of a nanosecond of work.
+    fn milliseconds(noise: &mut Noise, at: Nanos) -> u64 {
+        noise.disturbed(Nanos(10_000), at).0 / 10 - 1_000
     }
 
     #[test]
     fn a_run_goes_through_blocks_of_the_record() {
         let instants = |replication| -> Vec<u64> {
             let mut noise = Noise::new(ramp(), stream(1, replication, "noise"));
-            (0..60).map(|s| noise.disturbed(Nanos(Factor::ONE), Nanos(s * SECOND)).0 - Factor::ONE).collect()
+            (0..60).map(|s| milliseconds(&mut noise, Nanos(s * SECOND))).collect()
         };
         let run = instants(0);
         for block in run.chunks(10) {
-            // The record is almost 80 s long.
-            let next = |pair: &[u64]| [1_000, 1_001].contains(&((pair[1] + 80_000 - pair[0]) % 80_000));
+            let next = |pair: &[u64]| (980..=1_020).contains(&((pair[1] + 80_000 - pair[0]) % 80_000));
             assert!(block.windows(2).all(next), "{block:?}");
         }
         let starts: std::collections::BTreeSet<u64> = run.iter().step_by(10).copied().collect();
@@ -227,13 +314,17 @@ mod tests {
     #[test]
     fn a_block_stays_in_its_stretch() {
         // Four stretches of 2 s, each with a factor of its own.
-        let instants = (0..8_000).map(|ms| (Nanos((ms + ms / 2_000 * 60_000) * 1_000_000), 1.0 + (ms / 2_000) as f64));
-        let record = Arc::new(NoiseRecord::new(instants.collect()).unwrap());
-        assert_eq!(record.ends.len(), 4);
+        let measured = (0..8_000).map(|ms| {
+            let at = Nanos((ms + ms / 2_000 * 60_000) * MS);
+            Measured { at, took: Nanos(MS), factor: 1.0 + (ms / 2_000) as f64 }
+        });
+        let record = Arc::new(NoiseRecord::new(measured.collect()).unwrap());
+        assert_eq!(record.stretches.len(), 4);
         let mut noise = Noise::new(record, stream(1, 0, "noise"));
         // A quarter of 8 s is a block.
         let factors = |block: u64| -> Vec<u64> {
-            (0..19).map(|tenth| noise.disturbed(Nanos(1), Nanos(2 * block * SECOND + tenth * SECOND / 10)).0).collect()
+            let at = |tenth| Nanos(2 * block * SECOND + tenth * SECOND / 10);
+            (0..19).map(|tenth| (noise.disturbed(Nanos(1_000), at(tenth)).0 + 500) / 1_000).collect()
         };
         let blocks: Vec<Vec<u64>> = (0..40).map(factors).collect();
         assert!(blocks.iter().all(|block| block.iter().all(|factor| *factor == block[0])), "{blocks:?}");
@@ -243,7 +334,7 @@ mod tests {
     #[test]
     fn a_block_does_not_depend_on_the_order_of_tasks() {
         let mut noise = Noise::new(ramp(), stream(1, 0, "noise"));
-        let mut at = |s: u64| noise.disturbed(Nanos(Factor::ONE), Nanos(s * SECOND));
+        let mut at = |s: u64| milliseconds(&mut noise, Nanos(s * SECOND));
         let early = at(9);
         assert_ne!(at(11), early);
         assert_eq!(at(9), early);
@@ -253,7 +344,7 @@ mod tests {
     fn a_record_describes_itself() {
         // Slow and fast for 50 ms each, in tasks of 1 ms.
         let factor = |ms: u64| if (ms / 50).is_multiple_of(2) { 1.1 } else { 0.9 };
-        let record = NoiseRecord::new((0..400).map(|ms| (Nanos(ms * 1_000_000), factor(ms))).collect()).unwrap();
+        let record = one_by_one((0..400).map(|ms| (1, factor(ms))));
         let about = record.describe();
         assert!(
             about.starts_with("noise: tasks take 1.0000 times their row on average, with a deviation of 10.00 %"),
@@ -265,13 +356,19 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let refused = |text: &str| NoiseRecord::parse(text, "n.csv").unwrap_err().to_string();
-        assert!(refused("time_ns,size,factor\n").starts_with("n.csv: no rows; "));
-        assert!(refused("time_ns,size,factor\n5,1,1\n6,1,0\n").starts_with("n.csv: row 2: factor 0 is out of range"));
+        assert!(refused("time_ns,size,factor,ns\n").starts_with("n.csv: no rows; "));
         assert!(
-            refused("time_ns,size,factor\n5,1,x\n").contains("line: 2"),
-            "{}",
-            refused("time_ns,size,factor\n5,1,x\n")
+            refused("time_ns,size,factor,ns\n5,1,1,9\n6,1,0,9\n").starts_with("n.csv: row 2: factor 0 is out of range")
         );
-        assert!(refused("at,factor\n5,1\n").contains("the columns time_ns,size,factor"));
+        assert!(
+            refused("time_ns,size,factor,ns\n5,1,x,9\n").contains("line: 2"),
+            "{}",
+            refused("time_ns,size,factor,ns\n5,1,x,9\n")
+        );
+        assert!(
+            refused("time_ns,size,factor,ns\n5,1,1,2000000000000\n")
+                .ends_with("row 1: ns 2000000000000 is out of range; at most 1000000000000")
+        );
+        assert!(refused("at,factor\n5,1\n").contains("the columns time_ns,size,factor,ns"));
     }
 }

@@ -38,7 +38,7 @@ use self::blocks::Block;
 pub use self::blocks::steps;
 use self::level::Slowness;
 pub use self::report::Session;
-use self::samples::{ByBatch, ByCell, Cost, Launches, Now, Samples, longer, mean_over_median};
+use self::samples::{ByBatch, ByCell, Cost, Launches, Now, Samples, Timed, longer, mean_over_median};
 use self::served::Launch;
 pub use self::wanted::{Wanted, batches_of, cells_of, measured};
 use self::whole::Whole;
@@ -46,6 +46,7 @@ use crate::backend::Backend;
 use crate::backend::cpu::StepTime;
 use crate::backend::cuda::Options;
 use crate::cost::grnn;
+use crate::cost::noise::Measured;
 use crate::error::{Error, Result};
 use crate::experiment::executor::{Executor, Loaded};
 use crate::gpu_settings::Settings as GpuSettings;
@@ -147,15 +148,17 @@ impl Profile {
         self.mean_over_median = mean_over_median(self.timed().map(|(_, samples)| &*samples));
     }
 
-    /// When tasks ran, their batch sizes, and their times over those of the table.
-    fn noise(&mut self) -> Vec<(Nanos, u32, f64)> {
+    /// The batch sizes of the tasks, and their times beside those of the table.
+    fn noise(&mut self) -> Vec<(u32, Measured)> {
         let ratio = self.mean_over_median;
         let factors = self.timed().flat_map(|(batch, samples)| {
             let cost = (samples.median().0 as f64 * ratio).max(1.0);
-            samples.visits().flatten().map(move |one| (one.at, batch, one.time.0.max(1) as f64 / cost))
+            samples.visits().flatten().map(move |&Timed { at, time, .. }| {
+                (batch, Measured { at, took: time, factor: time.0.max(1) as f64 / cost })
+            })
         });
-        let mut factors: Vec<(Nanos, u32, f64)> = factors.collect();
-        factors.sort_by_key(|(at, ..)| *at);
+        let mut factors: Vec<_> = factors.collect();
+        factors.sort_by_key(|(_, one)| one.at);
         factors
     }
 

@@ -9,7 +9,7 @@ use super::blocks::{measure, piece};
 use super::samples::{Cost, Now, STEPS, costs};
 use super::{Launches, Profile, Settings, Steps, Subject, Wanted, unfolded};
 use crate::clock;
-use crate::cost::noise::NoiseRecord;
+use crate::cost::noise::{Measured, NoiseRecord};
 use crate::error::{Context as _, Error, Result};
 use crate::experiment::executor::Loaded;
 use crate::metrics::recorder::Decisions;
@@ -102,11 +102,11 @@ impl Session {
         if profiles.len() > 1 {
             notes.push(format!("task, gather, launch and whole: those of {}", wanted[0].model.name()));
         }
-        let mut noise = String::from("time_ns,size,factor\n");
-        for (Nanos(at), size, factor) in &factors {
-            writeln!(noise, "{at},{size},{factor:.6}").expect("a string takes all");
+        let mut noise = String::from("time_ns,size,factor,ns\n");
+        for (size, Measured { at, took, factor }) in &factors {
+            writeln!(noise, "{},{size},{factor:.6},{}", at.0, took.0).expect("a string takes all");
         }
-        let factors = factors.into_iter().map(|(at, _, factor)| (at, factor)).collect();
+        let factors = factors.into_iter().map(|(_, measured)| measured).collect();
         notes.extend(NoiseRecord::new(factors).map(|record| record.describe()));
         let comments: String = notes.iter().map(|note| format!("# {note}\n")).collect();
         let header = if sized { "cell,batch,ns,stddev_ns,input\n" } else { "cell,batch,ns,stddev_ns\n" };

@@ -63,8 +63,9 @@ fn a_table_names_both_sides_and_the_bounds() {
 fn noise_gives_each_figure_an_interval() {
     let desk = desk();
     // Tasks take from nothing to 200 times their cost, so that all real runs are in the intervals.
-    let rows = (0..9_000u64).map(|ms| format!("{},1,{}\n", ms * 1_000_000, if ms < 4_500 { 0.001 } else { 200.0 }));
-    desk.write("noise.csv", format!("time_ns,size,factor\n{}", rows.collect::<String>()));
+    let factor = |ms| if ms < 4_500 { 0.001 } else { 200.0 };
+    let rows = (0..9_000u64).map(|ms| format!("{},1,{},1000000\n", ms * 1_000_000, factor(ms)));
+    desk.write("noise.csv", format!("time_ns,size,factor,ns\n{}", rows.collect::<String>()));
     let words = [&QUICK[..], &["--noise", "noise.csv", "--loads", "50,120", "--out", "out"]].concat();
     let ran = desk.run(&words).ok();
     let rows = desk.rows("out/validation.csv");
