@@ -77,6 +77,12 @@ struct ArrivalArgs {
     /// mmpp: mean time in the high state, such as 50ms
     #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
     high: Option<Nanos>,
+    /// periodic: the time in which the pattern repeats, such as 86400s
+    #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
+    period: Option<Nanos>,
+    /// periodic: relative rates of the equal parts of a period
+    #[arg(long, value_name = "RATE,…", value_delimiter = ',')]
+    pattern: Option<Vec<f64>>,
     /// stepping: first rate
     #[arg(long, value_name = "RPS")]
     from: Option<f64>,
@@ -101,6 +107,8 @@ impl ArrivalArgs {
             "ratio": self.ratio,
             "low": self.low.map(|low| low.to_string()),
             "high": self.high.map(|high| high.to_string()),
+            "period": self.period.map(|period| period.to_string()),
+            "pattern": self.pattern,
             "from": self.from,
             "to": self.to,
             "steps": self.steps,

@@ -129,8 +129,8 @@ pub(super) fn over_rates(scenario: &Scenario) -> Result<Rate> {
     match scenario.points().first() {
         Some(LoadPoint::Rate(first)) => Ok(*first),
         _ => Err(Error::input(format!(
-            "{}: arrivals: a knee is looked for over rates; use the process poisson, uniform, gamma or mmpp, or give a trace \
-             `rates`",
+            "{}: arrivals: a knee is looked for over rates; use the process poisson, uniform, gamma, mmpp or periodic, or \
+             give a trace `rates`",
             scenario.file.display()
         ))),
     }

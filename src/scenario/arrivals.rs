@@ -32,6 +32,12 @@ pub enum ArrivalSpec {
         high: Nanos,
         rates: Vec<Rate>,
     },
+    Periodic {
+        #[serde(with = "time_with_unit")]
+        period: Nanos,
+        pattern: Vec<f64>,
+        rates: Vec<Rate>,
+    },
     Stepping {
         from: Rate,
         to: Rate,
@@ -90,6 +96,9 @@ impl ArrivalSpec {
             ArrivalSpec::Uniform { .. } => Some(Process::Uniform),
             ArrivalSpec::Gamma { cv, .. } => Some(Process::Gamma { cv }),
             ArrivalSpec::Mmpp { ratio, low, high, .. } => Some(Process::Mmpp { ratio, low, high }),
+            ArrivalSpec::Periodic { period, ref pattern, .. } => {
+                Some(Process::Periodic { period, pattern: pattern.clone() })
+            }
             ArrivalSpec::Stepping { from, to, steps } => Some(Process::Stepping { from, to, steps }),
             ArrivalSpec::Offline {} => Some(Process::Offline),
             ArrivalSpec::Closed { .. } | ArrivalSpec::Trace { .. } => None,
@@ -110,6 +119,7 @@ impl ArrivalSpec {
         match self {
             ArrivalSpec::Poisson { rates } | ArrivalSpec::Uniform { rates } | ArrivalSpec::Trace { rates } => rates,
             ArrivalSpec::Gamma { rates, .. } | ArrivalSpec::Mmpp { rates, .. } => rates,
+            ArrivalSpec::Periodic { rates, .. } => rates,
             _ => &[],
         }
     }

@@ -153,6 +153,8 @@ pub(super) fn needed(key: &str) -> Option<String> {
         "arrivals.cv" => "the coefficient of variation of the gaps, a number from 0.001 to 1000".into(),
         "arrivals.ratio" => "the high rate over the low one, a number from 1 to 1e6".into(),
         "arrivals.low" | "arrivals.high" => "a time of at least 1us, such as \"100ms\"".into(),
+        "arrivals.period" => "the time in which the pattern repeats, such as \"86400s\"".into(),
+        "arrivals.pattern" => "a list of relative rates, such as [0.5, 1, 2]".into(),
         "arrivals.from" | "arrivals.to" => "a number of requests per second from 1e-6 to 1e9".into(),
         "arrivals.steps" => "the number of steps, at least 2".into(),
         _ => return None,

@@ -188,6 +188,11 @@ fn processes_are_read_with_their_keys() {
         ("{ process = 'uniform', rates = [10] }", ArrivalSpec::Uniform { rates: rates.clone() }, "10"),
         ("{ process = 'gamma', cv = 2, rates = [10] }", ArrivalSpec::Gamma { cv: 2.0, rates: rates.clone() }, "10"),
         (
+            "{ process = 'periodic', period = '1s', pattern = [0, 2.5], rates = [10] }",
+            ArrivalSpec::Periodic { period: Nanos(1_000_000_000), pattern: vec![0.0, 2.5], rates: rates.clone() },
+            "10",
+        ),
+        (
             "{ process = 'mmpp', ratio = 4, low = '1s', high = '20ms', rates = [10] }",
             ArrivalSpec::Mmpp { ratio: 4.0, low: Nanos(1_000_000_000), high: Nanos(20_000_000), rates },
             "10",

@@ -9,13 +9,13 @@ use rand_distr::{Distribution, Exp1, Gamma};
 use crate::units::{Nanos, Rate};
 use crate::workload::random::Stream;
 
-pub const PROCESSES: [&str; 6] = ["poisson", "uniform", "gamma", "mmpp", "stepping", "offline"];
+pub const PROCESSES: [&str; 7] = ["poisson", "uniform", "gamma", "mmpp", "periodic", "stepping", "offline"];
 /// One request in eleven days. At lower rates a run would exceed the clock.
 const LEAST_RATE: f64 = 1e-6;
 /// Above it, gaps would be shorter than a nanosecond.
 const MOST_RATE: f64 = 1e9;
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Process {
     Poisson,
     Uniform,
@@ -32,6 +32,13 @@ pub enum Process {
         low: Nanos,
         /// Mean time in the high state; exponential.
         high: Nanos,
+    },
+    /// A Poisson process whose rate follows a pattern that repeats, such as that of a day. Its mean is the requested
+    /// rate.
+    Periodic {
+        period: Nanos,
+        /// Relative rates of the equal parts of a period.
+        pattern: Vec<f64>,
     },
     /// A Poisson process whose rate changes in steps with equally many requests (DVABatch: 66 to 4,000 per second in 15
     /// steps). It has its own rates.
@@ -60,6 +67,17 @@ impl Process {
         match *self {
             Process::Poisson | Process::Uniform | Process::Offline => Ok(()),
             Process::Gamma { cv } => bounded("cv", cv, 0.001, 1000.0),
+            Process::Periodic { period, ref pattern } => {
+                let index = |index| format!("pattern[{index}]");
+                pattern.iter().enumerate().try_for_each(|(at, part)| bounded(&index(at), *part, 0.0, 1e6))?;
+                match (pattern.iter().any(|part| *part > 0.0), period.0 / pattern.len().max(1) as u64) {
+                    (false, _) => Err("pattern: at least one relative rate must be above 0".into()),
+                    (_, ..1_000) => {
+                        Err(format!("period: {period} is too short; each part of the pattern takes 1us or more"))
+                    }
+                    _ => Ok(()),
+                }
+            }
             Process::Mmpp { ratio, low, high } => {
                 bounded("ratio", ratio, 1.0, 1e6)?;
                 match [("low", low), ("high", high)].into_iter().find(|(_, sojourn)| *sojourn < Nanos(1_000)) {
@@ -97,7 +115,21 @@ impl Process {
             Process::Mmpp { ratio, low, high } => {
                 let (low, high) = (low.as_secs_f64(), high.as_secs_f64());
                 let low_rate = rate().0 * (low + high) / (low + ratio * high);
-                taken(n, modulated([(low_rate, low), (low_rate * ratio, high)], rng))
+                // Their own stream: the number of states depends on the rate.
+                let mut sojourns = rng.fork();
+                let mut in_high = sojourns.random::<f64>() < high / (low + high);
+                let states = iter::repeat_with(move || {
+                    let (rate, mean) = if in_high { (low_rate * ratio, high) } else { (low_rate, low) };
+                    in_high = !in_high;
+                    (rate, mean * sojourns.sample::<f64, _>(Exp1))
+                });
+                taken(n, modulated(states, rng))
+            }
+            Process::Periodic { period, ref pattern } => {
+                let mean = pattern.iter().sum::<f64>() / pattern.len() as f64;
+                let part = period.as_secs_f64() / pattern.len() as f64;
+                let states: Vec<_> = pattern.iter().map(|relative| (rate().0 * relative / mean, part)).collect();
+                taken(n, modulated(states.into_iter().cycle(), rng))
             }
             Process::Stepping { from, to, steps } => taken(n, stepping(from, to, steps, n, rng)),
         }
@@ -124,26 +156,20 @@ fn renewals(rate: Rate, mut gap: impl FnMut() -> f64) -> impl FnMut() -> Nanos {
     move || Nanos((sum.add(gap()) * 1e9 / rate.0).round() as u64)
 }
 
-/// `states`: rate and mean sojourn in seconds. Gaps are drawn in expected requests.
-fn modulated(states: [(f64, f64); 2], mut rng: Stream) -> impl FnMut() -> Nanos {
-    // Their own stream: the number of states depends on the rate.
-    let mut sojourns = rng.fork();
-    let [(_, first), (_, second)] = states;
-    let mut state = usize::from(sojourns.random::<f64>() < second / (first + second));
-    let mut sojourn = move |state: usize| -> f64 { states[state].1 * sojourns.sample::<f64, _>(Exp1) };
-
+/// `states`: rate and time, both in seconds, without end. Gaps are drawn in expected requests.
+fn modulated(mut states: impl Iterator<Item = (f64, f64)>, mut rng: Stream) -> impl FnMut() -> Nanos {
+    let mut state = move || states.next().expect("states do not end");
     let mut passed = Sum::default();
     let (mut begun_at, mut begun_units) = (Sum::default(), Sum::default());
-    let mut stays = sojourn(state);
+    let (mut rate, mut stays) = state();
     move || {
         let units = passed.add(Exp1.sample(&mut rng));
-        while units > begun_units.value() + stays * states[state].0 {
+        while units >= begun_units.value() + stays * rate {
             begun_at.add(stays);
-            begun_units.add(stays * states[state].0);
-            state = 1 - state;
-            stays = sojourn(state);
+            begun_units.add(stays * rate);
+            (rate, stays) = state();
         }
-        Nanos::from_secs_f64(begun_at.value() + (units - begun_units.value()) / states[state].0)
+        Nanos::from_secs_f64(begun_at.value() + (units - begun_units.value()) / rate)
     }
 }
 
@@ -188,7 +214,7 @@ mod tests {
     const RATE: Rate = Rate(5_000.0);
     const N: usize = 200_000;
 
-    fn draw(process: Process, rate: Rate, n: usize) -> Vec<Nanos> {
+    fn draw(process: &Process, rate: Rate, n: usize) -> Vec<Nanos> {
         let rate = process.takes_rate().then_some(rate);
         process.times(rate, n, random::stream(1, 0, "arrivals")).collect()
     }
@@ -215,7 +241,7 @@ mod tests {
             (Process::Gamma { cv: 1.0 }, 1.0),
             (Process::Gamma { cv: 4.0 }, 4.0),
         ] {
-            let times = draw(process, RATE, N);
+            let times = draw(&process, RATE, N);
             assert!(times.is_sorted());
             let (rate, seen) = rate_and_cv(&times);
             // Four standard errors of the mean gap; that of the variation is larger for bursts.
@@ -226,7 +252,7 @@ mod tests {
 
     #[test]
     fn uniform_arrivals_do_not_drift() {
-        let times = draw(Process::Uniform, Rate(3.0), 3_000_000);
+        let times = draw(&Process::Uniform, Rate(3.0), 3_000_000);
         assert_eq!(times[..3], [Nanos(333_333_333), Nanos(666_666_667), Nanos(1_000_000_000)]);
         assert_eq!(*times.last().unwrap(), Nanos(1_000_000_000_000_000));
     }
@@ -247,16 +273,29 @@ mod tests {
             let expected = (N / 2) as f64 / RATE.0;
             assert!((mean / expected - 1.0).abs() < 0.05, "ratio {ratio}: {mean} s, expected {expected} s");
         }
-        let (_, calm) = rate_and_cv(&draw(mmpp(1.0), RATE, N));
-        let (_, bursty) = rate_and_cv(&draw(mmpp(20.0), RATE, N));
+        let (_, calm) = rate_and_cv(&draw(&mmpp(1.0), RATE, N));
+        let (_, bursty) = rate_and_cv(&draw(&mmpp(20.0), RATE, N));
         assert!((calm - 1.0).abs() < 0.02, "equal rates make a Poisson process: cv {calm}");
         assert!(bursty > 1.2, "cv {bursty}");
     }
 
     #[test]
+    fn a_periodic_process_repeats_its_pattern() {
+        let process = Process::Periodic { period: Nanos(4_000_000_000), pattern: vec![1.0, 0.0, 5.0, 2.0] };
+        let times = draw(&process, Rate(1_000.0), 400_000);
+        assert!(times.is_sorted());
+        let mut counts = [0u32; 4];
+        times.iter().for_each(|at| counts[(at.0 / 1_000_000_000 % 4) as usize] += 1);
+        // A hundred periods of 4,000 requests each; four standard deviations.
+        for (count, expected) in counts.into_iter().zip([50_000.0, 0.0, 250_000.0, 100_000.0]) {
+            assert!((f64::from(count) - expected).abs() <= 4.0 * f64::sqrt(expected), "{counts:?}");
+        }
+    }
+
+    #[test]
     fn a_modulated_process_has_two_rates() {
         let process = Process::Mmpp { ratio: 9.0, low: Nanos(2_000_000_000), high: Nanos(2_000_000_000) };
-        let times = draw(process, Rate(10_000.0), 400_000);
+        let times = draw(&process, Rate(10_000.0), 400_000);
         let mut counts = vec![0u32; (times.last().unwrap().0 / 10_000_000 + 1) as usize];
         times.iter().for_each(|at| counts[(at.0 / 10_000_000) as usize] += 1);
         let between = counts.iter().filter(|count| (60..120).contains(*count)).count();
@@ -267,32 +306,32 @@ mod tests {
     #[test]
     fn a_stepping_load_rises_step_by_step() {
         let process = Process::Stepping { from: Rate(66.0), to: Rate(4_000.0), steps: 15 };
-        let times = draw(process, RATE, 30_000);
+        let times = draw(&process, RATE, 30_000);
         assert!(times.is_sorted());
         for (step, part) in times.chunks(2_000).enumerate() {
             let span = (part[1_999] - part[0]).as_secs_f64();
             let expected = 66.0 + (4_000.0 - 66.0) / 14.0 * step as f64;
             assert!((1_999.0 / span / expected - 1.0).abs() < 0.1, "step {step}: {} of {expected}", 1_999.0 / span);
         }
-        assert_eq!(draw(process, RATE, 7).len(), 7, "fewer requests than steps");
+        assert_eq!(draw(&process, RATE, 7).len(), 7, "fewer requests than steps");
     }
 
     #[test]
     fn offline_requests_are_there_at_the_start() {
-        assert_eq!(draw(Process::Offline, RATE, 3), [Nanos::ZERO; 3]);
+        assert_eq!(draw(&Process::Offline, RATE, 3), [Nanos::ZERO; 3]);
     }
 
     #[test]
     fn one_stream_gives_one_pattern_at_every_rate() {
         for process in [Process::Poisson, Process::Uniform, Process::Gamma { cv: 2.0 }] {
-            let (slow, fast) = (draw(process, Rate(1_000.0), 1_000), draw(process, Rate(4_000.0), 1_000));
+            let (slow, fast) = (draw(&process, Rate(1_000.0), 1_000), draw(&process, Rate(4_000.0), 1_000));
             assert!(slow.iter().zip(&fast).all(|(slow, fast)| slow.0.abs_diff(fast.0 * 4) <= 4), "{process:?}");
         }
         for process in [Process::Poisson, Process::Gamma { cv: 2.0 }, mmpp(4.0)] {
-            assert_eq!(draw(process, RATE, 1_000), draw(process, RATE, 1_000));
+            assert_eq!(draw(&process, RATE, 1_000), draw(&process, RATE, 1_000));
             assert_eq!(
-                draw(process, RATE, 1_000)[..500],
-                draw(process, RATE, 500),
+                draw(&process, RATE, 1_000)[..500],
+                draw(&process, RATE, 500),
                 "a longer run begins like a shorter one"
             );
         }
@@ -301,10 +340,15 @@ mod tests {
     #[test]
     fn parameters_have_bounds() {
         let mmpp = |ratio, high| Process::Mmpp { ratio, low: Nanos(1_000), high: Nanos(high) };
+        let periodic = |period, pattern: &[f64]| Process::Periodic { period: Nanos(period), pattern: pattern.into() };
         let stepping = |from, steps| Process::Stepping { from: Rate(from), to: Rate(2.0), steps };
         for (process, message) in [
             (Process::Gamma { cv: 0.0 }, "cv: 0 is out of range; it is a number from 0.001 to 1000"),
             (mmpp(0.5, 1_000), "ratio: 0.5 is out of range; it is a number from 1 to 1000000"),
+            (periodic(4, &[1.0, -1.0]), "pattern[1]: -1 is out of range; it is a number from 0 to 1000000"),
+            (periodic(4, &[0.0]), "pattern: at least one relative rate must be above 0"),
+            (periodic(4, &[]), "pattern: at least one relative rate must be above 0"),
+            (periodic(1_999, &[1.0, 2.0]), "period: 1.999us is too short; each part of the pattern takes 1us or more"),
             (mmpp(2.0, 0), "high: 0ns is too short; it is a time of 1us or more"),
             (stepping(1.0, 1), "steps: 1 is too few; at least 2, and poisson has a single rate"),
             (stepping(-1.0, 3), "from: must be a number of requests per second from 1e-6 to 1e9, not -1"),
