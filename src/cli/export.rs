@@ -64,7 +64,7 @@ pub fn run(args: &Args) -> Result<()> {
 /// Of all points, each once.
 fn swept_keys(sides: &[Side]) -> Vec<&str> {
     let mut keys = Vec::new();
-    for (key, _) in sides.iter().flat_map(Side::places).flat_map(|place| &place.swept) {
+    for (key, _) in sides.iter().flat_map(|side| &side.places).flat_map(|place| &place.swept) {
         if !keys.contains(&key.as_str()) {
             keys.push(key.as_str());
         }
@@ -109,7 +109,7 @@ impl<'a> Table<'a, '_> {
     }
 
     fn points(&self) -> impl Iterator<Item = (&'a Side, &'a Place)> + use<'a> {
-        self.sides.iter().flat_map(|side| side.places().iter().map(move |place| (side, place)))
+        self.sides.iter().flat_map(|side| side.places.iter().map(move |place| (side, place)))
     }
 
     fn logs<T: LogRow>(&mut self) -> io::Result<()> {

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use super::find;
 use super::render::Shown;
-use crate::backend::watched::Watcher;
 use crate::cost::table::TableModel;
 use crate::error::{Error, Result};
 use crate::experiment::device::with_costs;
@@ -18,11 +17,9 @@ use crate::results::columns::Metric;
 use crate::results::table::{aligned, tabulate};
 use crate::scenario::{PolicyEntry, Scenario, costs};
 use crate::shipped::Shipped;
-use crate::task::{MemberList, Task};
-use crate::units::TaskId;
-use crate::validate::ledger::{Ledger, Signature, Term, ledger};
+use crate::validate::ledger::{Ledger, Term, replayed};
 use crate::validate::recorded::Recording;
-use crate::validate::replay::{Replay, replay};
+use crate::validate::replay::Replay;
 use crate::validate::results::{Point, Results};
 
 /// Replay recorded runs and check that they result in the same decisions
@@ -72,20 +69,13 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let models = inputs.iter().map(models_of).collect::<Result<Vec<_>>>()?;
     let row = |point: &&Point| {
         let (inputs, models) = (&inputs[point.variant], &models[point.variant]);
-        let recording = Recording::read(&point.folder, inputs.steps())?;
-        let mut signatures = Vec::new();
-        let mut see = |_: TaskId, task: &Task<'_>, _: Option<&MemberList>| {
-            if models.is_some() {
-                signatures.push(Signature::of(task));
-            }
-        };
-        let replay = replay(inputs, point, &recording, Watcher { members: false, see: &mut see })?;
-        let model = models.as_ref().filter(|_| replay.difference.is_none()).map(|models| &models[point.run.policy]);
+        let model = models.as_ref().map(|models| &models[point.run.policy]);
+        let (replay, ledger) = replayed(inputs, point, model)?;
         Ok(Row {
             policy: results.scenario(point).policies[point.run.policy].name(),
             point: point.run.load.to_string(),
-            ledger: model.map(|m| ledger(inputs, point, &recording, &replay, &signatures, m)).transpose()?,
             replay,
+            ledger,
         })
     };
     let rows = recorded.par_iter().with_max_len(1).map(row).collect::<Result<Vec<Row>>>()?;

@@ -104,7 +104,7 @@ impl Study {
         let last = || folder().file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let name = run.pointer("/scenario/name").and_then(Value::as_str).map_or_else(last, String::from);
         let mut rows = Vec::new();
-        for place in side.iter().flat_map(Side::places) {
+        for place in side.iter().flat_map(|side| &side.places) {
             let side = side.as_ref().expect("it has places");
             let (policy, point, swept) = (place.policy.clone(), place.load.clone(), place.swept.clone());
             rows.push(SummaryRow { policy, swept, backend: side.backend().into(), point, runs: side.runs(place)? });

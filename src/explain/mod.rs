@@ -17,7 +17,7 @@ use crate::metrics::summary::summarize;
 use crate::results::logs::{LogRow as _, RequestLine};
 use crate::results::write;
 use crate::task::{HostOverhead, MemberList, Reason, Step, Task, TaskRow};
-use crate::units::{Nanos, RequestId, TaskId};
+use crate::units::{Nanos, TaskId};
 use crate::validate::recorded::{Recording, bytes_of};
 use crate::validate::replay::replay;
 use crate::validate::results::{Point, Results};
@@ -58,12 +58,6 @@ pub struct Formed {
 }
 
 impl Formed {
-    /// Without duplicates, in the order of the batch.
-    pub fn requests(&self) -> Vec<RequestId> {
-        let mut seen = std::collections::BTreeSet::new();
-        self.members.requests().filter(|request| seen.insert(*request)).collect()
-    }
-
     /// Including padding. Operators have no padding and count as the cells that they belong to.
     pub fn cells(&self) -> u64 {
         if self.operators { self.useful_cells } else { self.runs() }

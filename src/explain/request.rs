@@ -10,6 +10,7 @@ use crate::metrics::recorder::happened;
 use crate::results::table::tabulate;
 use crate::task::{MemberList, Part, TaskRow};
 use crate::units::{Nanos, NodeId, RequestId, TaskId};
+use crate::validate::replayed::requests_of;
 use crate::workload::cell_graph::CellGraph;
 
 pub struct Life<'a> {
@@ -158,7 +159,7 @@ impl<'a> Life<'a> {
 
 impl Stop<'_> {
     fn others(&self) -> usize {
-        self.formed.requests().len() - 1
+        requests_of(&self.formed.members).len() - 1
     }
 
     fn waited_for(&self) -> String {
@@ -206,7 +207,7 @@ impl Stop<'_> {
 /// `None` if rows of the padded batch differ in length.
 fn row_cells(formed: &Formed) -> Option<u64> {
     let whole = !matches!(&formed.members, MemberList::Nodes(_));
-    let rows = formed.requests().len() as u64;
+    let rows = requests_of(&formed.members).len() as u64;
     let equal = formed.steps.iter().all(|step| u64::from(step.batch) == rows);
     (whole && equal && !formed.operators).then(|| formed.cells() / rows.max(1))
 }

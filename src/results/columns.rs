@@ -2,10 +2,16 @@
 
 use std::borrow::Cow;
 
+use clap::ValueEnum;
 use serde_json::{Map, Value as Json};
 
 use crate::metrics::summary::Summary;
 use crate::units::Rate;
+
+/// The name of a variant, in files and in JSON.
+pub fn name_of(variant: &impl ValueEnum) -> String {
+    variant.to_possible_value().expect("no variant is skipped").get_name().to_string()
+}
 
 /// Decides the decimals in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

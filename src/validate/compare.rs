@@ -87,7 +87,7 @@ pub struct Row {
 }
 
 /// Whether B differs from A by more than runs of A do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Verdict {
     Inside,
     Outside,
@@ -96,18 +96,6 @@ pub enum Verdict {
     Differs,
     /// A has a single run, or a figure is missing.
     Unknown,
-}
-
-impl Verdict {
-    pub fn name(self) -> &'static str {
-        match self {
-            Verdict::Inside => "inside",
-            Verdict::Outside => "outside",
-            Verdict::Equal => "equal",
-            Verdict::Differs => "differs",
-            Verdict::Unknown => "unknown",
-        }
-    }
 }
 
 impl Row {
@@ -129,14 +117,14 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
     let (a, b) = (Side::open(a)?, Side::open(b)?);
     same_settings(&a, &b)?;
     let (places, alone): (Vec<Place>, Vec<Place>) =
-        a.places().iter().cloned().partition(|place| b.places().contains(place));
+        a.places.iter().cloned().partition(|place| b.places.contains(place));
     if places.is_empty() {
         return Err(Error::input(format!(
             "{} and {} have no policy and point in common; the first has {}, the second {}",
             a.path().display(),
             b.path().display(),
-            listed(a.places()),
-            listed(b.places())
+            listed(&a.places),
+            listed(&b.places)
         )));
     }
     same_arrivals(&a, &b, &places)?;
@@ -153,7 +141,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
         rows.extend(METRICS.map(|metric| metric_row(place, metric, &of_a, &of_b, paired)));
         rows.extend(batch_rows(place, (&a, of_a.len()), (&b, of_b.len()), paired)?);
     }
-    let only_in_b: Vec<Place> = b.places().iter().filter(|place| !places.contains(place)).cloned().collect();
+    let only_in_b: Vec<Place> = b.places.iter().filter(|place| !places.contains(place)).cloned().collect();
     for (results, alone) in [(&a, alone), (&b, only_in_b)] {
         if !alone.is_empty() {
             notes.push(format!("only in {}: {}", results.path().display(), listed(&alone)));

@@ -13,9 +13,10 @@ use std::sync::atomic::AtomicBool;
 use smallvec::SmallVec;
 
 use super::recorded::Recording;
-use super::replay::Replay;
+use super::replay::{Replay, replay};
 use super::results::Point;
 use crate::backend::sim;
+use crate::backend::watched::Watcher;
 use crate::cost::MemberKind;
 use crate::cost::table::TableModel;
 use crate::cost::timing::{Start, Timing};
@@ -27,8 +28,8 @@ use crate::metrics::recorder::{Keep, Recorder};
 use crate::metrics::summary::{Measure, Times, summarize};
 use crate::metrics::validity::Warmup;
 use crate::scenario::LoadPoint;
-use crate::task::{Copies, FoldLoop, HostOverhead, Members, Step, Task, distinct_cells};
-use crate::units::{CellId, Nanos, RequestId, Share, StreamId, WorkerId};
+use crate::task::{Copies, FoldLoop, MemberList, Step, Task, distinct_cells};
+use crate::units::{CellId, Nanos, RequestId, Share, StreamId, TaskId, WorkerId};
 use crate::workload::arrivals::Source;
 use crate::workload::trace::{Request, Requests};
 
@@ -78,7 +79,7 @@ impl Ledger {
 
 /// The work of a task, the key to its recorded durations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Signature {
+struct Signature {
     steps: SmallVec<[Step; 2]>,
     gather: bool,
     of: MemberKind,
@@ -89,7 +90,7 @@ pub struct Signature {
 }
 
 impl Signature {
-    pub fn of(task: &Task<'_>) -> Signature {
+    fn of(task: &Task<'_>) -> Signature {
         let FoldLoop { copies, empty_calls } = task.fold_loop;
         Signature {
             steps: SmallVec::from_slice(task.steps),
@@ -100,34 +101,33 @@ impl Signature {
             empty_calls,
         }
     }
-
-    fn task(&self, worker: WorkerId, batch: u32) -> Task<'_> {
-        let members = match self.of {
-            MemberKind::Nodes => Members::Nodes(&|_| ()),
-            MemberKind::Parts => Members::Parts(&|_| ()),
-            MemberKind::Requests => Members::Requests,
-        };
-        let host = HostOverhead { ahead: Nanos::ZERO, during: self.during };
-        let fold_loop = FoldLoop { copies: &self.copies, empty_calls: self.empty_calls };
-        Task {
-            batch,
-            gather: self.gather,
-            members,
-            host,
-            fold_loop,
-            ..Task::whole_requests(worker, &self.steps, &[], 0)
-        }
-    }
 }
 
-/// Computes the ledger of a recorded run from its replay, the `signatures` of its tasks in order of submission, and the
-/// simulated device `model`.
-pub fn ledger(
+/// Replays a recorded run. With a simulated device, and if the replay equals the logs, also computes the ledger.
+pub fn replayed(inputs: &Inputs<'_>, point: &Point, model: Option<&TableModel>) -> Result<(Replay, Option<Ledger>)> {
+    let recording = Recording::read(&point.folder, inputs.steps())?;
+    let (mut alone, mut tasks) = (model.cloned(), Vec::new());
+    let mut last: BTreeMap<(WorkerId, StreamId), CellId> = BTreeMap::new();
+    let mut see = |_: TaskId, task: &Task<'_>, _: Option<&MemberList>| {
+        let Some(model) = &mut alone else { return };
+        let lane = (task.worker, task.stream);
+        let before = last.get(&lane).copied();
+        last.extend(task.steps.last().map(|step| (lane, step.cell)));
+        tasks.push((Signature::of(task), model.duration(task, before)));
+    };
+    let replay = replay(inputs, point, &recording, Watcher { members: false, see: &mut see })?;
+    let model = model.filter(|_| replay.difference.is_none());
+    let ledger = model.map(|model| ledger(inputs, point, &recording, &replay, &tasks, model)).transpose()?;
+    Ok((replay, ledger))
+}
+
+/// `tasks`: in order of submission, with the times of the simulated device `model`.
+fn ledger(
     inputs: &Inputs<'_>,
     point: &Point,
     recording: &Recording,
     replay: &Replay,
-    signatures: &[Signature],
+    tasks: &[(Signature, Nanos)],
     model: &TableModel,
 ) -> Result<Ledger> {
     if let LoadPoint::Clients(_) = point.run.load {
@@ -136,15 +136,8 @@ pub fn ledger(
             point.folder.display()
         )));
     }
-    if replay.difference.is_some() {
-        return Err(Error::failed(format!(
-            "{}: is not decided in the same way again, so that there is no telling what its times belong to",
-            point.folder.display()
-        )));
-    }
     let requests = inputs.requests(point.run.replication)?;
-    let experiment =
-        Experiment { inputs, point, recording, real: &replay.record, requests: &requests, signatures, model };
+    let experiment = Experiment { inputs, point, recording, real: &replay.record, requests: &requests, tasks, model };
     let real = summarize(&replay.record, &inputs.measure(point.run.load));
     // Every simulation counts the same requests.
     let measure = Measure {
@@ -168,7 +161,7 @@ struct Experiment<'a> {
     recording: &'a Recording,
     real: &'a Recorder,
     requests: &'a Requests,
-    signatures: &'a [Signature],
+    tasks: &'a [(Signature, Nanos)],
     model: &'a TableModel,
 }
 
@@ -177,7 +170,7 @@ impl Experiment<'_> {
     fn simulated(&self, by_model: &[Term]) -> Result<Recorder> {
         let recorded = |term: Term| !by_model.contains(&term);
         let timing = Hybrid {
-            durations: recorded(Term::Durations).then(|| Durations::of(self.real, self.signatures, self.model)),
+            durations: recorded(Term::Durations).then(|| Durations::of(self.real, self.tasks)),
             dispatch: recorded(Term::Dispatch).then(|| Dispatch::of(self.real, self.recording)),
             model: Transfers::new(self.model.clone(), &self.requests.graphs),
         };
@@ -306,19 +299,13 @@ struct Durations {
 }
 
 impl Durations {
-    fn of(real: &Recorder, signatures: &[Signature], model: &TableModel) -> Durations {
-        let mut model = model.clone();
+    fn of(real: &Recorder, tasks: &[(Signature, Nanos)]) -> Durations {
         let mut seen: HashMap<Signature, Cycle> = HashMap::new();
         let mut ratios: BTreeMap<SmallVec<[CellId; 2]>, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
-        let mut last: BTreeMap<(WorkerId, StreamId), Option<CellId>> = BTreeMap::new();
         for row in &real.tasks {
-            let Some(signature) = signatures.get(row.task.index()) else { continue };
+            let Some((signature, by_model)) = tasks.get(row.task.index()) else { continue };
             let took = row.finish.saturating_since(row.start);
             seen.entry(signature.clone()).or_default().times.push(took);
-            let task = signature.task(row.worker, row.batch);
-            let last = last.entry((row.worker, row.stream)).or_default();
-            let by_model = model.duration(&task, last.take());
-            *last = signature.steps.last().map(|step| step.cell);
             let of_batch = ratios.entry(row.cells.clone()).or_default().entry(row.batch).or_default();
             of_batch.push(took.0 as f64 / by_model.0.max(1) as f64);
         }
@@ -358,9 +345,7 @@ mod tests {
     use super::*;
     use crate::backend::sim;
     use crate::cost::table::{CostTable, Overhead};
-    use crate::task::Completion;
-    use crate::task::TaskRow;
-    use crate::units::TaskId;
+    use crate::task::{Completion, HostOverhead, TaskRow};
     use crate::workload::model::Model;
 
     fn with_task<T>(batch: u32, times: u32, work: impl FnOnce(&Task<'_>) -> T) -> T {
@@ -372,9 +357,9 @@ mod tests {
     fn durations(tasks: &[(u32, u32, u64)]) -> Durations {
         let cells = Model::Lstm.cell_types();
         let table = CostTable::parse("cell,batch,ns\nlstm,1,100\nlstm,2,100\n", "costs").unwrap();
-        let model = table.device(&cells, Overhead::default()).unwrap();
+        let mut model = table.device(&cells, Overhead::default()).unwrap();
         let mut real = Recorder::new(0, 1, 1, Keep::default());
-        let mut signatures = Vec::new();
+        let mut submitted = Vec::new();
         for (task, &(batch, times, took)) in (0..).map(TaskId).zip(tasks) {
             let (submit, start, finish) = (Nanos(7), Nanos(9), Nanos(9 + took));
             let cells = smallvec::smallvec![CellId(0)];
@@ -388,9 +373,9 @@ mod tests {
                 start,
                 finish,
             });
-            signatures.push(with_task(batch, times, Signature::of));
+            submitted.push(with_task(batch, times, |task| (Signature::of(task), model.duration(task, None))));
         }
-        Durations::of(&real, &signatures, &model)
+        Durations::of(&real, &submitted)
     }
 
     /// Runs tasks of these batches on two streams in turn, one every 70 ns.
@@ -435,32 +420,15 @@ mod tests {
             failures: BTreeMap::new(),
             finished: true,
         };
-        let signatures: Vec<Signature> = batches.iter().map(|batch| with_task(*batch, 1, Signature::of)).collect();
+        let submitted =
+            |batch: &u32| with_task(*batch, 1, |task| (Signature::of(task), model.clone().duration(task, None)));
+        let submitted: Vec<_> = batches.iter().map(submitted).collect();
         let hybrid = Hybrid {
-            durations: Some(Durations::of(&real, &signatures, &model)),
+            durations: Some(Durations::of(&real, &submitted)),
             dispatch: Some(Dispatch::of(&real, &recording)),
             model: Transfers::new(model, &[].into()),
         };
         assert_eq!(on_two_streams(hybrid, &batches), rows);
-    }
-
-    #[test]
-    fn a_signature_costs_what_its_task_does() {
-        let rows = "cell,batch,ns\nlstm,1,100\nlstm.whole,1,30\nwhole,1,5\ncopy,1,7\ncopy,2,8\nempty,1,2\n";
-        let mut model =
-            CostTable::parse(rows, "costs").unwrap().device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
-        let mut both = |task: &Task<'_>| {
-            let signature = Signature::of(task);
-            [task, &signature.task(WorkerId(0), 1)].map(|task| model.duration(task, None).0)
-        };
-        with_task(1, 2, |whole| {
-            assert_eq!(both(whole), [65; 2]);
-            assert_eq!(both(&Task { members: Members::Nodes(&|_| ()), ..*whole }), [200; 2]);
-            let host = HostOverhead { ahead: Nanos(1_000), during: Nanos(300) };
-            assert_eq!(both(&Task { host, ..*whole }), [365; 2]);
-            let fold_loop = FoldLoop { copies: &[Copies { rows: 2, times: 3 }], empty_calls: 4 };
-            assert_eq!(both(&Task { fold_loop, ..*whole }), [65 + 3 * 8 + 4 * 2; 2]);
-        });
     }
 
     #[test]

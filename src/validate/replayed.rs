@@ -1,11 +1,12 @@
 //! A backend that repeats the recorded completions, round by round. Submitted tasks are compared with the recorded
 //! ones; the first difference ends the replay, since no record says what would follow.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::recorded::Recording;
 use crate::backend::Backend;
-use crate::task::{Completion, MemberList, Members, Task, TaskRow, distinct_cells};
+use crate::task::{Completion, MemberList, Task, TaskRow, distinct_cells};
 use crate::units::{Nanos, RequestId, TaskId};
 
 pub struct Replayed<'r> {
@@ -138,7 +139,7 @@ impl Backend for Replayed<'_> {
             finish: now,
         };
         let recorded = self.recording.tasks.get(id.index()).and_then(Option::as_ref);
-        let decided = |row| Some(Decided { row, requests: requests_of(task) });
+        let decided = |row| Some(Decided { row, requests: requests_of(&MemberList::of(task, None)) });
         match recorded {
             Some(recorded) if TaskRow { start: now, finish: now, ..recorded.clone() } != row => {
                 return self.end(self.differs(Some(recorded.clone()), decided(row)));
@@ -174,22 +175,8 @@ impl Backend for Replayed<'_> {
     }
 }
 
-/// In the order of their first nodes.
-fn requests_of(task: &Task<'_>) -> Vec<RequestId> {
-    let mut requests = match task.members {
-        Members::Requests | Members::Operators(_) => task.requests.to_vec(),
-        Members::Nodes(list) => {
-            let mut nodes = Vec::with_capacity(task.batch as usize);
-            list(&mut nodes);
-            nodes.iter().map(|node| node.request).collect()
-        }
-        Members::Parts(list) => {
-            let mut parts = Vec::with_capacity(task.batch as usize);
-            list(&mut parts);
-            parts.iter().map(|part| part.request).collect()
-        }
-    };
-    let mut seen = std::collections::BTreeSet::new();
-    requests.retain(|request| seen.insert(*request));
-    requests
+/// In the order of their first nodes, each once.
+pub fn requests_of(members: &MemberList) -> Vec<RequestId> {
+    let mut seen = BTreeSet::new();
+    members.requests().filter(|request| seen.insert(*request)).collect()
 }

@@ -66,9 +66,7 @@ impl Results {
         }
         Ok(Results { scenarios, backend, points })
     }
-}
 
-impl Results {
     pub fn scenario(&self, point: &Point) -> &Scenario {
         &self.scenarios[point.variant]
     }

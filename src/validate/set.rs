@@ -11,11 +11,8 @@ use rayon::prelude::*;
 use statrs::statistics::{Data, Median as _, OrderStatistics as _};
 
 use super::compare::{Comparison, compare};
-use super::ledger::{Ledger, Signature, ledger};
-use super::recorded::Recording;
-use super::replay::replay;
+use super::ledger::{Ledger, replayed};
 use super::results::{Point, Results};
-use crate::backend::watched::Watcher;
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
 use crate::experiment::inputs::Inputs;
@@ -247,19 +244,7 @@ fn replays(folder: &Path, scenario: &Scenario, registry: &Registry) -> Result<Ve
     let inputs = Inputs::new(&scenarios[0])?;
     let (_, simulated) = prepare(scenario, Target::SIM)?;
     let model = simulated.costs(0).expect("a simulation has costs");
-    let one = |point: &Point| {
-        let recording = Recording::read(&point.folder, inputs.steps())?;
-        let mut signatures = Vec::new();
-        let replay = replay(
-            &inputs,
-            point,
-            &recording,
-            Watcher { members: false, see: &mut |_, task, _| signatures.push(Signature::of(task)) },
-        )?;
-        let same = replay.difference.is_none();
-        let ledger = same.then(|| ledger(&inputs, point, &recording, &replay, &signatures, model)).transpose()?;
-        Ok((point.run.load.to_string(), ledger))
-    };
+    let one = |point: &Point| Ok((point.run.load.to_string(), replayed(&inputs, point, Some(model))?.1));
     points.par_iter().map(one).collect()
 }
 

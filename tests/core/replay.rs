@@ -4,15 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::recorded::{Quirks, RESTLESS, record, record_with};
-use batchlab::backend::watched::Watcher;
 use batchlab::cost::table::CostTable;
 use batchlab::experiment::device::with_costs;
 use batchlab::experiment::inputs::Inputs;
 use batchlab::policy::registry::Registry;
 use batchlab::units::{CellId, RequestId};
-use batchlab::validate::ledger::{Ledger, Signature, Term, ledger};
-use batchlab::validate::recorded::Recording;
-use batchlab::validate::replay::{Replay, replay};
+use batchlab::validate::ledger::{self, Ledger, Term};
+use batchlab::validate::replay::Replay;
 use batchlab::validate::results::{Point, Results};
 use tempfile::TempDir;
 
@@ -49,10 +47,7 @@ fn replayed(results: &Path) -> Vec<Replay> {
     let Results { scenarios, points, .. } = Results::open(results, &Registry::standard()).unwrap();
     let scenario = &scenarios[0];
     let inputs = Inputs::new(scenario).unwrap();
-    let one = |point: Point| {
-        let recording = Recording::read(&point.folder, inputs.steps()).unwrap();
-        replay(&inputs, &point, &recording, Watcher { members: false, see: &mut |_, _, _| {} }).unwrap()
-    };
+    let one = |point: Point| ledger::replayed(&inputs, &point, None).unwrap().0;
     points.into_iter().map(one).collect()
 }
 
@@ -220,16 +215,7 @@ fn ledgers(results: &Path) -> Vec<Ledger> {
         let entry = &scenario.policies[point.run.policy];
         let costs = CostTable::read(entry.costs.as_ref().unwrap()).unwrap();
         let model = with_costs(&costs, scenario, entry).unwrap();
-        let recording = Recording::read(&point.folder, inputs.steps()).unwrap();
-        let mut signatures = Vec::new();
-        let replay = replay(
-            &inputs,
-            &point,
-            &recording,
-            Watcher { members: false, see: &mut |_, task, _| signatures.push(Signature::of(task)) },
-        )
-        .unwrap();
-        ledger(&inputs, &point, &recording, &replay, &signatures, &model).unwrap()
+        ledger::replayed(&inputs, &point, Some(&model)).unwrap().1.expect("the replay equals the logs")
     };
     points.into_iter().map(one).collect()
 }

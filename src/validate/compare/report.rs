@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::side::Side;
 use super::{Compared, Comparison, Row, Verdict};
 use crate::error::Result;
-use crate::results::columns::{Column, Metric, Unit, to_object};
+use crate::results::columns::{Column, Metric, Unit, name_of, to_object};
 use crate::results::table::{aligned, significant};
 use crate::results::write::write_columns;
 
@@ -80,7 +80,7 @@ pub fn cells(row: &Row) -> Vec<String> {
         value(row.b),
         row.difference.map_or("-".into(), difference),
         row.spread.map_or(if row.simulated { "none" } else { "unknown" }.into(), |percent| format!("±{percent:.2} %")),
-        row.verdict().name().into(),
+        name_of(&row.verdict()),
     ]
 }
 
@@ -98,7 +98,7 @@ fn columns() -> [Column<'static, Row>; 12] {
         number("a_max", |row| row.range.map(|(_, most)| most)),
         Column::count("a_runs", |row: &Row| row.runs.0),
         Column::count("b_runs", |row: &Row| row.runs.1),
-        Column::text("verdict", |row: &Row| row.verdict().name().into()),
+        Column::text("verdict", |row: &Row| name_of(&row.verdict())),
     ]
 }
 

@@ -18,7 +18,7 @@ use crate::results::swept::Swept;
 pub struct Side {
     results: Saved,
     run: Value,
-    places: Vec<Place>,
+    pub places: Vec<Place>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -63,10 +63,6 @@ impl Side {
     /// The value in `run.json` at a JSON pointer such as `/scenario/seed`; null if missing.
     pub fn setting(&self, pointer: &str) -> &Value {
         self.run.pointer(pointer).unwrap_or(&Value::Null)
-    }
-
-    pub fn places(&self) -> &[Place] {
-        &self.places
     }
 
     pub fn runs(&self, place: &Place) -> Result<Vec<Summary>> {

@@ -43,20 +43,25 @@ fn columns<'l>() -> [Column<'static, OfLine<'l>>; 16] {
 /// Those of [`columns`] in the JSON of a figure.
 const OF_FIGURE: Range<usize> = 5..14;
 
+/// A figure's columns in the table: the heading, its second line (by default the figure's name), and the cell.
+type Cell = (&'static str, Option<&'static str>, fn(&Figure) -> Option<String>);
+
+const CELLS: [Cell; 6] = [
+    ("real", None, |figure| figure.medians().map(|[real, _]| significant(real))),
+    ("±", Some("%"), |figure| figure.spread().map(|spread| format!("{spread:.1}"))),
+    ("sim", None, |figure| figure.medians().map(|[_, simulated]| significant(simulated))),
+    ("95 % of sims", None, |figure| figure.interval().map(|interval| interval.map(significant).join(" to "))),
+    ("diff", Some("%"), |figure| figure.difference().map(|difference| format!("{difference:+.1}"))),
+    ("verdict", Some(""), |figure| Some(figure.verdict())),
+];
+
 /// Mean latency and 99th percentile for each policy and load, then coverage and width of the intervals.
 pub fn table(lines: &[Line]) -> String {
     let pair = |above: &str, below: &str| [above.to_string(), below.to_string()];
     let mut heading = vec![pair("", ""), pair("load", "%"), pair("rate", "req/s")];
     for (figure, _) in BOUNDS {
         let unit = figure.name().replace('_', " ");
-        heading.extend([
-            pair("real", &unit),
-            pair("±", "%"),
-            pair("sim", &unit),
-            pair("95 % of sims", &unit),
-            pair("diff", "%"),
-            pair("verdict", ""),
-        ]);
+        heading.extend(CELLS.map(|(above, below, _)| pair(above, below.unwrap_or(&unit))));
     }
     heading.extend([pair("decisions", "in replay"), pair("", ""), pair("the gap", "is owned by")]);
     let (above, below) = heading.into_iter().map(Into::into).unzip();
@@ -97,17 +102,9 @@ fn coverage(figures: &[&Figure]) -> String {
 }
 
 fn cells(line: &Line) -> Vec<String> {
-    let or_dash = |value: Option<String>| value.unwrap_or("-".into());
     let mut cells = vec![line.scenario.clone(), line.load.to_string(), line.rate.to_string()];
     for figure in &line.figures[..BOUNDS.len()] {
-        cells.extend([
-            or_dash(figure.medians().map(|[real, _]| significant(real))),
-            or_dash(figure.spread().map(|spread| format!("{spread:.1}"))),
-            or_dash(figure.medians().map(|[_, simulated]| significant(simulated))),
-            or_dash(figure.interval().map(|interval| interval.map(significant).join(" to "))),
-            or_dash(figure.difference().map(|difference| format!("{difference:+.1}"))),
-            figure.verdict(),
-        ]);
+        cells.extend(CELLS.map(|(_, _, cell)| cell(figure).unwrap_or("-".into())));
     }
     cells.push(if line.same_decisions() { "equal" } else { "DIFFERENT" }.into());
     cells.push(if line.in_time == Some(false) { "late" } else { "" }.into());
