@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use super::render::{print, say};
 use crate::error::{Error, Result};
-use crate::plot::{Format, Inputs, KINDS, Kind, Options, draw, draw_all, missing_letters};
+use crate::plot::{Format, Inputs, Kind, Options, draw, draw_all, missing_letters};
 
 /// Draw figures from results
 ///
@@ -49,8 +49,8 @@ pub struct Args {
 
 /// Of --kind, with descriptions or names only.
 fn kinds(long: bool) -> String {
-    let name = |kind: &Kind| if long { format!("\n- {kind}: {}", kind.about) } else { kind.to_string() };
-    let names: Vec<String> = KINDS.iter().map(name).collect();
+    let name = |kind: &Kind| if long { format!("\n- {kind}: {}", kind.about()) } else { kind.to_string() };
+    let names: Vec<String> = Kind::value_variants().iter().map(name).collect();
     format!("Kind of figure (repeatable): {}", names.join(if long { "" } else { ", " }))
 }
 
@@ -70,24 +70,25 @@ pub fn run(args: Args) -> Result<()> {
 }
 
 /// The kinds that show one point.
-const OF_POINT: [&str; 5] = ["queue-cdf", "compute-cdf", "latency-cdf", "batch-histogram", "gantt"];
+const OF_POINT: [Kind; 5] = [Kind::QueueCdf, Kind::ComputeCdf, Kind::LatencyCdf, Kind::BatchHistogram, Kind::Gantt];
 
 /// Options that only some kinds read.
 fn unread(args: &Args) -> Vec<String> {
-    const LATENCIES: [&str; 5] = ["latency-throughput", "p50-throughput", "p99-throughput", "latency-rate", "bars"];
-    let options: [(&str, bool, &[&str]); 7] = [
+    const LATENCIES: [Kind; 5] =
+        [Kind::LatencyThroughput, Kind::P50Throughput, Kind::P99Throughput, Kind::LatencyRate, Kind::Bars];
+    let options: [(&str, bool, &[Kind]); 7] = [
         ("--point", args.options.point.is_some() && args.options.x.is_none(), &OF_POINT),
         ("--linear", args.options.linear, &LATENCIES),
-        ("--first", args.options.first.is_some(), &["gantt"]),
+        ("--first", args.options.first.is_some(), &[Kind::Gantt]),
         ("--tail", args.options.tail, &OF_POINT[..3]),
-        ("--slo", args.options.slo.is_some(), &["latency-rate", "latency-steps"]),
-        ("--bars", args.bars, &["latency-throughput"]),
-        ("--no-bars", args.no_bars, &["latency-throughput"]),
+        ("--slo", args.options.slo.is_some(), &[Kind::LatencyRate, Kind::LatencySteps]),
+        ("--bars", args.bars, &[Kind::LatencyThroughput]),
+        ("--no-bars", args.no_bars, &[Kind::LatencyThroughput]),
     ];
-    let note = |(option, given, readers): (&str, bool, &[&str])| {
-        let without = args.kind.iter().map(|kind| kind.name).filter(|kind| given && !readers.contains(kind));
-        let without = without.collect::<Vec<_>>().join(", ");
-        let note = format!("{option} has no effect on {without}; it is for {}", readers.join(", "));
+    let listed = |kinds: &mut dyn Iterator<Item = &Kind>| kinds.map(Kind::to_string).collect::<Vec<_>>().join(", ");
+    let note = |(option, given, readers): (&str, bool, &[Kind])| {
+        let without = listed(&mut args.kind.iter().filter(|kind| given && !readers.contains(kind)));
+        let note = format!("{option} has no effect on {without}; it is for {}", listed(&mut readers.iter()));
         (!without.is_empty()).then_some(note)
     };
     options.into_iter().filter_map(note).collect()
@@ -126,7 +127,7 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
             )))
         }
     };
-    let of_point = args.kind.is_empty() || args.kind.iter().any(|kind| OF_POINT.contains(&kind.name));
+    let of_point = args.kind.is_empty() || args.kind.iter().any(|kind| OF_POINT.contains(kind));
     let point =
         inputs.default_point(&options).filter(|_| (of_point || options.x.is_some()) && !args.quiet && files.is_ok());
     if let Some(point) = point {

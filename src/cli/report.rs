@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum as _;
 use serde_json::Value;
 
 use super::render::print;
@@ -10,7 +11,7 @@ use super::sim;
 use crate::error::{Context as _, Error, Result};
 use crate::files::{write_typed, write_whole};
 use crate::page::{Section, date, escaped, facts, figures, folded, html_table, notes, page, table};
-use crate::plot::{self, BY_KEY, Inputs, KINDS, Kind, Undrawn};
+use crate::plot::{self, BY_KEY, Inputs, Kind, Undrawn};
 use crate::results::read::CsvTable;
 use crate::results::saved::{read_json, within};
 use crate::results::summary::SummaryRow;
@@ -210,7 +211,7 @@ impl Study {
     fn kinds(&self, asked: &[Kind]) -> Vec<Kind> {
         let own = array(self.setting("/scenario/output/plots"));
         let own: Vec<Kind> = own.iter().filter_map(|kind| kind.as_str()?.parse().ok()).collect();
-        [asked, &own, KINDS].into_iter().find(|kinds| !kinds.is_empty()).unwrap_or_default().to_vec()
+        [asked, &own, Kind::value_variants()].into_iter().find(|kinds| !kinds.is_empty()).unwrap_or_default().to_vec()
     }
 
     fn figures(&self, args: &Args) -> Result<String> {
@@ -236,7 +237,7 @@ fn drawn(inputs: &Inputs, kinds: &[Kind], options: &plot::Options, keys: &[Strin
     }
     let html = figures(canvases.iter().map(|(caption, canvas)| (caption.as_str(), canvas)));
     // Of all kinds, most need data of their own.
-    Ok(if kinds.len() == KINDS.len() { html } else { html + &notes(&undrawn) })
+    Ok(if kinds.len() == Kind::value_variants().len() { html } else { html + &notes(&undrawn) })
 }
 
 /// All results in one figure of each kind, and how each differs from the first.

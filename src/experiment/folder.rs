@@ -6,6 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::ValueEnum as _;
 use rayon::prelude::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -207,7 +208,8 @@ impl Folder {
     pub(super) fn clear(&self) {
         // Marks go first, so that no kill leaves one whose files are gone.
         self.remove_from_points(|_, name| is_of(POINT, name) || is_of(SEARCH, name));
-        let figures = plot::KINDS.iter().flat_map(|kind| [format!("{kind}.svg"), format!("{kind}.png")]);
+        let figures =
+            plot::Kind::value_variants().iter().flat_map(|kind| [format!("{kind}.svg"), format!("{kind}.png")]);
         for file in OF_THE_RUN.iter().map(ToString::to_string).chain(figures) {
             let _ = fs::remove_file(self.path.join(file));
         }

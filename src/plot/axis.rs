@@ -144,18 +144,24 @@ fn round_down(value: f64, digits: &[f64]) -> f64 {
 pub fn number(value: f64) -> String {
     let text = format!("{:.9}", value.abs());
     let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));
-    let mut grouped = String::new();
-    for (i, digit) in whole.chars().enumerate() {
-        if i > 0 && (whole.len() - i) % 3 == 0 {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
+    let mut grouped = thousands(whole);
     let decimals = decimals.trim_end_matches('0');
     if !decimals.is_empty() {
         grouped = format!("{grouped}.{decimals}");
     }
     if value < 0.0 && grouped != "0" { format!("−{grouped}") } else { grouped }
+}
+
+/// A number's digits, with a comma between thousands.
+pub fn thousands(digits: &str) -> String {
+    let mut grouped = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
 }
 
 #[cfg(test)]

@@ -8,18 +8,11 @@ use super::panel::{Frame, lay_out};
 use super::remark::{IN_LEGEND, stated_entry, stated_style};
 use super::render::text_width;
 use super::style::{INK, SMALL, Style};
-use super::{Drawing, Inputs, Kind, Options, nothing};
+use super::{Drawing, Inputs, Options, nothing};
 use crate::error::Result;
 use crate::results::columns::Metric;
 use crate::results::swept;
 use crate::results::table::significant;
-
-/// DVABatch, Figures 14 and 16.
-pub const BARS: Kind = Kind {
-    name: "bars",
-    about: "mean latency by load in groups of bars, with whiskers to the 99th percentile",
-    drawn: by_load,
-};
 
 const HEIGHT: f64 = 120.0;
 const ALONE: f64 = 210.0;
@@ -156,7 +149,7 @@ impl Bars {
     }
 }
 
-fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
+pub fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
     let series = inputs.series(options)?;
     let (policies, parts) = inputs.by_folder(&series);
     let field =

@@ -6,11 +6,8 @@ use super::axis::number;
 use super::bars::{Bar, Bars, Field, Group};
 use super::input::{Series, at_point};
 use super::style::Style;
-use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
+use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::results::logs::BatchLine;
-
-pub const BATCH_HISTOGRAM: Kind =
-    Kind { name: "batch-histogram", about: "share of the executed cells by batch size", drawn: histogram };
 
 /// Exact up to 2^53, and without an end for a damaged file.
 type Cells = BTreeMap<u64, f64>;
@@ -18,7 +15,7 @@ type Cells = BTreeMap<u64, f64>;
 /// With more sizes, a bin ends at each power of two.
 const MOST_SIZES: usize = 10;
 
-fn histogram(inputs: &Inputs, options: &Options) -> Drawing {
+pub fn histogram(inputs: &Inputs, options: &Options) -> Drawing {
     let (point, series) = inputs.at_point(options)?;
     let of = |s| Ok((s, cells_by_batch(s, &point)?));
     let all = series.iter().map(of).collect::<Result<Vec<_>, Undrawn>>()?;

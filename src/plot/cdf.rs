@@ -4,38 +4,17 @@ use super::axis::Axis;
 use super::canvas::{Canvas, Point, Stroke};
 use super::input::{Series, at_point};
 use super::legend::{Entry, Key};
-use super::panel::{LINE, RING, figure, log_x, log_y};
-use super::remark::{stated, stated_entry};
+use super::panel::{LINE, Panel, RING, figure, log_x, log_y};
 use super::style::Style;
 use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
 use crate::error::Result;
 use crate::results::logs::RequestLine;
 use crate::units::Nanos;
 
-/// BatchMaker, Figure 9a.
-pub const QUEUE_CDF: Kind = Kind {
-    name: "queue-cdf",
-    about: "distribution of the time from arrival to the first task",
-    drawn: |inputs, options| times("Queueing time", |[arrival, start, _]| start.checked_sub(arrival), inputs, options),
-};
-
-/// BatchMaker, Figure 9b.
-pub const COMPUTE_CDF: Kind = Kind {
-    name: "compute-cdf",
-    about: "distribution of the time from the first task to the end",
-    drawn: |inputs, options| times("Computation time", |[_, start, finish]| finish.checked_sub(start), inputs, options),
-};
-
-pub const LATENCY_CDF: Kind = Kind {
-    name: "latency-cdf",
-    about: "distribution of the time from arrival to the end",
-    drawn: |inputs, options| times("Latency", latency, inputs, options),
-};
-
 /// A part of the time from a request's arrival over its start to its finish; `None` if it is negative.
 type Span = fn([u64; 3]) -> Option<u64>;
 
-fn latency([arrival, _, finish]: [u64; 3]) -> Option<u64> {
+pub fn latency([arrival, _, finish]: [u64; 3]) -> Option<u64> {
     finish.checked_sub(arrival)
 }
 
@@ -54,13 +33,15 @@ pub struct Line {
     pub cdf: Cdf,
 }
 
-/// With `tail`, the share above each value.
-pub fn drawn(options: &Options, mut legend: Vec<Entry>, x: Axis, y: Axis, lines: &[Line], tail: bool) -> Canvas {
-    let remarks = stated(&options.stated, &x, &y);
-    legend.extend(stated_entry(!remarks.is_empty()));
-    let (mut canvas, panel) = figure(options.title.as_deref(), &legend, x, y);
-    let data = canvas.marks.len();
-    panel.remark_lines(&mut canvas, &remarks);
+/// Neighbouring lines of one label share an entry in the legend. With `tail`, the share above each value.
+pub fn drawn(options: &Options, lines: &[Line], more: Vec<Entry>, axes: [Axis; 2], tail: bool) -> Canvas {
+    let labels = lines.chunk_by(|one, other| one.label == other.label);
+    let legend = labels.map(|lines| Entry::new(&lines[0].label, Key::Line(lines[0].style))).chain(more).collect();
+    let (canvas, _) = figure(options, legend, axes, Vec::new(), |canvas, panel| draw(canvas, panel, lines, tail));
+    canvas
+}
+
+fn draw(canvas: &mut Canvas, panel: &Panel, lines: &[Line], tail: bool) {
     for Line { label, style, cdf, .. } in lines {
         let first = canvas.marks.len();
         let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
@@ -72,7 +53,7 @@ pub fn drawn(options: &Options, mut legend: Vec<Entry>, x: Axis, y: Axis, lines:
         canvas.line_within(&panel.area, &points, stroke);
         canvas.group(label, first);
     }
-    panel.axes(&mut canvas);
+    panel.axes(canvas);
     let place = |cdf: &Cdf, share: f64| (cdf.quantile(share), if tail { 1.0 - share } else { share });
     // Hollow ones first and larger: rings around full ones at the same point.
     let (hollow, full): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.hollow);
@@ -87,15 +68,13 @@ pub fn drawn(options: &Options, mut legend: Vec<Entry>, x: Axis, y: Axis, lines:
             if MARKED.contains(&share) {
                 canvas.marker(at, style, if *hollow { RING } else { 0.0 }, *hollow);
             }
-            panel.spot(&mut canvas, label, at, (value, share_shown), "");
+            panel.spot(canvas, label, at, (value, share_shown), "");
         }
         canvas.group(label, first);
     }
-    panel.remark_labels(&mut canvas, &remarks, data);
-    canvas
 }
 
-fn times(name: &str, span: Span, inputs: &Inputs, options: &Options) -> Drawing {
+pub fn times(name: &str, span: Span, inputs: &Inputs, options: &Options) -> Drawing {
     let (point, series) = inputs.at_point(options)?;
     let line = |s: &Series<'_>| {
         let hollow = s.row_at(&point).map_or(Ok(false), |row| row.saturated())?;
@@ -115,8 +94,7 @@ fn times(name: &str, span: Span, inputs: &Inputs, options: &Options) -> Drawing 
             log_y("Share of slower requests", 0.5 / requests as f64, 1.0)
         }
     };
-    let legend = lines.iter().map(|line| Entry::new(&line.label, Key::Line(line.style))).collect();
-    Ok(drawn(options, legend, x, y, &lines, options.tail))
+    Ok(drawn(options, &lines, Vec::new(), [x, y], options.tail))
 }
 
 pub fn shares() -> Axis {
@@ -165,7 +143,7 @@ fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Cdf, Und
 pub fn compared(inputs: &Inputs, point: &str, options: &Options) -> Result<Option<Canvas>> {
     const SECOND: &[f64] = &[6.0, 3.5];
     let [first, second] = &inputs.folders[..] else { panic!("two results folders are compared") };
-    let all = inputs.series(options).map_err(|undrawn| undrawn.error(LATENCY_CDF.name))?;
+    let all = inputs.series(options).map_err(|undrawn| undrawn.error(Kind::LatencyCdf))?;
     let found = |series: &Series<'_>| match series.row_at(point).map(|_| distribution(series, point, latency)) {
         None | Some(Err(Undrawn::Nothing(_))) => Ok(None),
         Some(Err(Undrawn::Broken(error))) => Err(error),
@@ -182,12 +160,9 @@ pub fn compared(inputs: &Inputs, point: &str, options: &Options) -> Result<Optio
         }
     }
     let Some((least, largest)) = ends(&lines) else { return Ok(None) };
-    let full = lines.iter().filter(|line| !line.hollow);
-    let mut legend: Vec<Entry> = full.map(|line| Entry::new(&line.label, Key::Line(line.style))).collect();
-    legend.push(Entry::new(&first.name, Key::Stroke(&[])));
-    legend.push(Entry::new(&second.name, Key::Stroke(SECOND)));
+    let folders = vec![Entry::new(&first.name, Key::Stroke(&[])), Entry::new(&second.name, Key::Stroke(SECOND))];
     let x = log_x(format!("Latency{} (ms)", at_point(point, options)), least, largest);
-    Ok(Some(drawn(options, legend, x, shares(), &lines, false)))
+    Ok(Some(drawn(options, &lines, folders, [x, shares()], false)))
 }
 
 #[derive(Clone, Debug, PartialEq)]

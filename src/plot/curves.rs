@@ -5,59 +5,12 @@ use super::canvas::{Canvas, Stroke};
 use super::input::{Folder, Series, x_label, x_values};
 use super::legend::{Entry, Key, WHISKER, marker_entries};
 use super::panel::{Curve, Dot, LINE, Panel, figure, log_y, room_for, swept_x};
-use super::remark::{Remark, stated, stated_entry};
-use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
+use super::remark::Remark;
+use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::error::Result;
 use crate::metrics::bounds::Bounds;
 use crate::metrics::summary::Summary;
 use crate::results::columns::Metric;
-
-/// BatchMaker, Figures 7, 8, 11, 13, 14 and 15.
-pub const LATENCY_THROUGHPUT: Kind = Kind {
-    name: "latency-throughput",
-    about: "90th percentile of latency against delivered throughput, with whiskers from the median to the 99th",
-    drawn: |inputs, options| against_throughput(Metric::P90, inputs, options),
-};
-
-/// Late Batching, Figures 3 and 6.
-pub const P50_THROUGHPUT: Kind = Kind {
-    name: "p50-throughput",
-    about: "median of latency against delivered throughput",
-    drawn: |inputs, options| against_throughput(Metric::P50, inputs, options),
-};
-
-/// Late Batching, Figures 4 and 7.
-pub const P99_THROUGHPUT: Kind = Kind {
-    name: "p99-throughput",
-    about: "99th percentile of latency against delivered throughput",
-    drawn: |inputs, options| against_throughput(Metric::P99, inputs, options),
-};
-
-/// Late Batching, Figure 5.
-pub const THROUGHPUT_RATE: Kind = Kind {
-    name: "throughput-rate",
-    about: "delivered throughput against offered rate",
-    drawn: |inputs, options| {
-        served(Metric::Throughput, "Throughput (requests/s)", "all that is offered", "", inputs, options)
-    },
-};
-
-pub const LATENCY_RATE: Kind = Kind {
-    name: "latency-rate",
-    about: "99th percentile of latency against offered rate, with the SLO",
-    drawn: latency_by_rate,
-};
-
-pub const GOODPUT: Kind = Kind {
-    name: "goodput",
-    about: "goodput against offered rate",
-    drawn: |inputs, options| {
-        let hint = "; goodput needs an SLO in the scenario";
-        let slo = inputs.slo().map_or("the SLO".into(), |slo| format!("{} ms", number(slo.as_millis_f64())));
-        let (label, all) = (format!("Goodput within {slo} (1/s)"), format!("all within {slo}"));
-        served(Metric::Goodput, &label, &all, hint, inputs, options)
-    },
-};
 
 /// Of saturated runs, whose latency shows only how long they were.
 const SATURATED_LINE: f64 = 0.8;
@@ -71,6 +24,7 @@ const FAR: f64 = 2.5;
 struct Runs<'i> {
     series: Vec<Series<'i>>,
     curves: Vec<Curve>,
+    whiskers: bool,
     /// The swept key on the x axis, if any.
     swept: Option<Axis>,
 }
@@ -81,20 +35,26 @@ impl<'i> Runs<'i> {
         let series = inputs.series(options)?;
         let values = x_values(&series);
         let place = |value: &str| values.iter().find(|(_, other)| other == value).map(|(place, _)| *place);
+        let few = series.len() <= MOST_WITH_WHISKERS;
+        let whiskers = y == Metric::P90 && options.bars.unwrap_or(few);
         let mut curves = Vec::new();
         for s in &series {
             let mut dots = Vec::new();
             for (value, row) in s.rows_by_x()? {
                 let x = value.map_or_else(|| row.metric(x), |value| Ok(place(value)))?;
                 if let (Some(x), Some(y)) = (x, row.metric(y)?) {
-                    dots.push(Dot { x, y, saturated: row.saturated()?, rejected: row.rejects()? });
+                    let whisker = if whiskers { row.metric(Metric::P50)?.zip(row.metric(Metric::P99)?) } else { None };
+                    dots.push(Dot { x, y, saturated: row.saturated()?, rejected: row.rejects()?, whisker });
                 }
             }
             curves.push(Curve { label: s.label.clone(), style: s.style, dots });
         }
         match curves.iter().all(|curve| curve.dots.is_empty()) {
             true => Err(nothing(format!("summary.csv has no row with {} and {}{hint}", x.name(), y.name()))),
-            false => Ok(Runs { swept: x_label(&series, options).map(|key| swept_x(&key, &values)), series, curves }),
+            false => {
+                let swept = x_label(&series, options).map(|key| swept_x(&key, &values));
+                Ok(Runs { series, curves, whiskers, swept })
+            }
         }
     }
 
@@ -117,29 +77,28 @@ impl<'i> Runs<'i> {
 }
 
 /// `thin`: the width of lines between saturated runs.
-fn drawn(
-    runs: &Runs<'_>,
-    options: &Options,
-    [x, y]: [Axis; 2],
-    mut remarks: Vec<Remark>,
-    whiskers: Option<&[Whisker]>,
-    thin: f64,
-) -> Canvas {
+fn drawn(runs: &Runs<'_>, options: &Options, [x, y]: [Axis; 2], remarks: Vec<Remark>, thin: f64) -> Canvas {
     let mut legend: Vec<Entry> = runs.series.iter().map(|s| Entry::new(&s.label, Key::Line(s.style))).collect();
-    legend.extend(whiskers.map(|_| Entry::new("p50–p99", Key::Whisker)));
+    legend.extend(runs.whiskers.then(|| Entry::new("p50–p99", Key::Whisker)));
     legend.extend(marker_entries(&runs.curves, &y));
     legend.extend(remarks.iter().filter(|one| one.in_legend).map(|one| Entry::new(&one.label, Key::Rule)));
-    let stated = stated(&options.stated, &x, &y);
-    legend.extend(stated_entry(!stated.is_empty()));
-    remarks.extend(stated);
-    let (mut canvas, panel) = figure(options.title.as_deref(), &legend, x, y);
-    let first = canvas.marks.len();
-    panel.remark_lines(&mut canvas, &remarks);
-    draw_whiskers(&mut canvas, &panel, &runs.series, whiskers.unwrap_or_default());
-    panel.curves(&mut canvas, &runs.curves, thin);
-    panel.remark_labels(&mut canvas, &remarks, first);
+    let (mut canvas, panel) = figure(options, legend, [x, y], remarks, |canvas, panel| {
+        draw_whiskers(canvas, panel, &runs.curves);
+        panel.curves(canvas, &runs.curves, thin);
+    });
     panel.axes(&mut canvas);
     canvas
+}
+
+pub fn throughput(inputs: &Inputs, options: &Options) -> Drawing {
+    served(Metric::Throughput, "Throughput (requests/s)", "all that is offered", "", inputs, options)
+}
+
+pub fn goodput(inputs: &Inputs, options: &Options) -> Drawing {
+    let hint = "; goodput needs an SLO in the scenario";
+    let slo = inputs.slo().map_or("the SLO".into(), |slo| format!("{} ms", number(slo.as_millis_f64())));
+    let (label, all) = (format!("Goodput within {slo} (1/s)"), format!("all within {slo}"));
+    served(Metric::Goodput, &label, &all, hint, inputs, options)
 }
 
 /// With the line where both are equal.
@@ -149,10 +108,10 @@ fn served(y: Metric, label: &str, of_all: &str, hint: &str, inputs: &Inputs, opt
     let (x, y) = (runs.x_axis(), Axis::linear_to_tick(label, 0.0, best, 5));
     let equal = Remark { in_legend: true, ..Remark::new(of_all, [(0.0, 0.0), (x.high, x.high)]) };
     let rules = if runs.swept.is_some() { Vec::new() } else { vec![equal] };
-    Ok(drawn(&runs, options, [x, y], rules, None, LINE))
+    Ok(drawn(&runs, options, [x, y], rules, LINE))
 }
 
-fn latency_by_rate(inputs: &Inputs, options: &Options) -> Drawing {
+pub fn latency(inputs: &Inputs, options: &Options) -> Drawing {
     let runs = Runs::read(inputs, options, Metric::Offered, Metric::P99, "")?;
     let slo = options.slo.or_else(|| inputs.slo()).map(|slo| slo.as_millis_f64());
     let y = latency_axis(
@@ -164,22 +123,21 @@ fn latency_by_rate(inputs: &Inputs, options: &Options) -> Drawing {
     let x = runs.x_axis();
     let rule = |ms| Remark::new(format!("SLO {} ms", number(ms)), [(x.low, ms), (x.high, ms)]);
     let rules = slo.map(rule).into_iter().collect();
-    Ok(drawn(&runs, options, [x, y], rules, None, SATURATED_LINE))
+    Ok(drawn(&runs, options, [x, y], rules, SATURATED_LINE))
 }
 
 /// Simulated runs also have the bounds that no policy can beat.
-fn against_throughput(percentile: Metric, inputs: &Inputs, options: &Options) -> Drawing {
+pub fn against_throughput(percentile: Metric, inputs: &Inputs, options: &Options) -> Drawing {
     let runs = Runs::read(inputs, options, Metric::Throughput, percentile, "")?;
-    let few = runs.series.len() <= MOST_WITH_WHISKERS;
-    let with_whiskers = percentile == Metric::P90 && options.bars.unwrap_or(few);
-    let whiskers = if with_whiskers { whiskers(&runs.series)? } else { Vec::new() };
     let folders = inputs.folders.iter().filter(|folder| runs.series.iter().any(|s| s.is_of(folder)));
     let (floors, ceilings) = bounds(percentile, folders)?;
     let name = percentile.short_name();
     let y = latency_axis(
         &format!("{name} latency (ms)"),
-        runs.dots().map(|dot| dot.y).chain(whiskers.iter().map(|w| w.low)).chain(floors.iter().copied()),
-        runs.dots().map(|dot| (dot.y, dot.saturated)).chain(whiskers.iter().map(|w| (w.high, w.saturated))),
+        runs.dots()
+            .flat_map(|dot| dot.whisker.map(|(low, _)| low).into_iter().chain([dot.y]))
+            .chain(floors.iter().copied()),
+        runs.dots().map(|dot| (dot.whisker.map_or(dot.y, |(_, high)| high.max(dot.y)), dot.saturated)),
         options.linear,
     );
     let fastest = runs.largest_x();
@@ -195,8 +153,7 @@ fn against_throughput(percentile: Metric, inputs: &Inputs, options: &Options) ->
         }
     };
     let rules = floors.into_iter().map(floor).chain(ceilings.into_iter().map(ceiling)).collect();
-    let whiskers = with_whiskers.then_some(&whiskers[..]);
-    Ok(drawn(&runs, options, [x, y], rules, whiskers, SATURATED_LINE))
+    Ok(drawn(&runs, options, [x, y], rules, SATURATED_LINE))
 }
 
 /// Floors in ms and ceilings in requests/s, equal ones of several scenarios once.
@@ -220,48 +177,33 @@ fn short(ms: f64) -> f64 {
     (ms * scale).round() / scale
 }
 
-struct Whisker {
-    series: usize,
-    throughput: f64,
-    low: f64,
-    high: f64,
-    saturated: bool,
-}
-
-fn whiskers(series: &[Series<'_>]) -> Result<Vec<Whisker>> {
-    let mut whiskers = Vec::new();
-    for (place, s) in series.iter().enumerate() {
-        for row in s.rows_by_rate()? {
-            let (low, high) = (row.metric(Metric::P50)?, row.metric(Metric::P99)?);
-            if let (Some(throughput), Some(low), Some(high)) = (row.metric(Metric::Throughput)?, low, high) {
-                whiskers.push(Whisker { series: place, throughput, low, high, saturated: row.saturated()? });
-            }
-        }
-    }
-    Ok(whiskers)
-}
-
 /// Whiskers of several policies that would hide each other stand side by side.
-fn draw_whiskers(canvas: &mut Canvas, panel: &Panel, series: &[Series<'_>], whiskers: &[Whisker]) {
+fn draw_whiskers(canvas: &mut Canvas, panel: &Panel, curves: &[Curve]) {
     /// Closer ones would touch.
     const WIDTH: f64 = 6.0;
     const STEP: f64 = 3.6;
     /// Of whiskers side by side together.
     const SPAN: f64 = 14.0;
-    let hides = |a: &Whisker, b: &Whisker| {
-        let apart = (panel.at(a.throughput, a.low).0 - panel.at(b.throughput, b.low).0).abs();
-        a.series != b.series && apart < WIDTH && a.low <= b.high && b.low <= a.high
+    let of_curve = |(place, curve): (usize, &'_ Curve)| {
+        let dots = curve.dots.clone().into_iter();
+        dots.filter_map(move |dot| Some((place, dot, dot.whisker?)))
     };
-    for whisker in whiskers {
-        let others = || whiskers.iter().filter(|other| hides(whisker, other));
-        let before = others().filter(|other| other.series < whisker.series).count() as f64;
-        let all = others().count() as f64;
+    let whiskers: Vec<_> = curves.iter().enumerate().flat_map(of_curve).collect();
+    for &(place, dot, (low, high)) in &whiskers {
+        let x = panel.at(dot.x, low).0;
+        let hides = |other: &Dot, (from, to): (f64, f64)| {
+            (x - panel.at(other.x, from).0).abs() < WIDTH && low <= to && from <= high
+        };
+        let others = whiskers.iter().filter(|(of, other, span)| *of != place && hides(other, *span));
+        let others: Vec<usize> = others.map(|(of, ..)| *of).collect();
+        let before = others.iter().filter(|of| **of < place).count() as f64;
+        let all = others.len() as f64;
         let beside = (2.0 * before - all) / 2.0 * STEP.min(SPAN / all.max(1.0));
-        let width = if whisker.saturated { SATURATED_LINE } else { WHISKER };
-        let series = &series[whisker.series];
-        let (first, stroke) = (canvas.marks.len(), Stroke::solid(series.style.color, width));
-        panel.whisker(canvas, whisker.throughput, beside, (whisker.low, whisker.high), stroke);
-        canvas.group(&series.label, first);
+        let (width, Curve { label, style, .. }) =
+            (if dot.saturated { SATURATED_LINE } else { WHISKER }, &curves[place]);
+        let first = canvas.marks.len();
+        panel.whisker(canvas, dot.x, beside, (low, high), Stroke::solid(style.color, width));
+        canvas.group(label, first);
     }
 }
 

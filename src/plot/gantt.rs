@@ -8,14 +8,10 @@ use super::panel::{HEADING, PADDING, Panel, TICKS_HEIGHT, X_AXIS_HEIGHT, Y_LABEL
 use super::remark::{stated, stated_entry};
 use super::render::{fitted, text_width};
 use super::style::{GRID, INK, MEDIUM, PAPER, Rgb, SMALL, WIDTH, tint};
-use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
+use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::error::Result;
 use crate::results::logs::{RequestLine, TaskLine};
 use crate::units::{Nanos, StreamId, WorkerId};
-
-/// BatchMaker, Figure 5.
-pub const GANTT: Kind =
-    Kind { name: "gantt", about: "the schedule: a row for each request and each worker", drawn: schedules };
 
 const MOST_REQUESTS: usize = 60;
 
@@ -32,22 +28,12 @@ struct Task {
     finish: u64,
 }
 
-/// The heights and gaps of lanes, by how they show batch sizes.
-#[derive(Clone, Copy)]
-struct Lanes {
-    /// Numbers in boxes; if they do not fit, heights, scaled to the figure's largest batch.
-    largest: Option<u64>,
-    /// Of a box, or of the bar of the largest batch.
-    tallest: f64,
-    above: f64,
-    /// Between bars, the ends of two scales fit.
-    between: f64,
-    below: f64,
-    /// On the left of a lane, for the ends of its scale.
-    scale_width: f64,
-}
-
-const BOXES: Lanes = Lanes { largest: None, tallest: 19.0, above: 6.0, between: 2.0, below: 2.0, scale_width: 0.0 };
+/// The bar of the figure's largest batch.
+const TALLEST: f64 = 40.0;
+const ABOVE_LANES: f64 = 11.0;
+/// The ends of two scales fit.
+const BETWEEN_LANES: f64 = 16.0;
+const BELOW_LANES: f64 = 8.0;
 
 struct Schedule {
     label: String,
@@ -58,7 +44,7 @@ struct Schedule {
     lanes: Vec<Lane>,
 }
 
-fn schedules(inputs: &Inputs, options: &Options) -> Drawing {
+pub fn schedules(inputs: &Inputs, options: &Options) -> Drawing {
     let (point, series) = inputs.at_point(options)?;
     let schedules = series.iter().map(|s| schedule(s, &point, options)).collect::<Result<Vec<_>, _>>()?;
     match schedules.iter().map(Schedule::end).max().unwrap_or(0) {
@@ -77,28 +63,21 @@ fn drawn(schedules: &[Schedule], end: u64, options: &Options) -> Canvas {
     let of = |schedule: &Schedule| stated(options.stated.iter().filter(|one| one.of == schedule.label), &x, &none);
     legend.extend(stated_entry(schedules.iter().any(|schedule| !of(schedule).is_empty())));
     let right = WIDTH - PADDING - overhang(&x);
-    let left = |lanes: Lanes| {
-        let widest = schedules.iter().map(|schedule| schedule.label_width(lanes)).fold(0.0, f64::max);
-        Y_LABEL_WIDTH + widest + 7.0
-    };
-    let per_ns = (right - left(BOXES)) / (x.high * unit);
-    let lanes = match schedules.iter().all(|schedule| schedule.numbers_fit(per_ns)) {
-        true => BOXES,
-        false => Lanes::bars(schedules.iter().flat_map(|s| &s.tasks).map(|task| task.batch).max().unwrap_or(1)),
-    };
-    let left = left(lanes);
+    let largest = schedules.iter().flat_map(|s| &s.tasks).map(|task| task.batch).max().unwrap_or(1);
+    let widest = schedules.iter().map(|schedule| schedule.label_width(largest)).fold(0.0, f64::max);
+    let left = Y_LABEL_WIDTH + widest + 7.0;
     let mut top = PADDING + header_height(title, &legend);
-    let panels = schedules.iter().map(|s| HEADING + s.height(lanes) + 4.0);
+    let panels = schedules.iter().map(|s| HEADING + s.height() + 4.0);
     let between = (schedules.len() - 1) as f64 * (TICKS_HEIGHT + PANEL_GAP);
     let mut canvas = Canvas::new(WIDTH, (top + panels.sum::<f64>() + between + X_AXIS_HEIGHT).ceil());
     header(&mut canvas, title, &legend);
     for (i, schedule) in schedules.iter().enumerate() {
-        let area = Rect { left, top: top + HEADING, right, bottom: top + HEADING + schedule.height(lanes) + 4.0 };
+        let area = Rect { left, top: top + HEADING, right, bottom: top + HEADING + schedule.height() + 4.0 };
         let panel = Panel { area, x: x.clone(), y: none.clone() };
         let heading = fitted(&schedule.label, MEDIUM, right - left);
         canvas.text(heading, (left, top + HEADING - 7.0), MEDIUM, Align::Left, schedule.color);
         panel.grid(&mut canvas);
-        schedule.draw(&mut canvas, &panel, unit, lanes);
+        schedule.draw(&mut canvas, &panel, unit, largest);
         panel.remark_lines(&mut canvas, &of(schedule));
         panel.x_axis(&mut canvas);
         if i + 1 == schedules.len() {
@@ -128,23 +107,15 @@ impl Schedule {
         (260.0 / self.requests.len() as f64).clamp(8.0, 20.0)
     }
 
-    fn height(&self, lanes: Lanes) -> f64 {
-        self.requests.len() as f64 * self.row() + lanes.height(self.lanes.len())
+    fn height(&self) -> f64 {
+        let lanes = self.lanes.len().checked_sub(1).map_or(0.0, |last| lane_top(last) + TALLEST + BELOW_LANES);
+        self.requests.len() as f64 * self.row() + lanes
     }
 
-    fn label_width(&self, lanes: Lanes) -> f64 {
+    fn label_width(&self, largest: u64) -> f64 {
         let ids = self.requests.iter().map(|request| text_width(&request.id.to_string(), SMALL));
-        let names = self.lanes.iter().map(|&lane| text_width(&self.lane_label(lane), SMALL) + lanes.scale_width);
+        let names = self.lanes.iter().map(|&lane| text_width(&self.lane_label(lane), SMALL) + scale_width(largest));
         ids.chain(names).fold(0.0, f64::max)
-    }
-
-    /// Whether at least half of each lane's boxes are wide enough, at this width of a nanosecond.
-    fn numbers_fit(&self, per_ns: f64) -> bool {
-        self.lanes.iter().all(|&lane| {
-            let of_lane = || self.tasks.iter().filter(|task| task.lane == lane);
-            let fit = of_lane().filter(|task| fits(task.batch, (task.finish - task.start) as f64 * per_ns)).count();
-            2 * fit >= of_lane().count()
-        })
     }
 
     fn lane_label(&self, (worker, stream): Lane) -> String {
@@ -157,7 +128,7 @@ impl Schedule {
         }
     }
 
-    fn draw(&self, canvas: &mut Canvas, panel: &Panel, unit: f64, lanes: Lanes) {
+    fn draw(&self, canvas: &mut Canvas, panel: &Panel, unit: f64, largest: u64) {
         let Rect { left, top, .. } = panel.area;
         let x = |ns: u64| panel.at((ns as f64 / unit).min(panel.x.high), 0.0).0;
         let row = self.row();
@@ -186,58 +157,33 @@ impl Schedule {
         let rows_end = top + self.requests.len() as f64 * row;
         canvas.upright_text("Request", (PADDING + 0.8 * MEDIUM, (top + rows_end) / 2.0), MEDIUM, INK);
         for (i, &lane) in self.lanes.iter().enumerate() {
-            let lane_top = rows_end + lanes.top(i);
-            let area = Rect { top: lane_top + 1.0, bottom: lane_top + 1.0 + lanes.tallest, ..panel.area };
+            let top = rows_end + lane_top(i);
+            let area = Rect { top: top + 1.0, bottom: top + 1.0 + TALLEST, ..panel.area };
             let middle = (area.top + area.bottom) / 2.0 + HALF_DIGIT * SMALL;
-            canvas.text(self.lane_label(lane), (left - 7.0 - lanes.scale_width, middle), SMALL, Align::Right, INK);
+            canvas.text(self.lane_label(lane), (left - 7.0 - scale_width(largest), middle), SMALL, Align::Right, INK);
             let tasks: Vec<(f64, f64, u64)> = self
                 .tasks
                 .iter()
                 .filter(|task| task.lane == lane)
                 .map(|task| (x(task.start), x(task.finish), task.batch))
                 .collect();
-            lanes.draw(canvas, &area, &tasks);
+            draw_bars(canvas, &area, &tasks, largest);
         }
         canvas.line(&[(left, top), (left, panel.area.bottom + 0.6)], Stroke::solid(INK, 1.2));
     }
 }
 
-impl Lanes {
-    fn bars(largest: u64) -> Lanes {
-        let scale_width = text_width(&largest.to_string(), SMALL) + 8.0;
-        Lanes { largest: Some(largest), tallest: 40.0, above: 11.0, between: 16.0, below: 8.0, scale_width }
-    }
-
-    /// Below the rows.
-    fn top(self, lane: usize) -> f64 {
-        self.above + lane as f64 * (self.tallest + self.between)
-    }
-
-    fn height(self, lanes: usize) -> f64 {
-        lanes.checked_sub(1).map_or(0.0, |last| self.top(last) + self.tallest + self.below)
-    }
-
-    /// Tasks: left end, right end, batch size.
-    fn draw(self, canvas: &mut Canvas, area: &Rect, tasks: &[(f64, f64, u64)]) {
-        match self.largest {
-            None => tasks.iter().for_each(|task| draw_box(canvas, area, *task)),
-            Some(largest) => draw_bars(canvas, area, tasks, largest),
-        }
-    }
+/// Below the rows.
+fn lane_top(lane: usize) -> f64 {
+    ABOVE_LANES + lane as f64 * (TALLEST + BETWEEN_LANES)
 }
 
-fn draw_box(canvas: &mut Canvas, area: &Rect, (left, right, batch): (f64, f64, u64)) {
-    let body = Rect { left, right, ..*area };
-    canvas.fill(&body, tint(INK, 0.14));
-    if body.width() > 3.0 {
-        canvas.border(&body, Stroke::solid(PAPER, 1.6));
-    }
-    if fits(batch, body.width()) {
-        let at = ((left + right) / 2.0, (body.top + body.bottom) / 2.0 + HALF_DIGIT * SMALL);
-        canvas.text(batch.to_string(), at, SMALL, Align::Center, INK);
-    }
+/// On the left of a lane, for the ends of its scale.
+fn scale_width(largest: u64) -> f64 {
+    text_width(&largest.to_string(), SMALL) + 8.0
 }
 
+/// Tasks (left end, right end, batch size), with numbers where these fit.
 fn draw_bars(canvas: &mut Canvas, area: &Rect, tasks: &[(f64, f64, u64)], largest: u64) {
     let Rect { top, bottom, .. } = *area;
     canvas.line(&[(area.left, top), (area.right, top)], Stroke::solid(GRID, 0.8));
@@ -248,7 +194,7 @@ fn draw_bars(canvas: &mut Canvas, area: &Rect, tasks: &[(f64, f64, u64)], larges
         if body.width() > 3.0 {
             canvas.line(&[(right, upper), (right, bottom)], Stroke::solid(PAPER, 0.8));
         }
-        if fits(batch, body.width()) {
+        if text_width(&batch.to_string(), SMALL) <= body.width() - 2.0 {
             // Above a bar that is too low.
             let baseline = if bottom - upper > SMALL { upper + SMALL - 1.0 } else { upper - 2.5 };
             canvas.text(batch.to_string(), ((left + right) / 2.0, baseline), SMALL, Align::Center, INK);
@@ -259,10 +205,6 @@ fn draw_bars(canvas: &mut Canvas, area: &Rect, tasks: &[(f64, f64, u64)], larges
         canvas.line(&[(area.left - 4.0, y), (area.left, y)], Stroke::solid(INK, 1.2));
         canvas.text(end.to_string(), (area.left - 7.0, y + HALF_DIGIT * SMALL), SMALL, Align::Right, INK);
     }
-}
-
-fn fits(batch: u64, width: f64) -> bool {
-    text_width(&batch.to_string(), SMALL) <= width - 2.0
 }
 
 fn schedule(series: &Series<'_>, point: &str, options: &Options) -> Result<Schedule, Undrawn> {
@@ -342,9 +284,9 @@ mod tests {
     }
 
     #[test]
-    fn batches_are_numbers_where_these_fit_and_heights_elsewhere() {
+    fn batches_are_heights_and_numbers_where_these_fit() {
         let (bars, texts) = drawn_tasks(300);
-        assert_eq!(bars.len(), 0);
+        assert_eq!(bars, [10.0, 20.0, 40.0]);
         assert!(["1", "2", "4"].iter().all(|number| texts.iter().any(|text| text == number)), "{texts:?}");
         let (bars, texts) = drawn_tasks(5);
         assert_eq!(bars, [10.0, 20.0, 40.0]);

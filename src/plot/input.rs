@@ -383,18 +383,14 @@ impl<'a> Series<'a> {
         std::ptr::eq(self.folder, folder)
     }
 
-    /// Rows without a rate come last, in the summary's order.
-    pub fn rows_by_rate(&self) -> Result<Vec<CsvRow<'a>>> {
-        let with_rate = |row: &CsvRow<'a>| Ok((row.rate()?.unwrap_or(f64::INFINITY), *row));
-        let mut rows = self.rows.iter().map(with_rate).collect::<Result<Vec<_>>>()?;
-        rows.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        Ok(rows.into_iter().map(|(_, row)| row).collect())
-    }
-
-    /// In the order of the x axis, each with the value of the swept key if that is there.
+    /// In the order of the x axis, each with the value of the swept key if that is there. Rows without a rate come last,
+    /// in the summary's order.
     pub fn rows_by_x(&self) -> Result<Vec<(Option<&str>, CsvRow<'a>)>> {
         if self.x.is_empty() {
-            return Ok(self.rows_by_rate()?.into_iter().map(|row| (None, row)).collect());
+            let with_rate = |row: &CsvRow<'a>| Ok((row.rate()?.unwrap_or(f64::INFINITY), *row));
+            let mut rows = self.rows.iter().map(with_rate).collect::<Result<Vec<_>>>()?;
+            rows.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+            return Ok(rows.into_iter().map(|(_, row)| (None, row)).collect());
         }
         let mut rows: Vec<(&String, CsvRow<'a>)> = self.x.iter().zip(self.rows.iter().copied()).collect();
         rows.sort_by(|(a, _), (b, _)| swept::order(a, b));

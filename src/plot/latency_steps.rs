@@ -6,17 +6,10 @@ use super::input::Series;
 use super::legend::{Entry, Key, RULE};
 use super::panel::{Frame, LINE, lay_out};
 use super::style::{INK, REFERENCE, SMALL, Style};
-use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
+use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::error::Result;
 use crate::results::logs::RequestLine;
 use crate::units::Nanos;
-
-/// DVABatch, Figure 15.
-pub const LATENCY_STEPS: Kind = Kind {
-    name: "latency-steps",
-    about: "latency in the order of the requests under a stepping load",
-    drawn: by_request,
-};
 
 const HEIGHT: f64 = 90.0;
 /// Groups of consecutive requests over which latency is averaged.
@@ -35,7 +28,7 @@ struct Course {
 
 type Panel = (String, Vec<(usize, Course)>);
 
-fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
+pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
     let series = inputs.series(options)?;
     let (policies, parts) = inputs.by_folder(&series);
     let mut fields: Vec<Panel> = Vec::new();

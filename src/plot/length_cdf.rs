@@ -6,22 +6,14 @@ use std::path::Path;
 use super::axis::{Axis, number};
 use super::cdf::{Cdf, Line, drawn, shares};
 use super::input::{Folder, stem};
-use super::legend::{Entry, Key};
 use super::panel::room_for;
 use super::style::Style;
-use super::{Drawing, Inputs, Kind, Options, nothing};
+use super::{Drawing, Inputs, Options, nothing};
 use crate::error::{Error, Result};
 use crate::results::read::CsvFile;
 use crate::results::saved::within;
 use crate::workload::model::Model;
 use crate::workload::shape::Shape;
-
-/// BatchMaker, Figure 10.
-pub const LENGTH_CDF: Kind = Kind {
-    name: "length-cdf",
-    about: "distribution of request lengths",
-    drawn: |inputs, options| lengths(inputs, options),
-};
 
 /// Lengths with their counts; the name tells sources from targets.
 struct Part {
@@ -33,7 +25,7 @@ struct Part {
 /// If a histogram does not state its requests' shapes.
 const UNKNOWN: &str = "steps, nodes or tokens";
 
-fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
+pub fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
     let mut sources: Vec<(String, Vec<Part>)> = Vec::new();
     for folder in &inputs.folders {
         let path = within(&folder.results.path, &["lengths.csv"])?;
@@ -77,8 +69,7 @@ fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
     };
     let longest = lines.iter().map(|line| line.cdf.largest()).fold(1.0, f64::max);
     let x = Axis::linear_to_tick(format!("Length ({unit})"), 0.0, longest, room_for(longest).min(8));
-    let legend: Vec<Entry> = lines.iter().map(|line| Entry::new(&line.label, Key::Line(line.style))).collect();
-    Ok(drawn(options, legend, x, shares(), &lines, false))
+    Ok(drawn(options, &lines, Vec::new(), [x, shares()], false))
 }
 
 /// Their unit follows from the run's model.

@@ -1,7 +1,7 @@
 //! Figures, drawn from result files only.
 //!
 //! A figure is a list of marks ([`canvas`]), drawn by the function of its [`Kind`] and rendered to SVG and PNG
-//! ([`render`]). A new kind is a file with a constant [`Kind`], named in [`KINDS`].
+//! ([`render`]). A new kind is a file with a function, and a line in [`Kind`] and in [`Kind::drawn`].
 
 pub mod axis;
 pub mod canvas;
@@ -24,67 +24,118 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use serde::de::{Deserialize, Deserializer, Error as _};
-use serde::{Serialize, Serializer};
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::files::{folder_name, write_whole};
+use crate::results::columns::{Metric, name_of};
 use crate::units::Nanos;
 pub use bars::{Bar, Bars, Field, Group};
 use canvas::Canvas;
 pub use cdf::compared as compared_cdf;
-use curves::{GOODPUT, LATENCY_RATE, THROUGHPUT_RATE};
 pub use input::Inputs;
-pub use latency_steps::LATENCY_STEPS;
 pub use remark::Stated;
 
-/// In the order in which they are drawn if none is chosen.
-pub const KINDS: &[Kind] = &[
-    curves::LATENCY_THROUGHPUT,
-    curves::P50_THROUGHPUT,
-    curves::P99_THROUGHPUT,
-    THROUGHPUT_RATE,
-    LATENCY_RATE,
-    GOODPUT,
-    cdf::QUEUE_CDF,
-    cdf::COMPUTE_CDF,
-    cdf::LATENCY_CDF,
-    length_cdf::LENGTH_CDF,
-    batch_histogram::BATCH_HISTOGRAM,
-    bars::BARS,
-    LATENCY_STEPS,
-    gantt::GANTT,
-];
-
-#[derive(Clone, Copy, Debug)]
-pub struct Kind {
-    /// On the command line, in scenarios and of its files.
-    pub name: &'static str,
-    pub about: &'static str,
-    drawn: fn(&Inputs, &Options) -> Drawing,
+/// The kinds of figures, in the order in which they are drawn if none is chosen. A kind's name is that on the command
+/// line, in scenarios and of its files; its comment is its caption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", try_from = "String")]
+pub enum Kind {
+    // BatchMaker, Figures 7, 8, 11, 13, 14 and 15.
+    /// 90th percentile of latency against delivered throughput, with whiskers from the median to the 99th
+    LatencyThroughput,
+    // Late Batching, Figures 3 and 6.
+    /// median of latency against delivered throughput
+    P50Throughput,
+    // Late Batching, Figures 4 and 7.
+    /// 99th percentile of latency against delivered throughput
+    P99Throughput,
+    // Late Batching, Figure 5.
+    /// delivered throughput against offered rate
+    ThroughputRate,
+    /// 99th percentile of latency against offered rate, with the SLO
+    LatencyRate,
+    /// goodput against offered rate
+    Goodput,
+    // BatchMaker, Figure 9a.
+    /// distribution of the time from arrival to the first task
+    QueueCdf,
+    // BatchMaker, Figure 9b.
+    /// distribution of the time from the first task to the end
+    ComputeCdf,
+    /// distribution of the time from arrival to the end
+    LatencyCdf,
+    // BatchMaker, Figure 10.
+    /// distribution of request lengths
+    LengthCdf,
+    /// share of the executed cells by batch size
+    BatchHistogram,
+    // DVABatch, Figures 14 and 16.
+    /// mean latency by load in groups of bars, with whiskers to the 99th percentile
+    Bars,
+    // DVABatch, Figure 15.
+    /// latency in the order of the requests under a stepping load
+    LatencySteps,
+    // BatchMaker, Figure 5.
+    /// the schedule: a row for each request and each worker
+    Gantt,
 }
 
-impl PartialEq for Kind {
-    fn eq(&self, other: &Kind) -> bool {
-        self.name == other.name
+/// Those that can have a swept key on the x axis.
+pub const BY_KEY: &[Kind] = &[Kind::LatencyRate, Kind::ThroughputRate, Kind::Goodput, Kind::Bars];
+
+impl Kind {
+    pub fn drawn(self, inputs: &Inputs, options: &Options) -> Drawing {
+        if options.x.is_some() && !BY_KEY.contains(&self) {
+            return Err(nothing("--x is for throughput-rate, latency-rate, goodput and bars"));
+        }
+        match self {
+            Kind::LatencyThroughput => curves::against_throughput(Metric::P90, inputs, options),
+            Kind::P50Throughput => curves::against_throughput(Metric::P50, inputs, options),
+            Kind::P99Throughput => curves::against_throughput(Metric::P99, inputs, options),
+            Kind::ThroughputRate => curves::throughput(inputs, options),
+            Kind::LatencyRate => curves::latency(inputs, options),
+            Kind::Goodput => curves::goodput(inputs, options),
+            Kind::QueueCdf => cdf::times("Queueing time", |[from, start, _]| start.checked_sub(from), inputs, options),
+            Kind::ComputeCdf => cdf::times("Computation time", |[_, start, to]| to.checked_sub(start), inputs, options),
+            Kind::LatencyCdf => cdf::times("Latency", cdf::latency, inputs, options),
+            Kind::LengthCdf => length_cdf::lengths(inputs, options),
+            Kind::BatchHistogram => batch_histogram::histogram(inputs, options),
+            Kind::Bars => bars::by_load(inputs, options),
+            Kind::LatencySteps => latency_steps::by_request(inputs, options),
+            Kind::Gantt => gantt::schedules(inputs, options),
+        }
+    }
+
+    pub fn about(self) -> String {
+        let about = self.to_possible_value().and_then(|kind| kind.get_help().map(ToString::to_string));
+        about.unwrap_or_default()
     }
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
+        f.write_str(&name_of(self))
     }
 }
 
-/// Those that can have a swept key on the x axis.
-pub const BY_KEY: &[Kind] = &[LATENCY_RATE, THROUGHPUT_RATE, GOODPUT, bars::BARS];
+impl FromStr for Kind {
+    type Err = String;
 
-impl Kind {
-    pub fn drawn(self, inputs: &Inputs, options: &Options) -> Drawing {
-        match options.x.is_none() || BY_KEY.contains(&self) {
-            true => (self.drawn)(inputs, options),
-            false => Err(nothing("--x is for throughput-rate, latency-rate, goodput and bars")),
-        }
+    fn from_str(text: &str) -> Result<Kind, String> {
+        <Kind as ValueEnum>::from_str(text, false).map_err(|_| {
+            let known: Vec<String> = Kind::value_variants().iter().map(Kind::to_string).collect();
+            format!("unknown kind of figure \"{text}\"; known: {}", known.join(", "))
+        })
+    }
+}
+
+impl TryFrom<String> for Kind {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Kind, String> {
+        text.parse()
     }
 }
 
@@ -96,34 +147,12 @@ impl Options {
 
     /// What the figure shows.
     pub fn caption(&self, kind: Kind) -> String {
-        let by_load = [" against offered rate", " by load"].into_iter().find(|by| kind.about.contains(by));
+        let about = kind.about();
+        let by_load = [" against offered rate", " by load"].into_iter().find(|by| about.contains(by));
         match (&self.x, by_load) {
-            (Some(key), Some(by_load)) => kind.about.replace(by_load, &format!(" against {key}")),
-            _ => kind.about.into(),
+            (Some(key), Some(by_load)) => about.replace(by_load, &format!(" against {key}")),
+            _ => about,
         }
-    }
-}
-
-impl FromStr for Kind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Kind, String> {
-        KINDS.iter().find(|kind| kind.name == text).copied().ok_or_else(|| {
-            let known: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
-            format!("unknown kind of figure \"{text}\"; known: {}", known.join(", "))
-        })
-    }
-}
-
-impl Serialize for Kind {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name)
-    }
-}
-
-impl<'de> Deserialize<'de> for Kind {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Kind, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
     }
 }
 
@@ -199,10 +228,10 @@ impl From<Error> for Undrawn {
 }
 
 impl Undrawn {
-    /// For a user who asked for the figure; `what` is its name.
-    fn error(self, what: &str) -> Error {
+    /// For a user who asked for the figure.
+    fn error(self, kind: Kind) -> Error {
         match self {
-            Undrawn::Nothing(why) => Error::input(format!("{what}: {why}")),
+            Undrawn::Nothing(why) => Error::input(format!("{kind}: {why}")),
             Undrawn::Broken(error) => error,
         }
     }
@@ -223,7 +252,7 @@ pub struct Figure {
 
 /// As [`write()`]; inputs without the data are an error.
 pub fn draw(kind: Kind, inputs: &Inputs, options: &Options, stem: &Path) -> Result<Figure> {
-    let canvas = kind.drawn(inputs, options).map_err(|undrawn| undrawn.error(kind.name))?;
+    let canvas = kind.drawn(inputs, options).map_err(|undrawn| undrawn.error(kind))?;
     write(canvas, &options.formats, stem)
 }
 
@@ -231,7 +260,7 @@ pub fn draw(kind: Kind, inputs: &Inputs, options: &Options, stem: &Path) -> Resu
 pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec<PathBuf>> {
     let mut drawn = Vec::new();
     let mut reasons = String::new();
-    for kind in KINDS {
+    for kind in Kind::value_variants() {
         match kind.drawn(inputs, options) {
             Ok(canvas) => drawn.push((options.stem(*kind), canvas)),
             Err(Undrawn::Nothing(why)) => reasons += &format!("\n  {kind}: {why}"),

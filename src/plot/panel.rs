@@ -1,8 +1,10 @@
 //! Plot areas with their axes, headings and labels.
 
+use super::Options;
 use super::axis::{Axis, Spread, number};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
 use super::legend::{CAP, Entry, Key, arrow_above, header, header_height, struck};
+use super::remark::{Remark, stated, stated_entry};
 use super::render::{fitted, text_width};
 use super::style::{GRID, INK, MEDIUM, SMALL, Style, WIDTH};
 use crate::results::table::significant;
@@ -33,6 +35,8 @@ pub struct Dot {
     pub saturated: bool,
     /// Requests were turned away: a bar through its marker.
     pub rejected: bool,
+    /// The median and the 99th percentile, joined by a line.
+    pub whisker: Option<(f64, f64)>,
 }
 
 #[derive(Clone, Debug)]
@@ -60,11 +64,25 @@ pub struct Frame<'a> {
 /// Of second vertical axes.
 const RIGHT_TICKS: f64 = 48.0;
 
-/// One plot area below title and legend. The caller draws [`Panel::axes`] last, over what touches them.
-pub fn figure(title: Option<&str>, legend: &[Entry], x: Axis, y: Axis) -> (Canvas, Panel) {
-    let frame = Frame { title, legend, height: HEIGHT, right: None };
-    let (canvas, mut panels) = lay_out(&frame, vec![(String::new(), x, y)]);
-    (canvas, panels.remove(0))
+/// One plot area below title and legend, with a paper's values on its axes among the remarks. `data` draws between the
+/// lines of the remarks and their labels. [`Panel::axes`] are drawn over what touches them.
+pub fn figure(
+    options: &Options,
+    mut legend: Vec<Entry>,
+    [x, y]: [Axis; 2],
+    mut remarks: Vec<Remark>,
+    data: impl FnOnce(&mut Canvas, &Panel),
+) -> (Canvas, Panel) {
+    let stated = stated(&options.stated, &x, &y);
+    legend.extend(stated_entry(!stated.is_empty()));
+    remarks.extend(stated);
+    let frame = Frame { title: options.title.as_deref(), legend: &legend, height: HEIGHT, right: None };
+    let (mut canvas, mut panels) = lay_out(&frame, vec![(String::new(), x, y)]);
+    let (panel, first) = (panels.remove(0), canvas.marks.len());
+    panel.remark_lines(&mut canvas, &remarks);
+    data(&mut canvas, &panel);
+    panel.remark_labels(&mut canvas, &remarks, first);
+    (canvas, panel)
 }
 
 /// Two columns if the horizontal labels fit. All areas have the axis labels of the first.
@@ -287,19 +305,24 @@ mod tests {
     use super::*;
     use crate::plot::canvas::Mark;
 
+    fn empty(longest: f64) -> (Canvas, Panel) {
+        let axes = [longest, 1.0].map(|end| Axis::linear("", 0.0, end, 4));
+        figure(&Options::default(), Vec::new(), axes, Vec::new(), |_, _| ())
+    }
+
     #[test]
     fn the_last_tick_label_is_inside_the_figure() {
-        let (canvas, panel) = figure(None, &[], Axis::linear("", 0.0, 20_000.0, 4), Axis::linear("", 0.0, 1.0, 4));
+        let (canvas, panel) = empty(20_000.0);
         let (x, _) = panel.at(20_000.0, 0.0);
         assert!(x + text_width("20,000", SMALL) / 2.0 <= canvas.width);
     }
 
     fn dot((x, y, saturated): (f64, f64, bool)) -> Dot {
-        Dot { x, y, saturated, rejected: false }
+        Dot { x, y, saturated, rejected: false, whisker: None }
     }
 
     fn drawn(curves: &[&[(f64, f64, bool)]]) -> (Panel, Vec<Mark>) {
-        let (mut canvas, panel) = figure(None, &[], Axis::linear("", 0.0, 10.0, 4), Axis::linear("", 0.0, 1.0, 4));
+        let (mut canvas, panel) = empty(10.0);
         canvas.marks.clear();
         let style = |i| Style { dash: &[], ..Style::of(i) };
         let curves: Vec<Curve> = (0..)

@@ -1,6 +1,7 @@
 //! The JSON Schema of scenarios, for editors. Keys, defaults and descriptions are those of the reference; what a value
 //! may be is found by handing samples to the readers of the tables.
 
+use clap::ValueEnum as _;
 use serde_json::{Map, Value, json};
 use toml::de::{DeTable, Error};
 
@@ -8,7 +9,7 @@ use super::given::{self, POLICY};
 use super::reference::{Key, Reference};
 use super::section::Owner;
 use super::{Device, Metrics, Output, Overhead};
-use crate::plot::KINDS;
+use crate::plot::Kind;
 use crate::policy::registry::Registry;
 use crate::workload::arrivals::PROCESSES;
 
@@ -77,7 +78,7 @@ fn of_section(key: &Key) -> Value {
     let allowed = match (key.table.as_str(), key.name) {
         ("arrivals", "process") => json!({ "enum": ([&PROCESSES[..], &["closed", "trace"]].concat()) }),
         ("arrivals", _) | ("workload", "model") => of_example(&key.value),
-        ("output", "plots") => json!({ "type": "array", "items": { "enum": KINDS } }),
+        ("output", "plots") => json!({ "type": "array", "items": { "enum": Kind::value_variants() } }),
         _ => of_reader(key.name, &key.value, &key.about, &read),
     };
     described(allowed, &key.about, key.default())

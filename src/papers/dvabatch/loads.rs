@@ -4,7 +4,7 @@ use super::super::lab::{Lab, Study, bars, group};
 use super::{DELAY, DVA, LOADS, NETWORKS, ZERO, each, mean, network, operators, values};
 use crate::error::{Error, Result};
 use crate::experiment::window::Tried;
-use crate::plot::{self, Bar, Bars, Field, Group, Inputs, LATENCY_STEPS};
+use crate::plot::{self, Bar, Bars, Field, Group, Inputs, Kind};
 use crate::results::columns::Metric;
 use crate::scenario::{PolicyEntry, Scenario};
 use crate::units::Rate;
@@ -185,8 +185,8 @@ pub fn stepping(lab: &Lab<'_>) -> Result<Study> {
         slo: lab.scenario(NETWORKS[0].0, &[])?.metrics.slo,
         ..plot::Options::default()
     };
-    let stem = lab.out.join("fig15").join(LATENCY_STEPS.name);
-    let figures = vec![plot::draw(LATENCY_STEPS, &Inputs::open(&folders)?, &options, &stem)?];
+    let stem = lab.out.join("fig15").join(Kind::LatencySteps.to_string());
+    let figures = vec![plot::draw(Kind::LatencySteps, &Inputs::open(&folders)?, &options, &stem)?];
     let title = "Peak load with a p99 of at most 200 ms";
     Ok(Study { figures, ..bars([title, "Policy", "Peak (requests/s)"], [DELAY, DVA], fields).into() })
 }
