@@ -189,7 +189,7 @@ impl Work {
         let (common, parts, stop) = (&args.common, &args.parts, stop_on_ctrl_c()?);
         let mut findings: BTreeMap<Paper, Findings> = BTreeMap::new();
         for (item, launches) in self.launches {
-            findings.entry(item.paper).or_default().add_launches(&item.exhibit.name, launches);
+            findings.entry(item.paper).or_default().launches.insert(item.exhibit.name.clone(), launches);
         }
         for (item, scenario) in self.measurements {
             let target = Target::Real(&Cpu, Verify::Sample);
@@ -198,7 +198,7 @@ impl Work {
             if report.interrupted() {
                 return Err(Error::Interrupted);
             }
-            findings.entry(item.paper).or_default().add(&item.exhibit.name, scenario, report);
+            findings.entry(item.paper).or_default().runs.insert(item.exhibit.name.clone(), (scenario, report));
         }
         let own = parts.own(points).map_or(vec![true; points.len()], |(_, own)| own);
         let (own, own_studies) = own.split_at(points.len() - self.studies.len());
@@ -219,7 +219,7 @@ impl Work {
             for why in &report.undrawn {
                 common.note(format!("{}: no figure: {why}", item.name()));
             }
-            findings.entry(item.paper).or_default().add(&item.exhibit.name, scenario, report);
+            findings.entry(item.paper).or_default().runs.insert(item.exhibit.name.clone(), (scenario, report));
         }
         bar.finish_and_clear();
         let studies = self.studies.iter().zip(own_studies).filter_map(|(item, own)| own.then_some(*item));
@@ -239,13 +239,13 @@ impl Work {
             for item in of_paper {
                 bar.set_message(item.name());
                 let study = common.on_threads(|| carry_out(paper, item.exhibit, &lab))?;
-                findings.entry(paper).or_default().add_study(&item.exhibit.name, study);
+                findings.entry(paper).or_default().studies.insert(item.exhibit.name.clone(), study);
                 bar.inc(1);
             }
         }
         bar.finish_and_clear();
-        if let (Some(measured), Some(found)) = (self.measured, findings.get_mut(&Paper::Grnn)) {
-            found.add_measured(measured);
+        if let Some(found) = findings.get_mut(&Paper::Grnn) {
+            found.measured = self.measured;
         }
         Ok(findings)
     }
@@ -282,7 +282,7 @@ struct Results<'a> {
 
 fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
     let exhibit = &item.exhibit.name;
-    if let Some(study) = found.studied(exhibit) {
+    if let Some(study) = found.studies.get(exhibit) {
         let file = study.numbers.as_ref().map_or(String::new(), |file| format!("numbers in {}\n", file.display()));
         return Results {
             text: format!("{}\n{file}", study.table()),
@@ -293,7 +293,7 @@ fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
         };
     }
     if let Some(report) = found.report(exhibit).filter(|_| item.exhibit.made == Made::Measurement) {
-        let trees = found.scenario(exhibit).map_or("", |scenario| scenario.workload.source());
+        let trees = found.run(exhibit).map_or("", |(scenario, _)| scenario.workload.source());
         let text = jit::measured(report).unwrap_or_else(|error| format!("{error}\n"));
         let text = format!("{text}trees: {trees}; results in {}\n", report.folder.path().display());
         let json = summary::to_json(&item.name(), &report.rows);

@@ -1,5 +1,6 @@
 //! Checks of BatchMaker's claims (*Low Latency RNN Inference with Cellular Batching*, EuroSys 2018).
 
+use super::verdict::{higher, lower};
 use super::{Check, Findings, Series, Verdict, range};
 use crate::cost::CostModel as _;
 use crate::cost::table::{CostTable, Overhead};
@@ -48,16 +49,12 @@ const LSTM: &[(&str, Check)] = &[
     ("bm-lstm-lat-base", |found| {
         let p90 = baselines(found, "fig7a")?.into_iter().flat_map(|series| series.points(Metric::P90));
         let smallest = p90.map(|(_, p90)| p90).fold(f64::INFINITY, f64::min);
-        Ok(Verdict::near(smallest, 25.0, "ms", smallest > flat_p90(found)?.1))
+        higher(smallest, flat_p90(found)?.1, 25.0, "ms")
     }),
-    ("bm-lstm-peak", |found| {
-        let (ours, theirs) = (found.peak("fig7a", OURS)?, best_peak(found, "fig7a")?);
-        Ok(Verdict::near(ours, 20_000.0, "req/s", ours > theirs))
-    }),
+    ("bm-lstm-peak", |found| higher(found.peak("fig7a", OURS)?, best_peak(found, "fig7a")?, 20_000.0, "req/s")),
     ("bm-lstm-peak-base", |found| {
         let passes = |policy| Ok(found.series("fig7a", policy)?.rate_at_p90(500.0).unwrap_or(f64::INFINITY));
-        let (theirs, ours): (f64, f64) = (passes("MXNet")?, passes(OURS)?);
-        Ok(Verdict::near(theirs, 16_000.0, "req/s", theirs < ours))
+        lower(passes("MXNet")?, passes(OURS)?, 16_000.0, "req/s")
     }),
     ("bm-lstm-gain", |found| {
         let ours = found.series("fig7a", OURS)?;
@@ -139,14 +136,10 @@ const LSTM: &[(&str, Check)] = &[
             format!("peak and p90 at 500 req/s: MXNet {padded:.0} req/s and {:.1} ms{text}", p90("MXNet")?),
         ))
     }),
-    ("bm-queue99", |found| {
-        let ours = found.at("fig9", OURS, "5000", Metric::QueueP99)?;
-        Ok(Verdict::near(ours, 1.38, "ms", ours < least_queue(found)?))
-    }),
+    ("bm-queue99", |found| lower(found.at("fig9", OURS, "5000", Metric::QueueP99)?, least_queue(found)?, 1.38, "ms")),
     ("bm-queue99-base", |found| Ok(Verdict::above(least_queue(found)?, 100.0, "ms"))),
     ("bm-fixed-ideal", |found| {
-        let theirs = found.peak("fig11a", "TensorFlow")?;
-        Ok(Verdict::near(theirs, 27_136.0, "req/s", theirs > found.peak("fig11a", OURS)?))
+        higher(found.peak("fig11a", "TensorFlow")?, found.peak("fig11a", OURS)?, 27_136.0, "req/s")
     }),
     ("bm-fixed", |found| {
         let share = found.peak("fig11a", OURS)? / 27_136.0;
@@ -172,10 +165,7 @@ const LSTM: &[(&str, Check)] = &[
 
 /// Seq2Seq on several GPUs (section 7.4).
 const SEQ2SEQ: &[(&str, Check)] = &[
-    ("bm-s2s-2gpu", |found| {
-        let ours = found.peak("fig13a", WIDE)?;
-        Ok(Verdict::near(ours, 8_500.0, "req/s", ours > best_peak(found, "fig13a")?))
-    }),
+    ("bm-s2s-2gpu", |found| higher(found.peak("fig13a", WIDE)?, best_peak(found, "fig13a")?, 8_500.0, "req/s")),
     ("bm-s2s-4gpu", |found| {
         let [two, four] = [found.peak("fig13a", WIDE)?, found.peak("fig13b", WIDE)?];
         Ok(Verdict::near(four, 17_000.0, "req/s", four > 1.9 * two && four > best_peak(found, "fig13b")?))
@@ -205,22 +195,10 @@ const SEQ2SEQ: &[(&str, Check)] = &[
 
 /// TreeLSTM (section 7.5).
 const TREES: &[(&str, Check)] = &[
-    ("bm-tree-1k", |found| {
-        let [ours, dynet] = tree_p90(found)?;
-        Ok(Verdict::near(ours, 6.8, "ms", ours < dynet))
-    }),
-    ("bm-tree-1k-dynet", |found| {
-        let [ours, dynet] = tree_p90(found)?;
-        Ok(Verdict::near(dynet, 9.5, "ms", ours < dynet))
-    }),
-    ("bm-tree-peak", |found| {
-        let [ours, dynet] = [found.peak("fig14", OURS)?, found.peak("fig14", "DyNet")?];
-        Ok(Verdict::near(ours, 3_100.0, "req/s", ours > dynet))
-    }),
-    ("bm-tree-peak-dynet", |found| {
-        let [ours, dynet] = [found.peak("fig14", OURS)?, found.peak("fig14", "DyNet")?];
-        Ok(Verdict::near(dynet, 2_100.0, "req/s", dynet < ours))
-    }),
+    ("bm-tree-1k", |found| lower(tree_p90(found, OURS)?, tree_p90(found, "DyNet")?, 6.8, "ms")),
+    ("bm-tree-1k-dynet", |found| higher(tree_p90(found, "DyNet")?, tree_p90(found, OURS)?, 9.5, "ms")),
+    ("bm-tree-peak", |found| higher(found.peak("fig14", OURS)?, found.peak("fig14", "DyNet")?, 3_100.0, "req/s")),
+    ("bm-tree-peak-dynet", |found| lower(found.peak("fig14", "DyNet")?, found.peak("fig14", OURS)?, 2_100.0, "req/s")),
     ("bm-tree-fold", |found| {
         let p90 = |policy| found.at("fig14", policy, "500", Metric::P90);
         let gain = found.peak("fig14", OURS)? / found.peak("fig14", "Fold")?;
@@ -269,10 +247,9 @@ fn least_queue(found: &Findings) -> Result<f64> {
     Ok(queue("MXNet")?.min(queue("TensorFlow")?))
 }
 
-/// BatchMaker's and DyNet's at 1,000 req/s.
-fn tree_p90(found: &Findings) -> Result<[f64; 2]> {
-    let p90 = |policy| found.at("fig14", policy, "1000", Metric::P90);
-    Ok([p90(OURS)?, p90("DyNet")?])
+/// At 1,000 req/s.
+fn tree_p90(found: &Findings, policy: &str) -> Result<f64> {
+    found.at("fig14", policy, "1000", Metric::P90)
 }
 
 /// The median latency of `batch` clients in a closed loop, in microseconds.
@@ -282,7 +259,7 @@ fn step_us(found: &Findings, policy: &str, batch: u32) -> Result<f64> {
 
 /// Of Figure 5's requests, ascending, in steps of a millisecond.
 fn finish_steps(found: &Findings, policy: &str) -> Result<Vec<f64>> {
-    let mut rows = Log::open(&found.folder("fig5")?.join(policy).join("trace").join(RequestLine::FILE))?;
+    let mut rows = Log::open(&found.run("fig5")?.1.folder.path().join(policy).join("trace").join(RequestLine::FILE))?;
     let mut steps = Vec::new();
     while let Some(RequestLine { finish_ns, .. }) = rows.read()? {
         steps.extend(finish_ns.map(|finish| finish.0 as f64 / 1e6));
@@ -293,11 +270,11 @@ fn finish_steps(found: &Findings, policy: &str) -> Result<Vec<f64>> {
 
 /// Of decoder cells in the time of all executed cells, by the cost table.
 fn decoding_share(found: &Findings, figure: &str, policy: &str, point: &str) -> Result<f64> {
-    let scenario = found.scenario(figure)?;
+    let (scenario, report) = found.run(figure)?;
     let table = scenario.device.costs.as_ref().ok_or_else(|| Error::input(format!("{figure}: no cost table")))?;
     let cells = scenario.workload.model.cell_types();
     let device = CostTable::read(table)?.device(&cells, Overhead::default())?;
-    let mut rows = Log::open(&found.folder(figure)?.join(folder_name(policy)).join(point).join(BatchLine::FILE))?;
+    let mut rows = Log::open(&report.folder.path().join(folder_name(policy)).join(point).join(BatchLine::FILE))?;
     let (mut decoding, mut all) = (0.0, 0.0);
     while let Some(BatchLine { cell: name, batch, tasks }) = rows.read()? {
         let known = cells.iter().position(|cell| cell.name == name);

@@ -1,7 +1,6 @@
 //! This project's results of a paper's exhibits.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use super::lab::Study;
 use super::{Launches, Measured};
@@ -14,11 +13,11 @@ use crate::scenario::Scenario;
 /// Of one paper, by exhibit.
 #[derive(Debug, Default)]
 pub struct Findings {
-    runs: BTreeMap<String, (Scenario, Report)>,
+    pub runs: BTreeMap<String, (Scenario, Report)>,
     /// `None` without the trees.
-    launches: BTreeMap<String, Option<Launches>>,
-    studies: BTreeMap<String, Study>,
-    measured: Option<Measured>,
+    pub launches: BTreeMap<String, Option<Launches>>,
+    pub studies: BTreeMap<String, Study>,
+    pub measured: Option<Measured>,
 }
 
 #[derive(Clone, Debug)]
@@ -27,37 +26,12 @@ pub struct Series<'a> {
 }
 
 impl Findings {
-    pub fn add(&mut self, exhibit: &str, scenario: Scenario, report: Report) {
-        self.runs.insert(exhibit.to_string(), (scenario, report));
-    }
-
-    /// `None` without the trees.
-    pub fn add_launches(&mut self, exhibit: &str, launches: Option<Launches>) {
-        self.launches.insert(exhibit.to_string(), launches);
-    }
-
-    pub fn add_study(&mut self, exhibit: &str, study: Study) {
-        self.studies.insert(exhibit.to_string(), study);
-    }
-
-    pub fn add_measured(&mut self, measured: Measured) {
-        self.measured = Some(measured);
-    }
-
-    pub fn measured(&self) -> Option<&Measured> {
-        self.measured.as_ref()
-    }
-
     pub fn has(&self, exhibit: &str) -> bool {
         self.runs.contains_key(exhibit) || self.launches.contains_key(exhibit) || self.studies.contains_key(exhibit)
     }
 
     pub fn study(&self, exhibit: &str) -> Result<&Study> {
-        self.studied(exhibit).ok_or_else(|| Error::input(format!("{exhibit}: no results")))
-    }
-
-    pub fn studied(&self, exhibit: &str) -> Option<&Study> {
-        self.studies.get(exhibit)
+        self.studies.get(exhibit).ok_or_else(|| missing(exhibit))
     }
 
     /// If the trees were at hand.
@@ -86,17 +60,13 @@ impl Findings {
         self.series(exhibit, policy)?.at(point, metric)
     }
 
-    pub fn folder(&self, exhibit: &str) -> Result<&Path> {
-        self.run(exhibit).map(|(_, report)| report.folder.path())
+    pub fn run(&self, exhibit: &str) -> Result<&(Scenario, Report)> {
+        self.runs.get(exhibit).ok_or_else(|| missing(exhibit))
     }
+}
 
-    pub fn scenario(&self, exhibit: &str) -> Result<&Scenario> {
-        self.run(exhibit).map(|(scenario, _)| scenario)
-    }
-
-    fn run(&self, exhibit: &str) -> Result<&(Scenario, Report)> {
-        self.runs.get(exhibit).ok_or_else(|| Error::input(format!("{exhibit}: no results")))
-    }
+fn missing(exhibit: &str) -> Error {
+    Error::input(format!("{exhibit}: no results"))
 }
 
 impl<'a> Series<'a> {
@@ -140,6 +110,10 @@ impl<'a> Series<'a> {
         let theirs = others.iter().flat_map(|other| ours.iter().zip(other.points(metric)));
         range(theirs.map(|((_, ours), (_, theirs))| 100.0 * (1.0 - ours / theirs)))
     }
+}
+
+pub fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
 /// The least and the greatest.

@@ -37,11 +37,9 @@ pub struct Study {
 impl Study {
     pub fn value(&self, drawing: usize, panel: &str, group: &str, series: &str) -> Result<f64> {
         let missing = || Error::failed(format!("no bar {series} of {group} in {panel}"));
-        let bars = self.bars.get(drawing).ok_or_else(missing)?;
-        let field = bars.fields.iter().find(|field| field.name == panel).ok_or_else(missing)?;
-        let group = field.groups.iter().find(|known| known.name == group).ok_or_else(missing)?;
-        let place = bars.series.iter().position(|known| known == series).ok_or_else(missing)?;
-        group.bars.get(place).copied().flatten().map(|bar| bar.value).ok_or_else(missing)
+        let mut bars = self.bars.get(drawing).into_iter().flat_map(named);
+        let found = bars.find(|([_, names @ ..], _)| *names == [panel, group, series]);
+        found.map(|(_, bar)| bar.value).ok_or_else(missing)
     }
 
     pub fn write(&mut self, folder: &Path) -> Result<()> {
@@ -85,15 +83,18 @@ impl Study {
         text
     }
 
-    /// Each bar, with the names of its value, panel, group and series.
     fn each(&self) -> impl Iterator<Item = ([&str; 4], Bar)> {
-        let fields = self.bars.iter().flat_map(|bars| bars.fields.iter().map(move |field| (bars, field)));
-        let groups = fields.flat_map(|(bars, field)| field.groups.iter().map(move |group| (bars, field, group)));
-        groups.flat_map(|(bars, field, group)| {
-            let named = move |series| [&bars.value, &field.name, &group.name, series].map(String::as_str);
-            bars.series.iter().zip(&group.bars).filter_map(move |(series, bar)| Some((named(series), (*bar)?)))
-        })
+        self.bars.iter().flat_map(named)
     }
+}
+
+/// Each bar, with the names of its value, panel, group and series.
+fn named(bars: &Bars) -> impl Iterator<Item = ([&str; 4], Bar)> {
+    let groups = bars.fields.iter().flat_map(|field| field.groups.iter().map(move |group| (field, group)));
+    groups.flat_map(|(field, group)| {
+        let names = |series| [&bars.value, &field.name, &group.name, series].map(String::as_str);
+        bars.series.iter().zip(&group.bars).filter_map(move |(series, bar)| Some((names(series), (*bar)?)))
+    })
 }
 
 impl From<Bars> for Study {

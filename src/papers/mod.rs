@@ -17,6 +17,7 @@ pub mod verdict;
 
 use std::sync::LazyLock;
 
+use clap::ValueEnum;
 use serde::Deserialize;
 
 use findings::range;
@@ -156,7 +157,7 @@ pub fn carry_out(paper: Paper, exhibit: &Exhibit, lab: &lab::Lab<'_>) -> Result<
 }
 
 /// The basis of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
     /// The rules determine the value.
@@ -171,19 +172,6 @@ pub enum Kind {
     Cpu,
     /// Measured on a GPU.
     Cuda,
-}
-
-impl Kind {
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Exact => "exact",
-            Kind::Sim => "sim",
-            Kind::Input => "input",
-            Kind::Magnitude => "magnitude",
-            Kind::Cpu => "cpu",
-            Kind::Cuda => "cuda",
-        }
-    }
 }
 
 /// A value that a paper states.

@@ -1,11 +1,13 @@
 //! The claims' verdicts as text, as JSON, and on a page (one HTML file that loads nothing else) with all exhibits.
 
+use clap::ValueEnum as _;
 use serde_json::{Value, json};
 
 use super::verdict::TOLERANCE;
 use super::{Checked, Exhibit, Kind, Paper, Word};
 use crate::page::{Section, escaped, figures, folded, html_table, page};
 use crate::plot::Figure;
+use crate::results::columns::name_of;
 use crate::results::table::aligned;
 
 /// A block each, with the reason if a claim does not hold.
@@ -26,7 +28,7 @@ pub fn table(checked: &[Checked]) -> String {
 /// By verdict, and how many of the simulated ones hold.
 pub fn summary(checked: &[Checked]) -> String {
     let count = |word: Word| checked.iter().filter(|one| one.verdict.word == word).count();
-    let words = Word::ALL.into_iter().filter(|word| count(*word) > 0);
+    let words = Word::value_variants().iter().copied().filter(|word| count(*word) > 0);
     let words: Vec<String> = words.map(|word| format!("{} {}", count(word), word.name())).collect();
     let mut text = format!("{} claims: {}\n", checked.len(), words.join(", "));
     // A claim that a row of the cost table was made from checks nothing.
@@ -49,16 +51,22 @@ pub fn summary(checked: &[Checked]) -> String {
 
 /// The counts of [`summary`], by paper.
 pub fn by_paper(checked: &[Checked]) -> String {
-    let headings = ["paper", "claims"].into_iter().chain(Word::ALL.map(Word::name)).map(String::from).collect();
-    aligned(&[headings].into_iter().chain(counts(checked)).collect::<Vec<Vec<String>>>())
+    aligned(&[of_words(Word::name)].into_iter().chain(counts(checked)).collect::<Vec<_>>())
+}
+
+/// The headings of [`counts`].
+fn of_words(heading: fn(Word) -> String) -> Vec<String> {
+    let words = Word::value_variants().iter().map(|word| heading(*word));
+    ["paper", "claims"].map(String::from).into_iter().chain(words).collect()
 }
 
 /// A line for each paper: its name, its claims, and how many have each verdict.
 fn counts(checked: &[Checked]) -> impl Iterator<Item = Vec<String>> {
     let of = move |paper: Paper| checked.iter().filter(move |one| one.paper == paper);
     Paper::ALL.into_iter().filter(move |paper| of(*paper).count() > 0).map(move |paper| {
-        let count = |word: Word| of(paper).filter(|one| one.verdict.word == word).count().to_string();
-        [paper.name().into(), of(paper).count().to_string()].into_iter().chain(Word::ALL.map(count)).collect()
+        let count = |word: &Word| of(paper).filter(|one| one.verdict.word == *word).count().to_string();
+        let counts = Word::value_variants().iter().map(count);
+        [paper.name().into(), of(paper).count().to_string()].into_iter().chain(counts).collect()
     })
 }
 
@@ -68,7 +76,7 @@ pub fn to_json(checked: &[Checked]) -> Value {
         json!({
             "id": claim.id,
             "of": paper.name(),
-            "kind": claim.kind.name(),
+            "kind": name_of(&claim.kind),
             "place": claim.place,
             "what": claim.what,
             "paper": claim.paper,
@@ -126,16 +134,15 @@ const LEAD: &str = "<p>batchlab runs each figure as a scenario on a simulated GP
                     the gap is the difference of ours from the paper's, in percent.</p>\n";
 
 fn meanings() -> String {
-    let meaning = |word: Word| format!("<dt>{}</dt><dd>{}</dd>\n", chip(word), word.meaning());
-    format!("<dl>\n{}</dl>\n", Word::ALL.map(meaning).concat())
+    let meaning = |word: &Word| format!("<dt>{}</dt><dd>{}</dd>\n", chip(*word), word.meaning());
+    format!("<dl>\n{}</dl>\n", Word::value_variants().iter().map(meaning).collect::<String>())
 }
 
 /// By paper and verdict.
 fn totals(checked: &[Checked]) -> String {
-    let headings = ["paper", "claims"].map(String::from).into_iter().chain(Word::ALL.map(chip)).collect::<Vec<_>>();
     let below: Vec<String> = summary(checked).lines().map(escaped).collect();
     let lines: Vec<Vec<String>> = counts(checked).collect();
-    format!("{}<p>{}</p>\n", html_table("totals", &headings, &lines), below.join("<br>"))
+    format!("{}<p>{}</p>\n", html_table("totals", &of_words(chip), &lines), below.join("<br>"))
 }
 
 fn article(shown: &Shown<'_>, checked: &[Checked]) -> String {
@@ -166,7 +173,7 @@ fn claims(checked: &[&Checked]) -> String {
         let why = |reason| format!("<p class=\"why\">{}.{commands}</p>", escaped(reason));
         let reason = one.reason().map_or(String::new(), why);
         let exhibits: Vec<String> = claim.exhibits.iter().map(|exhibit| linked(one.paper, exhibit)).collect();
-        let place = format!("{}, {}, {}", escaped(&claim.place), claim.kind.name(), claim.id);
+        let place = format!("{}, {}, {}", escaped(&claim.place), name_of(&claim.kind), claim.id);
         let place = format!("{place}</span> {}", exhibits.join(", "));
         let what = format!("{} <span class=\"id\">{place}{reason}", escaped(&claim.what));
         let values = [claim.paper.as_str(), &verdict.ours, &verdict.gap_text()].map(escaped);

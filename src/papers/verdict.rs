@@ -1,5 +1,11 @@
 //! The verdict on a claim.
 
+use clap::ValueEnum;
+
+use crate::error::Result;
+use crate::plot::axis::thousands;
+use crate::results::columns::name_of;
+
 /// The relative difference at which values agree: the paper's are read off plots, and few step times of its testbed
 /// are known.
 pub const TOLERANCE: f64 = 0.15;
@@ -7,39 +13,32 @@ pub const TOLERANCE: f64 = 0.15;
 /// Between magnitudes: half an order.
 const MAGNITUDE: f64 = 3.162_277_660_168_379_5;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// In the order of their counts. The comments are the meanings on the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Word {
-    /// Equal to an exact value.
+    /// The paper's value is exact, and ours is equal
     Exact,
-    /// Within [`TOLERANCE`].
+    /// The number differs from the paper's by at most 15 %
+    #[value(name = "within 15 %")]
     Within,
-    /// The paper's ranking, bound, or half an order of magnitude.
+    /// The paper's ranking or bound holds, or the magnitude to half an order
+    #[value(name = "order holds")]
     Order,
-    /// The conclusion holds, the number is outside the tolerance.
+    /// The paper's conclusion holds, but the number differs by more than 15 %
+    #[value(name = "trend only")]
     Trend,
-    /// The conclusion does not hold.
+    /// The paper's conclusion does not hold
     Off,
-    /// A constant was made from the paper's value, so the check confirms nothing.
+    /// A constant or a rule was chosen by this value, so it is not counted
     Derived,
-    /// It needs data that is not at hand, or a real machine.
+    /// Not measured: it needs data that is not available, or a real machine
+    #[value(name = "not run")]
     NotRun,
 }
 
 impl Word {
-    /// In the order of their counts.
-    pub const ALL: [Word; 7] =
-        [Word::Exact, Word::Within, Word::Order, Word::Trend, Word::Off, Word::Derived, Word::NotRun];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Word::Exact => "exact",
-            Word::Within => "within 15 %",
-            Word::Order => "order holds",
-            Word::Trend => "trend only",
-            Word::Off => "off",
-            Word::Derived => "derived",
-            Word::NotRun => "not run",
-        }
+    pub fn name(self) -> String {
+        name_of(&self)
     }
 
     /// For programs.
@@ -58,16 +57,9 @@ impl Word {
     }
 
     /// On the page.
-    pub fn meaning(self) -> &'static str {
-        match self {
-            Word::Exact => "The paper's value is exact, and ours is equal",
-            Word::Within => "The number differs from the paper's by at most 15 %",
-            Word::Order => "The paper's ranking or bound holds, or the magnitude to half an order",
-            Word::Trend => "The paper's conclusion holds, but the number differs by more than 15 %",
-            Word::Off => "The paper's conclusion does not hold",
-            Word::Derived => "A constant or a rule was chosen by this value, so it is not counted",
-            Word::NotRun => "Not measured: it needs data that is not available, or a real machine",
-        }
+    pub fn meaning(self) -> String {
+        let meaning = self.to_possible_value().and_then(|word| word.get_help().map(ToString::to_string));
+        meaning.unwrap_or_default()
     }
 }
 
@@ -169,6 +161,16 @@ impl Verdict {
     }
 }
 
+/// As the paper's number, and above another system's.
+pub(super) fn higher(ours: f64, theirs: f64, paper: f64, unit: &str) -> Result<Verdict> {
+    Ok(Verdict::near(ours, paper, unit, ours > theirs))
+}
+
+/// As the paper's number, and below another system's.
+pub(super) fn lower(ours: f64, theirs: f64, paper: f64, unit: &str) -> Result<Verdict> {
+    Ok(Verdict::near(ours, paper, unit, ours < theirs))
+}
+
 fn further(a: f64, b: f64) -> f64 {
     if b.abs() > a.abs() { b } else { a }
 }
@@ -180,20 +182,10 @@ pub(super) fn shown(value: f64, unit: &str) -> String {
         v if v >= 10.0 => 1,
         _ => 2,
     };
-    format!("{} {unit}", grouped(&format!("{value:.digits$}"))).trim_end().to_string()
-}
-
-fn grouped(number: &str) -> String {
-    let (whole, rest) = number.find('.').map_or((number, ""), |point| number.split_at(point));
-    let first = whole.find(|c: char| c.is_ascii_digit()).unwrap_or(0);
-    let mut text = String::new();
-    for (i, digit) in whole.char_indices() {
-        if i > first && (whole.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text + rest
+    let text = format!("{:.digits$}", value.abs());
+    let (whole, decimals) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let sign = if value < 0.0 { "-" } else { "" };
+    format!("{sign}{}{decimals} {unit}", thousands(whole)).trim_end().to_string()
 }
 
 #[cfg(test)]

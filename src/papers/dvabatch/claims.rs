@@ -4,6 +4,8 @@ use super::loads::{PAIRS, SPLIT, STAGES, TASKS};
 use super::operators::{PLAIN, WORDS};
 use super::{DELAY, DVA, LOADS, NETWORKS, ZERO};
 use crate::error::Result;
+use crate::papers::findings::mean;
+use crate::papers::verdict::higher;
 use crate::papers::{Check, Findings, Verdict};
 
 pub const CHECKS: &[(&str, Check)] = &[
@@ -16,7 +18,7 @@ pub const CHECKS: &[(&str, Check)] = &[
             figure.bars[0].series.iter().map(|workload| figure.value(0, "", WORDS[words].0, workload)).collect()
         };
         let (usual, long) = (shares(1)?, shares(3)?);
-        let mean = usual.iter().sum::<f64>() / usual.len() as f64;
+        let mean = mean(&usual);
         let some = long.iter().filter(|share| **share > 0.0).count();
         let text = format!("{mean:.1} % have 5 to 20; {some} of {} workloads have some over 100", usual.len());
         Ok(Verdict::order(mean > 50.0 && some > 0, text))
@@ -28,33 +30,25 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("dva-mean-cut", |found| {
         let cuts = ZERO_AND_DELAY.map(|other| mean_cuts(found, MEAN, other));
         let all = cuts.into_iter().collect::<Result<Vec<_>>>()?.concat();
-        let mean = all.iter().sum::<f64>() / all.len() as f64;
-        Ok(Verdict::near(mean, 46.4, "%", mean > 0.0))
+        higher(mean(&all), 0.0, 46.4, "%")
     }),
-    ("dva-peak-bertbase", |found| {
-        let gain = 100.0 * (mean_gain(found, "BertBase")? - 1.0);
-        Ok(Verdict::near(gain, 46.81, "%", gain > 0.0))
-    }),
-    ("dva-peak-bertlarge", |found| {
-        let gain = mean_gain(found, "BertLarge")?;
-        Ok(Verdict::near(gain, 1.37, "times", gain > 1.0))
-    }),
+    ("dva-peak-bertbase", |found| higher(100.0 * (mean(&glue_gains(found, "BertBase")?) - 1.0), 0.0, 46.81, "%")),
+    ("dva-peak-bertlarge", |found| higher(mean(&glue_gains(found, "BertLarge")?), 1.0, 1.37, "times")),
     ("dva-peak-most", |found| {
         let gains = [glue_gains(found, "BertBase")?, glue_gains(found, "BertLarge")?].concat();
-        let most = gains.into_iter().fold(0.0, f64::max);
-        Ok(Verdict::near(most, 2.12, "times", most > 1.0))
+        higher(gains.into_iter().fold(0.0, f64::max), 1.0, 2.12, "times")
     }),
     ("dva-peak-same", |found| {
-        let gains: Vec<f64> = NETWORKS[2..].iter().map(|(_, name)| gain(found, name)).collect::<Result<_>>()?;
+        let gain = |(_, network): &(&str, &str)| gain(found, "fig15", network, "");
+        let gains: Vec<f64> = NETWORKS[2..].iter().map(gain).collect::<Result<_>>()?;
         let shown: Vec<String> = gains.iter().map(|gain| format!("{:+.1}", 100.0 * (gain - 1.0))).collect();
         let holds = gains.iter().all(|gain| (gain - 1.0).abs() <= 0.05);
         Ok(Verdict::order(holds, format!("{} %", shown.join("; "))))
     }),
     ("dva-glue", |found| {
-        let gain = |network, task| glue_gain(found, network, task);
         let (mut holds, mut shown) = (true, Vec::new());
         for (_, network) in &NETWORKS[..2] {
-            let (sst2, mrpc) = (gain(network, "SST-2")?, gain(network, "MRPC")?);
+            let (sst2, mrpc) = (gain(found, "fig17", network, "SST-2")?, gain(found, "fig17", network, "MRPC")?);
             holds &= sst2 > mrpc;
             shown.push(format!("{network}: SST-2 {sst2:.2}, MRPC {mrpc:.2} times"));
         }
@@ -64,9 +58,8 @@ pub const CHECKS: &[(&str, Check)] = &[
         let value = |network: &str, policy: &str| found.study("fig18")?.value(0, network, "high", policy);
         let cut = |network| Ok(100.0 * (1.0 - value(network, SPLIT)? / value(network, DELAY)?));
         let (linknet, unet): (f64, f64) = (cut("LinkNet")?, cut("Unet")?);
-        let mean = (linknet + unet) / 2.0;
         let each = format!(" (LinkNet {linknet:.1}, Unet {unet:.1})");
-        Ok(Verdict::near(mean, 15.0, "%", mean > 0.0).with(&each))
+        Ok(higher((linknet + unet) / 2.0, 0.0, 15.0, "%")?.with(&each))
     }),
     ("dva-buffers", |found| {
         let (mut best, mut direction) = (Vec::new(), true);
@@ -84,13 +77,12 @@ pub const CHECKS: &[(&str, Check)] = &[
         Ok(Verdict::several(&ours, &[2.0, 4.0, 4.0], "stages", ours.iter().all(|best| *best > 1.0 && *best < 16.0)))
     }),
     ("dva-memory", |found| {
-        let mean = mean_of_networks(|network| found.study("fig19")?.value(1, network, "2", DVA))?;
-        Ok(Verdict::near(mean, 200.0, "MB", mean > 0.0))
+        higher(mean_of_networks(|network| found.study("fig19")?.value(1, network, "2", DVA))?, 0.0, 200.0, "MB")
     }),
     ("dva-overhead", |found| {
         let value = |network: &str, policy: &str| found.study("fig21")?.value(0, network, "", policy);
         let mean = mean_of_networks(|network| Ok(value(network, DVA)? - value(network, ZERO)?))?;
-        Ok(Verdict::near(mean, 0.29, "ms", mean > 0.0).derived())
+        Ok(higher(mean, 0.0, 0.29, "ms")?.derived())
     }),
 ];
 
@@ -121,27 +113,17 @@ fn cuts(found: &Findings, drawing: usize, other: &str, paper: [f64; 3]) -> Resul
 }
 
 fn mean_of_networks(value: impl Fn(&str) -> Result<f64>) -> Result<f64> {
-    let all: Vec<f64> = NETWORKS.iter().map(|(_, network)| value(network)).collect::<Result<_>>()?;
-    Ok(all.iter().sum::<f64>() / all.len() as f64)
+    Ok(mean(&NETWORKS.iter().map(|(_, network)| value(network)).collect::<Result<Vec<_>>>()?))
 }
 
-fn gain(found: &Findings, network: &str) -> Result<f64> {
-    let study = found.study("fig15")?;
-    Ok(study.value(0, network, "", DVA)? / study.value(0, network, "", DELAY)?)
-}
-
-fn glue_gain(found: &Findings, network: &str, task: &str) -> Result<f64> {
-    let value = |policy| found.study("fig17")?.value(0, network, task, policy);
+/// DVABatch's peak over DelayBatch's.
+fn gain(found: &Findings, figure: &str, network: &str, group: &str) -> Result<f64> {
+    let value = |policy| found.study(figure)?.value(0, network, group, policy);
     Ok(value(DVA)? / value(DELAY)?)
 }
 
 fn glue_gains(found: &Findings, network: &str) -> Result<Vec<f64>> {
-    TASKS.iter().map(|(_, task)| glue_gain(found, network, task)).collect()
-}
-
-fn mean_gain(found: &Findings, network: &str) -> Result<f64> {
-    let gains = glue_gains(found, network)?;
-    Ok(gains.iter().sum::<f64>() / gains.len() as f64)
+    TASKS.iter().map(|(_, task)| gain(found, "fig17", network, task)).collect()
 }
 
 /// DVABatch's values at each number of pairs or stages.

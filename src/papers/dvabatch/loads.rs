@@ -109,27 +109,30 @@ fn variants(lab: &Lab<'_>, name: &str, key: &str, values: &[u32]) -> Result<Vec<
     values.iter().map(|value| variant(lab, name, &format!("{key}={value}"), &value.to_string())).collect()
 }
 
-/// Figure 19: mean latency by buffer pairs.
+/// Figure 19: mean latency and memory by buffer pairs.
 pub fn by_pairs(lab: &Lab<'_>) -> Result<Study> {
-    let fields = each(&NETWORKS, |name| {
+    let both = each(&NETWORKS, |name| {
         let mut scenario = lab.scenario(name, &[])?;
         scenario.policies.retain(|entry| entry.label == DVA);
-        let peak = lab.peaks(&scenario)?[0];
+        let (peak, memory) = (lab.peaks(&scenario)?[0], operators::buffers(&scenario)?);
         let mut scenario = lab.scenario(name, &[rates(peak, &[0.9])])?;
         scenario.output.plots.clear();
         scenario.policies = variants(lab, name, "buffer_pairs", &PAIRS)?;
         let report = lab.run("fig19", &scenario)?;
-        Ok(PAIRS.map(|pairs| group(pairs, [mean(&report, &pairs.to_string())])).to_vec())
+        let values = |pairs: u32| [mean(&report, &pairs.to_string()), Some(memory * f64::from(pairs))];
+        Ok(PAIRS.map(|pairs| group(pairs, values(pairs))).to_vec())
     })?;
-    let memory = each(&NETWORKS, |name| {
-        let mut scenario = lab.scenario(name, &[])?;
-        scenario.policies.retain(|entry| entry.label == DVA);
-        let one = operators::buffers(&scenario)?;
-        Ok(PAIRS.map(|pairs| group(pairs, [Some(one * f64::from(pairs))])).to_vec())
-    })?;
-    let [means, memory] = [("Mean latency (ms)", fields), ("Memory of the buffers (MB)", memory)]
-        .map(|(value, fields)| bars(["Figure 19: buffer pairs, Titan RTX", "Buffer pairs", value], [DVA], fields));
+    let title = "Figure 19: buffer pairs, Titan RTX";
+    let means = only(0, &both, [title, "Buffer pairs", "Mean latency (ms)"]);
+    let memory = only(1, &both, [title, "Buffer pairs", "Memory of the buffers (MB)"]);
     Ok(Study { bars: vec![means, memory], ..Study::default() })
+}
+
+/// Of groups with several values, the one at a place.
+fn only(place: usize, fields: &[Field], titles: [&str; 3]) -> Bars {
+    let mut fields = fields.to_vec();
+    fields.iter_mut().flat_map(|field| &mut field.groups).for_each(|group| group.bars = vec![group.bars[place]]);
+    bars(titles, [DVA], fields)
 }
 
 /// Figure 21: a closed loop of one client.
@@ -214,12 +217,7 @@ pub fn by_stages(lab: &Lab<'_>) -> Result<Study> {
         let of_stages = |(stages, peak): (&u32, f64)| group(stages, [Some(peak), mean(&report, &stages.to_string())]);
         Ok(STAGES.iter().zip(peaks).map(of_stages).collect())
     })?;
-    let only = |place: usize, title: &str, value: &str| {
-        let mut fields = both.clone();
-        fields.iter_mut().flat_map(|field| &mut field.groups).for_each(|group| group.bars = vec![group.bars[place]]);
-        bars([title, "Stages", value], [DVA], fields)
-    };
-    let peaks = only(0, "Figure 20: peak by the number of stages", "Peak (requests/s)");
-    let means = only(1, "Figure 20: latency by the number of stages", "Mean latency (ms)");
+    let peaks = only(0, &both, ["Figure 20: peak by the number of stages", "Stages", "Peak (requests/s)"]);
+    let means = only(1, &both, ["Figure 20: latency by the number of stages", "Stages", "Mean latency (ms)"]);
     Ok(Study { bars: vec![peaks, means], ..Study::default() })
 }

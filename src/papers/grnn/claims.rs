@@ -5,7 +5,8 @@ use super::measured::{Measured, Regret, Series, Size};
 use super::paper::{self, BATCHES, Grid, MAPPINGS, WIDTHS, size};
 use crate::cost::grnn::{Cell, Rnn, Space};
 use crate::error::Result;
-use crate::papers::{Check, Findings, Verdict};
+use crate::papers::verdict::higher;
+use crate::papers::{Check, Findings, Verdict, findings};
 
 pub const CHECKS: &[(&str, Check)] = &[
     ("grnn-space", |_| {
@@ -17,31 +18,25 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("grnn-top5", |found| Ok(regret(found, |one| one.best_of_first, 1.02))),
     ("grnn-table1", |found| Ok(latencies(found))),
     ("grnn-cudnn-trad", |found| Ok(over_traditional(found))),
-    ("grnn-cudnn-pers", |found| Ok(over_persistent(found))),
+    ("grnn-cudnn-pers", |found| {
+        let ratio = over_grnn(found, Series::Persistent, size(Cell::Lstm, 0, 2));
+        ratio.map_or(Ok(Verdict::not_run(CUDNN)), |ratio| higher(ratio, 1.0, 9.2, ""))
+    }),
     ("grnn-table3", |found| Ok(synchronisations(found))),
     ("grnn-crossover", crossover),
     ("grnn-cudnn-1024", |found| {
-        let cut = |b: usize| {
-            let (own, size) = (found.measured()?, size(Cell::Lstm, 2, b));
-            Some(100.0 * (1.0 - own.ms(Series::Grnn, size)? / own.ms(Series::Traditional, size)?))
-        };
-        Ok(mean(cut, BATCHES.len()).map_or(Verdict::not_run(CUDNN), |cut| Verdict::near(cut, 40.6, "%", cut > 0.0)))
+        let cut = |b: usize| Some(100.0 * (1.0 - 1.0 / over_grnn(found, Series::Traditional, size(Cell::Lstm, 2, b))?));
+        mean(cut, BATCHES.len()).map_or(Ok(Verdict::not_run(CUDNN)), |cut| higher(cut, 0.0, 40.6, "%"))
     }),
     ("grnn-cudnn-5", |found| {
-        let ratio = |w: usize| {
-            let (own, size) = (found.measured()?, Size { batch: 5, ..size(Cell::Lstm, w, 0) });
-            Some(own.ms(Series::Persistent, size)? / own.ms(Series::Grnn, size)?)
-        };
-        let mean = mean(ratio, WIDTHS.len());
-        Ok(mean.map_or(Verdict::not_run(CUDNN), |ratio| Verdict::near(ratio, 3.46, "x", ratio > 1.0)))
+        let ratio = |w: usize| over_grnn(found, Series::Persistent, Size { batch: 5, ..size(Cell::Lstm, w, 0) });
+        mean(ratio, WIDTHS.len()).map_or(Ok(Verdict::not_run(CUDNN)), |ratio| higher(ratio, 1.0, 3.46, "x"))
     }),
     ("grnn-cpu", |found| over_cpu(found, "fig11", 17.5)),
     ("grnn-cpu-gru", |found| over_cpu(found, "fig12", 12.5)),
     ("grnn-share", |found| {
-        let shares = of_all(found, "fig13", MODEL)?;
-        let mean = shares.iter().sum::<f64>() / shares.len() as f64;
         // More than DeepCPU's.
-        Ok(Verdict::near(mean, 15.7, "%", mean > 12.6).derived())
+        Ok(higher(findings::mean(&of_all(found, "fig13", MODEL)?), 12.6, 15.7, "%")?.derived())
     }),
     ("grnn-oracle", |found| {
         let all = of_nine(found);
@@ -56,9 +51,7 @@ pub const CHECKS: &[(&str, Check)] = &[
         Ok(if all.is_empty() { Verdict::not_run(SAMPLES) } else { verdict() })
     }),
     ("grnn-median", |found| {
-        let costs = of_all(found, "fig14", MEDIAN)?;
-        let mean = costs.iter().sum::<f64>() / costs.len() as f64;
-        Ok(Verdict::magnitude(mean, 1.8, "x, in costs"))
+        Ok(Verdict::magnitude(findings::mean(&of_all(found, "fig14", MEDIAN)?), 1.8, "x, in costs"))
     }),
     ("grnn-networks", |_| Ok(Verdict::not_run(CUDNN))),
 ];
@@ -97,6 +90,12 @@ fn mean(value: impl Fn(usize) -> Option<f64>, count: usize) -> Option<f64> {
     Some((0..count).map(value).sum::<Option<f64>>()? / count as f64)
 }
 
+/// Times that were measured, over GRNN's.
+fn over_grnn(found: &Findings, series: Series, size: Size) -> Option<f64> {
+    let own = found.measured.as_ref()?;
+    Some(own.ms(series, size)? / own.ms(Series::Grnn, size)?)
+}
+
 /// A figure's bars, at all nine sizes.
 fn of_all(found: &Findings, figure: &str, series: &str) -> Result<Vec<f64>> {
     let study = found.study(figure)?;
@@ -114,7 +113,7 @@ fn over_cpu(found: &Findings, figure: &str, paper: f64) -> Result<Verdict> {
 /// Of sizes that have a sample.
 fn samples(found: &Findings) -> Vec<Regret> {
     let sizes = (0..9).map(|place| size(Cell::Lstm, place / 3, place % 3));
-    sizes.filter_map(|size| found.measured()?.regret(size)).collect()
+    sizes.filter_map(|size| found.measured.as_ref()?.regret(size)).collect()
 }
 
 /// Empty unless all sizes have one.
@@ -147,7 +146,7 @@ fn nine(own: &Measured, series: Series, cell: Cell) -> Option<Grid> {
 }
 
 fn latencies(found: &Findings) -> Verdict {
-    let of = |cell: Cell| nine(found.measured()?, Series::Grnn, cell);
+    let of = |cell: Cell| nine(found.measured.as_ref()?, Series::Grnn, cell);
     let (Some(lstm), Some(gru)) = (of(Cell::Lstm), of(Cell::Gru)) else { return Verdict::not_run(FITTED) };
     // On any GPU, wider states take longer and larger batches are not faster.
     let grows = |grid: Grid| {
@@ -164,24 +163,12 @@ fn latencies(found: &Findings) -> Verdict {
 
 fn over_traditional(found: &Findings) -> Verdict {
     // Mean over the batches.
-    let ratio = |w: usize| -> Option<f64> {
-        let own = found.measured()?;
-        let of_batch = |b: usize| {
-            let size = size(Cell::Lstm, w, b);
-            Some(own.ms(Series::Traditional, size)? / own.ms(Series::Grnn, size)?)
-        };
-        mean(of_batch, BATCHES.len())
-    };
+    let of_batch = |w: usize, b: usize| over_grnn(found, Series::Traditional, size(Cell::Lstm, w, b));
+    let ratio = |w: usize| mean(|b| of_batch(w, b), BATCHES.len());
     match (ratio(0), ratio(1)) {
         (Some(narrow), Some(wide)) => Verdict::several(&[narrow, wide], &[6.67, 4.21], "", narrow > 1.0 && wide > 1.0),
         _ => Verdict::not_run(CUDNN),
     }
-}
-
-fn over_persistent(found: &Findings) -> Verdict {
-    let size = size(Cell::Lstm, 0, 2);
-    let ratio = found.measured().and_then(|own| Some(own.ms(Series::Persistent, size)? / own.ms(Series::Grnn, size)?));
-    ratio.map_or_else(|| Verdict::not_run(CUDNN), |ratio| Verdict::near(ratio, 9.2, "", ratio > 1.0))
 }
 
 fn synchronisations(found: &Findings) -> Verdict {
@@ -189,7 +176,7 @@ fn synchronisations(found: &Findings) -> Verdict {
     let mut words = Vec::new();
     for (w, width) in WIDTHS.into_iter().enumerate() {
         let ratio = |b: usize| {
-            let fastest = |kernel| found.measured()?.fastest(kernel, size(Cell::Gru, w, b));
+            let fastest = |kernel| found.measured.as_ref()?.fastest(kernel, size(Cell::Gru, w, b));
             Some(fastest(Rnn::GruDouble)? / fastest(Rnn::GruSingle)?)
         };
         let Some(ratios) = (0..BATCHES.len()).map(ratio).collect::<Option<Vec<f64>>>() else {

@@ -3,7 +3,7 @@
 use super::measured::{FIRST, Measured, OF_ALL, OF_GRNN, Regret, Series, Size};
 use super::model::Model;
 use super::paper::{
-    self, BATCHES, Grid, MAPPINGS, PEAK, PEAK_CPU, STEPS, WIDTHS, by_size, measured_by_size, names, size,
+    self, BATCHES, Grid, MAPPINGS, PAPER, PEAK, PEAK_CPU, STEPS, WIDTHS, by_size, measured_by_size, names, size,
 };
 use crate::cost::device_file::of_gpu;
 use crate::cost::grnn::{Cell, Mapping, Rnn};
@@ -14,7 +14,6 @@ use crate::plot::{Bars, Field, Group};
 
 /// Bars that claims look up.
 pub const MODEL: &str = "GRNN, model";
-pub const PAPER: &str = "GRNN, paper";
 const WITHOUT_BUS: [&str; 2] = ["model, without PCIe", "paper, without PCIe"];
 pub const SINGLE: &str = "one, model";
 pub const DOUBLE: &str = "two, model";
@@ -24,24 +23,21 @@ const THIS_GPU: &str = "this GPU";
 
 /// Table 1.
 pub fn latencies(model: &Model, own: Option<&Measured>) -> Result<Study> {
-    let lstm = [paper::LSTM, paper::TRADITIONAL, paper::PERSISTENT, paper::LSTM_CPU];
-    let gru = [paper::GRU, paper::GRU_CPU];
     let empty: &[&str] = if own.is_some() { &[] } else { &[THIS_GPU] };
-    let bars = |cell: Cell, name: &str, papers: &[Grid], series: &[&str]| -> Result<Bars> {
+    let bars = |cell: Cell| -> Result<Bars> {
+        let name = cell.name().to_uppercase();
         let title = format!("Table 1: {name}, {STEPS} steps, Titan V");
-        let series = names(&[&[MODEL, PAPER], &WITHOUT_BUS[..], series, empty].concat());
-        by_size([&title, "Latency (ms)", name], series, |w, b| {
-            let ours = model.sequence(cell, WIDTHS[w], BATCHES[b], STEPS)?;
-            let paper = papers[0][w][b];
-            let known = [ours, paper].into_iter().chain([ours, paper].map(|ms| ms - paper::bus(w, b)));
-            let known = known.chain(papers[1..].iter().map(|grid| grid[w][b]));
+        let (first, others) = paper::series(cell).split_first().expect("GRNN's own");
+        let more = others.iter().map(|(name, _)| name);
+        let series = names([MODEL, PAPER].iter().chain(&WITHOUT_BUS).chain(more).chain(empty));
+        by_size([&title, "Latency (ms)", &name], series, |w, b| {
+            let both = [model.sequence(cell, WIDTHS[w], BATCHES[b], STEPS)?, first.1[w][b]];
+            let known = both.into_iter().chain(both.map(|ms| ms - paper::bus(w, b)));
+            let known = known.chain(others.iter().map(|(_, grid)| grid[w][b]));
             Ok(known.map(Some).chain(empty.iter().map(|_| None)).collect())
         })
     };
-    let mut drawings = vec![
-        bars(Cell::Lstm, "LSTM", &lstm, &["cuDNN traditional", "cuDNN persistent", "DeepCPU"])?,
-        bars(Cell::Gru, "GRU", &gru, &["DeepCPU"])?,
-    ];
+    let mut drawings = vec![bars(Cell::Lstm)?, bars(Cell::Gru)?];
     if let Some(own) = own {
         for (cell, name) in [(Cell::Lstm, "LSTM"), (Cell::Gru, "GRU")] {
             let title = format!("Table 1: {name}, {STEPS} steps");
@@ -131,10 +127,6 @@ fn of_columns(own: Option<&Measured>, more: &str, columns: &str) -> String {
     }
 }
 
-fn single(bars: Bars, note: String) -> Study {
-    with(bars, None, note)
-}
-
 /// With the measured GPU's, if it has any bars.
 fn with(bars: Bars, measured: Option<Bars>, note: String) -> Study {
     let measured = measured.filter(|own| own.fields.iter().any(has_bars));
@@ -151,10 +143,11 @@ fn noted(own: Option<&Measured>) -> String {
 
 /// Figure 3.
 pub fn libraries(model: &Model, own: Option<&Measured>) -> Result<Study> {
-    let series = ["traditional, data sheet", "cuDNN traditional", "cuDNN persistent", "DeepCPU"];
-    let bars = by_size(["Figure 3: LSTM, 100 steps, Titan V", "Latency (ms)", "State"], names(&series), |w, b| {
+    let libraries = &paper::series(Cell::Lstm)[1..];
+    let series = names(["traditional, data sheet"].iter().chain(libraries.iter().map(|(name, _)| name)));
+    let bars = by_size(["Figure 3: LSTM, 100 steps, Titan V", "Latency (ms)", "State"], series, |w, b| {
         let ours = model.traditional(WIDTHS[w], BATCHES[b], STEPS)?;
-        Ok([ours, paper::TRADITIONAL[w][b], paper::PERSISTENT[w][b], paper::LSTM_CPU[w][b]].map(Some).to_vec())
+        Ok([ours].into_iter().chain(libraries.iter().map(|(_, grid)| grid[w][b])).map(Some).collect())
     })?;
     let titles = ["Figure 3: LSTM, 100 steps", "Latency (ms)", "State"];
     let measured = own.map(|own| measured_by_size(own, Cell::Lstm, titles, |_, _, ms| ms)).transpose()?;
@@ -169,32 +162,15 @@ pub fn libraries(model: &Model, own: Option<&Measured>) -> Result<Study> {
     ))
 }
 
-/// Figure 11.
-pub fn lstm_over_cpu(model: &Model, own: Option<&Measured>) -> Result<Study> {
-    let more = [("cuDNN traditional", &paper::TRADITIONAL), ("cuDNN persistent", &paper::PERSISTENT)];
-    over_cpu("Figure 11", Cell::Lstm, [&paper::LSTM, &paper::LSTM_CPU], &more, model, own)
-}
-
-/// Figure 12.
-pub fn gru_over_cpu(model: &Model, own: Option<&Measured>) -> Result<Study> {
-    over_cpu("Figure 12", Cell::Gru, [&paper::GRU, &paper::GRU_CPU], &[], model, own)
-}
-
-/// Over DeepCPU.
-fn over_cpu(
-    figure: &str,
-    cell: Cell,
-    [papers, cpu]: [&Grid; 2],
-    more: &[(&str, &Grid)],
-    model: &Model,
-    own: Option<&Measured>,
-) -> Result<Study> {
+/// Figures 11 and 12: over DeepCPU.
+pub fn over_cpu(figure: &str, cell: Cell, model: &Model, own: Option<&Measured>) -> Result<Study> {
     let title = format!("{figure}: {} over DeepCPU", cell.name().to_uppercase());
-    let series: Vec<&str> = [MODEL, PAPER].into_iter().chain(more.iter().map(|(name, _)| *name)).collect();
+    let ((_, cpu), papers) = paper::series(cell).split_last().expect("DeepCPU's");
+    let series = names([MODEL].iter().chain(papers.iter().map(|(name, _)| name)));
     let over = |w: usize, b: usize, ms: f64| cpu[w][b] / ms;
-    let bars = by_size([&title, "Speed-up", "State"], names(&series), |w, b| {
+    let bars = by_size([&title, "Speed-up", "State"], series, |w, b| {
         let ours = model.sequence(cell, WIDTHS[w], BATCHES[b], STEPS)?;
-        let known = [ours, papers[w][b]].into_iter().chain(more.iter().map(|(_, grid)| grid[w][b]));
+        let known = [ours].into_iter().chain(papers.iter().map(|(_, grid)| grid[w][b]));
         Ok(known.map(|ms| Some(over(w, b, ms))).collect())
     })?;
     let measured = own.map(|own| measured_by_size(own, cell, [&title, "Speed-up", "State"], over)).transpose()?;
@@ -254,7 +230,7 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Result<Study> {
             own.note(OF_GRNN)
         ),
     };
-    Ok(single(bars, note + &of_own))
+    Ok(with(bars, None, note + &of_own))
 }
 
 /// Figure 14.
@@ -271,7 +247,7 @@ pub fn spread(model: &Model, own: Option<&Measured>) -> Result<Study> {
     );
     let Some(own) = own else {
         note += "Only costs are shown: nothing was measured.\n";
-        return Ok(single(costs, note));
+        return Ok(with(costs, None, note));
     };
     let regret = |w: usize, b: usize| own.regret(size(Cell::Lstm, w, b));
     let run = (0..9).filter_map(|place| regret(place / 3, place % 3)).map(|regret| regret.run);
@@ -289,7 +265,7 @@ pub fn spread(model: &Model, own: Option<&Measured>) -> Result<Study> {
         ),
     };
     if run.is_empty() {
-        return Ok(single(costs, note));
+        return Ok(with(costs, None, note));
     }
     let title = format!("Figure 14: LSTM, latency over the best, {}", own.short());
     let series = ["first".into(), format!("best of first {FIRST}"), "median".into(), "slowest".into()];

@@ -11,6 +11,7 @@ mod paper;
 pub(super) use claims::CHECKS;
 
 use super::lab::{Lab, Study};
+use crate::cost::grnn::Cell;
 use crate::error::{Error, Result};
 
 pub(super) fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
@@ -20,8 +21,8 @@ pub(super) fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
         "table2" => figures::mappings(&model, own),
         "table3" => figures::synchronisations(&model, own),
         "fig3" => figures::libraries(&model, own),
-        "fig11" => figures::lstm_over_cpu(&model, own),
-        "fig12" => figures::gru_over_cpu(&model, own),
+        "fig11" => figures::over_cpu("Figure 11", Cell::Lstm, &model, own),
+        "fig12" => figures::over_cpu("Figure 12", Cell::Gru, &model, own),
         "fig13" => figures::throughput(&model, own),
         "fig14" => figures::spread(&model, own),
         "fig15" => figures::networks(&model, own),

@@ -18,15 +18,30 @@ pub type Grid = [[f64; 3]; 3];
 /// Table 1: LSTM, the fastest of the model's first five mappings.
 pub const LSTM: Grid = [[0.2, 0.23, 0.24], [0.3, 0.38, 0.49], [0.63, 4.3, 8.01]];
 /// Table 1: cuDNN's traditional kernels.
-pub const TRADITIONAL: Grid = [[0.96, 1.79, 1.8], [1.1, 1.89, 1.98], [4.43, 6.1, 8.51]];
+const TRADITIONAL: Grid = [[0.96, 1.79, 1.8], [1.1, 1.89, 1.98], [4.43, 6.1, 8.51]];
 /// Table 1: cuDNN's persistent kernels.
-pub const PERSISTENT: Grid = [[0.19, 1.14, 2.24], [0.21, 1.28, 2.54], [1.22, 9.07, 18.42]];
+const PERSISTENT: Grid = [[0.19, 1.14, 2.24], [0.21, 1.28, 2.54], [1.22, 9.07, 18.42]];
 /// Table 1: DeepCPU, an LSTM.
 pub const LSTM_CPU: Grid = [[0.31, 1.1, 1.5], [0.74, 4.4, 6.4], [11.0, 42.0, 68.0]];
 /// Table 1: GRU, the fastest of the model's first five mappings.
 pub const GRU: Grid = [[0.18, 0.19, 0.2], [0.28, 0.32, 0.43], [0.68, 3.16, 6.32]];
 /// Table 1: DeepCPU, a GRU.
-pub const GRU_CPU: Grid = [[0.7, 1.1, 1.5], [0.9, 3.7, 5.4], [8.4, 36.0, 60.0]];
+const GRU_CPU: Grid = [[0.7, 1.1, 1.5], [0.9, 3.7, 5.4], [8.4, 36.0, 60.0]];
+
+pub const PAPER: &str = "GRNN, paper";
+
+/// Table 1's times of a cell: GRNN's first, DeepCPU's last.
+pub fn series(cell: Cell) -> &'static [(&'static str, Grid)] {
+    match cell {
+        Cell::Lstm => &[
+            (PAPER, LSTM),
+            ("cuDNN traditional", TRADITIONAL),
+            ("cuDNN persistent", PERSISTENT),
+            ("DeepCPU", LSTM_CPU),
+        ],
+        Cell::Gru => &[(PAPER, GRU), ("DeepCPU", GRU_CPU)],
+    }
+}
 
 /// Table 3: GRU, one synchronisation a step.
 pub const SINGLE: Grid = [[0.181, 0.186, 0.201], [0.275, 0.323, 0.431], [6.46, 64.76, 129.52]];
@@ -87,8 +102,8 @@ pub fn measured_by_size(
     })
 }
 
-pub fn names(series: &[&str]) -> Vec<String> {
-    series.iter().map(ToString::to_string).collect()
+pub fn names<'a>(series: impl IntoIterator<Item = &'a &'a str>) -> Vec<String> {
+    series.into_iter().map(ToString::to_string).collect()
 }
 
 /// At these places of the paper's tables.

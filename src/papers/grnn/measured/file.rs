@@ -3,34 +3,20 @@
 use std::fmt::Display;
 use std::path::Path;
 
+use clap::ValueEnum;
+
 use super::{Call, Chosen, Measured, Ranked, Row, Size, Way};
-use crate::cost::grnn::{Cell, Mapping, Rnn};
+use crate::cost::grnn::{Cell, Mapping};
 use crate::error::{Error, Result};
 use crate::files::write_typed;
+use crate::results::columns::name_of;
 use crate::results::read::{CsvFile, CsvRow};
 
 /// Columns that `grnn rank --out` also has have the same names.
-const COLUMNS: [&str; 19] = [
-    "gpu",
-    "multiprocessors",
-    "way",
-    "cell",
-    "hidden",
-    "batch",
-    "steps",
-    "launches",
-    "ms",
-    "kernel",
-    "tile_width",
-    "tile_height",
-    "work_groups",
-    "group_size",
-    "rank",
-    "valid",
-    "cost",
-    "constants",
-    "chosen",
-];
+const COLUMNS: &str = "gpu,multiprocessors,way,cell,hidden,batch,steps,launches,ms,kernel,tile_width,tile_height,\
+    work_groups,group_size,rank,valid,cost,constants,chosen";
+/// The first of those that only mappings have.
+const KERNEL: usize = 9;
 
 /// The way of this project's kernels; others are [`Call`]'s names.
 const GRNN: &str = "grnn";
@@ -42,13 +28,11 @@ impl Measured {
     /// Of repeated rows the last one counts.
     pub fn read(path: &Path) -> Result<Measured> {
         let mut rows = CsvFile::open(path)?;
-        let found: Vec<&str> = rows.names().collect();
+        let found = rows.names().collect::<Vec<_>>().join(",");
         if found != COLUMNS {
             return Err(Error::input(format!(
-                "{}: line 1: the header is \"{}\"; that of measured sequences is {}, as batchlab grnn tune --out writes it",
-                path.display(),
-                found.join(","),
-                COLUMNS.join(",")
+                "{}: line 1: the header is \"{found}\"; that of measured sequences is {COLUMNS}, as batchlab grnn tune --out writes it",
+                path.display()
             )));
         }
         let mut measured: Option<Measured> = None;
@@ -100,7 +84,7 @@ impl Measured {
     pub fn write(&self) -> Result<()> {
         write_typed(&self.file, |out| {
             let mut table = csv::Writer::from_writer(out);
-            table.write_record(COLUMNS)?;
+            table.write_record(COLUMNS.split(','))?;
             for row in &self.rows {
                 table.write_record(self.fields(row))?;
             }
@@ -114,17 +98,17 @@ impl Measured {
         let launches = launches.map_or(String::new(), |count| count.to_string());
         let ms = format!("{ms:.6}");
         let name = match way {
-            Way::Grnn(_) => GRNN,
-            Way::Cudnn(call) => call.name(),
+            Way::Grnn(_) => GRNN.into(),
+            Way::Cudnn(call) => name_of(call),
         };
-        let mut fields = vec![self.gpu.clone(), text(&self.multiprocessors), name.into(), cell.name().into()];
+        let mut fields = vec![self.gpu.clone(), text(&self.multiprocessors), name, name_of(cell)];
         fields.extend([text(hidden), text(batch), text(steps), launches, ms]);
         match way {
-            Way::Cudnn(_) => fields.resize(COLUMNS.len(), String::new()),
+            Way::Cudnn(_) => fields.resize(COLUMNS.split(',').count(), String::new()),
             Way::Grnn(Ranked { rnn, mapping, rank, valid, cost, constants, chosen }) => {
                 let Mapping { tile_width, tile_height, groups, group_size } = mapping;
                 fields.extend([text(rnn), text(tile_width), text(tile_height), text(groups), text(group_size)]);
-                fields.extend([text(rank), text(valid), format!("{cost:.6}"), constants.clone(), chosen.name().into()]);
+                fields.extend([text(rank), text(valid), format!("{cost:.6}"), constants.clone(), name_of(chosen)]);
             }
         }
         fields
@@ -136,30 +120,30 @@ struct Line<'a>(CsvRow<'a>);
 
 impl<'a> Line<'a> {
     fn parse(&self) -> Result<Row> {
-        let cell = self.one_of("cell", &[Cell::Lstm, Cell::Gru], |cell| cell.name().into())?;
+        let cell = self.one_of("cell", Cell::value_variants(), name_of)?;
         let [hidden, batch, steps] = ["hidden", "batch", "steps"].map(|name| self.whole(name));
         let size = Size { cell, hidden: hidden?, batch: batch?, steps: steps? };
         let ms = self.number("ms")?;
         if ms <= 0.0 {
             return Err(self.error("ms", format!("\"{}\" is not a time; must be above 0", self.text("ms"))));
         }
-        let calls = Call::ALL.map(Some);
-        let call = self.one_of("way", &[&[None], &calls[..]].concat(), |call| call.map_or(GRNN, Call::name).into())?;
+        let calls = [None].into_iter().chain(Call::value_variants().iter().map(Some)).collect::<Vec<_>>();
+        let call = self.one_of("way", &calls, |call| call.map_or(GRNN.into(), name_of))?;
         let (way, launches) = match call {
             None => (Way::Grnn(self.ranked(cell)?), Some(self.whole("launches")?)),
             Some(call) => {
-                if let Some(more) = COLUMNS[9..].iter().find(|name| !self.text(name).is_empty()) {
+                if let Some(more) = COLUMNS.split(',').skip(KERNEL).find(|name| !self.text(name).is_empty()) {
                     return Err(self.error(more, format!("\"{}\", but cuDNN has no mappings; empty", self.text(more))));
                 }
                 let counted = !self.text("launches").is_empty();
-                (Way::Cudnn(call), counted.then(|| self.whole("launches")).transpose()?)
+                (Way::Cudnn(*call), counted.then(|| self.whole("launches")).transpose()?)
             }
         };
         Ok(Row { size, way, launches, ms })
     }
 
     fn ranked(&self, cell: Cell) -> Result<Ranked> {
-        let rnn = self.one_of("kernel", cell.kernels(), Rnn::to_string)?;
+        let rnn = self.one_of("kernel", cell.kernels(), name_of)?;
         let mapping = Mapping {
             tile_width: self.whole("tile_width")?,
             tile_height: self.whole("tile_height")?,
@@ -170,7 +154,7 @@ impl<'a> Line<'a> {
         if rank > valid {
             return Err(self.error("rank", format!("\"{rank}\" of {valid} valid mappings; from 1 to {valid}")));
         }
-        let chosen = self.one_of("chosen", &Chosen::ALL, |chosen| chosen.name().into())?;
+        let chosen = self.one_of("chosen", Chosen::value_variants(), name_of)?;
         let constants = self.name("constants", "the name of a device")?.to_string();
         Ok(Ranked { rnn, mapping, rank, valid, cost: self.number("cost")?, constants, chosen })
     }

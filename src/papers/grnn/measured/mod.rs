@@ -7,7 +7,10 @@ mod file;
 
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
+
 use crate::cost::grnn::{Cell, Mapping, Rnn};
+use crate::results::columns::name_of;
 
 /// GRNN's result is the fastest of this number of the model's first mappings (sections 7.2 and 8.1).
 pub const FIRST: u32 = 5;
@@ -47,7 +50,7 @@ pub struct Ranked {
     pub chosen: Chosen,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Chosen {
     /// Among its kernel's first.
     First,
@@ -57,41 +60,20 @@ pub enum Chosen {
     Given,
 }
 
-impl Chosen {
-    pub const ALL: [Chosen; 3] = [Chosen::First, Chosen::Drawn, Chosen::Given];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Chosen::First => "first",
-            Chosen::Drawn => "drawn",
-            Chosen::Given => "given",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Call {
     /// float32.
+    #[value(name = "cudnn-f32")]
     Plain,
     /// Packed inputs, for which PyTorch requests traditional kernels at all sizes.
+    #[value(name = "cudnn-f32-packed")]
     Packed,
     /// In a CUDA graph: without launch overhead.
+    #[value(name = "cudnn-f32-graph")]
     Graph,
     /// float16.
+    #[value(name = "cudnn-f16")]
     Half,
-}
-
-impl Call {
-    pub const ALL: [Call; 4] = [Call::Plain, Call::Packed, Call::Graph, Call::Half];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Call::Plain => "cudnn-f32",
-            Call::Packed => "cudnn-f32-packed",
-            Call::Graph => "cudnn-f32-graph",
-            Call::Half => "cudnn-f16",
-        }
-    }
 }
 
 /// One way for one size.
@@ -121,37 +103,29 @@ impl Row {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Series {
     /// The fastest of the model's first mappings.
+    #[value(name = "GRNN")]
     Grnn,
-    /// cuDNN, at least one kernel for each step.
+    /// At least one kernel for each step.
+    #[value(name = "cuDNN traditional")]
     Traditional,
-    /// cuDNN, fewer kernels than steps.
+    /// Fewer kernels than steps.
+    #[value(name = "cuDNN persistent")]
     Persistent,
-    /// cuDNN, unknown number of kernels.
+    /// An unknown number of kernels.
+    #[value(name = "cuDNN")]
     Uncounted,
-    /// cuDNN in a CUDA graph.
+    /// In a CUDA graph.
+    #[value(name = "cuDNN graph")]
     Graph,
-    /// cuDNN in float16.
+    /// In float16.
+    #[value(name = "cuDNN float16")]
     Half,
 }
 
 impl Series {
-    const ALL: [Series; 6] =
-        [Series::Grnn, Series::Traditional, Series::Persistent, Series::Uncounted, Series::Graph, Series::Half];
-
-    fn name(self) -> &'static str {
-        match self {
-            Series::Grnn => "GRNN",
-            Series::Traditional => "cuDNN traditional",
-            Series::Persistent => "cuDNN persistent",
-            Series::Uncounted => "cuDNN",
-            Series::Graph => "cuDNN graph",
-            Series::Half => "cuDNN float16",
-        }
-    }
-
     fn of(row: &Row) -> Option<Series> {
         Some(match &row.way {
             Way::Grnn(ranked) => return (ranked.rank <= FIRST).then_some(Series::Grnn),
@@ -216,7 +190,7 @@ impl Measured {
     }
 
     pub fn label(&self, series: Series) -> String {
-        format!("{}, {}", series.name(), self.short())
+        format!("{}, {}", name_of(&series), self.short())
     }
 
     /// Without the vendor.
@@ -270,7 +244,7 @@ impl Measured {
     fn series(&self, cell: Cell) -> impl Iterator<Item = Series> {
         let of_cell = move |row: &&Row| row.size.cell == cell;
         let has = move |series| self.rows.iter().filter(of_cell).any(|row| Series::of(row) == Some(series));
-        Series::ALL.into_iter().filter(move |series| *series == Series::Grnn || has(*series))
+        Series::value_variants().iter().copied().filter(move |series| *series == Series::Grnn || has(*series))
     }
 
     fn of(&self, size: Size) -> impl Iterator<Item = &Row> {
