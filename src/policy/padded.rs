@@ -82,7 +82,7 @@ impl Settings for Padded {
         let longest = setup.longest.unwrap_or(u32::MAX);
         Ok(Box::new(PaddedPolicy {
             settings: Padded { pad_to, ..self.clone() },
-            operators: matches!(setup.model, Model::Dnn(_)),
+            operators: matches!(setup.model, Model::Dnn(_) | Model::Network(_)),
             longest: longest.min(setup.model.network().and_then(Dnn::most_tokens).unwrap_or(u32::MAX)),
             buckets: BTreeMap::new(),
             spare: Vec::new(),
