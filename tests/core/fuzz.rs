@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use batchlab::cost::grnn;
+use batchlab::cost::noise::NoiseRecord;
 use batchlab::cost::roofline::Roofline;
 use batchlab::cost::table::CostTable;
 use batchlab::gpu_settings::Precision;
@@ -16,6 +17,7 @@ use batchlab::network::weights::Weights;
 use batchlab::policy::registry::Registry;
 use batchlab::results::saved::Saved;
 use batchlab::scenario::Scenario;
+use batchlab::validate::recorded::Recording;
 use batchlab::validate::results::Results;
 use batchlab::workload::dnn::Dnn;
 use batchlab::workload::graph_model::GraphModel;
@@ -187,6 +189,8 @@ fn costs_and_devices() {
     fuzz("costs", &corpus(&["scenarios/costs"], ".csv"), text(|text| drop(CostTable::parse(text, "costs.csv"))));
     let devices = corpus(&["scenarios/devices"], ".toml");
     fuzz("roofline", &devices, text(|text| drop(Roofline::parse(text, "device.toml", Precision::F32))));
+    let noise = b"time_ns,size,factor,ns\n0,1,1.25,1000\n2000,64,0.5,30000\n900000000,2,88.5,3000000\n".to_vec();
+    fuzz("noise", &[noise], text(|text| drop(NoiseRecord::parse(text, "noise.csv").map(|record| record.describe()))));
     fuzz("grnn", &devices, text(|text| drop(grnn::Device::parse(text, "device.toml"))));
 }
 
@@ -228,5 +232,20 @@ fn results() {
             drop(Results::open(root, &registry));
         });
         fs::write(root.join(name), whole).unwrap();
+    }
+    // The logs of a point, with the rounds of a real run.
+    let saved = Saved::open(root).unwrap();
+    let row = saved.rows().next().unwrap();
+    let point = saved.file(row.policy(), row.point().unwrap(), "point.json").unwrap().parent().unwrap().to_owned();
+    let cells = scenario.workload.model.cell_types();
+    fs::write(point.join("rounds.csv"), "now_ns,completed,arrived\n0,,1\n9,0,2\n20,1;2,0\n").unwrap();
+    for name in ["tasks.csv", "rounds.csv", "failures.csv", "point.json"] {
+        let whole = fs::read(point.join(name)).unwrap_or_else(|_| b"id,at_ns,reason\n3,7,lost\n".to_vec());
+        fuzz(name, std::slice::from_ref(&whole), |bytes| {
+            fs::write(point.join(name), bytes).unwrap();
+            drop(Recording::read(&point, &cells).map(|read| drop(read.agrees_with_itself(Some(8)))));
+            drop(Results::open(root, &registry));
+        });
+        fs::write(point.join(name), whole).unwrap();
     }
 }
