@@ -17,7 +17,7 @@ pub const PARTIAL: &str = ".partial";
 
 /// What a file holds; gzip is unpacked.
 pub fn unpacked<'a>(input: impl Read + 'a) -> Box<dyn Read + 'a> {
-    let mut input = BufReader::with_capacity(1 << 18, input);
+    let mut input = BufReader::with_capacity(1 << 16, input);
     // An error shows again when the rest is read.
     match input.fill_buf() {
         Ok([0x1f, 0x8b, ..]) => Box::new(bounded(MultiGzDecoder::new(input))),

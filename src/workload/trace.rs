@@ -44,28 +44,37 @@ impl Trace {
 
     /// As [`Trace::read`]; messages begin with the line.
     pub fn read_from(input: impl Read) -> Result<Trace> {
-        let mut input = BufReader::with_capacity(1 << 18, input);
+        let mut input = BufReader::with_capacity(1 << 16, input);
         let mut line = Vec::new();
-        let mut next = |line: &mut Vec<u8>| {
-            line.clear();
-            input.read_until(b'\n', line).map_err(|cause| cause.to_string())
-        };
-        next(&mut line).map_err(|cause| Error::input(format!("line 1: cannot be read: {cause}")))?;
+        input.read_until(b'\n', &mut line).map_err(|cause| Error::input(format!("line 1: cannot be read: {cause}")))?;
         let header = String::from_utf8_lossy(&line);
         let header = header.trim_start_matches('\u{feff}').trim_end();
         if ![HEADER, WITH_CLASS].contains(&header) {
             return Err(Error::input(format!("line 1: the header is \"{header}\"; that of a trace is {HEADER}")));
         }
+        let mut blank = 0;
         let mut rows = Rows { classes: (header == WITH_CLASS).then(Vec::new), ..Rows::default() };
-        for number in 2u64.. {
-            let add = next(&mut line).map_err(|cause| format!("cannot be read: {cause}")).and_then(|bytes| {
+        loop {
+            // Most rows are chains that lie whole in the buffer.
+            let buffer = input.buffer();
+            let mut rest = buffer;
+            while let Some(after) = rows.add_chain(rest) {
+                rest = after;
+            }
+            let taken = buffer.len() - rest.len();
+            input.consume(taken);
+            let number = rows.arrivals.len() + blank + 2;
+            line.clear();
+            let read = input.read_until(b'\n', &mut line).map_err(|cause| format!("cannot be read: {cause}"));
+            let added = read.and_then(|bytes| {
                 let row = line.trim_ascii_end();
-                if !row.is_empty() && rows.add_chain(row).is_none() {
+                blank += usize::from(row.is_empty());
+                if !row.is_empty() {
                     rows.add(str::from_utf8(row).map_err(|_| "is not text in UTF-8")?)?;
                 }
                 Ok(bytes > 0)
             });
-            match add {
+            match added {
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(message) => return Err(Error::input(format!("line {number}: {message}"))),
@@ -163,19 +172,22 @@ struct Rows {
 }
 
 impl Rows {
-    /// A right row with a chain and without a class, which most rows are; `None` leaves all others to [`Rows::add`].
-    fn add_chain(&mut self, row: &[u8]) -> Option<()> {
-        let (id, row) = number_of(row)?;
-        let (arrival, row) = number_of(row.strip_prefix(b",")?)?;
-        let (length, end) = number_of(row.strip_prefix(b",chain:")?)?;
+    /// A right row with a chain and without a class, which most rows are; returns what follows it. `None` leaves all
+    /// others to [`Rows::add`].
+    fn add_chain<'t>(&mut self, text: &'t [u8]) -> Option<&'t [u8]> {
+        let (id, text) = number_of(text)?;
+        let (arrival, text) = number_of(text.strip_prefix(b",")?)?;
+        let (length, text) = number_of(text.strip_prefix(b",chain:")?)?;
+        let after = text.strip_prefix(b"\n")?;
         let follows = self.arrivals.last().is_none_or(|last| last.0 <= arrival);
         let right = id == self.arrivals.len() as u64
             && id <= u32::MAX.into()
             && follows
             && (1..=MAX_LENGTH.into()).contains(&length);
-        (right && end.is_empty() && self.classes.is_none()).then(|| {
+        (right && self.classes.is_none()).then(|| {
             self.arrivals.push(Nanos(arrival));
             self.shapes.push(Shape::Chain(length as u32));
+            after
         })
     }
 
