@@ -82,10 +82,9 @@ mod tests {
     fn series_and_their_values_are_marked_and_escaped() {
         let mut canvas = Canvas::new(60.0, 40.0);
         canvas.line(&[(0.0, 0.0), (9.0, 9.0)], Stroke::solid(INK, 1.0));
-        let first = canvas.marks.len();
-        canvas.line(&[(5.0, 5.0), (50.0, 30.0)], Stroke::solid((0, 114, 178), 2.0));
-        canvas.group("a < \"b\"", first);
-        canvas.group("nothing", canvas.marks.len());
+        let stroke = Stroke::solid((0, 114, 178), 2.0);
+        canvas.group("a < \"b\"", |canvas| canvas.line(&[(5.0, 5.0), (50.0, 30.0)], stroke));
+        canvas.group("nothing", |_| ());
         canvas.fill(&Rect { left: 0.0, top: 0.0, right: 9.0, bottom: 9.0 }, tint((0, 114, 178), 0.3));
         canvas.text("<i>", (30.0, 20.0), 10.0, Align::Center, PAPER);
         canvas.spot("a < \"b\"", Rect { left: 1.0, top: 2.0, right: 5.0, bottom: 8.0 }, "x: 1".into());

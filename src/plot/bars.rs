@@ -94,19 +94,17 @@ impl Bars {
                     continue;
                 }
                 let gap = ((right - left) * 0.08).min(0.6);
-                let first = canvas.marks.len();
-                bar(&mut canvas, &Rect { left: left + gap, top, right: right - gap, bottom }, &styles[place]);
-                if let Some(upto) = one.upto {
-                    let stroke = Stroke::solid(INK, WHISKER);
-                    panel.whisker(&mut canvas, from + width / 2.0, 0.0, (one.value, upto), stroke);
-                }
-                canvas.group(label, first);
+                canvas.group(label, |canvas| {
+                    bar(canvas, &Rect { left: left + gap, top, right: right - gap, bottom }, &styles[place]);
+                    if let Some(upto) = one.upto {
+                        let stroke = Stroke::solid(INK, WHISKER);
+                        panel.whisker(canvas, from + width / 2.0, 0.0, (one.value, upto), stroke);
+                    }
+                });
                 markers.extend(one.saturated.then_some((label.as_str(), styles[place], middle, true)));
             }
             for (label, style, at, hollow) in markers {
-                let first = canvas.marks.len();
-                canvas.marker(at, &style, 0.0, hollow);
-                canvas.group(label, first);
+                canvas.group(label, |canvas| canvas.marker(at, &style, 0.0, hollow));
             }
             panel.axes(&mut canvas);
         }

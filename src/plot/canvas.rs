@@ -106,8 +106,10 @@ impl Canvas {
         Canvas { width, height, marks: Vec::new(), groups: Vec::new(), spots: Vec::new() }
     }
 
-    /// The marks from number `first` on are of a series.
-    pub fn group(&mut self, series: &str, first: usize) {
+    /// The marks that `draw` makes are of a series.
+    pub fn group(&mut self, series: &str, draw: impl FnOnce(&mut Canvas)) {
+        let first = self.marks.len();
+        draw(self);
         self.groups.push(Group { series: series.into(), marks: first..self.marks.len(), key: None });
     }
 

@@ -43,34 +43,29 @@ pub fn drawn(options: &Options, lines: &[Line], more: Vec<Entry>, axes: [Axis; 2
 
 fn draw(canvas: &mut Canvas, panel: &Panel, lines: &[Line], tail: bool) {
     for Line { label, style, cdf, .. } in lines {
-        let first = canvas.marks.len();
         let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
         let place = |(value, share)| panel.at(value, share);
         let points = match tail {
             false => simplified(cdf.rising().map(place)),
             true => simplified(cdf.falling().map(place)),
         };
-        canvas.line_within(&panel.area, &points, stroke);
-        canvas.group(label, first);
+        canvas.group(label, |canvas| canvas.line_within(&panel.area, &points, stroke));
     }
     panel.axes(canvas);
     let place = |cdf: &Cdf, share: f64| (cdf.quantile(share), if tail { 1.0 - share } else { share });
     // Hollow ones first and larger: rings around full ones at the same point.
     let (hollow, full): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.hollow);
     for Line { label, style, hollow, cdf } in hollow.into_iter().chain(full) {
-        let first = canvas.marks.len();
-        for share in SHOWN.into_iter().filter(|share| *share <= cdf.served()) {
-            let (value, share_shown) = place(cdf, share);
-            let at = panel.at(value, share_shown);
-            if !panel.area.holds(at) {
-                continue;
+        let shown = SHOWN.into_iter().filter(|share| *share <= cdf.served()).map(|share| (share, place(cdf, share)));
+        canvas.group(label, |canvas| {
+            for (share, (value, shown)) in shown.filter(|(_, (x, y))| panel.area.holds(panel.at(*x, *y))) {
+                let at = panel.at(value, shown);
+                if MARKED.contains(&share) {
+                    canvas.marker(at, style, if *hollow { RING } else { 0.0 }, *hollow);
+                }
+                panel.spot(canvas, label, at, (value, shown), "");
             }
-            if MARKED.contains(&share) {
-                canvas.marker(at, style, if *hollow { RING } else { 0.0 }, *hollow);
-            }
-            panel.spot(canvas, label, at, (value, share_shown), "");
-        }
-        canvas.group(label, first);
+        });
     }
 }
 

@@ -184,11 +184,10 @@ fn draw_whiskers(canvas: &mut Canvas, panel: &Panel, curves: &[Curve]) {
     const STEP: f64 = 3.6;
     /// Of whiskers side by side together.
     const SPAN: f64 = 14.0;
-    let of_curve = |(place, curve): (usize, &'_ Curve)| {
-        let dots = curve.dots.clone().into_iter();
-        dots.filter_map(move |dot| Some((place, dot, dot.whisker?)))
-    };
-    let whiskers: Vec<_> = curves.iter().enumerate().flat_map(of_curve).collect();
+    let mut whiskers = Vec::new();
+    for (place, curve) in curves.iter().enumerate() {
+        whiskers.extend(curve.dots.iter().filter_map(|dot| Some((place, dot, dot.whisker?))));
+    }
     for &(place, dot, (low, high)) in &whiskers {
         let x = panel.at(dot.x, low).0;
         let hides = |other: &Dot, (from, to): (f64, f64)| {
@@ -199,11 +198,9 @@ fn draw_whiskers(canvas: &mut Canvas, panel: &Panel, curves: &[Curve]) {
         let before = others.iter().filter(|of| **of < place).count() as f64;
         let all = others.len() as f64;
         let beside = (2.0 * before - all) / 2.0 * STEP.min(SPAN / all.max(1.0));
-        let (width, Curve { label, style, .. }) =
-            (if dot.saturated { SATURATED_LINE } else { WHISKER }, &curves[place]);
-        let first = canvas.marks.len();
-        panel.whisker(canvas, dot.x, beside, (low, high), Stroke::solid(style.color, width));
-        canvas.group(label, first);
+        let Curve { label, style, .. } = &curves[place];
+        let stroke = Stroke::solid(style.color, if dot.saturated { SATURATED_LINE } else { WHISKER });
+        canvas.group(label, |canvas| panel.whisker(canvas, dot.x, beside, (low, high), stroke));
     }
 }
 

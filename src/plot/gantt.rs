@@ -1,5 +1,7 @@
 //! The schedule: when each request waited and was computed, and each worker's batches. All panels share a time axis.
 
+use std::collections::BTreeSet;
+
 use super::axis::{Axis, Spread};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Rect, Stroke};
 use super::input::Series;
@@ -47,7 +49,7 @@ struct Schedule {
 pub fn schedules(inputs: &Inputs, options: &Options) -> Drawing {
     let (point, series) = inputs.at_point(options)?;
     let schedules = series.iter().map(|s| schedule(s, &point, options)).collect::<Result<Vec<_>, _>>()?;
-    match schedules.iter().map(Schedule::end).max().unwrap_or(0) {
+    match schedules.iter().map(|schedule| end(&schedule.requests)).max().unwrap_or(0) {
         0 => Err(nothing("no time passes in these schedules")),
         end => Ok(drawn(&schedules, end, options)),
     }
@@ -98,11 +100,12 @@ fn time_unit(end: u64) -> (f64, &'static str) {
     }
 }
 
-impl Schedule {
-    fn end(&self) -> u64 {
-        self.requests.iter().map(|r| r.finish_ns.or(r.start_ns).unwrap_or(r.arrival_ns).0).max().unwrap_or(0)
-    }
+/// Of the last request.
+fn end(requests: &[RequestLine]) -> u64 {
+    requests.iter().map(|r| r.finish_ns.or(r.start_ns).unwrap_or(r.arrival_ns).0).max().unwrap_or(0)
+}
 
+impl Schedule {
     fn row(&self) -> f64 {
         (260.0 / self.requests.len() as f64).clamp(8.0, 20.0)
     }
@@ -209,16 +212,13 @@ fn draw_bars(canvas: &mut Canvas, area: &Rect, tasks: &[(f64, f64, u64)], larges
 
 fn schedule(series: &Series<'_>, point: &str, options: &Options) -> Result<Schedule, Undrawn> {
     let requests = requests(series, point, options.first)?;
-    let tasks = tasks(series, point)?;
-    let mut schedule =
-        Schedule { label: series.label.clone(), color: series.style.color, requests, tasks, lanes: Vec::new() };
+    let mut tasks = tasks(series, point)?;
     // Later tasks belong to requests not shown.
-    let end = schedule.end();
-    schedule.tasks.retain(|task| task.start < end);
-    schedule.lanes = schedule.tasks.iter().map(|task| task.lane).collect();
-    schedule.lanes.sort_unstable();
-    schedule.lanes.dedup();
-    Ok(schedule)
+    let end = end(&requests);
+    tasks.retain(|task| task.start < end);
+    let lanes: BTreeSet<Lane> = tasks.iter().map(|task| task.lane).collect();
+    let (label, color, lanes) = (series.label.clone(), series.style.color, lanes.into_iter().collect());
+    Ok(Schedule { label, color, requests, tasks, lanes })
 }
 
 fn requests(series: &Series<'_>, point: &str, first: Option<usize>) -> Result<Vec<RequestLine>, Undrawn> {
@@ -246,13 +246,9 @@ fn tasks(series: &Series<'_>, point: &str) -> Result<Vec<Task>> {
     let mut tasks = Vec::new();
     while let Some(TaskLine { worker, stream, batch, start_ns, finish_ns, .. }) = rows.read()? {
         // A task still running at the end has no times.
+        let (lane, batch) = ((worker, stream), batch.into());
         let times = start_ns.zip(finish_ns);
-        tasks.extend(times.map(|(start, finish)| Task {
-            lane: (worker, stream),
-            batch: batch.into(),
-            start: start.0,
-            finish: finish.0,
-        }));
+        tasks.extend(times.map(|(start, finish)| Task { lane, batch, start: start.0, finish: finish.0 }));
     }
     Ok(tasks)
 }

@@ -49,9 +49,8 @@ pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
         loads.y = Axis::linear_to_tick("", 0.0, fastest, 4);
         loads.line(&mut canvas, &first.load, RULE);
         for (place, course) in curves {
-            let first = canvas.marks.len();
-            panel.line(&mut canvas, &course.latency, Stroke::solid(Style::of(*place).color, LINE));
-            canvas.group(policies[*place], first);
+            let stroke = Stroke::solid(Style::of(*place).color, LINE);
+            canvas.group(policies[*place], |canvas| panel.line(canvas, &course.latency, stroke));
             for &(request, ms) in &course.latency {
                 panel.spot(&mut canvas, policies[*place], panel.at(request, ms), (request, ms), "");
             }

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::files::{folder_name, write_whole};
-use crate::results::columns::{Metric, name_of};
+use crate::results::columns::{Metric, about, name_of};
 use crate::units::Nanos;
 pub use bars::{Bar, Bars, Field, Group};
 use canvas::Canvas;
@@ -109,8 +109,7 @@ impl Kind {
     }
 
     pub fn about(self) -> String {
-        let about = self.to_possible_value().and_then(|kind| kind.get_help().map(ToString::to_string));
-        about.unwrap_or_default()
+        about(&self)
     }
 }
 

@@ -225,38 +225,39 @@ impl Panel {
     pub fn curves(&self, canvas: &mut Canvas, curves: &[Curve], between_saturated: f64) {
         let top = self.y.high;
         for Curve { label, style, dots } in curves {
-            let first = canvas.marks.len();
-            for (saturated, piece) in pieces(dots, top) {
-                let width = if saturated { between_saturated } else { LINE };
-                self.line(canvas, &piece, Stroke { color: style.color, width, dash: style.dash });
-            }
-            canvas.group(label, first);
+            canvas.group(label, |canvas| {
+                for (saturated, piece) in pieces(dots, top) {
+                    let width = if saturated { between_saturated } else { LINE };
+                    self.line(canvas, &piece, Stroke { color: style.color, width, dash: style.dash });
+                }
+            });
         }
         let places: Vec<Vec<Point>> =
             curves.iter().map(|curve| curve.dots.iter().map(|dot| self.at(dot.x, dot.y.min(top))).collect()).collect();
         for (i, Curve { label, style, dots }) in curves.iter().enumerate() {
-            let first = canvas.marks.len();
-            for (dot, &at) in dots.iter().zip(&places[i]).filter(|(_, at)| self.area.holds(**at)) {
-                let hides = |other: &Point| (other.0 - at.0).hypot(other.1 - at.1) < HIDING;
-                let over = places[i + 1..].iter().filter(|later| later.iter().any(hides)).count();
-                let grown = RING * over.min(MOST_RINGS) as f64;
-                canvas.marker(at, style, grown, dot.saturated);
-                if dot.rejected {
-                    struck(canvas, at, grown);
-                }
-                // Markers at one place share an arrow.
-                if dot.y > top && over == 0 {
-                    arrow_above(canvas, at, style.color);
-                }
-                let more = match (dot.saturated, dot.rejected) {
-                    (true, true) => "\nsaturated, requests rejected",
-                    (true, false) => "\nsaturated",
-                    (false, true) => "\nrequests rejected",
-                    (false, false) => "",
-                };
-                self.spot(canvas, label, at, (dot.x, dot.y), more);
-            }
-            canvas.group(label, first);
+            let shown = dots.iter().zip(&places[i]).filter(|(_, at)| self.area.holds(**at));
+            canvas.group(label, |canvas| {
+                shown.for_each(|(dot, &at)| {
+                    let hides = |other: &Point| (other.0 - at.0).hypot(other.1 - at.1) < HIDING;
+                    let over = places[i + 1..].iter().filter(|later| later.iter().any(hides)).count();
+                    let grown = RING * over.min(MOST_RINGS) as f64;
+                    canvas.marker(at, style, grown, dot.saturated);
+                    if dot.rejected {
+                        struck(canvas, at, grown);
+                    }
+                    // Markers at one place share an arrow.
+                    if dot.y > top && over == 0 {
+                        arrow_above(canvas, at, style.color);
+                    }
+                    let more = match (dot.saturated, dot.rejected) {
+                        (true, true) => "\nsaturated, requests rejected",
+                        (true, false) => "\nsaturated",
+                        (false, true) => "\nrequests rejected",
+                        (false, false) => "",
+                    };
+                    self.spot(canvas, label, at, (dot.x, dot.y), more);
+                })
+            });
         }
     }
 

@@ -79,9 +79,8 @@ impl Panel {
     /// Below the data.
     pub fn remark_lines(&self, canvas: &mut Canvas, remarks: &[Remark]) {
         for remark in remarks.iter().filter(|remark| remark.ends[0] != remark.ends[1]) {
-            let first = canvas.marks.len();
-            self.line(canvas, &remark.ends, if remark.stated { LINE } else { RULE });
-            canvas.group(remark.series(), first);
+            let stroke = if remark.stated { LINE } else { RULE };
+            canvas.group(remark.series(), |canvas| self.line(canvas, &remark.ends, stroke));
         }
     }
 
@@ -93,24 +92,22 @@ impl Panel {
             remarks.iter().zip(points).filter(|(_, ends)| inside(ends)).collect();
         points.sort_by(|(_, a), (_, b)| a[0].1.total_cmp(&b[0].1));
         for (_, ends) in points.iter().filter(|(remark, ends)| remark.stated && ends[0] == ends[1]) {
-            let first = canvas.marks.len();
-            canvas.marker(ends[0], &stated_style(), 0.0, false);
-            canvas.group(IN_LEGEND, first);
+            canvas.group(IN_LEGEND, |canvas| canvas.marker(ends[0], &stated_style(), 0.0, false));
         }
         for (remark, ends) in points.iter().filter(|(remark, _)| !remark.in_legend && !remark.label.is_empty()) {
             let Some((label, apart)) = self.room(canvas, *ends, text_width(&remark.label, SMALL), first) else {
                 continue;
             };
-            let started = canvas.marks.len();
-            if apart > NEAR && (remark.stated || ends[0] != ends[1]) {
-                let across = nearest((ends[0].0, ends[1].0), (label.left, label.right));
-                let up = nearest((ends[1].1, ends[0].1), (label.top, label.bottom));
-                canvas.line(&[(across.0, up.0), (across.1, up.1)], Stroke::solid(REFERENCE, 0.8));
-            }
-            canvas.fill(&label, PAPER);
-            let baseline = (label.top + label.bottom) / 2.0 + HALF_DIGIT * SMALL;
-            canvas.text(&remark.label, (label.left, baseline), SMALL, Align::Left, REFERENCE);
-            canvas.group(remark.series(), started);
+            canvas.group(remark.series(), |canvas| {
+                if apart > NEAR && (remark.stated || ends[0] != ends[1]) {
+                    let across = nearest((ends[0].0, ends[1].0), (label.left, label.right));
+                    let up = nearest((ends[1].1, ends[0].1), (label.top, label.bottom));
+                    canvas.line(&[(across.0, up.0), (across.1, up.1)], Stroke::solid(REFERENCE, 0.8));
+                }
+                canvas.fill(&label, PAPER);
+                let baseline = (label.top + label.bottom) / 2.0 + HALF_DIGIT * SMALL;
+                canvas.text(&remark.label, (label.left, baseline), SMALL, Align::Left, REFERENCE);
+            });
         }
     }
 

@@ -13,6 +13,12 @@ pub fn name_of(variant: &impl ValueEnum) -> String {
     variant.to_possible_value().expect("no variant is skipped").get_name().to_string()
 }
 
+/// The comment of a variant.
+pub fn about(variant: &impl ValueEnum) -> String {
+    let value = variant.to_possible_value();
+    value.and_then(|value| value.get_help().map(ToString::to_string)).unwrap_or_default()
+}
+
 /// Decides the decimals in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
