@@ -13,7 +13,7 @@ use crate::experiment::device::with_costs;
 use crate::experiment::inputs::Inputs;
 use crate::metrics::summary::Times;
 use crate::policy::registry::Registry;
-use crate::results::columns::Metric;
+use crate::results::columns::{Metric, name_of};
 use crate::results::table::{aligned, tabulate};
 use crate::scenario::{PolicyEntry, Scenario, costs};
 use crate::shipped::Shipped;
@@ -157,13 +157,13 @@ fn ledger_text(ledger: &Ledger) -> String {
     line("real", &ledger.real);
     line("all as recorded", &ledger.recorded);
     for (term, times) in Term::ALL.iter().zip(&ledger.replaced) {
-        line(&format!("{} by the model", term.name()), times);
+        line(&format!("{} by the model", name_of(term)), times);
     }
     line("all by the model", &ledger.model);
     let owner = match ledger.owner() {
         Some(owner) => format!(
             "owner of the gap: {} (by the model, the mean changes by {:+.2} % of the real one)\n",
-            owner.name(),
+            name_of(&owner),
             100.0 * ledger.effect(owner).unwrap_or_default()
         ),
         None => "no term changes anything\n".into(),
@@ -193,13 +193,13 @@ fn to_json(row: &Row) -> Value {
 
 fn ledger_json(ledger: &Ledger) -> Value {
     let latencies = |times| LATENCIES.iter().map(|(metric, of)| (metric.name(), of(times))).collect::<Value>();
-    let replaced = Term::ALL.iter().zip(&ledger.replaced).map(|(term, times)| (term.name(), latencies(times)));
+    let replaced = Term::ALL.iter().zip(&ledger.replaced).map(|(term, times)| (name_of(term), latencies(times)));
     json!({
         "real": latencies(&ledger.real),
         "recorded": latencies(&ledger.recorded),
         "by_model": replaced.collect::<Value>(),
         "all_by_model": latencies(&ledger.model),
-        "effects": Term::ALL.iter().map(|term| (term.name(), ledger.effect(*term))).collect::<Value>(),
-        "owner": ledger.owner().map(Term::name),
+        "effects": Term::ALL.iter().map(|term| (name_of(term), ledger.effect(*term))).collect::<Value>(),
+        "owner": ledger.owner().as_ref().map(name_of),
     })
 }

@@ -70,21 +70,17 @@ impl Study {
                 "p99": bar.upto,
             })
         };
-        self.each().map(one).collect()
+        self.bars.iter().flat_map(named).map(one).collect()
     }
 
     pub fn csv(&self) -> String {
         let mut text = String::from("figure,panel,group,series,value,p99\n");
-        for (names, bar) in self.each() {
+        for (names, bar) in self.bars.iter().flat_map(named) {
             let names = names.map(|name| format!("\"{}\"", name.replace('"', "\"\"")));
             let upto = bar.upto.map_or(String::new(), |upto| upto.to_string());
             text += &format!("{},{},{upto}\n", names.join(","), bar.value);
         }
         text
-    }
-
-    fn each(&self) -> impl Iterator<Item = ([&str; 4], Bar)> {
-        self.bars.iter().flat_map(named)
     }
 }
 

@@ -238,8 +238,8 @@ impl Checked {
     }
 
     /// Why the claim does not hold, if so.
-    pub fn reason(&self) -> Option<&'static str> {
-        let reason = self.verdict.reason.unwrap_or(&self.explained().reason);
+    pub fn reason(&self) -> Option<&str> {
+        let reason = self.verdict.reason.as_deref().unwrap_or(&self.explained().reason);
         (!self.verdict.word.holds()).then_some(reason).filter(|reason| !reason.is_empty())
     }
 }

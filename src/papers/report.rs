@@ -7,7 +7,7 @@ use super::verdict::TOLERANCE;
 use super::{Checked, Exhibit, Kind, Paper, Word};
 use crate::page::{Section, escaped, figures, folded, html_table, page};
 use crate::plot::Figure;
-use crate::results::columns::name_of;
+use crate::results::columns::{about, name_of};
 use crate::results::table::aligned;
 
 /// A block each, with the reason if a claim does not hold.
@@ -134,7 +134,7 @@ const LEAD: &str = "<p>batchlab runs each figure as a scenario on a simulated GP
                     the gap is the difference of ours from the paper's, in percent.</p>\n";
 
 fn meanings() -> String {
-    let meaning = |word: &Word| format!("<dt>{}</dt><dd>{}</dd>\n", chip(*word), word.meaning());
+    let meaning = |word: &Word| format!("<dt>{}</dt><dd>{}</dd>\n", chip(*word), about(word));
     format!("<dl>\n{}</dl>\n", Word::value_variants().iter().map(meaning).collect::<String>())
 }
 

@@ -55,12 +55,6 @@ impl Word {
     pub fn holds(self) -> bool {
         matches!(self, Word::Exact | Word::Within | Word::Order)
     }
-
-    /// On the page.
-    pub fn meaning(self) -> String {
-        let meaning = self.to_possible_value().and_then(|word| word.get_help().map(ToString::to_string));
-        meaning.unwrap_or_default()
-    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -72,7 +66,7 @@ pub struct Verdict {
     pub gap: Option<f64>,
     pub word: Word,
     /// If it depends on the check.
-    pub reason: Option<&'static str>,
+    pub reason: Option<String>,
 }
 
 impl Verdict {
@@ -123,8 +117,8 @@ impl Verdict {
         Verdict { ours: figures, gap: None, word: if holds { Word::Order } else { Word::Off }, reason: None }
     }
 
-    pub(super) fn not_run(reason: &'static str) -> Verdict {
-        Verdict { ours: "not measured".into(), gap: None, word: Word::NotRun, reason: Some(reason) }
+    pub(super) fn not_run(reason: impl Into<String>) -> Verdict {
+        Verdict { ours: "not measured".into(), gap: None, word: Word::NotRun, reason: Some(reason.into()) }
     }
 
     /// A row of the cost table was made from this claim.

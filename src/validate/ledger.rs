@@ -33,7 +33,7 @@ use crate::units::{CellId, Nanos, RequestId, Share, StreamId, TaskId, WorkerId};
 use crate::workload::arrivals::Source;
 use crate::workload::trace::{Request, Requests};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Term {
     Durations,
     /// From the first instant at which a task could be decided to its start.
@@ -43,14 +43,6 @@ pub enum Term {
 
 impl Term {
     pub const ALL: [Term; 3] = [Term::Durations, Term::Dispatch, Term::Arrivals];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Term::Durations => "durations",
-            Term::Dispatch => "dispatch",
-            Term::Arrivals => "arrivals",
-        }
-    }
 }
 
 /// Latencies over the same requests.

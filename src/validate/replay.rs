@@ -51,19 +51,19 @@ pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher
     let difference = recording
         .agrees_with_itself(requests.as_deref().map(rows))
         .err()
-        .or_else(|| other_arrivals(&rounds[..backend.played()], &record.rounds))
+        .or_else(|| other_arrivals(&rounds[..backend.begun], &record.rounds))
         .or_else(|| backend.difference().map(|difference| described(&difference, rounds, cells)));
     let difference = match difference {
         Some(difference) => Some(difference),
-        None if backend.played() < rounds.len() => {
-            Some(format!("nothing is left to do after round {} of {}", backend.played(), rounds.len()))
+        None if backend.begun < rounds.len() => {
+            Some(format!("nothing is left to do after round {} of {}", backend.begun, rounds.len()))
         }
         None => {
             let warmup = summarize(&record, &inputs.measure(point.run.load)).warmup;
             other_bytes(point, &record, requests.as_deref(), cells, warmup)?
         }
     };
-    let rounds = (backend.played(), rounds.len());
+    let rounds = (backend.begun, rounds.len());
     Ok(Replay { rounds, tasks: backend.submitted(), finished: recording.finished, difference, record })
 }
 

@@ -15,7 +15,7 @@ pub struct Replayed<'r> {
     /// Set at the end, which stops the driver.
     over: &'r AtomicBool,
     /// The number of rounds that have begun.
-    begun: usize,
+    pub begun: usize,
     /// The remaining completions of the current round.
     left: u32,
     told: bool,
@@ -59,10 +59,6 @@ impl<'r> Replayed<'r> {
             difference: None,
             beyond: None,
         }
-    }
-
-    pub fn played(&self) -> usize {
-        self.begun
     }
 
     pub fn submitted(&self) -> u64 {

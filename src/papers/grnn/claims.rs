@@ -5,7 +5,7 @@ use super::measured::{Measured, Regret, Series, Size};
 use super::paper::{self, BATCHES, Grid, MAPPINGS, WIDTHS, size};
 use crate::cost::grnn::{Cell, Rnn, Space};
 use crate::error::Result;
-use crate::papers::verdict::higher;
+use crate::papers::verdict::{higher, lower};
 use crate::papers::{Check, Findings, Verdict, findings};
 
 pub const CHECKS: &[(&str, Check)] = &[
@@ -14,23 +14,23 @@ pub const CHECKS: &[(&str, Check)] = &[
         Ok(Verdict::above(size as f64, 100_000.0, "configurations"))
     }),
     ("grnn-table2", mappings),
-    ("grnn-top1", |found| Ok(regret(found, |one| one.first, 1.03))),
-    ("grnn-top5", |found| Ok(regret(found, |one| one.best_of_first, 1.02))),
-    ("grnn-table1", |found| Ok(latencies(found))),
-    ("grnn-cudnn-trad", |found| Ok(over_traditional(found))),
+    ("grnn-top1", |found| regret(found, |one| one.first, 1.03)),
+    ("grnn-top5", |found| regret(found, |one| one.best_of_first, 1.02)),
+    ("grnn-table1", latencies),
+    ("grnn-cudnn-trad", over_traditional),
     ("grnn-cudnn-pers", |found| {
         let ratio = over_grnn(found, Series::Persistent, size(Cell::Lstm, 0, 2));
-        ratio.map_or(Ok(Verdict::not_run(CUDNN)), |ratio| higher(ratio, 1.0, 9.2, ""))
+        judged(ratio, CUDNN, |ratio| higher(ratio, 1.0, 9.2, ""))
     }),
-    ("grnn-table3", |found| Ok(synchronisations(found))),
+    ("grnn-table3", |found| judged(synchronisations(found), LATENCIES, Ok)),
     ("grnn-crossover", crossover),
     ("grnn-cudnn-1024", |found| {
         let cut = |b: usize| Some(100.0 * (1.0 - 1.0 / over_grnn(found, Series::Traditional, size(Cell::Lstm, 2, b))?));
-        mean(cut, BATCHES.len()).map_or(Ok(Verdict::not_run(CUDNN)), |cut| higher(cut, 0.0, 40.6, "%"))
+        judged(mean(cut, BATCHES.len()), CUDNN, |cut| higher(cut, 0.0, 40.6, "%"))
     }),
     ("grnn-cudnn-5", |found| {
         let ratio = |w: usize| over_grnn(found, Series::Persistent, Size { batch: 5, ..size(Cell::Lstm, w, 0) });
-        mean(ratio, WIDTHS.len()).map_or(Ok(Verdict::not_run(CUDNN)), |ratio| higher(ratio, 1.0, 3.46, "x"))
+        judged(mean(ratio, WIDTHS.len()), CUDNN, |ratio| higher(ratio, 1.0, 3.46, "x"))
     }),
     ("grnn-cpu", |found| over_cpu(found, "fig11", 17.5)),
     ("grnn-cpu-gru", |found| over_cpu(found, "fig12", 12.5)),
@@ -39,51 +39,44 @@ pub const CHECKS: &[(&str, Check)] = &[
         Ok(higher(findings::mean(&of_all(found, "fig13", MODEL)?), 12.6, 15.7, "%")?.derived())
     }),
     ("grnn-oracle", |found| {
-        let all = of_nine(found);
-        let best = all.iter().filter(|one| one.first == 1.0).count() as f64;
-        Ok(if all.is_empty() { Verdict::not_run(SAMPLES) } else { Verdict::near(best, 5.0, "of 9", best > 0.0) })
+        let best = |all: Vec<Regret>| all.iter().filter(|one| one.first == 1.0).count() as f64;
+        judged(of_nine(found), SAMPLES, |all| higher(best(all), 0.0, 5.0, "of 9"))
     }),
     ("grnn-worst", |found| {
-        let all = of_nine(found);
-        let most = |of: fn(&Regret) -> f64| all.iter().map(of).fold(0.0, f64::max);
-        let worst = [most(|one| one.first), most(|one| one.best_of_first)];
-        let verdict = || Verdict::several(&worst, &[1.14, 1.08], "x", worst[1] < 1.14);
-        Ok(if all.is_empty() { Verdict::not_run(SAMPLES) } else { verdict() })
+        judged(of_nine(found), SAMPLES, |all| {
+            let most = |of: fn(&Regret) -> f64| all.iter().map(of).fold(0.0, f64::max);
+            let worst = [most(|one| one.first), most(|one| one.best_of_first)];
+            Ok(Verdict::several(&worst, &[1.14, 1.08], "x", worst[1] < 1.14))
+        })
     }),
     ("grnn-median", |found| {
         Ok(Verdict::magnitude(findings::mean(&of_all(found, "fig14", MEDIAN)?), 1.8, "x, in costs"))
     }),
-    ("grnn-networks", |_| Ok(Verdict::not_run(CUDNN))),
+    ("grnn-networks", |_| judged(None, CUDNN, Ok)),
 ];
 
 /// Why times are not judged, and the part of the script that measures them.
-macro_rules! unmeasured {
-    ($why:literal, $part:literal) => {
-        concat!(
-            $why,
-            ". scripts/gpu-check.sh measures it (part ",
-            $part,
-            ") on a GPU host, and --measured takes the measured.csv that it leaves"
-        )
-    };
-}
+type Why = [&'static str; 2];
 
-const LATENCIES: &str = unmeasured!(
-    "a ratio of latencies that a GPU has to measure; the model has costs, which rank mappings and predict no time",
-    "grnn-figures"
-);
-const SAMPLES: &str = unmeasured!(
-    "a ratio of latencies that a GPU has to measure; the model has costs, which rank mappings and predict no time",
-    "regret"
-);
-const FITTED: &str = unmeasured!(
+const OF_TIMES: &str =
+    "a ratio of latencies that a GPU has to measure; the model has costs, which rank mappings and predict no time";
+const LATENCIES: Why = [OF_TIMES, "grnn-figures"];
+const SAMPLES: Why = [OF_TIMES, "regret"];
+const FITTED: Why = [
     "not all of it was measured on a GPU, and the simulator's times are lines that were fitted to this very table",
-    "persistent"
-);
-const CUDNN: &str = unmeasured!(
+    "persistent",
+];
+const CUDNN: Why = [
     "not all of it was measured on a GPU, and the simulator has no model of cuDNN's kernels",
-    "persistent, with PyTorch"
-);
+    "persistent, with PyTorch",
+];
+
+/// Judged if it was measured.
+fn judged<T>(measured: Option<T>, [why, part]: Why, verdict: impl FnOnce(T) -> Result<Verdict>) -> Result<Verdict> {
+    let how = format!("scripts/gpu-check.sh measures it (part {part}) on a GPU host");
+    let not_run = || Verdict::not_run(format!("{why}. {how}, and --measured takes the measured.csv that it leaves"));
+    measured.map_or_else(|| Ok(not_run()), verdict)
+}
 
 /// `None` if a value is missing.
 fn mean(value: impl Fn(usize) -> Option<f64>, count: usize) -> Option<f64> {
@@ -116,22 +109,20 @@ fn samples(found: &Findings) -> Vec<Regret> {
     sizes.filter_map(|size| found.measured.as_ref()?.regret(size)).collect()
 }
 
-/// Empty unless all sizes have one.
-fn of_nine(found: &Findings) -> Vec<Regret> {
-    Some(samples(found)).filter(|all| all.len() == 9).unwrap_or_default()
+/// `None` unless all sizes have one.
+fn of_nine(found: &Findings) -> Option<Vec<Regret>> {
+    Some(samples(found)).filter(|all| all.len() == 9)
 }
 
 /// The mean over sizes that have a sample.
-fn regret(found: &Findings, of: fn(&Regret) -> f64, paper: f64) -> Verdict {
-    let samples = samples(found);
-    if samples.is_empty() {
-        return Verdict::not_run(SAMPLES);
-    }
-    let mean = |of: fn(&Regret) -> f64| samples.iter().map(of).sum::<f64>() / samples.len() as f64;
-    // The paper: the first mappings are as good as the best.
-    let verdict = Verdict::near(mean(of), paper, "", mean(of) < mean(|one| one.median));
-    let run: usize = samples.iter().map(|one| one.run).sum();
-    verdict.with(&format!(", the mean of {} of nine sizes, {run} mappings", samples.len()))
+fn regret(found: &Findings, of: fn(&Regret) -> f64, paper: f64) -> Result<Verdict> {
+    judged(Some(samples(found)).filter(|all| !all.is_empty()), SAMPLES, |samples| {
+        let mean = |of: fn(&Regret) -> f64| samples.iter().map(of).sum::<f64>() / samples.len() as f64;
+        let run: usize = samples.iter().map(|one| one.run).sum();
+        // The paper: the first mappings are as good as the best.
+        let verdict = lower(mean(of), mean(|one| one.median), paper, "")?;
+        Ok(verdict.with(&format!(", the mean of {} of nine sizes, {run} mappings", samples.len())))
+    })
 }
 
 /// In ms, of all nine sizes; `None` if one is missing.
@@ -145,9 +136,12 @@ fn nine(own: &Measured, series: Series, cell: Cell) -> Option<Grid> {
     Some(grid)
 }
 
-fn latencies(found: &Findings) -> Verdict {
+fn latencies(found: &Findings) -> Result<Verdict> {
     let of = |cell: Cell| nine(found.measured.as_ref()?, Series::Grnn, cell);
-    let (Some(lstm), Some(gru)) = (of(Cell::Lstm), of(Cell::Gru)) else { return Verdict::not_run(FITTED) };
+    judged(of(Cell::Lstm).zip(of(Cell::Gru)), FITTED, |grids| Ok(of_table_1(grids)))
+}
+
+fn of_table_1((lstm, gru): (Grid, Grid)) -> Verdict {
     // On any GPU, wider states take longer and larger batches are not faster.
     let grows = |grid: Grid| {
         let wider = (0..3).all(|b| grid[0][b] < grid[1][b] && grid[1][b] < grid[2][b]);
@@ -161,17 +155,17 @@ fn latencies(found: &Findings) -> Verdict {
     Verdict { ours: text, ..Verdict::several(&ours, &papers, "ms", direction) }
 }
 
-fn over_traditional(found: &Findings) -> Verdict {
+fn over_traditional(found: &Findings) -> Result<Verdict> {
     // Mean over the batches.
     let of_batch = |w: usize, b: usize| over_grnn(found, Series::Traditional, size(Cell::Lstm, w, b));
     let ratio = |w: usize| mean(|b| of_batch(w, b), BATCHES.len());
-    match (ratio(0), ratio(1)) {
-        (Some(narrow), Some(wide)) => Verdict::several(&[narrow, wide], &[6.67, 4.21], "", narrow > 1.0 && wide > 1.0),
-        _ => Verdict::not_run(CUDNN),
-    }
+    judged(ratio(0).zip(ratio(1)), CUDNN, |(narrow, wide)| {
+        Ok(Verdict::several(&[narrow, wide], &[6.67, 4.21], "", narrow > 1.0 && wide > 1.0))
+    })
 }
 
-fn synchronisations(found: &Findings) -> Verdict {
+/// `None` if a time is missing.
+fn synchronisations(found: &Findings) -> Option<Verdict> {
     let mut holds = true;
     let mut words = Vec::new();
     for (w, width) in WIDTHS.into_iter().enumerate() {
@@ -179,14 +173,12 @@ fn synchronisations(found: &Findings) -> Verdict {
             let fastest = |kernel| found.measured.as_ref()?.fastest(kernel, size(Cell::Gru, w, b));
             Some(fastest(Rnn::GruDouble)? / fastest(Rnn::GruSingle)?)
         };
-        let Some(ratios) = (0..BATCHES.len()).map(ratio).collect::<Option<Vec<f64>>>() else {
-            return Verdict::not_run(LATENCIES);
-        };
+        let ratios = (0..BATCHES.len()).map(ratio).collect::<Option<Vec<f64>>>()?;
         holds &= ratios.iter().all(|ratio| (*ratio > 1.0) == (width < 1024));
         let ratios: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.2}")).collect();
         words.push(format!("{width}: {}", ratios.join(" ")));
     }
-    Verdict::order(holds, words.join("; ")).with(" times as fast with one")
+    Some(Verdict::order(holds, words.join("; ")).with(" times as fast with one"))
 }
 
 fn mappings(found: &Findings) -> Result<Verdict> {

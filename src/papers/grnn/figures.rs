@@ -193,8 +193,8 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Result<Study> {
     };
     let share = |w: usize, b: usize, ms: f64, peak: f64| 100.0 * operations(w, b) / (ms * 1e6 * peak);
     // A slice of a GPU does not have the whole's peak.
-    let whole = |own: &Measured, sheet: &Roofline| sheet.multiprocessors() == u64::from(own.multiprocessors());
-    let sheet = own.and_then(|own| of_gpu(own.gpu()).filter(|(_, sheet)| whole(own, sheet)));
+    let whole = |own: &Measured, sheet: &Roofline| sheet.multiprocessors() == u64::from(own.multiprocessors);
+    let sheet = own.and_then(|own| of_gpu(&own.gpu).filter(|(_, sheet)| whole(own, sheet)));
     let peak = sheet.as_ref().map(|(_, sheet)| sheet.peak_gflops());
     let shown = own.zip(peak);
     let series = [MODEL, PAPER, "DeepCPU"].map(String::from).into_iter();
@@ -221,11 +221,11 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Result<Study> {
     let of_own = match (own, sheet) {
         (None, _) => String::new(),
         (Some(own), None) => {
-            format!("{} measures, but no device file says the peak of the {}.\n", own.file().display(), own.name())
+            format!("{} measures, but no device file says the peak of the {}.\n", own.file.display(), own.name())
         }
         (Some(own), Some((file, sheet))) => format!(
             "The peak of the {} is that of scenarios/devices/{file}.toml in float32, {} operations in a nanosecond.\n{}",
-            own.gpu(),
+            own.gpu,
             sheet.peak_gflops(),
             own.note(OF_GRNN)
         ),
@@ -252,21 +252,18 @@ pub fn spread(model: &Model, own: Option<&Measured>) -> Result<Study> {
     let regret = |w: usize, b: usize| own.regret(size(Cell::Lstm, w, b));
     let run = (0..9).filter_map(|place| regret(place / 3, place % 3)).map(|regret| regret.run);
     let run: Vec<String> = run.map(|count| count.to_string()).collect();
-    note += &match run.is_empty() {
-        true => format!(
-            "Only costs are shown: {} has no randomly drawn mappings of an LSTM (batchlab grnn tune --all).\n",
-            own.file().display()
-        ),
-        false => format!(
-            "Measured are samples, of {} mappings, on {} ({}); the best is that of all that were measured.\n",
-            run.join(", "),
-            own.name(),
-            own.file().display()
-        ),
-    };
+    let file = own.file.display();
     if run.is_empty() {
+        note += &format!(
+            "Only costs are shown: {file} has no randomly drawn mappings of an LSTM (batchlab grnn tune --all).\n"
+        );
         return Ok(with(costs, None, note));
     }
+    note += &format!(
+        "Measured are samples, of {} mappings, on {} ({file}); the best is that of all that were measured.\n",
+        run.join(", "),
+        own.name(),
+    );
     let title = format!("Figure 14: LSTM, latency over the best, {}", own.short());
     let series = ["first".into(), format!("best of first {FIRST}"), "median".into(), "slowest".into()];
     let mut times = by_size([&title, "Latency over the best", "State"], series.to_vec(), |w, b| {

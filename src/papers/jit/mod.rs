@@ -28,19 +28,15 @@ const ORDER: &str = "jit/sick_test_order.csv";
 /// The folder of the data.
 const DATA: &str = "BATCHLAB_DATA";
 
-macro_rules! contents {
-    () => {
-        "trees/sick_test.txt, a line for each tree (batchlab trace import --format parents makes such lines from the public .parents \
-         files), and jit/sick_test_order.csv, the order of the pairs (position,pair)"
-    };
-}
+const CONTENTS: &str = "trees/sick_test.txt, a line for each tree (batchlab trace import --format parents makes such lines from the public \
+    .parents files), and jit/sick_test_order.csv, the order of the pairs (position,pair)";
 
-const NOT_AT_HAND: &str = concat!(
-    "The trees of SICK's test split are not part of the project, since their licence is another (CC BY-NC-SA 3.0). Name a folder \
-     that has ",
-    contents!(),
-    ", with --data or BATCHLAB_DATA"
-);
+fn no_trees() -> String {
+    format!(
+        "The trees of SICK's test split are not part of the project, since their licence is another (CC BY-NC-SA 3.0). Name a folder \
+         that has {CONTENTS}, with --data or BATCHLAB_DATA"
+    )
+}
 
 const NOT_MEASURED: &str = "A measurement, no simulation: batchlab reproduce jit table2 --measure runs the model on the processor at \
     hand, which should have no other work";
@@ -73,7 +69,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
 ];
 
 fn counted(found: &Findings, verdict: impl Fn(&Launches) -> Verdict) -> Verdict {
-    found.launches("table1").map_or_else(|| Verdict::not_run(NOT_AT_HAND), verdict)
+    found.launches("table1").map_or_else(|| Verdict::not_run(no_trees()), verdict)
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -91,11 +87,10 @@ pub fn data(folder: Option<&Path>) -> Result<Option<[PathBuf; 2]>> {
     let (trees, order) = (folder.join(TREES), folder.join(ORDER));
     if let Some(missing) = [&trees, &order].into_iter().find(|file| !file.is_file()) {
         return Err(Error::input(format!(
-            "{}: there is no such file, but {by} names the folder {}, which has to hold {}; with no folder named, the table is \
+            "{}: there is no such file, but {by} names the folder {}, which has to hold {CONTENTS}; with no folder named, the table is \
                  left out",
             missing.display(),
-            folder.display(),
-            contents!()
+            folder.display()
         )));
     }
     Ok(Some([trees, order]))
@@ -134,7 +129,7 @@ impl Launches {
 pub fn not_at_hand(exhibit: &str) -> String {
     match exhibit {
         "table2" => format!("not measured: {NOT_MEASURED}\n"),
-        _ => format!("not counted: {NOT_AT_HAND}\n"),
+        _ => format!("not counted: {}\n", no_trees()),
     }
 }
 

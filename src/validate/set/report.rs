@@ -8,7 +8,7 @@ use statrs::statistics::{Data, Median as _, OrderStatistics as _};
 
 use super::{BOUND_UP_TO, BOUNDS, Figure, Line};
 use crate::error::Result;
-use crate::results::columns::{Column, Unit, to_object};
+use crate::results::columns::{Column, Unit, name_of, to_object};
 use crate::results::table::{aligned, significant};
 use crate::results::write::write_columns;
 use crate::validate::ledger::{Ledger, Term};
@@ -114,7 +114,7 @@ fn cells(line: &Line) -> Vec<String> {
 
 /// The effect is in percent of the real mean.
 fn owner(ledger: &Ledger) -> String {
-    let effect = |term| ledger.effect(term).map(|effect| format!("{} {:+.1} %", Term::name(term), 100.0 * effect));
+    let effect = |term| ledger.effect(term).map(|effect| format!("{} {:+.1} %", name_of(&term), 100.0 * effect));
     ledger.owner().and_then(effect).unwrap_or_default()
 }
 
@@ -132,7 +132,7 @@ fn line_to_json(line: &Line) -> Value {
         "rate": line.rate,
         "figures": figures,
         "ledger": line.ledger.as_ref().map(|ledger| {
-            let effect = |term: &Term| (term.name().to_string(), ledger.effect(*term).map(|effect| 100.0 * effect).into());
+            let effect = |term: &Term| (name_of(term), ledger.effect(*term).map(|effect| 100.0 * effect).into());
             Term::ALL.iter().map(effect).collect::<serde_json::Map<String, Value>>()
         }),
         "same_decisions": line.same_decisions(),

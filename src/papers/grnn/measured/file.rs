@@ -61,7 +61,7 @@ impl Measured {
             return Ok(new);
         }
         let there = Measured::read(path)?;
-        if (there.gpu(), there.multiprocessors) != (gpu, multiprocessors) {
+        if (there.gpu.as_str(), there.multiprocessors) != (gpu, multiprocessors) {
             return Err(Error::input(format!(
                 "{}: is of {}, and this is {}; a file is of one GPU, so name another",
                 path.display(),

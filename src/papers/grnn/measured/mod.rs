@@ -5,7 +5,7 @@
 
 mod file;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
 
@@ -154,25 +154,13 @@ pub struct Regret {
 
 #[derive(Clone, Debug)]
 pub struct Measured {
-    file: PathBuf,
-    gpu: String,
-    multiprocessors: u32,
+    pub file: PathBuf,
+    pub gpu: String,
+    pub multiprocessors: u32,
     rows: Vec<Row>,
 }
 
 impl Measured {
-    pub fn gpu(&self) -> &str {
-        &self.gpu
-    }
-
-    pub fn multiprocessors(&self) -> u32 {
-        self.multiprocessors
-    }
-
-    pub fn file(&self) -> &Path {
-        &self.file
-    }
-
     /// Removes those that it replaces.
     pub fn add(&mut self, row: Row) {
         self.rows.retain(|old| !row.replaces(old));
@@ -291,7 +279,7 @@ mod tests {
         }
         written.write().unwrap();
         let read = Measured::open(&path, "A GPU, \"this\"", 4).unwrap();
-        assert_eq!((&read.rows, read.gpu()), (&written.rows, written.gpu()));
+        assert_eq!((&read.rows, &read.gpu), (&written.rows, &written.gpu));
         let error = Measured::open(&path, "Another", 4).unwrap_err().to_string();
         assert!(error.ends_with("and this is Another with 4 multiprocessors; a file is of one GPU, so name another"));
     }
