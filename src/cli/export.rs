@@ -42,10 +42,11 @@ enum Rows {
 
 pub fn run(args: &Args) -> Result<()> {
     let sides = args.results.iter().map(|path| Side::open(path)).collect::<Result<Vec<_>>>()?;
+    let places = || sides.iter().flat_map(|side| &side.places);
     let mut unreadable = None;
     let mut fill = |out: &mut dyn Write| {
-        let mut table =
-            Table { sides: &sides, keys: swept_keys(&sides), csv: csv::Writer::from_writer(out), unreadable: None };
+        let keys = swept::keys(places().map(|place| &place.swept[..]));
+        let mut table = Table { sides: &sides, keys, csv: csv::Writer::from_writer(out), unreadable: None };
         let written = match args.rows {
             Rows::Requests => table.logs::<RequestLine>(),
             Rows::Tasks => table.logs::<TaskLine>(),
@@ -59,17 +60,6 @@ pub fn run(args: &Args) -> Result<()> {
         None => print_with(|out| fill(out)),
     };
     unreadable.map_or(written, Err)
-}
-
-/// Of all points, each once.
-fn swept_keys(sides: &[Side]) -> Vec<&str> {
-    let mut keys = Vec::new();
-    for (key, _) in sides.iter().flat_map(|side| &side.places).flat_map(|place| &place.swept) {
-        if !keys.contains(&key.as_str()) {
-            keys.push(key.as_str());
-        }
-    }
-    keys
 }
 
 struct Table<'a, 'o> {

@@ -1,10 +1,9 @@
 //! `batchlab find-knee`, `find-workers` and `find-window`.
 
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::parts::Parts;
 use super::sim::tell_of_locks;
@@ -16,7 +15,7 @@ use crate::experiment::knee::{self, Effort, Knee, Objective};
 use crate::experiment::search::{Kept, Searched, Searches};
 use crate::experiment::window::{self, Tried, WINDOWS};
 use crate::policy::registry::Registry;
-use crate::results::columns::{Column, Unit};
+use crate::results::columns::{Column, Unit, swept_columns, to_object};
 use crate::results::swept::{self, Swept};
 use crate::results::table::aligned;
 use crate::results::write::write_columns;
@@ -152,21 +151,11 @@ impl<T> Row<T> {
         swept::label(&self.policy, &self.swept)
     }
 
-    /// With the swept columns after them.
-    fn columns<'c>(rows: &[Row<T>], mut columns: Vec<Column<'c, Row<T>>>) -> Vec<Column<'c, Row<T>>> {
-        let keys: BTreeSet<&String> = rows.iter().flat_map(|row| row.swept.iter().map(|(key, _)| key)).collect();
-        columns.extend(keys.into_iter().cloned().map(|key| {
-            Column::swept(key.clone(), move |row: &Row<T>| swept::value(&row.swept, &key).map(String::from))
-        }));
-        columns
-    }
-
-    /// With its swept keys after the others.
-    fn json(&self, mut fields: Value) -> Value {
-        for (key, value) in &self.swept {
-            fields[key] = swept::number(value).map_or_else(|| value.as_str().into(), Value::from);
-        }
-        fields
+    fn objective_columns() -> [Column<'static, Row<T>>; 2] {
+        [
+            Column::given("slo_ms", |row: &Row<T>| Some(row.objective.slo.as_millis_f64().to_string())),
+            Column::text("quantile", |row: &Row<T>| row.objective.quantile.to_string()),
+        ]
     }
 }
 
@@ -223,18 +212,18 @@ impl Search {
             if parts.plan {
                 return parts.show(&points, common.shown).map(|()| None);
             }
-            Parts::refuse_missing(&points, &[searches.folder().path().into()])?;
+            Parts::refuse_missing(&points, &[searches.folder().path.clone()])?;
         }
         let own = parts.own(&points);
         let kept = searches.kept(own.as_ref().map(|(_, own)| &own[..]));
         let runs = own.as_ref().map_or(points.len(), |(_, own)| own.iter().filter(|own| **own).count());
         let lock = searches.open(parts.keeps(), parts.shard)?;
-        tell_of_locks(common, lock.held());
+        tell_of_locks(common, lock.held);
         let found = common.carry_out(runs, name, |stop, done| each(&kept, stop, done))?;
         if let Some((shard, own)) = own {
             searches.mark_finished(&mut points, &found);
             let finished = points.iter().zip(&own).filter(|(point, own)| point.finished && **own).count();
-            let folder = searches.folder().path().display();
+            let folder = searches.folder().path.display();
             common.note(format!("shard {shard}: {finished} of {runs} points are finished in {folder}"));
             return common.shown.several().end().map(|()| None);
         }
@@ -249,134 +238,123 @@ impl Search {
                 found,
             })
         });
-        let file = searches.folder().path().join(format!("{what}.csv"));
+        let file = searches.folder().path.join(format!("{what}.csv"));
         let study = Study { name: name.clone(), objective: objectives[0], tolerance: *tolerance, file };
         Ok(Some((study, rows.collect())))
     }
 }
 
 pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
-    let common = &args.search.common;
     let Some((study, rows)) = args.search.run(registry, ("knee", ""), &knee::find)? else { return Ok(()) };
+    let [slo, quantile] = Row::objective_columns();
     let columns = vec![
-        Column::text("policy", |row: &Row<Knee>| row.policy.clone()),
-        Column::text("slo_ms", |row: &Row<Knee>| row.objective.slo.as_millis_f64().to_string()),
-        Column::text("quantile", |row: &Row<Knee>| row.objective.quantile.to_string()),
+        slo,
+        quantile,
         Column::number("knee_rps", Unit::PerSecond, |row: &Row<Knee>| row.found.mean().map(|rate| rate.0)),
         Column::number("knee_rps_ci", Unit::PerSecond, |row: &Row<Knee>| row.found.half_width()),
         Column::count("replications", |row: &Row<Knee>| row.found.rates.len()),
         Column::count("requests", |row: &Row<Knee>| row.found.requests as usize),
-        Column::text("caveat", |row: &Row<Knee>| row.found.caveat.clone().unwrap_or_default()),
     ];
-    write_columns(&study.file, &Row::columns(&rows, columns), &rows)?;
-    let json = |row: &Row<Knee>| {
-        let Row { policy, found, .. } = row;
-        row.json(json!({
-            "policy": policy,
-            "knee_rps": found.mean(),
-            "knee_rps_ci": found.half_width(),
-            "replications": found.rates,
-            "requests": found.requests,
-            "caveat": found.caveat,
-        }))
-    };
     let line = |row: &Row<Knee>| {
         let mark = if row.found.caveat.is_some() && row.found.mean().is_some() { " ?" } else { "" };
-        vec![format!("  {}", row.name()), rate(row.found.mean(), row.found.half_width()) + mark]
+        vec![rate(row.found.mean(), row.found.half_width()) + mark]
     };
     let note = match rows.iter().any(|row| row.found.half_width().is_some()) {
         true => "± half the width of the 95 % interval over the replications, the bracket of the search included\n",
         false => "",
     };
-    let text = || {
-        let text = study.table("the highest rate", &rows.iter().map(line).collect::<Vec<_>>());
-        text + note + &caveats(rows.iter().map(|row| (row.name(), &row.found.caveat)))
-    };
-    common.shown.show(text, || study.json(rows.iter().map(json).collect()))?;
-    common.note(format!("results in {}", study.file.display()));
-    Ok(())
+    let caveat = |row: &Row<Knee>| row.found.caveat.clone();
+    let answers =
+        Answers { what: "the highest rate", note, columns, line: &line, caveat, rates: |row| Some(&row.found.rates) };
+    answers.tell(&args.search.common, &study, &rows)
 }
 
 pub fn find_workers(args: &WorkersArgs, registry: &Registry) -> Result<()> {
-    let (common, rate) = (&args.search.common, Rate(args.rate));
+    let rate = Rate(args.rate);
     let settings = format!("{rate} {}", args.max_workers);
     let found =
         args.search.run(registry, ("workers", &settings), &|scenario, objective, effort, kept, stop, done| {
             capacity::find(scenario, rate, args.max_workers, objective, effort, kept, stop, done)
         })?;
     let Some((study, rows)) = found else { return Ok(()) };
-    let latency = |row: &Row<Capacity>| row.found.latency.map(Nanos::as_millis_f64);
+    let [slo, quantile] = Row::objective_columns();
     let columns = vec![
-        Column::text("policy", |row: &Row<Capacity>| row.policy.clone()),
-        Column::text("rate_rps", |_: &Row<Capacity>| rate.to_string()),
-        Column::text("slo_ms", |row: &Row<Capacity>| row.objective.slo.as_millis_f64().to_string()),
-        Column::text("quantile", |row: &Row<Capacity>| row.objective.quantile.to_string()),
-        Column::text("workers", |row: &Row<Capacity>| row.found.workers.map_or(String::new(), |n| n.to_string())),
-        Column::number("latency_ms", Unit::Millis, latency),
+        Column::given("rate_rps", |_: &Row<Capacity>| Some(rate.to_string())),
+        slo,
+        quantile,
+        Column::count("workers", |row: &Row<Capacity>| row.found.workers.map(|workers| workers as usize)),
+        Column::number("latency_ms", Unit::Millis, |row: &Row<Capacity>| row.found.latency.map(Nanos::as_millis_f64)),
         Column::count("requests", |row: &Row<Capacity>| row.found.requests as usize),
-        Column::text("caveat", |row: &Row<Capacity>| row.found.caveat.clone().unwrap_or_default()),
     ];
-    write_columns(&study.file, &Row::columns(&rows, columns), &rows)?;
-    let json = |row: &Row<Capacity>| {
-        let Row { policy, found, .. } = row;
-        row.json(json!({
-            "policy": policy,
-            "rate_rps": rate,
-            "workers": found.workers,
-            "latency_ms": latency(row),
-            "requests": found.requests,
-            "caveat": found.caveat,
-        }))
-    };
     let line = |row: &Row<Capacity>| {
         let Row { objective, found, .. } = row;
-        let Some(workers) = found.workers else {
-            return vec![format!("  {}", row.name()), format!("more than {}", count(args.max_workers))];
-        };
+        let Some(workers) = found.workers else { return vec![format!("more than {}", count(args.max_workers))] };
         let mark = if found.caveat.is_some() { " ?" } else { "" };
         let spare = found.latency.map_or(String::new(), |latency| {
             let share = 100.0 * (1.0 - latency.as_secs_f64() / objective.slo.as_secs_f64());
-            format!("{} {}, {share:.0} % below the objective", objective.quantile, milliseconds(latency))
+            let latency = latency.as_millis_f64();
+            format!("{} {latency:.2} ms, {share:.0} % below the objective", objective.quantile)
         });
-        vec![format!("  {}", row.name()), format!("{}{mark}", count(workers)), spare]
+        vec![format!("{}{mark}", count(workers)), spare]
     };
-    let text = || {
-        let what = format!("the fewest workers for {rate} req/s");
-        let text = study.table(&what, &rows.iter().map(line).collect::<Vec<_>>());
-        text + &caveats(rows.iter().map(|row| (row.name(), &row.found.caveat)))
-    };
-    common.shown.show(text, || study.json(rows.iter().map(json).collect()))?;
-    common.note(format!("results in {}", study.file.display()));
-    Ok(())
+    let what = &format!("the fewest workers for {rate} req/s");
+    let caveat = |row: &Row<Capacity>| row.found.caveat.clone();
+    let answers = Answers { what, note: "", columns, line: &line, caveat, rates: |_| None };
+    answers.tell(&args.search.common, &study, &rows)
+}
+
+/// How the answers of a search are written and shown.
+struct Answers<'a, T> {
+    what: &'a str,
+    /// Below the table.
+    note: &'static str,
+    /// Those of its own.
+    columns: Vec<Column<'a, Row<T>>>,
+    /// What the table shows of a row beside its name.
+    line: &'a dyn Fn(&Row<T>) -> Vec<String>,
+    caveat: fn(&Row<T>) -> Option<String>,
+    /// Of the replications, in JSON instead of their number.
+    rates: fn(&Row<T>) -> Option<&[Rate]>,
+}
+
+impl<T> Answers<'_, T> {
+    fn tell(self, common: &Common, study: &Study, rows: &[Row<T>]) -> Result<()> {
+        let Answers { what, note, columns: own, line, caveat, rates } = self;
+        let mut columns: Vec<Column<'_, Row<T>>> = vec![Column::text("policy", |row: &Row<T>| row.policy.clone())];
+        columns.extend(own);
+        columns.push(Column::given("caveat", caveat));
+        columns.extend(swept_columns(rows, |row| &row.swept));
+        write_columns(&study.file, &columns, rows)?;
+        let json = |row: &Row<T>| {
+            let mut object = to_object(&columns, row);
+            rates(row).into_iter().for_each(|rates| object["replications"] = json!(rates));
+            object
+        };
+        let text = || {
+            let named = |row: &Row<T>| [vec![format!("  {}", row.name())], line(row)].concat();
+            let lines: Vec<Vec<String>> = rows.iter().map(named).collect();
+            // Part of the result, so never a note that `--quiet` drops.
+            let caveats = rows.iter().filter_map(|row| Some(format!("? {}: {}\n", row.name(), caveat(row)?)));
+            let what = format!("{}: {what}", study.name);
+            table(&what, &study.objective, study.tolerance, &lines) + note + &caveats.collect::<String>()
+        };
+        let json = || {
+            json!({
+                "scenario": study.name,
+                "slo_ms": study.objective.slo.as_millis_f64(),
+                "quantile": study.objective.quantile,
+                "tolerance": study.tolerance,
+                "rows": rows.iter().map(json).collect::<Vec<_>>(),
+            })
+        };
+        common.shown.show(text, json)?;
+        common.note(format!("results in {}", study.file.display()));
+        Ok(())
+    }
 }
 
 fn count(workers: u32) -> String {
     format!("{workers} worker{}", if workers == 1 { "" } else { "s" })
-}
-
-fn milliseconds(time: Nanos) -> String {
-    format!("{:.2} ms", time.as_millis_f64())
-}
-
-impl Study {
-    fn json(&self, rows: Vec<Value>) -> Value {
-        json!({
-            "scenario": self.name,
-            "slo_ms": self.objective.slo.as_millis_f64(),
-            "quantile": self.objective.quantile,
-            "tolerance": self.tolerance,
-            "rows": rows,
-        })
-    }
-
-    fn table(&self, what: &str, lines: &[Vec<String>]) -> String {
-        table(&format!("{}: {what}", self.name), &self.objective, self.tolerance, lines)
-    }
-}
-
-/// Part of the result, so never a note that `--quiet` drops.
-fn caveats<'a>(rows: impl Iterator<Item = (String, &'a Option<String>)>) -> String {
-    rows.filter_map(|(policy, caveat)| Some(format!("? {policy}: {}\n", caveat.as_ref()?))).collect()
 }
 
 /// What was searched for, then a line for each policy or window.

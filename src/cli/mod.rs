@@ -136,8 +136,8 @@ pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
 
 /// With the registered backends.
 fn command(executors: &Executors) -> clap::Command {
-    let simulators = executors.simulators().iter().map(|one| PossibleValue::new(one.name()).help(one.about()));
-    let computing = executors.executors().iter().map(|one| PossibleValue::new(one.name()).help(one.about()));
+    let simulators = executors.simulators.iter().map(|one| PossibleValue::new(one.name()).help(one.about()));
+    let computing = executors.executors.iter().map(|one| PossibleValue::new(one.name()).help(one.about()));
     let (simulators, computing) = (simulators.collect::<Vec<_>>(), computing.collect::<Vec<_>>());
     let mut command = Cli::command();
     for (name, values) in

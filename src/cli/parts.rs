@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use serde::Serialize;
+
 use super::render::Shown;
 use crate::error::{Error, Result};
 use crate::experiment::lock;
 use crate::experiment::shard::{Point, Shard, shards};
-use crate::results::table::aligned;
+use crate::results::table::tabulate;
 
 /// One process needs none of them. On a cluster, call the command with `--shard I/N` for each I from 1 to N, then with
 /// `--resume`: the files are those of one process.
@@ -31,6 +33,14 @@ pub struct Parts {
     pub merge_only: bool,
 }
 
+/// In JSON.
+#[derive(Serialize)]
+struct Numbered<'p> {
+    point: usize,
+    #[serde(flatten)]
+    of: &'p Point,
+}
+
 impl Parts {
     /// Whether finished points are kept.
     pub fn keeps(&self) -> bool {
@@ -45,32 +55,25 @@ impl Parts {
     /// Prints the plan. With `--shard`, only its points.
     pub fn show(&self, points: &[Point], shown: Shown) -> Result<()> {
         let own = self.own(points).map(|(_, own)| own);
-        let is_own = |(index, _): &(usize, &Point)| own.as_ref().is_none_or(|own| own[index - 1]);
-        let listed = || (1..).zip(points).filter(is_own);
-        let line = |(index, point): (usize, &Point)| {
-            let finished = if point.finished { "finished" } else { "" };
-            let (replication, cost) = (point.replication.to_string(), point.cost.to_string());
-            vec![
-                index.to_string(),
-                point.scenario.clone(),
-                point.name(),
-                point.load.clone(),
-                replication,
-                cost,
-                finished.into(),
-            ]
+        let is_own = |(number, _): &(usize, &Point)| own.as_ref().is_none_or(|own| own[number - 1]);
+        let listed: Vec<(usize, &Point)> = (1..).zip(points).filter(is_own).collect();
+        let finished = |point: &Point| if point.finished { "finished" } else { "" };
+        let table = || {
+            tabulate(
+                &listed,
+                &[
+                    ("point", &|(number, _)| number.to_string()),
+                    ("scenario", &|(_, point)| point.scenario.clone()),
+                    ("policy", &|(_, point)| point.name()),
+                    ("load", &|(_, point)| point.load.clone()),
+                    ("replication", &|(_, point)| point.replication.to_string()),
+                    ("cost", &|(_, point)| point.cost.to_string()),
+                    ("", &|(_, point)| finished(point).into()),
+                ],
+            )
         };
-        let heads = ["point", "scenario", "policy", "load", "replication", "cost", ""].map(String::from).to_vec();
-        let json = |(index, point): (usize, &Point)| {
-            let mut row = serde_json::json!({ "point": index });
-            let fields = serde_json::to_value(point).expect("a point is a table");
-            fields.as_object().into_iter().flatten().for_each(|(key, value)| row[key] = value.clone());
-            row
-        };
-        shown.show(
-            || aligned(&std::iter::once(heads).chain(listed().map(line)).collect::<Vec<_>>()),
-            || listed().map(json).collect::<Vec<_>>(),
-        )
+        let json = || listed.iter().map(|(number, point)| Numbered { point: *number, of: point }).collect::<Vec<_>>();
+        shown.show(table, json)
     }
 
     /// Fails if points are missing, and names the shards that have them. The folders are those of the points.

@@ -9,7 +9,6 @@ use super::find;
 use super::render::Shown;
 use crate::cost::table::TableModel;
 use crate::error::{Error, Result};
-use crate::experiment::device::with_costs;
 use crate::experiment::inputs::Inputs;
 use crate::metrics::summary::Times;
 use crate::policy::registry::Registry;
@@ -65,7 +64,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
         )));
     }
     let inputs = results.scenarios.iter().map(Inputs::new).collect::<Result<Vec<_>>>()?;
-    let models_of = |inputs: &Inputs<'_>| args.ledger.then(|| models(args, inputs.scenario())).transpose();
+    let models_of = |inputs: &Inputs<'_>| args.ledger.then(|| models(args, inputs.scenario)).transpose();
     let models = inputs.iter().map(models_of).collect::<Result<Vec<_>>>()?;
     let row = |point: &&Point| {
         let (inputs, models) = (&inputs[point.variant], &models[point.variant]);
@@ -103,9 +102,8 @@ fn models(args: &Args, scenario: &Scenario) -> Result<Vec<TableModel>> {
                 policy.label
             ))
         })?;
-        let Scenario { workload, device, .. } = scenario;
-        let table = costs::named(Some(costs), device, &workload.model, &workload.sizes())?;
-        with_costs(&table.expect("rows were named"), scenario, policy)
+        let table = costs::named(Some(costs), &scenario.device, &scenario.workload)?;
+        costs::model(&table.expect("rows were named"), &scenario.workload, &*policy.settings, policy.overhead)
     };
     scenario.policies.iter().map(model).collect()
 }

@@ -100,7 +100,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
         common.note("built-in files: scenarios, traces");
     }
     let lock = Lock::take(&out, parts.shard)?;
-    tell_of_locks(common, lock.held());
+    tell_of_locks(common, lock.held);
     let findings = work.carried_out(args, &out, registry, &points)?;
     if let Some(shard) = parts.shard {
         common.note(format!("shard {shard}: its points are finished in {}", out.display()));
@@ -293,15 +293,15 @@ fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
         };
     }
     if let Some(report) = found.report(exhibit).filter(|_| item.exhibit.made == Made::Measurement) {
-        let trees = found.run(exhibit).map_or("", |(scenario, _)| scenario.workload.source());
+        let trees = found.run(exhibit).map_or("", |(scenario, _)| scenario.workload.source().given());
         let text = jit::measured(report).unwrap_or_else(|error| format!("{error}\n"));
-        let text = format!("{text}trees: {trees}; results in {}\n", report.folder.path().display());
+        let text = format!("{text}trees: {trees}; results in {}\n", report.folder.path.display());
         let json = summary::to_json(&item.name(), &report.rows);
         return Results { note: text.clone(), text, json, figures: &[], numbers: Some(report.folder.summary()) };
     }
     if let Some(report) = found.report(exhibit) {
         return Results {
-            text: format!("{}\nresults in {}\n", table::table(&report.rows, width()), report.folder.path().display()),
+            text: format!("{}\nresults in {}\n", table::table(&report.rows, width()), report.folder.path.display()),
             json: summary::to_json(&item.name(), &report.rows),
             figures: &report.figures,
             note: report.undrawn.join("\n"),

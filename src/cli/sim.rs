@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::experiment::executor::{Executors, Target, Verify};
 use crate::experiment::shard::{Point, Shard};
 use crate::experiment::verify::{Largest, Verified};
-use crate::experiment::{self, Failure, Options, Report};
+use crate::experiment::{self, Options, Report};
 use crate::files::folder_name;
 use crate::metrics::recorder::Decisions;
 use crate::metrics::validity::{Extrapolation, LATENESS_BOUND, Lateness};
@@ -86,15 +86,8 @@ pub struct RealArgs {
 pub fn sim(args: &SimArgs, registry: &Registry, executors: &Executors) -> Result<()> {
     let target = Target::Simulated(executors.simulator(&args.backend)?);
     let out = args.common.out(target.name());
-    let parts = &args.parts;
-    let options = Options {
-        target,
-        out,
-        replications: args.replications,
-        resume: parts.keeps(),
-        shard: None,
-        stated: Vec::new(),
-    };
+    let (parts, replications) = (&args.parts, args.replications);
+    let options = Options { target, out, replications, resume: parts.keeps(), shard: None, stated: Vec::new() };
     let scenarios = args.common.sweeps(&args.scenarios, &args.sweeps.sweeps, registry)?;
     if parts.plan || parts.merge_only {
         let points = scenarios.iter().map(|sweep| experiment::points(sweep, &options, true));
@@ -139,7 +132,7 @@ fn run_shard(sweeps: &[Vec<Scenario>], args: &SimArgs, options: &Options) -> Res
 }
 
 pub fn tell_of_shard(common: &Common, shard: Shard, report: &Report) -> Result<()> {
-    let ((done, all), folder) = (report.finished, report.folder.path().display());
+    let ((done, all), folder) = (report.finished, report.folder.path.display());
     if report.interrupted() {
         return Err(Error::failed(format!(
             "interrupted: {done} of {all} points of shard {shard} are finished and kept in {folder}; call it again"
@@ -177,7 +170,7 @@ fn run_all(sweeps: &[Vec<Scenario>], common: &Common, options: &Options) -> Resu
         let table = || format!("{}\n{}\n", scenario.name, table::table(&report.rows, width()));
         shown.show(table, || summary::to_json(&scenario.name, &report.rows))?;
         tell(common, scenarios, &report);
-        let folder = report.folder.path().display();
+        let folder = report.folder.path.display();
         if report.interrupted() {
             let (done, all) = report.finished;
             failed = Some(Error::failed(format!(
@@ -231,15 +224,13 @@ fn tell(common: &Common, scenarios: &[Scenario], report: &Report) {
             100.0 * of_tolerated
         )),
     }
-    for Failure { run, policy, request, reason } in report.failures.iter().take(FAILURES_SHOWN) {
-        common.note(format!("\"{policy}\" at {}: request {request} failed: {reason}", run.load));
-    }
+    report.failures.iter().take(FAILURES_SHOWN).for_each(|failure| common.note(failure));
     tell_of_locks(common, report.locked);
     report.undrawn.iter().for_each(|why| common.note(format!("no figure: {why}")));
     let figures = report.figures.iter().flat_map(|figure| &figure.files).filter_map(|path| path.file_name());
     let figures: Vec<String> = figures.map(|name| name.to_string_lossy().into_owned()).collect();
     let figures = if figures.is_empty() { String::new() } else { format!(" ({})", figures.join(", ")) };
-    common.note(format!("results in {}{figures}", report.folder.path().display()));
+    common.note(format!("results in {}{figures}", report.folder.path.display()));
 }
 
 /// What a reader of the results must know: batch sizes without a measured cost, rejected requests, late load generators.

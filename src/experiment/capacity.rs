@@ -9,7 +9,7 @@ use super::Run;
 use super::device::prepare;
 use super::executor::Target;
 use super::knee::{Effort, Objective, attain};
-use super::search::{self, Kept, Next, Searched, Take, of_each_policy};
+use super::search::{Kept, Rounds, Searched, of_each_policy};
 use crate::error::Result;
 use crate::metrics::attainment::Attainment;
 use crate::metrics::stats::{Interval, interval};
@@ -40,42 +40,19 @@ pub fn find(
     stop: &AtomicBool,
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<Searched<Capacity>>> {
-    let search = |policy| Search { scenario, policy, rate, max_workers, objective, effort, stop };
-    of_each_policy(scenario, kept, search, progress)
-}
-
-/// The replications decide on each step together, so that they are one part of the search.
-impl search::Search for Search<'_> {
-    type Round = ();
-    type Found = Capacity;
-    type Answer = Capacity;
-
-    fn policy(&self) -> usize {
-        self.policy
-    }
-
-    fn replications(&self) -> u32 {
-        1
-    }
-
-    fn first(&self) {}
-
-    fn search(&self, (): &(), _: &[u32], keep: &Take<'_, Capacity>) -> Result<Vec<Capacity>> {
-        let found = self.find(self.max_workers)?;
-        keep(0, &found)?;
-        Ok(vec![found])
-    }
-
-    fn judge(&self, (): &(), found: &[Capacity]) -> Next<(), Capacity> {
-        Next::Answer(found[0].clone())
-    }
+    let search = |policy, mut rounds: Rounds<'_, Capacity>| {
+        let search = Search { scenario, policy, rate, objective, effort, stop };
+        let found = rounds.next(|| Ok(()), |(), _| search.find(max_workers))?;
+        Ok(found.map(|found| found[0].clone()))
+    };
+    // The replications decide on each step together, so that they are one part of the search.
+    of_each_policy(scenario, kept, 1, search, progress)
 }
 
 struct Search<'a> {
     scenario: &'a Scenario,
     policy: usize,
     rate: Rate,
-    max_workers: u32,
     objective: &'a Objective,
     effort: &'a Effort,
     stop: &'a AtomicBool,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::Run;
 use super::executor::{Executor, Loaded, Simulation, Simulator, Target, Verify};
-use super::inputs::{Inputs, Prepared, operators};
+use super::inputs::{Inputs, Prepared};
 use super::verify::{self, Answered, Tolerance, Verified};
 use crate::backend::cuda::Options;
 use crate::backend::{Backend, Launched};
@@ -22,7 +22,7 @@ use crate::metrics::validity::Extrapolation;
 use crate::network::Network;
 use crate::network::Spec;
 use crate::policy::registry::Batches;
-use crate::scenario::{PolicyEntry, Record, Scenario, costs};
+use crate::scenario::{Record, Scenario, costs};
 use crate::units::{CellId, Nanos, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::shape::Shape;
@@ -52,14 +52,7 @@ pub struct RunOutput {
 
 /// The description of a simulated target, which needs no preparation.
 pub(super) fn simulated_by(target: Target) -> String {
-    match target {
-        Target::Simulated(simulator) => described(simulator),
-        Target::Real(..) => unreachable!("real runs have no shards"),
-    }
-}
-
-fn described(simulator: &dyn Simulator) -> String {
-    match simulator.name() {
+    match target.name() {
         name if name == Target::SIM.name() => "simulated".into(),
         name => format!("simulated by {name}"),
     }
@@ -67,18 +60,22 @@ fn described(simulator: &dyn Simulator) -> String {
 
 /// Reads the inputs and prepares the device, so that mistakes show before the first run.
 pub fn prepare(scenario: &Scenario, target: Target) -> Result<(Inputs<'_>, Device)> {
-    let device = Device::new(scenario, target)?;
     let inputs = Inputs::new(scenario)?;
+    let device = Device::new(&inputs, target)?;
     device.check(&inputs)?;
     Ok((inputs, device))
 }
 
 impl Device {
-    fn new(scenario: &Scenario, target: Target) -> Result<Device> {
+    fn new(inputs: &Inputs<'_>, target: Target) -> Result<Device> {
+        let scenario = inputs.scenario;
         match target {
             Target::Simulated(simulator) => {
-                let costs = |policy| with_costs(&simulated_costs(scenario, policy)?, scenario, policy);
-                let costs = scenario.policies.iter().map(costs).collect::<Result<_>>()?;
+                let costs = scenario.policies.iter().enumerate().map(|(place, policy)| {
+                    let table = simulated_costs(inputs, place)?;
+                    costs::model(table, &scenario.workload, &*policy.settings, policy.overhead)
+                });
+                let costs = costs.collect::<Result<_>>()?;
                 let noise = scenario.device.noise.as_deref().map(NoiseRecord::read).transpose();
                 let noise = noise.within(format_args!("{}: device.noise", scenario.file.display()))?.map(Arc::new);
                 Ok(Device::Simulated(simulator, costs, noise))
@@ -100,7 +97,7 @@ impl Device {
         let requests = inputs.sample()?;
         match self {
             Device::Simulated(_, costs, _) => {
-                let Scenario { output, file, .. } = inputs.scenario();
+                let Scenario { output, file, .. } = inputs.scenario;
                 if output.record == Record::Stream && costs.iter().any(|costs| costs.transfer().is_some()) {
                     return Err(Error::input(format!(
                         "{}: output.record: a stream follows no states between workers; remove the rows \"transfer\" of \
@@ -111,7 +108,7 @@ impl Device {
                 check_inputs(inputs, &requests)
             }
             Device::Real { network, .. } => requests.graphs.iter().enumerate().try_for_each(|(id, graph)| {
-                network.check(graph).within(format_args!("{}: request {id}", inputs.scenario().file.display()))
+                network.check(graph).within(format_args!("{}: request {id}", inputs.scenario.file.display()))
             }),
         }
     }
@@ -123,25 +120,23 @@ impl Device {
                 let mut backend = simulated(*simulator, &costs[run.policy], noise, inputs, run, &prepared.requests);
                 let served = prepared.serve(&mut *backend, stop);
                 if backend.now() == Nanos::MAX {
-                    return Err(exceeds_the_clock(inputs.scenario(), run));
+                    return Err(exceeds_the_clock(inputs.scenario, run));
                 }
                 (prepared, served, Vec::new(), None)
             }
             Device::Real { network, loaded, verify, keeps_chosen_only } => {
                 // Every repeat has the requests and arrivals of the first.
                 let mut prepared = inputs.prepare(&Run { replication: 0, ..*run }, keep)?;
-                let Prepared { requests, arrivals, policy, record, .. } = &mut prepared;
+                let Prepared { requests, source, policy, record, .. } = &mut prepared;
                 let choose = |all| verify::chosen(*verify, all, &mut inputs.stream(run.replication, "verify"));
                 let mut options = options(inputs, run.policy, requests);
                 if *keeps_chosen_only {
                     let chosen = choose((0..requests.len() as u64).map(RequestId).collect());
                     options.keep = verify::kept(network, requests, chosen);
                 }
-                let requests: &Requests = requests;
-                let mut source = arrivals.source(requests);
                 let mut loaded = loaded.lock().expect("a run that panics ends the program");
                 let mut backend = loaded.start(requests, &options, None)?;
-                let served = drive(&mut *source, &mut **policy, &mut *backend, record, inputs.workers(), stop);
+                let served = drive(&mut **source, &mut **policy, &mut *backend, record, inputs.workers(), stop);
                 let finished = verify::finished(record);
                 let asked = match keeps_chosen_only {
                     true => options.keep.into_iter().filter(|id| finished.binary_search(id).is_ok()).collect(),
@@ -149,7 +144,7 @@ impl Device {
                 };
                 let answers = asked.into_iter().map(|request| (request, backend.answer(request))).collect();
                 let launched = backend.launched();
-                drop((source, backend));
+                drop(backend);
                 (prepared, served, answers, launched)
             }
         };
@@ -192,7 +187,7 @@ impl Device {
 
     pub fn describe(&self) -> String {
         match self {
-            Device::Simulated(simulator, ..) => described(*simulator),
+            Device::Simulated(simulator, ..) => simulated_by(Target::Simulated(*simulator)),
             Device::Real { loaded, .. } => loaded.lock().expect("a run that panics ends the program").describe(),
         }
     }
@@ -200,7 +195,7 @@ impl Device {
     /// On the requests of the first replication; `None` on a real device.
     pub fn bounds(&self, inputs: &Inputs<'_>) -> Result<Option<Bounds>> {
         let Device::Simulated(_, costs, _) = self else { return Ok(None) };
-        let cells = inputs.cells().len();
+        let cells = inputs.cells.len();
         let requests = inputs.sample()?;
         let all = count_nodes(&requests, cells);
         let mut largest = vec![0; cells];
@@ -210,7 +205,7 @@ impl Device {
             let batches = inputs.largest_batches(policy);
             let of_policy = batches.map_or(all.clone(), |batches| nodes(batches, &requests, cells));
             // A batch may be padded beyond all nodes, to a size that takes less time.
-            let padded = inputs.scenario().policies[policy].settings.batch_sizes().last().copied().unwrap_or(0);
+            let padded = inputs.scenario.policies[policy].settings.batch_sizes().last().copied().unwrap_or(0);
             let larger = largest.iter_mut().zip(&of_policy).zip(&all);
             larger.for_each(|((largest, own), all)| *largest = (*own).min(padded.max(*all)).max(*largest));
         }
@@ -224,7 +219,7 @@ impl Device {
             true => TableModel::measured_of_several_steps,
             false => TableModel::measured,
         };
-        let counts = (0..).map(CellId).zip(inputs.steps()).zip(&record.batches);
+        let counts = (0..).map(CellId).zip(&inputs.steps).zip(&record.batches);
         counts.filter_map(|((id, cell), counts)| Extrapolation::of(&cell.name, &measured(costs, id), counts)).collect()
     }
 }
@@ -249,14 +244,14 @@ fn simulated(
 
 fn options(inputs: &Inputs<'_>, policy: usize, requests: &Requests) -> Options {
     let batches = inputs.largest_batches(policy);
-    let largest = batches.map_or(Vec::new(), |batches| nodes(batches, requests, inputs.cells().len()));
+    let largest = batches.map_or(Vec::new(), |batches| nodes(batches, requests, inputs.cells.len()));
     Options {
         keep: Vec::new(),
         materialise: (0..).map(CellId).zip(largest).collect(),
-        sizes: inputs.scenario().policies[policy].settings.batch_sizes().to_vec(),
+        sizes: inputs.scenario.policies[policy].settings.batch_sizes().to_vec(),
         several_launches: inputs.runs_several_steps(policy),
         streams: inputs.streams(policy),
-        task_limit: inputs.scenario().device.task_limit,
+        task_limit: inputs.scenario.device.task_limit,
     }
 }
 
@@ -270,15 +265,6 @@ fn exceeds_the_clock(scenario: &Scenario, run: &Run) -> Error {
         run.load,
         Nanos::MAX,
     ))
-}
-
-/// The times of a policy's steps, cells or operators.
-pub fn with_costs(costs: &CostTable, scenario: &Scenario, policy: &PolicyEntry) -> Result<TableModel> {
-    let cells = scenario.workload.model.cell_types();
-    match policy.settings.runs_operators() {
-        true => costs.device_with(&cells, &operators(scenario), policy.overhead),
-        false => costs.device(&cells, policy.overhead),
-    }
 }
 
 /// Workers are threads or GPUs.
@@ -324,16 +310,14 @@ pub fn spec(scenario: &Scenario) -> Spec {
     }
 }
 
-fn simulated_costs(scenario: &Scenario, policy: &PolicyEntry) -> Result<CostTable> {
-    let Scenario { workload, device, file, .. } = scenario;
-    let named = costs::named(policy.costs.as_deref(), device, &workload.model, &workload.sizes());
-    named.within(file.display())?.ok_or_else(|| {
+fn simulated_costs<'i>(inputs: &'i Inputs<'_>, policy: usize) -> Result<&'i CostTable> {
+    inputs.costs(policy)?.ok_or_else(|| {
         Error::input(format!(
             "{}: device.costs: missing; the simulator takes the times of \"{}\" from a cost table (a CSV file with the \
              columns cell,batch,ns) or from a device's data sheet (device.roofline); add one, or run the scenario for real, \
              which needs none",
-            file.display(),
-            policy.label
+            inputs.scenario.file.display(),
+            inputs.scenario.policies[policy].label
         ))
     })
 }
@@ -341,9 +325,9 @@ fn simulated_costs(scenario: &Scenario, policy: &PolicyEntry) -> Result<CostTabl
 /// A cell whose measured time depends on the size of its input needs costs for the largest input.
 fn check_inputs(inputs: &Inputs<'_>, requests: &Requests) -> Result<()> {
     let largest = requests.shapes.iter().map(Shape::length).max().unwrap_or(0);
-    for file in inputs.scenario().policies.iter().filter_map(|policy| policy.costs.as_ref()) {
-        let table = CostTable::read(file)?;
-        for cell in inputs.cells().iter().filter(|cell| cell.sized) {
+    for (place, policy) in inputs.scenario.policies.iter().enumerate() {
+        let (Some(file), Some(table)) = (&policy.costs, inputs.costs(place)?) else { continue };
+        for cell in inputs.cells.iter().filter(|cell| cell.sized) {
             if let Some(limit) = table.largest_input(&cell.name).filter(|limit| *limit < largest) {
                 return Err(Error::input(format!(
                     "{}: the largest input of \"{}\" is {limit}, but a request has {largest} tokens; \

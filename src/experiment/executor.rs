@@ -169,8 +169,8 @@ impl Target {
 /// The executors and simulators that the command line can name.
 #[derive(Clone, Debug, Default)]
 pub struct Executors {
-    executors: Vec<&'static dyn Executor>,
-    simulators: Vec<&'static dyn Simulator>,
+    pub executors: Vec<&'static dyn Executor>,
+    pub simulators: Vec<&'static dyn Simulator>,
 }
 
 impl Executors {
@@ -188,14 +188,6 @@ impl Executors {
     pub fn with_simulator(mut self, simulator: &'static dyn Simulator) -> Executors {
         self.simulators.push(simulator);
         self
-    }
-
-    pub fn executors(&self) -> &[&'static dyn Executor] {
-        &self.executors
-    }
-
-    pub fn simulators(&self) -> &[&'static dyn Simulator] {
-        &self.simulators
     }
 
     pub fn executor(&self, name: &str) -> Result<&'static dyn Executor> {

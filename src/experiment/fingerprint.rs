@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 
 use crate::error::{Error, Result};
-use crate::scenario::{Load, Scenario};
+use crate::scenario::{Load, PolicyEntry, Scenario};
 use crate::shipped;
 use crate::workload::random::fnv1a;
 
@@ -38,38 +38,25 @@ pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Res
             table.retain(|key, _| !["costs", "roofline", "noise", "overhead"].contains(&key.as_str()));
         }
     }
-    let named = match &scenario.workload.load {
-        Load::Drawn { dataset, .. } => dataset.path(),
-        Load::Trace { trace, .. } => trace.path(),
-    };
+    let weights = scenario.workload.weights.as_deref();
     let model = scenario.workload.model.file().map(|(_, path)| path);
-    let grnn = scenario.device.grnn.as_deref();
-    let inputs = [Some(named), scenario.workload.weights.as_deref(), model, grnn];
-    let [named, weights, model, grnn] = inputs.map(|file| file.map_or(Ok(String::new()), hash_of));
-    let of_classes = scenario.classes.iter().filter_map(|class| class.dataset.as_deref()).map(hash_of);
-    let of_classes = of_classes.collect::<Result<String>>()?;
-    let common = format!(
-        "{} {} {} {common} {} {} {} {} {of_classes}",
-        env!("CARGO_PKG_VERSION"),
-        env!("BATCHLAB_COMMIT"),
-        device,
-        named?,
-        weights?,
-        model?,
-        grnn?
-    );
-    policies
-        .iter()
-        .zip(&scenario.policies)
-        .map(|(settings, policy)| {
-            let costs = policy.costs.as_deref().filter(|_| !real);
-            let roofline = scenario.device.roofline.as_deref().filter(|_| !real);
-            let noise = scenario.device.noise.as_deref().filter(|_| !real);
-            let [costs, roofline, noise] = [costs, roofline, noise].map(|file| file.map_or(Ok(String::new()), hash_of));
-            let all = format!("{common} {settings} {} {}{}", costs?, roofline?, noise?);
-            Ok(hash(&all))
-        })
-        .collect()
+    let of_classes = scenario.classes.iter().map(|class| class.dataset.as_deref());
+    let shared = [Some(scenario.workload.source().path()), weights, model, scenario.device.grnn.as_deref()]
+        .into_iter()
+        .chain(of_classes);
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("BATCHLAB_COMMIT"));
+    let common = format!("{version} {commit} {device} {common} {}", hashes(shared)?);
+    let of_policy = |(settings, policy): (&Value, &PolicyEntry)| {
+        let own = [&policy.costs, &scenario.device.roofline, &scenario.device.noise];
+        let own = hashes(own.into_iter().map(|file| file.as_deref().filter(|_| !real)))?;
+        Ok(hash(&format!("{common} {settings} {own}")))
+    };
+    policies.iter().zip(&scenario.policies).map(of_policy).collect()
+}
+
+fn hashes<'p>(files: impl Iterator<Item = Option<&'p Path>>) -> Result<String> {
+    let hashes = files.map(|file| file.map_or(Ok(String::new()), hash_of)).collect::<Result<Vec<_>>>();
+    hashes.map(|hashes| hashes.join(" "))
 }
 
 pub(super) fn inputs_of(scenario: &Scenario) -> Result<Map<String, Value>> {

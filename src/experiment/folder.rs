@@ -54,8 +54,8 @@ pub(super) const BATCHES: (&str, &str) = ("batches", ".csv");
 
 #[derive(Clone, Debug)]
 pub struct Folder {
-    path: PathBuf,
-    policies: Vec<PolicyEntry>,
+    pub path: PathBuf,
+    pub(super) policies: Vec<PolicyEntry>,
     device: String,
     fingerprints: Vec<String>,
 }
@@ -85,13 +85,7 @@ struct Rounds<R> {
 
 /// A folder of one run, for files that are not yet in the point's folder.
 pub(super) struct Stage {
-    path: PathBuf,
-}
-
-impl Stage {
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
+    pub path: PathBuf,
 }
 
 impl Drop for Stage {
@@ -238,25 +232,8 @@ impl Folder {
         }
     }
 
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// How many.
-    pub(super) fn policies(&self) -> usize {
-        self.policies.len()
-    }
-
     pub fn summary(&self) -> PathBuf {
         self.path.join("summary.csv")
-    }
-
-    pub fn differences(&self) -> PathBuf {
-        self.path.join("differences.csv")
-    }
-
-    pub fn classes(&self) -> PathBuf {
-        self.path.join("classes.csv")
     }
 
     pub fn point(&self, run: &Run) -> PathBuf {
@@ -399,21 +376,18 @@ impl Folder {
         let mut counts = std::collections::BTreeMap::new();
         for shape in shapes {
             let sides = match shape {
-                Shape::Seq2Seq { source, target } => (*source, Some(*target)),
-                other => (other.length(), None),
+                Shape::Seq2Seq { source, target } => vec![*source, *target],
+                other => vec![other.length()],
             };
             *counts.entry(sides).or_insert(0u64) += 1;
         }
         write_whole(&self.path.join("lengths.csv"), |out| {
-            let pairs = counts.keys().any(|(_, target)| target.is_some());
+            let pairs = counts.keys().any(|sides| sides.len() > 1);
             writeln!(out, "{}", if pairs { "src_len,tgt_len,count" } else { "length,count" })?;
-            for ((length, target), count) in &counts {
-                match target {
-                    Some(target) => writeln!(out, "{length},{target},{count}")?,
-                    None => writeln!(out, "{length},{count}")?,
-                }
-            }
-            Ok(())
+            counts.iter().try_for_each(|(sides, count)| {
+                sides.iter().try_for_each(|side| write!(out, "{side},"))?;
+                writeln!(out, "{count}")
+            })
         })
     }
 }

@@ -9,6 +9,7 @@ use rand_distr::weighted::WeightedIndex;
 
 use super::Run;
 use crate::backend::Backend;
+use crate::cost::table::CostTable;
 use crate::driver::drive;
 use crate::error::{Context as _, Error, Result};
 use crate::memory::require;
@@ -20,9 +21,9 @@ use crate::policy::Policy;
 use crate::policy::admission::Admission;
 use crate::policy::registry::{Batches, Setup};
 use crate::scenario::costs::CostEstimates;
-use crate::scenario::{self, ArrivalSpec, ClassEntry, Input, Load, LoadPoint, PolicyEntry, Record, Scenario};
+use crate::scenario::{ArrivalSpec, ClassEntry, Input, Load, LoadPoint, PolicyEntry, Record, Scenario};
 use crate::units::Nanos;
-use crate::workload::arrivals::{ClosedLoop, OpenLoop, Source, Think, within_the_clock};
+use crate::workload::arrivals::{ClosedLoop, Kept, OpenLoop, Source, Supply, within_the_clock};
 use crate::workload::class::{Class, Classes};
 use crate::workload::dataset::Dataset;
 use crate::workload::draws::{Drawn, Draws};
@@ -33,9 +34,10 @@ use crate::workload::shape::Shape;
 use crate::workload::trace::{Requests, Trace};
 
 pub struct Inputs<'s> {
-    scenario: &'s Scenario,
-    cells: Vec<CellType>,
-    steps: Vec<CellType>,
+    pub scenario: &'s Scenario,
+    pub cells: Vec<CellType>,
+    /// The model's cell types, then their operators if a policy runs those.
+    pub steps: Vec<CellType>,
     estimates: Vec<CostEstimates>,
     origin: Origin,
     /// The longest request of the trace, or that can be drawn.
@@ -74,43 +76,16 @@ const LOGGED: u64 = 10_000;
 pub struct Prepared<'a> {
     /// Those of the run, or a sample of them if they are drawn as they arrive.
     pub requests: Arc<Requests>,
-    pub arrivals: Arrivals<'a>,
+    pub source: Box<dyn Source + 'a>,
     pub policy: Box<dyn Policy>,
     pub record: Recorder,
     workers: usize,
 }
 
-pub enum Arrivals<'a> {
-    /// With the requests, which are drawn as they arrive; for one run.
-    Drawn(Option<Box<dyn Source + 'a>>),
-    Open(Arc<[Nanos]>),
-    /// From clients that wait for their answers.
-    Closed {
-        clients: u32,
-        think: Think,
-        /// The stream that think times are drawn from.
-        random: Box<random::Stream>,
-    },
-}
-
-impl Arrivals<'_> {
-    /// The source that a driver takes requests from.
-    pub fn source<'a>(&'a mut self, requests: &'a Requests) -> Box<dyn Source + 'a> {
-        match self {
-            Arrivals::Drawn(source) => source.take().expect("each run is prepared"),
-            Arrivals::Open(times) => Box::new(OpenLoop::new(requests, times)),
-            Arrivals::Closed { clients, think, random } => {
-                Box::new(ClosedLoop::new(requests, *clients, *think, random))
-            }
-        }
-    }
-}
-
 impl Prepared<'_> {
     /// Drives the run. The record is valid even if the run was stopped.
     pub fn serve(&mut self, backend: &mut dyn Backend, stop: &AtomicBool) -> Result<()> {
-        let mut source = self.arrivals.source(&self.requests);
-        drive(&mut *source, &mut *self.policy, backend, &mut self.record, self.workers, stop)
+        drive(&mut *self.source, &mut *self.policy, backend, &mut self.record, self.workers, stop)
     }
 }
 
@@ -120,11 +95,10 @@ impl<'s> Inputs<'s> {
         let cells = scenario.workload.model.cell_types();
         let mut steps = cells.clone();
         if scenario.policies.iter().any(|entry| entry.settings.runs_operators()) {
-            steps.extend(operators(scenario).types());
+            steps.extend(Catalogue::new(&scenario.workload.model, &scenario.workload.sizes()).types());
         }
-        let (model, sizes) = (&scenario.workload.model, scenario.workload.sizes());
         let estimates = |entry: &PolicyEntry| {
-            CostEstimates::read(entry.costs.as_deref(), &scenario.device, &*entry.settings, model, &sizes)
+            CostEstimates::read(entry.costs.as_deref(), &scenario.device, &*entry.settings, &scenario.workload)
         };
         let estimates = scenario.policies.iter().map(estimates).collect();
         let origin = Origin::open(scenario)?;
@@ -133,25 +107,15 @@ impl<'s> Inputs<'s> {
         for policy in 0..scenario.policies.len() {
             inputs.policy(policy)?;
         }
-        if let Origin::Trace { requests, .. } = &inputs.origin {
-            for load in scenario.points() {
-                inputs.arrivals(&Run { policy: 0, load, replication: 0 }, requests.len())?;
-            }
+        if let Origin::Trace { .. } = &inputs.origin {
+            scenario.points().into_iter().try_for_each(|load| inputs.arrivals(load).map(drop))?;
         }
         Ok(inputs)
     }
 
-    pub fn scenario(&self) -> &'s Scenario {
-        self.scenario
-    }
-
-    pub fn cells(&self) -> &[CellType] {
-        &self.cells
-    }
-
-    /// The model's cell types, then their operators if a policy runs those.
-    pub fn steps(&self) -> &[CellType] {
-        &self.steps
+    /// Of a policy; `None` without a source.
+    pub fn costs(&self, policy: usize) -> Result<Option<&CostTable>> {
+        self.estimates[policy].table().within(self.scenario.file.display())
     }
 
     pub fn workers(&self) -> usize {
@@ -218,28 +182,17 @@ impl<'s> Inputs<'s> {
         let (policy, workers) = (self.policy(run.policy)?, self.workers());
         let Some(rules) = keep.stream else {
             let requests = self.requests(run.replication)?;
-            let arrivals = self.arrivals(run, requests.len())?;
             let mut record = self.recorder(requests.len(), keep);
             record.tell_of(&requests);
-            return Ok(Prepared { requests, arrivals, policy, record, workers });
+            let source = self.source(run, Box::new(Kept::new(Arc::clone(&requests))), true)?;
+            return Ok(Prepared { requests, source, policy, record, workers });
         };
         let (classes, model) = (self.classes(), &self.scenario.workload.model);
         let mut record = self.recorder(0, keep);
         record.stream = Some(Box::new(Stream::new(rules, classes.clone())));
-        let drawn = Box::new(Drawn::new(self.draws(run.replication)?, model, classes, rules.requests));
-        let Origin::Dataset { arrivals, .. } = &self.origin else { unreachable!("a stream draws its requests") };
-        let source: Box<dyn Source> = match arrivals.process() {
-            Some(process) => {
-                let random = self.stream(run.replication, "arrivals");
-                Box::new(OpenLoop::of(drawn, process.times(run.load.rate(), rules.requests as usize, random)))
-            }
-            None => {
-                let LoadPoint::Clients(clients) = run.load else { unreachable!("only clients wait for answers") };
-                let think = arrivals.think().expect("clients send in a closed loop");
-                Box::new(ClosedLoop::of(drawn, clients, think, &mut self.stream(run.replication, "think")))
-            }
-        };
-        Ok(Prepared { requests: self.sample()?, arrivals: Arrivals::Drawn(Some(source)), policy, record, workers })
+        let drawn = Drawn::new(self.draws(run.replication)?, model, classes, rules.requests);
+        let source = self.source(run, Box::new(drawn), false)?;
+        Ok(Prepared { requests: self.sample()?, source, policy, record, workers })
     }
 
     /// How a run is recorded that does not keep its requests; `None` if it keeps them.
@@ -248,7 +201,7 @@ impl<'s> Inputs<'s> {
         let output = &self.scenario.output;
         let Measure { slo, warmup, .. } = self.measure(load);
         let warmup = match warmup {
-            Warmup::None => 0,
+            Warmup::Auto | Warmup::None => 0,
             // A stream cannot look back.
             Warmup::Mser5 => count / 10,
             Warmup::Share(share) => (share * count as f64) as u64,
@@ -258,31 +211,44 @@ impl<'s> Inputs<'s> {
         (output.record == Record::Stream).then_some(Rules { requests: count, warmup, slo, log_every })
     }
 
-    fn arrivals(&self, run: &Run, requests: usize) -> Result<Arrivals<'static>> {
-        let stream = |purpose| self.stream(run.replication, purpose);
-        Ok(match (&self.origin, run.load) {
-            (Origin::Trace { trace, time_scale, file, .. }, load) => {
-                let scaled = match load {
-                    LoadPoint::Rate(rate) => trace.at_rate(rate).within("arrivals.rates"),
-                    LoadPoint::Scaled(factor) => trace.scaled(factor).within("workload.time_scale"),
-                    _ => trace.scaled(*time_scale).within("workload.time_scale"),
-                };
-                let scaled = scaled.within(self.scenario.file.display())?;
-                let clock = within_the_clock(&scaled.arrivals).within(file.display());
-                clock.within("workload.trace").within(self.scenario.file.display())?;
-                Arrivals::Open(scaled.arrivals)
+    /// `checked`: fails if requests arrive too late, for which all times are drawn at once.
+    fn source<'a>(&'a self, run: &Run, supply: Box<dyn Supply + 'a>, checked: bool) -> Result<Box<dyn Source + 'a>> {
+        let random = |purpose| self.stream(run.replication, purpose);
+        let times: Box<dyn Iterator<Item = Nanos>> = match (&self.origin, run.load) {
+            (Origin::Trace { .. }, load) => {
+                let times = self.arrivals(load)?;
+                Box::new((0..times.len()).map(move |place| times[place]))
             }
             (Origin::Dataset { arrivals, .. }, LoadPoint::Clients(clients)) => {
                 let think = arrivals.think().expect("clients send in a closed loop");
-                Arrivals::Closed { clients, think, random: Box::new(stream("think")) }
+                return Ok(Box::new(ClosedLoop::of(supply, clients, think, &mut random("think"))));
             }
             (Origin::Dataset { arrivals, .. }, load) => {
                 let process = arrivals.process().expect("only clients send in a closed loop");
-                let times: Arc<[Nanos]> = process.times(load.rate(), requests, stream("arrivals")).collect();
+                let times = process.times(load.rate(), supply.count() as usize, random("arrivals"));
+                if !checked {
+                    return Ok(Box::new(OpenLoop::of(supply, times)));
+                }
+                let times: Vec<Nanos> = times.collect();
                 within_the_clock(&times).within("arrivals").within(self.scenario.file.display())?;
-                Arrivals::Open(times)
+                Box::new(times.into_iter())
             }
-        })
+        };
+        Ok(Box::new(OpenLoop::of(supply, times)))
+    }
+
+    /// Those of the trace under a load.
+    fn arrivals(&self, load: LoadPoint) -> Result<Arc<[Nanos]>> {
+        let Origin::Trace { trace, time_scale, file, .. } = &self.origin else { unreachable!("a process has times") };
+        let scaled = match load {
+            LoadPoint::Rate(rate) => trace.at_rate(rate).within("arrivals.rates"),
+            LoadPoint::Scaled(factor) => trace.scaled(factor).within("workload.time_scale"),
+            _ => trace.scaled(*time_scale).within("workload.time_scale"),
+        };
+        let scaled = scaled.within(self.scenario.file.display())?;
+        let clock = within_the_clock(&scaled.arrivals).within(file.display());
+        clock.within("workload.trace").within(self.scenario.file.display())?;
+        Ok(scaled.arrivals)
     }
 
     pub fn recorder(&self, requests: usize, keep: Keep) -> Recorder {
@@ -314,11 +280,8 @@ impl<'s> Inputs<'s> {
             slo: self.scenario.metrics.slo,
             warmup: match self.scenario.metrics.warmup {
                 // A trace, changing rates and an offline load have no steady state.
-                scenario::Warmup::Auto if settles => Warmup::Mser5,
-                scenario::Warmup::Auto | scenario::Warmup::None => Warmup::None,
-                scenario::Warmup::Mser5 => Warmup::Mser5,
-                scenario::Warmup::Share(share) => Warmup::Share(share),
-                scenario::Warmup::Requests(count) => Warmup::Requests(count),
+                Warmup::Auto if settles => Warmup::Mser5,
+                rule => rule,
             },
             offered: load.rate(),
             closed_loop: matches!(load, LoadPoint::Clients(_)),
@@ -408,8 +371,4 @@ fn draw_classes(scenario: &Scenario, count: usize, replication: u32) -> Option<C
     let stream = &mut random::stream(scenario.seed, replication, "classes");
     let of = (0..count).map(|_| shares.sample(stream) as u16).collect();
     Some(Classes { all: scenario.classes.iter().map(ClassEntry::class).collect(), of })
-}
-
-pub(super) fn operators(scenario: &Scenario) -> Catalogue {
-    Catalogue::new(&scenario.workload.model, &scenario.workload.sizes())
 }

@@ -1,16 +1,16 @@
 //! The knee: the highest rate at which a policy holds a latency objective. docs/METRICS.md describes the method.
 
 use std::fmt::Display;
+use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 use super::Run;
 use super::device::{Device, prepare};
 use super::executor::Target;
 use super::inputs::Inputs;
-use super::search::{Kept, Next, Search, Searched, Take, of_each_policy};
+use super::search::{Kept, Rounds, Searched, of_each_policy};
 use crate::error::{Error, Result};
 use crate::metrics::attainment::Attainment;
 use crate::metrics::recorder::{Keep, Limit};
@@ -109,8 +109,10 @@ pub fn find(
 ) -> Result<Vec<Searched<Knee>>> {
     let first = over_rates(scenario)?.0;
     let start = effort.near.map_or(Start { rate: first, step: 1.0 }, |Rate(rate)| Start { rate, step: NEAR });
-    let search = |policy| KneeSearch { scenario, policy, start, objective, effort, stop };
-    of_each_policy(scenario, kept, search, progress)
+    let search = |policy, rounds: Rounds<'_, _>| {
+        KneeSearch { scenario, policy, start, objective, effort, stop }.carry_out(rounds)
+    };
+    of_each_policy(scenario, kept, effort.replications(scenario), search, progress)
 }
 
 /// As [`find`], in memory.
@@ -168,17 +170,28 @@ struct FoundRate {
     requests: u32,
 }
 
-impl Search for KneeSearch<'_> {
-    type Round = Round;
-    type Found = FoundRate;
-    type Answer = Knee;
-
-    fn policy(&self) -> usize {
-        self.policy
-    }
-
-    fn replications(&self) -> u32 {
-        self.effort.replications(self.scenario)
+impl KneeSearch<'_> {
+    fn carry_out(&self, mut rounds: Rounds<'_, FoundRate>) -> Result<Searched<Knee>> {
+        let mut round = self.first();
+        loop {
+            let scenario = self.effort.sized(self.scenario, round.requests);
+            let prepared = || {
+                let (inputs, device) = prepare(&scenario, Target::SIM)?;
+                let ceiling = device.bounds(&inputs)?.and_then(|bounds| bounds.ceiling_rps).unwrap_or(HIGHEST);
+                let requests = inputs.requests(0)?.len() as u32;
+                Ok((inputs, device, ceiling.min(HIGHEST), requests))
+            };
+            let one = |(inputs, device, ceiling, requests): &(Inputs<'_>, Device, f64, u32), replication: u32| {
+                let miss = |rate| self.miss(inputs, device, rate, replication);
+                let found = search(miss, round.starts[replication as usize], round.resolution, *ceiling)?;
+                Ok(FoundRate { found, requests: *requests })
+            };
+            match rounds.next(prepared, one)?.map(|found| self.judge(&round, &found)) {
+                Ok(ControlFlow::Continue(next)) => round = next,
+                Ok(ControlFlow::Break(knee)) => return Ok(Ok(knee)),
+                Err(missing) => return Ok(Err(missing)),
+            }
+        }
     }
 
     fn first(&self) -> Round {
@@ -186,42 +199,29 @@ impl Search for KneeSearch<'_> {
         // A coarse result serves to size longer runs.
         let last = requests >= self.effort.longest(self.scenario);
         let resolution = if last { self.fine() } else { COARSE.max(self.fine()) };
-        Round { requests, resolution, starts: vec![self.start; self.replications() as usize] }
+        Round { requests, resolution, starts: vec![self.start; self.effort.replications(self.scenario) as usize] }
     }
 
-    fn search(&self, round: &Round, replications: &[u32], keep: &Take<'_, FoundRate>) -> Result<Vec<FoundRate>> {
-        let scenario = self.effort.sized(self.scenario, round.requests);
-        let (inputs, device) = prepare(&scenario, Target::SIM)?;
-        let ceiling = device.bounds(&inputs)?.and_then(|bounds| bounds.ceiling_rps).unwrap_or(HIGHEST);
-        let requests = inputs.requests(0)?.len() as u32;
-        let one = |replication: &u32| {
-            let miss = |rate: f64| {
-                let load = LoadPoint::Rate(Rate(rate));
-                let run = Run { policy: self.policy, load, replication: *replication };
-                // Only at the lowest rate is the reason told.
-                let limit = if rate > LOWEST { self.objective.limit(&inputs, requests) } else { None };
-                let Some(attained) = attain(&inputs, &device, &run, self.objective, limit, self.stop)? else {
-                    return Ok(Some(String::new()));
-                };
-                let holds = self.objective.holds(&attained);
-                Ok((!holds).then(|| self.objective.miss(&attained, format_args!("{} req/s", Rate(rate)))))
-            };
-            let start = round.starts[*replication as usize];
-            let found = search(miss, start, round.resolution, ceiling.min(HIGHEST))?;
-            let found = FoundRate { found, requests };
-            keep(*replication, &found).map(|()| found)
+    /// Why a rate does not hold the objective, if it does not.
+    fn miss(&self, inputs: &Inputs<'_>, device: &Device, rate: f64, replication: u32) -> Result<Option<String>> {
+        let run = Run { policy: self.policy, load: LoadPoint::Rate(Rate(rate)), replication };
+        // Only at the lowest rate is the reason told.
+        let limit = if rate > LOWEST { self.objective.limit(inputs) } else { None };
+        let Some(attained) = attain(inputs, device, &run, self.objective, limit, self.stop)? else {
+            return Ok(Some(String::new()));
         };
-        replications.par_iter().with_max_len(1).map(one).collect()
+        let holds = self.objective.holds(&attained);
+        Ok((!holds).then(|| self.objective.miss(&attained, format_args!("{} req/s", Rate(rate)))))
     }
 
     /// Repeats the search with longer runs until the result is as precise as the tolerance.
-    fn judge(&self, round: &Round, found: &[FoundRate]) -> Next<Round, Knee> {
+    fn judge(&self, round: &Round, found: &[FoundRate]) -> ControlFlow<Knee, Round> {
         let (tolerance, fine) = (self.effort.tolerance, self.fine());
         let longest = self.effort.longest(self.scenario);
         let requests = found[0].requests;
         let found: Vec<&Found> = found.iter().map(|one| &one.found).collect();
         let knee = knee(&found, requests, round.resolution);
-        let Some(mean) = knee.mean().map(|rate| rate.0) else { return Next::Answer(knee) };
+        let Some(mean) = knee.mean().map(|rate| rate.0) else { return ControlFlow::Break(knee) };
         let half_width = knee.half_width().map_or(round.resolution, |half_width| half_width / mean);
         // Overloaded by a fraction x, a system falls behind by x seconds per second, so that its queue takes SLO / x
         // to break the objective.
@@ -229,10 +229,10 @@ impl Search for KneeSearch<'_> {
         let bound = found.iter().any(|found| matches!(found, Found::Bound(_)));
         if round.resolution == fine {
             if half_width <= tolerance && f64::from(requests) >= visible && !bound {
-                return Next::Answer(knee);
+                return ControlFlow::Break(knee);
             }
             if requests >= longest {
-                return Next::Answer(Knee { caveat: Some(self.limit(requests, half_width, mean)), ..knee });
+                return ControlFlow::Break(Knee { caveat: Some(self.limit(requests, half_width, mean)), ..knee });
             }
         }
         // The brackets of the first round are wide, but those of the next are not.
@@ -240,29 +240,13 @@ impl Search for KneeSearch<'_> {
         let missing = if bound { GROWTH } else { (noise / (tolerance - fine)).powi(2) * MARGIN };
         let factor = missing.max(visible / f64::from(round.requests)).clamp(1.0, GROWTH);
         let step = (2.0 * half_width).clamp(fine, 1.0);
-        Next::Round(Round {
+        ControlFlow::Continue(Round {
             requests: ((f64::from(round.requests) * factor) as u32).min(longest),
             resolution: fine,
             starts: found.iter().map(|found| Start { rate: found.rate(), step }).collect(),
         })
     }
-}
 
-fn knee(found: &[&Found], requests: u32, resolution: f64) -> Knee {
-    let nowhere = found.iter().find_map(|found| match found {
-        Found::Nowhere(reason) => Some(reason.clone()),
-        _ => None,
-    });
-    Knee {
-        rates: if nowhere.is_some() { Vec::new() } else { found.iter().map(|one| Rate(one.rate())).collect() },
-        // The middle of the bracket is off by half its width at most.
-        resolution: resolution / 2.0,
-        requests,
-        caveat: nowhere,
-    }
-}
-
-impl KneeSearch<'_> {
     fn fine(&self) -> f64 {
         self.effort.tolerance * RESOLUTION
     }
@@ -285,6 +269,20 @@ impl KneeSearch<'_> {
     }
 }
 
+fn knee(found: &[&Found], requests: u32, resolution: f64) -> Knee {
+    let nowhere = found.iter().find_map(|found| match found {
+        Found::Nowhere(reason) => Some(reason.clone()),
+        _ => None,
+    });
+    Knee {
+        rates: if nowhere.is_some() { Vec::new() } else { found.iter().map(|one| Rate(one.rate())).collect() },
+        // The middle of the bracket is off by half its width at most.
+        resolution: resolution / 2.0,
+        requests,
+        caveat: nowhere,
+    }
+}
+
 /// `None` if the run reached the limit.
 pub(super) fn attain(
     inputs: &Inputs<'_>,
@@ -299,31 +297,30 @@ pub(super) fn attain(
         return if ran.record.has_missed() { Ok(None) } else { Err(Error::Interrupted) };
     }
     let warmup = inputs.measure(run.load).warmup;
-    Ok(Some(Attainment::of(&ran.record, warmup, objective.slo, objective.quantile.of_samples())))
+    Ok(Some(Attainment::of(&ran.record, warmup, objective.slo, objective.quantile)))
 }
 
 impl Objective {
     /// The length of the first runs: as long as the scenario has them, or enough for the quantile after a warm-up of half
     /// the run.
     pub fn shortest(&self, scenario: &Scenario) -> u32 {
-        scenario.workload.load.drawn().unwrap_or(0).max(2 * self.quantile.of_samples().samples_needed() as u32)
+        scenario.workload.load.drawn().unwrap_or(0).max(2 * self.quantile.samples_needed() as u32)
     }
 
     /// With more late requests in the second half, which no automatic warm-up leaves out, a run cannot hold the
     /// objective. `None` where a warm-up may be longer, also because of rejections, or requests are not in the order of
     /// arrival.
-    fn limit(&self, inputs: &Inputs<'_>, requests: u32) -> Option<Limit> {
-        let Scenario { workload, metrics, device, classes, .. } = inputs.scenario();
+    fn limit(&self, inputs: &Inputs<'_>) -> Option<Limit> {
+        let Scenario { workload, metrics, device, classes, .. } = inputs.scenario;
         let short = matches!(metrics.warmup, Warmup::Auto | Warmup::None | Warmup::Mser5);
         let all_served = device.max_waiting.is_none() && classes.is_empty();
-        let may_end = short && all_served && workload.load.drawn().is_some();
-        let all = requests as usize;
-        let late = (all - self.quantile.of_samples().rank(all)) as u32;
-        may_end.then_some(Limit { slo: self.slo, from: u64::from(requests.div_ceil(2)), late })
+        let requests = workload.load.drawn().filter(|_| short && all_served)?;
+        let late = requests - self.quantile.rank(requests as usize) as u32;
+        Some(Limit { slo: self.slo, from: u64::from(requests.div_ceil(2)), late })
     }
 
     pub fn holds(&self, attained: &Attainment) -> bool {
-        attained.holds(self.quantile.of_samples(), self.max_rejected)
+        attained.holds(self.quantile, self.max_rejected)
     }
 
     /// Why a run did not hold it.
@@ -429,11 +426,11 @@ mod tests {
             let run = Run { policy, load: LoadPoint::Rate(Rate(rate.into())), replication: 0 };
             let attain = |limit| attain(&inputs, &device, &run, &objective, limit, &stop).unwrap();
             let whole = objective.holds(&attain(None).unwrap());
-            match attain(objective.limit(&inputs, 2001)) {
+            match attain(objective.limit(&inputs)) {
                 Some(early) => assert_eq!(objective.holds(&early), whole, "{rate}"),
                 None => assert!(!whole, "{rate}"),
             }
-            ended += u32::from(attain(objective.limit(&inputs, 2001)).is_none());
+            ended += u32::from(attain(objective.limit(&inputs)).is_none());
         }
         assert!((3..22).contains(&ended), "some of 24 do: {ended}");
     }

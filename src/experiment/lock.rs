@@ -11,7 +11,8 @@ use crate::files::PARTIAL;
 #[derive(Debug)]
 pub struct Lock {
     file: File,
-    held: bool,
+    /// Whether the file system has locks, so that no other process writes to the folder against the rules.
+    pub held: bool,
     partial: PathBuf,
 }
 
@@ -46,11 +47,6 @@ impl Lock {
         });
         made.map_err(|cause| Error::unwritable(&partial, &cause))?;
         Ok(Lock { file, held: locked.is_ok(), partial })
-    }
-
-    /// Whether the file system has locks, so that no other process writes to the folder against the rules.
-    pub fn held(&self) -> bool {
-        self.held
     }
 
     /// Removes what killed processes have left. All points must be finished, and the lock not be a shard's.

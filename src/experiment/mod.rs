@@ -44,7 +44,6 @@ use crate::results::classes::write_classes;
 use crate::results::summary::SummaryRow;
 use crate::results::write;
 use crate::scenario::{LoadPoint, PolicyEntry, Scenario};
-use crate::units::RequestId;
 
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -74,17 +73,10 @@ pub struct Report {
     pub verified: Verified,
     /// Requests that failed in finished real runs.
     pub failed: u64,
-    pub failures: Vec<Failure>,
+    /// The first of each of these runs, with the reasons.
+    pub failures: Vec<String>,
     /// Whether the file system kept other runs away from the folder.
     pub locked: bool,
-}
-
-#[derive(Clone, Debug)]
-pub struct Failure {
-    pub run: Run,
-    pub policy: String,
-    pub request: RequestId,
-    pub reason: String,
 }
 
 impl Report {
@@ -99,11 +91,9 @@ impl Report {
         let here = || done().filter_map(|(job, finished)| Some((job, finished.host.as_ref()?)));
         let failed = done().map(|(_, finished)| finished.summary.failed).sum();
         let failures = here().flat_map(|(job, host)| host.failures.iter().map(move |failure| (job, failure)));
-        let failures = failures.map(|(job, (request, reason))| Failure {
-            run: job.run,
-            policy: job.entry(scenarios).name(),
-            request: *request,
-            reason: reason.clone(),
+        let failures = failures.map(|(job, (request, reason))| {
+            let policy = job.entry(scenarios).name();
+            format!("\"{policy}\" at {}: request {request} failed: {reason}", job.run.load)
         });
         Report {
             rows,
@@ -204,15 +194,15 @@ pub fn run_sweep(
     let folder = &folders[0];
     if options.shard.is_none() && (!rows.is_empty() || failure.is_none()) {
         write::write_summary(&folder.summary(), &rows)?;
-        write::write_differences(&folder.differences(), &rows)?;
-        write_classes(&folder.classes(), &rows)?;
+        write::write_differences(&folder.path.join("differences.csv"), &rows)?;
+        write_classes(&folder.path.join("classes.csv"), &rows)?;
         let host = |(job, finished): (&Job, &Option<_>)| folders[job.variant].host_row(&job.run, finished.as_ref()?);
         let host: Vec<_> = jobs.iter().zip(&finished).filter_map(host).collect();
         folder.write_host(&host, clock.elapsed())?;
     }
     failure.map_or(Ok(()), Err)?;
     let mut report = Report::new(folder.clone(), rows, &scenarios, &jobs, &finished);
-    report.locked = lock.held();
+    report.locked = lock.held;
     if options.shard.is_none() && !report.interrupted() {
         draw(scenarios[0], options, &mut report)?;
         lock.complete();
@@ -277,7 +267,7 @@ fn open(
     let devices: Vec<String> = variants.iter().map(device).collect();
     let folders = Folder::of(scenarios, &devices, &options.out, options.target)?;
     let (folder, shard) = (&folders[0], options.shard.as_ref().map(|(shard, _)| *shard));
-    let lock = Lock::take(folder.path(), shard)?;
+    let lock = Lock::take(&folder.path, shard)?;
     let mut finished = vec![None; jobs.len()];
     if options.resume || shard.is_some() {
         finished = Folder::finished(&folders, jobs)?;
@@ -298,14 +288,11 @@ fn open(
 fn first_jobs(scenarios: &[&Scenario]) -> Vec<Job> {
     let mut jobs = Vec::new();
     for (variant, scenario) in scenarios.iter().enumerate() {
-        let loads = scenario.points();
         for policy in 0..scenario.policies.len() {
-            let first = jobs.len();
-            let job = |(load, at): (usize, &LoadPoint)| {
-                let run = Run { policy, load: *at, replication: 0 };
-                Job { variant, run, row: first + load }
-            };
-            jobs.extend(loads.iter().enumerate().map(job));
+            for load in scenario.points() {
+                let run = Run { policy, load, replication: 0 };
+                jobs.push(Job { variant, run, row: jobs.len() });
+            }
         }
     }
     jobs
@@ -356,7 +343,7 @@ fn draw(scenario: &Scenario, Options { stated, .. }: &Options, report: &mut Repo
         stated: stated.clone(),
         ..plot::Options::default()
     };
-    let folder = report.folder.path();
+    let folder = &report.folder.path;
     let inputs = plot::Inputs::open(&[folder])?;
     for kind in &scenario.output.plots {
         match plot::draw(*kind, &inputs, &options, &folder.join(kind.to_string())) {

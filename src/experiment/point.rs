@@ -57,7 +57,7 @@ pub(super) fn run_point(
     let real = matches!(device, Device::Real { .. });
     // Other replications differ only in random streams or noise.
     let logged = run.replication == 0;
-    let output = &inputs.scenario().output;
+    let output = &inputs.scenario.output;
     let keep = Keep {
         tasks: logged && (output.tasks || output.timeline),
         first_tasks: logged && output.timeline,
@@ -73,12 +73,12 @@ pub(super) fn run_point(
     summary.extrapolated = device.extrapolated(inputs, run, &ran.record);
     let stage = folder.stage()?;
     if logged {
-        write_logs(stage.path(), output, &ran.record, inputs, keep, summary.warmup)?;
+        write_logs(&stage.path, output, &ran.record, inputs, keep, summary.warmup)?;
     }
     // For every run, so that the spread of batch sizes is known.
-    write::write_batches(&stage.path().join(numbered(run.replication, BATCHES)), &ran.record, inputs.steps())?;
+    write::write_batches(&stage.path.join(numbered(run.replication, BATCHES)), &ran.record, &inputs.steps)?;
     if !ran.record.failures.is_empty() {
-        write::write_failures(&stage.path().join(numbered(run.replication, FAILURES)), &ran.record)?;
+        write::write_failures(&stage.path.join(numbered(run.replication, FAILURES)), &ran.record)?;
     }
     let files = folder.publish(run, &stage)?;
     drop(stage);
@@ -110,13 +110,13 @@ fn write_logs(
         write::write_requests(&place(RequestLine::FILE), record, warmup)?;
     }
     if output.tasks {
-        write::write_tasks(&place(TaskLine::FILE), record, inputs.steps())?;
+        write::write_tasks(&place(TaskLine::FILE), record, &inputs.steps)?;
         if keep.rounds {
             write::write_rounds(&place(RoundLine::FILE), record)?;
         }
     }
     if output.timeline {
-        timeline::write_timeline(&place("timeline.json"), record, inputs.steps())?;
+        timeline::write_timeline(&place("timeline.json"), record, &inputs.steps)?;
     }
     Ok(())
 }
@@ -127,7 +127,7 @@ fn verify(ran: &RunOutput, run: &Run, inputs: &Inputs<'_>, device: &Device, stop
     }
     device.verify(ran, stop).within(format_args!(
         "\"{}\" at {}, repeat {}",
-        inputs.scenario().policies[run.policy].label,
+        inputs.scenario.policies[run.policy].label,
         run.load,
         run.replication + 1
     ))

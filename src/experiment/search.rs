@@ -16,37 +16,6 @@ use super::shard::{Point, Shard};
 use crate::error::Result;
 use crate::scenario::Scenario;
 
-/// A search for one policy.
-pub(super) trait Search: Sync {
-    type Round;
-    /// By one replication in a round.
-    type Found: Serialize + DeserializeOwned + Clone + Send + Sync;
-    type Answer;
-
-    fn policy(&self) -> usize;
-    fn replications(&self) -> u32;
-    fn first(&self) -> Self::Round;
-
-    /// Some of the replications in a round. `keep` is called with what each has found.
-    fn search(
-        &self,
-        round: &Self::Round,
-        replications: &[u32],
-        keep: &Take<'_, Self::Found>,
-    ) -> Result<Vec<Self::Found>>;
-
-    /// The next round, or the answer.
-    fn judge(&self, round: &Self::Round, found: &[Self::Found]) -> Next<Self::Round, Self::Answer>;
-}
-
-/// Takes what a replication has found.
-pub(super) type Take<'k, F> = dyn Fn(u32, &F) -> Result<()> + Sync + 'k;
-
-pub(super) enum Next<R, A> {
-    Round(R),
-    Answer(A),
-}
-
 /// The answer, or the replications that are missing, from 0.
 pub type Searched<A> = Result<A, Vec<u32>>;
 
@@ -111,7 +80,7 @@ impl Searches {
 
     /// Makes the folder ready: for a shard, for going on, or for starting over.
     pub fn open(&self, resume: bool, shard: Option<Shard>) -> Result<Lock> {
-        let lock = Lock::take(self.folder().path(), shard)?;
+        let lock = Lock::take(&self.folder().path, shard)?;
         if !resume && shard.is_none() {
             self.folder().clear_searches(self.kind);
         }
@@ -132,7 +101,7 @@ impl Searches {
     pub fn kept(&self, own: Option<&[bool]>) -> Vec<Kept> {
         let mut rest = own;
         let kept = self.folders.iter().zip(&self.replications).map(|(folder, replications)| {
-            let points = folder.policies() * *replications as usize;
+            let points = folder.policies.len() * *replications as usize;
             let own = rest.as_mut().and_then(|rest| rest.split_off(..points)).map(<[bool]>::to_vec);
             Kept { folder: Some((folder.clone(), self.kind)), own }
         });
@@ -140,71 +109,78 @@ impl Searches {
     }
 }
 
-impl Kept {
-    fn is_own(&self, policy: usize, replications: u32, replication: u32) -> bool {
-        let place = policy * replications as usize + replication as usize;
-        self.own.as_ref().is_none_or(|own| own[place])
+/// The rounds of a policy's search. In each, every replication searches by itself.
+pub(super) struct Rounds<'k, F> {
+    kept: &'k Kept,
+    policy: usize,
+    /// By replication, like `known`.
+    own: Vec<bool>,
+    /// What each has found, round by round.
+    known: Vec<Vec<F>>,
+    finished: usize,
+}
+
+impl<'k, F: Serialize + DeserializeOwned + Clone + Send + Sync> Rounds<'k, F> {
+    /// With what is kept of them.
+    fn of(kept: &'k Kept, policy: usize, replications: u32) -> Result<Self> {
+        let first = policy * replications as usize;
+        let own = |replication: u32| kept.own.as_ref().is_none_or(|own| own[first + replication as usize]);
+        let read = |replication| match &kept.folder {
+            Some((folder, kind)) => folder.searched(kind, policy, replication),
+            None => Ok(Vec::new()),
+        };
+        let known = (0..replications).map(read).collect::<Result<_>>()?;
+        Ok(Rounds { kept, policy, own: (0..replications).map(own).collect(), known, finished: 0 })
     }
 
-    fn read<F: DeserializeOwned>(&self, policy: usize, replication: u32) -> Result<Vec<F>> {
-        let folder = self.folder.as_ref();
-        folder.map_or(Ok(Vec::new()), |(folder, kind)| folder.searched(kind, policy, replication))
-    }
-
-    fn write(&self, policy: usize, replication: u32, rounds: &[impl Serialize]) -> Result<()> {
-        let folder = self.folder.as_ref();
-        folder.map_or(Ok(()), |(folder, kind)| folder.write_searched(kind, policy, replication, rounds))
-    }
-
-    /// Goes on with a search as far as it can. The first round is short; a shard carries it out for all replications,
-    /// because it decides on the length of the second, which most searches end with.
-    pub(super) fn carry_out<S: Search>(&self, search: &S) -> Result<Searched<S::Answer>> {
-        let (policy, all) = (search.policy(), 0..search.replications());
-        let own: Vec<bool> = all.clone().map(|one| self.is_own(policy, all.end, one)).collect();
-        let is_own = |replication: &u32| own[*replication as usize];
-        let mut known: Vec<Vec<S::Found>> = all.clone().map(|one| self.read(policy, one)).collect::<Result<_>>()?;
-        let mut round = search.first();
-        for place in 0.. {
-            let missing: Vec<u32> = all.clone().filter(|one| known[*one as usize].len() == place).collect();
-            let shared = place == 0 && own.contains(&true);
-            let (now, others): (Vec<u32>, Vec<u32>) = missing.into_iter().partition(|one| shared || is_own(one));
-            let keep = |replication: u32, found: &S::Found| match is_own(&replication) {
-                true => self.write(
-                    policy,
-                    replication,
-                    &[&known[replication as usize][..], std::slice::from_ref(found)].concat(),
-                ),
-                false => Ok(()),
+    /// What all replications find in the next round. `one` searches with what is prepared, if any has to. The first round
+    /// is short; a shard carries it out for all replications, because it decides on the length of the second, which most
+    /// searches end with.
+    pub fn next<P: Sync>(
+        &mut self,
+        prepare: impl FnOnce() -> Result<P>,
+        one: impl Fn(&P, u32) -> Result<F> + Sync,
+    ) -> Result<Searched<Vec<F>>> {
+        let shared = self.finished == 0 && self.own.contains(&true);
+        let missing = (0..).zip(&self.known).filter(|(_, known)| known.len() == self.finished);
+        let (now, others): (Vec<u32>, Vec<u32>) =
+            missing.map(|(replication, _)| replication).partition(|one| shared || self.own[*one as usize]);
+        if !now.is_empty() {
+            let prepared = prepare()?;
+            let search = |replication: &u32| {
+                let found = one(&prepared, *replication)?;
+                let place = *replication as usize;
+                if let Some((folder, kind)) = self.kept.folder.as_ref().filter(|_| self.own[place]) {
+                    let rounds = [&self.known[place][..], std::slice::from_ref(&found)].concat();
+                    folder.write_searched(kind, self.policy, *replication, &rounds)?;
+                }
+                Ok(found)
             };
-            let found = if now.is_empty() { Vec::new() } else { search.search(&round, &now, &keep)? };
-            now.iter().zip(found).for_each(|(one, found)| known[*one as usize].push(found));
-            if !others.is_empty() {
-                return Ok(Err(others));
-            }
-            let found: Vec<S::Found> = known.iter().map(|rounds| rounds[place].clone()).collect();
-            match search.judge(&round, &found) {
-                Next::Round(next) => round = next,
-                Next::Answer(answer) => return Ok(Ok(answer)),
-            }
+            let found = now.par_iter().with_max_len(1).map(search).collect::<Result<Vec<F>>>()?;
+            now.iter().zip(found).for_each(|(one, found)| self.known[*one as usize].push(found));
         }
-        unreachable!("a search ends")
+        if !others.is_empty() {
+            return Ok(Err(others));
+        }
+        self.finished += 1;
+        Ok(Ok(self.known.iter().map(|rounds| rounds[self.finished - 1].clone()).collect()))
     }
 }
 
 /// The answers of a scenario's policies, in parallel. `progress` is called for each replication that was carried out.
-pub(super) fn of_each_policy<S: Search<Answer: Send>>(
+pub(super) fn of_each_policy<F: Serialize + DeserializeOwned + Clone + Send + Sync, A: Send>(
     scenario: &Scenario,
     kept: &Kept,
-    search: impl Fn(usize) -> S + Sync,
+    replications: u32,
+    search: impl Fn(usize, Rounds<'_, F>) -> Result<Searched<A>> + Sync,
     progress: &(dyn Fn() + Sync),
-) -> Result<Vec<Searched<S::Answer>>> {
-    let policies: Vec<usize> = (0..scenario.policies.len()).collect();
-    let one = |policy: &usize| {
-        let search = search(*policy);
-        let found = kept.carry_out(&search);
-        let all = search.replications();
-        (0..all).filter(|one| kept.is_own(*policy, all, *one)).for_each(|_| progress());
+) -> Result<Vec<Searched<A>>> {
+    let one = |policy| {
+        let rounds = Rounds::of(kept, policy, replications)?;
+        let own = rounds.own.iter().filter(|own| **own).count();
+        let found = search(policy, rounds);
+        (0..own).for_each(|_| progress());
         found
     };
-    policies.par_iter().with_max_len(1).map(one).collect()
+    (0..scenario.policies.len()).into_par_iter().with_max_len(1).map(one).collect()
 }

@@ -127,7 +127,7 @@ impl Again {
         Ok(Again {
             policy: results.scenario(point).policies[point.run.policy].name(),
             point: point.run.load.to_string(),
-            steps: inputs.steps().to_vec(),
+            steps: inputs.steps.to_vec(),
             requests,
             record,
             formed,
@@ -211,7 +211,7 @@ fn simulated<'r>(
 
 fn played<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> Result<(Inputs<'r>, Recorder)> {
     let inputs = Inputs::new(results.scenario(point))?;
-    let recording = Recording::read(&point.folder, inputs.steps())?;
+    let recording = Recording::read(&point.folder, &inputs.steps)?;
     let replay = replay(&inputs, point, &recording, watcher)?;
     match replay.difference {
         Some(difference) => Err(Error::failed(format!(

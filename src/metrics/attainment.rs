@@ -93,7 +93,11 @@ mod tests {
         assert_eq!(counts(Warmup::Requests(2), 5 * MS), (2, 1, 1, 0));
         assert_eq!(counts(Warmup::None, 5 * MS - 1), (4, 0, 1, 0));
         let latency = |quantile| Attainment::of(&run, Warmup::None, Nanos(MS), quantile).latency;
-        assert_eq!(latency(Quantile::per_mille(750)), Some(Nanos(5 * MS)));
+        assert_eq!(latency(Quantile::P50), Some(Nanos(5 * MS)));
         assert_eq!(latency(Quantile::P90), None, "a quarter was not served");
+        let most: Vec<_> = (0..9).map(served).chain([(9 * MS, u64::MAX, u64::MAX)]).collect();
+        let latency = |quantile| Attainment::of(&record(&most), Warmup::None, Nanos(MS), quantile).latency;
+        assert_eq!(latency(Quantile::P90), Some(Nanos(5 * MS)), "nine of ten were served");
+        assert_eq!(latency(Quantile::P95), None);
     }
 }

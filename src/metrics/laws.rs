@@ -6,20 +6,12 @@ use super::recorder::{Recorder, happened};
 use crate::units::{Nanos, StreamId, WorkerId};
 
 /// The number of requests in the system over the time of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Presence {
     /// In request-nanoseconds.
     pub integral: u128,
     /// From the first arrival until the last request has left or the last task is done.
     pub span: Nanos,
-    pub peak: u64,
-}
-
-impl Presence {
-    /// `None` for a run without duration.
-    pub fn mean(self) -> Option<f64> {
-        (self.span > Nanos::ZERO).then(|| self.integral as f64 / self.span.0 as f64)
-    }
 }
 
 /// From arrivals and departures only. Requests that never leave stay until the end.
@@ -32,10 +24,10 @@ pub fn presence(record: &Recorder) -> Presence {
     arrivals.sort_unstable();
     departures.sort_unstable();
 
-    let Some(&first) = arrivals.first() else { return Presence { integral: 0, span: Nanos::ZERO, peak: 0 } };
+    let Some(&first) = arrivals.first() else { return Presence { integral: 0, span: Nanos::ZERO } };
     let end = [arrivals.last(), departures.last(), Some(&record.end)].into_iter().flatten().max();
     let end = *end.expect("one of three is there");
-    let mut presence = Presence { integral: 0, span: end.saturating_since(first), peak: 0 };
+    let mut presence = Presence { integral: 0, span: end.saturating_since(first) };
     let (mut number, mut since) = (0u64, first);
     let (mut arrivals, mut departures) = (arrivals.into_iter().peekable(), departures.into_iter().peekable());
     loop {
@@ -46,7 +38,6 @@ pub fn presence(record: &Recorder) -> Presence {
         presence.integral += u128::from(number) * u128::from(at.saturating_since(since).0);
         since = at;
         number = if arrives { number + 1 } else { number.saturating_sub(1) };
-        presence.peak = presence.peak.max(number);
     }
     presence.integral += u128::from(number) * u128::from(end.saturating_since(since).0);
     presence
@@ -141,10 +132,9 @@ mod tests {
         // Present from 2 to 6, from 4 to 10, and from 5 until rejected at 8.
         let mut run = record(&[(2, 2, 6), (4, 6, 10), (5, u64::MAX, u64::MAX)]);
         run.rejected(RequestId(2), Nanos(8));
-        assert_eq!(presence(&run), Presence { integral: 4 + 6 + 3, span: Nanos(8), peak: 3 });
+        assert_eq!(presence(&run), Presence { integral: 4 + 6 + 3, span: Nanos(8) });
         assert_eq!(littles_law(&run), Ok(()));
-        assert_eq!(presence(&record(&[])).mean(), None);
-        assert_eq!(presence(&record(&[(4, 4, 4)])).peak, 1);
+        assert_eq!(presence(&record(&[])), Presence { integral: 0, span: Nanos::ZERO });
     }
 
     #[test]
@@ -152,7 +142,7 @@ mod tests {
         let mut run = record(&[(2, 2, 6), (4, 6, u64::MAX)]);
         assert!(littles_law(&run).is_err());
         run.failed(RequestId(1), Nanos(9), "NaN".into());
-        assert_eq!(presence(&run), Presence { integral: 4 + 5, span: Nanos(7), peak: 2 });
+        assert_eq!(presence(&run), Presence { integral: 4 + 5, span: Nanos(7) });
         assert_eq!(littles_law(&run), Ok(()));
         assert_eq!(summarize(&run, &Measure::default()).failed, 1);
     }
@@ -160,8 +150,9 @@ mod tests {
     #[test]
     fn little_agrees_with_the_summary() {
         let run = queue(5000, 0.8, 2);
-        let mean_number = presence(&run).mean().unwrap();
-        let rate = 5000.0 / presence(&run).span.as_millis_f64();
+        let Presence { integral, span } = presence(&run);
+        let mean_number = integral as f64 / span.0 as f64;
+        let rate = 5000.0 / span.as_millis_f64();
         let latency = summarize(&run, &Measure::default()).latency.mean_ms.unwrap();
         assert!((mean_number / (rate * latency) - 1.0).abs() < 1e-12);
     }

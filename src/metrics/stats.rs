@@ -3,41 +3,35 @@
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// In thousandths, so that ranks are computed in integers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Quantile {
-    per_mille: u16,
+/// In thousandths, so that ranks are computed in integers. Its name is the prefix of its columns: `p99`, `p999`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Quantile {
+    P50 = 500,
+    P90 = 900,
+    P95 = 950,
+    /// The most common quantile of service-level objectives.
+    #[default]
+    P99 = 990,
+    P999 = 999,
 }
 
 impl Quantile {
-    pub const P50: Quantile = Quantile { per_mille: 500 };
-    pub const P90: Quantile = Quantile { per_mille: 900 };
-    pub const P95: Quantile = Quantile { per_mille: 950 };
-    pub const P99: Quantile = Quantile { per_mille: 990 };
-    pub const P999: Quantile = Quantile { per_mille: 999 };
-
-    /// The quantiles that a summary reports, ascending.
-    pub const REPORTED: [Quantile; 5] = [Quantile::P50, Quantile::P90, Quantile::P95, Quantile::P99, Quantile::P999];
-
-    /// # Panics
-    /// Unless `per_mille` is from 1 to 999.
-    pub fn per_mille(per_mille: u16) -> Quantile {
-        assert!((1..1000).contains(&per_mille), "a quantile lies between the minimum and the maximum");
-        Quantile { per_mille }
-    }
+    /// Ascending.
+    pub const ALL: [Quantile; 5] = [Quantile::P50, Quantile::P90, Quantile::P95, Quantile::P99, Quantile::P999];
 
     pub fn share(self) -> f64 {
-        f64::from(self.per_mille) / 1000.0
+        f64::from(self as u16) / 1000.0
     }
 
     /// Ten expected above the quantile: 10 / (1 - q).
     pub fn samples_needed(self) -> usize {
-        10_000usize.div_ceil(usize::from(1000 - self.per_mille))
+        10_000usize.div_ceil(1000 - self as usize)
     }
 
     /// From 1: the smallest number of samples that is at least a fraction q of all.
     pub(crate) fn rank(self, samples: usize) -> usize {
-        ((samples as u128 * u128::from(self.per_mille)).div_ceil(1000)).max(1) as usize
+        ((samples as u128 * self as u128).div_ceil(1000)).max(1) as usize
     }
 }
 
@@ -119,7 +113,7 @@ mod tests {
 
     fn naive(samples: &[u64], quantile: Quantile) -> u64 {
         let at_or_below = |x: u64| samples.iter().filter(|&&y| y <= x).count();
-        let share = usize::from(quantile.per_mille);
+        let share = quantile as usize;
         *samples.iter().filter(|&&x| at_or_below(x) * 1000 >= samples.len() * share).min().unwrap()
     }
 
@@ -128,25 +122,25 @@ mod tests {
         let mut samples: Vec<u64> = (1..=100).rev().collect();
         assert_eq!(quantiles(&mut samples, [Quantile::P50, Quantile::P90]), [Some(50), Some(90)]);
         let mut samples: Vec<u64> = (1..=10_001).collect();
-        let all = quantiles(&mut samples, Quantile::REPORTED);
+        let all = quantiles(&mut samples, Quantile::ALL);
         assert_eq!(all, [5001, 9001, 9501, 9901, 9991].map(Some));
     }
 
     #[test]
     fn a_quantile_needs_ten_samples_beyond_it() {
-        let needed = Quantile::REPORTED.map(Quantile::samples_needed);
+        let needed = Quantile::ALL.map(Quantile::samples_needed);
         assert_eq!(needed, [20, 100, 200, 1000, 10_000]);
-        for (quantile, n) in Quantile::REPORTED.into_iter().zip(needed) {
+        for (quantile, n) in Quantile::ALL.into_iter().zip(needed) {
             assert_eq!(quantiles(&mut vec![7; n - 1], [quantile]), [None]);
             assert_eq!(quantiles(&mut vec![7; n], [quantile]), [Some(7)]);
         }
-        assert_eq!(quantiles(&mut [], Quantile::REPORTED), [None; 5]);
+        assert_eq!(quantiles(&mut [], Quantile::ALL), [None; 5]);
     }
 
     proptest! {
         #[test]
         fn selection_finds_what_the_definition_says(samples in prop::collection::vec(0u64..50, 200..400)) {
-            let wanted = [Quantile::per_mille(7), Quantile::P50, Quantile::P50, Quantile::P90, Quantile::P95];
+            let wanted = [Quantile::P50, Quantile::P50, Quantile::P90, Quantile::P95];
             let found = quantiles(&mut samples.clone(), wanted);
             for (quantile, value) in wanted.into_iter().zip(found) {
                 prop_assert_eq!(value, (samples.len() >= quantile.samples_needed()).then(|| naive(&samples, quantile)));

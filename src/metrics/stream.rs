@@ -121,7 +121,7 @@ impl Spans {
     fn times(&self) -> Times {
         let samples = self.histogram.len();
         let some = |value: f64| (samples > 0).then_some(value / 1e6);
-        let [p50_ms, p90_ms, p95_ms, p99_ms, p999_ms] = Quantile::REPORTED.map(|quantile| {
+        let [p50_ms, p90_ms, p95_ms, p99_ms, p999_ms] = Quantile::ALL.map(|quantile| {
             let enough = samples >= quantile.samples_needed() as u64;
             enough.then(|| Nanos(self.histogram.value_at_quantile(quantile.share()).min(self.max)).as_millis_f64())
         });

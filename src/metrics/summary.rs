@@ -93,7 +93,7 @@ impl Times {
     /// Times in nanoseconds, which are reordered.
     pub(super) fn of(spans: &mut [u64]) -> Times {
         let millis = |ns: u64| Nanos(ns).as_millis_f64();
-        let [p50_ms, p90_ms, p95_ms, p99_ms, p999_ms] = quantiles(spans, Quantile::REPORTED).map(|q| q.map(millis));
+        let [p50_ms, p90_ms, p95_ms, p99_ms, p999_ms] = quantiles(spans, Quantile::ALL).map(|q| q.map(millis));
         Times {
             samples: spans.len() as u64,
             mean_ms: mean(spans).map(|ns| ns / 1e6),
@@ -262,7 +262,7 @@ impl<'a> RunRecord<'a> {
     pub fn warmup(&self, rule: Warmup) -> (usize, Option<bool>) {
         let all = self.order.len();
         match rule {
-            Warmup::None => (0, None),
+            Warmup::Auto | Warmup::None => (0, None),
             Warmup::Requests(n) => ((n as usize).min(all), None),
             // `as` maps NaN to zero and saturates; a fraction above 1 leaves out all.
             Warmup::Share(share) => (((share * all as f64) as usize).min(all), None),

@@ -9,10 +9,11 @@ use super::stats::{Quantile, mean, quantiles};
 use crate::units::Nanos;
 
 /// Requests are counted in the order of arrival.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Warmup {
+    /// The caller takes [`Warmup::Mser5`] if the load has a steady state. Without that, none.
     #[default]
+    Auto,
     None,
     /// As many as [`mser5`] finds for the latencies.
     Mser5,

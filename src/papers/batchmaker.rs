@@ -259,7 +259,7 @@ fn step_us(found: &Findings, policy: &str, batch: u32) -> Result<f64> {
 
 /// Of Figure 5's requests, ascending, in steps of a millisecond.
 fn finish_steps(found: &Findings, policy: &str) -> Result<Vec<f64>> {
-    let mut rows = Log::open(&found.run("fig5")?.1.folder.path().join(policy).join("trace").join(RequestLine::FILE))?;
+    let mut rows = Log::open(&found.run("fig5")?.1.folder.path.join(policy).join("trace").join(RequestLine::FILE))?;
     let mut steps = Vec::new();
     while let Some(RequestLine { finish_ns, .. }) = rows.read()? {
         steps.extend(finish_ns.map(|finish| finish.0 as f64 / 1e6));
@@ -274,7 +274,7 @@ fn decoding_share(found: &Findings, figure: &str, policy: &str, point: &str) -> 
     let table = scenario.device.costs.as_ref().ok_or_else(|| Error::input(format!("{figure}: no cost table")))?;
     let cells = scenario.workload.model.cell_types();
     let device = CostTable::read(table)?.device(&cells, Overhead::default())?;
-    let mut rows = Log::open(&report.folder.path().join(folder_name(policy)).join(point).join(BatchLine::FILE))?;
+    let mut rows = Log::open(&report.folder.path.join(folder_name(policy)).join(point).join(BatchLine::FILE))?;
     let (mut decoding, mut all) = (0.0, 0.0);
     while let Some(BatchLine { cell: name, batch, tasks }) = rows.read()? {
         let known = cells.iter().position(|cell| cell.name == name);

@@ -244,7 +244,7 @@ impl<'a> Lab<'a> {
         if let Some(lock) = lock.filter(|_| !matches!(self.keep, Keep::All(Some(_)))) {
             lock.complete();
         }
-        let missing = |_| Error::Incomplete(format!("{}: a search is missing", searches.folder().path().display()));
+        let missing = |_| Error::Incomplete(format!("{}: a search is missing", searches.folder().path.display()));
         found.into_iter().map(|knee| knee.map_err(missing)).collect()
     }
 

@@ -4,9 +4,8 @@ use std::path::Path;
 
 use serde_json::Value as Json;
 
-use super::columns::{Column, Metric, Unit, to_object};
-use super::summary::{Estimate, SummaryRow, swept_keys};
-use super::swept;
+use super::columns::{Column, Metric, Unit, swept_columns, to_object};
+use super::summary::{Estimate, SummaryRow};
 use super::write::write_columns;
 use crate::error::Result;
 use crate::metrics::summary::Summary;
@@ -19,26 +18,12 @@ pub struct ClassRow {
     pub part: SummaryRow,
 }
 
-/// Figures that need tasks or workers are not those of a class.
-const METRICS: [Metric; 17] = [
-    Metric::Offered,
-    Metric::Throughput,
-    Metric::Goodput,
-    Metric::Completed,
-    Metric::Failed,
-    Metric::Rejected,
-    Metric::Mean,
-    Metric::P50,
-    Metric::P90,
-    Metric::P95,
-    Metric::P99,
-    Metric::P999,
-    Metric::QueueP50,
-    Metric::QueueP99,
-    Metric::ComputeP50,
-    Metric::ComputeP99,
-    Metric::Warmup,
-];
+/// Without the figures that need tasks or workers, which are not those of a class.
+fn metrics() -> impl Iterator<Item = Metric> {
+    use Metric::{ComputeP90, Max, MeanBatch, Padding, QueueP90, Utilization};
+    let others = [MeanBatch, Padding, Utilization, Max, QueueP90, ComputeP90];
+    Metric::ALL.iter().copied().filter(move |metric| !others.contains(metric))
+}
 
 impl ClassRow {
     /// In the order of the scenario's classes, or of their first requests in the trace.
@@ -70,22 +55,19 @@ fn columns(rows: &[ClassRow]) -> Vec<Column<'static, ClassRow>> {
         Column::text("point", |row: &ClassRow| row.part.point.clone()),
         Column::text("class", |row: &ClassRow| row.class.clone()),
     ];
-    columns.extend(METRICS.map(metric));
+    columns.extend(metrics().map(metric));
     columns.push(Column::number("slo_ms", Unit::Millis, |row: &ClassRow| row.part.slo().map(Nanos::as_millis_f64)));
     columns.push(Column::number("expired", Unit::Count, expired));
     columns.push(Column::number("within_slo", Unit::Ratio, |row: &ClassRow| row.within_slo().value));
     columns.push(Column::count("replications", |row: &ClassRow| row.part.runs.len()));
     if rows.iter().any(|row| row.part.runs.len() > 1) {
-        columns.extend(METRICS.map(|metric| {
+        columns.extend(metrics().map(|metric| {
             let half_width = move |row: &ClassRow| row.part.estimate(metric).half_width;
             Column::number(format!("{}_ci", metric.name()), metric.unit(), half_width)
         }));
         columns.push(Column::number("within_slo_ci", Unit::Ratio, |row: &ClassRow| row.within_slo().half_width));
     }
-    columns.extend(swept_keys(rows.iter().map(|row| &row.part)).into_iter().map(|key| {
-        let key = key.to_string();
-        Column::swept(key.clone(), move |row: &ClassRow| swept::value(&row.part.swept, &key).map(String::from))
-    }));
+    columns.extend(swept_columns(rows, |row| &row.part.swept));
     columns
 }
 

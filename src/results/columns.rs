@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use clap::ValueEnum;
 use serde_json::{Map, Value as Json};
 
+use super::swept::{self, Swept};
 use crate::metrics::summary::Summary;
 use crate::units::Rate;
 
@@ -47,8 +48,8 @@ pub enum Value {
     Text(String),
     Truth(Option<bool>),
     Number(Option<f64>, Unit),
-    /// A value of a scenario's key; in JSON a number where it reads as one.
-    Swept(Option<String>),
+    /// As the user wrote it; in JSON a number where it reads as one.
+    Given(Option<String>),
 }
 
 impl Value {
@@ -56,7 +57,7 @@ impl Value {
     pub fn to_csv(&self) -> String {
         match self {
             Value::Text(text) => text.clone(),
-            Value::Swept(text) => text.clone().unwrap_or_default(),
+            Value::Given(text) => text.clone().unwrap_or_default(),
             Value::Truth(truth) => truth.map_or(String::new(), |truth| truth.to_string()),
             Value::Number(number, unit) => number.map_or(String::new(), |number| unit.written(number)),
         }
@@ -66,7 +67,7 @@ impl Value {
     pub fn to_json(&self) -> Json {
         match self {
             Value::Text(text) => text.as_str().into(),
-            Value::Swept(text) => text
+            Value::Given(text) => text
                 .as_ref()
                 .map_or(Json::Null, |text| serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into())),
             Value::Truth(truth) => (*truth).into(),
@@ -83,13 +84,12 @@ pub struct Column<'c, T> {
 }
 
 impl<'c, T> Column<'c, T> {
-    /// Of a swept key.
-    pub fn swept(key: String, of: impl Fn(&T) -> Option<String> + 'c) -> Self {
-        Column { name: key.into(), value: Box::new(move |row| Value::Swept(of(row))) }
-    }
-
     pub fn text(name: &'static str, of: impl Fn(&T) -> String + 'c) -> Self {
         Column { name: name.into(), value: Box::new(move |row| Value::Text(of(row))) }
+    }
+
+    pub fn given(name: impl Into<Cow<'static, str>>, of: impl Fn(&T) -> Option<String> + 'c) -> Self {
+        Column { name: name.into(), value: Box::new(move |row| Value::Given(of(row))) }
     }
 
     pub fn truth(name: &'static str, of: impl Fn(&T) -> Option<bool> + 'c) -> Self {
@@ -100,13 +100,22 @@ impl<'c, T> Column<'c, T> {
         Column { name: name.into(), value: Box::new(move |row| Value::Number(of(row), unit)) }
     }
 
-    pub fn count(name: &'static str, of: impl Fn(&T) -> usize + 'c) -> Self {
-        Column::number(name, Unit::Count, move |row| Some(of(row) as f64))
+    pub fn count<V: Into<Option<usize>>>(name: &'static str, of: impl Fn(&T) -> V + 'c) -> Self {
+        Column::number(name, Unit::Count, move |row| of(row).into().map(|count| count as f64))
     }
 
     pub fn value(&self, row: &T) -> Value {
         (self.value)(row)
     }
+}
+
+/// A column for each swept key of the rows. `of` gives those of one.
+pub fn swept_columns<'c, T: 'c>(rows: &[T], of: fn(&T) -> &[Swept]) -> impl Iterator<Item = Column<'c, T>> {
+    let column = move |key: &str| {
+        let key = key.to_string();
+        Column::given(key.clone(), move |row| swept::value(of(row), &key).map(String::from))
+    };
+    swept::keys(rows.iter().map(of)).into_iter().map(column)
 }
 
 pub fn to_object<'a, 'c: 'a, T: 'c>(columns: impl IntoIterator<Item = &'a Column<'c, T>>, row: &T) -> Json {

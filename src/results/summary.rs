@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::classes;
-use super::columns::{Column, Metric, Unit, to_object};
+use super::columns::{Column, Metric, Unit, swept_columns, to_object};
 use super::swept::{self, Swept};
 use crate::metrics::stats::{Interval, interval, paired_difference};
 use crate::metrics::summary::Summary;
@@ -100,19 +100,6 @@ impl SummaryRow {
     }
 }
 
-/// The swept keys of the rows, each once.
-pub fn swept_keys<'r>(rows: impl IntoIterator<Item = &'r SummaryRow>) -> Vec<&'r str> {
-    let mut keys: Vec<&str> = Vec::new();
-    for (key, _) in rows.into_iter().flat_map(|row| &row.swept) {
-        if !keys.contains(&key.as_str()) {
-            keys.push(key);
-        }
-    }
-    // So those of a row stand in the row's order, whatever the first row has.
-    keys.sort_by_key(|key| swept::is_of_policy(key));
-    keys
-}
-
 /// The columns about the load generator are there if any row ran on a real clock, half-widths if any has several
 /// replications. Swept keys come last.
 pub fn columns(rows: &[SummaryRow]) -> Vec<Column<'static, SummaryRow>> {
@@ -145,10 +132,7 @@ pub fn columns(rows: &[SummaryRow]) -> Vec<Column<'static, SummaryRow>> {
         };
         columns.extend(Metric::ALL.iter().copied().map(half_width));
     }
-    columns.extend(swept_keys(rows).into_iter().map(|key| {
-        let key = key.to_string();
-        Column::swept(key.clone(), move |row: &SummaryRow| swept::value(&row.swept, &key).map(String::from))
-    }));
+    columns.extend(swept_columns(rows, |row| &row.swept));
     columns
 }
 

@@ -25,6 +25,19 @@ pub fn is_of_policy(key: &str) -> bool {
     key.starts_with("policy.")
 }
 
+/// The keys of rows, each once.
+pub fn keys<'r>(rows: impl IntoIterator<Item = &'r [Swept]>) -> Vec<&'r str> {
+    let mut keys: Vec<&str> = Vec::new();
+    for (key, _) in rows.into_iter().flatten() {
+        if !keys.contains(&key.as_str()) {
+            keys.push(key);
+        }
+    }
+    // So those of a row stand in the row's order, whatever the first row has.
+    keys.sort_by_key(|key| is_of_policy(key));
+    keys
+}
+
 /// Without the policy, whose label stands beside it.
 pub fn short(key: &str) -> &str {
     let Some(rest) = key.strip_prefix("policy.") else { return key };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::classes::ClassRow;
 use super::columns::{Metric, Unit};
-use super::summary::{Estimate, SummaryRow, swept_keys};
+use super::summary::{Estimate, SummaryRow};
 use super::swept;
 use crate::metrics::stats::Quantile;
 use crate::metrics::summary::Summary;
@@ -162,7 +162,7 @@ impl Table {
 
 fn short_keys(rows: &[SummaryRow]) -> Vec<&str> {
     let mut swept: Vec<&str> = Vec::new();
-    for key in swept_keys(rows).into_iter().map(swept::short) {
+    for key in swept::keys(rows.iter().map(|row| &row.swept[..])).into_iter().map(swept::short) {
         if !swept.contains(&key) {
             swept.push(key);
         }

@@ -419,8 +419,8 @@ fn policy<'s>(
         }
         find_input("costs", &mut costs, &scenario.file)?;
         let costs = costs.or_else(|| scenario.device.costs.clone());
-        let (device, sizes) = (&scenario.device, scenario.workload.sizes());
-        CostEstimates::read(costs.as_deref(), device, &*settings, setup.model, &sizes).build(&*settings, setup)?;
+        let estimates = CostEstimates::read(costs.as_deref(), &scenario.device, &*settings, &scenario.workload);
+        estimates.build(&*settings, setup)?;
         let overhead = overhead.or(scenario.overhead);
         Ok(PolicyEntry { kind: settings.kind(), label, swept: Vec::new(), costs, overhead, settings })
     };

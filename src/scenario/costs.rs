@@ -3,26 +3,25 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Device;
+use super::{Device, Workload};
 use crate::cost::CostModel;
 use crate::cost::grnn;
 use crate::cost::persistent::Persistent;
 use crate::cost::roofline::Roofline;
-use crate::cost::table::{CostTable, Overhead};
-use crate::error::{Context as _, Result};
+use crate::cost::table::{CostTable, Overhead, TableModel};
+use crate::error::{Context as _, Error, Result};
 use crate::policy::Policy;
 use crate::policy::registry::{Settings, Setup};
-use crate::workload::model::Model;
-use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
 
 /// From a cost table; for cells without rows, a device's data sheet; and for persistent kernels, the table or the
 /// device's model, unless the weights do not fit (GRNN). `None` without a source.
-pub fn named(costs: Option<&Path>, device: &Device, model: &Model, sizes: &Sizes) -> Result<Option<CostTable>> {
+pub fn named(costs: Option<&Path>, device: &Device, workload: &Workload) -> Result<Option<CostTable>> {
+    let (model, sizes) = (&workload.model, workload.sizes());
     let mut table = costs.map(CostTable::read).transpose()?;
     if let Some(file) = &device.roofline {
         let roofline = Arc::new(Roofline::read(file, device.precision)?);
-        table = Some(table.unwrap_or_else(CostTable::empty).or_computed(&roofline, model, sizes)?);
+        table = Some(table.unwrap_or_else(CostTable::empty).or_computed(&roofline, model, &sizes)?);
     }
     if let Some(file) = &device.grnn {
         let cell = grnn::Cell::of(model)?;
@@ -40,36 +39,48 @@ pub fn named(costs: Option<&Path>, device: &Device, model: &Model, sizes: &Sizes
     Ok(table)
 }
 
-/// The costs for a policy's decisions, or why there are none. A real run needs a fitting table only if the policy
-/// requires it.
-pub struct CostEstimates(std::result::Result<Option<Arc<dyn CostModel>>, String>);
+/// The times of a policy's steps, cells or operators.
+pub fn model(
+    table: &CostTable,
+    workload: &Workload,
+    settings: &dyn Settings,
+    overhead: Overhead,
+) -> Result<TableModel> {
+    let cells = workload.model.cell_types();
+    match settings.runs_operators() {
+        true => table.device_with(&cells, &Catalogue::new(&workload.model, &workload.sizes()), overhead),
+        false => table.device(&cells, overhead),
+    }
+}
+
+/// What is known of a policy's costs, or why it is nothing. For its decisions, a real run needs a fitting table only if
+/// the policy requires it.
+pub struct CostEstimates {
+    table: Result<Option<CostTable>, String>,
+    model: Result<Option<Arc<dyn CostModel>>, String>,
+}
 
 impl CostEstimates {
-    pub fn read(
-        costs: Option<&Path>,
-        device: &Device,
-        settings: &dyn Settings,
-        model: &Model,
-        sizes: &Sizes,
-    ) -> CostEstimates {
-        let made = |table: CostTable| {
-            let cells = model.cell_types();
-            match settings.runs_operators() {
-                true => table.device_with(&cells, &Catalogue::new(model, sizes), Overhead::default()),
-                false => table.device(&cells, Overhead::default()),
-            }
+    pub fn read(costs: Option<&Path>, device: &Device, settings: &dyn Settings, workload: &Workload) -> CostEstimates {
+        let table = named(costs, device, workload).map_err(|error| error.to_string());
+        let model = |table: &CostTable| match self::model(table, workload, settings, Overhead::default()) {
+            Ok(model) => Ok(Arc::new(model) as Arc<dyn CostModel>),
+            Err(error) => Err(error.to_string()),
         };
-        let shared = |device| Arc::new(device) as Arc<dyn CostModel>;
-        let read = || named(costs, device, model, sizes)?.map(|table| made(table).map(shared)).transpose();
-        CostEstimates(read().map_err(|error| error.to_string()))
+        let model = table.as_ref().map_err(Clone::clone).and_then(|table| table.as_ref().map(model).transpose());
+        CostEstimates { table, model }
+    }
+
+    pub fn table(&self) -> Result<Option<&CostTable>> {
+        self.table.as_ref().map(Option::as_ref).map_err(Error::input)
     }
 
     pub fn within<'a>(&'a self, setup: Setup<'a>) -> Setup<'a> {
-        Setup { costs: self.0.as_ref().ok().and_then(Option::as_ref), ..setup }
+        Setup { costs: self.model.as_ref().ok().and_then(Option::as_ref), ..setup }
     }
 
-    pub fn build(&self, settings: &dyn Settings, setup: Setup<'_>) -> std::result::Result<Box<dyn Policy>, String> {
-        settings.build(&self.within(setup)).map_err(|problem| match &self.0 {
+    pub fn build(&self, settings: &dyn Settings, setup: Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        settings.build(&self.within(setup)).map_err(|problem| match &self.model {
             Ok(_) => problem,
             Err(broken) => format!("{problem} (no costs are known: {broken})"),
         })

@@ -26,7 +26,8 @@ pub use self::section::unknown;
 use crate::cost::table::Overhead;
 use crate::error::Result;
 use crate::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
-use crate::metrics::stats;
+pub use crate::metrics::stats::Quantile;
+pub use crate::metrics::validity::Warmup;
 use crate::plot;
 use crate::policy::registry::{Configured, Registry};
 use crate::results::swept::{self, Swept};
@@ -84,10 +85,10 @@ impl Workload {
         Sizes { hidden: self.hidden, embedding: self.embedding, vocabulary: self.vocabulary }
     }
 
-    /// The data set or trace of its requests, as it was given.
-    pub fn source(&self) -> &str {
+    /// The data set or trace of its requests.
+    pub fn source(&self) -> &Input {
         match &self.load {
-            Load::Drawn { dataset: input, .. } | Load::Trace { trace: input, .. } => input.given(),
+            Load::Drawn { dataset: input, .. } | Load::Trace { trace: input, .. } => input,
         }
     }
 }
@@ -214,50 +215,10 @@ pub struct Metrics {
     pub warmup: Warmup,
 }
 
-/// The prefix of its columns: `p99`, `p999`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Quantile {
-    P50,
-    P90,
-    P95,
-    /// The most common quantile of service-level objectives.
-    #[default]
-    P99,
-    P999,
-}
-
-impl Quantile {
-    pub const ALL: [Quantile; 5] = [Quantile::P50, Quantile::P90, Quantile::P95, Quantile::P99, Quantile::P999];
-
-    pub fn of_samples(self) -> stats::Quantile {
-        match self {
-            Quantile::P50 => stats::Quantile::P50,
-            Quantile::P90 => stats::Quantile::P90,
-            Quantile::P95 => stats::Quantile::P95,
-            Quantile::P99 => stats::Quantile::P99,
-            Quantile::P999 => stats::Quantile::P999,
-        }
-    }
-}
-
 impl fmt::Display for Quantile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Warmup {
-    /// MSER-5 if the load has a steady state, else none.
-    #[default]
-    Auto,
-    None,
-    /// The truncation point by the rule MSER-5.
-    Mser5,
-    /// Of the requests, from 0 to below 1.
-    Share(f64),
-    Requests(u32),
 }
 
 impl fmt::Display for Warmup {
@@ -465,12 +426,8 @@ impl Scenario {
 
     /// The files that it names, as written and where they were found.
     pub fn inputs(&self) -> impl Iterator<Item = (&str, &Path)> {
-        let requests = match &self.workload.load {
-            Load::Drawn { dataset, .. } => dataset,
-            Load::Trace { trace, .. } => trace,
-        };
         let Device { roofline, grnn, noise, .. } = &self.device;
-        let named = std::iter::once(requests)
+        let named = std::iter::once(self.workload.source())
             .chain(&self.workload.weights)
             .chain(roofline)
             .chain(grnn)

@@ -110,17 +110,16 @@ fn contains(outer: &Span, span: &Span) -> bool {
 
 /// Removes the innermost key at this place. The place of a table may be that of its heading alone.
 fn cut(table: &mut DeTable<'_>, span: &Span) -> bool {
-    let keys: Vec<String> = table.keys().map(|name| name.get_ref().to_string()).collect();
-    let inner = |table: &mut DeTable<'_>, key: &String| match table.get_mut(key.as_str()).map(Spanned::get_mut) {
-        Some(DeValue::Table(inner)) => cut(inner, span),
+    let within = |value: &mut Spanned<DeValue<'_>>| match value.get_mut() {
+        DeValue::Table(inner) => cut(inner, span),
         _ => false,
     };
-    if keys.iter().any(|key| inner(table, key)) {
+    if table.iter_mut().any(|(_, value)| within(value)) {
         return true;
     }
-    let mut places = table.iter().map(|(name, value)| (name.get_ref().to_string(), name.span(), value.span()));
-    let found = places.find(|(_, name, value)| contains(name, span) || contains(value, span)).map(|(key, ..)| key);
-    found.is_some_and(|key| table.remove(key.as_str()).is_some())
+    let found = table.iter().find(|(name, value)| contains(&name.span(), span) || contains(&value.span(), span));
+    let key = found.map(|(name, _)| name.get_ref().to_string());
+    key.is_some_and(|key| table.remove(key.as_str()).is_some())
 }
 
 fn visit(key: String, name: Span, value: &Spanned<DeValue<'_>>, places: &mut Vec<Place>) {

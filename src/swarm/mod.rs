@@ -144,7 +144,7 @@ fn keeps_the_laws(file: &Path, device: &'static Faulty, registry: &Registry, out
         return Err(Error::failed("threads: the summary depends on their number"));
     }
     for report in [one, several] {
-        replays(report.folder.path(), &records, registry).map_err(|error| Error::failed(format!("replay: {error}")))?;
+        replays(&report.folder.path, &records, registry).map_err(|error| Error::failed(format!("replay: {error}")))?;
     }
     Ok(records.len())
 }
@@ -162,8 +162,8 @@ fn served(inputs: &Inputs<'_>, device: &Device, run: &Run, Faulty(faults): &Faul
         return Err(Error::input("the clock ends before the run"));
     }
     let costs = device.costs(run.policy).expect("the device is simulated");
-    let entry = &inputs.scenario().policies[run.policy];
-    let (cells, sizes) = (inputs.cells(), entry.settings.batch_sizes());
+    let entry = &inputs.scenario.policies[run.policy];
+    let (cells, sizes) = (&inputs.cells, entry.settings.batch_sizes());
     let given = Given { requests: &requests, cells, workers: inputs.workers(), device: costs, sizes };
     let launched_at_once = costs.extra(Extra::Launch(1)) == Nanos::ZERO;
     let guarantees = guarantees(inputs, run.policy, faults, launched_at_once);
@@ -176,7 +176,7 @@ fn served(inputs: &Inputs<'_>, device: &Device, run: &Run, Faulty(faults): &Faul
 
 /// What a policy promises on a device with such faults.
 fn guarantees(inputs: &Inputs<'_>, policy: usize, faults: &[Fault], launched_at_once: bool) -> Guarantees {
-    let Scenario { policies, device, .. } = inputs.scenario();
+    let Scenario { policies, device, .. } = inputs.scenario;
     let settings = &policies[policy].settings;
     let max_batch = match inputs.largest_batches(policy) {
         Some(Batches::Nodes(of_cells)) => of_cells.into_iter().max().unwrap_or(0),
@@ -203,7 +203,7 @@ fn replays(folder: &Path, records: &[Record], registry: &Registry) -> Result<()>
     for (point, record) in results.points.iter().zip(records) {
         write::write_rounds(&point.folder.join(RoundLine::FILE), &record.recorder)?;
         let inputs = Inputs::new(&results.scenarios[point.variant])?;
-        let recording = Recording::read(&point.folder, inputs.steps())?;
+        let recording = Recording::read(&point.folder, &inputs.steps)?;
         let watcher = Watcher { members: false, see: &mut |_, _, _| () };
         if let Some(difference) = replay(&inputs, point, &recording, watcher)?.difference {
             return Err(Error::failed(difference));

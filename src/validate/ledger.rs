@@ -97,7 +97,7 @@ impl Signature {
 
 /// Replays a recorded run. With a simulated device, and if the replay equals the logs, also computes the ledger.
 pub fn replayed(inputs: &Inputs<'_>, point: &Point, model: Option<&TableModel>) -> Result<(Replay, Option<Ledger>)> {
-    let recording = Recording::read(&point.folder, inputs.steps())?;
+    let recording = Recording::read(&point.folder, &inputs.steps)?;
     let (mut alone, mut tasks) = (model.cloned(), Vec::new());
     let mut last: BTreeMap<(WorkerId, StreamId), CellId> = BTreeMap::new();
     let mut see = |_: TaskId, task: &Task<'_>, _: Option<&MemberList>| {

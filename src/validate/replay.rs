@@ -34,7 +34,7 @@ pub struct Replay {
 
 /// Replays a recorded run. Reasons are kept if the watcher wants the members.
 pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher: Watcher<'_>) -> Result<Replay> {
-    let cells = inputs.steps();
+    let cells = &inputs.steps;
     let rounds = &recording.rounds;
     let over = AtomicBool::new(false);
     let keep = Keep { tasks: true, rounds: true, reasons: watcher.members, ..Keep::default() };

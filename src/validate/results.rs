@@ -11,7 +11,7 @@ use crate::files::folder_name;
 use crate::policy::registry::Registry;
 use crate::results::saved::read_json;
 use crate::results::swept;
-use crate::scenario::{Load, LoadPoint, Scenario};
+use crate::scenario::{LoadPoint, Scenario};
 
 const RUN: &str = "run.json";
 
@@ -85,10 +85,7 @@ fn restored(file: &Path, registry: &Registry) -> Result<(Vec<Scenario>, String)>
 
 /// Fails if an input file is not what it was.
 fn same_inputs(scenario: &Scenario, run: &Value, file: &Path) -> Result<()> {
-    let requests = match &scenario.workload.load {
-        Load::Drawn { dataset, .. } => dataset,
-        Load::Trace { trace, .. } => trace,
-    };
+    let requests = scenario.workload.source();
     let model = scenario.workload.model.file();
     for (given, path) in [(requests.given(), requests.path())].into_iter().chain(model) {
         let then = run.get("inputs").and_then(|inputs| inputs.get(given)).and_then(Value::as_str);

@@ -165,9 +165,7 @@ fn run(
     let report = experiment::run(scenario, &options, stop, progress)?;
     match (report.interrupted(), report.failures.first()) {
         (true, _) => Err(Error::Interrupted),
-        (_, Some(failure)) => {
-            Err(Error::failed(format!("request {} of {} failed: {}", failure.request, failure.policy, failure.reason)))
-        }
+        (_, Some(failure)) => Err(Error::failed(failure)),
         _ => Ok(report),
     }
 }
@@ -197,8 +195,8 @@ pub fn simulated(
     scenario.policies[0].costs = Some(input(&known.costs));
     scenario.device.costs = Some(input(&known.costs));
     let exact = run(&scenario, plan, (Target::SIM, 1), stop, &|| ())?;
-    let comparison = compare(real.folder.path(), exact.folder.path())?;
-    let replayed = replays(real.folder.path(), &scenario, registry)?;
+    let comparison = compare(&real.folder.path, &exact.folder.path)?;
+    let replayed = replays(&real.folder.path, &scenario, registry)?;
     scenario.device.noise = known.noise.as_ref().map(input);
     let line = |(load, rate): (&u32, &Rate)| {
         let point = rate.to_string();

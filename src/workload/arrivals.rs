@@ -4,6 +4,7 @@ mod process;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::ops::Deref;
 
 use rand::SeedableRng;
 use rand_distr::{Distribution, Exp1};
@@ -54,12 +55,18 @@ pub trait Supply {
 }
 
 /// Requests in memory.
-struct Kept<'a> {
-    requests: &'a Requests,
+pub struct Kept<R> {
+    requests: R,
     next: u64,
 }
 
-impl Supply for Kept<'_> {
+impl<R: Deref<Target = Requests>> Kept<R> {
+    pub fn new(requests: R) -> Self {
+        Kept { requests, next: 0 }
+    }
+}
+
+impl<R: Deref<Target = Requests>> Supply for Kept<R> {
     fn count(&self) -> u64 {
         self.requests.len() as u64
     }
@@ -80,7 +87,7 @@ pub struct OpenLoop<'a> {
 impl<'a> OpenLoop<'a> {
     pub fn new(requests: &'a Requests, arrivals: &'a [Nanos]) -> Self {
         assert_eq!(requests.len(), arrivals.len(), "every request has an arrival time");
-        OpenLoop::of(Box::new(Kept { requests, next: 0 }), Box::new(arrivals.iter().copied()))
+        OpenLoop::of(Box::new(Kept::new(requests)), Box::new(arrivals.iter().copied()))
     }
 
     /// At least as many requests as times.
@@ -124,7 +131,7 @@ pub struct ClosedLoop<'a> {
 
 impl<'a> ClosedLoop<'a> {
     pub fn new(requests: &'a Requests, clients: u32, think: Think, rng: &mut Stream) -> Self {
-        ClosedLoop::of(Box::new(Kept { requests, next: 0 }), clients, think, rng)
+        ClosedLoop::of(Box::new(Kept::new(requests)), clients, think, rng)
     }
 
     pub fn of(requests: Box<dyn Supply + 'a>, clients: u32, think: Think, rng: &mut Stream) -> Self {

@@ -223,7 +223,7 @@ fn results() {
     let registry = Registry::standard();
     let scenario = Scenario::load(&scenario, &[], &registry).unwrap();
     let report = simulated(&scenario, folder.path().join("out"));
-    let root = report.folder.path();
+    let root = &report.folder.path;
     for name in ["run.json", "summary.csv", "bounds.json"] {
         let whole = fs::read(root.join(name)).unwrap();
         fuzz(name, std::slice::from_ref(&whole), |bytes| {

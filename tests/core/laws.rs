@@ -134,7 +134,7 @@ fn a_padded_batch_takes_no_less_than_the_floor() {
                 [[policy]]\nkind = 'late'\nmax_batch = 1\nbatch_sizes = [32]\n";
     let scenario = Scenario::parse(text.into(), &folder.path().join("t.toml"), &[], &Registry::standard()).unwrap();
     let report = simulated(&scenario, folder.path().join("out"));
-    let bounds = std::fs::read_to_string(report.folder.path().join("bounds.json")).unwrap();
+    let bounds = std::fs::read_to_string(report.folder.path.join("bounds.json")).unwrap();
     let bounds: serde_json::Value = serde_json::from_str(&bounds).unwrap();
     assert_eq!(report.rows[0].runs[0].latency.mean_ms, Some(56e-6));
     assert_eq!(bounds["floor"]["mean_ms"], 56e-6);

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use crate::recorded::{Quirks, RESTLESS, record, record_with};
 use batchlab::cost::table::CostTable;
-use batchlab::experiment::device::with_costs;
 use batchlab::experiment::inputs::Inputs;
 use batchlab::policy::registry::Registry;
+use batchlab::scenario::costs;
 use batchlab::units::{CellId, RequestId};
 use batchlab::validate::ledger::{self, Ledger, Term};
 use batchlab::validate::replay::Replay;
@@ -213,8 +213,8 @@ fn ledgers(results: &Path) -> Vec<Ledger> {
     let inputs = Inputs::new(scenario).unwrap();
     let one = |point: Point| {
         let entry = &scenario.policies[point.run.policy];
-        let costs = CostTable::read(entry.costs.as_ref().unwrap()).unwrap();
-        let model = with_costs(&costs, scenario, entry).unwrap();
+        let table = CostTable::read(entry.costs.as_ref().unwrap()).unwrap();
+        let model = costs::model(&table, &scenario.workload, &*entry.settings, entry.overhead).unwrap();
         ledger::replayed(&inputs, &point, Some(&model)).unwrap().1.expect("the replay equals the logs")
     };
     points.into_iter().map(one).collect()

@@ -25,7 +25,7 @@ fn run(text: &str) -> (Summary, String) {
     let folder = tempfile::tempdir().unwrap();
     let report = simulated(&scenario(folder.path(), text), folder.path().join("out"));
     let row = &report.rows[0];
-    let point = fs::read_dir(report.folder.path().join(&row.policy)).unwrap().next().unwrap().unwrap();
+    let point = fs::read_dir(report.folder.path.join(&row.policy)).unwrap().next().unwrap().unwrap();
     let requests = fs::read_to_string(point.path().join("requests.csv")).unwrap();
     (row.runs[0].clone(), requests)
 }

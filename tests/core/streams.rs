@@ -178,7 +178,7 @@ fn files_and_figures_have_a_lane_for_each_stream() {
     let folder = tempfile::tempdir().unwrap();
     let scenario = scenario(folder.path(), "costs = 'costs.csv'").unwrap();
     let report = simulated(&scenario, folder.path().join("out"));
-    let path = report.folder.path();
+    let path = &report.folder.path;
     let results = Results::open(path, &registry()).unwrap();
     let point = &results.points[0];
     let read = |file: &str| fs::read_to_string(point.folder.join(file)).unwrap();

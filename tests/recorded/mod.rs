@@ -186,7 +186,7 @@ pub fn record_with(scenario: &Path, out: &Path, quirks: Quirks, look: &dyn Fn(&R
             let folder = report.folder.point(&run);
             let warmup = summarize(&record, &inputs.measure(load)).warmup;
             write::write_requests(&folder.join("requests.csv"), &record, warmup).expect("the folder can be written");
-            write::write_tasks(&folder.join("tasks.csv"), &record, inputs.steps()).expect("the folder can be written");
+            write::write_tasks(&folder.join("tasks.csv"), &record, &inputs.steps).expect("the folder can be written");
             write::write_rounds(&folder.join("rounds.csv"), &record).expect("the folder can be written");
             if !finished {
                 std::fs::remove_file(folder.join("point.json")).expect("it was there");
@@ -199,5 +199,5 @@ pub fn record_with(scenario: &Path, out: &Path, quirks: Quirks, look: &dyn Fn(&R
             }
         }
     }
-    report.folder.path().to_path_buf()
+    report.folder.path.to_path_buf()
 }

@@ -154,7 +154,7 @@ impl Cost {
 
 /// Fails if the run's host.json cannot be read.
 fn costs(report: &Report) -> Result<Vec<Cost>> {
-    let host = read_json(&report.folder.path().join("host.json"))?;
+    let host = read_json(&report.folder.path.join("host.json"))?;
     let runs = report.rows.iter().zip(host["runs"].as_array().into_iter().flatten());
     Ok(runs
         .map(|(row, host)| {
