@@ -256,14 +256,10 @@ impl Common {
         name: &str,
         work: impl FnOnce(&AtomicBool, &(dyn Fn() + Sync)) -> Result<T> + Send,
     ) -> Result<T> {
-        let (stop, bar) = (stop_on_ctrl_c()?, self.progress(runs, name));
+        let (stop, bar) = (stop_on_ctrl_c()?, progress(self.quiet, runs, "runs", name));
         let done = self.on_threads(|| work(stop, &|| bar.inc(1)))?;
         bar.finish_and_clear();
         Ok(done)
-    }
-
-    fn progress(&self, runs: usize, name: &str) -> ProgressBar {
-        progress(self.quiet, runs, "runs", name)
     }
 
     pub fn note(&self, text: impl std::fmt::Display) {

@@ -12,7 +12,7 @@ use self::order::{Item, Order};
 use super::parts::Parts;
 use super::render::{Shown, print, width};
 use super::sim::tell_of_locks;
-use super::{Common, stop_on_ctrl_c};
+use super::{Common, progress, stop_on_ctrl_c};
 use crate::error::{Error, Result};
 use crate::experiment::executor::{Target, Verify};
 use crate::experiment::lock::Lock;
@@ -64,11 +64,10 @@ pub struct Args {
 
 /// What the order asks for, with the scenarios read.
 struct Work {
+    /// Those of measurements run on the processor.
     scenarios: Vec<(Item, Scenario)>,
     studies: Vec<Item>,
     launches: Vec<(Item, Option<Launches>)>,
-    /// To be run on the processor.
-    measurements: Vec<(Item, Scenario)>,
     measured: Option<Measured>,
 }
 
@@ -86,7 +85,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     }
     let (parts, common, out) = (&args.parts, &args.common, args.common.out("reproduce"));
     let work = Work::read(&items, args, registry)?;
-    if args.measure && work.measurements.is_empty() {
+    if args.measure && !work.scenarios.iter().any(|(item, _)| item.is_measured()) {
         common.note("--measure has no effect; it is for jit table2");
     }
     let points = work.points(&out, parts)?;
@@ -126,13 +125,7 @@ impl Work {
     /// Reads all scenarios first.
     fn read(items: &[Item], args: &Args, registry: &Registry) -> Result<Work> {
         let measured = args.measured.as_deref().map(Measured::read).transpose()?;
-        let mut work = Work {
-            scenarios: Vec::new(),
-            studies: Vec::new(),
-            launches: Vec::new(),
-            measurements: Vec::new(),
-            measured,
-        };
+        let mut work = Work { scenarios: Vec::new(), studies: Vec::new(), launches: Vec::new(), measured };
         for item in items {
             match item.exhibit.made {
                 Made::Study => work.studies.push(*item),
@@ -145,7 +138,7 @@ impl Work {
                     let trees = trees.map(|trees| format!("workload.dataset={}", trees.display()));
                     let file = file(args, item.paper, &item.exhibit.name);
                     let more: Vec<String> = trees.into_iter().collect();
-                    work.measurements.push((*item, args.common.scenario_with(&file, &more, registry)?));
+                    work.scenarios.push((*item, args.common.scenario_with(&file, &more, registry)?));
                 }
                 Made::Measurement => work.launches.push((*item, None)),
                 Made::Count => work.launches.push((*item, Launches::of(args.data.as_deref())?)),
@@ -191,19 +184,10 @@ impl Work {
         for (item, launches) in self.launches {
             findings.entry(item.paper).or_default().launches.insert(item.exhibit.name.clone(), launches);
         }
-        for (item, scenario) in self.measurements {
-            let target = Target::Real(&Cpu, Verify::Sample);
-            let options = Options { target, resume: false, ..Work::options(out, &item, parts) };
-            let report = common.on_threads(|| experiment::run(&scenario, &options, stop, &|| ()))?;
-            if report.interrupted() {
-                return Err(Error::Interrupted);
-            }
-            findings.entry(item.paper).or_default().runs.insert(item.exhibit.name.clone(), (scenario, report));
-        }
         let own = parts.own(points).map_or(vec![true; points.len()], |(_, own)| own);
         let (own, own_studies) = own.split_at(points.len() - self.studies.len());
         let mut rest = own;
-        let bar = common.progress(own.iter().filter(|own| **own).count(), "");
+        let bar = progress(common.quiet, own.iter().filter(|own| **own).count(), "runs", "");
         for (item, scenario) in self.scenarios {
             bar.set_message(item.name());
             let runs = rest.split_off(..scenario.policies.len() * scenario.points().len()).expect("each has a value");
@@ -211,7 +195,10 @@ impl Work {
             if shard.is_some() && !runs.contains(&true) {
                 continue;
             }
-            let options = Options { shard, ..Work::options(out, &item, parts) };
+            let mut options = Options { shard, ..Work::options(out, &item, parts) };
+            if item.is_measured() {
+                options = Options { target: Target::Real(&Cpu, Verify::Sample), resume: false, ..options };
+            }
             let report = common.on_threads(|| experiment::run(&scenario, &options, stop, &|| bar.inc(1)))?;
             if report.interrupted() {
                 return Err(Error::Interrupted);
@@ -225,7 +212,7 @@ impl Work {
         let studies = self.studies.iter().zip(own_studies).filter_map(|(item, own)| own.then_some(*item));
         let studies: Vec<Item> = studies.collect();
         // A search's number of runs is not known in advance.
-        let bar = common.progress(studies.len(), "");
+        let bar = progress(common.quiet, studies.len(), "runs", "");
         let tick = || bar.tick();
         let keep = match parts {
             Parts { merge_only: true, .. } => Keep::Only,
@@ -292,8 +279,8 @@ fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
             numbers: study.numbers.clone(),
         };
     }
-    if let Some(report) = found.report(exhibit).filter(|_| item.exhibit.made == Made::Measurement) {
-        let trees = found.run(exhibit).map_or("", |(scenario, _)| scenario.workload.source().given());
+    if let Some(report) = found.report(exhibit).filter(|_| item.is_measured()) {
+        let trees = found.run(exhibit).map_or("", |(scenario, _)| &scenario.workload.source().given);
         let text = jit::measured(report).unwrap_or_else(|error| format!("{error}\n"));
         let text = format!("{text}trees: {trees}; results in {}\n", report.folder.path.display());
         let json = summary::to_json(&item.name(), &report.rows);

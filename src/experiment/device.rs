@@ -306,7 +306,7 @@ pub fn spec(scenario: &Scenario) -> Spec {
         embedding: workload.embedding,
         vocabulary: workload.vocabulary,
         seed: scenario.seed,
-        weights: workload.weights.as_ref().map(|weights| weights.path().to_path_buf()),
+        weights: workload.weights.as_ref().map(|weights| weights.to_path_buf()),
     }
 }
 

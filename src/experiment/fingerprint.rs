@@ -41,7 +41,7 @@ pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Res
     let weights = scenario.workload.weights.as_deref();
     let model = scenario.workload.model.file().map(|(_, path)| path);
     let of_classes = scenario.classes.iter().map(|class| class.dataset.as_deref());
-    let shared = [Some(scenario.workload.source().path()), weights, model, scenario.device.grnn.as_deref()]
+    let shared = [Some(&**scenario.workload.source()), weights, model, scenario.device.grnn.as_deref()]
         .into_iter()
         .chain(of_classes);
     let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("BATCHLAB_COMMIT"));

@@ -51,15 +51,11 @@ enum Origin {
         dataset: Dataset,
         /// Of each class that has its own.
         own: Vec<Option<Dataset>>,
-        count: u64,
         max_length: Option<u32>,
-        arrivals: ArrivalSpec,
     },
     Trace {
         requests: Arc<Requests>,
         trace: Trace,
-        file: PathBuf,
-        time_scale: f64,
     },
 }
 
@@ -67,7 +63,7 @@ enum Origin {
 const REQUEST: u128 = 100;
 
 /// How many requests stand for those of a stream.
-const SAMPLE: u64 = 100_000;
+const SAMPLE: u32 = 100_000;
 
 /// In the log of a stream.
 const LOGGED: u64 = 10_000;
@@ -135,22 +131,22 @@ impl<'s> Inputs<'s> {
         if let Some(requests) = shared[slot].upgrade() {
             return Ok(requests);
         }
-        let Origin::Dataset { count, .. } = &self.origin else { unreachable!("a trace is read") };
-        let requests = Arc::new(self.drawn(replication, *count)?);
+        let count = self.scenario.workload.load.drawn().expect("a trace is read");
+        let requests = Arc::new(self.drawn(replication, count)?);
         shared[slot] = Arc::downgrade(&requests);
         Ok(requests)
     }
 
     /// The requests that stand for all in checks and bounds: those of the first replication, of a stream the first of them.
     pub fn sample(&self) -> Result<Arc<Requests>> {
-        match (&self.origin, self.scenario.output.record) {
-            (Origin::Dataset { count, .. }, Record::Stream) => self.drawn(0, (*count).min(SAMPLE)).map(Arc::new),
+        match (self.scenario.workload.load.drawn(), self.scenario.output.record) {
+            (Some(count), Record::Stream) => self.drawn(0, count.min(SAMPLE)).map(Arc::new),
             _ => self.requests(0),
         }
     }
 
     fn draws(&self, replication: u32) -> Result<Draws<'_>> {
-        let Origin::Dataset { dataset, own, max_length, .. } = &self.origin else { unreachable!("a trace is read") };
+        let Origin::Dataset { dataset, own, max_length } = &self.origin else { unreachable!("a trace is read") };
         let sampler =
             |dataset, purpose: &str| Ok((Dataset::sampler(dataset, *max_length)?, self.stream(replication, purpose)));
         let own = own
@@ -164,7 +160,7 @@ impl<'s> Inputs<'s> {
         })
     }
 
-    fn drawn(&self, replication: u32, count: u64) -> Result<Requests> {
+    fn drawn(&self, replication: u32, count: u32) -> Result<Requests> {
         let file = self.scenario.file.display();
         require(u128::from(count) * REQUEST, format_args!("{file}: workload.requests = {count}"), "draw fewer")?;
         let mut draws = self.draws(replication)?;
@@ -197,7 +193,7 @@ impl<'s> Inputs<'s> {
 
     /// How a run is recorded that does not keep its requests; `None` if it keeps them.
     pub fn streams_by(&self, load: LoadPoint) -> Option<Rules> {
-        let Origin::Dataset { count, .. } = self.origin else { return None };
+        let Load::Drawn { requests: count, .. } = self.scenario.workload.load else { return None };
         let output = &self.scenario.output;
         let Measure { slo, warmup, .. } = self.measure(load);
         let warmup = match warmup {
@@ -214,17 +210,17 @@ impl<'s> Inputs<'s> {
     /// `checked`: fails if requests arrive too late, for which all times are drawn at once.
     fn source<'a>(&'a self, run: &Run, supply: Box<dyn Supply + 'a>, checked: bool) -> Result<Box<dyn Source + 'a>> {
         let random = |purpose| self.stream(run.replication, purpose);
-        let times: Box<dyn Iterator<Item = Nanos>> = match (&self.origin, run.load) {
-            (Origin::Trace { .. }, load) => {
+        let arrivals = self.scenario.arrivals.as_ref();
+        let times: Box<dyn Iterator<Item = Nanos>> = match (arrivals.and_then(ArrivalSpec::process), run.load) {
+            (_, LoadPoint::Clients(clients)) => {
+                let think = arrivals.and_then(ArrivalSpec::think).expect("clients send in a closed loop");
+                return Ok(Box::new(ClosedLoop::of(supply, clients, think, &mut random("think"))));
+            }
+            (None, load) => {
                 let times = self.arrivals(load)?;
                 Box::new((0..times.len()).map(move |place| times[place]))
             }
-            (Origin::Dataset { arrivals, .. }, LoadPoint::Clients(clients)) => {
-                let think = arrivals.think().expect("clients send in a closed loop");
-                return Ok(Box::new(ClosedLoop::of(supply, clients, think, &mut random("think"))));
-            }
-            (Origin::Dataset { arrivals, .. }, load) => {
-                let process = arrivals.process().expect("only clients send in a closed loop");
+            (Some(process), load) => {
                 let times = process.times(load.rate(), supply.count() as usize, random("arrivals"));
                 if !checked {
                     return Ok(Box::new(OpenLoop::of(supply, times)));
@@ -239,11 +235,15 @@ impl<'s> Inputs<'s> {
 
     /// Those of the trace under a load.
     fn arrivals(&self, load: LoadPoint) -> Result<Arc<[Nanos]>> {
-        let Origin::Trace { trace, time_scale, file, .. } = &self.origin else { unreachable!("a process has times") };
+        let (Origin::Trace { trace, .. }, Load::Trace { trace: file, time_scale }) =
+            (&self.origin, &self.scenario.workload.load)
+        else {
+            unreachable!("a process has times")
+        };
         let scaled = match load {
             LoadPoint::Rate(rate) => trace.at_rate(rate).within("arrivals.rates"),
             LoadPoint::Scaled(factor) => trace.scaled(factor).within("workload.time_scale"),
-            _ => trace.scaled(*time_scale).within("workload.time_scale"),
+            _ => trace.scaled(time_scale[0]).within("workload.time_scale"),
         };
         let scaled = scaled.within(self.scenario.file.display())?;
         let clock = within_the_clock(&scaled.arrivals).within(file.display());
@@ -289,18 +289,15 @@ impl<'s> Inputs<'s> {
     }
 
     fn setup(&self, policy: usize) -> Setup<'_> {
-        self.estimates[policy].within(self.bare_setup())
-    }
-
-    fn bare_setup(&self) -> Setup<'_> {
         let Scenario { workload, device, .. } = self.scenario;
         let (model, longest) = (&workload.model, Some(self.longest));
-        Setup { model, cells: &self.cells, workers: device.workers, costs: None, longest }
+        let setup = Setup { model, cells: &self.cells, workers: device.workers, costs: None, longest };
+        self.estimates[policy].within(setup)
     }
 
     pub fn policy(&self, index: usize) -> Result<Box<dyn Policy>> {
         let entry = &self.scenario.policies[index];
-        let policy = self.estimates[index].build(&*entry.settings, self.bare_setup()).map_err(|error| {
+        let policy = self.estimates[index].build(&*entry.settings, self.setup(index)).map_err(|error| {
             Error::input(format!("{}: policy[{index}] ({}): {error}", self.scenario.file.display(), entry.label))
         })?;
         Ok(match self.scenario.device.max_waiting {
@@ -314,9 +311,9 @@ impl Origin {
     fn open(scenario: &Scenario) -> Result<Origin> {
         let (model, file) = (&scenario.workload.model, scenario.file.display());
         match &scenario.workload.load {
-            Load::Drawn { dataset, requests, max_length } => {
+            Load::Drawn { dataset, max_length, .. } => {
                 let open = |dataset: &Input| {
-                    let dataset = Dataset::open(&dataset.path().to_string_lossy(), model, &|path| PathBuf::from(path))?;
+                    let dataset = Dataset::open(&dataset.to_string_lossy(), model, &|path| PathBuf::from(path))?;
                     // Draws nothing, but fails if no shape is short enough.
                     let none = dataset.sample(0, *max_length, &mut random::stream(scenario.seed, 0, "shapes"));
                     none.within("workload").within(&file).map(|_| dataset)
@@ -324,11 +321,9 @@ impl Origin {
                 let dataset = open(dataset)?;
                 let own = scenario.classes.iter().map(|class| class.dataset.as_ref().map(open).transpose());
                 let own = own.collect::<Result<Vec<_>>>()?;
-                let (count, max_length) = (*requests, *max_length);
-                let arrivals = scenario.arrivals.clone().expect("a dataset comes with arrivals");
-                Ok(Origin::Dataset { dataset, own, count, max_length, arrivals })
+                Ok(Origin::Dataset { dataset, own, max_length: *max_length })
             }
-            Load::Trace { trace, time_scale } => {
+            Load::Trace { trace, .. } => {
                 let read = Trace::read(trace)?;
                 let shapes = Arc::clone(&read.shapes);
                 let requests = Requests::unfold(shapes, model).map_err(Error::input).within(trace.display())?;
@@ -340,19 +335,14 @@ impl Origin {
                     None => draw_classes(scenario, read.len(), 0),
                 };
                 let requests = Requests { classes: classes.map(Arc::new), ..requests };
-                Ok(Origin::Trace {
-                    requests: Arc::new(requests),
-                    trace: read,
-                    file: trace.path().into(),
-                    time_scale: time_scale[0],
-                })
+                Ok(Origin::Trace { requests: Arc::new(requests), trace: read })
             }
         }
     }
 
     fn longest(&self) -> u32 {
         match self {
-            Origin::Dataset { dataset, own, max_length, .. } => {
+            Origin::Dataset { dataset, own, max_length } => {
                 let all = own.iter().flatten().chain([dataset]);
                 all.map(|dataset| dataset.longest(*max_length)).max().unwrap_or(0)
             }

@@ -125,6 +125,11 @@ impl<'a> CsvRow<'a> {
         self.number(metric.name())
     }
 
+    /// Earlier summaries lack columns.
+    fn metric_if_known(&self, metric: Metric) -> Result<Option<f64>> {
+        self.text(metric.name()).map_or(Ok(None), |_| self.metric(metric))
+    }
+
     /// `None` for points without a rate and for closed loops, whose rate depends on the system.
     pub fn rate(&self) -> Result<Option<f64>> {
         let closed = self.point().is_ok_and(|point| point.starts_with("clients-"));
@@ -133,16 +138,12 @@ impl<'a> CsvRow<'a> {
 
     /// Whether requests were turned away.
     pub fn rejects(&self) -> Result<bool> {
-        let known = self.text(Metric::Rejected.name()).is_ok();
-        Ok(known && self.metric(Metric::Rejected)?.is_some_and(|requests| requests > 0.0))
+        Ok(self.metric_if_known(Metric::Rejected)?.is_some_and(|requests| requests > 0.0))
     }
 
     /// Requests that the metrics leave out.
     pub fn warmup(&self) -> Result<u64> {
-        if self.text(Metric::Warmup.name()).is_err() {
-            return Ok(0);
-        }
-        Ok(self.metric(Metric::Warmup)?.map_or(0, |requests| requests.round() as u64))
+        Ok(self.metric_if_known(Metric::Warmup)?.map_or(0, |requests| requests.round() as u64))
     }
 
     /// Summaries without the column: less than 95 % of the offered rate was delivered.

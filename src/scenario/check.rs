@@ -66,7 +66,7 @@ fn scenario(
         (Ok(given), Ok(arrivals)) => (given, arrivals),
         (given, arrivals) => return Err(Error::all(given.err().into_iter().chain(arrivals.err()).collect())),
     };
-    let mut scenario = checked(given, arrivals, root.source.file()).map_err(|problem| root.refuse(&problem))?;
+    let mut scenario = checked(given, arrivals, &root.source.file).map_err(|problem| root.refuse(&problem))?;
     scenario.policies = policies(root, registry, &scenario, axes, choices)?;
     points_have_folders(&scenario).map_err(|problem| root.refuse(&problem))?;
     Ok(scenario)
@@ -253,7 +253,7 @@ fn classes(classes: &mut [ClassEntry], workload: &Workload, file: &Path) -> Resu
 
 /// A file, unless it is a generator.
 fn find_dataset(key: &str, dataset: &mut Option<Input>, file: &Path) -> Result<(), String> {
-    if dataset.as_ref().is_some_and(|given| GENERATORS.iter().any(|generator| given.given().starts_with(generator))) {
+    if dataset.as_ref().is_some_and(|given| GENERATORS.iter().any(|generator| given.given.starts_with(generator))) {
         return Ok(());
     }
     find_input(key, dataset, file).map_err(|problem| {
@@ -363,7 +363,7 @@ fn policies(
         entry.swept = sweep::swept(choices.iter().chain(own));
         // Some file systems ignore case.
         match folders.insert(folder_name(&entry.label).to_lowercase(), index) {
-            Some(other) if other != index && !root.source.is_kept() => Err(section.refuse(&format!(
+            Some(other) if other != index && root.source.kept_in.is_none() => Err(section.refuse(&format!(
                 "label: \"{}\" names the same folder as the label of policy[{other}]; add a `label` of its own",
                 entry.label
             ))),

@@ -344,20 +344,10 @@ impl PolicyEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "String")]
 pub struct Input {
-    given: String,
-    found: PathBuf,
-}
-
-impl Input {
     /// As written in the scenario.
-    pub fn given(&self) -> &str {
-        &self.given
-    }
-
+    pub given: String,
     /// Where it was found; for a generator, its name.
-    pub fn path(&self) -> &Path {
-        &self.found
-    }
+    found: PathBuf,
 }
 
 impl Deref for Input {
@@ -434,7 +424,7 @@ impl Scenario {
             .chain(noise)
             .chain(self.policies.iter().filter_map(|policy| policy.costs.as_ref()))
             .chain(self.classes.iter().filter_map(|class| class.dataset.as_ref()));
-        let named = named.map(|input| (input.given(), input.path()));
+        let named = named.map(|input| (&*input.given, &**input));
         named.chain(self.workload.model.file()).filter(|(_, path)| shipped::is_file(path))
     }
 

@@ -16,13 +16,13 @@ pub(super) type Span = Range<usize>;
 
 #[derive(Debug)]
 pub(super) struct Source {
-    file: PathBuf,
+    pub file: PathBuf,
     text: String,
     overrides: Vec<Override>,
     /// For each `--sweep`, one for each value.
-    sweeps: Vec<Vec<Override>>,
-    /// The file that keeps a restored scenario. Its lines mean nothing to the user.
-    kept_in: Option<PathBuf>,
+    pub sweeps: Vec<Vec<Override>>,
+    /// The file that keeps a restored scenario, which was checked before. Its lines mean nothing to the user.
+    pub kept_in: Option<PathBuf>,
 }
 
 /// A value for a key: `--set KEY=VALUE`, or one of those of `--sweep KEY=V1,V2`.
@@ -62,20 +62,6 @@ impl Source {
     pub fn kept(file: &Path, text: String, kept_in: &Path) -> Source {
         let kept_in = Some(kept_in.to_path_buf());
         Source { file: file.to_path_buf(), text, overrides: Vec::new(), sweeps: Vec::new(), kept_in }
-    }
-
-    /// Whether the scenario was checked before, when it was kept.
-    pub fn is_kept(&self) -> bool {
-        self.kept_in.is_some()
-    }
-
-    /// For each `--sweep`, one override for each value.
-    pub fn sweeps(&self) -> impl Iterator<Item = &[Override]> {
-        self.sweeps.iter().map(Vec::as_slice)
-    }
-
-    pub fn file(&self) -> &Path {
-        &self.file
     }
 
     /// With the overrides applied.

@@ -33,7 +33,7 @@ pub(super) fn axes<'s>(source: &'s Source, root: &mut DeTable<'s>) -> Result<Vec
     }
     // Tables have their keys in the order of the alphabet.
     lists.sort_by_key(|(_, span, _)| span.start);
-    for values in source.sweeps() {
+    for values in &source.sweeps {
         let first = &values[0];
         lists.retain(|(path, ..)| *path != first.path);
         lists.push((first.path.clone(), first.span(), values.iter().map(|value| value.value()).collect()));

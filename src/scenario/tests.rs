@@ -244,11 +244,11 @@ fn paths_are_found_from_here_before_beside_the_scenario() {
     // Tests run in the package's folder, where this file is found first.
     fs::write(desk.folder.path().join("Cargo.toml"), "").unwrap();
     let costs = |set: &str| desk.read(GOOD, &[set]).unwrap().device.costs.expect("it was given");
-    assert_eq!(costs("device.costs=Cargo.toml").path(), Path::new("Cargo.toml"));
+    assert_eq!(&*costs("device.costs=Cargo.toml"), Path::new("Cargo.toml"));
     let beside = costs("device.costs=costs.csv");
-    assert_eq!((beside.given(), beside.path()), ("costs.csv", &*desk.folder.path().join("costs.csv")));
+    assert_eq!((&beside.given[..], &*beside), ("costs.csv", &*desk.folder.path().join("costs.csv")));
     let absolute = desk.folder.path().join("trace.csv");
-    assert_eq!(costs(&format!("device.costs={}", absolute.display())).path(), absolute);
+    assert_eq!(&*costs(&format!("device.costs={}", absolute.display())), absolute);
     let missing = desk.refusal(GOOD, &["device.costs=/none.csv"]);
     assert_eq!(missing, "s.toml: --set device.costs=/none.csv: device.costs: no such file: /none.csv");
     let folder = desk.refusal(GOOD, &["device.costs=src"]);
@@ -267,7 +267,7 @@ fn a_policy_keeps_to_its_own_costs_and_overhead() {
         Overhead { task: Some(Nanos(5)), gather: Some(Nanos(7)), launch: None },
         "what it leaves out is the scenario's"
     );
-    let costs = |policy: &PolicyEntry| policy.costs.as_ref().map(|costs| costs.given().to_string());
+    let costs = |policy: &PolicyEntry| policy.costs.as_ref().map(|costs| costs.given.clone());
     assert_eq!((costs(first).as_deref(), costs(second).as_deref()), (Some("costs.csv"), Some("trace.csv")));
 }
 
@@ -278,7 +278,7 @@ fn a_network_is_described_and_costs_may_be_left_out() {
     let scenario = desk.read(&GOOD.replace("costs = \"costs.csv\"", ""), &sets).unwrap();
     let Workload { hidden, embedding, vocabulary, weights, .. } = &scenario.workload;
     assert_eq!((hidden, embedding, vocabulary), (&8, &8, &11), "words are as wide as layers");
-    assert_eq!(weights.as_ref().map(Input::given), Some("trace.csv"));
+    assert_eq!(weights.as_ref().map(|input| &*input.given), Some("trace.csv"));
     assert_eq!((&scenario.device.costs, scenario.device.max_waiting), (&None, Some(7)));
     assert!(scenario.policies.iter().all(|policy| policy.costs.is_none()));
     assert_eq!(scenario.resolved_json()["policy"][0]["costs"], serde_json::Value::Null);

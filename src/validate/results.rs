@@ -87,7 +87,7 @@ fn restored(file: &Path, registry: &Registry) -> Result<(Vec<Scenario>, String)>
 fn same_inputs(scenario: &Scenario, run: &Value, file: &Path) -> Result<()> {
     let requests = scenario.workload.source();
     let model = scenario.workload.model.file();
-    for (given, path) in [(requests.given(), requests.path())].into_iter().chain(model) {
+    for (given, path) in [(&*requests.given, &**requests)].into_iter().chain(model) {
         let then = run.get("inputs").and_then(|inputs| inputs.get(given)).and_then(Value::as_str);
         if let Some(then) = then
             && hash_of(path)? != then

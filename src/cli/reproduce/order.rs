@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::iter;
 
 use crate::error::{Error, Result};
-use crate::papers::{Exhibit, Paper};
+use crate::papers::{Exhibit, Made, Paper};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item {
@@ -19,6 +19,10 @@ impl Item {
 
     pub fn name(&self) -> String {
         format!("{} {}", self.paper.name(), self.exhibit.name)
+    }
+
+    pub fn is_measured(&self) -> bool {
+        self.exhibit.made == Made::Measurement
     }
 }
 
