@@ -118,20 +118,17 @@ fn near(
     tolerance: &Tolerance,
 ) -> Result<Largest, String> {
     let mut largest = Largest::default();
-    if let Some(operators) = network.operators() {
-        let judged =
-            operators.follow(request, graph, &found.state, |passed| tolerance.check_operator(passed, &mut largest));
-        return judged.map(|()| largest).map_err(not_rounding);
-    }
-    let expected = network.follow(request, graph, &found.words);
-    match tolerance.check(found, &expected, graph.depth(), network.state(), &mut largest) {
-        Ok(()) => Ok(largest),
-        Err(wrong) => Err(not_rounding(wrong)),
-    }
-}
-
-fn not_rounding(wrong: String) -> String {
-    format!("a result that rounding does not explain: {wrong}")
+    let judged = match network.operators() {
+        Some(operators) => {
+            operators.follow(request, graph, &found.state, |passed| tolerance.check_operator(passed, &mut largest))
+        }
+        None => {
+            let expected = network.follow(request, graph, &found.words);
+            tolerance.check(found, &expected, graph.depth(), network.state(), &mut largest)
+        }
+    };
+    judged.map_err(|wrong| format!("a result that rounding does not explain: {wrong}"))?;
+    Ok(largest)
 }
 
 #[cfg(test)]

@@ -186,9 +186,7 @@ impl Owner {
         };
         if key.is_empty() { problem } else { format!("{key}: {problem}") }
     }
-}
 
-impl Owner {
     /// Another table of the scenario that has a key.
     fn belongs(&self, name: &str) -> String {
         let keys = Reference::read().keys;
