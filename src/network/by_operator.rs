@@ -8,8 +8,8 @@ use rten_simd::Isa;
 use rten_simd::ops::{FloatOps, NumOps};
 
 use super::elementwise::{Formula, apply, one_and_exp_of_negative, tanh_fraction};
+use super::product::Product;
 pub use super::product::Rows as Left;
-use super::product::{Block, Product};
 use super::weights::Weights;
 use super::{Spec, cells};
 use crate::error::{Error, Result};
@@ -116,7 +116,7 @@ impl ByOperator {
     pub fn new(model: &Model, spec: &Spec) -> Result<ByOperator> {
         let weights = Weights::open(model, spec)?;
         let hidden = spec.hidden as usize;
-        let affines = affines(model, spec, &weights).ok_or_else(|| {
+        let affines = affines(model, &weights).ok_or_else(|| {
             Error::input(format!(
                 "model: the CPU computes {} in whole cells only; operator by operator it has lstm, seq2seq, tree-lstm and \
                  childsum-tree-lstm",
@@ -247,13 +247,8 @@ fn largest(scores: &[f32]) -> f32 {
 }
 
 /// `None` for models without operators.
-fn affines(model: &Model, spec: &Spec, weights: &Weights) -> Option<Vec<Affine>> {
-    let (h, e, v) = (spec.hidden as usize, spec.embedding as usize, spec.vocabulary as usize);
-    let part = |gates: usize, units: usize, tensors: &[(&str, usize)]| {
-        let taken: Vec<Vec<f32>> = tensors.iter().map(|(name, _)| weights.take(name)).collect();
-        let blocks = taken.iter().zip(tensors).map(|(weights, (_, inputs))| Block { weights, inputs: *inputs });
-        (gates, Product::pack(gates, units, &blocks.collect::<Vec<_>>()))
-    };
+fn affines(model: &Model, weights: &Weights) -> Option<Vec<Affine>> {
+    let part = |gates: usize, tensors: &[&str]| (gates, cells::pack(weights, gates, tensors));
     let affine = |name, parts, bias: &[&str]| Affine {
         name,
         parts,
@@ -261,27 +256,26 @@ fn affines(model: &Model, spec: &Spec, weights: &Weights) -> Option<Vec<Affine>>
     };
     let lstm = |name: &'static str| {
         let [input, recurrent, bias] = ["weight_ih", "weight_hh", "bias"].map(|part| format!("{name}.{part}"));
-        affine(name, vec![part(4, h, &[(&input, e), (&recurrent, h)])], &[&bias])
+        affine(name, vec![part(4, &[&input, &recurrent])], &[&bias])
     };
     Some(match model {
         Model::Lstm => vec![lstm("lstm")],
         Model::Seq2Seq => {
-            let projection = vec![part(1, v, &[("projection.weight", h)])];
+            let projection = vec![part(1, &["projection.weight"])];
             vec![lstm("encoder"), lstm("decoder"), affine("projection", projection, &["projection.bias"])]
         }
         Model::TreeLstm => {
-            let children = [("internal.weight_left", h), ("internal.weight_right", h)];
-            let leaf = affine("leaf", vec![part(3, h, &[("leaf.weight", e)])], &["leaf.bias"]);
-            vec![leaf, affine("internal", vec![part(5, h, &children)], &["internal.bias"])]
+            let children = ["internal.weight_left", "internal.weight_right"];
+            let leaf = affine("leaf", vec![part(3, &["leaf.weight"])], &["leaf.bias"]);
+            vec![leaf, affine("internal", vec![part(5, &children)], &["internal.bias"])]
         }
         Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
-            let word = ["childsum.weight_iou_x", "childsum.weight_f_x"];
-            let word = vec![part(3, h, &[(word[0], e)]), part(1, h, &[(word[1], e)])];
+            let word = vec![part(3, &["childsum.weight_iou_x"]), part(1, &["childsum.weight_f_x"])];
             vec![
                 affine("childsum.word", word, &["childsum.bias_iou", "childsum.bias_f"]),
                 // The cell has one bias for the word and the children.
-                affine("childsum.iou", vec![part(3, h, &[("childsum.weight_iou_h", h)])], &[]),
-                affine("childsum.f", vec![part(1, h, &[("childsum.weight_f_h", h)])], &[]),
+                affine("childsum.iou", vec![part(3, &["childsum.weight_iou_h"])], &[]),
+                affine("childsum.f", vec![part(1, &["childsum.weight_f_h"])], &[]),
             ]
         }
         Model::Gru | Model::Graph(_) | Model::Network(_) | Model::Dnn(_) => return None,

@@ -111,14 +111,22 @@ impl Weights {
         Ok(Weights { tensors, source })
     }
 
+    fn tensor(&self, name: &str) -> &Tensor {
+        self.tensors.iter().find(|tensor| tensor.name == name).expect("a tensor of the model")
+    }
+
+    /// A matrix, a row for each output, and the width of a row.
+    pub fn matrix(&self, name: &str) -> (Vec<f32>, usize) {
+        (self.take(name), self.tensor(name).shape[1])
+    }
+
     pub fn take(&self, name: &str) -> Vec<f32> {
-        let tensor = self.tensors.iter().find(|tensor| tensor.name == name).expect("a tensor of the model");
         match &self.source {
             Source::Seed { seed, bound } => {
                 let mut rng = random::stream(*seed, 0, &format!("weights {name}"));
                 // 24 bits fit a float32 without rounding, the same on every machine.
                 let unit = |word: u32| (word >> 8) as f32 * (1.0 / (1 << 23) as f32) - 1.0;
-                (0..tensor.len()).map(|_| unit(rng.next_u32()) * bound).collect()
+                (0..self.tensor(name).len()).map(|_| unit(rng.next_u32()) * bound).collect()
             }
             Source::File(file) => {
                 let numbers = file.bytes_of(name).chunks_exact(4);

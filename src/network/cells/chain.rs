@@ -4,11 +4,11 @@ use rten_simd::Isa;
 use rten_simd::ops::NumOps;
 
 use super::seq2seq::START;
-use super::{Embedding, gates, pack};
+use super::{Embedding, gates, pack, run_gates};
 use crate::network::elementwise::{Formula, apply, gated, gated_tanh, tanh};
 use crate::network::product::{Block, Product, Rows};
 use crate::network::weights::Weights;
-use crate::network::{Batch, Cell, Scratch, Spec, first};
+use crate::network::{Batch, Cell, Scratch, first};
 
 /// The LSTM, with all four gates in one product. The state is \[h|c\], and in a translation the last word.
 #[derive(Debug)]
@@ -23,16 +23,11 @@ pub struct Lstm {
 }
 
 impl Lstm {
-    pub(super) fn new(spec: &Spec, weights: &Weights, name: &str, embedding: &str, width: usize) -> Lstm {
-        let (hidden, embedding) = (spec.hidden as usize, Embedding::new(weights, embedding, spec.embedding as usize));
+    pub(super) fn new(weights: &Weights, name: &str, embedding: &str, width: usize) -> Lstm {
         let (input, recurrent) = (format!("{name}.weight_ih"), format!("{name}.weight_hh"));
-        Lstm {
-            product: pack(weights, 4, hidden, &[(&input, embedding.width), (&recurrent, hidden)]),
-            embedding,
-            bias: weights.take(&format!("{name}.bias")),
-            hidden,
-            width,
-        }
+        let bias = weights.take(&format!("{name}.bias"));
+        let (embedding, product) = (Embedding::new(weights, embedding), pack(weights, 4, &[&input, &recurrent]));
+        Lstm { embedding, product, hidden: bias.len() / 4, bias, width }
     }
 
     /// `word` gives the word that a row reads. Only \[h|c\] at the beginning of a state is written.
@@ -48,18 +43,11 @@ impl Lstm {
         let zero = first(&mut scratch.more, hidden);
         zero.fill(0.0);
 
-        for panel in self.product.panels() {
-            let (units, wide) = (panel.units(), panel.units().len());
-            let product = panel.multiply(left, &mut scratch.product);
-            let bias = gates::<4>(&self.bias, hidden).map(|bias| &bias[units.clone()]);
-            for (row, (product, out)) in product.chunks_exact(4 * wide).zip(out.chunks_exact_mut(width)).enumerate() {
-                let [i, f, g, o] = gates(product, wide);
-                let c = &batch.state(row, 0, width).map_or(&*zero, |state| &state[hidden..])[units.clone()];
-                let (h, rest) = out.split_at_mut(hidden);
-                let out = [&mut h[units.clone()], &mut rest[units.clone()]];
-                apply(LstmGates, [i, f, g, o, bias[0], bias[1], bias[2], bias[3], c], out);
-            }
-        }
+        let run = |row, units, [i, f, g, o]: [&[f32]; 4], [bi, bf, bg, bo]: [&[f32]; 4], out: [&mut [f32]; 2]| {
+            let c = &batch.state(row, 0, width).map_or(&*zero, |state| &state[hidden..])[units];
+            apply(LstmGates, [i, f, g, o, bi, bf, bg, bo, c], out);
+        };
+        run_gates((&self.product, &self.bias), left, (out, width), &mut scratch.product, run);
     }
 }
 
@@ -101,19 +89,16 @@ pub struct Gru {
 }
 
 impl Gru {
-    pub(super) fn new(spec: &Spec, weights: &Weights) -> Gru {
-        let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
-        let (input, recurrent) = (weights.take("gru.weight_ih"), weights.take("gru.weight_hh"));
-        let x = |gate: usize| Block {
-            weights: &input[gate * hidden * embedding..(gate + 1) * hidden * embedding],
-            inputs: embedding,
+    pub(super) fn new(weights: &Weights) -> Gru {
+        let tensors = ["gru.weight_ih", "gru.weight_hh"].map(|name| weights.matrix(name));
+        let hidden = tensors[1].1;
+        let part = |tensor: usize, gate: usize| {
+            let (weights, inputs) = &tensors[tensor];
+            Block { weights: &weights[gate * hidden * inputs..][..hidden * inputs], inputs: *inputs }
         };
-        let h = |gate: usize| Block {
-            weights: &recurrent[gate * hidden * hidden..(gate + 1) * hidden * hidden],
-            inputs: hidden,
-        };
+        let (x, h) = (|gate| part(0, gate), |gate| part(1, gate));
         Gru {
-            embedding: Embedding::new(weights, "embedding.weight", embedding),
+            embedding: Embedding::new(weights, "embedding.weight"),
             reset: Product::pack(1, hidden, &[h(0), x(0)]),
             update: Product::pack(1, hidden, &[h(1), x(1)]),
             candidate: Product::pack(1, hidden, &[x(2), h(2)]),

@@ -4,7 +4,7 @@
 use super::{Embedding, pack};
 use crate::network::product::{Product, Rows};
 use crate::network::weights::Weights;
-use crate::network::{Batch, Cell, Scratch, Spec, first};
+use crate::network::{Batch, Cell, Scratch, first};
 
 /// The tokens of a product. More would only take more memory.
 const BLOCK: usize = 512;
@@ -19,13 +19,12 @@ pub struct Dense {
 }
 
 impl Dense {
-    pub(super) fn new(spec: &Spec, weights: &Weights) -> Dense {
-        let hidden = spec.hidden as usize;
+    pub(super) fn new(weights: &Weights) -> Dense {
         Dense {
-            embedding: Embedding::new(weights, "embedding.weight", hidden),
-            first: pack(weights, 1, 4 * hidden, &[("dense.weight_1", hidden)]),
+            embedding: Embedding::new(weights, "embedding.weight"),
+            first: pack(weights, 1, &["dense.weight_1"]),
             first_bias: weights.take("dense.bias_1"),
-            second: pack(weights, 1, hidden, &[("dense.weight_2", 4 * hidden)]),
+            second: pack(weights, 1, &["dense.weight_2"]),
             second_bias: weights.take("dense.bias_2"),
         }
     }

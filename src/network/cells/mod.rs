@@ -3,38 +3,37 @@ mod dense;
 pub mod seq2seq;
 pub mod tree;
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use super::product::{Block, Product};
+use super::product::{Block, Product, Rows};
 use super::weights::Weights;
 use super::{Cell, Spec};
 use crate::workload::model::Model;
 
 /// In the order of [`Model::cell_types`].
 pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc<dyn Cell>> {
-    let lstm = |name| Arc::new(chain::Lstm::new(spec, weights, name, "embedding.weight", state(model, spec)));
-    let childsum_leaf = || Arc::new(tree::Leaf::new(spec, weights, "childsum.weight_iou_x", "childsum.bias_iou"));
+    let lstm = |name| Arc::new(chain::Lstm::new(weights, name, "embedding.weight", state(model, spec)));
+    let childsum_leaf = || Arc::new(tree::Leaf::new(weights, "childsum.weight_iou_x", "childsum.bias_iou"));
     match model {
         Model::Lstm => vec![lstm("lstm")],
-        Model::Gru => vec![Arc::new(chain::Gru::new(spec, weights))],
-        Model::Seq2Seq => {
-            vec![Arc::new(seq2seq::Decoder::new(spec, weights, state(model, spec))), lstm("encoder")]
-        }
+        Model::Gru => vec![Arc::new(chain::Gru::new(weights))],
+        Model::Seq2Seq => vec![Arc::new(seq2seq::Decoder::new(weights, state(model, spec))), lstm("encoder")],
         Model::TreeLstm => {
-            let leaf = tree::Leaf::new(spec, weights, "leaf.weight", "leaf.bias");
-            vec![Arc::new(tree::Internal::new(spec, weights)), Arc::new(leaf)]
+            let leaf = tree::Leaf::new(weights, "leaf.weight", "leaf.bias");
+            vec![Arc::new(tree::Internal::new(weights)), Arc::new(leaf)]
         }
-        Model::ChildSumTreeLstm => vec![Arc::new(tree::ChildSum::new(spec, weights)), childsum_leaf()],
+        Model::ChildSumTreeLstm => vec![Arc::new(tree::ChildSum::new(weights)), childsum_leaf()],
         Model::ChildSumByArity(most) => {
             // Cells for different numbers of children share one set of weights.
-            let internal: Arc<dyn Cell> = Arc::new(tree::ChildSum::new(spec, weights));
+            let internal: Arc<dyn Cell> = Arc::new(tree::ChildSum::new(weights));
             let mut cells = vec![internal; *most as usize];
             cells.push(childsum_leaf());
             cells
         }
         // `Spec::check` refuses the one, and the other has operators in place of cells.
         Model::Graph(_) | Model::Network(_) => Vec::new(),
-        Model::Dnn(_) => vec![Arc::new(dense::Dense::new(spec, weights))],
+        Model::Dnn(_) => vec![Arc::new(dense::Dense::new(weights))],
     }
 }
 
@@ -56,8 +55,9 @@ pub struct Embedding {
 }
 
 impl Embedding {
-    fn new(weights: &Weights, name: &str, width: usize) -> Embedding {
-        Embedding { rows: weights.take(name), width }
+    fn new(weights: &Weights, name: &str) -> Embedding {
+        let (rows, width) = weights.matrix(name);
+        Embedding { rows, width }
     }
 
     fn row(&self, word: u32) -> &[f32] {
@@ -65,12 +65,32 @@ impl Embedding {
     }
 }
 
-/// Packs tensors with the same outputs, `units` for each gate. Each is a name and the width of its input.
-fn pack(weights: &Weights, gates: usize, units: usize, tensors: &[(&str, usize)]) -> Product {
-    let taken: Vec<Vec<f32>> = tensors.iter().map(|(name, _)| weights.take(name)).collect();
-    let blocks: Vec<Block<'_>> =
-        taken.iter().zip(tensors).map(|(weights, (_, inputs))| Block { weights, inputs: *inputs }).collect();
-    Product::pack(gates, units, &blocks)
+/// Packs tensors with the same outputs side by side: those of `gates` gates, one after another.
+pub(super) fn pack(weights: &Weights, gates: usize, tensors: &[&str]) -> Product {
+    let taken: Vec<(Vec<f32>, usize)> = tensors.iter().map(|name| weights.matrix(name)).collect();
+    let blocks: Vec<Block<'_>> = taken.iter().map(|(weights, inputs)| Block { weights, inputs: *inputs }).collect();
+    Product::pack(gates, taken[0].0.len() / taken[0].1 / gates, &blocks)
+}
+
+/// Multiplies rows with the matrix of an LSTM's `N` gates. For each row and some of its units, `run` gets the products,
+/// their biases, and the places of h and c in the row's new state, which is `width` numbers wide.
+fn run_gates<const N: usize>(
+    (product, bias): (&Product, &[f32]),
+    left: Rows<'_>,
+    (out, width): (&mut [f32], usize),
+    memory: &mut Vec<f32>,
+    mut run: impl FnMut(usize, Range<usize>, [&[f32]; N], [&[f32]; N], [&mut [f32]; 2]),
+) {
+    let hidden = bias.len() / N;
+    for panel in product.panels() {
+        let (units, wide) = (panel.units(), panel.units().len());
+        let sums = panel.multiply(left, memory).chunks_exact(N * wide);
+        let bias = gates(bias, hidden).map(|bias| &bias[units.clone()]);
+        for (row, (sums, out)) in sums.zip(out.chunks_exact_mut(width)).enumerate() {
+            let (h, rest) = out.split_at_mut(hidden);
+            run(row, units.clone(), gates(sums, wide), bias, [&mut h[units.clone()], &mut rest[units.clone()]]);
+        }
+    }
 }
 
 fn gates<const N: usize>(row: &[f32], width: usize) -> [&[f32]; N] {

@@ -8,7 +8,7 @@ use super::chain::Lstm;
 use super::pack;
 use crate::network::product::{Product, Rows};
 use crate::network::weights::Weights;
-use crate::network::{Batch, Cell, Scratch, Spec, first};
+use crate::network::{Batch, Cell, Scratch, first};
 
 /// The word that the first decoder step reads.
 pub const START: u32 = 0;
@@ -22,11 +22,10 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    pub(super) fn new(spec: &Spec, weights: &Weights, width: usize) -> Decoder {
-        let projection = ("projection.weight", spec.hidden as usize);
+    pub(super) fn new(weights: &Weights, width: usize) -> Decoder {
         Decoder {
-            lstm: Lstm::new(spec, weights, "decoder", "decoder.embedding", width),
-            projection: pack(weights, 1, spec.vocabulary as usize, &[projection]),
+            lstm: Lstm::new(weights, "decoder", "decoder.embedding", width),
+            projection: pack(weights, 1, &["projection.weight"]),
             bias: weights.take("projection.bias"),
         }
     }

@@ -4,14 +4,16 @@
 //!   one counts as zeros.
 //! - Child-sum (Tai, Socher and Manning, 2015; JIT dynamic batching): every node has a word and any number of children.
 
+use std::ops::Range;
+
 use rten_simd::Isa;
 use rten_simd::ops::NumOps;
 
-use super::{Embedding, gates, pack};
+use super::{Embedding, gates, pack, run_gates};
 use crate::network::elementwise::{Formula, apply, gated, gated_tanh};
 use crate::network::product::{Product, Rows};
 use crate::network::weights::Weights;
-use crate::network::{Batch, Cell, Scratch, Spec, first};
+use crate::network::{Batch, Cell, Scratch, first};
 
 pub const CHILDREN: usize = 2;
 
@@ -25,11 +27,10 @@ pub struct Leaf {
 }
 
 impl Leaf {
-    pub(super) fn new(spec: &Spec, weights: &Weights, weight: &str, bias: &str) -> Leaf {
-        let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
+    pub(super) fn new(weights: &Weights, weight: &str, bias: &str) -> Leaf {
         Leaf {
-            embedding: Embedding::new(weights, "embedding.weight", embedding),
-            product: pack(weights, 3, hidden, &[(weight, embedding)]),
+            embedding: Embedding::new(weights, "embedding.weight"),
+            product: pack(weights, 3, &[weight]),
             bias: weights.take(bias),
         }
     }
@@ -43,29 +44,11 @@ impl Cell for Leaf {
             operand.copy_from_slice(self.embedding.row(batch.token(row)));
         }
         let left = Rows { data: operand, stride: inputs, count: batch.rows };
-        run_gates(LeafGates, &self.product, &self.bias, left, out, &mut scratch.product);
-    }
-}
-
-fn run_gates(
-    formula: impl Formula<6, 2>,
-    gates_of: &Product,
-    bias: &[f32],
-    left: Rows<'_>,
-    out: &mut [f32],
-    memory: &mut Vec<f32>,
-) {
-    let hidden = bias.len() / 3;
-    for panel in gates_of.panels() {
-        let (units, wide) = (panel.units(), panel.units().len());
-        let product = panel.multiply(left, memory);
-        let [bias_i, bias_o, bias_u] = gates(bias, hidden).map(|bias| &bias[units.clone()]);
-        for (product, out) in product.chunks_exact(3 * wide).zip(out.chunks_exact_mut(2 * hidden)) {
-            let [i, o, u] = gates(product, wide);
-            let (h, c) = out.split_at_mut(hidden);
-            let out = [&mut h[units.clone()], &mut c[units.clone()]];
-            apply(formula, [i, o, u, bias_i, bias_o, bias_u], out);
-        }
+        let width = 2 * self.bias.len() / 3;
+        let run = |_, _, [i, o, u]: [&[f32]; 3], [bi, bo, bu]: [&[f32]; 3], out: [&mut [f32]; 2]| {
+            apply(LeafGates, [i, o, u, bi, bo, bu], out);
+        };
+        run_gates((&self.product, &self.bias), left, (out, width), &mut scratch.product, run);
     }
 }
 
@@ -78,10 +61,9 @@ pub struct Internal {
 }
 
 impl Internal {
-    pub(super) fn new(spec: &Spec, weights: &Weights) -> Internal {
-        let hidden = spec.hidden as usize;
-        let children = [("internal.weight_left", hidden), ("internal.weight_right", hidden)];
-        Internal { product: pack(weights, 5, hidden, &children), bias: weights.take("internal.bias"), hidden }
+    pub(super) fn new(weights: &Weights) -> Internal {
+        let product = pack(weights, 5, &["internal.weight_left", "internal.weight_right"]);
+        Internal { hidden: product.inputs() / CHILDREN, product, bias: weights.take("internal.bias") }
     }
 }
 
@@ -98,20 +80,12 @@ impl Cell for Internal {
         let zero = first(&mut scratch.more, hidden);
         zero.fill(0.0);
 
-        for panel in self.product.panels() {
-            let (units, wide) = (panel.units(), panel.units().len());
-            let product = panel.multiply(children, &mut scratch.product);
-            let bias = gates::<5>(&self.bias, hidden).map(|bias| &bias[units.clone()]);
-            for (row, (product, out)) in product.chunks_exact(5 * wide).zip(out.chunks_exact_mut(state)).enumerate() {
-                let [i, o, u, left, right] = gates(product, wide);
-                let c_of =
-                    |place| &batch.state(row, place, state).map_or(&*zero, |child| &child[hidden..])[units.clone()];
-                let (h, c) = out.split_at_mut(hidden);
-                let out = [&mut h[units.clone()], &mut c[units.clone()]];
-                let inputs = [i, o, u, left, right, bias[0], bias[1], bias[2], bias[3], bias[4], c_of(0), c_of(1)];
-                apply(InternalGates, inputs, out);
-            }
-        }
+        let run = |row, units: Range<usize>, gates: [&[f32]; 5], bias: [&[f32]; 5], out: [&mut [f32]; 2]| {
+            let c_of = |place| &batch.state(row, place, state).map_or(&*zero, |child| &child[hidden..])[units.clone()];
+            let ([i, o, u, left, right], [bi, bo, bu, bl, br]) = (gates, bias);
+            apply(InternalGates, [i, o, u, left, right, bi, bo, bu, bl, br, c_of(0), c_of(1)], out);
+        };
+        run_gates((&self.product, &self.bias), children, (out, state), &mut scratch.product, run);
     }
 }
 
@@ -161,17 +135,17 @@ pub struct ChildSum {
 }
 
 impl ChildSum {
-    pub(super) fn new(spec: &Spec, weights: &Weights) -> ChildSum {
-        let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
+    pub(super) fn new(weights: &Weights) -> ChildSum {
+        let forget_bias = weights.take("childsum.bias_f");
         ChildSum {
-            embedding: Embedding::new(weights, "embedding.weight", embedding),
-            gates_word: pack(weights, 3, hidden, &[("childsum.weight_iou_x", embedding)]),
-            gates_children: pack(weights, 3, hidden, &[("childsum.weight_iou_h", hidden)]),
+            embedding: Embedding::new(weights, "embedding.weight"),
+            gates_word: pack(weights, 3, &["childsum.weight_iou_x"]),
+            gates_children: pack(weights, 3, &["childsum.weight_iou_h"]),
             gates_bias: weights.take("childsum.bias_iou"),
-            forget_word: pack(weights, 1, hidden, &[("childsum.weight_f_x", embedding)]),
-            forget_child: pack(weights, 1, hidden, &[("childsum.weight_f_h", hidden)]),
-            forget_bias: weights.take("childsum.bias_f"),
-            hidden,
+            forget_word: pack(weights, 1, &["childsum.weight_f_x"]),
+            forget_child: pack(weights, 1, &["childsum.weight_f_h"]),
+            hidden: forget_bias.len(),
+            forget_bias,
         }
     }
 }

@@ -26,14 +26,6 @@ impl Matrix {
     }
 }
 
-/// Some columns of a matrix: the rows of a tensor of this width.
-#[derive(Clone, Debug)]
-pub(super) struct Columns<'a> {
-    pub tensor: &'a str,
-    pub width: u32,
-    pub rows: Range<u32>,
-}
-
 /// Copies a network's weights to a GPU.
 pub(super) struct Upload<'a> {
     gpu: &'a Arc<Gpu>,
@@ -49,16 +41,20 @@ impl<'a> Upload<'a> {
         Upload { gpu, weights, spec, precision, tables: Vec::new() }
     }
 
-    /// A matrix that joins the parts side by side.
-    pub fn matrix(&self, parts: &[Columns<'_>]) -> Result<Matrix, Fault> {
-        let outputs = parts[0].rows.len();
-        let inputs: usize = parts.iter().map(|part| part.width as usize).sum();
-        let taken: Vec<Vec<f32>> = parts.iter().map(|part| self.weights.take(part.tensor)).collect();
+    /// A matrix that joins tensors side by side.
+    pub fn matrix(&self, tensors: &[&str]) -> Result<Matrix, Fault> {
+        self.rows(tensors, 0..usize::MAX)
+    }
+
+    /// The same for some rows of the tensors, as far as they have them.
+    pub fn rows(&self, tensors: &[&str], rows: Range<usize>) -> Result<Matrix, Fault> {
+        let taken: Vec<(Vec<f32>, usize)> = tensors.iter().map(|name| self.weights.matrix(name)).collect();
+        let outputs = rows.end.min(taken[0].0.len() / taken[0].1) - rows.start;
+        let inputs: usize = taken.iter().map(|(_, width)| width).sum();
         let mut joined = Vec::with_capacity(outputs * inputs);
-        for output in 0..outputs {
-            for (part, tensor) in parts.iter().zip(&taken) {
-                let (row, width) = (part.rows.start as usize + output, part.width as usize);
-                joined.extend_from_slice(&tensor[row * width..(row + 1) * width]);
+        for row in rows.take(outputs) {
+            for (tensor, width) in &taken {
+                joined.extend_from_slice(&tensor[row * width..][..*width]);
             }
         }
         let memory = Arc::new(Memory::holding(self.gpu, &elements(&joined, self.precision), "weights")?);

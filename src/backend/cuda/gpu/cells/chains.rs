@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{
-    Buffer, Call, Cell, Columns, Fault, Kernel, Matrix, Memory, Setup, Shape, Upload, Work, operand_and_product,
-};
+use super::{Buffer, Call, Cell, Fault, Kernel, Matrix, Memory, Setup, Shape, Upload, Work, operand_and_product};
 
 /// Additional work of an LSTM step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +39,7 @@ impl Lstm {
     }
 
     fn new(upload: &mut Upload<'_>, kind: Kind, name: &str, embedding: &str) -> Result<Lstm, Fault> {
-        let (hidden, width) = (upload.spec.hidden, upload.spec.embedding);
-        let (of_x, of_h) = (format!("{name}.weight_ih"), format!("{name}.weight_hh"));
-        let gates = upload.matrix(&[
-            Columns { tensor: &of_x, width, rows: 0..4 * hidden },
-            Columns { tensor: &of_h, width: hidden, rows: 0..4 * hidden },
-        ])?;
+        let gates = upload.matrix(&[&format!("{name}.weight_ih"), &format!("{name}.weight_hh")])?;
         let embedding = upload.table(embedding)?;
         Ok(Lstm { kind, embedding, gates, bias: upload.bias(&format!("{name}.bias"))? })
     }
@@ -90,8 +83,7 @@ pub(in super::super) struct Decoder {
 impl Decoder {
     pub fn new(upload: &mut Upload<'_>) -> Result<Decoder, Fault> {
         let step = Lstm::new(upload, Kind::Decoder, "decoder", "decoder.embedding")?;
-        let (words, width) = (upload.spec.vocabulary, upload.spec.hidden);
-        let projection = upload.matrix(&[Columns { tensor: "projection.weight", width, rows: 0..words }])?;
+        let projection = upload.matrix(&["projection.weight"])?;
         Ok(Decoder { step, projection, bias: upload.bias("projection.bias")? })
     }
 }
@@ -136,15 +128,11 @@ pub(in super::super) struct Gru {
 
 impl Gru {
     pub fn new(upload: &mut Upload<'_>) -> Result<Gru, Fault> {
-        let (hidden, width) = (upload.spec.hidden, upload.spec.embedding);
-        let rows = |rows: std::ops::Range<u32>| {
-            let columns = |tensor, width| Columns { tensor, width, rows: rows.clone() };
-            [columns("gru.weight_ih", width), columns("gru.weight_hh", hidden)]
-        };
+        let (tensors, hidden) = (["gru.weight_ih", "gru.weight_hh"], upload.spec.hidden as usize);
         Ok(Gru {
             embedding: upload.table("embedding.weight")?,
-            gates: upload.matrix(&rows(0..2 * hidden))?,
-            candidate: upload.matrix(&rows(2 * hidden..3 * hidden))?,
+            gates: upload.rows(&tensors, 0..2 * hidden)?,
+            candidate: upload.rows(&tensors, 2 * hidden..3 * hidden)?,
             bias: upload.bias("gru.bias")?,
         })
     }

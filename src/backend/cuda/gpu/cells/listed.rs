@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{
-    Argument, Buffer, Call, Cell, Columns, Fault, Kernel, Matrix, Memory, Pairs, Product, Setup, Shape, Tail, Upload,
-    Work,
+    Argument, Buffer, Call, Cell, Fault, Kernel, Matrix, Memory, Pairs, Product, Setup, Shape, Tail, Upload, Work,
 };
 use crate::network::operators::{reads, slope, tensor, writes};
 use crate::workload::dnn::{Dnn, Form, Kind, Operator, Work as Sizes};
@@ -38,12 +37,7 @@ pub fn all<'n>(network: &'n Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn Cell
     // Layers of equal shape share the kernels' table of sizes, which has an entry for each number of tokens.
     let mut known: BTreeMap<&Form, Arc<Memory>> = BTreeMap::new();
     let made = |operator: &'n Operator| -> Result<Box<dyn Cell>, Fault> {
-        let weights = match tensor(operator) {
-            Some((tensor, [outputs, inputs])) => {
-                Some(upload.matrix(&[Columns { tensor: &tensor, width: inputs as u32, rows: 0..outputs as u32 }])?)
-            }
-            None => None,
-        };
+        let weights = tensor(operator).map(|(tensor, _)| upload.matrix(&[&tensor])).transpose()?;
         let own = match known.get(&operator.form) {
             Some(own) => Arc::clone(own),
             None => {

@@ -10,7 +10,7 @@ use super::call::{Argument, BLOCK, Call};
 use super::compile::{Kernel, Kernels};
 use super::cublas::{Pairs, Product};
 use super::memory::Memory;
-use super::weights::{Columns, Matrix, Upload, element};
+use super::weights::{Matrix, Upload, element};
 use crate::backend::cuda::device::{Fault, Shape};
 use crate::gpu_settings::Precision;
 use crate::network::Spec;

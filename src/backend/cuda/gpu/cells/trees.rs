@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{
-    Buffer, Call, Cell, Columns, Fault, Kernel, Matrix, Memory, Setup, Shape, Upload, Work, operand_and_product,
-};
+use super::{Buffer, Call, Cell, Fault, Kernel, Matrix, Memory, Setup, Shape, Upload, Work, operand_and_product};
 
 /// A node without children.
 #[derive(Debug)]
@@ -27,8 +25,7 @@ impl Leaf {
     }
 
     fn named(upload: &mut Upload<'_>, tensor: &str, bias: &str) -> Result<Leaf, Fault> {
-        let columns = Columns { tensor, width: upload.spec.embedding, rows: 0..3 * upload.spec.hidden };
-        let gates = upload.matrix(&[columns])?;
+        let gates = upload.matrix(&[tensor])?;
         Ok(Leaf { embedding: upload.table("embedding.weight")?, gates, bias: upload.bias(bias)? })
     }
 }
@@ -58,9 +55,7 @@ pub(in super::super) struct Internal {
 
 impl Internal {
     pub fn new(upload: &mut Upload<'_>) -> Result<Internal, Fault> {
-        let hidden = upload.spec.hidden;
-        let side = |tensor| Columns { tensor, width: hidden, rows: 0..5 * hidden };
-        let gates = upload.matrix(&["internal.weight_left", "internal.weight_right"].map(side))?;
+        let gates = upload.matrix(&["internal.weight_left", "internal.weight_right"])?;
         Ok(Internal { gates, bias: upload.bias("internal.bias")? })
     }
 }
@@ -107,16 +102,12 @@ pub(in super::super) struct ChildSum {
 
 impl ChildSum {
     pub fn new(upload: &mut Upload<'_>) -> Result<ChildSum, Fault> {
-        let (hidden, width) = (upload.spec.hidden, upload.spec.embedding);
-        let columns = |tensor, width, rows| Columns { tensor, width, rows: 0..rows };
-        let gates =
-            [columns("childsum.weight_iou_x", width, 3 * hidden), columns("childsum.weight_iou_h", hidden, 3 * hidden)];
         Ok(ChildSum {
             embedding: upload.table("embedding.weight")?,
-            gates: upload.matrix(&gates)?,
+            gates: upload.matrix(&["childsum.weight_iou_x", "childsum.weight_iou_h"])?,
             gates_bias: upload.bias("childsum.bias_iou")?,
-            forget_word: upload.matrix(&[columns("childsum.weight_f_x", width, hidden)])?,
-            forget_child: upload.matrix(&[columns("childsum.weight_f_h", hidden, hidden)])?,
+            forget_word: upload.matrix(&["childsum.weight_f_x"])?,
+            forget_child: upload.matrix(&["childsum.weight_f_h"])?,
             forget_bias: upload.bias("childsum.bias_f")?,
         })
     }
