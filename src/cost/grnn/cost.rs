@@ -4,7 +4,7 @@
 //! (equation 8), and fitted functions jump at their bounds. Terms are rounded and added as there: costs are equal to
 //! the last bit.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::{Device, Mapping, Rnn, Sizes};
 use crate::cost::device_file::in_range;
@@ -88,7 +88,7 @@ fn hundredths(number: f64) -> f64 {
 
 /// From costs to time: `launch + steps · (step_ns + cost · cost_ps)` for each kind of kernel. The model ranks rather
 /// than predicts: the Titan V's lines are fitted to Table 1 and miss Table 2 by up to 0.19 ms of 0.57.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Times {
     #[serde(rename = "launch_ns")]
@@ -98,7 +98,7 @@ pub struct Times {
     pub gru_double: Line,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
     /// Common to all mappings and not in the cost, mainly the barrier.

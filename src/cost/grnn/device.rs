@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::Times;
 use crate::cost::device_file::{self, in_range};
@@ -18,7 +18,7 @@ pub struct Device {
     pub constants: Constants,
 }
 
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Constants {
     /// NS: warp schedulers of a multiprocessor.
@@ -45,7 +45,7 @@ pub struct Constants {
 
 /// Cost of products by a scheduler's warps and the outputs per loaded element of the state (equation 12). Above `bound`
 /// warps times outputs the scheduler is always busy, and the cost is proportional.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Products {
     /// S1: factor of doubling the warps.
@@ -70,7 +70,7 @@ impl Products {
 
 /// Cost of reductions by the values that a scheduler's warps reduce (equation 14). Above `bound`, shuffles run one
 /// after another.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reductions {
     /// S3: factor of one more value.
@@ -92,7 +92,7 @@ impl Reductions {
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Serialize, Deserialize)]
 struct File {
     name: String,
     multiprocessors: u32,
@@ -122,6 +122,12 @@ impl Device {
             ))
         })?;
         Ok(Device { name, multiprocessors, constants })
+    }
+
+    /// What [`Device::parse`] reads.
+    pub fn text(&self) -> String {
+        let Device { name, multiprocessors, constants } = self.clone();
+        toml::to_string(&File { name, multiprocessors, grnn: Some(constants) }).expect("numbers and names are TOML")
     }
 }
 

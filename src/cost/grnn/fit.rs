@@ -176,10 +176,6 @@ fn lacking(what: &str) -> Error {
 }
 
 pub fn file(device: &Device, measured: &Measured, reported: &Reported) -> String {
-    let Constants { schedulers, registers, threads, thread_weights, thread_registers, .. } = device.constants;
-    let Constants { fma_cycles, l2_bytes, second_synchronisation, shuffle, .. } = device.constants;
-    let Products { warps, outputs, bound, bound_cost } = device.constants.products;
-    let Reductions { value, bound: bound_reductions, bound_values } = device.constants.reductions;
     let Reported { gpu, kilohertz, .. } = reported;
     let [alone, shared] = measured.l2;
     format!(
@@ -189,27 +185,12 @@ pub fn file(device: &Device, measured: &Measured, reported: &Reported) -> String
          # Bytes of the L2 cache a cycle and multiprocessor: {alone:.1} alone, {shared:.1} while all read. products and reductions are\n\
          # fitted (docs/GRNN.md); their bounds, thread_weights and thread_registers are the Titan V's, and the schedulers are those of all\n\
          # such GPUs.\n\
-         name = {}\n\
-         multiprocessors = {}\n\
-         \n\
-         [grnn]\n\
-         schedulers = {schedulers}\n\
-         registers = {registers}\n\
-         threads = {threads}\n\
-         thread_weights = {thread_weights}\n\
-         thread_registers = {thread_registers}\n\
-         fma_cycles = {fma_cycles}\n\
-         l2_bytes = {l2_bytes}\n\
-         second_synchronisation = {second_synchronisation}\n\
-         shuffle = {shuffle}\n\
-         products = {{ warps = {warps:?}, outputs = {outputs:?}, bound = {bound}, bound_cost = {bound_cost:?} }}\n\
-         reductions = {{ value = {value:?}, bound = {bound_reductions}, bound_values = {bound_values} }}\n",
+         {}",
         kilohertz / 1000,
         measured.fma,
         measured.shuffle,
         measured.barrier,
-        toml::Value::from(device.name.as_str()),
-        device.multiprocessors,
+        device.text(),
     )
 }
 

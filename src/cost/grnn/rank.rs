@@ -54,14 +54,8 @@ pub struct Ranked {
 /// By ascending cost, then by tile width, tile height, groups, group size and synchronisations. Empty if no kernel runs
 /// this batch: [`Launches`] then runs another one.
 pub fn rank(cell: Cell, hidden: u32, batch: u32, device: &Device, space: &Space) -> Vec<Ranked> {
-    let mut all = Vec::new();
-    for &rnn in cell.kernels() {
-        let sizes = Sizes { rnn, hidden, batch };
-        space.each_valid(&sizes, device, |mapping| {
-            all.push(Ranked { rnn, mapping, cost: Cost::of(&mapping, &sizes, device) });
-        });
-    }
-    sorted(all)
+    let of_kernel = |&rnn: &Rnn| ranked(Sizes { rnn, hidden, batch }, device, space, |_| true);
+    sorted(cell.kernels().iter().flat_map(of_kernel).collect())
 }
 
 /// A layer of several LSTM layers that run at once, each on its share of the multiprocessors. Its dot products cover the
@@ -70,13 +64,17 @@ pub fn rank(cell: Cell, hidden: u32, batch: u32, device: &Device, space: &Space)
 fn rank_layer(hidden: u32, batch: u32, layers: u32, device: &Device, space: &Space) -> Vec<Ranked> {
     let sizes = Sizes { rnn: Rnn::Lstm, hidden: 2 * hidden, batch };
     let device = Device { multiprocessors: 2 * (device.multiprocessors / layers), ..device.clone() };
+    sorted(ranked(sizes, &device, space, |mapping| hidden.is_multiple_of(mapping.tile_width)))
+}
+
+fn ranked(sizes: Sizes, device: &Device, space: &Space, is_allowed: impl Fn(&Mapping) -> bool) -> Vec<Ranked> {
     let mut all = Vec::new();
-    space.each_valid(&sizes, &device, |mapping| {
-        if hidden.is_multiple_of(mapping.tile_width) {
-            all.push(Ranked { rnn: Rnn::Lstm, mapping, cost: Cost::of(&mapping, &sizes, &device) });
+    space.each_valid(&sizes, device, |mapping| {
+        if is_allowed(&mapping) {
+            all.push(Ranked { rnn: sizes.rnn, mapping, cost: Cost::of(&mapping, &sizes, device) });
         }
     });
-    sorted(all)
+    all
 }
 
 fn sorted(mut all: Vec<Ranked>) -> Vec<Ranked> {
