@@ -25,7 +25,7 @@ pub struct ByOperator {
     kernels: Vec<Program>,
     weights: Vec<Affine>,
     /// The vectors of words, table after table.
-    vectors: Vec<f32>,
+    pub vectors: Vec<f32>,
     embedding: usize,
     vocabulary: u32,
 }
@@ -141,10 +141,6 @@ impl ByOperator {
         if kernels { &self.kernels } else { &self.operators }
     }
 
-    pub fn vectors(&self) -> &[f32] {
-        &self.vectors
-    }
-
     /// Where a word's vector begins.
     pub fn vector(&self, word: u32) -> usize {
         word as usize * self.embedding
@@ -153,7 +149,7 @@ impl ByOperator {
     /// The numbers of a left row of a product.
     pub fn inner(&self, op: &Op) -> usize {
         match op.action {
-            Action::Product(weights, _) => self.weights[weights].parts[0].1.inputs(),
+            Action::Product(weights, _) => self.weights[weights].parts[0].1.inputs,
             _ => 0,
         }
     }
@@ -164,8 +160,8 @@ impl ByOperator {
         let Affine { parts, bias, .. } = &self.weights[weights];
         let mut begin = 0;
         for (gates, product) in parts {
-            let units = product.panels().last().map_or(0, |panel| panel.units().end);
-            for panel in product.panels() {
+            let units = product.panels.last().map_or(0, |panel| panel.units().end);
+            for panel in &product.panels {
                 let (place, wide) = (panel.units(), panel.units().len());
                 let sums = panel.multiply(left, memory);
                 for (sums, out) in sums.chunks_exact(gates * wide).zip(out.chunks_exact_mut(op.width)) {

@@ -86,7 +86,7 @@ pub struct Network {
     /// Of a listed network, in place of cells.
     operators: Option<Operators>,
     /// For policies that batch below cells.
-    by_operator: Option<ByOperator>,
+    pub by_operator: Option<ByOperator>,
 }
 
 /// A cell type with its weights.
@@ -219,10 +219,6 @@ impl Network {
     pub fn with_operators(self) -> Result<Network> {
         let by_operator = Some(ByOperator::new(&self.model, &self.spec)?);
         Ok(Network { by_operator, ..self })
-    }
-
-    pub fn by_operator(&self) -> Option<&ByOperator> {
-        self.by_operator.as_ref()
     }
 
     /// The width of all states; 0 for a listed network.

@@ -18,8 +18,9 @@ const STEP: usize = 32;
 /// A panel has all gates of some units, enough to compute them. A row of the result has the same bits in every batch,
 /// since with packed weights the kernel sums in one order.
 pub struct Product {
-    inputs: usize,
-    panels: Vec<Panel>,
+    pub inputs: usize,
+    /// In the order of their units. Equal numbers of gates and units are cut in the same way.
+    pub panels: Vec<Panel>,
 }
 
 pub struct Panel {
@@ -64,15 +65,6 @@ impl Product {
         let panels = panels.collect();
         memory.move_there();
         Product { inputs, panels }
-    }
-
-    pub fn inputs(&self) -> usize {
-        self.inputs
-    }
-
-    /// In the order of their units. Equal numbers of gates and units are cut in the same way.
-    pub fn panels(&self) -> &[Panel] {
-        &self.panels
     }
 }
 
@@ -144,7 +136,7 @@ mod tests {
     fn run(product: &Product, gates: usize, units: usize, left: Rows<'_>) -> Vec<Vec<f32>> {
         let mut rows = vec![vec![f32::NAN; gates * units]; left.count];
         let mut memory = vec![f32::NAN; 3];
-        for panel in product.panels() {
+        for panel in &product.panels {
             memory.fill(f32::NAN);
             let width = panel.units().len();
             let result = panel.multiply(left, &mut memory);
@@ -216,7 +208,7 @@ mod tests {
         let (inputs, gates, units) = (3, 4, 300);
         let weights: Vec<f32> = (0..gates * units * inputs).map(|i| i as f32).collect();
         let product = Product::pack(gates, units, &[Block { weights: &weights, inputs }]);
-        assert!(product.panels().len() > 1);
+        assert!(product.panels.len() > 1);
         // Each row picks one input, so that the result is a column of the weights.
         let left = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0];
         for (input, row) in run(&product, gates, units, Rows { data: &left, stride: 3, count: 3 }).iter().enumerate() {
@@ -228,7 +220,7 @@ mod tests {
     fn blocks_stand_side_by_side_along_the_inputs() {
         let blocks = [Block { weights: &[1.0, 2.0, 3.0, 4.0], inputs: 2 }, Block { weights: &[5.0, 6.0], inputs: 1 }];
         let product = Product::pack(2, 1, &blocks);
-        assert_eq!(product.inputs(), 3);
+        assert_eq!(product.inputs, 3);
         assert_eq!(run(&product, 2, 1, Rows { data: &[1.0, 10.0, 100.0], stride: 3, count: 1 }), [[521.0, 643.0]]);
     }
 

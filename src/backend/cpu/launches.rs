@@ -69,7 +69,7 @@ struct Launcher<'a> {
 impl Worker {
     /// Requests with nodes that the launches do not reach fail.
     pub fn run_operators(&mut self, requests: &[RequestId], launches: &Launches) {
-        let Some(by) = self.network.by_operator() else {
+        let Some(by) = &self.network.by_operator else {
             let reason = "this network computes whole cells only".to_string();
             return requests.iter().for_each(|request| self.table.fail(*request, reason.clone()));
         };
@@ -357,7 +357,7 @@ fn spacing(rows: &[(usize, usize)]) -> Option<usize> {
 fn copy(rows: &[(usize, usize)], numbers: &[f32], by: &ByOperator, mut into: &mut [f32]) {
     for (from, width) in rows {
         let row = match from.checked_sub(VECTORS) {
-            Some(from) => &by.vectors()[from..from + width],
+            Some(from) => &by.vectors[from..from + width],
             None => &numbers[*from..from + width],
         };
         let (out, rest) = into.split_at_mut(*width);

@@ -12,7 +12,7 @@ use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::{CellGraph, Graph};
 
 pub struct Table {
-    graphs: Arc<[CellGraph]>,
+    pub graphs: Arc<[CellGraph]>,
     network: Arc<Network>,
     width: usize,
     slots: Box<[Mutex<Slot>]>,
@@ -51,10 +51,6 @@ impl Table {
         let slots = graphs.iter().map(|_| Mutex::new(Slot::Fresh)).collect();
         let width = network.state();
         Table { graphs, network, width, slots }
-    }
-
-    pub fn graphs(&self) -> &[CellGraph] {
-        &self.graphs
     }
 
     pub fn graph(&self, request: RequestId) -> &CellGraph {

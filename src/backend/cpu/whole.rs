@@ -24,7 +24,7 @@ impl Worker {
     /// Requests with nodes that the steps do not reach fail.
     pub fn run_whole(&mut self, task: TaskId, steps: &[Step], requests: &[RequestId]) {
         self.batches.iter_mut().for_each(Rows::clear);
-        self.list.begin(requests, self.table.graphs());
+        self.list.begin(requests, &self.table.graphs);
         for step in steps {
             for _ in 0..step.times {
                 if self.stop.load(Ordering::Relaxed) {
@@ -54,7 +54,7 @@ impl Worker {
             self.nodes.clear();
             self.list.take(step.cell, size, &mut self.nodes);
             let stayed = self.queries.run(step, &self.nodes, operators, &self.table, &mut self.scratch);
-            self.nodes.iter().for_each(|node| self.list.ran(*node, self.table.graphs()));
+            self.nodes.iter().for_each(|node| self.list.ran(*node, &self.table.graphs));
             return stayed;
         }
         self.make_room(step.cell);
@@ -66,7 +66,7 @@ impl Worker {
             rows.go_on();
         } else {
             let began = clock::now();
-            rows.dismiss_all(table, |node| list.ran(node, table.graphs()));
+            rows.dismiss_all(table, |node| list.ran(node, &table.graphs));
             nodes.clear();
             list.take(step.cell, size, nodes);
             launched.copied_bytes += rows.gather(nodes, size, table);
@@ -77,7 +77,7 @@ impl Worker {
         let mut all_go_on = true;
         rows.put_ended(table, |node| {
             all_go_on = false;
-            list.ran(node, table.graphs());
+            list.ran(node, &table.graphs);
         });
         stay && all_go_on
     }

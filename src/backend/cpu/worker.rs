@@ -151,7 +151,7 @@ impl Worker {
     fn run_parts(&mut self, steps: &[Step], list: &[Part]) {
         let mut nodes = Vec::with_capacity(list.len());
         for place in 0..shared::longest_part(list) {
-            match shared::part_nodes(list, place, steps, self.table.graphs(), &mut nodes) {
+            match shared::part_nodes(list, place, steps, &self.table.graphs, &mut nodes) {
                 Ok(step) => self.run_nodes(&step, &nodes),
                 Err(reason) => nodes.iter().for_each(|at| self.table.fail(at.request, reason.clone())),
             }

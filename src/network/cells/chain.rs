@@ -32,7 +32,7 @@ impl Lstm {
 
     /// `word` gives the word that a row reads. Only \[h|c\] at the beginning of a state is written.
     pub(super) fn step(&self, batch: &Batch<'_>, word: impl Fn(usize) -> u32, out: &mut [f32], scratch: &mut Scratch) {
-        let (hidden, width, inputs) = (self.hidden, self.width, self.product.inputs());
+        let (hidden, width, inputs) = (self.hidden, self.width, self.product.inputs);
         let operand = first(&mut scratch.operand, batch.rows * inputs);
         for (row, operand) in operand.chunks_exact_mut(inputs).enumerate() {
             let (embedded, recurrent) = operand.split_at_mut(inputs - hidden);
@@ -110,7 +110,7 @@ impl Gru {
 
 impl Cell for Gru {
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        let (hidden, inputs) = (self.hidden, self.reset.inputs());
+        let (hidden, inputs) = (self.hidden, self.reset.inputs);
         let [bias_r, bias_z, bias_n] = gates(&self.bias, hidden);
         // [h|x|r∘h] holds both operands of the products.
         let stride = inputs + hidden;
@@ -120,7 +120,7 @@ impl Cell for Gru {
             operand[hidden..inputs].copy_from_slice(self.embedding.row(batch.token(row)));
         }
 
-        for panel in self.reset.panels() {
+        for panel in &self.reset.panels {
             let units = panel.units();
             let r = panel.multiply(Rows { data: operand, stride, count: batch.rows }, &mut scratch.product);
             for (r, operand) in r.chunks_exact(units.len()).zip(operand.chunks_exact_mut(stride)) {
@@ -129,7 +129,7 @@ impl Cell for Gru {
             }
         }
 
-        for (update, candidate) in self.update.panels().iter().zip(self.candidate.panels()) {
+        for (update, candidate) in self.update.panels.iter().zip(&self.candidate.panels) {
             let units = update.units();
             let z = update.multiply(Rows { data: operand, stride, count: batch.rows }, &mut scratch.product);
             let reset = operand.get(hidden..).unwrap_or_default();

@@ -33,7 +33,7 @@ impl Dense {
 impl Cell for Dense {
     /// Padding is computed like words and left out of the mean.
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        let (hidden, inner) = (self.embedding.width, self.second.inputs());
+        let (hidden, inner) = (self.embedding.width, self.second.inputs);
         out.fill(0.0);
         let longest = (0..batch.rows).map(|row| batch.tokens_of(row).len()).max().unwrap_or(0);
         let padded = if batch.padded_to == 0 { None } else { Some(longest.max(batch.padded_to as usize)) };
@@ -60,7 +60,7 @@ impl Cell for Dense {
                 }
             }
             let wide = first(&mut scratch.more, count * inner);
-            for panel in self.first.panels() {
+            for panel in &self.first.panels {
                 let (units, bias) = (panel.units(), &self.first_bias[panel.units()]);
                 let y = panel.multiply(Rows { data: x, stride: hidden, count }, &mut scratch.product);
                 for (y, wide) in y.chunks_exact(units.len()).zip(wide.chunks_exact_mut(inner)) {
@@ -68,7 +68,7 @@ impl Cell for Dense {
                     wide[units.clone()].iter_mut().zip(sums).for_each(|(wide, sum)| *wide = sum);
                 }
             }
-            for panel in self.second.panels() {
+            for panel in &self.second.panels {
                 let (units, bias) = (panel.units(), &self.second_bias[panel.units()]);
                 let y = panel.multiply(Rows { data: wide, stride: inner, count }, &mut scratch.product);
                 for ((row, token), (x, y)) in block.iter().zip(x.chunks_exact(hidden).zip(y.chunks_exact(units.len())))

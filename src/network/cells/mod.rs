@@ -14,7 +14,6 @@ use crate::workload::model::Model;
 /// In the order of [`Model::cell_types`].
 pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc<dyn Cell>> {
     let lstm = |name| Arc::new(chain::Lstm::new(weights, name, "embedding.weight", state(model, spec)));
-    let childsum_leaf = || Arc::new(tree::Leaf::new(weights, "childsum.weight_iou_x", "childsum.bias_iou"));
     match model {
         Model::Lstm => vec![lstm("lstm")],
         Model::Gru => vec![Arc::new(chain::Gru::new(weights))],
@@ -23,12 +22,11 @@ pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc
             let leaf = tree::Leaf::new(weights, "leaf.weight", "leaf.bias");
             vec![Arc::new(tree::Internal::new(weights)), Arc::new(leaf)]
         }
-        Model::ChildSumTreeLstm => vec![Arc::new(tree::ChildSum::new(weights)), childsum_leaf()],
-        Model::ChildSumByArity(most) => {
+        Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
             // Cells for different numbers of children share one set of weights.
             let internal: Arc<dyn Cell> = Arc::new(tree::ChildSum::new(weights));
-            let mut cells = vec![internal; *most as usize];
-            cells.push(childsum_leaf());
+            let mut cells = vec![internal; model.cell_types().len() - 1];
+            cells.push(Arc::new(tree::Leaf::new(weights, "childsum.weight_iou_x", "childsum.bias_iou")));
             cells
         }
         // `Spec::check` refuses the one, and the other has operators in place of cells.
@@ -82,7 +80,7 @@ fn run_gates<const N: usize>(
     mut run: impl FnMut(usize, Range<usize>, [&[f32]; N], [&[f32]; N], [&mut [f32]; 2]),
 ) {
     let hidden = bias.len() / N;
-    for panel in product.panels() {
+    for panel in &product.panels {
         let (units, wide) = (panel.units(), panel.units().len());
         let sums = panel.multiply(left, memory).chunks_exact(N * wide);
         let bias = gates(bias, hidden).map(|bias| &bias[units.clone()]);

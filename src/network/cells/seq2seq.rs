@@ -41,7 +41,7 @@ impl Cell for Decoder {
         let largest = first(&mut scratch.more, batch.rows);
         largest.fill(f32::NEG_INFINITY);
         out.chunks_exact_mut(width).for_each(|state| state[width - 1] = f32::NAN);
-        for panel in self.projection.panels() {
+        for panel in &self.projection.panels {
             let words = panel.units();
             let scores = panel.multiply(Rows { data: out, stride: width, count: batch.rows }, &mut scratch.product);
             let rows = largest.iter_mut().zip(out.chunks_exact_mut(width));
@@ -64,7 +64,7 @@ impl Cell for Decoder {
         let width = self.lstm.width;
         let mut scores = Vec::with_capacity(self.bias.len());
         let mut product = Vec::new();
-        for panel in self.projection.panels() {
+        for panel in &self.projection.panels {
             let found = panel.multiply(Rows { data: state, stride: width, count: 1 }, &mut product);
             scores.extend(found.iter().zip(&self.bias[panel.units()]).map(|(score, bias)| f64::from(score + bias)));
         }

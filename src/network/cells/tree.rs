@@ -38,7 +38,7 @@ impl Leaf {
 
 impl Cell for Leaf {
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        let inputs = self.product.inputs();
+        let inputs = self.product.inputs;
         let operand = first(&mut scratch.operand, batch.rows * inputs);
         for (row, operand) in operand.chunks_exact_mut(inputs).enumerate() {
             operand.copy_from_slice(self.embedding.row(batch.token(row)));
@@ -63,7 +63,7 @@ pub struct Internal {
 impl Internal {
     pub(super) fn new(weights: &Weights) -> Internal {
         let product = pack(weights, 5, &["internal.weight_left", "internal.weight_right"]);
-        Internal { hidden: product.inputs() / CHILDREN, product, bias: weights.take("internal.bias") }
+        Internal { hidden: product.inputs / CHILDREN, product, bias: weights.take("internal.bias") }
     }
 }
 
@@ -168,7 +168,7 @@ impl Cell for ChildSum {
         let operand = Rows { data: operand, stride: inputs, count: batch.rows };
         let children = Rows { data: batch.states, stride: state, count: batch.states.len() / state };
 
-        for (of_word, of_child) in self.forget_word.panels().iter().zip(self.forget_child.panels()) {
+        for (of_word, of_child) in self.forget_word.panels.iter().zip(&self.forget_child.panels) {
             let (units, wide, bias) = (of_word.units(), of_word.units().len(), &self.forget_bias[of_word.units()]);
             let of_word = of_word.multiply(operand, &mut scratch.product);
             let of_child = of_child.multiply(children, &mut scratch.more);
@@ -181,7 +181,7 @@ impl Cell for ChildSum {
                 }
             }
         }
-        for (of_word, of_children) in self.gates_word.panels().iter().zip(self.gates_children.panels()) {
+        for (of_word, of_children) in self.gates_word.panels.iter().zip(&self.gates_children.panels) {
             let (units, wide) = (of_word.units(), of_word.units().len());
             let of_word = of_word.multiply(operand, &mut scratch.product).chunks_exact(3 * wide);
             let of_children = of_children.multiply(sums, &mut scratch.more).chunks_exact(3 * wide);

@@ -91,7 +91,7 @@ pub fn matmul(
         };
         let y = &mut y[begin * out..(begin + count) * out];
         for (group, product) in groups.iter().enumerate() {
-            for panel in product.panels() {
+            for panel in &product.panels {
                 let left = Rows { data: &operand[group * inner..], stride: wide, count };
                 let sums = panel.multiply(left, &mut scratch.product);
                 let units = panel.units();

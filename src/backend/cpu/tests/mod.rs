@@ -136,7 +136,7 @@ fn the_cells_of_every_model_give_the_same_bits() {
                 Box::new(Jit { max_batch: 8, ..Jit::default() }),
                 Box::new(Jit { granularity: Granularity::Graph, max_batch: 8, ..Jit::default() }),
             ];
-            if network.by_operator().is_some() {
+            if network.by_operator.is_some() {
                 for granularity in [Granularity::Operator, Granularity::Kernel] {
                     policies.push(Box::new(Jit { granularity, max_batch: 8, ..Jit::default() }));
                 }
