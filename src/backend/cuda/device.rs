@@ -108,6 +108,13 @@ pub struct Fault {
     pub lost: bool,
 }
 
+impl Fault {
+    /// Of a GPU that stays usable.
+    pub fn survived(reason: String) -> Fault {
+        Fault { reason, lost: false }
+    }
+}
+
 /// The GPUs of a host, each with one network. A worker is a GPU. Methods fail with the driver's faults.
 pub trait Device {
     /// Prepares a run: the pools are empty, places for words and copied states exist, signals and events count from 0.

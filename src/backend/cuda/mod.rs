@@ -141,10 +141,10 @@ impl<'d, D: Device> Cuda<'d, D> {
     /// Prepares the batches that the options name, on all streams of each worker. Operators of listed networks are
     /// prepared for the largest number of tokens; fewer mostly run in the same kernels.
     fn materialise(&mut self, workers: usize, options: &Options) -> Result<()> {
-        let listed = self.states.network().model().network().cloned();
+        let listed = self.states.network.model().network().cloned();
         let count = options.streams.max(1);
         let most = listed.as_ref().and_then(|listed| listed.most_tokens()).unwrap_or(0);
-        let longest = self.states.graphs().iter().map(CellGraph::nodes).max().unwrap_or(0) as u32;
+        let longest = self.states.graphs.iter().map(CellGraph::nodes).max().unwrap_or(0) as u32;
         let supported = |rows: &u32| options.sizes.is_empty() || options.sizes.contains(rows);
         let up_to = |&(cell, largest): &(CellId, u32)| (1..=largest).filter(supported).map(move |rows| (cell, rows));
         let mut batches: Vec<(CellId, u32)> = options.materialise.iter().flat_map(up_to).collect();
@@ -200,7 +200,7 @@ impl<'d, D: Device> Cuda<'d, D> {
     }
 
     fn write_off(&mut self, worker: WorkerId, reason: &str) {
-        self.states.pools().lose(worker, reason);
+        self.states.pools.lose(worker, reason);
         self.streams.lose(worker, &mut self.lost);
         for request in self.lost.drain(..) {
             self.states.fail(request, lost(worker, reason));
@@ -215,7 +215,7 @@ impl<'d, D: Device> Cuda<'d, D> {
         // States copied from a worker are valid only if that worker was well.
         for worker in (0..self.asked.len() as u16).map(WorkerId) {
             if self.streams.took_from(worker)
-                && self.states.pools().lost(worker).is_none()
+                && self.states.pools.lost(worker).is_none()
                 && let Err(fault) = self.device.health(worker)
             {
                 self.write_off(worker, &fault.reason);
@@ -275,7 +275,7 @@ impl<D: Device> Backend for Cuda<'_, D> {
         let submitted = self.now();
         let stream = self.streams.open(Stream { worker: task.worker, id: task.stream });
         let mut in_flight = self.streams.begin(id, submitted, members);
-        if let Some(reason) = self.states.pools().lost(task.worker) {
+        if let Some(reason) = self.states.pools.lost(task.worker) {
             let reason = lost(task.worker, reason);
             in_flight.members.requests().for_each(|request| self.states.fail(request, reason.clone()));
             self.states.retire(&self.streams, self.device);

@@ -94,7 +94,7 @@ impl<D: Device> Cuda<'_, D> {
         outcome: &mut Outcome,
     ) -> Result<(), Fault> {
         for place in 0..shared::longest_part(list) {
-            match shared::part_nodes(list, place, steps, self.states.graphs(), &mut self.queued.nodes) {
+            match shared::part_nodes(list, place, steps, &self.states.graphs, &mut self.queued.nodes) {
                 Ok(step) => {
                     self.queue_batch(id, Size::of(&step, false), outcome)?;
                     // The next node overwrites the slot that is copied.
@@ -111,7 +111,7 @@ impl<D: Device> Cuda<'_, D> {
     fn queue_batch(&mut self, id: StreamKey, size: Size, outcome: &mut Outcome) -> Result<bool, Fault> {
         let launch = self.next_launch(id);
         let rows = self.streams.rows(id, size.cell);
-        let shape = rows.shape().filter(|shape| shape.rows == size.rows && shape.signals == size.signals);
+        let shape = rows.shape.filter(|shape| shape.rows == size.rows && shape.signals == size.signals);
         let nodes = &self.queued.nodes;
         let stay = rows.go_on_with(nodes) && nodes.iter().all(|at| self.states.goes_on(*at));
         let plan = match shape.filter(|_| stay).and_then(|shape| self.plans.find(shape)) {
@@ -132,7 +132,7 @@ impl<D: Device> Cuda<'_, D> {
         self.device.launch(plan)?;
         let Cuda { states, streams, queued, .. } = self;
         states.vacate(&mut queued.batch);
-        for row in streams.rows(id, size.cell).members().iter().filter(|row| row.node == row.last) {
+        for row in streams.rows(id, size.cell).members.iter().filter(|row| row.node == row.last) {
             queued.note_last(row, states, &mut outcome.ends);
         }
         Ok(true)
@@ -157,7 +157,7 @@ impl<D: Device> Cuda<'_, D> {
         dropped.clear();
         for &at in nodes.iter() {
             match states.take(at, cell, launch, batch) {
-                Ok(member) => rows.push(member),
+                Ok(member) => rows.members.push(member),
                 Err(reason) => {
                     reason.into_iter().for_each(|reason| states.fail(at.request, reason));
                     dropped.push(at);
@@ -204,7 +204,7 @@ impl<D: Device> Cuda<'_, D> {
         };
         let Size { cell, rows, steps, signals, .. } = size;
         let shape = Shape { stream, cell, rows, inputs, tokens, steps, signals };
-        streams.rows(id, cell).gathered(shape);
+        streams.rows(id, cell).shape = Some(shape);
         let plan = plans.get(shape, *device)?;
         for place in 0..self.queued.batch.migrations.len() {
             let Migration { request, from, to } = self.queued.batch.migrations[place];
@@ -240,7 +240,7 @@ impl<D: Device> Cuda<'_, D> {
         outcome: &mut Outcome,
     ) -> Result<(), Fault> {
         self.streams.clear_rows(id);
-        self.queued.list.begin(requests, self.states.graphs());
+        self.queued.list.begin(requests, &self.states.graphs);
         let cells = self.cells.len();
         for step in steps.iter().filter(|step| step.batch > 0 && step.cell.index() < cells) {
             for _ in 0..step.times {
@@ -260,7 +260,7 @@ impl<D: Device> Cuda<'_, D> {
     fn queue_step(&mut self, id: StreamKey, step: &Step, outcome: &mut Outcome) -> Result<(), Fault> {
         let size = Size::of(step, false);
         let rows = self.streams.rows(id, size.cell);
-        let stay = rows.shape().filter(|shape| shape.rows == size.rows && self.queued.list.is_empty(size.cell));
+        let stay = rows.shape.filter(|shape| shape.rows == size.rows && self.queued.list.is_empty(size.cell));
         let plan = if let Some(plan) = stay.and_then(|shape| self.plans.find(shape)) {
             rows.go_on();
             self.queued.dropped.clear();
@@ -287,12 +287,12 @@ impl<D: Device> Cuda<'_, D> {
         streams.rows(id, cell).drop_ended(|row| {
             states.advance(row.at(), &launch);
             queued.note_last(row, states, &mut outcome.ends);
-            queued.list.ran(row.at(), states.graphs());
+            queued.list.ran(row.at(), &states.graphs);
         });
         // A node without a row delays no other: its successors have no row either.
         let Queued { dropped, list, .. } = queued;
         for at in dropped.drain(..) {
-            list.ran(at, states.graphs());
+            list.ran(at, &states.graphs);
         }
     }
 
@@ -301,9 +301,9 @@ impl<D: Device> Cuda<'_, D> {
         let launch = self.last_launch(id);
         let Cuda { states, streams, queued, .. } = self;
         let rows = streams.rows(id, cell);
-        for row in rows.members() {
+        for row in &rows.members {
             states.advance(row.at(), &launch);
-            queued.list.ran(row.at(), states.graphs());
+            queued.list.ran(row.at(), &states.graphs);
         }
         rows.clear();
     }
@@ -311,7 +311,7 @@ impl<D: Device> Cuda<'_, D> {
     /// Whether a task runs in persistent kernels: the device has them, the task consists of whole requests or parts, and
     /// its steps cover them in order. Leaves its parts in [`Queued`].
     fn runs_sequences(&mut self, members: &MemberList, steps: &[Step]) -> bool {
-        let graphs = self.states.graphs();
+        let graphs = &self.states.graphs;
         let parts = &mut self.queued.parts;
         parts.clear();
         match members {
@@ -378,7 +378,7 @@ impl<D: Device> Cuda<'_, D> {
         states.vacate(&mut queued.batch);
         let rows = streams.rows(id, size.cell);
         rows.go_to(queued.batch.rows.iter().map(|row| row.last));
-        for row in rows.members() {
+        for row in &rows.members {
             states.advance(row.at(), &launch);
             if row.node == row.last {
                 queued.note_last(row, states, &mut outcome.ends);

@@ -20,10 +20,10 @@ use crate::workload::cell_graph::CellGraph;
 
 #[derive(Debug)]
 pub struct States {
-    graphs: Arc<[CellGraph]>,
-    network: Arc<Network>,
+    pub graphs: Arc<[CellGraph]>,
+    pub network: Arc<Network>,
     kept: Kept,
-    pools: Pools,
+    pub pools: Pools,
     requests: Vec<State>,
     /// Slots of failed requests that still have queued work.
     retiring: Vec<Held>,
@@ -48,18 +48,6 @@ impl States {
     pub fn new(graphs: Arc<[CellGraph]>, network: Arc<Network>, kept: Kept, pools: Pools) -> States {
         let requests = graphs.iter().map(|_| State::Fresh).collect();
         States { graphs, network, kept, pools, requests, retiring: Vec::new(), orphaned: Vec::new(), spare: Vec::new() }
-    }
-
-    pub fn graphs(&self) -> &Arc<[CellGraph]> {
-        &self.graphs
-    }
-
-    pub fn network(&self) -> &Network {
-        &self.network
-    }
-
-    pub fn pools(&mut self) -> &mut Pools {
-        &mut self.pools
     }
 
     /// Adds the row of a node to a batch. Fails with the reason why the request has to fail, or with `None` if it has

@@ -305,8 +305,9 @@ impl Streams {
 /// The rows of a cell type's last gather on a stream.
 #[derive(Debug, Default)]
 pub struct Rows {
-    shape: Option<Shape>,
-    members: Vec<Member>,
+    /// That of the launches; `None` before the gather.
+    pub shape: Option<Shape>,
+    pub members: Vec<Member>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -334,22 +335,6 @@ impl Rows {
     pub fn clear(&mut self) {
         self.shape = None;
         self.members.clear();
-    }
-
-    pub fn gathered(&mut self, shape: Shape) {
-        self.shape = Some(shape);
-    }
-
-    pub fn push(&mut self, member: Member) {
-        self.members.push(member);
-    }
-
-    pub fn members(&self) -> &[Member] {
-        &self.members
-    }
-
-    pub fn shape(&self) -> Option<Shape> {
-        self.shape
     }
 
     /// Whether these nodes are the next of all rows, in this order.

@@ -8,39 +8,23 @@ use cudarc::driver::sys::{CUfunction, CUstream};
 /// The threads of a block in most kernels.
 pub(super) const BLOCK: u32 = 256;
 
-/// A kernel's parameters as far as a launch depends on them: how many there are, and which of them have eight bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Parameters {
-    count: u32,
-    /// Bit `n` is set if parameter `n` has eight bytes.
-    wide: u64,
-}
-
-impl Parameters {
-    /// Reads the parameters of a kernel from its source. `None` if the source has no such kernel.
-    pub fn of(source: &str, kernel: &str) -> Option<Parameters> {
-        let definition = source.lines().position(|line| {
-            let name = line.split('(').next().unwrap_or_default();
-            name.starts_with(|first: char| first.is_ascii_uppercase()) && name.split(' ').next_back() == Some(kernel)
-        })?;
-        let text: String = source.lines().skip(definition).collect::<Vec<_>>().join(" ");
-        let list = text.split('(').nth(1)?.split(')').next()?;
-        let mut parameters = Parameters::default();
-        list.split(',').for_each(|text| parameters.push(text.contains('*') || text.trim().starts_with("u64")));
-        Some(parameters)
-    }
-
-    fn push(&mut self, is_wide: bool) {
-        self.wide |= u64::from(is_wide) << self.count;
-        self.count += 1;
-    }
+/// Reads from a kernel's source which of its parameters have eight bytes. `None` if the source has no such kernel.
+pub(super) fn wide_parameters(source: &str, kernel: &str) -> Option<Vec<bool>> {
+    let definition = source.lines().position(|line| {
+        let name = line.split('(').next().unwrap_or_default();
+        name.starts_with(|first: char| first.is_ascii_uppercase()) && name.split(' ').next_back() == Some(kernel)
+    })?;
+    let text: String = source.lines().skip(definition).collect::<Vec<_>>().join(" ");
+    let list = text.split('(').nth(1)?.split(')').next()?;
+    Some(list.split(',').map(|text| text.contains('*') || text.trim().starts_with("u64")).collect())
 }
 
 /// A loaded kernel.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Function {
     pub raw: CUfunction,
-    pub parameters: Parameters,
+    /// [`wide_parameters`].
+    pub wide: Vec<bool>,
 }
 
 // SAFETY: a function belongs to a context, not to a thread; every call makes the context the calling thread's first.
@@ -51,7 +35,7 @@ unsafe impl Send for Function {}
 #[derive(Debug, Default)]
 pub(super) struct Arguments {
     values: Vec<u64>,
-    parameters: Parameters,
+    wide: Vec<bool>,
 }
 
 /// One argument (an address or a long number is a `u64`), or several in a row.
@@ -66,14 +50,14 @@ impl Argument for () {
 impl Argument for u64 {
     fn put(self, arguments: &mut Arguments) {
         arguments.values.push(self);
-        arguments.parameters.push(true);
+        arguments.wide.push(true);
     }
 }
 
 impl Argument for u32 {
     fn put(self, arguments: &mut Arguments) {
         arguments.values.push(four_bytes(self));
-        arguments.parameters.push(false);
+        arguments.wide.push(false);
     }
 }
 
@@ -126,10 +110,10 @@ impl Call {
     ///
     /// # Panics
     /// If the arguments do not match the kernel's parameters in number and size.
-    pub fn new(function: Function, grid: (u32, u32), arguments: impl Argument) -> Call {
+    pub fn new(function: &Function, grid: (u32, u32), arguments: impl Argument) -> Call {
         let mut list = Arguments::default();
         arguments.put(&mut list);
-        assert_eq!(list.parameters, function.parameters, "a kernel's arguments match its parameters");
+        assert_eq!(list.wide, function.wide, "a kernel's arguments match its parameters");
         let mut values = list.values;
         let places = values.iter_mut().map(|value| (&raw mut *value).cast()).collect();
         Call { function: function.raw, grid, threads: BLOCK, shared: 0, cooperative: false, values, places }
@@ -177,11 +161,11 @@ mod tests {
     #[test]
     fn arguments_are_stored_where_the_driver_reads_them() {
         let source = "KERNEL some(const u32 *rows,\n  u64 seed, u32 count, float *states, u32 last) {";
-        let parameters = Parameters::of(source, "some").unwrap();
-        assert_eq!(parameters, Parameters { count: 5, wide: 0b1011 });
-        assert_eq!(Parameters::of(source, "so"), None);
-        let function = Function { raw: std::ptr::null_mut(), parameters };
-        let mut call = Call::new(function, (1, 1), (1u64 << 40, u64::MAX, (7u32, 8u64), 9u32));
+        let wide = wide_parameters(source, "some").unwrap();
+        assert_eq!(wide, [true, true, false, true, false]);
+        assert_eq!(wide_parameters(source, "so"), None);
+        let function = Function { raw: std::ptr::null_mut(), wide };
+        let mut call = Call::new(&function, (1, 1), (1u64 << 40, u64::MAX, (7u32, 8u64), 9u32));
         call.set_staged(5, 6, 10);
         // SAFETY: the places point at eight bytes each.
         let (address, number) = unsafe { (*call.places[0].cast::<u64>(), *call.places[2].cast::<u32>()) };

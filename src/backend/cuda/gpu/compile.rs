@@ -7,9 +7,8 @@ use std::{env, fs};
 use cudarc::driver::result;
 use cudarc::driver::sys::CUmodule;
 
-use super::call::{Function, Parameters};
+use super::call::{Function, wide_parameters};
 use super::driver::{Gpu, Owned, dotted};
-use super::failed;
 use super::host::Host;
 use super::nvrtc::{Nvrtc, Source, Target};
 use crate::error::{Error, Result};
@@ -61,7 +60,7 @@ impl Module {
     pub fn load(host: &Host, source: &Source<'_>, options: &[String]) -> Result<Module> {
         let Host { gpu, nvrtc, cache, .. } = host;
         let image = compiled(source, options, nvrtc, target(gpu, nvrtc)?, cache)?;
-        let refused = |error| failed(gpu.fault(format_args!("{} can't be loaded", source.name), error));
+        let refused = |error| Error::failed(gpu.fault(format_args!("{} can't be loaded", source.name), error));
         // SAFETY: the image is the compiler's output, or the same bytes from the cache, followed by a zero.
         let module = unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(refused)?;
         // SAFETY: it was loaded above.
@@ -71,12 +70,12 @@ impl Module {
     /// A kernel of the source that the module was loaded from. The module must outlive the function's launches.
     pub fn function(&self, source: &Source<'_>, kernel: &str) -> Result<Function> {
         let missing = || Error::failed(format!("{} has no kernel {kernel}", source.name));
-        let parameters = Parameters::of(source.text, kernel).ok_or_else(missing)?;
+        let wide = wide_parameters(source.text, kernel).ok_or_else(missing)?;
         let name = CString::new(kernel).expect("names contain no zeros");
         // SAFETY: the module is loaded.
         let raw = unsafe { result::module::get_function(self.raw, name) }
-            .map_err(|error| failed(self.gpu.fault(format_args!("{kernel} can't be loaded"), error)))?;
-        Ok(Function { raw, parameters })
+            .map_err(|error| Error::failed(self.gpu.fault(format_args!("{kernel} can't be loaded"), error)))?;
+        Ok(Function { raw, wide })
     }
 }
 
@@ -91,7 +90,7 @@ pub(super) struct Kernels {
 impl Kernels {
     /// Compiles the kernels for a GPU, or finds them in the cache, and loads them.
     pub fn load(host: &Host, precision: Precision) -> Result<Kernels> {
-        host.gpu.bind().map_err(failed)?;
+        host.gpu.bind().map_err(Error::failed)?;
         let mut loaded = Kernels { _modules: Vec::new(), functions: Vec::new() };
         for file in FILES {
             let source = source(file);
@@ -104,8 +103,8 @@ impl Kernels {
         Ok(loaded)
     }
 
-    pub fn function(&self, kernel: Kernel) -> Function {
-        self.functions[kernel as usize]
+    pub fn function(&self, kernel: Kernel) -> &Function {
+        &self.functions[kernel as usize]
     }
 }
 
@@ -230,7 +229,7 @@ mod tests {
         let kernels =
             FILES.iter().flat_map(|(file, text, kernels)| kernels.iter().map(move |kernel| (file, text, kernel)));
         for (number, (file, text, (kernel, name))) in kernels.enumerate() {
-            assert!(Parameters::of(text, name).is_some(), "{name} in {file}");
+            assert!(wide_parameters(text, name).is_some(), "{name} in {file}");
             assert_eq!(*kernel as usize, number, "functions are in the order of the kernels");
         }
     }

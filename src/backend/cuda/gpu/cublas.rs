@@ -90,7 +90,7 @@ impl Cublas {
         // SAFETY: for any number the library returns a static text that ends with a zero.
         let reason = unsafe { CStr::from_ptr((self.functions.describe)(status)) }.to_string_lossy();
         // The driver's next answer will tell whether the GPU is lost.
-        Err(Fault { reason: format!("cuBLAS: {doing}: {reason}"), lost: false })
+        Err(Fault::survived(format!("cuBLAS: {doing}: {reason}")))
     }
 }
 
@@ -128,6 +128,11 @@ pub(super) struct Pairs {
 pub(super) type Size = [u32; 5];
 
 impl Product {
+    /// Of contiguous matrices with these rows, inputs and outputs.
+    pub fn of([rows, inputs, outputs]: [u32; 3], operand: u64, weights: u64, result: u64) -> Product {
+        Product { operand, stride: inputs, weights, result, result_stride: outputs, rows, inputs, outputs }
+    }
+
     pub fn size(&self) -> Size {
         [self.rows, self.inputs, self.outputs, self.stride, self.result_stride]
     }
@@ -161,7 +166,7 @@ impl Handle {
             Precision::F16 => (constants::R_16F, constants::COMPUTE_32F),
         };
         let (stream, workspace) = (gpu.stream()?, Memory::new(gpu, workspace_of(gpu), "products' workspace")?);
-        let (address, bytes) = (workspace.address() as *mut c_void, workspace.bytes());
+        let (address, bytes) = (workspace.address() as *mut c_void, workspace.bytes);
         let mut handle = ptr::null_mut();
         // SAFETY: a context is current, and the handle has a place.
         let status = unsafe { (cublas.functions.create)(&mut handle) };

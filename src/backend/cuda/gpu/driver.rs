@@ -3,8 +3,9 @@
 use std::fmt;
 use std::mem;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use cudarc::driver::CudaContext;
 use cudarc::driver::result::{self, DriverError};
@@ -12,9 +13,9 @@ use cudarc::driver::sys::{self, CUdevice_attribute, CUresult, CUstream};
 use libloading::Library as Opened;
 use serde::Serialize;
 
-use super::failed;
 use super::libraries::{Found, find, functions};
 use crate::backend::cuda::device::Fault;
+use crate::clock;
 use crate::error::{Error, Result};
 
 /// The oldest CUDA version that a driver must support.
@@ -165,6 +166,8 @@ pub(super) struct Gpu {
     pub multiprocessors: u32,
     /// 90 for compute capability 9.0.
     pub architecture: u32,
+    /// Why it can no longer be used.
+    lost: OnceLock<String>,
     given_up: AtomicBool,
 }
 
@@ -193,10 +196,10 @@ impl Gpu {
             let multiprocessors = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
             let (major, minor) = context.compute_capability()?;
             let architecture = (10 * major + minor).max(0) as u32;
-            let given_up = AtomicBool::new(false);
-            Ok(Gpu { number, name: context.name()?, multiprocessors, architecture, given_up, context })
+            let (lost, given_up) = (OnceLock::new(), AtomicBool::new(false));
+            Ok(Gpu { number, name: context.name()?, multiprocessors, architecture, lost, given_up, context })
         };
-        opened().map(Arc::new).map_err(|error| failed(fault(doing, error)))
+        opened().map(Arc::new).map_err(|error| Error::failed(fault(doing, error)))
     }
 
     /// Opens a stream.
@@ -208,8 +211,17 @@ impl Gpu {
         Ok(unsafe { Owned::new(self, stream, result::stream::destroy) })
     }
 
+    /// Fails if it is lost.
+    pub fn usable(&self) -> Result<(), Fault> {
+        match self.lost.get() {
+            None => Ok(()),
+            Some(reason) => Err(Fault { reason: reason.clone(), lost: true }),
+        }
+    }
+
     /// No call reaches it any more, so that none waits for work that does not end.
-    pub fn give_up(&self) {
+    pub fn give_up(&self, reason: &str) {
+        self.lost.get_or_init(|| reason.into());
         // Its last owner would close it.
         mem::forget(Arc::clone(&self.context));
         self.given_up.store(true, Ordering::Relaxed);
@@ -239,6 +251,14 @@ impl Gpu {
         self.context.synchronize().map_err(|error| self.fault("broke off", error))
     }
 
+    /// The time of one of some calls that are queued together.
+    pub fn time(&self, count: u32, mut queue: impl FnMut() -> Result<(), Fault>) -> Result<Duration, Fault> {
+        let clock = clock::now();
+        (0..count).try_for_each(|_| queue())?;
+        self.synchronize()?;
+        Ok(clock.elapsed() / count)
+    }
+
     pub fn memory(&self) -> Result<(usize, usize), Fault> {
         self.context.mem_get_info().map_err(|error| self.fault("can't tell its memory", error))
     }
@@ -262,26 +282,36 @@ impl Gpu {
         Ok(())
     }
 
+    /// The meaning of a failed call, as [`fault`]. Notes the loss of the GPU.
     pub fn fault(&self, doing: impl fmt::Display, error: DriverError) -> Fault {
-        fault(format_args!("{self}: {doing}"), error)
+        let fault = fault(format_args!("{self}: {doing}"), error);
+        if fault.lost {
+            self.lost.get_or_init(|| fault.reason.clone());
+        }
+        fault
     }
 
     pub fn no_room(&self, bytes: usize, what: &str, error: DriverError) -> Fault {
         let full = error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY;
         match result::mem_get_info() {
-            Ok((free, total)) if full => Fault {
-                reason: format!(
-                    "{self} has no memory for {what}: {} are wanted, {} of {} are free; a smaller hidden width, vocabulary or \
-                     max_batch takes less, a lower device.max_waiting fewer states, and the cpu backend none",
-                    size(bytes),
-                    size(free),
-                    size(total)
-                ),
-                lost: false,
-            },
+            Ok((free, total)) if full => Fault::survived(format!(
+                "{self} has no memory for {what}: {} are wanted, {} of {} are free; a smaller hidden width, vocabulary or \
+                 max_batch takes less, a lower device.max_waiting fewer states, and the cpu backend none",
+                size(bytes),
+                size(free),
+                size(total)
+            )),
             _ => self.fault(format_args!("{} for {what} can't be had", size(bytes)), error),
         }
     }
+}
+
+/// The median of some measurements after a warm-up.
+pub(super) fn median<T: Copy + Ord>(times: usize, mut measure: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
+    measure()?;
+    let mut all = (0..times.max(1)).map(|_| measure()).collect::<Result<Vec<T>, _>>()?;
+    all.sort_unstable();
+    Ok(all[all.len() / 2])
 }
 
 /// Something that the driver gave, freed when dropped. The driver lets queued work finish first.
@@ -378,7 +408,7 @@ pub fn of_driver(found: &Found) -> Result<Vec<About>> {
     let count = found.driver.need()?.gpus()?;
     let about = |number| {
         let gpu = Gpu::look_at(number)?;
-        let (free, total) = gpu.memory().map_err(failed)?;
+        let (free, total) = gpu.memory().map_err(Error::failed)?;
         Ok(About {
             gpu: number,
             name: gpu.name.clone(),

@@ -13,9 +13,7 @@ use super::libraries::find;
 use super::memory::Memory;
 use super::weights::elements;
 use crate::backend::cuda::device::Fault;
-use crate::backend::cuda::gpu::failed;
-use crate::clock;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
 use crate::workload::random::stream;
 
@@ -45,8 +43,8 @@ pub fn measure(precision: Precision) -> Result<Floors> {
     let found = find();
     found.driver.need()?.gpus()?;
     let (cublas, gpu) = (found.cublas.need()?, Gpu::open(0)?);
-    let bytes_per_second = of_copies(&gpu).map_err(failed)?;
-    let operations_per_second = of_products(&gpu, cublas, precision).map_err(failed)?;
+    let bytes_per_second = of_copies(&gpu).map_err(Error::failed)?;
+    let operations_per_second = of_products(&gpu, cublas, precision).map_err(Error::failed)?;
     Ok(Floors { bytes_per_second, operations_per_second })
 }
 
@@ -79,16 +77,7 @@ fn of_products(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<
         let (left, right) =
             (Memory::holding(gpu, &factors, "a product")?, Memory::holding(gpu, &factors, "a product")?);
         let result = Memory::new(gpu, count * size_of::<f32>(), "a product")?;
-        let product = Product {
-            operand: left.address(),
-            stride: width,
-            weights: right.address(),
-            result: result.address(),
-            result_stride: width,
-            rows: width,
-            inputs: width,
-            outputs: width,
-        };
+        let product = Product::of([width; 3], left.address(), right.address(), result.address());
         // SAFETY: all three are square matrices of this width, and live until the stream has been waited for.
         let time = timed(gpu, &mut || unsafe { products.multiply(&product) })?;
         if time >= LONG_PRODUCT || width >= WIDEST {
@@ -100,10 +89,6 @@ fn of_products(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<
 
 /// The time of one of many calls that are queued together, after a first one, which may load kernels.
 fn timed(gpu: &Gpu, queue: &mut dyn FnMut() -> Result<(), Fault>) -> Result<Duration, Fault> {
-    queue()?;
-    gpu.synchronize()?;
-    let clock = clock::now();
-    (0..TIMES).try_for_each(|_| queue())?;
-    gpu.synchronize()?;
-    Ok(clock.elapsed() / TIMES)
+    gpu.time(1, &mut *queue)?;
+    gpu.time(TIMES, queue)
 }

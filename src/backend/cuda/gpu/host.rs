@@ -7,10 +7,10 @@ use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use super::compile::Cache;
 use super::cublas::Cublas;
 use super::driver::Gpu;
+use super::libraries;
 use super::nvrtc::Nvrtc;
-use super::{failed, libraries};
 use crate::cost::grnn::Reported;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// A GPU, and the libraries that compile for it and multiply on it.
 #[derive(Clone, Debug)]
@@ -45,9 +45,9 @@ impl Host {
             name: name.into(),
             gpu: self.gpu.name.clone(),
             multiprocessors: self.gpu.multiprocessors,
-            registers: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR).map_err(failed)?,
-            threads: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK).map_err(failed)?,
-            kilohertz: ask(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).map_err(failed)?,
+            registers: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR).map_err(Error::failed)?,
+            threads: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK).map_err(Error::failed)?,
+            kilohertz: ask(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).map_err(Error::failed)?,
         })
     }
 }

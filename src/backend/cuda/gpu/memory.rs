@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
@@ -18,7 +18,7 @@ use crate::backend::cuda::device::{Batch, Fault};
 #[derive(Debug)]
 pub(super) struct Memory {
     memory: Owned<u64>,
-    bytes: usize,
+    pub bytes: usize,
 }
 
 impl Memory {
@@ -93,29 +93,19 @@ impl Memory {
     pub fn address(&self) -> u64 {
         self.memory.raw
     }
-
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
 }
 
-/// Types of which any bits are a value.
-pub(super) trait Number: Copy {}
-
-impl Number for u32 {}
-impl Number for u64 {}
-impl Number for f32 {}
-
-/// Pinned memory of the host, mapped to the same address on all GPUs. It begins as zeros.
+/// Pinned memory of the host, mapped to the same address on all GPUs: numbers of which any bits are a value. It begins
+/// as zeros.
 #[derive(Debug)]
 pub(super) struct Mapped<T> {
     _memory: Owned<*mut c_void>,
     numbers: *mut T,
-    count: usize,
+    pub count: usize,
     address: u64,
 }
 
-impl<T: Number> Mapped<T> {
+impl<T: Copy> Mapped<T> {
     /// `what` names its purpose in messages.
     pub fn new(gpu: &Arc<Gpu>, count: usize, what: &str) -> Result<Mapped<T>, Fault> {
         gpu.bind()?;
@@ -136,10 +126,6 @@ impl<T: Number> Mapped<T> {
             .result()
             .map_err(|error| gpu.fault("host memory can't be mapped", error))?;
         Ok(mapped)
-    }
-
-    pub fn count(&self) -> usize {
-        self.count
     }
 
     /// A number's address for GPUs.
@@ -187,16 +173,10 @@ impl Mapped<u32> {
 }
 
 impl Mapped<u64> {
-    /// A number that a GPU may write at any time. Its earlier writes are visible when the number is.
-    pub fn acquire(&self, at: usize) -> u64 {
-        // SAFETY: the place is inside the memory and aligned; the host accesses it in no other way.
-        unsafe { AtomicU64::from_ptr(self.place(at)) }.load(Ordering::Acquire)
-    }
-
-    /// Sets a number that no queued work writes.
-    pub fn set(&mut self, at: usize, number: u64) {
+    /// A number that a GPU may write at any time.
+    pub fn at(&self, at: usize) -> &AtomicU64 {
         // SAFETY: as above.
-        unsafe { AtomicU64::from_ptr(self.place(at)) }.store(number, Ordering::Release);
+        unsafe { AtomicU64::from_ptr(self.place(at)) }
     }
 }
 
@@ -225,12 +205,6 @@ struct Piece {
     busy_until: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Staged {
-    pub rows: u64,
-    pub inputs: u64,
-}
-
 impl Staging {
     pub fn new(gpu: &Arc<Gpu>) -> Staging {
         Staging { gpu: Arc::clone(gpu), blocks: Vec::new(), pieces: VecDeque::new(), room: 0 }
@@ -252,8 +226,9 @@ impl Staging {
         self.pieces.iter_mut().for_each(|piece| piece.busy_until = 0);
     }
 
-    /// Writes a batch for a task with this signal. `signalled` is the present count of the stream's signal.
-    pub fn write(&mut self, batch: &Batch<'_>, signal: u64, signalled: u64) -> Result<Staged, Fault> {
+    /// Writes a batch for a task with this signal, and returns the addresses of its rows and inputs. `signalled` is the
+    /// present count of the stream's signal.
+    pub fn write(&mut self, batch: &Batch<'_>, signal: u64, signalled: u64) -> Result<(u64, u64), Fault> {
         debug_assert!(ROW * batch.rows.len() + batch.inputs.len() <= self.room, "the plan was made for such a batch");
         if self.pieces.front().is_none_or(|piece| piece.busy_until > signalled) {
             self.grow(self.pieces.len().max(PIECES))?;
@@ -268,7 +243,7 @@ impl Staging {
             at += ROW;
         }
         block.write(at, batch.inputs.iter().map(|slot| slot.0));
-        let staged = Staged { rows: block.address(piece.begin), inputs: block.address(at) };
+        let staged = (block.address(piece.begin), block.address(at));
         piece.busy_until = signal;
         self.pieces.push_back(piece);
         Ok(staged)

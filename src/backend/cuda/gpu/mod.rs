@@ -106,25 +106,25 @@ impl Gpus {
             let host = Host { gpu: Gpu::open(number)?, nvrtc, cublas, cache };
             let kernels = Kernels::load(&host, settings.precision).or_way_out(CPU)?;
             let mut upload = Upload::new(&host.gpu, &weights, spec, settings.precision);
-            let cells = cells::of_model(model, &mut upload).map_err(failed)?;
+            let cells = cells::of_model(model, &mut upload).map_err(Error::failed)?;
             let sequences = persistent.map(|device| Sequences::new(host.clone(), model, device, &mut upload));
             let worker = Worker::new(host, kernels, cells, sequences.transpose()?, cells::stride(state));
-            opened.push(worker.map_err(failed)?);
+            opened.push(worker.map_err(Error::failed)?);
         }
         let gpus: Vec<Arc<Gpu>> = opened.iter().map(|worker| Arc::clone(&worker.gpu)).collect();
         for gpu in &gpus {
             gpus.iter()
                 .filter(|other| other.number != gpu.number)
                 .try_for_each(|other| gpu.reach(other))
-                .map_err(failed)?;
+                .map_err(Error::failed)?;
         }
         Ok(Gpus {
             plans: Vec::new(),
             vacant: Vec::new(),
             of_shape: HashMap::new(),
             workers: opened,
-            words: Mapped::new(&gpus[0], 0, "words").map_err(failed)?,
-            fetched: Mapped::new(&gpus[0], 0, "fetched states").map_err(failed)?,
+            words: Mapped::new(&gpus[0], 0, "words").map_err(Error::failed)?,
+            fetched: Mapped::new(&gpus[0], 0, "fetched states").map_err(Error::failed)?,
             brought: Vec::new(),
             state,
             spec: spec.clone(),
@@ -140,44 +140,27 @@ impl Gpus {
     /// A stream, opened if it is new.
     fn stream(&mut self, stream: Stream) -> Result<&mut StreamState, Fault> {
         let worker = worker_of(&mut self.workers, stream.worker)?;
-        worker.usable()?;
+        worker.gpu.usable()?;
         let place = stream.id.index();
         if worker.streams.len() <= place {
             worker.streams.resize_with(place + 1, || None);
         }
         if worker.streams[place].is_none() {
             let (memories, precision) = (worker.memories(), self.settings.precision);
-            let opened = StreamState::open(&worker.gpu, &worker.kernels, &worker.cublas, precision, memories);
-            worker.streams[place] = Some(worker.noted(opened)?);
+            let opened = StreamState::open(&worker.gpu, &worker.kernels, &worker.cublas, precision, memories)?;
+            worker.streams[place] = Some(opened);
         }
         Ok(worker.streams[place].as_mut().expect("it was opened above"))
     }
 
-    /// Acts on a stream, and notes the worker as lost if a fault says so.
-    fn on<T>(&mut self, stream: Stream, act: impl FnOnce(&mut StreamState) -> Result<T, Fault>) -> Result<T, Fault> {
-        let outcome = self.stream(stream).and_then(act);
-        self.workers[stream.worker.index()].noted(outcome)
-    }
-
-    /// A plan with its worker.
-    fn planned(&mut self, plan: Plan) -> Result<(&mut PlanState, &mut Worker), Fault> {
-        let given_up = || Fault { reason: format!("plan {} was given up", plan.0), lost: false };
+    /// A plan with its stream.
+    fn planned(&mut self, plan: Plan) -> Result<(&mut PlanState, &mut StreamState), Fault> {
+        let given_up = || Fault::survived(format!("plan {} was given up", plan.0));
         let plan = self.plans.get_mut(plan.0 as usize).and_then(Option::as_mut).ok_or_else(given_up)?;
-        let worker = &mut self.workers[plan.shape.stream.worker.index()];
-        worker.usable()?;
-        Ok((plan, worker))
-    }
-
-    /// Acts on a plan and its stream.
-    fn with(
-        &mut self,
-        plan: Plan,
-        act: impl FnOnce(&mut PlanState, &Gpu, &mut StreamState) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
-        let (plan, worker) = self.planned(plan)?;
-        let stream = worker.streams[plan.shape.stream.id.index()].as_mut().expect("a plan's stream is open");
-        let outcome = act(plan, &worker.gpu, stream);
-        worker.noted(outcome)
+        let Stream { worker, id } = plan.shape.stream;
+        let worker = &mut self.workers[worker.index()];
+        worker.gpu.usable()?;
+        Ok((plan, worker.streams[id.index()].as_mut().expect("a plan's stream is open")))
     }
 
     /// Makes a plan. The stream's memory must fit its shape.
@@ -199,17 +182,11 @@ impl Gpus {
         given_up
     }
 
-    fn give_up_lost(&mut self) {
-        let lost: Vec<bool> = self.workers.iter().map(|worker| worker.usable().is_err()).collect();
-        self.give_up(|plan| lost[plan.shape.stream.worker.index()]);
-    }
-
     /// Makes plans again whose memory has moved. Those that fail are dropped, because they refer to freed memory.
     fn remake(&mut self, moved: impl Fn(&PlanState) -> bool) -> Result<(), Fault> {
         let given_up = self.give_up(moved);
         for (place, shape) in given_up {
-            let made = self.make(shape);
-            self.plans[place] = Some(self.workers[shape.stream.worker.index()].noted(made)?);
+            self.plans[place] = Some(self.make(shape)?);
             self.of_shape.insert(shape, Plan(place as u32));
         }
         Ok(())
@@ -229,26 +206,26 @@ impl Drop for Gpus {
 impl Device for Gpus {
     fn begin(&mut self, workers: usize, needs: &Needs) -> Result<Vec<u32>, Fault> {
         if workers > self.workers.len() {
-            let reason = format!("{workers} workers, but {} GPUs are open", self.workers.len());
-            return Err(Fault { reason, lost: false });
+            let open = self.workers.len();
+            return Err(Fault::survived(format!("{workers} workers, but {open} GPUs are open")));
         }
-        for (number, worker) in self.workers.iter_mut().enumerate() {
-            let ended = worker.usable().and_then(|()| worker.gpu.synchronize());
-            let ended = worker.noted(ended);
+        for (number, Worker { gpu, .. }) in self.workers.iter().enumerate() {
+            let ended = gpu.usable().and_then(|()| gpu.synchronize());
             // The loss of a GPU does not concern a run with fewer workers.
             if number < workers {
                 ended?;
             }
         }
-        self.give_up_lost();
+        let lost: Vec<bool> = self.workers.iter().map(|worker| worker.gpu.usable().is_err()).collect();
+        self.give_up(|plan| lost[plan.shape.stream.worker.index()]);
         let gpu = Arc::clone(&self.workers[0].gpu);
         let floats = needs.numbers as usize;
-        if floats > self.fetched.count() {
+        if floats > self.fetched.count {
             self.fetched = Mapped::new(&gpu, floats, "fetched states")?;
         }
         self.brought.clear();
         self.brought.resize(needs.fetched as usize, None);
-        let more_words = needs.words as usize > self.words.count();
+        let more_words = needs.words as usize > self.words.count;
         if more_words {
             self.words = Mapped::new(&gpu, (needs.words as usize).next_power_of_two(), "words")?;
         }
@@ -259,8 +236,7 @@ impl Device for Gpus {
             let room = worker.slots;
             let outcome = worker.fit(needs.states);
             *moved |= worker.slots != room;
-            let outcome = outcome.and_then(|()| worker.reset());
-            fits = fits.and(worker.noted(outcome));
+            fits = fits.and(outcome.and_then(|()| worker.reset()));
         }
         if let Err(fault) = fits {
             self.give_up(|_| true);
@@ -286,19 +262,13 @@ impl Device for Gpus {
         {
             // Only the driver knows whether the GPU is lost.
             let lost = worker.gpu.memory().is_err_and(|asked| asked.lost);
-            return worker.noted(Err(Fault { lost, ..fault }));
+            return Err(Fault { lost, ..fault });
         }
-        let fitted = worker.fit_stream(&shape, self.settings.precision);
-        if worker.noted(fitted)? {
+        if worker.fit_stream(&shape, self.settings.precision)? {
             let memory = worker.memory_of(&shape);
             self.remake(|plan| plan.shape.stream == shape.stream && plan.memory == memory)?;
         }
-        let made = self.make(shape);
-        let worker = &mut self.workers[shape.stream.worker.index()];
-        let made = worker.noted(made)?;
-        let stream = worker.streams[shape.stream.id.index()].as_mut().expect("the stream is open");
-        let loaded = made.load_products(&worker.gpu, stream);
-        worker.noted(loaded)?;
+        let made = self.make(shape)?;
         let vacant = std::iter::from_fn(|| self.vacant.pop()).find(|place| self.plans[*place].is_none());
         let place = vacant.unwrap_or(self.plans.len());
         if place == self.plans.len() {
@@ -319,20 +289,21 @@ impl Device for Gpus {
     }
 
     fn gather(&mut self, plan: Plan, batch: &Batch<'_>) -> Result<(), Fault> {
-        self.with(plan, |plan, gpu, stream| plan.gather(gpu, stream, batch))
+        let (plan, stream) = self.planned(plan)?;
+        plan.gather(stream, batch)
     }
 
     fn launch(&mut self, plan: Plan) -> Result<(), Fault> {
-        let (planned, worker) = self.planned(plan)?;
-        if planned.shape.steps > 0 {
-            let behind = worker.one_at_a_time(planned.shape.stream.id.index());
-            worker.noted(behind)?;
+        let Shape { stream, steps, .. } = self.planned(plan)?.0.shape;
+        if steps > 0 {
+            self.workers[stream.worker.index()].one_at_a_time(stream.id.index())?;
         }
-        self.with(plan, PlanState::launch)
+        let (plan, stream) = self.planned(plan)?;
+        plan.launch(stream)
     }
 
     fn signal(&mut self, stream: Stream) -> Result<(), Fault> {
-        self.on(stream, StreamState::signal)
+        self.stream(stream)?.signal()
     }
 
     fn signalled(&self, stream: Stream) -> u64 {
@@ -341,20 +312,20 @@ impl Device for Gpus {
     }
 
     fn record(&mut self, stream: Stream) -> Result<Event, Fault> {
-        let number = self.on(stream, StreamState::record)?;
+        let number = self.stream(stream)?.record()?;
         Ok(Event { stream, number })
     }
 
     fn wait(&mut self, stream: Stream, event: Event) -> Result<(), Fault> {
         let event = self.stream(event.stream).map_err(of_another)?.event(event.number);
         // SAFETY: events live as long as their streams, which are never closed.
-        self.on(stream, |stream| unsafe { stream.wait(event) })
+        unsafe { self.stream(stream)?.wait(event) }
     }
 
     fn copy_peer(&mut self, from: (WorkerId, Slot), to: (Stream, Slot)) -> Result<(), Fault> {
         let bytes = self.state * size_of::<f32>();
         let source = worker_of(&mut self.workers, from.0)?;
-        source.usable().map_err(of_another)?;
+        source.gpu.usable().map_err(of_another)?;
         let (source, source_context) = (source.state(from.1)?, source.gpu.handle());
         let raw = self.stream(to.0)?.raw();
         let worker = &mut self.workers[to.0.worker.index()];
@@ -368,8 +339,7 @@ impl Device for Gpus {
                 result::memcpy_peer_async(worker.gpu.handle(), target, source_context, source, bytes, raw)
             }
         };
-        let copied = copied.map_err(|error| worker.gpu.fault("a state can't be migrated over", error));
-        worker.noted(copied)
+        copied.map_err(|error| worker.gpu.fault("a state can't be migrated over", error))
     }
 
     fn copy_to_host(&mut self, stream: Stream, slot: Slot, place: HostPlace) -> Result<(), Fault> {
@@ -384,8 +354,7 @@ impl Device for Gpus {
         worker.gpu.bind()?;
         // SAFETY: the slot is a state of the pool, and the place has room for it; both live while work is queued.
         let copied = unsafe { sys::cuMemcpyDtoHAsync_v2(target.cast(), source, bytes, on.raw()).result() };
-        let copied = copied.map_err(|error| worker.gpu.fault("a state can't be fetched", error));
-        worker.noted(copied)
+        copied.map_err(|error| worker.gpu.fault("a state can't be fetched", error))
     }
 
     fn fetched(&self, place: HostPlace) -> &[f32] {
@@ -406,30 +375,23 @@ impl Device for Gpus {
 
     fn health(&mut self, worker: WorkerId) -> Result<(), Fault> {
         let worker = worker_of(&mut self.workers, worker)?;
-        worker.usable()?;
-        let health = worker.streams.iter().flatten().try_for_each(StreamState::health);
-        worker.noted(health)
+        worker.gpu.usable()?;
+        worker.streams.iter().flatten().try_for_each(StreamState::health)
     }
 
     fn give_up(&mut self, worker: WorkerId, reason: &str) {
         if let Ok(worker) = worker_of(&mut self.workers, worker) {
-            worker.give_up(reason);
+            worker.gpu.give_up(reason);
         }
     }
 }
 
 fn worker_of(workers: &mut [Worker], id: WorkerId) -> Result<&mut Worker, Fault> {
     let open = workers.len();
-    workers
-        .get_mut(id.index())
-        .ok_or_else(|| Fault { reason: format!("worker {id}, but {open} GPUs are open"), lost: false })
+    workers.get_mut(id.index()).ok_or_else(|| Fault::survived(format!("worker {id}, but {open} GPUs are open")))
 }
 
 /// A fault of another worker than the one that was called, which is not lost by it.
 fn of_another(fault: Fault) -> Fault {
     Fault { lost: false, ..fault }
-}
-
-fn failed(fault: Fault) -> Error {
-    Error::failed(fault.reason)
 }

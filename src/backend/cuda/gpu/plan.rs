@@ -1,15 +1,11 @@
 //! Plans: the launches of one batched cell, ready to be queued.
 
-use std::sync::Arc;
-
 use cudarc::driver::result;
-use cudarc::driver::sys::{CUgraphExec, CUgraphInstantiate_flags, CUstream, CUstreamCaptureMode};
+use cudarc::driver::sys::{CUgraphExec, CUgraphInstantiate_flags, CUstreamCaptureMode};
 
 use super::call::Call;
 use super::cells::{Setup, Work};
-use super::cublas::Handle;
-use super::driver::{Gpu, Owned};
-use super::memory::Staged;
+use super::driver::Owned;
 use super::stream::StreamState;
 use super::weights::element;
 use super::worker::Worker;
@@ -54,55 +50,25 @@ impl PlanState {
             work.push(Work::Kernel(stream.signal_call(&worker.kernels)));
         }
         worker.gpu.bind()?;
-        let launch = match settings.launch {
-            LaunchBy::Graph if cell.is_captured() => {
-                // cuBLAS can't load its kernels while a graph is captured.
-                for work in &work {
-                    if let Work::Product(product) = work {
-                        // SAFETY: the stream's memory fits the shape, and outlives the stream's work.
-                        unsafe { stream.products().multiply(product) }?;
-                    }
-                }
-                Launch::Graph(capture(&worker.gpu, stream, &mut work)?)
-            }
-            _ => Launch::Kernels(work),
-        };
+        let is_captured = settings.launch == LaunchBy::Graph && cell.is_captured();
+        // SAFETY: the stream's memory fits the shape.
+        unsafe { stream.load_products(&work, is_captured) }?;
+        let launch = if is_captured { Launch::Graph(capture(stream, &mut work)?) } else { Launch::Kernels(work) };
         Ok(PlanState { shape, memory, gather: cell.gather(&ground), launch })
     }
 
-    /// Runs products of sizes that are new to the stream: cuBLAS loads a kernel at its first use, which takes
-    /// milliseconds. The results are overwritten by the first real launch.
-    pub fn load_products(&self, gpu: &Gpu, stream: &mut StreamState) -> Result<(), Fault> {
-        let Launch::Kernels(work) = &self.launch else { return Ok(()) };
-        gpu.bind()?;
-        for work in work {
-            match work {
-                // SAFETY: the stream's memory fits the shape, and outlives the stream's work.
-                Work::Product(product) if stream.is_new(product.size()) => {
-                    unsafe { stream.products().multiply(product) }?
-                }
-                // SAFETY: as above.
-                Work::Pairs(pairs) if stream.is_new(pairs.size()) => {
-                    unsafe { stream.products().multiply_pairs(pairs) }?
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
-
-    pub fn gather(&mut self, gpu: &Gpu, stream: &mut StreamState, batch: &Batch<'_>) -> Result<(), Fault> {
+    pub fn gather(&mut self, stream: &mut StreamState, batch: &Batch<'_>) -> Result<(), Fault> {
         let (rows, inputs) = (batch.rows.len(), batch.inputs.len());
         if rows > self.shape.rows as usize || inputs > self.room(stream) {
             let of = format!("{} rows and {} inputs", self.shape.rows, self.room(stream));
-            return Err(Fault { reason: format!("{rows} rows and {inputs} inputs for a plan of {of}"), lost: false });
+            return Err(Fault::survived(format!("{rows} rows and {inputs} inputs for a plan of {of}")));
         }
-        let Staged { rows: staged, inputs } = stream.staging.write(batch, stream.next_signal(), stream.signalled())?;
+        let (staged, inputs) = stream.staging.write(batch, stream.next_signal(), stream.signalled())?;
         self.gather.set_staged(staged, inputs, rows as u32);
-        gpu.bind()?;
+        stream.gpu.bind()?;
         // SAFETY: the arguments are those of the cell's gather; the stream's memory fits the shape and outlives its
         // work, and the staged batch stays until the task has signalled.
-        unsafe { self.gather.queue(stream.raw()) }.map_err(|error| gpu.fault("a gather can't be queued", error))
+        unsafe { self.gather.queue(stream.raw()) }.map_err(|error| stream.gpu.fault("a gather can't be queued", error))
     }
 
     /// The most inputs of a batch. Cells that do not count their inputs have room for those of each row.
@@ -110,17 +76,17 @@ impl PlanState {
         if self.shape.inputs > 0 { self.shape.inputs as usize } else { stream.batching(self.memory).room() }
     }
 
-    pub fn launch(&mut self, gpu: &Gpu, stream: &mut StreamState) -> Result<(), Fault> {
-        gpu.bind()?;
+    pub fn launch(&mut self, stream: &mut StreamState) -> Result<(), Fault> {
+        stream.gpu.bind()?;
         match &mut self.launch {
             // SAFETY: the graph was captured on this stream, whose memory outlives its work.
             Launch::Graph(graph) => unsafe { result::graph::launch(graph.raw, stream.raw()) }
-                .map_err(|error| gpu.fault("a graph can't be queued", error))?,
+                .map_err(|error| stream.gpu.fault("a graph can't be queued", error))?,
             // SAFETY: the work was made for this stream, whose memory fits the shape and outlives its work.
-            Launch::Kernels(work) => unsafe { queue(work, gpu, stream.products(), stream.raw()) }?,
+            Launch::Kernels(work) => unsafe { queue(work, stream) }?,
         }
         if self.shape.signals {
-            stream.count_signal();
+            stream.queued += 1;
         }
         Ok(())
     }
@@ -131,12 +97,13 @@ impl PlanState {
 /// # Safety
 ///
 /// The addresses in the work are memory that is large enough for it and outlives it.
-unsafe fn queue(work: &mut [Work], gpu: &Gpu, products: &Handle, stream: CUstream) -> Result<(), Fault> {
+unsafe fn queue(work: &mut [Work], stream: &StreamState) -> Result<(), Fault> {
+    let StreamState { products, gpu, .. } = stream;
     for work in work {
         match work {
             // SAFETY: the cell provides the kernel's arguments; the rest is the caller's promise.
             Work::Kernel(call) => {
-                unsafe { call.queue(stream) }.map_err(|error| gpu.fault("a kernel can't be queued", error))?
+                unsafe { call.queue(stream.raw()) }.map_err(|error| gpu.fault("a kernel can't be queued", error))?
             }
             // SAFETY: the caller's promise.
             Work::Product(product) => unsafe { products.multiply(product) }?,
@@ -148,15 +115,15 @@ unsafe fn queue(work: &mut [Work], gpu: &Gpu, products: &Handle, stream: CUstrea
 }
 
 /// Captures work as a graph, and uploads it.
-fn capture(gpu: &Arc<Gpu>, stream: &StreamState, work: &mut [Work]) -> Result<Owned<CUgraphExec>, Fault> {
+fn capture(stream: &StreamState, work: &mut [Work]) -> Result<Owned<CUgraphExec>, Fault> {
+    let (gpu, raw) = (&stream.gpu, stream.raw());
     let refused = |error| gpu.fault("a graph can't be captured", error);
-    let raw = stream.raw();
     // The capture neither blocks other threads nor records their calls.
     let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     // SAFETY: the stream is alive, and captures nothing yet.
     unsafe { result::stream::begin_capture(raw, mode) }.map_err(refused)?;
     // SAFETY: the work was made for this stream, and does not run before the graph is launched.
-    let queued = unsafe { queue(work, gpu, stream.products(), raw) };
+    let queued = unsafe { queue(work, stream) };
     // The capture ends even after a fault, so that the stream stays usable. SAFETY: the stream is capturing.
     let captured = unsafe { result::stream::end_capture(raw) };
     queued?;

@@ -1,13 +1,15 @@
 //! A stream of a GPU, with everything that its work uses.
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use cudarc::driver::result;
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream, cuStreamQuery};
 
 use super::call::Call;
-use super::cells::{Cell, Table, Tail};
+use super::cells::{Cell, Table, Tail, Work};
 use super::compile::{Kernel, Kernels};
 use super::cublas::{Cublas, Handle, Size};
 use super::driver::{Gpu, Owned};
@@ -22,9 +24,9 @@ const EVENTS: u64 = 64;
 /// The stream. Fields are dropped in order: users before what they use.
 #[derive(Debug)]
 pub(super) struct StreamState {
-    products: Handle,
+    pub products: Handle,
     /// The sizes of products whose kernels are loaded.
-    loaded: HashSet<Size>,
+    loaded: RefCell<HashSet<Size>>,
     events: Vec<Owned<CUevent>>,
     /// The working memories: one for each cell type, and the last for persistent kernels. Cells that share one use the
     /// first.
@@ -35,9 +37,9 @@ pub(super) struct StreamState {
     host: Mapped<u64>,
     signal: Call,
     /// The numbers of queued signals and of recorded events.
-    queued: u64,
+    pub queued: u64,
     recorded: u64,
-    gpu: Arc<Gpu>,
+    pub gpu: Arc<Gpu>,
 }
 
 impl StreamState {
@@ -60,7 +62,7 @@ impl StreamState {
         let host = Mapped::new(gpu, 1, "a signal")?;
         Ok(StreamState {
             products,
-            loaded: HashSet::new(),
+            loaded: RefCell::default(),
             events,
             batches: (0..memories).map(|_| None).collect(),
             staging: Staging::new(gpu),
@@ -76,7 +78,7 @@ impl StreamState {
     /// Signals and events count from 0 again. No work may be queued.
     pub fn reset(&mut self) -> Result<(), Fault> {
         self.counted.clear()?;
-        self.host.set(0, 0);
+        self.host.at(0).store(0, Ordering::Release);
         self.staging.reset();
         (self.queued, self.recorded) = (0, 0);
         Ok(())
@@ -86,13 +88,21 @@ impl StreamState {
         self.products.stream.raw
     }
 
-    pub fn products(&self) -> &Handle {
-        &self.products
-    }
-
-    /// Whether no product of this size has been seen before.
-    pub fn is_new(&mut self, size: Size) -> bool {
-        self.loaded.insert(size)
+    /// Runs products of sizes that are new to the stream, or `all`: cuBLAS loads a kernel at its first use, which takes
+    /// milliseconds, and which it can't do while a graph is captured. The results are overwritten by the first launch.
+    ///
+    /// # Safety
+    ///
+    /// The stream's memory is large enough for the work.
+    pub unsafe fn load_products(&self, work: &[Work], all: bool) -> Result<(), Fault> {
+        let is_new = |size| self.loaded.borrow_mut().insert(size) || all;
+        work.iter().try_for_each(|work| match work {
+            // SAFETY: the caller's promise, and the memory outlives the stream's work.
+            Work::Product(product) if is_new(product.size()) => unsafe { self.products.multiply(product) },
+            // SAFETY: as above.
+            Work::Pairs(pairs) if is_new(pairs.size()) => unsafe { self.products.multiply_pairs(pairs) },
+            _ => Ok(()),
+        })
     }
 
     pub fn synchronize(&self) -> Result<(), Fault> {
@@ -122,7 +132,7 @@ impl StreamState {
         // A larger batch may be split into more launches, each of which is smaller.
         bytes.iter_mut().zip(&needed).for_each(|(bytes, needed)| *bytes = *needed.max(bytes));
         if let Some(old) = old {
-            bytes.iter_mut().zip(&old.buffers).for_each(|(bytes, old)| *bytes = old.bytes().max(*bytes));
+            bytes.iter_mut().zip(&old.buffers).for_each(|(bytes, old)| *bytes = old.bytes.max(*bytes));
         }
         self.synchronize()?;
         self.staging.fit(rows as usize, inputs.max(MOST_INPUTS * rows) as usize)?;
@@ -151,21 +161,18 @@ impl StreamState {
         self.queued + 1
     }
 
-    pub fn count_signal(&mut self) {
-        self.queued += 1;
-    }
-
     pub fn signal(&mut self) -> Result<(), Fault> {
         let raw = self.raw();
         self.gpu.bind()?;
         // SAFETY: the kernel and the two counters, which are its arguments, live as long as the stream.
         unsafe { self.signal.queue(raw) }.map_err(|error| self.gpu.fault("a signal can't be queued", error))?;
-        self.count_signal();
+        self.queued += 1;
         Ok(())
     }
 
     pub fn signalled(&self) -> u64 {
-        self.host.acquire(0)
+        // The GPU's earlier writes are visible when the count is.
+        self.host.at(0).load(Ordering::Acquire)
     }
 
     pub fn record(&mut self) -> Result<u64, Fault> {
@@ -242,7 +249,7 @@ impl Batching {
     }
 
     fn holds(&self, bytes: &[usize]) -> bool {
-        bytes.iter().zip(&self.buffers).all(|(bytes, buffer)| *bytes <= buffer.bytes())
+        bytes.iter().zip(&self.buffers).all(|(bytes, buffer)| *bytes <= buffer.bytes)
     }
 
     /// Copies the contents of smaller memory of the same cell. Rows keep their places, since none is wider than before.

@@ -28,7 +28,7 @@ impl Matrix {
 
 /// Copies a network's weights to a GPU.
 pub(super) struct Upload<'a> {
-    gpu: &'a Arc<Gpu>,
+    pub gpu: &'a Arc<Gpu>,
     pub weights: &'a Weights,
     pub spec: &'a Spec,
     pub precision: Precision,
@@ -59,10 +59,6 @@ impl<'a> Upload<'a> {
         }
         let memory = Arc::new(Memory::holding(self.gpu, &elements(&joined, self.precision), "weights")?);
         Ok(Matrix { memory, outputs: outputs as u32, inputs: inputs as u32 })
-    }
-
-    pub fn bytes(&self, bytes: &[u8], what: &str) -> Result<Memory, Fault> {
-        Memory::holding(self.gpu, bytes, what)
     }
 
     /// A table of embeddings.

@@ -36,8 +36,6 @@ pub(super) struct Worker {
     pub kernels: Kernels,
     pub cublas: Cublas,
     pub gpu: Arc<Gpu>,
-    /// Why the GPU can no longer be used.
-    lost: Option<String>,
 }
 
 impl Worker {
@@ -62,7 +60,6 @@ impl Worker {
             kernels,
             cublas,
             gpu,
-            lost: None,
         })
     }
 
@@ -123,17 +120,14 @@ impl Worker {
         let held = self.slots as usize * bytes;
         let fits = (free + held) / 100 * STATES_SHARE / bytes;
         if fits == 0 {
-            return Err(Fault {
-                reason: format!(
-                    "{} has no memory for states: one takes {}, {} of {} are free; a smaller hidden width takes less, and the \
-                     cpu backend none",
-                    self.gpu,
-                    size(bytes),
-                    size(free),
-                    size(total)
-                ),
-                lost: false,
-            });
+            return Err(Fault::survived(format!(
+                "{} has no memory for states: one takes {}, {} of {} are free; a smaller hidden width takes less, and the \
+                 cpu backend none",
+                self.gpu,
+                size(bytes),
+                size(free),
+                size(total)
+            )));
         }
         let slots = wanted.min(fits as u64) as u32;
         if slots <= self.slots {
@@ -163,7 +157,7 @@ impl Worker {
 
     pub fn state(&self, slot: Slot) -> Result<u64, Fault> {
         if slot.0 >= self.slots {
-            return Err(Fault { reason: format!("slot {} of {}", slot.0, self.slots), lost: false });
+            return Err(Fault::survived(format!("slot {} of {}", slot.0, self.slots)));
         }
         let offset = u64::from(slot.0) * u64::from(self.stride) * size_of::<f32>() as u64;
         Ok(self.states(0).pool + offset)
@@ -172,27 +166,6 @@ impl Worker {
     /// Whether a NaN or an infinity was stored in a slot since the last call.
     pub fn take_non_finite(&self, slot: Slot) -> bool {
         self.non_finite.at(slot.0 as usize).swap(0, std::sync::atomic::Ordering::Relaxed) != 0
-    }
-
-    /// Fails if the GPU is lost.
-    pub fn usable(&self) -> Result<(), Fault> {
-        match &self.lost {
-            None => Ok(()),
-            Some(reason) => Err(Fault { reason: reason.clone(), lost: true }),
-        }
-    }
-
-    pub fn give_up(&mut self, reason: &str) {
-        self.lost.get_or_insert_with(|| reason.into());
-        self.gpu.give_up();
-    }
-
-    /// Notes the loss of the GPU if the outcome says so.
-    pub fn noted<T>(&mut self, outcome: Result<T, Fault>) -> Result<T, Fault> {
-        if let Err(Fault { reason, lost: true }) = &outcome {
-            self.lost.get_or_insert_with(|| reason.clone());
-        }
-        outcome
     }
 }
 

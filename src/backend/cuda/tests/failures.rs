@@ -125,7 +125,7 @@ fn by_hand(network: &Arc<Network>, requests: &Requests, tasks: &[ByHand]) -> Vec
     let failures = (0..requests.len() as u64).map(|request| hand.cuda.failure(RequestId(request))).collect();
     assert_eq!(hand.cuda.failure(RequestId(0)), None, "a reason is given once");
     assert_eq!(hand.cuda.output(RequestId(0)), None);
-    assert_eq!(hand.cuda.states.pools().taken(), 0, "all slots have been returned");
+    assert_eq!(hand.cuda.states.pools.taken(), 0, "all slots have been returned");
     failures
 }
 
@@ -145,7 +145,7 @@ fn a_task_of_a_lost_worker_fails_at_once_and_finished_requests_stay() {
     let reason = "its state was on worker 0, which is lost: it fell off the bus";
     assert_eq!(hand.cuda.failure(RequestId(1)).as_deref(), Some(reason));
     assert_eq!(hand.cuda.output(RequestId(0)), Some(network.alone(RequestId(0), &requests.graphs[0])));
-    assert_eq!(hand.cuda.states.pools().taken(), 0, "all slots have been given back");
+    assert_eq!(hand.cuda.states.pools.taken(), 0, "all slots have been given back");
 }
 
 #[test]
@@ -190,8 +190,8 @@ fn a_worker_is_not_blamed_for_its_neighbours_loss() {
     assert_eq!(hand.cuda.failure(RequestId(0)).as_deref(), Some("worker 0 was lost: it fell off the bus"));
     assert_eq!(hand.cuda.failure(RequestId(1)), None);
     assert_eq!(hand.cuda.output(RequestId(1)), Some(network.alone(RequestId(1), &requests.graphs[1])));
-    assert_eq!(hand.cuda.states.pools().lost(WorkerId(1)), None);
-    assert_eq!(hand.cuda.states.pools().taken(), 0, "all slots have been given back");
+    assert_eq!(hand.cuda.states.pools.lost(WorkerId(1)), None);
+    assert_eq!(hand.cuda.states.pools.taken(), 0, "all slots have been given back");
 }
 
 #[test]

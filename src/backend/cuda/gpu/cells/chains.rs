@@ -7,7 +7,7 @@ use super::{Buffer, Call, Cell, Fault, Kernel, Matrix, Memory, Setup, Shape, Upl
 
 /// Additional work of an LSTM step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(in super::super) enum Kind {
     Chain = 0,
     /// Writes the word that the decoder starts with.
     Encoder = 1,
@@ -30,15 +30,7 @@ const PRODUCT: usize = 1;
 const SCORES: usize = 2;
 
 impl Lstm {
-    pub fn chain(upload: &mut Upload<'_>) -> Result<Lstm, Fault> {
-        Lstm::new(upload, Kind::Chain, "lstm", "embedding.weight")
-    }
-
-    pub fn encoder(upload: &mut Upload<'_>) -> Result<Lstm, Fault> {
-        Lstm::new(upload, Kind::Encoder, "encoder", "embedding.weight")
-    }
-
-    fn new(upload: &mut Upload<'_>, kind: Kind, name: &str, embedding: &str) -> Result<Lstm, Fault> {
+    pub fn new(upload: &mut Upload<'_>, kind: Kind, name: &str, embedding: &str) -> Result<Lstm, Fault> {
         let gates = upload.matrix(&[&format!("{name}.weight_ih"), &format!("{name}.weight_hh")])?;
         let embedding = upload.table(embedding)?;
         Ok(Lstm { kind, embedding, gates, bias: upload.bias(&format!("{name}.bias"))? })

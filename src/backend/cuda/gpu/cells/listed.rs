@@ -42,7 +42,7 @@ pub fn all<'n>(network: &'n Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn Cell
             Some(own) => Arc::clone(own),
             None => {
                 let own = own_by_tokens(&operator.form, network.most_tokens().unwrap_or(0));
-                let own = Arc::new(upload.bytes(&own, "an operator's sizes")?);
+                let own = Arc::new(Memory::holding(upload.gpu, &own, "an operator's sizes")?);
                 known.insert(&operator.form, Arc::clone(&own));
                 own
             }
@@ -119,19 +119,17 @@ impl Listed {
     fn products(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Vec<Work> {
         let (operand, result) = (at.buffers[OPERAND], at.buffers[PRODUCT]);
         let [groups, rows, inner, columns] = sizes(padded);
+        let size = u64::from(columns) * u64::from(inner);
         match (padded.kind, &self.weights) {
             (Kind::Matmul, Some(weights)) => (0..groups)
                 .map(|group| {
+                    let operand = operand + u64::from(group * inner * at.element);
+                    let weights = weights.address() + u64::from(group) * size * u64::from(at.element);
+                    let result = result + u64::from(group * columns) * size_of::<f32>() as u64;
                     Work::Product(Product {
-                        operand: operand + u64::from(group * inner * at.element),
                         stride: groups * inner,
-                        weights: weights.address()
-                            + u64::from(group) * u64::from(columns) * u64::from(inner) * u64::from(at.element),
-                        result: result + u64::from(group * columns) * size_of::<f32>() as u64,
                         result_stride: groups * columns,
-                        rows: some.count * rows,
-                        inputs: inner,
-                        outputs: columns,
+                        ..Product::of([some.count * rows, inner, columns], operand, weights, result)
                     })
                 })
                 .collect(),

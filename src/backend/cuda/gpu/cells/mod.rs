@@ -5,7 +5,9 @@ mod listed;
 mod sequences;
 mod trees;
 
+use self::chains::{Decoder, Gru, Kind, Lstm};
 pub(super) use self::sequences::Sequences;
+use self::trees::{ChildSum, Internal, Leaf};
 use super::call::{Argument, BLOCK, Call};
 use super::compile::{Kernel, Kernels};
 use super::cublas::{Pairs, Product};
@@ -72,21 +74,23 @@ pub(super) enum Work {
 
 /// All cells of a model, in the order of their types ([`Model::cell_types`]).
 pub(super) fn of_model(model: &Model, upload: &mut Upload<'_>) -> Result<Vec<Box<dyn Cell>>, Fault> {
+    let embedding = "embedding.weight";
     Ok(match model {
-        Model::Lstm => vec![Box::new(chains::Lstm::chain(upload)?)],
-        Model::Gru => vec![Box::new(chains::Gru::new(upload)?)],
-        Model::Seq2Seq => vec![Box::new(chains::Decoder::new(upload)?), Box::new(chains::Lstm::encoder(upload)?)],
-        Model::TreeLstm => vec![Box::new(trees::Internal::new(upload)?), Box::new(trees::Leaf::new(upload)?)],
-        Model::ChildSumTreeLstm => {
-            vec![Box::new(trees::ChildSum::new(upload)?), Box::new(trees::Leaf::childsum(upload)?)]
+        Model::Lstm => vec![Box::new(Lstm::new(upload, Kind::Chain, "lstm", embedding)?)],
+        Model::Gru => vec![Box::new(Gru::new(upload)?)],
+        Model::Seq2Seq => {
+            vec![Box::new(Decoder::new(upload)?), Box::new(Lstm::new(upload, Kind::Encoder, "encoder", embedding)?)]
         }
-        Model::ChildSumByArity(most) => {
+        Model::TreeLstm => {
+            vec![Box::new(Internal::new(upload)?), Box::new(Leaf::new(upload, "leaf.weight", "leaf.bias")?)]
+        }
+        Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
             // One set of weights serves all numbers of children.
-            let internal = trees::ChildSum::new(upload)?;
-            let mut cells: Vec<Box<dyn Cell>> =
-                (0..*most).map(|_| Box::new(internal.clone()) as Box<dyn Cell>).collect();
-            cells.push(Box::new(trees::Leaf::childsum(upload)?));
-            cells
+            let internal = ChildSum::new(upload)?;
+            // All that the equations leave of a node without children.
+            let leaf = Leaf::new(upload, "childsum.weight_iou_x", "childsum.bias_iou")?;
+            let internals = (1..model.cell_types().len()).map(|_| Box::new(internal.clone()) as Box<dyn Cell>);
+            internals.chain([Box::new(leaf) as Box<dyn Cell>]).collect()
         }
         Model::Network(network) => listed::all(network, upload)?,
         Model::Dnn(_) | Model::Graph(_) => unreachable!("GPUs refuse the model {}", model.name()),
@@ -171,16 +175,7 @@ impl Setup<'_> {
     /// A product with a matrix: the operand, the distance of its rows, and their number.
     fn product(&self, operand: u64, stride: u32, rows: u32, weights: &Matrix, result: u64) -> Work {
         let Matrix { outputs, inputs, .. } = *weights;
-        Work::Product(Product {
-            operand,
-            stride,
-            weights: weights.address(),
-            result,
-            result_stride: outputs,
-            rows,
-            inputs,
-            outputs,
-        })
+        Work::Product(Product { stride, ..Product::of([rows, inputs, outputs], operand, weights.address(), result) })
     }
 
     /// The arguments by which a kernel finds the rows of the batch.

@@ -7,7 +7,6 @@
 use std::sync::Arc;
 
 use super::{Argument, Buffer, Call, Cell, Fault, Kernel, Memory, Setup, Shape, Upload, Work};
-use crate::backend::cuda::gpu::failed;
 use crate::backend::cuda::gpu::grnn::{BESIDE, Chosen, HIDDEN, Host, INPUTS, LENGTHS, VECTORS};
 use crate::cost::grnn::{self, Device};
 use crate::error::{Error, Result};
@@ -26,29 +25,29 @@ impl Sequences {
     /// Copies a model's weights to a GPU. `device` describes the GPU to GRNN's performance model.
     pub fn new(host: Host, model: &Model, device: &Device, upload: &mut Upload<'_>) -> Result<Sequences> {
         let cell = grnn::Cell::of(model)?;
-        let embedding = upload.table("embedding.weight").map_err(failed)?;
+        let embedding = upload.table("embedding.weight").map_err(Error::failed)?;
         let chosen = Chosen::new(host, cell, upload.weights, upload.spec, device, upload.precision)?;
         Ok(Sequences { chosen, embedding })
     }
 
     pub fn most_steps(&self, rows: u32) -> u32 {
-        let of_step = self.chosen.layer().buffers(1, self.chosen.runs_as(rows), 0)[INPUTS];
+        let of_step = self.chosen.layer.buffers(1, self.chosen.runs_as(rows), 0)[INPUTS];
         (MOST_NUMBERS / of_step.max(1)).max(1) as u32
     }
 
     /// Compiles and loads the kernels for a batch.
     pub fn make_ready(&mut self, rows: u32) -> Result<(), Fault> {
-        self.chosen.make_ready(rows).map_err(|error: Error| Fault { reason: error.to_string(), lost: false })
+        self.chosen.make_ready(rows).map_err(|error: Error| Fault::survived(error.to_string()))
     }
 
     /// The c of a launch's sequences; 0 for a GRU.
     fn cells(&self, at: &Setup<'_>) -> u64 {
-        if self.chosen.layer().has_c() { at.buffers[BESIDE] } else { 0 }
+        if self.chosen.layer.has_c() { at.buffers[BESIDE] } else { 0 }
     }
 
     /// Gathers the states and the words of some rows as `size` sequences.
     fn take(&self, at: &Setup<'_>, some: impl Argument, size: u32) -> Call {
-        let (width, input_width) = (at.spec.embedding, self.chosen.layer().row());
+        let (width, input_width) = (at.spec.embedding, self.chosen.layer.row());
         let vectors = (at.words(&self.embedding), width, at.buffers[VECTORS], input_width);
         let states = (at.buffers[HIDDEN], self.cells(at), at.spec.hidden, at.buffers[LENGTHS]);
         let arguments = (some, size, at.shape.steps, at.pool(), vectors, states);
@@ -68,7 +67,7 @@ impl Cell for Sequences {
     fn buffers(&self, of: &Shape) -> Vec<Buffer> {
         // Launches run in sequence, so the largest determines the memory.
         let largest = self.chosen.runs_as(of.rows);
-        let numbers = self.chosen.layer().buffers(of.steps as usize, largest, self.chosen.beside());
+        let numbers = self.chosen.layer.buffers(of.steps as usize, largest, self.chosen.beside());
         let mut buffers = numbers.map(Buffer::Floats);
         buffers[VECTORS] = Buffer::Elements(numbers[VECTORS]);
         buffers.into()
@@ -82,8 +81,8 @@ impl Cell for Sequences {
         let mut from = 0;
         let mut work = Vec::new();
         for (count, kernel) in self.chosen.launches(at.shape.rows) {
-            let (some, size) = ((at.table.rows, from, count), kernel.configuration().sizes().batch);
-            let (product, call) = kernel.launch(at.shape.steps, size, self.chosen.layer(), &at.buffers);
+            let (some, size) = ((at.table.rows, from, count), kernel.configuration.sizes().batch);
+            let (product, call) = kernel.launch(at.shape.steps, size, &self.chosen.layer, &at.buffers);
             work.push(Work::Kernel(self.take(at, some, size)));
             work.push(Work::Product(product));
             work.push(Work::Kernel(call));

@@ -15,16 +15,7 @@ pub(in super::super) struct Leaf {
 }
 
 impl Leaf {
-    pub fn new(upload: &mut Upload<'_>) -> Result<Leaf, Fault> {
-        Leaf::named(upload, "leaf.weight", "leaf.bias")
-    }
-
-    /// The leaf of a child-sum tree: all that its equations leave of a node without children.
-    pub fn childsum(upload: &mut Upload<'_>) -> Result<Leaf, Fault> {
-        Leaf::named(upload, "childsum.weight_iou_x", "childsum.bias_iou")
-    }
-
-    fn named(upload: &mut Upload<'_>, tensor: &str, bias: &str) -> Result<Leaf, Fault> {
+    pub fn new(upload: &mut Upload<'_>, tensor: &str, bias: &str) -> Result<Leaf, Fault> {
         let gates = upload.matrix(&[tensor])?;
         Ok(Leaf { embedding: upload.table("embedding.weight")?, gates, bias: upload.bias(bias)? })
     }

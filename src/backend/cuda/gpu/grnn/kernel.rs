@@ -10,7 +10,6 @@ use super::{Configuration, HEADERS, Host, Layer};
 use crate::backend::cuda::gpu::call::{Call, Function};
 use crate::backend::cuda::gpu::compile::Module;
 use crate::backend::cuda::gpu::cublas::Product;
-use crate::backend::cuda::gpu::failed;
 use crate::backend::cuda::gpu::nvrtc::Source;
 use crate::cost::grnn::{Cell, Device, Launches, Mapping, Ranked, Rnn, Sizes, Space, rank};
 use crate::error::{Error, Result};
@@ -25,14 +24,15 @@ const SHARED: u32 = 48 << 10;
 pub struct Kernel {
     module: Module,
     function: Function,
-    configuration: Configuration,
+    /// The batch of its sizes is the largest that it runs.
+    pub configuration: Configuration,
 }
 
 impl Kernel {
     /// Compiles a kernel, or finds it in the cache, and loads it. Fails if not all blocks are resident at the same
     /// time, or if they have too little shared memory.
     pub fn new(host: &Host, configuration: Configuration) -> Result<Kernel> {
-        host.gpu.bind().map_err(failed)?;
+        host.gpu.bind().map_err(Error::failed)?;
         let (name, text) = configuration.source();
         let source = Source { name, text, headers: &HEADERS };
         let module = Module::load(host, &source, &configuration.options())?;
@@ -40,11 +40,6 @@ impl Kernel {
         let kernel = Kernel { module, function, configuration };
         kernel.check_room()?;
         Ok(kernel)
-    }
-
-    /// The batch of its sizes is the largest that it runs.
-    pub fn configuration(&self) -> Configuration {
-        self.configuration
     }
 
     /// The launch of some steps of a batch, and the product of its inputs, which comes first. `at` has the addresses of
@@ -59,7 +54,7 @@ impl Kernel {
         let [vectors, inputs, hidden, beside, lengths, arrived] = *at else { unreachable!("a launch has six buffers") };
         let (sizes, mapping) = (Sizes { batch, ..self.configuration.sizes() }, self.configuration.mapping());
         let arguments = (steps, batch, lengths, inputs, layer.recurrent.address(), hidden, beside, arrived);
-        let call = Call::new(self.function, (mapping.columns(&sizes), mapping.rows(&sizes)), arguments)
+        let call = Call::new(&self.function, (mapping.columns(&sizes), mapping.rows(&sizes)), arguments)
             .of_threads(mapping.threads())
             .cooperative(self.configuration.shared());
         (layer.product(vectors, steps * batch, inputs), call)
@@ -70,7 +65,7 @@ impl Kernel {
         let (gpu, function) = (&self.module.gpu, self.function.raw);
         let (sizes, mapping, shared) =
             (self.configuration.sizes(), self.configuration.mapping(), self.configuration.shared());
-        let asked = |error| failed(gpu.fault("a persistent kernel can't be asked for its size", error));
+        let asked = |error| Error::failed(gpu.fault("a persistent kernel can't be asked for its size", error));
         if shared > SHARED {
             let most = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             let too_much = |_| {
@@ -105,7 +100,7 @@ const TRIED: usize = 5;
 pub struct Chosen {
     kernels: BTreeMap<u32, Kernel>,
     launches: Launches,
-    layer: Layer,
+    pub(in crate::backend::cuda::gpu) layer: Layer,
     device: Device,
     host: Host,
 }
@@ -170,10 +165,6 @@ impl Chosen {
     /// The sequences in each launch of a batch, padding included.
     pub(in crate::backend::cuda::gpu) fn runs_as(&self, batch: u32) -> usize {
         self.launches.of(batch).map(|(runs_as, _)| *runs_as as usize).max().unwrap_or(0)
-    }
-
-    pub(in crate::backend::cuda::gpu) fn layer(&self) -> &Layer {
-        &self.layer
     }
 
     /// The most numbers that a launch needs beside the states of h.

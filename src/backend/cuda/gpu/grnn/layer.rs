@@ -4,11 +4,10 @@ use half::{bf16, f16};
 
 use super::Host;
 use crate::backend::cuda::gpu::cublas::Product;
-use crate::backend::cuda::gpu::failed;
 use crate::backend::cuda::gpu::memory::Memory;
 use crate::backend::cuda::gpu::weights::elements;
 use crate::cost::grnn::Cell;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
 use crate::network::Spec;
 use crate::network::weights::Weights;
@@ -64,8 +63,8 @@ impl Layer {
             cell,
             hidden: spec.hidden,
             embedding: spec.embedding,
-            recurrent: on_gpu(&tensor("weight_hh"), Precision::F32).map_err(failed)?,
-            input: on_gpu(&input, precision).map_err(failed)?,
+            recurrent: on_gpu(&tensor("weight_hh"), Precision::F32).map_err(Error::failed)?,
+            input: on_gpu(&input, precision).map_err(Error::failed)?,
         })
     }
 
@@ -99,16 +98,7 @@ impl Layer {
     /// The product of input [rows](Layer::row) with the matrix: \[rows, gates, hidden\].
     pub(super) fn product(&self, inputs: u64, rows: u32, result: u64) -> Product {
         let outputs = self.gates() * self.hidden;
-        Product {
-            operand: inputs,
-            stride: self.row(),
-            weights: self.input.address(),
-            result,
-            result_stride: outputs,
-            rows,
-            inputs: self.row(),
-            outputs,
-        }
+        Product::of([rows, self.row(), outputs], inputs, self.input.address(), result)
     }
 
     /// Contiguous input vectors in the layout of the product.

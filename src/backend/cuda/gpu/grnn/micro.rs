@@ -7,13 +7,12 @@ use super::configuration::HEADERS;
 use crate::backend::cuda::device::Fault;
 use crate::backend::cuda::gpu::call::{Argument, Call, Function};
 use crate::backend::cuda::gpu::compile::Module;
-use crate::backend::cuda::gpu::driver::Owned;
-use crate::backend::cuda::gpu::failed;
+use crate::backend::cuda::gpu::driver::{Owned, median};
 use crate::backend::cuda::gpu::memory::Memory;
 use crate::backend::cuda::gpu::nvrtc::Source;
 use crate::backend::cuda::gpu::weights::elements;
 use crate::cost::grnn::{Measured, Product, Reduction};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
 
 /// Their file, as name and text.
@@ -68,8 +67,8 @@ struct Bench<'h> {
 /// Runs each micro-benchmark `times` times after a warm-up, and returns medians. `schedulers` are those of a
 /// multiprocessor, which share a block's warps.
 pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<Measured> {
-    host.gpu.bind().map_err(failed)?;
-    let mut bench = Bench::new(host, times).map_err(failed)?;
+    host.gpu.bind().map_err(Error::failed)?;
+    let mut bench = Bench::new(host, times).map_err(Error::failed)?;
     let source = Source { name: MICRO.0, text: MICRO.1, headers: &MICRO_HEADERS };
     let module = Module::load(host, &source, &micro_options())?;
     let load = |kernel| module.function(&source, kernel);
@@ -78,30 +77,27 @@ pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<Measured> {
     let everywhere = host.gpu.multiprocessors;
     let rounds = |count: u32| f64::from(ROUNDS * count);
 
-    let fma = bench.run(load("micro_fma")?, one_warp, None)? / rounds(CHAIN);
+    let fma = bench.run(&load("micro_fma")?, one_warp, None)? / rounds(CHAIN);
     let reductions = load("micro_reductions")?;
     // After the five shuffles of one value, a multiply-add prepares the next round.
-    let shuffle = (bench.run(reductions, one_warp, Some(1))? / rounds(1) - fma) / f64::from(STEPS);
+    let shuffle = (bench.run(&reductions, one_warp, Some(1))? / rounds(1) - fma) / f64::from(STEPS);
     let l2 = load("micro_l2")?;
     let mut bytes = |blocks| -> Result<f64> {
-        let cycles = bench.run(l2, Grid { blocks, threads: THREADS }, None)?;
+        let cycles = bench.run(&l2, Grid { blocks, threads: THREADS }, None)?;
         Ok(rounds(READ) * size_of::<f32>() as f64 / cycles)
     };
     let l2 = [bytes(1)?, bytes(everywhere)?];
-    let barrier = bench.meet(load("micro_barrier")?, Grid { blocks: everywhere, threads: THREADS })? / rounds(1);
+    let barrier = bench.meet(&load("micro_barrier")?, Grid { blocks: everywhere, threads: THREADS })? / rounds(1);
 
-    let kernel = load("micro_products")?;
-    let mut of_products = Vec::new();
-    for (warps, outputs) in COUNTS.into_iter().flat_map(|warps| COUNTS.map(|outputs| (warps, outputs))) {
-        let cycles = bench.run(kernel, of_warps(warps), Some(outputs))? / rounds(STATES / WARP);
-        of_products.push(Product { warps, outputs, cycles });
+    let of_products = load("micro_products")?;
+    let (mut products, mut reduced) = (Vec::new(), Vec::new());
+    for (warps, count) in COUNTS.into_iter().flat_map(|warps| COUNTS.map(|count| (warps, count))) {
+        let cycles = bench.run(&of_products, of_warps(warps), Some(count))? / rounds(STATES / WARP);
+        products.push(Product { warps, outputs: count, cycles });
+        let cycles = (bench.run(&reductions, of_warps(warps), Some(count))? / rounds(1) - fma) / f64::from(STEPS);
+        reduced.push(Reduction { values: warps * count, cycles });
     }
-    let mut of_reductions = Vec::new();
-    for (warps, values) in COUNTS.into_iter().flat_map(|warps| COUNTS.map(|values| (warps, values))) {
-        let cycles = (bench.run(reductions, of_warps(warps), Some(values))? / rounds(1) - fma) / f64::from(STEPS);
-        of_reductions.push(Reduction { values: warps * values, cycles });
-    }
-    Ok(Measured { fma, shuffle, l2, barrier, products: of_products, reductions: of_reductions })
+    Ok(Measured { fma, shuffle, l2, barrier, products, reductions: reduced })
 }
 
 impl Bench<'_> {
@@ -122,7 +118,7 @@ impl Bench<'_> {
     }
 
     /// The cycles of a kernel, some of which have a constant as their first parameter.
-    fn run(&mut self, kernel: Function, grid: Grid, constant: Option<u32>) -> Result<f64> {
+    fn run(&mut self, kernel: &Function, grid: Grid, constant: Option<u32>) -> Result<f64> {
         let common = (ROUNDS, self.numbers.address(), self.ending());
         let call = match constant {
             Some(constant) => Call::new(kernel, (grid.blocks, 1), (constant, common)),
@@ -132,7 +128,7 @@ impl Bench<'_> {
     }
 
     /// The cycles of blocks that wait for each other.
-    fn meet(&mut self, kernel: Function, grid: Grid) -> Result<f64> {
+    fn meet(&mut self, kernel: &Function, grid: Grid) -> Result<f64> {
         let arguments = (ROUNDS, self.arrived.address(), self.exchanged.address(), self.ending());
         let call = Call::new(kernel, (grid.blocks, 1), arguments).of_threads(grid.threads).cooperative(0);
         self.median(call, grid)
@@ -143,13 +139,7 @@ impl Bench<'_> {
     }
 
     fn median(&mut self, mut call: Call, grid: Grid) -> Result<f64> {
-        self.once(&mut call, grid).map_err(failed)?;
-        let mut all = (0..self.times.max(1))
-            .map(|_| self.once(&mut call, grid))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(failed)?;
-        all.sort_unstable();
-        Ok(all[all.len() / 2] as f64)
+        Ok(median(self.times, || self.once(&mut call, grid)).map_err(Error::failed)? as f64)
     }
 
     /// The cycles of the slowest block.

@@ -12,11 +12,9 @@ use super::{Configuration, HEADERS, Host, Layer};
 use crate::backend::cuda::device::Fault;
 use crate::backend::cuda::gpu::compile::Key;
 use crate::backend::cuda::gpu::cublas::Handle;
-use crate::backend::cuda::gpu::driver::Gpu;
-use crate::backend::cuda::gpu::failed;
+use crate::backend::cuda::gpu::driver::{Gpu, median};
 use crate::backend::cuda::gpu::memory::Memory;
 use crate::backend::cuda::gpu::weights::elements;
-use crate::clock;
 use crate::cost::grnn::{Cell, Mapping, Ranked, Rnn, Sizes};
 use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
@@ -71,15 +69,11 @@ impl Persistent {
         let kernel = Kernel::new(host, configuration)?;
         Ok(Persistent {
             kernel,
-            products: Handle::new(&host.gpu, &host.cublas, Precision::F32).map_err(failed)?,
+            products: Handle::new(&host.gpu, &host.cublas, Precision::F32).map_err(Error::failed)?,
             room: None,
             layer: Arc::clone(layer),
             gpu: Arc::clone(&host.gpu),
         })
-    }
-
-    pub fn configuration(&self) -> Configuration {
-        self.kernel.configuration()
     }
 
     /// Runs each sequence for the steps in `lengths`, and returns the final states. `inputs` are the vectors of all
@@ -90,8 +84,8 @@ impl Persistent {
             return Ok(begin.clone());
         }
         self.take(lengths, begin, inputs)?;
-        self.queue().map_err(failed)?;
-        self.left().map_err(failed)
+        self.queue().map_err(Error::failed)?;
+        self.left().map_err(Error::failed)
     }
 
     /// The time of a run on the GPU, the inputs' product included: the median of `times` measurements after a warm-up.
@@ -99,20 +93,12 @@ impl Persistent {
     /// discarded.
     pub fn time(&mut self, lengths: &[u32], begin: &States, inputs: &[f32], times: usize) -> Result<Duration> {
         self.take(lengths, begin, inputs)?;
-        let mut timed = || -> Result<Duration, Fault> {
-            let clock = clock::now();
-            (0..BEHIND).try_for_each(|_| self.queue())?;
-            self.gpu.synchronize()?;
-            Ok(clock.elapsed() / BEHIND)
-        };
-        timed().map_err(failed)?;
-        let mut all = (0..times.max(1)).map(|_| timed()).collect::<Result<Vec<_>, _>>().map_err(failed)?;
-        all.sort_unstable();
-        Ok(all[all.len() / 2])
+        let gpu = Arc::clone(&self.gpu);
+        median(times, || gpu.time(BEHIND, || self.queue())).map_err(Error::failed)
     }
 
     fn take(&mut self, lengths: &[u32], begin: &States, inputs: &[f32]) -> Result<()> {
-        let sizes = self.configuration().sizes();
+        let sizes = self.kernel.configuration.sizes();
         let (batch, hidden) = (lengths.len(), sizes.hidden as usize);
         let steps = lengths.iter().copied().max().unwrap_or(0) as usize;
         let c = if self.layer.has_c() { batch * hidden } else { 0 };
@@ -138,7 +124,7 @@ impl Persistent {
                 u32::MAX
             )));
         }
-        self.fill(steps as u32, lengths, begin, inputs).map_err(failed)
+        self.fill(steps as u32, lengths, begin, inputs).map_err(Error::failed)
     }
 
     fn fill(&mut self, steps: u32, lengths: &[u32], begin: &States, inputs: &[f32]) -> Result<(), Fault> {
@@ -161,7 +147,7 @@ impl Persistent {
     }
 
     fn room(&self, steps: u32, batch: u32) -> Result<Room, Fault> {
-        let numbers = self.layer.buffers(steps as usize, batch as usize, self.configuration().beside(batch));
+        let numbers = self.layer.buffers(steps as usize, batch as usize, self.kernel.configuration.beside(batch));
         let buffers = numbers.iter().map(|numbers| Memory::new(&self.gpu, numbers * size_of::<f32>(), "sequences"));
         Ok(Room { steps, batch, buffers: buffers.collect::<Result<_, _>>()? })
     }
@@ -303,8 +289,8 @@ impl Tuner {
             if let Some(at) = found.iter().zip(alone).position(|pair| !near(pair)) {
                 return Err(Error::failed(format!(
                     "{} with {:?} computes {} where the CPU computes {}, in number {at} of sequence {sequence} after {steps} steps",
-                    kernel.configuration().sizes().rnn,
-                    kernel.configuration().mapping(),
+                    kernel.kernel.configuration.sizes().rnn,
+                    kernel.kernel.configuration.mapping(),
                     found[at],
                     alone[at]
                 )));
