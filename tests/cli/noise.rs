@@ -1,4 +1,4 @@
-//! `[device] noise`: simulations whose tasks take a recorded factor of their costs.
+//! `[device] noise`: simulations whose tasks take as long as a recorded device needs for their work.
 
 use std::collections::BTreeMap;
 
@@ -21,8 +21,8 @@ fn results(desk: &Desk, noise: &str, more: &[&str]) -> BTreeMap<String, Vec<u8>>
 #[test]
 fn a_factor_of_one_changes_nothing_and_a_quarter_more_is_exact() {
     let desk = Desk::new();
-    desk.write("ones.csv", "time_ns,size,factor\n5,1,1\n90,2,1\n2000000000,1,1\n");
-    desk.write("quarter.csv", "# A comment\ntime_ns,size,factor\n7,1,1.25\n");
+    desk.write("ones.csv", "time_ns,size,factor,ns\n5,1,1,40\n90,2,1,1000\n2000000000,1,1,77\n");
+    desk.write("quarter.csv", "# A comment\ntime_ns,size,factor,ns\n7,1,1.25,5000000\n");
     // Its streams share a device.
     desk.write("t.toml", desk.read("t.toml") + "[[policy]]\nkind = \"dvabatch\"\nlabel = \"C\"\n");
     same(&results(&desk, "none", &[]), &results(&desk, "ones", &[]));
@@ -43,8 +43,9 @@ fn each_replication_has_noise_of_its_own_and_a_seed_repeats_it() {
     // Without noise, all replications of these arrivals are the same.
     let text = desk.read("t.toml").replace("poisson", "uniform").replace("lengths.csv", "constant:4");
     desk.write("t.toml", text);
-    let rows = (0..20_000u64).map(|ms| format!("{},1,{}\n", ms * 1_000_000, 1.0 + (ms / 700 % 5) as f64 / 10.0));
-    desk.write("wander.csv", format!("time_ns,size,factor\n{}", rows.collect::<String>()));
+    let rows =
+        (0..20_000u64).map(|ms| format!("{},1,{},1000000\n", ms * 1_000_000, 1.0 + (ms / 700 % 5) as f64 / 10.0));
+    desk.write("wander.csv", format!("time_ns,size,factor,ns\n{}", rows.collect::<String>()));
     let replications = ["--replications", "3"];
     let first = results(&desk, "wander", &replications);
     results(&desk, "none", &replications);
@@ -64,13 +65,13 @@ fn each_replication_has_noise_of_its_own_and_a_seed_repeats_it() {
 #[test]
 fn mistakes_are_named() {
     let desk = Desk::new();
-    desk.write("zero.csv", "time_ns,size,factor\n5,1,0\n");
-    desk.write("empty.csv", "time_ns,size,factor\n");
+    desk.write("zero.csv", "time_ns,size,factor,ns\n5,1,0,9\n");
+    desk.write("empty.csv", "time_ns,size,factor,ns\n");
     for (noise, message) in [
         ("none.csv", "device.noise: no such file: none.csv"),
-        ("zero.csv", "t.toml: device.noise: zero.csv: row 1: factor 0 is out of range; above 0, at most 1000000"),
+        ("zero.csv", "t.toml: device.noise: zero.csv: row 1: factor 0 is out of range; from 0.000001 to 1000000"),
         ("empty.csv", "empty.csv: no rows; batchlab profile -o COSTS.csv writes noise.csv"),
-        ("costs.csv", "a noise record has the columns time_ns,size,factor"),
+        ("costs.csv", "a noise record has the columns time_ns,size,factor,ns"),
     ] {
         desk.refuses(&["--set", &format!("device.noise={noise}")], message);
     }
