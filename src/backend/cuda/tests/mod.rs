@@ -176,7 +176,8 @@ impl<'s> Service<'s> {
         let mut lost = |worker: &WorkerId| cuda.states.pools.lost(*worker).is_some();
         let lost: Vec<WorkerId> = (0..self.workers as u16).map(WorkerId).filter(&mut lost).collect();
         drop(cuda);
-        assert!(lost.iter().all(|worker| device.has_died(*worker)), "{lost:?} were given up");
+        let told = &recorder.failures;
+        assert!(lost.iter().all(|worker| device.has_died(*worker)), "{lost:?} were given up: {told:?}");
         assert!(device.is_idle(), "all that was queued has run");
         assert!(device.plans() <= device.most_plans);
         (outputs, recorder)
