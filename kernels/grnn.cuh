@@ -44,11 +44,9 @@ static_assert(TILE_WIDTH * TILE_HEIGHT <= THREADS, "an element of the tile has a
 
 // All blocks of a row of the grid. Their count only grows during a launch, so that one step's is never mistaken for another's.
 struct GridRow {
-  // The counts of two rows are in different sectors of 32 bytes, so that rows do not wait for each other's updates.
-  static constexpr u32 SECTOR = 8;
   u32 *arrived;
 
-  __device__ __forceinline__ explicit GridRow(u32 *counts) : arrived(counts + blockIdx.y * SECTOR) {}
+  __device__ __forceinline__ explicit GridRow(u32 *counts) : arrived(counts + blockIdx.y) {}
 
   // Tells the others that all threads of this block have written their values.
   __device__ __forceinline__ void signal() const {

@@ -34,17 +34,7 @@ __device__ __forceinline__ float updated(float h, float z, float n) {
 // `inputs` are the products of all steps' inputs with their weights, biases included, [steps, batch, 3, HIDDEN], with the gates
 // r, z, n. `hidden`, [steps + 1, batch, HIDDEN], begins with the initial h of the sequences; each step writes its own after
 // that of the step before, so that no address is written twice. A sequence that has ended keeps its state. `exchanged` is for
-// other values that blocks exchange. `arrived` has a sector of zeros for each row of the grid, and again in the end.
-
-// Values that a thread keeps for its element of the tile: [values, TILE_HEIGHT, TILE_WIDTH], so that the threads of a warp use
-// different banks.
-struct Kept {
-  float *first;
-
-  __device__ __forceinline__ explicit Kept(float *values) : first(values + threadIdx.x) {}
-  __device__ __forceinline__ float &operator[](u32 value) const { return first[value * TILE_HEIGHT * TILE_WIDTH]; }
-};
-
+// other values that blocks exchange. `arrived` has a zero for each row of the grid, and again in the end.
 #if SYNCHRONISATIONS == 2
 
 // The candidates are half of the work. Groups have half as many outputs, or two groups share the outputs of each; if such a
@@ -60,8 +50,8 @@ PERSISTENT persistent_gru(u32 steps, u32 batch, const u32 *__restrict__ lengths,
   LAUNCH_SHARED(float, tile);
   // [TILE_HEIGHT, TILE_WIDTH, TOGETHER], or without the last dimension.
   float *products = tile + TILE_HEIGHT * STRIDE;
-  // Four: the input's part of r, z and n, and h.
-  const Kept waiting(products + TILE_HEIGHT * TILE_WIDTH * TOGETHER);
+  // [TILE_HEIGHT, TILE_WIDTH, 4]: the input's part of r, z and n, and h.
+  float *waiting = products + TILE_HEIGHT * TILE_WIDTH * TOGETHER + threadIdx.x * 4;
   // [TILE_HEIGHT, TILE_WIDTH]
   u32 *ends = reinterpret_cast<u32 *>(products + TILE_HEIGHT * TILE_WIDTH * (TOGETHER + 4));
   const Rows rows(batch);
@@ -216,8 +206,8 @@ PERSISTENT persistent_gru(u32 steps, u32 batch, const u32 *__restrict__ lengths,
   float *reset_tile = tile + TILE_HEIGHT * STRIDE;
   // [TILE_HEIGHT, TILE_WIDTH, TOGETHER]
   float *products = reset_tile + TILE_HEIGHT * STRIDE;
-  // Two: the input's part of z and n.
-  const Kept waiting(products + TILE_HEIGHT * TILE_WIDTH * TOGETHER);
+  // [TILE_HEIGHT, TILE_WIDTH, 2]: the input's part of z and n.
+  float *waiting = products + TILE_HEIGHT * TILE_WIDTH * TOGETHER + threadIdx.x * 2;
   // [TILE_HEIGHT, TILE_WIDTH]
   u32 *ends = reinterpret_cast<u32 *>(products + TILE_HEIGHT * TILE_WIDTH * (TOGETHER + 2));
   // [TILE_HEIGHT, TILE_WIDTH]: h.

@@ -9,7 +9,7 @@ static_assert(TILE_WIDTH * GATES % GROUPS == 0, "all groups have as many outputs
 // `inputs` are the products of all steps' inputs with their weights, biases included, [steps, batch, 4, HIDDEN]. `hidden`,
 // [steps + 1, batch, HIDDEN], begins with the initial h of the sequences; each step writes its own after that of the step
 // before, so that no address is written twice. `cells` has their initial c, and in the end the final one. A sequence that has
-// ended keeps its state. `arrived` has a sector of zeros for each row of the grid, and again in the end.
+// ended keeps its state. `arrived` has a zero for each row of the grid, and again in the end.
 PERSISTENT persistent_lstm(u32 steps, u32 batch, const u32 *__restrict__ lengths, const float *__restrict__ inputs,
                            const float *__restrict__ weights, float *hidden, float *cells, u32 *arrived) {
   LAUNCH_SHARED(float, tile);

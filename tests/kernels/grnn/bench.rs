@@ -73,7 +73,7 @@ impl Bench {
             network: Network::new(&model, &spec).expect("a network"),
             weights: Weights::open(&model, &spec).expect("weights from a seed"),
             spec,
-            arrived: words(batch as usize * 8, 0),
+            arrived: words(batch as usize, 0),
         })
     }
 

@@ -85,9 +85,7 @@ impl Layer {
     pub(in crate::backend::cuda::gpu) fn buffers(&self, steps: usize, batch: usize, beside: usize) -> [usize; 6] {
         let states = batch * self.hidden as usize;
         let vectors = steps * batch * self.row() as usize;
-        // Each row of the grid, at most one a sequence, counts in a sector of its own (`GridRow`).
-        let counts = batch * 8;
-        [vectors, steps * states * self.gates() as usize, (steps + 1) * states, beside, batch, counts]
+        [vectors, steps * states * self.gates() as usize, (steps + 1) * states, beside, batch, batch]
     }
 
     /// Whether a state has a c beside its h.
