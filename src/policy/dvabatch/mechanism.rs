@@ -26,7 +26,7 @@ pub struct Mechanism {
     table: BatchTable,
     buffers: Buffers,
     executors: Vec<Executor>,
-    /// Ascending, the stages that may move; of long chains only few.
+    /// The stages that may move, in ascending order. A long chain has few of them.
     awake: Vec<Stage>,
     running: Vec<(TaskId, Stage)>,
     steps: Vec<Step>,
