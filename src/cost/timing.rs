@@ -80,34 +80,40 @@ impl<C: CostModel> Timing for C {
         CostModel::batches(self, cell)
     }
 
-    fn duration(&mut self, task: &Task<'_>, mut before: Option<CellId>) -> Nanos {
-        let members = MemberKind::of(&task.members);
-        let mut time = self.extra(Extra::Task(task.batch)).saturating_add(task.host.during);
-        let (mut first_switch, mut moves_states) = (None, false);
-        for step in task.steps {
-            if before.replace(step.cell).is_some_and(|before| before != step.cell) {
-                let switch = self.extra(Extra::Switch(step, members));
-                match first_switch {
-                    None => first_switch = Some(switch),
-                    Some(_) => time = time.saturating_add(switch),
-                }
-            }
-            let runs = self.runs(step, members);
-            time = time.saturating_add(runs.time);
-            moves_states |= runs.moves_states;
-        }
-        for copies in task.fold_loop.copies {
-            time = time.saturating_add(self.extra(Extra::Copy(copies.rows)).saturating_mul(u64::from(copies.times)));
-        }
-        time = time.saturating_add(self.extra(Extra::EmptyCall).saturating_mul(task.fold_loop.empty_calls));
-        if !moves_states && members == MemberKind::Requests {
-            time = time.saturating_add(self.extra(Extra::Requests(task.batch)));
-        }
-        let gather = task.gather && !moves_states;
-        let gather = if gather { self.extra(Extra::Gather(task.batch)) } else { Nanos::ZERO };
-        // After another cell the states go back to their requests anyway: the task pays the larger of the two.
-        time.saturating_add(gather.max(first_switch.unwrap_or_default()))
+    fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos {
+        task_time(self, task, before)
     }
+}
+
+/// The task's time if it runs alone. `before`: the stream's previous cell type.
+#[inline]
+pub fn task_time(costs: &(impl CostModel + ?Sized), task: &Task<'_>, mut before: Option<CellId>) -> Nanos {
+    let members = MemberKind::of(&task.members);
+    let mut time = costs.extra(Extra::Task(task.batch)).saturating_add(task.host.during);
+    let (mut first_switch, mut moves_states) = (None, false);
+    for step in task.steps {
+        if before.replace(step.cell).is_some_and(|before| before != step.cell) {
+            let switch = costs.extra(Extra::Switch(step, members));
+            match first_switch {
+                None => first_switch = Some(switch),
+                Some(_) => time = time.saturating_add(switch),
+            }
+        }
+        let runs = costs.runs(step, members);
+        time = time.saturating_add(runs.time);
+        moves_states |= runs.moves_states;
+    }
+    for copies in task.fold_loop.copies {
+        time = time.saturating_add(costs.extra(Extra::Copy(copies.rows)).saturating_mul(u64::from(copies.times)));
+    }
+    time = time.saturating_add(costs.extra(Extra::EmptyCall).saturating_mul(task.fold_loop.empty_calls));
+    if !moves_states && members == MemberKind::Requests {
+        time = time.saturating_add(costs.extra(Extra::Requests(task.batch)));
+    }
+    let gather = task.gather && !moves_states;
+    let gather = if gather { costs.extra(Extra::Gather(task.batch)) } else { Nanos::ZERO };
+    // After another cell the states go back to their requests anyway: the task pays the larger of the two.
+    time.saturating_add(gather.max(first_switch.unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -4,11 +4,14 @@
 //! draws no unseeded random number and iterates no hash map: the same events give the same tasks on every backend.
 
 pub mod admission;
+pub mod due_first;
 pub mod registry;
 pub mod values;
 pub mod whole;
 
 pub mod cellular;
+pub mod clockwork;
+pub mod control_limit;
 pub mod dvabatch;
 pub mod dynet;
 pub mod fold;
@@ -16,8 +19,11 @@ pub mod ideal;
 pub mod jit;
 pub mod late;
 pub mod merged;
+pub mod nexus;
 pub mod operators;
 pub mod padded;
+pub mod symphony;
+pub mod triton;
 pub mod unbatched;
 
 use crate::task::Dispatch;

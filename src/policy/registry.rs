@@ -126,6 +126,11 @@ impl Configured {
     pub fn kind(&self) -> &'static str {
         self.kind
     }
+
+    /// Of a key of its kind.
+    pub fn value(&self, key: &str) -> Option<&serde_json::Value> {
+        self.values.get(key)
+    }
 }
 
 impl Serialize for Configured {
@@ -175,6 +180,11 @@ impl Registry {
             .with::<super::jit::Jit>()
             .with::<super::dvabatch::DvaBatch>()
             .with::<super::dvabatch::Lazy>()
+            .with::<super::triton::Triton>()
+            .with::<super::nexus::Nexus>()
+            .with::<super::clockwork::Clockwork>()
+            .with::<super::symphony::Symphony>()
+            .with::<super::control_limit::ControlLimit>()
     }
 
     /// Adds a kind.

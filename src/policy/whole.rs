@@ -37,6 +37,15 @@ impl<K> FirstCome<K> {
         self.requests.is_empty()
     }
 
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// What is kept of the request that has waited longest.
+    pub fn first(&self) -> Option<&K> {
+        self.kept.front()
+    }
+
     pub fn take(&mut self, worker: WorkerId) -> (Taken<'_>, Drain<'_, K>) {
         let size = self.requests.len().min(self.max_batch);
         self.taken.clear();

@@ -385,6 +385,7 @@ fn random_run(rng: &mut Stream, policy: &str, model: &str) -> Run {
         costs.extend(random_costs(rng, "transfer", dearest));
     }
     Run {
+        classes: Default::default(),
         model: model.into(),
         workers,
         policy,

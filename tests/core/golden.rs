@@ -34,7 +34,7 @@ fn schedules_are_as_drawn() {
 }
 
 /// A Gantt chart with a column for each nanosecond. A request waits (`.`) from its arrival to the start of its first
-/// task, and is served (`#`) until its last cell is done. A task is its batch size followed by `-`.
+/// task, and is served (`#`) until its last cell is done; `x` is its rejection. A task is its batch size followed by `-`.
 fn draw(run: &Run) -> String {
     let record = run.run();
     let cells = run.device().cells;
@@ -63,6 +63,11 @@ fn draw(run: &Run) -> String {
 
 fn lifetime(record: &Recorder, id: usize) -> Vec<char> {
     let mut row = Vec::new();
+    if let Some((_, at)) = record.rejections.iter().find(|(request, _)| request.index() == id) {
+        paint(&mut row, record.arrival[id], *at, '.');
+        paint(&mut row, *at, *at + Nanos(1), 'x');
+        return row;
+    }
     paint(&mut row, record.arrival[id], record.start[id], '.');
     paint(&mut row, record.start[id], record.finish[id], '#');
     row

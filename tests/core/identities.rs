@@ -70,6 +70,7 @@ fn far_apart_all_policies_agree() {
                 launch_ns: None,
                 costs: "encoder,1,10\nencoder,2,11\ndecoder,1,13\ndecoder,2,15".into(),
                 trace: trace.join("\n"),
+                classes: Default::default(),
             };
             let record = run.run();
             for (id, (source, target)) in pairs.into_iter().enumerate() {
@@ -174,6 +175,7 @@ fn scaled(model: &str, kind: &str, workers: usize, k: u64) -> Recorder {
         launch_ns: Some(7 * k),
         costs: costs.join("\n"),
         trace: trace.join("\n"),
+        classes: Default::default(),
     };
     run.run()
 }

@@ -4,12 +4,17 @@ use batchlab::conformance::{Guarantees, check};
 use batchlab::cost::table::Overhead;
 use batchlab::metrics::recorder::Keep;
 use batchlab::policy::cellular::Cellular;
+use batchlab::policy::clockwork::Clockwork;
+use batchlab::policy::control_limit::ControlLimit;
 use batchlab::policy::fold::Fold;
 use batchlab::policy::ideal::Ideal;
 use batchlab::policy::late::Late;
 use batchlab::policy::merged::Merged;
+use batchlab::policy::nexus::Nexus;
 use batchlab::policy::padded::{PadTo, Padded, Turn};
 use batchlab::policy::registry::Registry;
+use batchlab::policy::symphony::Symphony;
+use batchlab::policy::triton::{QueuePolicy, TimeoutAction, Triton};
 use batchlab::policy::unbatched::Unbatched;
 use batchlab::policy::values::{BatchSizes, PerCell};
 use batchlab::prelude::*;
@@ -94,6 +99,48 @@ fn the_kit_notices_a_worker_that_idles() {
 #[should_panic(expected = "caps")]
 fn the_kit_notices_a_batch_that_is_too_large() {
     check(&Merged { max_batch: 8, ..Merged::default() }, &Guarantees { max_batch: 7, ..Guarantees::default() });
+}
+
+#[test]
+fn triton_keeps_the_laws() {
+    let delay = Triton { max_queue_delay: Nanos(300), ..Triton::default() };
+    let policies = [
+        Triton::default(),
+        Triton { ahead: 2, ..Triton::default() },
+        Triton { preferred_batch_size: vec![2, 3], ..delay.clone() },
+        Triton { preferred_batch_size: vec![2, 5], mandatory: true, instances: 3, ..delay.clone() },
+        Triton { max_total: Some(12), instances: 2, ahead: 1, ..delay },
+        Triton { priority_levels: 3, default_priority_level: 2, ..timeouts(TimeoutAction::Reject) },
+        timeouts(TimeoutAction::Delay),
+    ];
+    for policy in policies {
+        let work_conserving = policy.max_queue_delay == Nanos::ZERO;
+        let policy = Triton { max_batch: 5, ..policy };
+        check(&policy, &Guarantees { max_batch: 5, work_conserving, ..Guarantees::default() });
+    }
+}
+
+fn timeouts(timeout_action: TimeoutAction) -> Triton {
+    let policy =
+        QueuePolicy { max_queue_size: 4, default_timeout: Nanos(2_000), timeout_action, ..QueuePolicy::default() };
+    Triton { default_queue_policy: policy, ..Triton::default() }
+}
+
+#[test]
+fn policies_with_deadlines_keep_the_laws() {
+    let (max_batch, margin) = (5, Nanos(10));
+    let promises = Guarantees { max_batch, ..Guarantees::default() };
+    check(&Nexus { max_batch, margin }, &promises);
+    check(&Clockwork { batch_sizes: vec![1, 2, 5], margin }, &promises);
+    check(&Symphony { max_batch, target_batch: 3, margin }, &promises);
+}
+
+#[test]
+fn control_limit_keeps_the_laws_but_may_idle() {
+    for (wait_for, work_conserving) in [(1, true), (3, false)] {
+        let policy = ControlLimit { wait_for, max_batch: 5, window: Nanos(5_000) };
+        check(&policy, &Guarantees { max_batch: 5, work_conserving, ..Guarantees::default() });
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! One binary, since each links the library.
 
 mod allocations;
+mod deadlines;
 mod differential;
 mod exact;
 mod fuzz;

@@ -44,10 +44,10 @@ fn the_solvers_give_the_published_values() {
         assert_close(crate::exact::mdc_wait(load * servers as f64, 1.0, servers), wait, 1e-6);
     }
     for (load, latency) in [(0.1, 3.14589), (0.3, 4.22480), (0.5, 5.90186), (0.7, 9.81765)] {
-        assert_close(crate::exact::batch_latency(load / ALPHA, linear, 400, 400), latency, 1e-5);
+        assert_close(crate::exact::batch_latency(load / ALPHA, linear, 1, 400, 400), latency, 1e-5);
     }
     for (cap, load, latency) in [(32, 0.5, 4.57972), (32, 0.7, 5.85989), (8, 0.5, 3.63945)] {
-        assert_close(crate::exact::batch_latency(load * cap as f64 / linear(cap), linear, cap, 400), latency, 1e-5);
+        assert_close(crate::exact::batch_latency(load * cap as f64 / linear(cap), linear, 1, cap, 400), latency, 1e-5);
     }
 }
 
@@ -128,12 +128,43 @@ fn cellular_with_single_cells_is_batch_service() {
         let experiment = Experiment {
             name: &format!("batch service, cap {cap} at {load}, cellular"),
             rate,
-            exact: crate::exact::batch_latency(rate, linear, cap, 400),
+            exact: crate::exact::batch_latency(rate, linear, 1, cap, 400),
             device: Device::new("lstm", 1, "lstm,1,2031200\nlstm,2,2175000", Overhead::default()),
             policy: &format!("kind = 'cellular'\nmax_tasks = 1\nmax_batch = {cap}"),
             requests,
         };
         experiment.check(|_| 1);
+    }
+}
+
+/// Waiting for a third request is better than never waiting, and for many it is worse.
+#[test]
+fn control_limits_are_batch_service_that_waits() {
+    let rate = 16.0 / linear(32);
+    assert_close(crate::exact::batch_latency(rate, linear, 2, 32, 400), 4.57850, 1e-5);
+    for (wait_for, latency, requests) in
+        [(1, 4.57972, 60_000), (3, 4.57745, 60_000), (4, 4.58338, 60_000), (8, 4.94889, 60_000), (16, 7.26067, 60_000)]
+    {
+        let exact = crate::exact::batch_latency(rate, linear, wait_for, 32, 400);
+        assert_close(exact, latency, 1e-5);
+        let experiment = Experiment {
+            name: &format!("batch service, cap 32 at 0.5, waiting for {wait_for}"),
+            rate,
+            exact,
+            device: Device::new("lstm", 1, "lstm,1,2031200\nlstm,2,2175000", Overhead::default()),
+            policy: &format!("kind = 'control-limit'\nmax_batch = 32\nwait_for = {wait_for}\nwindow = '1000s'"),
+            requests,
+        };
+        experiment.check(|_| 1);
+    }
+}
+
+#[test]
+fn inoues_bound_is_above_the_exact_chain() {
+    for (load, bound) in [(0.1, 3.29818), (0.3, 4.22615), (0.5, 5.90187), (0.7, 9.81765)] {
+        let value = crate::exact::inoue_bound(load / ALPHA, ALPHA, TAU);
+        assert_close(value, bound, 1e-5);
+        assert!(value > crate::exact::batch_latency(load / ALPHA, linear, 1, 400, 400) - 1e-6);
     }
 }
 
@@ -149,7 +180,7 @@ fn padded_with_one_length_is_batch_service() {
     let experiment = Experiment {
         name: "batch service, cap 16 at 0.8, padded",
         rate,
-        exact: crate::exact::batch_latency(rate, service, cap, 400),
+        exact: crate::exact::batch_latency(rate, service, 1, cap, 400),
         device: Device::new(
             "lstm",
             1,

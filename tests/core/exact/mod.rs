@@ -86,18 +86,26 @@ pub fn mdc_knee(service: f64, servers: usize, slo: f64, quantile: f64) -> f64 {
     low
 }
 
-/// One server that takes all waiting requests, up to `cap`, and serves a batch of b in `service(b)`: mean latency. The
-/// chain is the number waiting at a completion. The time that requests spend in the system during one step is that of
-/// the requests present from the start, and of those that arrive while the batch is served.
-pub fn batch_latency(rate: f64, service: impl Fn(usize) -> f64, cap: usize, states: usize) -> f64 {
-    let batch = |waiting: usize| waiting.max(1).min(cap);
+/// One server that waits for `wait_for` requests, takes all up to `cap`, and serves a batch of b in `service(b)`: mean
+/// latency. The chain is the number waiting at a completion. The time that requests spend in the system during one step
+/// is that of those that wait for others, of those present from the start, and of those that arrive during the service.
+pub fn batch_latency(rate: f64, service: impl Fn(usize) -> f64, wait_for: usize, cap: usize, states: usize) -> f64 {
+    let start = |waiting: usize| waiting.max(wait_for);
+    let batch = |waiting: usize| start(waiting).min(cap);
     let gains: Vec<Vec<f64>> = (0..=cap.min(states)).map(|b| poisson(rate * service(b.max(1)))).collect();
-    let waiting = stationary(states, |q| q.max(1) - batch(q), &gains, batch);
+    let waiting = stationary(states, |q| start(q) - batch(q), &gains, batch);
     let (mut spent, mut passed) = (0.0, 0.0);
     for (q, p) in waiting.iter().enumerate() {
         let h = service(batch(q));
-        spent += p * (q.max(1) as f64 * h + rate * h * h / 2.0);
-        passed += p * (h + if q == 0 { 1.0 / rate } else { 0.0 });
+        let before: usize = (q..wait_for).sum();
+        spent += p * (before as f64 / rate + start(q) as f64 * h + rate * h * h / 2.0);
+        passed += p * (h + (start(q) - q) as f64 / rate);
     }
     spent / passed / rate
+}
+
+/// Inoue (arXiv 1912.06322): a bound of the mean latency without a cap, for a service of `alpha` b + `tau`.
+pub fn inoue_bound(rate: f64, alpha: f64, tau: f64) -> f64 {
+    let load = rate * alpha;
+    1.5 * tau / (1.0 - load) + alpha * (load + 2.0) / (2.0 * (1.0 - load * load))
 }

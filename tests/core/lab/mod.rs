@@ -1,5 +1,6 @@
 //! Runs the core on the simulated backend, as a user of the library would, from a text that defines the run.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,6 +19,7 @@ use batchlab::units::CellId;
 use batchlab::units::Nanos;
 use batchlab::workload::arrivals::OpenLoop;
 use batchlab::workload::cell_graph::{CellGraph, Graph};
+use batchlab::workload::class::{Class, Classes};
 use batchlab::workload::model::{CellType, Model};
 use batchlab::workload::shape::Shape;
 use batchlab::workload::trace::Requests;
@@ -37,8 +39,18 @@ pub struct Run {
     pub launch_ns: Option<u64>,
     /// The lines of a cost table, with or without a column for the size of the input.
     pub costs: String,
-    /// A line for each request: when it arrives, in nanoseconds, and its shape.
+    /// A line for each request: when it arrives, in nanoseconds, and its shape; its class follows after an `@`.
     pub trace: String,
+    /// By their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub classes: BTreeMap<String, ClassOf>,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ClassOf {
+    priority: i32,
+    deadline: Option<u64>,
 }
 
 impl Run {
@@ -51,7 +63,8 @@ impl Run {
     pub fn requests(&self) -> Vec<(u64, String)> {
         let row = |line: &str| {
             let (at, shape) = line.trim().split_once(' ').expect("an arrival and a shape");
-            (at.parse().expect("an arrival in nanoseconds"), shape.trim().to_string())
+            let shape = shape.split('@').next().expect("a shape").trim();
+            (at.parse().expect("an arrival in nanoseconds"), shape.to_string())
         };
         self.trace.lines().filter(|line| !line.trim().is_empty()).map(row).collect()
     }
@@ -64,8 +77,20 @@ impl Run {
             "graphs" => device.graphs(trace.iter().map(|(_, shape)| shape.as_str())),
             _ => device.requests(trace.iter().map(|(_, shape)| shape.parse().expect("a shape"))),
         };
+        let requests = Requests { classes: self.classes_of_requests(), ..requests };
         let arrivals: Vec<Nanos> = trace.iter().map(|(at, _)| Nanos(*at)).collect();
         device.run(&*settings(&self.policy), &requests, &arrivals, Keep { tasks: true, ..Keep::default() })
+    }
+
+    fn classes_of_requests(&self) -> Option<Arc<Classes>> {
+        let name = |line: &str| Some(Arc::from(line.split_once('@')?.1.trim()));
+        let names: Vec<Arc<str>> = self.trace.lines().filter_map(name).collect();
+        let class = |(name, of): (&String, &ClassOf)| {
+            let ClassOf { priority, deadline } = *of;
+            Class { priority, deadline: deadline.map(Nanos), ..Class::new(name.as_str().into()) }
+        };
+        let known = self.classes.iter().map(class).collect();
+        (!names.is_empty()).then(|| Arc::new(Classes::by_name(&names, known).expect("known classes")))
     }
 }
 

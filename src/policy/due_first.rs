@@ -1,0 +1,161 @@
+//! Parts of policies that know deadlines: requests by their deadline, and the time that a batch of them takes.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::registry::Setup;
+use super::values::at_least_1;
+use super::whole::PaddedBatch;
+use crate::cost::timing::task_time;
+use crate::cost::{CostModel, Extra};
+use crate::task::{Dispatch, Reason, Step, Task};
+use crate::units::{Nanos, RequestId, WorkerId};
+use crate::workload::cell_graph::CellGraph;
+use crate::workload::trace::Request;
+
+/// Sequences that wait, the earliest deadline first; of equal ones, the earliest arrival. Those without a deadline come
+/// last. Batches are padded to their longest member.
+pub struct DueFirst {
+    max_batch: usize,
+    margin: Nanos,
+    costs: Arc<dyn CostModel>,
+    waiting: VecDeque<Waiting>,
+    batch: PaddedBatch,
+    steps: Vec<Step>,
+}
+
+struct Waiting {
+    request: RequestId,
+    /// The margin before the deadline.
+    due: Nanos,
+    graph: CellGraph,
+}
+
+impl DueFirst {
+    /// For batches of at most `max_batch`, which end the margin before the earliest deadline of their members.
+    pub fn new(who: &str, max_batch: u32, margin: Nanos, setup: &Setup<'_>) -> Result<DueFirst, String> {
+        setup.require_sequences(who)?;
+        at_least_1([("max_batch", max_batch)])?;
+        let costs = setup.costs.ok_or_else(|| {
+            format!(
+                "{who} must know how long a batch takes; name a cost table (device.costs) or a data sheet \
+                 (device.roofline)"
+            )
+        })?;
+        Ok(DueFirst {
+            max_batch: max_batch as usize,
+            margin,
+            costs: Arc::clone(costs),
+            waiting: VecDeque::new(),
+            batch: PaddedBatch::default(),
+            steps: Vec::new(),
+        })
+    }
+
+    pub fn arrive(&mut self, request: &Request<'_>) {
+        let due = request.deadline.map_or(Nanos::MAX, |deadline| deadline.saturating_since(self.margin));
+        let place = self.waiting.partition_point(|other| other.due <= due);
+        self.waiting.insert(place, Waiting { request: request.id, due, graph: request.graph.clone() });
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// The largest batch that can be formed, whatever its time.
+    pub fn most(&self) -> usize {
+        self.waiting.len().min(self.max_batch)
+    }
+
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// The largest batch of the first requests that ends in time if it starts now.
+    pub fn largest_in_time(&mut self, now: Nanos) -> usize {
+        self.batch.clear();
+        for size in 0..self.most() {
+            let Waiting { request, graph, .. } = &self.waiting[size];
+            self.batch.add(*request, graph);
+            if self.latest_start(0, 0).is_none_or(|latest| latest < now) {
+                return size;
+            }
+        }
+        self.most()
+    }
+
+    /// When these requests have to start at the latest; `None` if they can't end in time.
+    pub fn start_by(&mut self, members: Range<usize>) -> Option<Nanos> {
+        self.batch.clear();
+        self.waiting.range(members.clone()).for_each(|member| self.batch.add(member.request, &member.graph));
+        self.latest_start(members.start, 0)
+    }
+
+    /// Until when one more request, like the longest of the first `size`, could join them in time. Zero if the batch is
+    /// full, others wait already, or there is no deadline.
+    pub fn grows_until(&mut self, size: usize) -> Nanos {
+        if size < self.waiting.len() || size == self.max_batch || self.waiting[0].due == Nanos::MAX {
+            return Nanos::ZERO;
+        }
+        self.start_by(0..size);
+        self.latest_start(0, 1).unwrap_or_default()
+    }
+
+    /// Of the batch with `more` requests; `first` is due first.
+    fn latest_start(&mut self, first: usize, more: u32) -> Option<Nanos> {
+        let due = self.waiting[first].due;
+        if due == Nanos::MAX {
+            return Some(due);
+        }
+        self.steps.clear();
+        for step in &self.batch.steps {
+            let grown = Step { batch: step.batch + more, ..*step };
+            self.steps.extend(grown.padded(self.costs.batches(step.cell)));
+        }
+        let batch = self.batch.requests.len() as u32 + more;
+        let task = Task { batch, ..Task::new(WorkerId(0), &self.steps, &[], 0) };
+        let time = self.costs.extra(Extra::Launch(batch)).saturating_add(task_time(&*self.costs, &task, None));
+        (time <= due).then(|| due - time)
+    }
+
+    /// Sends these requests to a worker.
+    pub fn send(&mut self, members: Range<usize>, worker: WorkerId, dispatch: &mut Dispatch<'_>, rule: &str) {
+        let (size, before) = (members.len(), self.waiting.len());
+        self.batch.clear();
+        self.waiting.drain(members).for_each(|member| self.batch.add(member.request, &member.graph));
+        dispatch.submit_because(&self.batch.task(worker), || Reason {
+            what: "the requests with the earliest deadlines that are still to be met".into(),
+            size: format!("{size} of {before} that wait: {rule}"),
+            when: format!("worker {worker} had nothing to do"),
+        });
+    }
+
+    fn reject_first(&mut self, dispatch: &mut Dispatch<'_>) {
+        dispatch.reject(self.waiting.pop_front().expect("a request waits").request);
+    }
+
+    /// Rejects those that can't end in time even in a batch of one.
+    pub fn reject_late(&mut self, dispatch: &mut Dispatch<'_>) {
+        while !self.is_empty() && self.start_by(0..1).is_none_or(|latest| latest < dispatch.now()) {
+            self.reject_first(dispatch);
+        }
+    }
+
+    /// Nexus's early drop: rejects the first requests until a window of the next ones ends in time if it starts now.
+    pub fn drop_early(&mut self, window: usize, dispatch: &mut Dispatch<'_>) {
+        while !self.is_empty() {
+            let members = 0..window.min(self.most());
+            if self.start_by(members).is_some_and(|latest| dispatch.now() <= latest) {
+                return;
+            }
+            self.reject_first(dispatch);
+        }
+    }
+
+    /// When [`DueFirst::reject_late`] has to look again.
+    pub fn next_late(&mut self) -> Option<Nanos> {
+        let latest = if self.is_empty() { None } else { self.start_by(0..1) };
+        latest.map(|latest| latest.saturating_add(Nanos(1)))
+    }
+}
