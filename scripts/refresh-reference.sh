@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the reference results that the README shows anew: BatchMaker's Figure 7, three policies on its trace, chunks against single steps, and the table of claims. The launches of JIT's Table 1 are
+# Makes the reference results that the README shows anew: BatchMaker's Figure 7, three policies on its trace, chunks against single steps, policies with deadlines, and the table of claims. The launches of JIT's Table 1 are
 # counted where BATCHLAB_DATA names a folder with SICK's trees.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,4 +16,6 @@ for comparison in three-ways cellular-vs-persistent cellular-vs-persistent-1024;
     ./target/release/batchlab sim --quiet --out "$out" "scenarios/compare/$comparison.toml" >/dev/null
     cp "$out/$comparison/latency-throughput.png" "results/reference/$comparison.png"
 done
+./target/release/batchlab sim --quiet --out "$out" scenarios/neighbours/deadlines.toml >/dev/null
+cp "$out/neighbours-deadlines/goodput.png" results/reference/deadlines.png
 ./target/release/batchlab reproduce --quiet --out "$out" claims >results/reference/claims.txt

@@ -113,10 +113,10 @@ const WINDOW_REQUESTS: u32 = 1_000_000;
 
 /// A scenario and its objective.
 #[derive(clap::Args, Clone, Debug)]
-struct Goal {
+pub(super) struct Goal {
     /// Scenario, a file or a name that batchlab scenarios lists; its arrivals must have a rate
     #[arg(value_name = "SCENARIO")]
-    scenario: PathBuf,
+    pub(super) scenario: PathBuf,
 
     /// Latency objective, with its unit, such as 100ms [default: the scenario's metrics.slo]
     #[arg(long, value_parser = Nanos::parse)]
@@ -129,7 +129,7 @@ struct Goal {
 }
 
 impl Goal {
-    fn objective(&self, scenario: &Scenario, max_rejected: f64, example: &str) -> Result<Objective> {
+    pub(super) fn objective(&self, scenario: &Scenario, max_rejected: f64, example: &str) -> Result<Objective> {
         let slo = self.slo.or(scenario.metrics.slo).ok_or_else(|| {
             Error::input(format!("{}: metrics.slo: missing; add it or give --slo {example}", scenario.file.display()))
         })?;
@@ -139,11 +139,11 @@ impl Goal {
 }
 
 /// What a search found for a policy, in one combination of a sweep.
-struct Row<T> {
-    policy: String,
-    swept: Vec<Swept>,
-    objective: Objective,
-    found: T,
+pub(super) struct Row<T> {
+    pub policy: String,
+    pub swept: Vec<Swept>,
+    pub objective: Objective,
+    pub found: T,
 }
 
 impl<T> Row<T> {
@@ -151,7 +151,7 @@ impl<T> Row<T> {
         swept::label(&self.policy, &self.swept)
     }
 
-    fn objective_columns() -> [Column<'static, Row<T>>; 2] {
+    pub fn objective_columns() -> [Column<'static, Row<T>>; 2] {
         [
             Column::given("slo_ms", |row: &Row<T>| Some(row.objective.slo.as_millis_f64().to_string())),
             Column::text("quantile", |row: &Row<T>| row.objective.quantile.to_string()),
@@ -160,12 +160,12 @@ impl<T> Row<T> {
 }
 
 /// What was searched for, as its answers begin.
-struct Study {
-    name: String,
-    objective: Objective,
-    tolerance: f64,
+pub(super) struct Study {
+    pub name: String,
+    pub objective: Objective,
+    pub tolerance: f64,
     /// Where the table is written.
-    file: PathBuf,
+    pub file: PathBuf,
 }
 
 /// The searches for the policies of a scenario, as carried out by `find-knee` or `find-workers`.
@@ -257,7 +257,7 @@ pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
     ];
     let line = |row: &Row<Knee>| {
         let mark = if row.found.caveat.is_some() && row.found.mean().is_some() { " ?" } else { "" };
-        vec![rate(row.found.mean(), row.found.half_width()) + mark]
+        Some(vec![rate(row.found.mean(), row.found.half_width()) + mark])
     };
     let note = match rows.iter().any(|row| row.found.half_width().is_some()) {
         true => "± half the width of the 95 % interval over the replications, the bracket of the search included\n",
@@ -288,14 +288,14 @@ pub fn find_workers(args: &WorkersArgs, registry: &Registry) -> Result<()> {
     ];
     let line = |row: &Row<Capacity>| {
         let Row { objective, found, .. } = row;
-        let Some(workers) = found.workers else { return vec![format!("more than {}", count(args.max_workers))] };
+        let Some(workers) = found.workers else { return Some(vec![format!("more than {}", count(args.max_workers))]) };
         let mark = if found.caveat.is_some() { " ?" } else { "" };
         let spare = found.latency.map_or(String::new(), |latency| {
             let share = 100.0 * (1.0 - latency.as_secs_f64() / objective.slo.as_secs_f64());
             let latency = latency.as_millis_f64();
             format!("{} {latency:.2} ms, {share:.0} % below the objective", objective.quantile)
         });
-        vec![format!("{}{mark}", count(workers)), spare]
+        Some(vec![format!("{}{mark}", count(workers)), spare])
     };
     let what = &format!("the fewest workers for {rate} req/s");
     let caveat = |row: &Row<Capacity>| row.found.caveat.clone();
@@ -304,21 +304,21 @@ pub fn find_workers(args: &WorkersArgs, registry: &Registry) -> Result<()> {
 }
 
 /// How the answers of a search are written and shown.
-struct Answers<'a, T> {
-    what: &'a str,
+pub(super) struct Answers<'a, T> {
+    pub what: &'a str,
     /// Below the table.
-    note: &'static str,
+    pub note: &'a str,
     /// Those of its own.
-    columns: Vec<Column<'a, Row<T>>>,
-    /// What the table shows of a row beside its name.
-    line: &'a dyn Fn(&Row<T>) -> Vec<String>,
-    caveat: fn(&Row<T>) -> Option<String>,
+    pub columns: Vec<Column<'a, Row<T>>>,
+    /// What the table shows of a row beside its name; `None` if it does not show the row.
+    pub line: &'a dyn Fn(&Row<T>) -> Option<Vec<String>>,
+    pub caveat: fn(&Row<T>) -> Option<String>,
     /// Of the replications, in JSON instead of their number.
-    rates: fn(&Row<T>) -> Option<&[Rate]>,
+    pub rates: fn(&Row<T>) -> Option<&[Rate]>,
 }
 
 impl<T> Answers<'_, T> {
-    fn tell(self, common: &Common, study: &Study, rows: &[Row<T>]) -> Result<()> {
+    pub fn tell(self, common: &Common, study: &Study, rows: &[Row<T>]) -> Result<()> {
         let Answers { what, note, columns: own, line, caveat, rates } = self;
         let mut columns: Vec<Column<'_, Row<T>>> = vec![Column::text("policy", |row: &Row<T>| row.policy.clone())];
         columns.extend(own);
@@ -331,10 +331,11 @@ impl<T> Answers<'_, T> {
             object
         };
         let text = || {
-            let named = |row: &Row<T>| [vec![format!("  {}", row.name())], line(row)].concat();
-            let lines: Vec<Vec<String>> = rows.iter().map(named).collect();
+            let named = |row: &Row<T>| Some([vec![format!("  {}", row.name())], line(row)?].concat());
+            let lines: Vec<Vec<String>> = rows.iter().filter_map(named).collect();
             // Part of the result, so never a note that `--quiet` drops.
-            let caveats = rows.iter().filter_map(|row| Some(format!("? {}: {}\n", row.name(), caveat(row)?)));
+            let shown = rows.iter().filter(|row| line(row).is_some());
+            let caveats = shown.filter_map(|row| Some(format!("? {}: {}\n", row.name(), caveat(row)?)));
             let what = format!("{}: {what}", study.name);
             table(&what, &study.objective, study.tolerance, &lines) + note + &caveats.collect::<String>()
         };
@@ -353,7 +354,7 @@ impl<T> Answers<'_, T> {
     }
 }
 
-fn count(workers: u32) -> String {
+pub(super) fn count(workers: u32) -> String {
     format!("{workers} worker{}", if workers == 1 { "" } else { "s" })
 }
 
@@ -363,7 +364,7 @@ fn table(what: &str, objective: &Objective, tolerance: f64, lines: &[Vec<String>
     format!("{what} with {quantile} at most {slo}, to {} %\n{}", tolerance * 100.0, aligned(lines))
 }
 
-fn rate(rate: Option<Rate>, half_width: Option<f64>) -> String {
+pub(super) fn rate(rate: Option<Rate>, half_width: Option<f64>) -> String {
     // Three digits of low rates too.
     let digits = |Rate(rate)| if rate < 10.0 { 2 } else { usize::from(rate < 100.0) };
     match (rate, half_width) {

@@ -8,6 +8,7 @@ pub mod compare;
 pub mod explain;
 pub mod export;
 pub mod grnn;
+pub mod import;
 pub mod jit;
 pub mod knee;
 pub mod list;
@@ -24,6 +25,7 @@ pub mod shell;
 pub mod sim;
 pub mod swarm;
 pub mod trace;
+pub mod tune;
 pub mod validate;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -65,12 +67,14 @@ enum Command {
     FindKnee(knee::KneeArgs),
     FindWorkers(knee::WorkersArgs),
     FindWindow(knee::WindowArgs),
+    Tune(tune::Args),
     Plot(plot::Args),
     Compare(compare::Args),
     Report(report::Args),
     Export(export::Args),
     Profile(profile::Args),
     Trace(trace::Args),
+    Import(import::Args),
     Reproduce(reproduce::Args),
     Replay(replay::Args),
     Explain(explain::Args),
@@ -103,12 +107,14 @@ pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
         Command::FindKnee(args) => knee::find_knee(&args, registry),
         Command::FindWorkers(args) => knee::find_workers(&args, registry),
         Command::FindWindow(args) => knee::find_window(&args, registry),
+        Command::Tune(args) => tune::run(&args, registry),
         Command::Plot(args) => plot::run(args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Profile(args) => profile::run(&args, registry, executors),
         Command::Trace(args) => trace::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Reproduce(args) => reproduce::run(&args, registry),
         Command::Replay(args) => replay::run(&args, registry),
         Command::Explain(args) => explain::run(&args, registry, executors),

@@ -20,10 +20,12 @@ use crate::experiment::shard::Point;
 use crate::experiment::standard::Cpu;
 use crate::experiment::{self, Options};
 use crate::files::write_whole;
+use crate::metrics::bounds::Bounds;
 use crate::papers::lab::{Keep, Lab, NUMBERS};
 use crate::papers::{Checked, Exhibit, Findings, Launches, Made, Measured, Paper, carry_out, check, jit, report};
 use crate::plot::Figure;
 use crate::policy::registry::Registry;
+use crate::results::saved::Saved;
 use crate::results::{summary, table};
 use crate::scenario::Scenario;
 
@@ -34,7 +36,8 @@ use crate::scenario::Scenario;
 /// page, index.html. Without a paper, `list`, `claims` and `all` cover every paper.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
-    /// batchmaker, late, jit, dvabatch or grnn, then names of figures, list, claims or all
+    /// batchmaker, late, jit, dvabatch or grnn, then names of figures, list, claims or all; or neighbours, all policies side by
+    /// side
     #[arg(required = true, value_name = "[PAPER] FIGURE")]
     pub what: Vec<String>,
 
@@ -287,11 +290,17 @@ fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
         return Results { note: text.clone(), text, json, figures: &[], numbers: Some(report.folder.summary()) };
     }
     if let Some(report) = found.report(exhibit) {
+        let bounds = if item.paper == Paper::Neighbours { bounds(&report.folder.path) } else { String::new() };
+        let note = match item.paper {
+            Paper::Neighbours => format!("{}\n{bounds}", table::table(&report.rows, None)),
+            _ => report.undrawn.join("\n"),
+        };
+        let table = table::table(&report.rows, width());
         return Results {
-            text: format!("{}\nresults in {}\n", table::table(&report.rows, width()), report.folder.path.display()),
+            text: format!("{table}\n{bounds}results in {}\n", report.folder.path.display()),
             json: summary::to_json(&item.name(), &report.rows),
             figures: &report.figures,
-            note: report.undrawn.join("\n"),
+            note,
             numbers: Some(report.folder.summary()),
         };
     }
@@ -300,6 +309,18 @@ fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
         Some(launches) => (launches.table(), json!(launches)),
     };
     Results { note: text.clone(), text, json, figures: &[], numbers: None }
+}
+
+/// The floor and the ceiling, which no policy can beat.
+fn bounds(folder: &Path) -> String {
+    let Ok(Some(Bounds { floor, ceiling_rps, .. })) = Saved::open(folder).and_then(|saved| saved.bounds()) else {
+        return String::new();
+    };
+    let percentiles = [("p50", floor.p50_ms), ("p90", floor.p90_ms), ("p99", floor.p99_ms)];
+    let percentiles = percentiles.iter().filter_map(|(name, ms)| ms.map(|ms| format!("{name} {ms:.3} ms")));
+    let floor = format!("floor: {}\n", percentiles.collect::<Vec<_>>().join(", "));
+    let ceiling = ceiling_rps.map_or(String::new(), |rate| format!("ceiling: {rate:.0} requests/s\n"));
+    floor + &ceiling
 }
 
 fn listed(paper: Paper) -> String {

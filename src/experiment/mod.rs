@@ -4,6 +4,7 @@
 //! writes a summary and logs. Simulated runs are spread over threads; real runs go one after the other.
 
 pub mod capacity;
+pub mod control;
 pub mod device;
 pub mod executor;
 pub mod fingerprint;
@@ -16,6 +17,7 @@ pub mod search;
 pub mod shard;
 pub mod standard;
 mod tolerance;
+pub mod tune;
 pub mod verify;
 pub mod window;
 

@@ -37,6 +37,8 @@ pub enum Paper {
     Jit,
     DvaBatch,
     Grnn,
+    /// No paper: all policies side by side, without claims.
+    Neighbours,
 }
 
 /// The file of a paper.
@@ -46,7 +48,7 @@ struct Contents {
     title: String,
     #[serde(rename = "exhibit")]
     exhibits: Vec<Exhibit>,
-    #[serde(rename = "claim")]
+    #[serde(default, rename = "claim")]
     claims: Vec<Claim>,
 }
 
@@ -54,7 +56,8 @@ struct Contents {
 type Parts = (&'static str, &'static str, &'static [&'static [(&'static str, Check)]]);
 
 impl Paper {
-    pub const ALL: [Paper; 5] = [Paper::BatchMaker, Paper::Late, Paper::Jit, Paper::DvaBatch, Paper::Grnn];
+    pub const ALL: [Paper; 6] =
+        [Paper::BatchMaker, Paper::Late, Paper::Jit, Paper::DvaBatch, Paper::Grnn, Paper::Neighbours];
 
     fn parts(self) -> Parts {
         match self {
@@ -63,11 +66,12 @@ impl Paper {
             Paper::Jit => ("jit", include_str!("jit.toml"), &[jit::CHECKS]),
             Paper::DvaBatch => ("dvabatch", include_str!("dvabatch.toml"), &[dvabatch::CHECKS]),
             Paper::Grnn => ("grnn", include_str!("grnn.toml"), &[grnn::CHECKS]),
+            Paper::Neighbours => ("neighbours", include_str!("neighbours.toml"), &[]),
         }
     }
 
     fn contents(self) -> &'static Contents {
-        static ALL: LazyLock<[Contents; 5]> = LazyLock::new(|| {
+        static ALL: LazyLock<[Contents; 6]> = LazyLock::new(|| {
             Paper::ALL.map(|paper| {
                 let (name, text, _) = paper.parts();
                 toml::from_str(text).unwrap_or_else(|error| panic!("{name}.toml: {error}"))

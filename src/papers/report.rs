@@ -126,12 +126,19 @@ pub fn html(shown: &[Shown<'_>], checked: &[Checked]) -> String {
         }
         Section { id: paper.name().into(), title: paper.title().into(), body, parts }
     };
+    let sections: Vec<Section> = papers.iter().map(section).collect();
+    if papers.iter().all(|paper| paper.claims().is_empty()) {
+        return page(papers[0].title(), NEIGHBOURS, &sections);
+    }
     let lead = format!("{}{}{}", LEAD, totals(checked), folded("Meaning of the verdicts", &meanings()));
-    page("The papers' figures, reproduced", &lead, &papers.iter().map(section).collect::<Vec<_>>())
+    page("The papers' figures, reproduced", &lead, &sections)
 }
 
 const LEAD: &str = "<p>batchlab runs each figure as a scenario on a simulated GPU. A claim is a value that a paper states; \
                     the gap is the difference of ours from the paper's, in percent.</p>\n";
+
+const NEIGHBOURS: &str = "<p>Every policy that can serve a workload, on the same requests and the same simulated GPU. \
+                          docs/METRICS.md defines the columns.</p>\n";
 
 fn meanings() -> String {
     let meaning = |word: &Word| format!("<dt>{}</dt><dd>{}</dd>\n", chip(*word), about(word));

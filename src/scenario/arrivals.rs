@@ -89,6 +89,22 @@ impl ArrivalSpec {
         self.process().map_or(Ok(()), |process| process.check())
     }
 
+    /// The same process at other rates, if it has rates.
+    #[must_use]
+    pub fn at(&self, rates: &[Rate]) -> ArrivalSpec {
+        let mut spec = self.clone();
+        if let ArrivalSpec::Poisson { rates: own }
+        | ArrivalSpec::Uniform { rates: own }
+        | ArrivalSpec::Gamma { rates: own, .. }
+        | ArrivalSpec::Mmpp { rates: own, .. }
+        | ArrivalSpec::Periodic { rates: own, .. }
+        | ArrivalSpec::Trace { rates: own } = &mut spec
+        {
+            *own = rates.to_vec();
+        }
+        spec
+    }
+
     /// `None` for a closed loop and a trace.
     pub fn process(&self) -> Option<Process> {
         match *self {

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize, Serializer};
 pub use self::arrivals::ArrivalSpec;
 pub use self::section::unknown;
 use crate::cost::table::Overhead;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
 pub use crate::metrics::stats::Quantile;
 pub use crate::metrics::validity::Warmup;
@@ -391,6 +391,16 @@ impl Scenario {
     pub fn expand(path: &Path, overrides: &[String], sweeps: &[String], registry: &Registry) -> Result<Vec<Scenario>> {
         let text = shipped::text(path)?;
         check::scenarios(&source::Source::new(path, text, overrides, sweeps)?, registry)
+    }
+
+    /// The text of a scenario's file with overrides, without comments and sweep. They must be ones that
+    /// [`Scenario::load`] accepts.
+    pub fn text_with(path: &Path, overrides: &[String]) -> Result<String> {
+        let source = source::Source::new(path, shipped::text(path)?, overrides, &[])?;
+        let table = toml::Spanned::new(0..0, source.parse()?);
+        let mut table = toml::Table::deserialize(toml::de::Deserializer::from(table)).map_err(Error::failed)?;
+        table.remove("sweep");
+        Ok(table.to_string())
     }
 
     /// Messages show `file`; files that the scenario names may lie beside it.

@@ -21,6 +21,7 @@ mod interruption;
 mod jit;
 mod knee;
 mod mistakes;
+mod neighbours;
 mod networks;
 mod noise;
 mod options;

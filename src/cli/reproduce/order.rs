@@ -40,8 +40,8 @@ pub struct Order {
 }
 
 impl Order {
-    /// A paper's name applies to the words after it; words before the first paper apply to all papers. Errors: an
-    /// unknown word, a paper without a word after it, a figure of several papers.
+    /// A paper's name applies to the words after it; words before the first paper apply to all papers. Figures without
+    /// claims need no word. Errors: an unknown word, a paper without a word after it, a figure of several papers.
     pub fn parse(words: &[String]) -> Result<Order> {
         let mut order = Order::default();
         let mut papers: Vec<Paper> = Paper::ALL.to_vec();
@@ -49,7 +49,10 @@ impl Order {
         while let Some(word) = words.next() {
             if let Some(paper) = Paper::named(word) {
                 papers = vec![paper];
-                if words.peek().is_none_or(|next| Paper::named(next).is_some()) {
+                let is_bare = words.peek().is_none_or(|next| Paper::named(next).is_some());
+                if is_bare && papers[0].claims().is_empty() {
+                    order.all.extend(&papers);
+                } else if is_bare {
                     let known = known(&papers);
                     return Err(Error::input(format!("{word}: name a figure or a list; known: {known}")));
                 }
@@ -164,6 +167,7 @@ mod tests {
                 "\"fig3\" is a figure of several papers; say batchmaker fig3 or late fig3 or dvabatch fig3"
             )
         );
+        assert_eq!(parse("neighbours").unwrap(), Order { claims: BTreeSet::new(), ..parse("neighbours all").unwrap() });
         assert!(error("late").starts_with("late: name a figure or a list; known: late fig3, "));
         assert!(parse("fig13a").is_ok(), "only one paper has it");
     }

@@ -11,7 +11,8 @@ workload = { model = "lstm", dataset = "constant:24" }
 arrivals = { process = "poisson", rates = [1000, 2000] }
 device = { costs = "scenarios/costs/v100.csv" }
 policy = [{ kind = "cellular" }, { kind = "late" }, { kind = "padded" }, { kind = "merged" }, { kind = "fold" }, { kind = "ideal" },
-          { kind = "unbatched" }, { kind = "dynet" }, { kind = "jit" }, { kind = "dvabatch" }, { kind = "lazy" }]
+          { kind = "unbatched" }, { kind = "dynet" }, { kind = "jit" }, { kind = "dvabatch" }, { kind = "lazy" },
+          { kind = "triton" }, { kind = "nexus" }, { kind = "clockwork" }, { kind = "symphony" }, { kind = "control-limit" }]
 "#;
 
 /// Independent of the current folder.

@@ -1,0 +1,86 @@
+//! `batchlab import`.
+
+use std::path::{Path, PathBuf};
+
+use super::render::{print, say};
+use crate::error::{Context as _, Result};
+use crate::files::write_typed;
+use crate::import::perf_analyzer::Measured;
+use crate::import::triton;
+use crate::shipped;
+
+/// Make policies and cost tables from files of other serving tools
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    #[command(subcommand)]
+    from: From,
+}
+
+#[derive(clap::Subcommand, Clone, Debug)]
+enum From {
+    /// A [[policy]] table from a model's config.pbtxt in Triton's repository
+    ///
+    /// Fields that are not modelled are named on standard error; docs/TRITON.md says why.
+    Triton {
+        /// The model's config.pbtxt
+        config: PathBuf,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// A cost table from measurements of perf_analyzer (its option -f) at concurrency 1
+    ///
+    /// A file has requests of several sizes if it has a column `Batch Size`; otherwise write SIZE=FILE. Rows that can't be
+    /// used are named on standard error.
+    PerfAnalyzer {
+        /// CSV files, or SIZE=FILE for one with requests of one size
+        #[arg(required = true, value_name = "[SIZE=]FILE")]
+        files: Vec<String>,
+        /// The cell's name in the table, for the model dnn:NAME
+        #[arg(long, default_value = "net", value_name = "NAME")]
+        cell: String,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+#[derive(clap::Args, Clone, Debug)]
+struct Output {
+    /// File to write; `-` for standard output [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+impl Output {
+    fn write(&self, text: &str) -> Result<()> {
+        match self.out.as_deref().filter(|path| *path != Path::new("-")) {
+            Some(path) => write_typed(path, |out| out.write_all(text.as_bytes())),
+            None => print(text),
+        }
+    }
+}
+
+pub fn run(args: &Args) -> Result<()> {
+    match &args.from {
+        From::Triton { config, output } => {
+            let text = shipped::text(config)?;
+            let imported = triton::policy(&text).within(config.display())?;
+            imported.notes.iter().for_each(|note| say(format_args!("{}: {note}", config.display())));
+            output.write(&imported.table()?)
+        }
+        From::PerfAnalyzer { files, cell, output } => {
+            let mut measured = Measured::default();
+            for file in files {
+                let (batch, path) = match file.split_once('=') {
+                    Some((size, path)) => (size.parse().ok().filter(|size| *size > 0), path),
+                    None => (None, file.as_str()),
+                };
+                // A file's name may have an equals sign.
+                let path = if batch.is_some() { path } else { file };
+                measured.add(&shipped::text(Path::new(path))?, path, batch)?;
+            }
+            let table = measured.table(cell)?;
+            measured.unused.iter().for_each(|row| say(format_args!("{row}; the row is not used")));
+            output.write(&table)
+        }
+    }
+}

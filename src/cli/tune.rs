@@ -1,0 +1,297 @@
+//! `batchlab tune`.
+
+use std::fmt;
+use std::path::Path;
+
+use rayon::prelude::*;
+use serde_json::{Value, json};
+
+use super::knee::{Answers, Goal as Asked, Row, Study, count, rate};
+use super::{Common, number_in};
+use crate::error::{Error, Result};
+use crate::experiment::capacity::Capacity;
+use crate::experiment::control::{self, Optimum};
+use crate::experiment::executor::Target;
+use crate::experiment::knee::{Effort, Knee, Objective};
+use crate::experiment::tune::{self, Answer, Goal, Tried};
+use crate::experiment::{self, Options};
+use crate::files::{folder_name, write_whole};
+use crate::plot::Kind;
+use crate::policy::registry::Registry;
+use crate::results::columns::{Column, Unit};
+use crate::results::table::aligned;
+use crate::scenario::{PolicyEntry, Scenario};
+use crate::shipped::Shipped;
+use crate::units::{Nanos, Rate};
+
+/// Find the settings with which a policy holds a latency objective at the highest rate, or with the fewest workers
+///
+/// Tries all combinations of the values of --over by successive halving: each round is more precise than the one before, and
+/// settings go out that are worse than the best for the same requests. Writes DIR/NAME/tune.csv, the scenario with the best
+/// settings (tuned.toml), and a picture of throughput and p99 of those that were left.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Args {
+    #[command(flatten)]
+    goal: Asked,
+
+    /// The label of the policy
+    #[arg(long, value_name = "LABEL")]
+    policy: String,
+
+    /// Values to try (repeatable): a key of the policy, or any key of the scenario, such as device.workers=1,2 [default: keys
+    /// for the size of batches, the delay and the instances]
+    #[arg(long, value_name = "KEY=V1,V2,…")]
+    over: Vec<String>,
+
+    /// Compute the best wait_for of a control-limit policy at each of the scenario's rates, by value iteration instead of
+    /// runs: for Poisson arrivals of equal requests, and one worker
+    #[arg(long, conflicts_with_all = ["over", "rate"])]
+    optimal: bool,
+
+    /// With --optimal: what a worker that is always busy is worth, as latency; the mean latency plus this weight times the busy
+    /// share is minimized
+    #[arg(long, value_name = "TIME", default_value = "0ms", requires = "optimal", value_parser = Nanos::parse)]
+    busy_weight: Nanos,
+
+    /// Look for the fewest workers at this rate instead, in requests per second
+    #[arg(long, value_parser = number_in(1e-3..=1e9))]
+    rate: Option<f64>,
+
+    /// The largest number of workers to try with --rate
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    max_workers: u32,
+
+    /// Precision of the last round, as a fraction of the rate
+    #[arg(long, default_value_t = 0.01, value_parser = number_in(0.0001..=0.5))]
+    tolerance: f64,
+
+    /// Searches of a setting in the last round, each with its own random streams
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    replications: u32,
+
+    /// The longest run, in requests; results that it limits are marked
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    max_requests: u32,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Keys that are tried if none are named, where the policy has them.
+const KEYS: [(&str, &str); 5] = [
+    ("max_batch", "1,2,4,8,16,32,64,128,256"),
+    ("max_queue_delay", "0ms,1ms,2ms,5ms,10ms"),
+    ("window", "0ms,1ms,2ms,5ms,10ms"),
+    ("wait_for", "1,2,4"),
+    ("instances", "1,2,4"),
+];
+
+/// Of the rate of the best, where the picture has points.
+const SHARES: [f64; 8] = [0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
+/// More lines can't be told apart.
+const DRAWN: usize = 6;
+
+pub fn run(args: &Args, registry: &Registry) -> Result<()> {
+    let (common, path) = (&args.common, Shipped::Scenario.find(&args.goal.scenario)?);
+    let without_sweep = [&common.overrides[..], &["sweep={}".into()]].concat();
+    let scenario = Scenario::load(&path, &without_sweep, registry)?;
+    if args.optimal {
+        return args.solve(&scenario);
+    }
+    let objective = args.goal.objective(&scenario, 0.0, "50ms")?;
+    let candidates = args.candidates(&scenario, registry)?;
+    let goal = args.rate.map_or(Goal::HighestRate, |rate| Goal::FewestWorkers(Rate(rate), args.max_workers));
+    let Args { tolerance, replications, max_requests, .. } = *args;
+    let effort = Effort { tolerance, replications, max_requests, near: None };
+    let count = candidates.len();
+    let tried = common
+        .carry_out(count, &scenario.name, |stop, done| tune::find(candidates, goal, &objective, &effort, stop, done))?;
+    let out = common.out("tune");
+    let folder = out.join(folder_name(&scenario.name));
+    if tried[0].answer.best().is_some() {
+        args.draw(&tried, &out)?;
+        let best: Vec<String> =
+            tried[0].scenario.policies[0].swept.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let text = Scenario::text_with(&path, &[&without_sweep[..], &best].concat())?;
+        let head = format!("# {}, with the settings that batchlab tune found best.\n\n", path.display());
+        write_whole(&folder.join("tuned.toml"), |out| out.write_all((head + &text).as_bytes()))?;
+    }
+    args.tell(&scenario, objective, tried, &folder)
+}
+
+impl Args {
+    fn entry<'s>(&self, scenario: &'s Scenario) -> Result<&'s PolicyEntry> {
+        let (policy, file) = (&self.policy, scenario.file.display());
+        scenario.policies.iter().find(|entry| entry.label == *policy).ok_or_else(|| {
+            let known: Vec<&str> = scenario.policies.iter().map(|entry| entry.label.as_str()).collect();
+            let known = known.join(", ");
+            Error::input(format!("{file}: --policy: no policy is labelled \"{policy}\"; there are {known}"))
+        })
+    }
+
+    /// The best control limit at each rate.
+    fn solve(&self, scenario: &Scenario) -> Result<()> {
+        let entry = self.entry(scenario)?;
+        let (kind, file) = (entry.kind, scenario.file.display());
+        let most = entry.settings.value("max_batch").and_then(Value::as_u64).filter(|_| kind == "control-limit");
+        let most = most.ok_or_else(|| {
+            Error::input(format!("{file}: --optimal: {kind} has no limit; use a policy of the kind control-limit"))
+        })?;
+        let alone = Scenario { policies: vec![entry.clone()], ..scenario.clone() };
+        let (service, rates) = control::service(&alone, most as u32)?;
+        let solve = |rate: &Rate| Ok((*rate, control::optimum(*rate, &service, self.busy_weight)?));
+        let found = self.common.on_threads(|| rates.par_iter().map(solve).collect::<Result<Vec<_>>>())?;
+        let row = |(rate, found): &(Rate, Optimum)| json!({ "rate_rps": rate, "wait_for": found.wait_for, "cost_ms": found.cost * 1e3 });
+        let json = || {
+            json!({
+                "scenario": scenario.name,
+                "policy": self.policy,
+                "busy_weight_ms": self.busy_weight.as_millis_f64(),
+                "rows": found.iter().map(row).collect::<Vec<_>>(),
+            })
+        };
+        let text = || {
+            let line = |(rate, found): &(Rate, Optimum)| {
+                vec![
+                    format!("  {rate} req/s"),
+                    format!("wait_for = {}", found.wait_for),
+                    format!("{:.4} ms", found.cost * 1e3),
+                ]
+            };
+            let weighed = match self.busy_weight {
+                Nanos::ZERO => "least mean latency".to_string(),
+                weight => format!("least sum of mean latency and {weight} times the busy share"),
+            };
+            let lines: Vec<Vec<String>> = found.iter().map(line).collect();
+            format!("{}: the limit of {} with the {weighed}\n{}", scenario.name, self.policy, aligned(&lines))
+        };
+        self.common.shown.show(text, json)
+    }
+
+    /// A scenario with one policy for each combination of values.
+    fn candidates(&self, scenario: &Scenario, registry: &Registry) -> Result<Vec<Scenario>> {
+        let (policy, file) = (&self.policy, scenario.file.display());
+        let entry = self.entry(scenario)?;
+        let keys = registry.keys(entry.kind).unwrap_or_default();
+        let default = || {
+            let known = KEYS.iter().filter(|(key, _)| keys.contains(key));
+            known.map(|(key, values)| format!("{key}={values}")).collect::<Vec<_>>()
+        };
+        let over = if self.over.is_empty() { default() } else { self.over.clone() };
+        if over.is_empty() {
+            let (kind, keys) = (entry.kind, keys.join(", "));
+            return Err(Error::input(format!(
+                "{file}: --over: name keys of {kind} with their values; there are {keys}"
+            )));
+        }
+        // Keys of the scenario have a dot, but for its seed.
+        let own = |over: &String| match over.split_once('=').is_some_and(|(key, _)| key.contains('.') || key == "seed")
+        {
+            true => over.clone(),
+            false => format!("policy.\"{policy}\".{over}"),
+        };
+        let sweeps: Vec<String> = over.iter().map(own).collect();
+        let common =
+            Common { overrides: [&self.common.overrides[..], &["sweep={}".into()]].concat(), ..self.common.clone() };
+        let mut candidates = Vec::new();
+        for variant in common.sweep(&self.goal.scenario, &sweeps, registry)? {
+            let own = variant.policies.iter().filter(|entry| entry.label == *policy);
+            candidates.extend(own.map(|entry| Scenario { policies: vec![entry.clone()], ..variant.clone() }));
+        }
+        Ok(candidates)
+    }
+
+    /// Runs the best settings at shares of the best one's load.
+    fn draw(&self, tried: &[Tried], out: &Path) -> Result<()> {
+        let most = self.rate.or(tried[0].answer.best()).unwrap_or_default();
+        let rates = SHARES.map(|share| Rate(share * most));
+        let point = |tried: &Tried| {
+            let mut scenario = tried.scenario.clone();
+            scenario.arrivals = scenario.arrivals.map(|arrivals| arrivals.at(&rates));
+            scenario.output.plots = vec![Kind::P99Throughput];
+            scenario.output.plot_point = None;
+            scenario.output.title = Some(format!("{}: settings of {}", scenario.name, self.policy));
+            if let (Some(_), Some(workers)) = (self.rate, tried.answer.best()) {
+                scenario.device.workers = workers as usize;
+            }
+            scenario
+        };
+        let scenarios: Vec<Scenario> = tried.iter().filter(|one| one.is_finalist()).take(DRAWN).map(point).collect();
+        let options = Options {
+            target: Target::SIM,
+            out: out.to_path_buf(),
+            replications: 1,
+            resume: false,
+            shard: None,
+            stated: Vec::new(),
+        };
+        let (name, runs) = (&scenarios[0].name, scenarios.len() * rates.len());
+        self.common.carry_out(runs, name, |stop, done| experiment::run_sweep(&scenarios, &options, stop, done))?;
+        Ok(())
+    }
+
+    fn tell(&self, scenario: &Scenario, objective: Objective, tried: Vec<Tried>, folder: &Path) -> Result<()> {
+        let row = |found: Tried| {
+            let entry = &found.scenario.policies[0];
+            Row { policy: entry.label.clone(), swept: entry.swept.clone(), objective, found }
+        };
+        let rows: Vec<Row<Tried>> = tried.into_iter().map(row).collect();
+        let [slo, quantile] = Row::objective_columns();
+        let (value, what) = match self.rate {
+            None => ("knee_rps", "the highest rate".into()),
+            Some(rate) => ("workers", format!("the fewest workers for {rate} req/s")),
+        };
+        let columns = vec![
+            slo,
+            quantile,
+            Column::number(value, Unit::PerSecond, |row: &Row<Tried>| row.found.answer.best()),
+            Column::number("knee_rps_ci", Unit::PerSecond, |row: &Row<Tried>| row.found.answer.half_width()),
+            Column::count("round", |row: &Row<Tried>| row.found.round as usize),
+        ];
+        let line = |row: &Row<Tried>| {
+            let mark = if row.found.answer.caveat().is_some() { " ?" } else { "" };
+            row.found.is_finalist().then(|| vec![format!("{}{mark}", row.found.answer)])
+        };
+        let left = rows.iter().filter(|row| row.found.is_finalist()).count();
+        let note = &format!("{left} of {} settings are left after the last round\n", rows.len());
+        let caveat = |row: &Row<Tried>| row.found.answer.caveat();
+        let answers = Answers { what: &what, note, columns, line: &line, caveat, rates: |_| None };
+        let file = folder.join("tune.csv");
+        let study = Study { name: scenario.name.clone(), objective, tolerance: self.tolerance, file };
+        answers.tell(&self.common, &study, &rows)
+    }
+}
+
+impl Answer {
+    fn best(&self) -> Option<f64> {
+        match self {
+            Answer::Rate(knee) => knee.mean().map(|rate| rate.0),
+            Answer::Workers(capacity) => capacity.workers.map(f64::from),
+        }
+    }
+
+    fn half_width(&self) -> Option<f64> {
+        match self {
+            Answer::Rate(knee) => knee.half_width(),
+            Answer::Workers(_) => None,
+        }
+    }
+
+    fn caveat(&self) -> Option<String> {
+        match self {
+            Answer::Rate(Knee { caveat, .. }) | Answer::Workers(Capacity { caveat, .. }) => caveat.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Answer::Rate(knee) => f.write_str(&rate(knee.mean(), knee.half_width())),
+            Answer::Workers(Capacity { workers: Some(workers), latency: Some(latency), .. }) => {
+                write!(f, "{}, {:.2} ms", count(*workers), latency.as_millis_f64())
+            }
+            Answer::Workers(_) => f.write_str("more workers than were tried"),
+        }
+    }
+}

@@ -1,0 +1,141 @@
+//! A cost table from the CSV file that Triton's perf_analyzer writes with `-f`.
+//!
+//! One client at a time (concurrency 1) with requests of b rows makes the server run batches of exactly b, so their
+//! compute time is the time of a batch. With more clients the server may join requests, and the size is unknown.
+
+use std::collections::BTreeMap;
+
+use csv::StringRecord;
+
+use crate::error::{Error, Result};
+use crate::units::Nanos;
+
+/// The time of each batch size, and the rows that could not be used, with the reason.
+#[derive(Debug, Default)]
+pub struct Measured {
+    pub times: BTreeMap<u32, Nanos>,
+    pub unused: Vec<String>,
+}
+
+const COMPUTE: [&str; 3] = ["server compute input", "server compute infer", "server compute output"];
+
+impl Measured {
+    /// Adds the rows of a file. `batch`: the size of all its requests, for files without a column `Batch Size`.
+    ///
+    /// # Errors
+    /// A file without the server's compute times, or without batch sizes.
+    pub fn add(&mut self, text: &str, name: &str, batch: Option<u32>) -> Result<()> {
+        let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(text.as_bytes());
+        let header = reader.headers().map_err(|error| Error::input(format!("{name}: {error}")))?.clone();
+        let column = |wanted: &[&str]| header.iter().position(|name| wanted.contains(&name.to_lowercase().as_str()));
+        let missing = |what: &str| Error::input(format!("{name}: line 1: no column {what}"));
+        let [input, infer, output] = COMPUTE.map(|name| column(&[name]));
+        let infer = infer.or(column(&["server compute"]));
+        let infer = infer.ok_or_else(|| missing("Server Compute Infer; run perf_analyzer against Triton with -f"))?;
+        let sizes = column(&["batch size", "batch"]);
+        if sizes.is_none() && batch.is_none() {
+            return Err(missing("Batch Size; add it, or write SIZE=FILE for a file with requests of one size"));
+        }
+        let clients =
+            column(&["concurrency"]).ok_or_else(|| missing("Concurrency; measure with --concurrency-range 1"))?;
+        for (record, line) in reader.records().zip(2..) {
+            let record = record.map_err(|error| Error::input(format!("{name}: line {line}: {error}")))?;
+            let row = Row { record: &record, header: &header };
+            let read = || {
+                let size = match sizes {
+                    Some(column) => row.number(column)?,
+                    None => f64::from(batch.unwrap_or_default()),
+                };
+                if size < 1.0 || size.fract() != 0.0 || size > f64::from(u32::MAX) {
+                    return Err(format!("the batch size {size} is not a whole number of at least 1"));
+                }
+                let clients = row.number(clients)?;
+                if clients != 1.0 {
+                    return Err(format!("at a concurrency of {clients} the server may join requests of {size}"));
+                }
+                let of = |column: Option<usize>| column.map_or(Ok(0.0), |column| row.number(column));
+                let micros = of(input)? + row.number(infer)? + of(output)?;
+                if !(micros > 0.0 && micros < 1e12) {
+                    return Err(format!("a compute time of {micros} µs"));
+                }
+                if self.times.contains_key(&(size as u32)) {
+                    return Err(format!("the batch size {size} has a row already"));
+                }
+                Ok((size as u32, Nanos((micros * 1e3).round() as u64)))
+            };
+            match read() {
+                Ok((size, time)) => drop(self.times.insert(size, time)),
+                Err(reason) => self.unused.push(format!("{name}: line {line}: {reason}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// As a cost table for one cell.
+    ///
+    /// # Errors
+    /// If no row could be used.
+    pub fn table(&self, cell: &str) -> Result<String> {
+        if self.times.is_empty() {
+            let rows = self.unused.join("\n");
+            return Err(Error::input(format!("no row can be used; measure with --concurrency-range 1\n{rows}")));
+        }
+        let rows = self.times.iter().map(|(batch, time)| format!("{cell},{batch},{}\n", time.0));
+        Ok(format!("cell,batch,ns\n{}", rows.collect::<String>()))
+    }
+}
+
+struct Row<'a> {
+    record: &'a StringRecord,
+    header: &'a StringRecord,
+}
+
+impl Row<'_> {
+    fn number(&self, column: usize) -> Result<f64, String> {
+        let text = self.record.get(column).unwrap_or_default();
+        let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+        number.ok_or_else(|| format!("{}: \"{text}\" is not a number", &self.header[column]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: &str = "Concurrency,Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,Server Compute \
+                          Input,Server Compute Infer,Server Compute Output,Client Recv,p50 latency";
+
+    #[test]
+    fn rows_of_one_client_are_times_of_batches() {
+        let text = format!(
+            "Batch Size,{HEADER}\n1,1,90,1,1,60,20,1000.5,4,0,1100\n8,1,400,1,1,60,20,3000,4,0,3100\n\
+             8,4,500,1,1,900,20,5000,4,0,6000\n0,1,1,1,1,1,1,1,1,1,1\n16,1,1,1,1,1,x,1,1,1,1\n"
+        );
+        let mut measured = Measured::default();
+        measured.add(&text, "p.csv", None).unwrap();
+        assert_eq!(measured.table("bert").unwrap(), "cell,batch,ns\nbert,1,1024500\nbert,8,3024000\n");
+        assert_eq!(
+            measured.unused,
+            [
+                "p.csv: line 4: at a concurrency of 4 the server may join requests of 8",
+                "p.csv: line 5: the batch size 0 is not a whole number of at least 1",
+                "p.csv: line 6: Server Compute Input: \"x\" is not a number",
+            ]
+        );
+        measured.add(&format!("{HEADER}\n1,90,1,1,60,0,700,0,0,1\n"), "q.csv", Some(4)).unwrap();
+        assert_eq!(measured.times[&4], Nanos(700_000));
+    }
+
+    #[test]
+    fn files_without_the_columns_are_refused() {
+        for (text, batch, message) in [
+            ("a,b\n1,2\n", None, "f: line 1: no column Server Compute Infer"),
+            (HEADER, None, "f: line 1: no column Batch Size"),
+            ("Request Rate,Server Compute Infer\n1,2\n", Some(1), "f: line 1: no column Concurrency"),
+        ] {
+            let error = Measured::default().add(text, "f", batch).unwrap_err().to_string();
+            assert!(error.starts_with(message), "{error}");
+        }
+        assert!(Measured::default().table("a").unwrap_err().to_string().contains("no row can be used"));
+    }
+}

@@ -1,0 +1,133 @@
+//! `batchlab tune`, `batchlab import` and `batchlab reproduce neighbours`.
+
+use crate::desk::Desk;
+
+/// A step of b requests takes 0.1 b + 0.9 ms up to 2, and no less a request beyond.
+fn images() -> Desk {
+    let desk = Desk::new();
+    desk.write("net.csv", "cell,batch,ns\nnet,1,1000000\nnet,2,1100000\nnet,4,2200000\n");
+    desk.write(
+        "t.toml",
+        "name = \"t\"\n[workload]\nmodel = \"dnn:net\"\ndataset = \"constant:fixed\"\nrequests = 2000\n[arrivals]\n\
+         process = \"uniform\"\nrates = [100]\n[device]\ncosts = \"net.csv\"\n[sweep]\n\"device.workers\" = [1, 2]\n\
+         [[policy]]\nkind = \"triton\"\nlabel = \"T\"\n[[policy]]\nkind = \"unbatched\"\n",
+    );
+    desk
+}
+
+const TUNE: [&str; 9] = ["tune", "t.toml", "-q", "--policy", "T", "--slo", "20ms", "--out", "out"];
+
+#[test]
+fn the_best_settings_are_found_and_written() {
+    let desk = images();
+    let tune = |more: &[&str]| desk.run(&[&TUNE[..], &["--replications", "2"], more].concat());
+    let found = tune(&["--over", "max_batch=1,4,2", "--over", "max_total=100,200", "--format", "json"]).ok().json();
+    let rows = found["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 6);
+    let best = &rows[0];
+    // A batch of two and one of four serve the same; of equal ones, the first is named.
+    assert_eq!((&best["policy.T.max_batch"], &best["policy.T.max_total"]), (&4.into(), &100.into()), "{found:#}");
+    let knee = best["knee_rps"].as_f64().unwrap();
+    assert!((1_780.0..1_819.0).contains(&knee), "{knee}");
+    let slow = rows.iter().find(|row| row["policy.T.max_batch"] == 1).unwrap();
+    assert!(slow["round"].as_u64() < Some(3) && slow["knee_rps"].as_f64() < Some(1_100.0), "{slow}");
+
+    assert_eq!(desk.read("out/t/tune.csv").lines().count(), 7);
+    assert!(desk.path("out/t/p99-throughput.png").exists() && desk.path("out/t/summary.csv").exists());
+    let tuned = desk.read("out/t/tuned.toml");
+    assert!(tuned.contains("max_batch = 4") && !tuned.contains("sweep"), "{tuned}");
+    desk.write("tuned.toml", tuned);
+    desk.run(&["sim", "tuned.toml", "-q"]).ok();
+    let told = tune(&["--over", "max_batch=1,2"]).ok().stdout;
+    assert!(told.starts_with("t: the highest rate with p99 at most 20ms, to 1 %\n  T, max_batch=2  18"), "{told}");
+    assert!(told.contains("\n1 of 2 settings are left after the last round\n"), "{told}");
+}
+
+#[test]
+fn the_settings_with_the_fewest_workers_are_found() {
+    let desk = images();
+    let words = ["--rate", "2500", "--over", "max_batch=1,2", "--replications", "2", "--format", "json"];
+    let found = desk.run(&[&TUNE[..], &words].concat()).ok().json();
+    let workers: Vec<_> = found["rows"].as_array().unwrap().iter().map(|row| row["workers"].as_f64()).collect();
+    assert_eq!(workers, [Some(2.0), Some(3.0)]);
+}
+
+#[test]
+fn the_best_control_limit_is_computed() {
+    let desk = images();
+    desk.write("net.csv", "cell,batch,ns\nnet,1,2031200\nnet,32,6489000\n");
+    // Half of what batches of 32 serve.
+    let text = desk.read("t.toml").replace("uniform", "poisson").replace("[100]", "[2465.711]");
+    let text = text.replace("kind = \"triton\"\n", "kind = \"control-limit\"\nmax_batch = 32\n");
+    desk.write("t.toml", &text);
+    let solve = |more: &[&str]| desk.run(&[&["tune", "t.toml", "-q", "--policy", "T", "--optimal"], more].concat());
+    let row = solve(&["--format", "json"]).ok().json()["rows"][0].clone();
+    assert_eq!(row["wait_for"], 3);
+    assert!((row["cost_ms"].as_f64().unwrap() - 4.57745).abs() < 1e-4, "{row}");
+    let told = solve(&["--busy-weight", "50ms"]).ok().stdout;
+    assert!(told.contains("least sum of mean latency and 50ms times the busy share"), "{told}");
+    solve(&["--set", "device.workers=2"])
+        .failed(2, "t.toml: device.workers: the best limit is known for 1 worker only");
+    solve(&["--set", "arrivals.rates=[9999]"]).failed(2, "9999 req/s: beyond what batches of 32 serve");
+    desk.write("t.toml", text.replace("control-limit", "padded"));
+    solve(&[]).failed(2, "t.toml: --optimal: padded has no limit");
+}
+
+#[test]
+fn mistakes_of_tune_are_told() {
+    let desk = images();
+    let tune = |policy: &str, more: &[&str]| {
+        desk.run(&[&["tune", "t.toml", "-q", "--slo", "20ms", "--policy", policy], more].concat())
+    };
+    tune("absent", &[]).failed(2, "t.toml: --policy: no policy is labelled \"absent\"; there are T, unbatched");
+    tune("unbatched", &[]).failed(2, "t.toml: --over: name keys of unbatched with their values");
+    tune("T", &["--over", "max_batsch=1"]).failed(2, "max_batsch: unknown key");
+    tune("T", &["--over", "max_batch=0"]).failed(2, "max_batch: 0 is too small");
+    tune("T", &["--set", "arrivals={ process = 'offline' }", "--over", "max_batch=1,2"])
+        .failed(2, "a knee is looked for over rates");
+    assert!(!desk.path("results").exists());
+}
+
+#[test]
+fn a_model_of_triton_becomes_a_policy() {
+    let desk = images();
+    let config = "max_batch_size: 8\ndynamic_batching { preferred_batch_size: [4] max_queue_delay_microseconds: 500 }\n\
+                  optimization { }\n";
+    desk.write("config.pbtxt", config);
+    let ran = desk.run(&["import", "triton", "config.pbtxt"]).ok();
+    assert_eq!(ran.stderr, "config.pbtxt: optimization: not modelled\n");
+    let head = desk.read("t.toml");
+    desk.write("t.toml", format!("{}{}", head.split("[[policy]]").next().unwrap(), ran.stdout));
+    desk.run(&["sim", "t.toml", "-q", "--set", "sweep={}"]).ok();
+    desk.write("config.pbtxt", "max_batch_size: 8\ndynamic_batching {\n");
+    desk.run(&["import", "triton", "config.pbtxt"]).failed(2, "config.pbtxt: the file ends where the name of a field");
+}
+
+#[test]
+fn measurements_of_perf_analyzer_become_costs() {
+    let desk = images();
+    let header =
+        "Concurrency,Inferences/Second,Server Queue,Server Compute Input,Server Compute Infer,Server Compute Output";
+    desk.write("1.csv", format!("{header}\n1,90,60,20,980,0\n2,95,900,20,980,0\n"));
+    desk.write("4.csv", format!("{header}\n1,90,60,40,2160,0\n"));
+    let ran = desk.run(&["import", "perf-analyzer", "1=1.csv", "4=4.csv", "-o", "net.csv"]).ok();
+    let unused = "1.csv: line 3: at a concurrency of 2 the server may join requests of 1; the row is not used\n";
+    assert_eq!((ran.stderr.as_str(), ran.stdout.as_str()), (unused, ""));
+    assert_eq!(desk.read("net.csv"), "cell,batch,ns\nnet,1,1000000\nnet,4,2200000\n");
+    desk.run(&["sim", "t.toml", "-q"]).ok();
+    desk.run(&["import", "perf-analyzer", "4.csv"]).failed(2, "4.csv: line 1: no column Batch Size");
+}
+
+#[test]
+fn the_neighbours_stand_side_by_side_on_a_page() {
+    let desk = Desk::new();
+    let words = ["reproduce", "neighbours", "-q", "--out", "out", "--set", "workload.requests=300"];
+    desk.run(&words).ok();
+    let page = desk.read("out/index.html");
+    for part in ["Requests with lengths", "Requests without lengths", "Trees", "Deadlines", "ceiling: ", "Symphony"] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(!page.contains("verdict"), "no claims are checked");
+    let told = desk.run(&[&words[..2], &["deadlines"], &words[2..]].concat()).ok().stdout;
+    assert!(told.contains("neighbours deadlines: Deadlines") && told.contains("floor: p50"), "{told}");
+}
