@@ -291,10 +291,7 @@ fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
     }
     if let Some(report) = found.report(exhibit) {
         let bounds = if item.paper == Paper::Neighbours { bounds(&report.folder.path) } else { String::new() };
-        let note = match item.paper {
-            Paper::Neighbours => format!("{}\n{bounds}", table::table(&report.rows, None)),
-            _ => report.undrawn.join("\n"),
-        };
+        let note = report.undrawn.join("\n") + &bounds;
         let table = table::table(&report.rows, width());
         return Results {
             text: format!("{table}\n{bounds}results in {}\n", report.folder.path.display()),
@@ -339,6 +336,7 @@ fn write_page(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Ch
             exhibit: item.exhibit,
             figures,
             text: Some(note).filter(|note| !note.is_empty()),
+            rows: findings[&item.paper].report(&item.exhibit.name).filter(|_| item.paper == Paper::Neighbours),
             numbers: numbers.and_then(below),
         });
     }

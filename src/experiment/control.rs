@@ -10,12 +10,14 @@ use statrs::distribution::{Discrete as _, Poisson};
 
 use super::device::prepare;
 use super::executor::Target;
+use crate::cost::table::TableModel;
 use crate::cost::timing::task_time;
 use crate::cost::{CostModel as _, Extra};
 use crate::error::{Error, Result};
 use crate::policy::whole::PaddedBatch;
 use crate::scenario::{ArrivalSpec, LoadPoint, Scenario};
 use crate::units::{Nanos, Rate, RequestId, WorkerId};
+use crate::workload::cell_graph::CellGraph;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Optimum {
@@ -45,24 +47,29 @@ pub fn service(scenario: &Scenario, max_batch: u32) -> Result<(Vec<f64>, Vec<Rat
     }
     let (inputs, device) = prepare(scenario, Target::SIM)?;
     let requests = inputs.sample()?;
-    let shape = &requests.shapes[0];
-    if let Some(other) = requests.shapes.iter().find(|other| *other != shape) {
+    if let Some(other) = requests.shapes.iter().find(|other| **other != requests.shapes[0]) {
+        let shape = &requests.shapes[0];
         let why = format!("workload.dataset: the best limit is known for equal requests only, not {shape} and {other}");
         return Err(refuse(&why));
     }
     let costs = device.costs(0).expect("a simulated device has costs");
-    let mut batch = PaddedBatch::default();
-    let time = |id| {
-        batch.add(RequestId(id), &requests.graphs[0]);
-        let task = batch.task(WorkerId(0));
-        costs.extra(Extra::Launch(task.batch)).saturating_add(task_time(costs, &task, None))
-    };
-    let times = (0..u64::from(max_batch)).map(time).map(Nanos::as_secs_f64).collect();
+    let times = batch_times(costs, &requests.graphs[0], max_batch).into_iter().map(Nanos::as_secs_f64).collect();
     let rates = scenario.points().into_iter().filter_map(|point| match point {
         LoadPoint::Rate(rate) => Some(rate),
         _ => None,
     });
     Ok((times, rates.collect()))
+}
+
+/// Of 1 to `most` requests that run as a whole.
+pub fn batch_times(costs: &TableModel, graph: &CellGraph, most: u32) -> Vec<Nanos> {
+    let mut batch = PaddedBatch::default();
+    let time = |id| {
+        batch.add(RequestId(id), graph);
+        let task = batch.task(WorkerId(0));
+        costs.extra(Extra::Launch(task.batch)).saturating_add(task_time(costs, &task, None))
+    };
+    (0..u64::from(most)).map(time).collect()
 }
 
 /// `service`: of a batch of 1, 2, …, in seconds. `weight`: what a worker that is always busy is worth, as latency.

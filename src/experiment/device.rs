@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
 use super::Run;
+use super::control::batch_times;
 use super::executor::{Executor, Loaded, Simulation, Simulator, Target, Verify};
 use super::inputs::{Inputs, Prepared};
 use super::verify::{self, Answered, Tolerance, Verified};
@@ -15,14 +16,14 @@ use crate::cost::table::{CostTable, TableModel};
 use crate::cost::transfer::Transfers;
 use crate::driver::drive;
 use crate::error::{Context as _, Error, Result};
-use crate::metrics::bounds::{Bounds, Fastest};
+use crate::metrics::bounds::{AffineService, Bounds, Fastest};
 use crate::metrics::laws;
 use crate::metrics::recorder::{Keep, Recorder};
 use crate::metrics::validity::Extrapolation;
 use crate::network::Network;
 use crate::network::Spec;
 use crate::policy::registry::Batches;
-use crate::scenario::{Record, Scenario, costs};
+use crate::scenario::{ArrivalSpec, Record, Scenario, costs};
 use crate::units::{CellId, Nanos, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::shape::Shape;
@@ -39,6 +40,9 @@ pub enum Device {
         keeps_chosen_only: bool,
     },
 }
+
+/// Larger batches need not lie on a line for the closed form to be shown.
+const LARGEST_ON_LINE: u32 = 64;
 
 pub struct RunOutput {
     pub record: Recorder,
@@ -209,7 +213,26 @@ impl Device {
             let larger = largest.iter_mut().zip(&of_policy).zip(&all);
             larger.for_each(|((largest, own), all)| *largest = (*own).min(padded.max(*all)).max(*largest));
         }
-        Ok(Some(Bounds::of(&requests, &mut Fastest::new(costs, largest, streams), inputs.workers())))
+        let bounds = Bounds::of(&requests, &mut Fastest::new(costs, largest, streams), inputs.workers());
+        Ok(Some(Bounds { service: self.affine_service(inputs, &requests), ..bounds }))
+    }
+
+    /// Of all policies, where a closed form bounds the latency.
+    fn affine_service(&self, inputs: &Inputs<'_>, requests: &Requests) -> Option<AffineService> {
+        let scenario = inputs.scenario;
+        let is_poisson = matches!(scenario.arrivals, Some(ArrivalSpec::Poisson { .. }));
+        let are_equal = requests.shapes.iter().all(|shape| *shape == requests.shapes[0]);
+        if !is_poisson || inputs.workers() > 1 || !are_equal || !scenario.workload.model.is_sequence() {
+            return None;
+        }
+        let largest = |policy| match inputs.largest_batches(policy) {
+            Some(Batches::Requests(largest)) => largest.min(LARGEST_ON_LINE),
+            _ => LARGEST_ON_LINE,
+        };
+        let of_policy =
+            |policy| AffineService::of(&batch_times(self.costs(policy)?, &requests.graphs[0], largest(policy)));
+        let first = of_policy(0)?;
+        (1..scenario.policies.len()).all(|policy| of_policy(policy) == Some(first)).then_some(first)
     }
 
     /// Cell types that ran at batch sizes outside the cost table; empty on a real device.

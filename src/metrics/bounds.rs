@@ -21,6 +21,40 @@ pub struct Bounds {
     pub floor: Times,
     /// In requests per second; `None` if cells take no time.
     pub ceiling_rps: Option<f64>,
+    /// If it is known: equal requests, Poisson arrivals, one worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<AffineService>,
+}
+
+/// A batch of b requests takes α b + τ.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AffineService {
+    pub alpha_ms: f64,
+    pub tau_ms: f64,
+}
+
+/// A time may differ by this share from the line.
+const AFFINE: f64 = 1e-3;
+
+impl AffineService {
+    /// `None` if the times of batches of 1, 2, … are not on a line.
+    pub fn of(times: &[Nanos]) -> Option<AffineService> {
+        let ms: Vec<f64> = times.iter().map(|time| time.as_millis_f64()).collect();
+        let [first, second, ..] = ms[..] else { return None };
+        let (alpha_ms, tau_ms) = (second - first, 2.0 * first - second);
+        let on_line = |(batch, ms): (u32, &f64)| (alpha_ms * f64::from(batch) + tau_ms - ms).abs() <= AFFINE * ms;
+        let rises = alpha_ms > 0.0 && tau_ms >= 0.0;
+        (rises && (1..).zip(&ms).all(on_line)).then_some(AffineService { alpha_ms, tau_ms })
+    }
+
+    /// A bound of the mean latency in ms, of a worker that takes all that wait (Inoue, arXiv 1912.06322). `None` if no batch
+    /// is large enough for the rate.
+    pub fn mean_at_most(&self, rate_rps: f64) -> Option<f64> {
+        let AffineService { alpha_ms: alpha, tau_ms: tau } = self;
+        let load = rate_rps * alpha / 1e3;
+        let bound = 1.5 * tau / (1.0 - load) + alpha * (load + 2.0) / (2.0 * (1.0 - load * load));
+        (load < 1.0).then_some(bound)
+    }
 }
 
 impl Bounds {
@@ -37,7 +71,8 @@ impl Bounds {
         let mut paths: Vec<u64> = least.iter().map(|(path, _)| path.0).collect();
         let work: f64 = least.iter().map(|(_, work)| work).sum();
         let ceiling = requests.len() as f64 * workers as f64 * 1e9 / work;
-        Bounds { workers, floor: Times::of(&mut paths), ceiling_rps: ceiling.is_finite().then_some(ceiling) }
+        let (floor, ceiling_rps) = (Times::of(&mut paths), ceiling.is_finite().then_some(ceiling));
+        Bounds { workers, floor, ceiling_rps, service: None }
     }
 }
 
@@ -160,6 +195,21 @@ mod tests {
             ["lstm,1,10\nlstm,2,12\n", "lstm,1,9\nlstm,2,18\n", "lstm,1,30\nlstm.whole,1,8\nlstm.whole,2,16\n"];
         let of = bounds(&Model::Lstm, &tables, &["chain:1"], 2, 1);
         assert_eq!((of.floor.max_ms, of.ceiling_rps), (Some(8e-6), Some(1e9 / 6.0)));
+    }
+
+    #[test]
+    fn a_straight_line_of_times_has_a_bound() {
+        let times: Vec<Nanos> = (1..=32).map(|batch| Nanos(143_800 * batch + 1_887_400)).collect();
+        let service = AffineService::of(&times).unwrap();
+        for (load, bound) in [(0.1, 3.29818), (0.3, 4.22615), (0.5, 5.90187)] {
+            assert!((service.mean_at_most(load / 0.1438e-3).unwrap() - bound).abs() < 1e-5);
+        }
+        assert_eq!(service.mean_at_most(1.01 / 0.1438e-3), None);
+        let bent = [&times[..], &[Nanos(8_000_000)]].concat();
+        assert_eq!(
+            (AffineService::of(&bent), AffineService::of(&[Nanos(3); 9]), AffineService::of(&times[..1])),
+            (None, None, None)
+        );
     }
 
     #[test]

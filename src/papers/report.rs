@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 
 use super::verdict::TOLERANCE;
 use super::{Checked, Exhibit, Kind, Paper, Word};
-use crate::page::{Section, escaped, figures, folded, html_table, page};
+use crate::experiment::Report;
+use crate::page::{self, Section, escaped, figures, folded, html_table};
 use crate::plot::Figure;
 use crate::results::columns::{about, name_of};
-use crate::results::table::aligned;
+use crate::results::table::{Table, aligned};
 
 /// A block each, with the reason if a claim does not hold.
 pub fn table(checked: &[Checked]) -> String {
@@ -99,6 +100,8 @@ pub struct Shown<'a> {
     pub figures: &'a [Figure],
     /// Below the figures: a table, a note, or why there is no figure.
     pub text: Option<String>,
+    /// In a table of their own.
+    pub rows: Option<&'a Report>,
     /// Relative to the page.
     pub numbers: Option<String>,
 }
@@ -128,10 +131,10 @@ pub fn html(shown: &[Shown<'_>], checked: &[Checked]) -> String {
     };
     let sections: Vec<Section> = papers.iter().map(section).collect();
     if papers.iter().all(|paper| paper.claims().is_empty()) {
-        return page(papers[0].title(), NEIGHBOURS, &sections);
+        return page::page(papers[0].title(), NEIGHBOURS, &sections);
     }
     let lead = format!("{}{}{}", LEAD, totals(checked), folded("Meaning of the verdicts", &meanings()));
-    page("The papers' figures, reproduced", &lead, &sections)
+    page::page("The papers' figures, reproduced", &lead, &sections)
 }
 
 const LEAD: &str = "<p>batchlab runs each figure as a scenario on a simulated GPU. A claim is a value that a paper states; \
@@ -159,6 +162,12 @@ fn article(shown: &Shown<'_>, checked: &[Checked]) -> String {
     text += &figures(shown.figures.iter().map(|figure| ("", &figure.canvas)));
     if let Some(table) = &shown.text {
         text.push_str(&format!("<pre>{}</pre>\n", escaped(table)));
+    }
+    if let Some(report) = shown.rows {
+        let Table { headings: [names, units], lines, notes } = Table::of(&report.rows);
+        let headings: Vec<String> = names.iter().zip(&units).map(|(name, unit)| format!("{name} {unit}")).collect();
+        let table = page::table(&headings, &lines) + &page::notes(&notes);
+        text += &folded("Latency, goodput, batches, padding and busy share at every load", &table);
     }
     let of_exhibit = |one: &&Checked| one.paper == *paper && one.claim.exhibits.first() == Some(&exhibit.name);
     let own: Vec<&Checked> = checked.iter().filter(of_exhibit).collect();
@@ -215,6 +224,7 @@ mod tests {
             exhibit,
             figures: &[Figure { canvas: Canvas::new(480.0, 300.0), files: Vec::new() }],
             text: Some("a < b".into()),
+            rows: None,
             numbers: Some("batchmaker/fig7a/summary.csv".into()),
         };
         let claim = paper.claims().iter().find(|claim| claim.id == "bm-lstm-peak").unwrap();

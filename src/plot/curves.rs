@@ -8,7 +8,7 @@ use super::panel::{Curve, Dot, LINE, Panel, figure, log_y, room_for, swept_x};
 use super::remark::Remark;
 use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::error::Result;
-use crate::metrics::bounds::Bounds;
+use crate::metrics::bounds::{AffineService, Bounds};
 use crate::metrics::summary::Summary;
 use crate::results::columns::Metric;
 
@@ -130,7 +130,7 @@ pub fn latency(inputs: &Inputs, options: &Options) -> Drawing {
 pub fn against_throughput(percentile: Metric, inputs: &Inputs, options: &Options) -> Drawing {
     let runs = Runs::read(inputs, options, Metric::Throughput, percentile, "")?;
     let folders = inputs.folders.iter().filter(|folder| runs.series.iter().any(|s| s.is_of(folder)));
-    let (floors, ceilings) = bounds(percentile, folders)?;
+    let (floors, ceilings, service) = bounds(percentile, folders)?;
     let name = percentile.short_name();
     let y = latency_axis(
         &format!("{name} latency (ms)"),
@@ -152,23 +152,45 @@ pub fn against_throughput(percentile: Metric, inputs: &Inputs, options: &Options
             false => Remark::new(label, [(rate, y.low), (rate, y.high)]),
         }
     };
-    let rules = floors.into_iter().map(floor).chain(ceilings.into_iter().map(ceiling)).collect();
+    let mut rules: Vec<Remark> = floors.into_iter().map(floor).chain(ceilings.into_iter().map(ceiling)).collect();
+    rules.extend(service.iter().flat_map(|service| mean_at_most(service, &x, &y)));
     Ok(drawn(&runs, options, [x, y], rules, SATURATED_LINE))
 }
 
-/// Floors in ms and ceilings in requests/s, equal ones of several scenarios once.
-fn bounds<'a>(percentile: Metric, folders: impl Iterator<Item = &'a Folder>) -> Result<(Vec<f64>, Vec<f64>)> {
-    let (mut floors, mut ceilings) = (Vec::new(), Vec::new());
+/// Pieces of a curve.
+const PIECES: u32 = 40;
+
+fn mean_at_most(service: &AffineService, x: &Axis, y: &Axis) -> Vec<Remark> {
+    let point = |piece| {
+        let rate = x.low + (x.high - x.low) * f64::from(piece) / f64::from(PIECES);
+        service.mean_at_most(rate).filter(|ms| *ms <= y.high).map(|ms| (rate, ms))
+    };
+    let pieces = (0..PIECES).filter_map(|piece| Some([point(piece)?, point(piece + 1)?]));
+    // The first piece names all.
+    let piece = |(number, ends)| match number {
+        0 => Remark { in_legend: true, ..Remark::new("mean at most, if all that wait are taken (Inoue)", ends) },
+        _ => Remark::new("", ends),
+    };
+    pieces.enumerate().map(piece).collect()
+}
+
+/// Floors in ms and ceilings in requests/s, equal ones of several scenarios once; and the service of the last of them.
+fn bounds<'a>(
+    percentile: Metric,
+    folders: impl Iterator<Item = &'a Folder>,
+) -> Result<(Vec<f64>, Vec<f64>, Option<AffineService>)> {
+    let (mut floors, mut ceilings, mut last) = (Vec::new(), Vec::new(), None);
     let add = |values: &mut Vec<f64>, value: Option<f64>| {
         values.extend(value.filter(|value| *value > 0.0 && !values.contains(value)));
     };
     for folder in folders {
-        if let Some(Bounds { floor, ceiling_rps, .. }) = folder.results.bounds()? {
+        if let Some(Bounds { floor, ceiling_rps, service, .. }) = folder.results.bounds()? {
+            last = service;
             add(&mut floors, percentile.of(&Summary { latency: floor, ..Summary::default() }));
             add(&mut ceilings, ceiling_rps);
         }
     }
-    Ok((floors, ceilings))
+    Ok((floors, ceilings, last))
 }
 
 /// Two decimals, below 1 ms three significant digits.
