@@ -18,7 +18,7 @@ pub struct Args {
 
 #[derive(clap::Subcommand, Clone, Debug)]
 enum From {
-    /// A [[policy]] table from a model's config.pbtxt in Triton's repository
+    /// The table of a policy from a model's config.pbtxt in Triton's repository
     ///
     /// Fields that are not modelled are named on standard error; docs/TRITON.md says why.
     Triton {

@@ -58,8 +58,8 @@ struct Key<'a> {
 
 fn line(kind: &str, about: &str, keys: &[Key<'_>]) -> String {
     let keys: Vec<&str> = keys.iter().map(|one| one.key).collect();
-    let keys = if keys.is_empty() { String::new() } else { format!("{:<12}keys: {}\n", "", keys.join(", ")) };
-    format!("{kind:<12}{about}\n{keys}")
+    let keys = if keys.is_empty() { String::new() } else { format!("{:<14}keys: {}\n", "", keys.join(", ")) };
+    format!("{kind:<14}{about}\n{keys}")
 }
 
 fn page(kind: &str, about: &str, details: &str, keys: &[Key<'_>]) -> String {

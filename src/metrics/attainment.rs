@@ -52,7 +52,7 @@ impl Attainment {
 
 #[cfg(test)]
 mod tests {
-    use super::super::records::record;
+    use super::super::tests::record;
     use super::*;
     use crate::units::RequestId;
 

@@ -121,8 +121,8 @@ mod tests {
     use proptest::prelude::*;
     use smallvec::smallvec;
 
-    use super::super::records::{queue, record};
     use super::super::summary::{Measure, summarize};
+    use super::super::tests::{queue, record};
     use super::*;
     use crate::task::TaskRow;
     use crate::units::{CellId, RequestId, TaskId};

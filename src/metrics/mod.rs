@@ -13,4 +13,4 @@ pub mod bounds;
 pub mod laws;
 
 #[cfg(test)]
-pub(crate) mod records;
+pub(crate) mod tests;

@@ -317,7 +317,7 @@ impl<'a> RunRecord<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::records::{queue, record};
+    use super::super::tests::{queue, record};
     use super::*;
     use crate::units::RequestId;
 

@@ -242,7 +242,7 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    use super::super::records::{batch_server, queue, record};
+    use super::super::tests::{batch_server, queue, record};
     use super::*;
 
     fn noise(n: usize, seed: u64) -> impl Iterator<Item = f64> {

@@ -36,7 +36,7 @@ impl Settings for Clockwork {
     fn describe(&self) -> PolicyKind {
         PolicyKind::new(
             "clockwork",
-            "whole requests with deadlines: the largest batch in time, hopeless ones rejected (Clockwork)",
+            "whole requests with deadlines: the batch that has to start first, hopeless ones rejected (Clockwork)",
         )
     }
 

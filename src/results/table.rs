@@ -330,8 +330,8 @@ mod tests {
 
     use super::super::summary::to_json;
     use super::*;
-    use crate::metrics::records::{queue, record};
     use crate::metrics::summary::{Measure, Summary, summarize};
+    use crate::metrics::tests::{queue, record};
     use crate::metrics::validity::Lateness;
     use crate::units::Rate;
 

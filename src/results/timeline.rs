@@ -240,7 +240,7 @@ mod tests {
 
     use super::*;
     use crate::metrics::recorder::Keep;
-    use crate::metrics::records::record;
+    use crate::metrics::tests::record;
     use crate::task::TaskRow;
     use crate::units::{CellId, RequestId, TaskId};
     use crate::workload::model::Model;

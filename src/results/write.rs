@@ -170,8 +170,8 @@ mod tests {
     use smallvec::smallvec;
 
     use super::*;
-    use crate::metrics::records::{queue, record};
     use crate::metrics::summary::{Measure, Summary, summarize};
+    use crate::metrics::tests::{queue, record};
     use crate::task::TaskRow;
     use crate::units::{Rate, StreamId, TaskId, WorkerId};
     use crate::workload::model::Model;
