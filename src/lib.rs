@@ -73,7 +73,7 @@ pub mod experiment;
 pub mod validate;
 
 pub mod explain;
-pub(crate) mod import;
+pub mod import;
 pub(crate) mod page;
 pub(crate) mod papers;
 pub(crate) mod profile;

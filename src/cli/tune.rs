@@ -1,6 +1,5 @@
 //! `batchlab tune`.
 
-use std::fmt;
 use std::path::Path;
 
 use rayon::prelude::*;
@@ -9,10 +8,9 @@ use serde_json::{Value, json};
 use super::knee::{Answers, Goal as Asked, Row, Study, count, rate};
 use super::{Common, number_in};
 use crate::error::{Error, Result};
-use crate::experiment::capacity::Capacity;
 use crate::experiment::control::{self, Optimum};
 use crate::experiment::executor::Target;
-use crate::experiment::knee::{Effort, Knee, Objective};
+use crate::experiment::knee::{Effort, Objective};
 use crate::experiment::tune::{self, Answer, Goal, Tried};
 use crate::experiment::{self, Options};
 use crate::files::{folder_name, write_whole};
@@ -108,7 +106,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
         .carry_out(count, &scenario.name, |stop, done| tune::find(candidates, goal, &objective, &effort, stop, done))?;
     let out = common.out("tune");
     let folder = out.join(folder_name(&scenario.name));
-    if tried[0].answer.best().is_some() {
+    if tried[0].answer.best.is_some() {
         args.draw(&tried, &out)?;
         let best: Vec<String> =
             tried[0].scenario.policies[0].swept.iter().map(|(key, value)| format!("{key}={value}")).collect();
@@ -203,7 +201,7 @@ impl Args {
 
     /// Runs the best settings at shares of the best one's load.
     fn draw(&self, tried: &[Tried], out: &Path) -> Result<()> {
-        let most = self.rate.or(tried[0].answer.best()).unwrap_or_default();
+        let most = self.rate.or(tried[0].answer.best).unwrap_or_default();
         let rates = SHARES.map(|share| Rate(share * most));
         let point = |tried: &Tried| {
             let mut scenario = tried.scenario.clone();
@@ -211,7 +209,7 @@ impl Args {
             scenario.output.plots = vec![Kind::P99Throughput];
             scenario.output.plot_point = None;
             scenario.output.title = Some(format!("{}: settings of {}", scenario.name, self.policy));
-            if let (Some(_), Some(workers)) = (self.rate, tried.answer.best()) {
+            if let (Some(_), Some(workers)) = (self.rate, tried.answer.best) {
                 scenario.device.workers = workers as usize;
             }
             scenario
@@ -244,54 +242,28 @@ impl Args {
         let columns = vec![
             slo,
             quantile,
-            Column::number(value, Unit::PerSecond, |row: &Row<Tried>| row.found.answer.best()),
-            Column::number("knee_rps_ci", Unit::PerSecond, |row: &Row<Tried>| row.found.answer.half_width()),
+            Column::number(value, Unit::PerSecond, |row: &Row<Tried>| row.found.answer.best),
+            Column::number("knee_rps_ci", Unit::PerSecond, |row: &Row<Tried>| row.found.answer.half_width),
             Column::count("round", |row: &Row<Tried>| row.found.round as usize),
         ];
         let line = |row: &Row<Tried>| {
-            let mark = if row.found.answer.caveat().is_some() { " ?" } else { "" };
-            row.found.is_finalist().then(|| vec![format!("{}{mark}", row.found.answer)])
+            let mark = if row.found.answer.caveat.is_some() { " ?" } else { "" };
+            let Answer { best, half_width, latency, .. } = &row.found.answer;
+            let shown = match (latency, self.rate, best) {
+                (_, None, _) => rate(best.map(Rate), *half_width),
+                (Some(latency), _, Some(workers)) => {
+                    format!("{}, {:.2} ms", count(*workers as u32), latency.as_millis_f64())
+                }
+                _ => format!("more than {}", count(self.max_workers)),
+            };
+            row.found.is_finalist().then(|| vec![shown + mark])
         };
         let left = rows.iter().filter(|row| row.found.is_finalist()).count();
         let note = &format!("{left} of {} settings are left after the last round\n", rows.len());
-        let caveat = |row: &Row<Tried>| row.found.answer.caveat();
+        let caveat = |row: &Row<Tried>| row.found.answer.caveat.clone();
         let answers = Answers { what: &what, note, columns, line: &line, caveat, rates: |_| None };
         let file = folder.join("tune.csv");
         let study = Study { name: scenario.name.clone(), objective, tolerance: self.tolerance, file };
         answers.tell(&self.common, &study, &rows)
-    }
-}
-
-impl Answer {
-    fn best(&self) -> Option<f64> {
-        match self {
-            Answer::Rate(knee) => knee.mean().map(|rate| rate.0),
-            Answer::Workers(capacity) => capacity.workers.map(f64::from),
-        }
-    }
-
-    fn half_width(&self) -> Option<f64> {
-        match self {
-            Answer::Rate(knee) => knee.half_width(),
-            Answer::Workers(_) => None,
-        }
-    }
-
-    fn caveat(&self) -> Option<String> {
-        match self {
-            Answer::Rate(Knee { caveat, .. }) | Answer::Workers(Capacity { caveat, .. }) => caveat.clone(),
-        }
-    }
-}
-
-impl fmt::Display for Answer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Answer::Rate(knee) => f.write_str(&rate(knee.mean(), knee.half_width())),
-            Answer::Workers(Capacity { workers: Some(workers), latency: Some(latency), .. }) => {
-                write!(f, "{}, {:.2} ms", count(*workers), latency.as_millis_f64())
-            }
-            Answer::Workers(_) => f.write_str("more workers than were tried"),
-        }
     }
 }

@@ -15,7 +15,7 @@ use super::search::Kept;
 use crate::error::Result;
 use crate::metrics::stats::paired_difference;
 use crate::scenario::Scenario;
-use crate::units::Rate;
+use crate::units::{Nanos, Rate};
 
 /// What is to be found under the objective.
 #[derive(Clone, Copy, Debug)]
@@ -27,9 +27,32 @@ pub enum Goal {
 
 /// The answer for one setting.
 #[derive(Clone, Debug)]
-pub enum Answer {
-    Rate(Knee),
-    Workers(Capacity),
+pub struct Answer {
+    /// The rate in requests per second, or the number of workers; `None` if none holds the objective.
+    pub best: Option<f64>,
+    /// Of a rate.
+    pub half_width: Option<f64>,
+    /// With these workers; of equal numbers, the lowest is best.
+    pub latency: Option<Nanos>,
+    pub caveat: Option<String>,
+    /// By replication, if there are several; higher is better.
+    scores: Vec<f64>,
+}
+
+impl From<Knee> for Answer {
+    fn from(knee: Knee) -> Answer {
+        let scores = knee.rates.iter().map(|rate| rate.0).collect();
+        let (best, half_width) = (knee.mean().map(|rate| rate.0), knee.half_width());
+        Answer { best, half_width, latency: None, caveat: knee.caveat, scores }
+    }
+}
+
+impl From<Capacity> for Answer {
+    fn from(capacity: Capacity) -> Answer {
+        let best = capacity.workers.map(f64::from);
+        let scores = best.iter().map(|workers| -workers).collect();
+        Answer { best, half_width: None, latency: capacity.latency, caveat: capacity.caveat, scores }
+    }
 }
 
 /// What became of a setting.
@@ -48,32 +71,20 @@ pub struct Tried {
 const ROUNDS: [(f64, u32); 2] = [(0.1, 3), (0.03, 5)];
 
 impl Answer {
-    /// Higher is better. By replication, if there are several.
-    fn scores(&self) -> Vec<f64> {
-        match self {
-            Answer::Rate(knee) => knee.rates.iter().map(|rate| rate.0).collect(),
-            Answer::Workers(capacity) => capacity.workers.iter().map(|workers| -f64::from(*workers)).collect(),
-        }
-    }
-
-    /// Of answers that are otherwise equal, the lower latency is better.
     fn rank(&self) -> (f64, f64) {
-        let scores = self.scores();
-        let mean = if scores.is_empty() { f64::NEG_INFINITY } else { scores.iter().sum::<f64>() / scores.len() as f64 };
-        match self {
-            Answer::Workers(Capacity { latency: Some(latency), .. }) => (mean, -latency.as_secs_f64()),
-            _ => (mean, 0.0),
-        }
+        let mean = self.scores.iter().sum::<f64>() / self.scores.len() as f64;
+        let mean = if mean.is_nan() { f64::NEG_INFINITY } else { mean };
+        (mean, self.latency.map_or(0.0, |latency| -latency.as_secs_f64()))
     }
 
     /// Whether a setting that gave this can't be the best any more.
     fn is_out(&self, best: &Answer, in_worse_half: bool) -> bool {
-        let (own, others) = (self.scores(), best.scores());
+        let (own, others) = (&self.scores, &best.scores);
         if own.is_empty() || others.is_empty() {
             return own.len() < others.len();
         }
-        let worse = own.iter().zip(&others).all(|(own, other)| own < other);
-        match paired_difference(&own, &others) {
+        let worse = own.iter().zip(others).all(|(own, other)| own < other);
+        match paired_difference(own, others) {
             Some(difference) => difference.mean + difference.half_width < 0.0 || (in_worse_half && worse),
             None => worse,
         }
@@ -98,16 +109,17 @@ pub fn find(
     let search = |scenario: &Scenario, effort: &Effort| {
         let kept = Kept::default();
         // Without a folder of results, all of a search is carried out.
-        Ok(match goal {
+        let found: Option<Answer> = match goal {
             Goal::HighestRate => {
                 let found = knee::find(scenario, objective, effort, &kept, stop, &|| ())?;
-                Answer::Rate(found.into_iter().flatten().next().expect("the answer for one policy"))
+                found.into_iter().flatten().next().map(Answer::from)
             }
             Goal::FewestWorkers(rate, most) => {
                 let found = capacity::find(scenario, rate, most, objective, effort, &kept, stop, &|| ())?;
-                Answer::Workers(found.into_iter().flatten().next().expect("the answer for one policy"))
+                found.into_iter().flatten().next().map(Answer::from)
             }
-        })
+        };
+        Ok(found.expect("the answer for one policy"))
     };
     let last = (effort.tolerance, effort.replications);
     let rounds = ROUNDS.map(|(tolerance, replications)| (tolerance.max(last.0), replications.min(last.1)));
@@ -139,16 +151,9 @@ pub fn find(
             out.splice(..0, kept);
             break;
         }
-        left = kept.into_iter().map(|one| (one.place, one.scenario, near(&one.answer))).collect();
+        left = kept.into_iter().map(|one| (one.place, one.scenario, one.answer.best.map(Rate))).collect();
     }
     Ok(out)
-}
-
-fn near(answer: &Answer) -> Option<Rate> {
-    match answer {
-        Answer::Rate(knee) => knee.mean(),
-        Answer::Workers(_) => None,
-    }
 }
 
 #[cfg(test)]
@@ -157,7 +162,7 @@ mod tests {
 
     fn knee(rates: &[f64]) -> Answer {
         let rates = rates.iter().copied().map(Rate).collect();
-        Answer::Rate(Knee { rates, resolution: 0.01, requests: 1, caveat: None })
+        Answer::from(Knee { rates, resolution: 0.01, requests: 1, caveat: None })
     }
 
     #[test]

@@ -74,11 +74,14 @@ impl Measured {
     /// As a cost table for one cell.
     ///
     /// # Errors
-    /// If no row could be used.
+    /// If no row could be used, or a table can't have the name.
     pub fn table(&self, cell: &str) -> Result<String> {
         if self.times.is_empty() {
             let rows = self.unused.join("\n");
             return Err(Error::input(format!("no row can be used; measure with --concurrency-range 1\n{rows}")));
+        }
+        if cell.is_empty() || cell.contains([',', '"', '#', '\n', '\r']) {
+            return Err(Error::input(format!("{cell:?}: the name of a cell has no comma, quote, # or line break")));
         }
         let rows = self.times.iter().map(|(batch, time)| format!("{cell},{batch},{}\n", time.0));
         Ok(format!("cell,batch,ns\n{}", rows.collect::<String>()))
@@ -136,6 +139,9 @@ mod tests {
             let error = Measured::default().add(text, "f", batch).unwrap_err().to_string();
             assert!(error.starts_with(message), "{error}");
         }
+        let times = [(1, Nanos(5))].into();
+        let error = Measured { times, unused: Vec::new() }.table("a,b").unwrap_err().to_string();
+        assert_eq!(error, "\"a,b\": the name of a cell has no comma, quote, # or line break");
         assert!(Measured::default().table("a").unwrap_err().to_string().contains("no row can be used"));
     }
 }

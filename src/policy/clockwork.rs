@@ -66,17 +66,19 @@ impl ClockworkPolicy {
         let ClockworkPolicy { queue, batch_sizes, .. } = self;
         let (waiting, mut best) = (queue.waiting(), None);
         for size in batch_sizes.iter().map(|size| *size as usize).take_while(|size| *size <= waiting) {
-            // Of one size, those with later deadlines may start later.
+            let mut in_time = |from: usize| queue.start_by(from..from + size).filter(|latest| now <= *latest);
+            // Of one size, those that are due later may start later, so the first that is in time has to start first.
             let (mut from, mut to) = (0, waiting - size + 1);
+            let mut middle = 0;
             while from < to {
-                let middle = (from + to) / 2;
-                match queue.start_by(middle..middle + size).is_some_and(|latest| now <= latest) {
-                    true => to = middle,
-                    false => from = middle + 1,
+                match in_time(middle) {
+                    Some(_) => to = middle,
+                    None => from = middle + 1,
                 }
+                middle = (from + to) / 2;
             }
             if from + size <= waiting
-                && let Some(latest) = queue.start_by(from..from + size).filter(|latest| now <= *latest)
+                && let Some(latest) = in_time(from)
                 && best.as_ref().is_none_or(|(other, _)| latest <= *other)
             {
                 best = Some((latest, from..from + size));

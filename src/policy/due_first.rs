@@ -72,17 +72,17 @@ impl DueFirst {
         self.waiting.len()
     }
 
-    /// The largest batch of the first requests that ends in time if it starts now.
+    /// The largest batch of the first requests that ends in time if it starts now. Larger batches take longer.
     pub fn largest_in_time(&mut self, now: Nanos) -> usize {
-        self.batch.clear();
-        for size in 0..self.most() {
-            let Waiting { request, graph, .. } = &self.waiting[size];
-            self.batch.add(*request, graph);
-            if self.latest_start(0, 0).is_none_or(|latest| latest < now) {
-                return size;
+        let (mut fits, mut fails) = (0, self.most() + 1);
+        while fits + 1 < fails {
+            let size = (fits + fails) / 2;
+            match self.start_by(0..size).is_some_and(|latest| now <= latest) {
+                true => fits = size,
+                false => fails = size,
             }
         }
-        self.most()
+        fits
     }
 
     /// When these requests have to start at the latest; `None` if they can't end in time.

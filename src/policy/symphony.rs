@@ -74,7 +74,8 @@ impl Policy for SymphonyPolicy {
             if self.queue.is_empty() {
                 break;
             }
-            let size = self.queue.largest_in_time(now);
+            // A window in time was found; in odd cost tables a smaller batch takes longer.
+            let size = self.queue.largest_in_time(now).max(self.target_batch.min(self.queue.most()));
             let opens = self.queue.grows_until(size);
             if now < opens {
                 self.wake = Some(opens);

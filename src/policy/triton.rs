@@ -51,7 +51,7 @@ pub struct Triton {
     pub ahead: u32,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueuePolicy {
     /// Requests that arrive while this number of requests wait in the level are rejected. 0: no limit.
@@ -88,17 +88,6 @@ impl Default for Triton {
             preserve_ordering: false,
             instances: 1,
             ahead: 0,
-        }
-    }
-}
-
-impl Default for QueuePolicy {
-    fn default() -> Self {
-        QueuePolicy {
-            max_queue_size: 0,
-            default_timeout: Nanos::ZERO,
-            timeout_action: TimeoutAction::Reject,
-            allow_timeout_override: false,
         }
     }
 }

@@ -12,6 +12,8 @@ use batchlab::cost::noise::NoiseRecord;
 use batchlab::cost::roofline::Roofline;
 use batchlab::cost::table::CostTable;
 use batchlab::gpu_settings::Precision;
+use batchlab::import::perf_analyzer::Measured;
+use batchlab::import::triton;
 use batchlab::network::Spec;
 use batchlab::network::weights::Weights;
 use batchlab::policy::registry::Registry;
@@ -248,4 +250,22 @@ fn results() {
         });
         fs::write(point.join(name), whole).unwrap();
     }
+}
+
+#[test]
+fn imports() {
+    fuzz(
+        "triton",
+        &corpus(&["tests/data/triton"], ".pbtxt"),
+        text(|text| drop(triton::policy(text).map(|one| one.table()))),
+    );
+    let measurements = corpus(&["tests/data/triton"], ".csv");
+    let read = |text: &str| {
+        let mut measured = Measured::default();
+        if measured.add(text, "perf.csv", None).is_ok() && !measured.times.is_empty() {
+            let table = measured.table("net").expect("there are rows");
+            CostTable::parse(&table, "costs.csv").expect("what is imported can be read");
+        }
+    };
+    fuzz("perf-analyzer", &measurements, text(read));
 }
