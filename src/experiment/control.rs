@@ -11,12 +11,10 @@ use statrs::distribution::{Discrete as _, Poisson};
 use super::device::prepare;
 use super::executor::Target;
 use crate::cost::table::TableModel;
-use crate::cost::timing::task_time;
-use crate::cost::{CostModel as _, Extra};
 use crate::error::{Error, Result};
 use crate::policy::whole::PaddedBatch;
 use crate::scenario::{ArrivalSpec, LoadPoint, Scenario};
-use crate::units::{Nanos, Rate, RequestId, WorkerId};
+use crate::units::{Nanos, Rate, RequestId};
 use crate::workload::cell_graph::CellGraph;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,8 +27,12 @@ pub struct Optimum {
 
 /// Value iteration ends when the bounds of the cost differ by less than this share of it.
 const PRECISION: f64 = 1e-9;
-/// Requests beyond the largest batch that are told apart. More are rare below the ceiling.
+/// Requests beyond the largest batch that are told apart. At a load of ρ about 1 / (2 (1 - ρ)) wait beyond it on average.
 const BEYOND: usize = 300;
+/// Of what the largest batches serve; at more, a number beyond `BEYOND` is no longer rare.
+const HIGHEST_LOAD: f64 = 0.98;
+/// The time of an iteration grows with its square.
+const LARGEST: u32 = 1024;
 const MOST_STEPS: usize = 1_000_000;
 
 /// The time of each batch of a scenario's requests, up to the cap, in seconds.
@@ -44,6 +46,9 @@ pub fn service(scenario: &Scenario, max_batch: u32) -> Result<(Vec<f64>, Vec<Rat
     }
     if scenario.device.workers != 1 {
         return Err(refuse("device.workers: the best limit is known for 1 worker only"));
+    }
+    if max_batch > LARGEST {
+        return Err(refuse(&format!("max_batch: {max_batch} is too large for the best limit; at most {LARGEST}")));
     }
     let (inputs, device) = prepare(scenario, Target::SIM)?;
     let requests = inputs.sample()?;
@@ -66,8 +71,7 @@ pub fn batch_times(costs: &TableModel, graph: &CellGraph, most: u32) -> Vec<Nano
     let mut batch = PaddedBatch::default();
     let time = |id| {
         batch.add(RequestId(id), graph);
-        let task = batch.task(WorkerId(0));
-        costs.extra(Extra::Launch(task.batch)).saturating_add(task_time(costs, &task, None))
+        batch.time(0, costs)
     };
     (0..u64::from(most)).map(time).collect()
 }
@@ -75,11 +79,18 @@ pub fn batch_times(costs: &TableModel, graph: &CellGraph, most: u32) -> Vec<Nano
 /// `service`: of a batch of 1, 2, …, in seconds. `weight`: what a worker that is always busy is worth, as latency.
 ///
 /// # Errors
-/// A rate that the largest batches can't serve.
+/// A rate at which the largest batches are busy nearly all the time, and batches that take no time.
 pub fn optimum(rate: Rate, service: &[f64], weight: Nanos) -> Result<Optimum> {
     let (rate, cap, weight) = (rate.0, service.len(), weight.as_secs_f64());
-    if rate * service[cap - 1] >= 0.999 * cap as f64 {
-        return Err(Error::input(format!("{rate} req/s: beyond what batches of {cap} serve")));
+    if service[0] <= 0.0 {
+        return Err(Error::input("a batch takes no time; name a cost table with the times of the cells"));
+    }
+    let most = HIGHEST_LOAD * cap as f64 / service[cap - 1];
+    if rate > most {
+        let served = 100.0 * HIGHEST_LOAD;
+        return Err(Error::input(format!(
+            "{rate} req/s: more than {served} % of what batches of {cap} serve; at most {most:.3} req/s"
+        )));
     }
     // Arrivals during each service; the rest of the distribution is added to the last.
     let arrivals = service.iter().map(|time| {
@@ -140,6 +151,7 @@ mod tests {
         let limits = [0, 1_000_000, 5_000_000, 20_000_000].map(limit);
         assert!(limits.is_sorted() && limits[3] > limits[0] + 2, "{limits:?}");
         let error = optimum(Rate(5_000.0), &service, Nanos::ZERO).unwrap_err().to_string();
-        assert_eq!(error, "5000 req/s: beyond what batches of 16 serve");
+        assert_eq!(error, "5000 req/s: more than 98 % of what batches of 16 serve; at most 4355.556 req/s");
+        assert!(optimum(Rate(1.0), &[0.0; 4], Nanos::ZERO).is_err());
     }
 }

@@ -7,9 +7,8 @@ use std::sync::Arc;
 use super::registry::Setup;
 use super::values::at_least_1;
 use super::whole::PaddedBatch;
-use crate::cost::timing::task_time;
-use crate::cost::{CostModel, Extra};
-use crate::task::{Dispatch, Reason, Step, Task};
+use crate::cost::CostModel;
+use crate::task::{Dispatch, Reason};
 use crate::units::{Nanos, RequestId, WorkerId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
@@ -22,7 +21,6 @@ pub struct DueFirst {
     costs: Arc<dyn CostModel>,
     waiting: VecDeque<Waiting>,
     batch: PaddedBatch,
-    steps: Vec<Step>,
 }
 
 struct Waiting {
@@ -49,7 +47,6 @@ impl DueFirst {
             costs: Arc::clone(costs),
             waiting: VecDeque::new(),
             batch: PaddedBatch::default(),
-            steps: Vec::new(),
         })
     }
 
@@ -108,14 +105,7 @@ impl DueFirst {
         if due == Nanos::MAX {
             return Some(due);
         }
-        self.steps.clear();
-        for step in &self.batch.steps {
-            let grown = Step { batch: step.batch + more, ..*step };
-            self.steps.extend(grown.padded(self.costs.batches(step.cell)));
-        }
-        let batch = self.batch.requests.len() as u32 + more;
-        let task = Task { batch, ..Task::new(WorkerId(0), &self.steps, &[], 0) };
-        let time = self.costs.extra(Extra::Launch(batch)).saturating_add(task_time(&*self.costs, &task, None));
+        let time = self.batch.time(more, &*self.costs);
         (time <= due).then(|| due - time)
     }
 

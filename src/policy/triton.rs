@@ -51,6 +51,11 @@ pub struct Triton {
     pub ahead: u32,
 }
 
+/// Each worker counts the tasks of each of its instances.
+const MOST_INSTANCES: u32 = 64;
+/// Each has a queue.
+const MOST_LEVELS: u32 = 1_000;
+
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueuePolicy {
@@ -129,6 +134,14 @@ impl Triton {
     /// As `ValidateModelConfig` in `model_config_utils.cc`. Returns the empty queues.
     pub fn check(&self) -> Result<Vec<Level>, String> {
         at_least_1([("max_batch", self.max_batch), ("instances", self.instances.into())])?;
+        for (key, value, most) in [
+            ("instances", self.instances.into(), MOST_INSTANCES),
+            ("priority_levels", self.priority_levels, MOST_LEVELS),
+        ] {
+            if value > most {
+                return Err(format!("{key}: {value} is too large; at most {most}"));
+            }
+        }
         self.check_sizes()?;
         let levels = self.levels()?;
         if self.preserve_ordering && levels.len() > 1 {
@@ -160,7 +173,10 @@ impl Triton {
         let Triton { priority_levels: levels, default_priority_level: default, .. } = self;
         let allowed = if *levels == 0 { 0..=0 } else { 1..=*levels };
         if !allowed.contains(default) {
-            return Err(format!("default_priority_level: {default} is no level; priority_levels is {levels}"));
+            let (first, last) = allowed.into_inner();
+            return Err(format!(
+                "default_priority_level: {default} must be from {first} to {last} where priority_levels is {levels}"
+            ));
         }
         let mut queues = vec![Level::new(self.default_queue_policy.clone()); (*levels).max(1) as usize];
         for (name, policy) in &self.priority_queue_policy {

@@ -3,8 +3,10 @@
 use std::collections::VecDeque;
 use std::collections::vec_deque::Drain;
 
+use crate::cost::timing::task_time;
+use crate::cost::{CostModel, Extra};
 use crate::task::{Dispatch, Reason, Step, Task};
-use crate::units::{CellId, RequestId, WorkerId};
+use crate::units::{CellId, Nanos, RequestId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Run};
 
 pub struct FirstCome<K> {
@@ -102,6 +104,8 @@ pub struct PaddedBatch {
     pub requests: Vec<RequestId>,
     pub steps: Vec<Step>,
     useful_cells: u64,
+    /// Memory of [`PaddedBatch::time`].
+    padded: Vec<Step>,
 }
 
 impl PaddedBatch {
@@ -132,6 +136,18 @@ impl PaddedBatch {
 
     pub fn task(&self, worker: WorkerId) -> Task<'_> {
         Task::whole_requests(worker, &self.steps, &self.requests, self.useful_cells)
+    }
+
+    /// From the submission to the end on an idle worker, with `more` requests that are like the longest.
+    pub fn time(&mut self, more: u32, costs: &(impl CostModel + ?Sized)) -> Nanos {
+        self.padded.clear();
+        for step in &self.steps {
+            let grown = Step { batch: step.batch + more, ..*step };
+            self.padded.extend(grown.padded(costs.batches(step.cell)));
+        }
+        let batch = self.requests.len() as u32 + more;
+        let task = Task { batch, ..Task::new(WorkerId(0), &self.padded, &[], 0) };
+        costs.extra(Extra::Launch(batch)).saturating_add(task_time(costs, &task, None))
     }
 }
 
