@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::parts::Parts;
 use super::sim::tell_of_locks;
-use super::{Common, Sweeps, number_in};
+use super::{Common, Sweeps, number_in, tune};
 use crate::error::{Error, Result};
 use crate::experiment::capacity::{self, Capacity};
 use crate::experiment::executor::Target;
@@ -377,13 +377,9 @@ pub(super) fn rate(rate: Option<Rate>, half_width: Option<f64>) -> String {
 pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
     let (common, policy) = (&args.common, &args.policy);
     let scenario = common.scenario(&args.goal.scenario, registry)?;
-    if !scenario.policies.iter().any(|entry| entry.label == *policy) {
-        let known: Vec<&str> = scenario.policies.iter().map(|entry| entry.label.as_str()).collect();
-        let (file, known) = (scenario.file.display(), known.join(", "));
-        return Err(Error::input(format!("{file}: --policy: no policy is labelled \"{policy}\"; there are {known}")));
-    }
+    let entry = tune::entry(&scenario, policy)?;
     let has_window = |kind: &str| registry.keys(kind).is_some_and(|keys| keys.contains(&"window"));
-    if let Some(entry) = scenario.policies.iter().find(|entry| entry.label == *policy && !has_window(entry.kind)) {
+    if !has_window(entry.kind) {
         let known: Vec<&str> = registry.kinds().filter(|kind| has_window(kind)).collect();
         return Err(Error::input(format!(
             "{}: --policy: {} has no batch window; policies with one: {}",

@@ -10,10 +10,10 @@ use super::{Common, number_in};
 use crate::error::{Error, Result};
 use crate::experiment::control::{self, Optimum};
 use crate::experiment::executor::Target;
-use crate::experiment::knee::{Effort, Objective};
+use crate::experiment::knee::{Effort, Objective, over_rates};
 use crate::experiment::tune::{self, Answer, Goal, Tried};
 use crate::experiment::{self, Options};
-use crate::files::{folder_name, write_whole};
+use crate::files::{can_write, folder_name, write_whole};
 use crate::plot::Kind;
 use crate::policy::registry::Registry;
 use crate::results::columns::{Column, Unit};
@@ -91,45 +91,71 @@ const DRAWN: usize = 6;
 
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let (common, path) = (&args.common, Shipped::Scenario.find(&args.goal.scenario)?);
-    let without_sweep = [&common.overrides[..], &["sweep={}".into()]].concat();
-    let scenario = Scenario::load(&path, &without_sweep, registry)?;
+    let scenario = Scenario::load(&path, &without_sweep(common), registry)?;
+    let entry = entry(&scenario, &args.policy)?;
     if args.optimal {
-        return args.solve(&scenario);
+        return args.solve(&scenario, entry);
     }
     let objective = args.goal.objective(&scenario, 0.0, "50ms")?;
-    let candidates = args.candidates(&scenario, registry)?;
+    let candidates = candidates(common, &path, &args.policy, &args.over(entry, registry)?, registry)?;
     let goal = args.rate.map_or(Goal::HighestRate, |rate| Goal::FewestWorkers(Rate(rate), args.max_workers));
     let Args { tolerance, replications, max_requests, .. } = *args;
     let effort = Effort { tolerance, replications, max_requests, near: None };
-    let count = candidates.len();
+    over_rates(&scenario)?;
+    let (count, out) = (candidates.len(), common.out("tune"));
+    let folder = out.join(folder_name(&scenario.name));
+    can_write(&folder.join("tune.csv"))?;
     let tried = common
         .carry_out(count, &scenario.name, |stop, done| tune::find(candidates, goal, &objective, &effort, stop, done))?;
-    let out = common.out("tune");
-    let folder = out.join(folder_name(&scenario.name));
-    if tried[0].answer.best.is_some() {
-        args.draw(&tried, &out)?;
-        let best: Vec<String> =
-            tried[0].scenario.policies[0].swept.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let text = Scenario::text_with(&path, &[&without_sweep[..], &best].concat())?;
+    let best = &tried[0];
+    if best.answer.best.is_some() {
+        let settings = best.scenario.policies[0].swept.iter().map(|(key, value)| format!("{key}={value}"));
+        let text = scenario.text_with(&[without_sweep(common), settings.collect()].concat())?;
         let head = format!("# {}, with the settings that batchlab tune found best.\n\n", path.display());
         write_whole(&folder.join("tuned.toml"), |out| out.write_all((head + &text).as_bytes()))?;
     }
-    args.tell(&scenario, objective, tried, &folder)
+    args.tell(&scenario, objective, &tried, &folder)?;
+    if best.answer.best.is_some() { args.draw(&tried, &out) } else { Ok(()) }
+}
+
+pub(super) fn entry<'s>(scenario: &'s Scenario, policy: &str) -> Result<&'s PolicyEntry> {
+    scenario.policies.iter().find(|entry| entry.label == policy).ok_or_else(|| {
+        let known: Vec<&str> = scenario.policies.iter().map(|entry| entry.label.as_str()).collect();
+        let (file, known) = (scenario.file.display(), known.join(", "));
+        Error::input(format!("{file}: --policy: no policy is labelled \"{policy}\"; there are {known}"))
+    })
+}
+
+/// A scenario with one policy for each combination of values, without the scenario's own sweep.
+fn candidates(
+    common: &Common,
+    path: &Path,
+    policy: &str,
+    over: &[String],
+    registry: &Registry,
+) -> Result<Vec<Scenario>> {
+    // Keys of the scenario have a dot, but for its seed.
+    let own = |over: &String| match over.split_once('=').is_some_and(|(key, _)| key.contains('.') || key == "seed") {
+        true => over.clone(),
+        false => format!("policy.\"{policy}\".{over}"),
+    };
+    let sweeps: Vec<String> = over.iter().map(own).collect();
+    let common = Common { overrides: without_sweep(common), ..common.clone() };
+    let mut candidates = Vec::new();
+    for variant in common.sweep(path, &sweeps, registry)? {
+        let own = variant.policies.iter().filter(|entry| entry.label == policy);
+        candidates.extend(own.map(|entry| Scenario { policies: vec![entry.clone()], ..variant.clone() }));
+    }
+    Ok(candidates)
+}
+
+fn without_sweep(common: &Common) -> Vec<String> {
+    [&common.overrides[..], &["sweep={}".into()]].concat()
 }
 
 impl Args {
-    fn entry<'s>(&self, scenario: &'s Scenario) -> Result<&'s PolicyEntry> {
-        let (policy, file) = (&self.policy, scenario.file.display());
-        scenario.policies.iter().find(|entry| entry.label == *policy).ok_or_else(|| {
-            let known: Vec<&str> = scenario.policies.iter().map(|entry| entry.label.as_str()).collect();
-            let known = known.join(", ");
-            Error::input(format!("{file}: --policy: no policy is labelled \"{policy}\"; there are {known}"))
-        })
-    }
-
     /// The best control limit at each rate.
-    fn solve(&self, scenario: &Scenario) -> Result<()> {
-        let entry = self.entry(scenario)?;
+    fn solve(&self, scenario: &Scenario, entry: &PolicyEntry) -> Result<()> {
         let (kind, file) = (entry.kind, scenario.file.display());
         let most = entry.settings.value("max_batch").and_then(Value::as_u64).filter(|_| kind == "control-limit");
         let most = most.ok_or_else(|| {
@@ -166,37 +192,20 @@ impl Args {
         self.common.shown.show(text, json)
     }
 
-    /// A scenario with one policy for each combination of values.
-    fn candidates(&self, scenario: &Scenario, registry: &Registry) -> Result<Vec<Scenario>> {
-        let (policy, file) = (&self.policy, scenario.file.display());
-        let entry = self.entry(scenario)?;
+    /// What to try: as given, or the keys that policies usually have.
+    fn over(&self, entry: &PolicyEntry, registry: &Registry) -> Result<Vec<String>> {
         let keys = registry.keys(entry.kind).unwrap_or_default();
-        let default = || {
-            let known = KEYS.iter().filter(|(key, _)| keys.contains(key));
-            known.map(|(key, values)| format!("{key}={values}")).collect::<Vec<_>>()
-        };
-        let over = if self.over.is_empty() { default() } else { self.over.clone() };
-        if over.is_empty() {
-            let (kind, keys) = (entry.kind, keys.join(", "));
-            return Err(Error::input(format!(
-                "{file}: --over: name keys of {kind} with their values; there are {keys}"
-            )));
+        let default = KEYS.iter().filter(|(key, _)| keys.contains(key)).map(|(key, values)| format!("{key}={values}"));
+        let over = if self.over.is_empty() { default.collect() } else { self.over.clone() };
+        match over.is_empty() {
+            false => Ok(over),
+            true => Err(Error::input(format!(
+                "{}: --over: name keys of {} with their values; there are {}",
+                self.goal.scenario.display(),
+                entry.kind,
+                keys.join(", ")
+            ))),
         }
-        // Keys of the scenario have a dot, but for its seed.
-        let own = |over: &String| match over.split_once('=').is_some_and(|(key, _)| key.contains('.') || key == "seed")
-        {
-            true => over.clone(),
-            false => format!("policy.\"{policy}\".{over}"),
-        };
-        let sweeps: Vec<String> = over.iter().map(own).collect();
-        let common =
-            Common { overrides: [&self.common.overrides[..], &["sweep={}".into()]].concat(), ..self.common.clone() };
-        let mut candidates = Vec::new();
-        for variant in common.sweep(&self.goal.scenario, &sweeps, registry)? {
-            let own = variant.policies.iter().filter(|entry| entry.label == *policy);
-            candidates.extend(own.map(|entry| Scenario { policies: vec![entry.clone()], ..variant.clone() }));
-        }
-        Ok(candidates)
     }
 
     /// Runs the best settings at shares of the best one's load.
@@ -224,28 +233,29 @@ impl Args {
             stated: Vec::new(),
         };
         let (name, runs) = (&scenarios[0].name, scenarios.len() * rates.len());
-        self.common.carry_out(runs, name, |stop, done| experiment::run_sweep(&scenarios, &options, stop, done))?;
-        Ok(())
+        let report =
+            self.common.carry_out(runs, name, |stop, done| experiment::run_sweep(&scenarios, &options, stop, done))?;
+        if report.interrupted() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    fn tell(&self, scenario: &Scenario, objective: Objective, tried: Vec<Tried>, folder: &Path) -> Result<()> {
-        let row = |found: Tried| {
+    fn tell(&self, scenario: &Scenario, objective: Objective, tried: &[Tried], folder: &Path) -> Result<()> {
+        let row = |found: &Tried| {
             let entry = &found.scenario.policies[0];
-            Row { policy: entry.label.clone(), swept: entry.swept.clone(), objective, found }
+            Row { policy: entry.label.clone(), swept: entry.swept.clone(), objective, found: found.clone() }
         };
-        let rows: Vec<Row<Tried>> = tried.into_iter().map(row).collect();
+        let rows: Vec<Row<Tried>> = tried.iter().map(row).collect();
         let [slo, quantile] = Row::objective_columns();
-        let (value, what) = match self.rate {
-            None => ("knee_rps", "the highest rate".into()),
-            Some(rate) => ("workers", format!("the fewest workers for {rate} req/s")),
-        };
-        let columns = vec![
-            slo,
-            quantile,
-            Column::number(value, Unit::PerSecond, |row: &Row<Tried>| row.found.answer.best),
-            Column::number("knee_rps_ci", Unit::PerSecond, |row: &Row<Tried>| row.found.answer.half_width),
-            Column::count("round", |row: &Row<Tried>| row.found.round as usize),
-        ];
+        let what = self.rate.map_or("the highest rate".into(), |rate| format!("the fewest workers for {rate} req/s"));
+        let mut columns = vec![slo, quantile, Column::count("round", |row: &Row<Tried>| row.found.round as usize)];
+        match self.rate {
+            None => columns.extend([
+                Column::number("knee_rps", Unit::PerSecond, |row: &Row<Tried>| row.found.answer.best),
+                Column::number("knee_rps_ci", Unit::PerSecond, |row: &Row<Tried>| row.found.answer.half_width),
+            ]),
+            Some(_) => {
+                columns.push(Column::count("workers", |row: &Row<Tried>| row.found.answer.best.map(|n| n as usize)))
+            }
+        }
         let line = |row: &Row<Tried>| {
             let mark = if row.found.answer.caveat.is_some() { " ?" } else { "" };
             let Answer { best, half_width, latency, .. } = &row.found.answer;

@@ -127,7 +127,7 @@ pub fn find_all(
 }
 
 /// The first of the scenario's rates. Fails if its load has none.
-pub(super) fn over_rates(scenario: &Scenario) -> Result<Rate> {
+pub fn over_rates(scenario: &Scenario) -> Result<Rate> {
     match scenario.points().first() {
         Some(LoadPoint::Rate(first)) => Ok(*first),
         _ => Err(Error::input(format!(

@@ -1,9 +1,8 @@
 //! The best settings of a policy for an objective, by successive halving: each round searches more precisely, and only for
 //! the settings that may still be the best.
 //!
-//! Settings are compared in pairs: replication *i* of each has the same requests. One goes out when it is worse than the best
-//! with 95 % confidence, or when it is in the worse half and does worse in all replications. Of those that can't be told
-//! apart in the end, the first is the best.
+//! Settings are compared in pairs: replication *i* of each has the same requests. Of those that are within the tolerance in
+//! the end, or can't be told apart, the first is the best.
 
 use std::sync::atomic::AtomicBool;
 
@@ -13,7 +12,7 @@ use super::capacity::{self, Capacity};
 use super::knee::{self, Effort, Knee, Objective};
 use super::search::Kept;
 use crate::error::Result;
-use crate::metrics::stats::paired_difference;
+use crate::metrics::stats::{Interval, paired_difference};
 use crate::scenario::Scenario;
 use crate::units::{Nanos, Rate};
 
@@ -37,13 +36,15 @@ pub struct Answer {
     pub caveat: Option<String>,
     /// By replication, if there are several; higher is better.
     scores: Vec<f64>,
+    /// How far each may be off, relative to it.
+    resolution: f64,
 }
 
 impl From<Knee> for Answer {
     fn from(knee: Knee) -> Answer {
         let scores = knee.rates.iter().map(|rate| rate.0).collect();
         let (best, half_width) = (knee.mean().map(|rate| rate.0), knee.half_width());
-        Answer { best, half_width, latency: None, caveat: knee.caveat, scores }
+        Answer { best, half_width, latency: None, caveat: knee.caveat, scores, resolution: knee.resolution }
     }
 }
 
@@ -51,7 +52,8 @@ impl From<Capacity> for Answer {
     fn from(capacity: Capacity) -> Answer {
         let best = capacity.workers.map(f64::from);
         let scores = best.iter().map(|workers| -workers).collect();
-        Answer { best, half_width: None, latency: capacity.latency, caveat: capacity.caveat, scores }
+        let (latency, caveat) = (capacity.latency, capacity.caveat);
+        Answer { best, half_width: None, latency, caveat, scores, resolution: 0.0 }
     }
 }
 
@@ -60,6 +62,7 @@ impl From<Capacity> for Answer {
 pub struct Tried {
     /// The scenario with one policy.
     pub scenario: Scenario,
+    /// Among the candidates.
     place: usize,
     /// Of its last round.
     pub answer: Answer,
@@ -77,16 +80,20 @@ impl Answer {
         (mean, self.latency.map_or(0.0, |latency| -latency.as_secs_f64()))
     }
 
-    /// Whether a setting that gave this can't be the best any more.
-    fn is_out(&self, best: &Answer, in_worse_half: bool) -> bool {
+    /// Whether a setting that gave this can't be the best any more: it is worse by more than the searches may be off, with
+    /// 95 % confidence; or it is in the worse half and worse by more than the tolerance in all replications.
+    fn is_out(&self, best: &Answer, tolerance: f64, in_worse_half: bool) -> bool {
         let (own, others) = (&self.scores, &best.scores);
         if own.is_empty() || others.is_empty() {
             return own.len() < others.len();
         }
-        let worse = own.iter().zip(others).all(|(own, other)| own < other);
+        let all_worse = |by: f64| own.iter().zip(others).all(|(own, other)| *own < other - by * other.abs());
+        let off = (self.resolution + best.resolution) * best.rank().0.abs();
         match paired_difference(own, others) {
-            Some(difference) => difference.mean + difference.half_width < 0.0 || (in_worse_half && worse),
-            None => worse,
+            Some(Interval { mean, half_width }) => {
+                mean + half_width + off < 0.0 || (in_worse_half && all_worse(tolerance))
+            }
+            None => all_worse(self.resolution + best.resolution),
         }
     }
 }
@@ -137,7 +144,7 @@ pub fn find(
         let is_last = round as usize > ROUNDS.len();
         let half = tried.len().div_ceil(2);
         let best = tried[0].answer.clone();
-        let goes_out = |place: usize, one: &Tried| !is_last && one.answer.is_out(&best, place >= half);
+        let goes_out = |place: usize, one: &Tried| !is_last && one.answer.is_out(&best, tolerance, place >= half);
         let (mut lost, mut kept) = (Vec::new(), Vec::new());
         for (place, one) in tried.into_iter().enumerate() {
             if goes_out(place, &one) { lost.push(one) } else { kept.push(one) }
@@ -145,7 +152,9 @@ pub fn find(
         // Those of later rounds stand before those of earlier ones.
         out.splice(..0, lost);
         if is_last {
-            let equal = kept.iter().enumerate().filter(|(_, one)| !one.answer.is_out(&best, false));
+            let within = best.rank().0 - tolerance * best.rank().0.abs();
+            let is_equal = |one: &Answer| one.rank().0 >= within || !one.is_out(&best, tolerance, false);
+            let equal = kept.iter().enumerate().filter(|(_, one)| is_equal(&one.answer));
             let first = equal.min_by_key(|(_, one)| one.place).map_or(0, |(first, _)| first);
             kept[..=first].rotate_right(1);
             out.splice(..0, kept);
@@ -162,20 +171,23 @@ mod tests {
 
     fn knee(rates: &[f64]) -> Answer {
         let rates = rates.iter().copied().map(Rate).collect();
-        Answer::from(Knee { rates, resolution: 0.01, requests: 1, caveat: None })
+        Answer::from(Knee { rates, resolution: 0.001, requests: 1, caveat: None })
     }
 
     #[test]
     fn a_setting_goes_out_when_it_is_worse_for_the_same_requests() {
         let best = knee(&[100.0, 200.0, 300.0]);
         // The rates of replications differ much more than those of the settings.
-        assert!(knee(&[98.0, 198.0, 298.1]).is_out(&best, false));
-        assert!(!knee(&[99.0, 150.0, 299.0]).is_out(&best, false));
-        assert!(knee(&[99.0, 150.0, 299.0]).is_out(&best, true));
-        assert!(!knee(&[101.0, 150.0, 299.0]).is_out(&best, true));
-        assert!(!best.is_out(&best, true));
-        assert!(
-            knee(&[]).rank() < best.rank() && knee(&[]).is_out(&best, false) && !knee(&[]).is_out(&knee(&[]), true)
-        );
+        assert!(knee(&[98.0, 198.0, 298.1]).is_out(&best, 0.1, false));
+        // The brackets of both searches are that wide.
+        assert!(!knee(&[99.7, 199.7, 299.8]).is_out(&best, 0.1, false));
+        assert!(!knee(&[95.0, 100.0, 290.0]).is_out(&best, 0.1, false));
+        // In the worse half, as much as the tolerance is enough.
+        assert!(knee(&[95.0, 100.0, 290.0]).is_out(&best, 0.03, true));
+        assert!(!knee(&[95.0, 100.0, 290.0]).is_out(&best, 0.1, true));
+        assert!(!knee(&[101.0, 100.0, 200.0]).is_out(&best, 0.03, true));
+        assert!(!best.is_out(&best, 0.03, true));
+        let none = knee(&[]);
+        assert!(none.rank() < best.rank() && none.is_out(&best, 0.1, false) && !none.is_out(&none, 0.1, true));
     }
 }

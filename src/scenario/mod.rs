@@ -393,13 +393,32 @@ impl Scenario {
         check::scenarios(&source::Source::new(path, text, overrides, sweeps)?, registry)
     }
 
-    /// The text of a scenario's file with overrides, without comments and sweep. They must be ones that
-    /// [`Scenario::load`] accepts.
-    pub fn text_with(path: &Path, overrides: &[String]) -> Result<String> {
-        let source = source::Source::new(path, shipped::text(path)?, overrides, &[])?;
+    /// The text of its file with overrides, without comments and sweep, for a file in another folder: inputs are named by
+    /// where they were found.
+    pub fn text_with(&self, overrides: &[String]) -> Result<String> {
+        let source = source::Source::new(&self.file, shipped::text(&self.file)?, overrides, &[])?;
         let table = toml::Spanned::new(0..0, source.parse()?);
         let mut table = toml::Table::deserialize(toml::de::Deserializer::from(table)).map_err(Error::failed)?;
         table.remove("sweep");
+        let mut values: Vec<&mut toml::Value> = table.iter_mut().map(|(_, value)| value).collect();
+        while let Some(value) = values.pop() {
+            match value {
+                toml::Value::String(text) => {
+                    // As `costs.csv` or `dnn:network.csv`.
+                    let kind = |given: &str| {
+                        let kind = text.strip_suffix(given)?;
+                        (kind.is_empty() || kind.ends_with(':')).then(|| kind.to_string())
+                    };
+                    let mut inputs = self.inputs().filter(|(_, path)| !shipped::is_built_in(path));
+                    if let Some((kind, path)) = inputs.find_map(|(given, path)| Some((kind(given)?, path))) {
+                        *text = format!("{kind}{}", path.display());
+                    }
+                }
+                toml::Value::Array(items) => values.extend(items),
+                toml::Value::Table(below) => values.extend(below.iter_mut().map(|(_, value)| value)),
+                _ => {}
+            }
+        }
         Ok(table.to_string())
     }
 

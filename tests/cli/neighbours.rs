@@ -43,6 +43,38 @@ fn the_best_settings_are_found_and_written() {
     assert!(told.contains("\n1 of 2 settings are left after the last round\n"), "{told}");
 }
 
+/// The tuned scenario lies in another folder than the files that the given one lies beside.
+#[test]
+fn a_tuned_scenario_runs_where_it_is() {
+    let desk = images();
+    std::fs::create_dir(desk.path("sub")).unwrap();
+    desk.write("sub/t.toml", desk.read("t.toml"));
+    std::fs::rename(desk.path("net.csv"), desk.path("sub/net.csv")).unwrap();
+    let words = ["sub/t.toml", "-q", "--policy", "T", "--slo", "20ms", "--over", "max_batch=2", "--replications", "2"];
+    desk.run(&[&["tune"], &words[..]].concat()).ok();
+    desk.run(&["sim", "results/tune/t/tuned.toml", "-q"]).ok();
+    // Nothing is searched in vain.
+    let ran = desk.run(&[&["tune"], &words[..], &["--max-requests", "4000000000", "--out", "t.toml"]].concat());
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.starts_with("batchlab: t.toml/t: cannot be written"), "{ran:?}");
+}
+
+#[test]
+fn sizes_that_need_too_much_memory_are_refused() {
+    let desk = images();
+    let sim = |set: &[&str]| {
+        let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
+        desk.run(&[&["sim", "t.toml", "-q"], &set[..]].concat())
+    };
+    sim(&["policy.T.priority_levels=4294967295", "policy.T.default_priority_level=1"])
+        .failed(2, "priority_levels: 4294967295 is too large; at most 1000");
+    sim(&["policy.T.instances=65535"]).failed(2, "instances: 65535 is too large; at most 64");
+    let limit = "policy.T={ kind = 'control-limit', label = 'T', max_batch = 4294967295 }";
+    let poisson = "arrivals={ process = 'poisson', rates = [9] }";
+    desk.run(&["tune", "t.toml", "-q", "--policy", "T", "--optimal", "--set", limit, "--set", poisson])
+        .failed(2, "max_batch: 4294967295 is too large for the best limit; at most 1024");
+}
+
 #[test]
 fn the_settings_with_the_fewest_workers_are_found() {
     let desk = images();
@@ -68,7 +100,7 @@ fn the_best_control_limit_is_computed() {
     assert!(told.contains("least sum of mean latency and 50ms times the busy share"), "{told}");
     solve(&["--set", "device.workers=2"])
         .failed(2, "t.toml: device.workers: the best limit is known for 1 worker only");
-    solve(&["--set", "arrivals.rates=[9999]"]).failed(2, "9999 req/s: beyond what batches of 32 serve");
+    solve(&["--set", "arrivals.rates=[9999]"]).failed(2, "9999 req/s: more than 98 % of what batches of 32 serve");
     desk.write("t.toml", text.replace("control-limit", "padded"));
     solve(&[]).failed(2, "t.toml: --optimal: padded has no limit");
 }
