@@ -290,14 +290,12 @@ fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
         return Results { note: text.clone(), text, json, figures: &[], numbers: Some(report.folder.summary()) };
     }
     if let Some(report) = found.report(exhibit) {
-        let bounds = if item.paper == Paper::Neighbours { bounds(&report.folder.path) } else { String::new() };
-        let note = report.undrawn.join("\n") + &bounds;
-        let table = table::table(&report.rows, width());
+        let (table, bounds) = (table::table(&report.rows, width()), bounds(&report.folder.path));
         return Results {
             text: format!("{table}\n{bounds}results in {}\n", report.folder.path.display()),
             json: summary::to_json(&item.name(), &report.rows),
             figures: &report.figures,
-            note,
+            note: report.undrawn.join("\n") + &bounds,
             numbers: Some(report.folder.summary()),
         };
     }
@@ -336,7 +334,7 @@ fn write_page(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Ch
             exhibit: item.exhibit,
             figures,
             text: Some(note).filter(|note| !note.is_empty()),
-            rows: findings[&item.paper].report(&item.exhibit.name).filter(|_| item.paper == Paper::Neighbours),
+            report: findings[&item.paper].report(&item.exhibit.name),
             numbers: numbers.and_then(below),
         });
     }

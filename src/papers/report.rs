@@ -100,8 +100,8 @@ pub struct Shown<'a> {
     pub figures: &'a [Figure],
     /// Below the figures: a table, a note, or why there is no figure.
     pub text: Option<String>,
-    /// In a table of their own.
-    pub rows: Option<&'a Report>,
+    /// Its rows are a table.
+    pub report: Option<&'a Report>,
     /// Relative to the page.
     pub numbers: Option<String>,
 }
@@ -163,7 +163,7 @@ fn article(shown: &Shown<'_>, checked: &[Checked]) -> String {
     if let Some(table) = &shown.text {
         text.push_str(&format!("<pre>{}</pre>\n", escaped(table)));
     }
-    if let Some(report) = shown.rows {
+    if let Some(report) = shown.report {
         let Table { headings: [names, units], lines, notes } = Table::of(&report.rows);
         let headings: Vec<String> = names.iter().zip(&units).map(|(name, unit)| format!("{name} {unit}")).collect();
         let table = page::table(&headings, &lines) + &page::notes(&notes);
@@ -224,7 +224,7 @@ mod tests {
             exhibit,
             figures: &[Figure { canvas: Canvas::new(480.0, 300.0), files: Vec::new() }],
             text: Some("a < b".into()),
-            rows: None,
+            report: None,
             numbers: Some("batchmaker/fig7a/summary.csv".into()),
         };
         let claim = paper.claims().iter().find(|claim| claim.id == "bm-lstm-peak").unwrap();
