@@ -12,6 +12,9 @@ mod huge_pages;
 pub mod operators;
 mod product;
 pub mod reference;
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+mod row_tiles;
 #[cfg(test)]
 mod tests;
 pub mod weights;
