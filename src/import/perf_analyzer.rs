@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use csv::StringRecord;
 
+use crate::cost::table::MAX_BATCH;
 use crate::error::{Error, Result};
 use crate::units::Nanos;
 
@@ -46,8 +47,8 @@ impl Measured {
                     Some(column) => row.number(column)?,
                     None => f64::from(batch.unwrap_or_default()),
                 };
-                if size < 1.0 || size.fract() != 0.0 || size > f64::from(u32::MAX) {
-                    return Err(format!("the batch size {size} is not a whole number of at least 1"));
+                if size < 1.0 || size.fract() != 0.0 || size > f64::from(MAX_BATCH) {
+                    return Err(format!("the batch size {size} is not a whole number from 1 to {MAX_BATCH}"));
                 }
                 let clients = row.number(clients)?;
                 if clients != 1.0 {
@@ -121,7 +122,7 @@ mod tests {
             measured.unused,
             [
                 "p.csv: line 4: at a concurrency of 4 the server may join requests of 8",
-                "p.csv: line 5: the batch size 0 is not a whole number of at least 1",
+                "p.csv: line 5: the batch size 0 is not a whole number from 1 to 1048576",
                 "p.csv: line 6: Server Compute Input: \"x\" is not a number",
             ]
         );

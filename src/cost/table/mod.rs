@@ -270,7 +270,7 @@ impl CostTable {
 }
 
 /// [`Curve::best`](crate::cost::curve::Curve::best) tries all batches up to it.
-const MAX_BATCH: u32 = 1 << 20;
+pub const MAX_BATCH: u32 = 1 << 20;
 
 const COLUMNS: [&str; 5] = ["cell", "batch", "ns", "input", "stddev_ns"];
 const NEEDED: usize = 3;
