@@ -117,16 +117,6 @@ impl Operator {
     pub fn rows(&self, before: u32) -> u32 {
         if self.rows == Rows::Stacked { before } else { 1 }
     }
-
-    pub fn parameters(&self) -> impl Iterator<Item = &str> {
-        let (first, second) = match &self.kind {
-            Kind::Matmul { weight } => (Some(weight), None),
-            Kind::Affine { weight, bias } => (Some(weight), Some(bias)),
-            Kind::Lookup { table } => (Some(table), None),
-            _ => (None, None),
-        };
-        first.into_iter().chain(second).map(String::as_str)
-    }
 }
 
 impl Model {
@@ -210,10 +200,6 @@ impl Depths {
     pub fn state(&self, states: Option<u32>) -> u32 {
         self.depth(self.operators.len() - 1, states)
     }
-
-    pub fn needs_state(&self, operator: usize) -> bool {
-        self.operators[operator].from_state.is_some()
-    }
 }
 
 #[cfg(test)]
@@ -284,7 +270,8 @@ mod tests {
         );
         assert_eq!(["lookup", "gates", "kept", "h"].map(|name| at(name, Some(7))), [0, 8, 11, 14]);
         assert_eq!(depths.state(Some(7)), 14);
-        assert!(!depths.needs_state(place("lookup")) && depths.needs_state(place("i")));
+        let takes_state = |name: &str| depths.operators[place(name)].from_state.is_some();
+        assert!(!takes_state("lookup") && takes_state("i"));
     }
 
     #[test]

@@ -1,20 +1,27 @@
 //! The operators of the built-in models: the CPU backend's equations in the form of DyNet's and MXNet's builders, with
 //! one product for all gates, then a slice for each.
+//!
+//! `built_in.csv` lists them by cell. `WORD` and `STATE` are sources, other inputs operators of the cell. Widths are in
+//! hidden units (`h`), embeddings (`e`) and words of the vocabulary (`v`). The child-sum cell is MXNet's symbolic form
+//! for K children: 22 + 2K operators. With the word, six weights and two states per child it has 29 + 4K nodes; for one
+//! child the 33 of JIT dynamic batching (section 3).
 
 use super::{Kind, Operator, Rows, Sizes, Source};
 use crate::workload::graph_model;
 use crate::workload::model::Model;
 
+const TABLE: &str = include_str!("built_in.csv");
+
 pub(super) fn operators(model: &Model, sizes: &Sizes) -> Vec<Vec<Operator>> {
+    let cells = |names: &[&str]| names.iter().map(|name| cell(name, sizes)).collect();
     match model {
-        Model::Lstm => vec![lstm("lstm", sizes, Source::Word).done()],
-        Model::Gru => vec![gru(sizes)],
-        Model::Seq2Seq => vec![decoder(sizes), lstm("encoder", sizes, Source::Word).done()],
-        Model::TreeLstm => vec![tree_internal(sizes), tree_leaf(sizes)],
-        Model::ChildSumTreeLstm => vec![child_sum_internal(sizes), child_sum_leaf(sizes)],
+        Model::Lstm => cells(&["lstm"]),
+        Model::Gru => cells(&["gru"]),
+        Model::Seq2Seq => cells(&["decoder", "encoder"]),
+        Model::TreeLstm => cells(&["internal", "leaf"]),
+        Model::ChildSumTreeLstm => cells(&["childsum internal", "childsum leaf"]),
         Model::ChildSumByArity(most) => {
-            let internal = (0..*most).map(|_| child_sum_internal(sizes));
-            internal.chain([child_sum_leaf(sizes)]).collect()
+            cells(&[&vec!["childsum internal"; *most as usize][..], &["childsum leaf"]].concat())
         }
         Model::Dnn(name) => vec![opaque(name, sizes)],
         Model::Network(network) => network.distinct().iter().map(|operator| opaque(&operator.name, sizes)).collect(),
@@ -22,168 +29,57 @@ pub(super) fn operators(model: &Model, sizes: &Sizes) -> Vec<Vec<Operator>> {
     }
 }
 
-struct List(Vec<Operator>);
-
-impl List {
-    fn push(&mut self, name: &str, kind: Kind, rows: Rows, inputs: &[Source], shape: [u32; 2]) -> Source {
-        self.0.push(Operator { name: name.into(), kind, rows, inputs: inputs.to_vec(), shape });
-        Source::Operator(self.0.len() as u16 - 1)
+fn cell(cell: &str, sizes: &Sizes) -> Vec<Operator> {
+    let mut operators: Vec<Operator> = Vec::new();
+    let lines = TABLE.lines().map(|line| line.split(',').collect::<Vec<_>>()).filter(|line| line[0] == cell);
+    for line in lines {
+        let [_, name, kind, rows, inputs, width, inner] = line[..] else { panic!("{cell}: {line:?}") };
+        let source = |input: &str| match input {
+            "WORD" => Source::Word,
+            "STATE" => Source::State,
+            earlier => {
+                let place = operators.iter().position(|operator| operator.name == earlier);
+                Source::Operator(place.unwrap_or_else(|| panic!("{cell}: {name}: no {earlier} before it")) as u16)
+            }
+        };
+        let inputs = inputs.split(' ').map(source).collect();
+        let rows = match rows {
+            "for-each" => Rows::ForEach,
+            "stacked" => Rows::Stacked,
+            _ => Rows::One,
+        };
+        let shape = [width, inner].map(|text| text.split('+').map(|part| size(part, sizes)).sum());
+        operators.push(Operator { name: name.into(), kind: self::kind(kind), rows, inputs, shape });
     }
+    operators
+}
 
-    /// With `WEIGHT.weight` and `WEIGHT.bias`.
-    fn affine(&mut self, name: &str, weight: &str, rows: Rows, inputs: &[Source], shape: [u32; 2]) -> Source {
-        let kind = Kind::Affine { weight: format!("{weight}.weight"), bias: format!("{weight}.bias") };
-        self.push(name, kind, rows, inputs, shape)
-    }
-
-    fn map(&mut self, name: &str, function: &str, rows: Rows, inputs: &[Source], width: u32) -> Source {
-        let kind = Kind::Elementwise { function: function.into() };
-        self.push(name, kind, rows, inputs, [width, width * inputs.len() as u32])
-    }
-
-    fn sum(&mut self, name: &str, inputs: &[Source], width: u32) -> Source {
-        self.push(name, Kind::Sum, Rows::One, inputs, [width, width * inputs.len() as u32])
-    }
-
-    fn slice(&mut self, name: &str, from: Source, rows: Rows, width: u32) -> Source {
-        self.push(name, Kind::Slice, rows, &[from], [width, width])
-    }
-
-    fn lookup(&mut self, table: &str, word: Source, sizes: &Sizes) -> Source {
-        let kind = Kind::Lookup { table: table.into() };
-        self.push("lookup", kind, Rows::One, &[word], [sizes.embedding, sizes.vocabulary])
-    }
-
-    fn done(self) -> Vec<Operator> {
-        self.0
+fn kind(text: &str) -> Kind {
+    match text.split_once(' ') {
+        Some(("affine", name)) => Kind::Affine { weight: format!("{name}.weight"), bias: format!("{name}.bias") },
+        Some((_, table)) => Kind::Lookup { table: table.into() },
+        None if text == "sum" => Kind::Sum,
+        None if text == "slice" => Kind::Slice,
+        None if text == "concat" => Kind::Concat,
+        None => Kind::Elementwise { function: text.into() },
     }
 }
 
-fn lstm(cell: &str, sizes: &Sizes, word: Source) -> List {
-    let h = sizes.hidden;
-    let mut list = List(Vec::new());
-    let x = list.lookup("embedding", word, sizes);
-    let gates = list.affine("gates", cell, Rows::One, &[x, Source::State], [4 * h, sizes.embedding + h]);
-    let [i, f, g, o] = ["i", "f", "g", "o"].map(|gate| list.slice(&format!("{gate}.slice"), gates, Rows::One, h));
-    let i = list.map("i", "sigmoid", Rows::One, &[i], h);
-    let f = list.map("f", "sigmoid", Rows::One, &[f], h);
-    let g = list.map("g", "tanh", Rows::One, &[g], h);
-    let o = list.map("o", "sigmoid", Rows::One, &[o], h);
-    let new = list.map("new", "product", Rows::One, &[i, g], h);
-    let kept = list.map("kept", "product", Rows::One, &[f, Source::State], h);
-    let c = list.sum("c", &[new, kept], h);
-    let c = list.map("c.tanh", "tanh", Rows::One, &[c], h);
-    list.map("h", "product", Rows::One, &[o, c], h);
-    list
-}
-
-/// An LSTM over the previous word, a projection to all words, and the best.
-fn decoder(sizes: &Sizes) -> Vec<Operator> {
-    let mut list = lstm("decoder", sizes, Source::State);
-    list.0[0].kind = Kind::Lookup { table: "decoder.embedding".into() };
-    let h = Source::Operator(list.0.len() as u16 - 1);
-    let scores = list.affine("scores", "projection", Rows::One, &[h], [sizes.vocabulary, sizes.hidden]);
-    let kind = Kind::Elementwise { function: "argmax".into() };
-    list.push("word", kind, Rows::One, &[scores], [1, sizes.vocabulary]);
-    list.done()
-}
-
-fn gru(sizes: &Sizes) -> Vec<Operator> {
-    let h = sizes.hidden;
-    let shape = [h, sizes.embedding + h];
-    let mut list = List(Vec::new());
-    let x = list.lookup("embedding", Source::Word, sizes);
-    let r = list.affine("r.sum", "gru.r", Rows::One, &[x, Source::State], shape);
-    let z = list.affine("z.sum", "gru.z", Rows::One, &[x, Source::State], shape);
-    let r = list.map("r", "sigmoid", Rows::One, &[r], h);
-    let z = list.map("z", "sigmoid", Rows::One, &[z], h);
-    let reset = list.map("reset", "product", Rows::One, &[r, Source::State], h);
-    let n = list.affine("n.sum", "gru.n", Rows::One, &[x, reset], shape);
-    let n = list.map("n", "tanh", Rows::One, &[n], h);
-    let rest = list.map("rest", "complement", Rows::One, &[z], h);
-    let new = list.map("new", "product", Rows::One, &[rest, n], h);
-    let kept = list.map("kept", "product", Rows::One, &[z, Source::State], h);
-    list.sum("h", &[new, kept], h);
-    list.done()
-}
-
-fn tree_state(list: &mut List, [i, o, u]: [Source; 3], kept: Option<Source>, h: u32) {
-    let i = list.map("i", "sigmoid", Rows::One, &[i], h);
-    let o = list.map("o", "sigmoid", Rows::One, &[o], h);
-    let u = list.map("u", "tanh", Rows::One, &[u], h);
-    let new = list.map("new", "product", Rows::One, &[i, u], h);
-    let c = kept.map_or(new, |kept| list.sum("c", &[new, kept], h));
-    let c = list.map("c.tanh", "tanh", Rows::One, &[c], h);
-    list.map("h", "product", Rows::One, &[o, c], h);
-}
-
-fn tree_leaf(sizes: &Sizes) -> Vec<Operator> {
-    let h = sizes.hidden;
-    let mut list = List(Vec::new());
-    let x = list.lookup("embedding", Source::Word, sizes);
-    let gates = list.affine("gates", "leaf", Rows::One, &[x], [3 * h, sizes.embedding]);
-    let slices = ["i", "o", "u"].map(|gate| list.slice(&format!("{gate}.slice"), gates, Rows::One, h));
-    tree_state(&mut list, slices, None, h);
-    list.done()
-}
-
-fn tree_internal(sizes: &Sizes) -> Vec<Operator> {
-    let h = sizes.hidden;
-    let mut list = List(Vec::new());
-    let gates = list.affine("gates", "internal", Rows::One, &[Source::State], [5 * h, 2 * h]);
-    let slices = ["i", "o", "u"].map(|gate| list.slice(&format!("{gate}.slice"), gates, Rows::One, h));
-    let f = list.slice("f.slice", gates, Rows::ForEach, h);
-    let f = list.map("f", "sigmoid", Rows::ForEach, &[f], h);
-    let kept = list.map("kept", "product", Rows::ForEach, &[f, Source::State], h);
-    tree_state(&mut list, slices, Some(kept), h);
-    list.done()
-}
-
-/// MXNet's symbolic form for K children: 22 + 2K operators. With the word, six weights and two states per child it has
-/// 29 + 4K nodes; for one child the 33 of JIT dynamic batching (section 3).
-fn child_sum_internal(sizes: &Sizes) -> Vec<Operator> {
-    let h = sizes.hidden;
-    let mut list = List(Vec::new());
-    let (slices, iou) = child_sum_word(&mut list, sizes);
-    let sum = list.sum("children", &[Source::State], h);
-    let child_h = list.slice("child.h", Source::State, Rows::ForEach, h);
-    let child_c = list.slice("child.c", Source::State, Rows::ForEach, h);
-    let stacked_h = list.push("children.h", Kind::Concat, Rows::Stacked, &[child_h], [h, h]);
-    let stacked_c = list.push("children.c", Kind::Concat, Rows::Stacked, &[child_c], [h, h]);
-    let f = list.affine("f.children", "childsum.f", Rows::Stacked, &[stacked_h], [h, h]);
-    let f_word = list.slice("f.word", slices, Rows::One, h);
-    let f = list.push("f.sum", Kind::Sum, Rows::Stacked, &[f_word, f], [h, 2 * h]);
-    let f = list.map("f", "sigmoid", Rows::Stacked, &[f], h);
-    let iou_children = list.affine("iou.children", "childsum.iou", Rows::One, &[sum], [3 * h, h]);
-    let iou = list.sum("iou.sum", &[iou, iou_children], 3 * h);
-    let iou = list.slice("iou.slice", iou, Rows::One, 3 * h);
-    let kept = list.map("kept", "product", Rows::Stacked, &[f, stacked_c], h);
-    let kept = list.push("kept.sum", Kind::Sum, Rows::Stacked, &[kept], [h, h]);
-    tree_state(&mut list, [iou; 3], Some(kept), h);
-    list.done()
-}
-
-fn child_sum_leaf(sizes: &Sizes) -> Vec<Operator> {
-    let mut list = List(Vec::new());
-    let (_, iou) = child_sum_word(&mut list, sizes);
-    let iou = list.slice("iou.slice", iou, Rows::One, 3 * sizes.hidden);
-    tree_state(&mut list, [iou; 3], None, sizes.hidden);
-    list.done()
-}
-
-/// The word's part of the gates: all four slices, and those of i, o and u.
-fn child_sum_word(list: &mut List, sizes: &Sizes) -> (Source, Source) {
-    let h = sizes.hidden;
-    let word = list.affine("word", "childsum.word", Rows::One, &[Source::Word], [4 * h, sizes.embedding]);
-    let slices = list.slice("word.slice", word, Rows::One, 4 * h);
-    let iou = list.push("iou.word", Kind::Concat, Rows::One, &[slices], [3 * h, 3 * h]);
-    (slices, iou)
+/// `h`, `4h` or a plain number.
+fn size(text: &str, sizes: &Sizes) -> u32 {
+    let number = text.trim_end_matches(['h', 'e', 'v']);
+    let unit = match &text[number.len()..] {
+        "h" => sizes.hidden,
+        "e" => sizes.embedding,
+        "v" => sizes.vocabulary,
+        _ => 1,
+    };
+    unit * if number.is_empty() { 1 } else { number.parse().expect("the table has whole numbers") }
 }
 
 fn opaque(name: &str, sizes: &Sizes) -> Vec<Operator> {
-    let mut list = List(Vec::new());
-    list.push(name, Kind::Opaque, Rows::One, &[Source::Word], [sizes.hidden, sizes.embedding]);
-    list.done()
+    let shape = [sizes.hidden, sizes.embedding];
+    vec![Operator { name: name.into(), kind: Kind::Opaque, rows: Rows::One, inputs: vec![Source::Word], shape }]
 }
 
 #[cfg(test)]
@@ -196,6 +92,14 @@ mod tests {
         ["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm", "dnn:net"]
             .into_iter()
             .map(|name| Model::parse(name).unwrap())
+    }
+
+    fn parameters(operator: &Operator) -> Vec<&str> {
+        match &operator.kind {
+            Kind::Affine { weight, bias } => vec![weight, bias],
+            Kind::Lookup { table: name } | Kind::Matmul { weight: name } => vec![name],
+            _ => Vec::new(),
+        }
     }
 
     fn count(operators: &[Operator], before: u32) -> u32 {
@@ -235,7 +139,7 @@ mod tests {
         for children in 1..=9 {
             assert_eq!(count(&lists[0], children), 22 + 2 * children);
         }
-        let weights: BTreeSet<&str> = lists[0].iter().flat_map(Operator::parameters).collect();
+        let weights: BTreeSet<&str> = lists[0].iter().flat_map(parameters).collect();
         assert_eq!(weights.len(), 6);
         assert_eq!(lists[0][0].signature(3), lists[1][0].signature(0));
     }
