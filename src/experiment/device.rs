@@ -119,9 +119,10 @@ impl Device {
 
     pub fn run(&self, inputs: &Inputs<'_>, run: &Run, keep: Keep, stop: &AtomicBool) -> Result<RunOutput> {
         let (prepared, served, answers, launched) = match self {
-            Device::Simulated(simulator, costs, noise) => {
+            Device::Simulated(..) => {
                 let mut prepared = inputs.prepare(run, keep)?;
-                let mut backend = simulated(*simulator, &costs[run.policy], noise, inputs, run, &prepared.requests);
+                let backend = self.simulated(inputs, run, &prepared.requests);
+                let mut backend = backend.expect("the device is simulated");
                 let served = prepared.serve(&mut *backend, stop);
                 if backend.now() == Nanos::MAX {
                     return Err(exceeds_the_clock(inputs.scenario, run));
@@ -164,7 +165,14 @@ impl Device {
     pub fn simulated(&self, inputs: &Inputs<'_>, run: &Run, requests: &Requests) -> Option<Box<dyn Backend>> {
         match self {
             Device::Simulated(simulator, costs, noise) => {
-                Some(simulated(*simulator, &costs[run.policy], noise, inputs, run, requests))
+                let stream = |purpose| inputs.stream(run.replication, purpose);
+                let noise = noise.as_ref().map(|record| Noise::new(Arc::clone(record), stream("noise")));
+                Some(simulator.start(Simulation {
+                    workers: inputs.workers(),
+                    streams: inputs.streams(run.policy),
+                    costs: Transfers::new(costs[run.policy].clone(), &requests.graphs).with_noise(noise),
+                    random: stream("simulator"),
+                }))
             }
             Device::Real { .. } => None,
         }
@@ -245,24 +253,6 @@ impl Device {
         let counts = (0..).map(CellId).zip(&inputs.steps).zip(&record.batches);
         counts.filter_map(|((id, cell), counts)| Extrapolation::of(&cell.name, &measured(costs, id), counts)).collect()
     }
-}
-
-fn simulated(
-    simulator: &dyn Simulator,
-    costs: &TableModel,
-    noise: &Option<Arc<NoiseRecord>>,
-    inputs: &Inputs<'_>,
-    run: &Run,
-    requests: &Requests,
-) -> Box<dyn Backend> {
-    let stream = |purpose| inputs.stream(run.replication, purpose);
-    let noise = noise.as_ref().map(|record| Noise::new(Arc::clone(record), stream("noise")));
-    simulator.start(Simulation {
-        workers: inputs.workers(),
-        streams: inputs.streams(run.policy),
-        costs: Transfers::new(costs.clone(), &requests.graphs).with_noise(noise),
-        random: stream("simulator"),
-    })
 }
 
 fn options(inputs: &Inputs<'_>, policy: usize, requests: &Requests) -> Options {
