@@ -123,23 +123,6 @@ impl Dataset {
         longest.unwrap_or(0)
     }
 
-    /// Ascending [lengths](Shape::length); shares sum to 1.
-    pub fn histogram(&self) -> Shares<u32> {
-        let mut shares: Shares<u32> = match &self.shapes {
-            Shapes::Table(rows) => rows.iter().map(|(shape, weight)| (shape.length(), *weight)).collect(),
-            Shapes::Treebank { leaves, .. } => leaves.iter().map(|(n, weight)| (2 * n - 1, *weight)).collect(),
-        };
-        shares.sort_by_key(|(length, _)| *length);
-        shares.dedup_by(|next, kept| {
-            let same = next.0 == kept.0;
-            kept.1 += if same { next.1 } else { 0.0 };
-            same
-        });
-        let total: f64 = shares.iter().map(|(_, weight)| weight).sum();
-        shares.iter_mut().for_each(|(_, weight)| *weight /= total);
-        shares
-    }
-
     fn index<T>(&self, rows: &Shares<T>, limit: u32, length: impl Fn(&T) -> u32) -> Result<WeightedIndex<f64>> {
         let weights = rows.iter().map(|(value, weight)| if length(value) <= limit { *weight } else { 0.0 });
         WeightedIndex::new(weights).map_err(|_| {
@@ -235,7 +218,7 @@ fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes> {
         )),
         "europarl-de-en" => Err(not_for(model, family, "draws pairs of lengths")),
         "treebank" if matches!(family, Family::Trees) => {
-            Ok(Shapes::Treebank { leaves: Treebank::leaves(), trees: Box::new(Treebank::new()) })
+            Ok(Shapes::Treebank { leaves: Treebank::leaves(), trees: Box::default() })
         }
         "treebank" => Err(not_for(model, family, "draws trees")),
         "graphs" => match family {
@@ -281,6 +264,25 @@ mod tests {
 
     fn draw(dataset: &Dataset, n: usize, max_length: Option<u32>) -> Arc<[Shape]> {
         dataset.sample(n, max_length, &mut random::stream(1, 0, "shapes")).unwrap()
+    }
+
+    impl Dataset {
+        /// Ascending [lengths](Shape::length); shares sum to 1.
+        pub fn histogram(&self) -> Shares<u32> {
+            let mut shares: Shares<u32> = match &self.shapes {
+                Shapes::Table(rows) => rows.iter().map(|(shape, weight)| (shape.length(), *weight)).collect(),
+                Shapes::Treebank { leaves, .. } => leaves.iter().map(|(n, weight)| (2 * n - 1, *weight)).collect(),
+            };
+            shares.sort_by_key(|(length, _)| *length);
+            shares.dedup_by(|next, kept| {
+                let same = next.0 == kept.0;
+                kept.1 += if same { next.1 } else { 0.0 };
+                same
+            });
+            let total: f64 = shares.iter().map(|(_, weight)| weight).sum();
+            shares.iter_mut().for_each(|(_, weight)| *weight /= total);
+            shares
+        }
     }
 
     #[test]

@@ -121,12 +121,6 @@ struct Split {
 
 impl Default for Treebank {
     fn default() -> Self {
-        Treebank::new()
-    }
-}
-
-impl Treebank {
-    pub fn new() -> Self {
         let split = |up_to, left_single, right_single, a, b| Split {
             up_to,
             left_single,
@@ -145,7 +139,9 @@ impl Treebank {
             ],
         }
     }
+}
 
+impl Treebank {
     /// Negative binomial from 2 to 56, mean 19.1.
     pub fn leaves() -> Shares<u32> {
         let mut shares = negative_binomial(4.334, 0.1926);
@@ -298,7 +294,7 @@ mod tests {
         let mean = leaves.iter().map(|(n, share)| f64::from(*n) * share).sum::<f64>() / total;
         assert!((mean - 19.16).abs() < 0.2, "mean leaves {mean}");
 
-        let (treebank, mut rng) = (Treebank::new(), random::stream(1, 0, "shapes"));
+        let (treebank, mut rng) = (Treebank::default(), random::stream(1, 0, "shapes"));
         let mut heights: Vec<u32> = Vec::new();
         for (n, share) in leaves {
             for _ in 0..(share / total * 20_000.0).round() as usize {
@@ -322,7 +318,7 @@ mod tests {
         for (leaves, edges) in [(2, 1), (16, 4), (17, 5), (1024, 10)] {
             assert_eq!(height(&complete_tree(leaves)), edges);
         }
-        let (treebank, mut rng) = (Treebank::new(), random::stream(1, 0, "shapes"));
+        let (treebank, mut rng) = (Treebank::default(), random::stream(1, 0, "shapes"));
         for leaves in 1..60 {
             let tree = treebank.tree(leaves, &mut rng);
             let root = tree.len() - 1;

@@ -195,13 +195,6 @@ impl Roofline {
             / self.sheet.bandwidth_mb_s as f64;
         computing.max(moving)
     }
-
-    /// A lower bound: operations at the peak, traffic at the bandwidth.
-    pub fn floor(&self, work: &Work, batch: u32) -> Nanos {
-        let computing = div_ceil(work.flops(batch), u128::from(self.unit.peak_gflops));
-        let bytes = work.moved(batch) * u128::from(self.unit.bytes);
-        nanos(computing.max(div_ceil(bytes * 1000, u128::from(self.sheet.bandwidth_mb_s))))
-    }
 }
 
 /// In 64 bits if possible: 128-bit division is several times as slow.

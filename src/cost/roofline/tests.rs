@@ -188,3 +188,12 @@ proptest! {
         prop_assert_eq!(kernels.preferred(0), preferred(|batch| device.busy(&work, batch)));
     }
 }
+
+impl Roofline {
+    /// A lower bound: operations at the peak, traffic at the bandwidth.
+    fn floor(&self, work: &Work, batch: u32) -> Nanos {
+        let computing = div_ceil(work.flops(batch), u128::from(self.unit.peak_gflops));
+        let bytes = work.moved(batch) * u128::from(self.unit.bytes);
+        nanos(computing.max(div_ceil(bytes * 1000, u128::from(self.sheet.bandwidth_mb_s))))
+    }
+}

@@ -23,9 +23,9 @@ pub const STREAMS: u16 = 32;
 pub struct Mechanism {
     worker: WorkerId,
     slicing: Arc<Slicing>,
-    table: BatchTable,
+    pub(super) table: BatchTable,
     buffers: Buffers,
-    executors: Vec<Executor>,
+    pub(super) executors: Vec<Executor>,
     /// The stages that may move, in ascending order. A long chain has few of them.
     awake: Vec<Stage>,
     running: Vec<(TaskId, Stage)>,
@@ -60,14 +60,6 @@ impl Mechanism {
         };
         mechanism.reach(Stage(0));
         mechanism
-    }
-
-    pub fn table(&self) -> &BatchTable {
-        &self.table
-    }
-
-    pub fn executors(&self) -> &[Executor] {
-        &self.executors
     }
 
     fn reach(&mut self, stage: Stage) {

@@ -73,10 +73,6 @@ impl Staged {
             now: Nanos::ZERO,
         }
     }
-
-    pub fn mechanism(&self, worker: WorkerId) -> &Mechanism {
-        &self.mechanisms[worker.index()]
-    }
 }
 
 impl Policy for Staged {

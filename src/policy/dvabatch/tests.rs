@@ -132,13 +132,13 @@ impl Policy for Seen {
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
         self.staged.schedule(dispatch);
-        let mechanism = self.staged.mechanism(WorkerId(0));
+        let mechanism = &self.staged.mechanisms[0];
         let mut text = format!("{}:", dispatch.now().0);
-        for (id, row) in mechanism.table().rows() {
+        for (id, row) in mechanism.table.rows() {
             let completed: Vec<u32> = (0..4).map(|stage| row.completed(Stage(stage))).collect();
             text += &format!(" batch {} bs {} done {completed:?};", id.0, row.live);
         }
-        for (stage, executor) in mechanism.executors().iter().enumerate() {
+        for (stage, executor) in mechanism.executors.iter().enumerate() {
             let item = |item: &Item| format!("({}, {}, {})", item.row.0, item.start, item.num);
             match executor.state() {
                 ExecutorState::Working(running) => text += &format!(" stage {stage} runs {};", item(&running.item)),

@@ -52,11 +52,6 @@ pub enum Process {
 }
 
 impl Process {
-    /// The others have their own rates or none.
-    pub fn takes_rate(&self) -> bool {
-        !matches!(self, Process::Stepping { .. } | Process::Offline)
-    }
-
     /// A problem begins with its key.
     pub fn check(&self) -> Result<(), String> {
         let bounded = |key: &str, value: f64, least: f64, most: f64| match (least..=most).contains(&value) {
@@ -215,7 +210,7 @@ mod tests {
     const N: usize = 200_000;
 
     fn draw(process: &Process, rate: Rate, n: usize) -> Vec<Nanos> {
-        let rate = process.takes_rate().then_some(rate);
+        let rate = (!matches!(process, Process::Stepping { .. } | Process::Offline)).then_some(rate);
         process.times(rate, n, random::stream(1, 0, "arrivals")).collect()
     }
 

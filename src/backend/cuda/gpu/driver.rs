@@ -13,7 +13,7 @@ use cudarc::driver::sys::{self, CUdevice_attribute, CUresult, CUstream};
 use libloading::Library as Opened;
 use serde::Serialize;
 
-use super::libraries::{Found, find, functions};
+use super::libraries::{Found, functions};
 use crate::backend::cuda::device::Fault;
 use crate::clock;
 use crate::error::{Error, Result};
@@ -400,10 +400,6 @@ impl Libraries {
 }
 
 /// The GPUs that the process sees. Fails if there is no driver, or none that is new enough, or no GPU.
-pub fn devices() -> Result<Vec<About>> {
-    of_driver(&find())
-}
-
 pub fn of_driver(found: &Found) -> Result<Vec<About>> {
     let count = found.driver.need()?.gpus()?;
     let about = |number| {

@@ -30,8 +30,8 @@ use cudarc::driver::{result, sys};
 
 use self::cells::Sequences;
 use self::compile::{Cache, Kernels};
+pub use self::driver::About;
 use self::driver::Gpu;
-pub use self::driver::{About, devices};
 use self::host::Host;
 use self::memory::Mapped;
 use self::plan::PlanState;
