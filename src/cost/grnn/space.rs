@@ -33,11 +33,7 @@ impl Rnn {
 
 impl fmt::Display for Rnn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Rnn::Lstm => "lstm",
-            Rnn::GruDouble => "gru-double",
-            Rnn::GruSingle => "gru-single",
-        })
+        self.serialize(f)
     }
 }
 
