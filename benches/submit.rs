@@ -74,6 +74,7 @@ fn serve(network: &Arc<Network>, requests: &Requests, tasks: u32, exchange: u32)
             fold_loop: FoldLoop::default(),
             requests: &[],
             members: Members::Requests,
+            iteration: None,
         };
         let members = MemberList::Nodes(std::mem::take(&mut nodes));
         let clock = Instant::now();

@@ -10,6 +10,8 @@ use crate::policy::{Completed, Outcomes, Policy};
 use crate::task::{Dispatch, MemberList, Task, TaskBook, TaskSink};
 use crate::units::{CellId, Nanos, TaskId};
 use crate::workload::arrivals::Source;
+use crate::workload::shape::Shape;
+use crate::workload::trace::Request;
 
 /// Runs requests through a policy on a backend until all are served.
 ///
@@ -49,6 +51,7 @@ pub fn drive(
         while let Some(completion) = next {
             let done = tasks.close(completion.task);
             recorder.completed(&completion, &done);
+            let ended = recorder.ended(&completion, &done);
             if tasks.unfinished(done.worker) == 0 {
                 recorder.idles(done.worker);
             }
@@ -60,6 +63,7 @@ pub fn drive(
                     start: completion.start,
                     finish: completion.finish,
                     requests: &done.requests,
+                    ended: &ended,
                 },
                 &mut outcomes,
             );
@@ -72,7 +76,13 @@ pub fn drive(
         while source.peek().is_some_and(|arrival| arrival <= now) {
             let request = source.pop();
             recorder.arrived(&request, now);
-            policy.arrive(&request, &mut outcomes);
+            match *request.shape {
+                // A policy does not see how long an output will be.
+                Shape::Llm { prompt, .. } => {
+                    policy.arrive(&Request { shape: &Shape::Tokens(prompt), ..request }, &mut outcomes)
+                }
+                _ => policy.arrive(&request, &mut outcomes),
+            }
             settle(&mut outcomes, now, source, backend, recorder);
         }
         recorder.round(now);
@@ -84,6 +94,7 @@ pub fn drive(
         if let Some(clock) = clock.filter(|_| tasks.submitted() > before) {
             recorder.decided(clock.elapsed(), tasks.submitted() - before);
         }
+        recorder.preempted(&mut tasks.preempted);
         settle(&mut outcomes, now, source, backend, recorder);
         wake = policy.wake_at().filter(|at| *at > now);
     }
@@ -121,8 +132,9 @@ fn settle(
         }
         source.left(request, now);
     }
-    for request in outcomes.rejected.drain(..) {
+    for (request, reason) in outcomes.rejected.drain(..) {
         recorder.rejected(request, now);
+        recorder.refusals.extend(reason.map(|reason| (request, now, reason)));
         source.left(request, now);
     }
 }

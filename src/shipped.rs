@@ -55,8 +55,9 @@ impl Shipped {
         let mut found = Vec::new();
         let mut folders = vec![tree];
         while let Some(folder) = folders.pop() {
-            // Device files are TOML too, but not scenarios.
-            folders.extend(folder.dirs().filter(|one| self != Shipped::Scenario || !one.path().ends_with("devices")));
+            // Files of devices and language models are TOML too, but not scenarios.
+            let others = |path: &Path| path.ends_with("devices") || path.ends_with("llms");
+            folders.extend(folder.dirs().filter(|one| self != Shipped::Scenario || !others(one.path())));
             found.extend(folder.files().filter_map(|file| {
                 let name = file.path().to_str()?.strip_prefix(below)?.strip_suffix(self.ending())?;
                 Some(BuiltIn { name, text: file.contents_utf8()? })

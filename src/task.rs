@@ -1,6 +1,7 @@
 //! Types that all modules share. They know nothing of backends, policies or metrics.
 
 mod launches;
+mod worker_set;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 pub use self::launches::{Launches, Unit, Wave};
+use self::worker_set::WorkerSet;
 use crate::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
 
 #[derive(Clone, Copy)]
@@ -28,6 +30,8 @@ pub struct Task<'a> {
     /// request starts with the first of its tasks to start.
     pub requests: &'a [RequestId],
     pub members: Members<'a>,
+    /// Of a language model. Its step's batch is the tokens that are fed, its input the context that is read.
+    pub iteration: Option<Iteration>,
 }
 
 impl<'a> Task<'a> {
@@ -45,12 +49,27 @@ impl<'a> Task<'a> {
             fold_loop: FoldLoop::default(),
             requests,
             members: Members::Requests,
+            iteration: None,
         }
     }
 
     pub fn whole_requests(worker: WorkerId, steps: &'a [Step], requests: &'a [RequestId], useful_cells: u64) -> Self {
         Task { batch: requests.len() as u32, ..Task::new(worker, steps, requests, useful_cells) }
     }
+}
+
+/// What an iteration of a language model leads to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Iteration {
+    /// How many of the first of [`Task::requests`] have their whole prompts fed with this task: each gets its next token, and
+    /// decodes from then on. Further requests are fed a part.
+    pub prefilled: u32,
+    /// Every sequence that decodes on the worker gets a token.
+    pub decodes: bool,
+    /// Of keys and values, in use on the worker while the task runs.
+    pub blocks: u32,
+    /// All blocks of the worker.
+    pub capacity: u32,
 }
 
 /// Work of a dynamic-graph system's host (TensorFlow Fold, DyNet): building and scheduling graphs. Only a simulated
@@ -214,8 +233,11 @@ pub struct Dispatch<'a> {
     tasks: &'a mut TaskBook,
     now: Nanos,
     reasons: Option<&'a mut Vec<(TaskId, Reason)>>,
-    rejected: &'a mut Vec<RequestId>,
+    rejected: &'a mut Vec<Rejected>,
 }
+
+/// A request that leaves unserved, and why, if the policy tells.
+pub(crate) type Rejected = (RequestId, Option<String>);
 
 /// Only the driver implements it, so that no policy can reach the backend.
 pub(crate) trait TaskSink {
@@ -231,7 +253,7 @@ impl<'a> Dispatch<'a> {
         tasks: &'a mut TaskBook,
         now: Nanos,
         reasons: Option<&'a mut Vec<(TaskId, Reason)>>,
-        rejected: &'a mut Vec<RequestId>,
+        rejected: &'a mut Vec<Rejected>,
     ) -> Self {
         Dispatch { sink, tasks, now, reasons, rejected }
     }
@@ -285,7 +307,16 @@ impl<'a> Dispatch<'a> {
 
     /// The request leaves unserved, for example because it is late. It must not be submitted or finished afterwards.
     pub fn reject(&mut self, request: RequestId) {
-        self.rejected.push(request);
+        self.rejected.push((request, None));
+    }
+
+    pub fn reject_because(&mut self, request: RequestId, reason: String) {
+        self.rejected.push((request, Some(reason)));
+    }
+
+    /// A sequence no longer decodes until a task has fed it again: its prompt and the tokens that it has got.
+    pub fn preempt(&mut self, request: RequestId) {
+        self.tasks.preempted.push(request);
     }
 
     /// How many were rejected in this call.
@@ -327,6 +358,8 @@ pub struct TaskBook {
     by_unfinished: Vec<WorkerSet>,
     spare: Vec<Vec<RequestId>>,
     spare_steps: Vec<Vec<Step>>,
+    /// Since they were last taken.
+    pub(crate) preempted: Vec<RequestId>,
 }
 
 pub struct OpenTask {
@@ -337,6 +370,7 @@ pub struct OpenTask {
     pub useful_cells: u64,
     pub submit: Nanos,
     pub requests: Vec<RequestId>,
+    pub iteration: Option<Iteration>,
 }
 
 impl TaskBook {
@@ -348,6 +382,7 @@ impl TaskBook {
             by_unfinished: vec![WorkerSet::of_all(workers)],
             spare: Vec::new(),
             spare_steps: Vec::new(),
+            preempted: Vec::new(),
         }
     }
 
@@ -378,6 +413,7 @@ impl TaskBook {
             useful_cells: task.useful_cells,
             submit: now,
             requests,
+            iteration: task.iteration,
         }));
         id
     }
@@ -412,52 +448,6 @@ impl TaskBook {
         self.spare.push(done.requests);
         self.spare_steps.push(done.steps);
     }
-}
-
-/// Of numbers below 65,536: a bit for each, and a bit for each word of bits that is not empty.
-struct WorkerSet {
-    words: Vec<u64>,
-    filled: Vec<u64>,
-}
-
-impl WorkerSet {
-    fn none(workers: usize) -> WorkerSet {
-        let words = workers.div_ceil(64);
-        WorkerSet { words: vec![0; words], filled: vec![0; words.div_ceil(64)] }
-    }
-
-    fn of_all(workers: usize) -> WorkerSet {
-        let mut all = WorkerSet::none(workers);
-        (0..workers).for_each(|worker| all.insert(worker));
-        all
-    }
-
-    fn insert(&mut self, worker: usize) {
-        self.words[worker / 64] |= 1 << (worker % 64);
-        self.filled[worker / 4096] |= 1 << (worker / 64 % 64);
-    }
-
-    fn remove(&mut self, worker: usize) {
-        let word = &mut self.words[worker / 64];
-        *word &= !(1 << (worker % 64));
-        if *word == 0 {
-            self.filled[worker / 4096] &= !(1 << (worker / 64 % 64));
-        }
-    }
-
-    fn first_from(&self, worker: usize) -> Option<usize> {
-        first_bit_from(&self.words[..self.words.len().min(worker / 64 + 1)], worker).or_else(|| {
-            let word = first_bit_from(&self.filled, worker / 64 + 1)?;
-            Some(word * 64 + self.words[word].trailing_zeros() as usize)
-        })
-    }
-}
-
-fn first_bit_from(words: &[u64], bit: usize) -> Option<usize> {
-    let first = *words.get(bit / 64)? & (u64::MAX << (bit % 64));
-    let rest = words.iter().copied().enumerate().skip(bit / 64 + 1);
-    let mut words = [(bit / 64, first)].into_iter().chain(rest);
-    words.find(|(_, word)| *word != 0).map(|(place, word)| place * 64 + word.trailing_zeros() as usize)
 }
 
 /// The events before one call of `schedule`.

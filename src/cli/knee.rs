@@ -122,6 +122,14 @@ pub(super) struct Goal {
     #[arg(long, value_parser = Nanos::parse)]
     slo: Option<Nanos>,
 
+    /// For language models: objective for the time to the first token, instead of the latency
+    #[arg(long, value_name = "TIME", value_parser = Nanos::parse, conflicts_with = "slo")]
+    ttft: Option<Nanos>,
+
+    /// Objective for the time between tokens, beside --ttft
+    #[arg(long, value_name = "TIME", value_parser = Nanos::parse, requires = "ttft")]
+    tbt: Option<Nanos>,
+
     #[arg(long, help = format!("The quantile that must hold it: {} [default: the scenario's metrics.quantile]",
                                Quantile::ALL.map(|quantile| quantile.to_string()).join(", ")),
           value_parser = named::<Quantile>)]
@@ -130,11 +138,15 @@ pub(super) struct Goal {
 
 impl Goal {
     pub(super) fn objective(&self, scenario: &Scenario, max_rejected: f64, example: &str) -> Result<Objective> {
-        let slo = self.slo.or(scenario.metrics.slo).ok_or_else(|| {
+        if self.ttft.is_some() && !scenario.workload.model.is_llm() {
+            let (file, model) = (scenario.file.display(), scenario.workload.model.name());
+            return Err(Error::input(format!("{file}: --ttft: {model} generates no tokens; give --slo")));
+        }
+        let slo = self.ttft.or(self.slo).or(scenario.metrics.slo).ok_or_else(|| {
             Error::input(format!("{}: metrics.slo: missing; add it or give --slo {example}", scenario.file.display()))
         })?;
         let quantile = self.quantile.unwrap_or(scenario.metrics.quantile);
-        Ok(Objective { slo, quantile, max_rejected })
+        Ok(Objective { slo, quantile, max_rejected, tokens: self.ttft.map(|_| self.tbt) })
     }
 }
 

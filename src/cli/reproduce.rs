@@ -37,7 +37,7 @@ use crate::scenario::Scenario;
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     /// batchmaker, late, jit, dvabatch or grnn, then names of figures, list, claims or all; or neighbours, all policies side by
-    /// side
+    /// side; or continuous, from padding to continuous batching
     #[arg(required = true, value_name = "[PAPER] FIGURE")]
     pub what: Vec<String>,
 

@@ -162,6 +162,7 @@ pub(crate) fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
         },
         Model::Network(network) if network.most_tokens().is_none() => Shape::Fixed,
         Model::Network(_) => Shape::Tokens(rng.random_range(1..=40)),
+        Model::Llm(_) => Shape::Llm { prompt: rng.random_range(1..=40), output: rng.random_range(1..=40) },
         Model::Dnn(_) if rng.random() => Shape::Tokens(rng.random_range(1..=40)),
         Model::Dnn(_) => Shape::Fixed,
     }

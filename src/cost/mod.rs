@@ -1,6 +1,7 @@
 //! How long tasks take on the simulated device.
 
 pub mod curve;
+pub mod decoder;
 pub mod device_file;
 pub mod grnn;
 pub mod noise;
@@ -41,6 +42,11 @@ pub trait CostModel: Send + Sync {
     /// Ascending batch sizes of the cell; empty if it runs any.
     fn batches(&self, _: CellId) -> &[u32] {
         &[]
+    }
+
+    /// The tokens whose keys and values fit beside a language model's weights; `None` if unknown.
+    fn kv_tokens(&self) -> Option<u64> {
+        None
     }
 }
 

@@ -204,9 +204,12 @@ impl Device {
         }
     }
 
-    /// On the requests of the first replication; `None` on a real device.
+    /// On the requests of the first replication; `None` on a real device and for language models.
     pub fn bounds(&self, inputs: &Inputs<'_>) -> Result<Option<Bounds>> {
         let Device::Simulated(_, costs, _) = self else { return Ok(None) };
+        if inputs.scenario.workload.model.is_llm() {
+            return Ok(None); // Its graphs don't show its work.
+        }
         let cells = inputs.cells.len();
         let requests = inputs.sample()?;
         let all = count_nodes(&requests, cells);

@@ -45,11 +45,12 @@ const OF_THE_RUN: [&str; 12] = [
 ];
 const LOGS: [&str; 4] = [RequestLine::FILE, TaskLine::FILE, RoundLine::FILE, "timeline.json"];
 /// By the start and the end of their names.
-const OF_A_REPLICATION: [(&str, &str); 4] = [POINT, INTERRUPTED, FAILURES, BATCHES];
+const OF_A_REPLICATION: [(&str, &str); 5] = [POINT, INTERRUPTED, FAILURES, REJECTIONS, BATCHES];
 const POINT: (&str, &str) = ("point", ".json");
 const SEARCH: (&str, &str) = ("search", ".json");
 const INTERRUPTED: (&str, &str) = ("interrupted", ".json");
 pub(super) const FAILURES: (&str, &str) = ("failures", ".csv");
+pub(super) const REJECTIONS: (&str, &str) = ("rejections", ".csv");
 pub(super) const BATCHES: (&str, &str) = ("batches", ".csv");
 
 #[derive(Clone, Debug)]
@@ -254,7 +255,7 @@ impl Folder {
         let point = self.point(run);
         let unwritable = |cause: io::Error| Error::unwritable(&point, &cause);
         fs::create_dir_all(&point).map_err(unwritable)?;
-        for stale in [POINT, INTERRUPTED, FAILURES] {
+        for stale in [POINT, INTERRUPTED, FAILURES, REJECTIONS] {
             // Usually there is none.
             let _ = fs::remove_file(point.join(numbered(run.replication, stale)));
         }
@@ -376,7 +377,7 @@ impl Folder {
         let mut counts = std::collections::BTreeMap::new();
         for shape in shapes {
             let sides = match shape {
-                Shape::Seq2Seq { source, target } => vec![*source, *target],
+                Shape::Seq2Seq { source: a, target: b } | Shape::Llm { prompt: a, output: b } => vec![*a, *b],
                 other => vec![other.length()],
             };
             *counts.entry(sides).or_insert(0u64) += 1;

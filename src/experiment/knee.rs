@@ -24,6 +24,8 @@ pub struct Objective {
     pub quantile: Quantile,
     /// The share of rejected requests that count neither as met nor as missed; others count as missed.
     pub max_rejected: f64,
+    /// Of language models: `slo` is that of the time to the first token, and this of the times between tokens, if any.
+    pub tokens: Option<Option<Nanos>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -297,7 +299,8 @@ pub(super) fn attain(
         return if ran.record.has_missed() { Ok(None) } else { Err(Error::Interrupted) };
     }
     let warmup = inputs.measure(run.load).warmup;
-    Ok(Some(Attainment::of(&ran.record, warmup, objective.slo, objective.quantile)))
+    let of = if objective.tokens.is_some() { Attainment::of_first_tokens } else { Attainment::of };
+    Ok(Some(of(&ran.record, warmup, objective.slo, objective.quantile)))
 }
 
 impl Objective {
@@ -313,14 +316,18 @@ impl Objective {
     fn limit(&self, inputs: &Inputs<'_>) -> Option<Limit> {
         let Scenario { workload, metrics, device, classes, .. } = inputs.scenario;
         let short = matches!(metrics.warmup, Warmup::Auto | Warmup::None | Warmup::Mser5);
-        let all_served = device.max_waiting.is_none() && classes.is_empty();
+        let all_served = device.max_waiting.is_none() && classes.is_empty() && self.tokens.is_none();
         let requests = workload.load.drawn().filter(|_| short && all_served)?;
         let late = requests - self.quantile.rank(requests as usize) as u32;
         Some(Limit { slo: self.slo, from: u64::from(requests.div_ceil(2)), late })
     }
 
     pub fn holds(&self, attained: &Attainment) -> bool {
-        attained.holds(self.quantile, self.max_rejected)
+        attained.holds(self.quantile, self.max_rejected) && !self.gaps_miss(attained)
+    }
+
+    fn gaps_miss(&self, attained: &Attainment) -> bool {
+        self.tokens.flatten().zip(attained.gap).is_some_and(|(most, gap)| gap > most)
     }
 
     /// Why a run did not hold it.
@@ -333,6 +340,12 @@ impl Objective {
             format!("{failed} of {measured} requests failed at {load}")
         } else if saturated == Some(true) {
             format!("the queue grows to the end of the run at {load}")
+        } else if self.gaps_miss(attained) {
+            format!(
+                "the {} of the times between tokens is {} at {load}",
+                self.quantile,
+                attained.gap.unwrap_or_default()
+            )
         } else {
             format!("{late} of {measured} requests took longer than {} at {load}", self.slo)
         }
@@ -419,7 +432,8 @@ mod tests {
         let file = std::path::Path::new("scenarios/dvabatch/vgg19.toml");
         let scenario = Scenario::load(file, &["workload.requests=2001".into()], &Registry::standard()).unwrap();
         let (inputs, device) = prepare(&scenario, Target::SIM).unwrap();
-        let objective = Objective { slo: scenario.metrics.slo.unwrap(), quantile: Quantile::P99, max_rejected: 0.0 };
+        let objective =
+            Objective { slo: scenario.metrics.slo.unwrap(), quantile: Quantile::P99, max_rejected: 0.0, tokens: None };
         let stop = AtomicBool::new(false);
         let mut ended = 0;
         for (policy, rate) in (0..scenario.policies.len()).flat_map(|policy| (1..9).map(move |i| (policy, i * 100))) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::Run;
 use super::device::{Device, RunOutput};
-use super::folder::{BATCHES, FAILURES, Folder, numbered};
+use super::folder::{BATCHES, FAILURES, Folder, REJECTIONS, numbered};
 use super::inputs::Inputs;
 use super::verify::Verified;
 use crate::backend::Launched;
@@ -77,8 +77,10 @@ pub(super) fn run_point(
     }
     // For every run, so that the spread of batch sizes is known.
     write::write_batches(&stage.path.join(numbered(run.replication, BATCHES)), &ran.record, &inputs.steps)?;
-    if !ran.record.failures.is_empty() {
-        write::write_failures(&stage.path.join(numbered(run.replication, FAILURES)), &ran.record)?;
+    for (file, of) in [(FAILURES, &ran.record.failures), (REJECTIONS, &ran.record.refusals)] {
+        if !of.is_empty() {
+            write::write_failures(&stage.path.join(numbered(run.replication, file)), of)?;
+        }
     }
     let files = folder.publish(run, &stage)?;
     drop(stage);

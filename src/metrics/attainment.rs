@@ -19,14 +19,35 @@ pub struct Attainment {
     pub failed: u64,
     /// `None` where the run is too short to tell.
     pub saturated: Option<bool>,
+    /// The objective's quantile of the times between tokens, if they were asked for and are enough.
+    pub gap: Option<Nanos>,
 }
 
 impl Attainment {
     pub fn of(record: &Recorder, warmup: Warmup, slo: Nanos, quantile: Quantile) -> Attainment {
+        Attainment::of_times(record, warmup, slo, quantile, |run, request| run.latency(request))
+    }
+
+    /// Of the time to the first token instead of the latency.
+    pub fn of_first_tokens(record: &Recorder, warmup: Warmup, slo: Nanos, quantile: Quantile) -> Attainment {
+        let first =
+            |request: usize| record.tokens.as_ref().map_or(Nanos::MAX, |tokens| tokens.sequences[request].first);
+        let gap = record.tokens.as_ref().and_then(|tokens| tokens.gap(quantile));
+        let time = |_: &RunRecord<'_>, request: usize| first(request).saturating_since(record.arrival[request]).0;
+        Attainment { gap, ..Attainment::of_times(record, warmup, slo, quantile, time) }
+    }
+
+    fn of_times(
+        record: &Recorder,
+        warmup: Warmup,
+        slo: Nanos,
+        quantile: Quantile,
+        time: impl Fn(&RunRecord<'_>, usize) -> u64,
+    ) -> Attainment {
         let run = RunRecord::new(record);
         let measured = &run.order[run.warmup(warmup).0..];
         let served = measured.iter().map(|r| *r as usize).filter(|r| run.finished(*r));
-        let mut latencies: Vec<u64> = served.map(|r| run.latency(r)).collect();
+        let mut latencies: Vec<u64> = served.map(|r| time(&run, r)).collect();
         let rank = quantile.rank(measured.len());
         let mut is_measured = vec![false; record.arrival.len()];
         measured.iter().for_each(|r| is_measured[*r as usize] = true);
@@ -38,6 +59,7 @@ impl Attainment {
             failed: (measured.len() - latencies.len()) as u64 - rejected,
             latency: (rank <= latencies.len()).then(|| Nanos(*latencies.select_nth_unstable(rank - 1).1)),
             saturated: saturated(record, &run.order, |request| run.left[request as usize]),
+            gap: None,
         }
     }
 
@@ -67,6 +89,7 @@ mod tests {
             failed,
             latency: None,
             saturated: Some(false),
+            gap: None,
         };
         let p90 = Quantile::P90;
         assert!(of(90, 0, 0).holds(p90, 0.0));

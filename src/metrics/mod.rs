@@ -8,6 +8,7 @@ pub mod validity;
 pub mod attainment;
 pub mod stream;
 pub mod summary;
+pub mod tokens;
 
 pub mod bounds;
 pub mod laws;

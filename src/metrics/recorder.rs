@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::stream::{Rules, Stream};
+use super::tokens::Tokens;
 use crate::task::{Completion, OpenTask, Reason, Round, Step, TaskRow, distinct_cells};
 use crate::units::{Nanos, RequestId, TaskId, WorkerId};
 use crate::workload::class::Classes;
@@ -83,6 +84,10 @@ pub struct Recorder {
     turned_away: HashMap<RequestId, Nanos>,
     /// In the order of rejection.
     pub rejections: Vec<(RequestId, Nanos)>,
+    /// Those of them for which the policy gave a reason.
+    pub refusals: Vec<(RequestId, Nanos, String)>,
+    /// Of language models.
+    pub tokens: Option<Box<Tokens>>,
     /// The requests that left without a result and why, in that order.
     pub failures: Vec<(RequestId, Nanos, String)>,
     /// From arrival to handover, in the order of arrival, if rounds are kept.
@@ -198,6 +203,9 @@ impl Recorder {
 
     pub(crate) fn arrived(&mut self, request: &Request<'_>, handled: Nanos) {
         self.this_round.arrivals += 1;
+        if let Shape::Llm { output, .. } = request.shape {
+            self.tokens.get_or_insert_default().arrived(request.id, *output);
+        }
         match &mut self.stream {
             Some(stream) => stream.arrived(request),
             None => self.arrival[request.id.index()] = request.arrival,
@@ -269,6 +277,19 @@ impl Recorder {
         }
     }
 
+    /// The sequences that a completed task has ended.
+    pub(crate) fn ended(&mut self, completion: &Completion, task: &OpenTask) -> Vec<RequestId> {
+        let Some((tokens, iteration)) = self.tokens.as_mut().zip(task.iteration) else { return Vec::new() };
+        tokens.iterated(iteration, task.worker, &task.requests, completion)
+    }
+
+    pub(crate) fn preempted(&mut self, requests: &mut Vec<RequestId>) {
+        let preempted = requests.drain(..);
+        if let Some(tokens) = &mut self.tokens {
+            preempted.for_each(|request| tokens.preempted(request));
+        }
+    }
+
     /// Whether the run has reached its limit.
     pub(crate) fn has_missed(&self) -> bool {
         self.keep.limit.is_some_and(|limit| self.late > limit.late)
@@ -276,6 +297,9 @@ impl Recorder {
 
     pub(crate) fn rejected(&mut self, request: RequestId, at: Nanos) {
         self.rejected += 1;
+        if let Some(tokens) = &mut self.tokens {
+            tokens.rejected(request);
+        }
         if let Some(stream) = &mut self.stream {
             return stream.left(request, at, Outcome::Rejected);
         }
@@ -304,7 +328,11 @@ impl Recorder {
         self.was_busy(task.worker, completion.start, completion.finish);
         self.end = self.end.max(completion.finish);
         let operators = task.steps.iter().any(|step| step.cell.index() >= self.cells);
-        self.executed_cells += if operators { task.useful_cells } else { task.steps.iter().map(Step::cells).sum() };
+        self.executed_cells += match task.iteration {
+            Some(_) => task.steps.iter().map(|step| u64::from(step.batch)).sum(),
+            None if operators => task.useful_cells,
+            None => task.steps.iter().map(Step::cells).sum(),
+        };
         for step in &task.steps {
             if self.batches.len() <= step.cell.index() {
                 self.batches.resize_with(step.cell.index() + 1, Vec::new);
@@ -393,6 +421,7 @@ mod tests {
                 useful_cells: 1,
                 submit: Nanos(5),
                 requests: vec![RequestId(0)],
+                iteration: None,
             };
             let (start, finish) = (Nanos(start), Nanos(finish));
             record.completed(&Completion { task: TaskId(task), start, finish }, &open);

@@ -2,6 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use super::recorder::{Outcome, Recorder, happened};
 use super::stats::{Quantile, mean, quantiles};
+use super::tokens::TokenSummary;
 use super::validity::{Extrapolation, Lateness, Truncation, Warmup, mser5, saturated};
 use crate::units::{Nanos, Rate};
 use crate::workload::class::Class;
@@ -67,6 +68,9 @@ pub struct Summary {
     /// The share of the measured requests that were served within the SLO.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_slo: Option<f64>,
+    /// Of language models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Box<TokenSummary>>,
     /// The same for the requests of each class, without what concerns tasks and workers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<(String, Summary)>,
@@ -137,6 +141,7 @@ fn of_requests(record: &Recorder, measure: &Measure) -> (Summary, Option<(Nanos,
         saturated: saturated(record, &run.order, |request| run.left[request as usize]),
         lateness: lateness.and_then(|spans| Lateness::of(spans, whole.latency.p50_ms)),
         classes: run.classes(warmup, window, measure.slo),
+        tokens: record.tokens.as_ref().map(|tokens| tokens.summary(record, &run.order[warmup..]).into()),
         ..whole
     };
     (summary, arrivals)

@@ -274,7 +274,7 @@ fn affines(model: &Model, weights: &Weights) -> Option<Vec<Affine>> {
                 affine("childsum.f", vec![part(1, &["childsum.weight_f_h"])], &[]),
             ]
         }
-        Model::Gru | Model::Graph(_) | Model::Network(_) | Model::Dnn(_) => return None,
+        Model::Gru | Model::Graph(_) | Model::Network(_) | Model::Dnn(_) | Model::Llm(_) => return None,
     })
 }
 

@@ -56,6 +56,9 @@ impl Spec {
                 model.name()
             )));
         }
+        if model.is_llm() {
+            return Err(Error::input("model: language models are simulated only; run this scenario with batchlab sim"));
+        }
         if let Some(network) = model.network() {
             return operators::check(network);
         }

@@ -59,7 +59,7 @@ pub fn tensors(model: &Model, spec: &Spec) -> Vec<Tensor> {
             add("childsum", &[("weight_iou_x", &[3 * h, e]), ("weight_iou_h", &[3 * h, h]), ("bias_iou", &[3 * h])]);
             add("childsum", &[("weight_f_x", &[h, e]), ("weight_f_h", &[h, h]), ("bias_f", &[h])]);
         }
-        Model::Graph(_) | Model::Network(_) => {}
+        Model::Graph(_) | Model::Network(_) | Model::Llm(_) => {}
         Model::Dnn(_) => {
             add("dense", &[("weight_1", &[4 * h, h]), ("bias_1", &[4 * h])]);
             add("dense", &[("weight_2", &[h, 4 * h]), ("bias_2", &[h])]);

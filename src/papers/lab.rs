@@ -212,7 +212,7 @@ impl<'a> Lab<'a> {
     fn objective(scenario: &Scenario) -> Result<Objective> {
         let slo = scenario.metrics.slo;
         let slo = slo.ok_or_else(|| Error::input(format!("{}: metrics.slo: missing", scenario.file.display())))?;
-        Ok(Objective { slo, quantile: Quantile::P99, max_rejected: 0.0 })
+        Ok(Objective { slo, quantile: Quantile::P99, max_rejected: 0.0, tokens: None })
     }
 
     /// The highest rate of each policy at which the 99th percentile is within the SLO; 0 if there is none.

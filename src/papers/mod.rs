@@ -6,6 +6,7 @@
 //! from is [derived](verdict::Word::Derived) and not counted.
 
 mod batchmaker;
+mod continuous;
 mod dvabatch;
 mod findings;
 mod grnn;
@@ -39,6 +40,8 @@ pub enum Paper {
     Grnn,
     /// No paper: all policies side by side, without claims.
     Neighbours,
+    /// Several papers: from padding to continuous batching.
+    Continuous,
 }
 
 /// The file of a paper.
@@ -56,8 +59,15 @@ struct Contents {
 type Parts = (&'static str, &'static str, &'static [&'static [(&'static str, Check)]]);
 
 impl Paper {
-    pub const ALL: [Paper; 6] =
-        [Paper::BatchMaker, Paper::Late, Paper::Jit, Paper::DvaBatch, Paper::Grnn, Paper::Neighbours];
+    pub const ALL: [Paper; 7] = [
+        Paper::BatchMaker,
+        Paper::Late,
+        Paper::Jit,
+        Paper::DvaBatch,
+        Paper::Grnn,
+        Paper::Neighbours,
+        Paper::Continuous,
+    ];
 
     fn parts(self) -> Parts {
         match self {
@@ -67,11 +77,12 @@ impl Paper {
             Paper::DvaBatch => ("dvabatch", include_str!("dvabatch.toml"), &[dvabatch::CHECKS]),
             Paper::Grnn => ("grnn", include_str!("grnn.toml"), &[grnn::CHECKS]),
             Paper::Neighbours => ("neighbours", include_str!("neighbours.toml"), &[]),
+            Paper::Continuous => ("continuous", include_str!("continuous.toml"), &[continuous::CHECKS]),
         }
     }
 
     fn contents(self) -> &'static Contents {
-        static ALL: LazyLock<[Contents; 6]> = LazyLock::new(|| {
+        static ALL: LazyLock<[Contents; 7]> = LazyLock::new(|| {
             Paper::ALL.map(|paper| {
                 let (name, text, _) = paper.parts();
                 toml::from_str(text).unwrap_or_else(|error| panic!("{name}.toml: {error}"))

@@ -42,7 +42,7 @@ impl<'i> Runs<'i> {
             let mut dots = Vec::new();
             for (value, row) in s.rows_by_x()? {
                 let x = value.map_or_else(|| row.metric(x), |value| Ok(place(value)))?;
-                if let (Some(x), Some(y)) = (x, row.metric(y)?) {
+                if let (Some(x), Some(y)) = (x, row.metric_if_known(y)?) {
                     let whisker = if whiskers { row.metric(Metric::P50)?.zip(row.metric(Metric::P99)?) } else { None };
                     dots.push(Dot { x, y, saturated: row.saturated()?, rejected: row.rejects()?, whisker });
                 }
@@ -111,11 +111,12 @@ fn served(y: Metric, label: &str, of_all: &str, hint: &str, inputs: &Inputs, opt
     Ok(drawn(&runs, options, [x, y], rules, LINE))
 }
 
-pub fn latency(inputs: &Inputs, options: &Options) -> Drawing {
-    let runs = Runs::read(inputs, options, Metric::Offered, Metric::P99, "")?;
-    let slo = options.slo.or_else(|| inputs.slo()).map(|slo| slo.as_millis_f64());
+/// With the objective of the latency.
+pub fn latency(metric: Metric, label: &str, inputs: &Inputs, options: &Options) -> Drawing {
+    let runs = Runs::read(inputs, options, Metric::Offered, metric, "")?;
+    let slo = options.slo.or_else(|| inputs.slo()).filter(|_| metric == Metric::P99).map(|slo| slo.as_millis_f64());
     let y = latency_axis(
-        "p99 latency (ms)",
+        label,
         runs.dots().map(|dot| dot.y).chain(slo),
         runs.dots().map(|dot| (dot.y, dot.saturated)).chain(slo.map(|ms| (ms, false))),
         options.linear,

@@ -77,7 +77,7 @@ fn folder_parts(path: &Path, folder: &Folder) -> Result<Vec<Part>> {
     let unit = match folder.model() {
         Some(Model::Lstm | Model::Gru | Model::Seq2Seq) => "steps",
         Some(Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_)) => "nodes",
-        Some(Model::Dnn(_) | Model::Network(_)) => "tokens",
+        Some(Model::Dnn(_) | Model::Network(_) | Model::Llm(_)) => "tokens",
         Some(Model::Graph(_)) | None => return parts(path),
     };
     Ok(parts(path)?.into_iter().map(|part| Part { units: BTreeSet::from([unit]), ..part }).collect())
@@ -105,6 +105,10 @@ fn parts(path: &Path) -> Result<Vec<Part>> {
                 Shape::Chain(length) => single.add(length.into(), "steps", 1),
                 Shape::Tree(tree) => single.add(tree.len() as u64, "nodes", 1),
                 Shape::Tokens(length) => single.add(length.into(), "tokens", 1),
+                Shape::Llm { prompt, output } => {
+                    source.add(prompt.into(), "tokens", 1);
+                    target.add(output.into(), "tokens", 1);
+                }
                 Shape::Fixed => single.add(1, "passes", 1),
                 Shape::Graph(_) => single.add(1, "graphs", 1),
             }

@@ -56,6 +56,14 @@ pub enum Kind {
     ThroughputRate,
     /// 99th percentile of latency against offered rate, with the SLO
     LatencyRate,
+    /// 99th percentile of the time to the first token against offered rate
+    TtftRate,
+    // Sarathi-Serve, Figure 1.
+    /// 99th percentile of the time between tokens against offered rate
+    TbtRate,
+    // Orca, Figure 10; vLLM, Figure 12.
+    /// latency by output token against offered rate
+    NormalisedRate,
     /// goodput against offered rate
     Goodput,
     // BatchMaker, Figure 9a.
@@ -95,7 +103,12 @@ impl Kind {
             Kind::P50Throughput => curves::against_throughput(Metric::P50, inputs, options),
             Kind::P99Throughput => curves::against_throughput(Metric::P99, inputs, options),
             Kind::ThroughputRate => curves::throughput(inputs, options),
-            Kind::LatencyRate => curves::latency(inputs, options),
+            Kind::LatencyRate => curves::latency(Metric::P99, "p99 latency (ms)", inputs, options),
+            Kind::TtftRate => curves::latency(Metric::TtftP99, "p99 time to first token (ms)", inputs, options),
+            Kind::TbtRate => curves::latency(Metric::TbtP99, "p99 time between tokens (ms)", inputs, options),
+            Kind::NormalisedRate => {
+                curves::latency(Metric::Normalised, "Latency / output tokens (ms)", inputs, options)
+            }
             Kind::Goodput => curves::goodput(inputs, options),
             Kind::QueueCdf => cdf::times("Queueing time", |[from, start, _]| start.checked_sub(from), inputs, options),
             Kind::ComputeCdf => cdf::times("Computation time", |[_, start, to]| to.checked_sub(start), inputs, options),

@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod due_first;
 pub mod registry;
+pub mod sequences;
 pub mod values;
 pub mod whole;
 
@@ -21,12 +22,16 @@ pub mod late;
 pub mod merged;
 pub mod nexus;
 pub mod operators;
+pub mod orca;
 pub mod padded;
+pub mod request_level;
+pub mod sarathi;
 pub mod symphony;
 pub mod triton;
 pub mod unbatched;
+pub mod vllm;
 
-use crate::task::Dispatch;
+use crate::task::{Dispatch, Rejected};
 use crate::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::trace::Request;
 
@@ -65,12 +70,14 @@ pub struct Completed<'a> {
     pub finish: Nanos,
     /// In the order of submission.
     pub requests: &'a [RequestId],
+    /// Of a language model: the sequences whose last token the task has generated. Nobody knows before.
+    pub ended: &'a [RequestId],
 }
 
 #[derive(Debug, Default)]
 pub struct Outcomes {
     pub(crate) finished: Vec<RequestId>,
-    pub(crate) rejected: Vec<RequestId>,
+    pub(crate) rejected: Vec<Rejected>,
 }
 
 impl Outcomes {
@@ -81,6 +88,10 @@ impl Outcomes {
 
     /// Leaves unserved. It must not be submitted or finished afterwards.
     pub fn reject(&mut self, request: RequestId) {
-        self.rejected.push(request);
+        self.rejected.push((request, None));
+    }
+
+    pub fn reject_because(&mut self, request: RequestId, reason: String) {
+        self.rejected.push((request, Some(reason)));
     }
 }

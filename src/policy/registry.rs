@@ -102,6 +102,12 @@ pub trait Settings: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether tasks are [iterations](crate::task::Iteration) of a language model. Such policies serve no other models, and others
+    /// serve no language models.
+    fn iterates(&self) -> bool {
+        false
+    }
+
     /// Whether tasks run [`Members::Parts`](crate::task::Members::Parts), whose steps a device may run in one launch.
     fn runs_parts(&self) -> bool {
         false
@@ -185,6 +191,10 @@ impl Registry {
             .with::<super::clockwork::Clockwork>()
             .with::<super::symphony::Symphony>()
             .with::<super::control_limit::ControlLimit>()
+            .with::<super::request_level::Static>()
+            .with::<super::orca::Orca>()
+            .with::<super::vllm::Vllm>()
+            .with::<super::sarathi::Sarathi>()
     }
 
     /// Adds a kind.

@@ -112,7 +112,7 @@ pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profi
             let count = (tasks * members).div_ceil(nodes).max(workers);
             wanted.trees.iter().cycle().take(count).cloned().collect()
         }
-        Model::Graph(_) | Model::Network(_) => Vec::new(),
+        Model::Graph(_) | Model::Network(_) | Model::Llm(_) => Vec::new(),
         Model::Dnn(_) => vec![of_input(wanted.input_sizes()[0]); tasks * members],
     };
     let of_cell = |cell: CellType| curve(&costs(profile.cells.get(&(cell.name, 0))?));

@@ -56,9 +56,8 @@ pub fn benches(wanted: &Wanted) -> Vec<Bench> {
             benches
         }
         Model::Dnn(cell) => wanted.input_sizes().iter().map(|input| one(cell, &of_input(*input), *input)).collect(),
-        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) | Model::Graph(_) | Model::Network(_) => {
-            Vec::new()
-        }
+        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => Vec::new(),
+        Model::Graph(_) | Model::Network(_) | Model::Llm(_) => Vec::new(),
     }
 }
 

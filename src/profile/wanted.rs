@@ -84,7 +84,7 @@ impl Wanted {
                     wanted.inputs.push(longest);
                 }
             }
-            Model::Lstm | Model::Gru | Model::Seq2Seq | Model::Graph(_) => {}
+            Model::Lstm | Model::Gru | Model::Seq2Seq | Model::Graph(_) | Model::Llm(_) => {}
         }
         Ok(wanted)
     }

@@ -105,7 +105,7 @@ pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
             sizes.truncate(enough + 1);
         }
         // Measured elsewhere.
-        Model::Dnn(_) | Model::Graph(_) | Model::Network(_) => sizes.clear(),
+        Model::Dnn(_) | Model::Graph(_) | Model::Network(_) | Model::Llm(_) => sizes.clear(),
     }
     sizes
 }

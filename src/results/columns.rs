@@ -131,8 +131,11 @@ macro_rules! metrics {
         pub enum Metric { $($metric),* }
 
         impl Metric {
-            /// All metrics, in the order of `summary.csv`.
-            pub const ALL: &[Metric] = &[$(Metric::$metric),*];
+            const EVERY: &[Metric] = &[$(Metric::$metric),*];
+            /// Of every model, in the order of `summary.csv`.
+            pub const ALL: &[Metric] = Metric::EVERY.split_at(Metric::FIRST_OF_TOKENS as usize).0;
+            /// Of language models only.
+            pub const OF_TOKENS: &[Metric] = Metric::EVERY.split_at(Metric::FIRST_OF_TOKENS as usize).1;
 
             fn definition(self) -> Definition {
                 match self { $(Metric::$metric => Definition { name: $name, unit: Unit::$unit, of: $of }),* }
@@ -171,6 +174,16 @@ metrics! {
     Max "max_ms" Millis |s| s.latency.max_ms;
     QueueP90 "queue_p90_ms" Millis |s| s.queue.p90_ms;
     ComputeP90 "compute_p90_ms" Millis |s| s.compute.p90_ms;
+    TtftP50 "ttft_p50_ms" Millis |s| s.tokens.as_ref()?.ttft.p50_ms;
+    TtftP99 "ttft_p99_ms" Millis |s| s.tokens.as_ref()?.ttft.p99_ms;
+    TbtMean "tbt_mean_ms" Millis |s| s.tokens.as_ref()?.tbt_mean_ms;
+    TbtP99 "tbt_p99_ms" Millis |s| s.tokens.as_ref()?.tbt_p99_ms;
+    TbtMax "tbt_max_ms" Millis |s| s.tokens.as_ref()?.tbt_max_ms;
+    Normalised "normalised_ms" Millis |s| s.tokens.as_ref()?.normalised_ms;
+    TokenRate "tokens_per_s" PerSecond |s| s.tokens.as_ref()?.throughput.map(per_second);
+    KvMean "kv_mean" Ratio |s| s.tokens.as_ref()?.kv_mean;
+    KvPeak "kv_peak" Ratio |s| s.tokens.as_ref()?.kv_peak;
+    Preemptions "preemptions" Count |s| Some(s.tokens.as_ref()?.preemptions as f64);
 }
 
 fn per_second(rate: Rate) -> f64 {
@@ -178,6 +191,8 @@ fn per_second(rate: Rate) -> f64 {
 }
 
 impl Metric {
+    const FIRST_OF_TOKENS: Metric = Metric::TtftP50;
+
     /// The column's name, which ends with the unit.
     pub fn name(self) -> &'static str {
         self.definition().name

@@ -48,6 +48,15 @@ logs! {
         outcome: Outcome,
     }
 
+    /// What language models add to a request's row.
+    TokenLine in "requests.csv" {
+        first_token_ns: Option<Nanos>,
+        output: u32,
+        /// Between two of its tokens.
+        worst_gap_ns: Nanos,
+        preemptions: u32,
+    }
+
     /// A task, in the order of submission.
     TaskLine in "tasks.csv" {
         task: TaskId,

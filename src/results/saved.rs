@@ -126,7 +126,7 @@ impl<'a> CsvRow<'a> {
     }
 
     /// Earlier summaries lack columns.
-    fn metric_if_known(&self, metric: Metric) -> Result<Option<f64>> {
+    pub fn metric_if_known(&self, metric: Metric) -> Result<Option<f64>> {
         self.text(metric.name()).map_or(Ok(None), |_| self.metric(metric))
     }
 

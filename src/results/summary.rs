@@ -76,6 +76,11 @@ impl SummaryRow {
         if any { Some(true) } else { none.then_some(false) }
     }
 
+    /// Whether it is of a language model.
+    pub fn has_tokens(&self) -> bool {
+        self.runs.iter().any(|run| run.tokens.is_some())
+    }
+
     /// The objective of goodput.
     pub fn slo(&self) -> Option<Nanos> {
         self.runs.first().and_then(|run| run.slo)
@@ -114,6 +119,11 @@ pub fn columns(rows: &[SummaryRow]) -> Vec<Column<'static, SummaryRow>> {
         }
         columns.push(Column::number(metric.name(), metric.unit(), move |row: &SummaryRow| row.estimate(metric).value));
     }
+    let tokens = if rows.iter().any(SummaryRow::has_tokens) { Metric::OF_TOKENS } else { &[] };
+    let number = |metric: Metric| {
+        Column::number(metric.name(), metric.unit(), move |row: &SummaryRow| row.estimate(metric).value)
+    };
+    columns.extend(tokens.iter().copied().map(number));
     columns.push(Column::number("slo_ms", Unit::Millis, |row: &SummaryRow| row.slo().map(Nanos::as_millis_f64)));
     columns.push(Column::count("replications", |row: &SummaryRow| row.runs.len()));
     if rows.iter().any(|row| row.lateness().is_some()) {
@@ -130,7 +140,7 @@ pub fn columns(rows: &[SummaryRow]) -> Vec<Column<'static, SummaryRow>> {
             let name = format!("{}_ci", metric.name());
             Column::number(name, metric.unit(), move |row: &SummaryRow| row.estimate(metric).half_width)
         };
-        columns.extend(Metric::ALL.iter().copied().map(half_width));
+        columns.extend(Metric::ALL.iter().chain(tokens).copied().map(half_width));
     }
     columns.extend(swept_columns(rows, |row| &row.swept));
     columns

@@ -21,7 +21,7 @@ const ABOVE: &str = "+";
 /// As a share of the offered rate; less is the chance of the arrivals.
 const CLEARLY_ABOVE: f64 = 1.005;
 
-const COLUMNS: [(Metric, [&str; 2]); 10] = [
+const COLUMNS: [(Metric, [&str; 2]); 17] = [
     (Metric::Throughput, ["throughput", "req/s"]),
     (Metric::Goodput, ["goodput", "req/s"]),
     (Metric::Rejected, ["rej", "%"]),
@@ -32,6 +32,13 @@ const COLUMNS: [(Metric, [&str; 2]); 10] = [
     (Metric::MeanBatch, ["batch", "mean"]),
     (Metric::Padding, ["pad", "%"]),
     (Metric::Utilization, ["busy", "%"]),
+    (Metric::TtftP99, ["ttft p99", "ms"]),
+    (Metric::TbtP99, ["tbt p99", "ms"]),
+    (Metric::TbtMax, ["tbt max", "ms"]),
+    (Metric::Normalised, ["latency", "ms/token"]),
+    (Metric::TokenRate, ["tokens", "1/s"]),
+    (Metric::KvPeak, ["kv peak", "%"]),
+    (Metric::Preemptions, ["preempted", "times"]),
 ];
 
 /// What is left out first where the table is wider than the terminal.
@@ -86,10 +93,12 @@ impl Table {
         let swept = short_keys(rows);
         let with_goodput = rows.iter().any(|row| row.estimate(Metric::Goodput).value.is_some());
         let with_rejected = rows.iter().any(|row| row.runs.iter().any(|run| run.rejected > 0));
+        let with_tokens = rows.iter().any(SummaryRow::has_tokens);
         let shown = |(metric, _): &(Metric, [&str; 2])| match metric {
             Metric::Goodput => with_goodput,
             Metric::Rejected => with_rejected,
-            _ => true,
+            Metric::QueueP99 | Metric::P90 => !with_tokens,
+            metric => with_tokens || !Metric::OF_TOKENS.contains(metric),
         };
         let columns: Vec<_> = COLUMNS.into_iter().filter(shown).collect();
         let headings = headings(&swept, columns.iter().map(|(_, names)| *names));
@@ -231,9 +240,10 @@ fn cell(row: &SummaryRow, metric: Metric) -> String {
     };
     let estimate = if metric == Metric::Rejected { row.estimated(rejected) } else { row.estimate(metric) };
     match (estimate, metric) {
-        (Estimate { value: Some(share), .. }, Metric::Rejected | Metric::Padding | Metric::Utilization) => {
-            percent(share)
-        }
+        (
+            Estimate { value: Some(share), .. },
+            Metric::Rejected | Metric::Padding | Metric::Utilization | Metric::KvPeak,
+        ) => percent(share),
         (Estimate { value: Some(value), half_width: Some(half) }, _) if metric.unit() != Unit::Ratio => {
             format!("{}{}", significant(value), relative(half, value))
         }

@@ -4,12 +4,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::columns::{Column, Metric};
-use super::logs::{BatchLine, DifferenceLine, FailureLine, LogRow, RequestLine, RoundLine, TaskLine};
+use super::logs::{BatchLine, DifferenceLine, FailureLine, LogRow, RequestLine, RoundLine, TaskLine, TokenLine};
 use super::summary::{self, SummaryRow};
 use crate::error::Result;
 use crate::files::write_whole;
 use crate::metrics::recorder::{Outcome, Recorder, happened};
 use crate::metrics::stream::{Logged, Stream};
+use crate::metrics::tokens::Sequence;
 use crate::task::Round;
 use crate::units::{CellId, Nanos, RequestId};
 use crate::workload::model::CellType;
@@ -45,7 +46,18 @@ pub fn requests(out: &mut dyn Write, record: &Recorder, warmup: u64) -> io::Resu
             outcome: outcomes[id],
         }
     };
-    log(out, arrived.map(line))
+    let Some(tokens) = &record.tokens else { return log(out, arrived.map(line)) };
+    let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(out);
+    table.write_record([RequestLine::COLUMNS, TokenLine::COLUMNS].concat())?;
+    for (id, arrival) in arrived {
+        let Sequence { first, output, worst_gap, preemptions, .. } = tokens.sequences[id];
+        let first_token_ns = happened(first);
+        table.serialize((
+            line((id, arrival)),
+            TokenLine { first_token_ns, output, worst_gap_ns: worst_gap, preemptions },
+        ))?;
+    }
+    table.flush()
 }
 
 fn sampled(stream: &Stream, logged: &Logged, warmup: u64) -> RequestLine {
@@ -93,10 +105,9 @@ pub fn write_rounds(path: &Path, record: &Recorder) -> Result<()> {
     write_whole(path, |out| log(out, record.rounds.iter().map(line)))
 }
 
-/// Writes `failures.csv`.
-pub fn write_failures(path: &Path, record: &Recorder) -> Result<()> {
-    let lines =
-        record.failures.iter().map(|(id, at, why)| FailureLine { id: *id, at_ns: *at, reason: why.to_string() });
+/// Writes `failures.csv`, or the rejections with a reason in the same form.
+pub fn write_failures(path: &Path, failures: &[(RequestId, Nanos, String)]) -> Result<()> {
+    let lines = failures.iter().map(|(id, at, why)| FailureLine { id: *id, at_ns: *at, reason: why.to_string() });
     write_whole(path, |out| log(out, lines))
 }
 
@@ -208,7 +219,7 @@ mod tests {
         let mut run = record(&[(0, 5, 7), (1, 5, u64::MAX)]);
         run.failed(crate::units::RequestId(1), Nanos(9), "worker 0: a value is NaN, \"NaN\"".into());
         assert_eq!(
-            read(|path| write_failures(path, &run)),
+            read(|path| write_failures(path, &run.failures)),
             "id,at_ns,reason\n1,9,\"worker 0: a value is NaN, \"\"NaN\"\"\"\n"
         );
     }

@@ -108,6 +108,9 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
         Some(title) if title.trim().is_empty() => return Err("output.title: must not be empty".into()),
         title => title.as_deref().map_or(Ok(()), |title| printed("output.title", title))?,
     }
+    if workload.model.is_llm() && output.record == Record::Stream {
+        return Err("output.record: a stream keeps no times of tokens; set record = \"full\"".into());
+    }
     record(&output, &workload.load, metrics.warmup)?;
     let policies = Vec::new();
     let file = file.to_path_buf();

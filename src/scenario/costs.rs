@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Device, Workload};
 use crate::cost::CostModel;
+use crate::cost::decoder::Decoder;
 use crate::cost::grnn;
 use crate::cost::persistent::Persistent;
 use crate::cost::roofline::Roofline;
@@ -12,6 +13,7 @@ use crate::cost::table::{CostTable, Overhead, TableModel};
 use crate::error::{Context as _, Error, Result};
 use crate::policy::Policy;
 use crate::policy::registry::{Settings, Setup};
+use crate::workload::model::Model;
 use crate::workload::operator::catalogue::Catalogue;
 
 /// From a cost table; for cells without rows, a device's data sheet; and for persistent kernels, the table or the
@@ -19,9 +21,17 @@ use crate::workload::operator::catalogue::Catalogue;
 pub fn named(costs: Option<&Path>, device: &Device, workload: &Workload) -> Result<Option<CostTable>> {
     let (model, sizes) = (&workload.model, workload.sizes());
     let mut table = costs.map(CostTable::read).transpose()?;
+    let mut kv_tokens = device.kv_tokens.map(u64::from);
     if let Some(file) = &device.roofline {
         let roofline = Arc::new(Roofline::read(file, device.precision)?);
-        table = Some(table.unwrap_or_else(CostTable::empty).or_computed(&roofline, model, &sizes)?);
+        let rows = table.unwrap_or_else(CostTable::empty);
+        if let Model::Llm(Some(shape)) = model {
+            let decoder = Decoder::new(&roofline, shape);
+            kv_tokens = decoder.kv_tokens(kv_tokens).map_err(Error::input).within(file.display())?;
+            table = Some(rows.or_decoder(decoder));
+        } else {
+            table = Some(rows.or_computed(&roofline, model, &sizes)?);
+        }
     }
     if let Some(file) = &device.grnn {
         let cell = grnn::Cell::of(model)?;
@@ -36,7 +46,7 @@ pub fn named(costs: Option<&Path>, device: &Device, workload: &Workload) -> Resu
         };
         table = Some(rows.with_persistent(Arc::new(times), cell.name()));
     }
-    Ok(table)
+    Ok(table.map(|table| table.with_kv_tokens(kv_tokens)))
 }
 
 /// The times of a policy's steps, cells or operators.
@@ -80,6 +90,17 @@ impl CostEstimates {
     }
 
     pub fn build(&self, settings: &dyn Settings, setup: Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        match (settings.iterates(), setup.model.is_llm()) {
+            (true, false) => {
+                let (kind, model) = (settings.describe().name, setup.model.name());
+                return Err(format!("{kind} serves language models only (llm or llm:FILE), not {model}"));
+            }
+            (false, true) => {
+                let kind = settings.describe().name;
+                return Err(format!("{kind} serves no language models; use static, orca, vllm or sarathi"));
+            }
+            _ => {}
+        }
         settings.build(&self.within(setup)).map_err(|problem| match &self.model {
             Ok(_) => problem,
             Err(broken) => format!("{problem} (no costs are known: {broken})"),

@@ -177,6 +177,9 @@ pub struct Device {
     /// runs.
     #[serde(deserialize_with = "given::whole::<_, _, { u32::MAX }>")]
     pub max_waiting: Option<u32>,
+    /// The tokens whose keys and values fit on a worker, for language models. `None`: by the data sheet.
+    #[serde(deserialize_with = "given::whole::<_, _, { u32::MAX }>", skip_serializing_if = "Option::is_none")]
+    pub kv_tokens: Option<u32>,
     #[serde(deserialize_with = "given::choice")]
     pub precision: Precision,
     #[serde(deserialize_with = "given::choice")]
@@ -197,8 +200,21 @@ impl Device {
 impl Default for Device {
     fn default() -> Self {
         let GpuSettings { precision, signal, launch } = GpuSettings::default();
-        let ([costs, roofline, grnn, noise], max_waiting, task_limit) = ([const { None }; 4], None, None);
-        Device { workers: 1, costs, roofline, grnn, noise, max_waiting, precision, signal, launch, task_limit }
+        let ([costs, roofline, grnn, noise], [max_waiting, kv_tokens], task_limit) =
+            ([const { None }; 4], [None; 2], None);
+        Device {
+            workers: 1,
+            costs,
+            roofline,
+            grnn,
+            noise,
+            max_waiting,
+            kv_tokens,
+            precision,
+            signal,
+            launch,
+            task_limit,
+        }
     }
 }
 

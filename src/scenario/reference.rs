@@ -1,4 +1,4 @@
-//! `scenarios/reference.toml` as data: what `batchlab policies` and `batchlab schema` say of each key. A test holds it
+//! `scenarios/reference.toml` and `reference-llm.toml` as data: what `batchlab policies` and `batchlab schema` say of each key. A test holds it
 //! to the keys and defaults that the code has.
 
 use serde_json::{Value, json};
@@ -26,7 +26,8 @@ impl Reference {
         let mut found = Reference { keys: Vec::new(), tables: Vec::new() };
         let (mut table, mut heading, mut comment) = (String::new(), String::new(), Vec::new());
         let mut followed = false;
-        for line in include_str!("../../scenarios/reference.toml").lines() {
+        let llm = include_str!("../../scenarios/reference-llm.toml");
+        for line in include_str!("../../scenarios/reference.toml").lines().chain([""]).chain(llm.lines()) {
             let text = line.strip_prefix("# ").unwrap_or(line);
             if let Some(key) = key_of(text) {
                 let table_of_one: toml::Table = toml::from_str(text).expect("a line of the reference is TOML");
@@ -47,7 +48,9 @@ impl Reference {
                 table = line.trim_matches(['[', ']']).to_string();
                 heading = comment.join(" ");
                 comment.clear();
-                found.tables.push((table.clone(), heading.clone()));
+                if !found.tables.iter().any(|(known, _)| *known == table) {
+                    found.tables.push((table.clone(), heading.clone()));
+                }
             } else {
                 // Keys that follow one another have one comment.
                 if std::mem::take(&mut followed) || line.is_empty() {

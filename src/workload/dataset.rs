@@ -34,7 +34,7 @@ enum Shapes {
 
 enum Family {
     Lengths(fn(u32) -> Shape),
-    Pairs,
+    Pairs(fn(u32, u32) -> Shape),
     Trees,
     Graphs(Vec<u32>),
 }
@@ -44,11 +44,12 @@ impl Family {
         match model {
             Model::Lstm | Model::Gru => Family::Lengths(Shape::Chain),
             Model::Dnn(_) | Model::Network(_) => Family::Lengths(Shape::Tokens),
-            Model::Seq2Seq => Family::Pairs,
+            Model::Seq2Seq => Family::Pairs(seq2seq),
+            Model::Llm(_) => Family::Pairs(|prompt, output| Shape::Llm { prompt, output }),
             Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => Family::Trees,
             Model::Graph(graph) => match graph.takes() {
                 Takes::Chains => Family::Lengths(Shape::Chain),
-                Takes::Pairs => Family::Pairs,
+                Takes::Pairs => Family::Pairs(seq2seq),
                 Takes::Trees => Family::Trees,
                 Takes::Graphs => Family::Graphs(graph.weights().unwrap_or_default()),
             },
@@ -58,7 +59,7 @@ impl Family {
     fn file(&self) -> &'static str {
         match self {
             Family::Lengths(_) => "a CSV file with the header length,count, a text with one sentence a line",
-            Family::Pairs => "a CSV file with the header src_len,tgt_len,count",
+            Family::Pairs(_) => "a CSV file with the header src_len,tgt_len,count",
             Family::Trees => "a file of trees (parents a line, PTB brackets or CoNLL-U)",
             Family::Graphs(_) => "the graphs of its own file",
         }
@@ -157,14 +158,19 @@ impl Sampler<'_> {
     }
 }
 
-/// What `max_length` limits: the longer side for seq2seq, leaves for trees.
+/// What `max_length` limits: the longer side for seq2seq, prompt and output for language models, leaves for trees.
 pub fn cut_length(shape: &Shape) -> u32 {
     match shape {
         Shape::Seq2Seq { source, target } => *source.max(target),
+        Shape::Llm { prompt, output } => prompt.saturating_add(*output),
         Shape::Tree(tree) => tree.leaves() as u32,
         Shape::Chain(n) | Shape::Tokens(n) => *n,
         Shape::Fixed | Shape::Graph(_) => 1,
     }
+}
+
+fn seq2seq(source: u32, target: u32) -> Shape {
+    Shape::Seq2Seq { source, target }
 }
 
 fn constant(size: &str, model: &Model, family: &Family) -> Result<Shapes> {
@@ -173,8 +179,8 @@ fn constant(size: &str, model: &Model, family: &Family) -> Result<Shapes> {
         _ if in_full => size.to_string(),
         Family::Lengths(shape) => format!("{}:{size}", shape(1).kind()),
         Family::Graphs(_) => format!("graph:{size}"),
-        Family::Pairs if size.contains('>') => format!("seq2seq:{size}"),
-        Family::Pairs => format!("seq2seq:{size}>{size}"),
+        Family::Pairs(shape) if size.contains('>') => format!("{}:{size}", shape(1, 1).kind()),
+        Family::Pairs(shape) => format!("{}:{size}>{size}", shape(1, 1).kind()),
         Family::Trees => {
             return Err(Error::input(format!(
                 "the model {} takes trees; write complete-tree:{size} or constant:tree:PARENTS",
@@ -206,17 +212,20 @@ fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes> {
         }
         _ => Err(not_for(model, family, "draws single lengths")),
     };
+    let pairs = |shares: Shares<(u32, u32)>| match family {
+        Family::Pairs(shape) => Ok(Shapes::Table(
+            shares.into_iter().map(|((first, second), share)| (shape(first, second), share)).collect(),
+        )),
+        _ => Err(not_for(model, family, "draws pairs of lengths")),
+    };
     match name {
         "europarl-en" => lengths(generators::europarl_en()),
         "europarl-de" => lengths(generators::europarl_de()),
         "paper-lstm" => lengths(generators::paper_lstm()),
-        "europarl-de-en" if matches!(family, Family::Pairs) => Ok(Shapes::Table(
-            generators::europarl_de_en()
-                .into_iter()
-                .map(|((source, target), share)| (Shape::Seq2Seq { source, target }, share))
-                .collect(),
-        )),
-        "europarl-de-en" => Err(not_for(model, family, "draws pairs of lengths")),
+        "europarl-de-en" => pairs(generators::europarl_de_en()),
+        "azure-conversation" => pairs(generators::azure_conversation()),
+        "sharegpt" => pairs(generators::sharegpt()),
+        "alpaca" => pairs(generators::alpaca()),
         "treebank" if matches!(family, Family::Trees) => {
             Ok(Shapes::Treebank { leaves: Treebank::leaves(), trees: Box::default() })
         }
@@ -234,7 +243,7 @@ fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes> {
 fn not_for(model: &Model, family: &Family, what: &str) -> Error {
     let way_out = match family {
         Family::Lengths(_) => "constant:N, generator:europarl-en, -de or paper-lstm",
-        Family::Pairs => "constant:S>T, generator:europarl-de-en",
+        Family::Pairs(_) => "constant:S>T, generator:europarl-de-en",
         Family::Trees => "complete-tree:N, generator:treebank",
         Family::Graphs(_) => "constant:K, generator:graphs",
     };

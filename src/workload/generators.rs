@@ -3,12 +3,22 @@
 
 use rand::RngExt;
 use rand_distr::{Beta, Distribution};
-use statrs::function::erf::erf;
+use statrs::function::erf::{erf, erf_inv};
 
 use super::random::Stream;
 use super::shape::Tree;
 
-pub const NAMES: [&str; 6] = ["europarl-en", "europarl-de", "europarl-de-en", "paper-lstm", "treebank", "graphs"];
+pub const NAMES: [&str; 9] = [
+    "europarl-en",
+    "europarl-de",
+    "europarl-de-en",
+    "paper-lstm",
+    "treebank",
+    "graphs",
+    "azure-conversation",
+    "sharegpt",
+    "alpaca",
+];
 
 pub type Shares<T> = Vec<(T, f64)>;
 
@@ -57,6 +67,43 @@ pub fn paper_lstm() -> Shares<u32> {
     }
     shares[LONGEST as usize] += TAIL_SHARE * survival(LONGEST - TAIL_START);
     (0..).zip(shares).skip(1).collect()
+}
+
+/// Tokens of prompts and outputs in Azure's conversation trace of 2023: log-normal, with the trace's medians (1,020 and
+/// 129: Splitwise, ISCA 2024, section 3) and means (1,155 and 211). Both are drawn independently, so the trace's groups of
+/// equal prompts are lost.
+pub fn azure_conversation() -> Shares<(u32, u32)> {
+    let log_normal = |median: f64, mean: f64| {
+        let spread = (2.0 * (mean / median).ln()).sqrt();
+        quantiles(move |share| median * (spread * std::f64::consts::SQRT_2 * erf_inv(2.0 * share - 1.0)).exp())
+    };
+    independent(&log_normal(1020.0, 1155.0), &log_normal(129.0, 211.0))
+}
+
+/// Tokens of ShareGPT's conversations. Of their lengths only the means are stated (vLLM, SOSP 2023, figure 11), so they are
+/// exponential.
+pub fn sharegpt() -> Shares<(u32, u32)> {
+    independent(&exponential(161.31), &exponential(337.99))
+}
+
+/// Tokens of Alpaca's instructions, as [`sharegpt`].
+pub fn alpaca() -> Shares<(u32, u32)> {
+    independent(&exponential(19.31), &exponential(58.45))
+}
+
+fn exponential(mean: f64) -> Vec<u32> {
+    quantiles(move |share| -mean * (1.0 - share).ln())
+}
+
+/// The middles of this many equally likely parts of a distribution.
+const PARTS: u32 = 200;
+
+fn quantiles(at: impl Fn(f64) -> f64) -> Vec<u32> {
+    (0..PARTS).map(|part| at((f64::from(part) + 0.5) / f64::from(PARTS)).round().max(1.0) as u32).collect()
+}
+
+fn independent(first: &[u32], second: &[u32]) -> Shares<(u32, u32)> {
+    first.iter().flat_map(|a| second.iter().map(move |b| ((*a, *b), 1.0))).collect()
 }
 
 /// 1 + Poisson(Gamma(shape `r`, scale `(1 - p) / p`)).
@@ -285,6 +332,19 @@ mod tests {
         let covariance = moment(&|a, b| (a - s) * (b - t));
         let correlation = covariance / (moment(&|a, _| (a - s).powi(2)) * moment(&|_, b| (b - t).powi(2))).sqrt();
         assert!((correlation - 0.950).abs() < 0.02, "{correlation}");
+    }
+
+    #[test]
+    fn lengths_of_language_models_have_their_stated_means() {
+        for (shares, prompt, output) in
+            [(azure_conversation(), 1155.0, 211.0), (sharegpt(), 161.31, 337.99), (alpaca(), 19.31, 58.45)]
+        {
+            let mean = |length: fn(&(u32, u32)) -> u32| {
+                shares.iter().map(|(pair, _)| f64::from(length(pair))).sum::<f64>() / shares.len() as f64
+            };
+            assert!((mean(|pair| pair.0) / prompt - 1.0).abs() < 0.015, "{prompt}");
+            assert!((mean(|pair| pair.1) / output - 1.0).abs() < 0.015, "{output}");
+        }
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub enum Kind {
     Seq2seq,
     /// One pass over an input of this many tokens
     Tokens,
+    /// Prompt and output of a language model
+    Llm,
     /// A tree
     Tree,
 }
@@ -157,13 +159,14 @@ fn read_timed(input: impl Read, columns: &Columns, kind: Option<Kind>) -> Result
     let (time, length) = (need(columns.time)?, need(columns.input)?);
     let target = match kind {
         None => place(columns.output),
-        Some(Kind::Seq2seq) => Some(need(columns.output)?),
+        Some(Kind::Seq2seq | Kind::Llm) => Some(need(columns.output)?),
         Some(Kind::Chain | Kind::Tokens) => None,
         Some(Kind::Tree) => {
-            return Err(Error::input("a length can't become a tree; it becomes a chain, seq2seq or tokens"));
+            return Err(Error::input("a length can't become a tree; it becomes a chain, seq2seq, llm or tokens"));
         }
     };
     let shape = |input, output| match (kind, output) {
+        (Some(Kind::Llm), Some(output)) => Shape::Llm { prompt: input, output },
         (_, Some(target)) => Shape::Seq2Seq { source: input, target },
         (Some(Kind::Tokens), None) => Shape::Tokens(input),
         _ => Shape::Chain(input),
@@ -273,7 +276,9 @@ fn read_sentences(input: impl Read, kind: Option<Kind>) -> Result<Imported> {
     let shape = match kind {
         None | Some(Kind::Chain) => Shape::Chain,
         Some(Kind::Tokens) => Shape::Tokens,
-        Some(Kind::Seq2seq | Kind::Tree) => return Err(Error::input("a sentence becomes a chain or tokens")),
+        Some(Kind::Seq2seq | Kind::Tree | Kind::Llm) => {
+            return Err(Error::input("a sentence becomes a chain or tokens"));
+        }
     };
     let text = read_text(input)?;
     let shapes: Arc<[Shape]> = sentences(&text).map(shape).collect();
@@ -352,6 +357,7 @@ mod tests {
         assert_eq!(shapes(&imported), ["seq2seq:374>44", "seq2seq:396>109"]);
         assert_eq!(imported.arrivals.unwrap()[..], [Nanos(0), Nanos(4_314_579_000)]);
         assert_eq!(imported.skipped, 1);
+        assert_eq!(shapes(&read(Format::Azure, AZURE, Some(Kind::Llm)).unwrap()), ["llm:374>44", "llm:396>109"]);
         let chains = read(Format::Azure, AZURE, Some(Kind::Tokens)).unwrap();
         assert_eq!(shapes(&chains), ["tokens:374", "tokens:396", "tokens:879"]);
     }
@@ -437,7 +443,7 @@ mod tests {
                 Format::Csv,
                 "arrival_s,length_in\n0,3\n",
                 Some(Kind::Tree),
-                "a length can't become a tree; it becomes a chain, seq2seq or tokens",
+                "a length can't become a tree; it becomes a chain, seq2seq, llm or tokens",
             ),
             (Format::Csv, "arrival_s,length_in\n0,0\n", None, "holds no requests"),
             (Format::Sentences, "\n", None, "holds no requests"),

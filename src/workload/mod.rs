@@ -16,4 +16,5 @@ pub mod random;
 pub mod row_names;
 pub mod shape;
 pub mod trace;
+pub mod transformer;
 pub mod treebanks;

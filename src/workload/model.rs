@@ -9,7 +9,9 @@ use std::sync::Arc;
 use super::cell_graph::{CellGraph, Graph, Run};
 use super::dnn::{self, Dnn};
 use super::graph_model::{GraphModel, Takes};
+use super::row_names::ITERATION;
 use super::shape::{Shape, Tree};
+use super::transformer::Transformer;
 use crate::units::CellId;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +33,9 @@ pub enum Model {
     Dnn(String),
     /// A feed-forward network as a chain of the operators in its file.
     Network(Arc<Dnn>),
+    /// A language model. A task is an iteration of its cell over the tokens that are fed to it; its shape is known if its
+    /// file is named.
+    Llm(Option<Arc<Transformer>>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,12 +50,13 @@ pub struct CellType {
     pub batches: Vec<u32>,
 }
 
-pub const KNOWN: &str =
-    "lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME, dnn:FILE.csv, graph:FILE";
+pub const KNOWN: &str = "lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME, dnn:FILE.csv, graph:FILE, \
+     llm, llm:FILE";
 
 const GRAPH: &str = "graph:";
 
 /// A cell's name follows, or a file, which ends in [`LISTED`].
+const LLM: &str = "llm:";
 const DNN: &str = "dnn:";
 const LISTED: &str = ".csv";
 
@@ -60,6 +66,9 @@ impl Model {
     pub fn open(name: &str, find: &dyn Fn(&str) -> Result<PathBuf, String>) -> Result<Model, String> {
         if let Some(file) = name.strip_prefix(GRAPH) {
             return Ok(Model::Graph(Arc::new(GraphModel::read(file, &find(file)?)?)));
+        }
+        if let Some(file) = name.strip_prefix(LLM) {
+            return Ok(Model::Llm(Some(Arc::new(Transformer::read(file, &find(file)?)?))));
         }
         match name.strip_prefix(DNN).filter(|file| file.ends_with(LISTED)) {
             Some(file) => Ok(Model::Network(Arc::new(Dnn::read(file, &find(file)?)?))),
@@ -74,9 +83,10 @@ impl Model {
             "seq2seq" => Ok(Model::Seq2Seq),
             "tree-lstm" => Ok(Model::TreeLstm),
             "childsum-tree-lstm" => Ok(Model::ChildSumTreeLstm),
+            "llm" => Ok(Model::Llm(None)),
             _ => match name.split_once(':') {
                 Some(("dnn", cell)) if !cell.is_empty() && !cell.ends_with(LISTED) => Ok(Model::Dnn(cell.to_string())),
-                Some(("graph" | "dnn", file)) if !file.is_empty() => Err(format!(
+                Some(("graph" | "dnn" | "llm", file)) if !file.is_empty() => Err(format!(
                     "{name} describes a model without weights, allowed only in scenarios and trace gen; take lstm, gru, \
                      seq2seq, tree-lstm, childsum-tree-lstm or dnn:NAME"
                 )),
@@ -103,6 +113,8 @@ impl Model {
             Model::Graph(graph) => format!("{GRAPH}{}", graph.given()),
             Model::Dnn(cell) => format!("{DNN}{cell}"),
             Model::Network(network) => format!("{DNN}{}", network.given()),
+            Model::Llm(None) => "llm".into(),
+            Model::Llm(Some(transformer)) => format!("{LLM}{}", transformer.given),
         }
     }
 
@@ -130,19 +142,24 @@ impl Model {
             Model::Graph(graph) => graph.cell_types(),
             Model::Dnn(name) => vec![cell(name, 0, true, true)],
             Model::Network(network) => network.cell_types(),
+            Model::Llm(_) => vec![cell(ITERATION, 0, false, false)],
         }
+    }
+
+    pub fn is_llm(&self) -> bool {
+        matches!(self, Model::Llm(_))
     }
 
     /// Whether all requests are sequences of cells, which can be padded.
     pub fn is_sequence(&self) -> bool {
-        !self.takes_trees() && self.graph_model().is_none_or(GraphModel::is_sequence)
+        !self.takes_trees() && !self.is_llm() && self.graph_model().is_none_or(GraphModel::is_sequence)
     }
 
     pub fn takes_trees(&self) -> bool {
         match self {
             Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => true,
             Model::Graph(graph) => graph.takes() == Takes::Trees,
-            Model::Lstm | Model::Gru | Model::Seq2Seq | Model::Dnn(_) | Model::Network(_) => false,
+            Model::Lstm | Model::Gru | Model::Seq2Seq | Model::Dnn(_) | Model::Network(_) | Model::Llm(_) => false,
         }
     }
 
@@ -157,6 +174,7 @@ impl Model {
         match self {
             Model::Graph(graph) => Some((graph.given(), graph.path())),
             Model::Network(network) => Some((network.given(), network.path())),
+            Model::Llm(Some(transformer)) => Some((&transformer.given, &transformer.path)),
             _ => None,
         }
     }
@@ -199,6 +217,7 @@ impl Model {
                 dnn::Takes::Tokens(_) => "tokens:N",
                 dnn::Takes::Fixed => "fixed",
             },
+            Model::Llm(_) => "llm:P>O",
         }
     }
 }
@@ -242,6 +261,10 @@ impl<'a> Unfolder<'a> {
                 taken(graph.unfold(shape))
             }
             (Model::Graph(graph), _) => self.once(shape, || taken(graph.unfold(shape))),
+            // The graph does not tell the output's length.
+            (Model::Llm(_), Shape::Llm { prompt, .. }) => {
+                Ok(CellGraph::chains([Run { cell: CellId(0), length: 1, input: *prompt }]))
+            }
             (Model::Network(network), _) => self.once(shape, || taken(network.unfold(shape))),
             _ => Err(not_taken(model, shape)),
         }
@@ -251,7 +274,7 @@ impl<'a> Unfolder<'a> {
     fn once(&mut self, shape: &Shape, make: impl FnOnce() -> Result<CellGraph, String>) -> Result<CellGraph, String> {
         let sizes = match shape {
             Shape::Chain(n) | Shape::Tokens(n) | Shape::Graph(n) => (*n as usize, 0),
-            Shape::Seq2Seq { source, target } => (*source as usize, *target as usize),
+            Shape::Seq2Seq { source: a, target: b } | Shape::Llm { prompt: a, output: b } => (*a as usize, *b as usize),
             Shape::Tree(tree) => (Arc::as_ptr(tree) as usize, 0),
             Shape::Fixed => (0, 0),
         };
@@ -281,6 +304,7 @@ mod tests {
             "childsum-tree-lstm:9",
             "childsum-tree-lstm:10",
             "dnn:bert",
+            "llm",
         ] {
             let model = Model::parse(model).unwrap();
             let names: Vec<String> = model.cell_types().into_iter().map(|c| c.name).collect();

@@ -1,5 +1,7 @@
 //! Names in the `cell` column of cost tables that are not cells.
 
+/// The cell of language models.
+pub const ITERATION: &str = "iteration";
 /// Overhead of a task, by batch size.
 pub const TASK: &str = "task";
 /// Overhead of a gather, by batch size.

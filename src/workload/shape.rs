@@ -1,5 +1,5 @@
 //! The size of a request, before a model unfolds it. Text form: `chain:24`, `seq2seq:24>27`, `tree:5 5 6 6 7 7 0`,
-//! `tokens:37`, `fixed`, `graph:2`.
+//! `tokens:37`, `fixed`, `graph:2`, `llm:1020>129`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,14 +18,19 @@ pub enum Shape {
     Fixed,
     /// Number from 1 of a graph of the model's file.
     Graph(u32),
+    /// In tokens. Policies don't see the output.
+    Llm {
+        prompt: u32,
+        output: u32,
+    },
 }
 
 impl Shape {
-    /// Steps, source steps, nodes or tokens; otherwise 1.
+    /// Steps, source steps, nodes or tokens, of a language model the prompt's; otherwise 1.
     pub fn length(&self) -> u32 {
         match self {
             Shape::Chain(n) | Shape::Tokens(n) => *n,
-            Shape::Seq2Seq { source, .. } => *source,
+            Shape::Seq2Seq { source: length, .. } | Shape::Llm { prompt: length, .. } => *length,
             Shape::Tree(tree) => tree.len() as u32,
             Shape::Fixed | Shape::Graph(_) => 1,
         }
@@ -39,6 +44,7 @@ impl Shape {
             Shape::Tokens(_) => "tokens",
             Shape::Fixed => "fixed",
             Shape::Graph(_) => "graph",
+            Shape::Llm { .. } => "llm",
         }
     }
 }
@@ -52,6 +58,7 @@ impl fmt::Display for Shape {
             Shape::Tokens(n) => write!(f, "tokens:{n}"),
             Shape::Fixed => f.write_str("fixed"),
             Shape::Graph(number) => write!(f, "graph:{number}"),
+            Shape::Llm { prompt, output } => write!(f, "llm:{prompt}>{output}"),
         }
     }
 }
@@ -65,17 +72,19 @@ impl FromStr for Shape {
             "chain" => Ok(Shape::Chain(size_of(size, text)?)),
             "tokens" => Ok(Shape::Tokens(size_of(size, text)?)),
             "seq2seq" => {
-                let (source, target) = size
-                    .split_once('>')
-                    .ok_or_else(|| format!("bad shape \"{text}\": a seq2seq shape is written seq2seq:SOURCE>TARGET"))?;
-                Ok(Shape::Seq2Seq { source: size_of(source, text)?, target: size_of(target, text)? })
+                let [source, target] = pair_of(size, text, "seq2seq:SOURCE>TARGET")?;
+                Ok(Shape::Seq2Seq { source, target })
+            }
+            "llm" => {
+                let [prompt, output] = pair_of(size, text, "llm:PROMPT>OUTPUT")?;
+                Ok(Shape::Llm { prompt, output })
             }
             "tree" => size.parse::<Tree>().map(|tree| Shape::Tree(Arc::new(tree))),
             "fixed" if size.is_empty() => Ok(Shape::Fixed),
             "graph" => Ok(Shape::Graph(size_of(size, text)?)),
             _ => Err(format!(
-                "bad shape \"{text}\"; known: chain:N, seq2seq:S>T, tree:PARENTS, tokens:N, fixed, graph:K (N, S, T and K \
-                 at least 1)"
+                "bad shape \"{text}\"; known: chain:N, seq2seq:S>T, tree:PARENTS, tokens:N, fixed, graph:K, llm:P>O (N, S, T, \
+                 K, P and O at least 1)"
             )),
         }
     }
@@ -83,6 +92,14 @@ impl FromStr for Shape {
 
 /// Both halves of a seq2seq request stay within 32 bits.
 pub const MAX_LENGTH: u32 = 1 << 30;
+
+fn pair_of(sizes: &str, shape: &str, written: &str) -> Result<[u32; 2], String> {
+    let (first, second) = sizes.split_once('>').ok_or_else(|| {
+        let kind = shape.split(':').next().unwrap_or_default();
+        format!("bad shape \"{shape}\": a {kind} shape is written {written}")
+    })?;
+    Ok([size_of(first, shape)?, size_of(second, shape)?])
+}
 
 fn size_of(digits: &str, shape: &str) -> Result<u32, String> {
     match digits.parse::<u32>() {
@@ -210,7 +227,16 @@ mod tests {
 
     #[test]
     fn shapes_read_back_as_they_print() {
-        for text in ["chain:24", "seq2seq:24>27", "tree:5 5 6 6 7 7 0", "tree:0", "tokens:37", "fixed", "graph:2"] {
+        for text in [
+            "chain:24",
+            "seq2seq:24>27",
+            "tree:5 5 6 6 7 7 0",
+            "tree:0",
+            "tokens:37",
+            "fixed",
+            "graph:2",
+            "llm:1020>129",
+        ] {
             assert_eq!(text.parse::<Shape>().unwrap().to_string(), text);
         }
     }

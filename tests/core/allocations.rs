@@ -162,6 +162,7 @@ fn allocations_on_cuda(model: &Model, shape: &str, tasks: impl Iterator<Item = (
             fold_loop: FoldLoop::default(),
             requests: &[],
             members: Members::Requests,
+            iteration: None,
         };
         drop(cuda.spare());
         cuda.submit(TaskId(id as u64), &task, Some(members));

@@ -32,7 +32,7 @@ fn scenario(costs: &str, workers: usize, policy: &str) -> (TempDir, Scenario) {
 }
 
 fn find(scenario: &Scenario, slo: Nanos, quantile: Quantile, effort: &Effort) -> Knee {
-    let objective = Objective { slo, quantile, max_rejected: 0.0 };
+    let objective = Objective { slo, quantile, max_rejected: 0.0, tokens: None };
     let knees = knee::find_all(scenario, &objective, effort, &AtomicBool::new(false), &|| ()).expect("a knee");
     knees.into_iter().next().expect("one policy")
 }
@@ -91,7 +91,7 @@ fn a_knee_is_below_the_ceiling_and_does_not_depend_on_the_scenarios_length() {
 #[test]
 fn the_fewest_workers_are_exact() {
     let (_folder, scenario) = scenario("lstm,1,1000000\n", 1, "kind = 'unbatched'");
-    let objective = Objective { slo: Nanos(4 * MS), quantile: Quantile::P99, max_rejected: 0.0 };
+    let objective = Objective { slo: Nanos(4 * MS), quantile: Quantile::P99, max_rejected: 0.0, tokens: None };
     for rate in [2_000.0, 6_000.0] {
         let exact = (1..).find(|workers| 1e3 * mdc_knee(1.0, *workers, 4.0, 0.99) >= rate).expect("some number");
         let find = |most| {

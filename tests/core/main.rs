@@ -3,6 +3,7 @@
 //! One binary, since each links the library.
 
 mod allocations;
+mod continuous;
 mod deadlines;
 mod differential;
 mod exact;

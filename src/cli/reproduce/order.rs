@@ -50,7 +50,7 @@ impl Order {
             if let Some(paper) = Paper::named(word) {
                 papers = vec![paper];
                 let is_bare = words.peek().is_none_or(|next| Paper::named(next).is_some());
-                if is_bare && papers[0].claims().is_empty() {
+                if is_bare && (papers[0].claims().is_empty() || papers[0] == Paper::Continuous) {
                     order.all.extend(&papers);
                 } else if is_bare {
                     let known = known(&papers);

@@ -33,6 +33,7 @@ struct File {
     name: String,
     multiprocessors: u64,
     bandwidth_mb_s: u64,
+    memory_mb: Option<u64>,
     #[serde(rename = "launch_ns")]
     launch: Nanos,
     #[serde(rename = "latency_ns")]
@@ -82,6 +83,7 @@ impl File {
         for (key, value, least) in [
             ("multiprocessors", self.multiprocessors, 1),
             ("bandwidth_mb_s", self.bandwidth_mb_s, 1),
+            ("memory_mb", self.memory_mb.unwrap_or(1), 1),
             ("launch_ns", self.launch.0, 0),
             ("latency_ns", self.latency.0, 0),
         ] {
@@ -148,6 +150,23 @@ impl Roofline {
         self.computing(work, batch).max(self.moving(work, batch))
     }
 
+    /// Of one multiplication of these rows with all numbers of matrices, with the most efficient tiles.
+    pub(super) fn products(&self, rows: u32, numbers: u64) -> Nanos {
+        let best = self.unit.tiles.iter().map(|tile| tile.efficiency).max().unwrap_or(100);
+        let flops = 2 * u128::from(rows) * u128::from(numbers);
+        nanos(div_ceil(flops * 100, u128::from(self.unit.peak_gflops * best)))
+    }
+
+    /// Of the precision.
+    pub fn bytes(&self) -> u64 {
+        self.unit.bytes
+    }
+
+    /// In bytes.
+    pub fn memory(&self) -> Option<u64> {
+        self.sheet.memory_mb.map(|mb| mb.saturating_mul(1_000_000))
+    }
+
     fn computing(&self, work: &Work, batch: u32) -> Nanos {
         let batch = u128::from(batch);
         let (rows, count) = match work.kind {
@@ -182,7 +201,7 @@ impl Roofline {
         self.traffic(work.moved(batch))
     }
 
-    fn traffic(&self, elements: u128) -> Nanos {
+    pub(super) fn traffic(&self, elements: u128) -> Nanos {
         let bytes = elements * u128::from(self.unit.bytes);
         nanos(div_ceil(bytes * 1000, u128::from(self.sheet.bandwidth_mb_s))).max(self.sheet.latency)
     }

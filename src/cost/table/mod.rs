@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 pub use self::model::TableModel;
 use self::model::{CellCosts, OperatorCosts, Rows};
 use super::curve::Curve;
+use super::decoder::Decoder;
 use super::operators;
 use super::persistent::Persistent;
 use super::roofline::{Kernels, Roofline};
@@ -21,13 +22,16 @@ use crate::workload::dnn::Form;
 use crate::workload::model::{CellType, Model};
 use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
-use crate::workload::row_names::{COPY, EMPTY, GATHER, KERNEL, LAUNCH, PERSISTENT, SWITCH, TASK, TRANSFER, WHOLE};
+use crate::workload::row_names::{
+    COPY, EMPTY, GATHER, ITERATION, KERNEL, LAUNCH, PERSISTENT, SWITCH, TASK, TRANSFER, WHOLE,
+};
 
 #[derive(Clone, Debug)]
 pub struct CostTable {
     name: String,
     cells: BTreeMap<String, CellCosts>,
     persistent: Option<Arc<Persistent>>,
+    kv_tokens: Option<u64>,
 }
 
 /// A scenario's overheads per task. `None`: the table's rows of that name, or 0 without rows.
@@ -88,12 +92,16 @@ impl CostTable {
         if cells.is_empty() {
             return Err(Error::input(format!("{name}: no rows; a cost table has at least one line cell,batch,ns")));
         }
-        let cells = cells.into_iter().map(|(cell, rows)| (cell, CellCosts::Rows(rows))).collect();
-        Ok(CostTable { name: name.to_string(), cells, persistent: None })
+        let costs = |rows: Rows| match header.context && rows.by_input.len() > 1 {
+            true => CellCosts::Grid(rows),
+            false => CellCosts::Rows(rows),
+        };
+        let cells = cells.into_iter().map(|(cell, rows)| (cell, costs(rows))).collect();
+        Ok(CostTable { name: name.to_string(), cells, persistent: None, kv_tokens: None })
     }
 
     pub fn empty() -> CostTable {
-        CostTable { name: "the cost table".into(), cells: BTreeMap::new(), persistent: None }
+        CostTable { name: "the cost table".into(), cells: BTreeMap::new(), persistent: None, kv_tokens: None }
     }
 
     /// Adds times by the roofline for cells without rows.
@@ -123,6 +131,20 @@ impl CostTable {
             self.cells.insert(cell.name, CellCosts::Computed(kernels));
         }
         Ok(self)
+    }
+
+    /// Adds the iterations of a language model by the roofline, unless there are rows for them.
+    #[must_use]
+    pub fn or_decoder(mut self, decoder: Decoder) -> CostTable {
+        let iteration = self.cells.entry(ITERATION.into());
+        iteration.or_insert_with(|| CellCosts::Decoder(Arc::new(decoder)));
+        self
+    }
+
+    /// Adds the tokens whose keys and values a worker holds.
+    #[must_use]
+    pub fn with_kv_tokens(self, kv_tokens: Option<u64>) -> CostTable {
+        CostTable { kv_tokens, ..self }
     }
 
     /// Adds persistent kernels for the only cell, which run tasks of whole requests and of parts. A cell without costs
@@ -242,6 +264,7 @@ impl CostTable {
             operators: Vec::new(),
             kernel: curve(None, KERNEL),
             persistent: self.persistent.clone(),
+            kv_tokens: self.kv_tokens,
         })
     }
 
@@ -274,6 +297,8 @@ pub const MAX_BATCH: u32 = 1 << 20;
 
 const COLUMNS: [&str; 5] = ["cell", "batch", "ns", "input", "stddev_ns"];
 const NEEDED: usize = 3;
+/// Of a language model's iterations, instead of batch and input.
+const ITERATIONS: [&str; 5] = ["cell", "tokens", "ns", "context", "stddev_ns"];
 
 struct Row {
     cell: String,
@@ -286,25 +311,30 @@ struct Row {
 struct Header {
     places: [Option<usize>; COLUMNS.len()],
     columns: usize,
+    /// The time is interpolated over the context, not padded to the next input.
+    context: bool,
 }
 
 impl Header {
     fn parse(line: &str) -> Result<Header> {
         let names = fields(line)?;
-        let places = COLUMNS.map(|column| names.iter().position(|name| name == column));
+        let context = names.iter().any(|name| name == "context");
+        let known = if context { ITERATIONS } else { COLUMNS };
+        let places = known.map(|column| names.iter().position(|name| name == column));
         if let Some(missing) = (0..NEEDED).find(|i| places[*i].is_none()) {
             return Err(Error::input(format!(
-                "no column \"{}\"; a cost table has the columns cell,batch,ns and may have input,stddev_ns",
-                COLUMNS[missing]
+                "no column \"{}\"; a cost table has the columns cell,batch,ns and may have input,stddev_ns, or for \
+                 iterations of a language model cell,tokens,context,ns",
+                known[missing]
             )));
         }
-        if let Some(unknown) = names.iter().find(|name| !COLUMNS.contains(&name.as_str())) {
-            return Err(Error::input(format!("unknown column \"{unknown}\"; known: {}", COLUMNS.join(", "))));
+        if let Some(unknown) = names.iter().find(|name| !known.contains(&name.as_str())) {
+            return Err(Error::input(format!("unknown column \"{unknown}\"; known: {}", known.join(", "))));
         }
         if let Some(place) = (1..names.len()).find(|place| names[..*place].contains(&names[*place])) {
             return Err(Error::input(format!("column \"{}\" is given twice; once is enough", names[place])));
         }
-        Ok(Header { places, columns: names.len() })
+        Ok(Header { places, columns: names.len(), context })
     }
 
     fn row(&self, line: &str) -> Result<Row> {
@@ -319,7 +349,8 @@ impl Header {
         }
         let text = |column: usize| self.places[column].map_or("", |place| fields[place].as_str());
         let refuse = |column: usize, what: &str| {
-            Error::input(format!("{}: \"{}\" is not {what}", COLUMNS[column], text(column)))
+            let names = if self.context { ITERATIONS } else { COLUMNS };
+            Error::input(format!("{}: \"{}\" is not {what}", names[column], text(column)))
         };
         if text(0).is_empty() {
             return Err(refuse(0, "the name of a cell"));
@@ -437,6 +468,21 @@ mod tests {
         assert_eq!([at(1), at(64), at(65), at(128)], [10, 10, 20, 20]);
         assert_eq!(table.largest_input("bert"), Some(128));
         assert_eq!(device.measured(CellId(0)), 1..=1);
+    }
+
+    #[test]
+    fn iterations_are_interpolated_over_tokens_and_context() {
+        let rows = "cell,tokens,context,ns\niteration,1,0,100\niteration,11,0,200\niteration,1,1000,300\n\
+                    iteration,11,1000,500\ntask,1,,7\n";
+        let table = CostTable::parse(rows, "t.csv").unwrap();
+        let device = table.device(&Model::Llm(None).cell_types(), Overhead::default()).unwrap();
+        let at = |batch, input| device.cell(&Step { cell: CellId(0), batch, times: 1, input }).0;
+        assert_eq!([at(1, 0), at(11, 0), at(1, 1000), at(11, 1000)], [100, 200, 300, 500]);
+        assert_eq!([at(6, 0), at(1, 500), at(6, 500), at(6, 1)], [150, 200, 275, 150], "0.25 is rounded down");
+        assert_eq!(at(6, 2000), 650, "beyond the last, the line goes on");
+        assert_eq!(device.extra(Extra::Task(9)), Nanos(63));
+        let error = CostTable::parse("cell,tokens,context,ns\niteration,x,0,1\n", "t.csv").unwrap_err().to_string();
+        assert!(error.contains("t.csv:2: tokens: \"x\" is not a whole number"), "{error}");
     }
 
     #[test]

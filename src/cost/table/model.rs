@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::cost::curve::{Best, Curve};
+use crate::cost::decoder::Decoder;
 use crate::cost::persistent::Persistent;
 use crate::cost::roofline::Kernels;
 use crate::cost::{CostModel, Extra, MemberKind, Runs, operators};
@@ -29,6 +30,7 @@ pub struct TableModel {
     pub(super) operators: Vec<OperatorCosts>,
     pub(super) kernel: Curve,
     pub(super) persistent: Option<Arc<Persistent>>,
+    pub(super) kv_tokens: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
@@ -147,6 +149,10 @@ impl CostModel for TableModel {
     fn batches(&self, cell: CellId) -> &[u32] {
         self.batches.get(cell.index()).map_or(&[], |sizes| sizes)
     }
+
+    fn kv_tokens(&self) -> Option<u64> {
+        self.kv_tokens
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -154,6 +160,9 @@ pub enum CellCosts {
     Rows(Rows),
     Computed(Arc<Kernels>),
     Persistent(Arc<Persistent>),
+    /// By the tokens fed (batch) and the context read (input).
+    Grid(Rows),
+    Decoder(Arc<Decoder>),
 }
 
 /// A cell's curves by input size, ascending; without sizes one curve at 0.
@@ -166,6 +175,16 @@ impl Rows {
     fn from(&self, input: u32) -> &[(u32, Curve)] {
         let fitting = self.by_input.partition_point(|(size, _)| *size < input).min(self.by_input.len() - 1);
         &self.by_input[fitting..]
+    }
+
+    /// Linear between the two next inputs, and beyond the last two; flat below the first. Rounded half up.
+    fn between(&self, batch: u32, input: u32) -> Nanos {
+        let next = self.by_input.partition_point(|(size, _)| *size < input).min(self.by_input.len() - 1);
+        let ((low, before), (high, after)) = (&self.by_input[next.max(1) - 1], &self.by_input[next.max(1)]);
+        let [from, to] = [before, after].map(|curve| i128::from(curve.at(batch).0));
+        let span = i128::from(high - low);
+        let scaled = from * span + (to - from) * i128::from(input.saturating_sub(*low));
+        Nanos((2 * scaled + span).div_euclid(2 * span).clamp(0, u64::MAX.into()) as u64)
     }
 
     pub fn measured(&self) -> RangeInclusive<u32> {
@@ -186,6 +205,8 @@ impl CellCosts {
             CellCosts::Rows(rows) => rows.from(step.input)[0].1.at(step.batch),
             CellCosts::Computed(kernels) => kernels.at(step.batch, step.input),
             CellCosts::Persistent(kernels) => kernels.runs(step.batch, 1),
+            CellCosts::Grid(rows) => rows.between(step.batch, step.input),
+            CellCosts::Decoder(decoder) => decoder.iteration(step.batch, step.input),
         }
     }
 
@@ -194,24 +215,26 @@ impl CellCosts {
             CellCosts::Rows(rows) => rows.from(input)[0].1.preferred(),
             CellCosts::Computed(kernels) => kernels.preferred(input),
             CellCosts::Persistent(kernels) => kernels.preferred(),
+            CellCosts::Grid(_) | CellCosts::Decoder(_) => 1,
         }
     }
 
     pub fn best(&self, input: u32, largest: u32) -> Best {
         match self {
-            CellCosts::Rows(rows) => {
+            CellCosts::Rows(rows) | CellCosts::Grid(rows) => {
                 let of_each = rows.from(input).iter().map(|(_, curve)| curve.best(largest));
                 of_each.reduce(Best::or).expect("a cell has a curve")
             }
             CellCosts::Computed(kernels) => kernels.best(input, largest),
             CellCosts::Persistent(kernels) => kernels.best(largest),
+            CellCosts::Decoder(decoder) => Best::of(1, decoder.iteration(1, 1)),
         }
     }
 
     pub fn measured(&self) -> RangeInclusive<u32> {
         match self {
-            CellCosts::Rows(rows) => rows.measured(),
-            CellCosts::Computed(_) => 1..=u32::MAX,
+            CellCosts::Rows(rows) | CellCosts::Grid(rows) => rows.measured(),
+            CellCosts::Computed(_) | CellCosts::Decoder(_) => 1..=u32::MAX,
             CellCosts::Persistent(kernels) => kernels.measured(),
         }
     }

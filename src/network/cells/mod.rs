@@ -29,8 +29,8 @@ pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc
             cells.push(Arc::new(tree::Leaf::new(weights, "childsum.weight_iou_x", "childsum.bias_iou")));
             cells
         }
-        // `Spec::check` refuses the one, and the other has operators in place of cells.
-        Model::Graph(_) | Model::Network(_) => Vec::new(),
+        // `Spec::check` refuses the outer two, and the other has operators in place of cells.
+        Model::Graph(_) | Model::Network(_) | Model::Llm(_) => Vec::new(),
         Model::Dnn(_) => vec![Arc::new(dense::Dense::new(weights))],
     }
 }
@@ -42,7 +42,7 @@ pub fn state(model: &Model, spec: &Spec) -> usize {
         Model::Lstm | Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => 2 * hidden,
         Model::Seq2Seq => 2 * hidden + 1,
         Model::Gru | Model::Dnn(_) => hidden,
-        Model::Graph(_) | Model::Network(_) => 0,
+        Model::Graph(_) | Model::Network(_) | Model::Llm(_) => 0,
     }
 }
 

@@ -36,7 +36,7 @@ fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
     match model {
         Model::Lstm | Model::Gru => Shape::Chain(rng.random_range(1..=9)),
         Model::Seq2Seq => Shape::Seq2Seq { source: rng.random_range(1..=5), target: rng.random_range(1..=5) },
-        Model::Graph(_) | Model::Network(_) => unreachable!("none of the models is from a file"),
+        Model::Graph(_) | Model::Network(_) | Model::Llm(_) => unreachable!("none of the models is from a file"),
         Model::Dnn(_) if rng.random_range(0..4) == 0 => Shape::Fixed,
         Model::Dnn(_) => Shape::Tokens(rng.random_range(1..=20)),
         Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {

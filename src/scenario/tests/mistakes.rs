@@ -150,7 +150,7 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             "[device]",
             "[device]\nworker = 2",
-            "s.toml:9: device.worker: unknown key; did you mean workers?; known: workers, costs, roofline, grnn, noise, max_waiting, precision, signal, launch",
+            "s.toml:9: device.worker: unknown key; did you mean workers?; known: workers, costs, roofline, grnn, noise, max_waiting, kv_tokens, precision, signal, launch",
         ),
         (
             "[device]",
@@ -334,7 +334,7 @@ fn bad_overrides_are_named() {
         ),
         (
             "device.wrkers=2",
-            "s.toml: --set device.wrkers=2: device.wrkers: unknown key; did you mean workers?; known: workers, costs, roofline, grnn, noise, max_waiting, precision, signal, launch",
+            "s.toml: --set device.wrkers=2: device.wrkers: unknown key; did you mean workers?; known: workers, costs, roofline, grnn, noise, max_waiting, kv_tokens, precision, signal, launch",
         ),
         ("name.x=2", "s.toml: --set name.x=2: name: no table but \"s\", so it has no key \"x\""),
         (

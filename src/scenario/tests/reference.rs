@@ -15,6 +15,14 @@ policy = [{ kind = "cellular" }, { kind = "late" }, { kind = "padded" }, { kind 
           { kind = "triton" }, { kind = "nexus" }, { kind = "clockwork" }, { kind = "symphony" }, { kind = "control-limit" }]
 "#;
 
+const MINIMAL_LLM: &str = r#"
+name = "reference-llm"
+workload = { model = "llm:scenarios/llms/opt-13b.toml", dataset = "constant:220>180" }
+arrivals = { process = "poisson", rates = [1, 2] }
+device = { roofline = "scenarios/devices/a100.toml", precision = "f16" }
+policy = [{ kind = "static" }, { kind = "orca" }, { kind = "vllm" }, { kind = "sarathi" }]
+"#;
+
 /// Independent of the current folder.
 struct Reference {
     folder: tempfile::TempDir,
@@ -31,6 +39,10 @@ impl Reference {
         }
         let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/reference.toml")).unwrap();
         Reference { folder, text }
+    }
+
+    fn of_llms() -> String {
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/reference-llm.toml")).unwrap()
     }
 
     fn read(&self, text: &str) -> Result<Scenario> {
@@ -54,11 +66,14 @@ fn values_are_the_defaults() {
     let shown = reference.read(&reference.text).unwrap().resolved_json();
     let default = reference.read(MINIMAL).unwrap().resolved_json();
     assert_eq!(shown, default);
+    let llm = Reference::of_llms();
+    let shown = reference.read(&llm).unwrap().resolved_json();
+    assert_eq!(shown, reference.read(MINIMAL_LLM).unwrap().resolved_json());
 }
 
 #[test]
 fn every_known_key_is_shown() {
-    let text = Reference::new().text;
+    let text = Reference::new().text + &Reference::of_llms();
     let mut shown = BTreeSet::new();
     let mut table = String::new();
     for line in text.lines() {

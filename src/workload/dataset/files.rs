@@ -28,9 +28,11 @@ pub(super) fn read(path: &Path, model: &Model, family: &Family) -> Result<Shares
         Family::Graphs(_) => Err(not_for(model, family, "is a file")),
         Family::Lengths(shape) if !is_table(path, &text) => read_sentences(&text, model, family, shape),
         Family::Lengths(shape) => read_histogram(&text, ["length", "count"], model, family, |[n]| shape(n)),
-        Family::Pairs => read_histogram(&text, ["src_len", "tgt_len", "count"], model, family, |[source, target]| {
-            Shape::Seq2Seq { source, target }
-        }),
+        Family::Pairs(shape) => {
+            read_histogram(&text, ["src_len", "tgt_len", "count"], model, family, |[first, second]| {
+                shape(first, second)
+            })
+        }
     }
 }
 

@@ -9,6 +9,7 @@
 use super::{Kind, Operator, Rows, Sizes, Source};
 use crate::workload::graph_model;
 use crate::workload::model::Model;
+use crate::workload::row_names::ITERATION;
 
 const TABLE: &str = include_str!("built_in.csv");
 
@@ -25,6 +26,7 @@ pub(super) fn operators(model: &Model, sizes: &Sizes) -> Vec<Vec<Operator>> {
         }
         Model::Dnn(name) => vec![opaque(name, sizes)],
         Model::Network(network) => network.distinct().iter().map(|operator| opaque(&operator.name, sizes)).collect(),
+        Model::Llm(_) => vec![opaque(ITERATION, sizes)],
         Model::Graph(model) => graph_model::operators::operators(model, sizes),
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 
 mod cellular;
+pub mod continuous;
 mod costs;
 mod fold;
 mod graph;

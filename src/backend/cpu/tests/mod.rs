@@ -117,7 +117,9 @@ fn the_cells_of_every_model_give_the_same_bits() {
             match &model {
                 Model::Lstm | Model::Gru | Model::Dnn(_) => format!("tokens:{length}"),
                 Model::Seq2Seq => format!("seq2seq:{length}>{target}"),
-                Model::Graph(_) | Model::Network(_) => unreachable!("none of the models is from a file"),
+                Model::Graph(_) | Model::Network(_) | Model::Llm(_) => {
+                    unreachable!("none of the models is from a file")
+                }
                 Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
                     let most = if model == Model::ChildSumTreeLstm { 9 } else { 2 };
                     format!("tree:{}", random_parents(length + target, most, &mut rng))

@@ -52,6 +52,7 @@ impl<'d> Hand<'d> {
             fold_loop: FoldLoop::default(),
             requests: &[],
             members: Members::Requests,
+            iteration: None,
         };
         self.cuda.submit(TaskId(self.next), &task, Some(members));
         self.next += 1;

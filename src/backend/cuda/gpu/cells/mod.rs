@@ -93,7 +93,7 @@ pub(super) fn of_model(model: &Model, upload: &mut Upload<'_>) -> Result<Vec<Box
             internals.chain([Box::new(leaf) as Box<dyn Cell>]).collect()
         }
         Model::Network(network) => listed::all(network, upload)?,
-        Model::Dnn(_) | Model::Graph(_) => unreachable!("GPUs refuse the model {}", model.name()),
+        Model::Dnn(_) | Model::Graph(_) | Model::Llm(_) => unreachable!("GPUs refuse the model {}", model.name()),
     })
 }
 

@@ -1,0 +1,31 @@
+//! Checks of what Orca, vLLM and Sarathi-Serve gain over the policy before them.
+
+use super::{Check, Findings, Verdict};
+use crate::error::Result;
+use crate::results::columns::Metric;
+
+/// The ratio of the highest offered rates at which a metric, in ms, is at most this. At most 15 points, so it is coarse.
+fn gain(found: &Findings, exhibit: &str, [ours, before]: [&str; 2], metric: Metric, most: f64) -> Result<f64> {
+    let highest = |policy| {
+        let held = found.series(exhibit, policy)?.points(metric).filter(|(_, value)| *value <= most);
+        Ok(held.map(|(rate, _)| rate).fold(0.0, f64::max))
+    };
+    Ok(highest(ours)? / highest(before)?)
+}
+
+pub const CHECKS: &[(&str, Check)] = &[
+    ("cont-orca", |found| {
+        let ours = gain(found, "one-trace", ["Orca", "Request-level"], Metric::Normalised, 190.0)?;
+        Ok(Verdict::near(ours, 36.9, "times", ours > 1.0))
+    }),
+    ("cont-vllm", |found| {
+        let ours = gain(found, "one-trace", ["vLLM", "Orca"], Metric::Normalised, 1000.0)?;
+        Ok(Verdict::inside(ours, (2.7, 8.0), "times", ours > 1.0))
+    }),
+    ("cont-sarathi", |found| {
+        let ours = gain(found, "stalls", ["Sarathi", "vLLM"], Metric::TbtP99, 100.0)?;
+        let at = |policy| found.at("stalls", policy, "3", Metric::TbtP99);
+        let verdict = Verdict::near(ours, 2.6, "times", ours > 1.0);
+        Ok(verdict.with(&format!(" (at 3 req/s, p99 {:.0} ms against {:.0} ms)", at("Sarathi")?, at("vLLM")?)))
+    }),
+];

@@ -1,0 +1,48 @@
+//! Iteration-level scheduling with selective batching (Orca, OSDI 2022, sections 3 and 4.2, algorithm 1): after each
+//! iteration sequences leave that have ended, and requests join with their whole prompts. Each has memory for the longest
+//! sequence from the start, so that none is ever preempted. Selective batching pads nothing: the products take the tokens of all
+//! members together, and attention reads each member's own keys and values.
+
+use serde::{Deserialize, Serialize};
+
+use super::Policy;
+use super::registry::{PolicyKind, Settings, Setup};
+use super::sequences::{Continuous, Memory, Sequences};
+
+/// `kind = "orca"`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Orca {
+    /// The most sequences of an iteration.
+    pub max_batch: u32,
+    /// The longest sequence, prompt and output, for which each request has memory.
+    pub max_length: u32,
+}
+
+impl Default for Orca {
+    fn default() -> Self {
+        Orca { max_batch: 256, max_length: 2048 }
+    }
+}
+
+impl Settings for Orca {
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new(
+            "orca",
+            "language models: requests join and leave at each iteration, memory for the longest output (Orca)",
+        )
+    }
+
+    fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        let memory = || Memory::new("orca", setup, 1, Some(self.max_length));
+        let sequences = Sequences::new(setup, self.max_batch, 0.0, memory)?;
+        Ok(Box::new(Continuous::new(sequences, |iteration| {
+            iteration.decode();
+            while iteration.feed(u64::MAX) {}
+        })))
+    }
+
+    fn iterates(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,58 @@
+//! Stall-free batches with chunked prefills (Sarathi-Serve, OSDI 2024, section 4, algorithm 3): each iteration has a budget of
+//! tokens. All sequences decode in it; what is left goes to the prompt that is partly fed, then to new ones. Memory is paged and
+//! sequences are preempted as in vLLM.
+
+use serde::{Deserialize, Serialize};
+
+use super::Policy;
+use super::registry::{PolicyKind, Settings, Setup};
+use super::sequences::{Continuous, Memory, Sequences};
+
+/// `kind = "sarathi"`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sarathi {
+    /// The tokens of an iteration. At least `max_batch`, so that every sequence decodes in each.
+    pub token_budget: u32,
+    /// The most sequences of an iteration.
+    pub max_batch: u32,
+    /// Tokens of a block of keys and values.
+    pub block: u32,
+    /// The share of the blocks that stays free when a request is admitted beside others.
+    pub watermark: f64,
+}
+
+impl Default for Sarathi {
+    fn default() -> Self {
+        Sarathi { token_budget: 512, max_batch: 128, block: 16, watermark: 0.01 }
+    }
+}
+
+impl Settings for Sarathi {
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new(
+            "sarathi",
+            "language models: a budget of tokens, decodes first, prompts in chunks (Sarathi-Serve)",
+        )
+    }
+
+    fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        let Sarathi { token_budget, max_batch, .. } = *self;
+        if token_budget < max_batch {
+            return Err(format!(
+                "token_budget: {token_budget} tokens are fewer than max_batch ({max_batch}); all sequences decode"
+            ));
+        }
+        let memory = || Memory::new("sarathi", setup, self.block, None);
+        let sequences = Sequences::new(setup, self.max_batch, self.watermark, memory)?;
+        let budget = u64::from(self.token_budget);
+        Ok(Box::new(Continuous::new(sequences, move |iteration| {
+            iteration.decode();
+            while iteration.feed(budget - iteration.tokens()) {}
+        })))
+    }
+
+    fn iterates(&self) -> bool {
+        true
+    }
+}

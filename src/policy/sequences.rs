@@ -1,0 +1,396 @@
+//! Parts of policies for language models: sequences that wait, are fed and decode, and the memory of their keys and values.
+//!
+//! The sequences that decode on a worker grow together. So an iteration costs as much as it has sequences that begin, end
+//! or are preempted, not as it has members.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::mem;
+
+use super::registry::Setup;
+use super::values::at_least_1;
+use super::{Completed, Outcomes, Policy};
+use crate::task::{Dispatch, Iteration, Reason, Step, Task};
+use crate::units::{CellId, RequestId, WorkerId};
+use crate::workload::trace::Request;
+
+/// A policy that plans one iteration after another, each for a worker with nothing to do.
+pub struct Continuous<P> {
+    sequences: Sequences,
+    plan: P,
+}
+
+impl<P: Fn(&mut Plan<'_, '_>)> Continuous<P> {
+    pub fn new(sequences: Sequences, plan: P) -> Self {
+        Continuous { sequences, plan }
+    }
+}
+
+impl<P: Fn(&mut Plan<'_, '_>)> Policy for Continuous<P> {
+    fn arrive(&mut self, request: &Request<'_>, outcomes: &mut Outcomes) {
+        self.sequences.arrive(request, outcomes);
+    }
+
+    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
+        self.sequences.complete(completed, outcomes);
+    }
+
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        self.sequences.schedule(dispatch, &self.plan);
+    }
+}
+
+/// The sequences of a policy, first come, first served.
+pub struct Sequences {
+    max_batch: usize,
+    /// Blocks that admissions leave free for sequences that grow.
+    watermark: u32,
+    waiting: VecDeque<Prompt>,
+    workers: Vec<Running>,
+}
+
+/// A request's tokens that are fed before it decodes: its prompt, after a preemption also what it has generated.
+#[derive(Clone, Copy, Debug)]
+struct Prompt {
+    request: RequestId,
+    tokens: u32,
+    fed: u32,
+}
+
+/// The sequences of a worker. One that decodes holds `base + ticks` tokens.
+struct Running {
+    memory: Memory,
+    /// The bases, in the order of arrival.
+    decoding: BTreeMap<RequestId, i64>,
+    ticks: i64,
+    bases: i64,
+    /// A prompt of which a part is fed.
+    partial: Option<Prompt>,
+    /// Those of the next or current iteration; a part comes last.
+    feeding: Vec<Prompt>,
+    decodes: bool,
+    /// Of that iteration.
+    tokens: u64,
+    context: u64,
+}
+
+/// A worker's memory for keys and values.
+pub struct Memory {
+    /// In tokens.
+    block: u32,
+    pub capacity: u32,
+    pub used: u32,
+    /// The tokens that each sequence has memory for from its admission on; otherwise it gets blocks as it grows.
+    reserve: Option<u32>,
+    /// How many sequences have a base that leaves this remainder: those that need a block at the same ticks.
+    growing: Vec<u32>,
+    /// When sequences have used up their reservation, by tick. Those that left are among them.
+    full: BinaryHeap<Reverse<(i64, RequestId)>>,
+}
+
+impl Memory {
+    pub fn new(who: &str, setup: &Setup<'_>, block: u32, reserve: Option<u32>) -> Result<Memory, String> {
+        at_least_1([("block", block), ("max_length", reserve.unwrap_or(1))])?;
+        let tokens = setup.costs.and_then(|costs| costs.kv_tokens()).ok_or_else(|| {
+            format!(
+                "{who} must know how many tokens' keys and values a worker holds; give device.kv_tokens, or the data sheet of a \
+                 device with memory_mb (device.roofline) and the model's shape (llm:FILE)"
+            )
+        })?;
+        let capacity = u32::try_from(tokens / u64::from(block)).unwrap_or(u32::MAX);
+        if let Some(length) = reserve.filter(|length| *length > capacity) {
+            return Err(format!("max_length: {length} tokens never fit; a worker holds {tokens} (device.kv_tokens)"));
+        }
+        if capacity == 0 {
+            return Err(format!("block: {block} tokens never fit; a worker holds {tokens} (device.kv_tokens)"));
+        }
+        let growing = vec![0; if reserve.is_some() { 0 } else { block as usize }];
+        Ok(Memory { block, capacity, used: 0, reserve, growing, full: BinaryHeap::new() })
+    }
+
+    /// The longest sequence that fits.
+    fn longest(&self) -> u64 {
+        self.reserve.map_or(u64::from(self.capacity) * u64::from(self.block), u64::from)
+    }
+
+    /// Rejects a prompt that never fits, and tells its tokens otherwise.
+    pub fn accept(&self, request: &Request<'_>, outcomes: &mut Outcomes) -> Option<u32> {
+        let (tokens, longest) = (request.shape.length(), self.longest());
+        if u64::from(tokens) <= longest {
+            return Some(tokens);
+        }
+        outcomes.reject_because(
+            request.id,
+            format!("its prompt has {tokens} tokens, and a sequence has {longest} at most"),
+        );
+        None
+    }
+
+    pub fn outgrown(&self) -> String {
+        format!("its prompt and output exceed {} tokens, the most that a sequence has", self.longest())
+    }
+
+    /// Of a sequence with so many tokens.
+    pub fn blocks(&self, tokens: u32) -> u32 {
+        self.reserve.unwrap_or(tokens).div_ceil(self.block)
+    }
+
+    fn class(&self, base: i64) -> usize {
+        base.rem_euclid(i64::from(self.block)) as usize
+    }
+
+    /// The blocks that sequences need for their next tokens.
+    fn growth(&self, ticks: i64) -> u32 {
+        self.growing.get(self.class(-ticks)).copied().unwrap_or(0)
+    }
+}
+
+impl Sequences {
+    pub fn new(
+        setup: &Setup<'_>,
+        max_batch: u32,
+        watermark: f64,
+        memory: impl Fn() -> Result<Memory, String>,
+    ) -> Result<Sequences, String> {
+        at_least_1([("max_batch", max_batch)])?;
+        if !(0.0..=1.0).contains(&watermark) {
+            return Err(format!("watermark: {watermark} is no share of the memory; a number from 0 to 1"));
+        }
+        let worker = |_| {
+            Ok(Running {
+                memory: memory()?,
+                decoding: BTreeMap::new(),
+                ticks: 0,
+                bases: 0,
+                partial: None,
+                feeding: Vec::new(),
+                decodes: false,
+                tokens: 0,
+                context: 0,
+            })
+        };
+        let workers = (0..setup.workers).map(worker).collect::<Result<Vec<Running>, String>>()?;
+        let watermark = (watermark * f64::from(workers[0].memory.capacity)) as u32;
+        Ok(Sequences { max_batch: max_batch as usize, watermark, waiting: VecDeque::new(), workers })
+    }
+
+    /// Rejects prompts that never fit.
+    fn arrive(&mut self, request: &Request<'_>, outcomes: &mut Outcomes) {
+        if let Some(tokens) = self.workers[0].memory.accept(request, outcomes) {
+            self.waiting.push_back(Prompt { request: request.id, tokens, fed: 0 });
+        }
+    }
+
+    /// Frees the memory of sequences that have ended.
+    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
+        let running = &mut self.workers[completed.worker.index()];
+        running.ticks += i64::from(mem::take(&mut running.decodes));
+        let mut fed = mem::take(&mut running.feeding);
+        for prompt in fed.drain(..) {
+            if prompt.fed < prompt.tokens {
+                running.partial = Some(prompt);
+            } else {
+                running.begin_to_decode(prompt);
+            }
+        }
+        running.feeding = fed;
+        for request in completed.ended {
+            running.release(*request);
+            outcomes.finish(*request);
+        }
+    }
+
+    /// Plans an iteration for each idle worker, and submits it if it feeds a token.
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>, plan: impl Fn(&mut Plan<'_, '_>)) {
+        let mut idle = dispatch.idle();
+        while let Some(worker) = idle.next(dispatch) {
+            let running = &mut self.workers[worker.index()];
+            (running.tokens, running.context) = (0, 0);
+            let mut next = Plan { sequences: self, worker, dispatch };
+            plan(&mut next);
+            if next.tokens() == 0 && next.running().is_empty() {
+                plan(&mut next); // The last sequence may have outgrown the memory.
+            }
+            self.submit(worker, dispatch);
+        }
+    }
+
+    fn submit(&mut self, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
+        let (waiting, running) = (self.waiting.len(), &self.workers[worker.index()]);
+        let Running { memory, decoding, feeding, decodes, tokens, context, .. } = running;
+        if *tokens == 0 {
+            return;
+        }
+        let short = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let decoding = if *decodes { decoding.len() } else { 0 };
+        let requests: Vec<RequestId> = feeding.iter().map(|prompt| prompt.request).collect();
+        let prefilled = feeding.iter().filter(|prompt| prompt.fed == prompt.tokens).count() as u32;
+        let steps = [Step { cell: CellId(0), batch: short(*tokens), times: 1, input: short(*context) }];
+        let Memory { used: blocks, capacity, .. } = *memory;
+        let task = Task {
+            batch: (decoding + feeding.len()) as u32,
+            iteration: Some(Iteration { prefilled, decodes: *decodes, blocks, capacity }),
+            ..Task::new(worker, &steps, &requests, *tokens)
+        };
+        dispatch.submit_because(&task, || Reason {
+            what: format!("{decoding} sequences decode, {} prompts are fed", requests.len()),
+            size: format!("{tokens} tokens; {blocks} of {capacity} blocks are in use, {waiting} requests wait"),
+            when: format!("worker {worker} had nothing to do"),
+        });
+    }
+
+    #[cfg(test)]
+    fn blocks_in_use(&self) -> u32 {
+        self.workers.iter().map(|running| running.memory.used).sum()
+    }
+}
+
+impl Running {
+    fn is_empty(&self) -> bool {
+        self.members() == 0
+    }
+
+    fn members(&self) -> usize {
+        self.decoding.len() + self.feeding.len() + usize::from(self.partial.is_some())
+    }
+
+    fn begin_to_decode(&mut self, Prompt { request, tokens, .. }: Prompt) {
+        let base = i64::from(tokens) - self.ticks;
+        self.decoding.insert(request, base);
+        self.bases += base;
+        match self.memory.reserve {
+            Some(length) => self.memory.full.push(Reverse((i64::from(length) - base, request))),
+            None => {
+                let class = self.memory.class(base);
+                self.memory.growing[class] += 1;
+            }
+        }
+    }
+
+    /// Ends the decoding and frees the memory; returns the tokens.
+    fn release(&mut self, request: RequestId) -> u32 {
+        let base = self.decoding.remove(&request).expect("the sequence decodes");
+        self.bases -= base;
+        let tokens = (base + self.ticks) as u32;
+        if self.memory.reserve.is_none() {
+            let class = self.memory.class(base);
+            self.memory.growing[class] -= 1;
+        }
+        self.memory.used -= self.memory.blocks(tokens);
+        tokens
+    }
+}
+
+/// The next iteration of a worker.
+pub struct Plan<'p, 'd> {
+    sequences: &'p mut Sequences,
+    worker: WorkerId,
+    dispatch: &'p mut Dispatch<'d>,
+}
+
+impl Plan<'_, '_> {
+    fn running(&mut self) -> &mut Running {
+        &mut self.sequences.workers[self.worker.index()]
+    }
+
+    /// Those that it feeds so far.
+    pub fn tokens(&self) -> u64 {
+        self.sequences.workers[self.worker.index()].tokens
+    }
+
+    /// Of the first prompt that waits.
+    pub fn next_prompt(&self) -> Option<u64> {
+        self.sequences.waiting.front().map(|prompt| u64::from(prompt.tokens))
+    }
+
+    /// Feeds the last token of each sequence that decodes. Without memory for all of them, the latest arrivals are preempted:
+    /// they free their memory, and are fed again later (recomputation).
+    pub fn decode(&mut self) {
+        self.reject_full();
+        loop {
+            let Running { memory, ticks, .. } = self.running();
+            let growth = memory.growth(*ticks);
+            if growth <= memory.capacity - memory.used {
+                memory.used += growth;
+                break;
+            }
+            self.preempt_latest();
+        }
+        let running = self.running();
+        let count = running.decoding.len();
+        running.decodes = count > 0;
+        running.tokens += count as u64;
+        running.context += (running.bases + count as i64 * (running.ticks + 1)) as u64;
+    }
+
+    /// Feeds up to so many tokens of the prompt that is partly fed, or else admits the next. Fails if no prompt waits, or if there
+    /// is no room.
+    pub fn feed(&mut self, most: u64) -> bool {
+        if most == 0 {
+            return false;
+        }
+        let partial = self.running().partial.take();
+        let Some(mut prompt) = partial.or_else(|| self.admit()) else { return false };
+        let part = u64::from(prompt.tokens - prompt.fed).min(most);
+        prompt.fed += part as u32;
+        let running = self.running();
+        running.tokens += part;
+        running.context += u64::from(prompt.fed);
+        running.feeding.push(prompt);
+        true
+    }
+
+    fn admit(&mut self) -> Option<Prompt> {
+        let Sequences { max_batch, watermark, waiting, workers } = &mut *self.sequences;
+        let running = &mut workers[self.worker.index()];
+        let needed = running.memory.blocks(waiting.front()?.tokens);
+        let spare = if running.is_empty() { 0 } else { *watermark };
+        if running.members() >= *max_batch
+            || needed.saturating_add(spare) > running.memory.capacity - running.memory.used
+        {
+            return None;
+        }
+        running.memory.used += needed;
+        waiting.pop_front()
+    }
+
+    fn preempt_latest(&mut self) {
+        let running = self.running();
+        let last = running.decoding.last_key_value().map(|(request, _)| *request);
+        let alone = running.members() == 1;
+        let prompt = match running.partial.take_if(|partial| last < Some(partial.request)) {
+            Some(partial) => {
+                running.memory.used -= running.memory.blocks(partial.tokens);
+                Prompt { fed: 0, ..partial }
+            }
+            None => {
+                let request = last.expect("only sequences that decode need more blocks");
+                let tokens = running.release(request) + 1;
+                Prompt { request, tokens, fed: 0 }
+            }
+        };
+        if alone {
+            let reason = running.memory.outgrown();
+            return self.dispatch.reject_because(prompt.request, reason);
+        }
+        self.dispatch.preempt(prompt.request);
+        let waiting = &mut self.sequences.waiting;
+        let place = waiting.partition_point(|other| other.request < prompt.request);
+        waiting.insert(place, prompt);
+    }
+
+    /// Rejects sequences that have used up their reservation.
+    fn reject_full(&mut self) {
+        while let running = self.running()
+            && let Some(Reverse((tick, request))) = running.memory.full.peek().copied()
+            && tick <= running.ticks
+        {
+            running.memory.full.pop();
+            if running.decoding.contains_key(&request) {
+                running.release(request);
+                let reason = running.memory.outgrown();
+                self.dispatch.reject_because(request, reason);
+            }
+        }
+    }
+}

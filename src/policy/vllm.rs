@@ -1,0 +1,59 @@
+//! Paged memory for keys and values (vLLM, SOSP 2023, sections 4.3 and 4.5; the order of prompts is that of its first
+//! releases): sequences get a block when they need one. While prompts wait and fit, iterations feed prompts only; otherwise all
+//! sequences decode. Without a free block, the latest arrivals are preempted and computed again later.
+
+use serde::{Deserialize, Serialize};
+
+use super::Policy;
+use super::registry::{PolicyKind, Settings, Setup};
+use super::sequences::{Continuous, Memory, Sequences};
+use super::values::at_least_1;
+
+/// `kind = "vllm"`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Vllm {
+    /// The most tokens of the prompts of an iteration; a longer prompt runs alone.
+    pub max_batched_tokens: u32,
+    /// The most sequences of an iteration.
+    pub max_batch: u32,
+    /// Tokens of a block of keys and values.
+    pub block: u32,
+    /// The share of the blocks that stays free when a request is admitted beside others.
+    pub watermark: f64,
+}
+
+impl Default for Vllm {
+    fn default() -> Self {
+        Vllm { max_batched_tokens: 2048, max_batch: 256, block: 16, watermark: 0.01 }
+    }
+}
+
+impl Settings for Vllm {
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new(
+            "vllm",
+            "language models: paged memory, prompts first, the latest arrivals are preempted (vLLM)",
+        )
+    }
+
+    fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        at_least_1([("max_batched_tokens", self.max_batched_tokens)])?;
+        let memory = || Memory::new("vllm", setup, self.block, None);
+        let sequences = Sequences::new(setup, self.max_batch, self.watermark, memory)?;
+        let most = u64::from(self.max_batched_tokens);
+        Ok(Box::new(Continuous::new(sequences, move |iteration| {
+            while let Some(prompt) = iteration.next_prompt()
+                && (iteration.tokens() == 0 || iteration.tokens() + prompt <= most)
+                && iteration.feed(prompt)
+            {}
+            if iteration.tokens() == 0 {
+                iteration.decode();
+            }
+        })))
+    }
+
+    fn iterates(&self) -> bool {
+        true
+    }
+}
