@@ -32,7 +32,7 @@ impl Attainment {
     pub fn of_first_tokens(record: &Recorder, warmup: Warmup, slo: Nanos, quantile: Quantile) -> Attainment {
         let first =
             |request: usize| record.tokens.as_ref().map_or(Nanos::MAX, |tokens| tokens.sequences[request].first);
-        let gap = record.tokens.as_ref().and_then(|tokens| tokens.gap(quantile));
+        let gap = record.tokens.as_ref().and_then(|tokens| tokens.gaps.quantile(quantile));
         let time = |_: &RunRecord<'_>, request: usize| first(request).saturating_since(record.arrival[request]).0;
         Attainment { gap, ..Attainment::of_times(record, warmup, slo, quantile, time) }
     }

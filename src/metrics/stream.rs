@@ -98,8 +98,9 @@ impl Completions {
     }
 }
 
+/// Times with their exact sum and maximum.
 #[derive(Debug)]
-struct Spans {
+pub(super) struct Spans {
     sum: u128,
     max: u64,
     histogram: Histogram<u64>,
@@ -112,19 +113,24 @@ impl Default for Spans {
 }
 
 impl Spans {
-    fn add(&mut self, span: u64) {
-        self.sum += u128::from(span);
+    /// A span that occurred so often, at least once.
+    pub fn add(&mut self, span: u64, times: u64) {
+        self.sum += u128::from(span) * u128::from(times);
         self.max = self.max.max(span);
-        self.histogram.record(span).expect("the histogram grows");
+        self.histogram.record_n(span, times).expect("the histogram grows");
     }
 
-    fn times(&self) -> Times {
+    /// `None` for too few.
+    pub fn quantile(&self, quantile: Quantile) -> Option<Nanos> {
+        let enough = self.histogram.len() >= quantile.samples_needed() as u64;
+        enough.then(|| Nanos(self.histogram.value_at_quantile(quantile.share()).min(self.max)))
+    }
+
+    pub fn times(&self) -> Times {
         let samples = self.histogram.len();
         let some = |value: f64| (samples > 0).then_some(value / 1e6);
-        let [p50_ms, p90_ms, p95_ms, p99_ms, p999_ms] = Quantile::ALL.map(|quantile| {
-            let enough = samples >= quantile.samples_needed() as u64;
-            enough.then(|| Nanos(self.histogram.value_at_quantile(quantile.share()).min(self.max)).as_millis_f64())
-        });
+        let [p50_ms, p90_ms, p95_ms, p99_ms, p999_ms] =
+            Quantile::ALL.map(|quantile| self.quantile(quantile).map(Nanos::as_millis_f64));
         let (mean_ms, max_ms) = (some(self.sum as f64 / samples as f64), some(self.max as f64));
         Times { samples, mean_ms, p50_ms, p90_ms, p95_ms, p99_ms, p999_ms, max_ms }
     }
@@ -223,7 +229,7 @@ impl Part {
         if measured {
             self.within_slo += u64::from(good);
             for (spans, span) in self.spans.iter_mut().zip([latency, latency - compute, compute]) {
-                spans.add(span);
+                spans.add(span, 1);
             }
         }
         if late {

@@ -8,27 +8,21 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::mem;
 
-use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::recorder::{Recorder, happened};
-use super::stats::Quantile;
+use super::stream::Spans;
 use super::summary::Times;
 use crate::task::{Completion, Iteration};
 use crate::units::{Nanos, Rate, RequestId, WorkerId};
 
-/// Three decimal digits: a quantile of the gaps is wrong by at most 0.1 %.
-const DIGITS: u8 = 3;
-
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Tokens {
     /// By request.
     pub sequences: Vec<Sequence>,
     workers: Vec<Worker>,
-    /// Between a sequence's tokens, in nanoseconds, over the whole run.
-    pub gaps: Histogram<u64>,
-    pub gap_sum: u128,
-    pub worst_gap: Nanos,
+    /// Between a sequence's tokens, over the whole run.
+    pub(super) gaps: Spans,
     /// Over all requests.
     pub generated: u64,
     pub preemptions: u64,
@@ -64,22 +58,6 @@ struct Worker {
     fresh: Vec<RequestId>,
     /// Gaps by the tick at their end, without those that a later one exceeds: both descend.
     worst: Vec<(u64, Nanos)>,
-}
-
-impl Default for Tokens {
-    fn default() -> Tokens {
-        Tokens {
-            sequences: Vec::new(),
-            workers: Vec::new(),
-            gaps: Histogram::new(DIGITS).expect("the digits are from 0 to 5"),
-            gap_sum: 0,
-            worst_gap: Nanos::ZERO,
-            generated: 0,
-            preemptions: 0,
-            blocks: (0, 0, 0),
-            capacity: 0,
-        }
-    }
 }
 
 impl Tokens {
@@ -132,20 +110,20 @@ impl Tokens {
         worker.ticks += 1;
         self.generated += worker.decoding;
         let older = worker.decoding - worker.fresh.len() as u64;
-        let gap_of_older = now.saturating_since(worker.at);
         if older > 0 {
-            let lesser = worker.worst.iter().rposition(|(_, gap)| *gap > gap_of_older).map_or(0, |last| last + 1);
+            let gap = now - worker.at;
+            let lesser = worker.worst.iter().rposition(|(_, other)| *other > gap).map_or(0, |last| last + 1);
             worker.worst.truncate(lesser);
-            worker.worst.push((worker.ticks, gap_of_older));
+            worker.worst.push((worker.ticks, gap));
+            self.gaps.add(gap.0, older);
         }
         worker.at = now;
         for request in mem::take(&mut worker.fresh) {
             let gap = now - self.sequences[request.index()].last;
             let worst = &mut self.sequences[request.index()].worst_gap;
             *worst = gap.max(*worst);
-            self.add_gap(gap, 1);
+            self.gaps.add(gap.0, 1);
         }
-        self.add_gap(gap_of_older, older);
         while let Some(Reverse((tick, request))) = self.workers[on.index()].ends.peek().copied()
             && tick <= self.workers[on.index()].ticks
         {
@@ -167,7 +145,7 @@ impl Tokens {
         self.generated += 1;
         if again {
             sequence.worst_gap = sequence.worst_gap.max(now - before);
-            self.add_gap(now - before, 1);
+            self.gaps.add((now - before).0, 1);
         }
         let sequence = &mut self.sequences[request.index()];
         if sequence.left == 0 {
@@ -179,14 +157,6 @@ impl Tokens {
         worker.decoding += 1;
         worker.fresh.push(request);
         worker.ends.push(Reverse((worker.ticks + u64::from(sequence.left), request)));
-    }
-
-    fn add_gap(&mut self, gap: Nanos, times: u64) {
-        if times > 0 {
-            self.gaps.record_n(gap.0, times).expect("the histogram grows");
-            self.gap_sum += u128::from(gap.0) * u128::from(times);
-            self.worst_gap = self.worst_gap.max(gap);
-        }
     }
 
     /// Decodes no longer.
@@ -217,14 +187,13 @@ impl Tokens {
     }
 }
 
-/// The token metrics of a run. Times of a token, where they are means, quantiles or the worst of gaps, are over the whole run.
+/// The token metrics of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TokenSummary {
     /// From arrival to the first token, of the measured requests.
     pub ttft: Times,
-    pub tbt_mean_ms: Option<f64>,
-    pub tbt_p99_ms: Option<f64>,
-    pub tbt_max_ms: Option<f64>,
+    /// Between tokens, over all gaps of the run. Quantiles are wrong by at most 0.1 %.
+    pub tbt: Times,
     /// Of the measured requests: the mean of latency / output tokens (Orca, section 6; vLLM, section 6.1).
     pub normalised_ms: Option<f64>,
     /// Tokens per second from the first arrival on.
@@ -244,15 +213,11 @@ impl Tokens {
         let mut first: Vec<u64> = served().map(|r| since_arrival(self.sequences[r].first, r)).collect();
         let normalised =
             served().map(|r| since_arrival(record.finish[r], r) as f64 / f64::from(self.sequences[r].output));
-        let gaps = self.gaps.len();
-        let ms = |ns: f64| Some(ns / 1e6).filter(|_| gaps > 0);
         let began = record.arrival.iter().min().copied().unwrap_or_default();
         let seconds = record.end.saturating_since(began).as_secs_f64();
         let of = |part: f64, whole: f64| (whole > 0.0).then_some(part / whole);
         TokenSummary {
-            tbt_mean_ms: ms(self.gap_sum as f64 / gaps as f64),
-            tbt_p99_ms: self.gap(Quantile::P99).and_then(|gap| ms(gap.0 as f64)),
-            tbt_max_ms: ms(self.worst_gap.0 as f64),
+            tbt: self.gaps.times(),
             normalised_ms: of(normalised.sum::<f64>() / 1e6, first.len() as f64),
             throughput: of(self.generated as f64, seconds).map(Rate),
             kv_mean: of(self.blocks.0 as f64, self.blocks.1 as f64),
@@ -260,12 +225,6 @@ impl Tokens {
             preemptions: self.preemptions,
             ttft: Times::of(&mut first),
         }
-    }
-
-    /// `None` for too few gaps.
-    pub(super) fn gap(&self, quantile: Quantile) -> Option<Nanos> {
-        let enough = self.gaps.len() >= quantile.samples_needed() as u64;
-        enough.then(|| Nanos(self.gaps.value_at_quantile(quantile.share())))
     }
 }
 

@@ -60,8 +60,6 @@ struct Batch {
     longest: u32,
     /// Tokens of each member so far.
     generated: u32,
-    /// Members that have not ended.
-    left: usize,
 }
 
 struct Member {
@@ -90,8 +88,7 @@ impl Policy for StaticPolicy {
                 outcomes.reject_because(member.request, self.memory.outgrown());
             }
         }
-        batch.left = batch.members.iter().filter(|member| !member.ended).count();
-        if batch.left == 0 {
+        if batch.members.iter().all(|member| member.ended) {
             let served = batch.members.drain(..).filter(|member| !member.rejected);
             served.for_each(|member| outcomes.finish(member.request));
         }
@@ -118,12 +115,13 @@ impl Policy for StaticPolicy {
                 };
                 batch.members.extend(members.map(member));
                 batch.longest = batch.members.iter().map(|member| member.prompt).max().unwrap_or(0);
-                (batch.generated, batch.left) = (0, batch.members.len());
+                batch.generated = 0;
             }
             let size = batch.members.len() as u32;
             let length = batch.longest + batch.generated;
             let prompts: u64 = batch.members.iter().map(|member| u64::from(member.prompt)).sum();
-            let (fed, useful) = if begins { (size.saturating_mul(length), prompts) } else { (size, batch.left as u64) };
+            let alive = batch.members.iter().filter(|member| !member.ended).count() as u64;
+            let (fed, useful) = if begins { (size.saturating_mul(length), prompts) } else { (size, alive) };
             let steps = [Step { cell: CellId(0), batch: fed, times: 1, input: size.saturating_mul(length) }];
             let (prefilled, blocks) = (requests.len() as u32, size * self.memory.blocks(0));
             let iteration = Iteration { prefilled, decodes: !begins, blocks, capacity: self.memory.capacity };

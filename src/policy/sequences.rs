@@ -238,11 +238,6 @@ impl Sequences {
             when: format!("worker {worker} had nothing to do"),
         });
     }
-
-    #[cfg(test)]
-    fn blocks_in_use(&self) -> u32 {
-        self.workers.iter().map(|running| running.memory.used).sum()
-    }
 }
 
 impl Running {
@@ -391,6 +386,58 @@ impl Plan<'_, '_> {
                 let reason = running.memory.outgrown();
                 self.dispatch.reject_because(request, reason);
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::backend::sim::Sim;
+    use crate::cost::CostModel;
+    use crate::cost::table::{CostTable, Overhead};
+    use crate::driver::drive;
+    use crate::metrics::recorder::{Keep, Recorder};
+    use crate::units::Nanos;
+    use crate::workload::arrivals::OpenLoop;
+    use crate::workload::model::Model;
+    use crate::workload::shape::Shape;
+    use crate::workload::trace::Requests;
+
+    /// 200 requests whose keys and values take several times the memory, with outputs that outgrow it. That no task has more
+    /// blocks than there are, the recorder asserts.
+    #[test]
+    fn all_memory_is_free_at_the_end() {
+        let model = Model::Llm(None);
+        let shape = |id: u32| Shape::Llm { prompt: 1 + id * 7 % 50, output: 1 + id * 13 % 60 };
+        let requests = Requests::unfold((0..200).map(shape).collect(), &model).unwrap();
+        let arrivals: Vec<Nanos> = (0..200).map(|id| Nanos(id * 40)).collect();
+        let cells = model.cell_types();
+        let table = CostTable::parse("cell,tokens,context,ns\niteration,1,0,10\niteration,2,0,11\n", "costs").unwrap();
+        let device = table.with_kv_tokens(Some(80)).device(&cells, Overhead::default()).unwrap();
+        let costs: Arc<dyn CostModel> = Arc::new(device.clone());
+        let setup = Setup { model: &model, cells: &cells, workers: 1, costs: Some(&costs), longest: None };
+        for (block, reserve) in [(1, Some(60)), (1, None), (7, None), (16, None)] {
+            let memory = || Memory::new("a test", &setup, block, reserve);
+            let sequences = Sequences::new(&setup, 64, 0.01, memory).unwrap();
+            let mut policy = Continuous::new(sequences, |iteration: &mut Plan<'_, '_>| {
+                iteration.decode();
+                while iteration.feed(64 - iteration.tokens()) {}
+            });
+            let mut backend = Sim::new(1, device.clone());
+            let mut record = Recorder::new(requests.len(), 1, cells.len(), Keep::default());
+            let mut source = OpenLoop::new(&requests, &arrivals);
+            drive(&mut source, &mut policy, &mut backend, &mut record, 1, &AtomicBool::new(false)).unwrap();
+            let running = &policy.sequences.workers[0];
+            assert_eq!((running.memory.used, running.bases, running.is_empty()), (0, 0, true));
+            assert!(running.memory.growing.iter().all(|sequences| *sequences == 0));
+            assert!(policy.sequences.waiting.is_empty());
+            let tokens = record.tokens.unwrap();
+            assert_eq!(tokens.preemptions > 0, reserve.is_none());
+            assert!(record.failures.is_empty() && record.rejected > 0 && tokens.blocks.2 * 10 > tokens.capacity * 9);
         }
     }
 }

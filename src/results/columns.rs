@@ -176,9 +176,9 @@ metrics! {
     ComputeP90 "compute_p90_ms" Millis |s| s.compute.p90_ms;
     TtftP50 "ttft_p50_ms" Millis |s| s.tokens.as_ref()?.ttft.p50_ms;
     TtftP99 "ttft_p99_ms" Millis |s| s.tokens.as_ref()?.ttft.p99_ms;
-    TbtMean "tbt_mean_ms" Millis |s| s.tokens.as_ref()?.tbt_mean_ms;
-    TbtP99 "tbt_p99_ms" Millis |s| s.tokens.as_ref()?.tbt_p99_ms;
-    TbtMax "tbt_max_ms" Millis |s| s.tokens.as_ref()?.tbt_max_ms;
+    TbtMean "tbt_mean_ms" Millis |s| s.tokens.as_ref()?.tbt.mean_ms;
+    TbtP99 "tbt_p99_ms" Millis |s| s.tokens.as_ref()?.tbt.p99_ms;
+    TbtMax "tbt_max_ms" Millis |s| s.tokens.as_ref()?.tbt.max_ms;
     Normalised "normalised_ms" Millis |s| s.tokens.as_ref()?.normalised_ms;
     TokenRate "tokens_per_s" PerSecond |s| s.tokens.as_ref()?.throughput.map(per_second);
     KvMean "kv_mean" Ratio |s| s.tokens.as_ref()?.kv_mean;

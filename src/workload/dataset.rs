@@ -225,7 +225,6 @@ fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes> {
         "europarl-de-en" => pairs(generators::europarl_de_en()),
         "azure-conversation" => pairs(generators::azure_conversation()),
         "sharegpt" => pairs(generators::sharegpt()),
-        "alpaca" => pairs(generators::alpaca()),
         "treebank" if matches!(family, Family::Trees) => {
             Ok(Shapes::Treebank { leaves: Treebank::leaves(), trees: Box::default() })
         }

@@ -8,7 +8,7 @@ use statrs::function::erf::{erf, erf_inv};
 use super::random::Stream;
 use super::shape::Tree;
 
-pub const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 8] = [
     "europarl-en",
     "europarl-de",
     "europarl-de-en",
@@ -17,7 +17,6 @@ pub const NAMES: [&str; 9] = [
     "graphs",
     "azure-conversation",
     "sharegpt",
-    "alpaca",
 ];
 
 pub type Shares<T> = Vec<(T, f64)>;
@@ -84,11 +83,6 @@ pub fn azure_conversation() -> Shares<(u32, u32)> {
 /// exponential.
 pub fn sharegpt() -> Shares<(u32, u32)> {
     independent(&exponential(161.31), &exponential(337.99))
-}
-
-/// Tokens of Alpaca's instructions, as [`sharegpt`].
-pub fn alpaca() -> Shares<(u32, u32)> {
-    independent(&exponential(19.31), &exponential(58.45))
 }
 
 fn exponential(mean: f64) -> Vec<u32> {
@@ -336,9 +330,7 @@ mod tests {
 
     #[test]
     fn lengths_of_language_models_have_their_stated_means() {
-        for (shares, prompt, output) in
-            [(azure_conversation(), 1155.0, 211.0), (sharegpt(), 161.31, 337.99), (alpaca(), 19.31, 58.45)]
-        {
+        for (shares, prompt, output) in [(azure_conversation(), 1155.0, 211.0), (sharegpt(), 161.31, 337.99)] {
             let mean = |length: fn(&(u32, u32)) -> u32| {
                 shares.iter().map(|(pair, _)| f64::from(length(pair))).sum::<f64>() / shares.len() as f64
             };
