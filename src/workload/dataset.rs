@@ -391,7 +391,8 @@ mod tests {
             (
                 "generator:wmt",
                 "lstm",
-                "generator:wmt: unknown generator \"wmt\"; known: europarl-en, europarl-de, europarl-de-en, paper-lstm, treebank, graphs",
+                "generator:wmt: unknown generator \"wmt\"; known: europarl-en, europarl-de, europarl-de-en, paper-lstm, treebank, graphs, \
+                 azure-conversation, sharegpt",
             ),
             (
                 "generator:europarl-en",

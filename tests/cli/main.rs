@@ -3,6 +3,7 @@
 mod arrivals;
 mod classes;
 mod compare;
+mod continuous;
 #[cfg(target_os = "linux")]
 mod cuda;
 mod desk;
