@@ -7,7 +7,7 @@ use crate::clock;
 use crate::error::{Error, Result};
 use crate::metrics::recorder::Recorder;
 use crate::policy::{Completed, Outcomes, Policy};
-use crate::task::{Dispatch, MemberList, Task, TaskBook, TaskSink};
+use crate::task::{Completion, Dispatch, MemberList, OpenTask, Task, TaskBook, TaskSink};
 use crate::units::{CellId, Nanos, TaskId};
 use crate::workload::arrivals::Source;
 use crate::workload::shape::Shape;
@@ -50,23 +50,7 @@ pub fn drive(
         let mut next = first;
         while let Some(completion) = next {
             let done = tasks.close(completion.task);
-            recorder.completed(&completion, &done);
-            let ended = recorder.ended(&completion, &done);
-            if tasks.unfinished(done.worker) == 0 {
-                recorder.idles(done.worker);
-            }
-            policy.complete(
-                &Completed {
-                    task: completion.task,
-                    worker: done.worker,
-                    stream: done.stream,
-                    start: completion.start,
-                    finish: completion.finish,
-                    requests: &done.requests,
-                    ended: &ended,
-                },
-                &mut outcomes,
-            );
+            tell_of(&completion, &done, &tasks, policy, &mut outcomes, recorder);
             recorder.delivered(completion.task);
             settle(&mut outcomes, completion.finish, source, backend, recorder);
             tasks.recycle(done);
@@ -98,6 +82,25 @@ pub fn drive(
         settle(&mut outcomes, now, source, backend, recorder);
         wake = policy.wake_at().filter(|at| *at > now);
     }
+}
+
+/// Records a completion and tells the policy of it.
+fn tell_of(
+    completion: &Completion,
+    done: &OpenTask,
+    tasks: &TaskBook,
+    policy: &mut dyn Policy,
+    outcomes: &mut Outcomes,
+    recorder: &mut Recorder,
+) {
+    recorder.completed(completion, done);
+    let ended = recorder.ended(completion, done);
+    if tasks.unfinished(done.worker) == 0 {
+        recorder.idles(done.worker);
+    }
+    let Completion { task, start, finish } = *completion;
+    let OpenTask { worker, stream, ref requests, .. } = *done;
+    policy.complete(&Completed { task, worker, stream, start, finish, requests, ended: &ended }, outcomes);
 }
 
 /// Passes a policy's tasks on to the backend.

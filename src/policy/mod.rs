@@ -70,7 +70,7 @@ pub struct Completed<'a> {
     pub finish: Nanos,
     /// In the order of submission.
     pub requests: &'a [RequestId],
-    /// Of a language model: the sequences whose last token the task has generated. Nobody knows before.
+    /// Of a language model: the sequences whose last token the task has generated. A policy learns an output's length only by this.
     pub ended: &'a [RequestId],
 }
 

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::mem;
 
 use super::registry::Setup;
-use super::values::at_least_1;
+use super::values::{at_least_1, share};
 use super::{Completed, Outcomes, Policy};
 use crate::task::{Dispatch, Iteration, Reason, Step, Task};
 use crate::units::{CellId, RequestId, WorkerId};
@@ -130,7 +130,7 @@ impl Memory {
         format!("its prompt and output exceed {} tokens, the most that a sequence has", self.longest())
     }
 
-    /// Of a sequence with so many tokens.
+    /// Of a sequence with this number of tokens.
     pub fn blocks(&self, tokens: u32) -> u32 {
         self.reserve.unwrap_or(tokens).div_ceil(self.block)
     }
@@ -153,9 +153,7 @@ impl Sequences {
         memory: impl Fn() -> Result<Memory, String>,
     ) -> Result<Sequences, String> {
         at_least_1([("max_batch", max_batch)])?;
-        if !(0.0..=1.0).contains(&watermark) {
-            return Err(format!("watermark: {watermark} is no share of the memory; a number from 0 to 1"));
-        }
+        share("watermark", watermark)?;
         let worker = |_| {
             Ok(Running {
                 memory: memory()?,
@@ -318,7 +316,7 @@ impl Plan<'_, '_> {
         running.context += (running.bases + count as i64 * (running.ticks + 1)) as u64;
     }
 
-    /// Feeds up to so many tokens of the prompt that is partly fed, or else admits the next. Fails if no prompt waits, or if there
+    /// Feeds up to `most` tokens of the prompt that is partly fed, or else admits the next. Fails if no prompt waits, or if there
     /// is no room.
     pub fn feed(&mut self, most: u64) -> bool {
         if most == 0 {

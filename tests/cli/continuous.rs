@@ -63,7 +63,7 @@ fn the_knee_holds_both_objectives() {
     let desk = conversations();
     let knee = |more: &[&str]| {
         let words = ["find-knee", "t.toml", "-q", "--out", "out", "--replications", "2", "--max-requests", "4000"];
-        let found = desk.run(&[&words, &["--tolerance", "0.05", "--format", "json"], more].concat()).ok().json();
+        let found = desk.run(&[&words[..], &["--tolerance", "0.05", "--format", "json"], more].concat()).ok().json();
         found["rows"][0]["knee_rps"].as_f64().unwrap()
     };
     let (loose, strict) = (knee(&["--ttft", "1s"]), knee(&["--ttft", "1s", "--tbt", "11ms"]));
