@@ -27,8 +27,8 @@ fn every_scenario_loads() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                // Device files are TOML too, but not scenarios.
-                folders.extend((!path.ends_with("devices")).then_some(path));
+                // Files of devices and language models are TOML too, but not scenarios.
+                folders.extend((!path.ends_with("devices") && !path.ends_with("llms")).then_some(path));
             } else if path.extension() == Some("toml".as_ref()) {
                 let scenario =
                     Scenario::load(&path, &[], &Registry::standard()).unwrap_or_else(|error| panic!("{error}"));
