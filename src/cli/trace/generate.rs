@@ -90,7 +90,7 @@ mod tests {
             (
                 "--rate 3 --model bert",
                 "--model: unknown model \"bert\"; known: lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, \
-                 dnn:NAME, dnn:FILE.csv, graph:FILE",
+                 dnn:NAME, dnn:FILE.csv, graph:FILE, llm, llm:FILE",
             ),
             (
                 "--rate 3 --max-length 5",
