@@ -25,7 +25,7 @@ def simulate(side):
     requests = 1000 if side.quick else 2000
     for file in sorted((ROOT / "scenarios").rglob("*.toml")):
         name = file.relative_to(ROOT)
-        if "devices" in name.parts:
+        if "devices" in name.parts or "llms" in name.parts:
             continue
         sets = [] if re.search(r"(?m)^trace\s*=", file.read_text()) else ["--set", f"workload.requests={requests}"]
         out = "out/sim"

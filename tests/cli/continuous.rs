@@ -85,8 +85,9 @@ fn other_policies_and_real_runs_refuse_language_models() {
     sim("output.record=stream").failed(2, "output.record: a stream keeps no times of tokens");
     let on_h100 = "device={ roofline = 'scenarios/devices/h100.toml', precision = 'f16' }";
     let shape = "workload.model=llm:scenarios/llms/llama-2-70b.toml";
-    desk.run(&["sim", "t.toml", "-q", "--set", on_h100, "--set", shape])
-        .failed(2, "the weights of Llama-2-70B take 138.0 GB, and 90 % of the memory of H100 are 77.3 GB");
+    let refused = desk.run(&["sim", "t.toml", "-q", "--set", on_h100, "--set", shape]);
+    let why = "the weights of Llama-2-70B take 138.0 GB, and 90 % of the memory of H100 are 77.3 GB";
+    assert!(refused.code == Some(2) && refused.stderr.contains(why), "{refused:?}");
     desk.run(&["real", "t.toml", "-q"])
         .failed(2, "language models are simulated only; run this scenario with batchlab sim");
 }

@@ -70,7 +70,7 @@ fn mistakes_are_named() {
     let line = 1 + device.lines().position(|line| line.contains("shuffle = 7")).unwrap();
     let slow = format!("slow.toml:{line}: invalid value: integer `-7`, expected u32");
     for (name, message) in [
-        ("titan-z", "did you mean titan-v?; known: h200, titan-rtx, titan-v, v100"),
+        ("titan-z", "did you mean titan-v?; known: a100, h100, h200, titan-rtx, titan-v, v100"),
         ("none.toml", "none.toml: cannot be read"),
         ("plain.toml", "plain.toml: no table [grnn]"),
         ("slow.toml", &slow),

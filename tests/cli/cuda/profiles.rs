@@ -104,8 +104,8 @@ fn persistent_kernels_that_no_profile_measures_are_refused() {
     );
     on_gpus(&["--cell", "lstm:8", "--cell", "leaf:8", "--grnn", "h200"], "run lstm and gru, and tree-lstm has none");
     on_gpus(
-        &["--model", "lstm", "--grnn", "h100"],
-        "--grnn: h100: cannot be read: No such file or directory (os error 2); nothing built in",
+        &["--model", "lstm", "--grnn", "h900"],
+        "--grnn: h900: cannot be read: No such file or directory (os error 2); nothing built in",
     );
     let model = ["--set", "workload.model=seq2seq", "--set", "workload.dataset=constant:4>5"];
     on_gpus(&[&scenario[..], &model].concat(), "t.toml: device.grnn: persistent kernels run lstm and gru");
