@@ -145,7 +145,12 @@ fn trace(model: &Model, classes: bool, rng: &mut Stream) -> Vec<String> {
 
 /// Up to three that serve the model.
 fn policies(model: &Model, costs: &str, registry: &Registry, text: &mut Text) -> String {
-    let (cells, kinds): (_, Vec<&str>) = (model.cell_types(), registry.kinds().collect());
+    let is_of_llms = |kind: &&str| {
+        DeTable::parse("").is_ok_and(|keys| registry.parse(kind, keys).is_ok_and(|settings| settings.iterates()))
+    };
+    // No language models are drawn.
+    let (cells, kinds): (_, Vec<&str>) =
+        (model.cell_types(), registry.kinds().filter(|kind| !is_of_llms(kind)).collect());
     let operators = Catalogue::new(model, &Sizes::square(8));
     let device = CostTable::parse(costs, "costs")
         .and_then(|table| table.device_with(&cells, &operators, Overhead::default()))
