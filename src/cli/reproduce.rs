@@ -18,12 +18,12 @@ use crate::experiment::executor::{Target, Verify};
 use crate::experiment::lock::Lock;
 use crate::experiment::shard::Point;
 use crate::experiment::standard::Cpu;
-use crate::experiment::{self, Options};
+use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
 use crate::metrics::bounds::Bounds;
 use crate::papers::lab::{Keep, Lab, NUMBERS};
 use crate::papers::{Checked, Exhibit, Findings, Launches, Made, Measured, Paper, carry_out, check, jit, report};
-use crate::plot::Figure;
+use crate::plot::{self, Figure, Inputs, Kind};
 use crate::policy::registry::Registry;
 use crate::results::saved::Saved;
 use crate::results::{summary, table};
@@ -202,9 +202,13 @@ impl Work {
             if item.is_measured() {
                 options = Options { target: Target::Real(&Cpu, Verify::Sample), resume: false, ..options };
             }
-            let report = common.on_threads(|| experiment::run(&scenario, &options, stop, &|| bar.inc(1)))?;
+            let mut report = common.on_threads(|| experiment::run(&scenario, &options, stop, &|| bar.inc(1)))?;
             if report.interrupted() {
                 return Err(Error::Interrupted);
+            }
+            let other = |name: &String| findings.get(&item.paper)?.report(name);
+            if let Some(other) = item.exhibit.beside.as_ref().and_then(other) {
+                report.figures.insert(0, one_figure(&[other, &report], &options.out.join(&item.exhibit.name))?);
             }
             for why in &report.undrawn {
                 common.note(format!("{}: no figure: {why}", item.name()));
@@ -268,6 +272,12 @@ struct Results<'a> {
     figures: &'a [Figure],
     note: String,
     numbers: Option<PathBuf>,
+}
+
+/// Latencies of the same requests under the policies of several reports.
+fn one_figure(reports: &[&Report], stem: &Path) -> Result<Figure> {
+    let folders: Vec<&Path> = reports.iter().map(|report| &*report.folder.path).collect();
+    plot::draw(Kind::LatencyRate, &Inputs::open(&folders)?, &plot::Options::default(), stem)
 }
 
 fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {

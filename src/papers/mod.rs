@@ -147,6 +147,8 @@ pub struct Exhibit {
     pub place: String,
     pub shows: String,
     pub made: Made,
+    /// An exhibit before it, whose policies are in its first figure too.
+    pub beside: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -218,13 +218,21 @@ fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes> {
         )),
         _ => Err(not_for(model, family, "draws pairs of lengths")),
     };
+    let conversations = |shares: Shares<(u32, u32)>| match family {
+        // A step for each token of the prompt and of the output.
+        Family::Lengths(shape) => {
+            let length = |((prompt, output), share)| (shape(prompt + output), share);
+            Ok(Shapes::Table(shares.into_iter().map(length).collect()))
+        }
+        _ => pairs(shares),
+    };
     match name {
         "europarl-en" => lengths(generators::europarl_en()),
         "europarl-de" => lengths(generators::europarl_de()),
         "paper-lstm" => lengths(generators::paper_lstm()),
         "europarl-de-en" => pairs(generators::europarl_de_en()),
-        "azure-conversation" => pairs(generators::azure_conversation()),
-        "sharegpt" => pairs(generators::sharegpt()),
+        "azure-conversation" => conversations(generators::azure_conversation()),
+        "sharegpt" => conversations(generators::sharegpt()),
         "treebank" if matches!(family, Family::Trees) => {
             Ok(Shapes::Treebank { leaves: Treebank::leaves(), trees: Box::default() })
         }
