@@ -208,7 +208,8 @@ impl Work {
             }
             let other = |name: &String| findings.get(&item.paper)?.report(name);
             if let Some(other) = item.exhibit.beside.as_ref().and_then(other) {
-                report.figures.insert(0, one_figure(&[other, &report], &options.out.join(&item.exhibit.name))?);
+                let figure = one_figure(&[other, &report], &options.out.join(&item.exhibit.name))?;
+                report.figures.splice(..0, figure);
             }
             for why in &report.undrawn {
                 common.note(format!("{}: no figure: {why}", item.name()));
@@ -274,10 +275,11 @@ struct Results<'a> {
     numbers: Option<PathBuf>,
 }
 
-/// Latencies of the same requests under the policies of several reports.
-fn one_figure(reports: &[&Report], stem: &Path) -> Result<Figure> {
+/// Latencies of the same requests under the policies of several reports. `None` if there are too few for a p99.
+fn one_figure(reports: &[&Report], stem: &Path) -> Result<Option<Figure>> {
     let folders: Vec<&Path> = reports.iter().map(|report| &*report.folder.path).collect();
-    plot::draw(Kind::LatencyRate, &Inputs::open(&folders)?, &plot::Options::default(), stem)
+    let drawn = Kind::LatencyRate.drawn(&Inputs::open(&folders)?, &plot::Options::default());
+    drawn.ok().map(|canvas| plot::write(canvas, &[], stem)).transpose()
 }
 
 fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
