@@ -354,6 +354,7 @@ impl<T> Answers<'_, T> {
         let json = || {
             json!({
                 "scenario": study.name,
+                "objective": study.objective.to_string(),
                 "slo_ms": study.objective.slo.as_millis_f64(),
                 "quantile": study.objective.quantile,
                 "tolerance": study.tolerance,
@@ -372,8 +373,7 @@ pub(super) fn count(workers: u32) -> String {
 
 /// What was searched for, then a line for each policy or window.
 fn table(what: &str, objective: &Objective, tolerance: f64, lines: &[Vec<String>]) -> String {
-    let Objective { slo, quantile, .. } = objective;
-    format!("{what} with {quantile} at most {slo}, to {} %\n{}", tolerance * 100.0, aligned(lines))
+    format!("{what} with {objective}, to {} %\n{}", tolerance * 100.0, aligned(lines))
 }
 
 pub(super) fn rate(rate: Option<Rate>, half_width: Option<f64>) -> String {

@@ -1,6 +1,6 @@
 //! The knee: the highest rate at which a policy holds a latency objective. docs/METRICS.md describes the method.
 
-use std::fmt::Display;
+use std::fmt::{self, Display};
 use std::ops::ControlFlow;
 use std::sync::atomic::AtomicBool;
 
@@ -26,6 +26,20 @@ pub struct Objective {
     pub max_rejected: f64,
     /// Of language models: `slo` is that of the time to the first token, and this of the times between tokens, if any.
     pub tokens: Option<Option<Nanos>>,
+}
+
+/// Such as `p99 at most 100ms`.
+impl fmt::Display for Objective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Objective { slo, quantile, tokens, .. } = self;
+        match tokens {
+            None => write!(f, "{quantile} at most {slo}"),
+            Some(gap) => {
+                write!(f, "{quantile} of the time to the first token at most {slo}")?;
+                gap.map_or(Ok(()), |gap| write!(f, ", of the times between tokens at most {gap}"))
+            }
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -49,6 +49,8 @@ pub struct Formed {
     pub steps: Vec<Step>,
     /// Its steps are operators of cells.
     pub operators: bool,
+    /// It is an iteration of a language model: a step's batch is the tokens that are fed.
+    pub iteration: bool,
     /// Its cells without padding.
     pub useful_cells: u64,
     /// Its states had to be gathered.
@@ -58,9 +60,13 @@ pub struct Formed {
 }
 
 impl Formed {
-    /// Including padding. Operators have no padding and count as the cells that they belong to.
+    /// Including padding; of a language model, tokens. Operators have no padding and count as the cells that they belong to.
     pub fn cells(&self) -> u64 {
-        if self.operators { self.useful_cells } else { self.runs() }
+        match self.operators {
+            true => self.useful_cells,
+            false if self.iteration => self.steps.iter().map(|step| u64::from(step.batch)).sum(),
+            false => self.runs(),
+        }
     }
 
     /// Cells, or operators, that it executes.
@@ -101,6 +107,7 @@ impl Again {
                 task: id,
                 steps: task.steps.to_vec(),
                 operators: task.steps.iter().any(|step| step.cell.index() >= cells),
+                iteration: task.iteration.is_some(),
                 useful_cells: task.useful_cells,
                 gather: task.gather,
                 host: task.host,

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Again, Formed};
 use crate::metrics::recorder::happened;
+use crate::metrics::tokens::Sequence;
 use crate::results::table::tabulate;
 use crate::task::{MemberList, Part, TaskRow};
 use crate::units::{Nanos, NodeId, RequestId, TaskId};
@@ -58,9 +59,13 @@ impl<'a> Life<'a> {
         let record = &self.again.record;
         let failure = record.failures.iter().find(|(id, ..)| *id == self.request);
         let rejection = record.rejections.iter().find(|(id, _)| *id == self.request);
-        failure
-            .map(|(_, at, reason)| format!("failed after {}: {reason}", span(self.arrival, *at)))
-            .or(rejection.map(|(_, at)| format!("was turned away after {}", span(self.arrival, *at))))
+        failure.map(|(_, at, reason)| format!("failed after {}: {reason}", span(self.arrival, *at))).or(rejection.map(
+            |(id, at)| {
+                let reason = record.refusals.iter().find(|(other, ..)| other == id);
+                let reason = reason.map_or(String::new(), |(_, _, reason)| format!(": {reason}"));
+                format!("was turned away after {}{reason}", span(self.arrival, *at))
+            },
+        ))
     }
 
     /// Before the first task, in tasks, and between tasks.
@@ -84,10 +89,13 @@ impl<'a> Life<'a> {
         let [before, inside, between] = self.parts().map(milliseconds);
         let left = match (self.finish, self.broken_off()) {
             (_, Some(broken_off)) => broken_off,
-            (Some(finish), None) => format!(
-                "left after {}: waited {before} for its first task, was in tasks for {inside}, stood between tasks for {between}",
-                span(self.arrival, finish)
-            ),
+            (Some(finish), None) => {
+                let rest = match self.tokens() {
+                    Some(_) => String::new(),
+                    None => format!(", was in tasks for {inside}, stood between tasks for {between}"),
+                };
+                format!("left after {}: waited {before} for its first task{rest}", span(self.arrival, finish))
+            }
             (None, None) => "never left".into(),
         };
         let padding = match self.padding() {
@@ -95,12 +103,26 @@ impl<'a> Life<'a> {
             padding => format!("padding: {padding} of the cells that its row ran are not its own"),
         };
         let (arrival, cells, depth) = (milliseconds(self.arrival), self.graph.nodes(), self.graph.depth());
+        let own = match self.tokens() {
+            Some(Sequence { first: Nanos::MAX, .. }) => "it got no token".into(),
+            Some(Sequence { first, worst_gap, preemptions, .. }) => format!(
+                "its first token came after {}; the largest gap to a next one was {}; preempted {preemptions} times\n  \
+                 below are the tasks that fed its prompt; the later tokens came with the decodes of its worker",
+                span(self.arrival, *first),
+                milliseconds(*worst_gap)
+            ),
+            None => format!("its own cells: {cells}, {depth} of them in sequence\n  {padding}"),
+        };
         format!(
-            "request {} ({shape}) under {policy} at {point}\n  arrived at {arrival}\n  {left}\n  \
-             its own cells: {cells}, {depth} of them in sequence\n  {padding}\n\n{}",
+            "request {} ({shape}) under {policy} at {point}\n  arrived at {arrival}\n  {left}\n  {own}\n\n{}",
             self.request,
             self.table()
         )
+    }
+
+    /// Of a language model.
+    fn tokens(&self) -> Option<&Sequence> {
+        self.again.record.tokens.as_ref().map(|tokens| &tokens.sequences[self.request.index()])
     }
 
     /// In batches of whole requests or parts.
@@ -139,6 +161,8 @@ impl<'a> Life<'a> {
     /// As JSON, with times in nanoseconds.
     pub fn to_json(&self) -> Value {
         let [before, inside, between] = self.parts();
+        let tokens = self.tokens();
+        let of_cells = |time: Nanos| tokens.is_none().then_some(time);
         json!({
             "request": self.request,
             "policy": self.again.policy,
@@ -148,8 +172,11 @@ impl<'a> Life<'a> {
             "finish_ns": self.finish,
             "broken_off": self.broken_off(),
             "before_first_task_ns": before,
-            "in_tasks_ns": inside,
-            "between_tasks_ns": between,
+            "in_tasks_ns": of_cells(inside),
+            "between_tasks_ns": of_cells(between),
+            "first_token_ns": tokens.and_then(|tokens| happened(tokens.first)),
+            "worst_gap_ns": tokens.map(|tokens| tokens.worst_gap),
+            "preemptions": tokens.map(|tokens| tokens.preemptions),
             "cells": self.graph.nodes(),
             "padding_cells": self.padding(),
             "tasks": self.stops.iter().map(|stop| stop.to_json(self.again)).collect::<Value>(),
@@ -206,7 +233,7 @@ impl Stop<'_> {
 
 /// `None` if rows of the padded batch differ in length.
 fn row_cells(formed: &Formed) -> Option<u64> {
-    let whole = !matches!(&formed.members, MemberList::Nodes(_));
+    let whole = !formed.iteration && !matches!(&formed.members, MemberList::Nodes(_));
     let rows = requests_of(&formed.members).len() as u64;
     let equal = formed.steps.iter().all(|step| u64::from(step.batch) == rows);
     (whole && equal && !formed.operators).then(|| formed.cells() / rows.max(1))

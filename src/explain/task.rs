@@ -78,12 +78,14 @@ impl<'a> Account<'a> {
         }
         lines.push(self.cells_text());
         let what = match formed.members {
+            _ if formed.iteration => "requests whose prompts are fed",
             MemberList::Requests(_) | MemberList::Operators(..) => "requests",
             MemberList::Nodes(_) => "nodes (request:node)",
             MemberList::Parts(_) => "parts (request:first-last node)",
         };
         let members = self.members();
         let more = match members.len().saturating_sub(LISTED) {
+            0 if members.is_empty() => "none".into(),
             0 => String::new(),
             more => format!(" and {more} more"),
         };
@@ -97,6 +99,9 @@ impl<'a> Account<'a> {
             0 => "no padding".into(),
             padding => format!("{padding} of them padding ({:.1} %)", 100.0 * padding as f64 / all as f64),
         };
+        if self.formed.iteration {
+            return format!("tokens: {all}, {padding}");
+        }
         let length = self.formed.length();
         let operators = match self.formed.operators {
             true => format!("{} operators in ", self.formed.runs()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::stream::{Rules, Stream};
-use super::tokens::Tokens;
+use super::tokens::{Ended, Tokens};
 use crate::task::{Completion, OpenTask, Reason, Round, Step, TaskRow, distinct_cells};
 use crate::units::{Nanos, RequestId, TaskId, WorkerId};
 use crate::workload::class::Classes;
@@ -278,8 +278,8 @@ impl Recorder {
     }
 
     /// The sequences that a completed task has ended.
-    pub(crate) fn ended(&mut self, completion: &Completion, task: &OpenTask) -> Vec<RequestId> {
-        let Some((tokens, iteration)) = self.tokens.as_mut().zip(task.iteration) else { return Vec::new() };
+    pub(crate) fn ended(&mut self, completion: &Completion, task: &OpenTask) -> Ended {
+        let Some((tokens, iteration)) = self.tokens.as_mut().zip(task.iteration) else { return Ended::new() };
         tokens.iterated(iteration, task.worker, &task.requests, completion)
     }
 

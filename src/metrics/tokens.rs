@@ -9,12 +9,16 @@ use std::collections::BinaryHeap;
 use std::mem;
 
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use super::recorder::{Recorder, happened};
 use super::stream::Spans;
 use super::summary::Times;
 use crate::task::{Completion, Iteration};
 use crate::units::{Nanos, Rate, RequestId, WorkerId};
+
+/// Sequences that end with one task, which are few.
+pub type Ended = SmallVec<[RequestId; 8]>;
 
 #[derive(Debug, Default)]
 pub struct Tokens {
@@ -83,7 +87,7 @@ impl Tokens {
         worker: WorkerId,
         requests: &[RequestId],
         completion: &Completion,
-    ) -> Vec<RequestId> {
+    ) -> Ended {
         let Iteration { prefilled, decodes, blocks, capacity } = iteration;
         assert!(blocks <= capacity, "{blocks} blocks of {capacity} are in use");
         let time = u128::from((completion.finish - completion.start).0);
@@ -94,7 +98,7 @@ impl Tokens {
         if self.workers.len() <= worker.index() {
             self.workers.resize_with(worker.index() + 1, Worker::default);
         }
-        let mut ended = Vec::new();
+        let mut ended = Ended::new();
         if decodes {
             self.tick(worker, completion.finish, &mut ended);
         }
@@ -105,7 +109,7 @@ impl Tokens {
         ended
     }
 
-    fn tick(&mut self, on: WorkerId, now: Nanos, ended: &mut Vec<RequestId>) {
+    fn tick(&mut self, on: WorkerId, now: Nanos, ended: &mut Ended) {
         let worker = &mut self.workers[on.index()];
         worker.ticks += 1;
         self.generated += worker.decoding;
@@ -118,12 +122,14 @@ impl Tokens {
             self.gaps.add(gap.0, older);
         }
         worker.at = now;
-        for request in mem::take(&mut worker.fresh) {
+        let mut fresh = mem::take(&mut worker.fresh);
+        for request in fresh.drain(..) {
             let gap = now - self.sequences[request.index()].last;
             let worst = &mut self.sequences[request.index()].worst_gap;
             *worst = gap.max(*worst);
             self.gaps.add(gap.0, 1);
         }
+        self.workers[on.index()].fresh = fresh;
         while let Some(Reverse((tick, request))) = self.workers[on.index()].ends.peek().copied()
             && tick <= self.workers[on.index()].ticks
         {
@@ -136,7 +142,7 @@ impl Tokens {
     }
 
     /// Its prompt is there, and with it the next token.
-    fn begins(&mut self, request: RequestId, on: WorkerId, now: Nanos, ended: &mut Vec<RequestId>) {
+    fn begins(&mut self, request: RequestId, on: WorkerId, now: Nanos, ended: &mut Ended) {
         let sequence = &mut self.sequences[request.index()];
         let before = mem::replace(&mut sequence.last, now);
         let again = sequence.first != Nanos::MAX;

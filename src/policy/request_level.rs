@@ -80,10 +80,10 @@ impl Policy for StaticPolicy {
         let batch = &mut self.batches[completed.worker.index()];
         batch.generated += 1;
         let most = self.memory.blocks(0);
-        let may_outgrow = batch.longest + batch.generated > most;
+        let may_outgrow = batch.longest.saturating_add(batch.generated) > most;
         for member in batch.members.iter_mut().filter(|member| !member.ended) {
             member.ended = completed.ended.binary_search(&member.request).is_ok();
-            if !member.ended && may_outgrow && member.prompt + batch.generated > most {
+            if !member.ended && may_outgrow && member.prompt.saturating_add(batch.generated) > most {
                 (member.ended, member.rejected) = (true, true);
                 outcomes.reject_because(member.request, self.memory.outgrown());
             }
@@ -118,7 +118,7 @@ impl Policy for StaticPolicy {
                 batch.generated = 0;
             }
             let size = batch.members.len() as u32;
-            let length = batch.longest + batch.generated;
+            let length = batch.longest.saturating_add(batch.generated);
             let prompts: u64 = batch.members.iter().map(|member| u64::from(member.prompt)).sum();
             let alive = batch.members.iter().filter(|member| !member.ended).count() as u64;
             let (fed, useful) = if begins { (size.saturating_mul(length), prompts) } else { (size, alive) };

@@ -7,6 +7,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::mem;
 
+use smallvec::SmallVec;
+
 use super::registry::Setup;
 use super::values::{at_least_1, share};
 use super::{Completed, Outcomes, Policy};
@@ -97,7 +99,9 @@ impl Memory {
                  device with memory_mb (device.roofline) and the model's shape (llm:FILE)"
             )
         })?;
-        let capacity = u32::try_from(tokens / u64::from(block)).unwrap_or(u32::MAX);
+        // So that no sequence has more tokens than 32 bits hold.
+        let tokens = tokens.min(u64::from(u32::MAX) - 1);
+        let capacity = (tokens / u64::from(block)) as u32;
         if let Some(length) = reserve.filter(|length| *length > capacity) {
             return Err(format!("max_length: {length} tokens never fit; a worker holds {tokens} (device.kv_tokens)"));
         }
@@ -221,7 +225,7 @@ impl Sequences {
         }
         let short = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
         let decoding = if *decodes { decoding.len() } else { 0 };
-        let requests: Vec<RequestId> = feeding.iter().map(|prompt| prompt.request).collect();
+        let requests: SmallVec<[RequestId; 8]> = feeding.iter().map(|prompt| prompt.request).collect();
         let prefilled = feeding.iter().filter(|prompt| prompt.fed == prompt.tokens).count() as u32;
         let steps = [Step { cell: CellId(0), batch: short(*tokens), times: 1, input: short(*context) }];
         let Memory { used: blocks, capacity, .. } = *memory;
@@ -231,8 +235,8 @@ impl Sequences {
             ..Task::new(worker, &steps, &requests, *tokens)
         };
         dispatch.submit_because(&task, || Reason {
-            what: format!("{decoding} sequences decode, {} prompts are fed", requests.len()),
-            size: format!("{tokens} tokens; {blocks} of {capacity} blocks are in use, {waiting} requests wait"),
+            what: format!("sequences that decode: {decoding}; prompts that are fed: {}", requests.len()),
+            size: format!("tokens: {tokens}; blocks in use: {blocks} of {capacity}; requests that wait: {waiting}"),
             when: format!("worker {worker} had nothing to do"),
         });
     }

@@ -25,13 +25,20 @@ pub fn named(costs: Option<&Path>, device: &Device, workload: &Workload) -> Resu
     if let Some(file) = &device.roofline {
         let roofline = Arc::new(Roofline::read(file, device.precision)?);
         let rows = table.unwrap_or_else(CostTable::empty);
-        if let Model::Llm(Some(shape)) = model {
-            let decoder = Decoder::new(&roofline, shape);
-            kv_tokens = decoder.kv_tokens(kv_tokens).map_err(Error::input).within(file.display())?;
-            table = Some(rows.or_decoder(decoder));
-        } else {
-            table = Some(rows.or_computed(&roofline, model, &sizes)?);
-        }
+        table = Some(match model {
+            Model::Llm(Some(shape)) => {
+                let decoder = Decoder::new(&roofline, shape);
+                kv_tokens = decoder.kv_tokens(kv_tokens).map_err(Error::input).within(file.display())?;
+                rows.or_decoder(decoder)
+            }
+            Model::Llm(None) if device.costs.is_none() => {
+                return Err(Error::input(
+                    "llm has no shape for device.roofline; name one, such as llm:scenarios/llms/opt-13b.toml, or give \
+                     device.costs",
+                ));
+            }
+            _ => rows.or_computed(&roofline, model, &sizes)?,
+        });
     }
     if let Some(file) = &device.grnn {
         let cell = grnn::Cell::of(model)?;
@@ -103,6 +110,8 @@ impl CostEstimates {
         }
         settings.build(&self.within(setup)).map_err(|problem| match &self.model {
             Ok(_) => problem,
+            // It needs the costs for the memory that they state.
+            Err(broken) if settings.iterates() => broken.clone(),
             Err(broken) => format!("{problem} (no costs are known: {broken})"),
         })
     }

@@ -1,5 +1,5 @@
-//! `scenarios/reference.toml` and `reference-llm.toml` as data: what `batchlab policies` and `batchlab schema` say of each key. A test holds it
-//! to the keys and defaults that the code has.
+//! `scenarios/reference.toml` and `reference-llm.toml` as data: what `batchlab policies` and `batchlab schema` say of each
+//! key. A test holds them to the keys and defaults that the code has.
 
 use serde_json::{Value, json};
 

@@ -41,6 +41,23 @@ fn tokens_are_in_summaries_logs_and_figures() {
 }
 
 #[test]
+fn sequences_and_iterations_are_explained() {
+    let desk = conversations();
+    desk.run(&["sim", "t.toml", "-q", "--out", "out"]).ok();
+    let explained = |what, number| desk.run(&["explain", "out/t/vllm/5", what, number]).ok().stdout;
+    let request = explained("request", "0");
+    assert!(
+        request.contains("its first token came after 10.100 ms; the largest gap to a next one was 10."),
+        "{request}"
+    );
+    assert!(!request.contains("between tasks"), "{request}");
+    let prompt = explained("task", "0");
+    assert!(prompt.contains("tokens: 100, no padding") && prompt.contains("prompts are fed: 0\n"), "{prompt}");
+    let decode = explained("task", "1");
+    assert!(decode.contains("tokens: 1, no padding") && decode.contains("prompts are fed: none"), "{decode}");
+}
+
+#[test]
 fn what_never_fits_is_rejected_with_the_reason() {
     let desk = conversations();
     desk.write("trace.csv", "id,arrival_ns,shape\n0,0,llm:1001>1\n1,5,llm:990>40\n2,5,llm:10>2\n");
@@ -69,6 +86,9 @@ fn the_knee_holds_both_objectives() {
     let (loose, strict) = (knee(&["--ttft", "1s"]), knee(&["--ttft", "1s", "--tbt", "11ms"]));
     // Prompts of others stop a sequence for 10.1 ms, which a hundredth of the gaps may do.
     assert!(strict < 0.5 * loose, "{strict} of {loose}");
+    let told =
+        desk.run(&["find-knee", "t.toml", "-q", "--replications", "1", "--max-requests", "4000", "--ttft", "1s"]).ok();
+    assert!(told.stdout.contains("p99 of the time to the first token at most 1s"), "{}", told.stdout);
     let alone = desk.run(&["find-knee", "t.toml", "--tbt", "1s"]);
     assert!(alone.code == Some(2) && alone.stderr.contains("--ttft"), "{alone:?}");
 }
@@ -85,6 +105,11 @@ fn other_policies_and_real_runs_refuse_language_models() {
     sim("output.record=stream").failed(2, "output.record: a stream keeps no times of tokens");
     let on_h100 = "device={ roofline = 'scenarios/devices/h100.toml', precision = 'f16' }";
     let shape = "workload.model=llm:scenarios/llms/llama-2-70b.toml";
+    let shapeless = desk.run(&["sim", "t.toml", "-q", "--set", on_h100]);
+    assert!(
+        shapeless.code == Some(2) && shapeless.stderr.contains("llm has no shape for device.roofline"),
+        "{shapeless:?}"
+    );
     let refused = desk.run(&["sim", "t.toml", "-q", "--set", on_h100, "--set", shape]);
     let why = "the weights of Llama-2-70B take 138.0 GB, and 90 % of the memory of H100 are 77.3 GB";
     assert!(refused.code == Some(2) && refused.stderr.contains(why), "{refused:?}");
