@@ -15,6 +15,7 @@ use batchlab::policy::merged::Merged;
 use batchlab::policy::padded::Padded;
 use batchlab::policy::registry::Settings;
 use batchlab::policy::values::PerCell;
+use batchlab::policy::vllm::Vllm;
 use batchlab::workload::model::Model;
 use common::{Case, fingerprint};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
@@ -103,6 +104,15 @@ fn benches() -> Vec<Bench> {
             Box::new(Cellular { max_batch: PerCell::All(64), ..Cellular::default() }),
             0x6546_05cd_9f2f_ba3e,
         ),
+        Bench {
+            name: "vllm",
+            model: network("llm:scenarios/llms/llama-2-7b.toml"),
+            dataset: "generator:azure-conversation",
+            workers: 1,
+            rate: 5.0,
+            policy: Box::<Vllm>::default(),
+            expected: 0xec09_15c0_df30_4470,
+        },
         tree("trees, merged", 1200.0, Box::<Merged>::default(), 0x8cfa_945c_d334_aa92),
     ]
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use batchlab::backend::{Backend, sim};
 use batchlab::cost::CostModel;
+use batchlab::cost::decoder::Decoder;
 use batchlab::cost::roofline::Roofline;
 use batchlab::cost::table::{CostTable, Overhead, TableModel};
 use batchlab::driver::drive;
@@ -40,14 +41,20 @@ pub struct Ready {
 
 impl<'p> Case<'p> {
     /// Requests from a dataset of the repository on workers that are as fast as `scenarios/costs/v100.csv` says; those of networks of
-    /// operators on a Titan RTX, as its data sheet says.
+    /// operators on a Titan RTX, and language models on an A100, as their data sheets say.
     pub fn new(model: Model, dataset: &str, requests: usize, workers: usize, policy: &'p dyn Settings) -> Self {
         let in_repository = |path: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path);
         let cells = model.cell_types();
-        let costs = match model.network() {
-            None => CostTable::read(Path::new(&in_repository("scenarios/costs/v100.csv"))),
-            Some(_) => Roofline::read(&in_repository("scenarios/devices/titan-rtx.toml"), Precision::F32)
-                .and_then(|device| CostTable::empty().or_computed(&Arc::new(device), &model, &Sizes::square(1024))),
+        let roofline = |file: &str, precision| Roofline::read(&in_repository(file), precision).map(Arc::new);
+        let costs = match &model {
+            Model::Llm(Some(shape)) => roofline("scenarios/devices/a100.toml", Precision::F16).map(|device| {
+                let decoder = Decoder::new(&device, shape);
+                let tokens = decoder.kv_tokens(None).expect("the model fits");
+                CostTable::empty().or_decoder(decoder).with_kv_tokens(tokens)
+            }),
+            Model::Network(_) => roofline("scenarios/devices/titan-rtx.toml", Precision::F32)
+                .and_then(|device| CostTable::empty().or_computed(&device, &model, &Sizes::square(1024))),
+            _ => CostTable::read(Path::new(&in_repository("scenarios/costs/v100.csv"))),
         };
         let costs = costs.expect("the times are there");
         let device = costs.device(&cells, Overhead::default()).expect("the table has the model's cells");
