@@ -7,7 +7,7 @@ use crate::clock;
 use crate::error::{Error, Result};
 use crate::metrics::recorder::Recorder;
 use crate::policy::{Completed, Outcomes, Policy};
-use crate::task::{Completion, Dispatch, MemberList, OpenTask, Task, TaskBook, TaskSink};
+use crate::task::{Completion, Dispatch, MemberList, OpenTask, Rejections, Task, TaskBook, TaskSink};
 use crate::units::{CellId, Nanos, TaskId};
 use crate::workload::arrivals::Source;
 use crate::workload::shape::Shape;
@@ -94,13 +94,13 @@ fn tell_of(
     recorder: &mut Recorder,
 ) {
     recorder.completed(completion, done);
-    let ended = recorder.ended(completion, done);
     if tasks.unfinished(done.worker) == 0 {
         recorder.idles(done.worker);
     }
+    let ended = recorder.ended(completion, done);
     let Completion { task, start, finish } = *completion;
     let OpenTask { worker, stream, ref requests, .. } = *done;
-    policy.complete(&Completed { task, worker, stream, start, finish, requests, ended: &ended }, outcomes);
+    policy.complete(&Completed { task, worker, stream, start, finish, requests, ended }, outcomes);
 }
 
 /// Passes a policy's tasks on to the backend.
@@ -135,9 +135,12 @@ fn settle(
         }
         source.left(request, now);
     }
-    for (request, reason) in outcomes.rejected.drain(..) {
+    let Rejections { requests, reasons } = &mut outcomes.rejected;
+    for request in requests.drain(..) {
         recorder.rejected(request, now);
-        recorder.refusals.extend(reason.map(|reason| (request, now, reason)));
         source.left(request, now);
+    }
+    if !reasons.is_empty() {
+        recorder.refusals.extend(reasons.drain(..).map(|(request, reason)| (request, now, reason)));
     }
 }

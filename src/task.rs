@@ -233,11 +233,22 @@ pub struct Dispatch<'a> {
     tasks: &'a mut TaskBook,
     now: Nanos,
     reasons: Option<&'a mut Vec<(TaskId, Reason)>>,
-    rejected: &'a mut Vec<Rejected>,
+    rejected: &'a mut Rejections,
 }
 
-/// A request that leaves unserved, and why, if the policy tells.
-pub(crate) type Rejected = (RequestId, Option<String>);
+/// Requests that leave unserved. Few have reasons, which stand apart, so that the others cost no more than a number.
+#[derive(Debug, Default)]
+pub(crate) struct Rejections {
+    pub requests: Vec<RequestId>,
+    pub reasons: Vec<(RequestId, String)>,
+}
+
+impl Rejections {
+    pub fn push_because(&mut self, request: RequestId, reason: String) {
+        self.requests.push(request);
+        self.reasons.push((request, reason));
+    }
+}
 
 /// Only the driver implements it, so that no policy can reach the backend.
 pub(crate) trait TaskSink {
@@ -253,7 +264,7 @@ impl<'a> Dispatch<'a> {
         tasks: &'a mut TaskBook,
         now: Nanos,
         reasons: Option<&'a mut Vec<(TaskId, Reason)>>,
-        rejected: &'a mut Vec<Rejected>,
+        rejected: &'a mut Rejections,
     ) -> Self {
         Dispatch { sink, tasks, now, reasons, rejected }
     }
@@ -307,11 +318,11 @@ impl<'a> Dispatch<'a> {
 
     /// The request leaves unserved, for example because it is late. It must not be submitted or finished afterwards.
     pub fn reject(&mut self, request: RequestId) {
-        self.rejected.push((request, None));
+        self.rejected.requests.push(request);
     }
 
     pub fn reject_because(&mut self, request: RequestId, reason: String) {
-        self.rejected.push((request, Some(reason)));
+        self.rejected.push_because(request, reason);
     }
 
     /// A sequence no longer decodes until a task has fed it again: its prompt and the tokens that it has got.
@@ -321,7 +332,7 @@ impl<'a> Dispatch<'a> {
 
     /// How many were rejected in this call.
     pub(crate) fn rejections(&self) -> u32 {
-        self.rejected.len() as u32
+        self.rejected.requests.len() as u32
     }
 
     /// `reason` is called only if reasons are kept.

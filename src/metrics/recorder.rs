@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::stream::{Rules, Stream};
-use super::tokens::{Ended, Tokens};
+use super::tokens::Tokens;
 use crate::task::{Completion, OpenTask, Reason, Round, Step, TaskRow, distinct_cells};
 use crate::units::{Nanos, RequestId, TaskId, WorkerId};
 use crate::workload::class::Classes;
@@ -278,9 +278,11 @@ impl Recorder {
     }
 
     /// The sequences that a completed task has ended.
-    pub(crate) fn ended(&mut self, completion: &Completion, task: &OpenTask) -> Ended {
-        let Some((tokens, iteration)) = self.tokens.as_mut().zip(task.iteration) else { return Ended::new() };
-        tokens.iterated(iteration, task.worker, &task.requests, completion)
+    pub(crate) fn ended(&mut self, completion: &Completion, task: &OpenTask) -> &[RequestId] {
+        match (&mut self.tokens, task.iteration) {
+            (Some(tokens), Some(iteration)) => tokens.iterated(iteration, task.worker, &task.requests, completion),
+            _ => &[],
+        }
     }
 
     pub(crate) fn preempted(&mut self, requests: &mut Vec<RequestId>) {

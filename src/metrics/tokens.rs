@@ -9,16 +9,12 @@ use std::collections::BinaryHeap;
 use std::mem;
 
 use serde::{Deserialize, Serialize};
-use smallvec::SmallVec;
 
 use super::recorder::{Recorder, happened};
 use super::stream::Spans;
 use super::summary::Times;
 use crate::task::{Completion, Iteration};
 use crate::units::{Nanos, Rate, RequestId, WorkerId};
-
-/// Sequences that end with one task, which are few.
-pub type Ended = SmallVec<[RequestId; 8]>;
 
 #[derive(Debug, Default)]
 pub struct Tokens {
@@ -33,6 +29,8 @@ pub struct Tokens {
     /// Of the capacity: in use while tasks ran, in block-nanoseconds; all of it; and the most at once.
     pub blocks: (u128, u128, u32),
     pub capacity: u32,
+    /// The sequences that the last task has ended.
+    ended: Vec<RequestId>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +85,7 @@ impl Tokens {
         worker: WorkerId,
         requests: &[RequestId],
         completion: &Completion,
-    ) -> Ended {
+    ) -> &[RequestId] {
         let Iteration { prefilled, decodes, blocks, capacity } = iteration;
         assert!(blocks <= capacity, "{blocks} blocks of {capacity} are in use");
         let time = u128::from((completion.finish - completion.start).0);
@@ -98,7 +96,8 @@ impl Tokens {
         if self.workers.len() <= worker.index() {
             self.workers.resize_with(worker.index() + 1, Worker::default);
         }
-        let mut ended = Ended::new();
+        let mut ended = mem::take(&mut self.ended);
+        ended.clear();
         if decodes {
             self.tick(worker, completion.finish, &mut ended);
         }
@@ -106,10 +105,11 @@ impl Tokens {
             self.begins(*request, worker, completion.finish, &mut ended);
         }
         ended.sort_unstable();
-        ended
+        self.ended = ended;
+        &self.ended
     }
 
-    fn tick(&mut self, on: WorkerId, now: Nanos, ended: &mut Ended) {
+    fn tick(&mut self, on: WorkerId, now: Nanos, ended: &mut Vec<RequestId>) {
         let worker = &mut self.workers[on.index()];
         worker.ticks += 1;
         self.generated += worker.decoding;
@@ -142,7 +142,7 @@ impl Tokens {
     }
 
     /// Its prompt is there, and with it the next token.
-    fn begins(&mut self, request: RequestId, on: WorkerId, now: Nanos, ended: &mut Ended) {
+    fn begins(&mut self, request: RequestId, on: WorkerId, now: Nanos, ended: &mut Vec<RequestId>) {
         let sequence = &mut self.sequences[request.index()];
         let before = mem::replace(&mut sequence.last, now);
         let again = sequence.first != Nanos::MAX;

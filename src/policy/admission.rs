@@ -17,9 +17,9 @@ impl Admission {
     }
 
     fn counting(&mut self, outcomes: &mut Outcomes, work: impl FnOnce(&mut dyn Policy, &mut Outcomes)) {
-        let before = outcomes.finished.len() + outcomes.rejected.len();
+        let before = outcomes.finished.len() + outcomes.rejected.requests.len();
         work(&mut *self.policy, outcomes);
-        let left = outcomes.finished.len() + outcomes.rejected.len() - before;
+        let left = outcomes.finished.len() + outcomes.rejected.requests.len() - before;
         self.inside -= left as u32;
     }
 }

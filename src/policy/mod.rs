@@ -31,7 +31,7 @@ pub mod triton;
 pub mod unbatched;
 pub mod vllm;
 
-use crate::task::{Dispatch, Rejected};
+use crate::task::{Dispatch, Rejections};
 use crate::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::trace::Request;
 
@@ -77,7 +77,7 @@ pub struct Completed<'a> {
 #[derive(Debug, Default)]
 pub struct Outcomes {
     pub(crate) finished: Vec<RequestId>,
-    pub(crate) rejected: Vec<Rejected>,
+    pub(crate) rejected: Rejections,
 }
 
 impl Outcomes {
@@ -88,10 +88,10 @@ impl Outcomes {
 
     /// Leaves unserved. It must not be submitted or finished afterwards.
     pub fn reject(&mut self, request: RequestId) {
-        self.rejected.push((request, None));
+        self.rejected.requests.push(request);
     }
 
     pub fn reject_because(&mut self, request: RequestId, reason: String) {
-        self.rejected.push((request, Some(reason)));
+        self.rejected.push_because(request, reason);
     }
 }

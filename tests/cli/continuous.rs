@@ -46,8 +46,9 @@ fn sequences_and_iterations_are_explained() {
     desk.run(&["sim", "t.toml", "-q", "--out", "out"]).ok();
     let explained = |what, number| desk.run(&["explain", "out/t/vllm/5", what, number]).ok().stdout;
     let request = explained("request", "0");
+    // Another prompt, of 10.1 ms, came before a decode of two.
     assert!(
-        request.contains("its first token came after 10.100 ms; the largest gap to a next one was 10."),
+        request.contains("its first token came after 10.100 ms; the largest gap to a next one was 20.102 ms"),
         "{request}"
     );
     assert!(!request.contains("between tasks"), "{request}");
