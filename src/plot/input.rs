@@ -15,7 +15,6 @@ use crate::results::read::{CsvRow, Log};
 use crate::results::saved::Saved;
 use crate::results::swept::{self, Swept};
 use crate::units::Nanos;
-use crate::workload::model::Model;
 
 /// With a swept key on the x axis; if all loads have more, one load is shown.
 const MOST_SERIES: usize = 8;
@@ -346,8 +345,10 @@ impl Folder {
         Nanos::parse(settings.pointer("/scenario/metrics/slo")?.as_str()?).ok().filter(|_| !several)
     }
 
-    pub fn model(&self) -> Option<Model> {
-        Model::parse(self.results.settings().ok()?.pointer("/scenario/workload/model")?.as_str()?).ok()
+    /// The model's name without its file or parameter, such as `dnn`.
+    pub fn model(&self) -> Option<String> {
+        let name = self.results.settings().ok()?.pointer("/scenario/workload/model")?.as_str()?.to_string();
+        name.split(':').next().map(String::from)
     }
 }
 

@@ -12,10 +12,9 @@ use super::{Drawing, Inputs, Options, nothing};
 use crate::error::{Error, Result};
 use crate::results::read::CsvFile;
 use crate::results::saved::within;
-use crate::workload::model::Model;
 use crate::workload::shape::Shape;
 
-/// Lengths with their counts; the name tells sources from targets.
+/// Lengths with their counts; the name tells sources from targets, and prompts from outputs.
 struct Part {
     name: &'static str,
     units: BTreeSet<&'static str>,
@@ -74,13 +73,22 @@ pub fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
 
 /// Their unit follows from the run's model.
 fn folder_parts(path: &Path, folder: &Folder) -> Result<Vec<Part>> {
-    let unit = match folder.model() {
-        Some(Model::Lstm | Model::Gru | Model::Seq2Seq) => "steps",
-        Some(Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_)) => "nodes",
-        Some(Model::Dnn(_) | Model::Network(_) | Model::Llm(_)) => "tokens",
-        Some(Model::Graph(_)) | None => return parts(path),
+    let model = folder.model();
+    let unit = match model.as_deref() {
+        Some("lstm" | "gru" | "seq2seq") => "steps",
+        Some("tree-lstm" | "childsum-tree-lstm") => "nodes",
+        Some("dnn" | "llm") => "tokens",
+        _ => return parts(path),
     };
-    Ok(parts(path)?.into_iter().map(|part| Part { units: BTreeSet::from([unit]), ..part }).collect())
+    let name = |name| match (unit, name) {
+        ("tokens", "source") => "prompt",
+        ("tokens", "target") => "output",
+        _ => name,
+    };
+    Ok(parts(path)?
+        .into_iter()
+        .map(|part| Part { name: name(part.name), units: BTreeSet::from([unit]), ..part })
+        .collect())
 }
 
 /// One without a name, or sources and targets.
@@ -106,6 +114,7 @@ fn parts(path: &Path) -> Result<Vec<Part>> {
                 Shape::Tree(tree) => single.add(tree.len() as u64, "nodes", 1),
                 Shape::Tokens(length) => single.add(length.into(), "tokens", 1),
                 Shape::Llm { prompt, output } => {
+                    (source.name, target.name) = ("prompt", "output");
                     source.add(prompt.into(), "tokens", 1);
                     target.add(output.into(), "tokens", 1);
                 }

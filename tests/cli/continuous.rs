@@ -36,6 +36,9 @@ fn tokens_are_in_summaries_logs_and_figures() {
         desk.run(&["plot", "out/t", "--kind", kind, "-o", "f/"]).ok();
         assert!(desk.path(&format!("f/{kind}.svg")).exists());
     }
+    desk.run(&["plot", "out/t", "--kind", "length-cdf", "-o", "f/"]).ok();
+    let lengths = desk.read("f/length-cdf.svg");
+    assert!(["prompt (median 100)", "output (median 20)", "Length (tokens)"].iter().all(|text| lengths.contains(text)));
     desk.run(&["sim", "t.toml", "-q", "--out", "again"]).ok();
     assert_eq!(desk.read("out/t/summary.csv"), desk.read("again/t/summary.csv"));
 }
