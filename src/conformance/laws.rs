@@ -82,12 +82,23 @@ fn caps(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), S
     Ok(())
 }
 
-fn conservation(case: &Given<'_>, run: &Record) -> Result<(), String> {
+/// The laws of policies for language models, whose tasks have no nodes.
+pub(crate) fn first_broken_by_iterations(run: &Record) -> Option<String> {
+    let little = || laws::littles_law(&run.recorder).map_err(|error| format!("Little's law: {error}"));
+    leaving(run).and_then(|()| busy_time(run)).and_then(|()| little()).err()
+}
+
+fn leaving(run: &Record) -> Result<(), String> {
     let finished = run.done.iter().filter(|at| **at != Nanos::MAX).count() as u64;
     if finished + run.recorder.rejected != run.done.len() as u64 {
         let lost = run.done.iter().position(|at| *at == Nanos::MAX).unwrap_or(0);
         return Err(format!("conservation: request {lost} never left"));
     }
+    Ok(())
+}
+
+fn conservation(case: &Given<'_>, run: &Record) -> Result<(), String> {
+    leaving(run)?;
     let mut runs: Vec<Vec<u32>> = case.requests.graphs.iter().map(|g| vec![0; g.nodes() as usize]).collect();
     for node in run.tasks.iter().flat_map(|task| members(task, case)) {
         runs[node.request.index()][node.node.index()] += 1;

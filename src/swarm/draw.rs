@@ -57,7 +57,10 @@ impl Case {
         let grammar = include_str!("grammar.toml").parse().expect("the grammar is TOML");
         let mut text = Text { rules: grammar, random: random::stream(seed, 0, "swarm") };
         let number = text.random.random();
-        let (model, file) = draw_model(number, &mut text.random);
+        let (model, file) = match text.happens(15) {
+            true => (Model::Llm(None), None),
+            false => draw_model(number, &mut text.random),
+        };
         let model = if model == Model::Lstm && text.happens(50) { Model::Gru } else { model };
         let costs = costs(&model, &mut text);
         let lines = |text: &str| text.lines().map(str::to_string).collect::<Vec<_>>();
@@ -75,9 +78,14 @@ impl Case {
                 scenario += &format!("trace = '{TRACE}'\n{}", text.expand("<traced>"));
             }
         }
-        scenario += &text.expand(if name == "lstm" { "<device lstm>" } else { "<device>" });
+        let kv_tokens = text.random.random_range(10..200);
+        scenario += &match &*name {
+            "lstm" => text.expand("<device lstm>"),
+            "llm" => format!("[device]\nkv_tokens = {kv_tokens}\n{}", text.expand("<device llm>")),
+            _ => text.expand("<device>"),
+        };
         scenario += &text.expand(if with_classes { "<classes>" } else { "" });
-        scenario += &policies(&model, &costs, registry, &mut text);
+        scenario += &policies(&model, &costs, kv_tokens, registry, &mut text);
         let faults = Fault::value_variants().iter().copied().filter(|_| text.happens(20)).collect();
         let scenario = scenario.parse().unwrap_or_else(|error| panic!("not valid TOML: {error}\n{scenario}"));
         Case { scenario, files, faults }
@@ -117,6 +125,14 @@ impl Text {
 fn costs(model: &Model, text: &mut Text) -> String {
     let mut rows = String::from("cell,batch,ns\n");
     let scale: u64 = *[1, 1, 1, 1, 1, 0, 1 << 40, 1 << 50].choose(&mut text.random).expect("there are scales");
+    if matches!(model, Model::Llm(_)) {
+        rows = String::from("cell,tokens,context,ns\n");
+        for (tokens, context) in [(1, 0), (64, 0), (1, 256), (64, 256)] {
+            let ns = text.random.random_range(1..100) * (3 + tokens + context / 8) * scale;
+            let _ = writeln!(rows, "iteration,{tokens},{context},{ns}");
+        }
+        return rows;
+    }
     for cell in model.cell_types() {
         for batch in [1, 4, 16] {
             let _ = writeln!(rows, "{},{batch},{}", cell.name, text.random.random_range(1..100) * (3 + batch) * scale);
@@ -144,16 +160,11 @@ fn trace(model: &Model, classes: bool, rng: &mut Stream) -> Vec<String> {
 }
 
 /// Up to three that serve the model.
-fn policies(model: &Model, costs: &str, registry: &Registry, text: &mut Text) -> String {
-    let is_of_llms = |kind: &&str| {
-        DeTable::parse("").is_ok_and(|keys| registry.parse(kind, keys).is_ok_and(|settings| settings.iterates()))
-    };
-    // No language models are drawn.
-    let (cells, kinds): (_, Vec<&str>) =
-        (model.cell_types(), registry.kinds().filter(|kind| !is_of_llms(kind)).collect());
+fn policies(model: &Model, costs: &str, kv_tokens: u64, registry: &Registry, text: &mut Text) -> String {
+    let (cells, kinds): (_, Vec<&str>) = (model.cell_types(), registry.kinds().collect());
     let operators = Catalogue::new(model, &Sizes::square(8));
     let device = CostTable::parse(costs, "costs")
-        .and_then(|table| table.device_with(&cells, &operators, Overhead::default()))
+        .and_then(|table| table.with_kv_tokens(Some(kv_tokens)).device_with(&cells, &operators, Overhead::default()))
         .map(|device| Arc::new(device) as Arc<dyn CostModel>);
     let setup = Setup { model, cells: &cells, workers: 1, costs: device.as_ref().ok(), longest: Some(99) };
     let serves = |kind: &str, keys: &str| registry.parse(kind, DeTable::parse(keys).ok()?).ok()?.build(&setup).ok();

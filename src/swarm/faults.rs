@@ -111,7 +111,7 @@ impl Timing for Faults {
             return Nanos::ZERO;
         }
         if self.happens(Fault::NonFinite, 8) {
-            self.fail(&requests[..1], "its result is NaN");
+            self.fail(&requests[..requests.len().min(1)], "its result is NaN");
         }
         if self.happens(Fault::Lost, 12) {
             self.slower[worker] = None;

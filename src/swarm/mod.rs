@@ -23,7 +23,7 @@ use self::faults::Faulty;
 use self::shrink::smallest;
 use crate::backend::watched::Watcher;
 use crate::conformance::Guarantees;
-use crate::conformance::laws::{Given, first_broken};
+use crate::conformance::laws::{Given, first_broken, first_broken_by_iterations};
 use crate::conformance::record::Record;
 use crate::cost::{CostModel as _, Extra};
 use crate::error::{Error, Result};
@@ -168,7 +168,11 @@ fn served(inputs: &Inputs<'_>, device: &Device, run: &Run, Faulty(faults): &Faul
     let launched_at_once = costs.extra(Extra::Launch(1)) == Nanos::ZERO;
     let guarantees = guarantees(inputs, run.policy, faults, launched_at_once);
     let record = record.with_failures();
-    match first_broken(&given, &record, &guarantees) {
+    let broken = match entry.settings.iterates() {
+        true => first_broken_by_iterations(&record),
+        false => first_broken(&given, &record, &guarantees),
+    };
+    match broken {
         None => Ok(record),
         Some(law) => Err(Error::failed(format!("{law}\n\"{}\" at {}", entry.name(), run.load))),
     }
