@@ -42,7 +42,6 @@ use crate::error::{Error, Result};
 use crate::metrics::recorder::Decisions;
 use crate::metrics::summary::Summary;
 use crate::plot;
-use crate::results::classes::write_classes;
 use crate::results::summary::SummaryRow;
 use crate::results::write;
 use crate::scenario::{LoadPoint, PolicyEntry, Scenario};
@@ -197,7 +196,7 @@ pub fn run_sweep(
     if options.shard.is_none() && (!rows.is_empty() || failure.is_none()) {
         write::write_summary(&folder.summary(), &rows)?;
         write::write_differences(&folder.path.join("differences.csv"), &rows)?;
-        write_classes(&folder.path.join("classes.csv"), &rows)?;
+        write::write_classes(&folder.path.join("classes.csv"), &rows)?;
         let host = |(job, finished): (&Job, &Option<_>)| folders[job.variant].host_row(&job.run, finished.as_ref()?);
         let host: Vec<_> = jobs.iter().zip(&finished).filter_map(host).collect();
         folder.write_host(&host, clock.elapsed())?;
@@ -329,6 +328,7 @@ fn rows(scenarios: &[&Scenario], target: Target, jobs: &[Job], finished: &[Optio
             backend: target.name().into(),
             point: job.run.load.to_string(),
             runs: runs?,
+            class: String::new(),
         })
     };
     firsts.iter().zip(summaries).filter_map(row).collect()

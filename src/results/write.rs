@@ -152,6 +152,12 @@ pub fn write_summary(path: &Path, rows: &[SummaryRow]) -> Result<()> {
     write_columns(path, &summary::columns(rows), rows)
 }
 
+/// Writes `classes.csv`, unless there are no classes.
+pub fn write_classes(path: &Path, rows: &[SummaryRow]) -> Result<()> {
+    let rows: Vec<SummaryRow> = rows.iter().flat_map(SummaryRow::classes).collect();
+    if rows.is_empty() { Ok(()) } else { write_columns(path, &summary::class_columns(&rows), &rows) }
+}
+
 /// A table with a row for each `T`.
 pub fn write_columns<T>(path: &Path, columns: &[Column<'_, T>], rows: &[T]) -> Result<()> {
     write_whole(path, |out| {
@@ -266,7 +272,7 @@ mod tests {
 
     fn row(runs: &[Summary]) -> SummaryRow {
         let [policy, backend, point] = ["Batch, Maker", "sim", "1000"].map(String::from);
-        SummaryRow { policy, swept: Vec::new(), backend, point, runs: runs.to_vec() }
+        SummaryRow { policy, backend, point, runs: runs.to_vec(), ..SummaryRow::default() }
     }
 
     #[test]
