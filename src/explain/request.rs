@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Again, Formed};
 use crate::metrics::recorder::happened;
 use crate::metrics::tokens::Sequence;
-use crate::results::table::tabulate;
+use crate::results::table::{shortened, tabulate};
 use crate::task::{MemberList, Part, TaskRow};
 use crate::units::{Nanos, NodeId, RequestId, TaskId};
 use crate::validate::replayed::requests_of;
@@ -36,6 +36,9 @@ struct Stop<'a> {
 }
 
 const LISTED: usize = 4;
+
+/// In characters.
+const SHAPE_WIDTH: usize = 61;
 
 impl<'a> Life<'a> {
     pub fn new(again: &'a Again, request: RequestId) -> Life<'a> {
@@ -85,7 +88,7 @@ impl<'a> Life<'a> {
 
     pub fn text(&self) -> String {
         let Again { policy, point, requests, .. } = self.again;
-        let shape = short(&requests.shapes[self.request.index()].to_string());
+        let shape = shortened(&requests.shapes[self.request.index()].to_string(), SHAPE_WIDTH);
         let [before, inside, between] = self.parts().map(milliseconds);
         let left = match (self.finish, self.broken_off()) {
             (_, Some(broken_off)) => broken_off,
@@ -285,14 +288,6 @@ fn nodes_text(nodes: &[NodeId]) -> String {
 fn joined(tasks: &[TaskId]) -> String {
     let names: Vec<String> = tasks.iter().map(ToString::to_string).collect();
     format!("task{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
-}
-
-pub(super) fn short(shape: &str) -> String {
-    const WIDTH: usize = 60;
-    match shape.char_indices().nth(WIDTH) {
-        Some((end, _)) => format!("{}…", &shape[..end]),
-        None => shape.into(),
-    }
 }
 
 pub(super) fn span(from: Nanos, to: Nanos) -> String {

@@ -43,7 +43,7 @@ pub fn table(rows: &[SummaryRow], width: Option<usize>) -> String {
 fn within(table: Table, width: Option<usize>) -> String {
     let Table { headings, lines, notes } = table;
     let mut lines: Vec<Vec<String>> = headings.into_iter().chain(lines).collect();
-    lines.iter_mut().for_each(|line| line[0] = shortened(&line[0]));
+    lines.iter_mut().for_each(|line| line[0] = shortened(&line[0], NAME_WIDTH));
     let mut text = aligned(&lines);
     let mut left_out = Vec::new();
     for name in LESS {
@@ -257,11 +257,12 @@ fn relative(half_width: f64, value: f64) -> String {
     }
 }
 
-fn shortened(name: &str) -> String {
-    if name.chars().count() <= NAME_WIDTH {
+/// In at most so many characters.
+pub fn shortened(name: &str, width: usize) -> String {
+    if name.chars().count() <= width {
         return name.into();
     }
-    name.chars().take(NAME_WIDTH - 1).chain(['…']).collect()
+    name.chars().take(width - 1).chain(['…']).collect()
 }
 
 /// A column's heading, and its cell in a row.
