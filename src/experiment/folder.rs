@@ -121,16 +121,14 @@ impl Folder {
         else {
             return Ok(());
         };
-        match run["format"].as_u64() {
-            Some(FORMAT) => {}
-            other => {
-                let other = other.map_or("without a number".into(), |other| other.to_string());
-                return Err(Error::input(format!(
-                    "{}: is of format {other}, but this version of the program goes on with format {FORMAT} only; give \
-                     another --out",
-                    path.display()
-                )));
-            }
+        let format = run["format"].as_u64();
+        if format != Some(FORMAT) {
+            let other = format.map_or("without a number".into(), |other| other.to_string());
+            return Err(Error::input(format!(
+                "{}: is of format {other}, but this version of the program goes on with format {FORMAT} only; give another \
+                 --out",
+                path.display()
+            )));
         }
         let mut now = folders.iter().flat_map(Folder::named_fingerprints);
         match now.any(|(name, now)| run["fingerprints"].get(name).is_some_and(|then| then != now)) {
@@ -238,8 +236,13 @@ impl Folder {
     }
 
     pub fn point(&self, run: &Run) -> PathBuf {
-        let entry = &self.policies[run.policy];
-        self.path.join(folder_name(&entry.label)).join(swept::place(&run.load.to_string(), &entry.swept))
+        self.place(run.policy, &run.load.to_string())
+    }
+
+    /// Of a policy under a load, or of its searches of one kind.
+    fn place(&self, policy: usize, load: &str) -> PathBuf {
+        let entry = &self.policies[policy];
+        self.path.join(folder_name(&entry.label)).join(swept::place(load, &entry.swept))
     }
 
     /// Where the files of a run are written, until [`Folder::publish`] moves them.
@@ -308,9 +311,7 @@ impl Folder {
     }
 
     fn search_file(&self, kind: &str, policy: usize, replication: u32) -> PathBuf {
-        let entry = &self.policies[policy];
-        let place = self.path.join(folder_name(&entry.label)).join(swept::place(kind, &entry.swept));
-        place.join(numbered(replication, SEARCH))
+        self.place(policy, kind).join(numbered(replication, SEARCH))
     }
 
     /// What a replication of a search has found, round by round.

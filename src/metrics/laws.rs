@@ -5,42 +5,24 @@ use std::collections::BTreeMap;
 use super::recorder::{Recorder, happened};
 use crate::units::{Nanos, StreamId, WorkerId};
 
-/// The number of requests in the system over the time of a run.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Presence {
-    /// In request-nanoseconds.
-    pub integral: u128,
-    /// From the first arrival until the last request has left or the last task is done.
-    pub span: Nanos,
-}
-
-/// From arrivals and departures only. Requests that never leave stay until the end.
-pub fn presence(record: &Recorder) -> Presence {
-    let instants = |times: &[Nanos]| -> Vec<Nanos> { times.iter().copied().filter_map(happened).collect() };
-    let mut arrivals = instants(&record.arrival);
-    let mut departures = instants(&record.finish);
-    departures.extend(record.rejections.iter().map(|(_, at)| *at));
-    departures.extend(record.failures.iter().map(|(_, at, _)| *at));
-    arrivals.sort_unstable();
-    departures.sort_unstable();
-
-    let Some(&first) = arrivals.first() else { return Presence { integral: 0, span: Nanos::ZERO } };
-    let end = [arrivals.last(), departures.last(), Some(&record.end)].into_iter().flatten().max();
-    let end = *end.expect("one of three is there");
-    let mut presence = Presence { integral: 0, span: end.saturating_since(first) };
-    let (mut number, mut since) = (0u64, first);
-    let (mut arrivals, mut departures) = (arrivals.into_iter().peekable(), departures.into_iter().peekable());
-    loop {
-        // Arrivals first: a request that takes no time does not leave before it arrives.
-        let arrival = arrivals.next_if(|a| departures.peek().is_none_or(|d| a <= d));
-        let arrives = arrival.is_some();
-        let Some(at) = arrival.or_else(|| departures.next()) else { break };
-        presence.integral += u128::from(number) * u128::from(at.saturating_since(since).0);
+/// The number of requests in the system, integrated over the run: in request-nanoseconds, from arrivals and departures
+/// only.
+pub fn presence(record: &Recorder) -> u128 {
+    let finished = record.finish.iter().copied().filter_map(happened);
+    let rejected = record.rejections.iter().map(|(_, at)| *at);
+    let failed = record.failures.iter().map(|(_, at, _)| *at);
+    let departures = finished.chain(rejected).chain(failed).map(|at| (at, true));
+    let arrivals = record.arrival.iter().copied().filter_map(happened).map(|at| (at, false));
+    let mut events: Vec<(Nanos, bool)> = arrivals.chain(departures).collect();
+    // Arrivals first: a request that takes no time does not leave before it arrives.
+    events.sort_unstable();
+    let (mut integral, mut number, mut since) = (0, 0u64, Nanos::ZERO);
+    for (at, leaves) in events {
+        integral += u128::from(number) * u128::from((at - since).0);
         since = at;
-        number = if arrives { number + 1 } else { number.saturating_sub(1) };
+        number = if leaves { number.saturating_sub(1) } else { number + 1 };
     }
-    presence.integral += u128::from(number) * u128::from(end.saturating_since(since).0);
-    presence
+    integral
 }
 
 /// Little's law, L = λW, exactly: from empty to empty, the integral of the number in the system is the sum of the times
@@ -56,7 +38,7 @@ pub fn littles_law(record: &Recorder) -> Result<(), String> {
             _ => return Err(format!("request {id} left before it arrived")),
         }
     }
-    let integral = presence(record).integral;
+    let integral = presence(record);
     if integral == sum {
         Ok(())
     } else {
@@ -132,9 +114,9 @@ mod tests {
         // Present from 2 to 6, from 4 to 10, and from 5 until rejected at 8.
         let mut run = record(&[(2, 2, 6), (4, 6, 10), (5, u64::MAX, u64::MAX)]);
         run.rejected(RequestId(2), Nanos(8));
-        assert_eq!(presence(&run), Presence { integral: 4 + 6 + 3, span: Nanos(8) });
+        assert_eq!(presence(&run), 4 + 6 + 3);
         assert_eq!(littles_law(&run), Ok(()));
-        assert_eq!(presence(&record(&[])), Presence { integral: 0, span: Nanos::ZERO });
+        assert_eq!(presence(&record(&[])), 0);
     }
 
     #[test]
@@ -142,7 +124,7 @@ mod tests {
         let mut run = record(&[(2, 2, 6), (4, 6, u64::MAX)]);
         assert!(littles_law(&run).is_err());
         run.failed(RequestId(1), Nanos(9), "NaN".into());
-        assert_eq!(presence(&run), Presence { integral: 4 + 5, span: Nanos(7) });
+        assert_eq!(presence(&run), 4 + 5);
         assert_eq!(littles_law(&run), Ok(()));
         assert_eq!(summarize(&run, &Measure::default()).failed, 1);
     }
@@ -150,8 +132,8 @@ mod tests {
     #[test]
     fn little_agrees_with_the_summary() {
         let run = queue(5000, 0.8, 2);
-        let Presence { integral, span } = presence(&run);
-        let mean_number = integral as f64 / span.0 as f64;
+        let span = run.end - run.arrival[0];
+        let mean_number = presence(&run) as f64 / span.0 as f64;
         let rate = 5000.0 / span.as_millis_f64();
         let latency = summarize(&run, &Measure::default()).latency.mean_ms.unwrap();
         assert!((mean_number / (rate * latency) - 1.0).abs() < 1e-12);
