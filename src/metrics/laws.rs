@@ -71,7 +71,7 @@ pub fn busy_is_covered_by_tasks(record: &Recorder) -> Result<(), String> {
 }
 
 /// Tasks as worker, stream, start and finish.
-pub(crate) fn busy_is_covered(
+fn busy_is_covered(
     busy: &[Nanos],
     tasks: impl Iterator<Item = (WorkerId, StreamId, Nanos, Nanos)>,
 ) -> Result<(), String> {
