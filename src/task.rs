@@ -135,6 +135,19 @@ impl MemberList {
         }
     }
 
+    /// In the order of the batch. `count` tells how many nodes a request has.
+    pub(crate) fn nodes(&self, count: impl Fn(RequestId) -> u64) -> Vec<NodeRef> {
+        let whole =
+            |request: &RequestId| Part { request: *request, from: NodeId(0), to: NodeId(count(*request) as u32) };
+        match self {
+            MemberList::Nodes(nodes) => nodes.clone(),
+            MemberList::Parts(parts) => parts.iter().flat_map(Part::nodes).collect(),
+            MemberList::Requests(requests) | MemberList::Operators(requests, _) => {
+                requests.iter().flat_map(|request| whole(request).nodes()).collect()
+            }
+        }
+    }
+
     /// A request may occur several times.
     pub(crate) fn requests(&self) -> impl Iterator<Item = RequestId> {
         let (nodes, requests, parts): (&[NodeRef], &[RequestId], &[Part]) = match self {

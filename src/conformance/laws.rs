@@ -1,15 +1,16 @@
 //! The laws, each checked on the record of a run.
 
 use std::collections::BTreeMap;
+use std::iter::repeat_n;
 
 use super::Guarantees;
 use super::record::{Record, Seen};
 use crate::cost::table::TableModel;
 use crate::metrics::bounds::Fastest;
 use crate::metrics::laws;
-use crate::task::{MemberList, NodeRef, Part, TaskRow};
+use crate::task::{MemberList, NodeRef, TaskRow};
 use crate::units::{CellId, Nanos, NodeId, RequestId};
-use crate::workload::cell_graph::{CellGraph, Run};
+use crate::workload::cell_graph::CellGraph;
 use crate::workload::model::CellType;
 use crate::workload::trace::Requests;
 
@@ -49,13 +50,13 @@ pub(super) fn first_broken_by_backend(case: &Given<'_>, run: &Record, guarantees
 }
 
 fn caps(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), String> {
+    let graphs = Listed::all(case.requests);
     for (row, task) in run.tasks() {
         let TaskRow { task: id, batch, .. } = *row;
         if batch > guarantees.max_batch || batch == 0 {
             return Err(format!("caps: task {id} has a batch of {batch}; at most {}", guarantees.max_batch));
         }
-        let own: u64 =
-            members(task, case).iter().map(|n| size_of(&case.requests.graphs[n.request.index()], n.node)).sum();
+        let own: u64 = members(task, case).iter().map(|n| graphs[n.request.index()].sizes[n.node.index()]).sum();
         if task.useful_cells != own || task.executed_cells < own {
             return Err(format!(
                 "caps: task {id} executes {} cells, calls {} useful, and its members have {own}",
@@ -73,9 +74,8 @@ fn caps(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), S
                 nodes.len()
             ));
         }
-        if let Some(other) =
-            nodes.iter().find(|n| cell_of(&case.requests.graphs[n.request.index()], n.node) != row.cells[0])
-        {
+        let is_other = |n: &&NodeRef| graphs[n.request.index()].cells[n.node.index()] != row.cells[0];
+        if let Some(other) = nodes.iter().find(is_other) {
             return Err(format!("caps: task {id} of cell {} holds {other:?} of another cell type", row.cells[0]));
         }
     }
@@ -118,9 +118,9 @@ fn order(case: &Given<'_>, run: &Record) -> Result<(), String> {
             }
         }
     }
-    for (request, graph) in case.requests.graphs.iter().enumerate() {
+    for (request, graph) in Listed::all(case.requests).into_iter().enumerate() {
         let at = |node| times.get(&NodeRef { request: RequestId(request as u64), node: NodeId(node) });
-        for (from, to) in spell_out(graph).1 {
+        for (from, to) in graph.edges {
             if let (Some(before), Some(after)) = (at(from), at(to))
                 && after.0 < before.1
             {
@@ -217,11 +217,11 @@ fn gaps(mut spans: Vec<(Nanos, Nanos)>, from: Nanos, to: Nanos) -> Vec<(Nanos, N
 }
 
 fn pinning(case: &Given<'_>, run: &Record) -> Result<(), String> {
-    let subgraphs: Vec<Vec<u32>> = case.requests.graphs.iter().map(|graph| spell_out(graph).0).collect();
+    let graphs = Listed::all(case.requests);
     let mut tasks_of: BTreeMap<(RequestId, u32), Vec<&TaskRow>> = BTreeMap::new();
     for (row, task) in run.tasks() {
         for node in cell_nodes(task).unwrap_or_default() {
-            let subgraph = subgraphs[node.request.index()][node.node.index()];
+            let subgraph = graphs[node.request.index()].subgraphs[node.node.index()];
             tasks_of.entry((node.request, subgraph)).or_default().push(row);
         }
     }
@@ -272,53 +272,40 @@ fn cell_nodes(task: &Seen) -> Option<&[NodeRef]> {
 }
 
 fn members(task: &Seen, case: &Given<'_>) -> Vec<NodeRef> {
-    match task.members.as_ref().expect("the run was watched") {
-        MemberList::Nodes(nodes) => nodes.clone(),
-        MemberList::Parts(parts) => parts.iter().flat_map(Part::nodes).collect(),
-        MemberList::Requests(requests) | MemberList::Operators(requests, _) => requests
-            .iter()
-            .flat_map(|request| {
-                let nodes = case.requests.graphs[request.index()].nodes() as u32;
-                (0..nodes).map(|node| NodeRef { request: *request, node: NodeId(node) })
-            })
-            .collect(),
+    let members = task.members.as_ref().expect("the run was watched");
+    members.nodes(|request| case.requests.graphs[request.index()].nodes())
+}
+
+/// A graph, node by node.
+struct Listed {
+    cells: Vec<CellId>,
+    /// Units of its input.
+    sizes: Vec<u64>,
+    subgraphs: Vec<u32>,
+    edges: Vec<(u32, u32)>,
+}
+
+impl Listed {
+    fn all(requests: &Requests) -> Vec<Listed> {
+        requests.graphs.iter().map(Listed::of).collect()
     }
-}
 
-fn cell_of(graph: &CellGraph, node: NodeId) -> CellId {
-    match graph {
-        CellGraph::Graph(graph) => graph.cells()[node.index()],
-        CellGraph::Chains(runs) => run_of(runs, node).cell,
-    }
-}
-
-fn size_of(graph: &CellGraph, node: NodeId) -> u64 {
-    match graph {
-        CellGraph::Graph(_) => 1,
-        CellGraph::Chains(runs) => u64::from(run_of(runs, node).input.max(1)),
-    }
-}
-
-fn run_of(runs: &[Run], node: NodeId) -> Run {
-    let mut behind = 0;
-    let run = runs.iter().find(|run| {
-        behind += run.length;
-        node.0 < behind
-    });
-    *run.expect("a node is in one of the runs")
-}
-
-fn spell_out(graph: &CellGraph) -> (Vec<u32>, Vec<(u32, u32)>) {
-    match graph {
-        CellGraph::Graph(graph) => {
-            let edges = (0..graph.len() as u32).flat_map(|n| graph.successors(n).iter().map(move |m| (n, *m)));
-            (graph.subgraph_of().to_vec(), edges.collect())
-        }
-        CellGraph::Chains(runs) => {
-            let subgraphs: Vec<u32> =
-                runs.iter().enumerate().flat_map(|(i, run)| vec![i as u32; run.length as usize]).collect();
-            let edges = (1..subgraphs.len() as u32).map(|n| (n - 1, n)).collect();
-            (subgraphs, edges)
+    fn of(graph: &CellGraph) -> Listed {
+        match graph {
+            CellGraph::Graph(graph) => {
+                let edges = (0..graph.len() as u32).flat_map(|n| graph.successors(n).iter().map(move |m| (n, *m)));
+                let (cells, subgraphs) = (graph.cells().to_vec(), graph.subgraph_of().to_vec());
+                Listed { sizes: vec![1; cells.len()], cells, subgraphs, edges: edges.collect() }
+            }
+            CellGraph::Chains(runs) => {
+                let each = || (0..).zip(runs).flat_map(|(place, run)| repeat_n((place, run), run.length as usize));
+                Listed {
+                    cells: each().map(|(_, run)| run.cell).collect(),
+                    sizes: each().map(|(_, run)| u64::from(run.input.max(1))).collect(),
+                    subgraphs: each().map(|(place, _)| place).collect(),
+                    edges: (1..graph.nodes() as u32).map(|n| (n - 1, n)).collect(),
+                }
+            }
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{Again, Formed};
 use crate::metrics::recorder::happened;
 use crate::metrics::tokens::Sequence;
 use crate::results::table::{shortened, tabulate};
-use crate::task::{MemberList, Part, TaskRow};
+use crate::task::{MemberList, TaskRow};
 use crate::units::{Nanos, NodeId, RequestId, TaskId};
 use crate::validate::replayed::requests_of;
 use crate::workload::cell_graph::CellGraph;
@@ -47,7 +47,8 @@ impl<'a> Life<'a> {
         let mut stops: Vec<Stop<'a>> = Vec::new();
         for formed in &again.formed {
             let Some(row) = again.row(formed.task) else { continue };
-            let nodes = nodes_in(formed, request, graph);
+            let nodes = formed.members.nodes(|_| graph.nodes()).into_iter().filter(|node| node.request == request);
+            let nodes: Vec<NodeId> = nodes.map(|node| node.node).collect();
             let needed = last_needed(&stops, &nodes, graph);
             let ready = needed.map_or(arrival, |row| row.finish.max(arrival));
             let behind = again.busy_with(row, ready, row.start);
@@ -248,17 +249,6 @@ fn own_cells(graph: &CellGraph, nodes: &[NodeId]) -> u64 {
     let tokens = runs.iter().flat_map(|run| repeat_n(u64::from(run.input.max(1)), run.length as usize));
     let tokens: Vec<u64> = tokens.collect();
     nodes.iter().map(|node| tokens[node.0 as usize]).sum()
-}
-
-fn nodes_in(formed: &Formed, request: RequestId, graph: &CellGraph) -> Vec<NodeId> {
-    match &formed.members {
-        MemberList::Nodes(nodes) => nodes.iter().filter(|node| node.request == request).map(|node| node.node).collect(),
-        MemberList::Parts(parts) => {
-            let own = parts.iter().filter(|part| part.request == request);
-            own.flat_map(Part::nodes).map(|node| node.node).collect()
-        }
-        MemberList::Requests(_) | MemberList::Operators(..) => (0..graph.nodes() as u32).map(NodeId).collect(),
-    }
 }
 
 /// The last to finish of the tasks with inputs of these nodes, besides their own task.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::write::joined_names;
 use crate::error::Result;
 use crate::files::write_whole;
-use crate::metrics::recorder::{Recorder, happened};
+use crate::metrics::recorder::{Outcome, Recorder, happened};
 use crate::task::TaskRow;
 use crate::units::{Nanos, StreamId, WorkerId};
 use crate::workload::model::CellType;
@@ -66,17 +66,14 @@ struct Stay {
 
 /// In the order of arrival, each on the first free row: as many rows as requests at the peak.
 fn stays(record: &Recorder) -> Vec<Stay> {
-    let mut rejected = vec![None; record.arrival.len()];
-    for &(request, at) in &record.rejections {
-        rejected[request.index()] = Some(at);
-    }
+    let (left, outcomes) = (record.left(), record.outcomes());
     let mut stays: Vec<Stay> = (0..record.arrival.len())
         .filter_map(|request| {
             let arrival = happened(record.arrival[request])?;
-            let (end, outcome) = match (happened(record.finish[request]), rejected[request]) {
-                (None, Some(at)) => (at, "rejected"),
-                (None, None) => (record.end.max(arrival), "never finished"),
-                (Some(finish), _) => (finish, "finished"),
+            let (end, outcome) = match outcomes[request] {
+                Outcome::Served => (left[request], "finished"),
+                Outcome::Rejected | Outcome::Expired => (left[request], "rejected"),
+                Outcome::Failed | Outcome::Unfinished => (record.end.max(arrival), "never finished"),
             };
             let start = Some(record.start[request]).filter(|&start| start <= end);
             Some(Stay { request, row: 0, arrival, start, end, outcome })
