@@ -140,9 +140,9 @@ fn command(executors: &Executors) -> clap::Command {
 
 /// So that `--seed -1` is answered with what a seed is.
 fn negative_numbers_are_values(command: clap::Command) -> clap::Command {
-    let number = |arg: clap::Arg| match arg.get_action().takes_values() {
-        true => arg.allow_negative_numbers(true),
-        false => arg,
+    let number = |arg: clap::Arg| {
+        let takes_values = arg.get_action().takes_values();
+        arg.allow_negative_numbers(takes_values)
     };
     command.mut_args(number).mut_subcommands(negative_numbers_are_values)
 }

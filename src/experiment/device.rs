@@ -229,10 +229,8 @@ impl Device {
     /// Cell types that ran at batch sizes outside the cost table; empty on a real device.
     pub fn extrapolated(&self, inputs: &Inputs<'_>, run: &Run, record: &Recorder) -> Vec<Extrapolation> {
         let Some(costs) = self.costs(run.policy) else { return Vec::new() };
-        let measured = match inputs.runs_several_steps(run.policy) {
-            true => TableModel::measured_of_several_steps,
-            false => TableModel::measured,
-        };
+        let several = inputs.runs_several_steps(run.policy);
+        let measured = if several { TableModel::measured_of_several_steps } else { TableModel::measured };
         let counts = (0..).map(CellId).zip(&inputs.steps).zip(&record.batches);
         counts.filter_map(|((id, cell), counts)| Extrapolation::of(&cell.name, &measured(costs, id), counts)).collect()
     }

@@ -66,10 +66,7 @@ impl Part {
 
     /// Not before the first measured arrival of the run. `late`: after its last arrival.
     pub fn completed(&mut self, at: Nanos, good: bool, late: bool) {
-        match late {
-            true => self.late.push((at, good)),
-            false => self.inside.add(good),
-        }
+        if late { self.late.push((at, good)) } else { self.inside.add(good) }
     }
 
     /// The window in which completions are counted: from the first measured arrival to the last arrival, so that
