@@ -257,7 +257,7 @@ fn relative(half_width: f64, value: f64) -> String {
     }
 }
 
-/// In at most so many characters.
+/// In at most `width` characters.
 pub fn shortened(name: &str, width: usize) -> String {
     if name.chars().count() <= width {
         return name.into();
