@@ -375,7 +375,7 @@ impl Folder {
     }
 
     fn write_lengths(&self, shapes: &[Shape]) -> Result<()> {
-        let mut counts = std::collections::BTreeMap::new();
+        let mut counts = BTreeMap::new();
         for shape in shapes {
             let sides = match shape {
                 Shape::Seq2Seq { source: a, target: b } | Shape::Llm { prompt: a, output: b } => vec![*a, *b],
@@ -387,8 +387,8 @@ impl Folder {
             let pairs = counts.keys().any(|sides| sides.len() > 1);
             writeln!(out, "{}", if pairs { "src_len,tgt_len,count" } else { "length,count" })?;
             counts.iter().try_for_each(|(sides, count)| {
-                sides.iter().try_for_each(|side| write!(out, "{side},"))?;
-                writeln!(out, "{count}")
+                let sides: String = sides.iter().map(|side| format!("{side},")).collect();
+                writeln!(out, "{sides}{count}")
             })
         })
     }

@@ -33,7 +33,7 @@ pub struct Tokens {
     ended: Vec<RequestId>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Sequence {
     pub output: u32,
     /// [`Nanos::MAX`] before it.
@@ -64,15 +64,7 @@ struct Worker {
 
 impl Tokens {
     pub(super) fn arrived(&mut self, request: RequestId, output: u32) {
-        let new = Sequence {
-            output,
-            first: Nanos::MAX,
-            last: Nanos::ZERO,
-            worst_gap: Nanos::ZERO,
-            preemptions: 0,
-            left: output,
-            decodes: None,
-        };
+        let new = Sequence { output, first: Nanos::MAX, left: output, ..Sequence::default() };
         let known = self.sequences.len().max(request.index() + 1);
         self.sequences.resize(known, new);
         self.sequences[request.index()] = new;

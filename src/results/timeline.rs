@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::fmt;
 use std::io::{self, Write};
+use std::mem;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -25,7 +26,7 @@ const REQUESTS: u32 = 2;
 pub fn write_timeline(path: &Path, record: &Recorder, cells: &[CellType]) -> Result<()> {
     write_whole(path, |out| {
         out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
-        let mut events = Events { out, first: true };
+        let mut events = Events { out, separator: "" };
         let timeline = Timeline { record, cells, tracks: tracks(record), stays: stays(record) };
         timeline.name_tracks(&mut events)?;
         // A viewer binds an arrow's end to a slice that it has already read.
@@ -195,15 +196,13 @@ impl Timeline<'_> {
 /// One event on a line.
 struct Events<'a> {
     out: &'a mut dyn Write,
-    first: bool,
+    separator: &'static str,
 }
 
 impl Events<'_> {
     /// `fields` are those of its object.
     fn push(&mut self, fields: fmt::Arguments<'_>) -> io::Result<()> {
-        let comma = if self.first { "" } else { "," };
-        self.first = false;
-        write!(self.out, "{comma}\n{{{fields}}}")
+        write!(self.out, "{}\n{{{fields}}}", mem::replace(&mut self.separator, ","))
     }
 
     /// `what` is `process` or `thread`, `which` its fields, and `place` its place among the others.
