@@ -81,31 +81,19 @@ pub struct Report {
 }
 
 impl Report {
-    fn new(
-        folder: Folder,
-        rows: Vec<SummaryRow>,
-        scenarios: &[&Scenario],
-        jobs: &[Job],
-        finished: &[Option<PointResult>],
-    ) -> Report {
-        let done = || jobs.iter().zip(finished).filter_map(|(job, finished)| Some((job, finished.as_ref()?)));
-        let here = || done().filter_map(|(job, finished)| Some((job, finished.host.as_ref()?)));
-        let failed = done().map(|(_, finished)| finished.summary.failed).sum();
-        let failures = here().flat_map(|(job, host)| host.failures.iter().map(move |failure| (job, failure)));
-        let failures = failures.map(|(job, (request, reason))| {
-            let policy = job.entry(scenarios).name();
-            format!("\"{policy}\" at {}: request {request} failed: {reason}", job.run.load)
-        });
+    fn new(folder: Folder, rows: Vec<SummaryRow>, points: &[Option<PointResult>]) -> Report {
+        let done = || points.iter().flatten();
+        let here = || done().filter_map(|point| point.host.as_ref());
         Report {
             rows,
             figures: Vec::new(),
             undrawn: Vec::new(),
-            decisions: here().map(|(_, host)| host.decisions).sum(),
-            finished: (done().count(), jobs.len()),
+            decisions: here().map(|host| host.decisions).sum(),
+            finished: (done().count(), points.len()),
             taken_over: done().count() - here().count(),
-            verified: here().map(|(_, host)| host.verified).sum(),
-            failed,
-            failures: failures.collect(),
+            verified: here().map(|host| host.verified).sum(),
+            failed: done().map(|point| point.summary.failed).sum(),
+            failures: here().flat_map(|host| host.failures.clone()).collect(),
             locked: true,
             folder,
         }
@@ -202,7 +190,7 @@ pub fn run_sweep(
         folder.write_host(&host, clock.elapsed())?;
     }
     failure.map_or(Ok(()), Err)?;
-    let mut report = Report::new(folder.clone(), rows, &scenarios, &jobs, &finished);
+    let mut report = Report::new(folder.clone(), rows, &finished);
     report.locked = lock.held;
     if options.shard.is_none() && !report.interrupted() {
         draw(scenarios[0], options, &mut report)?;

@@ -17,7 +17,7 @@ use crate::metrics::summary::{Summary, summarize};
 use crate::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
 use crate::results::{timeline, write};
 use crate::scenario::Output;
-use crate::units::{Nanos, RequestId};
+use crate::units::Nanos;
 
 #[derive(Clone, Debug)]
 pub(super) struct PointResult {
@@ -36,7 +36,8 @@ pub(super) struct Host {
     /// Of all workers.
     pub busy: Nanos,
     pub verified: Verified,
-    pub failures: Vec<(RequestId, String)>,
+    /// The first of them.
+    pub failures: Vec<String>,
 }
 
 /// Failures that are reported one by one; the run's file lists all.
@@ -94,7 +95,11 @@ pub(super) fn run_point(
     folder.write_point(run, &summary, files, false)?;
     let Recorder { decisions, failures, busy, .. } = ran.record;
     let busy = busy.into_iter().fold(Nanos::ZERO, Nanos::saturating_add);
-    let failures = failures.into_iter().take(FAILURES_SHOWN).map(|(request, _, reason)| (request, reason)).collect();
+    let (policy, load) = (inputs.scenario.policies[run.policy].name(), run.load);
+    let failures = failures.iter().take(FAILURES_SHOWN);
+    let failures = failures
+        .map(|(request, _, reason)| format!("\"{policy}\" at {load}: request {request} failed: {reason}"))
+        .collect();
     let host = Host { wall: clock.elapsed(), decisions, launched: ran.launched, busy, verified, failures };
     Ok(PointResult { summary, host: Some(host) })
 }
