@@ -12,10 +12,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::device::Device;
 use super::executor::Target;
 use super::fingerprint::{fingerprints, hash, inputs_of};
+use super::inputs::Inputs;
 use super::point::{Host, PointResult};
-use super::{Job, Run, Variant};
+use super::{Job, Run};
 use crate::error::{Error, Result};
 use crate::files::{PARTIAL, create_new, folder_name, write_whole};
 use crate::metrics::summary::Summary;
@@ -181,13 +183,12 @@ impl Folder {
     }
 
     /// Writes `lengths.csv` and `bounds.json`, each only if it is the same in all variants.
-    pub(super) fn write_inputs(&self, variants: &[&Variant<'_>]) -> Result<()> {
-        let requests = variants.iter().map(|variant| variant.inputs.sample()).collect::<Result<Vec<_>>>()?;
+    pub(super) fn write_inputs(&self, variants: &[&(Inputs<'_>, Device)]) -> Result<()> {
+        let requests = variants.iter().map(|(inputs, _)| inputs.sample()).collect::<Result<Vec<_>>>()?;
         if requests.iter().all(|one| one.shapes == requests[0].shapes) {
             self.write_lengths(&requests[0].shapes)?;
         }
-        let bounds =
-            variants.iter().map(|variant| variant.device.bounds(&variant.inputs)).collect::<Result<Vec<_>>>()?;
+        let bounds = variants.iter().map(|(inputs, device)| device.bounds(inputs)).collect::<Result<Vec<_>>>()?;
         match &bounds[0] {
             Some(first) if bounds.iter().flatten().all(|one| one == first) => {
                 write_json(&self.path.join("bounds.json"), first)

@@ -112,13 +112,7 @@ pub struct Run {
     pub replication: u32,
 }
 
-/// One scenario of a sweep, prepared.
-pub struct Variant<'s> {
-    pub inputs: Inputs<'s>,
-    pub device: Device,
-}
-
-/// A run of a variant.
+/// A run of one of the scenarios of a sweep, its variants.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Job {
     pub variant: usize,
@@ -150,14 +144,16 @@ pub fn run_sweep(
     let completed: Vec<_> = scenarios.iter().map(|scenario| options.target.completed(scenario)).collect();
     let scenarios: Vec<&Scenario> = completed.iter().map(|scenario| &**scenario).collect();
     let jobs = own_jobs(&scenarios, options);
-    let variants = variants(&scenarios, options, &jobs)?;
+    let variants = variants(&scenarios, options.target, &jobs)?;
     let (folders, taken_over, lock) = open(&scenarios, &variants, &jobs, options)?;
     let failure = Mutex::new(None);
     let one = |(Job { variant, run, .. }, taken_over): (&Job, Option<Summary>)| {
-        let variant_of = || variants[*variant].as_ref().expect("variants of jobs are prepared");
         let outcome = match taken_over {
             Some(summary) => Ok(PointResult { summary, host: None }),
-            None => run_point(run, &variant_of().inputs, &variant_of().device, &folders[*variant], stop),
+            None => {
+                let (inputs, device) = variants[*variant].as_ref().expect("variants of jobs are prepared");
+                run_point(run, inputs, device, &folders[*variant], stop)
+            }
         };
         match outcome {
             Ok(finished) => {
@@ -230,13 +226,11 @@ fn own_jobs(scenarios: &[&Scenario], options: &Options) -> Vec<Job> {
     }
 }
 
-/// A shard prepares only those of its jobs.
-fn variants<'s>(scenarios: &[&'s Scenario], options: &Options, jobs: &[Job]) -> Result<Vec<Option<Variant<'s>>>> {
+/// Only those of the jobs, which may be some of a shard.
+fn variants<'s>(scenarios: &[&'s Scenario], target: Target, jobs: &[Job]) -> Result<Vec<Option<(Inputs<'s>, Device)>>> {
     let needed: BTreeSet<usize> = jobs.iter().map(|job| job.variant).collect();
     let variant = |(place, scenario): (usize, &&'s Scenario)| {
-        let wanted = options.shard.is_none() || needed.contains(&place);
-        let prepared = wanted.then(|| prepare(scenario, options.target)).transpose()?;
-        Ok(prepared.map(|(inputs, device)| Variant { inputs, device }))
+        needed.contains(&place).then(|| prepare(scenario, target)).transpose()
     };
     scenarios.iter().enumerate().map(variant).collect()
 }
@@ -245,14 +239,12 @@ fn variants<'s>(scenarios: &[&'s Scenario], options: &Options, jobs: &[Job]) -> 
 /// kept, and writes what is known before the runs.
 fn open(
     scenarios: &[&Scenario],
-    variants: &[Option<Variant<'_>>],
+    variants: &[Option<(Inputs<'_>, Device)>],
     jobs: &[Job],
     options: &Options,
 ) -> Result<(Vec<Folder>, Vec<Option<Summary>>, Lock)> {
-    let device = |variant: &Option<Variant<'_>>| match variant {
-        Some(variant) => variant.device.describe(),
-        None => simulated_by(options.target),
-    };
+    let describe = |(_, device): &(_, Device)| device.describe();
+    let device = |variant: &Option<_>| variant.as_ref().map_or_else(|| simulated_by(options.target), describe);
     let devices: Vec<String> = variants.iter().map(device).collect();
     let folders = Folder::of(scenarios, &devices, &options.out, options.target)?;
     let (folder, shard) = (&folders[0], options.shard.as_ref().map(|(shard, _)| *shard));
