@@ -201,6 +201,7 @@ impl Recorder {
         left
     }
 
+    #[inline]
     pub(crate) fn arrived(&mut self, request: &Request<'_>, handled: Nanos) {
         self.this_round.arrivals += 1;
         if let Shape::Llm { output, .. } = request.shape {
@@ -263,6 +264,7 @@ impl Recorder {
         }
     }
 
+    #[inline]
     pub(crate) fn finished(&mut self, request: RequestId, at: Nanos) {
         if let Some(stream) = &mut self.stream {
             return stream.left(request, at, Outcome::Served);
@@ -278,6 +280,7 @@ impl Recorder {
     }
 
     /// The sequences that a completed task has ended.
+    #[inline]
     pub(crate) fn ended(&mut self, completion: &Completion, task: &OpenTask) -> &[RequestId] {
         match (&mut self.tokens, task.iteration) {
             (Some(tokens), Some(iteration)) => tokens.iterated(iteration, task.worker, &task.requests, completion),
@@ -311,6 +314,7 @@ impl Recorder {
         self.rejections.push((request, at));
     }
 
+    #[inline]
     pub(crate) fn completed(&mut self, completion: &Completion, task: &OpenTask) {
         if self.keep.first_tasks {
             self.keep_first_tasks(completion, task);
