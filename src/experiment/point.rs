@@ -16,7 +16,6 @@ use crate::metrics::recorder::{Decisions, Keep, Recorder};
 use crate::metrics::summary::{Summary, summarize};
 use crate::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
 use crate::results::{timeline, write};
-use crate::scenario::Output;
 use crate::units::Nanos;
 
 #[derive(Clone, Debug)]
@@ -74,7 +73,7 @@ pub(super) fn run_point(
     summary.extrapolated = device.extrapolated(inputs, run, &ran.record);
     let stage = folder.stage()?;
     if logged {
-        write_logs(&stage.path, output, &ran.record, inputs, keep, summary.warmup)?;
+        write_logs(&stage.path, &ran.record, inputs, keep, summary.warmup)?;
     }
     // For every run, so that the spread of batch sizes is known.
     write::write_batches(&stage.path.join(numbered(run.replication, BATCHES)), &ran.record, &inputs.steps)?;
@@ -104,14 +103,8 @@ pub(super) fn run_point(
     Ok(PointResult { summary, host: Some(host) })
 }
 
-fn write_logs(
-    folder: &Path,
-    output: &Output,
-    record: &Recorder,
-    inputs: &Inputs<'_>,
-    keep: Keep,
-    warmup: u64,
-) -> Result<()> {
+fn write_logs(folder: &Path, record: &Recorder, inputs: &Inputs<'_>, keep: Keep, warmup: u64) -> Result<()> {
+    let output = &inputs.scenario.output;
     let place = |file| folder.join(file);
     if output.requests {
         write::write_requests(&place(RequestLine::FILE), record, warmup)?;

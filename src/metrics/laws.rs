@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::recorder::{Recorder, happened};
-use crate::units::{Nanos, StreamId, WorkerId};
+use crate::task::TaskRow;
+use crate::units::{Nanos, StreamId};
 
 /// The number of requests in the system, integrated over the run: in request-nanoseconds, from arrivals and departures
 /// only.
@@ -66,22 +67,14 @@ pub fn busy_is_covered_by_tasks(record: &Recorder) -> Result<(), String> {
     if record.tasks.len() as u64 != record.task_count {
         return Err(format!("{} tasks ran, but the log has {}", record.task_count, record.tasks.len()));
     }
-    let tasks = record.tasks.iter().map(|task| (task.worker, task.stream, task.start, task.finish));
-    busy_is_covered(&record.busy, tasks)
-}
-
-/// Tasks as worker, stream, start and finish.
-fn busy_is_covered(
-    busy: &[Nanos],
-    tasks: impl Iterator<Item = (WorkerId, StreamId, Nanos, Nanos)>,
-) -> Result<(), String> {
-    let mut tasks: Vec<_> = tasks.map(|(worker, stream, start, finish)| (worker, start, finish, stream)).collect();
-    tasks.sort_unstable();
+    let busy = &record.busy;
+    let mut tasks: Vec<&TaskRow> = record.tasks.iter().collect();
+    tasks.sort_unstable_by_key(|task| (task.worker, task.start, task.finish, task.stream));
     let mut covered = vec![Nanos::ZERO; busy.len()];
-    for of_worker in tasks.chunk_by(|a, b| a.0 == b.0) {
+    for of_worker in tasks.chunk_by(|a, b| a.worker == b.worker) {
         let mut until = Nanos::ZERO;
         let mut of_streams: BTreeMap<StreamId, Nanos> = BTreeMap::new();
-        for &(worker, start, finish, stream) in of_worker {
+        for &&TaskRow { worker, start, finish, stream, .. } in of_worker {
             if of_streams.insert(stream, finish).is_some_and(|before| start < before) {
                 return Err(format!("two tasks of worker {worker}, stream {stream} overlap at {} ns", start.0));
             }
@@ -106,8 +99,7 @@ mod tests {
     use super::super::summary::{Measure, summarize};
     use super::super::tests::{queue, record};
     use super::*;
-    use crate::task::TaskRow;
-    use crate::units::{CellId, RequestId, TaskId};
+    use crate::units::{CellId, RequestId, TaskId, WorkerId};
 
     #[test]
     fn presence_by_hand() {
@@ -149,14 +141,17 @@ mod tests {
         assert_eq!(causality(&record(&[(1, 1, 1), (1, never, never)])), Ok(()));
     }
 
+    fn row(task: TaskId, stream: u16, start: u64, finish: u64) -> TaskRow {
+        let (worker, stream, cells) = (WorkerId(0), StreamId(stream), smallvec![CellId(0)]);
+        TaskRow { task, worker, stream, cells, batch: 1, submit: Nanos(0), start: Nanos(start), finish: Nanos(finish) }
+    }
+
     #[test]
     fn busy_time_is_checked_by_worker() {
         let mut run = record(&[]);
         (run.task_count, run.busy[0]) = (1, Nanos(5));
         assert_eq!(busy_is_covered_by_tasks(&run), Err("1 tasks ran, but the log has 0".into()));
-        let (worker, stream, cells) = (WorkerId(0), StreamId(0), smallvec![CellId(0)]);
-        let (submit, start, finish) = (Nanos(0), Nanos(1), Nanos(6));
-        run.tasks.push(TaskRow { task: TaskId(0), worker, stream, cells, batch: 1, submit, start, finish });
+        run.tasks.push(row(TaskId(0), 0, 1, 6));
         assert_eq!(busy_is_covered_by_tasks(&run), Ok(()));
         run.busy[0] = Nanos(6);
         assert_eq!(busy_is_covered_by_tasks(&run), Err("worker 0 was busy for 6 ns, but its tasks took 5 ns".into()));
@@ -165,9 +160,12 @@ mod tests {
     #[test]
     fn streams_overlap_and_tasks_of_one_do_not() {
         let law = |busy, tasks: &[(u16, u64, u64)]| {
-            let tasks =
-                tasks.iter().map(|(stream, start, end)| (WorkerId(0), StreamId(*stream), Nanos(*start), Nanos(*end)));
-            busy_is_covered(&[Nanos(busy)], tasks)
+            let mut run = record(&[]);
+            (run.task_count, run.busy[0]) = (tasks.len() as u64, Nanos(busy));
+            run.tasks.extend(
+                (0..).map(TaskId).zip(tasks).map(|(task, (stream, start, finish))| row(task, *stream, *start, *finish)),
+            );
+            busy_is_covered_by_tasks(&run)
         };
         assert_eq!(law(9, &[(0, 0, 5), (1, 2, 4), (0, 5, 6), (1, 7, 10)]), Ok(()));
         assert_eq!(

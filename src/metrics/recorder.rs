@@ -283,7 +283,7 @@ impl Recorder {
     #[inline]
     pub(crate) fn ended(&mut self, completion: &Completion, task: &OpenTask) -> &[RequestId] {
         match (&mut self.tokens, task.iteration) {
-            (Some(tokens), Some(iteration)) => tokens.iterated(iteration, task.worker, &task.requests, completion),
+            (Some(tokens), Some(iteration)) => tokens.iterated(iteration, task, completion),
             _ => &[],
         }
     }

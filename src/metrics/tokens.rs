@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::recorder::{Recorder, happened};
 use super::stream::Spans;
 use super::summary::Times;
-use crate::task::{Completion, Iteration};
+use crate::task::{Completion, Iteration, OpenTask};
 use crate::units::{Nanos, Rate, RequestId, WorkerId};
 
 #[derive(Debug, Default)]
@@ -71,14 +71,9 @@ impl Tokens {
     }
 
     /// The sequences that end with the task, the first request first.
-    pub(super) fn iterated(
-        &mut self,
-        iteration: Iteration,
-        worker: WorkerId,
-        requests: &[RequestId],
-        completion: &Completion,
-    ) -> &[RequestId] {
+    pub(super) fn iterated(&mut self, iteration: Iteration, task: &OpenTask, completion: &Completion) -> &[RequestId] {
         let Iteration { prefilled, decodes, blocks, capacity } = iteration;
+        let OpenTask { worker, ref requests, .. } = *task;
         assert!(blocks <= capacity, "{blocks} blocks of {capacity} are in use");
         let time = u128::from((completion.finish - completion.start).0);
         let (used, all, most) = &mut self.blocks;
