@@ -368,7 +368,7 @@ fn widths(requests: &Requests, cells: usize) -> Vec<u32> {
 
 /// Debug builds check the laws after every run of every test.
 fn broken_law(record: &Recorder) -> Option<String> {
-    let all_left = record.left().iter().all(|at| *at != Nanos::MAX);
+    let all_left = record.departures().iter().all(|(at, _)| *at != Nanos::MAX);
     let checks = [
         laws::causality(record),
         if all_left { laws::littles_law(record) } else { Ok(()) },

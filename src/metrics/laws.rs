@@ -29,9 +29,9 @@ pub fn presence(record: &Recorder) -> u128 {
 /// Little's law, L = λW, exactly: from empty to empty, the integral of the number in the system is the sum of the times
 /// in it. Also fails for a request that never left.
 pub fn littles_law(record: &Recorder) -> Result<(), String> {
-    let left = record.left();
+    let left = record.departures();
     let mut sum = 0u128;
-    for (id, (&arrival, &left)) in record.arrival.iter().zip(&left).enumerate() {
+    for (id, (&arrival, &(left, _))) in record.arrival.iter().zip(&left).enumerate() {
         match (happened(arrival), happened(left)) {
             (None, None) => {}
             (_, None) => return Err(format!("request {id} never left the system")),

@@ -175,30 +175,20 @@ impl Recorder {
         order
     }
 
-    /// By request.
-    pub fn outcomes(&self) -> Vec<Outcome> {
+    /// When and how each request left, served or not; [`Nanos::MAX`] for requests still in the system.
+    pub fn departures(&self) -> Vec<(Nanos, Outcome)> {
         let served = |finish: &Nanos| happened(*finish).map_or(Outcome::Unfinished, |_| Outcome::Served);
-        let mut outcomes: Vec<Outcome> = self.finish.iter().map(served).collect();
+        let mut departures: Vec<_> = self.finish.iter().map(|finish| (*finish, served(finish))).collect();
         for (request, at) in &self.rejections {
             let deadline = self.classes.as_ref().and_then(|classes| classes.class(*request).deadline);
             let expired =
                 deadline.is_some_and(|deadline| at.saturating_since(self.arrival[request.index()]) >= deadline);
-            outcomes[request.index()] = if expired { Outcome::Expired } else { Outcome::Rejected };
+            departures[request.index()] = (*at, if expired { Outcome::Expired } else { Outcome::Rejected });
         }
-        for (request, ..) in &self.failures {
-            outcomes[request.index()] = Outcome::Failed;
+        for (request, at, _) in &self.failures {
+            departures[request.index()] = (*at, Outcome::Failed);
         }
-        outcomes
-    }
-
-    /// Served or not; [`Nanos::MAX`] for requests still in the system.
-    pub fn left(&self) -> Vec<Nanos> {
-        let mut left = self.finish.clone();
-        let unserved = self.rejections.iter().map(|(request, at)| (request, at));
-        for (request, at) in unserved.chain(self.failures.iter().map(|(request, at, _)| (request, at))) {
-            left[request.index()] = *at;
-        }
-        left
+        departures
     }
 
     #[inline]
@@ -249,8 +239,7 @@ impl Recorder {
         if happened(&self.arrival) == happened(&self.finish) + self.rejections.len() + self.failures.len() {
             return;
         }
-        let left = self.left();
-        for (request, left) in (0..).map(RequestId).zip(left) {
+        for (request, (left, _)) in (0..).map(RequestId).zip(self.departures()) {
             if left == Nanos::MAX && self.arrival[request.index()] != Nanos::MAX {
                 self.failed(request, at, LOST.into());
             }

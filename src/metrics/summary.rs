@@ -147,7 +147,7 @@ fn of_requests(record: &Recorder, measure: &Measure) -> (Summary, Option<(Nanos,
     let lateness = record.lateness.get(warmup..).filter(|_| !measure.closed_loop);
     let summary = Summary {
         steady,
-        saturated: saturated(record, &run.order, |request| run.left[request as usize]),
+        saturated: saturated(record, &run.order, |request| run.departures[request as usize].0),
         lateness: lateness.and_then(|spans| Lateness::of(spans, whole.latency.p50_ms)),
         classes: classes.map(of_class).collect(),
         tokens: record.tokens.as_ref().map(|tokens| tokens.summary(record, &run.order[warmup..]).into()),
@@ -176,14 +176,12 @@ pub(super) struct RunRecord<'a> {
     record: &'a Recorder,
     /// In the order of arrival.
     pub order: Vec<u32>,
-    /// Served or not.
-    pub left: Vec<Nanos>,
-    outcomes: Vec<Outcome>,
+    pub departures: Vec<(Nanos, Outcome)>,
 }
 
 impl<'a> RunRecord<'a> {
     pub fn new(record: &'a Recorder) -> Self {
-        RunRecord { record, order: record.in_order(), left: record.left(), outcomes: record.outcomes() }
+        RunRecord { record, order: record.in_order(), departures: record.departures() }
     }
 
     /// Some of the requests, in the order of arrival; the first of them are the warm-up. `measured`: the first and last
@@ -192,7 +190,7 @@ impl<'a> RunRecord<'a> {
         let mut part = Part::new(slo);
         for (rank, request) in requests.iter().map(|request| *request as usize).enumerate() {
             part.arrived(self.record.arrival[request], rank >= warmup);
-            part.outcomes[self.outcomes[request] as usize] += 1;
+            part.outcomes[self.departures[request].1 as usize] += 1;
             let Some(finish) = happened(self.record.finish[request]) else { continue };
             let good = part.served(self.latency(request), rank >= warmup);
             if let Some((_, last)) = measured.filter(|(first, _)| finish >= *first) {

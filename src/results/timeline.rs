@@ -67,14 +67,14 @@ struct Stay {
 
 /// In the order of arrival, each on the first free row: as many rows as requests at the peak.
 fn stays(record: &Recorder) -> Vec<Stay> {
-    let (left, outcomes) = (record.left(), record.outcomes());
+    let departures = record.departures();
     let mut stays: Vec<Stay> = (0..record.arrival.len())
         .filter_map(|request| {
             let arrival = happened(record.arrival[request])?;
-            let (end, outcome) = match outcomes[request] {
-                Outcome::Served => (left[request], "finished"),
-                Outcome::Rejected | Outcome::Expired => (left[request], "rejected"),
-                Outcome::Failed | Outcome::Unfinished => (record.end.max(arrival), "never finished"),
+            let (end, outcome) = match departures[request] {
+                (at, Outcome::Served) => (at, "finished"),
+                (at, Outcome::Rejected | Outcome::Expired) => (at, "rejected"),
+                (_, Outcome::Failed | Outcome::Unfinished) => (record.end.max(arrival), "never finished"),
             };
             let start = Some(record.start[request]).filter(|&start| start <= end);
             Some(Stay { request, row: 0, arrival, start, end, outcome })

@@ -29,7 +29,7 @@ pub fn requests(out: &mut dyn Write, record: &Recorder, warmup: u64) -> io::Resu
     }
     let mut measured = vec![1; record.arrival.len()];
     record.in_order().iter().take(warmup as usize).for_each(|request| measured[*request as usize] = 0);
-    let outcomes = record.outcomes();
+    let departures = record.departures();
     let arrived = record.arrival.iter().enumerate().filter_map(|(id, at)| Some((id, happened(*at)?)));
     let line = |(id, arrival_ns): (usize, Nanos)| {
         let finish_ns = happened(record.finish[id]);
@@ -43,7 +43,7 @@ pub fn requests(out: &mut dyn Write, record: &Recorder, warmup: u64) -> io::Resu
             class: class.unwrap_or_default(),
             length: record.shapes.as_deref().map(|shapes| shapes[id].length()),
             measured: measured[id],
-            outcome: outcomes[id],
+            outcome: departures[id].1,
         }
     };
     let Some(tokens) = &record.tokens else { return log(out, arrived.map(line)) };
