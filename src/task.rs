@@ -421,16 +421,9 @@ impl TaskBook {
         requests.extend_from_slice(task.requests);
         steps.extend_from_slice(task.steps);
         self.count(task.worker, |unfinished| unfinished + 1);
-        self.open.push_back(Some(OpenTask {
-            worker: task.worker,
-            stream: task.stream,
-            steps,
-            batch: task.batch,
-            useful_cells: task.useful_cells,
-            submit: now,
-            requests,
-            iteration: task.iteration,
-        }));
+        let Task { worker, stream, batch, useful_cells, iteration, .. } = *task;
+        let open = OpenTask { worker, stream, steps, batch, useful_cells, submit: now, requests, iteration };
+        self.open.push_back(Some(open));
         id
     }
 

@@ -377,16 +377,9 @@ impl Recorder {
     }
 
     fn keep_task(&mut self, completion: &Completion, task: &OpenTask) {
-        let row = TaskRow {
-            task: completion.task,
-            worker: task.worker,
-            stream: task.stream,
-            cells: distinct_cells(&task.steps),
-            batch: task.batch,
-            submit: task.submit,
-            start: completion.start,
-            finish: completion.finish,
-        };
+        let (cells, Completion { task: id, start, finish }) = (distinct_cells(&task.steps), *completion);
+        let OpenTask { worker, stream, batch, submit, .. } = *task;
+        let row = TaskRow { task: id, worker, stream, cells, batch, submit, start, finish };
         // Tasks of several workers finish out of order; the log is in the order of submission.
         let place = self.tasks.iter().rposition(|t| t.task < row.task).map_or(0, |p| p + 1);
         self.tasks.insert(place, row);

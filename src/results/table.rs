@@ -96,7 +96,7 @@ impl Table {
             (INVALID, any(&is_invalid)),
             (REPLICATED, any(&|row| row.runs.len() > 1)),
         ];
-        let notes = notes.into_iter().filter_map(|(note, holds)| holds.then(|| note.to_string())).collect();
+        let notes = notes.into_iter().filter(|(_, holds)| *holds).map(|(note, _)| note.to_string()).collect();
         Table { headings, lines: rows.iter().map(|row| cells(row, &swept, &metrics)).collect(), notes }
     }
 
