@@ -35,11 +35,7 @@ pub fn drive(
         if stop.load(Ordering::Relaxed) || recorder.has_missed() {
             return Err(Error::Interrupted);
         }
-        let arrival = source.peek();
-        let until = match (arrival, wake) {
-            (Some(arrival), Some(wake)) => Some(arrival.min(wake)),
-            (one, other) => one.or(other),
-        };
+        let until = source.peek().into_iter().chain(wake).min();
         let first = backend.wait(until);
         if first.is_none() && until.is_none() {
             recorder.over(backend.now());

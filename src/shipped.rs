@@ -31,27 +31,22 @@ pub struct BuiltIn {
 }
 
 impl Shipped {
-    fn folder(self) -> &'static str {
+    /// The folder, and the ending of its files.
+    fn place(self) -> (&'static str, &'static str) {
         match self {
-            Shipped::Scenario => "scenarios/",
-            Shipped::Costs => "scenarios/costs/",
-            Shipped::Device => "scenarios/devices/",
-            Shipped::Network => "scenarios/networks/",
-            Shipped::Trace => "traces/",
-        }
-    }
-
-    fn ending(self) -> &'static str {
-        match self {
-            Shipped::Scenario | Shipped::Device => ".toml",
-            Shipped::Costs | Shipped::Network | Shipped::Trace => ".csv",
+            Shipped::Scenario => ("scenarios/", ".toml"),
+            Shipped::Costs => ("scenarios/costs/", ".csv"),
+            Shipped::Device => ("scenarios/devices/", ".toml"),
+            Shipped::Network => ("scenarios/networks/", ".csv"),
+            Shipped::Trace => ("traces/", ".csv"),
         }
     }
 
     /// In the order of the names.
     pub fn all(self) -> Vec<BuiltIn> {
         let (top, tree) = if self == Shipped::Trace { ("traces/", &TRACES) } else { ("scenarios/", &SCENARIOS) };
-        let below = self.folder().strip_prefix(top).unwrap_or_default();
+        let (folder, ending) = self.place();
+        let below = folder.strip_prefix(top).unwrap_or_default();
         let mut found = Vec::new();
         let mut folders = vec![tree];
         while let Some(folder) = folders.pop() {
@@ -59,7 +54,7 @@ impl Shipped {
             let others = |path: &Path| path.ends_with("devices") || path.ends_with("llms");
             folders.extend(folder.dirs().filter(|one| self != Shipped::Scenario || !others(one.path())));
             found.extend(folder.files().filter_map(|file| {
-                let name = file.path().to_str()?.strip_prefix(below)?.strip_suffix(self.ending())?;
+                let name = file.path().to_str()?.strip_prefix(below)?.strip_suffix(ending)?;
                 Some(BuiltIn { name, text: file.contents_utf8()? })
             }));
         }
@@ -68,7 +63,8 @@ impl Shipped {
     }
 
     pub fn path(self, name: &str) -> PathBuf {
-        PathBuf::from(format!("{}{name}{}", self.folder(), self.ending()))
+        let (folder, ending) = self.place();
+        PathBuf::from(format!("{folder}{name}{ending}"))
     }
 
     /// The file on disk, else the built-in file of this path, else the only one whose name ends like this: `fig7a` and
@@ -85,8 +81,9 @@ impl Shipped {
             return Ok(path);
         }
         let text = given.to_string_lossy();
-        let name = text.strip_prefix(self.folder()).unwrap_or(&text);
-        let name = name.strip_suffix(self.ending()).unwrap_or(name);
+        let (folder, ending) = self.place();
+        let name = text.strip_prefix(folder).unwrap_or(&text);
+        let name = name.strip_suffix(ending).unwrap_or(name);
         let all = self.all();
         let ends_so =
             |one: &&'static str| one.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'));

@@ -135,6 +135,19 @@ impl MemberList {
         }
     }
 
+    /// In the order of the batch. `count` tells how many nodes a request has.
+    pub(crate) fn nodes(&self, count: impl Fn(RequestId) -> u64) -> Vec<NodeRef> {
+        let whole =
+            |request: &RequestId| Part { request: *request, from: NodeId(0), to: NodeId(count(*request) as u32) };
+        match self {
+            MemberList::Nodes(nodes) => nodes.clone(),
+            MemberList::Parts(parts) => parts.iter().flat_map(Part::nodes).collect(),
+            MemberList::Requests(requests) | MemberList::Operators(requests, _) => {
+                requests.iter().flat_map(|request| whole(request).nodes()).collect()
+            }
+        }
+    }
+
     /// A request may occur several times.
     pub(crate) fn requests(&self) -> impl Iterator<Item = RequestId> {
         let (nodes, requests, parts): (&[NodeRef], &[RequestId], &[Part]) = match self {
@@ -360,6 +373,7 @@ impl Offer {
     }
 }
 
+#[derive(Default)]
 pub struct TaskBook {
     /// In the order of submission; finished ones leave gaps.
     open: VecDeque<Option<OpenTask>>,
@@ -367,8 +381,7 @@ pub struct TaskBook {
     unfinished: Vec<usize>,
     /// The workers with each number of unfinished tasks, so that no instant looks at all workers.
     by_unfinished: Vec<WorkerSet>,
-    spare: Vec<Vec<RequestId>>,
-    spare_steps: Vec<Vec<Step>>,
+    spare: Vec<(Vec<RequestId>, Vec<Step>)>,
     /// Since they were last taken.
     pub(crate) preempted: Vec<RequestId>,
 }
@@ -386,15 +399,8 @@ pub struct OpenTask {
 
 impl TaskBook {
     pub(crate) fn new(workers: usize) -> Self {
-        TaskBook {
-            open: VecDeque::new(),
-            first: 0,
-            unfinished: vec![0; workers],
-            by_unfinished: vec![WorkerSet::of_all(workers)],
-            spare: Vec::new(),
-            spare_steps: Vec::new(),
-            preempted: Vec::new(),
-        }
+        let by_unfinished = vec![WorkerSet::of_all(workers)];
+        TaskBook { unfinished: vec![0; workers], by_unfinished, ..TaskBook::default() }
     }
 
     pub(crate) fn unfinished(&self, worker: WorkerId) -> usize {
@@ -411,21 +417,13 @@ impl TaskBook {
 
     fn open(&mut self, now: Nanos, task: &Task<'_>) -> TaskId {
         let id = TaskId(self.submitted());
-        let mut requests = self.spare.pop().unwrap_or_default();
+        let (mut requests, mut steps) = self.spare.pop().unwrap_or_default();
         requests.extend_from_slice(task.requests);
-        let mut steps = self.spare_steps.pop().unwrap_or_default();
         steps.extend_from_slice(task.steps);
         self.count(task.worker, |unfinished| unfinished + 1);
-        self.open.push_back(Some(OpenTask {
-            worker: task.worker,
-            stream: task.stream,
-            steps,
-            batch: task.batch,
-            useful_cells: task.useful_cells,
-            submit: now,
-            requests,
-            iteration: task.iteration,
-        }));
+        let Task { worker, stream, batch, useful_cells, iteration, .. } = *task;
+        let open = OpenTask { worker, stream, steps, batch, useful_cells, submit: now, requests, iteration };
+        self.open.push_back(Some(open));
         id
     }
 
@@ -456,8 +454,7 @@ impl TaskBook {
     pub(crate) fn recycle(&mut self, mut done: OpenTask) {
         done.requests.clear();
         done.steps.clear();
-        self.spare.push(done.requests);
-        self.spare_steps.push(done.steps);
+        self.spare.push((done.requests, done.steps));
     }
 }
 

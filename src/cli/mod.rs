@@ -60,37 +60,50 @@ struct Cli {
     command: Command,
 }
 
-#[derive(Subcommand, Debug)]
-enum Command {
-    Sim(sim::SimArgs),
-    Real(sim::RealArgs),
-    FindKnee(knee::KneeArgs),
-    FindWorkers(knee::WorkersArgs),
-    FindWindow(knee::WindowArgs),
-    Tune(tune::Args),
-    Plot(plot::Args),
-    Compare(compare::Args),
-    Report(report::Args),
-    Export(export::Args),
-    Profile(profile::Args),
-    Trace(trace::Args),
-    Import(import::Args),
-    Reproduce(reproduce::Args),
-    Replay(replay::Args),
-    Explain(explain::Args),
-    Validate(validate::Args),
-    Jit(jit::Args),
-    Grnn(grnn::Args),
-    Network(network::Args),
-    Scenarios(scenarios::Args),
-    Policies(list::PoliciesArgs),
-    Devices(list::DevicesArgs),
-    Init(shell::InitArgs),
-    Schema(shell::SchemaArgs),
-    Completions(shell::CompletionsArgs),
-    Man(shell::ManArgs),
+/// One line for each command: its name, its options, and what runs it, given the options, the registry and the executors.
+macro_rules! commands {
+    ($($(#[$attribute:meta])? $name:ident($options:ty) $run:expr;)*) => {
+        #[derive(Subcommand, Debug)]
+        enum Command { $($(#[$attribute])? $name($options)),* }
+
+        impl Command {
+            fn run(&self, registry: &Registry, executors: &Executors) -> Result<()> {
+                match self { $(Command::$name(options) => ($run)(options, registry, executors)),* }
+            }
+        }
+    };
+}
+
+commands! {
+    Sim(sim::SimArgs) sim::sim;
+    Real(sim::RealArgs) sim::real;
+    FindKnee(knee::KneeArgs) |args, registry, _| knee::find_knee(args, registry);
+    FindWorkers(knee::WorkersArgs) |args, registry, _| knee::find_workers(args, registry);
+    FindWindow(knee::WindowArgs) |args, registry, _| knee::find_window(args, registry);
+    Tune(tune::Args) |args, registry, _| tune::run(args, registry);
+    Plot(plot::Args) |args: &plot::Args, _, _| plot::run(args.clone());
+    Compare(compare::Args) |args, _, _| compare::run(args);
+    Report(report::Args) |args, _, _| report::run(args);
+    Export(export::Args) |args, _, _| export::run(args);
+    Profile(profile::Args) profile::run;
+    Trace(trace::Args) |args, _, _| trace::run(args);
+    Import(import::Args) |args, _, _| import::run(args);
+    Reproduce(reproduce::Args) |args, registry, _| reproduce::run(args, registry);
+    Replay(replay::Args) |args, registry, _| replay::run(args, registry);
+    Explain(explain::Args) explain::run;
+    Validate(validate::Args) validate::run;
+    Jit(jit::Args) |args, _, _| jit::run(args);
+    Grnn(grnn::Args) |args, _, _| grnn::run(args);
+    Network(network::Args) |args, _, _| network::run(args);
+    Scenarios(scenarios::Args) |args, registry, _| scenarios::run(args, registry);
+    Policies(list::PoliciesArgs) |args, registry, _| list::policies(args, registry);
+    Devices(list::DevicesArgs) |args, _, _| list::devices(args);
+    Init(shell::InitArgs) |args, _, _| shell::init(args);
+    Schema(shell::SchemaArgs) |args, registry, _| shell::schema(args, registry);
+    Completions(shell::CompletionsArgs) |args, _, executors| shell::completions(args, command(executors));
+    Man(shell::ManArgs) |args, _, executors| shell::man(args, command(executors));
     #[command(hide = true)]
-    Swarm(swarm::Args),
+    Swarm(swarm::Args) |args, registry, _| swarm::run(args, registry);
 }
 
 /// Runs the command line with a registry's policies.
@@ -101,37 +114,7 @@ pub fn main(registry: &Registry) -> ExitCode {
 /// As [`main`], on these executors and simulators.
 pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
     let parsed = Cli::from_arg_matches(&command(executors).get_matches()).unwrap_or_else(|error| error.exit());
-    let outcome = match parsed.command {
-        Command::Sim(args) => sim::sim(&args, registry, executors),
-        Command::Real(args) => sim::real(&args, registry, executors),
-        Command::FindKnee(args) => knee::find_knee(&args, registry),
-        Command::FindWorkers(args) => knee::find_workers(&args, registry),
-        Command::FindWindow(args) => knee::find_window(&args, registry),
-        Command::Tune(args) => tune::run(&args, registry),
-        Command::Plot(args) => plot::run(args),
-        Command::Compare(args) => compare::run(&args),
-        Command::Report(args) => report::run(&args),
-        Command::Export(args) => export::run(&args),
-        Command::Profile(args) => profile::run(&args, registry, executors),
-        Command::Trace(args) => trace::run(&args),
-        Command::Import(args) => import::run(&args),
-        Command::Reproduce(args) => reproduce::run(&args, registry),
-        Command::Replay(args) => replay::run(&args, registry),
-        Command::Explain(args) => explain::run(&args, registry, executors),
-        Command::Validate(args) => validate::run(&args, registry, executors),
-        Command::Jit(args) => jit::run(&args),
-        Command::Grnn(args) => grnn::run(&args),
-        Command::Network(args) => network::run(&args),
-        Command::Scenarios(args) => scenarios::run(&args, registry),
-        Command::Policies(args) => list::policies(&args, registry),
-        Command::Devices(args) => list::devices(&args),
-        Command::Init(args) => shell::init(&args),
-        Command::Schema(args) => shell::schema(&args, registry),
-        Command::Completions(args) => shell::completions(&args, command(executors)),
-        Command::Man(args) => shell::man(&args, command(executors)),
-        Command::Swarm(args) => swarm::run(&args, registry),
-    };
-    match outcome {
+    match parsed.command.run(registry, executors) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say(format_args!("batchlab: {error}"));
@@ -157,9 +140,9 @@ fn command(executors: &Executors) -> clap::Command {
 
 /// So that `--seed -1` is answered with what a seed is.
 fn negative_numbers_are_values(command: clap::Command) -> clap::Command {
-    let number = |arg: clap::Arg| match arg.get_action().takes_values() {
-        true => arg.allow_negative_numbers(true),
-        false => arg,
+    let number = |arg: clap::Arg| {
+        let takes_values = arg.get_action().takes_values();
+        arg.allow_negative_numbers(takes_values)
     };
     command.mut_args(number).mut_subcommands(negative_numbers_are_values)
 }

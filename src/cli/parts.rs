@@ -3,8 +3,6 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use serde::Serialize;
-
 use super::render::Shown;
 use crate::error::{Error, Result};
 use crate::experiment::lock;
@@ -33,14 +31,6 @@ pub struct Parts {
     pub merge_only: bool,
 }
 
-/// In JSON.
-#[derive(Serialize)]
-struct Numbered<'p> {
-    point: usize,
-    #[serde(flatten)]
-    of: &'p Point,
-}
-
 impl Parts {
     /// Whether finished points are kept.
     pub fn keeps(&self) -> bool {
@@ -55,25 +45,24 @@ impl Parts {
     /// Prints the plan. With `--shard`, only its points.
     pub fn show(&self, points: &[Point], shown: Shown) -> Result<()> {
         let own = self.own(points).map(|(_, own)| own);
-        let is_own = |(number, _): &(usize, &Point)| own.as_ref().is_none_or(|own| own[number - 1]);
-        let listed: Vec<(usize, &Point)> = (1..).zip(points).filter(is_own).collect();
-        let finished = |point: &Point| if point.finished { "finished" } else { "" };
+        let is_own = |point: &Point| own.as_ref().is_none_or(|own| own[point.point - 1]);
+        let numbered = (1..).zip(points).map(|(number, point)| Point { point: number, ..point.clone() });
+        let listed: Vec<Point> = numbered.filter(is_own).collect();
         let table = || {
             tabulate(
                 &listed,
                 &[
-                    ("point", &|(number, _)| number.to_string()),
-                    ("scenario", &|(_, point)| point.scenario.clone()),
-                    ("policy", &|(_, point)| point.name()),
-                    ("load", &|(_, point)| point.load.clone()),
-                    ("replication", &|(_, point)| point.replication.to_string()),
-                    ("cost", &|(_, point)| point.cost.to_string()),
-                    ("", &|(_, point)| finished(point).into()),
+                    ("point", &|point| point.point.to_string()),
+                    ("scenario", &|point| point.scenario.clone()),
+                    ("policy", &Point::name),
+                    ("load", &|point| point.load.clone()),
+                    ("replication", &|point| point.replication.to_string()),
+                    ("cost", &|point| point.cost.to_string()),
+                    ("", &|point| if point.finished { "finished".into() } else { String::new() }),
                 ],
             )
         };
-        let json = || listed.iter().map(|(number, point)| Numbered { point: *number, of: point }).collect::<Vec<_>>();
-        shown.show(table, json)
+        shown.show(table, || &listed)
     }
 
     /// Fails if points are missing, and names the shards that have them. The folders are those of the points.

@@ -108,7 +108,8 @@ impl Study {
         for place in side.iter().flat_map(|side| &side.places) {
             let side = side.as_ref().expect("it has places");
             let (policy, point, swept) = (place.policy.clone(), place.load.clone(), place.swept.clone());
-            rows.push(SummaryRow { policy, swept, backend: side.backend().into(), point, runs: side.runs(place)? });
+            let (backend, class, runs) = (side.backend().into(), String::new(), side.runs(place)?);
+            rows.push(SummaryRow { policy, swept, backend, point, class, runs });
         }
         Ok(Study { path: path.into(), name, run, side, rows })
     }

@@ -1,15 +1,16 @@
 //! The laws, each checked on the record of a run.
 
 use std::collections::BTreeMap;
+use std::iter::repeat_n;
 
 use super::Guarantees;
-use super::record::{Record, Watch};
+use super::record::{Record, Seen};
 use crate::cost::table::TableModel;
 use crate::metrics::bounds::Fastest;
 use crate::metrics::laws;
-use crate::task::{MemberList, NodeRef, Part};
+use crate::task::{MemberList, NodeRef, TaskRow};
 use crate::units::{CellId, Nanos, NodeId, RequestId};
-use crate::workload::cell_graph::{CellGraph, Run};
+use crate::workload::cell_graph::CellGraph;
 use crate::workload::model::CellType;
 use crate::workload::trace::Requests;
 
@@ -49,12 +50,13 @@ pub(super) fn first_broken_by_backend(case: &Given<'_>, run: &Record, guarantees
 }
 
 fn caps(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), String> {
-    for (id, task) in run.tasks.iter().enumerate() {
-        if task.batch > guarantees.max_batch || task.batch == 0 {
-            return Err(format!("caps: task {id} has a batch of {}; at most {}", task.batch, guarantees.max_batch));
+    let graphs = Listed::all(case.requests);
+    for (row, task) in run.tasks() {
+        let TaskRow { task: id, batch, .. } = *row;
+        if batch > guarantees.max_batch || batch == 0 {
+            return Err(format!("caps: task {id} has a batch of {batch}; at most {}", guarantees.max_batch));
         }
-        let own: u64 =
-            members(task, case).iter().map(|n| size_of(&case.requests.graphs[n.request.index()], n.node)).sum();
+        let own: u64 = members(task, case).iter().map(|n| graphs[n.request.index()].sizes[n.node.index()]).sum();
         if task.useful_cells != own || task.executed_cells < own {
             return Err(format!(
                 "caps: task {id} executes {} cells, calls {} useful, and its members have {own}",
@@ -62,21 +64,19 @@ fn caps(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), S
             ));
         }
         let Some(nodes) = cell_nodes(task) else { continue };
-        let devices = &case.cells[task.cell.index()].batches;
+        let devices = &case.cells[row.cells[0].index()].batches;
         let next = |sizes: &[u32], nodes| sizes.iter().copied().find(|size| *size >= nodes).unwrap_or(nodes);
-        let as_many = next(devices, next(case.sizes, task.batch).min(*devices.last().unwrap_or(&u32::MAX)));
-        if nodes.len() != task.batch as usize || task.step_batch != as_many {
+        let as_many = next(devices, next(case.sizes, batch).min(*devices.last().unwrap_or(&u32::MAX)));
+        if nodes.len() != batch as usize || task.step_batch != as_many {
             return Err(format!(
-                "caps: task {id} says {}, runs {} at once and holds {} nodes",
-                task.batch,
+                "caps: task {id} says {batch}, runs {} at once and holds {} nodes",
                 task.step_batch,
                 nodes.len()
             ));
         }
-        if let Some(other) =
-            nodes.iter().find(|n| cell_of(&case.requests.graphs[n.request.index()], n.node) != task.cell)
-        {
-            return Err(format!("caps: task {id} of cell {} holds {other:?} of another cell type", task.cell));
+        let is_other = |n: &&NodeRef| graphs[n.request.index()].cells[n.node.index()] != row.cells[0];
+        if let Some(other) = nodes.iter().find(is_other) {
+            return Err(format!("caps: task {id} of cell {} holds {other:?} of another cell type", row.cells[0]));
         }
     }
     Ok(())
@@ -100,7 +100,7 @@ fn leaving(run: &Record) -> Result<(), String> {
 fn conservation(case: &Given<'_>, run: &Record) -> Result<(), String> {
     leaving(run)?;
     let mut runs: Vec<Vec<u32>> = case.requests.graphs.iter().map(|g| vec![0; g.nodes() as usize]).collect();
-    for node in run.tasks.iter().flat_map(|task| members(task, case)) {
+    for node in run.seen.iter().flat_map(|task| members(task, case)) {
         runs[node.request.index()][node.node.index()] += 1;
     }
     for (request, counts) in runs.iter().enumerate() {
@@ -114,24 +114,24 @@ fn conservation(case: &Given<'_>, run: &Record) -> Result<(), String> {
 
 fn order(case: &Given<'_>, run: &Record) -> Result<(), String> {
     let mut times: BTreeMap<NodeRef, (Nanos, Nanos)> = BTreeMap::new();
-    for task in &run.tasks {
+    for (row, task) in run.tasks() {
         for node in cell_nodes(task).unwrap_or_default() {
-            times.insert(*node, (task.start, task.finish));
+            times.insert(*node, (row.start, row.finish));
         }
         if let Some(MemberList::Parts(parts)) = &task.members {
             // The order within a part is the backend's: only its start and end are checked.
             for part in parts {
                 for node in part.nodes() {
                     let (first, last) = (node.node == part.from, node.node.0 + 1 == part.to.0);
-                    let start = if first { task.start } else { Nanos::MAX };
-                    times.insert(node, (start, if last { task.finish } else { Nanos::ZERO }));
+                    let start = if first { row.start } else { Nanos::MAX };
+                    times.insert(node, (start, if last { row.finish } else { Nanos::ZERO }));
                 }
             }
         }
     }
-    for (request, graph) in case.requests.graphs.iter().enumerate() {
+    for (request, graph) in Listed::all(case.requests).into_iter().enumerate() {
         let at = |node| times.get(&NodeRef { request: RequestId(request as u64), node: NodeId(node) });
-        for (from, to) in spell_out(graph).1 {
+        for (from, to) in graph.edges {
             if let (Some(before), Some(after)) = (at(from), at(to))
                 && after.0 < before.1
             {
@@ -145,17 +145,18 @@ fn order(case: &Given<'_>, run: &Record) -> Result<(), String> {
 fn causality(case: &Given<'_>, run: &Record) -> Result<(), String> {
     let mut last = vec![Nanos::ZERO; run.done.len()];
     let mut first = vec![Nanos::MAX; run.done.len()];
-    for (id, task) in run.tasks.iter().enumerate() {
-        if task.submit > task.start || task.start > task.finish {
+    for (row, task) in run.tasks() {
+        let TaskRow { task: id, submit, start, finish, .. } = *row;
+        if submit > start || start > finish {
             return Err(format!("causality: task {id} runs before it is submitted, or ends before it starts"));
         }
         for node in members(task, case) {
             let request = node.request.index();
-            if task.submit < run.recorder.arrival[request] {
+            if submit < run.recorder.arrival[request] {
                 return Err(format!("causality: task {id} holds request {request}, which has not arrived"));
             }
-            last[request] = last[request].max(task.finish);
-            first[request] = first[request].min(task.start);
+            last[request] = last[request].max(finish);
+            first[request] = first[request].min(start);
         }
     }
     for (request, finish) in run.done.iter().enumerate().filter(|(_, at)| **at != Nanos::MAX) {
@@ -176,25 +177,24 @@ fn causality(case: &Given<'_>, run: &Record) -> Result<(), String> {
 }
 
 fn busy_time(run: &Record) -> Result<(), String> {
-    if let Some(id) = run.tasks.iter().position(|task| task.stream.0 >= run.streams) {
-        let Watch { stream, .. } = run.tasks[id];
-        return Err(format!("work: task {id} is on stream {stream}, and the policy uses {}", run.streams));
+    if let Some(TaskRow { task, stream, .. }) = run.recorder.tasks.iter().find(|row| row.stream.0 >= run.streams) {
+        return Err(format!("work: task {task} is on stream {stream}, and the policy uses {}", run.streams));
     }
-    let tasks = run.tasks.iter().map(|task| (task.worker, task.stream, task.start, task.finish));
-    laws::busy_is_covered(&run.recorder.busy, tasks).map_err(|broken| format!("work: {broken}"))
+    laws::busy_is_covered_by_tasks(&run.recorder).map_err(|broken| format!("work: {broken}"))
 }
 
 fn work_conservation(case: &Given<'_>, run: &Record) -> Result<(), String> {
     let end = run.done.iter().filter(|at| **at != Nanos::MAX).max().copied().unwrap_or(Nanos::ZERO);
     let mut idle: Vec<(Nanos, Nanos)> = Vec::new();
     for worker in 0..case.workers {
-        let spans = run.tasks.iter().filter(|t| t.worker.index() == worker).map(|t| (t.submit, t.finish));
+        let rows = run.recorder.tasks.iter().filter(|row| row.worker.index() == worker);
+        let spans = rows.map(|row| (row.submit, row.finish));
         idle.extend(gaps(spans.collect(), Nanos::ZERO, end));
     }
     let mut tasks_of: Vec<Vec<(Nanos, Nanos)>> = vec![Vec::new(); run.done.len()];
-    for task in &run.tasks {
+    for (row, task) in run.tasks() {
         for node in members(task, case) {
-            tasks_of[node.request.index()].push((task.submit, task.finish));
+            tasks_of[node.request.index()].push((row.submit, row.finish));
         }
     }
     for (request, spans) in tasks_of.into_iter().enumerate().filter(|(r, _)| run.done[*r] != Nanos::MAX) {
@@ -228,12 +228,12 @@ fn gaps(mut spans: Vec<(Nanos, Nanos)>, from: Nanos, to: Nanos) -> Vec<(Nanos, N
 }
 
 fn pinning(case: &Given<'_>, run: &Record) -> Result<(), String> {
-    let subgraphs: Vec<Vec<u32>> = case.requests.graphs.iter().map(|graph| spell_out(graph).0).collect();
-    let mut tasks_of: BTreeMap<(RequestId, u32), Vec<&Watch>> = BTreeMap::new();
-    for task in &run.tasks {
+    let graphs = Listed::all(case.requests);
+    let mut tasks_of: BTreeMap<(RequestId, u32), Vec<&TaskRow>> = BTreeMap::new();
+    for (row, task) in run.tasks() {
         for node in cell_nodes(task).unwrap_or_default() {
-            let subgraph = subgraphs[node.request.index()][node.node.index()];
-            tasks_of.entry((node.request, subgraph)).or_default().push(task);
+            let subgraph = graphs[node.request.index()].subgraphs[node.node.index()];
+            tasks_of.entry((node.request, subgraph)).or_default().push(row);
         }
     }
     for ((request, subgraph), tasks) in tasks_of {
@@ -259,12 +259,12 @@ fn bounds(case: &Given<'_>, run: &Record) -> Result<(), String> {
     let mut work = 0.0;
     let left = |request: &usize| run.done[*request] != Nanos::MAX;
     for request in (0..run.done.len()).filter(left) {
-        let graph = &case.requests.graphs[request];
-        let (least, took) = (fastest.path(graph), run.done[request] - run.recorder.arrival[request]);
+        let (least, own_work) = fastest.least(&case.requests.graphs[request]);
+        let took = run.done[request] - run.recorder.arrival[request];
         if took < least {
             return Err(format!("bounds: request {request} takes {took}, and at the best batches {least}"));
         }
-        work += fastest.work(graph);
+        work += own_work;
     }
     // The sum of shares is rounded, unlike times.
     let busy: f64 = run.recorder.busy.iter().map(|busy| busy.0 as f64).sum();
@@ -275,61 +275,48 @@ fn bounds(case: &Given<'_>, run: &Record) -> Result<(), String> {
 }
 
 /// `None` for whole graphs and parts, whose inner order is the backend's.
-fn cell_nodes(task: &Watch) -> Option<&[NodeRef]> {
+fn cell_nodes(task: &Seen) -> Option<&[NodeRef]> {
     match task.members.as_ref().expect("the run was watched") {
         MemberList::Nodes(nodes) => Some(nodes),
         MemberList::Requests(_) | MemberList::Parts(_) | MemberList::Operators(..) => None,
     }
 }
 
-fn members(task: &Watch, case: &Given<'_>) -> Vec<NodeRef> {
-    match task.members.as_ref().expect("the run was watched") {
-        MemberList::Nodes(nodes) => nodes.clone(),
-        MemberList::Parts(parts) => parts.iter().flat_map(Part::nodes).collect(),
-        MemberList::Requests(requests) | MemberList::Operators(requests, _) => requests
-            .iter()
-            .flat_map(|request| {
-                let nodes = case.requests.graphs[request.index()].nodes() as u32;
-                (0..nodes).map(|node| NodeRef { request: *request, node: NodeId(node) })
-            })
-            .collect(),
+fn members(task: &Seen, case: &Given<'_>) -> Vec<NodeRef> {
+    let members = task.members.as_ref().expect("the run was watched");
+    members.nodes(|request| case.requests.graphs[request.index()].nodes())
+}
+
+/// A graph, node by node.
+struct Listed {
+    cells: Vec<CellId>,
+    /// Units of its input.
+    sizes: Vec<u64>,
+    subgraphs: Vec<u32>,
+    edges: Vec<(u32, u32)>,
+}
+
+impl Listed {
+    fn all(requests: &Requests) -> Vec<Listed> {
+        requests.graphs.iter().map(Listed::of).collect()
     }
-}
 
-fn cell_of(graph: &CellGraph, node: NodeId) -> CellId {
-    match graph {
-        CellGraph::Graph(graph) => graph.cells()[node.index()],
-        CellGraph::Chains(runs) => run_of(runs, node).cell,
-    }
-}
-
-fn size_of(graph: &CellGraph, node: NodeId) -> u64 {
-    match graph {
-        CellGraph::Graph(_) => 1,
-        CellGraph::Chains(runs) => u64::from(run_of(runs, node).input.max(1)),
-    }
-}
-
-fn run_of(runs: &[Run], node: NodeId) -> Run {
-    let mut behind = 0;
-    let run = runs.iter().find(|run| {
-        behind += run.length;
-        node.0 < behind
-    });
-    *run.expect("a node is in one of the runs")
-}
-
-fn spell_out(graph: &CellGraph) -> (Vec<u32>, Vec<(u32, u32)>) {
-    match graph {
-        CellGraph::Graph(graph) => {
-            let edges = (0..graph.len() as u32).flat_map(|n| graph.successors(n).iter().map(move |m| (n, *m)));
-            (graph.subgraph_of().to_vec(), edges.collect())
-        }
-        CellGraph::Chains(runs) => {
-            let subgraphs: Vec<u32> =
-                runs.iter().enumerate().flat_map(|(i, run)| vec![i as u32; run.length as usize]).collect();
-            let edges = (1..subgraphs.len() as u32).map(|n| (n - 1, n)).collect();
-            (subgraphs, edges)
+    fn of(graph: &CellGraph) -> Listed {
+        match graph {
+            CellGraph::Graph(graph) => {
+                let edges = (0..graph.len() as u32).flat_map(|n| graph.successors(n).iter().map(move |m| (n, *m)));
+                let (cells, subgraphs) = (graph.cells().to_vec(), graph.subgraph_of().to_vec());
+                Listed { sizes: vec![1; cells.len()], cells, subgraphs, edges: edges.collect() }
+            }
+            CellGraph::Chains(runs) => {
+                let each = || (0..).zip(runs).flat_map(|(place, run)| repeat_n((place, run), run.length as usize));
+                Listed {
+                    cells: each().map(|(_, run)| run.cell).collect(),
+                    sizes: each().map(|(_, run)| u64::from(run.input.max(1))).collect(),
+                    subgraphs: each().map(|(place, _)| place).collect(),
+                    edges: (1..graph.nodes() as u32).map(|n| (n - 1, n)).collect(),
+                }
+            }
         }
     }
 }

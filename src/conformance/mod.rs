@@ -66,7 +66,8 @@ pub fn check(policy: &dyn Settings, guarantees: &Guarantees) {
         let broken = laws::first_broken(given, &watched, guarantees).or_else(|| {
             let again = case.run(policy, setup, true);
             let unwatched = case.run(policy, setup, false);
-            if again.tasks != watched.tasks || again.done != watched.done {
+            let differs = again.seen != watched.seen || again.recorder.tasks != watched.recorder.tasks;
+            if differs || again.done != watched.done {
                 return Some("repetition: a second run of the same events differs".to_string());
             }
             let differs = unwatched.done != watched.done;

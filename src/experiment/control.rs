@@ -59,10 +59,7 @@ pub fn service(scenario: &Scenario, max_batch: u32) -> Result<(Vec<f64>, Vec<Rat
     }
     let costs = device.costs(0).expect("a simulated device has costs");
     let times = batch_times(costs, &requests.graphs[0], max_batch).into_iter().map(Nanos::as_secs_f64).collect();
-    let rates = scenario.points().into_iter().filter_map(|point| match point {
-        LoadPoint::Rate(rate) => Some(rate),
-        _ => None,
-    });
+    let rates = scenario.points().into_iter().filter_map(LoadPoint::rate);
     Ok((times, rates.collect()))
 }
 

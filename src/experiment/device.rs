@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::Run;
 use super::control::batch_times;
 use super::executor::{Executor, Loaded, Simulation, Simulator, Target, Verify};
-use super::inputs::{Inputs, Prepared};
+use super::inputs::Inputs;
 use super::verify::{self, Answered, Tolerance, Verified};
 use crate::backend::cuda::Options;
 use crate::backend::{Backend, Launched};
@@ -14,7 +14,6 @@ use crate::cost::grnn;
 use crate::cost::noise::{Noise, NoiseRecord};
 use crate::cost::table::{CostTable, TableModel};
 use crate::cost::transfer::Transfers;
-use crate::driver::drive;
 use crate::error::{Context as _, Error, Result};
 use crate::metrics::bounds::{AffineService, Bounds, Fastest};
 use crate::metrics::laws;
@@ -66,54 +65,43 @@ pub(super) fn simulated_by(target: Target) -> String {
 pub fn prepare(scenario: &Scenario, target: Target) -> Result<(Inputs<'_>, Device)> {
     let inputs = Inputs::new(scenario)?;
     let device = Device::new(&inputs, target)?;
-    device.check(&inputs)?;
     Ok((inputs, device))
 }
 
 impl Device {
     fn new(inputs: &Inputs<'_>, target: Target) -> Result<Device> {
         let scenario = inputs.scenario;
+        let (file, streams) = (scenario.file.display(), scenario.output.record == Record::Stream);
         match target {
             Target::Simulated(simulator) => {
                 let costs = scenario.policies.iter().enumerate().map(|(place, policy)| {
                     let table = simulated_costs(inputs, place)?;
                     costs::model(table, &scenario.workload, &*policy.settings, policy.overhead)
                 });
-                let costs = costs.collect::<Result<_>>()?;
+                let costs: Vec<TableModel> = costs.collect::<Result<_>>()?;
                 let noise = scenario.device.noise.as_deref().map(NoiseRecord::read).transpose();
-                let noise = noise.within(format_args!("{}: device.noise", scenario.file.display()))?.map(Arc::new);
+                let noise = noise.within(format_args!("{file}: device.noise"))?.map(Arc::new);
+                if streams && costs.iter().any(|costs| costs.transfer().is_some()) {
+                    return Err(Error::input(format!(
+                        "{file}: output.record: a stream follows no states between workers; remove the rows \"transfer\" of \
+                         the cost table, or set record = \"full\""
+                    )));
+                }
+                check_inputs(inputs)?;
                 Ok(Device::Simulated(simulator, costs, noise))
             }
-            Target::Real(..) if scenario.output.record == Record::Stream => Err(Error::input(format!(
-                "{}: output.record: a real run keeps its requests; set record = \"full\"",
-                scenario.file.display()
+            Target::Real(..) if streams => Err(Error::input(format!(
+                "{file}: output.record: a real run keeps its requests; set record = \"full\""
             ))),
             Target::Real(executor, verify) => {
                 let loaded = load(scenario, executor)?;
                 let network = Arc::clone(loaded.network());
+                for (id, graph) in inputs.sample()?.graphs.iter().enumerate() {
+                    network.check(graph).within(format_args!("{file}: request {id}"))?;
+                }
                 let keeps_chosen_only = executor.abilities().keeps_chosen_only;
                 Ok(Device::Real { network, loaded: Mutex::new(loaded), verify, keeps_chosen_only })
             }
-        }
-    }
-
-    fn check(&self, inputs: &Inputs<'_>) -> Result<()> {
-        let requests = inputs.sample()?;
-        match self {
-            Device::Simulated(_, costs, _) => {
-                let Scenario { output, file, .. } = inputs.scenario;
-                if output.record == Record::Stream && costs.iter().any(|costs| costs.transfer().is_some()) {
-                    return Err(Error::input(format!(
-                        "{}: output.record: a stream follows no states between workers; remove the rows \"transfer\" of \
-                         the cost table, or set record = \"full\"",
-                        file.display()
-                    )));
-                }
-                check_inputs(inputs, &requests)
-            }
-            Device::Real { network, .. } => requests.graphs.iter().enumerate().try_for_each(|(id, graph)| {
-                network.check(graph).within(format_args!("{}: request {id}", inputs.scenario.file.display()))
-            }),
         }
     }
 
@@ -132,17 +120,17 @@ impl Device {
             Device::Real { network, loaded, verify, keeps_chosen_only } => {
                 // Every repeat has the requests and arrivals of the first.
                 let mut prepared = inputs.prepare(&Run { replication: 0, ..*run }, keep)?;
-                let Prepared { requests, source, policy, record, .. } = &mut prepared;
+                let requests = Arc::clone(&prepared.requests);
                 let choose = |all| verify::chosen(*verify, all, &mut inputs.stream(run.replication, "verify"));
-                let mut options = options(inputs, run.policy, requests);
+                let mut options = options(inputs, run.policy, &requests);
                 if *keeps_chosen_only {
                     let chosen = choose((0..requests.len() as u64).map(RequestId).collect());
-                    options.keep = verify::kept(network, requests, chosen);
+                    options.keep = verify::kept(network, &requests, chosen);
                 }
                 let mut loaded = loaded.lock().expect("a run that panics ends the program");
-                let mut backend = loaded.start(requests, &options, None)?;
-                let served = drive(&mut **source, &mut **policy, &mut *backend, record, inputs.workers(), stop);
-                let finished = verify::finished(record);
+                let mut backend = loaded.start(&requests, &options, None)?;
+                let served = prepared.serve(&mut *backend, stop);
+                let finished = verify::finished(&prepared.record);
                 let asked = match keeps_chosen_only {
                     true => options.keep.into_iter().filter(|id| finished.binary_search(id).is_ok()).collect(),
                     false => choose(finished),
@@ -163,19 +151,15 @@ impl Device {
 
     /// `None` on a real device.
     pub fn simulated(&self, inputs: &Inputs<'_>, run: &Run, requests: &Requests) -> Option<Box<dyn Backend>> {
-        match self {
-            Device::Simulated(simulator, costs, noise) => {
-                let stream = |purpose| inputs.stream(run.replication, purpose);
-                let noise = noise.as_ref().map(|record| Noise::new(Arc::clone(record), stream("noise")));
-                Some(simulator.start(Simulation {
-                    workers: inputs.workers(),
-                    streams: inputs.streams(run.policy),
-                    costs: Transfers::new(costs[run.policy].clone(), &requests.graphs).with_noise(noise),
-                    random: stream("simulator"),
-                }))
-            }
-            Device::Real { .. } => None,
-        }
+        let Device::Simulated(simulator, costs, noise) = self else { return None };
+        let stream = |purpose| inputs.stream(run.replication, purpose);
+        let noise = noise.as_ref().map(|record| Noise::new(Arc::clone(record), stream("noise")));
+        Some(simulator.start(Simulation {
+            workers: inputs.workers(),
+            streams: inputs.streams(run.policy),
+            costs: Transfers::new(costs[run.policy].clone(), &requests.graphs).with_noise(noise),
+            random: stream("simulator"),
+        }))
     }
 
     /// The costs that a policy sees; `None` on a real device.
@@ -187,14 +171,10 @@ impl Device {
     }
 
     pub fn verify(&self, output: &RunOutput, stop: &AtomicBool) -> Result<Verified> {
-        match self {
-            Device::Simulated(..) => Ok(Verified::default()),
-            Device::Real { network, loaded, .. } => {
-                let precision = loaded.lock().expect("a run that panics ends the program").precision();
-                let tolerance = Tolerance::new(precision, network.spec());
-                verify::compare(network, &output.requests, &output.answers, &tolerance, stop)
-            }
-        }
+        let Device::Real { network, loaded, .. } = self else { return Ok(Verified::default()) };
+        let precision = loaded.lock().expect("a run that panics ends the program").precision();
+        let tolerance = Tolerance::new(precision, network.spec());
+        verify::compare(network, &output.requests, &output.answers, &tolerance, stop)
     }
 
     pub fn describe(&self) -> String {
@@ -249,10 +229,8 @@ impl Device {
     /// Cell types that ran at batch sizes outside the cost table; empty on a real device.
     pub fn extrapolated(&self, inputs: &Inputs<'_>, run: &Run, record: &Recorder) -> Vec<Extrapolation> {
         let Some(costs) = self.costs(run.policy) else { return Vec::new() };
-        let measured = match inputs.runs_several_steps(run.policy) {
-            true => TableModel::measured_of_several_steps,
-            false => TableModel::measured,
-        };
+        let several = inputs.runs_several_steps(run.policy);
+        let measured = if several { TableModel::measured_of_several_steps } else { TableModel::measured };
         let counts = (0..).map(CellId).zip(&inputs.steps).zip(&record.batches);
         counts.filter_map(|((id, cell), counts)| Extrapolation::of(&cell.name, &measured(costs, id), counts)).collect()
     }
@@ -339,8 +317,8 @@ fn simulated_costs<'i>(inputs: &'i Inputs<'_>, policy: usize) -> Result<&'i Cost
 }
 
 /// A cell whose measured time depends on the size of its input needs costs for the largest input.
-fn check_inputs(inputs: &Inputs<'_>, requests: &Requests) -> Result<()> {
-    let largest = requests.shapes.iter().map(Shape::length).max().unwrap_or(0);
+fn check_inputs(inputs: &Inputs<'_>) -> Result<()> {
+    let largest = inputs.sample()?.shapes.iter().map(Shape::length).max().unwrap_or(0);
     for (place, policy) in inputs.scenario.policies.iter().enumerate() {
         let (Some(file), Some(table)) = (&policy.costs, inputs.costs(place)?) else { continue };
         for cell in inputs.cells.iter().filter(|cell| cell.sized) {
@@ -390,7 +368,7 @@ fn widths(requests: &Requests, cells: usize) -> Vec<u32> {
 
 /// Debug builds check the laws after every run of every test.
 fn broken_law(record: &Recorder) -> Option<String> {
-    let all_left = record.left().iter().all(|at| *at != Nanos::MAX);
+    let all_left = record.departures().iter().all(|(at, _)| *at != Nanos::MAX);
     let checks = [
         laws::causality(record),
         if all_left { laws::littles_law(record) } else { Ok(()) },

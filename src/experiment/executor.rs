@@ -89,13 +89,11 @@ pub trait Loaded: Send {
 
     /// Starts the workers of a run and, when they are ready, the clock. With [`Abilities::logs_steps`], the time of
     /// each step goes to `log`.
-    fn start<'e>(
-        &'e mut self,
-        requests: &Requests,
-        options: &Options,
-        log: Option<Sender<StepTime>>,
-    ) -> Result<Box<dyn Backend + 'e>>;
+    fn start(&mut self, requests: &Requests, options: &Options, log: StepLog) -> Result<Box<dyn Backend + '_>>;
 }
+
+/// Where the times of steps go, if they are wanted.
+pub type StepLog = Option<Sender<StepTime>>;
 
 /// A simulated device, as `sim --backend` names it.
 pub trait Simulator: fmt::Debug + Sync {

@@ -12,10 +12,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::device::Device;
 use super::executor::Target;
 use super::fingerprint::{fingerprints, hash, inputs_of};
+use super::inputs::Inputs;
 use super::point::{Host, PointResult};
-use super::{Job, Run, Variant};
+use super::{Job, Run};
 use crate::error::{Error, Result};
 use crate::files::{PARTIAL, create_new, folder_name, write_whole};
 use crate::metrics::summary::Summary;
@@ -121,16 +123,14 @@ impl Folder {
         else {
             return Ok(());
         };
-        match run["format"].as_u64() {
-            Some(FORMAT) => {}
-            other => {
-                let other = other.map_or("without a number".into(), |other| other.to_string());
-                return Err(Error::input(format!(
-                    "{}: is of format {other}, but this version of the program goes on with format {FORMAT} only; give \
-                     another --out",
-                    path.display()
-                )));
-            }
+        let format = run["format"].as_u64();
+        if format != Some(FORMAT) {
+            let other = format.map_or("without a number".into(), |other| other.to_string());
+            return Err(Error::input(format!(
+                "{}: is of format {other}, but this version of the program goes on with format {FORMAT} only; give another \
+                 --out",
+                path.display()
+            )));
         }
         let mut now = folders.iter().flat_map(Folder::named_fingerprints);
         match now.any(|(name, now)| run["fingerprints"].get(name).is_some_and(|then| then != now)) {
@@ -183,13 +183,12 @@ impl Folder {
     }
 
     /// Writes `lengths.csv` and `bounds.json`, each only if it is the same in all variants.
-    pub(super) fn write_inputs(&self, variants: &[&Variant<'_>]) -> Result<()> {
-        let requests = variants.iter().map(|variant| variant.inputs.sample()).collect::<Result<Vec<_>>>()?;
+    pub(super) fn write_inputs(&self, variants: &[&(Inputs<'_>, Device)]) -> Result<()> {
+        let requests = variants.iter().map(|(inputs, _)| inputs.sample()).collect::<Result<Vec<_>>>()?;
         if requests.iter().all(|one| one.shapes == requests[0].shapes) {
             self.write_lengths(&requests[0].shapes)?;
         }
-        let bounds =
-            variants.iter().map(|variant| variant.device.bounds(&variant.inputs)).collect::<Result<Vec<_>>>()?;
+        let bounds = variants.iter().map(|(inputs, device)| device.bounds(inputs)).collect::<Result<Vec<_>>>()?;
         match &bounds[0] {
             Some(first) if bounds.iter().flatten().all(|one| one == first) => {
                 write_json(&self.path.join("bounds.json"), first)
@@ -238,8 +237,13 @@ impl Folder {
     }
 
     pub fn point(&self, run: &Run) -> PathBuf {
-        let entry = &self.policies[run.policy];
-        self.path.join(folder_name(&entry.label)).join(swept::place(&run.load.to_string(), &entry.swept))
+        self.place(run.policy, &run.load.to_string())
+    }
+
+    /// Of a policy under a load, or of its searches of one kind.
+    fn place(&self, policy: usize, load: &str) -> PathBuf {
+        let entry = &self.policies[policy];
+        self.path.join(folder_name(&entry.label)).join(swept::place(load, &entry.swept))
     }
 
     /// Where the files of a run are written, until [`Folder::publish`] moves them.
@@ -308,9 +312,7 @@ impl Folder {
     }
 
     fn search_file(&self, kind: &str, policy: usize, replication: u32) -> PathBuf {
-        let entry = &self.policies[policy];
-        let place = self.path.join(folder_name(&entry.label)).join(swept::place(kind, &entry.swept));
-        place.join(numbered(replication, SEARCH))
+        self.place(policy, kind).join(numbered(replication, SEARCH))
     }
 
     /// What a replication of a search has found, round by round.
@@ -374,7 +376,7 @@ impl Folder {
     }
 
     fn write_lengths(&self, shapes: &[Shape]) -> Result<()> {
-        let mut counts = std::collections::BTreeMap::new();
+        let mut counts = BTreeMap::new();
         for shape in shapes {
             let sides = match shape {
                 Shape::Seq2Seq { source: a, target: b } | Shape::Llm { prompt: a, output: b } => vec![*a, *b],
@@ -386,8 +388,8 @@ impl Folder {
             let pairs = counts.keys().any(|sides| sides.len() > 1);
             writeln!(out, "{}", if pairs { "src_len,tgt_len,count" } else { "length,count" })?;
             counts.iter().try_for_each(|(sides, count)| {
-                sides.iter().try_for_each(|side| write!(out, "{side},"))?;
-                writeln!(out, "{count}")
+                let sides: String = sides.iter().map(|side| format!("{side},")).collect();
+                writeln!(out, "{sides}{count}")
             })
         })
     }

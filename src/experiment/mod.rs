@@ -42,7 +42,6 @@ use crate::error::{Error, Result};
 use crate::metrics::recorder::Decisions;
 use crate::metrics::summary::Summary;
 use crate::plot;
-use crate::results::classes::write_classes;
 use crate::results::summary::SummaryRow;
 use crate::results::write;
 use crate::scenario::{LoadPoint, PolicyEntry, Scenario};
@@ -82,31 +81,19 @@ pub struct Report {
 }
 
 impl Report {
-    fn new(
-        folder: Folder,
-        rows: Vec<SummaryRow>,
-        scenarios: &[&Scenario],
-        jobs: &[Job],
-        finished: &[Option<PointResult>],
-    ) -> Report {
-        let done = || jobs.iter().zip(finished).filter_map(|(job, finished)| Some((job, finished.as_ref()?)));
-        let here = || done().filter_map(|(job, finished)| Some((job, finished.host.as_ref()?)));
-        let failed = done().map(|(_, finished)| finished.summary.failed).sum();
-        let failures = here().flat_map(|(job, host)| host.failures.iter().map(move |failure| (job, failure)));
-        let failures = failures.map(|(job, (request, reason))| {
-            let policy = job.entry(scenarios).name();
-            format!("\"{policy}\" at {}: request {request} failed: {reason}", job.run.load)
-        });
+    fn new(folder: Folder, rows: Vec<SummaryRow>, points: &[Option<PointResult>]) -> Report {
+        let done = || points.iter().flatten();
+        let here = || done().filter_map(|point| point.host.as_ref());
         Report {
             rows,
             figures: Vec::new(),
             undrawn: Vec::new(),
-            decisions: here().map(|(_, host)| host.decisions).sum(),
-            finished: (done().count(), jobs.len()),
+            decisions: here().map(|host| host.decisions).sum(),
+            finished: (done().count(), points.len()),
             taken_over: done().count() - here().count(),
-            verified: here().map(|(_, host)| host.verified).sum(),
-            failed,
-            failures: failures.collect(),
+            verified: here().map(|host| host.verified).sum(),
+            failed: done().map(|point| point.summary.failed).sum(),
+            failures: here().flat_map(|host| host.failures.clone()).collect(),
             locked: true,
             folder,
         }
@@ -125,13 +112,7 @@ pub struct Run {
     pub replication: u32,
 }
 
-/// One scenario of a sweep, prepared.
-pub struct Variant<'s> {
-    pub inputs: Inputs<'s>,
-    pub device: Device,
-}
-
-/// A run of a variant.
+/// A run of one of the scenarios of a sweep, its variants.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Job {
     pub variant: usize,
@@ -163,14 +144,16 @@ pub fn run_sweep(
     let completed: Vec<_> = scenarios.iter().map(|scenario| options.target.completed(scenario)).collect();
     let scenarios: Vec<&Scenario> = completed.iter().map(|scenario| &**scenario).collect();
     let jobs = own_jobs(&scenarios, options);
-    let variants = variants(&scenarios, options, &jobs)?;
+    let variants = variants(&scenarios, options.target, &jobs)?;
     let (folders, taken_over, lock) = open(&scenarios, &variants, &jobs, options)?;
     let failure = Mutex::new(None);
     let one = |(Job { variant, run, .. }, taken_over): (&Job, Option<Summary>)| {
-        let variant_of = || variants[*variant].as_ref().expect("variants of jobs are prepared");
         let outcome = match taken_over {
             Some(summary) => Ok(PointResult { summary, host: None }),
-            None => run_point(run, &variant_of().inputs, &variant_of().device, &folders[*variant], stop),
+            None => {
+                let (inputs, device) = variants[*variant].as_ref().expect("variants of jobs are prepared");
+                run_point(run, inputs, device, &folders[*variant], stop)
+            }
         };
         match outcome {
             Ok(finished) => {
@@ -197,13 +180,13 @@ pub fn run_sweep(
     if options.shard.is_none() && (!rows.is_empty() || failure.is_none()) {
         write::write_summary(&folder.summary(), &rows)?;
         write::write_differences(&folder.path.join("differences.csv"), &rows)?;
-        write_classes(&folder.path.join("classes.csv"), &rows)?;
+        write::write_classes(&folder.path.join("classes.csv"), &rows)?;
         let host = |(job, finished): (&Job, &Option<_>)| folders[job.variant].host_row(&job.run, finished.as_ref()?);
         let host: Vec<_> = jobs.iter().zip(&finished).filter_map(host).collect();
         folder.write_host(&host, clock.elapsed())?;
     }
     failure.map_or(Ok(()), Err)?;
-    let mut report = Report::new(folder.clone(), rows, &scenarios, &jobs, &finished);
+    let mut report = Report::new(folder.clone(), rows, &finished);
     report.locked = lock.held;
     if options.shard.is_none() && !report.interrupted() {
         draw(scenarios[0], options, &mut report)?;
@@ -243,13 +226,11 @@ fn own_jobs(scenarios: &[&Scenario], options: &Options) -> Vec<Job> {
     }
 }
 
-/// A shard prepares only those of its jobs.
-fn variants<'s>(scenarios: &[&'s Scenario], options: &Options, jobs: &[Job]) -> Result<Vec<Option<Variant<'s>>>> {
+/// Only those of the jobs, which may be some of a shard.
+fn variants<'s>(scenarios: &[&'s Scenario], target: Target, jobs: &[Job]) -> Result<Vec<Option<(Inputs<'s>, Device)>>> {
     let needed: BTreeSet<usize> = jobs.iter().map(|job| job.variant).collect();
     let variant = |(place, scenario): (usize, &&'s Scenario)| {
-        let wanted = options.shard.is_none() || needed.contains(&place);
-        let prepared = wanted.then(|| prepare(scenario, options.target)).transpose()?;
-        Ok(prepared.map(|(inputs, device)| Variant { inputs, device }))
+        needed.contains(&place).then(|| prepare(scenario, target)).transpose()
     };
     scenarios.iter().enumerate().map(variant).collect()
 }
@@ -258,14 +239,12 @@ fn variants<'s>(scenarios: &[&'s Scenario], options: &Options, jobs: &[Job]) -> 
 /// kept, and writes what is known before the runs.
 fn open(
     scenarios: &[&Scenario],
-    variants: &[Option<Variant<'_>>],
+    variants: &[Option<(Inputs<'_>, Device)>],
     jobs: &[Job],
     options: &Options,
 ) -> Result<(Vec<Folder>, Vec<Option<Summary>>, Lock)> {
-    let device = |variant: &Option<Variant<'_>>| match variant {
-        Some(variant) => variant.device.describe(),
-        None => simulated_by(options.target),
-    };
+    let describe = |(_, device): &(_, Device)| device.describe();
+    let device = |variant: &Option<_>| variant.as_ref().map_or_else(|| simulated_by(options.target), describe);
     let devices: Vec<String> = variants.iter().map(device).collect();
     let folders = Folder::of(scenarios, &devices, &options.out, options.target)?;
     let (folder, shard) = (&folders[0], options.shard.as_ref().map(|(shard, _)| *shard));
@@ -329,6 +308,7 @@ fn rows(scenarios: &[&Scenario], target: Target, jobs: &[Job], finished: &[Optio
             backend: target.name().into(),
             point: job.run.load.to_string(),
             runs: runs?,
+            class: String::new(),
         })
     };
     firsts.iter().zip(summaries).filter_map(row).collect()

@@ -16,8 +16,7 @@ use crate::metrics::recorder::{Decisions, Keep, Recorder};
 use crate::metrics::summary::{Summary, summarize};
 use crate::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
 use crate::results::{timeline, write};
-use crate::scenario::Output;
-use crate::units::{Nanos, RequestId};
+use crate::units::Nanos;
 
 #[derive(Clone, Debug)]
 pub(super) struct PointResult {
@@ -36,7 +35,8 @@ pub(super) struct Host {
     /// Of all workers.
     pub busy: Nanos,
     pub verified: Verified,
-    pub failures: Vec<(RequestId, String)>,
+    /// The first of them.
+    pub failures: Vec<String>,
 }
 
 /// Failures that are reported one by one; the run's file lists all.
@@ -73,7 +73,7 @@ pub(super) fn run_point(
     summary.extrapolated = device.extrapolated(inputs, run, &ran.record);
     let stage = folder.stage()?;
     if logged {
-        write_logs(&stage.path, output, &ran.record, inputs, keep, summary.warmup)?;
+        write_logs(&stage.path, &ran.record, inputs, keep, summary.warmup)?;
     }
     // For every run, so that the spread of batch sizes is known.
     write::write_batches(&stage.path.join(numbered(run.replication, BATCHES)), &ran.record, &inputs.steps)?;
@@ -94,19 +94,17 @@ pub(super) fn run_point(
     folder.write_point(run, &summary, files, false)?;
     let Recorder { decisions, failures, busy, .. } = ran.record;
     let busy = busy.into_iter().fold(Nanos::ZERO, Nanos::saturating_add);
-    let failures = failures.into_iter().take(FAILURES_SHOWN).map(|(request, _, reason)| (request, reason)).collect();
+    let (policy, load) = (inputs.scenario.policies[run.policy].name(), run.load);
+    let failures = failures.iter().take(FAILURES_SHOWN);
+    let failures = failures
+        .map(|(request, _, reason)| format!("\"{policy}\" at {load}: request {request} failed: {reason}"))
+        .collect();
     let host = Host { wall: clock.elapsed(), decisions, launched: ran.launched, busy, verified, failures };
     Ok(PointResult { summary, host: Some(host) })
 }
 
-fn write_logs(
-    folder: &Path,
-    output: &Output,
-    record: &Recorder,
-    inputs: &Inputs<'_>,
-    keep: Keep,
-    warmup: u64,
-) -> Result<()> {
+fn write_logs(folder: &Path, record: &Recorder, inputs: &Inputs<'_>, keep: Keep, warmup: u64) -> Result<()> {
+    let output = &inputs.scenario.output;
     let place = |file| folder.join(file);
     if output.requests {
         write::write_requests(&place(RequestLine::FILE), record, warmup)?;

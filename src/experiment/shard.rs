@@ -19,6 +19,8 @@ pub struct Shard {
 /// What a shard computes whole: a replication of a policy under a load, or of a search.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Point {
+    /// Its number in a plan, from 1.
+    pub point: usize,
     pub scenario: String,
     pub policy: String,
     /// Empty for a search.
@@ -37,15 +39,8 @@ impl Point {
     }
 
     pub(super) fn new(scenario: &Scenario, entry: &PolicyEntry, load: String, replication: u32, cost: u64) -> Point {
-        Point {
-            scenario: scenario.name.clone(),
-            policy: entry.label.clone(),
-            load,
-            swept: entry.swept.clone(),
-            replication: replication + 1,
-            cost,
-            finished: false,
-        }
+        let (scenario, policy, swept) = (scenario.name.clone(), entry.label.clone(), entry.swept.clone());
+        Point { scenario, policy, load, swept, replication: replication + 1, cost, ..Point::default() }
     }
 }
 

@@ -3,11 +3,10 @@
 use std::fs;
 use std::num::NonZero;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::thread::available_parallelism;
 
-use super::executor::{Abilities, Executor, Loaded, Simulation, Simulator};
-use crate::backend::cpu::{self, StepTime};
+use super::executor::{Abilities, Executor, Loaded, Simulation, Simulator, StepLog};
+use crate::backend::cpu;
 use crate::backend::cuda::gpu::driver::{Libraries, Library};
 use crate::backend::cuda::gpu::{Gpus, libraries};
 use crate::backend::cuda::{self, Options};
@@ -110,12 +109,7 @@ impl Loaded for OnCpu {
         this_processor()
     }
 
-    fn start<'e>(
-        &'e mut self,
-        requests: &Requests,
-        options: &Options,
-        log: Option<Sender<StepTime>>,
-    ) -> Result<Box<dyn Backend + 'e>> {
+    fn start(&mut self, requests: &Requests, options: &Options, log: StepLog) -> Result<Box<dyn Backend + '_>> {
         let (network, workers) = (Arc::clone(&self.network), self.workers);
         let lanes = if log.is_some() { 1 } else { cpu::lanes(workers, options.streams) };
         Ok(Box::new(cpu::Cpu::new(network, requests, workers, lanes, log)?))
@@ -207,12 +201,7 @@ impl Loaded for OnGpus {
         )
     }
 
-    fn start<'e>(
-        &'e mut self,
-        requests: &Requests,
-        options: &Options,
-        _: Option<Sender<StepTime>>,
-    ) -> Result<Box<dyn Backend + 'e>> {
+    fn start(&mut self, requests: &Requests, options: &Options, _: StepLog) -> Result<Box<dyn Backend + '_>> {
         let network = Arc::clone(&self.network);
         Ok(Box::new(cuda::Cuda::new(&mut self.gpus, network, requests, self.workers, options)?))
     }

@@ -12,7 +12,6 @@ pub use crate::backend::Answer;
 use crate::error::{Error, Result};
 use crate::metrics::recorder::Recorder;
 use crate::network::Network;
-use crate::network::reference::Output;
 use crate::units::{Nanos, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::random::Stream;
@@ -88,11 +87,9 @@ pub fn compare(
         if stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
-        let graph = &requests.graphs[request.index()];
         let right = match answer {
             None => Err("no result at all".into()),
-            Some(Answer::Digest(found)) => same_bits(network, *request, graph, *found).map(|()| None),
-            Some(Answer::Output(found)) => near(network, *request, graph, found, tolerance).map(Some),
+            Some(answer) => compared(network, *request, &requests.graphs[request.index()], answer, tolerance),
         };
         let largest = right.map_err(|wrong| Error::failed(format!("request {request} has {wrong}")))?;
         Ok(Verified { requests: 1, largest })
@@ -102,33 +99,31 @@ pub fn compare(
     found.into_iter().sum()
 }
 
-fn same_bits(network: &Network, request: RequestId, graph: &CellGraph, found: u64) -> Result<(), String> {
-    let alone = network.alone(request, graph).digest();
-    if found == alone {
-        return Ok(());
-    }
-    Err(format!("a result of digest {found:016x}, but run alone one of digest {alone:016x}"))
-}
-
-fn near(
+/// The largest difference from the same request run alone; `None` if all bits are equal.
+fn compared(
     network: &Network,
     request: RequestId,
     graph: &CellGraph,
-    found: &Output,
+    answer: &Answer,
     tolerance: &Tolerance,
-) -> Result<Largest, String> {
+) -> Result<Option<Largest>, String> {
     let mut largest = Largest::default();
-    let judged = match network.operators() {
-        Some(operators) => {
+    let judged = match (answer, network.operators()) {
+        (Answer::Digest(found), _) => {
+            let alone = network.alone(request, graph).digest();
+            let differs = || format!("a result of digest {found:016x}, but run alone one of digest {alone:016x}");
+            return if *found == alone { Ok(None) } else { Err(differs()) };
+        }
+        (Answer::Output(found), Some(operators)) => {
             operators.follow(request, graph, &found.state, |passed| tolerance.check_operator(passed, &mut largest))
         }
-        None => {
+        (Answer::Output(found), None) => {
             let expected = network.follow(request, graph, &found.words);
             tolerance.check(found, &expected, graph.depth(), network.state(), &mut largest)
         }
     };
     judged.map_err(|wrong| format!("a result that rounding does not explain: {wrong}"))?;
-    Ok(largest)
+    Ok(Some(largest))
 }
 
 #[cfg(test)]

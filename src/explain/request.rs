@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::{Again, Formed};
 use crate::metrics::recorder::happened;
 use crate::metrics::tokens::Sequence;
-use crate::results::table::tabulate;
-use crate::task::{MemberList, Part, TaskRow};
+use crate::results::table::{shortened, tabulate};
+use crate::task::{MemberList, TaskRow};
 use crate::units::{Nanos, NodeId, RequestId, TaskId};
 use crate::validate::replayed::requests_of;
 use crate::workload::cell_graph::CellGraph;
@@ -37,6 +37,9 @@ struct Stop<'a> {
 
 const LISTED: usize = 4;
 
+/// In characters.
+const SHAPE_WIDTH: usize = 61;
+
 impl<'a> Life<'a> {
     pub fn new(again: &'a Again, request: RequestId) -> Life<'a> {
         let graph = &again.requests.graphs[request.index()];
@@ -44,7 +47,8 @@ impl<'a> Life<'a> {
         let mut stops: Vec<Stop<'a>> = Vec::new();
         for formed in &again.formed {
             let Some(row) = again.row(formed.task) else { continue };
-            let nodes = nodes_in(formed, request, graph);
+            let nodes = formed.members.nodes(|_| graph.nodes()).into_iter().filter(|node| node.request == request);
+            let nodes: Vec<NodeId> = nodes.map(|node| node.node).collect();
             let needed = last_needed(&stops, &nodes, graph);
             let ready = needed.map_or(arrival, |row| row.finish.max(arrival));
             let behind = again.busy_with(row, ready, row.start);
@@ -85,7 +89,7 @@ impl<'a> Life<'a> {
 
     pub fn text(&self) -> String {
         let Again { policy, point, requests, .. } = self.again;
-        let shape = short(&requests.shapes[self.request.index()].to_string());
+        let shape = shortened(&requests.shapes[self.request.index()].to_string(), SHAPE_WIDTH);
         let [before, inside, between] = self.parts().map(milliseconds);
         let left = match (self.finish, self.broken_off()) {
             (_, Some(broken_off)) => broken_off,
@@ -247,17 +251,6 @@ fn own_cells(graph: &CellGraph, nodes: &[NodeId]) -> u64 {
     nodes.iter().map(|node| tokens[node.0 as usize]).sum()
 }
 
-fn nodes_in(formed: &Formed, request: RequestId, graph: &CellGraph) -> Vec<NodeId> {
-    match &formed.members {
-        MemberList::Nodes(nodes) => nodes.iter().filter(|node| node.request == request).map(|node| node.node).collect(),
-        MemberList::Parts(parts) => {
-            let own = parts.iter().filter(|part| part.request == request);
-            own.flat_map(Part::nodes).map(|node| node.node).collect()
-        }
-        MemberList::Requests(_) | MemberList::Operators(..) => (0..graph.nodes() as u32).map(NodeId).collect(),
-    }
-}
-
 /// The last to finish of the tasks with inputs of these nodes, besides their own task.
 fn last_needed<'a>(stops: &[Stop<'a>], nodes: &[NodeId], graph: &CellGraph) -> Option<&'a TaskRow> {
     let needs = |node: &NodeId| -> Vec<u32> {
@@ -285,14 +278,6 @@ fn nodes_text(nodes: &[NodeId]) -> String {
 fn joined(tasks: &[TaskId]) -> String {
     let names: Vec<String> = tasks.iter().map(ToString::to_string).collect();
     format!("task{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
-}
-
-pub(super) fn short(shape: &str) -> String {
-    const WIDTH: usize = 60;
-    match shape.char_indices().nth(WIDTH) {
-        Some((end, _)) => format!("{}…", &shape[..end]),
-        None => shape.into(),
-    }
 }
 
 pub(super) fn span(from: Nanos, to: Nanos) -> String {

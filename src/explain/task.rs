@@ -103,10 +103,8 @@ impl<'a> Account<'a> {
             return format!("tokens: {all}, {padding}");
         }
         let length = self.formed.length();
-        let operators = match self.formed.operators {
-            true => format!("{} operators in ", self.formed.runs()),
-            false => String::new(),
-        };
+        let runs = || format!("{} operators in ", self.formed.runs());
+        let operators = if self.formed.operators { runs() } else { String::new() };
         let es = if length == 1 { "" } else { "es" };
         format!("cells: {all}, {padding}; {operators}{length} batch{es} in sequence")
     }

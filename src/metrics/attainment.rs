@@ -58,7 +58,7 @@ impl Attainment {
             rejected,
             failed: (measured.len() - latencies.len()) as u64 - rejected,
             latency: (rank <= latencies.len()).then(|| Nanos(*latencies.select_nth_unstable(rank - 1).1)),
-            saturated: saturated(record, &run.order, |request| run.left[request as usize]),
+            saturated: saturated(record, &run.order, |request| run.departures[request as usize].0),
             gap: None,
         }
     }

@@ -63,9 +63,9 @@ impl Bounds {
         let mut shared: HashMap<*const Run, (Nanos, f64)> = HashMap::new();
         let mut of_each = |graph: &CellGraph| match graph {
             CellGraph::Chains(runs) if runs.is_shared() => {
-                *shared.entry(runs.as_ptr()).or_insert_with(|| (fastest.path(graph), fastest.work(graph)))
+                *shared.entry(runs.as_ptr()).or_insert_with(|| fastest.least(graph))
             }
-            _ => (fastest.path(graph), fastest.work(graph)),
+            _ => fastest.least(graph),
         };
         let least: Vec<(Nanos, f64)> = requests.graphs.iter().map(&mut of_each).collect();
         let mut paths: Vec<u64> = least.iter().map(|(path, _)| path.0).collect();
@@ -105,13 +105,19 @@ impl<'a> Fastest<'a> {
         })
     }
 
-    /// The critical path, each cell in its fastest batch.
-    pub fn path(&mut self, graph: &CellGraph) -> Nanos {
+    /// The time of the critical path, each cell in its fastest batch; and the work: each cell's share of the batch with the
+    /// most cells per second, in nanoseconds.
+    pub fn least(&mut self, graph: &CellGraph) -> (Nanos, f64) {
         match graph {
-            CellGraph::Chains(runs) => {
-                runs.iter().map(|run| self.best(run.cell, run.input).time.saturating_mul(u64::from(run.length))).sum()
+            CellGraph::Chains(runs) => runs.iter().fold((Nanos::ZERO, 0.0), |(time, work), run| {
+                let best = self.best(run.cell, run.input);
+                let length = u64::from(run.length);
+                (time + best.time.saturating_mul(length), work + best.share_ns * f64::from(run.length))
+            }),
+            CellGraph::Graph(graph) => {
+                let time = self.longest(graph);
+                (time, graph.cells().iter().map(|cell| self.best(*cell, 0).share_ns).sum())
             }
-            CellGraph::Graph(graph) => self.longest(graph),
         }
     }
 
@@ -130,16 +136,6 @@ impl<'a> Fastest<'a> {
             }
         }
         longest
-    }
-
-    /// Each cell's share of the batch with the most cells per second, in nanoseconds.
-    pub fn work(&mut self, graph: &CellGraph) -> f64 {
-        match graph {
-            CellGraph::Chains(runs) => {
-                runs.iter().map(|run| self.best(run.cell, run.input).share_ns * f64::from(run.length)).sum()
-            }
-            CellGraph::Graph(graph) => graph.cells().iter().map(|cell| self.best(*cell, 0).share_ns).sum(),
-        }
     }
 }
 

@@ -3,52 +3,35 @@
 use std::collections::BTreeMap;
 
 use super::recorder::{Recorder, happened};
-use crate::units::{Nanos, StreamId, WorkerId};
+use crate::task::TaskRow;
+use crate::units::{Nanos, StreamId};
 
-/// The number of requests in the system over the time of a run.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Presence {
-    /// In request-nanoseconds.
-    pub integral: u128,
-    /// From the first arrival until the last request has left or the last task is done.
-    pub span: Nanos,
-}
-
-/// From arrivals and departures only. Requests that never leave stay until the end.
-pub fn presence(record: &Recorder) -> Presence {
-    let instants = |times: &[Nanos]| -> Vec<Nanos> { times.iter().copied().filter_map(happened).collect() };
-    let mut arrivals = instants(&record.arrival);
-    let mut departures = instants(&record.finish);
-    departures.extend(record.rejections.iter().map(|(_, at)| *at));
-    departures.extend(record.failures.iter().map(|(_, at, _)| *at));
-    arrivals.sort_unstable();
-    departures.sort_unstable();
-
-    let Some(&first) = arrivals.first() else { return Presence { integral: 0, span: Nanos::ZERO } };
-    let end = [arrivals.last(), departures.last(), Some(&record.end)].into_iter().flatten().max();
-    let end = *end.expect("one of three is there");
-    let mut presence = Presence { integral: 0, span: end.saturating_since(first) };
-    let (mut number, mut since) = (0u64, first);
-    let (mut arrivals, mut departures) = (arrivals.into_iter().peekable(), departures.into_iter().peekable());
-    loop {
-        // Arrivals first: a request that takes no time does not leave before it arrives.
-        let arrival = arrivals.next_if(|a| departures.peek().is_none_or(|d| a <= d));
-        let arrives = arrival.is_some();
-        let Some(at) = arrival.or_else(|| departures.next()) else { break };
-        presence.integral += u128::from(number) * u128::from(at.saturating_since(since).0);
+/// The number of requests in the system, integrated over the run: in request-nanoseconds, from arrivals and departures
+/// only.
+pub fn presence(record: &Recorder) -> u128 {
+    let finished = record.finish.iter().copied().filter_map(happened);
+    let rejected = record.rejections.iter().map(|(_, at)| *at);
+    let failed = record.failures.iter().map(|(_, at, _)| *at);
+    let departures = finished.chain(rejected).chain(failed).map(|at| (at, true));
+    let arrivals = record.arrival.iter().copied().filter_map(happened).map(|at| (at, false));
+    let mut events: Vec<(Nanos, bool)> = arrivals.chain(departures).collect();
+    // Arrivals first: a request that takes no time does not leave before it arrives.
+    events.sort_unstable();
+    let (mut integral, mut number, mut since) = (0, 0u64, Nanos::ZERO);
+    for (at, leaves) in events {
+        integral += u128::from(number) * u128::from((at - since).0);
         since = at;
-        number = if arrives { number + 1 } else { number.saturating_sub(1) };
+        number = if leaves { number.saturating_sub(1) } else { number + 1 };
     }
-    presence.integral += u128::from(number) * u128::from(end.saturating_since(since).0);
-    presence
+    integral
 }
 
 /// Little's law, L = λW, exactly: from empty to empty, the integral of the number in the system is the sum of the times
 /// in it. Also fails for a request that never left.
 pub fn littles_law(record: &Recorder) -> Result<(), String> {
-    let left = record.left();
+    let left = record.departures();
     let mut sum = 0u128;
-    for (id, (&arrival, &left)) in record.arrival.iter().zip(&left).enumerate() {
+    for (id, (&arrival, &(left, _))) in record.arrival.iter().zip(&left).enumerate() {
         match (happened(arrival), happened(left)) {
             (None, None) => {}
             (_, None) => return Err(format!("request {id} never left the system")),
@@ -56,7 +39,7 @@ pub fn littles_law(record: &Recorder) -> Result<(), String> {
             _ => return Err(format!("request {id} left before it arrived")),
         }
     }
-    let integral = presence(record).integral;
+    let integral = presence(record);
     if integral == sum {
         Ok(())
     } else {
@@ -84,22 +67,14 @@ pub fn busy_is_covered_by_tasks(record: &Recorder) -> Result<(), String> {
     if record.tasks.len() as u64 != record.task_count {
         return Err(format!("{} tasks ran, but the log has {}", record.task_count, record.tasks.len()));
     }
-    let tasks = record.tasks.iter().map(|task| (task.worker, task.stream, task.start, task.finish));
-    busy_is_covered(&record.busy, tasks)
-}
-
-/// Tasks as worker, stream, start and finish.
-pub(crate) fn busy_is_covered(
-    busy: &[Nanos],
-    tasks: impl Iterator<Item = (WorkerId, StreamId, Nanos, Nanos)>,
-) -> Result<(), String> {
-    let mut tasks: Vec<_> = tasks.map(|(worker, stream, start, finish)| (worker, start, finish, stream)).collect();
-    tasks.sort_unstable();
+    let busy = &record.busy;
+    let mut tasks: Vec<&TaskRow> = record.tasks.iter().collect();
+    tasks.sort_unstable_by_key(|task| (task.worker, task.start, task.finish, task.stream));
     let mut covered = vec![Nanos::ZERO; busy.len()];
-    for of_worker in tasks.chunk_by(|a, b| a.0 == b.0) {
+    for of_worker in tasks.chunk_by(|a, b| a.worker == b.worker) {
         let mut until = Nanos::ZERO;
         let mut of_streams: BTreeMap<StreamId, Nanos> = BTreeMap::new();
-        for &(worker, start, finish, stream) in of_worker {
+        for &&TaskRow { worker, start, finish, stream, .. } in of_worker {
             if of_streams.insert(stream, finish).is_some_and(|before| start < before) {
                 return Err(format!("two tasks of worker {worker}, stream {stream} overlap at {} ns", start.0));
             }
@@ -124,17 +99,16 @@ mod tests {
     use super::super::summary::{Measure, summarize};
     use super::super::tests::{queue, record};
     use super::*;
-    use crate::task::TaskRow;
-    use crate::units::{CellId, RequestId, TaskId};
+    use crate::units::{CellId, RequestId, TaskId, WorkerId};
 
     #[test]
     fn presence_by_hand() {
         // Present from 2 to 6, from 4 to 10, and from 5 until rejected at 8.
         let mut run = record(&[(2, 2, 6), (4, 6, 10), (5, u64::MAX, u64::MAX)]);
         run.rejected(RequestId(2), Nanos(8));
-        assert_eq!(presence(&run), Presence { integral: 4 + 6 + 3, span: Nanos(8) });
+        assert_eq!(presence(&run), 4 + 6 + 3);
         assert_eq!(littles_law(&run), Ok(()));
-        assert_eq!(presence(&record(&[])), Presence { integral: 0, span: Nanos::ZERO });
+        assert_eq!(presence(&record(&[])), 0);
     }
 
     #[test]
@@ -142,7 +116,7 @@ mod tests {
         let mut run = record(&[(2, 2, 6), (4, 6, u64::MAX)]);
         assert!(littles_law(&run).is_err());
         run.failed(RequestId(1), Nanos(9), "NaN".into());
-        assert_eq!(presence(&run), Presence { integral: 4 + 5, span: Nanos(7) });
+        assert_eq!(presence(&run), 4 + 5);
         assert_eq!(littles_law(&run), Ok(()));
         assert_eq!(summarize(&run, &Measure::default()).failed, 1);
     }
@@ -150,8 +124,8 @@ mod tests {
     #[test]
     fn little_agrees_with_the_summary() {
         let run = queue(5000, 0.8, 2);
-        let Presence { integral, span } = presence(&run);
-        let mean_number = integral as f64 / span.0 as f64;
+        let span = run.end - run.arrival[0];
+        let mean_number = presence(&run) as f64 / span.0 as f64;
         let rate = 5000.0 / span.as_millis_f64();
         let latency = summarize(&run, &Measure::default()).latency.mean_ms.unwrap();
         assert!((mean_number / (rate * latency) - 1.0).abs() < 1e-12);
@@ -167,14 +141,17 @@ mod tests {
         assert_eq!(causality(&record(&[(1, 1, 1), (1, never, never)])), Ok(()));
     }
 
+    fn row(task: TaskId, stream: u16, start: u64, finish: u64) -> TaskRow {
+        let (worker, stream, cells) = (WorkerId(0), StreamId(stream), smallvec![CellId(0)]);
+        TaskRow { task, worker, stream, cells, batch: 1, submit: Nanos(0), start: Nanos(start), finish: Nanos(finish) }
+    }
+
     #[test]
     fn busy_time_is_checked_by_worker() {
         let mut run = record(&[]);
         (run.task_count, run.busy[0]) = (1, Nanos(5));
         assert_eq!(busy_is_covered_by_tasks(&run), Err("1 tasks ran, but the log has 0".into()));
-        let (worker, stream, cells) = (WorkerId(0), StreamId(0), smallvec![CellId(0)]);
-        let (submit, start, finish) = (Nanos(0), Nanos(1), Nanos(6));
-        run.tasks.push(TaskRow { task: TaskId(0), worker, stream, cells, batch: 1, submit, start, finish });
+        run.tasks.push(row(TaskId(0), 0, 1, 6));
         assert_eq!(busy_is_covered_by_tasks(&run), Ok(()));
         run.busy[0] = Nanos(6);
         assert_eq!(busy_is_covered_by_tasks(&run), Err("worker 0 was busy for 6 ns, but its tasks took 5 ns".into()));
@@ -183,9 +160,12 @@ mod tests {
     #[test]
     fn streams_overlap_and_tasks_of_one_do_not() {
         let law = |busy, tasks: &[(u16, u64, u64)]| {
-            let tasks =
-                tasks.iter().map(|(stream, start, end)| (WorkerId(0), StreamId(*stream), Nanos(*start), Nanos(*end)));
-            busy_is_covered(&[Nanos(busy)], tasks)
+            let mut run = record(&[]);
+            (run.task_count, run.busy[0]) = (tasks.len() as u64, Nanos(busy));
+            run.tasks.extend(
+                (0..).map(TaskId).zip(tasks).map(|(task, (stream, start, finish))| row(task, *stream, *start, *finish)),
+            );
+            busy_is_covered_by_tasks(&run)
         };
         assert_eq!(law(9, &[(0, 0, 5), (1, 2, 4), (0, 5, 6), (1, 7, 10)]), Ok(()));
         assert_eq!(

@@ -6,6 +6,7 @@ pub mod stats;
 pub mod validity;
 
 pub mod attainment;
+mod part;
 pub mod stream;
 pub mod summary;
 pub mod tokens;

@@ -175,32 +175,23 @@ impl Recorder {
         order
     }
 
-    /// By request.
-    pub fn outcomes(&self) -> Vec<Outcome> {
+    /// When and how each request left, served or not; [`Nanos::MAX`] for requests still in the system.
+    pub fn departures(&self) -> Vec<(Nanos, Outcome)> {
         let served = |finish: &Nanos| happened(*finish).map_or(Outcome::Unfinished, |_| Outcome::Served);
-        let mut outcomes: Vec<Outcome> = self.finish.iter().map(served).collect();
+        let mut departures: Vec<_> = self.finish.iter().map(|finish| (*finish, served(finish))).collect();
         for (request, at) in &self.rejections {
             let deadline = self.classes.as_ref().and_then(|classes| classes.class(*request).deadline);
             let expired =
                 deadline.is_some_and(|deadline| at.saturating_since(self.arrival[request.index()]) >= deadline);
-            outcomes[request.index()] = if expired { Outcome::Expired } else { Outcome::Rejected };
+            departures[request.index()] = (*at, if expired { Outcome::Expired } else { Outcome::Rejected });
         }
-        for (request, ..) in &self.failures {
-            outcomes[request.index()] = Outcome::Failed;
+        for (request, at, _) in &self.failures {
+            departures[request.index()] = (*at, Outcome::Failed);
         }
-        outcomes
+        departures
     }
 
-    /// Served or not; [`Nanos::MAX`] for requests still in the system.
-    pub fn left(&self) -> Vec<Nanos> {
-        let mut left = self.finish.clone();
-        let unserved = self.rejections.iter().map(|(request, at)| (request, at));
-        for (request, at) in unserved.chain(self.failures.iter().map(|(request, at, _)| (request, at))) {
-            left[request.index()] = *at;
-        }
-        left
-    }
-
+    #[inline]
     pub(crate) fn arrived(&mut self, request: &Request<'_>, handled: Nanos) {
         self.this_round.arrivals += 1;
         if let Shape::Llm { output, .. } = request.shape {
@@ -248,8 +239,7 @@ impl Recorder {
         if happened(&self.arrival) == happened(&self.finish) + self.rejections.len() + self.failures.len() {
             return;
         }
-        let left = self.left();
-        for (request, left) in (0..).map(RequestId).zip(left) {
+        for (request, (left, _)) in (0..).map(RequestId).zip(self.departures()) {
             if left == Nanos::MAX && self.arrival[request.index()] != Nanos::MAX {
                 self.failed(request, at, LOST.into());
             }
@@ -263,6 +253,7 @@ impl Recorder {
         }
     }
 
+    #[inline]
     pub(crate) fn finished(&mut self, request: RequestId, at: Nanos) {
         if let Some(stream) = &mut self.stream {
             return stream.left(request, at, Outcome::Served);
@@ -278,9 +269,10 @@ impl Recorder {
     }
 
     /// The sequences that a completed task has ended.
+    #[inline]
     pub(crate) fn ended(&mut self, completion: &Completion, task: &OpenTask) -> &[RequestId] {
         match (&mut self.tokens, task.iteration) {
-            (Some(tokens), Some(iteration)) => tokens.iterated(iteration, task.worker, &task.requests, completion),
+            (Some(tokens), Some(iteration)) => tokens.iterated(iteration, task, completion),
             _ => &[],
         }
     }
@@ -311,6 +303,7 @@ impl Recorder {
         self.rejections.push((request, at));
     }
 
+    #[inline]
     pub(crate) fn completed(&mut self, completion: &Completion, task: &OpenTask) {
         if self.keep.first_tasks {
             self.keep_first_tasks(completion, task);
@@ -384,16 +377,9 @@ impl Recorder {
     }
 
     fn keep_task(&mut self, completion: &Completion, task: &OpenTask) {
-        let row = TaskRow {
-            task: completion.task,
-            worker: task.worker,
-            stream: task.stream,
-            cells: distinct_cells(&task.steps),
-            batch: task.batch,
-            submit: task.submit,
-            start: completion.start,
-            finish: completion.finish,
-        };
+        let (cells, Completion { task: id, start, finish }) = (distinct_cells(&task.steps), *completion);
+        let OpenTask { worker, stream, batch, submit, .. } = *task;
+        let row = TaskRow { task: id, worker, stream, cells, batch, submit, start, finish };
         // Tasks of several workers finish out of order; the log is in the order of submission.
         let place = self.tasks.iter().rposition(|t| t.task < row.task).map_or(0, |p| p + 1);
         self.tasks.insert(place, row);

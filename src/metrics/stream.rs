@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use hdrhistogram::Histogram;
 
+use super::part::{Completions, Part, Window};
 use super::recorder::Outcome;
 use super::stats::Quantile;
-use super::summary::{Summary, Times, Window, share};
+use super::summary::{Summary, Times};
 use super::validity::{FEWEST_ARRIVALS, SERVICES_IN_A_QUARTER, grows};
-use crate::units::{Nanos, Rate, RequestId};
+use crate::units::{Nanos, RequestId};
 use crate::workload::class::Class;
 use crate::workload::trace::Request;
 
@@ -61,41 +62,19 @@ pub struct Stream {
     /// The number of the first of `lives`.
     oldest: u64,
     presence: Presence,
-    whole: Part,
-    by_class: Vec<Part>,
+    whole: Streamed,
+    by_class: Vec<Streamed>,
     /// In the order in which they left.
     pub log: Vec<Logged>,
 }
 
 /// The requests of the run or of one class.
-#[derive(Debug)]
-struct Part {
-    slo: Option<Nanos>,
-    outcomes: [u64; 5],
-    arrived: u64,
-    measured: u64,
-    /// The first and last measured arrival.
-    period: Option<(Nanos, Nanos)>,
+#[derive(Debug, Default)]
+struct Streamed {
+    part: Part,
     spans: [Spans; 3],
-    within_slo: u64,
-    /// In the window so far, and those of the instant of the last one.
-    completions: Completions,
+    /// The completions of one instant, that of the last one.
     latest: (Nanos, Completions),
-    /// After the last arrival of the run.
-    late: Vec<(Nanos, bool)>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Completions {
-    all: u64,
-    good: u64,
-}
-
-impl Completions {
-    fn add(&mut self, good: bool) {
-        self.all += 1;
-        self.good += u64::from(good);
-    }
 }
 
 /// Times with their exact sum and maximum.
@@ -191,116 +170,49 @@ impl Presence {
     }
 }
 
-impl Part {
-    fn new(slo: Option<Nanos>) -> Part {
-        Part {
-            slo,
-            outcomes: [0; 5],
-            arrived: 0,
-            measured: 0,
-            period: None,
-            spans: Default::default(),
-            within_slo: 0,
-            completions: Completions::default(),
-            latest: Default::default(),
-            late: Vec::new(),
-        }
-    }
-
-    fn arrived(&mut self, at: Nanos, measured: bool) {
-        self.arrived += 1;
-        if measured {
-            self.measured += 1;
-            self.period = Some((self.period.map_or(at, |(first, _)| first), at));
-        }
+impl Streamed {
+    fn new(slo: Option<Nanos>) -> Streamed {
+        Streamed { part: Part::new(slo), ..Streamed::default() }
     }
 
     /// The window begins with this instant.
     fn begin(&mut self, at: Nanos) {
         let (latest, completions) = self.latest;
-        self.completions = if latest == at { completions } else { Completions::default() };
+        self.part.inside = if latest == at { completions } else { Completions::default() };
     }
 
     /// `late`: after the last arrival of the run.
     fn served(&mut self, life: &Life, at: Nanos, measured: bool, late: bool) {
         let latency = at.saturating_since(life.arrival).0;
         let compute = at.saturating_since(life.start).0;
-        let good = self.slo.is_some_and(|slo| latency <= slo.0);
         if measured {
-            self.within_slo += u64::from(good);
             for (spans, span) in self.spans.iter_mut().zip([latency, latency - compute, compute]) {
                 spans.add(span, 1);
             }
         }
-        if late {
-            self.late.push((at, good));
-            return;
-        }
-        self.completions.add(good);
+        let good = self.part.served(latency, measured);
+        self.part.completed(at, good, late);
         if self.latest.0 != at {
             self.latest = (at, Completions::default());
         }
         self.latest.1.add(good);
     }
 
-    /// As for whole records: to the last arrival, but at least nine tenths of the completions.
-    fn window(&self) -> Option<Window> {
-        let (from, last) = self.period?;
-        let inside = self.completions.all as usize;
-        let all = inside + self.late.len();
-        match Window::completions(all, from == last).checked_sub(inside + 1) {
-            None => Some(Window { from, to: last }),
-            Some(place) => Some(Window { from, to: self.late[place].0 }),
-        }
-    }
-
-    /// All completions per second, and those within the objective.
-    fn rates(&self, window: Window) -> Option<[Rate; 2]> {
-        let seconds = (window.to - window.from).as_secs_f64();
-        let Completions { mut all, mut good } = self.completions;
-        for (_, is_good) in self.late.iter().take_while(|(at, _)| *at <= window.to) {
-            all += 1;
-            good += u64::from(*is_good);
-        }
-        (seconds > 0.0).then(|| [all, good].map(|count| Rate(count as f64 / seconds)))
-    }
-
     fn summary(&self, window: Option<Window>) -> Summary {
-        let period = self.period.map_or(0.0, |(first, last)| (last - first).as_secs_f64());
-        let achieved = (period > 0.0).then(|| Rate((self.measured - 1) as f64 / period));
-        let rates = window.and_then(|window| self.rates(window));
-        let [completed, rejected, expired, ..] = self.outcomes;
-        let [latency, queue, compute] = [0, 1, 2].map(|which: usize| self.spans[which].times());
-        Summary {
-            offered: achieved,
-            achieved,
-            throughput: rates.map(|[all, _]| all),
-            goodput: rates.filter(|_| self.slo.is_some()).map(|[_, good]| good),
-            completed,
-            failed: self.arrived - completed - rejected - expired,
-            rejected: rejected + expired,
-            expired,
-            warmup: self.arrived - self.measured,
-            slo: self.slo,
-            within_slo: self.slo.and_then(|_| share(self.within_slo, self.measured)),
-            latency,
-            queue,
-            compute,
-            ..Summary::default()
-        }
+        self.part.summary(window, self.spans.each_ref().map(Spans::times))
     }
 }
 
 impl Stream {
     pub fn new(rules: Rules, classes: Vec<Class>) -> Stream {
-        let by_class = classes.iter().map(|class| Part::new(class.slo.or(rules.slo))).collect();
+        let by_class = classes.iter().map(|class| Streamed::new(class.slo.or(rules.slo))).collect();
         Stream {
             rules,
             classes,
             lives: VecDeque::new(),
             oldest: 0,
             presence: Presence::default(),
-            whole: Part::new(rules.slo),
+            whole: Streamed::new(rules.slo),
             by_class,
             log: Vec::new(),
         }
@@ -311,11 +223,10 @@ impl Stream {
         let measured = number >= self.rules.warmup;
         let of_class = |of: &Class| request.class.is_some_and(|class| Arc::ptr_eq(&of.name, &class.name));
         let class = self.classes.iter().position(of_class).unwrap_or(0);
-        if measured && self.whole.period.is_none() {
-            self.by_class.iter_mut().chain([&mut self.whole]).for_each(|part| part.begin(at));
+        if measured && self.whole.part.period.is_none() {
+            self.by_class.iter_mut().chain([&mut self.whole]).for_each(|streamed| streamed.begin(at));
         }
-        self.whole.arrived(at, measured);
-        if let Some(part) = self.by_class.get_mut(class) {
+        for Streamed { part, .. } in self.by_class.get_mut(class).into_iter().chain([&mut self.whole]) {
             part.arrived(at, measured);
         }
         self.presence.arrived(number, at, self.rules.requests);
@@ -354,12 +265,12 @@ impl Stream {
         if outcome == Outcome::Rejected && deadline.is_some_and(|time| at.saturating_since(life.arrival) >= time) {
             outcome = Outcome::Expired;
         }
-        let (all, last) = (self.rules.requests, self.whole.period.map_or(Nanos::ZERO, |(_, last)| last));
+        let (all, last) = (self.rules.requests, self.whole.part.period.map_or(Nanos::ZERO, |(_, last)| last));
         let late = self.oldest + self.lives.len() as u64 == all && at > last;
-        for part in self.by_class.get_mut(class).into_iter().chain([&mut self.whole]) {
-            part.outcomes[outcome as usize] += 1;
+        for streamed in self.by_class.get_mut(class).into_iter().chain([&mut self.whole]) {
+            streamed.part.outcomes[outcome as usize] += 1;
             if outcome == Outcome::Served {
-                part.served(&life, at, request.0 >= self.rules.warmup, late);
+                streamed.served(&life, at, request.0 >= self.rules.warmup, late);
             }
         }
         if request.0.is_multiple_of(self.rules.log_every) {
@@ -379,12 +290,12 @@ impl Stream {
 
     /// Without what concerns tasks and workers.
     pub(super) fn summary(&self) -> Summary {
-        let window = self.whole.window();
+        let window = self.whole.part.window();
         let classes = self.classes.iter().zip(&self.by_class);
         let service = self.whole.spans[2].histogram.value_at_quantile(0.5);
         Summary {
             saturated: self.presence.saturated(self.rules.requests, service),
-            classes: classes.map(|(class, part)| (class.name.to_string(), part.summary(window))).collect(),
+            classes: classes.map(|(class, streamed)| (class.name.to_string(), streamed.summary(window))).collect(),
             ..self.whole.summary(window)
         }
     }

@@ -1,11 +1,12 @@
 use serde::{Deserialize, Serialize};
 
+use super::part::Part;
 use super::recorder::{Outcome, Recorder, happened};
 use super::stats::{Quantile, mean, quantiles};
 use super::tokens::TokenSummary;
 use super::validity::{Extrapolation, Lateness, Truncation, Warmup, mser5, saturated};
 use crate::units::{Nanos, Rate};
-use crate::workload::class::Class;
+use crate::workload::class::{Class, Classes};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Measure {
@@ -131,20 +132,28 @@ pub fn summarize(record: &Recorder, measure: &Measure) -> Summary {
 fn of_requests(record: &Recorder, measure: &Measure) -> (Summary, Option<(Nanos, Nanos)>) {
     let run = RunRecord::new(record);
     let (warmup, steady) = run.warmup(measure.warmup);
-    let window = run.window(&run.order[warmup..]);
-    let whole = run.part(&run.order, warmup, window, measure.slo);
-    let lateness = record.lateness.get(warmup..).filter(|_| !measure.closed_loop);
     let arrival = |request: &u32| record.arrival[*request as usize];
-    let arrivals = run.order.first().map(arrival).zip(run.order.last().map(arrival));
+    let period = |requests: &[u32]| requests.first().map(arrival).zip(requests.last().map(arrival));
+    let measured = period(&run.order[warmup..]);
+    let part = run.part(&run.order, warmup, measured, measure.slo);
+    let window = part.window();
+    let whole = part.summary(window, run.times(&run.order[warmup..]));
+    // A class without an objective has the scenario's.
+    let of_class = |(class, (requests, warmup)): (&Class, (Vec<u32>, usize))| {
+        let part = run.part(&requests, warmup, measured, class.slo.or(measure.slo));
+        (class.name.to_string(), part.summary(window, run.times(&requests[warmup..])))
+    };
+    let classes = record.classes.iter().flat_map(|classes| classes.all.iter().zip(run.members(classes, warmup)));
+    let lateness = record.lateness.get(warmup..).filter(|_| !measure.closed_loop);
     let summary = Summary {
         steady,
-        saturated: saturated(record, &run.order, |request| run.left[request as usize]),
+        saturated: saturated(record, &run.order, |request| run.departures[request as usize].0),
         lateness: lateness.and_then(|spans| Lateness::of(spans, whole.latency.p50_ms)),
-        classes: run.classes(warmup, window, measure.slo),
+        classes: classes.map(of_class).collect(),
         tokens: record.tokens.as_ref().map(|tokens| tokens.summary(record, &run.order[warmup..]).into()),
         ..whole
     };
-    (summary, arrivals)
+    (summary, period(&run.order))
 }
 
 /// Of all workers and of each, from the first arrival to the last event.
@@ -162,88 +171,55 @@ pub(super) fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// The window contains at least this fraction of the completions after its start.
-const WINDOW_SHARE: (usize, usize) = (9, 10);
-
-/// Both ends are included.
-#[derive(Clone, Copy)]
-pub(super) struct Window {
-    pub from: Nanos,
-    pub to: Nanos,
-}
-
-impl Window {
-    /// How many of all completions after its start it has at least.
-    pub fn completions(all: usize, at_once: bool) -> usize {
-        if at_once { all } else { (all * WINDOW_SHARE.0).div_ceil(WINDOW_SHARE.1) }
-    }
-}
-
 /// A record, with data that several metrics need.
 pub(super) struct RunRecord<'a> {
     record: &'a Recorder,
     /// In the order of arrival.
     pub order: Vec<u32>,
-    /// Served or not.
-    pub left: Vec<Nanos>,
-    outcomes: Vec<Outcome>,
+    pub departures: Vec<(Nanos, Outcome)>,
 }
 
 impl<'a> RunRecord<'a> {
     pub fn new(record: &'a Recorder) -> Self {
-        RunRecord { record, order: record.in_order(), left: record.left(), outcomes: record.outcomes() }
+        RunRecord { record, order: record.in_order(), departures: record.departures() }
     }
 
-    /// Some of the requests, in the order of arrival; the first of them are the warm-up.
-    fn part(&self, requests: &[u32], warmup: usize, window: Option<Window>, slo: Option<Nanos>) -> Summary {
-        let measured = &requests[warmup..];
-        let achieved = self.arrival_rate(measured);
-        // One buffer for all three times: a run may have ten million requests.
-        let mut spans = Vec::with_capacity(measured.len());
-        let mut times = |span: fn(&RunRecord<'_>, usize) -> u64| {
-            spans.clear();
-            spans.extend(measured.iter().map(|&r| r as usize).filter(|&r| self.finished(r)).map(|r| span(self, r)));
-            Times::of(&mut spans)
-        };
-        let mut counts = [0u64; 5];
-        requests.iter().for_each(|r| counts[self.outcomes[*r as usize] as usize] += 1);
-        let [completed, rejected, expired, failed, unfinished] = counts;
-        let within = |slo: Nanos| {
-            let within = |r: &&u32| self.finished(**r as usize) && self.latency(**r as usize) <= slo.0;
-            share(measured.iter().filter(within).count() as u64, measured.len() as u64)
-        };
-        Summary {
-            offered: achieved,
-            achieved,
-            throughput: window.and_then(|w| self.completion_rate(requests, w, u64::MAX)),
-            goodput: window.zip(slo).and_then(|(w, slo)| self.completion_rate(requests, w, slo.0)),
-            completed,
-            failed: failed + unfinished,
-            rejected: rejected + expired,
-            expired,
-            slo,
-            within_slo: slo.and_then(within),
-            warmup: warmup as u64,
-            latency: times(|run, r| run.latency(r)),
-            queue: times(|run, r| run.queue(r)),
-            compute: times(|run, r| run.compute(r)),
-            ..Summary::default()
+    /// Some of the requests, in the order of arrival; the first of them are the warm-up. `measured`: the first and last
+    /// measured arrival of the run.
+    fn part(&self, requests: &[u32], warmup: usize, measured: Option<(Nanos, Nanos)>, slo: Option<Nanos>) -> Part {
+        let mut part = Part::new(slo);
+        for (rank, request) in requests.iter().map(|request| *request as usize).enumerate() {
+            part.arrived(self.record.arrival[request], rank >= warmup);
+            part.outcomes[self.departures[request].1 as usize] += 1;
+            let Some(finish) = happened(self.record.finish[request]) else { continue };
+            let good = part.served(self.latency(request), rank >= warmup);
+            if let Some((_, last)) = measured.filter(|(first, _)| finish >= *first) {
+                part.completed(finish, good, finish > last);
+            }
         }
+        part
     }
 
-    /// A class without an objective has the scenario's.
-    fn classes(&self, warmup: usize, window: Option<Window>, slo: Option<Nanos>) -> Vec<(String, Summary)> {
-        let Some(classes) = &self.record.classes else { return Vec::new() };
+    /// Of those that finished: from arrival to finish, to start, and from start to finish.
+    fn times(&self, requests: &[u32]) -> [Times; 3] {
+        // One buffer for all three times: a run may have ten million requests.
+        let mut spans = Vec::with_capacity(requests.len());
+        [RunRecord::latency, RunRecord::queue, RunRecord::compute].map(|span| {
+            spans.clear();
+            spans.extend(requests.iter().map(|&r| r as usize).filter(|&r| self.finished(r)).map(|r| span(self, r)));
+            Times::of(&mut spans)
+        })
+    }
+
+    /// Of each class in the order of arrival, and how many of them are the warm-up.
+    fn members(&self, classes: &Classes, warmup: usize) -> Vec<(Vec<u32>, usize)> {
         let mut members = vec![(Vec::new(), 0); classes.all.len()];
         for (rank, request) in self.order.iter().enumerate() {
             let (requests, left_out) = &mut members[usize::from(classes.of[*request as usize])];
             requests.push(*request);
             *left_out += usize::from(rank < warmup);
         }
-        let summary = |(class, (requests, warmup)): (&Class, &(Vec<u32>, usize))| {
-            (class.name.to_string(), self.part(requests, *warmup, window, class.slo.or(slo)))
-        };
-        classes.all.iter().zip(&members).map(summary).collect()
+        members
     }
 
     pub fn finished(&self, request: usize) -> bool {
@@ -283,40 +259,6 @@ impl<'a> RunRecord<'a> {
                 }
             }
         }
-    }
-
-    /// Per second; `None` if all arrive at once.
-    fn arrival_rate(&self, requests: &[u32]) -> Option<Rate> {
-        let at = |request: &u32| self.record.arrival[*request as usize];
-        let period = at(requests.last()?) - at(requests.first()?);
-        (period > Nanos::ZERO).then(|| Rate((requests.len() - 1) as f64 / period.as_secs_f64()))
-    }
-
-    /// The window in which completions are counted: from the first measured arrival to the last arrival, so that
-    /// stragglers don't count as idle capacity, but until nine tenths of the completions after its start, so that an
-    /// overloaded run is measured while it works. If all requests arrive at once, it is the whole run.
-    fn window(&self, measured: &[u32]) -> Option<Window> {
-        let arrival = |request: &u32| self.record.arrival[*request as usize];
-        let (from, last) = (arrival(measured.first()?), arrival(measured.last()?));
-        let inside = |finish: &Nanos| happened(*finish).is_some_and(|finish| finish >= from);
-        let finishes = || self.record.finish.iter().copied().filter(inside);
-        let all = finishes().count();
-        let needed = Window::completions(all, from == last);
-        if finishes().filter(|&finish| finish <= last).count() >= needed {
-            return Some(Window { from, to: last });
-        }
-        let mut finishes: Vec<Nanos> = finishes().collect();
-        let (_, &mut to, _) = finishes.select_nth_unstable(needed.checked_sub(1)?);
-        Some(Window { from, to })
-    }
-
-    /// Per second, of requests that took at most `slo_ns`.
-    fn completion_rate(&self, requests: &[u32], window: Window, slo_ns: u64) -> Option<Rate> {
-        let inside = |finish: Nanos| happened(finish).is_some_and(|finish| (window.from..=window.to).contains(&finish));
-        let counts = |&&r: &&u32| inside(self.record.finish[r as usize]) && self.latency(r as usize) <= slo_ns;
-        let completions = requests.iter().filter(counts).count();
-        let seconds = (window.to - window.from).as_secs_f64();
-        (seconds > 0.0).then(|| Rate(completions as f64 / seconds))
     }
 }
 

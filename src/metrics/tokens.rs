@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::recorder::{Recorder, happened};
 use super::stream::Spans;
 use super::summary::Times;
-use crate::task::{Completion, Iteration};
+use crate::task::{Completion, Iteration, OpenTask};
 use crate::units::{Nanos, Rate, RequestId, WorkerId};
 
 #[derive(Debug, Default)]
@@ -33,7 +33,7 @@ pub struct Tokens {
     ended: Vec<RequestId>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Sequence {
     pub output: u32,
     /// [`Nanos::MAX`] before it.
@@ -64,29 +64,16 @@ struct Worker {
 
 impl Tokens {
     pub(super) fn arrived(&mut self, request: RequestId, output: u32) {
-        let new = Sequence {
-            output,
-            first: Nanos::MAX,
-            last: Nanos::ZERO,
-            worst_gap: Nanos::ZERO,
-            preemptions: 0,
-            left: output,
-            decodes: None,
-        };
+        let new = Sequence { output, first: Nanos::MAX, left: output, ..Sequence::default() };
         let known = self.sequences.len().max(request.index() + 1);
         self.sequences.resize(known, new);
         self.sequences[request.index()] = new;
     }
 
     /// The sequences that end with the task, the first request first.
-    pub(super) fn iterated(
-        &mut self,
-        iteration: Iteration,
-        worker: WorkerId,
-        requests: &[RequestId],
-        completion: &Completion,
-    ) -> &[RequestId] {
+    pub(super) fn iterated(&mut self, iteration: Iteration, task: &OpenTask, completion: &Completion) -> &[RequestId] {
         let Iteration { prefilled, decodes, blocks, capacity } = iteration;
+        let OpenTask { worker, ref requests, .. } = *task;
         assert!(blocks <= capacity, "{blocks} blocks of {capacity} are in use");
         let time = u128::from((completion.finish - completion.start).0);
         let (used, all, most) = &mut self.blocks;

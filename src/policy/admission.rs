@@ -155,7 +155,8 @@ mod tests {
         assert_eq!(laws::littles_law(&record), Ok(()));
         assert_eq!(rejections(&record), [(2, 0), (1, 10)]);
         use crate::metrics::recorder::Outcome::{Expired, Rejected, Served};
-        assert_eq!(record.outcomes(), [Served, Expired, Rejected, Served]);
+        let outcomes: Vec<_> = record.departures().into_iter().map(|(_, outcome)| outcome).collect();
+        assert_eq!(outcomes, [Served, Expired, Rejected, Served]);
     }
 
     #[test]

@@ -123,22 +123,25 @@ pub fn to_object<'a, 'c: 'a, T: 'c>(columns: impl IntoIterator<Item = &'a Column
     entries.collect::<Map<_, _>>().into()
 }
 
-/// One line for each metric: the variant, the column's name, its unit, and its value in a summary.
+/// One line for each metric: the variant, the column's name, its unit, what stands above it in a terminal's table (nothing
+/// if it is not shown there), and its value in a summary.
 macro_rules! metrics {
-    ($($metric:ident $name:literal $unit:ident $of:expr;)*) => {
+    ($($metric:ident $name:literal $unit:ident $heading:tt $of:expr;)*) => {
         /// A metric of a run. Its name is its column in `summary.csv` and its key in JSON.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Metric { $($metric),* }
 
         impl Metric {
-            const EVERY: &[Metric] = &[$(Metric::$metric),*];
+            pub(super) const EVERY: &[Metric] = &[$(Metric::$metric),*];
             /// Of every model, in the order of `summary.csv`.
             pub const ALL: &[Metric] = Metric::EVERY.split_at(Metric::FIRST_OF_TOKENS as usize).0;
             /// Of language models only.
             pub const OF_TOKENS: &[Metric] = Metric::EVERY.split_at(Metric::FIRST_OF_TOKENS as usize).1;
 
             fn definition(self) -> Definition {
-                match self { $(Metric::$metric => Definition { name: $name, unit: Unit::$unit, of: $of }),* }
+                match self {
+                    $(Metric::$metric => Definition { name: $name, unit: Unit::$unit, heading: &$heading, of: $of }),*
+                }
             }
         }
     };
@@ -147,43 +150,44 @@ macro_rules! metrics {
 struct Definition {
     name: &'static str,
     unit: Unit,
+    heading: &'static [&'static str],
     of: fn(&Summary) -> Option<f64>,
 }
 
 metrics! {
-    Offered "offered_rps" PerSecond |s| s.offered.map(per_second);
-    Throughput "throughput_rps" PerSecond |s| s.throughput.map(per_second);
-    Goodput "goodput_rps" PerSecond |s| s.goodput.map(per_second);
-    Completed "completed" Count |s| Some(s.completed as f64);
-    Failed "failed" Count |s| Some(s.failed as f64);
-    Rejected "rejected" Count |s| Some(s.rejected as f64);
-    Mean "mean_ms" Millis |s| s.latency.mean_ms;
-    P50 "p50_ms" Millis |s| s.latency.p50_ms;
-    P90 "p90_ms" Millis |s| s.latency.p90_ms;
-    P95 "p95_ms" Millis |s| s.latency.p95_ms;
-    P99 "p99_ms" Millis |s| s.latency.p99_ms;
-    P999 "p999_ms" Millis |s| s.latency.p999_ms;
-    QueueP50 "queue_p50_ms" Millis |s| s.queue.p50_ms;
-    QueueP99 "queue_p99_ms" Millis |s| s.queue.p99_ms;
-    ComputeP50 "compute_p50_ms" Millis |s| s.compute.p50_ms;
-    ComputeP99 "compute_p99_ms" Millis |s| s.compute.p99_ms;
-    MeanBatch "mean_batch" Ratio |s| s.mean_batch;
-    Padding "padding" Ratio |s| s.padding;
-    Utilization "utilization" Ratio |s| s.utilization;
-    Warmup "warmup" Count |s| Some(s.warmup as f64);
-    Max "max_ms" Millis |s| s.latency.max_ms;
-    QueueP90 "queue_p90_ms" Millis |s| s.queue.p90_ms;
-    ComputeP90 "compute_p90_ms" Millis |s| s.compute.p90_ms;
-    TtftP50 "ttft_p50_ms" Millis |s| s.tokens.as_ref()?.ttft.p50_ms;
-    TtftP99 "ttft_p99_ms" Millis |s| s.tokens.as_ref()?.ttft.p99_ms;
-    TbtMean "tbt_mean_ms" Millis |s| s.tokens.as_ref()?.tbt.mean_ms;
-    TbtP99 "tbt_p99_ms" Millis |s| s.tokens.as_ref()?.tbt.p99_ms;
-    TbtMax "tbt_max_ms" Millis |s| s.tokens.as_ref()?.tbt.max_ms;
-    Normalised "normalised_ms" Millis |s| s.tokens.as_ref()?.normalised_ms;
-    TokenRate "tokens_per_s" PerSecond |s| s.tokens.as_ref()?.throughput.map(per_second);
-    KvMean "kv_mean" Ratio |s| s.tokens.as_ref()?.kv_mean;
-    KvPeak "kv_peak" Ratio |s| s.tokens.as_ref()?.kv_peak;
-    Preemptions "preemptions" Count |s| Some(s.tokens.as_ref()?.preemptions as f64);
+    Offered "offered_rps" PerSecond [] |s| s.offered.map(per_second);
+    Throughput "throughput_rps" PerSecond ["throughput", "req/s"] |s| s.throughput.map(per_second);
+    Goodput "goodput_rps" PerSecond ["goodput", "req/s"] |s| s.goodput.map(per_second);
+    Completed "completed" Count [] |s| Some(s.completed as f64);
+    Failed "failed" Count [] |s| Some(s.failed as f64);
+    Rejected "rejected" Count ["rej", "%"] |s| Some(s.rejected as f64);
+    Mean "mean_ms" Millis [] |s| s.latency.mean_ms;
+    P50 "p50_ms" Millis ["p50", "ms"] |s| s.latency.p50_ms;
+    P90 "p90_ms" Millis ["p90", "ms"] |s| s.latency.p90_ms;
+    P95 "p95_ms" Millis [] |s| s.latency.p95_ms;
+    P99 "p99_ms" Millis ["p99", "ms"] |s| s.latency.p99_ms;
+    P999 "p999_ms" Millis [] |s| s.latency.p999_ms;
+    QueueP50 "queue_p50_ms" Millis [] |s| s.queue.p50_ms;
+    QueueP99 "queue_p99_ms" Millis ["queue p99", "ms"] |s| s.queue.p99_ms;
+    ComputeP50 "compute_p50_ms" Millis [] |s| s.compute.p50_ms;
+    ComputeP99 "compute_p99_ms" Millis [] |s| s.compute.p99_ms;
+    MeanBatch "mean_batch" Ratio ["batch", "mean"] |s| s.mean_batch;
+    Padding "padding" Ratio ["pad", "%"] |s| s.padding;
+    Utilization "utilization" Ratio ["busy", "%"] |s| s.utilization;
+    Warmup "warmup" Count [] |s| Some(s.warmup as f64);
+    Max "max_ms" Millis [] |s| s.latency.max_ms;
+    QueueP90 "queue_p90_ms" Millis [] |s| s.queue.p90_ms;
+    ComputeP90 "compute_p90_ms" Millis [] |s| s.compute.p90_ms;
+    TtftP50 "ttft_p50_ms" Millis [] |s| s.tokens.as_ref()?.ttft.p50_ms;
+    TtftP99 "ttft_p99_ms" Millis ["ttft p99", "ms"] |s| s.tokens.as_ref()?.ttft.p99_ms;
+    TbtMean "tbt_mean_ms" Millis [] |s| s.tokens.as_ref()?.tbt.mean_ms;
+    TbtP99 "tbt_p99_ms" Millis ["tbt p99", "ms"] |s| s.tokens.as_ref()?.tbt.p99_ms;
+    TbtMax "tbt_max_ms" Millis ["tbt max", "ms"] |s| s.tokens.as_ref()?.tbt.max_ms;
+    Normalised "normalised_ms" Millis ["latency", "ms/token"] |s| s.tokens.as_ref()?.normalised_ms;
+    TokenRate "tokens_per_s" PerSecond ["tokens", "1/s"] |s| s.tokens.as_ref()?.throughput.map(per_second);
+    KvMean "kv_mean" Ratio [] |s| s.tokens.as_ref()?.kv_mean;
+    KvPeak "kv_peak" Ratio ["kv peak", "%"] |s| s.tokens.as_ref()?.kv_peak;
+    Preemptions "preemptions" Count ["preempted", "times"] |s| Some(s.tokens.as_ref()?.preemptions as f64);
 }
 
 fn per_second(rate: Rate) -> f64 {
@@ -205,6 +209,11 @@ impl Metric {
 
     pub fn unit(self) -> Unit {
         self.definition().unit
+    }
+
+    /// What stands above it in a terminal's table: its name and the unit. `None` if it is not shown there.
+    pub fn heading(self) -> Option<[&'static str; 2]> {
+        self.definition().heading.try_into().ok()
     }
 
     /// `None` where the run is too short.

@@ -1,6 +1,5 @@
 //! The files and tables of results: their columns, writers and readers.
 
-pub mod classes;
 pub mod columns;
 pub mod logs;
 pub mod summary;

@@ -71,10 +71,7 @@ impl CsvFile {
 impl CsvTable {
     pub fn read(path: &Path) -> Result<CsvTable> {
         let mut file = CsvFile::open(path)?;
-        let mut records = Vec::new();
-        while let Some(row) = file.read()? {
-            records.push(row.record.clone());
-        }
+        let records = file.reader.records().collect::<Result<_, _>>().map_err(|cause| broken(path, &cause))?;
         Ok(CsvTable { path: file.path, names: file.names, records })
     }
 

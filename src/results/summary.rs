@@ -2,7 +2,6 @@
 
 use serde_json::{Value as Json, json};
 
-use super::classes;
 use super::columns::{Column, Metric, Unit, swept_columns, to_object};
 use super::swept::{self, Swept};
 use crate::metrics::stats::{Interval, interval, paired_difference};
@@ -19,6 +18,8 @@ pub struct SummaryRow {
     pub backend: String,
     /// The point's name: the rate, `trace`, `offline`, …
     pub point: String,
+    /// Empty for all requests.
+    pub class: String,
     /// In the order of their seeds.
     pub runs: Vec<Summary>,
 }
@@ -86,6 +87,22 @@ impl SummaryRow {
         self.runs.first().and_then(|run| run.slo)
     }
 
+    /// A row for each class of requests, in the order of the scenario's classes, or of their first requests in the trace.
+    pub fn classes(&self) -> Vec<SummaryRow> {
+        let classes = self.runs.first().map_or(&[][..], |run| &run.classes);
+        let one = |(place, (class, _)): (usize, &(String, Summary))| SummaryRow {
+            class: class.clone(),
+            runs: self.runs.iter().filter_map(|run| Some(run.classes.get(place)?.1.clone())).collect(),
+            ..self.clone()
+        };
+        classes.iter().enumerate().map(one).collect()
+    }
+
+    /// The share of the requests that were served within the objective.
+    pub fn within_slo(&self) -> Estimate {
+        self.estimated(|run| run.within_slo)
+    }
+
     /// Means; empty unless every replication has them.
     pub fn worker_utilization(&self) -> Vec<f64> {
         let workers = self.runs.iter().map(|run| run.worker_utilization.len()).min().unwrap_or(0);
@@ -105,6 +122,21 @@ impl SummaryRow {
     }
 }
 
+fn value(metric: &Metric) -> Column<'static, SummaryRow> {
+    let metric = *metric;
+    Column::number(metric.name(), metric.unit(), move |row: &SummaryRow| row.estimate(metric).value)
+}
+
+fn half_width(metric: &Metric) -> Column<'static, SummaryRow> {
+    let metric = *metric;
+    let name = format!("{}_ci", metric.name());
+    Column::number(name, metric.unit(), move |row: &SummaryRow| row.estimate(metric).half_width)
+}
+
+fn slo() -> Column<'static, SummaryRow> {
+    Column::number("slo_ms", Unit::Millis, |row: &SummaryRow| row.slo().map(Nanos::as_millis_f64))
+}
+
 /// The columns about the load generator are there if any row ran on a real clock, half-widths if any has several
 /// replications. Swept keys come last.
 pub fn columns(rows: &[SummaryRow]) -> Vec<Column<'static, SummaryRow>> {
@@ -112,20 +144,16 @@ pub fn columns(rows: &[SummaryRow]) -> Vec<Column<'static, SummaryRow>> {
         Column::text("policy", |row: &SummaryRow| row.policy.clone()),
         Column::text("backend", |row: &SummaryRow| row.backend.clone()),
     ];
-    for &metric in Metric::ALL {
-        if metric == Metric::Warmup {
+    for metric in Metric::ALL {
+        if *metric == Metric::Warmup {
             columns.push(Column::text("point", |row: &SummaryRow| row.point.clone()));
             columns.push(Column::truth("saturated", SummaryRow::saturated));
         }
-        columns.push(Column::number(metric.name(), metric.unit(), move |row: &SummaryRow| row.estimate(metric).value));
+        columns.push(value(metric));
     }
     let tokens = if rows.iter().any(SummaryRow::has_tokens) { Metric::OF_TOKENS } else { &[] };
-    let number = |metric: Metric| {
-        Column::number(metric.name(), metric.unit(), move |row: &SummaryRow| row.estimate(metric).value)
-    };
-    columns.extend(tokens.iter().copied().map(number));
-    columns.push(Column::number("slo_ms", Unit::Millis, |row: &SummaryRow| row.slo().map(Nanos::as_millis_f64)));
-    columns.push(Column::count("replications", |row: &SummaryRow| row.runs.len()));
+    columns.extend(tokens.iter().map(value));
+    columns.extend([slo(), Column::count("replications", |row: &SummaryRow| row.runs.len())]);
     if rows.iter().any(|row| row.lateness().is_some()) {
         let late = |name: &'static str, of: fn(Lateness) -> Option<f64>| {
             Column::number(name, Unit::Micros, move |row: &SummaryRow| row.lateness().and_then(of))
@@ -136,11 +164,34 @@ pub fn columns(rows: &[SummaryRow]) -> Vec<Column<'static, SummaryRow>> {
         columns.push(Column::truth("valid", |row: &SummaryRow| row.lateness().and_then(|late| late.valid)));
     }
     if rows.iter().any(|row| row.runs.len() > 1) {
-        let half_width = |metric: Metric| {
-            let name = format!("{}_ci", metric.name());
-            Column::number(name, metric.unit(), move |row: &SummaryRow| row.estimate(metric).half_width)
-        };
-        columns.extend(Metric::ALL.iter().chain(tokens).copied().map(half_width));
+        columns.extend(Metric::ALL.iter().chain(tokens).map(half_width));
+    }
+    columns.extend(swept_columns(rows, |row| &row.swept));
+    columns
+}
+
+/// Of classes: without the metrics that need tasks or workers, which are not those of a class.
+pub fn class_columns(rows: &[SummaryRow]) -> Vec<Column<'static, SummaryRow>> {
+    use Metric::{ComputeP90, Max, MeanBatch, Padding, QueueP90, Utilization};
+    let others = [MeanBatch, Padding, Utilization, Max, QueueP90, ComputeP90];
+    let metrics = || Metric::ALL.iter().filter(|metric| !others.contains(metric));
+    let mut columns = vec![
+        Column::text("policy", |row: &SummaryRow| row.policy.clone()),
+        Column::text("backend", |row: &SummaryRow| row.backend.clone()),
+        Column::text("point", |row: &SummaryRow| row.point.clone()),
+        Column::text("class", |row: &SummaryRow| row.class.clone()),
+    ];
+    columns.extend(metrics().map(value));
+    let expired = |row: &SummaryRow| row.estimated(|run| Some(run.expired as f64)).value;
+    columns.extend([
+        slo(),
+        Column::number("expired", Unit::Count, expired),
+        Column::number("within_slo", Unit::Ratio, |row: &SummaryRow| row.within_slo().value),
+        Column::count("replications", |row: &SummaryRow| row.runs.len()),
+    ]);
+    if rows.iter().any(|row| row.runs.len() > 1) {
+        columns.extend(metrics().map(half_width));
+        columns.push(Column::number("within_slo_ci", Unit::Ratio, |row: &SummaryRow| row.within_slo().half_width));
     }
     columns.extend(swept_columns(rows, |row| &row.swept));
     columns
@@ -157,9 +208,10 @@ pub fn to_json(scenario: &str, rows: &[SummaryRow]) -> Json {
     let object = |row: &SummaryRow| {
         let mut object = to_object(&columns, row);
         object["worker_utilization"] = row.worker_utilization().into();
-        match classes::to_json(row) {
-            of_classes if of_classes.is_empty() => {}
-            of_classes => object["classes"] = of_classes.into(),
+        let classes = row.classes();
+        if !classes.is_empty() {
+            let columns = class_columns(&classes);
+            object["classes"] = classes.iter().map(|class| to_object(&columns[3..], class)).collect();
         }
         object
     };

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::classes::ClassRow;
 use super::columns::{Metric, Unit};
 use super::summary::{Estimate, SummaryRow};
 use super::swept;
@@ -10,36 +9,20 @@ use crate::metrics::stats::Quantile;
 use crate::metrics::summary::Summary;
 use crate::units::Nanos;
 
-/// Marks the throughput of a saturated row.
-const SATURATED: &str = "*";
-/// Throughput of a row that is too short to tell.
-const UNKNOWN: &str = "?";
-/// Load of a row whose load generator was late.
-const INVALID: &str = "!";
-/// Throughput above the offered rate.
-const ABOVE: &str = "+";
+/// What marks in the table mean; the first letter is the mark. This one marks the throughput of a saturated row.
+const SATURATED: &str = "* saturated: more arrived than could be served; latencies grow with the run";
+/// Of the throughput.
+const UNKNOWN: &str = "? the run is too short to tell whether it is saturated";
+/// Of the throughput.
+const ABOVE: &str = "+ above the offered rate: requests of the warm-up were served in the measured time, or more came than \
+    the rate says";
+/// Of the load.
+const INVALID: &str = "! not valid: requests were handed over so late that the latencies are not those of an open loop";
+/// Of all figures.
+const REPLICATED: &str =
+    "± half the width of the 95 % confidence interval over the replications, in percent of the figure";
 /// As a share of the offered rate; less is the chance of the arrivals.
 const CLEARLY_ABOVE: f64 = 1.005;
-
-const COLUMNS: [(Metric, [&str; 2]); 17] = [
-    (Metric::Throughput, ["throughput", "req/s"]),
-    (Metric::Goodput, ["goodput", "req/s"]),
-    (Metric::Rejected, ["rej", "%"]),
-    (Metric::P50, ["p50", "ms"]),
-    (Metric::P90, ["p90", "ms"]),
-    (Metric::P99, ["p99", "ms"]),
-    (Metric::QueueP99, ["queue p99", "ms"]),
-    (Metric::MeanBatch, ["batch", "mean"]),
-    (Metric::Padding, ["pad", "%"]),
-    (Metric::Utilization, ["busy", "%"]),
-    (Metric::TtftP99, ["ttft p99", "ms"]),
-    (Metric::TbtP99, ["tbt p99", "ms"]),
-    (Metric::TbtMax, ["tbt max", "ms"]),
-    (Metric::Normalised, ["latency", "ms/token"]),
-    (Metric::TokenRate, ["tokens", "1/s"]),
-    (Metric::KvPeak, ["kv peak", "%"]),
-    (Metric::Preemptions, ["preempted", "times"]),
-];
 
 /// What is left out first where the table is wider than the terminal.
 const LESS: [&str; 6] = ["queue p99", "p90", "pad", "busy", "batch", "goodput"];
@@ -60,7 +43,7 @@ pub fn table(rows: &[SummaryRow], width: Option<usize>) -> String {
 fn within(table: Table, width: Option<usize>) -> String {
     let Table { headings, lines, notes } = table;
     let mut lines: Vec<Vec<String>> = headings.into_iter().chain(lines).collect();
-    lines.iter_mut().for_each(|line| line[0] = shortened(&line[0]));
+    lines.iter_mut().for_each(|line| line[0] = shortened(&line[0], NAME_WIDTH));
     let mut text = aligned(&lines);
     let mut left_out = Vec::new();
     for name in LESS {
@@ -91,72 +74,47 @@ pub struct Table {
 impl Table {
     pub fn of(rows: &[SummaryRow]) -> Table {
         let swept = short_keys(rows);
-        let with_goodput = rows.iter().any(|row| row.estimate(Metric::Goodput).value.is_some());
-        let with_rejected = rows.iter().any(|row| row.runs.iter().any(|run| run.rejected > 0));
-        let with_tokens = rows.iter().any(SummaryRow::has_tokens);
-        let shown = |(metric, _): &(Metric, [&str; 2])| match metric {
+        let any = |is: &dyn Fn(&SummaryRow) -> bool| rows.iter().any(is);
+        let with_goodput = any(&|row| row.estimate(Metric::Goodput).value.is_some());
+        let (with_rejected, with_tokens) = (any(&rejects), any(&SummaryRow::has_tokens));
+        let shown = |metric: &Metric| match metric {
             Metric::Goodput => with_goodput,
             Metric::Rejected => with_rejected,
             Metric::QueueP99 | Metric::P90 => !with_tokens,
-            metric => with_tokens || !Metric::OF_TOKENS.contains(metric),
+            metric => metric.heading().is_some() && (with_tokens || !Metric::OF_TOKENS.contains(metric)),
         };
-        let columns: Vec<_> = COLUMNS.into_iter().filter(shown).collect();
-        let headings = headings(&swept, columns.iter().map(|(_, names)| *names));
-        let mut notes = Vec::new();
+        let metrics: Vec<Metric> = Metric::EVERY.iter().copied().filter(shown).collect();
+        let headings = headings(&swept, metrics.iter().filter_map(|metric| metric.heading()));
         let objectives: BTreeSet<Nanos> = rows.iter().filter_map(SummaryRow::slo).collect();
-        if !objectives.is_empty() {
-            let objectives: Vec<String> = objectives.iter().map(ToString::to_string).collect();
-            notes.push(format!("goodput: requests served within {}, per second", objectives.join(" or ")));
-        }
-        if rows.iter().any(|row| row.saturated() == Some(true)) {
-            notes
-                .push(format!("{SATURATED} saturated: more arrived than could be served; latencies grow with the run"));
-        }
-        if rows.iter().any(|row| row.saturated().is_none() && tells_of_saturation(row)) {
-            notes.push(format!("{UNKNOWN} the run is too short to tell whether it is saturated"));
-        }
-        if rows.iter().any(is_above) {
-            notes.push(format!(
-                "{ABOVE} above the offered rate: requests of the warm-up were served in the measured time, or more came \
-                 than the rate says"
-            ));
-        }
-        if rows.iter().any(is_invalid) {
-            notes.push(format!(
-                "{INVALID} not valid: requests were handed over so late that the latencies are not those of an open loop"
-            ));
-        }
-        if rows.iter().any(|row| row.runs.len() > 1) {
-            let interval =
-                "± half the width of the 95 % confidence interval over the replications, in percent of the figure";
-            notes.push(interval.into());
-        }
-        Table { headings, lines: rows.iter().map(|row| cells(row, &swept, &columns)).collect(), notes }
+        let objectives: Vec<String> = objectives.iter().map(ToString::to_string).collect();
+        let goodput = format!("goodput: requests served within {}, per second", objectives.join(" or "));
+        let notes = [
+            (goodput.as_str(), !objectives.is_empty()),
+            (SATURATED, any(&|row| row.saturated() == Some(true))),
+            (UNKNOWN, any(&|row| row.saturated().is_none() && tells_of_saturation(row))),
+            (ABOVE, any(&is_above)),
+            (INVALID, any(&is_invalid)),
+            (REPLICATED, any(&|row| row.runs.len() > 1)),
+        ];
+        let notes = notes.into_iter().filter(|(_, holds)| *holds).map(|(note, _)| note.to_string()).collect();
+        Table { headings, lines: rows.iter().map(|row| cells(row, &swept, &metrics)).collect(), notes }
     }
 
     /// A line for each class of each row.
     fn of_classes(rows: &[SummaryRow]) -> Option<Table> {
         let swept = short_keys(rows);
-        let with_rejected = rows.iter().any(|row| row.runs.iter().any(|run| run.rejected > 0));
+        let with_rejected = rows.iter().any(rejects);
         let mut objectives: BTreeMap<String, String> = BTreeMap::new();
         let mut lines = Vec::new();
-        for row in rows {
-            for class in ClassRow::of(row) {
-                let arrived = class.part.estimated(|run| Some((run.completed + run.failed + run.rejected) as f64));
-                let requests = arrived.value.map_or("-".into(), |requests| format!("{requests:.0}"));
-                let within = class.within_slo().value.map_or("-".into(), percent);
-                let mut line = head(row, &swept);
-                line.extend([
-                    class.class.clone(),
-                    requests,
-                    cell(&class.part, Metric::P50),
-                    cell(&class.part, Metric::P99),
-                    within,
-                ]);
-                line.extend(with_rejected.then(|| cell(&class.part, Metric::Rejected)));
-                lines.push(line);
-                objectives.extend(class.part.slo().map(|slo| (class.class, slo.to_string())));
-            }
+        for (row, class) in rows.iter().flat_map(|row| row.classes().into_iter().map(move |class| (row, class))) {
+            let arrived = class.estimated(|run| Some((run.completed + run.failed + run.rejected) as f64));
+            let requests = arrived.value.map_or("-".into(), |requests| format!("{requests:.0}"));
+            let within = class.within_slo().value.map_or("-".into(), percent);
+            let mut line = head(row, &swept);
+            line.extend([class.class.clone(), requests, cell(&class, Metric::P50), cell(&class, Metric::P99), within]);
+            line.extend(with_rejected.then(|| cell(&class, Metric::Rejected)));
+            lines.push(line);
+            objectives.extend(class.slo().map(|slo| (class.class, slo.to_string())));
         }
         let rejected = with_rejected.then_some(["rej", "%"]);
         let names = [["class", ""], ["requests", ""], ["p50", "ms"], ["p99", "ms"], ["within", "%"]];
@@ -186,6 +144,10 @@ fn headings<'a>(swept: &[&'a str], columns: impl Iterator<Item = [&'a str; 2]>) 
     [0, 1].map(|line| all.iter().map(|names| names[line].to_string()).collect())
 }
 
+fn rejects(row: &SummaryRow) -> bool {
+    row.runs.iter().any(|run| run.rejected > 0)
+}
+
 /// Saturation means nothing where all requests arrive at once.
 fn tells_of_saturation(row: &SummaryRow) -> bool {
     row.point != "offline"
@@ -208,7 +170,7 @@ fn is_above(row: &SummaryRow) -> bool {
 
 /// The policy, the swept keys and the load.
 fn head(row: &SummaryRow, swept: &[&str]) -> Vec<String> {
-    let mark = if is_invalid(row) { INVALID } else { "" };
+    let mark = if is_invalid(row) { &INVALID[..1] } else { "" };
     let offered = offered(row).map_or_else(|| row.point.clone(), significant);
     let mut line = vec![row.policy.clone()];
     line.extend(swept.iter().map(|key| swept::value(&row.swept, key).unwrap_or_default().to_string()));
@@ -216,15 +178,15 @@ fn head(row: &SummaryRow, swept: &[&str]) -> Vec<String> {
     line
 }
 
-fn cells(row: &SummaryRow, swept: &[&str], columns: &[(Metric, [&str; 2])]) -> Vec<String> {
+fn cells(row: &SummaryRow, swept: &[&str], metrics: &[Metric]) -> Vec<String> {
     let mut line = head(row, swept);
-    for (metric, _) in columns {
+    for metric in metrics {
         let mut cell = cell(row, *metric);
         if *metric == Metric::Throughput {
             cell.push_str(match row.saturated() {
-                Some(true) => SATURATED,
-                _ if is_above(row) => ABOVE,
-                None if tells_of_saturation(row) => UNKNOWN,
+                Some(true) => &SATURATED[..1],
+                _ if is_above(row) => &ABOVE[..1],
+                None if tells_of_saturation(row) => &UNKNOWN[..1],
                 _ => "",
             });
         }
@@ -240,10 +202,9 @@ fn cell(row: &SummaryRow, metric: Metric) -> String {
     };
     let estimate = if metric == Metric::Rejected { row.estimated(rejected) } else { row.estimate(metric) };
     match (estimate, metric) {
-        (
-            Estimate { value: Some(share), .. },
-            Metric::Rejected | Metric::Padding | Metric::Utilization | Metric::KvPeak,
-        ) => percent(share),
+        (Estimate { value: Some(share), .. }, _) if metric.heading().is_some_and(|[_, unit]| unit == "%") => {
+            percent(share)
+        }
         (Estimate { value: Some(value), half_width: Some(half) }, _) if metric.unit() != Unit::Ratio => {
             format!("{}{}", significant(value), relative(half, value))
         }
@@ -296,11 +257,12 @@ fn relative(half_width: f64, value: f64) -> String {
     }
 }
 
-fn shortened(name: &str) -> String {
-    if name.chars().count() <= NAME_WIDTH {
+/// In at most `width` characters.
+pub fn shortened(name: &str, width: usize) -> String {
+    if name.chars().count() <= width {
         return name.into();
     }
-    name.chars().take(NAME_WIDTH - 1).chain(['…']).collect()
+    name.chars().take(width - 1).chain(['…']).collect()
 }
 
 /// A column's heading, and its cell in a row.
@@ -347,7 +309,7 @@ mod tests {
 
     fn row(policy: &str, runs: &[Summary]) -> SummaryRow {
         let [policy, backend, point] = [policy, "sim", "offline"].map(String::from);
-        SummaryRow { policy, swept: Vec::new(), backend, point, runs: runs.to_vec() }
+        SummaryRow { policy, backend, point, runs: runs.to_vec(), ..SummaryRow::default() }
     }
 
     fn measured(requests: usize, load: f64, seed: u64) -> Summary {

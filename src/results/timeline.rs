@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::fmt;
 use std::io::{self, Write};
+use std::mem;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -13,7 +14,7 @@ use serde_json::{Value, json};
 use super::write::joined_names;
 use crate::error::Result;
 use crate::files::write_whole;
-use crate::metrics::recorder::{Recorder, happened};
+use crate::metrics::recorder::{Outcome, Recorder, happened};
 use crate::task::TaskRow;
 use crate::units::{Nanos, StreamId, WorkerId};
 use crate::workload::model::CellType;
@@ -25,7 +26,7 @@ const REQUESTS: u32 = 2;
 pub fn write_timeline(path: &Path, record: &Recorder, cells: &[CellType]) -> Result<()> {
     write_whole(path, |out| {
         out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
-        let mut events = Events { out, first: true };
+        let mut events = Events { out, separator: "" };
         let timeline = Timeline { record, cells, tracks: tracks(record), stays: stays(record) };
         timeline.name_tracks(&mut events)?;
         // A viewer binds an arrow's end to a slice that it has already read.
@@ -66,17 +67,14 @@ struct Stay {
 
 /// In the order of arrival, each on the first free row: as many rows as requests at the peak.
 fn stays(record: &Recorder) -> Vec<Stay> {
-    let mut rejected = vec![None; record.arrival.len()];
-    for &(request, at) in &record.rejections {
-        rejected[request.index()] = Some(at);
-    }
+    let departures = record.departures();
     let mut stays: Vec<Stay> = (0..record.arrival.len())
         .filter_map(|request| {
             let arrival = happened(record.arrival[request])?;
-            let (end, outcome) = match (happened(record.finish[request]), rejected[request]) {
-                (None, Some(at)) => (at, "rejected"),
-                (None, None) => (record.end.max(arrival), "never finished"),
-                (Some(finish), _) => (finish, "finished"),
+            let (end, outcome) = match departures[request] {
+                (at, Outcome::Served) => (at, "finished"),
+                (at, Outcome::Rejected | Outcome::Expired) => (at, "rejected"),
+                (_, Outcome::Failed | Outcome::Unfinished) => (record.end.max(arrival), "never finished"),
             };
             let start = Some(record.start[request]).filter(|&start| start <= end);
             Some(Stay { request, row: 0, arrival, start, end, outcome })
@@ -198,15 +196,13 @@ impl Timeline<'_> {
 /// One event on a line.
 struct Events<'a> {
     out: &'a mut dyn Write,
-    first: bool,
+    separator: &'static str,
 }
 
 impl Events<'_> {
     /// `fields` are those of its object.
     fn push(&mut self, fields: fmt::Arguments<'_>) -> io::Result<()> {
-        let comma = if self.first { "" } else { "," };
-        self.first = false;
-        write!(self.out, "{comma}\n{{{fields}}}")
+        write!(self.out, "{}\n{{{fields}}}", mem::replace(&mut self.separator, ","))
     }
 
     /// `what` is `process` or `thread`, `which` its fields, and `place` its place among the others.

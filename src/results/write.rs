@@ -29,7 +29,7 @@ pub fn requests(out: &mut dyn Write, record: &Recorder, warmup: u64) -> io::Resu
     }
     let mut measured = vec![1; record.arrival.len()];
     record.in_order().iter().take(warmup as usize).for_each(|request| measured[*request as usize] = 0);
-    let outcomes = record.outcomes();
+    let departures = record.departures();
     let arrived = record.arrival.iter().enumerate().filter_map(|(id, at)| Some((id, happened(*at)?)));
     let line = |(id, arrival_ns): (usize, Nanos)| {
         let finish_ns = happened(record.finish[id]);
@@ -43,7 +43,7 @@ pub fn requests(out: &mut dyn Write, record: &Recorder, warmup: u64) -> io::Resu
             class: class.unwrap_or_default(),
             length: record.shapes.as_deref().map(|shapes| shapes[id].length()),
             measured: measured[id],
-            outcome: outcomes[id],
+            outcome: departures[id].1,
         }
     };
     let Some(tokens) = &record.tokens else { return log(out, arrived.map(line)) };
@@ -150,6 +150,12 @@ pub fn write_differences(path: &Path, rows: &[SummaryRow]) -> Result<()> {
 /// Writes `summary.csv`.
 pub fn write_summary(path: &Path, rows: &[SummaryRow]) -> Result<()> {
     write_columns(path, &summary::columns(rows), rows)
+}
+
+/// Writes `classes.csv`, unless there are no classes.
+pub fn write_classes(path: &Path, rows: &[SummaryRow]) -> Result<()> {
+    let rows: Vec<SummaryRow> = rows.iter().flat_map(SummaryRow::classes).collect();
+    if rows.is_empty() { Ok(()) } else { write_columns(path, &summary::class_columns(&rows), &rows) }
 }
 
 /// A table with a row for each `T`.
@@ -266,7 +272,7 @@ mod tests {
 
     fn row(runs: &[Summary]) -> SummaryRow {
         let [policy, backend, point] = ["Batch, Maker", "sim", "1000"].map(String::from);
-        SummaryRow { policy, swept: Vec::new(), backend, point, runs: runs.to_vec() }
+        SummaryRow { policy, backend, point, runs: runs.to_vec(), ..SummaryRow::default() }
     }
 
     #[test]

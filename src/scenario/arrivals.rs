@@ -166,10 +166,8 @@ pub(super) fn set<T: PartialEq + std::fmt::Display>(
         return Err(format!("{key}: empty; must be {}", needed.unwrap_or_default()));
     }
     for (index, value) in values.iter().enumerate() {
-        let checked = match values[..index].contains(value) {
-            true => Err(format!("{value} stands twice")),
-            false => check(value),
-        };
+        let is_there = values[..index].contains(value);
+        let checked = if is_there { Err(format!("{value} stands twice")) } else { check(value) };
         checked.map_err(|problem| format!("{key}[{index}]: {problem}"))?;
     }
     Ok(())

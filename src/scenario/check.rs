@@ -346,14 +346,6 @@ fn policies(
     if items.is_empty() {
         return Err(root.refuse("policy: there is none; at least one [[policy]] table is needed"));
     }
-    let cells = scenario.workload.model.cell_types();
-    let setup = Setup {
-        model: &scenario.workload.model,
-        cells: &cells,
-        workers: scenario.device.workers,
-        costs: None,
-        longest: None,
-    };
     let mut folders = BTreeMap::new();
     let mut read = |index: usize, item: &Spanned<DeValue<'_>>, own: &[Choice<'_, '_>]| {
         let key = format!("policy[{index}]");
@@ -362,7 +354,7 @@ fn policies(
         let table = table_of(root, &key, &item)?;
         let mut section =
             Section { source: root.source, owner: Owner { prefix: format!("{key}."), ..Owner::default() }, table };
-        let mut entry = policy(&mut section, registry, scenario, setup)?;
+        let mut entry = policy(&mut section, registry, scenario)?;
         entry.swept = sweep::swept(choices.iter().chain(own));
         // Some file systems ignore case.
         match folders.insert(folder_name(&entry.label).to_lowercase(), index) {
@@ -385,12 +377,7 @@ fn policies(
     if mistakes.is_empty() { Ok(entries) } else { Err(Error::all(mistakes)) }
 }
 
-fn policy<'s>(
-    section: &mut Section<'s>,
-    registry: &Registry,
-    scenario: &Scenario,
-    setup: Setup<'_>,
-) -> Result<PolicyEntry> {
+fn policy<'s>(section: &mut Section<'s>, registry: &Registry, scenario: &Scenario) -> Result<PolicyEntry> {
     section.owner.shared = given::POLICY;
     let span = section.table.span();
     let (shared, own): (DeTable<'s>, DeTable<'s>) = section
@@ -421,9 +408,11 @@ fn policy<'s>(
             return Err(format!("label: \"{label}\" could be a file of results; leave out the ending"));
         }
         find_input("costs", &mut costs, &scenario.file)?;
-        let costs = costs.or_else(|| scenario.device.costs.clone());
-        let estimates = CostEstimates::read(costs.as_deref(), &scenario.device, &*settings, &scenario.workload);
-        estimates.build(&*settings, setup)?;
+        let Scenario { workload, device, .. } = scenario;
+        let costs = costs.or_else(|| device.costs.clone());
+        let estimates = CostEstimates::read(costs.as_deref(), device, &*settings, workload);
+        let (model, cells) = (&workload.model, &workload.model.cell_types());
+        estimates.build(&*settings, Setup { model, cells, workers: device.workers, costs: None, longest: None })?;
         let overhead = overhead.or(scenario.overhead);
         Ok(PolicyEntry { kind: settings.kind(), label, swept: Vec::new(), costs, overhead, settings })
     };

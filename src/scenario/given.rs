@@ -25,7 +25,7 @@ pub const MAX_WORKERS: u32 = 65_535;
 #[serde(deny_unknown_fields)]
 pub struct Given {
     pub name: String,
-    #[serde(default = "first_seed")]
+    #[serde(default = "one")]
     pub seed: u64,
     pub workload: Workload,
     #[serde(rename = "arrivals")]
@@ -83,12 +83,8 @@ pub struct Policy {
     pub overhead: Overhead,
 }
 
-pub fn one() -> f64 {
-    1.0
-}
-
-fn first_seed() -> u64 {
-    1
+pub fn one<T: From<u8>>() -> T {
+    1.into()
 }
 
 /// From 1 to `MOST`.

@@ -160,9 +160,9 @@ impl fmt::Display for LoadPoint {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct Device {
-    #[serde(deserialize_with = "given::whole::<_, _, { given::MAX_WORKERS }>")]
+    #[serde(default = "given::one", deserialize_with = "given::whole::<_, _, { given::MAX_WORKERS }>")]
     pub workers: usize,
     /// The simulator's cost table; real runs need none.
     pub costs: Option<Input>,
@@ -175,19 +175,19 @@ pub struct Device {
     pub noise: Option<Input>,
     /// The most requests in the system; further ones are rejected. `None`: no limit in simulations, a default in real
     /// runs.
-    #[serde(deserialize_with = "given::whole::<_, _, { u32::MAX }>")]
+    #[serde(default, deserialize_with = "given::whole::<_, _, { u32::MAX }>")]
     pub max_waiting: Option<u32>,
     /// The tokens whose keys and values fit on a worker, for language models. `None`: by the data sheet.
-    #[serde(deserialize_with = "given::whole::<_, _, { u32::MAX }>", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given::whole::<_, _, { u32::MAX }>", skip_serializing_if = "Option::is_none")]
     pub kv_tokens: Option<u32>,
-    #[serde(deserialize_with = "given::choice")]
+    #[serde(default, deserialize_with = "given::choice")]
     pub precision: Precision,
-    #[serde(deserialize_with = "given::choice")]
+    #[serde(default, deserialize_with = "given::choice")]
     pub signal: Signal,
-    #[serde(deserialize_with = "given::choice")]
+    #[serde(default, deserialize_with = "given::choice")]
     pub launch: LaunchBy,
     /// The longest time of a task on a GPU; `None` for the backend's limit.
-    #[serde(with = "given::positive_time", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "given::positive_time", skip_serializing_if = "Option::is_none")]
     pub task_limit: Option<Nanos>,
 }
 
@@ -199,22 +199,7 @@ impl Device {
 
 impl Default for Device {
     fn default() -> Self {
-        let GpuSettings { precision, signal, launch } = GpuSettings::default();
-        let ([costs, roofline, grnn, noise], [max_waiting, kv_tokens], task_limit) =
-            ([const { None }; 4], [None; 2], None);
-        Device {
-            workers: 1,
-            costs,
-            roofline,
-            grnn,
-            noise,
-            max_waiting,
-            kv_tokens,
-            precision,
-            signal,
-            launch,
-            task_limit,
-        }
+        toml::from_str("").expect("every key has a default")
     }
 }
 
@@ -443,11 +428,6 @@ impl Scenario {
         check::scenario_alone(&source::Source::new(file, text, overrides, &[])?, registry)
     }
 
-    /// Files are looked for in the current folder and beside `file`, the original scenario; `kept_in` keeps the JSON.
-    pub fn restore(resolved: &serde_json::Value, file: &Path, kept_in: &Path, registry: &Registry) -> Result<Scenario> {
-        resolved::restore(resolved, file, kept_in, registry)
-    }
-
     /// In order.
     pub fn points(&self) -> Vec<LoadPoint> {
         match (&self.arrivals, &self.workload.load) {
@@ -471,10 +451,5 @@ impl Scenario {
             .chain(self.classes.iter().filter_map(|class| class.dataset.as_ref()));
         let named = named.map(|input| (&*input.given, &**input));
         named.chain(self.workload.model.file()).filter(|(_, path)| shipped::is_file(path))
-    }
-
-    /// Every key with its effective value, defaults included. Paths are as given.
-    pub fn resolved_json(&self) -> serde_json::Value {
-        resolved::to_json(self)
     }
 }

@@ -9,18 +9,57 @@ use super::{Scenario, check};
 use crate::error::{Context as _, Error, Result};
 use crate::policy::registry::Registry;
 
-pub(super) fn to_json(scenario: &Scenario) -> Value {
-    let mut root = serde_json::to_value(scenario).expect("a scenario has texts as keys");
-    if let Some(Value::Object(tagged)) = root.get_mut("arrivals").map(Value::take) {
-        let (process, keys) = tagged.into_iter().next().expect("the process is the tag");
-        let mut arrivals = Map::from_iter([("process".to_string(), process.into())]);
-        arrivals.extend(keys.as_object().cloned().unwrap_or_default());
-        root["arrivals"] = arrivals.into();
+impl Scenario {
+    /// Every key with its effective value, defaults included. Paths are as given.
+    pub fn resolved_json(&self) -> Value {
+        let mut root = serde_json::to_value(self).expect("a scenario has texts as keys");
+        if let Some(Value::Object(tagged)) = root.get_mut("arrivals").map(Value::take) {
+            let (process, keys) = tagged.into_iter().next().expect("the process is the tag");
+            let mut arrivals = Map::from_iter([("process".to_string(), process.into())]);
+            arrivals.extend(keys.as_object().cloned().unwrap_or_default());
+            root["arrivals"] = arrivals.into();
+        }
+        for table in ["workload", "arrivals"] {
+            root.get_mut(table).into_iter().for_each(shorten);
+        }
+        root
     }
-    for table in ["workload", "arrivals"] {
-        root.get_mut(table).into_iter().for_each(shorten);
+
+    /// Converts the JSON to TOML, so that one parser checks both. Files are looked for in the current folder and beside
+    /// `file`, the original scenario; `kept_in` keeps the JSON.
+    pub fn restore(resolved: &Value, file: &Path, kept_in: &Path, registry: &Registry) -> Result<Scenario> {
+        let mut root = match given(resolved.clone()) {
+            Some(Value::Object(root)) => root,
+            _ => return Err(Error::input("scenario: must be a table")).within(kept_in.display()),
+        };
+        if root.get("arrivals").is_some_and(|arrivals| !arrivals.is_null()) {
+            // The default for a trace, which rates scale instead.
+            root.get_mut("workload").and_then(Value::as_object_mut).map(|workload| workload.remove("time_scale"));
+        }
+        let policies = root.get_mut("policy").and_then(Value::as_array_mut);
+        let mut take = |policy: &mut Value| policy.as_object_mut().and_then(|keys| keys.remove("swept"));
+        let swept: Vec<Option<Value>> = policies.into_iter().flatten().map(&mut take).collect();
+        // Seeds may exceed TOML's integers.
+        let seed = root.remove("seed").as_ref().and_then(Value::as_u64);
+        let entries = root.get("policy").and_then(Value::as_array).into_iter().flatten();
+        if let Some(kind) =
+            entries.filter_map(|entry| entry["kind"].as_str()).find(|kind| registry.keys(kind).is_none())
+        {
+            let problem = format!(
+                "the policy \"{kind}\" is one of another program; use the program that ran it on these results"
+            );
+            return Err(Error::input(problem)).within(kept_in.display());
+        }
+        let text = toml::to_string(&root).map_err(|cause| Error::input(format!("scenario: {cause}")));
+        let mut scenario =
+            check::scenario_alone(&Source::kept(file, text.within(kept_in.display())?, kept_in), registry)?;
+        scenario.seed = seed.unwrap_or(scenario.seed);
+        for (entry, swept) in scenario.policies.iter_mut().zip(swept) {
+            let read = serde_json::from_value(swept.unwrap_or_else(|| json!([])));
+            entry.swept = read.map_err(|cause| Error::input(format!("swept: {cause}"))).within(kept_in.display())?;
+        }
+        Ok(scenario)
     }
-    root
 }
 
 /// Writes whole numbers without a decimal point.
@@ -35,37 +74,6 @@ fn shorten(value: &mut Value) {
         Value::Object(table) => table.values_mut().for_each(shorten),
         _ => {}
     }
-}
-
-/// Converts the JSON to TOML, so that one parser checks both.
-pub(super) fn restore(resolved: &Value, file: &Path, kept_in: &Path, registry: &Registry) -> Result<Scenario> {
-    let mut root = match given(resolved.clone()) {
-        Some(Value::Object(root)) => root,
-        _ => return Err(Error::input("scenario: must be a table")).within(kept_in.display()),
-    };
-    if root.get("arrivals").is_some_and(|arrivals| !arrivals.is_null()) {
-        // The default for a trace, which rates scale instead.
-        root.get_mut("workload").and_then(Value::as_object_mut).map(|workload| workload.remove("time_scale"));
-    }
-    let policies = root.get_mut("policy").and_then(Value::as_array_mut);
-    let mut take = |policy: &mut Value| policy.as_object_mut().and_then(|keys| keys.remove("swept"));
-    let swept: Vec<Option<Value>> = policies.into_iter().flatten().map(&mut take).collect();
-    // Seeds may exceed TOML's integers.
-    let seed = root.remove("seed").as_ref().and_then(Value::as_u64);
-    let entries = root.get("policy").and_then(Value::as_array).into_iter().flatten();
-    if let Some(kind) = entries.filter_map(|entry| entry["kind"].as_str()).find(|kind| registry.keys(kind).is_none()) {
-        let problem =
-            format!("the policy \"{kind}\" is one of another program; use the program that ran it on these results");
-        return Err(Error::input(problem)).within(kept_in.display());
-    }
-    let text = toml::to_string(&root).map_err(|cause| Error::input(format!("scenario: {cause}")));
-    let mut scenario = check::scenario_alone(&Source::kept(file, text.within(kept_in.display())?, kept_in), registry)?;
-    scenario.seed = seed.unwrap_or(scenario.seed);
-    for (entry, swept) in scenario.policies.iter_mut().zip(swept) {
-        let read = serde_json::from_value(swept.unwrap_or_else(|| json!([])));
-        entry.swept = read.map_err(|cause| Error::input(format!("swept: {cause}"))).within(kept_in.display())?;
-    }
-    Ok(scenario)
 }
 
 /// Without nulls, whose keys a user would leave out.

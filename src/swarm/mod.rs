@@ -15,8 +15,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use clap::ValueEnum as _;
-
 use self::draw::Case;
 pub use self::faults::Fault;
 use self::faults::Faulty;
@@ -33,6 +31,7 @@ use crate::experiment::inputs::Inputs;
 use crate::experiment::{self, Options, Run, prepare};
 use crate::metrics::recorder::Keep;
 use crate::policy::registry::{Batches, Registry};
+use crate::results::columns::name_of;
 use crate::results::logs::{LogRow as _, RoundLine};
 use crate::results::write;
 use crate::scenario::Scenario;
@@ -96,8 +95,7 @@ pub fn search(
 }
 
 fn described(seed: u64, how: &str, case: &Case, file: &Path) -> String {
-    let names: Vec<String> =
-        case.faults.iter().filter_map(|fault| Some(fault.to_possible_value()?.get_name().to_string())).collect();
+    let names: Vec<String> = case.faults.iter().map(name_of).collect();
     let faults = if names.is_empty() { String::new() } else { format!(" --faults {}", names.join(",")) };
     let (files, file) = (case.files.keys().copied().collect::<Vec<_>>().join(", "), file.display());
     let scenario = case.scenario.to_string();
