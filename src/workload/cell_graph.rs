@@ -8,6 +8,7 @@ mod cut;
 mod tests;
 
 use std::fmt;
+use std::iter::successors;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
@@ -182,11 +183,8 @@ impl fmt::Display for GraphError {
             GraphError::Empty => f.write_str("a cell graph has at least one node"),
             GraphError::NoSuchNode(node) => write!(f, "an edge names node {node}, which is not there"),
             GraphError::Cycle(nodes) => {
-                f.write_str("the cell graph has a cycle: ")?;
-                for node in nodes {
-                    write!(f, "{node} -> ")?;
-                }
-                write!(f, "{}", nodes[0])
+                let names: Vec<String> = nodes.iter().chain(&nodes[..1]).map(u32::to_string).collect();
+                write!(f, "the cell graph has a cycle: {}", names.join(" -> "))
             }
         }
     }
@@ -355,26 +353,17 @@ fn topological_order(cells: &[CellId], edges: &Edges) -> Result<Vec<u32>, GraphE
 
 /// Each node that misses an input has a predecessor among these, so walking backwards must return to a node.
 fn find_cycle(missing: &[u32], edges: &Edges) -> Vec<u32> {
-    let stuck = |node: u32| missing[node as usize] > 0;
+    let stuck = |node: &u32| missing[*node as usize] > 0;
+    let nodes = || (0..missing.len() as u32).filter(stuck);
     let mut before = vec![u32::MAX; missing.len()];
-    for node in (0..missing.len() as u32).filter(|n| stuck(*n)) {
-        for &next in edges.of(node).iter().filter(|n| stuck(**n)) {
-            before[next as usize] = node;
-        }
+    for node in nodes() {
+        edges.of(node).iter().filter(|next| stuck(next)).for_each(|next| before[*next as usize] = node);
     }
-    let mut seen = vec![false; missing.len()];
-    let mut node = (0..missing.len() as u32).find(|n| stuck(*n)).expect("a node is stuck");
-    while !seen[node as usize] {
-        seen[node as usize] = true;
-        node = before[node as usize];
-    }
-    let start = node;
-    let mut cycle = vec![start];
-    node = before[start as usize];
-    while node != start {
-        cycle.push(node);
-        node = before[node as usize];
-    }
+    let back = |node: &u32| Some(before[*node as usize]);
+    // More steps than nodes end within the cycle.
+    let within = successors(nodes().next(), back).nth(missing.len()).expect("a node is stuck");
+    let others = successors(back(&within), back).take_while(|node| *node != within);
+    let mut cycle: Vec<u32> = others.chain([within]).collect();
     cycle.reverse();
     let lowest = (0..cycle.len()).min_by_key(|i| cycle[*i]).expect("a cycle has a node");
     cycle.rotate_left(lowest);

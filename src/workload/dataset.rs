@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rand_distr::Distribution;
 use rand_distr::weighted::WeightedIndex;
 
-use super::generators::{self, Shares, Treebank};
+use super::generators::{self, GENERATORS, Generator, Shares, Treebank};
 use super::graph_model::Takes;
 use super::model::{Model, Unfolder};
 use super::random::Stream;
@@ -34,7 +34,7 @@ enum Shapes {
 
 enum Family {
     Lengths(fn(u32) -> Shape),
-    Pairs(fn(u32, u32) -> Shape),
+    Pairs(fn((u32, u32)) -> Shape),
     Trees,
     Graphs(Vec<u32>),
 }
@@ -45,13 +45,13 @@ impl Family {
             Model::Lstm | Model::Gru => Family::Lengths(Shape::Chain),
             Model::Dnn(_) | Model::Network(_) => Family::Lengths(Shape::Tokens),
             Model::Seq2Seq => Family::Pairs(seq2seq),
-            Model::Llm(_) => Family::Pairs(|prompt, output| Shape::Llm { prompt, output }),
+            Model::Llm(_) => Family::Pairs(|(prompt, output)| Shape::Llm { prompt, output }),
             Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => Family::Trees,
             Model::Graph(graph) => match graph.takes() {
                 Takes::Chains => Family::Lengths(Shape::Chain),
                 Takes::Pairs => Family::Pairs(seq2seq),
                 Takes::Trees => Family::Trees,
-                Takes::Graphs => Family::Graphs(graph.weights().unwrap_or_default()),
+                Takes::Graphs => Family::Graphs(graph.weights()),
             },
         }
     }
@@ -74,7 +74,7 @@ impl Dataset {
     /// - `constant:24`, `constant:24>27` (seq2seq), or a shape in full: `constant:fixed`, `constant:tree:3 3 0`;
     /// - `complete-tree:16`, the complete binary tree of 16 leaves;
     /// - `generator:graphs`, the graphs of a graph model's file, by weight;
-    /// - `generator:NAME`, one of [`generators::NAMES`].
+    /// - `generator:NAME`, one of [`GENERATORS`].
     pub fn open(spec: &str, model: &Model, find: &dyn Fn(&str) -> PathBuf) -> Result<Dataset> {
         let family = Family::of(model);
         let shapes = if let Some(size) = spec.strip_prefix("constant:") {
@@ -169,7 +169,7 @@ pub fn cut_length(shape: &Shape) -> u32 {
     }
 }
 
-fn seq2seq(source: u32, target: u32) -> Shape {
+fn seq2seq((source, target): (u32, u32)) -> Shape {
     Shape::Seq2Seq { source, target }
 }
 
@@ -179,8 +179,8 @@ fn constant(size: &str, model: &Model, family: &Family) -> Result<Shapes> {
         _ if in_full => size.to_string(),
         Family::Lengths(shape) => format!("{}:{size}", shape(1).kind()),
         Family::Graphs(_) => format!("graph:{size}"),
-        Family::Pairs(shape) if size.contains('>') => format!("{}:{size}", shape(1, 1).kind()),
-        Family::Pairs(shape) => format!("{}:{size}>{size}", shape(1, 1).kind()),
+        Family::Pairs(shape) if size.contains('>') => format!("{}:{size}", shape((1, 1)).kind()),
+        Family::Pairs(shape) => format!("{}:{size}>{size}", shape((1, 1)).kind()),
         Family::Trees => {
             return Err(Error::input(format!(
                 "the model {} takes trees; write complete-tree:{size} or constant:tree:PARENTS",
@@ -206,45 +206,33 @@ fn complete_tree(leaves: &str, model: &Model, family: &Family) -> Result<Shapes>
 }
 
 fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes> {
-    let lengths = |shares: Shares<u32>| match family {
-        Family::Lengths(shape) => {
-            Ok(Shapes::Table(shares.into_iter().map(|(length, share)| (shape(length), share)).collect()))
+    let Some((_, generator)) = GENERATORS.iter().find(|(known, _)| *known == name) else {
+        let known = GENERATORS.map(|(known, _)| known).join(", ");
+        return Err(Error::input(format!("unknown generator \"{name}\"; known: {known}")));
+    };
+    let not_for = |what| Err(not_for(model, family, what));
+    match (generator, family) {
+        (Generator::Lengths(shares), Family::Lengths(shape)) => Ok(table(shares(), shape)),
+        (Generator::Lengths(_), _) => not_for("draws single lengths"),
+        (Generator::Pairs(shares) | Generator::Conversations(shares), Family::Pairs(shape)) => {
+            Ok(table(shares(), shape))
         }
-        _ => Err(not_for(model, family, "draws single lengths")),
-    };
-    let pairs = |shares: Shares<(u32, u32)>| match family {
-        Family::Pairs(shape) => Ok(Shapes::Table(
-            shares.into_iter().map(|((first, second), share)| (shape(first, second), share)).collect(),
-        )),
-        _ => Err(not_for(model, family, "draws pairs of lengths")),
-    };
-    let conversations = |shares: Shares<(u32, u32)>| match family {
         // A step for each token of the prompt and of the output.
-        Family::Lengths(shape) => {
-            let length = |((prompt, output), share)| (shape(prompt + output), share);
-            Ok(Shapes::Table(shares.into_iter().map(length).collect()))
+        (Generator::Conversations(shares), Family::Lengths(shape)) => {
+            Ok(table(shares(), |(prompt, output)| shape(prompt + output)))
         }
-        _ => pairs(shares),
-    };
-    match name {
-        "europarl-en" => lengths(generators::europarl_en()),
-        "europarl-de" => lengths(generators::europarl_de()),
-        "paper-lstm" => lengths(generators::paper_lstm()),
-        "europarl-de-en" => pairs(generators::europarl_de_en()),
-        "azure-conversation" => conversations(generators::azure_conversation()),
-        "sharegpt" => conversations(generators::sharegpt()),
-        "treebank" if matches!(family, Family::Trees) => {
-            Ok(Shapes::Treebank { leaves: Treebank::leaves(), trees: Box::default() })
+        (Generator::Pairs(_) | Generator::Conversations(_), _) => not_for("draws pairs of lengths"),
+        (Generator::Trees, Family::Trees) => Ok(Shapes::Treebank { leaves: Treebank::leaves(), trees: Box::default() }),
+        (Generator::Trees, _) => not_for("draws trees"),
+        (Generator::Graphs, Family::Graphs(weights)) => {
+            Ok(table((1..).zip(weights.iter().copied().map(f64::from)).collect(), Shape::Graph))
         }
-        "treebank" => Err(not_for(model, family, "draws trees")),
-        "graphs" => match family {
-            Family::Graphs(weights) => Ok(Shapes::Table(
-                (1..).zip(weights).map(|(number, weight)| (Shape::Graph(number), f64::from(*weight))).collect(),
-            )),
-            _ => Err(not_for(model, family, "draws the graphs that a model's file lists")),
-        },
-        _ => Err(Error::input(format!("unknown generator \"{name}\"; known: {}", generators::NAMES.join(", ")))),
+        (Generator::Graphs, _) => not_for("draws the graphs that a model's file lists"),
     }
+}
+
+fn table<T>(shares: Shares<T>, shape: impl Fn(T) -> Shape) -> Shapes {
+    Shapes::Table(shares.into_iter().map(|(size, share)| (shape(size), share)).collect())
 }
 
 fn not_for(model: &Model, family: &Family, what: &str) -> Error {

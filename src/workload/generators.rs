@@ -8,15 +8,26 @@ use statrs::function::erf::{erf, erf_inv};
 use super::random::Stream;
 use super::shape::Tree;
 
-pub const NAMES: [&str; 8] = [
-    "europarl-en",
-    "europarl-de",
-    "europarl-de-en",
-    "paper-lstm",
-    "treebank",
-    "graphs",
-    "azure-conversation",
-    "sharegpt",
+/// What a generator draws.
+pub enum Generator {
+    Lengths(fn() -> Shares<u32>),
+    Pairs(fn() -> Shares<(u32, u32)>),
+    /// Prompts and outputs, which may also become one length.
+    Conversations(fn() -> Shares<(u32, u32)>),
+    Trees,
+    /// Those of the model's file.
+    Graphs,
+}
+
+pub const GENERATORS: [(&str, Generator); 8] = [
+    ("europarl-en", Generator::Lengths(europarl_en)),
+    ("europarl-de", Generator::Lengths(europarl_de)),
+    ("europarl-de-en", Generator::Pairs(europarl_de_en)),
+    ("paper-lstm", Generator::Lengths(paper_lstm)),
+    ("treebank", Generator::Trees),
+    ("graphs", Generator::Graphs),
+    ("azure-conversation", Generator::Conversations(azure_conversation)),
+    ("sharegpt", Generator::Conversations(sharegpt)),
 ];
 
 pub type Shares<T> = Vec<(T, f64)>;

@@ -4,8 +4,6 @@
 mod built_in;
 pub mod catalogue;
 
-use super::model::Model;
-
 /// The last one of a list gives the cell's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
@@ -80,6 +78,18 @@ impl Sizes {
     }
 }
 
+/// An input by its name: a word, a state, or one of the operators before.
+///
+/// # Panics
+/// With another name.
+pub(super) fn source(name: &str, [word, state]: [&str; 2], before: &[Operator]) -> Source {
+    match before.iter().position(|operator| operator.name == name) {
+        _ if name == word => Source::Word,
+        _ if name == state => Source::State,
+        place => Source::Operator(place.expect("inputs stand before those who take them") as u16),
+    }
+}
+
 /// Operators with equal signatures can run as one in DyNet (Neubig, Goldberg and Dyer, 2017).
 ///
 /// Products must have the same weights and input size; sums and elementwise functions only the same type. Slices and
@@ -116,12 +126,6 @@ impl Operator {
 
     pub fn rows(&self, before: u32) -> u32 {
         if self.rows == Rows::Stacked { before } else { 1 }
-    }
-}
-
-impl Model {
-    pub fn operators(&self, sizes: &Sizes) -> Vec<Vec<Operator>> {
-        built_in::operators(self, sizes)
     }
 }
 
@@ -205,6 +209,7 @@ impl Depths {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::model::Model;
 
     fn operator(kind: Kind, rows: Rows, inputs: &[Source]) -> Operator {
         Operator { name: "o".into(), kind, rows, inputs: inputs.to_vec(), shape: [4, 8] }
