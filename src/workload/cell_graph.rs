@@ -33,40 +33,21 @@ pub struct Run {
     pub input: u32,
 }
 
-/// More than two parts are shared by all clones, so that requests of a long network take little memory.
+/// More than two are shared by all clones, so that requests of a long network take little memory.
 #[derive(Clone, Debug)]
-pub struct Runs(Stored);
-
-#[derive(Clone, Debug)]
-enum Stored {
+pub enum Runs {
     One([Run; 1]),
     Two([Run; 2]),
     Shared(Arc<[Run]>),
 }
 
-impl From<&[Run]> for Runs {
-    fn from(runs: &[Run]) -> Runs {
-        Runs(match *runs {
-            [run] => Stored::One([run]),
-            [first, second] => Stored::Two([first, second]),
-            _ => Stored::Shared(runs.into()),
-        })
-    }
-}
-
-impl Runs {
-    pub fn is_shared(&self) -> bool {
-        matches!(self.0, Stored::Shared(_))
-    }
-}
-
 impl Deref for Runs {
     type Target = [Run];
     fn deref(&self) -> &[Run] {
-        match &self.0 {
-            Stored::One(runs) => runs,
-            Stored::Two(runs) => runs,
-            Stored::Shared(runs) => runs,
+        match self {
+            Runs::One(runs) => runs,
+            Runs::Two(runs) => runs,
+            Runs::Shared(runs) => runs,
         }
     }
 }
@@ -74,14 +55,6 @@ impl Deref for Runs {
 impl PartialEq for Runs {
     fn eq(&self, other: &Runs) -> bool {
         **self == **other
-    }
-}
-
-impl<'a> IntoIterator for &'a Runs {
-    type Item = &'a Run;
-    type IntoIter = std::slice::Iter<'a, Run>;
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
     }
 }
 
@@ -99,7 +72,11 @@ impl CellGraph {
                 _ => merged.push(run),
             }
         }
-        CellGraph::Chains(Runs::from(&merged[..]))
+        CellGraph::Chains(match merged[..] {
+            [run] => Runs::One([run]),
+            [first, second] => Runs::Two([first, second]),
+            _ => Runs::Shared(merged[..].into()),
+        })
     }
 
     pub fn nodes(&self) -> u64 {

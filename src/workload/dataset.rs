@@ -102,37 +102,32 @@ impl Dataset {
     /// As [`Dataset::sample`], one by one.
     pub fn sampler(&self, max_length: Option<u32>) -> Result<Sampler<'_>> {
         let limit = max_length.unwrap_or(u32::MAX);
-        let index = match &self.shapes {
-            Shapes::Table(rows) => self.index(rows, limit, cut_length),
-            Shapes::Treebank { leaves, .. } => self.index(leaves, limit, |leaves| *leaves),
-        };
-        Ok(Sampler { shapes: &self.shapes, index: index? })
+        let weights = self.sizes().map(|(cut, _, weight)| if cut <= limit { weight } else { 0.0 });
+        let index = WeightedIndex::new(weights).map_err(|_| {
+            let shortest = self.sizes().map(|(cut, ..)| cut).min().unwrap_or(0);
+            Error::input(format!(
+                "max_length = {limit} leaves nothing of the dataset {}: its shortest shape has length {shortest}",
+                self.spec
+            ))
+        })?;
+        Ok(Sampler { shapes: &self.shapes, index })
     }
 
     /// The longest [length](Shape::length) that [`Dataset::sample`] draws with this limit.
     pub fn longest(&self, max_length: Option<u32>) -> u32 {
         let limit = max_length.unwrap_or(u32::MAX);
-        let longest = match &self.shapes {
-            Shapes::Table(rows) => {
-                let drawn = rows.iter().filter(|(shape, weight)| *weight > 0.0 && cut_length(shape) <= limit);
-                drawn.map(|(shape, _)| shape.length()).max()
-            }
-            Shapes::Treebank { leaves, .. } => {
-                leaves.iter().map(|(leaves, _)| *leaves).filter(|leaves| *leaves <= limit).max().map(|n| 2 * n - 1)
-            }
-        };
-        longest.unwrap_or(0)
+        let drawn = self.sizes().filter(|(cut, _, weight)| *weight > 0.0 && *cut <= limit);
+        drawn.map(|(_, length, _)| length).max().unwrap_or(0)
     }
 
-    fn index<T>(&self, rows: &Shares<T>, limit: u32, length: impl Fn(&T) -> u32) -> Result<WeightedIndex<f64>> {
-        let weights = rows.iter().map(|(value, weight)| if length(value) <= limit { *weight } else { 0.0 });
-        WeightedIndex::new(weights).map_err(|_| {
-            let shortest = rows.iter().map(|(value, _)| length(value)).min().unwrap_or(0);
-            Error::input(format!(
-                "max_length = {limit} leaves nothing of the dataset {}: its shortest shape has length {shortest}",
-                self.spec
-            ))
-        })
+    /// What `max_length` limits, the length and the weight of each row.
+    fn sizes(&self) -> Box<dyn Iterator<Item = (u32, u32, f64)> + '_> {
+        match &self.shapes {
+            Shapes::Table(rows) => {
+                Box::new(rows.iter().map(|(shape, weight)| (cut_length(shape), shape.length(), *weight)))
+            }
+            Shapes::Treebank { leaves, .. } => Box::new(leaves.iter().map(|(n, weight)| (*n, 2 * n - 1, *weight))),
+        }
     }
 }
 

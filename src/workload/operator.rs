@@ -165,7 +165,7 @@ pub struct Depths {
     operators: Vec<Reach>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reach {
     /// Edges from an operator without operators as inputs.
     from_word: u32,
@@ -178,14 +178,14 @@ impl Depths {
         let mut operators: Vec<Reach> = Vec::with_capacity(list.len());
         for operator in list {
             let inputs = operator.inputs.iter().map(|source| match source {
-                Source::Word => Reach { from_word: 0, from_state: None },
+                Source::Word => Reach::default(),
                 Source::State => Reach { from_word: 0, from_state: Some(1) },
                 Source::Operator(earlier) => {
                     let Reach { from_word, from_state } = operators[*earlier as usize];
                     Reach { from_word: from_word + 1, from_state: from_state.map(|edges| edges + 1) }
                 }
             });
-            let reach = inputs.fold(Reach { from_word: 0, from_state: None }, |longest, input| Reach {
+            let reach = inputs.fold(Reach::default(), |longest, input| Reach {
                 from_word: longest.from_word.max(input.from_word),
                 from_state: longest.from_state.max(input.from_state),
             });

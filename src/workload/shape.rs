@@ -52,14 +52,12 @@ impl Shape {
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind())?;
         match self {
-            Shape::Chain(n) => write!(f, "chain:{n}"),
-            Shape::Seq2Seq { source, target } => write!(f, "seq2seq:{source}>{target}"),
-            Shape::Tree(tree) => write!(f, "tree:{tree}"),
-            Shape::Tokens(n) => write!(f, "tokens:{n}"),
-            Shape::Fixed => f.write_str("fixed"),
-            Shape::Graph(number) => write!(f, "graph:{number}"),
-            Shape::Llm { prompt, output } => write!(f, "llm:{prompt}>{output}"),
+            Shape::Chain(n) | Shape::Tokens(n) | Shape::Graph(n) => write!(f, ":{n}"),
+            Shape::Seq2Seq { source: a, target: b } | Shape::Llm { prompt: a, output: b } => write!(f, ":{a}>{b}"),
+            Shape::Tree(tree) => write!(f, ":{tree}"),
+            Shape::Fixed => Ok(()),
         }
     }
 }

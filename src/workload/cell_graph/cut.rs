@@ -1,6 +1,6 @@
 //! Cutting a graph into subgraphs.
 
-use super::Edges;
+use super::{Edges, Lists};
 use crate::units::CellId;
 
 /// Cuts a graph into subgraphs, numbered by their lowest node: first the connected sets of one type. Such sets may wait
@@ -60,14 +60,10 @@ pub(super) fn connected(nodes: usize, edges: &Edges, joins: impl Fn(usize, usize
 /// By set: its strongly connected component has another member (Tarjan, without recursion).
 fn on_a_circle(set_of: &[u32], edges: &Edges) -> Vec<bool> {
     let count = set_of.iter().max().map_or(0, |last| *last as usize + 1);
-    let mut next_sets: Vec<Vec<u32>> = vec![Vec::new(); count];
-    for (node, &set) in set_of.iter().enumerate() {
-        for &next in edges.of(node as u32) {
-            if set_of[next as usize] != set {
-                next_sets[set as usize].push(set_of[next as usize]);
-            }
-        }
-    }
+    let nodes = 0..set_of.len() as u32;
+    let between = nodes.flat_map(|node| edges.of(node).iter().map(move |next| (node, *next)));
+    let between = between.map(|(node, next)| (set_of[node as usize], set_of[next as usize])).filter(|(a, b)| a != b);
+    let next_sets = Lists::new(count, between);
     const UNSEEN: u32 = u32::MAX;
     let (mut index, mut low) = (vec![UNSEEN; count], vec![0u32; count]);
     let (mut on_stack, mut stack) = (vec![false; count], Vec::new());
@@ -82,7 +78,7 @@ fn on_a_circle(set_of: &[u32], edges: &Edges) -> Vec<bool> {
                 stack.push(set);
                 on_stack[set] = true;
             }
-            if let Some(&next) = next_sets[set].get(edge) {
+            if let Some(&next) = next_sets.of(set as u32).get(edge) {
                 calls.push((set, edge + 1));
                 let next = next as usize;
                 if index[next] == UNSEEN {

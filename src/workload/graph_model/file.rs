@@ -30,16 +30,8 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RuleEntry {
-    shape: ShapeEntry,
+    shape: Takes,
     nodes: Vec<FamilyEntry>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum ShapeEntry {
-    Chain,
-    Seq2seq,
-    Tree,
 }
 
 #[derive(Deserialize)]
@@ -132,11 +124,6 @@ fn at(path: impl std::fmt::Display) -> impl Fn(String) -> String {
 }
 
 fn rule_of(entry: &RuleEntry, cells: &[Cell]) -> Result<Rule, String> {
-    let takes = match entry.shape {
-        ShapeEntry::Chain => Takes::Chains,
-        ShapeEntry::Seq2seq => Takes::Pairs,
-        ShapeEntry::Tree => Takes::Trees,
-    };
     if entry.nodes.is_empty() {
         return Err("unfold.nodes: is empty; a rule has at least one family of nodes".into());
     }
@@ -149,7 +136,7 @@ fn rule_of(entry: &RuleEntry, cells: &[Cell]) -> Result<Rule, String> {
         if scopes.iter().any(|(other, _)| other == name) {
             return Err(format!("{path}.name: a second family \"{name}\"; names must be unique"));
         }
-        scopes.push((name, scope(family, takes).map_err(at(path))?));
+        scopes.push((name, scope(family, entry.shape).map_err(at(path))?));
     }
     let mut families = Vec::with_capacity(entry.nodes.len());
     for (place, (family, (name, scope))) in entry.nodes.iter().zip(&scopes).enumerate() {
@@ -164,7 +151,7 @@ fn rule_of(entry: &RuleEntry, cells: &[Cell]) -> Result<Rule, String> {
             needs: family.needs.iter().enumerate().map(need).collect::<Result<_, _>>()?,
         });
     }
-    Rule::new(takes, families).map_err(at("unfold"))
+    Rule::new(entry.shape, families).map_err(at("unfold"))
 }
 
 fn scope(family: &FamilyEntry, takes: Takes) -> Result<Scope, String> {
@@ -179,7 +166,7 @@ fn scope(family: &FamilyEntry, takes: Takes) -> Result<Scope, String> {
             return Err(format!("over.{name}: there is no tree; unfold.shape must be \"tree\""));
         }
         Some(_) if over.len() > 1 => return Err("over: an index over a tree must be the only index".into()),
-        Some(_) => Range::Tree(children.as_ref().map_or(Ok(0..=u32::MAX), number_of_children)?),
+        Some(_) => Range::Tree(children.as_ref().map_or(Ok(0..=u32::MAX), number_of_children).map_err(at("children"))?),
         None if children.is_some() => {
             return Err("children: needs an index over a tree, as \"over\": { \"v\": \"tree\" }".into());
         }

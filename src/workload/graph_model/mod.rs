@@ -58,15 +58,19 @@ struct Given {
     weight: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Takes {
     /// `chain:N`.
+    #[serde(rename = "chain")]
     Chains,
     /// `seq2seq:S>T`.
+    #[serde(rename = "seq2seq")]
     Pairs,
     /// `tree:PARENTS`.
+    #[serde(rename = "tree")]
     Trees,
     /// `graph:K`, one of its own graphs.
+    #[serde(skip)]
     Graphs,
 }
 
