@@ -180,9 +180,8 @@ impl Graph {
         sorted.sort_unstable();
         sorted.dedup();
         let edges = Edges::Lists(Lists::new(cells.len(), sorted.into_iter()));
-        let order = topological_order(&cells, &edges)?;
-        let depths = depths(&order, &edges);
-        let subgraph_of = cut(&cells, &edges, &order);
+        let order = topological_order(cells.len(), &edges)?;
+        let (depths, subgraph_of) = (depths(&order, &edges), cut(&cells, &edges, &order));
         Ok(Graph::assemble(cells.into(), edges, subgraph_of, depths))
     }
 
@@ -200,7 +199,8 @@ impl Graph {
         let cells: Box<[CellId]> = children.iter().map(|count| cell(*count)).collect();
         let edges = Edges::Parents(tree.parents().into());
         let subgraph_of = connected(cells.len(), &edges, |a, b| cells[a] == cells[b]);
-        let depths = heights(tree);
+        let order = topological_order(cells.len(), &edges).expect("a tree has no cycle");
+        let depths = depths(&order, &edges);
         Graph::assemble(cells, edges, subgraph_of, depths)
     }
 
@@ -307,14 +307,12 @@ impl Lists {
     }
 }
 
-fn topological_order(cells: &[CellId], edges: &Edges) -> Result<Vec<u32>, GraphError> {
-    let mut missing = vec![0u32; cells.len()];
-    for node in 0..cells.len() as u32 {
-        for &next in edges.of(node) {
-            missing[next as usize] += 1;
-        }
+fn topological_order(nodes: usize, edges: &Edges) -> Result<Vec<u32>, GraphError> {
+    let mut missing = vec![0u32; nodes];
+    for node in 0..nodes as u32 {
+        edges.of(node).iter().for_each(|next| missing[*next as usize] += 1);
     }
-    let mut order: Vec<u32> = (0..cells.len() as u32).filter(|n| missing[*n as usize] == 0).collect();
+    let mut order: Vec<u32> = (0..nodes as u32).filter(|n| missing[*n as usize] == 0).collect();
     let mut done = 0;
     while done < order.len() {
         for &next in edges.of(order[done]) {
@@ -325,7 +323,7 @@ fn topological_order(cells: &[CellId], edges: &Edges) -> Result<Vec<u32>, GraphE
         }
         done += 1;
     }
-    if order.len() < cells.len() { Err(GraphError::Cycle(find_cycle(&missing, edges))) } else { Ok(order) }
+    if order.len() < nodes { Err(GraphError::Cycle(find_cycle(&missing, edges))) } else { Ok(order) }
 }
 
 /// Each node that misses an input has a predecessor among these, so walking backwards must return to a node.
@@ -355,24 +353,4 @@ fn depths(order: &[u32], edges: &Edges) -> Box<[u32]> {
         }
     }
     depth.into()
-}
-
-/// By node, the edges to its deepest leaf.
-pub fn heights(tree: &Tree) -> Box<[u32]> {
-    let children = tree.child_counts();
-    let mut missing = children.clone();
-    let mut height = vec![0u32; tree.len()];
-    for leaf in (0..tree.len()).filter(|n| children[*n] == 0) {
-        let mut node = leaf;
-        while let Some(parent) = Some(tree.parents()[node]).filter(|p| *p != Tree::NO_PARENT) {
-            let parent = parent as usize;
-            height[parent] = height[parent].max(height[node] + 1);
-            missing[parent] -= 1;
-            if missing[parent] > 0 {
-                break;
-            }
-            node = parent;
-        }
-    }
-    height.into()
 }

@@ -55,15 +55,6 @@ impl Family {
             },
         }
     }
-
-    fn file(&self) -> &'static str {
-        match self {
-            Family::Lengths(_) => "a CSV file with the header length,count, a text with one sentence a line",
-            Family::Pairs(_) => "a CSV file with the header src_len,tgt_len,count",
-            Family::Trees => "a file of trees (parents a line, PTB brackets or CoNLL-U)",
-            Family::Graphs(_) => "the graphs of its own file",
-        }
-    }
 }
 
 impl Dataset {
@@ -237,7 +228,17 @@ fn not_for(model: &Model, family: &Family, what: &str) -> Error {
         Family::Trees => "complete-tree:N, generator:treebank",
         Family::Graphs(_) => "constant:K, generator:graphs",
     };
-    Error::input(format!("{what}, but the model {} takes {}, or {way_out}", model.name(), family.file()))
+    Error::input(format!("{what}, but {}, or {way_out}", takes(model, family)))
+}
+
+fn takes(model: &Model, family: &Family) -> String {
+    let files = match family {
+        Family::Lengths(_) => "a CSV file with the header length,count, a text with one sentence a line",
+        Family::Pairs(_) => "a CSV file with the header src_len,tgt_len,count",
+        Family::Trees => "a file of trees (parents a line, PTB brackets or CoNLL-U)",
+        Family::Graphs(_) => "the graphs of its own file",
+    };
+    format!("the model {} takes {files}", model.name())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Family, not_for};
+use super::{Family, not_for, takes};
 use crate::error::{Context, Error, Result};
 use crate::shipped;
 use crate::workload::generators::Shares;
@@ -52,11 +52,7 @@ fn read_histogram(
         if header.contains('\t') && !header.contains(',') {
             return Err(not_for(model, family, "line 1: is a tree"));
         }
-        return Err(Error::input(format!(
-            "line 1: the header is \"{header}\", but the model {} takes {}",
-            model.name(),
-            family.file()
-        )));
+        return Err(Error::input(format!("line 1: the header is \"{header}\", but {}", takes(model, family))));
     }
     let mut counts: Vec<(Vec<u32>, u64)> = Vec::new();
     let mut total: u64 = 0;
@@ -108,12 +104,9 @@ fn read_sentences(text: &str, model: &Model, family: &Family, shape: impl Fn(u32
 
 fn read_trees(text: &str, model: &Model, family: &Family) -> Result<Shares<Shape>> {
     if is_header(text, &LENGTHS) || is_header(text, &PAIRS) {
-        return Err(Error::input(format!(
-            "line 1: \"{}\" is the header of a histogram, but the model {} takes {}",
-            text.lines().next().unwrap_or(""),
-            model.name(),
-            family.file()
-        )));
+        let first = text.lines().next().unwrap_or("");
+        let but = takes(model, family);
+        return Err(Error::input(format!("line 1: \"{first}\" is the header of a histogram, but {but}")));
     }
     let mut counts: HashMap<Tree, u64> = HashMap::new();
     for found in treebanks::read(notation(text), text)? {
