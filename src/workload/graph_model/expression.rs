@@ -1,6 +1,6 @@
 //! Expressions between the brackets of a rule: `i - 1`, `N + 1 - i`, `1..i-1`, `*`, `v.children`.
 
-use super::rule::Range;
+use super::rule::Family;
 
 /// The values of a rule's [sizes](super::rule::sizes); 0 for those that it lacks.
 pub type Sizes = [i64; 2];
@@ -11,15 +11,6 @@ pub struct Linear {
     pub indices: Vec<i64>,
     pub sizes: Sizes,
     pub constant: i64,
-}
-
-/// The names that a family's expressions may have.
-#[derive(Clone, Debug)]
-pub struct Scope {
-    /// Of an index over a tree only this one.
-    pub indices: Vec<String>,
-    pub range: Range,
-    pub sizes: &'static [&'static str],
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,26 +31,15 @@ pub enum Relative {
 /// Far beyond any sequence, and far from an overflow.
 const MAX_NUMBER: i64 = 1 << 30;
 
-impl Scope {
-    /// The name of the tree's node, for a family over a tree.
-    pub fn node(&self) -> Option<&str> {
-        matches!(self.range, Range::Tree(_)).then(|| self.indices[0].as_str())
-    }
-
-    /// Those that can be added.
-    fn numbers(&self) -> &[String] {
-        if self.node().is_some() { &[] } else { &self.indices }
-    }
-}
-
 impl Linear {
     pub fn number(number: i64) -> Linear {
         Linear { constant: number, ..Linear::default() }
     }
 
-    pub fn parse(text: &str, scope: &Scope) -> Result<Linear, String> {
+    /// Of these indices and sizes.
+    pub fn parse(text: &str, indices: &[String], sizes: &[&str]) -> Result<Linear, String> {
         let refuse = || format!("\"{}\" is not a sum of names and numbers, such as i - 1 or N + 1 - i", text.trim());
-        let mut sum = Linear { indices: vec![0; scope.numbers().len()], ..Linear::default() };
+        let mut sum = Linear { indices: vec![0; indices.len()], ..Linear::default() };
         let mut rest = text.trim();
         let mut sign = 1;
         loop {
@@ -69,7 +49,7 @@ impl Linear {
                 Ok(number) if number <= MAX_NUMBER => sum.constant += sign * number,
                 Ok(number) => return Err(format!("{number} is too large; at most {MAX_NUMBER}")),
                 Err(_) if word.is_empty() => return Err(refuse()),
-                Err(_) => *sum.coefficient(word, scope)? += sign,
+                Err(_) => *sum.coefficient(word, indices, sizes)? += sign,
             }
             rest = behind.trim_start();
             sign = match rest.as_bytes().first() {
@@ -87,14 +67,14 @@ impl Linear {
         Ok(sum)
     }
 
-    fn coefficient(&mut self, name: &str, scope: &Scope) -> Result<&mut i64, String> {
-        if let Some(place) = scope.numbers().iter().position(|index| index == name) {
+    fn coefficient(&mut self, name: &str, indices: &[String], sizes: &[&str]) -> Result<&mut i64, String> {
+        if let Some(place) = indices.iter().position(|index| index == name) {
             return Ok(&mut self.indices[place]);
         }
-        if let Some(place) = scope.sizes.iter().position(|size| *size == name) {
+        if let Some(place) = sizes.iter().position(|size| *size == name) {
             return Ok(&mut self.sizes[place]);
         }
-        let known: Vec<&str> = scope.numbers().iter().map(String::as_str).chain(scope.sizes.iter().copied()).collect();
+        let known: Vec<&str> = indices.iter().map(String::as_str).chain(sizes.iter().copied()).collect();
         Err(match known.is_empty() {
             true => format!("unknown name \"{name}\"; only numbers are known here"),
             false => format!("unknown name \"{name}\"; known here: {}", known.join(", ")),
@@ -126,21 +106,25 @@ impl Linear {
 }
 
 impl Item {
-    pub fn parse(text: &str, scope: &Scope) -> Result<Item, String> {
+    /// In a need of a family.
+    pub fn parse(text: &str, of: &Family, sizes: &[&str]) -> Result<Item, String> {
         let text = text.trim();
+        // The node of a tree can't be added.
+        let indices = if of.node().is_some() { &[] } else { &of.indices[..] };
+        let linear = |text| Linear::parse(text, indices, sizes);
         match text {
             "*" => return Ok(Item::All),
             "root" => return Ok(Item::Tree(Relative::Root)),
-            text if scope.node() == Some(text) => return Ok(Item::Tree(Relative::Itself)),
+            text if of.node() == Some(text) => return Ok(Item::Tree(Relative::Itself)),
             _ => {}
         }
         if let Some((from, to)) = text.split_once("..") {
-            return Ok(Item::Span(Linear::parse(from, scope)?, Linear::parse(to, scope)?));
+            return Ok(Item::Span(linear(from)?, linear(to)?));
         }
         let Some((node, relation)) = text.split_once('.') else {
-            return Linear::parse(text, scope).map(|one| Item::Span(one.clone(), one));
+            return linear(text).map(|one| Item::Span(one.clone(), one));
         };
-        match (scope.node() == Some(node.trim()), relation.trim()) {
+        match (of.node() == Some(node.trim()), relation.trim()) {
             (true, "children") => Ok(Item::Tree(Relative::Children)),
             (true, "parent") => Ok(Item::Tree(Relative::Parent)),
             (true, other) => Err(format!("a node of a tree has no {other}; it has children, parent")),

@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::expression::{Item, Linear, Relative, Scope};
+use super::expression::{Item, Linear, Relative};
 use super::operators;
 use super::rule::{self, Family, Need, Range, Rule};
 use super::{Cell, Given, Takes, Unfolding};
@@ -127,59 +127,56 @@ fn rule_of(entry: &RuleEntry, cells: &[Cell]) -> Result<Rule, String> {
     if entry.nodes.is_empty() {
         return Err("unfold.nodes: is empty; a rule has at least one family of nodes".into());
     }
-    let mut scopes: Vec<(&str, Scope)> = Vec::with_capacity(entry.nodes.len());
-    for (place, family) in entry.nodes.iter().enumerate() {
-        let (path, name) = (format!("unfold.nodes[{place}]"), &family.name);
+    let sizes = rule::sizes(entry.shape);
+    let mut families: Vec<Family> = Vec::with_capacity(entry.nodes.len());
+    for (place, FamilyEntry { name, cell, over, children, .. }) in entry.nodes.iter().enumerate() {
+        let path = format!("unfold.nodes[{place}]");
         if !is_name(name) {
             return Err(format!("{path}.name: \"{name}\" is not a name; {NAMES}"));
         }
-        if scopes.iter().any(|(other, _)| other == name) {
+        if families.iter().any(|other| other.name == *name) {
             return Err(format!("{path}.name: a second family \"{name}\"; names must be unique"));
         }
-        scopes.push((name, scope(family, entry.shape).map_err(at(path))?));
-    }
-    let mut families = Vec::with_capacity(entry.nodes.len());
-    for (place, (family, (name, scope))) in entry.nodes.iter().zip(&scopes).enumerate() {
-        let path = format!("unfold.nodes[{place}]");
-        let need = |(number, text): (usize, &String)| {
-            need(text, scope, &scopes).map_err(at(format_args!("{path}.needs[{number}]: \"{text}\"")))
-        };
         families.push(Family {
-            name: name.to_string(),
-            cell: cell_id(&family.cell, cells).map_err(at(format_args!("{path}.cell")))?,
-            range: scope.range.clone(),
-            needs: family.needs.iter().enumerate().map(need).collect::<Result<_, _>>()?,
+            name: name.clone(),
+            cell: cell_id(cell, cells).map_err(at(format_args!("{path}.cell")))?,
+            indices: over.keys().cloned().collect(),
+            range: range(over, children.as_ref(), entry.shape).map_err(at(path))?,
+            needs: Vec::new(),
         });
+    }
+    for (place, entry) in entry.nodes.iter().enumerate() {
+        let need = |(number, text): (usize, &String)| {
+            let path = format!("unfold.nodes[{place}].needs[{number}]: \"{text}\"");
+            need(text, &families[place], &families, sizes).map_err(at(path))
+        };
+        families[place].needs = entry.needs.iter().enumerate().map(need).collect::<Result<_, _>>()?;
     }
     Rule::new(entry.shape, families).map_err(at("unfold"))
 }
 
-fn scope(family: &FamilyEntry, takes: Takes) -> Result<Scope, String> {
-    let FamilyEntry { over, children, .. } = family;
+fn range(over: &Map<String, Value>, children: Option<&Value>, takes: Takes) -> Result<Range, String> {
     if let Some(name) = over.keys().find(|name| !is_name(name) || *name == "root") {
         return Err(format!("over: \"{name}\" is not the name of an index; {NAMES}, and root is reserved"));
     }
-    let mut scope = Scope { indices: Vec::new(), range: Range::Indices(Vec::new()), sizes: rule::sizes(takes) };
-    let tree = over.iter().find(|(_, over)| over.as_str() == Some("tree"));
-    scope.range = match tree {
+    match over.iter().find(|(_, over)| over.as_str() == Some("tree")) {
         Some((name, _)) if takes != Takes::Trees => {
-            return Err(format!("over.{name}: there is no tree; unfold.shape must be \"tree\""));
+            Err(format!("over.{name}: there is no tree; unfold.shape must be \"tree\""))
         }
-        Some(_) if over.len() > 1 => return Err("over: an index over a tree must be the only index".into()),
-        Some(_) => Range::Tree(children.as_ref().map_or(Ok(0..=u32::MAX), number_of_children).map_err(at("children"))?),
+        Some(_) if over.len() > 1 => Err("over: an index over a tree must be the only index".into()),
+        Some(_) => children.map_or(Ok(0..=u32::MAX), number_of_children).map(Range::Tree).map_err(at("children")),
         None if children.is_some() => {
-            return Err("children: needs an index over a tree, as \"over\": { \"v\": \"tree\" }".into());
+            Err("children: needs an index over a tree, as \"over\": { \"v\": \"tree\" }".into())
         }
         None => {
             let last = |(name, last): (&String, &Value)| {
                 let text = text_of(last).ok_or("must be a number, or a sum such as \"N\" or \"S + 1\"".into());
-                text.and_then(|text| Linear::parse(&text, &scope)).map_err(at(format_args!("over.{name}")))
+                let last = text.and_then(|text| Linear::parse(&text, &[], rule::sizes(takes)));
+                last.map_err(at(format_args!("over.{name}")))
             };
-            Range::Indices(over.iter().map(last).collect::<Result<_, _>>()?)
+            over.iter().map(last).collect::<Result<_, _>>().map(Range::Indices)
         }
-    };
-    scope.indices = over.keys().cloned().collect();
-    Ok(scope)
+    }
 }
 
 /// Numbers may also be given as texts.
@@ -203,22 +200,22 @@ fn number_of_children(given: &Value) -> Result<RangeInclusive<u32>, String> {
 }
 
 /// `fwd[i-1]`, `enc[*]`, or a family of one node.
-fn need(text: &str, scope: &Scope, scopes: &[(&str, Scope)]) -> Result<Need, String> {
+fn need(text: &str, of: &Family, families: &[Family], sizes: &[&str]) -> Result<Need, String> {
     let (name, items) = match text.trim().strip_suffix(']').map(|open| open.split_once('[')) {
         Some(Some((name, items))) => (name.trim(), items),
         None if !text.contains('[') => (text.trim(), ""),
         _ => return Err("is not a reference; write FAMILY[INDEX], as fwd[i-1] or enc[*]".into()),
     };
-    let family = scopes.iter().position(|(known, _)| *known == name).ok_or_else(|| {
-        let known: Vec<&str> = scopes.iter().map(|(known, _)| *known).collect();
+    let family = families.iter().position(|known| known.name == name).ok_or_else(|| {
+        let known: Vec<&str> = families.iter().map(|known| known.name.as_str()).collect();
         format!("unknown family \"{name}\"; known: {}", known.join(", "))
     })?;
     let items: Vec<&str> = if items.trim().is_empty() { Vec::new() } else { items.split(',').collect() };
-    let target = &scopes[family].1;
+    let target = &families[family];
     if items.len() != target.indices.len() {
         return Err(format!("has {} indices, but \"{name}\" has {}", items.len(), target.indices.len()));
     }
-    let items = items.into_iter().map(|item| Item::parse(item, scope)).collect::<Result<Vec<_>, _>>()?;
+    let items = items.into_iter().map(|item| Item::parse(item, of, sizes)).collect::<Result<Vec<_>, _>>()?;
     for item in &items {
         match (item, target.node()) {
             (Item::Span(..), Some(_)) => {

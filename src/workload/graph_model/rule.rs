@@ -26,6 +26,8 @@ pub struct Rule {
 pub struct Family {
     pub name: String,
     pub cell: CellId,
+    /// Their names; of a family over a tree the name of its node.
+    pub indices: Vec<String>,
     pub range: Range,
     pub needs: Vec<Need>,
 }
@@ -142,6 +144,13 @@ impl Rule {
             true => family.name.clone(),
             false => format!("{}[{}]", family.name, indices.join(", ")),
         }
+    }
+}
+
+impl Family {
+    /// The name of the tree's node, for a family over a tree.
+    pub fn node(&self) -> Option<&str> {
+        matches!(self.range, Range::Tree(_)).then(|| self.indices[0].as_str())
     }
 }
 
