@@ -71,13 +71,11 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// 0 for requests of one fixed size.
 fn tokens(args: &Args, network: &Dnn) -> Result<u32> {
-    let refuse = |what: String| {
-        let tokens = args.tokens.unwrap_or(0);
-        Err(Error::input(format!("--tokens {tokens}: {} takes {what}", args.network.display())))
-    };
     match (network.most_tokens, args.tokens) {
-        (None, Some(_)) => refuse("requests of a fixed size".into()),
-        (Some(most), Some(tokens)) if tokens > most => refuse(format!("up to {most}")),
+        (most, Some(tokens)) if tokens > most.unwrap_or(0) => {
+            let takes = most.map_or("requests of a fixed size".into(), |most| format!("up to {most}"));
+            Err(Error::input(format!("--tokens {tokens}: {} takes {takes}", args.network.display())))
+        }
         (most, tokens) => Ok(tokens.or(most).unwrap_or(0)),
     }
 }

@@ -27,7 +27,7 @@ use batchlab::workload::import::Format;
 use batchlab::workload::model::Model;
 use batchlab::workload::random::{self, Stream};
 use batchlab::workload::trace::Trace;
-use batchlab::workload::treebanks::Notation;
+use batchlab::workload::treebanks::{self, Notation};
 use rand::RngExt as _;
 
 use crate::allocations::most_allocated;
@@ -181,8 +181,8 @@ fn trees() {
         "1\tA\t_\t_\t_\t_\t2\t_\t_\t_\n2\tB\t_\t_\t_\t_\t0\t_\t_\t_\n\n",
     ];
     let trees = trees.map(|tree| tree.repeat(5).into_bytes());
-    for notation in [Notation::Brackets, Notation::Parents, Notation::Conllu] {
-        fuzz("trees", &trees, text(|text| drop(notation.read(text))));
+    for notation in [treebanks::brackets as Notation, treebanks::parents, treebanks::conllu] {
+        fuzz("trees", &trees, text(|text| drop(treebanks::read(notation, text))));
     }
 }
 
