@@ -110,14 +110,13 @@ impl Format {
     }
 
     /// Without a `kind`, two lengths make seq2seq shapes, one a chain, a parse a tree.
-    pub fn read(self, input: impl Read, kind: Option<Kind>) -> Result<Imported> {
-        let text = read_text(input)?;
+    pub fn read(self, text: &str, kind: Option<Kind>) -> Result<Imported> {
         let imported = match (self, self.columns()) {
-            (_, Some(columns)) => read_timed(&text, &columns, kind)?,
-            (Format::Treebank, _) => read_trees(&text, treebanks::brackets, kind)?,
-            (Format::Conllu, _) => read_trees(&text, treebanks::conllu, kind)?,
-            (Format::Parents, _) => read_trees(&text, treebanks::parents, kind)?,
-            (_, None) => read_sentences(&text, kind)?,
+            (_, Some(columns)) => read_timed(text, &columns, kind)?,
+            (Format::Treebank, _) => read_trees(text, treebanks::brackets, kind)?,
+            (Format::Conllu, _) => read_trees(text, treebanks::conllu, kind)?,
+            (Format::Parents, _) => read_trees(text, treebanks::parents, kind)?,
+            (_, None) => read_sentences(text, kind)?,
         };
         if imported.shapes.is_empty() {
             return Err(Error::input("holds no requests"));
@@ -231,7 +230,7 @@ fn tokens(text: &str) -> Option<u32> {
     text.strip_suffix(".0").unwrap_or(text).parse().ok().filter(|n| *n <= MAX_LENGTH)
 }
 
-fn read_text(mut input: impl Read) -> Result<String> {
+pub fn read_text(mut input: impl Read) -> Result<String> {
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes).map_err(|cause| Error::input(format!("cannot be read: {cause}")))?;
     String::from_utf8(bytes).map_err(|_| Error::input("not a text file in UTF-8"))
@@ -316,7 +315,7 @@ mod tests {
     use super::*;
 
     fn read(format: Format, text: &str, kind: Option<Kind>) -> Result<Imported> {
-        format.read(text.as_bytes(), kind)
+        format.read(text, kind)
     }
 
     fn shapes(imported: &Imported) -> Vec<String> {

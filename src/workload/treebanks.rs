@@ -14,7 +14,7 @@ pub struct Found {
 
 /// By the first non-empty line: an opening bracket, CoNLL-U's comment or columns, or else parents.
 pub fn notation(text: &str) -> Notation {
-    let first = text.lines().map(trimmed).find(|line| !line.is_empty()).unwrap_or("");
+    let first = text.trim_start_matches('\u{feff}').lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
     match first {
         _ if first.starts_with('(') => brackets,
         _ if first.starts_with('#') || first.split('\t').count() >= COLUMNS => conllu,
@@ -26,10 +26,6 @@ pub fn notation(text: &str) -> Notation {
 pub fn read(notation: Notation, text: &str) -> Result<Vec<Found>> {
     let trees = notation(text.trim_start_matches('\u{feff}'))?;
     if trees.is_empty() { Err(Error::input("holds no trees")) } else { Ok(trees) }
-}
-
-fn trimmed(line: &str) -> &str {
-    line.trim_start_matches('\u{feff}').trim()
 }
 
 /// A tree per line: 1-based parents, 0 for the root (SICK's `.parents`), optionally after the number of leaves and a tab.

@@ -23,7 +23,7 @@ use batchlab::validate::recorded::Recording;
 use batchlab::validate::results::Results;
 use batchlab::workload::dnn::Dnn;
 use batchlab::workload::graph_model::GraphModel;
-use batchlab::workload::import::Format;
+use batchlab::workload::import::{Format, read_text};
 use batchlab::workload::model::Model;
 use batchlab::workload::random::{self, Stream};
 use batchlab::workload::trace::Trace;
@@ -169,7 +169,7 @@ fn traces_and_imports() {
         Format::Treebank,
         Format::Conllu,
     ] {
-        fuzz("import", &corpus, |bytes| drop(format.read(bytes, None)));
+        fuzz("import", &corpus, |bytes| drop(read_text(bytes).and_then(|text| format.read(&text, None))));
     }
 }
 
