@@ -158,12 +158,9 @@ impl Dnn {
     }
 }
 
-/// A polynomial of `tokens` with natural coefficients.
+/// A polynomial of `tokens` with natural coefficients, by power.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Size {
-    /// By power; the last is not 0.
-    coefficients: Vec<u64>,
-}
+pub struct Size([u64; MAX_POWER + 1]);
 
 /// Far beyond any layer, and far from an overflow.
 const MAX_SIZE: u64 = 1 << 40;
@@ -172,14 +169,7 @@ const MAX_POWER: usize = 3;
 
 impl Size {
     pub fn constant(size: u64) -> Size {
-        Size::of(vec![size])
-    }
-
-    fn of(mut coefficients: Vec<u64>) -> Size {
-        while coefficients.last() == Some(&0) {
-            coefficients.pop();
-        }
-        Size { coefficients }
+        Size([size, 0, 0, 0])
     }
 
     pub fn parse(text: &str) -> Result<Size, String> {
@@ -188,7 +178,7 @@ impl Size {
                 "\"{text}\" is not a sum of products of whole numbers and tokens, such as 64, 12*tokens or 3*tokens*tokens + 64"
             )
         };
-        let mut coefficients = vec![0u64; MAX_POWER + 1];
+        let mut coefficients = [0u64; MAX_POWER + 1];
         for term in text.split('+') {
             let (mut power, mut product) = (0, 1u64);
             for factor in term.split('*').map(str::trim) {
@@ -204,12 +194,12 @@ impl Size {
             let sum = coefficients[power].checked_add(product);
             coefficients[power] = sum.filter(|sum| *sum <= MAX_SIZE).ok_or_else(|| too_large(text))?;
         }
-        Ok(Size::of(coefficients))
+        Ok(Size(coefficients))
     }
 
     /// `None` above `MAX_SIZE`.
     pub fn checked_at(&self, tokens: u32) -> Option<u64> {
-        let value = self.coefficients.iter().rev().try_fold(0u64, |sum, coefficient| {
+        let value = self.0.iter().rev().try_fold(0u64, |sum, coefficient| {
             sum.checked_mul(u64::from(tokens)).and_then(|sum| sum.checked_add(*coefficient))
         });
         value.filter(|value| *value <= MAX_SIZE)
@@ -220,7 +210,7 @@ impl Size {
     }
 
     pub fn is_constant(&self) -> bool {
-        self.coefficients.len() <= 1
+        self.0[1..] == [0; MAX_POWER]
     }
 }
 
