@@ -10,7 +10,7 @@ use rand_distr::Distribution;
 use rand_distr::weighted::WeightedIndex;
 
 use super::generators::{self, GENERATORS, Generator, Shares, Treebank};
-use super::graph_model::Takes;
+use super::graph_model::{GraphModel, Takes};
 use super::model::{Model, Unfolder};
 use super::random::Stream;
 use super::shape::Shape;
@@ -41,18 +41,13 @@ enum Family {
 
 impl Family {
     fn of(model: &Model) -> Family {
-        match model {
-            Model::Lstm | Model::Gru => Family::Lengths(Shape::Chain),
-            Model::Dnn(_) | Model::Network(_) => Family::Lengths(Shape::Tokens),
-            Model::Seq2Seq => Family::Pairs(seq2seq),
-            Model::Llm(_) => Family::Pairs(|(prompt, output)| Shape::Llm { prompt, output }),
-            Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => Family::Trees,
-            Model::Graph(graph) => match graph.takes() {
-                Takes::Chains => Family::Lengths(Shape::Chain),
-                Takes::Pairs => Family::Pairs(seq2seq),
-                Takes::Trees => Family::Trees,
-                Takes::Graphs => Family::Graphs(graph.weights()),
-            },
+        match model.unfolds() {
+            Some(Takes::Chains) => Family::Lengths(Shape::Chain),
+            Some(Takes::Pairs) => Family::Pairs(|(source, target)| Shape::Seq2Seq { source, target }),
+            Some(Takes::Trees) => Family::Trees,
+            Some(Takes::Graphs) => Family::Graphs(model.graph_model().map_or(Vec::new(), GraphModel::weights)),
+            None if model.is_llm() => Family::Pairs(|(prompt, output)| Shape::Llm { prompt, output }),
+            None => Family::Lengths(Shape::Tokens),
         }
     }
 }
@@ -153,10 +148,6 @@ pub fn cut_length(shape: &Shape) -> u32 {
         Shape::Chain(n) | Shape::Tokens(n) => *n,
         Shape::Fixed | Shape::Graph(_) => 1,
     }
-}
-
-fn seq2seq((source, target): (u32, u32)) -> Shape {
-    Shape::Seq2Seq { source, target }
 }
 
 fn constant(size: &str, model: &Model, family: &Family) -> Result<Shapes> {

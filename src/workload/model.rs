@@ -147,12 +147,19 @@ impl Model {
         !self.takes_trees() && !self.is_llm() && self.graph_model().is_none_or(GraphModel::is_sequence)
     }
 
-    pub fn takes_trees(&self) -> bool {
+    /// `None` for language models and feed-forward networks, whose requests have tokens.
+    pub fn unfolds(&self) -> Option<Takes> {
         match self {
-            Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => true,
-            Model::Graph(graph) => graph.takes() == Takes::Trees,
-            Model::Lstm | Model::Gru | Model::Seq2Seq | Model::Dnn(_) | Model::Network(_) | Model::Llm(_) => false,
+            Model::Lstm | Model::Gru => Some(Takes::Chains),
+            Model::Seq2Seq => Some(Takes::Pairs),
+            Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => Some(Takes::Trees),
+            Model::Graph(graph) => Some(graph.takes()),
+            Model::Dnn(_) | Model::Network(_) | Model::Llm(_) => None,
         }
+    }
+
+    pub fn takes_trees(&self) -> bool {
+        self.unfolds() == Some(Takes::Trees)
     }
 
     pub fn network(&self) -> Option<&Dnn> {
@@ -194,20 +201,15 @@ impl Model {
     }
 
     fn takes(&self) -> &'static str {
-        match self {
-            Model::Lstm | Model::Gru => "chain:N, tokens:N",
-            Model::Seq2Seq => "seq2seq:S>T",
-            Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => "tree:PARENTS",
-            Model::Graph(graph) => match graph.takes() {
-                Takes::Chains => "chain:N, tokens:N",
-                Takes::Pairs => "seq2seq:S>T",
-                Takes::Trees => "tree:PARENTS",
-                Takes::Graphs => "graph:K",
-            },
-            Model::Dnn(_) => "tokens:N, fixed",
-            Model::Network(network) if network.most_tokens.is_none() => "fixed",
-            Model::Network(_) => "tokens:N",
-            Model::Llm(_) => "llm:P>O",
+        match (self.unfolds(), self.network()) {
+            (Some(Takes::Chains), _) => "chain:N, tokens:N",
+            (Some(Takes::Pairs), _) => "seq2seq:S>T",
+            (Some(Takes::Trees), _) => "tree:PARENTS",
+            (Some(Takes::Graphs), _) => "graph:K",
+            (None, Some(Dnn { most_tokens: None, .. })) => "fixed",
+            (None, Some(_)) => "tokens:N",
+            (None, None) if self.is_llm() => "llm:P>O",
+            (None, None) => "tokens:N, fixed",
         }
     }
 }
