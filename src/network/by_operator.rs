@@ -282,30 +282,25 @@ impl Program {
         for operator in list {
             let width = operator.shape[0] as usize;
             let action = action(operator, weights_of, |place| operators[place as usize].action);
+            let reads_c = matches!(operator.kind, Kind::Elementwise { .. }) || operator.name == "child.c";
             let input = |source: &Source| {
+                let (from, whole) = match *source {
+                    Source::Word => (From::Word, embedding),
+                    Source::State if matches!(operator.kind, Kind::Lookup { .. }) => (From::State(WORD), 1),
+                    Source::State => (From::State(if reads_c { C } else { H }), hidden),
+                    Source::Operator(place) => (From::Operator(place), operators[place as usize].width),
+                };
                 let least = if operator.rows == Rows::One { least } else { 0 };
-                let whole = |from, width| Input { from, column: 0, step: 0, width, least };
-                match *source {
-                    Source::Word => whole(From::Word, embedding),
-                    Source::State => match &operator.kind {
-                        Kind::Lookup { .. } => whole(From::State(WORD), 1),
-                        Kind::Elementwise { .. } => whole(From::State(C), hidden),
-                        _ if operator.name == "child.c" => whole(From::State(C), hidden),
-                        _ => whole(From::State(H), hidden),
-                    },
-                    Source::Operator(place) => {
-                        let source: &Op = &operators[place as usize];
-                        let narrower = matches!(action, Action::Copy | Action::Sigmoid | Action::Tanh);
-                        let mut input = whole(From::Operator(place), source.width);
-                        if narrower && width < source.width {
-                            let column = read[place as usize];
-                            read[place as usize] += width;
-                            let step = if operator.rows == Rows::ForEach { width } else { 0 };
-                            input = Input { column, step, width, ..input };
-                        }
-                        input
-                    }
+                let mut input = Input { from, column: 0, step: 0, width: whole, least };
+                if let (From::Operator(place), Action::Copy | Action::Sigmoid | Action::Tanh) = (from, action)
+                    && width < whole
+                {
+                    let column = read[place as usize];
+                    read[place as usize] += width;
+                    let step = if operator.rows == Rows::ForEach { width } else { 0 };
+                    input = Input { column, step, width, ..input };
                 }
+                input
             };
             let inputs: Vec<Input> = operator.inputs.iter().map(input).collect();
             let width = if action == Action::Tanh { 2 * width } else { width };
@@ -321,9 +316,7 @@ impl Program {
         let word = operators.iter().position(|op| op.action == Action::Largest).map(|place| place as u16);
         Program { operators, state: [named("h"), c, word] }
     }
-}
 
-impl Program {
     /// The outputs of a node with `before` input cells, each copy by itself.
     pub fn outputs(&self, before: u32) -> usize {
         self.operators.iter().map(|op| if op.rows == Rows::ForEach { before as usize } else { 1 }).sum()
