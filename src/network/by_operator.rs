@@ -96,9 +96,11 @@ struct Affine {
     bias: Vec<f32>,
 }
 
+type Tensors = &'static [&'static str];
+
 /// The products of the lists of operators: the name there; for each part of the input its tensors, one below another; and
 /// the tensors of the bias.
-const AFFINES: [(&str, &[&[&str]], &[&str]); 9] = [
+const AFFINES: [(&str, &[Tensors], Tensors); 9] = [
     ("lstm", &[&["lstm.weight_ih"], &["lstm.weight_hh"]], &["lstm.bias"]),
     ("encoder", &[&["encoder.weight_ih"], &["encoder.weight_hh"]], &["encoder.bias"]),
     ("decoder", &[&["decoder.weight_ih"], &["decoder.weight_hh"]], &["decoder.bias"]),

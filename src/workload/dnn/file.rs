@@ -1,8 +1,9 @@
 //! The CSV file of a network.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use super::{Form, Kind, Operator, Size, too_large};
+use super::{Dnn, Form, Kind, Operator, Size, too_large};
 use crate::units::CellId;
 use crate::workload::row_names;
 use crate::workload::shape::MAX_LENGTH;
@@ -14,8 +15,7 @@ const MAX_OPERATORS: usize = 10_000;
 
 const MAX_WORK: u128 = 1 << 60;
 
-/// The most tokens of a request, if it has any; the operators by their names; and the chain.
-pub(super) fn parse(text: &str) -> Result<(Option<u32>, Vec<Operator>, Vec<CellId>), String> {
+pub(super) fn parse(given: &str, path: &Path, text: &str) -> Result<Dnn, String> {
     let lines = (1..).zip(text.trim_start_matches('\u{feff}').lines());
     let mut lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     let at = |line: usize| move |problem| format!("line {line}: {problem}");
@@ -45,7 +45,7 @@ pub(super) fn parse(text: &str) -> Result<(Option<u32>, Vec<Operator>, Vec<CellI
     let ids: BTreeMap<String, CellId> = known.keys().cloned().zip((0..).map(CellId)).collect();
     let chain = names.iter().map(|name| ids[name]).collect();
     let operators = known.into_iter().map(|(name, (_, form))| Operator { cell: ids[&name], name, form }).collect();
-    Ok((most_tokens, operators, chain))
+    Ok(Dnn { given: given.to_string(), path: path.to_path_buf(), most_tokens, operators, chain })
 }
 
 fn most_tokens(line: &str) -> Result<Option<u32>, String> {

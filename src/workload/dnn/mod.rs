@@ -109,8 +109,7 @@ impl Dnn {
 
     /// As [`Dnn::read`], from text; messages lack the file's name.
     pub fn parse(given: &str, path: &Path, text: &str) -> Result<Dnn, String> {
-        let (most_tokens, operators, chain) = file::parse(text)?;
-        Ok(Dnn { given: given.to_string(), path: path.to_path_buf(), most_tokens, operators, chain })
+        file::parse(given, path, text)
     }
 
     /// In running order: place `i` is node `i` of every request.
