@@ -115,7 +115,7 @@ impl CellGraph {
 #[derive(Clone, Debug)]
 pub struct Graph {
     cells: Box<[CellId]>,
-    edges: Lists,
+    edges: Edges,
     inner_inputs: Box<[u32]>,
     subgraph_of: Box<[u32]>,
     subgraphs: Box<[Subgraph]>,
@@ -131,6 +131,13 @@ pub struct Subgraph {
     pub nodes: u32,
     /// Edges from other subgraphs, all of which must be satisfied for its release.
     pub outer_inputs: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Edges {
+    /// By node, its taker or [`Tree::NO_PARENT`].
+    Parents(Box<[u32]>),
+    Lists(Lists),
 }
 
 #[derive(Clone, Debug)]
@@ -172,7 +179,7 @@ impl Graph {
         let mut sorted = edges.to_vec();
         sorted.sort_unstable();
         sorted.dedup();
-        let edges = Lists::new(cells.len(), sorted.into_iter());
+        let edges = Edges::Lists(Lists::new(cells.len(), sorted.into_iter()));
         let order = topological_order(cells.len(), &edges)?;
         let (depths, subgraph_of) = (depths(&order, &edges), cut(&cells, &edges, &order));
         Ok(Graph::assemble(cells.into(), edges, subgraph_of, depths))
@@ -190,15 +197,14 @@ impl Graph {
     pub fn from_tree_by_children(tree: &Tree, cell: impl Fn(u32) -> CellId) -> Graph {
         let children = tree.child_counts();
         let cells: Box<[CellId]> = children.iter().map(|count| cell(*count)).collect();
-        let edges = (0..).zip(tree.parents().iter().copied()).filter(|(_, parent)| *parent != Tree::NO_PARENT);
-        let edges = Lists::new(tree.len(), edges);
+        let edges = Edges::Parents(tree.parents().into());
         let subgraph_of = connected(cells.len(), &edges, |a, b| cells[a] == cells[b]);
         let order = topological_order(cells.len(), &edges).expect("a tree has no cycle");
         let depths = depths(&order, &edges);
         Graph::assemble(cells, edges, subgraph_of, depths)
     }
 
-    fn assemble(cells: Box<[CellId]>, edges: Lists, subgraph_of: Box<[u32]>, depths: Box<[u32]>) -> Graph {
+    fn assemble(cells: Box<[CellId]>, edges: Edges, subgraph_of: Box<[u32]>, depths: Box<[u32]>) -> Graph {
         let count = subgraph_of.iter().max().map_or(0, |last| *last as usize + 1);
         let mut inner_inputs = vec![0u32; cells.len()];
         let mut subgraphs = vec![Subgraph { cell: cells[0], nodes: 0, outer_inputs: 0 }; count];
@@ -267,6 +273,19 @@ impl Graph {
     }
 }
 
+impl Edges {
+    fn of(&self, node: u32) -> &[u32] {
+        let node = node as usize;
+        match self {
+            Edges::Parents(parents) => match parents[node] {
+                Tree::NO_PARENT => &[],
+                _ => &parents[node..=node],
+            },
+            Edges::Lists(lists) => lists.of(node as u32),
+        }
+    }
+}
+
 impl Lists {
     /// Each pair is a list and an item of it. Lists keep the order of their items.
     fn new(lists: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Lists {
@@ -288,7 +307,7 @@ impl Lists {
     }
 }
 
-fn topological_order(nodes: usize, edges: &Lists) -> Result<Vec<u32>, GraphError> {
+fn topological_order(nodes: usize, edges: &Edges) -> Result<Vec<u32>, GraphError> {
     let mut missing = vec![0u32; nodes];
     for node in 0..nodes as u32 {
         edges.of(node).iter().for_each(|next| missing[*next as usize] += 1);
@@ -308,7 +327,7 @@ fn topological_order(nodes: usize, edges: &Lists) -> Result<Vec<u32>, GraphError
 }
 
 /// Each node that misses an input has a predecessor among these, so walking backwards must return to a node.
-fn find_cycle(missing: &[u32], edges: &Lists) -> Vec<u32> {
+fn find_cycle(missing: &[u32], edges: &Edges) -> Vec<u32> {
     let stuck = |node: &u32| missing[*node as usize] > 0;
     let nodes = || (0..missing.len() as u32).filter(stuck);
     let mut before = vec![u32::MAX; missing.len()];
@@ -326,7 +345,7 @@ fn find_cycle(missing: &[u32], edges: &Lists) -> Vec<u32> {
     cycle
 }
 
-fn depths(order: &[u32], edges: &Lists) -> Box<[u32]> {
+fn depths(order: &[u32], edges: &Edges) -> Box<[u32]> {
     let mut depth = vec![0u32; order.len()];
     for &node in order {
         for &next in edges.of(node) {

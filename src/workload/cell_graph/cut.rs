@@ -1,12 +1,12 @@
 //! Cutting a graph into subgraphs.
 
-use super::Lists;
+use super::{Edges, Lists};
 use crate::units::CellId;
 
 /// Cuts a graph into subgraphs, numbered by their lowest node: first the connected sets of one type. Such sets may wait
 /// for each other (an A needs a B that needs an A of the same set). Each set on a cycle is split by the number of type
 /// changes on the longest path to a node. Every edge between parts raises it, so no cycle remains.
-pub(super) fn cut(cells: &[CellId], edges: &Lists, order: &[u32]) -> Box<[u32]> {
+pub(super) fn cut(cells: &[CellId], edges: &Edges, order: &[u32]) -> Box<[u32]> {
     let whole = connected(cells.len(), edges, |a, b| cells[a] == cells[b]);
     let circular = on_a_circle(&whole, edges);
     if !circular.iter().any(|c| *c) {
@@ -25,7 +25,7 @@ pub(super) fn cut(cells: &[CellId], edges: &Lists, order: &[u32]) -> Box<[u32]> 
 }
 
 /// Sets connected by edges with `joins`, numbered by lowest node.
-pub(super) fn connected(nodes: usize, edges: &Lists, joins: impl Fn(usize, usize) -> bool) -> Box<[u32]> {
+pub(super) fn connected(nodes: usize, edges: &Edges, joins: impl Fn(usize, usize) -> bool) -> Box<[u32]> {
     // Union-find; the lower node is the root.
     let mut root: Vec<u32> = (0..nodes as u32).collect();
     fn find(root: &mut [u32], mut node: u32) -> u32 {
@@ -58,7 +58,7 @@ pub(super) fn connected(nodes: usize, edges: &Lists, joins: impl Fn(usize, usize
 }
 
 /// By set: its strongly connected component has another member (Kosaraju).
-fn on_a_circle(set_of: &[u32], edges: &Lists) -> Vec<bool> {
+fn on_a_circle(set_of: &[u32], edges: &Edges) -> Vec<bool> {
     let count = set_of.iter().max().map_or(0, |last| *last as usize + 1);
     let nodes = 0..set_of.len() as u32;
     let between = nodes.flat_map(|node| edges.of(node).iter().map(move |next| (node, *next)));
