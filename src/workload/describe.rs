@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::cell_graph::Graph;
+use super::cell_graph::heights;
 use super::shape::{Shape, Tree};
 use super::trace::Trace;
-use crate::units::{CellId, Nanos};
+use crate::units::Nanos;
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Description {
@@ -148,7 +148,7 @@ impl Lengths {
 }
 
 pub fn height(tree: &Tree) -> u32 {
-    Graph::from_tree_by_children(tree, |_| CellId(0)).depths().iter().copied().max().unwrap_or(0)
+    heights(tree).into_iter().max().unwrap_or(0)
 }
 
 fn mean_and_sd(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {

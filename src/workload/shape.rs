@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::iter::successors;
+use std::mem;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -167,13 +168,18 @@ impl Tree {
 
 fn node_off_the_root(parents: &[u32]) -> Option<usize> {
     let mut reaches_root: Vec<bool> = parents.iter().map(|parent| *parent == Tree::NO_PARENT).collect();
-    (0..parents.len()).find(|start| {
-        let above = |node: &usize| (!reaches_root[*node]).then(|| parents[*node] as usize);
-        // A way without an end is longer than the nodes are many.
-        let way: Vec<usize> = successors(Some(*start), above).take(parents.len() + 1).collect();
-        way.iter().for_each(|node| reaches_root[*node] = true);
-        way.len() > parents.len()
-    })
+    for start in 0..parents.len() {
+        let way = successors(Some(start), |node| Some(parents[*node] as usize)).take_while(|node| !reaches_root[*node]);
+        // A way within a cycle has no end.
+        if way.take(parents.len() + 1).count() > parents.len() {
+            return Some(start);
+        }
+        let mut node = start;
+        while !mem::replace(&mut reaches_root[node], true) {
+            node = parents[node] as usize;
+        }
+    }
+    None
 }
 
 impl fmt::Display for Tree {
