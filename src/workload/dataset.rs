@@ -174,12 +174,10 @@ fn complete_tree(leaves: &str, model: &Model, family: &Family) -> Result<Shapes>
     if !matches!(family, Family::Trees) {
         return Err(not_for(model, family, "is a tree"));
     }
-    match leaves.parse::<u32>() {
-        Ok(n) if (1..=MAX_COMPLETE_LEAVES).contains(&n) => {
-            Ok(Shapes::Table(vec![(Shape::Tree(Arc::new(generators::complete_tree(n))), 1.0)]))
-        }
-        _ => Err(Error::input(format!("\"{leaves}\" is not a whole number of leaves from 1 to {MAX_COMPLETE_LEAVES}"))),
-    }
+    let number = leaves.parse().ok().filter(|n| (1..=MAX_COMPLETE_LEAVES).contains(n)).ok_or_else(|| {
+        Error::input(format!("\"{leaves}\" is not a whole number of leaves from 1 to {MAX_COMPLETE_LEAVES}"))
+    })?;
+    Ok(Shapes::Table(vec![(Shape::Tree(Arc::new(generators::complete_tree(number))), 1.0)]))
 }
 
 fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes> {

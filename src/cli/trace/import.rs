@@ -25,10 +25,6 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    args.output.write(&read(args)?)
-}
-
-fn read(args: &Args) -> Result<Trace> {
     let draws_arrivals = args.format.is_some_and(|format| !format.is_timed());
     let process = draws_arrivals.then(|| args.arrivals.process()).transpose()?;
     if process.is_none() && args.arrivals.rate.is_some() {
@@ -48,7 +44,7 @@ fn read(args: &Args) -> Result<Trace> {
         Some(process) => args.arrivals.times(process, imported.shapes.len())?,
         None => imported.arrivals.expect("a format with times gives arrivals"),
     };
-    Ok(Trace { arrivals, shapes: imported.shapes, classes: imported.classes })
+    args.output.write(&Trace { arrivals, shapes: imported.shapes, classes: imported.classes })
 }
 
 #[cfg(test)]
