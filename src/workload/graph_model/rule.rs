@@ -60,8 +60,8 @@ impl Rule {
         let is_chain = takes != Takes::Trees && is_chain(&families);
         let rule = Rule { takes, families, is_chain };
         for shape in small_shapes(takes) {
-            let graph = rule.written_out(&shape);
-            graph.map_err(|problem| format!("{problem} (for a request {shape})"))?;
+            let extent = rule.extent(&shape).expect("a shape of the rule's kind");
+            rule.written_out(&extent).map_err(|problem| format!("{problem} (for a request {shape})"))?;
         }
         Ok(rule)
     }
@@ -73,12 +73,12 @@ impl Rule {
     }
 
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
-        let Extent { sizes, .. } = self.extent(shape)?;
+        let extent = self.extent(shape)?;
         if !self.is_chain {
-            return Some(self.written_out(shape).map(|graph| CellGraph::Graph(graph.into())));
+            return Some(self.written_out(&extent).map(|graph| CellGraph::Graph(graph.into())));
         }
         let run = |Family { name, cell, range, .. }: &Family| {
-            let length = range.last().map_or(1, |last| last.at(&[], &sizes)).try_into();
+            let length = range.last().map_or(1, |last| last.at(&[], &extent.sizes)).try_into();
             let length =
                 length.map_err(|_| format!("the nodes \"{name}\" of a request {shape} are more than {}", u32::MAX));
             Ok(Run { cell: *cell, length: length?, input: 0 })
@@ -87,7 +87,7 @@ impl Rule {
         Some(runs.map(CellGraph::chains))
     }
 
-    fn extent<'s>(&self, shape: &'s Shape) -> Option<Extent<'s>> {
+    pub(super) fn extent<'s>(&self, shape: &'s Shape) -> Option<Extent<'s>> {
         let (sizes, tree) = match (self.takes, shape) {
             (Takes::Chains, Shape::Chain(n) | Shape::Tokens(n)) => ([*n, 0], None),
             (Takes::Pairs, Shape::Seq2Seq { source, target }) => ([*source, *target], None),
@@ -97,12 +97,11 @@ impl Rule {
         Some(Extent { sizes: sizes.map(i64::from), tree })
     }
 
-    pub(super) fn written_out(&self, shape: &Shape) -> Result<Graph, String> {
-        let extent = self.extent(shape).expect("a shape of the rule's kind");
+    pub(super) fn written_out(&self, extent: &Extent<'_>) -> Result<Graph, String> {
         let mut placed: Vec<Placed> = Vec::with_capacity(self.families.len());
         let mut nodes = 0;
         for family in &self.families {
-            let family = Placed::new(&family.range, nodes, &extent);
+            let family = Placed::new(&family.range, nodes, extent);
             let end = family.len().and_then(|len| len.checked_add(nodes)).filter(|nodes| *nodes <= MAX_NODES);
             nodes = end.ok_or_else(|| {
                 format!("unfolds to more than {MAX_NODES} nodes; only chains are not written out and may be longer")
@@ -118,7 +117,7 @@ impl Rule {
                 let indices = at.indices(place);
                 for need in &family.needs {
                     let target = &placed[need.family];
-                    let places = target.find(&need.items, &indices, &extent);
+                    let places = target.find(&need.items, &indices, extent);
                     edges.extend(places.into_iter().map(|place| ((target.first + place) as u32, node)));
                 }
                 if edges.len() > MAX_EDGES {
@@ -175,7 +174,7 @@ fn small_shapes(takes: Takes) -> Vec<Shape> {
 }
 
 /// The size of a request.
-struct Extent<'t> {
+pub(super) struct Extent<'t> {
     sizes: Sizes,
     /// For rules of trees.
     tree: Option<Branches<'t>>,
