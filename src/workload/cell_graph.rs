@@ -354,7 +354,7 @@ fn depths(order: &[u32], edges: &Edges) -> Box<[u32]> {
     depth.into()
 }
 
-/// By node, the edges to its deepest leaf. For trees this is faster than [`depths`].
+/// By node, the edges to its deepest leaf. Faster than the depths of a general graph.
 pub fn heights(tree: &Tree) -> Box<[u32]> {
     let children = tree.child_counts();
     let mut missing = children.clone();
