@@ -7,16 +7,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{find, render};
-use crate::cost::CostModel;
 use crate::cost::roofline::Roofline;
 use crate::cost::slice;
 use crate::cost::table::{CostTable, Overhead, TableModel};
-use crate::error::{Error, Result};
+use crate::error::{Context, Error, Result};
 use crate::gpu_settings::Precision;
 use crate::results::table::aligned;
 use crate::scenario::named;
 use crate::shipped::Shipped;
-use crate::task::Step;
 use crate::units::Nanos;
 use crate::workload::dnn::{Dnn, Kind, Operator, Work};
 use crate::workload::model::Model;
@@ -64,19 +62,19 @@ pub fn run(args: &Args) -> Result<()> {
     let roofline = |device: &PathBuf| Roofline::read(&find(Shipped::Device, device, false)?, args.precision);
     let device = args.roofline.as_ref().map(roofline).transpose()?.map(Arc::new);
     let costs = costs(args, &model, device.as_ref())?;
-    let shown = Shown { args, network: &network, tokens, costs };
+    let times =
+        |costs: &TableModel| args.batch.iter().map(|batch| slice::times(&network, costs, *batch, tokens)).collect();
+    let shown = Shown { args, network: &network, tokens, times: costs.as_ref().map(times), costs };
     let stages = shown.stages()?;
     args.shown.show(|| shown.table(&stages), || shown.json(device.as_deref(), &stages))
 }
 
 /// 0 for requests of one fixed size.
 fn tokens(args: &Args, network: &Dnn) -> Result<u32> {
-    match (network.most_tokens(), args.tokens) {
-        (None, Some(tokens)) => {
-            Err(Error::input(format!("--tokens {tokens}: {} takes requests of a fixed size", args.network.display())))
-        }
-        (Some(most), Some(tokens)) if tokens > most => {
-            Err(Error::input(format!("--tokens {tokens}: {} takes up to {most}", args.network.display())))
+    match (network.most_tokens, args.tokens) {
+        (most, Some(tokens)) if tokens > most.unwrap_or(0) => {
+            let takes = most.map_or("requests of a fixed size".into(), |most| format!("up to {most}"));
+            Err(Error::input(format!("--tokens {tokens}: {} takes {takes}", args.network.display())))
         }
         (most, tokens) => Ok(tokens.or(most).unwrap_or(0)),
     }
@@ -84,10 +82,10 @@ fn tokens(args: &Args, network: &Dnn) -> Result<u32> {
 
 /// The simulator's times; `None` without a device and a cost table.
 fn costs(args: &Args, model: &Model, device: Option<&Arc<Roofline>>) -> Result<Option<TableModel>> {
-    let table = match (&args.costs, device) {
-        (None, None) => return Ok(None),
-        (Some(file), _) => CostTable::read(&find(Shipped::Costs, file, false)?)?,
-        (None, Some(_)) => CostTable::empty(),
+    let table = match &args.costs {
+        None if device.is_none() => return Ok(None),
+        None => CostTable::empty(),
+        Some(file) => CostTable::read(&find(Shipped::Costs, file, false)?)?,
     };
     let table = match device {
         // Unused: the file defines all sizes.
@@ -102,6 +100,8 @@ struct Shown<'a> {
     network: &'a Dnn,
     tokens: u32,
     costs: Option<TableModel>,
+    /// For each batch size, the times of the operators.
+    times: Option<Vec<Vec<Nanos>>>,
 }
 
 impl Shown<'_> {
@@ -114,22 +114,19 @@ impl Shown<'_> {
             })
         };
         let Args { stages, at, preferred, batch, .. } = self.args;
-        match (stages, at.as_slice(), preferred) {
-            (Some(count), ..) => {
-                let largest = batch.iter().copied().max().unwrap_or(1);
-                let times = slice::times(self.network, costs("--stages")?, largest, self.tokens);
-                slice::even(&times, *count).map_err(|problem| Error::input(format!("--stages: {problem}")))
-            }
-            (_, _, Some(threshold)) => {
-                costs("--preferred")?;
-                let preferred: Vec<u32> = self.network.operators().filter_map(|one| self.preferred(one)).collect();
-                Ok(slice::by_preferred(&preferred, *threshold))
-            }
-            (_, [], _) => Ok(Vec::new()),
-            (_, names, _) => {
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                slice::at(self.network, &names).map_err(|problem| Error::input(format!("--at: {problem}")))
-            }
+        if let Some(count) = stages {
+            let largest = batch.iter().copied().max().unwrap_or(1);
+            let times = slice::times(self.network, costs("--stages")?, largest, self.tokens);
+            slice::even(&times, *count).map_err(Error::input).within("--stages")
+        } else if let Some(threshold) = preferred {
+            costs("--preferred")?;
+            let preferred: Vec<u32> = self.network.operators().filter_map(|one| self.preferred(one)).collect();
+            Ok(slice::by_preferred(&preferred, *threshold))
+        } else if at.is_empty() {
+            Ok(Vec::new())
+        } else {
+            let names: Vec<&str> = at.iter().map(String::as_str).collect();
+            slice::at(self.network, &names).map_err(Error::input).within("--at")
         }
     }
 
@@ -139,22 +136,17 @@ impl Shown<'_> {
         self.costs.as_ref().map(|costs| costs.preferred(operator.cell, input).unwrap_or(1))
     }
 
-    /// Of all these operators together, for each batch size; none without a device and a cost table.
-    fn times(&self, operators: &Range<usize>) -> Vec<(u32, Nanos)> {
-        let Some(costs) = &self.costs else { return Vec::new() };
-        let time = |operator: &Operator, batch: u32| {
-            let input = self.network.input(operator, self.tokens);
-            costs.cell(&Step { cell: operator.cell, batch, times: 1, input })
-        };
-        let of_batch = |&batch: &u32| {
-            let operators = self.network.operators().skip(operators.start).take(operators.len());
-            (batch, operators.map(|operator| time(operator, batch)).sum())
-        };
-        self.args.batch.iter().map(of_batch).collect()
+    /// Of all these operators together, for each batch size; `None` without a device and a cost table.
+    fn times(&self, operators: &Range<usize>) -> Option<Vec<(u32, Nanos)>> {
+        let sum = |times: &Vec<Nanos>| times[operators.clone()].iter().copied().sum();
+        Some(self.args.batch.iter().copied().zip(self.times.as_ref()?.iter().map(sum)).collect())
     }
 
-    fn micros(&self, operators: &Range<usize>) -> impl Iterator<Item = String> {
-        self.times(operators).into_iter().map(|(_, time)| format!("{:.1}", time.0 as f64 / 1e3))
+    /// A line of a table: texts, then the times of these operators.
+    fn line<T: ToString>(&self, texts: &[T], operators: &Range<usize>) -> Vec<String> {
+        let micros = |(_, time): (u32, Nanos)| format!("{:.1}", time.0 as f64 / 1e3);
+        let times = self.times(operators).into_iter().flatten().map(micros);
+        texts.iter().map(ToString::to_string).chain(times).collect()
     }
 
     /// A line of headings, the last ones for times.
@@ -170,23 +162,20 @@ impl Shown<'_> {
     }
 
     fn table(&self, stages: &[Range<usize>]) -> String {
+        let millions = |macs: u128| format!("{:.2}", macs as f64 / 1e6);
         let names = ["operator", "kind", "for one query", "MMAC", "elements", "preferred"];
         let mut lines = vec![self.headings(&names[..if self.costs.is_some() { 6 } else { 5 }])];
         for (place, operator) in self.network.operators().enumerate() {
             let work = operator.form.at(self.tokens);
-            let macs = format!("{:.2}", work.flops(1) as f64 / 2e6);
-            let mut line = vec![operator.name.clone(), operator.form.kind.name().into(), products(&work), macs];
-            line.push(work.elements.to_string());
-            line.extend(self.preferred(operator).map(|batch| batch.to_string()));
-            line.extend(self.micros(&(place..place + 1)));
-            lines.push(line);
+            let mut texts = vec![operator.name.clone(), work.kind.name().into(), products(&work)];
+            texts.extend([millions(work.flops(1) / 2), work.elements.to_string()]);
+            texts.extend(self.preferred(operator).map(|batch| batch.to_string()));
+            lines.push(self.line(&texts, &(place..place + 1)));
         }
         let all = 0..self.network.operators().len();
         let (macs, weights) = self.totals();
         if self.costs.is_some() {
-            let millions = format!("{:.2}", macs as f64 / 1e6);
-            let line = ["all", "", "", &millions, "", ""].map(String::from);
-            lines.push(line.into_iter().chain(self.micros(&all)).collect());
+            lines.push(self.line(&["all", "", "", &millions(macs), "", ""], &all));
         }
         let of_tokens = if self.tokens > 0 { format!(" for {} tokens", self.tokens) } else { String::new() };
         let (macs, weights) = (macs as f64 / 1e9, weights as f64 / 1e6);
@@ -198,21 +187,20 @@ impl Shown<'_> {
         let mut lines = vec![self.headings(&["stage", "operators", "from", "to"])];
         for (number, stage) in (1..).zip(stages) {
             let [first, last] = self.ends(stage);
-            let line = [format!("{number}"), stage.len().to_string(), first, last];
-            lines.push(line.into_iter().chain(self.micros(stage)).collect());
+            lines.push(self.line(&[&format!("{number}"), &stage.len().to_string(), first, last], stage));
         }
         text + "\n" + &aligned(&lines)
     }
 
-    fn ends(&self, stage: &Range<usize>) -> [String; 2] {
-        let name = |place| self.network.operators().nth(place).expect("the stage is one of the network's").name.clone();
+    fn ends(&self, stage: &Range<usize>) -> [&str; 2] {
+        let name = |place| &*self.network.operators().nth(place).expect("the stage is one of the network's").name;
         [name(stage.start), name(stage.end - 1)]
     }
 
     fn json(&self, device: Option<&Roofline>, stages: &[Range<usize>]) -> Value {
         let times = |operators: &Range<usize>| -> Option<Value> {
-            let times = self.times(operators).into_iter().map(|(batch, time)| (batch.to_string(), json!(time)));
-            self.costs.as_ref().map(|_| times.collect())
+            let times = self.times(operators)?.into_iter();
+            Some(times.map(|(batch, time)| (batch.to_string(), json!(time))).collect())
         };
         let operator = |(place, operator): (usize, &Operator)| {
             let Work { kind, count, rows, inner, columns, elements } = operator.form.at(self.tokens);
@@ -234,7 +222,7 @@ impl Shown<'_> {
         };
         let (macs, weights) = self.totals();
         json!({
-            "network": self.network.given(),
+            "network": self.network.given,
             "device": device.map(Roofline::name),
             "precision": device.map(|_| self.args.precision.name()),
             "tokens": (self.tokens > 0).then_some(self.tokens),

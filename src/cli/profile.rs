@@ -196,7 +196,7 @@ pub fn of_scenario(
 fn check_inputs(inputs: &[u32], wanted: &[Wanted]) -> Result<()> {
     let most = |one: &Wanted| match &one.model {
         Model::Dnn(_) => u32::MAX,
-        other => other.network().and_then(|network| network.most_tokens()).unwrap_or(0),
+        other => other.network().and_then(|network| network.most_tokens).unwrap_or(0),
     };
     if !inputs.is_empty() && wanted.iter().all(|one| most(one) == 0) {
         return Err(Error::input(
@@ -206,7 +206,7 @@ fn check_inputs(inputs: &[u32], wanted: &[Wanted]) -> Result<()> {
     }
     for (network, most) in wanted.iter().filter_map(|one| Some((one.model.network()?, most(one)))) {
         if let Some(beyond) = inputs.iter().find(|tokens| **tokens > most) {
-            let file = network.path().display();
+            let file = network.path.display();
             return Err(Error::input(format!("--inputs: {beyond} tokens, and {file} takes up to {most}")));
         }
     }

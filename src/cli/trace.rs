@@ -9,7 +9,8 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::render::{print_with, say};
 use super::{find, seed};
@@ -56,13 +57,15 @@ pub fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Options for the arrival process.
-#[derive(Debug, clap::Args)]
+/// Options for the arrival process. Those that serde does not skip are keys of a scenario's arrivals too.
+#[derive(Debug, clap::Args, Serialize)]
 struct ArrivalArgs {
     /// Arrival process
+    #[serde(skip)]
     #[arg(long, value_name = "NAME", default_value = "poisson", value_parser = PROCESSES)]
     process: String,
     /// Mean rate in requests per second (not for stepping and offline)
+    #[serde(skip)]
     #[arg(long, value_name = "RPS")]
     rate: Option<f64>,
     /// gamma: coefficient of variation of the gaps
@@ -72,14 +75,14 @@ struct ArrivalArgs {
     #[arg(long)]
     ratio: Option<f64>,
     /// mmpp: mean time in the low state, such as 200ms
-    #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
-    low: Option<Nanos>,
+    #[arg(long, value_name = "TIME")]
+    low: Option<String>,
     /// mmpp: mean time in the high state, such as 50ms
-    #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
-    high: Option<Nanos>,
+    #[arg(long, value_name = "TIME")]
+    high: Option<String>,
     /// periodic: the time in which the pattern repeats, such as 86400s
-    #[arg(long, value_name = "TIME", value_parser = Nanos::parse)]
-    period: Option<Nanos>,
+    #[arg(long, value_name = "TIME")]
+    period: Option<String>,
     /// periodic: relative rates of the equal parts of a period
     #[arg(long, value_name = "RATE,…", value_delimiter = ',')]
     pattern: Option<Vec<f64>>,
@@ -93,6 +96,7 @@ struct ArrivalArgs {
     #[arg(long)]
     steps: Option<u32>,
     /// Seed of all random draws
+    #[serde(skip)]
     #[arg(long, default_value_t = 1, value_parser = seed)]
     seed: u64,
 }
@@ -102,20 +106,9 @@ impl ArrivalArgs {
         if let Some(rate) = self.rate {
             check_rate(Rate(rate)).map_err(Error::input).within("--rate")?;
         }
-        let given = json!({
-            "cv": self.cv,
-            "ratio": self.ratio,
-            "low": self.low.map(|low| low.to_string()),
-            "high": self.high.map(|high| high.to_string()),
-            "period": self.period.map(|period| period.to_string()),
-            "pattern": self.pattern,
-            "from": self.from,
-            "to": self.to,
-            "steps": self.steps,
-            "rates": self.rate.map(|rate| [rate]),
-        });
-        let given = given.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
-        let keys = given.map(|(key, value)| (key.clone(), value.clone())).collect();
+        let Value::Object(mut keys) = json!(self) else { unreachable!("options have names") };
+        keys.retain(|_, value| !value.is_null());
+        keys.extend(self.rate.map(|rate| ("rates".to_string(), json!([rate]))));
         let spec = ArrivalSpec::new(&self.process, keys).map_err(|problem| match problem.strip_prefix("rates: ") {
             Some(_) if self.rate.is_none() => {
                 Error::input(format!("{} needs --rate, in requests per second", self.process))

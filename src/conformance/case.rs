@@ -156,11 +156,11 @@ pub(crate) fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
             Takes::Pairs => Shape::Seq2Seq { source: rng.random_range(1..=8), target: rng.random_range(1..=8) },
             Takes::Trees => draw_shape(&Model::TreeLstm, rng),
             Takes::Graphs => {
-                let graphs = graph.weights().map_or(1, |weights| weights.len() as u32);
+                let graphs = graph.weights().len() as u32;
                 Shape::Graph(rng.random_range(1..=graphs))
             }
         },
-        Model::Network(network) if network.most_tokens().is_none() => Shape::Fixed,
+        Model::Network(network) if network.most_tokens.is_none() => Shape::Fixed,
         Model::Network(_) => Shape::Tokens(rng.random_range(1..=40)),
         Model::Llm(_) => Shape::Llm { prompt: rng.random_range(1..=40), output: rng.random_range(1..=40) },
         Model::Dnn(_) if rng.random() => Shape::Tokens(rng.random_range(1..=40)),

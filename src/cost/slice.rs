@@ -68,7 +68,7 @@ pub fn at(network: &Dnn, names: &[&str]) -> Result<Vec<Range<usize>>, String> {
     let place = |name: &&str| {
         network.operators().position(|operator| operator.name == **name).ok_or_else(|| {
             let known: Vec<&str> = network.operators().map(|operator| operator.name.as_str()).collect();
-            format!("no operator \"{name}\" in {}; it has: {}", network.path().display(), known.join(", "))
+            format!("no operator \"{name}\" in {}; it has: {}", network.path.display(), known.join(", "))
         })
     };
     let mut cuts = names.iter().map(place).collect::<Result<Vec<usize>, String>>()?;

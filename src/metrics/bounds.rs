@@ -10,7 +10,7 @@ use super::summary::Times;
 use crate::cost::curve::Best;
 use crate::cost::table::TableModel;
 use crate::units::{CellId, Nanos};
-use crate::workload::cell_graph::{CellGraph, Graph, Run};
+use crate::workload::cell_graph::{CellGraph, Graph, Run, Runs};
 use crate::workload::trace::Requests;
 
 /// The contents of `bounds.json`.
@@ -62,7 +62,7 @@ impl Bounds {
         // Requests may share a chain. The map is never iterated.
         let mut shared: HashMap<*const Run, (Nanos, f64)> = HashMap::new();
         let mut of_each = |graph: &CellGraph| match graph {
-            CellGraph::Chains(runs) if runs.is_shared() => {
+            CellGraph::Chains(runs @ Runs::Shared(_)) => {
                 *shared.entry(runs.as_ptr()).or_insert_with(|| fastest.least(graph))
             }
             _ => fastest.least(graph),

@@ -91,11 +91,27 @@ pub enum Action {
 #[derive(Debug)]
 struct Affine {
     name: &'static str,
-    /// Side by side in the output; each with its number of gates.
-    parts: Vec<(usize, Product)>,
+    product: Product,
     /// Empty if the cell has no bias here.
     bias: Vec<f32>,
 }
+
+type Tensors = &'static [&'static str];
+
+/// The products of the lists of operators: the name there; for each part of the input its tensors, one below another; and
+/// the tensors of the bias.
+const AFFINES: [(&str, &[Tensors], Tensors); 9] = [
+    ("lstm", &[&["lstm.weight_ih"], &["lstm.weight_hh"]], &["lstm.bias"]),
+    ("encoder", &[&["encoder.weight_ih"], &["encoder.weight_hh"]], &["encoder.bias"]),
+    ("decoder", &[&["decoder.weight_ih"], &["decoder.weight_hh"]], &["decoder.bias"]),
+    ("projection", &[&["projection.weight"]], &["projection.bias"]),
+    ("leaf", &[&["leaf.weight"]], &["leaf.bias"]),
+    ("internal", &[&["internal.weight_left"], &["internal.weight_right"]], &["internal.bias"]),
+    ("childsum.word", &[&["childsum.weight_iou_x", "childsum.weight_f_x"]], &["childsum.bias_iou", "childsum.bias_f"]),
+    // The cell has one bias for the word and the children.
+    ("childsum.iou", &[&["childsum.weight_iou_h"]], &[]),
+    ("childsum.f", &[&["childsum.weight_f_h"]], &[]),
+];
 
 /// Rows for an operator: `each` of them for a row of the output.
 #[derive(Clone, Copy, Debug)]
@@ -116,18 +132,18 @@ impl ByOperator {
     pub fn new(model: &Model, spec: &Spec) -> Result<ByOperator> {
         let weights = Weights::open(model, spec)?;
         let hidden = spec.hidden as usize;
-        let affines = affines(model, &weights).ok_or_else(|| {
+        let sizes = Sizes { hidden: spec.hidden, embedding: spec.embedding, vocabulary: spec.vocabulary };
+        let catalogue = Catalogue::new(model, &sizes);
+        let affines = affines(&catalogue, &weights).ok_or_else(|| {
             Error::input(format!(
                 "model: the CPU computes {} in whole cells only; operator by operator it has lstm, seq2seq, tree-lstm and \
                  childsum-tree-lstm",
                 model.name()
             ))
         })?;
-        let sizes = Sizes { hidden: spec.hidden, embedding: spec.embedding, vocabulary: spec.vocabulary };
-        let catalogue = Catalogue::new(model, &sizes);
         let least = if *model == Model::TreeLstm { cells::tree::CHILDREN } else { 0 };
         let programs = |lists: &[List]| lists.iter().map(|list| Program::new(list, &affines, spec, least)).collect();
-        let (operators, kernels) = (programs(catalogue.operators()), programs(catalogue.kernels()));
+        let (operators, kernels) = (programs(&catalogue.operators), programs(&catalogue.kernels));
         let mut vectors = weights.take("embedding.weight");
         if *model == Model::Seq2Seq {
             vectors.extend(weights.take("decoder.embedding"));
@@ -149,7 +165,7 @@ impl ByOperator {
     /// The numbers of a left row of a product.
     pub fn inner(&self, op: &Op) -> usize {
         match op.action {
-            Action::Product(weights, _) => self.weights[weights].parts[0].1.inputs,
+            Action::Product(weights, _) => self.weights[weights].product.inputs,
             _ => 0,
         }
     }
@@ -157,23 +173,13 @@ impl ByOperator {
     /// Writes `rows` rows of a launch's product to `out`.
     pub fn multiply(&self, op: &Op, left: Left<'_>, out: &mut [f32], memory: &mut Vec<f32>) {
         let Action::Product(weights, with_bias) = op.action else { return };
-        let Affine { parts, bias, .. } = &self.weights[weights];
-        let mut begin = 0;
-        for (gates, product) in parts {
-            let units = product.panels.last().map_or(0, |panel| panel.units().end);
-            for panel in &product.panels {
-                let (place, wide) = (panel.units(), panel.units().len());
-                let sums = panel.multiply(left, memory);
-                for (sums, out) in sums.chunks_exact(gates * wide).zip(out.chunks_exact_mut(op.width)) {
-                    for (gate, sums) in sums.chunks_exact(wide).enumerate() {
-                        let from = begin + gate * units + place.start;
-                        out[from..from + wide].copy_from_slice(sums);
-                    }
-                }
-            }
-            begin += gates * units;
+        let Affine { product, bias, .. } = &self.weights[weights];
+        for panel in &product.panels {
+            let units = panel.units();
+            let sums = panel.multiply(left, memory).chunks_exact(units.len());
+            sums.zip(out.chunks_exact_mut(op.width)).for_each(|(sums, out)| out[units.clone()].copy_from_slice(sums));
         }
-        if with_bias && !bias.is_empty() {
+        if with_bias {
             out.chunks_exact_mut(op.width).for_each(|out| add(out, bias));
         }
     }
@@ -196,10 +202,7 @@ impl ByOperator {
                 }
                 Action::Bias(weights) => {
                     out.copy_from_slice(row(0, place));
-                    let bias = &self.weights[weights].bias;
-                    if !bias.is_empty() {
-                        add(out, bias);
-                    }
+                    add(out, &self.weights[weights].bias);
                 }
                 Action::Sum => {
                     let rows = operands.iter().enumerate().flat_map(|(input, operand)| {
@@ -227,55 +230,37 @@ impl ByOperator {
     }
 }
 
+/// Without a row, nothing changes: some cells have no bias.
 fn add(out: &mut [f32], row: &[f32]) {
     out.iter_mut().zip(row).for_each(|(out, x)| *out += x);
 }
 
 /// The lowest place of the largest score; NaN if all are NaN or minus infinity.
 fn largest(scores: &[f32]) -> f32 {
-    let mut best = (f32::NEG_INFINITY, f32::NAN);
-    for (place, score) in scores.iter().enumerate() {
-        if *score > best.0 {
-            best = (*score, place as f32);
-        }
-    }
-    best.1
+    let scores = (0..).zip(scores).filter(|(_, score)| **score > f32::NEG_INFINITY);
+    let best = scores.reduce(|best: (u32, _), next| if next.1 > best.1 { next } else { best });
+    best.map_or(f32::NAN, |(place, _)| place as f32)
 }
 
-/// `None` for models without operators.
-fn affines(model: &Model, weights: &Weights) -> Option<Vec<Affine>> {
-    let part = |gates: usize, tensors: &[&str]| (gates, cells::pack(weights, gates, tensors));
-    let affine = |name, parts, bias: &[&str]| Affine {
-        name,
-        parts,
-        bias: bias.iter().flat_map(|name| weights.take(name)).collect(),
+/// Those that the lists name; `None` without lists, or with other products.
+fn affines(catalogue: &Catalogue, weights: &Weights) -> Option<Vec<Affine>> {
+    let mut names: Vec<&str> = Vec::new();
+    for entry in &catalogue.entries {
+        match &entry.operator.kind {
+            Kind::Opaque => return None,
+            Kind::Affine { weight, .. } => names.extend(weight.strip_suffix(".weight")),
+            _ => {}
+        }
+    }
+    let taken = |tensors: &[&str]| tensors.iter().flat_map(|name| weights.take(name)).collect::<Vec<f32>>();
+    let affine = |name: &str| {
+        let (name, parts, bias) = AFFINES.iter().find(|(known, ..)| *known == name)?;
+        let parts: Vec<_> = parts.iter().map(|tensors| (taken(tensors), weights.matrix(tensors[0]).1)).collect();
+        Some(Affine { name, product: cells::pack_blocks(1, &parts), bias: taken(bias) })
     };
-    let lstm = |name: &'static str| {
-        let [input, recurrent, bias] = ["weight_ih", "weight_hh", "bias"].map(|part| format!("{name}.{part}"));
-        affine(name, vec![part(4, &[&input, &recurrent])], &[&bias])
-    };
-    Some(match model {
-        Model::Lstm => vec![lstm("lstm")],
-        Model::Seq2Seq => {
-            let projection = vec![part(1, &["projection.weight"])];
-            vec![lstm("encoder"), lstm("decoder"), affine("projection", projection, &["projection.bias"])]
-        }
-        Model::TreeLstm => {
-            let children = ["internal.weight_left", "internal.weight_right"];
-            let leaf = affine("leaf", vec![part(3, &["leaf.weight"])], &["leaf.bias"]);
-            vec![leaf, affine("internal", vec![part(5, &children)], &["internal.bias"])]
-        }
-        Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
-            let word = vec![part(3, &["childsum.weight_iou_x"]), part(1, &["childsum.weight_f_x"])];
-            vec![
-                affine("childsum.word", word, &["childsum.bias_iou", "childsum.bias_f"]),
-                // The cell has one bias for the word and the children.
-                affine("childsum.iou", vec![part(3, &["childsum.weight_iou_h"])], &[]),
-                affine("childsum.f", vec![part(1, &["childsum.weight_f_h"])], &[]),
-            ]
-        }
-        Model::Gru | Model::Graph(_) | Model::Network(_) | Model::Dnn(_) | Model::Llm(_) => return None,
-    })
+    names.sort_unstable();
+    names.dedup();
+    names.into_iter().map(affine).collect()
 }
 
 const H: usize = 0;
@@ -299,30 +284,25 @@ impl Program {
         for operator in list {
             let width = operator.shape[0] as usize;
             let action = action(operator, weights_of, |place| operators[place as usize].action);
+            let reads_c = matches!(operator.kind, Kind::Elementwise { .. }) || operator.name == "child.c";
             let input = |source: &Source| {
+                let (from, whole) = match *source {
+                    Source::Word => (From::Word, embedding),
+                    Source::State if matches!(operator.kind, Kind::Lookup { .. }) => (From::State(WORD), 1),
+                    Source::State => (From::State(if reads_c { C } else { H }), hidden),
+                    Source::Operator(place) => (From::Operator(place), operators[place as usize].width),
+                };
                 let least = if operator.rows == Rows::One { least } else { 0 };
-                let whole = |from, width| Input { from, column: 0, step: 0, width, least };
-                match *source {
-                    Source::Word => whole(From::Word, embedding),
-                    Source::State => match &operator.kind {
-                        Kind::Lookup { .. } => whole(From::State(WORD), 1),
-                        Kind::Elementwise { .. } => whole(From::State(C), hidden),
-                        _ if operator.name == "child.c" => whole(From::State(C), hidden),
-                        _ => whole(From::State(H), hidden),
-                    },
-                    Source::Operator(place) => {
-                        let source: &Op = &operators[place as usize];
-                        let narrower = matches!(action, Action::Copy | Action::Sigmoid | Action::Tanh);
-                        let mut input = whole(From::Operator(place), source.width);
-                        if narrower && width < source.width {
-                            let column = read[place as usize];
-                            read[place as usize] += width;
-                            let step = if operator.rows == Rows::ForEach { width } else { 0 };
-                            input = Input { column, step, width, ..input };
-                        }
-                        input
-                    }
+                let mut input = Input { from, column: 0, step: 0, width: whole, least };
+                if let (From::Operator(place), Action::Copy | Action::Sigmoid | Action::Tanh) = (from, action)
+                    && width < whole
+                {
+                    let column = read[place as usize];
+                    read[place as usize] += width;
+                    let step = if operator.rows == Rows::ForEach { width } else { 0 };
+                    input = Input { column, step, width, ..input };
                 }
+                input
             };
             let inputs: Vec<Input> = operator.inputs.iter().map(input).collect();
             let width = if action == Action::Tanh { 2 * width } else { width };
@@ -338,9 +318,7 @@ impl Program {
         let word = operators.iter().position(|op| op.action == Action::Largest).map(|place| place as u16);
         Program { operators, state: [named("h"), c, word] }
     }
-}
 
-impl Program {
     /// The outputs of a node with `before` input cells, each copy by itself.
     pub fn outputs(&self, before: u32) -> usize {
         self.operators.iter().map(|op| if op.rows == Rows::ForEach { before as usize } else { 1 }).sum()

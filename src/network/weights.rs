@@ -37,9 +37,11 @@ pub fn tensors(model: &Model, spec: &Spec) -> Vec<Tensor> {
         let tensors = network.distinct().iter().filter_map(operators::tensor);
         return tensors.map(|(name, shape)| Tensor { name, shape: shape.to_vec() }).collect();
     }
-    let mut tensors = vec![("embedding.weight".to_string(), vec![v, e])];
+    let mut tensors = vec![Tensor { name: "embedding.weight".into(), shape: vec![v, e] }];
     let mut add = |cell: &str, of_cell: &[(&str, &[usize])]| {
-        tensors.extend(of_cell.iter().map(|(name, shape)| (format!("{cell}.{name}"), shape.to_vec())));
+        let tensor =
+            |(name, shape): &(&str, &[usize])| Tensor { name: format!("{cell}.{name}"), shape: shape.to_vec() };
+        tensors.extend(of_cell.iter().map(tensor));
     };
     let lstm: [(&str, &[usize]); 3] = [("weight_ih", &[4 * h, e]), ("weight_hh", &[4 * h, h]), ("bias", &[4 * h])];
     match model {
@@ -65,7 +67,7 @@ pub fn tensors(model: &Model, spec: &Spec) -> Vec<Tensor> {
             add("dense", &[("weight_2", &[h, 4 * h]), ("bias_2", &[h])]);
         }
     }
-    tensors.into_iter().map(|(name, shape)| Tensor { name, shape }).collect()
+    tensors
 }
 
 /// One tensor at a time, so that at most one is unpacked in memory beside the file.

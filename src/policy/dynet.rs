@@ -66,7 +66,7 @@ impl Settings for DyNet {
             settings: self.clone(),
             queue: FirstCome::new(self.max_batch),
             evaluation: Evaluation::new(
-                catalogue.operators(),
+                &catalogue.operators,
                 |operator, before, _| operator.signature(before),
                 Lists::Operators,
             ),

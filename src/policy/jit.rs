@@ -76,8 +76,8 @@ impl Settings for Jit {
             Granularity::Graph | Granularity::Cell => {
                 Evaluation::new(&whole_cells(setup.cells.len()), key, Lists::Cells)
             }
-            Granularity::Operator => Evaluation::new(catalogue.operators(), key, Lists::Operators),
-            Granularity::Kernel => Evaluation::new(catalogue.kernels(), key, Lists::Kernels),
+            Granularity::Operator => Evaluation::new(&catalogue.operators, key, Lists::Operators),
+            Granularity::Kernel => Evaluation::new(&catalogue.kernels, key, Lists::Kernels),
         };
         let scope = Scope { settings: self.clone(), evaluation };
         Ok(Box::new(JitPolicy { queue: FirstCome::new(self.max_batch), scope }))
@@ -223,8 +223,8 @@ mod tests {
         let model = Model::parse(model).unwrap();
         let catalogue = Catalogue::new(&model, &Sizes::square(8));
         let mut classes = match granularity {
-            Granularity::Operator => Classes::new(catalogue.operators(), key),
-            Granularity::Kernel => Classes::new(catalogue.kernels(), key),
+            Granularity::Operator => Classes::new(&catalogue.operators, key),
+            Granularity::Kernel => Classes::new(&catalogue.kernels, key),
             _ => Classes::new(&whole_cells(model.cell_types().len()), key),
         };
         let names: Vec<CellType> = model.cell_types().into_iter().chain(catalogue.types()).collect();

@@ -101,7 +101,7 @@ impl Levels {
         match graph {
             CellGraph::Chains(runs) => {
                 let mut depth = 0;
-                for run in runs {
+                for run in runs.iter() {
                     self.by_cell[run.cell.index()].add(depth, run.length);
                     depth += run.length;
                     let largest = &mut self.largest_input[run.cell.index()];

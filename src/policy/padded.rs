@@ -17,7 +17,6 @@ use super::{Outcomes, Policy};
 use crate::task::{Dispatch, Reason, Step};
 use crate::units::{CellId, Nanos, RequestId, WorkerId};
 use crate::workload::cell_graph::CellGraph;
-use crate::workload::dnn::Dnn;
 use crate::workload::model::Model;
 use crate::workload::trace::Request;
 
@@ -83,7 +82,7 @@ impl Settings for Padded {
         Ok(Box::new(PaddedPolicy {
             settings: Padded { pad_to, ..self.clone() },
             operators: matches!(setup.model, Model::Dnn(_) | Model::Network(_)),
-            longest: longest.min(setup.model.network().and_then(Dnn::most_tokens).unwrap_or(u32::MAX)),
+            longest: longest.min(setup.model.network().and_then(|network| network.most_tokens).unwrap_or(u32::MAX)),
             buckets: BTreeMap::new(),
             spare: Vec::new(),
             turn: None,

@@ -45,7 +45,7 @@ impl<'a> Setup<'a> {
             Some(graph) => format!(
                 ": chains of cells, one type after another, the first of them as long as the request, which graph:{} does \
                  not promise",
-                graph.given()
+                graph.given
             ),
             None => format!(", and the model {} has trees", self.model.name()),
         };

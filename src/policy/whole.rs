@@ -124,7 +124,7 @@ impl PaddedBatch {
         let CellGraph::Chains(runs) = graph else { panic!("only chains can be padded") };
         self.requests.push(request);
         let known = self.steps.len();
-        for (step, run) in self.steps.iter_mut().zip(runs) {
+        for (step, run) in self.steps.iter_mut().zip(runs.iter()) {
             step.batch += 1;
             step.times = run.length.max(step.times);
             step.input = run.input.max(step.input);

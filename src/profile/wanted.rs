@@ -73,7 +73,7 @@ impl Wanted {
                     scenario.name
                 );
             }
-            Model::Network(network) if network.most_tokens().is_none() => {}
+            Model::Network(network) if network.most_tokens.is_none() => {}
             Model::Dnn(_) | Model::Network(_) if !inputs.is_empty() => wanted.inputs = inputs.to_vec(),
             Model::Dnn(_) | Model::Network(_) => {
                 let tokens = |shape: &Shape| if let Shape::Tokens(n) = shape { Some(*n) } else { None };

@@ -8,6 +8,7 @@ mod cut;
 mod tests;
 
 use std::fmt;
+use std::iter::successors;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
@@ -32,40 +33,21 @@ pub struct Run {
     pub input: u32,
 }
 
-/// More than two parts are shared by all clones, so that requests of a long network take little memory.
+/// More than two are shared by all clones, so that requests of a long network take little memory.
 #[derive(Clone, Debug)]
-pub struct Runs(Stored);
-
-#[derive(Clone, Debug)]
-enum Stored {
+pub enum Runs {
     One([Run; 1]),
     Two([Run; 2]),
     Shared(Arc<[Run]>),
 }
 
-impl From<&[Run]> for Runs {
-    fn from(runs: &[Run]) -> Runs {
-        Runs(match *runs {
-            [run] => Stored::One([run]),
-            [first, second] => Stored::Two([first, second]),
-            _ => Stored::Shared(runs.into()),
-        })
-    }
-}
-
-impl Runs {
-    pub fn is_shared(&self) -> bool {
-        matches!(self.0, Stored::Shared(_))
-    }
-}
-
 impl Deref for Runs {
     type Target = [Run];
     fn deref(&self) -> &[Run] {
-        match &self.0 {
-            Stored::One(runs) => runs,
-            Stored::Two(runs) => runs,
-            Stored::Shared(runs) => runs,
+        match self {
+            Runs::One(runs) => runs,
+            Runs::Two(runs) => runs,
+            Runs::Shared(runs) => runs,
         }
     }
 }
@@ -73,14 +55,6 @@ impl Deref for Runs {
 impl PartialEq for Runs {
     fn eq(&self, other: &Runs) -> bool {
         **self == **other
-    }
-}
-
-impl<'a> IntoIterator for &'a Runs {
-    type Item = &'a Run;
-    type IntoIter = std::slice::Iter<'a, Run>;
-    fn into_iter(self) -> Self::IntoIter {
-        self.iter()
     }
 }
 
@@ -98,7 +72,11 @@ impl CellGraph {
                 _ => merged.push(run),
             }
         }
-        CellGraph::Chains(Runs::from(&merged[..]))
+        CellGraph::Chains(match merged[..] {
+            [run] => Runs::One([run]),
+            [first, second] => Runs::Two([first, second]),
+            _ => Runs::Shared(merged[..].into()),
+        })
     }
 
     pub fn nodes(&self) -> u64 {
@@ -182,11 +160,8 @@ impl fmt::Display for GraphError {
             GraphError::Empty => f.write_str("a cell graph has at least one node"),
             GraphError::NoSuchNode(node) => write!(f, "an edge names node {node}, which is not there"),
             GraphError::Cycle(nodes) => {
-                f.write_str("the cell graph has a cycle: ")?;
-                for node in nodes {
-                    write!(f, "{node} -> ")?;
-                }
-                write!(f, "{}", nodes[0])
+                let names: Vec<String> = nodes.iter().chain(&nodes[..1]).map(u32::to_string).collect();
+                write!(f, "the cell graph has a cycle: {}", names.join(" -> "))
             }
         }
     }
@@ -205,9 +180,8 @@ impl Graph {
         sorted.sort_unstable();
         sorted.dedup();
         let edges = Edges::Lists(Lists::new(cells.len(), sorted.into_iter()));
-        let order = topological_order(&cells, &edges)?;
-        let depths = depths(&order, &edges);
-        let subgraph_of = cut(&cells, &edges, &order);
+        let order = topological_order(cells.len(), &edges)?;
+        let (depths, subgraph_of) = (depths(&order, &edges), cut(&cells, &edges, &order));
         Ok(Graph::assemble(cells.into(), edges, subgraph_of, depths))
     }
 
@@ -332,14 +306,12 @@ impl Lists {
     }
 }
 
-fn topological_order(cells: &[CellId], edges: &Edges) -> Result<Vec<u32>, GraphError> {
-    let mut missing = vec![0u32; cells.len()];
-    for node in 0..cells.len() as u32 {
-        for &next in edges.of(node) {
-            missing[next as usize] += 1;
-        }
+fn topological_order(nodes: usize, edges: &Edges) -> Result<Vec<u32>, GraphError> {
+    let mut missing = vec![0u32; nodes];
+    for node in 0..nodes as u32 {
+        edges.of(node).iter().for_each(|next| missing[*next as usize] += 1);
     }
-    let mut order: Vec<u32> = (0..cells.len() as u32).filter(|n| missing[*n as usize] == 0).collect();
+    let mut order: Vec<u32> = (0..nodes as u32).filter(|n| missing[*n as usize] == 0).collect();
     let mut done = 0;
     while done < order.len() {
         for &next in edges.of(order[done]) {
@@ -350,31 +322,22 @@ fn topological_order(cells: &[CellId], edges: &Edges) -> Result<Vec<u32>, GraphE
         }
         done += 1;
     }
-    if order.len() < cells.len() { Err(GraphError::Cycle(find_cycle(&missing, edges))) } else { Ok(order) }
+    if order.len() < nodes { Err(GraphError::Cycle(find_cycle(&missing, edges))) } else { Ok(order) }
 }
 
 /// Each node that misses an input has a predecessor among these, so walking backwards must return to a node.
 fn find_cycle(missing: &[u32], edges: &Edges) -> Vec<u32> {
-    let stuck = |node: u32| missing[node as usize] > 0;
+    let stuck = |node: &u32| missing[*node as usize] > 0;
+    let nodes = || (0..missing.len() as u32).filter(stuck);
     let mut before = vec![u32::MAX; missing.len()];
-    for node in (0..missing.len() as u32).filter(|n| stuck(*n)) {
-        for &next in edges.of(node).iter().filter(|n| stuck(**n)) {
-            before[next as usize] = node;
-        }
+    for node in nodes() {
+        edges.of(node).iter().filter(|next| stuck(next)).for_each(|next| before[*next as usize] = node);
     }
-    let mut seen = vec![false; missing.len()];
-    let mut node = (0..missing.len() as u32).find(|n| stuck(*n)).expect("a node is stuck");
-    while !seen[node as usize] {
-        seen[node as usize] = true;
-        node = before[node as usize];
-    }
-    let start = node;
-    let mut cycle = vec![start];
-    node = before[start as usize];
-    while node != start {
-        cycle.push(node);
-        node = before[node as usize];
-    }
+    let back = |node: &u32| Some(before[*node as usize]);
+    // More steps than nodes end within the cycle.
+    let within = successors(nodes().next(), back).nth(missing.len()).expect("a node is stuck");
+    let others = successors(back(&within), back).take_while(|node| *node != within);
+    let mut cycle: Vec<u32> = others.chain([within]).collect();
     cycle.reverse();
     let lowest = (0..cycle.len()).min_by_key(|i| cycle[*i]).expect("a cycle has a node");
     cycle.rotate_left(lowest);
@@ -391,13 +354,12 @@ fn depths(order: &[u32], edges: &Edges) -> Box<[u32]> {
     depth.into()
 }
 
-/// By node, the edges to its deepest leaf.
+/// By node, the edges to its deepest leaf. Faster than the depths of a general graph.
 pub fn heights(tree: &Tree) -> Box<[u32]> {
     let children = tree.child_counts();
     let mut missing = children.clone();
     let mut height = vec![0u32; tree.len()];
-    for leaf in (0..tree.len()).filter(|n| children[*n] == 0) {
-        let mut node = leaf;
+    for mut node in (0..tree.len()).filter(|node| children[*node] == 0) {
         while let Some(parent) = Some(tree.parents()[node]).filter(|p| *p != Tree::NO_PARENT) {
             let parent = parent as usize;
             height[parent] = height[parent].max(height[node] + 1);

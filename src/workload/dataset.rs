@@ -9,8 +9,8 @@ use std::sync::Arc;
 use rand_distr::Distribution;
 use rand_distr::weighted::WeightedIndex;
 
-use super::generators::{self, Shares, Treebank};
-use super::graph_model::Takes;
+use super::generators::{self, GENERATORS, Generator, Shares, Treebank};
+use super::graph_model::{GraphModel, Takes};
 use super::model::{Model, Unfolder};
 use super::random::Stream;
 use super::shape::Shape;
@@ -34,34 +34,20 @@ enum Shapes {
 
 enum Family {
     Lengths(fn(u32) -> Shape),
-    Pairs(fn(u32, u32) -> Shape),
+    Pairs(fn((u32, u32)) -> Shape),
     Trees,
     Graphs(Vec<u32>),
 }
 
 impl Family {
     fn of(model: &Model) -> Family {
-        match model {
-            Model::Lstm | Model::Gru => Family::Lengths(Shape::Chain),
-            Model::Dnn(_) | Model::Network(_) => Family::Lengths(Shape::Tokens),
-            Model::Seq2Seq => Family::Pairs(seq2seq),
-            Model::Llm(_) => Family::Pairs(|prompt, output| Shape::Llm { prompt, output }),
-            Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => Family::Trees,
-            Model::Graph(graph) => match graph.takes() {
-                Takes::Chains => Family::Lengths(Shape::Chain),
-                Takes::Pairs => Family::Pairs(seq2seq),
-                Takes::Trees => Family::Trees,
-                Takes::Graphs => Family::Graphs(graph.weights().unwrap_or_default()),
-            },
-        }
-    }
-
-    fn file(&self) -> &'static str {
-        match self {
-            Family::Lengths(_) => "a CSV file with the header length,count, a text with one sentence a line",
-            Family::Pairs(_) => "a CSV file with the header src_len,tgt_len,count",
-            Family::Trees => "a file of trees (parents a line, PTB brackets or CoNLL-U)",
-            Family::Graphs(_) => "the graphs of its own file",
+        match model.unfolds() {
+            Some(Takes::Chains) => Family::Lengths(Shape::Chain),
+            Some(Takes::Pairs) => Family::Pairs(|(source, target)| Shape::Seq2Seq { source, target }),
+            Some(Takes::Trees) => Family::Trees,
+            Some(Takes::Graphs) => Family::Graphs(model.graph_model().map_or(Vec::new(), GraphModel::weights)),
+            None if model.is_llm() => Family::Pairs(|(prompt, output)| Shape::Llm { prompt, output }),
+            None => Family::Lengths(Shape::Tokens),
         }
     }
 }
@@ -74,7 +60,7 @@ impl Dataset {
     /// - `constant:24`, `constant:24>27` (seq2seq), or a shape in full: `constant:fixed`, `constant:tree:3 3 0`;
     /// - `complete-tree:16`, the complete binary tree of 16 leaves;
     /// - `generator:graphs`, the graphs of a graph model's file, by weight;
-    /// - `generator:NAME`, one of [`generators::NAMES`].
+    /// - `generator:NAME`, one of [`GENERATORS`].
     pub fn open(spec: &str, model: &Model, find: &dyn Fn(&str) -> PathBuf) -> Result<Dataset> {
         let family = Family::of(model);
         let shapes = if let Some(size) = spec.strip_prefix("constant:") {
@@ -102,37 +88,32 @@ impl Dataset {
     /// As [`Dataset::sample`], one by one.
     pub fn sampler(&self, max_length: Option<u32>) -> Result<Sampler<'_>> {
         let limit = max_length.unwrap_or(u32::MAX);
-        let index = match &self.shapes {
-            Shapes::Table(rows) => self.index(rows, limit, cut_length),
-            Shapes::Treebank { leaves, .. } => self.index(leaves, limit, |leaves| *leaves),
-        };
-        Ok(Sampler { shapes: &self.shapes, index: index? })
+        let weights = self.sizes().map(|(cut, _, weight)| if cut <= limit { weight } else { 0.0 });
+        let index = WeightedIndex::new(weights).map_err(|_| {
+            let shortest = self.sizes().map(|(cut, ..)| cut).min().unwrap_or(0);
+            Error::input(format!(
+                "max_length = {limit} leaves nothing of the dataset {}: its shortest shape has length {shortest}",
+                self.spec
+            ))
+        })?;
+        Ok(Sampler { shapes: &self.shapes, index })
     }
 
     /// The longest [length](Shape::length) that [`Dataset::sample`] draws with this limit.
     pub fn longest(&self, max_length: Option<u32>) -> u32 {
         let limit = max_length.unwrap_or(u32::MAX);
-        let longest = match &self.shapes {
-            Shapes::Table(rows) => {
-                let drawn = rows.iter().filter(|(shape, weight)| *weight > 0.0 && cut_length(shape) <= limit);
-                drawn.map(|(shape, _)| shape.length()).max()
-            }
-            Shapes::Treebank { leaves, .. } => {
-                leaves.iter().map(|(leaves, _)| *leaves).filter(|leaves| *leaves <= limit).max().map(|n| 2 * n - 1)
-            }
-        };
-        longest.unwrap_or(0)
+        let drawn = self.sizes().filter(|(cut, _, weight)| *weight > 0.0 && *cut <= limit);
+        drawn.map(|(_, length, _)| length).max().unwrap_or(0)
     }
 
-    fn index<T>(&self, rows: &Shares<T>, limit: u32, length: impl Fn(&T) -> u32) -> Result<WeightedIndex<f64>> {
-        let weights = rows.iter().map(|(value, weight)| if length(value) <= limit { *weight } else { 0.0 });
-        WeightedIndex::new(weights).map_err(|_| {
-            let shortest = rows.iter().map(|(value, _)| length(value)).min().unwrap_or(0);
-            Error::input(format!(
-                "max_length = {limit} leaves nothing of the dataset {}: its shortest shape has length {shortest}",
-                self.spec
-            ))
-        })
+    /// What `max_length` limits, the length and the weight of each row.
+    fn sizes(&self) -> Box<dyn Iterator<Item = (u32, u32, f64)> + '_> {
+        match &self.shapes {
+            Shapes::Table(rows) => {
+                Box::new(rows.iter().map(|(shape, weight)| (cut_length(shape), shape.length(), *weight)))
+            }
+            Shapes::Treebank { leaves, .. } => Box::new(leaves.iter().map(|(n, weight)| (*n, 2 * n - 1, *weight))),
+        }
     }
 }
 
@@ -169,18 +150,14 @@ pub fn cut_length(shape: &Shape) -> u32 {
     }
 }
 
-fn seq2seq(source: u32, target: u32) -> Shape {
-    Shape::Seq2Seq { source, target }
-}
-
 fn constant(size: &str, model: &Model, family: &Family) -> Result<Shapes> {
     let in_full = size.contains(|c: char| c.is_alphabetic());
     let text = match family {
         _ if in_full => size.to_string(),
         Family::Lengths(shape) => format!("{}:{size}", shape(1).kind()),
         Family::Graphs(_) => format!("graph:{size}"),
-        Family::Pairs(shape) if size.contains('>') => format!("{}:{size}", shape(1, 1).kind()),
-        Family::Pairs(shape) => format!("{}:{size}>{size}", shape(1, 1).kind()),
+        Family::Pairs(shape) if size.contains('>') => format!("{}:{size}", shape((1, 1)).kind()),
+        Family::Pairs(shape) => format!("{}:{size}>{size}", shape((1, 1)).kind()),
         Family::Trees => {
             return Err(Error::input(format!(
                 "the model {} takes trees; write complete-tree:{size} or constant:tree:PARENTS",
@@ -197,54 +174,40 @@ fn complete_tree(leaves: &str, model: &Model, family: &Family) -> Result<Shapes>
     if !matches!(family, Family::Trees) {
         return Err(not_for(model, family, "is a tree"));
     }
-    match leaves.parse::<u32>() {
-        Ok(n) if (1..=MAX_COMPLETE_LEAVES).contains(&n) => {
-            Ok(Shapes::Table(vec![(Shape::Tree(Arc::new(generators::complete_tree(n))), 1.0)]))
-        }
-        _ => Err(Error::input(format!("\"{leaves}\" is not a whole number of leaves from 1 to {MAX_COMPLETE_LEAVES}"))),
-    }
+    let number = leaves.parse().ok().filter(|n| (1..=MAX_COMPLETE_LEAVES).contains(n)).ok_or_else(|| {
+        Error::input(format!("\"{leaves}\" is not a whole number of leaves from 1 to {MAX_COMPLETE_LEAVES}"))
+    })?;
+    Ok(Shapes::Table(vec![(Shape::Tree(Arc::new(generators::complete_tree(number))), 1.0)]))
 }
 
 fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes> {
-    let lengths = |shares: Shares<u32>| match family {
-        Family::Lengths(shape) => {
-            Ok(Shapes::Table(shares.into_iter().map(|(length, share)| (shape(length), share)).collect()))
+    let Some((_, generator)) = GENERATORS.iter().find(|(known, _)| *known == name) else {
+        let known = GENERATORS.map(|(known, _)| known).join(", ");
+        return Err(Error::input(format!("unknown generator \"{name}\"; known: {known}")));
+    };
+    let not_for = |what| Err(not_for(model, family, what));
+    match (generator, family) {
+        (Generator::Lengths(shares), Family::Lengths(shape)) => Ok(table(shares(), shape)),
+        (Generator::Lengths(_), _) => not_for("draws single lengths"),
+        (Generator::Pairs(shares) | Generator::Conversations(shares), Family::Pairs(shape)) => {
+            Ok(table(shares(), shape))
         }
-        _ => Err(not_for(model, family, "draws single lengths")),
-    };
-    let pairs = |shares: Shares<(u32, u32)>| match family {
-        Family::Pairs(shape) => Ok(Shapes::Table(
-            shares.into_iter().map(|((first, second), share)| (shape(first, second), share)).collect(),
-        )),
-        _ => Err(not_for(model, family, "draws pairs of lengths")),
-    };
-    let conversations = |shares: Shares<(u32, u32)>| match family {
         // A step for each token of the prompt and of the output.
-        Family::Lengths(shape) => {
-            let length = |((prompt, output), share)| (shape(prompt + output), share);
-            Ok(Shapes::Table(shares.into_iter().map(length).collect()))
+        (Generator::Conversations(shares), Family::Lengths(shape)) => {
+            Ok(table(shares(), |(prompt, output)| shape(prompt + output)))
         }
-        _ => pairs(shares),
-    };
-    match name {
-        "europarl-en" => lengths(generators::europarl_en()),
-        "europarl-de" => lengths(generators::europarl_de()),
-        "paper-lstm" => lengths(generators::paper_lstm()),
-        "europarl-de-en" => pairs(generators::europarl_de_en()),
-        "azure-conversation" => conversations(generators::azure_conversation()),
-        "sharegpt" => conversations(generators::sharegpt()),
-        "treebank" if matches!(family, Family::Trees) => {
-            Ok(Shapes::Treebank { leaves: Treebank::leaves(), trees: Box::default() })
+        (Generator::Pairs(_) | Generator::Conversations(_), _) => not_for("draws pairs of lengths"),
+        (Generator::Trees, Family::Trees) => Ok(Shapes::Treebank { leaves: Treebank::leaves(), trees: Box::default() }),
+        (Generator::Trees, _) => not_for("draws trees"),
+        (Generator::Graphs, Family::Graphs(weights)) => {
+            Ok(table((1..).zip(weights.iter().copied().map(f64::from)).collect(), Shape::Graph))
         }
-        "treebank" => Err(not_for(model, family, "draws trees")),
-        "graphs" => match family {
-            Family::Graphs(weights) => Ok(Shapes::Table(
-                (1..).zip(weights).map(|(number, weight)| (Shape::Graph(number), f64::from(*weight))).collect(),
-            )),
-            _ => Err(not_for(model, family, "draws the graphs that a model's file lists")),
-        },
-        _ => Err(Error::input(format!("unknown generator \"{name}\"; known: {}", generators::NAMES.join(", ")))),
+        (Generator::Graphs, _) => not_for("draws the graphs that a model's file lists"),
     }
+}
+
+fn table<T>(shares: Shares<T>, shape: impl Fn(T) -> Shape) -> Shapes {
+    Shapes::Table(shares.into_iter().map(|(size, share)| (shape(size), share)).collect())
 }
 
 fn not_for(model: &Model, family: &Family, what: &str) -> Error {
@@ -254,7 +217,17 @@ fn not_for(model: &Model, family: &Family, what: &str) -> Error {
         Family::Trees => "complete-tree:N, generator:treebank",
         Family::Graphs(_) => "constant:K, generator:graphs",
     };
-    Error::input(format!("{what}, but the model {} takes {}, or {way_out}", model.name(), family.file()))
+    Error::input(format!("{what}, but {}, or {way_out}", takes(model, family)))
+}
+
+fn takes(model: &Model, family: &Family) -> String {
+    let files = match family {
+        Family::Lengths(_) => "a CSV file with the header length,count, a text with one sentence a line",
+        Family::Pairs(_) => "a CSV file with the header src_len,tgt_len,count",
+        Family::Trees => "a file of trees (parents a line, PTB brackets or CoNLL-U)",
+        Family::Graphs(_) => "the graphs of its own file",
+    };
+    format!("the model {} takes {files}", model.name())
 }
 
 #[cfg(test)]

@@ -8,15 +8,26 @@ use statrs::function::erf::{erf, erf_inv};
 use super::random::Stream;
 use super::shape::Tree;
 
-pub const NAMES: [&str; 8] = [
-    "europarl-en",
-    "europarl-de",
-    "europarl-de-en",
-    "paper-lstm",
-    "treebank",
-    "graphs",
-    "azure-conversation",
-    "sharegpt",
+/// What a generator draws.
+pub enum Generator {
+    Lengths(fn() -> Shares<u32>),
+    Pairs(fn() -> Shares<(u32, u32)>),
+    /// Prompts and outputs, which may also become one length.
+    Conversations(fn() -> Shares<(u32, u32)>),
+    Trees,
+    /// Those of the model's file.
+    Graphs,
+}
+
+pub const GENERATORS: [(&str, Generator); 8] = [
+    ("europarl-en", Generator::Lengths(europarl_en)),
+    ("europarl-de", Generator::Lengths(europarl_de)),
+    ("europarl-de-en", Generator::Pairs(europarl_de_en)),
+    ("paper-lstm", Generator::Lengths(paper_lstm)),
+    ("treebank", Generator::Trees),
+    ("graphs", Generator::Graphs),
+    ("azure-conversation", Generator::Conversations(azure_conversation)),
+    ("sharegpt", Generator::Conversations(sharegpt)),
 ];
 
 pub type Shares<T> = Vec<(T, f64)>;
@@ -147,38 +158,24 @@ fn translations(source: u32) -> Shares<u32> {
 /// hang off long ones. They are about twice as high as complete trees.
 #[derive(Debug)]
 pub struct Treebank {
-    splits: [Split; 7],
+    cuts: [Beta<f64>; SPLITS.len()],
 }
 
-#[derive(Debug)]
-struct Split {
-    up_to: u32,
-    /// Probability that the left part is a leaf.
-    left_single: f64,
-    /// Probability that only the right part is a leaf.
-    right_single: f64,
-    cut: Beta<f64>,
-}
+/// By the leaves of a span: the most; the probabilities that only the left and only the right part is a leaf; and the
+/// parameters of the cut otherwise.
+const SPLITS: [(u32, [f64; 2], [f64; 2]); 7] = [
+    (3, [0.773, 0.227], [1.0, 1.0]), // three leaves leave nothing to cut between two singles
+    (5, [0.649, 0.159], [1.43, 1.63]),
+    (8, [0.523, 0.165], [1.03, 1.59]),
+    (12, [0.478, 0.172], [0.77, 1.52]),
+    (18, [0.419, 0.194], [0.73, 1.60]),
+    (27, [0.342, 0.219], [0.76, 1.58]),
+    (u32::MAX, [0.237, 0.261], [0.82, 1.57]),
+];
 
 impl Default for Treebank {
     fn default() -> Self {
-        let split = |up_to, left_single, right_single, a, b| Split {
-            up_to,
-            left_single,
-            right_single,
-            cut: Beta::new(a, b).expect("the fitted parameters are positive"),
-        };
-        Treebank {
-            splits: [
-                split(3, 0.773, 0.227, 1.0, 1.0), // three leaves leave nothing to cut between two singles
-                split(5, 0.649, 0.159, 1.43, 1.63),
-                split(8, 0.523, 0.165, 1.03, 1.59),
-                split(12, 0.478, 0.172, 0.77, 1.52),
-                split(18, 0.419, 0.194, 0.73, 1.60),
-                split(27, 0.342, 0.219, 0.76, 1.58),
-                split(u32::MAX, 0.237, 0.261, 0.82, 1.57),
-            ],
-        }
+        Treebank { cuts: SPLITS.map(|(.., [a, b])| Beta::new(a, b).expect("the fitted parameters are positive")) }
     }
 }
 
@@ -198,14 +195,15 @@ impl Treebank {
         if span == 2 {
             return 1;
         }
-        let split = self.splits.iter().find(|split| span <= split.up_to).expect("the last class is open");
+        let class = SPLITS.iter().position(|(most, ..)| span <= *most).expect("the last class is open");
+        let (_, [left_single, right_single], _) = SPLITS[class];
         let u: f64 = rng.random();
-        if u < split.left_single {
+        if u < left_single {
             1
-        } else if u < split.left_single + split.right_single || span == 3 {
+        } else if u < left_single + right_single || span == 3 {
             span - 1
         } else {
-            let cut: f64 = split.cut.sample(rng);
+            let cut: f64 = self.cuts[class].sample(rng);
             2 + ((cut * f64::from(span - 3)) as u32).min(span - 4)
         }
     }

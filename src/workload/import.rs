@@ -10,7 +10,7 @@ use toml::value::{Datetime, Offset};
 
 use super::shape::{MAX_LENGTH, Shape};
 use super::trace::{Names, class_name};
-use super::treebanks::Notation;
+use super::treebanks::{self, Notation};
 use crate::error::{Error, Result};
 use crate::units::Nanos;
 
@@ -49,7 +49,7 @@ pub enum Kind {
     Tree,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Imported {
     pub shapes: Arc<[Shape]>,
     /// The first at zero; `None` for formats without times.
@@ -65,9 +65,15 @@ struct Columns {
     time: &'static str,
     input: &'static str,
     output: &'static str,
-    parse_time: fn(&str) -> Option<i128>,
-    time_is: &'static str,
+    unit: Unit,
 }
+
+/// How a time is read, in nanoseconds, and what it is called.
+type Unit = (fn(&str) -> Option<i128>, &'static str);
+
+const SECONDS: Unit = (|text| decimal(text, 1e9), "a number of seconds, 0 or more");
+const MILLISECONDS: Unit = (|text| decimal(text, 1e6), "a number of milliseconds, 0 or more");
+const DATE: Unit = (date_time, "a date and a time, as 2023-11-16 18:15:46.6805900");
 
 impl Format {
     pub fn of_header(first_line: &str) -> Result<Format> {
@@ -78,9 +84,8 @@ impl Format {
         [Format::Azure, Format::BurstGpt, Format::Mooncake, Format::Csv]
             .into_iter()
             .find(|format| {
-                format.columns().is_some_and(|columns| {
-                    [columns.time, columns.input].iter().all(|needed| names.iter().any(|name| name == needed))
-                })
+                let columns = format.columns().expect("these have columns");
+                [columns.time, columns.input].iter().all(|needed| names.iter().any(|name| name == needed))
             })
             .ok_or_else(|| {
                 Error::input(
@@ -90,36 +95,12 @@ impl Format {
     }
 
     fn columns(self) -> Option<Columns> {
-        const SECONDS: &str = "a number of seconds, 0 or more";
+        let columns = |time, input, output, unit| Some(Columns { time, input, output, unit });
         match self {
-            Format::Azure => Some(Columns {
-                time: "timestamp",
-                input: "contexttokens",
-                output: "generatedtokens",
-                parse_time: date_time,
-                time_is: "a date and a time, as 2023-11-16 18:15:46.6805900",
-            }),
-            Format::BurstGpt => Some(Columns {
-                time: "timestamp",
-                input: "request tokens",
-                output: "response tokens",
-                parse_time: seconds,
-                time_is: SECONDS,
-            }),
-            Format::Mooncake => Some(Columns {
-                time: "timestamp",
-                input: "input_length",
-                output: "output_length",
-                parse_time: |text| decimal(text, 1e6),
-                time_is: "a number of milliseconds, 0 or more",
-            }),
-            Format::Csv => Some(Columns {
-                time: "arrival_s",
-                input: "length_in",
-                output: "length_out",
-                parse_time: seconds,
-                time_is: SECONDS,
-            }),
+            Format::Azure => columns("timestamp", "contexttokens", "generatedtokens", DATE),
+            Format::BurstGpt => columns("timestamp", "request tokens", "response tokens", SECONDS),
+            Format::Mooncake => columns("timestamp", "input_length", "output_length", MILLISECONDS),
+            Format::Csv => columns("arrival_s", "length_in", "length_out", SECONDS),
             Format::Sentences | Format::Parents | Format::Treebank | Format::Conllu => None,
         }
     }
@@ -129,13 +110,13 @@ impl Format {
     }
 
     /// Without a `kind`, two lengths make seq2seq shapes, one a chain, a parse a tree.
-    pub fn read(self, input: impl Read, kind: Option<Kind>) -> Result<Imported> {
+    pub fn read(self, text: &str, kind: Option<Kind>) -> Result<Imported> {
         let imported = match (self, self.columns()) {
-            (_, Some(columns)) => read_timed(input, &columns, kind)?,
-            (Format::Treebank, _) => read_trees(input, Notation::Brackets, kind)?,
-            (Format::Conllu, _) => read_trees(input, Notation::Conllu, kind)?,
-            (Format::Parents, _) => read_trees(input, Notation::Parents, kind)?,
-            (_, None) => read_sentences(input, kind)?,
+            (_, Some(columns)) => read_timed(text, &columns, kind)?,
+            (Format::Treebank, _) => read_trees(text, treebanks::brackets, kind)?,
+            (Format::Conllu, _) => read_trees(text, treebanks::conllu, kind)?,
+            (Format::Parents, _) => read_trees(text, treebanks::parents, kind)?,
+            (_, None) => read_sentences(text, kind)?,
         };
         if imported.shapes.is_empty() {
             return Err(Error::input("holds no requests"));
@@ -148,13 +129,12 @@ fn normalized(name: &str) -> String {
     name.trim_start_matches('\u{feff}').trim().to_ascii_lowercase()
 }
 
-fn read_timed(input: impl Read, columns: &Columns, kind: Option<Kind>) -> Result<Imported> {
-    let text = read_text(input)?;
-    let (header, rows) = if text.starts_with('{') { json_rows(&text)? } else { csv_rows(&text)? };
+fn read_timed(text: &str, columns: &Columns, kind: Option<Kind>) -> Result<Imported> {
+    let (header, rows) = if text.starts_with('{') { json_rows(text)? } else { csv_rows(text)? };
     let place = |name: &str| header.iter().position(|column| column == name);
     let need = |name: &str| {
-        place(name)
-            .ok_or_else(|| Error::input(format!("line 1: no column \"{name}\" in the header \"{}\"", header.join(","))))
+        let is_not = || Error::input(format!("line 1: no column \"{name}\" in the header \"{}\"", header.join(",")));
+        place(name).ok_or_else(is_not)
     };
     let (time, length) = (need(columns.time)?, need(columns.input)?);
     let target = match kind {
@@ -179,23 +159,22 @@ fn read_timed(input: impl Read, columns: &Columns, kind: Option<Kind>) -> Result
     for row in rows {
         let (start, record) = row?;
         let field = |column: usize| record.get(column).unwrap_or("").trim();
-        let place = |column: usize| format!("line {}: {}", line_of(&text, start), header[column]);
-        let size = |column: usize| {
-            tokens(field(column)).ok_or_else(|| {
-                let value = field(column);
-                Error::input(format!("{}: \"{value}\" is not a whole number up to {MAX_LENGTH}", place(column)))
-            })
+        let wrong = |column: usize, problem: String| {
+            Error::input(format!("line {}: {}: {problem}", line_of(text, start), header[column]))
         };
-        let at = (columns.parse_time)(field(time))
-            .ok_or_else(|| Error::input(format!("{}: \"{}\" is not {}", place(time), field(time), columns.time_is)))?;
+        let size = |column| {
+            let is_not = || wrong(column, format!("\"{}\" is not a whole number up to {MAX_LENGTH}", field(column)));
+            tokens(field(column)).ok_or_else(is_not)
+        };
+        let (parse, time_is) = columns.unit;
+        let at = parse(field(time)).ok_or_else(|| wrong(time, format!("\"{}\" is not {time_is}", field(time))))?;
         let (input, output) = (size(length)?, target.map(size).transpose()?);
         if input == 0 || output == Some(0) {
             skipped += 1;
         } else {
-            let name = |column| {
-                class_name(field(column)).map_err(|problem| Error::input(format!("{}: {problem}", place(column))))
-            };
-            requests.push((at, shape(input, output), class.map(name).transpose()?.map(|name| names.one(name))));
+            let name = |column| class_name(field(column)).map_err(|problem| wrong(column, problem));
+            let class = class.map(name).transpose()?.map(|name| names.one(name));
+            requests.push((at, shape(input, output), class));
         }
     }
 
@@ -251,7 +230,7 @@ fn tokens(text: &str) -> Option<u32> {
     text.strip_suffix(".0").unwrap_or(text).parse().ok().filter(|n| *n <= MAX_LENGTH)
 }
 
-fn read_text(mut input: impl Read) -> Result<String> {
+pub fn read_text(mut input: impl Read) -> Result<String> {
     let mut bytes = Vec::new();
     input.read_to_end(&mut bytes).map_err(|cause| Error::input(format!("cannot be read: {cause}")))?;
     String::from_utf8(bytes).map_err(|_| Error::input("not a text file in UTF-8"))
@@ -263,16 +242,16 @@ fn line_of(text: &str, start: usize) -> usize {
     1 + text.as_bytes()[..start + empty].iter().filter(|byte| **byte == b'\n').count()
 }
 
-fn read_trees(input: impl Read, notation: Notation, kind: Option<Kind>) -> Result<Imported> {
+fn read_trees(text: &str, notation: Notation, kind: Option<Kind>) -> Result<Imported> {
     if !matches!(kind, None | Some(Kind::Tree)) {
         return Err(Error::input("a parse becomes a tree"));
     }
-    let trees = notation.read(&read_text(input)?)?;
+    let trees = treebanks::read(notation, text)?;
     let shapes = trees.into_iter().map(|found| Shape::Tree(Arc::new(found.tree))).collect();
-    Ok(Imported { shapes, arrivals: None, classes: None, skipped: 0, sorted: false })
+    Ok(Imported { shapes, ..Imported::default() })
 }
 
-fn read_sentences(input: impl Read, kind: Option<Kind>) -> Result<Imported> {
+fn read_sentences(text: &str, kind: Option<Kind>) -> Result<Imported> {
     let shape = match kind {
         None | Some(Kind::Chain) => Shape::Chain,
         Some(Kind::Tokens) => Shape::Tokens,
@@ -280,20 +259,15 @@ fn read_sentences(input: impl Read, kind: Option<Kind>) -> Result<Imported> {
             return Err(Error::input("a sentence becomes a chain or tokens"));
         }
     };
-    let text = read_text(input)?;
-    let shapes: Arc<[Shape]> = sentences(&text).map(shape).collect();
+    let shapes: Arc<[Shape]> = sentences(text).map(shape).collect();
     let skipped = text.lines().count() - shapes.len();
-    Ok(Imported { shapes, arrivals: None, classes: None, skipped, sorted: false })
+    Ok(Imported { shapes, skipped, ..Imported::default() })
 }
 
 /// Words between blanks in each line that has any.
 pub fn sentences(text: &str) -> impl Iterator<Item = u32> {
     let text = text.trim_start_matches('\u{feff}');
     text.lines().map(|line| line.split_whitespace().count().min(MAX_LENGTH as usize) as u32).filter(|words| *words > 0)
-}
-
-fn seconds(text: &str) -> Option<i128> {
-    decimal(text, 1e9)
 }
 
 /// In nanoseconds, of which a unit has this many.
@@ -341,7 +315,7 @@ mod tests {
     use super::*;
 
     fn read(format: Format, text: &str, kind: Option<Kind>) -> Result<Imported> {
-        format.read(text.as_bytes(), kind)
+        format.read(text, kind)
     }
 
     fn shapes(imported: &Imported) -> Vec<String> {

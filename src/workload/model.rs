@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::cell_graph::{CellGraph, Graph, Run};
-use super::dnn::{self, Dnn};
+use super::dnn::Dnn;
 use super::graph_model::{GraphModel, Takes};
 use super::row_names::ITERATION;
 use super::shape::{Shape, Tree};
@@ -53,53 +53,53 @@ pub struct CellType {
 pub const KNOWN: &str = "lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME, dnn:FILE.csv, graph:FILE, \
      llm, llm:FILE";
 
-const GRAPH: &str = "graph:";
-
-/// A cell's name follows, or a file, which ends in [`LISTED`].
-const LLM: &str = "llm:";
-const DNN: &str = "dnn:";
+/// The end of a file of operators, which tells it from the name of a cell.
 const LISTED: &str = ".csv";
 
 const MAX_ARITY: u8 = 99;
 
+impl CellType {
+    /// Of no size, for a device with all batch sizes.
+    pub fn new(name: &str, priority: i32, chain: bool) -> CellType {
+        CellType { name: name.into(), priority, chain, sized: false, batches: Vec::new() }
+    }
+}
+
 impl Model {
+    /// `find` gives the path of the file that a name mentions.
     pub fn open(name: &str, find: &dyn Fn(&str) -> Result<PathBuf, String>) -> Result<Model, String> {
-        if let Some(file) = name.strip_prefix(GRAPH) {
-            return Ok(Model::Graph(Arc::new(GraphModel::read(file, &find(file)?)?)));
-        }
-        if let Some(file) = name.strip_prefix(LLM) {
-            return Ok(Model::Llm(Some(Arc::new(Transformer::read(file, &find(file)?)?))));
-        }
-        match name.strip_prefix(DNN).filter(|file| file.ends_with(LISTED)) {
-            Some(file) => Ok(Model::Network(Arc::new(Dnn::read(file, &find(file)?)?))),
-            None => Model::parse(name),
+        match name.split_once(':') {
+            None if name == "lstm" => Ok(Model::Lstm),
+            None if name == "gru" => Ok(Model::Gru),
+            None if name == "seq2seq" => Ok(Model::Seq2Seq),
+            None if name == "tree-lstm" => Ok(Model::TreeLstm),
+            None if name == "childsum-tree-lstm" => Ok(Model::ChildSumTreeLstm),
+            None if name == "llm" => Ok(Model::Llm(None)),
+            Some(("graph", file)) => Ok(Model::Graph(Arc::new(GraphModel::read(file, &find(file)?)?))),
+            Some(("llm", file)) => Ok(Model::Llm(Some(Arc::new(Transformer::read(file, &find(file)?)?)))),
+            Some(("dnn", file)) if file.ends_with(LISTED) => {
+                Ok(Model::Network(Arc::new(Dnn::read(file, &find(file)?)?)))
+            }
+            Some(("dnn", cell)) if !cell.is_empty() => Ok(Model::Dnn(cell.to_string())),
+            Some(("childsum-tree-lstm", most)) => match most.parse() {
+                Ok(most) if (1..=MAX_ARITY).contains(&most) => Ok(Model::ChildSumByArity(most)),
+                _ => Err(format!(
+                    "childsum-tree-lstm:{most}: \"{most}\" is not a largest number of children, a whole number from 1 to \
+                     {MAX_ARITY}"
+                )),
+            },
+            _ => Err(format!("unknown model \"{name}\"; known: {KNOWN}")),
         }
     }
 
+    /// As [`Model::open`], where no files are allowed.
     pub fn parse(name: &str) -> Result<Model, String> {
-        match name {
-            "lstm" => Ok(Model::Lstm),
-            "gru" => Ok(Model::Gru),
-            "seq2seq" => Ok(Model::Seq2Seq),
-            "tree-lstm" => Ok(Model::TreeLstm),
-            "childsum-tree-lstm" => Ok(Model::ChildSumTreeLstm),
-            "llm" => Ok(Model::Llm(None)),
-            _ => match name.split_once(':') {
-                Some(("dnn", cell)) if !cell.is_empty() && !cell.ends_with(LISTED) => Ok(Model::Dnn(cell.to_string())),
-                Some(("graph" | "dnn" | "llm", file)) if !file.is_empty() => Err(format!(
-                    "{name} describes a model without weights, allowed only in scenarios and trace gen; take lstm, gru, \
-                     seq2seq, tree-lstm, childsum-tree-lstm or dnn:NAME"
-                )),
-                Some(("childsum-tree-lstm", most)) => match most.parse() {
-                    Ok(most) if (1..=MAX_ARITY).contains(&most) => Ok(Model::ChildSumByArity(most)),
-                    _ => Err(format!(
-                        "childsum-tree-lstm:{most}: \"{most}\" is not a largest number of children, a whole number from 1 to \
-                         {MAX_ARITY}"
-                    )),
-                },
-                _ => Err(format!("unknown model \"{name}\"; known: {KNOWN}")),
-            },
-        }
+        Model::open(name, &|_| {
+            Err(format!(
+                "{name} describes a model without weights, allowed only in scenarios and trace gen; take lstm, gru, \
+                 seq2seq, tree-lstm, childsum-tree-lstm or dnn:NAME"
+            ))
+        })
     }
 
     pub fn name(&self) -> String {
@@ -110,39 +110,31 @@ impl Model {
             Model::TreeLstm => "tree-lstm".into(),
             Model::ChildSumTreeLstm => "childsum-tree-lstm".into(),
             Model::ChildSumByArity(most) => format!("childsum-tree-lstm:{most}"),
-            Model::Graph(graph) => format!("{GRAPH}{}", graph.given()),
-            Model::Dnn(cell) => format!("{DNN}{cell}"),
-            Model::Network(network) => format!("{DNN}{}", network.given()),
+            Model::Graph(graph) => format!("graph:{}", graph.given),
+            Model::Dnn(cell) => format!("dnn:{cell}"),
+            Model::Network(network) => format!("dnn:{}", network.given),
             Model::Llm(None) => "llm".into(),
-            Model::Llm(Some(transformer)) => format!("{LLM}{}", transformer.given),
+            Model::Llm(Some(transformer)) => format!("llm:{}", transformer.given),
         }
     }
 
     /// Sorted by name; their place is their [`CellId`].
     pub fn cell_types(&self) -> Vec<CellType> {
-        let cell = |name: &str, priority, chain, sized| CellType {
-            name: name.into(),
-            priority,
-            chain,
-            sized,
-            batches: Vec::new(),
-        };
+        let cell = CellType::new;
         match self {
-            Model::Lstm => vec![cell("lstm", 0, true, false)],
-            Model::Gru => vec![cell("gru", 0, true, false)],
-            Model::Seq2Seq => vec![cell("decoder", 1, true, false), cell("encoder", 0, true, false)],
-            Model::TreeLstm | Model::ChildSumTreeLstm => {
-                vec![cell("internal", 1, false, false), cell("leaf", 0, true, false)]
-            }
+            Model::Lstm => vec![cell("lstm", 0, true)],
+            Model::Gru => vec![cell("gru", 0, true)],
+            Model::Seq2Seq => vec![cell("decoder", 1, true), cell("encoder", 0, true)],
+            Model::TreeLstm | Model::ChildSumTreeLstm => vec![cell("internal", 1, false), cell("leaf", 0, true)],
             Model::ChildSumByArity(most) => {
                 let digits = most.to_string().len();
-                let internal = |children| cell(&format!("internal{children:0digits$}"), 1, false, false);
-                (1..=*most).map(internal).chain([cell("leaf", 0, true, false)]).collect()
+                let internal = |children| cell(&format!("internal{children:0digits$}"), 1, false);
+                (1..=*most).map(internal).chain([cell("leaf", 0, true)]).collect()
             }
             Model::Graph(graph) => graph.cell_types(),
-            Model::Dnn(name) => vec![cell(name, 0, true, true)],
+            Model::Dnn(name) => vec![CellType { sized: true, ..cell(name, 0, true) }],
             Model::Network(network) => network.cell_types(),
-            Model::Llm(_) => vec![cell(ITERATION, 0, false, false)],
+            Model::Llm(_) => vec![cell(ITERATION, 0, false)],
         }
     }
 
@@ -155,12 +147,19 @@ impl Model {
         !self.takes_trees() && !self.is_llm() && self.graph_model().is_none_or(GraphModel::is_sequence)
     }
 
-    pub fn takes_trees(&self) -> bool {
+    /// `None` for language models and feed-forward networks, whose requests have tokens.
+    pub fn unfolds(&self) -> Option<Takes> {
         match self {
-            Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => true,
-            Model::Graph(graph) => graph.takes() == Takes::Trees,
-            Model::Lstm | Model::Gru | Model::Seq2Seq | Model::Dnn(_) | Model::Network(_) | Model::Llm(_) => false,
+            Model::Lstm | Model::Gru => Some(Takes::Chains),
+            Model::Seq2Seq => Some(Takes::Pairs),
+            Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => Some(Takes::Trees),
+            Model::Graph(graph) => Some(graph.takes()),
+            Model::Dnn(_) | Model::Network(_) | Model::Llm(_) => None,
         }
+    }
+
+    pub fn takes_trees(&self) -> bool {
+        self.unfolds() == Some(Takes::Trees)
     }
 
     pub fn network(&self) -> Option<&Dnn> {
@@ -172,8 +171,8 @@ impl Model {
 
     pub fn file(&self) -> Option<(&str, &Path)> {
         match self {
-            Model::Graph(graph) => Some((graph.given(), graph.path())),
-            Model::Network(network) => Some((network.given(), network.path())),
+            Model::Graph(graph) => Some((&graph.given, &graph.path)),
+            Model::Network(network) => Some((&network.given, &network.path)),
             Model::Llm(Some(transformer)) => Some((&transformer.given, &transformer.path)),
             _ => None,
         }
@@ -202,27 +201,19 @@ impl Model {
     }
 
     fn takes(&self) -> &'static str {
-        match self {
-            Model::Lstm | Model::Gru => "chain:N, tokens:N",
-            Model::Seq2Seq => "seq2seq:S>T",
-            Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => "tree:PARENTS",
-            Model::Graph(graph) => match graph.takes() {
-                Takes::Chains => "chain:N, tokens:N",
-                Takes::Pairs => "seq2seq:S>T",
-                Takes::Trees => "tree:PARENTS",
-                Takes::Graphs => "graph:K",
-            },
-            Model::Dnn(_) => "tokens:N, fixed",
-            Model::Network(network) => match network.takes() {
-                dnn::Takes::Tokens(_) => "tokens:N",
-                dnn::Takes::Fixed => "fixed",
-            },
-            Model::Llm(_) => "llm:P>O",
+        match (self.unfolds(), self.network()) {
+            (Some(Takes::Chains), _) => "chain:N, tokens:N",
+            (Some(Takes::Pairs), _) => "seq2seq:S>T",
+            (Some(Takes::Trees), _) => "tree:PARENTS",
+            (Some(Takes::Graphs), _) => "graph:K",
+            (None, Some(Dnn { most_tokens: None, .. })) => "fixed",
+            (None, Some(_)) => "tokens:N",
+            (None, None) if self.is_llm() => "llm:P>O",
+            (None, None) => "tokens:N, fixed",
         }
     }
 }
 
-/// Requests that share a tree share its graph.
 /// Unfolds shapes to cell graphs; requests of equal size, or with the same tree, share one graph.
 #[derive(Debug)]
 pub struct Unfolder<'a> {
@@ -257,7 +248,7 @@ impl<'a> Unfolder<'a> {
             (Model::Dnn(_), Shape::Tokens(n)) => Ok(CellGraph::chains([Run { cell: CellId(0), length: 1, input: *n }])),
             (Model::Dnn(_), Shape::Fixed) => Ok(CellGraph::chain(CellId(0), 1)),
             // A chain by a rule is faster to make than to look up.
-            (Model::Graph(graph), Shape::Chain(_) | Shape::Tokens(_) | Shape::Seq2Seq { .. }) if graph.is_chain() => {
+            (Model::Graph(graph), Shape::Chain(_) | Shape::Tokens(_) | Shape::Seq2Seq { .. }) if graph.is_chain => {
                 taken(graph.unfold(shape))
             }
             (Model::Graph(graph), _) => self.once(shape, || taken(graph.unfold(shape))),

@@ -4,8 +4,6 @@
 mod built_in;
 pub mod catalogue;
 
-use super::model::Model;
-
 /// The last one of a list gives the cell's state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
@@ -80,6 +78,18 @@ impl Sizes {
     }
 }
 
+/// An input by its name: a word, a state, or one of the operators before.
+///
+/// # Panics
+/// With another name.
+pub(super) fn source(name: &str, [word, state]: [&str; 2], before: &[Operator]) -> Source {
+    match before.iter().position(|operator| operator.name == name) {
+        _ if name == word => Source::Word,
+        _ if name == state => Source::State,
+        place => Source::Operator(place.expect("inputs stand before those who take them") as u16),
+    }
+}
+
 /// Operators with equal signatures can run as one in DyNet (Neubig, Goldberg and Dyer, 2017).
 ///
 /// Products must have the same weights and input size; sums and elementwise functions only the same type. Slices and
@@ -119,12 +129,6 @@ impl Operator {
     }
 }
 
-impl Model {
-    pub fn operators(&self, sizes: &Sizes) -> Vec<Vec<Operator>> {
-        built_in::operators(self, sizes)
-    }
-}
-
 /// A product with a bias becomes a product and an addition (JIT dynamic batching, section 4.1).
 pub fn kernels(operators: &[Operator]) -> Vec<Operator> {
     let mut kernels: Vec<Operator> = Vec::with_capacity(2 * operators.len());
@@ -161,7 +165,7 @@ pub struct Depths {
     operators: Vec<Reach>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reach {
     /// Edges from an operator without operators as inputs.
     from_word: u32,
@@ -174,14 +178,14 @@ impl Depths {
         let mut operators: Vec<Reach> = Vec::with_capacity(list.len());
         for operator in list {
             let inputs = operator.inputs.iter().map(|source| match source {
-                Source::Word => Reach { from_word: 0, from_state: None },
+                Source::Word => Reach::default(),
                 Source::State => Reach { from_word: 0, from_state: Some(1) },
                 Source::Operator(earlier) => {
                     let Reach { from_word, from_state } = operators[*earlier as usize];
                     Reach { from_word: from_word + 1, from_state: from_state.map(|edges| edges + 1) }
                 }
             });
-            let reach = inputs.fold(Reach { from_word: 0, from_state: None }, |longest, input| Reach {
+            let reach = inputs.fold(Reach::default(), |longest, input| Reach {
                 from_word: longest.from_word.max(input.from_word),
                 from_state: longest.from_state.max(input.from_state),
             });
@@ -205,6 +209,7 @@ impl Depths {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::model::Model;
 
     fn operator(kind: Kind, rows: Rows, inputs: &[Source]) -> Operator {
         Operator { name: "o".into(), kind, rows, inputs: inputs.to_vec(), shape: [4, 8] }

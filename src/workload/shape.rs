@@ -2,6 +2,8 @@
 //! `tokens:37`, `fixed`, `graph:2`, `llm:1020>129`.
 
 use std::fmt;
+use std::iter::successors;
+use std::mem;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -51,14 +53,12 @@ impl Shape {
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind())?;
         match self {
-            Shape::Chain(n) => write!(f, "chain:{n}"),
-            Shape::Seq2Seq { source, target } => write!(f, "seq2seq:{source}>{target}"),
-            Shape::Tree(tree) => write!(f, "tree:{tree}"),
-            Shape::Tokens(n) => write!(f, "tokens:{n}"),
-            Shape::Fixed => f.write_str("fixed"),
-            Shape::Graph(number) => write!(f, "graph:{number}"),
-            Shape::Llm { prompt, output } => write!(f, "llm:{prompt}>{output}"),
+            Shape::Chain(n) | Shape::Tokens(n) | Shape::Graph(n) => write!(f, ":{n}"),
+            Shape::Seq2Seq { source: a, target: b } | Shape::Llm { prompt: a, output: b } => write!(f, ":{a}>{b}"),
+            Shape::Tree(tree) => write!(f, ":{tree}"),
+            Shape::Fixed => Ok(()),
         }
     }
 }
@@ -123,22 +123,18 @@ impl Tree {
         if n == 0 {
             return Err("a tree has at least one node".into());
         }
-        let mut root = None;
-        for (i, &parent) in one_based.iter().enumerate() {
-            if parent as usize > n {
-                return Err(format!("node {} has parent {parent}, but the tree has {n} nodes", i + 1));
+        if let Some((node, parent)) = (1u32..).zip(one_based).find(|(_, parent)| **parent as usize > n) {
+            return Err(format!("node {node} has parent {parent}, but the tree has {n} nodes"));
+        }
+        let mut roots = (1u32..).zip(one_based).filter(|(_, parent)| **parent == 0).map(|(node, _)| node);
+        match (roots.next(), roots.next()) {
+            (None, _) => return Err("no node has parent 0, so the parents form a cycle; a tree has one root".into()),
+            (Some(first), Some(second)) => {
+                return Err(format!("nodes {first} and {second} both have parent 0; a tree has one root"));
             }
-            if parent == 0 {
-                if let Some(first) = root {
-                    return Err(format!("nodes {first} and {} both have parent 0; a tree has one root", i + 1));
-                }
-                root = Some(i + 1);
-            }
+            (Some(_), None) => {}
         }
         let parents: Box<[u32]> = one_based.iter().map(|p| p.wrapping_sub(1)).collect();
-        if root.is_none() {
-            return Err("no node has parent 0, so the parents form a cycle; a tree has one root".into());
-        }
         if let Some(node) = node_off_the_root(&parents) {
             return Err(format!("node {} never reaches the root: its parents form a cycle", node + 1));
         }
@@ -171,29 +167,16 @@ impl Tree {
 }
 
 fn node_off_the_root(parents: &[u32]) -> Option<usize> {
-    const UNSEEN: u32 = 0;
-    const REACHES_ROOT: u32 = u32::MAX;
-    let mut state = vec![UNSEEN; parents.len()];
+    let mut reaches_root: Vec<bool> = parents.iter().map(|parent| *parent == Tree::NO_PARENT).collect();
     for start in 0..parents.len() {
-        let walk = start as u32 + 1;
-        let mut node = start;
-        while state[node] == UNSEEN {
-            state[node] = walk;
-            match parents[node] {
-                Tree::NO_PARENT => break,
-                parent => node = parent as usize,
-            }
-        }
-        if state[node] == walk && parents[node] != Tree::NO_PARENT {
+        let way = successors(Some(start), |node| Some(parents[*node] as usize)).take_while(|node| !reaches_root[*node]);
+        // A way within a cycle has no end.
+        if way.take(parents.len() + 1).count() > parents.len() {
             return Some(start);
         }
         let mut node = start;
-        while state[node] == walk {
-            state[node] = REACHES_ROOT;
-            match parents[node] {
-                Tree::NO_PARENT => break,
-                parent => node = parent as usize,
-            }
+        while !mem::replace(&mut reaches_root[node], true) {
+            node = parents[node] as usize;
         }
     }
     None

@@ -5,6 +5,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::cell_graph::CellGraph;
 use super::class::{Class, Classes};
 use super::model::{Model, Unfolder};
@@ -49,11 +51,12 @@ impl Trace {
         input.read_until(b'\n', &mut line).map_err(|cause| Error::input(format!("line 1: cannot be read: {cause}")))?;
         let header = String::from_utf8_lossy(&line);
         let header = header.trim_start_matches('\u{feff}').trim_end();
-        if ![HEADER, WITH_CLASS].contains(&header) {
-            return Err(Error::input(format!("line 1: the header is \"{header}\"; that of a trace is {HEADER}")));
-        }
+        let mut rows = match header {
+            HEADER => Rows::default(),
+            WITH_CLASS => Rows { classes: Some(Vec::new()), ..Rows::default() },
+            _ => return Err(Error::input(format!("line 1: the header is \"{header}\"; that of a trace is {HEADER}"))),
+        };
         let mut blank = 0;
-        let mut rows = Rows { classes: (header == WITH_CLASS).then(Vec::new), ..Rows::default() };
         loop {
             // Most rows are chains that lie whole in the buffer.
             let buffer = input.buffer();
@@ -63,22 +66,17 @@ impl Trace {
             }
             let taken = buffer.len() - rest.len();
             input.consume(taken);
-            let number = rows.arrivals.len() + blank + 2;
             line.clear();
             let read = input.read_until(b'\n', &mut line).map_err(|cause| format!("cannot be read: {cause}"));
-            let added = read.and_then(|bytes| {
-                let row = line.trim_ascii_end();
-                blank += usize::from(row.is_empty());
-                if !row.is_empty() {
-                    rows.add(str::from_utf8(row).map_err(|_| "is not text in UTF-8")?)?;
+            let added = match (read, line.trim_ascii_end()) {
+                (Ok(0), _) => break,
+                (Ok(_), []) => {
+                    blank += 1;
+                    continue;
                 }
-                Ok(bytes > 0)
-            });
-            match added {
-                Ok(true) => {}
-                Ok(false) => break,
-                Err(message) => return Err(Error::input(format!("line {number}: {message}"))),
-            }
+                (read, row) => read.and_then(|_| rows.add(str::from_utf8(row).map_err(|_| "is not text in UTF-8")?)),
+            };
+            added.map_err(|message| Error::input(format!("line {}: {message}", rows.arrivals.len() + blank + 2)))?;
         }
         if rows.arrivals.is_empty() {
             return Err(Error::input("the trace holds no requests; it needs at least one"));
@@ -193,13 +191,11 @@ impl Rows {
 
     fn add(&mut self, row: &str) -> Result<(), String> {
         let id = self.arrivals.len();
-        let mut fields = row.split(',');
-        let first = (fields.next(), fields.next(), fields.next());
-        let class = self.classes.as_ref().map(|_| fields.next());
-        let ((Some(number), Some(time), Some(shape)), None | Some(Some(_)), None) = (first, class, fields.next())
+        let header = if self.classes.is_some() { WITH_CLASS } else { HEADER };
+        let fields: SmallVec<[&str; 4]> = row.split(',').collect();
+        let (&[number, time, shape, ref class @ ..], true) = (&fields[..], fields.len() == header.split(',').count())
         else {
-            let header = if self.classes.is_some() { WITH_CLASS } else { HEADER };
-            return Err(format!("\"{row}\" has {} fields; a row is {header}", row.split(',').count()));
+            return Err(format!("\"{row}\" has {} fields; a row is {header}", fields.len()));
         };
         if number.parse() != Ok(id) || id > u32::MAX as usize {
             return Err(format!("id: \"{number}\" should be {id}; ids are 0, 1, 2 and so on, at most {}", u32::MAX));
@@ -216,7 +212,7 @@ impl Rows {
         let shape = self.shape(shape).map_err(|error| format!("shape: {error}"))?;
         self.arrivals.push(arrival);
         self.shapes.push(shape);
-        if let (Some(classes), Some(Some(class))) = (&mut self.classes, class) {
+        if let (Some(classes), [class]) = (&mut self.classes, class) {
             classes.push(self.names.one(class_name(class).map_err(|problem| format!("class: {problem}"))?));
         }
         Ok(())

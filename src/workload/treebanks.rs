@@ -3,16 +3,8 @@
 use crate::error::{Context, Error, Result};
 use crate::workload::shape::Tree;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notation {
-    /// A tree per line: 1-based parents, 0 for the root (SICK's `.parents`), optionally after the number of leaves and
-    /// a tab.
-    Parents,
-    /// S-expressions (Penn, Stanford): `(3 (2 good) (2 film))`, on any number of lines.
-    Brackets,
-    /// CoNLL-U: ten columns per word, the seventh its head; an empty line after each sentence.
-    Conllu,
-}
+/// Reads the trees of a text: [`parents`], [`brackets`] or [`conllu`].
+pub type Notation = fn(&str) -> Result<Vec<Found>>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
@@ -20,33 +12,24 @@ pub struct Found {
     pub tree: Tree,
 }
 
-impl Notation {
-    /// By the first non-empty line: an opening bracket, CoNLL-U's comment or columns, or else parents.
-    pub fn of(text: &str) -> Notation {
-        let first = text.lines().map(trimmed).find(|line| !line.is_empty()).unwrap_or("");
-        match first {
-            _ if first.starts_with('(') => Notation::Brackets,
-            _ if first.starts_with('#') || first.split('\t').count() >= COLUMNS => Notation::Conllu,
-            _ => Notation::Parents,
-        }
-    }
-
-    pub fn read(self, text: &str) -> Result<Vec<Found>> {
-        let text = text.trim_start_matches('\u{feff}');
-        let trees = match self {
-            Notation::Parents => parents(text),
-            Notation::Brackets => brackets(text),
-            Notation::Conllu => conllu(text),
-        }?;
-        if trees.is_empty() { Err(Error::input("holds no trees")) } else { Ok(trees) }
+/// By the first non-empty line: an opening bracket, CoNLL-U's comment or columns, or else parents.
+pub fn notation(text: &str) -> Notation {
+    let first = text.trim_start_matches('\u{feff}').lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
+    match first {
+        _ if first.starts_with('(') => brackets,
+        _ if first.starts_with('#') || first.split('\t').count() >= COLUMNS => conllu,
+        _ => parents,
     }
 }
 
-fn trimmed(line: &str) -> &str {
-    line.trim_start_matches('\u{feff}').trim()
+/// At least one tree.
+pub fn read(notation: Notation, text: &str) -> Result<Vec<Found>> {
+    let trees = notation(text.trim_start_matches('\u{feff}'))?;
+    if trees.is_empty() { Err(Error::input("holds no trees")) } else { Ok(trees) }
 }
 
-fn parents(text: &str) -> Result<Vec<Found>> {
+/// A tree per line: 1-based parents, 0 for the root (SICK's `.parents`), optionally after the number of leaves and a tab.
+pub fn parents(text: &str) -> Result<Vec<Found>> {
     (1..)
         .zip(text.lines())
         .filter(|(_, line)| !line.trim().is_empty())
@@ -73,8 +56,8 @@ const NODE: &str = "a node is written (LABEL WORD) or (LABEL NODE NODE)";
 #[derive(Default)]
 struct Open<'t> {
     line: usize,
-    label: Option<&'t str>,
-    word: Option<&'t str>,
+    /// The label, then the word of a leaf.
+    words: Vec<&'t str>,
     children: Vec<u32>,
 }
 
@@ -86,9 +69,9 @@ struct Reader<'t> {
     trees: Vec<Found>,
 }
 
-/// `(LABEL WORD)` is a leaf, `(LABEL NODE NODE)` an inner node; an unlabelled bracket around a sentence is not part of
-/// the tree.
-fn brackets(text: &str) -> Result<Vec<Found>> {
+/// S-expressions (Penn, Stanford), on any number of lines: `(LABEL WORD)` is a leaf, `(LABEL NODE NODE)` an inner node, as
+/// in `(3 (2 good) (2 film))`. An unlabelled bracket around a sentence is not part of the tree.
+pub fn brackets(text: &str) -> Result<Vec<Found>> {
     let mut reader = Reader::default();
     for (number, line) in (1..).zip(text.lines()) {
         for token in tokens(line) {
@@ -118,17 +101,11 @@ fn tokens(line: &str) -> impl Iterator<Item = &str> {
 
 impl<'t> Reader<'t> {
     fn word(&mut self, word: &'t str) -> Result<()> {
-        let open =
-            self.open.last_mut().ok_or_else(|| Error::input(format!("\"{word}\" is outside of all brackets")))?;
-        match open {
-            Open { word: Some(_), .. } => Err(beside_another(word)),
-            Open { children, .. } if !children.is_empty() => Err(beside_another(word)),
-            Open { label: None, .. } => {
-                open.label = Some(word);
-                Ok(())
-            }
-            Open { word: own, .. } => {
-                *own = Some(word);
+        match self.open.last_mut() {
+            None => Err(Error::input(format!("\"{word}\" is outside of all brackets"))),
+            Some(open) if open.words.len() == 2 || !open.children.is_empty() => Err(beside_another(word)),
+            Some(open) => {
+                open.words.push(word);
                 Ok(())
             }
         }
@@ -136,15 +113,12 @@ impl<'t> Reader<'t> {
 
     fn close(&mut self) -> Result<()> {
         let closed = self.open.pop().ok_or_else(|| Error::input("a closing bracket without an opening one"))?;
-        let outermost = self.open.is_empty();
-        let node = match (closed.label, closed.word, &closed.children[..]) {
-            (_, Some(word), [_, ..]) => return Err(beside_another(word)),
-            (None, None, []) => return Err(Error::input(format!("an empty bracket; {NODE}"))),
-            (Some(label), None, []) => {
-                return Err(Error::input(format!("\"({label})\" is a label without a word; {NODE}")));
-            }
-            (None, None, [sentence]) if outermost => *sentence,
-            (_, _, children) => {
+        let node = match (&closed.words[..], &closed.children[..]) {
+            ([_, word], [_, ..]) => return Err(beside_another(word)),
+            ([], []) => return Err(Error::input(format!("an empty bracket; {NODE}"))),
+            ([label], []) => return Err(Error::input(format!("\"({label})\" is a label without a word; {NODE}"))),
+            ([], [sentence]) if self.open.is_empty() => *sentence,
+            (_, children) => {
                 self.parents.push(0);
                 let node = self.parents.len() as u32;
                 children.iter().for_each(|child| self.parents[*child as usize - 1] = node);
@@ -172,8 +146,9 @@ const COLUMNS: usize = 10;
 const ID: usize = 0;
 const HEAD: usize = 6;
 
-/// universaldependencies.org/format.html. A word's parent is its head.
-fn conllu(text: &str) -> Result<Vec<Found>> {
+/// Ten columns per word, the seventh its head, which is its parent; an empty line after each sentence
+/// (universaldependencies.org/format.html).
+pub fn conllu(text: &str) -> Result<Vec<Found>> {
     let mut trees = Vec::new();
     let mut heads: Vec<u32> = Vec::new();
     let mut first = None;
@@ -229,7 +204,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Vec<(usize, String)>> {
-        let trees = Notation::of(text).read(text)?;
+        let trees = super::read(notation(text), text)?;
         Ok(trees.into_iter().map(|found| (found.line, found.tree.to_string())).collect())
     }
 
@@ -331,16 +306,17 @@ mod tests {
             return;
         };
         let plain = |trees: &[Found]| trees.iter().map(|found| found.tree.clone()).collect::<Vec<_>>();
-        for (file, notation, write) in [
-            ("sst_dev.txt", Notation::Brackets, as_brackets as fn(&Tree) -> String),
-            ("sick_train.txt", Notation::Conllu, as_conllu),
-            ("sick_test.txt", Notation::Parents, Tree::to_string),
+        for (file, own, write) in [
+            ("sst_dev.txt", brackets as Notation, as_brackets as fn(&Tree) -> String),
+            ("sick_train.txt", conllu, as_conllu),
+            ("sick_test.txt", parents, Tree::to_string),
         ] {
             let text = fs::read_to_string(folder.join("trees").join(file)).unwrap();
-            let trees = plain(&Notation::Parents.read(&text).unwrap());
+            let trees = plain(&parents(&text).unwrap());
             let published: String = trees.iter().map(|tree| write(tree) + "\n").collect();
-            assert_eq!(Notation::of(&published), notation);
-            assert!(plain(&notation.read(&published).unwrap()) == trees, "{file}");
+            for notation in [own, notation(&published)] {
+                assert!(plain(&super::read(notation, &published).unwrap()) == trees, "{file}");
+            }
         }
     }
 }

@@ -23,11 +23,11 @@ use batchlab::validate::recorded::Recording;
 use batchlab::validate::results::Results;
 use batchlab::workload::dnn::Dnn;
 use batchlab::workload::graph_model::GraphModel;
-use batchlab::workload::import::Format;
+use batchlab::workload::import::{Format, read_text};
 use batchlab::workload::model::Model;
 use batchlab::workload::random::{self, Stream};
 use batchlab::workload::trace::Trace;
-use batchlab::workload::treebanks::Notation;
+use batchlab::workload::treebanks::{self, Notation};
 use rand::RngExt as _;
 
 use crate::allocations::most_allocated;
@@ -169,7 +169,7 @@ fn traces_and_imports() {
         Format::Treebank,
         Format::Conllu,
     ] {
-        fuzz("import", &corpus, |bytes| drop(format.read(bytes, None)));
+        fuzz("import", &corpus, |bytes| drop(read_text(bytes).and_then(|text| format.read(&text, None))));
     }
 }
 
@@ -181,8 +181,8 @@ fn trees() {
         "1\tA\t_\t_\t_\t_\t2\t_\t_\t_\n2\tB\t_\t_\t_\t_\t0\t_\t_\t_\n\n",
     ];
     let trees = trees.map(|tree| tree.repeat(5).into_bytes());
-    for notation in [Notation::Brackets, Notation::Parents, Notation::Conllu] {
-        fuzz("trees", &trees, text(|text| drop(notation.read(text))));
+    for notation in [treebanks::brackets as Notation, treebanks::parents, treebanks::conllu] {
+        fuzz("trees", &trees, text(|text| drop(treebanks::read(notation, text))));
     }
 }
 

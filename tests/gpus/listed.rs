@@ -54,7 +54,7 @@ fn runs_as_the_cpu(text: &str, tokens: &[u32], settings: Settings) {
     for (node, operator) in network.operators().enumerate() {
         let CellId(cell) = operator.cell;
         let longest = tokens.iter().max().expect("queries") + 1;
-        let padded = if operator.form.is_constant() { 0 } else { longest.min(network.most_tokens().unwrap_or(0)) };
+        let padded = if operator.form.is_constant() { 0 } else { longest.min(network.most_tokens.unwrap_or(0)) };
         let plan = bench.plan_of(STREAM, cell, tokens.len() as u32 + 1, padded, true);
         let node = node as u32;
         let rows: Vec<Row> = (0..)

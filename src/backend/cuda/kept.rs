@@ -164,14 +164,13 @@ pub fn check(model: &Model) -> Result<()> {
 /// Checks that the kernels can index the inputs and outputs of each operator.
 fn check_sizes(listed: &Dnn) -> Result<()> {
     for operator in listed.distinct() {
-        let work = operator.form.at(listed.most_tokens().unwrap_or(0));
+        let work = operator.form.at(listed.most_tokens.unwrap_or(0));
         let largest = operators::reads(&work).max(operators::writes(&work)).max(work.inner * work.columns);
         if largest > MOST_NUMBERS {
             return Err(Error::input(format!(
                 "the model dnn:{}: the operator \"{}\" has {largest} numbers of a query, and GPUs count up to {MOST_NUMBERS}; \
                  run it with --backend cpu, or take a smaller network",
-                listed.given(),
-                operator.name
+                listed.given, operator.name
             )));
         }
     }

@@ -143,7 +143,7 @@ impl<'d, D: Device> Cuda<'d, D> {
     fn materialise(&mut self, workers: usize, options: &Options) -> Result<()> {
         let listed = self.states.network.model().network().cloned();
         let count = options.streams.max(1);
-        let most = listed.as_ref().and_then(|listed| listed.most_tokens()).unwrap_or(0);
+        let most = listed.as_ref().and_then(|listed| listed.most_tokens).unwrap_or(0);
         let longest = self.states.graphs.iter().map(CellGraph::nodes).max().unwrap_or(0) as u32;
         let supported = |rows: &u32| options.sizes.is_empty() || options.sizes.contains(rows);
         let up_to = |&(cell, largest): &(CellId, u32)| (1..=largest).filter(supported).map(move |rows| (cell, rows));

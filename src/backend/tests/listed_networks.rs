@@ -52,7 +52,7 @@ pub fn costs(model: &Model) -> Arc<dyn CostModel> {
 
 /// Random requests of a listed network or a chain model.
 pub fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
-    let mut shape = || match model.network().map(|listed| listed.most_tokens()) {
+    let mut shape = || match model.network().map(|listed| listed.most_tokens) {
         Some(Some(_)) => Shape::Tokens(rng.random_range(1..=40)),
         Some(None) => Shape::Fixed,
         None => Shape::Chain(rng.random_range(1..=9)),

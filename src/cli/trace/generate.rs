@@ -32,12 +32,8 @@ pub(super) struct Args {
     output: OutputArgs,
 }
 
-pub(super) fn run(args: &Args) -> Result<()> {
-    args.output.write(&draw(args)?)
-}
-
 /// Arrivals and shapes have separate random streams, so two arrival processes draw the same shapes.
-fn draw(args: &Args) -> Result<Trace> {
+pub(super) fn run(args: &Args) -> Result<()> {
     let process = args.arrivals.process()?;
     let model = Model::open(&args.model, &|file| Ok(PathBuf::from(file)));
     let model = model.map_err(|error| Error::input(format!("--model: {error}")))?;
@@ -47,7 +43,7 @@ fn draw(args: &Args) -> Result<Trace> {
     require(bytes, format_args!("-n {n}"), "draw fewer requests")?;
     let arrivals = args.arrivals.times(process, n)?;
     let shapes = dataset.sample(n, args.max_length, &mut args.arrivals.stream("shapes"))?;
-    Ok(Trace { arrivals, shapes, classes: None })
+    args.output.write(&Trace { arrivals, shapes, classes: None })
 }
 
 #[cfg(test)]

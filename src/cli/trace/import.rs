@@ -1,12 +1,11 @@
 //! `batchlab trace import`: public formats.
 
-use std::io::{BufRead, BufReader, Read};
 use std::path::PathBuf;
 
 use super::{ArrivalArgs, OutputArgs, open};
 use crate::cli::render::say;
 use crate::error::{Context, Error, Result};
-use crate::workload::import::{Format, Kind};
+use crate::workload::import::{Format, Kind, read_text};
 use crate::workload::trace::Trace;
 
 #[derive(Debug, clap::Args)]
@@ -26,22 +25,15 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: &Args) -> Result<()> {
-    args.output.write(&read(args)?)
-}
-
-fn read(args: &Args) -> Result<Trace> {
     let draws_arrivals = args.format.is_some_and(|format| !format.is_timed());
     let process = draws_arrivals.then(|| args.arrivals.process()).transpose()?;
     if process.is_none() && args.arrivals.rate.is_some() {
         return Err(Error::input("the format has arrival times of its own; rescale them with trace convert --rate"));
     }
     let (input, name) = open(&args.file)?;
-    let mut input = BufReader::new(input);
-    let (format, consumed) = match args.format {
-        Some(format) => (format, String::new()),
-        None => detect_format(&mut input).within(&name)?,
-    };
-    let imported = format.read(consumed.as_bytes().chain(input), args.kind).within(&name)?;
+    let text = read_text(input).within(&name)?;
+    let format = args.format.map_or_else(|| Format::of_header(text.lines().next().unwrap_or("")), Ok);
+    let imported = format.and_then(|format| format.read(&text, args.kind)).within(&name)?;
     if imported.skipped > 0 {
         say(format_args!("{name}: skipped {} rows of length 0", imported.skipped));
     }
@@ -52,14 +44,7 @@ fn read(args: &Args) -> Result<Trace> {
         Some(process) => args.arrivals.times(process, imported.shapes.len())?,
         None => imported.arrivals.expect("a format with times gives arrivals"),
     };
-    Ok(Trace { arrivals, shapes: imported.shapes, classes: imported.classes })
-}
-
-/// By the first line, which it also returns.
-fn detect_format(input: &mut impl BufRead) -> Result<(Format, String)> {
-    let mut line = String::new();
-    input.read_line(&mut line).map_err(|cause| Error::input(format!("line 1: cannot be read: {cause}")))?;
-    Ok((Format::of_header(line.trim_end())?, line))
+    args.output.write(&Trace { arrivals, shapes: imported.shapes, classes: imported.classes })
 }
 
 #[cfg(test)]

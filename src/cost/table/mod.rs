@@ -273,10 +273,10 @@ impl CostTable {
 
     /// As [`CostTable::device`], for steps that may be operators.
     pub fn device_with(&self, cells: &[CellType], operators: &Catalogue, overhead: Overhead) -> Result<TableModel> {
-        let costs = operators.entries().iter().map(|entry| match self.cells.get(&entry.name) {
+        let costs = operators.entries.iter().map(|entry| match self.cells.get(&entry.name) {
             Some(rows) => OperatorCosts::Own(rows.clone()),
             None => {
-                let list = &operators.operators()[entry.cell.index()].operators;
+                let list = &operators.operators[entry.cell.index()].operators;
                 OperatorCosts::Share(operators::Share::of(
                     &entry.operator,
                     entry.cell,

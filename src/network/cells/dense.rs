@@ -1,6 +1,8 @@
 //! A feed-forward block, the stage of staged networks: y = x + W₂ relu(W₁ x + b₁) + b₂ for each token. The state is the
 //! mean over the tokens.
 
+use smallvec::SmallVec;
+
 use super::{Embedding, pack};
 use crate::network::product::{Product, Rows};
 use crate::network::weights::Weights;
@@ -41,19 +43,14 @@ impl Cell for Dense {
             let own = batch.tokens_of(row);
             (0..padded.unwrap_or(own.len())).map(move |place| (row, own.clone().nth(place)))
         });
-        let mut block: [(usize, Option<usize>); BLOCK] = [(0, None); BLOCK];
         loop {
-            let mut count = 0;
-            for (slot, place) in block.iter_mut().zip(&mut places) {
-                *slot = place;
-                count += 1;
-            }
+            let block: SmallVec<[(usize, Option<usize>); BLOCK]> = places.by_ref().take(BLOCK).collect();
+            let count = block.len();
             if count == 0 {
                 break;
             }
-            let block = &block[..count];
             let x = first(&mut scratch.operand, count * hidden);
-            for (x, (_, token)) in x.chunks_exact_mut(hidden).zip(block) {
+            for (x, (_, token)) in x.chunks_exact_mut(hidden).zip(&block) {
                 match token {
                     Some(token) => x.copy_from_slice(self.embedding.row(batch.tokens[*token])),
                     None => x.fill(0.0),

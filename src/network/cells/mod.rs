@@ -64,10 +64,15 @@ impl Embedding {
 }
 
 /// Packs tensors with the same outputs side by side: those of `gates` gates, one after another.
-pub(super) fn pack(weights: &Weights, gates: usize, tensors: &[&str]) -> Product {
-    let taken: Vec<(Vec<f32>, usize)> = tensors.iter().map(|name| weights.matrix(name)).collect();
-    let blocks: Vec<Block<'_>> = taken.iter().map(|(weights, inputs)| Block { weights, inputs: *inputs }).collect();
-    Product::pack(gates, taken[0].0.len() / taken[0].1 / gates, &blocks)
+fn pack(weights: &Weights, gates: usize, tensors: &[&str]) -> Product {
+    pack_blocks(gates, &tensors.iter().map(|name| weights.matrix(name)).collect::<Vec<_>>())
+}
+
+/// Each block is a matrix and the width of its rows.
+pub(super) fn pack_blocks(gates: usize, blocks: &[(Vec<f32>, usize)]) -> Product {
+    let outputs = blocks[0].0.len() / blocks[0].1;
+    let blocks: Vec<Block<'_>> = blocks.iter().map(|(weights, inputs)| Block { weights, inputs: *inputs }).collect();
+    Product::pack(gates, outputs / gates, &blocks)
 }
 
 /// Multiplies rows with the matrix of an LSTM's `N` gates. For each row and some of its units, `run` gets the products,

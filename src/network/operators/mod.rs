@@ -52,8 +52,7 @@ pub fn check(network: &Dnn) -> Result<()> {
                 return Err(Error::input(format!(
                     "model: dnn:{}: {column} of the matmul \"{}\" depends on tokens, and with it the size of its weights; to \
                      compute it, make it a batched-matmul, which has none, or run it with batchlab sim",
-                    network.given(),
-                    operator.name
+                    network.given, operator.name
                 )));
             }
         }
@@ -162,7 +161,7 @@ pub fn fits(network: &Dnn) -> Result<()> {
 }
 
 fn within(network: &Dnn, available: u128) -> Result<()> {
-    let works = || network.distinct().iter().map(|operator| operator.form.at(network.most_tokens().unwrap_or(0)));
+    let works = || network.distinct().iter().map(|operator| operator.form.at(network.most_tokens.unwrap_or(0)));
     let tensors = || network.distinct().iter().filter_map(tensor).map(|(_, shape)| shape.map(|n| n as u128));
     let sizes = || tensors().map(|[outputs, inputs]| outputs * inputs * FLOAT);
     // While the largest is packed, both forms are in memory.
@@ -178,7 +177,7 @@ fn within(network: &Dnn, available: u128) -> Result<()> {
     Err(Error::input(format!(
         "model: dnn:{} needs {} for its weights and {} for a query, and {} of memory are free; take a smaller network, or run it \
          with batchlab sim",
-        network.given(),
+        network.given,
         gibibytes(weights),
         gibibytes(query),
         gibibytes(available)

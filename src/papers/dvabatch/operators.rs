@@ -129,7 +129,7 @@ pub fn buffers(scenario: &Scenario) -> Result<f64> {
     let network = scenario.workload.model.network().expect("the scenario's model is a network in a file");
     let settings = serde_json::to_value(&scenario.policies[0].settings).expect("settings are JSON");
     let [stages, batch] = ["stages", "max_batch"].map(|key| settings[key].as_u64().expect("the scenario has it"));
-    let tokens = network.most_tokens().unwrap_or(0);
+    let tokens = network.most_tokens.unwrap_or(0);
     let times = slice::times(network, costs, (batch as u32).isqrt(), tokens);
     let ends = slice::even(&times, stages as usize).map_err(Error::failed)?;
     let last = ends.iter().take(ends.len() - 1).filter_map(|stage| network.operators().nth(stage.end - 1));

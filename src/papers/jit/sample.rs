@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rand::seq::SliceRandom;
 
 use crate::error::{Context, Error, Result};
-use crate::workload::import::Format;
+use crate::workload::import::{Format, read_text};
 use crate::workload::random::Stream;
 use crate::workload::shape::{Shape, Tree};
 use crate::workload::trace::Trace;
@@ -43,7 +43,7 @@ impl Samples {
     fn read_from(text: &[u8], pairs: bool) -> Result<Samples> {
         let shapes = match text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).starts_with(b"id,") {
             true => Trace::read_from(text)?.shapes,
-            false => Format::Parents.read(text, None)?.shapes,
+            false => Format::Parents.read(&read_text(text)?, None)?.shapes,
         };
         let tree = |(number, shape): (usize, &Shape)| match shape {
             Shape::Tree(tree) => Ok(Arc::clone(tree)),

@@ -264,7 +264,7 @@ impl DvaBatch {
         if self.policy != Diversity::Auto {
             return Ok(self.policy);
         }
-        if setup.model.network().is_none_or(|network| network.takes() != dnn::Takes::Fixed) {
+        if setup.model.network().is_none_or(|network| network.most_tokens.is_some()) {
             return Ok(Diversity::Input);
         }
         let costs = &**setup.costs_for("policy")?;
@@ -276,7 +276,7 @@ impl DvaBatch {
 }
 
 fn most_tokens(network: Option<&Dnn>) -> u32 {
-    network.and_then(Dnn::most_tokens).unwrap_or(0)
+    network.and_then(|network| network.most_tokens).unwrap_or(0)
 }
 
 /// The smallest batch that fills the device, at most `largest`.

@@ -222,7 +222,7 @@ fn both_orders_are_those_of_single_operators_on_the_built_in_models() {
         let shapes: Vec<Shape> = shapes.iter().map(|shape| shape.parse().unwrap()).collect();
         let graphs: Vec<CellGraph> = shapes.iter().map(|shape| unfolder.unfold(shape).unwrap()).collect();
         let catalogue = Catalogue::new(&model, &Sizes::square(16));
-        agrees_with_the_naive(catalogue.operators(), &graphs, number);
+        agrees_with_the_naive(&catalogue.operators, &graphs, number);
     }
 }
 

@@ -49,7 +49,7 @@ impl Batch {
         let first = self.structure.class.len() as u32;
         match graph {
             CellGraph::Chains(runs) => {
-                for run in runs {
+                for run in runs.iter() {
                     let class = classes.class(run.cell, 1, run.input);
                     self.see(class);
                     self.cells += u64::from(run.length) * u64::from(run.input.max(1));

@@ -175,7 +175,7 @@ mod tests {
 
     fn classes(model: &Model) -> Classes<crate::workload::operator::Signature> {
         let catalogue = Catalogue::new(model, &Sizes::square(8));
-        Classes::new(catalogue.operators(), |operator, before, _| operator.signature(before))
+        Classes::new(&catalogue.operators, |operator, before, _| operator.signature(before))
     }
 
     #[test]

@@ -159,12 +159,12 @@ fn modulated(mut states: impl Iterator<Item = (f64, f64)>, mut rng: Stream) -> i
     let (mut rate, mut stays) = state();
     move || {
         let units = passed.add(Exp1.sample(&mut rng));
-        while units >= begun_units.value() + stays * rate {
+        while units >= begun_units.value + stays * rate {
             begun_at.add(stays);
             begun_units.add(stays * rate);
             (rate, stays) = state();
         }
-        Nanos::from_secs_f64(begun_at.value() + (units - begun_units.value()) / rate)
+        Nanos::from_secs_f64(begun_at.value + (units - begun_units.value) / rate)
     }
 }
 
@@ -194,10 +194,6 @@ impl Sum {
         self.excess = (value - self.value) - corrected;
         self.value = value;
         value
-    }
-
-    fn value(&self) -> f64 {
-        self.value
     }
 }
 

@@ -1,6 +1,6 @@
 //! Cutting a graph into subgraphs.
 
-use super::Edges;
+use super::{Edges, Lists};
 use crate::units::CellId;
 
 /// Cuts a graph into subgraphs, numbered by their lowest node: first the connected sets of one type. Such sets may wait
@@ -57,54 +57,43 @@ pub(super) fn connected(nodes: usize, edges: &Edges, joins: impl Fn(usize, usize
     number.into()
 }
 
-/// By set: its strongly connected component has another member (Tarjan, without recursion).
+/// By set: its strongly connected component has another member (Kosaraju).
 fn on_a_circle(set_of: &[u32], edges: &Edges) -> Vec<bool> {
     let count = set_of.iter().max().map_or(0, |last| *last as usize + 1);
-    let mut next_sets: Vec<Vec<u32>> = vec![Vec::new(); count];
-    for (node, &set) in set_of.iter().enumerate() {
-        for &next in edges.of(node as u32) {
-            if set_of[next as usize] != set {
-                next_sets[set as usize].push(set_of[next as usize]);
-            }
-        }
-    }
-    const UNSEEN: u32 = u32::MAX;
-    let (mut index, mut low) = (vec![UNSEEN; count], vec![0u32; count]);
-    let (mut on_stack, mut stack) = (vec![false; count], Vec::new());
+    let nodes = 0..set_of.len() as u32;
+    let between = nodes.flat_map(|node| edges.of(node).iter().map(move |next| (node, *next)));
+    let between = between.map(|(node, next)| (set_of[node as usize], set_of[next as usize])).filter(|(a, b)| a != b);
+    let (next, before) = (Lists::new(count, between.clone()), Lists::new(count, between.map(|(a, b)| (b, a))));
+    let (mut seen, mut left) = (vec![false; count], Vec::with_capacity(count));
+    (0..count as u32).for_each(|set| visit(set, &next, &mut seen, &mut left));
+    // Backwards from the set that was left last, what it reaches is its component.
     let mut circular = vec![false; count];
-    let mut clock = 0;
-    for start in 0..count {
-        let mut calls: Vec<(usize, usize)> = if index[start] == UNSEEN { vec![(start, 0)] } else { vec![] };
-        while let Some((set, edge)) = calls.pop() {
-            if edge == 0 {
-                (index[set], low[set]) = (clock, clock);
-                clock += 1;
-                stack.push(set);
-                on_stack[set] = true;
-            }
-            if let Some(&next) = next_sets[set].get(edge) {
-                calls.push((set, edge + 1));
-                let next = next as usize;
-                if index[next] == UNSEEN {
-                    calls.push((next, 0));
-                } else if on_stack[next] {
-                    low[set] = low[set].min(index[next]);
-                }
-                continue;
-            }
-            if let Some(&(caller, _)) = calls.last() {
-                low[caller] = low[caller].min(low[set]);
-            }
-            if low[set] == index[set] {
-                let first =
-                    stack.iter().rposition(|s| *s == set).expect("a set is on the stack until its component is");
-                let component = stack.split_off(first);
-                for &member in &component {
-                    on_stack[member] = false;
-                    circular[member] = component.len() > 1;
-                }
-            }
-        }
+    seen.fill(false);
+    let mut component = Vec::new();
+    for set in left.into_iter().rev() {
+        visit(set, &before, &mut seen, &mut component);
+        let has_others = component.len() > 1;
+        component.drain(..).for_each(|member| circular[member as usize] = has_others);
     }
     circular
+}
+
+/// Depth first, without recursion; `left` gets what has not been seen, in post-order.
+fn visit(set: u32, next: &Lists, seen: &mut [bool], left: &mut Vec<u32>) {
+    let mut calls = Vec::new();
+    let mut enter = |set: u32, calls: &mut Vec<(u32, usize)>| {
+        if !std::mem::replace(&mut seen[set as usize], true) {
+            calls.push((set, 0));
+        }
+    };
+    enter(set, &mut calls);
+    while let Some((set, edge)) = calls.pop() {
+        match next.of(set).get(edge) {
+            None => left.push(set),
+            Some(&to) => {
+                calls.push((set, edge + 1));
+                enter(to, &mut calls);
+            }
+        }
+    }
 }

@@ -5,14 +5,14 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Family, not_for};
+use super::{Family, not_for, takes};
 use crate::error::{Context, Error, Result};
 use crate::shipped;
 use crate::workload::generators::Shares;
 use crate::workload::import::sentences;
 use crate::workload::model::Model;
 use crate::workload::shape::{MAX_LENGTH, Shape, Tree};
-use crate::workload::treebanks::Notation;
+use crate::workload::treebanks::{self, notation};
 
 /// Messages begin with the line, if there is one.
 pub(super) fn read(path: &Path, model: &Model, family: &Family) -> Result<Shares<Shape>> {
@@ -27,46 +27,36 @@ pub(super) fn read(path: &Path, model: &Model, family: &Family) -> Result<Shares
         Family::Trees => read_trees(&text, model, family),
         Family::Graphs(_) => Err(not_for(model, family, "is a file")),
         Family::Lengths(shape) if !is_table(path, &text) => read_sentences(&text, model, family, shape),
-        Family::Lengths(shape) => read_histogram(&text, ["length", "count"], model, family, |[n]| shape(n)),
-        Family::Pairs(shape) => {
-            read_histogram(&text, ["src_len", "tgt_len", "count"], model, family, |[first, second]| {
-                shape(first, second)
-            })
-        }
+        Family::Lengths(shape) => read_histogram(&text, &LENGTHS, model, family, |n| shape(n[0])),
+        Family::Pairs(shape) => read_histogram(&text, &PAIRS, model, family, |n| shape((n[0], n[1]))),
     }
 }
+
+const LENGTHS: [&str; 2] = ["length", "count"];
+const PAIRS: [&str; 3] = ["src_len", "tgt_len", "count"];
 
 fn is_table(path: &Path, text: &str) -> bool {
-    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv"))
-        || is_header(text.lines().next().unwrap_or(""), &["length", "count"])
+    path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("csv")) || is_header(text, &LENGTHS)
 }
 
-/// N lengths; the last of C columns is a count.
-fn read_histogram<const N: usize, const C: usize>(
+/// Lengths, and a count in the last column.
+fn read_histogram(
     text: &str,
-    columns: [&str; C],
+    columns: &[&str],
     model: &Model,
     family: &Family,
-    shape: impl Fn([u32; N]) -> Shape,
+    shape: impl Fn(&[u32]) -> Shape,
 ) -> Result<Shares<Shape>> {
-    let header: Vec<&str> = text.lines().next().unwrap_or("").trim_start_matches('\u{feff}').split(',').collect();
-    if !header.iter().map(|name| name.trim()).eq(columns) {
-        if header.len() == 1 && header[0].contains('\t') {
+    if !is_header(text, columns) {
+        let header = text.lines().next().unwrap_or("").trim_start_matches('\u{feff}');
+        if header.contains('\t') && !header.contains(',') {
             return Err(not_for(model, family, "line 1: is a tree"));
         }
-        return Err(Error::input(format!(
-            "line 1: the header is \"{}\", but the model {} takes {}",
-            header.join(","),
-            model.name(),
-            family.file()
-        )));
+        return Err(Error::input(format!("line 1: the header is \"{header}\", but {}", takes(model, family))));
     }
-    let mut counts: Vec<([u32; N], u64)> = Vec::new();
+    let mut counts: Vec<(Vec<u32>, u64)> = Vec::new();
     let mut total: u64 = 0;
-    for (number, line) in (2..).zip(text.lines().skip(1)) {
-        if line.trim().is_empty() {
-            continue;
-        }
+    for (number, line) in (2..).zip(text.lines().skip(1)).filter(|(_, line)| !line.trim().is_empty()) {
         let row = histogram_row(line, columns).within(format_args!("line {number}"))?;
         total = total
             .checked_add(row.1)
@@ -78,33 +68,28 @@ fn read_histogram<const N: usize, const C: usize>(
     }
     // The order of rows must not matter.
     counts.sort_unstable();
-    Ok(counts.into_iter().map(|(lengths, count)| (shape(lengths), count as f64)).collect())
+    Ok(counts.into_iter().map(|(lengths, count)| (shape(&lengths), count as f64)).collect())
 }
 
-fn histogram_row<const N: usize, const C: usize>(line: &str, columns: [&str; C]) -> Result<([u32; N], u64)> {
-    let fields: Vec<&str> = line.split(',').map(str::trim).collect();
-    if fields.len() != C {
-        return Err(Error::input(format!(
-            "\"{line}\" has {} fields; it takes {C}: {}",
-            fields.len(),
-            columns.join(",")
-        )));
+fn histogram_row(line: &str, columns: &[&str]) -> Result<(Vec<u32>, u64)> {
+    let (fields, wanted): (Vec<&str>, _) = (line.split(',').map(str::trim).collect(), columns.len());
+    if fields.len() != wanted {
+        let (found, columns) = (fields.len(), columns.join(","));
+        return Err(Error::input(format!("\"{line}\" has {found} fields; it takes {wanted}: {columns}")));
     }
-    let mut lengths = [0; N];
-    for ((length, field), name) in lengths.iter_mut().zip(&fields).zip(columns) {
-        *length =
-            field.parse().ok().filter(|n| (1..=MAX_LENGTH).contains(n)).ok_or_else(|| {
-                Error::input(format!("{name}: \"{field}\" is not a whole number from 1 to {MAX_LENGTH}"))
-            })?;
-    }
-    let count = fields[C - 1];
-    let count =
-        count.parse().map_err(|_| Error::input(format!("count: \"{count}\" is not a whole number, 0 or more")))?;
-    Ok((lengths, count))
+    let (count, lengths) = fields.split_last().expect("there is a column for the count");
+    let length = |(field, name): (&&str, &&str)| {
+        let length = field.parse().ok().filter(|n| (1..=MAX_LENGTH).contains(n));
+        let is_not = || Error::input(format!("{name}: \"{field}\" is not a whole number from 1 to {MAX_LENGTH}"));
+        length.ok_or_else(is_not)
+    };
+    let lengths = lengths.iter().zip(columns).map(length).collect::<Result<_>>()?;
+    let is_not = |_| Error::input(format!("count: \"{count}\" is not a whole number, 0 or more"));
+    Ok((lengths, count.parse().map_err(is_not)?))
 }
 
 fn read_sentences(text: &str, model: &Model, family: &Family, shape: impl Fn(u32) -> Shape) -> Result<Shares<Shape>> {
-    if let Some(tree) = Notation::of(text).read(text).ok().and_then(|trees| trees.into_iter().next()) {
+    if let Some(tree) = treebanks::read(notation(text), text).ok().and_then(|trees| trees.into_iter().next()) {
         return Err(not_for(model, family, &format!("line {}: is a tree", tree.line)));
     }
     let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
@@ -118,16 +103,13 @@ fn read_sentences(text: &str, model: &Model, family: &Family, shape: impl Fn(u32
 }
 
 fn read_trees(text: &str, model: &Model, family: &Family) -> Result<Shares<Shape>> {
-    let first = text.lines().next().unwrap_or("");
-    if is_header(first, &["length", "count"]) || is_header(first, &["src_len", "tgt_len", "count"]) {
-        return Err(Error::input(format!(
-            "line 1: \"{first}\" is the header of a histogram, but the model {} takes {}",
-            model.name(),
-            family.file()
-        )));
+    if is_header(text, &LENGTHS) || is_header(text, &PAIRS) {
+        let first = text.lines().next().unwrap_or("");
+        let but = takes(model, family);
+        return Err(Error::input(format!("line 1: \"{first}\" is the header of a histogram, but {but}")));
     }
     let mut counts: HashMap<Tree, u64> = HashMap::new();
-    for found in Notation::of(text).read(text)? {
+    for found in treebanks::read(notation(text), text)? {
         model.check_tree(&found.tree).map_err(Error::input).within(format_args!("line {}", found.line))?;
         *counts.entry(found.tree).or_insert(0) += 1;
     }
@@ -137,8 +119,9 @@ fn read_trees(text: &str, model: &Model, family: &Family) -> Result<Shares<Shape
     Ok(trees.into_iter().map(|(tree, count)| (Shape::Tree(Arc::new(tree)), count as f64)).collect())
 }
 
-fn is_header(line: &str, columns: &[&str]) -> bool {
-    line.trim_start_matches('\u{feff}').split(',').map(str::trim).eq(columns.iter().copied())
+fn is_header(text: &str, columns: &[&str]) -> bool {
+    let first = text.lines().next().unwrap_or("").trim_start_matches('\u{feff}');
+    first.split(',').map(str::trim).eq(columns.iter().copied())
 }
 
 #[cfg(test)]

@@ -1,44 +1,39 @@
 //! The CSV file of a network.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use super::{Form, Kind, Operator, Size, Takes, too_large};
+use super::{Dnn, Form, Kind, Operator, Size, too_large};
 use crate::units::CellId;
 use crate::workload::row_names;
 use crate::workload::shape::MAX_LENGTH;
 
 /// The first two are required.
 const COLUMNS: [&str; 7] = ["name", "kind", "count", "rows", "inner", "columns", "elements"];
-const NAME: usize = 0;
-const KIND: usize = 1;
-const COUNT: usize = 2;
 
 const MAX_OPERATORS: usize = 10_000;
 
 const MAX_WORK: u128 = 1 << 60;
 
-pub(super) fn parse(text: &str) -> Result<(Takes, Vec<Operator>, Vec<CellId>), String> {
+pub(super) fn parse(given: &str, path: &Path, text: &str) -> Result<Dnn, String> {
     let lines = (1..).zip(text.trim_start_matches('\u{feff}').lines());
     let mut lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     let at = |line: usize| move |problem| format!("line {line}: {problem}");
     let (line, first) = lines.next().unwrap_or((1, ""));
-    let takes = takes(first).map_err(at(line))?;
+    let most_tokens = most_tokens(first).map_err(at(line))?;
     let (line, header) = lines.next().unwrap_or((line + 1, ""));
     let header = parse_header(header).map_err(at(line))?;
 
     let mut known: BTreeMap<String, (usize, Form)> = BTreeMap::new();
     let mut names = Vec::new();
     for (line, text) in lines {
-        let (name, form) = row(text, &header, takes).map_err(at(line))?;
-        match known.get(&name) {
-            Some((before, other)) if *other != form => {
-                return Err(format!(
-                    "line {line}: name: \"{name}\" is another operator in line {before}; operators of one name are one operator \
-                     with one set of weights, so give this one a name of its own"
-                ));
-            }
-            Some(_) => {}
-            None => _ = known.insert(name.clone(), (line, form)),
+        let (name, form) = row(text, &header, most_tokens).map_err(at(line))?;
+        let (before, other) = known.entry(name.clone()).or_insert_with(|| (line, form.clone()));
+        if *other != form {
+            return Err(format!(
+                "line {line}: name: \"{name}\" is another operator in line {before}; operators of one name are one operator \
+                 with one set of weights, so give this one a name of its own"
+            ));
         }
         names.push(name);
     }
@@ -50,15 +45,14 @@ pub(super) fn parse(text: &str) -> Result<(Takes, Vec<Operator>, Vec<CellId>), S
     let ids: BTreeMap<String, CellId> = known.keys().cloned().zip((0..).map(CellId)).collect();
     let chain = names.iter().map(|name| ids[name]).collect();
     let operators = known.into_iter().map(|(name, (_, form))| Operator { cell: ids[&name], name, form }).collect();
-    Ok((takes, operators, chain))
+    Ok(Dnn { given: given.to_string(), path: path.to_path_buf(), most_tokens, operators, chain })
 }
 
-fn takes(line: &str) -> Result<Takes, String> {
-    let fields: Vec<&str> = fields(line).collect();
-    match fields[..] {
-        ["shape", "fixed"] => Ok(Takes::Fixed),
+fn most_tokens(line: &str) -> Result<Option<u32>, String> {
+    match fields(line)[..] {
+        ["shape", "fixed"] => Ok(None),
         ["shape", "tokens", most] => match most.parse() {
-            Ok(most) if (1..=MAX_LENGTH).contains(&most) => Ok(Takes::Tokens(most)),
+            Ok(most) if (1..=MAX_LENGTH).contains(&most) => Ok(Some(most)),
             _ => Err(format!(
                 "shape: \"{most}\" is not a largest number of tokens, a whole number from 1 to {MAX_LENGTH}"
             )),
@@ -70,98 +64,76 @@ fn takes(line: &str) -> Result<Takes, String> {
     }
 }
 
-struct Header {
-    places: [Option<usize>; COLUMNS.len()],
-    /// Also of columns without a name, which a spreadsheet leaves behind.
-    width: usize,
-}
-
-fn parse_header(line: &str) -> Result<Header, String> {
-    let names: Vec<&str> = fields(line).collect();
+/// The names of the columns, also those without a name, which a spreadsheet leaves behind.
+fn parse_header(line: &str) -> Result<Vec<&str>, String> {
+    let names = fields(line);
     if let Some(unknown) = names.iter().find(|name| !name.is_empty() && !COLUMNS.contains(name)) {
         return Err(format!("unknown column \"{unknown}\"; known: {}", COLUMNS.join(", ")));
     }
     if let Some(twice) = COLUMNS.iter().find(|column| names.iter().filter(|name| name == column).count() > 1) {
         return Err(format!("column \"{twice}\" is given twice"));
     }
-    let places = COLUMNS.map(|column| names.iter().position(|name| *name == column));
-    match places[..=KIND].iter().all(Option::is_some) {
-        true => Ok(Header { places, width: names.len() }),
+    let (required, others) = COLUMNS.split_at(2);
+    match required.iter().all(|column| names.contains(column)) {
+        true => Ok(names),
         false => Err(format!(
             "\"{}\" is not a header; a network has the columns name and kind, and may have {}",
             line.trim(),
-            COLUMNS[COUNT..].join(", ")
+            others.join(", ")
         )),
     }
 }
 
-fn row(line: &str, header: &Header, takes: Takes) -> Result<(String, Form), String> {
-    let (Header { places, width }, fields) = (header, fields(line).collect::<Vec<_>>());
-    if fields.len() != *width {
-        return Err(format!("\"{}\" has {} fields where the header has {width}", line.trim(), fields.len()));
+fn row(line: &str, header: &[&str], most_tokens: Option<u32>) -> Result<(String, Form), String> {
+    let fields = fields(line);
+    if fields.len() != header.len() {
+        let (line, width) = (line.trim(), header.len());
+        return Err(format!("\"{line}\" has {} fields where the header has {width}", fields.len()));
     }
-    let text = |column: usize| places[column].map_or("", |place| fields[place]);
-    let name = text(NAME);
+    let text = |column| header.iter().position(|name| *name == column).map_or("", |place| fields[place]);
+    let name = text("name");
     check_name(name).map_err(|problem| format!("name: {problem}"))?;
-    let kind = Kind::ALL.iter().find(|(known, _)| *known == text(KIND)).map(|(_, kind)| *kind).ok_or_else(|| {
+    let kind = Kind::ALL.iter().find(|(known, _)| *known == text("kind")).map(|(_, kind)| *kind).ok_or_else(|| {
         let known = Kind::ALL.map(|(known, _)| known).join(", ");
-        format!("kind: unknown value \"{}\"; known: {known}", text(KIND))
+        format!("kind: unknown value \"{}\"; known: {known}", text("kind"))
     })?;
 
-    let size = |column: usize| match text(column) {
+    let size = |column| match text(column) {
         "" => Ok(None),
-        text => checked(text, takes).map(Some).map_err(|problem| format!("{}: {problem}", COLUMNS[column])),
+        text => checked(text, most_tokens).map(Some).map_err(|problem| format!("{column}: {problem}")),
     };
-    let mut sizes = [const { None }; COLUMNS.len()];
-    for (column, given) in sizes.iter_mut().enumerate().skip(COUNT) {
-        *given = size(column)?;
-    }
-    let [_, _, count, rows, inner, columns, elements] = sizes;
-    if kind == Kind::Memory {
-        let products = [("count", &count), ("rows", &rows), ("inner", &inner), ("columns", &columns)];
-        if let Some((column, _)) = products.iter().find(|(_, size)| size.is_some()) {
-            return Err(format!("{column}: a memory operator has no products; leave it empty"));
-        }
-        let elements =
-            elements.ok_or("elements: missing; the numbers that a memory operator reads and writes for each query")?;
-        let none = || Size::constant(0);
-        return Ok((name.into(), Form { kind, count: none(), rows: none(), inner: none(), columns: none(), elements }));
-    }
-    let needed = |size: Option<Size>, column: &str| match size {
-        Some(size) if size != Size::constant(0) => Ok(size),
-        Some(_) => Err(format!("{column}: 0 is too small; at least 1")),
+    let of_product = |column| match size(column)? {
+        Some(_) if kind == Kind::Memory => Err(format!("{column}: a memory operator has no products; leave it empty")),
+        None if kind == Kind::Memory => Ok(Size::constant(0)),
+        None if column == "count" => Ok(Size::constant(1)),
         None => Err(format!("{column}: missing; a {} has rows, inner and columns", kind.name())),
+        Some(size) if size == Size::constant(0) => Err(format!("{column}: 0 is too small; at least 1")),
+        Some(size) => Ok(size),
     };
-    let (rows, inner, columns) = (needed(rows, "rows")?, needed(inner, "inner")?, needed(columns, "columns")?);
-    let count = needed(Some(count.unwrap_or(Size::constant(1))), "count")?;
-    let Some(elements) = elements else {
-        return Err(format!(
-            "elements: missing; the numbers that a {} reads and writes for each query, such as rows·inner + rows·columns",
-            kind.name()
-        ));
-    };
+    let (count, rows, inner) = (of_product("count")?, of_product("rows")?, of_product("inner")?);
+    let columns = of_product("columns")?;
+    let elements = size("elements")?.ok_or_else(|| {
+        let (operator, example) = match kind {
+            Kind::Memory => ("memory operator", ""),
+            _ => (kind.name(), ", such as rows·inner + rows·columns"),
+        };
+        format!("elements: missing; the numbers that a {operator} reads and writes for each query{example}")
+    })?;
     let form = Form { kind, count, rows, inner, columns, elements };
-    let largest = form.at(most_tokens(takes));
+    let largest = form.at(most_tokens.unwrap_or(0));
     if largest.flops(1) > MAX_WORK || largest.weights() > MAX_WORK {
         return Err("rows, inner and columns: the product is larger than that of any network (2^60 operations)".into());
     }
     Ok((name.into(), form))
 }
 
-fn most_tokens(takes: Takes) -> u32 {
-    match takes {
-        Takes::Tokens(most) => most,
-        Takes::Fixed => 0,
-    }
-}
-
 /// Only requests with tokens may mention `tokens`.
-fn checked(text: &str, takes: Takes) -> Result<Size, String> {
+fn checked(text: &str, most_tokens: Option<u32>) -> Result<Size, String> {
     let size = Size::parse(text)?;
-    if takes == Takes::Fixed && !size.is_constant() {
+    if most_tokens.is_none() && !size.is_constant() {
         return Err(format!("\"{text}\" depends on tokens, and a network of shape,fixed has none"));
     }
-    size.checked_at(most_tokens(takes)).map(|_| ()).ok_or_else(|| too_large(text))?;
+    size.checked_at(most_tokens.unwrap_or(0)).ok_or_else(|| too_large(text))?;
     Ok(size)
 }
 
@@ -177,8 +149,8 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-fn fields(line: &str) -> impl Iterator<Item = &str> {
-    line.split(',').map(str::trim)
+fn fields(line: &str) -> Vec<&str> {
+    line.split(',').map(str::trim).collect()
 }
 
 #[cfg(test)]

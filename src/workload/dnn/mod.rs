@@ -14,17 +14,13 @@ use crate::units::{CellId, NodeId};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dnn {
-    given: String,
-    path: PathBuf,
-    takes: Takes,
+    /// The file's name in the scenario.
+    pub given: String,
+    pub path: PathBuf,
+    /// The tokens of its longest request; `None` if all requests are of one fixed size.
+    pub most_tokens: Option<u32>,
     operators: Vec<Operator>,
     chain: Vec<CellId>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takes {
-    Tokens(u32),
-    Fixed,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,18 +28,6 @@ pub struct Operator {
     pub name: String,
     pub cell: CellId,
     pub form: Form,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Form {
-    pub kind: Kind,
-    pub count: Size,
-    pub rows: Size,
-    /// Numbers added up for each element of a product.
-    pub inner: Size,
-    pub columns: Size,
-    /// Numbers read and written per query, without weights.
-    pub elements: Size,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,40 +49,43 @@ impl Kind {
     }
 }
 
-/// [`Form`] for a number of tokens. For [`Kind::Memory`] the products are 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
+/// What an operator computes for each query, by the number of tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Form<T = Size> {
     pub kind: Kind,
-    pub count: u64,
-    pub rows: u64,
-    pub inner: u64,
-    pub columns: u64,
-    pub elements: u64,
+    pub count: T,
+    pub rows: T,
+    /// Numbers added up for each element of a product.
+    pub inner: T,
+    pub columns: T,
+    /// Numbers read and written, without weights.
+    pub elements: T,
 }
+
+/// For a number of tokens. For [`Kind::Memory`] the products are 0.
+pub type Work = Form<u64>;
 
 impl Form {
     pub fn at(&self, tokens: u32) -> Work {
-        Work {
-            kind: self.kind,
-            count: self.count.at(tokens),
-            rows: self.rows.at(tokens),
-            inner: self.inner.at(tokens),
-            columns: self.columns.at(tokens),
-            elements: self.elements.at(tokens),
-        }
+        let Form { kind, .. } = *self;
+        let [count, rows, inner, columns, elements] = self.sizes().map(|size| size.at(tokens));
+        Work { kind, count, rows, inner, columns, elements }
     }
 
     pub fn is_constant(&self) -> bool {
-        [&self.count, &self.rows, &self.inner, &self.columns, &self.elements].into_iter().all(Size::is_constant)
+        self.sizes().into_iter().all(Size::is_constant)
+    }
+
+    fn sizes(&self) -> [&Size; 5] {
+        [&self.count, &self.rows, &self.inner, &self.columns, &self.elements]
     }
 }
 
 impl Work {
     /// A multiply-add counts as two.
     pub fn flops(&self, batch: u32) -> u128 {
-        [self.count, self.rows, self.inner, self.columns].map(u128::from).iter().product::<u128>()
-            * 2
-            * u128::from(batch)
+        let adds: u128 = [self.count, self.rows, self.inner, self.columns].map(u128::from).iter().product();
+        2 * adds * u128::from(batch)
     }
 
     pub fn weights(&self) -> u128 {
@@ -122,27 +109,7 @@ impl Dnn {
 
     /// As [`Dnn::read`], from text; messages lack the file's name.
     pub fn parse(given: &str, path: &Path, text: &str) -> Result<Dnn, String> {
-        let (takes, operators, chain) = file::parse(text)?;
-        Ok(Dnn { given: given.to_string(), path: path.to_path_buf(), takes, operators, chain })
-    }
-
-    pub fn given(&self) -> &str {
-        &self.given
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub fn takes(&self) -> Takes {
-        self.takes
-    }
-
-    pub fn most_tokens(&self) -> Option<u32> {
-        match self.takes {
-            Takes::Tokens(most) => Some(most),
-            Takes::Fixed => None,
-        }
+        file::parse(given, path, text)
     }
 
     /// In running order: place `i` is node `i` of every request.
@@ -166,26 +133,23 @@ impl Dnn {
     pub fn cell_types(&self) -> Vec<CellType> {
         let first = |cell: CellId| self.chain.iter().position(|other| *other == cell);
         let cell_type = |operator: &Operator| CellType {
-            name: operator.name.clone(),
-            priority: first(operator.cell).map_or(0, |place| place as i32),
-            chain: true,
             sized: !operator.form.is_constant(),
-            batches: Vec::new(),
+            ..CellType::new(&operator.name, first(operator.cell).map_or(0, |place| place as i32), true)
         };
         self.operators.iter().map(cell_type).collect()
     }
 
     /// `None` for a kind that the network does not take.
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
-        let tokens = match (self.takes, shape) {
-            (Takes::Tokens(most), Shape::Tokens(tokens)) if *tokens > most => {
+        let tokens = match (self.most_tokens, shape) {
+            (Some(most), Shape::Tokens(tokens)) if *tokens > most => {
                 return Some(Err(format!(
                     "a request has {tokens} tokens, and {} takes up to {most}; leave out longer ones (workload.max_length = {most})",
                     self.path.display()
                 )));
             }
-            (Takes::Tokens(_), Shape::Tokens(tokens)) => *tokens,
-            (Takes::Fixed, Shape::Fixed) => 0,
+            (Some(_), Shape::Tokens(tokens)) => *tokens,
+            (None, Shape::Fixed) => 0,
             _ => return None,
         };
         let run = |operator: &Operator| Run { cell: operator.cell, length: 1, input: self.input(operator, tokens) };
@@ -193,12 +157,9 @@ impl Dnn {
     }
 }
 
-/// A polynomial of `tokens` with natural coefficients.
+/// A polynomial of `tokens` with natural coefficients, by power.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Size {
-    /// By power; the last is not 0.
-    coefficients: Vec<u64>,
-}
+pub struct Size([u64; MAX_POWER + 1]);
 
 /// Far beyond any layer, and far from an overflow.
 const MAX_SIZE: u64 = 1 << 40;
@@ -207,9 +168,7 @@ const MAX_POWER: usize = 3;
 
 impl Size {
     pub fn constant(size: u64) -> Size {
-        let mut size = Size { coefficients: vec![size] };
-        size.trim();
-        size
+        Size([size, 0, 0, 0])
     }
 
     pub fn parse(text: &str) -> Result<Size, String> {
@@ -218,7 +177,7 @@ impl Size {
                 "\"{text}\" is not a sum of products of whole numbers and tokens, such as 64, 12*tokens or 3*tokens*tokens + 64"
             )
         };
-        let mut coefficients = vec![0u64; MAX_POWER + 1];
+        let mut coefficients = [0u64; MAX_POWER + 1];
         for term in text.split('+') {
             let (mut power, mut product) = (0, 1u64);
             for factor in term.split('*').map(str::trim) {
@@ -234,20 +193,12 @@ impl Size {
             let sum = coefficients[power].checked_add(product);
             coefficients[power] = sum.filter(|sum| *sum <= MAX_SIZE).ok_or_else(|| too_large(text))?;
         }
-        let mut size = Size { coefficients };
-        size.trim();
-        Ok(size)
-    }
-
-    fn trim(&mut self) {
-        while self.coefficients.last() == Some(&0) {
-            self.coefficients.pop();
-        }
+        Ok(Size(coefficients))
     }
 
     /// `None` above `MAX_SIZE`.
     pub fn checked_at(&self, tokens: u32) -> Option<u64> {
-        let value = self.coefficients.iter().rev().try_fold(0u64, |sum, coefficient| {
+        let value = self.0.iter().rev().try_fold(0u64, |sum, coefficient| {
             sum.checked_mul(u64::from(tokens)).and_then(|sum| sum.checked_add(*coefficient))
         });
         value.filter(|value| *value <= MAX_SIZE)
@@ -258,7 +209,7 @@ impl Size {
     }
 
     pub fn is_constant(&self) -> bool {
-        self.coefficients.len() <= 1
+        self.0[1..] == [0; MAX_POWER]
     }
 }
 

@@ -1,38 +1,16 @@
 //! Expressions between the brackets of a rule: `i - 1`, `N + 1 - i`, `1..i-1`, `*`, `v.children`.
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Size {
-    N,
-    S,
-    T,
-}
+use super::rule::Family;
 
-impl Size {
-    pub fn name(self) -> &'static str {
-        match self {
-            Size::N => "N",
-            Size::S => "S",
-            Size::T => "T",
-        }
-    }
-}
-
-/// [`Size::N`], [`Size::S`], [`Size::T`]; 0 for those that a shape lacks.
-pub type Sizes = [i64; 3];
+/// The values of a rule's [sizes](super::rule::sizes); 0 for those that it lacks.
+pub type Sizes = [i64; 2];
 
 /// A sum of indices, sizes and numbers; equal sums have equal fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Linear {
     pub indices: Vec<i64>,
-    pub sizes: [i64; 3],
+    pub sizes: Sizes,
     pub constant: i64,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct Scope<'a> {
-    pub indices: &'a [String],
-    pub tree: Option<&'a str>,
-    pub sizes: &'a [Size],
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,9 +36,10 @@ impl Linear {
         Linear { constant: number, ..Linear::default() }
     }
 
-    pub fn parse(text: &str, scope: &Scope<'_>) -> Result<Linear, String> {
+    /// Of these indices and sizes.
+    pub fn parse(text: &str, indices: &[String], sizes: &[&str]) -> Result<Linear, String> {
         let refuse = || format!("\"{}\" is not a sum of names and numbers, such as i - 1 or N + 1 - i", text.trim());
-        let mut sum = Linear { indices: vec![0; scope.indices.len()], ..Linear::default() };
+        let mut sum = Linear { indices: vec![0; indices.len()], ..Linear::default() };
         let mut rest = text.trim();
         let mut sign = 1;
         loop {
@@ -70,7 +49,7 @@ impl Linear {
                 Ok(number) if number <= MAX_NUMBER => sum.constant += sign * number,
                 Ok(number) => return Err(format!("{number} is too large; at most {MAX_NUMBER}")),
                 Err(_) if word.is_empty() => return Err(refuse()),
-                Err(_) => sum.add(sign, word, scope)?,
+                Err(_) => *sum.coefficient(word, indices, sizes)? += sign,
             }
             rest = behind.trim_start();
             sign = match rest.as_bytes().first() {
@@ -88,17 +67,14 @@ impl Linear {
         Ok(sum)
     }
 
-    fn add(&mut self, sign: i64, name: &str, scope: &Scope<'_>) -> Result<(), String> {
-        if let Some(place) = scope.indices.iter().position(|index| index == name) {
-            self.indices[place] += sign;
-            return Ok(());
+    fn coefficient(&mut self, name: &str, indices: &[String], sizes: &[&str]) -> Result<&mut i64, String> {
+        if let Some(place) = indices.iter().position(|index| index == name) {
+            return Ok(&mut self.indices[place]);
         }
-        if let Some(size) = scope.sizes.iter().find(|size| size.name() == name) {
-            self.sizes[*size as usize] += sign;
-            return Ok(());
+        if let Some(place) = sizes.iter().position(|size| *size == name) {
+            return Ok(&mut self.sizes[place]);
         }
-        let indices = scope.indices.iter().map(String::as_str);
-        let known: Vec<&str> = indices.chain(scope.sizes.iter().map(|size| size.name())).collect();
+        let known: Vec<&str> = indices.iter().map(String::as_str).chain(sizes.iter().copied()).collect();
         Err(match known.is_empty() {
             true => format!("unknown name \"{name}\"; only numbers are known here"),
             false => format!("unknown name \"{name}\"; known here: {}", known.join(", ")),
@@ -130,25 +106,29 @@ impl Linear {
 }
 
 impl Item {
-    pub fn parse(text: &str, scope: &Scope<'_>) -> Result<Item, String> {
+    /// In a need of a family.
+    pub fn parse(text: &str, of: &Family, sizes: &[&str]) -> Result<Item, String> {
         let text = text.trim();
-        match (text, scope.tree) {
-            ("*", _) => return Ok(Item::All),
-            ("root", _) => return Ok(Item::Tree(Relative::Root)),
-            (text, Some(node)) if text == node => return Ok(Item::Tree(Relative::Itself)),
+        // The node of a tree can't be added.
+        let indices = if of.node().is_some() { &[] } else { &of.indices[..] };
+        let linear = |text| Linear::parse(text, indices, sizes);
+        match text {
+            "*" => return Ok(Item::All),
+            "root" => return Ok(Item::Tree(Relative::Root)),
+            text if of.node() == Some(text) => return Ok(Item::Tree(Relative::Itself)),
             _ => {}
         }
-        if let Some((node, relation)) = text.split_once('.').filter(|_| !text.contains("..")) {
-            return match (scope.tree == Some(node.trim()), relation.trim()) {
-                (true, "children") => Ok(Item::Tree(Relative::Children)),
-                (true, "parent") => Ok(Item::Tree(Relative::Parent)),
-                (true, other) => Err(format!("a node of a tree has no {other}; it has children, parent")),
-                (false, _) => Err(format!("\"{node}\" does not range over a tree")),
-            };
+        if let Some((from, to)) = text.split_once("..") {
+            return Ok(Item::Span(linear(from)?, linear(to)?));
         }
-        match text.split_once("..") {
-            Some((from, to)) => Ok(Item::Span(Linear::parse(from, scope)?, Linear::parse(to, scope)?)),
-            None => Linear::parse(text, scope).map(|one| Item::Span(one.clone(), one)),
+        let Some((node, relation)) = text.split_once('.') else {
+            return linear(text).map(|one| Item::Span(one.clone(), one));
+        };
+        match (of.node() == Some(node.trim()), relation.trim()) {
+            (true, "children") => Ok(Item::Tree(Relative::Children)),
+            (true, "parent") => Ok(Item::Tree(Relative::Parent)),
+            (true, other) => Err(format!("a node of a tree has no {other}; it has children, parent")),
+            (false, _) => Err(format!("\"{node}\" does not range over a tree")),
         }
     }
 }

@@ -10,6 +10,8 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+
 pub use self::operators::{Operator, OperatorKind};
 use self::rule::Rule;
 use super::cell_graph::{CellGraph, Graph, Run};
@@ -20,19 +22,25 @@ use crate::units::CellId;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GraphModel {
-    given: String,
-    path: PathBuf,
-    cells: Vec<Cell>,
+    /// The file's name in the scenario.
+    pub given: String,
+    pub path: PathBuf,
+    pub cells: Vec<Cell>,
     unfolding: Unfolding,
-    chain: bool,
+    /// Each request is a chain: of any two nodes, one has to wait for the other.
+    pub is_chain: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Cell {
     pub name: String,
+    #[serde(default)]
     pub priority: i32,
     /// Batch sizes with kernels, ascending; empty if all are equally good.
+    #[serde(default)]
     pub batches: Vec<u32>,
+    #[serde(default)]
     pub operators: Vec<Operator>,
 }
 
@@ -50,15 +58,19 @@ struct Given {
     weight: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum Takes {
     /// `chain:N`.
+    #[serde(rename = "chain")]
     Chains,
     /// `seq2seq:S>T`.
+    #[serde(rename = "seq2seq")]
     Pairs,
     /// `tree:PARENTS`.
+    #[serde(rename = "tree")]
     Trees,
     /// `graph:K`, one of its own graphs.
+    #[serde(skip)]
     Graphs,
 }
 
@@ -71,47 +83,26 @@ impl GraphModel {
     /// As [`GraphModel::read`], from text; messages lack the file's name.
     pub fn parse(given: &str, path: &Path, text: &str) -> Result<GraphModel, String> {
         let (cells, unfolding) = file::parse(text)?;
-        let chain = match &unfolding {
-            Unfolding::Rule(rule) => rule.is_chain(),
+        let is_chain = match &unfolding {
+            Unfolding::Rule(rule) => rule.is_chain,
             Unfolding::Graphs(graphs) => graphs.iter().all(|given| given.as_chain().is_some()),
         };
-        Ok(GraphModel { given: given.to_string(), path: path.to_path_buf(), cells, unfolding, chain })
-    }
-
-    pub fn given(&self) -> &str {
-        &self.given
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    pub fn cells(&self) -> &[Cell] {
-        &self.cells
+        Ok(GraphModel { given: given.to_string(), path: path.to_path_buf(), cells, unfolding, is_chain })
     }
 
     pub fn cell_types(&self) -> Vec<CellType> {
-        let chain = self.chain;
         let cell_type = |cell: &Cell| CellType {
-            name: cell.name.clone(),
-            priority: cell.priority,
-            chain,
-            sized: false,
             batches: cell.batches.clone(),
+            ..CellType::new(&cell.name, cell.priority, self.is_chain)
         };
         self.cells.iter().map(cell_type).collect()
     }
 
     pub fn takes(&self) -> Takes {
         match &self.unfolding {
-            Unfolding::Rule(rule) => rule.takes(),
+            Unfolding::Rule(rule) => rule.takes,
             Unfolding::Graphs(_) => Takes::Graphs,
         }
-    }
-
-    /// Each request is a chain: of any two nodes, one has to wait for the other.
-    pub fn is_chain(&self) -> bool {
-        self.chain
     }
 
     /// Requests are the same sequence of chains except for lengths, the first of which is the shape's. They can be
@@ -120,10 +111,11 @@ impl GraphModel {
         matches!(&self.unfolding, Unfolding::Rule(rule) if rule.is_sequence())
     }
 
-    pub fn weights(&self) -> Option<Vec<u32>> {
+    /// Of the graphs that the file lists.
+    pub fn weights(&self) -> Vec<u32> {
         match &self.unfolding {
-            Unfolding::Rule(_) => None,
-            Unfolding::Graphs(graphs) => Some(graphs.iter().map(|given| given.weight).collect()),
+            Unfolding::Rule(_) => Vec::new(),
+            Unfolding::Graphs(graphs) => graphs.iter().map(|given| given.weight).collect(),
         }
     }
 
@@ -132,7 +124,7 @@ impl GraphModel {
             (Unfolding::Rule(rule), shape) => rule.unfold(shape)?,
             (Unfolding::Graphs(graphs), Shape::Graph(number)) => {
                 match (*number as usize).checked_sub(1).and_then(|at| graphs.get(at)) {
-                    Some(given) if self.chain => Ok(given.as_chain().expect("all of its graphs are chains")),
+                    Some(given) if self.is_chain => Ok(given.as_chain().expect("all of its graphs are chains")),
                     Some(given) => Ok(CellGraph::Graph(given.graph().into())),
                     None => Err(format!("there is no graph {number}; the file has {}", graphs.len())),
                 }

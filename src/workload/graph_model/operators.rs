@@ -2,7 +2,6 @@
 
 use serde::Deserialize;
 
-use super::{Cell, GraphModel};
 use crate::workload::operator::{self, Kind, Rows, Sizes, Source};
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -30,80 +29,44 @@ pub enum OperatorKind {
     Sum,
 }
 
-impl OperatorKind {
-    fn has_weights(self) -> bool {
-        matches!(self, OperatorKind::Affine | OperatorKind::Matmul | OperatorKind::Lookup)
-    }
-}
-
 pub(super) fn check(operators: &[Operator], at: &str) -> Result<(), String> {
     for (place, operator) in operators.iter().enumerate() {
+        let Operator { name, kind, weight, bias, shape, inputs } = operator;
         let at = format!("{at}.operators[{place}]");
-        let before = || operators[..place].iter().map(|other| other.name.as_str());
-        if operator.name.is_empty() || ["word", "state"].contains(&operator.name.as_str()) {
-            return Err(format!("{at}.name: \"{}\" can't name an operator; word and state are inputs", operator.name));
+        if name.is_empty() || ["word", "state"].contains(&name.as_str()) {
+            return Err(format!("{at}.name: \"{name}\" can't name an operator; word and state are inputs"));
         }
-        if before().any(|name| name == operator.name) {
-            return Err(format!("{at}.name: a second operator \"{}\" in this cell", operator.name));
+        let before = operators[..place].iter().map(|other| other.name.as_str());
+        let known: Vec<&str> = ["word", "state"].into_iter().chain(before).collect();
+        if known.contains(&name.as_str()) {
+            return Err(format!("{at}.name: a second operator \"{name}\" in this cell"));
         }
-        let known: Vec<&str> = ["word", "state"].into_iter().chain(before()).collect();
-        if let Some((input, unknown)) =
-            operator.inputs.iter().enumerate().find(|(_, input)| !known.contains(&input.as_str()))
-        {
-            return Err(format!("{at}.inputs[{input}]: unknown input \"{unknown}\"; known here: {}", known.join(", ")));
+        if let Some(input) = inputs.iter().position(|input| !known.contains(&input.as_str())) {
+            let (unknown, known) = (&inputs[input], known.join(", "));
+            return Err(format!("{at}.inputs[{input}]: unknown input \"{unknown}\"; known here: {known}"));
         }
-        let needs = |key: &str| format!("{at}.{key}: missing; an operator with weights has weight and shape");
-        let spare = |key: &str, who: &str| format!("{at}.{key}: only {who} has one; remove it");
-        match (operator.kind.has_weights(), &operator.weight, operator.shape) {
-            (true, None, _) => return Err(needs("weight")),
-            (true, _, None) => return Err(needs("shape")),
-            (false, Some(_), _) => return Err(spare("weight", "affine, matmul or lookup")),
-            (_, _, Some([0, _] | [_, 0])) => {
-                return Err(format!("{at}.shape: must be [rows, columns], each at least 1"));
-            }
-            _ => {}
-        }
-        match (operator.kind, &operator.bias) {
-            (OperatorKind::Affine, None) => {
-                return Err(format!("{at}.bias: missing; a product without one is of the kind matmul"));
-            }
-            (OperatorKind::Affine, Some(_)) | (_, None) => {}
-            (_, Some(_)) => return Err(spare("bias", "affine")),
-        }
+        let is_affine = *kind == OperatorKind::Affine;
+        let has_weights = is_affine || matches!(kind, OperatorKind::Matmul | OperatorKind::Lookup);
+        let problem = match (weight, shape, bias) {
+            (None, ..) if has_weights => "weight: missing; an operator with weights has weight and shape",
+            (_, None, _) if has_weights => "shape: missing; an operator with weights has weight and shape",
+            (Some(_), ..) if !has_weights => "weight: only affine, matmul or lookup has one; remove it",
+            (_, Some([0, _] | [_, 0]), _) => "shape: must be [rows, columns], each at least 1",
+            (.., None) if is_affine => "bias: missing; a product without one is of the kind matmul",
+            (.., Some(_)) if !is_affine => "bias: only affine has one; remove it",
+            _ => continue,
+        };
+        return Err(format!("{at}.{problem}"));
     }
     Ok(())
 }
 
-/// By cell id; a cell without any is opaque.
-///
 /// The file gives shapes of operators with weights. Other widths follow from the inputs: an elementwise result has that
 /// of the first, a concatenation of all, a slice by default of the hidden state.
-pub(in crate::workload) fn operators(model: &GraphModel, sizes: &Sizes) -> Vec<Vec<operator::Operator>> {
-    let of_cell = |cell: &Cell| match cell.operators.is_empty() {
-        true => vec![operator::Operator {
-            name: cell.name.clone(),
-            kind: Kind::Opaque,
-            rows: Rows::One,
-            inputs: vec![Source::Word],
-            shape: [sizes.hidden, sizes.embedding],
-        }],
-        false => list(&cell.operators, sizes),
-    };
-    model.cells().iter().map(of_cell).collect()
-}
-
-fn list(given: &[Operator], sizes: &Sizes) -> Vec<operator::Operator> {
+pub(in crate::workload) fn operators(given: &[Operator], sizes: &Sizes) -> Vec<operator::Operator> {
     let mut list: Vec<operator::Operator> = Vec::with_capacity(given.len());
-    for operator in given {
-        let source = |name: &String| match name.as_str() {
-            "word" => Source::Word,
-            "state" => Source::State,
-            earlier => {
-                let place = given.iter().position(|other| other.name == earlier);
-                Source::Operator(place.expect("the file's names have been checked") as u16)
-            }
-        };
-        let inputs: Vec<Source> = operator.inputs.iter().map(source).collect();
+    for Operator { name, kind, weight, bias, shape, inputs } in given {
+        let inputs: Vec<Source> = inputs.iter().map(|name| operator::source(name, ["word", "state"], &list)).collect();
         let width = |input: &Source| match input {
             Source::Word => sizes.embedding,
             Source::State => sizes.hidden,
@@ -111,24 +74,21 @@ fn list(given: &[Operator], sizes: &Sizes) -> Vec<operator::Operator> {
         };
         let first = inputs.first().map_or(sizes.hidden, width);
         let all = inputs.iter().map(width).sum::<u32>().max(1);
-        let weight = || operator.weight.clone().expect("what has weights names them");
-        let (kind, default) = match operator.kind {
-            OperatorKind::Affine => {
-                let bias = operator.bias.clone().unwrap_or_else(|| format!("{}.bias", weight()));
-                (Kind::Affine { weight: weight(), bias }, [first, all])
-            }
-            OperatorKind::Matmul => (Kind::Matmul { weight: weight() }, [first, all]),
-            OperatorKind::Lookup => (Kind::Lookup { table: weight() }, [first, all]),
-            OperatorKind::Elementwise => (Kind::Elementwise { function: operator.name.clone() }, [first, all]),
+        let named = |name: &Option<String>| name.clone().expect("the file's operators have been checked");
+        let (kind, default) = match kind {
+            OperatorKind::Affine => (Kind::Affine { weight: named(weight), bias: named(bias) }, [first, all]),
+            OperatorKind::Matmul => (Kind::Matmul { weight: named(weight) }, [first, all]),
+            OperatorKind::Lookup => (Kind::Lookup { table: named(weight) }, [first, all]),
+            OperatorKind::Elementwise => (Kind::Elementwise { function: name.clone() }, [first, all]),
             OperatorKind::Concat => (Kind::Concat, [all, all]),
             OperatorKind::Slice => (Kind::Slice, [sizes.hidden; 2]),
             OperatorKind::Sum => (Kind::Sum, [first, all]),
         };
-        let shape = match (&kind, operator.shape) {
-            (Kind::Lookup { .. }, Some([rows, columns])) => [columns, rows],
+        let shape = match (&kind, shape) {
+            (Kind::Lookup { .. }, Some([rows, columns])) => [*columns, *rows],
             (_, shape) => shape.unwrap_or(default),
         };
-        list.push(operator::Operator { name: operator.name.clone(), kind, rows: Rows::One, inputs, shape });
+        list.push(operator::Operator { name: name.clone(), kind, rows: Rows::One, inputs, shape });
     }
     list
 }
@@ -150,7 +110,7 @@ mod tests {
             entry(r#"{"name": "part", "kind": "slice", "inputs": ["tanh"]}"#),
             entry(r#"{"name": "sum", "kind": "sum", "inputs": ["part", "state"]}"#),
         ];
-        let list = list(&given, &Sizes { hidden: 6, embedding: 5, vocabulary: 100 });
+        let list = operators(&given, &Sizes { hidden: 6, embedding: 5, vocabulary: 100 });
         let shapes: Vec<[u32; 2]> = list.iter().map(|operator| operator.shape).collect();
         assert_eq!(shapes, [[5, 100], [11, 11], [24, 11], [24, 24], [6, 6], [6, 12]]);
         assert_eq!(list[1].inputs, [Source::Operator(0), Source::State]);

@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 
 use super::Takes;
-use super::expression::{Item, Linear, Relative, Size, Sizes};
+use super::expression::{Item, Linear, Relative, Sizes};
 use crate::units::CellId;
 use crate::workload::cell_graph::{CellGraph, Graph, GraphError, Run};
 use crate::workload::shape::{Shape, Tree};
@@ -17,15 +17,17 @@ const MAX_EDGES: usize = 1 << 26;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
-    takes: Takes,
+    pub takes: Takes,
     families: Vec<Family>,
-    chain: bool,
+    pub is_chain: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Family {
     pub name: String,
     pub cell: CellId,
+    /// Their names; of a family over a tree the name of its node.
+    pub indices: Vec<String>,
     pub range: Range,
     pub needs: Vec<Need>,
 }
@@ -44,88 +46,79 @@ pub struct Need {
     pub items: Vec<Item>,
 }
 
+/// The names of the sizes of a request, that of the input first.
+pub fn sizes(takes: Takes) -> &'static [&'static str] {
+    match takes {
+        Takes::Chains => &["N"],
+        Takes::Pairs => &["S", "T"],
+        Takes::Trees | Takes::Graphs => &[],
+    }
+}
+
 impl Rule {
     pub fn new(takes: Takes, families: Vec<Family>) -> Result<Rule, String> {
-        let chain = takes != Takes::Trees && is_chain(&families);
-        let rule = Rule { takes, families, chain };
+        let is_chain = takes != Takes::Trees && is_chain(&families);
+        let rule = Rule { takes, families, is_chain };
         for shape in small_shapes(takes) {
-            let graph = rule.written_out(&shape);
-            graph.map_err(|problem| format!("{problem} (for a request {shape})"))?;
+            let extent = rule.extent(&shape).expect("a shape of the rule's kind");
+            rule.written_out(&extent).map_err(|problem| format!("{problem} (for a request {shape})"))?;
         }
         Ok(rule)
     }
 
-    pub fn takes(&self) -> Takes {
-        self.takes
-    }
-
-    pub fn is_chain(&self) -> bool {
-        self.chain
-    }
-
     pub fn is_sequence(&self) -> bool {
-        let size = if self.takes == Takes::Pairs { Size::S } else { Size::N };
-        let mut length = Linear::default();
-        length.sizes[size as usize] = 1;
+        let length = Linear { sizes: [1, 0], ..Linear::default() };
         let runs_are_families = self.families.windows(2).all(|pair| pair[0].cell != pair[1].cell);
-        self.chain && runs_are_families && self.families[0].range.last() == Some(&length)
+        self.is_chain && runs_are_families && self.families[0].range.last() == Some(&length)
     }
 
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
-        let (sizes, _) = self.sizes(shape)?;
-        if !self.chain {
-            return Some(self.written_out(shape).map(|graph| CellGraph::Graph(graph.into())));
+        let extent = self.extent(shape)?;
+        if !self.is_chain {
+            return Some(self.written_out(&extent).map(|graph| CellGraph::Graph(graph.into())));
         }
-        let mut runs = Vec::with_capacity(self.families.len());
-        for Family { name, cell, range, .. } in &self.families {
-            match range.last().map_or(1, |last| last.at(&[], &sizes)).try_into() {
-                Ok(length) => runs.push(Run { cell: *cell, length, input: 0 }),
-                Err(_) => {
-                    return Some(Err(format!("the nodes \"{name}\" of a request {shape} are more than {}", u32::MAX)));
-                }
-            }
-        }
-        Some(Ok(CellGraph::chains(runs)))
+        let run = |Family { name, cell, range, .. }: &Family| {
+            let length = range.last().map_or(1, |last| last.at(&[], &extent.sizes)).try_into();
+            let length =
+                length.map_err(|_| format!("the nodes \"{name}\" of a request {shape} are more than {}", u32::MAX));
+            Ok(Run { cell: *cell, length: length?, input: 0 })
+        };
+        let runs: Result<Vec<Run>, String> = self.families.iter().map(run).collect();
+        Some(runs.map(CellGraph::chains))
     }
 
-    fn sizes<'s>(&self, shape: &'s Shape) -> Option<(Sizes, Option<&'s Tree>)> {
-        match (self.takes, shape) {
-            (Takes::Chains, Shape::Chain(n) | Shape::Tokens(n)) => Some(([i64::from(*n), 0, 0], None)),
-            (Takes::Pairs, Shape::Seq2Seq { source, target }) => {
-                Some(([0, i64::from(*source), i64::from(*target)], None))
-            }
-            (Takes::Trees, Shape::Tree(tree)) => Some(([0; 3], Some(tree))),
-            _ => None,
-        }
+    pub(super) fn extent<'s>(&self, shape: &'s Shape) -> Option<Extent<'s>> {
+        let (sizes, tree) = match (self.takes, shape) {
+            (Takes::Chains, Shape::Chain(n) | Shape::Tokens(n)) => ([*n, 0], None),
+            (Takes::Pairs, Shape::Seq2Seq { source, target }) => ([*source, *target], None),
+            (Takes::Trees, Shape::Tree(tree)) => ([0; 2], Some(Branches::of(tree))),
+            _ => return None,
+        };
+        Some(Extent { sizes: sizes.map(i64::from), tree })
     }
 
-    pub(super) fn written_out(&self, shape: &Shape) -> Result<Graph, String> {
-        let (sizes, tree) = self.sizes(shape).expect("a shape of the rule's kind");
-        let tree = tree.map(Branches::of);
+    pub(super) fn written_out(&self, extent: &Extent<'_>) -> Result<Graph, String> {
         let mut placed: Vec<Placed> = Vec::with_capacity(self.families.len());
         let mut nodes = 0;
         for family in &self.families {
-            let family = Placed::new(&family.range, nodes, &sizes, tree.as_ref());
-            nodes = family
-                .len()
-                .and_then(|len| len.checked_add(nodes))
-                .filter(|nodes| *nodes <= MAX_NODES)
-                .ok_or_else(|| {
-                    format!("unfolds to more than {MAX_NODES} nodes; only chains are not written out and may be longer")
-                })?;
+            let family = Placed::new(&family.range, nodes, extent);
+            let end = family.len().and_then(|len| len.checked_add(nodes)).filter(|nodes| *nodes <= MAX_NODES);
+            nodes = end.ok_or_else(|| {
+                format!("unfolds to more than {MAX_NODES} nodes; only chains are not written out and may be longer")
+            })?;
             placed.push(family);
         }
         let mut cells = Vec::with_capacity(nodes as usize);
         let mut edges = Vec::new();
-        let mut needed = Vec::new();
         for (family, at) in self.families.iter().zip(&placed) {
             for place in 0..at.len().unwrap_or(0) {
                 let node = cells.len() as u32;
                 cells.push(family.cell);
                 let indices = at.indices(place);
                 for need in &family.needs {
-                    placed[need.family].find(&need.items, &indices, &sizes, tree.as_ref(), &mut needed);
-                    edges.extend(needed.drain(..).map(|before| (before as u32, node)));
+                    let target = &placed[need.family];
+                    let places = target.find(&need.items, &indices, extent);
+                    edges.extend(places.into_iter().map(|place| ((target.first + place) as u32, node)));
                 }
                 if edges.len() > MAX_EDGES {
                     return Err(format!("unfolds to more than {MAX_EDGES} edges"));
@@ -143,13 +136,20 @@ impl Rule {
     }
 
     fn name(&self, placed: &[Placed], node: i64) -> String {
-        let family = placed.partition_point(|family| family.first <= node) - 1;
-        let indices: Vec<String> =
-            placed[family].indices(node - placed[family].first).iter().map(i64::to_string).collect();
+        let number = placed.partition_point(|family| family.first <= node) - 1;
+        let (family, at) = (&self.families[number], &placed[number]);
+        let indices: Vec<String> = at.indices(node - at.first).iter().map(i64::to_string).collect();
         match indices.is_empty() {
-            true => self.families[family].name.clone(),
-            false => format!("{}[{}]", self.families[family].name, indices.join(", ")),
+            true => family.name.clone(),
+            false => format!("{}[{}]", family.name, indices.join(", ")),
         }
+    }
+}
+
+impl Family {
+    /// The name of the tree's node, for a family over a tree.
+    pub fn node(&self) -> Option<&str> {
+        matches!(self.range, Range::Tree(_)).then(|| self.indices[0].as_str())
     }
 }
 
@@ -164,20 +164,20 @@ impl Range {
 
 /// They reveal all cycles except those through distant references.
 fn small_shapes(takes: Takes) -> Vec<Shape> {
-    let sizes = 1..=4u32;
-    match takes {
-        Takes::Chains => sizes.map(Shape::Chain).collect(),
-        Takes::Pairs => {
-            let pair = |source| (1..=4).map(move |target| Shape::Seq2Seq { source, target });
-            sizes.flat_map(pair).collect()
-        }
-        Takes::Trees => {
-            let parents: [&[u32]; 4] = [&[0], &[2, 0], &[3, 3, 0], &[4, 4, 4, 5, 0]];
-            let tree = |parents: &&[u32]| Shape::Tree(Tree::from_parents(parents).expect("one of some trees").into());
-            parents.iter().map(tree).collect()
-        }
-        Takes::Graphs => Vec::new(),
-    }
+    let shapes: &[&str] = match takes {
+        Takes::Chains => &["chain:1", "chain:2", "chain:3", "chain:4"],
+        Takes::Pairs => return (0..16).map(|n| Shape::Seq2Seq { source: n / 4 + 1, target: n % 4 + 1 }).collect(),
+        Takes::Trees => &["tree:0", "tree:2 0", "tree:3 3 0", "tree:4 4 4 5 0"],
+        Takes::Graphs => &[],
+    };
+    shapes.iter().map(|shape| shape.parse().expect("one of some shapes")).collect()
+}
+
+/// The size of a request.
+pub(super) struct Extent<'t> {
+    sizes: Sizes,
+    /// For rules of trees.
+    tree: Option<Branches<'t>>,
 }
 
 struct Branches<'t> {
@@ -187,7 +187,7 @@ struct Branches<'t> {
 }
 
 impl<'t> Branches<'t> {
-    pub fn of(tree: &'t Tree) -> Branches<'t> {
+    fn of(tree: &'t Tree) -> Branches<'t> {
         let mut children = vec![Vec::new(); tree.len()];
         let mut root = 0;
         for (node, parent) in (0u32..).zip(tree.parents()) {
@@ -199,49 +199,50 @@ impl<'t> Branches<'t> {
         Branches { tree, children, root }
     }
 
-    fn relatives(&self, node: i64, relative: Relative) -> Vec<u32> {
-        let of = |node: i64| node as usize - 1;
+    fn relatives(&self, node: usize, relative: Relative) -> Vec<u32> {
         match relative {
-            Relative::Itself => vec![of(node) as u32],
-            Relative::Children => self.children[of(node)].clone(),
-            Relative::Parent => vec![self.tree.parents()[of(node)]],
+            Relative::Itself => vec![node as u32],
+            Relative::Children => self.children[node].clone(),
+            Relative::Parent => vec![self.tree.parents()[node]],
             Relative::Root => vec![self.root],
         }
     }
 }
 
+/// A family's nodes in a request, numbered from `first`.
 struct Placed {
-    pub first: i64,
+    first: i64,
     at: At,
 }
 
 enum At {
+    /// The last value of each index.
     Indices(Vec<i64>),
+    /// The nodes of the tree, from 0.
     Tree(Vec<u32>),
 }
 
 impl Placed {
-    /// Nodes are numbered from `first`. `tree` is given for rules of trees.
-    pub fn new(range: &Range, first: i64, sizes: &Sizes, tree: Option<&Branches<'_>>) -> Placed {
-        let at = match (range, tree) {
-            (Range::Indices(lasts), _) => At::Indices(lasts.iter().map(|last| last.at(&[], sizes).max(0)).collect()),
-            (Range::Tree(children), Some(tree)) => {
-                let fits = |node: &u32| children.contains(&(tree.children[*node as usize].len() as u32));
-                At::Tree((0..tree.children.len() as u32).filter(fits).collect())
+    fn new(range: &Range, first: i64, Extent { sizes, tree }: &Extent<'_>) -> Placed {
+        let at = match range {
+            Range::Indices(lasts) => At::Indices(lasts.iter().map(|last| last.at(&[], sizes).max(0)).collect()),
+            Range::Tree(wanted) => {
+                let children = tree.as_ref().map_or(&[][..], |tree| &tree.children);
+                let nodes = (0..).zip(children).filter(|(_, children)| wanted.contains(&(children.len() as u32)));
+                At::Tree(nodes.map(|(node, _)| node).collect())
             }
-            (Range::Tree(_), None) => unreachable!("only rules for trees have such families"),
         };
         Placed { first, at }
     }
 
-    pub fn len(&self) -> Option<i64> {
+    fn len(&self) -> Option<i64> {
         match &self.at {
             At::Indices(lasts) => lasts.iter().try_fold(1i64, |len, last| len.checked_mul(*last)),
             At::Tree(nodes) => Some(nodes.len() as i64),
         }
     }
 
-    pub fn indices(&self, place: i64) -> Vec<i64> {
+    fn indices(&self, place: i64) -> Vec<i64> {
         match &self.at {
             At::Tree(nodes) => vec![i64::from(nodes[place as usize]) + 1],
             At::Indices(lasts) => {
@@ -256,111 +257,71 @@ impl Placed {
         }
     }
 
-    pub fn find(
-        &self,
-        items: &[Item],
-        indices: &[i64],
-        sizes: &Sizes,
-        tree: Option<&Branches<'_>>,
-        out: &mut Vec<i64>,
-    ) {
-        let from = out.len();
-        out.push(self.first);
-        match &self.at {
-            At::Indices(lasts) => {
+    /// The places that a node with these indices names.
+    fn find(&self, items: &[Item], indices: &[i64], Extent { sizes, tree }: &Extent<'_>) -> Vec<i64> {
+        match (&self.at, items, tree) {
+            (At::Indices(lasts), ..) => {
+                let mut places = vec![0];
                 for (item, last) in items.iter().zip(lasts) {
                     let (low, high) = match item {
                         Item::Span(low, high) => (low.at(indices, sizes).max(1), high.at(indices, sizes).min(*last)),
                         _ => (1, *last),
                     };
-                    let before: Vec<i64> = out.drain(from..).map(|place| place - self.first).collect();
-                    let (first, last) = (self.first, *last);
-                    out.extend(
-                        before
-                            .into_iter()
-                            .flat_map(|place| (low..=high).map(move |index| first + place * last + index - 1)),
-                    );
+                    let within = |place| (low..=high).map(move |index| place * last + index - 1);
+                    places = places.into_iter().flat_map(within).collect();
                 }
+                places
             }
-            At::Tree(nodes) => {
-                out.pop();
-                match (items.first(), tree) {
-                    (Some(Item::Tree(relative)), Some(tree)) => {
-                        let relatives = tree.relatives(indices.first().copied().unwrap_or(1), *relative);
-                        let places = relatives.iter().filter_map(|relative| nodes.binary_search(relative).ok());
-                        out.extend(places.map(|place| self.first + place as i64));
-                    }
-                    _ => out.extend((0..nodes.len() as i64).map(|place| self.first + place)),
-                }
+            (At::Tree(nodes), [Item::Tree(relative)], Some(tree)) => {
+                let node = indices.first().map_or(0, |index| *index as usize - 1);
+                let relatives = tree.relatives(node, *relative).into_iter();
+                relatives.filter_map(|node| nodes.binary_search(&node).ok()).map(|place| place as i64).collect()
             }
+            (At::Tree(nodes), ..) => (0..nodes.len() as i64).collect(),
         }
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Direction {
-    Up,
-    Down,
-}
-
-/// Whether the families follow each other, each a chain along its only index, for all sizes: within each family a node
-/// needs the one before (or after: [`Direction::Down`]), and none the other way; a family's first node needs the
-/// previous family's last; all other needs point to earlier families. Then every two nodes are ordered.
+/// Whether the families follow each other, each a chain along its only index, for all sizes: a family's first node needs
+/// the previous family's last; all other needs point to earlier nodes. Then every two nodes are ordered.
 fn is_chain(families: &[Family]) -> bool {
-    let mut before: Option<(usize, &Family, Direction)> = None;
-    for (number, family) in families.iter().enumerate() {
-        let Some(direction) = direction(number, family) else { return false };
-        if family.needs.iter().any(|need| need.family > number) {
-            return false;
-        }
-        if let Some((last_number, last, last_direction)) = before {
-            let of_first = match (direction, family.range.last()) {
-                (Direction::Down, Some(last)) => last.clone(),
-                _ => Linear::number(1),
-            };
-            let wanted = match (last_direction, last.range.last()) {
-                (Direction::Up, Some(last)) => last.clone(),
-                _ => Linear::number(1),
-            };
-            let linked = |need: &Need| {
-                need.family == last_number
-                    && match &need.items[..] {
-                        [] | [Item::All] => true,
-                        [Item::Span(low, high)] => low == high && high.with_first(&of_first).as_ref() == Some(&wanted),
-                        _ => false,
-                    }
-            };
-            if !family.needs.iter().any(linked) {
-                return false;
-            }
-        }
-        before = Some((number, family, direction));
-    }
-    true
+    let mut last_before = None;
+    families.iter().enumerate().all(|(number, family)| {
+        let Some([first, last]) = ends(number, family) else { return false };
+        let links = |need: &Need| match &need.items[..] {
+            _ if need.family + 1 != number => false,
+            [] | [Item::All] => true,
+            [Item::Span(low, high)] => low == high && high.with_first(&first) == last_before,
+            _ => false,
+        };
+        let follows = number == 0 || family.needs.iter().any(links);
+        last_before = Some(last);
+        follows && family.needs.iter().all(|need| need.family <= number)
+    })
 }
 
-fn direction(number: usize, family: &Family) -> Option<Direction> {
+/// The indices of the first and the last node of a family that is a chain: each node needs the one before (or after: the
+/// chain runs downwards), and none the other way.
+fn ends(number: usize, family: &Family) -> Option<[Linear; 2]> {
     let Range::Indices(lasts) = &family.range else { return None };
-    let own = || family.needs.iter().filter(|need| need.family == number).map(|need| &need.items[..]);
+    let own = family.needs.iter().filter(|need| need.family == number);
+    // The first and the last of the needed nodes, counted from a node; `None` if that depends on the index.
+    let distance = |bound: &Linear| (bound.sizes == [0; 2] && bound.indices == [1]).then_some(bound.constant);
+    let spans: Vec<[Option<i64>; 2]> = own
+        .map(|need| match &need.items[..] {
+            [Item::Span(low, high)] => [distance(low), distance(high)],
+            _ => [None, None],
+        })
+        .collect();
+    let all = |beyond: fn(&[Option<i64>; 2]) -> bool| spans.iter().all(beyond);
     match &lasts[..] {
-        [] if own().next().is_none() => Some(Direction::Up),
-        [last] if last.is_positive() => {
-            // From a node to the needed one that is nearest in a direction; `None` if it depends on the index.
-            let nearest = |item: &[Item], up: bool| match item {
-                [Item::Span(low, high)] => {
-                    let bound = if up { low } else { high };
-                    (bound.sizes == [0; 3] && bound.indices == [1]).then_some(bound.constant)
-                }
-                _ => None,
-            };
-            let by = |steps| move |item: &[Item]| [true, false].map(|up| nearest(item, up)) == [Some(steps); 2];
-            if own().any(by(-1)) && own().all(|item| nearest(item, false).is_some_and(|steps| steps <= -1)) {
-                Some(Direction::Up)
-            } else if own().any(by(1)) && own().all(|item| nearest(item, true).is_some_and(|steps| steps >= 1)) {
-                Some(Direction::Down)
-            } else {
-                None
-            }
+        [] => spans.is_empty().then(|| [Linear::number(1), Linear::number(1)]),
+        [last] if !last.is_positive() => None,
+        [last] if spans.contains(&[Some(-1); 2]) && all(|[_, high]| high.is_some_and(|steps| steps <= -1)) => {
+            Some([Linear::number(1), last.clone()])
+        }
+        [last] if spans.contains(&[Some(1); 2]) && all(|[low, _]| low.is_some_and(|steps| steps >= 1)) => {
+            Some([last.clone(), Linear::number(1)])
         }
         _ => None,
     }

@@ -6,45 +6,44 @@
 //! for K children: 22 + 2K operators. With the word, six weights and two states per child it has 29 + 4K nodes; for one
 //! child the 33 of JIT dynamic batching (section 3).
 
-use super::{Kind, Operator, Rows, Sizes, Source};
-use crate::workload::graph_model;
+use super::{Kind, Operator, Rows, Sizes, Source, source};
+use crate::workload::graph_model::{self, Cell};
 use crate::workload::model::Model;
-use crate::workload::row_names::ITERATION;
 
 const TABLE: &str = include_str!("built_in.csv");
 
-pub(super) fn operators(model: &Model, sizes: &Sizes) -> Vec<Vec<Operator>> {
-    let cells = |names: &[&str]| names.iter().map(|name| cell(name, sizes)).collect();
-    match model {
-        Model::Lstm => cells(&["lstm"]),
-        Model::Gru => cells(&["gru"]),
-        Model::Seq2Seq => cells(&["decoder", "encoder"]),
-        Model::TreeLstm => cells(&["internal", "leaf"]),
-        Model::ChildSumTreeLstm => cells(&["childsum internal", "childsum leaf"]),
-        Model::ChildSumByArity(most) => {
-            cells(&[&vec!["childsum internal"; *most as usize][..], &["childsum leaf"]].concat())
+impl Model {
+    /// By cell id, the operators of each cell. One that lists none is opaque.
+    pub fn operators(&self, sizes: &Sizes) -> Vec<Vec<Operator>> {
+        let cells = |names: &[&str]| names.iter().map(|name| cell(name, sizes)).collect();
+        match self {
+            Model::Lstm => cells(&["lstm"]),
+            Model::Gru => cells(&["gru"]),
+            Model::Seq2Seq => cells(&["decoder", "encoder"]),
+            Model::TreeLstm => cells(&["internal", "leaf"]),
+            Model::ChildSumTreeLstm => cells(&["childsum internal", "childsum leaf"]),
+            Model::ChildSumByArity(most) => {
+                cells(&[&vec!["childsum internal"; *most as usize][..], &["childsum leaf"]].concat())
+            }
+            Model::Graph(model) => {
+                let of_cell = |cell: &Cell| match &cell.operators[..] {
+                    [] => opaque(&cell.name, sizes),
+                    listed => graph_model::operators::operators(listed, sizes),
+                };
+                model.cells.iter().map(of_cell).collect()
+            }
+            Model::Dnn(_) | Model::Network(_) | Model::Llm(_) => {
+                self.cell_types().iter().map(|cell| opaque(&cell.name, sizes)).collect()
+            }
         }
-        Model::Dnn(name) => vec![opaque(name, sizes)],
-        Model::Network(network) => network.distinct().iter().map(|operator| opaque(&operator.name, sizes)).collect(),
-        Model::Llm(_) => vec![opaque(ITERATION, sizes)],
-        Model::Graph(model) => graph_model::operators::operators(model, sizes),
     }
 }
 
 fn cell(cell: &str, sizes: &Sizes) -> Vec<Operator> {
     let mut operators: Vec<Operator> = Vec::new();
-    let lines = TABLE.lines().map(|line| line.split(',').collect::<Vec<_>>()).filter(|line| line[0] == cell);
-    for line in lines {
+    for line in TABLE.lines().map(|line| line.split(',').collect::<Vec<_>>()).filter(|line| line[0] == cell) {
         let [_, name, kind, rows, inputs, width, inner] = line[..] else { panic!("{cell}: {line:?}") };
-        let source = |input: &str| match input {
-            "WORD" => Source::Word,
-            "STATE" => Source::State,
-            earlier => {
-                let place = operators.iter().position(|operator| operator.name == earlier);
-                Source::Operator(place.unwrap_or_else(|| panic!("{cell}: {name}: no {earlier} before it")) as u16)
-            }
-        };
-        let inputs = inputs.split(' ').map(source).collect();
+        let inputs = inputs.split(' ').map(|input| source(input, ["WORD", "STATE"], &operators)).collect();
         let rows = match rows {
             "for-each" => Rows::ForEach,
             "stacked" => Rows::Stacked,

@@ -6,9 +6,9 @@ use crate::workload::model::{CellType, Model};
 
 #[derive(Clone, Debug)]
 pub struct Catalogue {
-    entries: Vec<Entry>,
-    operators: Vec<List>,
-    kernels: Vec<List>,
+    pub entries: Vec<Entry>,
+    pub operators: Vec<List>,
+    pub kernels: Vec<List>,
 }
 
 #[derive(Clone, Debug)]
@@ -50,26 +50,8 @@ impl Catalogue {
         Catalogue { entries, operators: whole, kernels: split }
     }
 
-    pub fn operators(&self) -> &[List] {
-        &self.operators
-    }
-
-    pub fn kernels(&self) -> &[List] {
-        &self.kernels
-    }
-
-    pub fn entries(&self) -> &[Entry] {
-        &self.entries
-    }
-
     pub fn types(&self) -> impl Iterator<Item = CellType> {
-        self.entries.iter().map(|entry| CellType {
-            name: entry.name.clone(),
-            priority: 0,
-            chain: false,
-            sized: false,
-            batches: Vec::new(),
-        })
+        self.entries.iter().map(|entry| CellType::new(&entry.name, 0, false))
     }
 }
 
@@ -82,13 +64,13 @@ mod tests {
         let catalogue = Catalogue::new(&Model::TreeLstm, &Sizes::square(8));
         let types: Vec<CellType> = catalogue.types().collect();
         let name = |id: CellId| types[id.index() - 2].name.as_str();
-        assert_eq!(name(catalogue.operators()[0].ids[0]), "internal.gates");
-        assert_eq!(name(catalogue.kernels()[0].ids[0]), "internal.gates.product");
-        assert_eq!(name(catalogue.kernels()[0].ids[1]), "internal.gates.bias");
-        assert_eq!(name(*catalogue.operators()[1].ids.last().unwrap()), "leaf.h");
-        assert_eq!(catalogue.operators()[1].ids.last(), catalogue.kernels()[1].ids.last(), "a kernel as it is");
+        assert_eq!(name(catalogue.operators[0].ids[0]), "internal.gates");
+        assert_eq!(name(catalogue.kernels[0].ids[0]), "internal.gates.product");
+        assert_eq!(name(catalogue.kernels[0].ids[1]), "internal.gates.bias");
+        assert_eq!(name(*catalogue.operators[1].ids.last().unwrap()), "leaf.h");
+        assert_eq!(catalogue.operators[1].ids.last(), catalogue.kernels[1].ids.last(), "a kernel as it is");
         let all: std::collections::BTreeSet<&str> = types.iter().map(|named| named.name.as_str()).collect();
         assert_eq!(all.len(), types.len());
-        assert_eq!(catalogue.entries().len(), types.len());
+        assert_eq!(catalogue.entries.len(), types.len());
     }
 }

@@ -191,12 +191,6 @@ pub fn simulated(scenario: &Scenario, out: PathBuf) -> Report {
 
 /// Two of each priority, in the order of their names. None guarantees that its subgraphs are chains.
 fn four_cell_types() -> Vec<CellType> {
-    let cell = |name: &str, priority| CellType {
-        name: name.into(),
-        priority,
-        chain: false,
-        sized: false,
-        batches: Vec::new(),
-    };
+    let cell = |name: &str, priority| CellType::new(name, priority, false);
     vec![cell("decoder", 1), cell("encoder", 0), cell("internal", 1), cell("leaf", 0)]
 }

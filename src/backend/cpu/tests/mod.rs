@@ -53,7 +53,7 @@ fn serve(
             at
         })
         .collect();
-    let steps = setup.cells.len() + Catalogue::new(setup.model, &Sizes::square(1)).entries().len();
+    let steps = setup.cells.len() + Catalogue::new(setup.model, &Sizes::square(1)).entries.len();
     let mut recorder = Recorder::new(requests.len(), setup.workers, steps, Keep::default());
     let mut source = OpenLoop::new(requests, &arrivals);
     let mut backend = Cpu::new(Arc::clone(network), requests, setup.workers, lanes, None).expect("threads");

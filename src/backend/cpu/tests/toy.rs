@@ -133,13 +133,7 @@ impl Kind {
         if self != Kind::Graphs {
             return self.model().cell_types();
         }
-        let cell = |name: &str, priority| CellType {
-            name: name.into(),
-            priority,
-            chain: false,
-            sized: false,
-            batches: Vec::new(),
-        };
+        let cell = |name: &str, priority| CellType::new(name, priority, false);
         vec![cell("a", 1), cell("b", 0), cell("c", 0)]
     }
 

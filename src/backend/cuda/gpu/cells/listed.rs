@@ -28,7 +28,7 @@ pub fn state(network: &Dnn) -> usize {
 
 /// The largest output of an operator for one query, in numbers.
 fn widest(network: &Dnn) -> u32 {
-    let most = network.most_tokens().unwrap_or(0);
+    let most = network.most_tokens.unwrap_or(0);
     network.distinct().iter().map(|operator| writes(&operator.form.at(most)) as u32).max().unwrap_or(0)
 }
 
@@ -41,7 +41,7 @@ pub fn all<'n>(network: &'n Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn Cell
         let own = match known.get(&operator.form) {
             Some(own) => Arc::clone(own),
             None => {
-                let own = own_by_tokens(&operator.form, network.most_tokens().unwrap_or(0));
+                let own = own_by_tokens(&operator.form, network.most_tokens.unwrap_or(0));
                 let own = Arc::new(Memory::holding(upload.gpu, &own, "an operator's sizes")?);
                 known.insert(&operator.form, Arc::clone(&own));
                 own
