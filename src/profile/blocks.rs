@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use rand::seq::SliceRandom as _;
 
-use super::samples::ByBatch;
+use super::samples::{Kind, TASKS};
 use super::steady::{self, Bench};
 use super::wanted::Wanted;
 use super::{Profile, Settings, Subject, served, whole};
@@ -29,77 +29,79 @@ pub struct Block {
 }
 
 #[derive(Debug)]
-enum Part {
+struct Part {
+    kind: PartKind,
+    /// Ascending.
+    sizes: Vec<u32>,
+}
+
+#[derive(Debug)]
+enum PartKind {
     Trees,
     Listed,
     Bench(Bench),
-    Persistent,
+    /// Of a cell.
+    Persistent(String),
     Whole,
     Launches,
 }
 
-/// The parts of a network with their batch sizes.
-fn parts(wanted: &Wanted, settings: &Settings) -> Vec<(Part, Vec<u32>)> {
-    let batches = || settings.batches.clone();
+fn parts(wanted: &Wanted, settings: &Settings) -> Vec<Part> {
+    let all = |kind| Part { kind, sizes: settings.batches.clone() };
     if wanted.model.network().is_some() {
-        return vec![(Part::Listed, batches())];
+        return vec![all(PartKind::Listed)];
     }
-    let trees = wanted.model.takes_trees().then(|| (Part::Trees, batches()));
-    let benches = steady::benches(wanted).into_iter().map(|bench| (Part::Bench(bench), batches()));
-    let persistent = settings.persistent.is_some().then(|| (Part::Persistent, batches()));
-    let whole = (Part::Whole, whole::sizes(wanted, settings));
-    let launches = (Part::Launches, served::launch_batches(settings));
+    let trees = wanted.model.takes_trees().then(|| all(PartKind::Trees));
+    let benches = steady::benches(wanted).into_iter().map(|bench| all(PartKind::Bench(bench)));
+    let cells = if settings.persistent.is_some() { &wanted.cells[..] } else { &[] };
+    let persistent = cells.iter().map(|cell| all(PartKind::Persistent(cell.clone())));
+    let whole = Part { kind: PartKind::Whole, sizes: whole::sizes(wanted, settings) };
+    let launches = Part { kind: PartKind::Launches, sizes: served::launch_batches(settings) };
     trees.into_iter().chain(benches).chain(persistent).chain([whole, launches]).collect()
 }
 
-fn all(parts: &[(Part, Vec<u32>)]) -> Vec<Vec<u32>> {
-    parts.iter().map(|(_, sizes)| sizes.clone()).collect()
-}
-
 /// One visit of the chosen sizes of each part. Launches are last, because GPUs subtract the times of cells from theirs.
-fn shuffled(parts: &[(Part, Vec<u32>)], chosen: Vec<Vec<u32>>, mut random: Stream) -> Vec<Block> {
+fn shuffled(parts: &[Part], chosen: impl Fn(&Part) -> Vec<u32>, mut random: Stream) -> Vec<Block> {
     let mut blocks = Vec::new();
-    for (part, ((_, sizes), mut order)) in parts.iter().zip(chosen).enumerate() {
-        let reference = sizes.get(sizes.len() / 2);
+    for (place, part) in parts.iter().enumerate() {
+        let reference = part.sizes.get(part.sizes.len() / 2);
+        let mut order = chosen(part);
         order.shuffle(&mut random);
         for chunk in order.chunks(SIZES) {
             let reference = reference.filter(|size| !chunk.contains(size));
-            blocks.push(Block { part, sizes: reference.into_iter().chain(chunk).copied().collect() });
+            blocks.push(Block { part: place, sizes: reference.into_iter().chain(chunk).copied().collect() });
         }
     }
     blocks.shuffle(&mut random);
-    blocks.sort_by_key(|block| matches!(parts[block.part].0, Part::Launches));
+    blocks.sort_by_key(|block| matches!(parts[block.part].kind, PartKind::Launches));
     blocks
+}
+
+fn all(part: &Part) -> Vec<u32> {
+    part.sizes.clone()
 }
 
 /// How often the measurement of a network calls `progress`, until it visits doubtful sizes again.
 pub fn steps(wanted: &Wanted, settings: &Settings) -> usize {
-    let parts = parts(wanted, settings);
-    let blocks = shuffled(&parts, all(&parts), stream(0, 0, "profile"));
-    let each = |part: usize| match parts[part].0 {
-        Part::Listed => wanted.input_sizes().len(),
-        Part::Persistent => wanted.cells.len(),
-        _ => 1,
-    };
-    settings.repeats as usize * blocks.iter().map(|block| block.sizes.len() * each(block.part)).sum::<usize>()
+    let blocks = shuffled(&parts(wanted, settings), all, stream(0, 0, "profile"));
+    settings.repeats as usize * blocks.iter().map(|block| block.sizes.len()).sum::<usize>()
 }
 
 /// Measures one network, or until it is interrupted.
 pub fn measure(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
     let parts = parts(subject.wanted, subject.settings);
     for repeat in 0..subject.settings.repeats {
-        visit(subject, &parts, &shuffled(&parts, all(&parts), stream(0, repeat, "profile")), profile)?;
+        let blocks = shuffled(&parts, all, stream(0, repeat, "profile"));
+        blocks.iter().try_for_each(|block| visit(subject, &parts, block, profile))?;
     }
     subject.steps.progress = &|| ();
     for time in 0..AGAIN {
         profile.level();
-        let doubtful = |(part, sizes): &(Part, Vec<u32>)| {
-            let found = part.doubtful(profile);
-            sizes.iter().filter(|size| found.contains(size)).copied().collect::<Vec<u32>>()
-        };
-        let doubtful: Vec<Vec<u32>> = parts.iter().map(doubtful).collect();
-        profile.again.extend(doubtful.iter().flatten());
-        visit(subject, &parts, &shuffled(&parts, doubtful, stream(0, time, "profile again")), profile)?;
+        let blocks = shuffled(&parts, |part| part.doubtful(profile), stream(0, time, "profile again"));
+        for block in blocks {
+            profile.again.extend(&block.sizes);
+            visit(subject, &parts, &block, profile)?;
+        }
     }
     Ok(())
 }
@@ -114,44 +116,40 @@ pub fn piece(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
     while subject.now.time.get() < end {
         let (blocks, repeat) = &mut profile.left;
         if blocks.is_empty() {
-            *blocks = shuffled(&parts, all(&parts), stream(0, *repeat, "profile pieces"));
+            *blocks = shuffled(&parts, all, stream(0, *repeat, "profile pieces"));
             *repeat += 1;
         }
         let block = blocks.pop().expect("a network has a part with sizes");
-        visit(subject, &parts, &[block], profile)?;
+        visit(subject, &parts, &block, profile)?;
     }
     Ok(())
 }
 
-fn visit(subject: &mut Subject<'_>, parts: &[(Part, Vec<u32>)], blocks: &[Block], profile: &mut Profile) -> Result<()> {
-    for Block { part, sizes } in blocks {
-        subject.now.block.set(subject.now.block.get() + 1);
-        match &parts[*part].0 {
-            Part::Trees => served::measure_trees(subject, sizes, profile)?,
-            Part::Listed => whole::measure_listed(subject, sizes, profile)?,
-            Part::Bench(bench) => steady::measure(bench, subject, sizes, profile)?,
-            Part::Persistent => steady::measure_persistent(subject, sizes, profile)?,
-            Part::Whole => sizes.iter().try_for_each(|size| {
-                whole::measure(subject, *size, &mut profile.whole)?;
-                subject.steps.done()
-            })?,
-            Part::Launches => sizes.iter().try_for_each(|size| {
-                served::measure_launch(subject, *size, profile)?;
-                subject.steps.done()
-            })?,
-        }
-    }
-    Ok(())
+fn visit(subject: &mut Subject<'_>, parts: &[Part], block: &Block, profile: &mut Profile) -> Result<()> {
+    subject.now.block.set(subject.now.block.get() + 1);
+    let measure = match &parts[block.part].kind {
+        PartKind::Bench(bench) => return steady::measure(bench, subject, &block.sizes, profile),
+        PartKind::Persistent(cell) => return steady::measure_persistent(cell, subject, &block.sizes, profile),
+        PartKind::Trees => served::measure_trees,
+        PartKind::Listed => whole::measure_listed,
+        PartKind::Whole => whole::measure,
+        PartKind::Launches => served::measure_launch,
+    };
+    block.sizes.iter().try_for_each(|size| {
+        measure(subject, *size, profile)?;
+        subject.steps.done()
+    })
 }
 
 impl Part {
-    fn doubtful(&self, profile: &Profile) -> BTreeSet<u32> {
-        let measured: Vec<&ByBatch> = match self {
-            Part::Trees => profile.cells.values().collect(),
-            Part::Bench(_) => profile.cells.values().chain(profile.turns.values()).collect(),
-            Part::Whole => profile.whole.steps.values().collect(),
-            Part::Listed | Part::Persistent | Part::Launches => Vec::new(),
+    fn doubtful(&self, profile: &Profile) -> Vec<u32> {
+        let kinds: &[Kind] = match self.kind {
+            PartKind::Trees | PartKind::Bench(_) => &TASKS,
+            PartKind::Whole => &[Kind::Whole],
+            PartKind::Listed | PartKind::Persistent(_) | PartKind::Launches => &[],
         };
-        measured.into_iter().flat_map(|sizes| profile.slowness.doubtful(sizes)).collect()
+        let measured = profile.times.0.iter().filter(|((kind, ..), _)| kinds.contains(kind));
+        let found: BTreeSet<u32> = measured.flat_map(|(_, sizes)| profile.slowness.doubtful(sizes)).collect();
+        self.sizes.iter().filter(|size| found.contains(size)).copied().collect()
     }
 }

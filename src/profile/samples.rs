@@ -14,11 +14,58 @@ pub type Cost = (Nanos, f64);
 
 pub type ByBatch = BTreeMap<u32, Samples>;
 
-/// By cell name and input size (0 if it has none).
-pub type ByCell = BTreeMap<(String, u32), ByBatch>;
+/// What is timed of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A task with the members of the task before; trees and feed-forward networks always change them.
+    Task,
+    /// With other members.
+    Exchanged,
+    /// Directly after another cell.
+    Switched,
+    /// A step in a task of whole requests.
+    Whole,
+    /// Directly after another cell.
+    WholeSwitched,
+    /// A task of so many steps in a persistent kernel.
+    Persistent(u32),
+}
 
-pub fn samples<'s>(all: &'s mut ByCell, cell: &str, input: u32, batch: u32) -> &'s mut Samples {
-    all.entry((cell.to_string(), input)).or_default().entry(batch).or_default()
+/// By kind, cell name and input size (0 if it has none).
+#[derive(Debug, Default)]
+pub struct Times(pub BTreeMap<(Kind, String, u32), ByBatch>);
+
+impl Times {
+    pub fn at(&mut self, kind: Kind, cell: &str, input: u32, batch: u32) -> &mut Samples {
+        self.0.entry((kind, cell.to_string(), input)).or_default().entry(batch).or_default()
+    }
+
+    pub fn get(&self, kind: Kind, cell: &str, input: u32) -> Option<&ByBatch> {
+        self.0.get(&(kind, cell.to_string(), input))
+    }
+
+    /// Where a cell never follows itself, the costs after another one.
+    pub fn own(&self, [kind, switched]: [Kind; 2], cell: &str, input: u32) -> BTreeMap<u32, Cost> {
+        [switched, kind].into_iter().filter_map(|kind| self.get(kind, cell, input)).flat_map(costs).collect()
+    }
+
+    /// The additional time of tasks of the other kind.
+    pub fn more(&self, [kind, other]: [Kind; 2], cell: &str, input: u32) -> BTreeMap<u32, Cost> {
+        let own = self.get(kind, cell, input);
+        let more = |(batch, others): (&u32, &Samples)| {
+            let own = own.and_then(|own| own.get(batch));
+            (*batch, own.map_or((Nanos::ZERO, 0.0), |own| longer(others, own)))
+        };
+        self.get(other, cell, input).into_iter().flatten().map(more).collect()
+    }
+
+    /// Of a step in a persistent kernel and its launch.
+    pub fn persistent(&self, cell: &str) -> BTreeMap<u32, [Cost; 2]> {
+        let [short, long] = STEPS.map(|steps| self.get(Kind::Persistent(steps), cell, 0));
+        let both = |(batch, short): (&u32, &Samples)| Some((*batch, [short.cost(), long?.get(batch)?.cost()]));
+        let both = short.into_iter().flatten().filter_map(both);
+        both.map(|(batch, costs)| (batch, step_and_launch(costs))).collect()
+    }
 }
 
 pub fn costs(batches: &ByBatch) -> BTreeMap<u32, Cost> {
@@ -130,28 +177,22 @@ pub fn mean_over_median<'a>(kinds: impl IntoIterator<Item = &'a Samples>) -> f64
     if typical == 0.0 { 1.0 } else { f64::max(sum / typical, 1.0) }
 }
 
+/// Of tasks, and of steps in tasks of whole requests: after the same cell, and after another.
+pub const TASKS: [Kind; 2] = [Kind::Task, Kind::Switched];
+pub const WHOLE: [Kind; 2] = [Kind::Whole, Kind::WholeSwitched];
+
 /// In steps: a short chunk and a sentence.
 pub const STEPS: [u32; 2] = [4, 32];
 
-/// Two lengths separate the time of a step from that of the launch (gather, scatter, the product of all inputs).
-#[derive(Debug, Default)]
-pub struct Launches(pub [Samples; 2]);
-
-impl Launches {
-    /// At most a step's share of the long task, so that the launch is not negative.
-    pub fn step(&self) -> Cost {
-        let [short, long] = STEPS.map(u64::from);
-        let [(time, deviation), (long_time, long_deviation)] = self.0.each_ref().map(Samples::cost);
-        let each = |time: Nanos, steps: u64| (time.0 + steps / 2) / steps;
-        let step = each(long_time.saturating_since(time), long - short).min(long_time.0 / long);
-        (Nanos(step), deviation.hypot(long_deviation) / (long - short) as f64)
-    }
-
-    pub fn launch(&self) -> Cost {
-        let ((step, spread), (time, deviation)) = (self.step(), self.0[0].cost());
-        let short = u64::from(STEPS[0]);
-        (time.saturating_since(Nanos(step.0 * short)), deviation.hypot(spread * short as f64))
-    }
+/// A step in a persistent kernel and its launch (gather, scatter, the product of all inputs), from tasks of [`STEPS`]
+/// steps. A step is at most its share of the long task, so that the launch is not negative.
+pub fn step_and_launch([(time, deviation), (long_time, long_deviation)]: [Cost; 2]) -> [Cost; 2] {
+    let [short, long] = STEPS.map(u64::from);
+    let each = |time: Nanos, steps: u64| (time.0 + steps / 2) / steps;
+    let step = each(long_time.saturating_since(time), long - short).min(long_time.0 / long);
+    let spread = deviation.hypot(long_deviation) / (long - short) as f64;
+    let launch = (time.saturating_since(Nanos(step * short)), deviation.hypot(spread * short as f64));
+    [(Nanos(step), spread), launch]
 }
 
 #[cfg(test)]
@@ -185,24 +226,24 @@ mod tests {
         assert_eq!(mean_over_median(&[samples(&[]), samples(&[0])]), 1.0);
     }
 
-    fn launches(short: &[u64], long: &[u64]) -> Launches {
-        Launches([short, long].map(samples))
+    fn launches(short: &[u64], long: &[u64]) -> [Cost; 2] {
+        step_and_launch([short, long].map(|times| samples(times).cost()))
     }
 
     #[test]
     fn a_launch_and_its_steps_add_up_to_the_measured_time() {
         let measured = launches(&[170, 180, 990], &[600, 600, 600]);
-        assert_eq!((measured.step().0, measured.launch().0), (Nanos(15), Nanos(120)), "420 ns for 28 steps");
+        assert_eq!(measured.map(|cost| cost.0), [Nanos(15), Nanos(120)], "420 ns for 28 steps");
         let spread = launches(&[100, 100, 100, 100, 128], &[240, 240, 240, 240, 240]);
-        assert_eq!((spread.step(), spread.launch()), ((Nanos(5), 0.0), (Nanos(80), 0.0)));
+        assert_eq!(spread, [(Nanos(5), 0.0), (Nanos(80), 0.0)]);
         // Half a nanosecond is rounded up.
-        assert_eq!(launches(&[100], &[114]).step().0, Nanos(1));
+        assert_eq!(launches(&[100], &[114])[0].0, Nanos(1));
     }
 
     #[test]
     fn neither_a_step_nor_a_launch_is_negative() {
         let [quick, slow] = [launches(&[10], &[3_200]), launches(&[500], &[400])];
-        assert_eq!((quick.step().0, quick.launch().0), (Nanos(100), Nanos::ZERO));
-        assert_eq!((slow.step().0, slow.launch().0), (Nanos::ZERO, Nanos(500)));
+        assert_eq!(quick.map(|cost| cost.0), [Nanos(100), Nanos::ZERO]);
+        assert_eq!(slow.map(|cost| cost.0), [Nanos::ZERO, Nanos(500)]);
     }
 }

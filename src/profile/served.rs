@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::samples::{Samples, Timed, costs, curve, samples, watched_mean};
+use super::samples::{Kind, Timed, costs, curve, watched_mean};
 use super::wanted::{Wanted, of_input};
 use super::{Profile, Settings, Subject, unfolded};
 use crate::backend::cpu::StepTime;
@@ -71,19 +71,6 @@ impl Served {
     }
 }
 
-#[derive(Debug, Default)]
-pub struct Launch {
-    pub times: Samples,
-    /// The policy's part of these times.
-    pub decisions: Decisions,
-}
-
-impl Launch {
-    pub fn add(&mut self, decisions: Decisions) {
-        self.decisions = [self.decisions, decisions].into_iter().sum();
-    }
-}
-
 /// Their times grow slowly with the batch, so a few sizes suffice.
 pub fn launch_batches(settings: &Settings) -> Vec<u32> {
     let [smallest, largest] =
@@ -115,7 +102,7 @@ pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profi
         Model::Graph(_) | Model::Network(_) | Model::Llm(_) => Vec::new(),
         Model::Dnn(_) => vec![of_input(wanted.input_sizes()[0]); tasks * members],
     };
-    let of_cell = |cell: CellType| curve(&costs(profile.cells.get(&(cell.name, 0))?));
+    let of_cell = |cell: CellType| curve(&costs(profile.times.get(Kind::Task, &cell.name, 0)?));
     let steps: Vec<Option<Curve>> = wanted.model.cell_types().into_iter().map(of_cell).collect();
     let step = |task: &TaskRow| {
         let curve = task.cells.first().and_then(|cell| steps[cell.index()].as_ref());
@@ -124,14 +111,14 @@ pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profi
     let policy = Cellular { max_tasks: 1, max_batch: PerCell::All(batch), ..Cellular::default() };
     let (clients, seen) = (shapes.len(), subject.host_observed_times());
     let served = serve(subject, shapes, clients, &policy, batch)?;
-    let launch = profile.launches.entry(batch).or_default();
+    let times = profile.launches.entry(batch).or_default();
     for (before, task) in served.in_turn().filter(|(_, task)| task.batch == batch) {
         // The first task waits for all arrivals.
         let Some(before) = before else { continue };
         let start = if seen { task.finish.saturating_since(step(task)) } else { task.start };
-        launch.times.add(start.saturating_since(before.finish));
+        times.add(start.saturating_since(before.finish));
     }
-    launch.add(served.decisions);
+    profile.decisions = [profile.decisions, served.decisions].into_iter().sum();
     Ok(())
 }
 
@@ -157,43 +144,40 @@ const FREE_NODES: usize = 4;
 const FREE_BATCH: u32 = 512;
 
 /// In runs of whole trees, as the time of a node depends on where its children's states are.
-pub fn measure_trees(subject: &mut Subject<'_>, batches: &[u32], profile: &mut Profile) -> Result<()> {
-    let Subject { wanted, settings: Settings { workers, .. }, steps, .. } = *subject;
+pub fn measure_trees(subject: &mut Subject<'_>, batch: u32, profile: &mut Profile) -> Result<()> {
+    let Subject { wanted, settings: Settings { workers, .. }, .. } = *subject;
     let seen = subject.host_observed_times();
     if wanted.trees.iter().all(|tree| tree.length() == 1) {
         return Err(Error::input(
             "none of the trees has a node with children, so that no internal cell can be measured",
         ));
     }
-    for &batch in batches {
-        let held = Cellular {
-            max_tasks: if seen { SEEN_TASKS } else { HELD_TASKS },
-            max_batch: PerCell::All(batch),
-            min_batch: PerCell::All(batch), // The later tasks of a decision are not smaller.
-            ..Cellular::default()
-        };
-        let nodes = batch as usize * (NODES / batch as usize).clamp(16, 128) * workers;
-        let mut runs = vec![serve(subject, enough(wanted, nodes)?, batch as usize * workers, &held, batch)?];
-        for (before, task) in runs[0].in_turn() {
-            if let Some(before) = before.filter(|before| task.submit < before.finish)
-                && [task.batch, before.batch] == [batch; 2]
-            {
-                profile.between.entry(batch).or_default().add(task.start.saturating_since(before.finish));
-            }
+    let held = Cellular {
+        max_tasks: if seen { SEEN_TASKS } else { HELD_TASKS },
+        max_batch: PerCell::All(batch),
+        min_batch: PerCell::All(batch), // The later tasks of a decision are not smaller.
+        ..Cellular::default()
+    };
+    let nodes = batch as usize * (NODES / batch as usize).clamp(16, 128) * workers;
+    let mut runs = vec![serve(subject, enough(wanted, nodes)?, batch as usize * workers, &held, batch)?];
+    for (before, task) in runs[0].in_turn() {
+        if let Some(before) = before.filter(|before| task.submit < before.finish)
+            && [task.batch, before.batch] == [batch; 2]
+        {
+            profile.between.entry(batch).or_default().add(task.start.saturating_since(before.finish));
         }
-        if batch < FEW {
-            let free = Cellular { max_batch: PerCell::All(FREE_BATCH), ..Cellular::default() };
-            for trees in [batch, batch.div_ceil(2)] {
-                let shapes = enough(wanted, FREE_NODES * nodes)?;
-                runs.push(serve(subject, shapes, trees as usize * workers, &free, FREE_BATCH)?);
-            }
+    }
+    if batch < FEW {
+        let free = Cellular { max_batch: PerCell::All(FREE_BATCH), ..Cellular::default() };
+        for trees in [batch, batch.div_ceil(2)] {
+            let shapes = enough(wanted, FREE_NODES * nodes)?;
+            runs.push(serve(subject, shapes, trees as usize * workers, &free, FREE_BATCH)?);
         }
-        for (id, cell) in (0..).map(CellId).zip(wanted.model.cell_types()) {
-            if wanted.cells.contains(&cell.name) {
-                add_cell(&runs, id, &cell.name, batch, seen, profile);
-            }
+    }
+    for (id, cell) in (0..).map(CellId).zip(wanted.model.cell_types()) {
+        if wanted.cells.contains(&cell.name) {
+            add_cell(&runs, id, &cell.name, batch, seen, profile);
         }
-        steps.done()?;
     }
     Ok(())
 }
@@ -205,16 +189,13 @@ fn add_cell(runs: &[Served], id: CellId, cell: &str, batch: u32, seen: bool, pro
     found.retain(|one| one.batch == size);
     if seen {
         // The first of a decision waits for the host.
-        samples(&mut profile.cells, cell, 0, size).extend(as_seen(&found));
+        profile.times.at(Kind::Task, cell, 0, size).extend(as_seen(&found));
         return;
     }
-    let (switched, kept): (Vec<Ran>, Vec<Ran>) = found.into_iter().partition(|one| one.switched);
-    if !switched.is_empty() {
-        samples(&mut profile.turns, cell, 0, size).extend(switched.iter().map(|one| one.timed));
+    for one in found {
+        let kind = if one.switched { Kind::Switched } else { Kind::Task };
+        profile.times.at(kind, cell, 0, size).extend([one.timed]);
     }
-    // A cell that never follows its own kind.
-    let own = if kept.is_empty() { switched } else { kept };
-    samples(&mut profile.cells, cell, 0, size).extend(own.iter().map(|one| one.timed));
 }
 
 /// The mean of a decision's tasks that the host saw begin, because a late look finds several done at once; if it saw
