@@ -15,7 +15,7 @@ use crate::error::{Context as _, Error, Result};
 use crate::experiment::executor::Loaded;
 use crate::metrics::recorder::Decisions;
 use crate::network::Network;
-use crate::results::table::{aligned, significant};
+use crate::results::table::aligned;
 use crate::units::Nanos;
 use crate::workload::row_names::{GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 
@@ -88,13 +88,14 @@ impl Session {
         let sized = wanted.iter().any(|one| !one.inputs.is_empty());
         let device = engines.first().map_or_else(String::new, |engine| engine.describe());
         let mut notes = preamble(settings, command, &device);
-        let (mut table, mut shown, mut factors) = (String::new(), String::new(), Vec::new());
+        let columns = &["cell", "batch", "ns", "stddev_ns", "input"][..if sized { 5 } else { 4 }];
+        let mut table = vec![columns.iter().map(ToString::to_string).collect()];
+        let mut factors = Vec::new();
         for (place, profile) in profiles.iter_mut().enumerate() {
             profile.level();
             notes.push(wanted[place].described(engines[place].precision()));
             notes.extend(about(profile));
-            table.push_str(&rows(profile, place == 0, sized));
-            shown.push_str(&times(profile));
+            table.extend(rows(profile, place == 0, sized));
             factors.extend(profile.noise());
         }
         if *interrupted {
@@ -110,8 +111,8 @@ impl Session {
         let factors = factors.into_iter().map(|(_, measured)| measured).collect();
         notes.extend(NoiseRecord::new(factors).map(|record| record.describe()));
         let comments: String = notes.iter().map(|note| format!("# {note}\n")).collect();
-        let header = if sized { "cell,batch,ns,stddev_ns,input\n" } else { "cell,batch,ns,stddev_ns\n" };
-        Made { csv: comments + header + &table, noise, notes, shown, interrupted: *interrupted }
+        let lines: String = table.iter().map(|line| line.join(",") + "\n").collect();
+        Made { csv: comments + &lines, noise, notes, shown: aligned(&table), interrupted: *interrupted }
     }
 }
 
@@ -169,18 +170,15 @@ fn of_cells(Profile { times, .. }: &Profile) -> Vec<(String, u32, Costs)> {
     cells.into_iter().flat_map(of_cell).collect()
 }
 
-/// `overheads` adds the costs of tasks beside cells; `sized` tables have a column for inputs.
-fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
-    let mut text = String::new();
+/// Lines of the table. `overheads` adds the costs of tasks beside cells; `sized` tables have a column for inputs.
+fn rows(profile: &Profile, overheads: bool, sized: bool) -> Vec<Vec<String>> {
+    let mut lines = Vec::new();
     let mut rows = |name: &str, input: u32, ratio: f64, costs: &Costs| {
-        let input = match (sized, input) {
-            (false, _) => String::new(),
-            (true, 0) => ",".into(),
-            (true, input) => format!(",{input}"),
-        };
         for (batch, (time, deviation)) in costs {
-            let ns = (time.0 as f64 * ratio).round() as u64;
-            writeln!(text, "{name},{batch},{ns},{deviation:.0}{input}").expect("a string takes all");
+            let ns = (time.0 as f64 * ratio).round();
+            let mut line = vec![name.to_string(), batch.to_string(), format!("{ns:.0}"), format!("{deviation:.0}")];
+            line.extend(sized.then(|| if input == 0 { String::new() } else { input.to_string() }));
+            lines.push(line);
         }
     };
     for (name, input, costs) in of_cells(profile) {
@@ -192,7 +190,7 @@ fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
         rows(LAUNCH, 0, 1.0, &costs(&profile.launches));
         rows(WHOLE, 0, 1.0, &costs(&beside(&profile.whole, &profile.times)));
     }
-    text
+    lines
 }
 
 /// The additional time for other members, the mean over the cells.
@@ -237,24 +235,4 @@ fn about(profile: &Profile) -> Vec<String> {
         lines.push(format!("scheduler: {us:.2} us a decision of one task, with its submission"));
     }
     lines
-}
-
-fn times(profile: &Profile) -> String {
-    let mut lines = vec![["cell", "batch", "us", "spread", "us a member"].map(String::from).to_vec()];
-    let micros = |ns: f64| significant(ns / 1e3);
-    let mut show = |name: &str, input: u32, costs: &Costs| {
-        for (batch, (time, deviation)) in costs {
-            let ns = time.0 as f64;
-            lines.push(vec![
-                if input == 0 { name.to_string() } else { format!("{name} of {input}") },
-                batch.to_string(),
-                micros(ns),
-                if ns > 0.0 { format!("{:.1} %", 100.0 * deviation / ns) } else { "-".into() },
-                micros(ns / f64::from(*batch)),
-            ]);
-        }
-    };
-    of_cells(profile).iter().for_each(|(name, input, costs)| show(name, *input, costs));
-    show(LAUNCH, 0, &costs(&profile.launches));
-    aligned(&lines)
 }

@@ -95,11 +95,8 @@ impl Wanted {
     }
 
     pub fn mean_leaves(&self) -> f64 {
-        let leaves = |shape: &Shape| match shape {
-            Shape::Tree(tree) => tree.child_counts().iter().filter(|count| **count == 0).count(),
-            _ => 1,
-        };
-        self.trees.iter().map(leaves).sum::<usize>() as f64 / self.trees.len().max(1) as f64
+        let leaves = children(&self.trees).filter(|count| *count == 0).count();
+        leaves as f64 / self.trees.len().max(1) as f64
     }
 
     pub fn described(&self, precision: Precision) -> String {
@@ -121,16 +118,16 @@ pub fn of_input(size: u32) -> Shape {
     if size == 0 { Shape::Fixed } else { Shape::Tokens(size) }
 }
 
+/// Of each node.
+fn children(trees: &[Shape]) -> impl Iterator<Item = u32> {
+    let trees = trees.iter().filter_map(|shape| if let Shape::Tree(tree) = shape { Some(tree) } else { None });
+    trees.flat_map(|tree| tree.child_counts())
+}
+
+/// Of the nodes that have any.
 fn mean_children(trees: &[Shape]) -> f64 {
-    let (mut nodes, mut parents) = (0, 0u32);
-    for shape in trees {
-        if let Shape::Tree(tree) = shape {
-            let children = tree.child_counts();
-            nodes += children.iter().sum::<u32>();
-            parents += children.iter().map(|count| u32::from(*count > 0)).sum::<u32>();
-        }
-    }
-    f64::from(nodes) / f64::from(parents.max(1))
+    let parents = children(trees).filter(|count| *count > 0).count();
+    f64::from(children(trees).sum::<u32>()) / parents.max(1) as f64
 }
 
 /// Node 1 is the root, and node `i / 2` the parent of node `i`. The number of leaves is a power of two.
