@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use self::side::{BatchCounts, Place, Side};
+use self::side::{Batches, Place, Side};
 use crate::error::{Error, Result};
 use crate::metrics::stats::prediction;
 use crate::metrics::summary::Summary;
@@ -242,15 +242,11 @@ fn other_requests(a: &Side, b: &Side, what: &str) -> Error {
 
 /// `A at 100, 200; B at 100`
 fn listed(places: &[Place]) -> String {
-    let mut policies: Vec<(&str, Vec<&str>)> = Vec::new();
-    for place in places {
-        match policies.iter_mut().find(|(policy, _)| *policy == place.policy) {
-            Some((_, points)) => points.push(&place.point),
-            None => policies.push((&place.policy, vec![&place.point])),
-        }
-    }
-    let each: Vec<String> =
-        policies.iter().map(|(policy, points)| format!("{policy} at {}", points.join(", "))).collect();
+    let of_policy = |places: &[Place]| {
+        let points: Vec<&str> = places.iter().map(|place| &*place.point).collect();
+        format!("{} at {}", places[0].policy, points.join(", "))
+    };
+    let each: Vec<String> = places.chunk_by(|a, b| a.policy == b.policy).map(of_policy).collect();
     if each.is_empty() { "none".into() } else { each.join("; ") }
 }
 
@@ -281,46 +277,36 @@ fn metric_row(place: &Place, metric: Metric, a: &[Summary], b: &[Summary], paire
 }
 
 /// A row for each cell type that either side has run; none if a side has no log.
-fn batch_rows(
-    place: &Place,
-    (a, runs_a): (&Side, usize),
-    (b, runs_b): (&Side, usize),
-    paired: bool,
-) -> Result<Vec<Row>> {
-    let common = if paired { runs_a.min(runs_b) } else { usize::MAX };
+fn batch_rows(place: &Place, a: (&Side, usize), b: (&Side, usize), paired: bool) -> Result<Vec<Row>> {
+    let common = if paired { a.1.min(b.1) } else { usize::MAX };
     let read =
-        |results: &Side, runs: usize| (0..runs).map(|run| results.batches(place, run)).collect::<Result<Vec<_>>>();
-    let (of_a, of_b) = (read(a, runs_a)?, read(b, runs_b)?);
+        |(results, runs): (&Side, usize)| (0..runs).map(|run| results.batches(place, run)).collect::<Result<Vec<_>>>();
+    let (of_a, of_b) = (read(a)?, read(b)?);
     let logged: Vec<_> = of_b.into_iter().flatten().collect();
     if of_a[0].is_none() || logged.is_empty() {
         return Ok(Vec::new());
     }
     let all_runs_logged = of_a.iter().all(Option::is_some);
-    let of_a: Vec<BTreeMap<String, BatchCounts>> = of_a.into_iter().flatten().collect();
+    let of_a: Vec<BTreeMap<String, Batches>> = of_a.into_iter().flatten().collect();
     let cells: BTreeSet<&String> = of_a.iter().chain(&logged).flat_map(BTreeMap::keys).collect();
     let row = |cell: &String| {
-        let pooled = |runs: &mut dyn Iterator<Item = &BTreeMap<String, BatchCounts>>| {
-            let mut sum = BatchCounts::new();
-            for (batch, count) in runs.filter_map(|run| run.get(cell)).flatten() {
-                let all = sum.entry(*batch).or_default();
-                *all = count.saturating_add(*all);
-            }
-            sum
+        let of_cell = |runs: &[BTreeMap<String, Batches>]| {
+            runs.iter().map(|run| run.get(cell).cloned().unwrap_or_default()).collect::<Vec<Batches>>()
         };
-        let difference = distance(&pooled(&mut of_a.iter().take(common)), &pooled(&mut logged.iter().take(common)));
+        let (of_a, of_b) = (of_cell(&of_a), of_cell(&logged));
         let from_others = |run: usize| {
-            let others =
-                pooled(&mut of_a.iter().enumerate().filter(|(other, _)| *other != run).map(|(_, counts)| counts));
-            distance(&pooled(&mut std::iter::once(&of_a[run])), &others)
+            let others = of_a.iter().enumerate().filter(|(other, _)| *other != run);
+            distance(&of_a[run], &pooled(others.map(|(_, batches)| batches)))
         };
         let spread = (all_runs_logged && of_a.len() > 1).then(|| (0..of_a.len()).map(from_others).fold(0.0, f64::max));
+        let difference = distance(&pooled(of_a.iter().take(common)), &pooled(of_b.iter().take(common)));
         Row {
             place: place.clone(),
             metric: Compared::Batches(cell.clone()),
             a: None,
             b: None,
             range: None,
-            runs: (of_a.len(), logged.len()),
+            runs: (of_a.len(), of_b.len()),
             difference: Some(100.0 * difference),
             spread: spread.map(|share| 100.0 * share),
             simulated: paired,
@@ -329,22 +315,24 @@ fn batch_rows(
     Ok(cells.into_iter().map(row).collect())
 }
 
+fn pooled<'b>(runs: impl Iterator<Item = &'b Batches>) -> Batches {
+    let mut sum = Batches::new();
+    runs.flatten().for_each(|(batch, cells)| *sum.entry(*batch).or_default() += cells);
+    sum
+}
+
 /// The Kolmogorov-Smirnov distance between distributions of cells over batch sizes. An empty distribution is at
 /// distance 1 from any other.
-fn distance(a: &BatchCounts, b: &BatchCounts) -> f64 {
-    // In f64, which is exact up to 2^53, and without an end for a damaged file.
-    let of = |(batch, count): (&u64, &u64)| *batch as f64 * *count as f64;
-    let cells = |counts: &BatchCounts| counts.iter().map(of).sum::<f64>();
-    let (all_a, all_b) = (cells(a), cells(b));
+fn distance(a: &Batches, b: &Batches) -> f64 {
+    let (all_a, all_b): (f64, f64) = (a.values().sum(), b.values().sum());
     if all_a == 0.0 || all_b == 0.0 {
         return if all_a == all_b { 0.0 } else { 1.0 };
     }
-    let sizes: BTreeSet<u64> = a.keys().chain(b.keys()).copied().collect();
+    let sizes: BTreeSet<&u64> = a.keys().chain(b.keys()).collect();
     let (mut below_a, mut below_b, mut largest) = (0.0, 0.0, 0.0f64);
     for size in sizes {
-        let more = |counts: &BatchCounts| counts.get_key_value(&size).map_or(0.0, of);
-        below_a += more(a);
-        below_b += more(b);
+        below_a += a.get(size).unwrap_or(&0.0);
+        below_b += b.get(size).unwrap_or(&0.0);
         largest = largest.max((below_a / all_a - below_b / all_b).abs());
     }
     largest
@@ -356,7 +344,9 @@ mod tests {
 
     #[test]
     fn distributions_are_as_far_apart_as_their_shares() {
-        let counts = |pairs: &[(u64, u64)]| pairs.iter().copied().collect::<BatchCounts>();
+        let counts = |tasks: &[(u64, u64)]| {
+            tasks.iter().map(|(batch, tasks)| (*batch, *batch as f64 * *tasks as f64)).collect::<Batches>()
+        };
         let even = counts(&[(1, 4), (4, 1)]); // Half of its cells in batches of one.
         assert_eq!(distance(&even, &counts(&[(1, 40), (4, 10)])), 0.0);
         assert_eq!(distance(&even, &counts(&[(1, 2), (2, 1), (4, 1)])), 0.25);
