@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 use super::table::{Table, not_finite};
 use super::worker::Worker;
 use crate::backend::Launched;
-use crate::backend::shared::left_over;
+use crate::backend::shared::{find_node, left_over};
 use crate::clock;
 use crate::network::by_operator::{Action, ByOperator, From, Input, Left, Op, Operand, Program};
 use crate::network::reference::Output;
 use crate::network::{Network, first};
 use crate::task::{Launches, Unit, Wave};
-use crate::units::{CellId, RequestId};
+use crate::units::{CellId, NodeId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::operator::Rows;
 
@@ -101,24 +101,19 @@ impl Memory {
         let mut outputs = 0;
         for &request in requests {
             let first = self.nodes.len() as u32;
-            let mut add = |number: u32, cell: CellId, inputs: &[u32]| {
+            let graph = table.graph(request);
+            for number in 0..graph.nodes() as u32 {
+                let (cell, _) = find_node(graph, NodeId(number)).expect("the request has this node");
                 let begin = self.inputs.len() as u32;
-                self.inputs.extend(inputs.iter().map(|input| first + input));
+                match graph {
+                    CellGraph::Chains(_) => self.inputs.extend(number.checked_sub(1).map(|before| first + before)),
+                    CellGraph::Graph(graph) => {
+                        self.inputs.extend(graph.inputs(number).iter().map(|input| first + input));
+                    }
+                }
                 let node = Node { request, number, cell, inputs: [begin, self.inputs.len() as u32], outputs };
                 outputs += programs[cell.index()].outputs(node.before()) as u32;
                 self.nodes.push(node);
-            };
-            match table.graph(request) {
-                CellGraph::Chains(runs) => {
-                    let cells = runs.iter().flat_map(|run| (0..run.length).map(|_| run.cell));
-                    for (number, cell) in (0..).zip(cells) {
-                        let before: &[u32] = if number == 0 { &[] } else { &[number - 1] };
-                        add(number, cell, before);
-                    }
-                }
-                CellGraph::Graph(graph) => {
-                    (0..).zip(graph.cells()).for_each(|(number, cell)| add(number, *cell, graph.inputs(number)));
-                }
             }
         }
         self.outputs.clear();

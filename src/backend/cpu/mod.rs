@@ -9,7 +9,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod threads;
-mod whole;
 mod worker;
 
 use std::cmp::Reverse;
@@ -25,7 +24,7 @@ use smallvec::SmallVec;
 
 use self::table::Table;
 use self::threads::{Cores, Pinned};
-pub use self::whole::StepTime;
+pub use self::worker::StepTime;
 use self::worker::{Job, Report, Worker};
 use super::shared::{GLANCE, OVERSLEEP};
 use super::{Answer, Backend, Launched};

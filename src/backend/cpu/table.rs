@@ -121,12 +121,6 @@ impl Table {
         }
     }
 
-    pub fn put_activation(&self, at: NodeRef, activation: &[f32]) {
-        if let Some((cell, _)) = shared::find_node(self.graph(at.request), at.node) {
-            self.put(at, cell, activation, &[]);
-        }
-    }
-
     /// Completes a request whose nodes were not put one by one.
     pub fn finish(&self, request: RequestId, output: &Output) {
         let mut slot = self.slot(request);

@@ -67,6 +67,13 @@ struct Tile {
     efficiency: u64,
 }
 
+impl Unit {
+    /// With the most efficient tiles, in hundredths of an operation per ns.
+    fn best_rate(&self) -> u64 {
+        self.peak_gflops * self.tiles.iter().map(|tile| tile.efficiency).max().unwrap_or(100)
+    }
+}
+
 /// Of a device file: a thousand times the largest device.
 const MAX: u64 = 1 << 40;
 /// Tile sides and bytes of a number: their products must not overflow.
@@ -147,14 +154,13 @@ impl Roofline {
     }
 
     pub fn busy(&self, work: &Work, batch: u32) -> Nanos {
-        self.computing(work, batch).max(self.moving(work, batch))
+        self.computing(work, batch).max(self.traffic(work.moved(batch)))
     }
 
     /// Of one multiplication of these rows with all numbers of matrices, with the most efficient tiles.
     pub(super) fn products(&self, rows: u32, numbers: u64) -> Nanos {
-        let best = self.unit.tiles.iter().map(|tile| tile.efficiency).max().unwrap_or(100);
         let flops = 2 * u128::from(rows) * u128::from(numbers);
-        nanos(div_ceil(flops * 100, u128::from(self.unit.peak_gflops * best)))
+        nanos(div_ceil(flops * 100, u128::from(self.unit.best_rate())))
     }
 
     /// Of the precision.
@@ -197,10 +203,6 @@ impl Roofline {
         if slices == 1 { time } else { time + u128::from(adding().0) }
     }
 
-    fn moving(&self, work: &Work, batch: u32) -> Nanos {
-        self.traffic(work.moved(batch))
-    }
-
     pub(super) fn traffic(&self, elements: u128) -> Nanos {
         let bytes = elements * u128::from(self.unit.bytes);
         nanos(div_ceil(bytes * 1000, u128::from(self.sheet.bandwidth_mb_s))).max(self.sheet.latency)
@@ -208,8 +210,7 @@ impl Roofline {
 
     /// A lower bound in ns for a query's share of any batch: the best tiles' rate, or traffic without weights.
     pub fn share_ns(&self, work: &Work) -> f64 {
-        let best = self.unit.tiles.iter().map(|tile| tile.efficiency).max().unwrap_or(100);
-        let computing = work.flops(1) as f64 * 100.0 / (self.unit.peak_gflops * best) as f64;
+        let computing = work.flops(1) as f64 * 100.0 / self.unit.best_rate() as f64;
         let moving = (u128::from(work.elements) * u128::from(self.unit.bytes)) as f64 * 1000.0
             / self.sheet.bandwidth_mb_s as f64;
         computing.max(moving)

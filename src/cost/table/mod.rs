@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use self::header::Header;
 pub use self::header::MAX_BATCH;
 pub use self::model::TableModel;
-use self::model::{CellCosts, OperatorCosts, Rows};
+use self::model::{CellCosts, OperatorCosts, Rows, StepCosts};
 use super::curve::Curve;
 use super::decoder::Decoder;
 use super::operators;
@@ -209,54 +209,41 @@ impl CostTable {
     }
 
     pub fn device(&self, cells: &[CellType], overhead: Overhead) -> Result<TableModel> {
-        let curves = cells
-            .iter()
-            .map(|cell| {
-                self.rows(&cell.name, "").cloned().ok_or_else(|| {
-                    let known: Vec<&str> = self.cells.keys().map(String::as_str).collect();
-                    Error::input(format!(
-                        "{}: no rows for the cell \"{}\", which the model needs; the table has: {}",
+        let (mut steps, mut whole_steps) = (StepCosts::default(), StepCosts::default());
+        for cell in cells {
+            let rows = |part: &str| self.rows(&cell.name, part).cloned();
+            let unknown = || {
+                let known: Vec<&str> = self.cells.keys().map(String::as_str).collect();
+                Error::input(format!(
+                    "{}: no rows for the cell \"{}\", which the model needs; the table has: {}",
+                    self.name,
+                    cell.name,
+                    known.join(", ")
+                ))
+            };
+            let anywhere = (rows("").ok_or_else(unknown)?, rows(&format!(".{SWITCH}")));
+            let in_whole = match (rows(&format!(".{WHOLE}")), rows(&format!(".{WHOLE}.{SWITCH}"))) {
+                (Some(costs), switch) => (costs, switch),
+                (None, None) => anywhere.clone(),
+                (None, Some(_)) => {
+                    return Err(Error::input(format!(
+                        "{}: rows for \"{cell}.{WHOLE}.{SWITCH}\" but none for \"{cell}.{WHOLE}\"; they are added to those",
                         self.name,
-                        cell.name,
-                        known.join(", ")
-                    ))
-                })
-            })
-            .collect::<Result<Vec<CellCosts>>>()?;
-        let nothing = CellCosts::nothing;
-        let rows = |cell: &CellType, part: &str| self.rows(&cell.name, part).cloned();
-        let (switch, whole, whole_switch) = (format!(".{SWITCH}"), format!(".{WHOLE}"), format!(".{WHOLE}.{SWITCH}"));
-        let switches: Vec<Option<CellCosts>> = cells.iter().map(|cell| rows(cell, &switch)).collect();
-        let in_whole = |(cell, (anywhere, switch)): (&CellType, (&CellCosts, &Option<CellCosts>))| match (
-            rows(cell, &whole),
-            rows(cell, &whole_switch),
-        ) {
-            (Some(costs), switch) => Ok((costs, switch)),
-            (None, None) => Ok((anywhere.clone(), switch.clone())),
-            (None, Some(_)) => Err(Error::input(format!(
-                "{}: rows for \"{cell}{whole_switch}\" but none for \"{cell}{whole}\"; they are added to those",
-                self.name,
-                cell = cell.name
-            ))),
-        };
-        let in_whole: Vec<(CellCosts, Option<CellCosts>)> =
-            cells.iter().zip(curves.iter().zip(&switches)).map(in_whole).collect::<Result<_>>()?;
-        let (whole_cells, whole_switches) = in_whole.into_iter().unzip();
-        // Networks have hundreds of cells and no such rows: a curve of zeros for each would be read at every step.
-        let of_cells = |costs: Vec<Option<CellCosts>>| match costs.iter().any(Option::is_some) {
-            true => costs.into_iter().map(|costs| costs.unwrap_or_else(nothing)).collect(),
-            false => Vec::new(),
-        };
+                        cell = cell.name
+                    )));
+                }
+            };
+            steps.push(anywhere);
+            whole_steps.push(in_whole);
+        }
         let curve = |given: Option<Nanos>, name: &str| match (given, self.curve(name)) {
             (None, Some(rows)) => rows.clone(),
             (given, _) => Curve::constant(given.unwrap_or(Nanos::ZERO)),
         };
         Ok(TableModel {
             batches: cells.iter().map(|cell| cell.batches.clone()).collect(),
-            cells: curves,
-            whole_cells,
-            whole_switches: of_cells(whole_switches),
-            switches: of_cells(switches),
+            steps,
+            whole_steps,
             whole: curve(None, WHOLE),
             copy: curve(None, COPY),
             transfer: self.curve(TRANSFER).cloned(),
