@@ -129,15 +129,36 @@ fn ledger(
         )));
     }
     let requests = inputs.requests(point.run.replication)?;
-    let experiment = Experiment { inputs, point, recording, real: &replay.record, requests: &requests, tasks, model };
-    let real = summarize(&replay.record, &inputs.measure(point.run.load));
+    let recorder = &replay.record;
+    let real = summarize(recorder, &inputs.measure(point.run.load));
     // Every simulation counts the same requests.
     let measure = Measure {
         warmup: Warmup::Requests(u32::try_from(real.warmup).unwrap_or(u32::MAX)),
         ..inputs.measure(point.run.load)
     };
-    let latency =
-        |by_model: &[Term]| -> Result<Times> { Ok(summarize(&experiment.simulated(by_model)?, &measure).latency) };
+    let latency = |by_model: &[Term]| -> Result<Times> {
+        let recorded = |term: Term| !by_model.contains(&term);
+        let timing = Hybrid {
+            durations: recorded(Term::Durations).then(|| Durations::of(recorder, tasks)),
+            dispatch: recorded(Term::Dispatch).then(|| Dispatch::of(recorder, recording)),
+            model: Transfers::new(model.clone(), &requests.graphs),
+        };
+        let handled: Vec<Nanos> = match recorded(Term::Arrivals) {
+            true => recording.handled().collect(),
+            false => recorder.arrival.iter().copied().filter(|at| *at != Nanos::MAX).collect(),
+        };
+        let mut source = Handed { requests: &requests, arrivals: &recorder.arrival, handled: &handled, next: 0 };
+        let (workers, policy) = (inputs.workers(), point.run.policy);
+        let mut record = inputs.recorder(requests.len(), Keep::default());
+        let mut backend = sim::device(workers, inputs.streams(policy), timing);
+        let mut policy = inputs.policy(policy)?;
+        drive(&mut source, &mut *policy, &mut *backend, &mut record, workers, &AtomicBool::new(false))?;
+        // Requests that did not finish in the real run do not count.
+        for (finish, _) in record.finish.iter_mut().zip(&recorder.finish).filter(|(_, real)| **real == Nanos::MAX) {
+            *finish = Nanos::MAX;
+        }
+        Ok(summarize(&record, &measure).latency)
+    };
     let [durations, dispatch, arrivals] = Term::ALL;
     Ok(Ledger {
         real: real.latency,
@@ -145,44 +166,6 @@ fn ledger(
         replaced: [latency(&[durations])?, latency(&[dispatch])?, latency(&[arrivals])?],
         model: latency(&Term::ALL)?,
     })
-}
-
-struct Experiment<'a> {
-    inputs: &'a Inputs<'a>,
-    point: &'a Point,
-    recording: &'a Recording,
-    real: &'a Recorder,
-    requests: &'a Requests,
-    tasks: &'a [(Signature, Nanos)],
-    model: &'a TableModel,
-}
-
-impl Experiment<'_> {
-    /// Requests that did not finish in the real run do not count.
-    fn simulated(&self, by_model: &[Term]) -> Result<Recorder> {
-        let recorded = |term: Term| !by_model.contains(&term);
-        let timing = Hybrid {
-            durations: recorded(Term::Durations).then(|| Durations::of(self.real, self.tasks)),
-            dispatch: recorded(Term::Dispatch).then(|| Dispatch::of(self.real, self.recording)),
-            model: Transfers::new(self.model.clone(), &self.requests.graphs),
-        };
-        let handled: Vec<Nanos> = match recorded(Term::Arrivals) {
-            true => self.recording.handled().collect(),
-            false => self.real.arrival.iter().copied().filter(|at| *at != Nanos::MAX).collect(),
-        };
-        let mut source = Handed { requests: self.requests, arrivals: &self.real.arrival, handled: &handled, next: 0 };
-        let workers = self.inputs.workers();
-        let mut policy = self.inputs.policy(self.point.run.policy)?;
-        let mut record = self.inputs.recorder(self.requests.len(), Keep::default());
-        let mut backend = sim::device(workers, self.inputs.streams(self.point.run.policy), timing);
-        drive(&mut source, &mut *policy, &mut *backend, &mut record, workers, &AtomicBool::new(false))?;
-        for (finish, real) in record.finish.iter_mut().zip(&self.real.finish) {
-            if *real == Nanos::MAX {
-                *finish = Nanos::MAX;
-            }
-        }
-        Ok(record)
-    }
 }
 
 struct Handed<'a> {
