@@ -15,13 +15,12 @@
 //! A GPU's task times are those that the host sees, which does not look while it submits. So trains are longer there,
 //! tasks that ended during the submission do not count, and the launch includes an idle GPU's delay.
 //!
-//! [`blocks`] of sizes in a random order, and a fit of the costs of sizes and the slowness of blocks ([`level`]), keep
+//! [`blocks`] of sizes in a random order, and a fit of the costs of sizes and the slowness of blocks ([`samples`]), keep
 //! disturbances of a second and drifts out of the table. Values are medians and deviations come from quartiles, so that
 //! a pause affects one task. The mean of a run includes pauses, so cells' medians are multiplied by
 //! [`samples::mean_over_median`].
 
 mod blocks;
-mod level;
 mod report;
 mod samples;
 mod served;
@@ -36,9 +35,8 @@ use std::sync::mpsc::{Receiver, channel};
 
 use self::blocks::Block;
 pub use self::blocks::steps;
-use self::level::Slowness;
 pub use self::report::Session;
-use self::samples::{ByBatch, Now, Samples, Timed, Times, mean_over_median};
+use self::samples::{ByBatch, Now, Samples, Slowness, Timed, Times, mean_over_median};
 pub use self::wanted::{Wanted, batches_of, cells_of, measured};
 use self::whole::TaskTime;
 use crate::backend::Backend;

@@ -23,7 +23,7 @@ use crate::metrics::stats::prediction;
 use crate::metrics::summary::{Summary, summarize};
 use crate::policy::registry::Registry;
 use crate::results::columns::Metric;
-use crate::scenario::{ArrivalSpec, Input, Load, LoadPoint, Scenario};
+use crate::scenario::{ArrivalSpec, Input, Load, LoadPoint, PolicyEntry, Scenario};
 use crate::units::Rate;
 
 #[derive(Clone, Debug)]
@@ -93,25 +93,14 @@ const LEAST_REQUESTS: f64 = 2000.0;
 
 /// The scenario must draw its requests.
 pub fn check(scenario: &Scenario) -> Result<()> {
-    offline(scenario).map(drop)
-}
-
-/// With all requests there from the start.
-fn offline(scenario: &Scenario) -> Result<Scenario> {
-    let mut offline = scenario.clone();
-    arrive(&mut offline, ArrivalSpec::Offline {})?;
-    Ok(offline)
+    arrive(&mut scenario.clone(), ArrivalSpec::Offline {})
 }
 
 pub fn parts(scenario: &Scenario, costs: &Path, plan: &Plan, stop: &AtomicBool) -> Result<Vec<Part>> {
-    let costs = Input::from(costs.to_string_lossy().into_owned());
-    let one = |policy: usize| {
-        let mut part = scenario.clone();
-        let mut entry = part.policies.swap_remove(policy);
-        entry.costs = Some(costs.clone());
-        part.device.costs = Some(costs.clone());
-        part.name = format!("{}-{}", scenario.name, folder_name(&entry.label));
-        part.policies = vec![entry];
+    let one = |policy: &PolicyEntry| {
+        let name = format!("{}-{}", scenario.name, folder_name(&policy.label));
+        let mut part = Scenario { name, policies: vec![policy.clone()], ..scenario.clone() };
+        know(&mut part, costs);
         let capacity = capacity(&part, stop)?;
         let rates: Vec<Rate> = plan.loads.iter().map(|load| rounded(capacity.0 * f64::from(*load) / 100.0)).collect();
         arrive(&mut part, ArrivalSpec::Poisson { rates: rates.clone() })?;
@@ -120,12 +109,22 @@ pub fn parts(scenario: &Scenario, costs: &Path, plan: &Plan, stop: &AtomicBool) 
         }
         Ok(Part { scenario: part, capacity, rates })
     };
-    (0..scenario.policies.len()).map(one).collect()
+    scenario.policies.iter().map(one).collect()
+}
+
+fn input(path: &Path) -> Option<Input> {
+    Some(Input::from(path.to_string_lossy().into_owned()))
+}
+
+/// Gives a scenario of one policy its costs.
+fn know(scenario: &mut Scenario, costs: &Path) {
+    (scenario.policies[0].costs, scenario.device.costs) = (input(costs), input(costs));
 }
 
 /// The throughput of a scenario's only policy with all requests there from the start.
 fn capacity(scenario: &Scenario, stop: &AtomicBool) -> Result<Rate> {
-    let offline = offline(scenario)?;
+    let mut offline = scenario.clone();
+    arrive(&mut offline, ArrivalSpec::Offline {})?;
     let (inputs, device) = prepare(&offline, Target::SIM)?;
     let run = Run { policy: 0, load: LoadPoint::Offline, replication: 0 };
     let ran = device.run(&inputs, &run, Keep::default(), stop)?;
@@ -191,13 +190,11 @@ pub fn simulated(
     stop: &AtomicBool,
 ) -> Result<(Comparison, Vec<Line>)> {
     let mut scenario = part.scenario.clone();
-    let input = |path: &PathBuf| Input::from(path.to_string_lossy().into_owned());
-    scenario.policies[0].costs = Some(input(&known.costs));
-    scenario.device.costs = Some(input(&known.costs));
+    know(&mut scenario, &known.costs);
     let exact = run(&scenario, plan, (Target::SIM, 1), stop, &|| ())?;
     let comparison = compare(&real.folder.path, &exact.folder.path)?;
     let replayed = replays(&real.folder.path, &scenario, registry)?;
-    scenario.device.noise = known.noise.as_ref().map(input);
+    scenario.device.noise = known.noise.as_deref().and_then(input);
     let line = |(load, rate): (&u32, &Rate)| {
         let point = rate.to_string();
         let row = real.rows.iter().find(|row| row.point == point).expect("each load has been run");
