@@ -113,7 +113,7 @@ struct Profile {
     between: ByBatch,
     launches: ByBatch,
     /// The policy's part of these times.
-    decisions: Decisions,
+    decisions: Vec<Decisions>,
     /// Tasks of whole requests.
     whole: Vec<TaskTime>,
     slowness: Slowness,

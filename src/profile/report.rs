@@ -229,7 +229,7 @@ fn about(profile: &Profile) -> Vec<String> {
              the launch what the shorter ones take beside their steps"
         )
     }));
-    let Decisions { calls, time, .. } = profile.decisions;
+    let Decisions { calls, time, .. } = profile.decisions.iter().copied().sum();
     if calls > 0 {
         let us = time.as_nanos() as f64 / calls as f64 / 1e3;
         lines.push(format!("scheduler: {us:.2} us a decision of one task, with its submission"));

@@ -1,9 +1,10 @@
 //! Requests served by the real driver with cellular batching, for the cells of trees and the time of a decision.
 
 use std::collections::BTreeMap;
+use std::slice;
 
 use super::samples::{Kind, Timed, costs, curve, watched_mean};
-use super::wanted::{Wanted, of_input};
+use super::wanted::{children, of_input};
 use super::{Profile, Settings, Subject, unfolded};
 use crate::backend::cpu::StepTime;
 use crate::cost::curve::Curve;
@@ -16,7 +17,6 @@ use crate::policy::values::PerCell;
 use crate::task::TaskRow;
 use crate::units::{CellId, Nanos, TaskId, WorkerId};
 use crate::workload::arrivals::{ClosedLoop, Think};
-use crate::workload::cell_graph::CellGraph;
 use crate::workload::model::{CellType, Model};
 use crate::workload::random::stream;
 use crate::workload::shape::Shape;
@@ -89,18 +89,17 @@ pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profi
     let members = batch as usize * workers;
     let tasks = (DECIDED_MEMBERS / batch as usize).clamp(12, 120);
     let shapes = match &wanted.model {
-        Model::Lstm | Model::Gru => vec![Shape::Chain(tasks as u32); members],
+        Model::Dnn(_) => vec![of_input(wanted.input_sizes()[0]); tasks * members],
         Model::Seq2Seq => {
             let half = tasks as u32 / 2;
             vec![Shape::Seq2Seq { source: half, target: half }; members]
         }
-        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
+        model if model.takes_trees() => {
             let nodes = wanted.trees.iter().map(Shape::length).max().unwrap_or(1) as usize;
             let count = (tasks * members).div_ceil(nodes).max(workers);
             wanted.trees.iter().cycle().take(count).cloned().collect()
         }
-        Model::Graph(_) | Model::Network(_) | Model::Llm(_) => Vec::new(),
-        Model::Dnn(_) => vec![of_input(wanted.input_sizes()[0]); tasks * members],
+        _ => vec![Shape::Chain(tasks as u32); members],
     };
     let of_cell = |cell: CellType| curve(&costs(profile.times.get(Kind::Task, &cell.name, 0)?));
     let steps: Vec<Option<Curve>> = wanted.model.cell_types().into_iter().map(of_cell).collect();
@@ -118,7 +117,7 @@ pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profi
         let start = if seen { task.finish.saturating_since(step(task)) } else { task.start };
         times.add(start.saturating_since(before.finish));
     }
-    profile.decisions = [profile.decisions, served.decisions].into_iter().sum();
+    profile.decisions.push(served.decisions);
     Ok(())
 }
 
@@ -159,7 +158,7 @@ pub fn measure_trees(subject: &mut Subject<'_>, batch: u32, profile: &mut Profil
         ..Cellular::default()
     };
     let nodes = batch as usize * (NODES / batch as usize).clamp(16, 128) * workers;
-    let mut runs = vec![serve(subject, enough(wanted, nodes)?, batch as usize * workers, &held, batch)?];
+    let mut runs = vec![serve(subject, enough(&wanted.trees, nodes), batch as usize * workers, &held, batch)?];
     for (before, task) in runs[0].in_turn() {
         if let Some(before) = before.filter(|before| task.submit < before.finish)
             && [task.batch, before.batch] == [batch; 2]
@@ -170,7 +169,7 @@ pub fn measure_trees(subject: &mut Subject<'_>, batch: u32, profile: &mut Profil
     if batch < FEW {
         let free = Cellular { max_batch: PerCell::All(FREE_BATCH), ..Cellular::default() };
         for trees in [batch, batch.div_ceil(2)] {
-            let shapes = enough(wanted, FREE_NODES * nodes)?;
+            let shapes = enough(&wanted.trees, FREE_NODES * nodes);
             runs.push(serve(subject, shapes, trees as usize * workers, &free, FREE_BATCH)?);
         }
     }
@@ -214,25 +213,16 @@ fn as_seen(found: &[Ran]) -> Vec<Timed> {
     decisions().map(share).collect()
 }
 
-/// Repeats the trees until they have this many nodes of each cell.
-fn enough(wanted: &Wanted, nodes: usize) -> Result<Vec<Shape>> {
-    let sample = unfolded(wanted.trees.clone(), &wanted.model)?;
-    let mut left = vec![nodes; wanted.model.cell_types().len()];
-    let mut shapes = Vec::new();
-    for (shape, graph) in sample.shapes.iter().zip(sample.graphs.iter()).cycle() {
-        let mut count = |cell: CellId, nodes: u32| {
-            left[cell.index()] = left[cell.index()].saturating_sub(nodes as usize);
-        };
-        match graph {
-            CellGraph::Chains(runs) => runs.iter().for_each(|run| count(run.cell, run.length)),
-            CellGraph::Graph(graph) => graph.cells().iter().for_each(|cell| count(*cell, 1)),
-        }
-        shapes.push(shape.clone());
-        if left.iter().all(|left| *left == 0) {
-            break;
-        }
-    }
-    Ok(shapes)
+/// Repeats the trees until they have this many leaves and as many other nodes.
+fn enough(trees: &[Shape], nodes: usize) -> Vec<Shape> {
+    let (mut leaves, mut others) = (0, 0);
+    let are_missing = |tree: &&Shape| {
+        let missing = leaves.min(others) < nodes;
+        let own = children(slice::from_ref(tree)).filter(|count| *count == 0).count();
+        (leaves, others) = (leaves + own, others + tree.length() as usize - own);
+        missing
+    };
+    trees.iter().cycle().take_while(are_missing).cloned().collect()
 }
 
 #[derive(Clone, Copy)]

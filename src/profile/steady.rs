@@ -56,8 +56,7 @@ pub fn benches(wanted: &Wanted) -> Vec<Bench> {
             benches
         }
         Model::Dnn(cell) => wanted.input_sizes().iter().map(|input| one(cell, &of_input(*input), *input)).collect(),
-        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => Vec::new(),
-        Model::Graph(_) | Model::Network(_) | Model::Llm(_) => Vec::new(),
+        _ => Vec::new(),
     }
 }
 

@@ -64,27 +64,23 @@ impl Wanted {
         let model = measured(&scenario.workload.model);
         let mut wanted = Wanted::of_cells(model.clone(), device::spec(scenario), cells_of(&model), &[]);
         let shapes = || Ok(Inputs::new(scenario)?.requests(0)?.shapes.clone());
-        match model {
-            Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
-                wanted.trees = shapes()?.iter().take(TREES).cloned().collect();
-                let (count, children) = (wanted.trees.len(), mean_children(&wanted.trees));
-                wanted.trees_from = format!(
-                    "the first {count} trees of {}, with {children:.2} children a node that has any",
-                    scenario.name
-                );
+        let takes_tokens = model.network().map_or(matches!(model, Model::Dnn(_)), |net| net.most_tokens().is_some());
+        if model.takes_trees() {
+            wanted.trees = shapes()?.iter().take(TREES).cloned().collect();
+            let (count, children) = (wanted.trees.len(), mean_children(&wanted.trees));
+            wanted.trees_from = format!(
+                "the first {count} trees of {}, with {children:.2} children a node that has any",
+                scenario.name
+            );
+        } else if takes_tokens && !inputs.is_empty() {
+            wanted.inputs = inputs.to_vec();
+        } else if takes_tokens {
+            let tokens = |shape: &Shape| if let Shape::Tokens(n) = shape { Some(*n) } else { None };
+            if let Some(longest) = shapes()?.iter().filter_map(tokens).max() {
+                let next = |size: &u32| size + if model.network().is_some() { (size / 4).max(8) } else { *size };
+                let sizes = std::iter::successors(Some(8), |size| Some(next(size)));
+                wanted.inputs = sizes.take_while(|size| *size < longest).chain([longest]).collect();
             }
-            Model::Network(network) if network.most_tokens().is_none() => {}
-            Model::Dnn(_) | Model::Network(_) if !inputs.is_empty() => wanted.inputs = inputs.to_vec(),
-            Model::Dnn(_) | Model::Network(_) => {
-                let tokens = |shape: &Shape| if let Shape::Tokens(n) = shape { Some(*n) } else { None };
-                if let Some(longest) = shapes()?.iter().filter_map(tokens).max() {
-                    let next = |size: &u32| size + if model.network().is_some() { (size / 4).max(8) } else { *size };
-                    let sizes = std::iter::successors(Some(8), |size| Some(next(size)));
-                    wanted.inputs = sizes.take_while(|size| *size < longest).collect();
-                    wanted.inputs.push(longest);
-                }
-            }
-            Model::Lstm | Model::Gru | Model::Seq2Seq | Model::Graph(_) | Model::Llm(_) => {}
         }
         Ok(wanted)
     }
@@ -119,7 +115,7 @@ pub fn of_input(size: u32) -> Shape {
 }
 
 /// Of each node.
-fn children(trees: &[Shape]) -> impl Iterator<Item = u32> {
+pub fn children(trees: &[Shape]) -> impl Iterator<Item = u32> {
     let trees = trees.iter().filter_map(|shape| if let Shape::Tree(tree) = shape { Some(tree) } else { None });
     trees.flat_map(|tree| tree.child_counts())
 }

@@ -57,19 +57,15 @@ const WIDTHS: f64 = 3.0;
 pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
     let mut sizes = settings.batches.clone();
     let all_cells = wanted.cells.len() == wanted.model.cell_types().len();
-    if !all_cells || !settings.executor.abilities().logs_steps {
+    // Tasks of a feed-forward network are one step.
+    if !all_cells || !settings.executor.abilities().logs_steps || matches!(wanted.model, Model::Dnn(_)) {
         return Vec::new();
     }
-    match wanted.model {
-        Model::Lstm | Model::Gru | Model::Seq2Seq => {}
-        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
-            let largest = sizes.last().copied().unwrap_or(1);
-            let leaves = wanted.mean_leaves();
-            let enough = sizes.partition_point(|size| f64::from(*size) * leaves < WIDTHS * f64::from(largest));
-            sizes.truncate(enough + 1);
-        }
-        // Measured elsewhere.
-        Model::Dnn(_) | Model::Graph(_) | Model::Network(_) | Model::Llm(_) => sizes.clear(),
+    if wanted.model.takes_trees() {
+        let largest = sizes.last().copied().unwrap_or(1);
+        let leaves = wanted.mean_leaves();
+        let enough = sizes.partition_point(|size| f64::from(*size) * leaves < WIDTHS * f64::from(largest));
+        sizes.truncate(enough + 1);
     }
     sizes
 }
@@ -186,7 +182,7 @@ fn add_operators(wanted: &Wanted, settings: &Settings, input: u32, batch: u32, s
         // The policy submits to idle workers, so the task was decided upon in between.
         profile.launches.entry(batch).or_default().add(task.start.saturating_since(before.finish));
     }
-    profile.decisions = [profile.decisions, served.decisions].into_iter().sum();
+    profile.decisions.push(served.decisions);
 }
 
 fn one_by_one(wanted: &Wanted, input: u32, batch: u32, profile: &Profile) -> Nanos {
