@@ -98,7 +98,7 @@ impl Cpu {
             let (network, table, stop) = (Arc::clone(&network), Arc::clone(&cpu.table), Arc::clone(&cpu.stop));
             let mut worker = Worker::new(WorkerId(id), network, table, stop);
             (worker.alone, worker.spins, worker.log) = (threads == 1, cores.spare, log.clone());
-            let (core, reporter, setting_up) = (cores.for_worker(), reporter.clone(), setting_up.clone());
+            let (core, reporter, setting_up) = (cores.free.next(), reporter.clone(), setting_up.clone());
             let serve = move || {
                 core.into_iter().for_each(threads::keep_to);
                 // Without the pool, products would run on other threads than the worker's, with the same results.

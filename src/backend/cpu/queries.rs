@@ -18,10 +18,6 @@ pub struct Queries {
 }
 
 impl Queries {
-    pub fn clear(&mut self) {
-        *self = Queries::default();
-    }
-
     /// Whether these nodes are the next of all queries, in this order, and of this step's cell.
     pub fn go_on_with(&self, operators: &Operators, step: &Step, nodes: &[NodeRef]) -> bool {
         let is_next = |(member, node): (&Option<NodeRef>, &NodeRef)| {

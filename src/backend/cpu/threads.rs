@@ -30,7 +30,8 @@ pub fn spin<T>(queue: &Receiver<T>, until: Option<Instant>) -> Option<T> {
 }
 
 pub struct Cores {
-    free: std::vec::IntoIter<CoreId>,
+    /// For a worker each.
+    pub free: std::vec::IntoIter<CoreId>,
     /// More cores than workers, so a waiting thread may spin.
     pub spare: bool,
 }
@@ -51,10 +52,6 @@ impl Cores {
     /// which would inherit the core.
     pub fn pin_driver(&mut self) -> Option<Pinned> {
         if self.spare { Pinned::to(self.free.next()?) } else { None }
-    }
-
-    pub fn for_worker(&mut self) -> Option<CoreId> {
-        self.free.next()
     }
 }
 

@@ -298,7 +298,7 @@ impl Worker {
             self.table.fail(request, format!("worker {} broke off in task {}: {message}", self.id, job.id));
         }
         self.batches.clear();
-        self.queries.clear();
+        self.queries = Queries::default();
         self.ahead = None;
         self.scratch = Scratch::default();
         self.memory = Memory::default();
