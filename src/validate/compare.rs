@@ -128,10 +128,8 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
         )));
     }
     same_arrivals(&a, &b, &places)?;
-    let mut rows = Vec::new();
-    let mut notes = Vec::new();
-    let mut warmups_differ = 0;
-    let mut not_valid = 0;
+    let (mut rows, mut notes) = (Vec::new(), Vec::new());
+    let (mut warmups_differ, mut not_valid) = (0, 0);
     let paired = a.simulated() && b.simulated();
     for place in &places {
         let (of_a, of_b) = (runs(&a, &b, place)?, runs(&b, &a, place)?);
@@ -147,19 +145,14 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
             notes.push(format!("only in {}: {}", results.path().display(), listed(&alone)));
         }
     }
-    if not_valid > 0 {
-        notes.push(format!(
-            "at {not_valid} of {} points a real run is not valid: requests were handed over so late that its latencies are \
-             not those of an open loop",
-            places.len()
-        ));
-    }
-    if warmups_differ > 0 {
-        notes.push(format!(
-            "at {warmups_differ} of {} points the warm-ups of A and B leave out different requests; with a number for \
-             metrics.warmup both leave out the same",
-            places.len()
-        ));
+    let not_valid_means = "a real run is not valid: requests were handed over so late that its latencies are not those \
+                           of an open loop";
+    let warmups_mean = "the warm-ups of A and B leave out different requests; with a number for metrics.warmup both \
+                        leave out the same";
+    for (count, what) in [(not_valid, not_valid_means), (warmups_differ, warmups_mean)] {
+        if count > 0 {
+            notes.push(format!("at {count} of {} points {what}", places.len()));
+        }
     }
     if !paired && rows.iter().all(|row| row.spread.is_none()) {
         let several = "--repeats 5 (or --replications 5 in a simulation)";

@@ -8,7 +8,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
+use std::iter::Cycle;
 use std::sync::atomic::AtomicBool;
+use std::vec;
 
 use smallvec::SmallVec;
 
@@ -220,45 +222,32 @@ impl Timing for Hybrid {
 }
 
 /// Recorded times, used in order and cyclically.
-#[derive(Debug, Default)]
-struct Cycle {
-    times: Vec<Nanos>,
-    next: usize,
-}
-
-impl Cycle {
-    fn next(&mut self) -> Option<Nanos> {
-        let time = self.times.get(self.next).copied();
-        self.next = (self.next + 1) % self.times.len().max(1);
-        time
-    }
-}
+type Recorded = Cycle<vec::IntoIter<Nanos>>;
 
 /// The delays between decisions and work.
-#[derive(Debug, Default)]
 struct Dispatch {
     /// From the first possible start to the start, if the worker was idle at the submission.
-    idle: Cycle,
+    idle: Recorded,
     /// The same if the worker was busy.
-    busy: Cycle,
+    busy: Recorded,
     /// From each task's finish until the policy was told.
-    notices: Cycle,
+    notices: Recorded,
 }
 
 impl Dispatch {
     fn of(real: &Recorder, recording: &Recording) -> Dispatch {
-        let mut dispatch = Dispatch::default();
+        let (mut idle, mut busy, mut notices) = (Vec::new(), Vec::new(), Vec::new());
         let told: BTreeMap<_, _> = recording.told().collect();
         let mut free: BTreeMap<(WorkerId, StreamId), Nanos> = BTreeMap::new();
         for row in &real.tasks {
             let free = free.entry((row.worker, row.stream)).or_default();
-            let gap = row.start.saturating_since(row.submit.max(*free));
-            let gaps = if *free <= row.submit { &mut dispatch.idle } else { &mut dispatch.busy };
-            gaps.times.push(gap);
+            let gaps = if *free <= row.submit { &mut idle } else { &mut busy };
+            gaps.push(row.start.saturating_since(row.submit.max(*free)));
             *free = row.finish;
-            dispatch.notices.times.extend(told.get(&row.task).map(|told| told.saturating_since(row.finish)));
+            notices.extend(told.get(&row.task).map(|told| told.saturating_since(row.finish)));
         }
-        dispatch
+        let [idle, busy, notices] = [idle, busy, notices].map(|times| times.into_iter().cycle());
+        Dispatch { idle, busy, notices }
     }
 
     fn gap(&mut self, idle: bool) -> Nanos {
@@ -268,32 +257,35 @@ impl Dispatch {
 }
 
 struct Durations {
-    seen: HashMap<Signature, Cycle>,
+    seen: HashMap<Signature, Recorded>,
     /// The median ratio of recorded to modelled time, for tasks without a similar one.
     ratios: BTreeMap<SmallVec<[CellId; 2]>, BTreeMap<u32, f64>>,
 }
 
 impl Durations {
     fn of(real: &Recorder, tasks: &[(Signature, Nanos)]) -> Durations {
-        let mut seen: HashMap<Signature, Cycle> = HashMap::new();
+        let mut seen: HashMap<Signature, Vec<Nanos>> = HashMap::new();
         let mut ratios: BTreeMap<SmallVec<[CellId; 2]>, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
         for row in &real.tasks {
             let Some((signature, by_model)) = tasks.get(row.task.index()) else { continue };
             let took = row.finish.saturating_since(row.start);
-            seen.entry(signature.clone()).or_default().times.push(took);
+            seen.entry(signature.clone()).or_default().push(took);
             let of_batch = ratios.entry(row.cells.clone()).or_default().entry(row.batch).or_default();
             of_batch.push(took.0 as f64 / by_model.0.max(1) as f64);
         }
         let medians = |batches: BTreeMap<u32, Vec<f64>>| {
             batches.into_iter().map(|(batch, ratios)| (batch, median(ratios))).collect::<BTreeMap<u32, f64>>()
         };
-        Durations { seen, ratios: ratios.into_iter().map(|(cells, batches)| (cells, medians(batches))).collect() }
+        Durations {
+            seen: seen.into_iter().map(|(signature, times)| (signature, times.into_iter().cycle())).collect(),
+            ratios: ratios.into_iter().map(|(cells, batches)| (cells, medians(batches))).collect(),
+        }
     }
 
     /// The next recorded time of a task with the same signature; else the model's time, corrected by the ratios of the
     /// nearest batch sizes of the same cells.
     fn next(&mut self, task: &Task<'_>, by_model: Nanos) -> Nanos {
-        if let Some(time) = self.seen.get_mut(&Signature::of(task)).and_then(Cycle::next) {
+        if let Some(time) = self.seen.get_mut(&Signature::of(task)).and_then(Iterator::next) {
             return time;
         }
         let Some(ratios) = self.ratios.get(&distinct_cells(task.steps)) else { return by_model };

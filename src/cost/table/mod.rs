@@ -75,21 +75,21 @@ impl CostTable {
             .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
         let (line, header) = lines.next().unwrap_or((1, ""));
         let header = Header::parse(header).within(format_args!("{name}:{line}"))?;
-        let mut points: BTreeMap<(String, u32), Vec<(u32, u64)>> = BTreeMap::new();
+        let mut points: BTreeMap<(String, u32), BTreeMap<u32, u64>> = BTreeMap::new();
         for (line, text) in lines {
             let row = header.row(text).within(format_args!("{name}:{line}"))?;
             let curve = points.entry((row.cell.clone(), row.input)).or_default();
-            if curve.iter().any(|(batch, _)| *batch == row.batch) {
+            if curve.insert(row.batch, row.ns).is_some() {
                 return Err(Error::input(format!(
                     "{name}:{line}: a second row for the cell \"{}\" at batch {}; each batch has one row",
                     row.cell, row.batch
                 )));
             }
-            curve.push((row.batch, row.ns));
         }
         let mut cells: BTreeMap<String, Rows> = BTreeMap::new();
         for ((cell, input), points) in points {
-            let curve = Curve::new(points).map_err(|e| Error::input(format!("{name}: cell \"{cell}\": {e}")))?;
+            let curve = Curve::new(points.into_iter().collect());
+            let curve = curve.map_err(|e| Error::input(format!("{name}: cell \"{cell}\": {e}")))?;
             cells.entry(cell).or_insert_with(|| Rows { by_input: Vec::new() }).by_input.push((input, curve));
         }
         if cells.is_empty() {
@@ -179,15 +179,12 @@ impl CostTable {
 
     /// A larger batch that takes less time is more often a mistake of the table than a property of a device.
     pub fn falling(&self) -> Vec<String> {
-        let curves = |(cell, costs): (&'_ String, &'_ CellCosts)| match costs {
-            CellCosts::Rows(rows) => {
-                rows.by_input.iter().find_map(|(_, curve)| curve.falls()).map(|pair| (cell.clone(), pair))
-            }
-            _ => None,
+        let note = |(cell, costs): (&String, &CellCosts)| {
+            let CellCosts::Rows(rows) = costs else { return None };
+            let (from, to) = rows.by_input.iter().find_map(|(_, curve)| curve.falls())?;
+            Some(format!("{}: the time of {cell} falls from batch {from} to {to}", self.name))
         };
-        let falls = self.cells.iter().filter_map(curves);
-        let note = |(cell, (from, to))| format!("{}: the time of {cell} falls from batch {from} to {to}", self.name);
-        falls.map(note).collect()
+        self.cells.iter().filter_map(note).collect()
     }
 
     fn curve(&self, name: &str) -> Option<&Curve> {
