@@ -161,7 +161,7 @@ impl Samples {
 
 /// In nanoseconds; the mean of two in the middle.
 pub fn median_of(visit: &[Timed]) -> f64 {
-    Data::new(visit.iter().map(|one| one.time.0 as f64).collect::<Vec<_>>()).median()
+    median(visit.iter().map(|one| one.time.0 as f64))
 }
 
 /// By how much the tasks of each block are slower than in a typical one.

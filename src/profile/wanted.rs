@@ -90,11 +90,6 @@ impl Wanted {
         if self.inputs.is_empty() { &[0] } else { &self.inputs }
     }
 
-    pub fn mean_leaves(&self) -> f64 {
-        let leaves = children(&self.trees).filter(|count| *count == 0).count();
-        leaves as f64 / self.trees.len().max(1) as f64
-    }
-
     pub fn described(&self, precision: Precision) -> String {
         if self.model.network().is_some() {
             return format!("the operators of {}, {precision}", self.model.name());

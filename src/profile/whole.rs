@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::samples::{ByBatch, Kind, Samples, Times, WHOLE, curve};
 use super::served::{Served, serve};
 use super::steady::measure_operators;
-use super::wanted::{Wanted, cells_of, of_input};
+use super::wanted::{Wanted, cells_of, children, of_input};
 use super::{Profile, Settings, Subject};
 use crate::cost::curve::Curve;
 use crate::error::Result;
@@ -63,7 +63,8 @@ pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
     }
     if wanted.model.takes_trees() {
         let largest = sizes.last().copied().unwrap_or(1);
-        let leaves = wanted.mean_leaves();
+        let leaves = children(&wanted.trees).filter(|count| *count == 0).count();
+        let leaves = leaves as f64 / wanted.trees.len().max(1) as f64;
         let enough = sizes.partition_point(|size| f64::from(*size) * leaves < WIDTHS * f64::from(largest));
         sizes.truncate(enough + 1);
     }
