@@ -25,7 +25,7 @@ pub struct NoiseRecord {
 const GAP: Nanos = Nanos(500_000_000);
 
 /// A task: from its start, the device did `work` in `took`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Sample {
     /// Ascending from 0, without the gaps between stretches.
     start: Nanos,
@@ -62,26 +62,22 @@ impl NoiseRecord {
     /// Of tasks in any order. `None` without any.
     pub fn new(mut measured: Vec<Measured>) -> Option<NoiseRecord> {
         measured.sort_by_key(|one| one.at);
-        let (mut before, mut now) = (measured.first()?.at, Nanos::ZERO);
+        let mut before = measured.first()?.at;
         let (mut samples, mut stretches) = (Vec::<Sample>::with_capacity(measured.len()), Vec::<Stretch>::new());
-        let end_of = |last: Option<&Sample>| last.map_or(Nanos::ZERO, |last| last.start + last.took);
-        let (mut took_before, mut work_before) = (Nanos::ZERO, Nanos::ZERO);
-        let mut close = |samples: &[Sample]| {
-            let from = stretches.last().map_or(0, |stretch| stretch.samples.end);
-            stretches.push(Stretch { samples: from..samples.len(), end: end_of(samples.last()) });
-        };
         for Measured { at, took, factor } in measured {
+            let last = samples.last().copied().unwrap_or_default();
             let passed = at - std::mem::replace(&mut before, at);
-            now += passed;
-            if passed > GAP {
-                close(&samples);
-                now = end_of(samples.last());
+            let mut start = last.start + passed;
+            if passed > GAP || samples.is_empty() {
+                start = last.start + last.took;
+                stretches.push(Stretch { samples: samples.len()..samples.len(), end: start });
             }
             let (took, work) = (took.max(Nanos(1)), Nanos(((took.0 as f64 / factor).round() as u64).max(1)));
-            samples.push(Sample { start: now, took, work, took_before, work_before });
-            (took_before, work_before) = (took_before + took, work_before + work);
+            let (took_before, work_before) = (last.took_before + last.took, last.work_before + last.work);
+            samples.push(Sample { start, took, work, took_before, work_before });
+            let stretch = stretches.last_mut().expect("the first sample begins one");
+            (stretch.samples.end, stretch.end) = (samples.len(), start + took);
         }
-        close(&samples);
         Some(NoiseRecord { samples, stretches })
     }
 

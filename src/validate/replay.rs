@@ -57,7 +57,7 @@ pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher
         Some(difference) => Some(difference),
         None => {
             let warmup = summarize(&record, &inputs.measure(point.run.load)).warmup;
-            other_bytes(point, &record, requests.as_deref(), &inputs.steps, warmup)?
+            other_bytes(point, &record, requests, &inputs.steps, warmup)?
         }
     };
     let tasks = backend.running.len() as u64;
@@ -79,19 +79,17 @@ fn other_arrivals(recorded: &[Round], replayed: &[Round]) -> Option<String> {
 fn other_bytes(
     point: &Point,
     record: &Recorder,
-    requests: Option<&[u8]>,
+    requests: Option<Vec<u8>>,
     cells: &[CellType],
     warmup: u64,
 ) -> Result<Option<String>> {
-    let unwritable = |cause: std::io::Error| Error::failed(format!("the replay's log: {cause}"));
-    let mut replayed = Vec::new();
-    write::tasks(&mut replayed, record, cells).map_err(unwritable)?;
-    let tasks = bytes_of(&point.folder, TaskLine::FILE)?;
-    let difference = tasks.and_then(|tasks| first_difference(TaskLine::FILE, &tasks, &replayed));
-    let Some(requests) = requests.filter(|_| difference.is_none()) else { return Ok(difference) };
-    replayed.clear();
-    write::requests(&mut replayed, record, warmup).map_err(unwritable)?;
-    Ok(first_difference(RequestLine::FILE, requests, &replayed))
+    let mut replayed = [Vec::new(), Vec::new()];
+    let written =
+        write::tasks(&mut replayed[0], record, cells).and_then(|()| write::requests(&mut replayed[1], record, warmup));
+    written.map_err(|cause| Error::failed(format!("the replay's log: {cause}")))?;
+    let recorded = [bytes_of(&point.folder, TaskLine::FILE)?, requests];
+    let mut logs = [TaskLine::FILE, RequestLine::FILE].into_iter().zip(recorded.iter().zip(&replayed));
+    Ok(logs.find_map(|(log, (recorded, replayed))| first_difference(log, recorded.as_ref()?, replayed)))
 }
 
 fn first_difference(log: &str, recorded: &[u8], replayed: &[u8]) -> Option<String> {
