@@ -127,7 +127,7 @@ impl CostTable {
                          to a cost table (device.costs), or take a model that lists its operators (dnn:FILE.csv)",
                         cell.name,
                         model.name(),
-                        device.name()
+                        device.name
                     ))
                 })?),
             };
