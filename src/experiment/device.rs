@@ -102,7 +102,7 @@ impl Device {
         match self {
             Device::Simulated(_, costs, _) => {
                 let Scenario { output, file, .. } = inputs.scenario;
-                if output.record == Record::Stream && costs.iter().any(|costs| costs.transfer().is_some()) {
+                if output.record == Record::Stream && costs.iter().any(|costs| costs.transfer.is_some()) {
                     return Err(Error::input(format!(
                         "{}: output.record: a stream follows no states between workers; remove the rows \"transfer\" of \
                          the cost table, or set record = \"full\"",

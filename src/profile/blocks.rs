@@ -98,10 +98,9 @@ pub fn measure(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
     for time in 0..AGAIN {
         profile.level();
         let blocks = shuffled(&parts, |part| part.doubtful(profile), stream(0, time, "profile again"));
-        for block in blocks {
-            profile.again.extend(&block.sizes);
-            visit(subject, &parts, &block, profile)?;
-        }
+        let doubtful: Vec<u32> = parts.iter().flat_map(|part| part.doubtful(profile)).collect();
+        profile.again.extend(doubtful);
+        blocks.iter().try_for_each(|block| visit(subject, &parts, block, profile))?;
     }
     Ok(())
 }

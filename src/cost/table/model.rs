@@ -18,7 +18,8 @@ pub struct TableModel {
     pub(super) whole_steps: StepCosts,
     pub(super) whole: Curve,
     pub(super) copy: Curve,
-    pub(super) transfer: Option<Curve>,
+    /// Of states that a task takes from other workers, by their number.
+    pub transfer: Option<Curve>,
     pub(super) empty: Curve,
     pub(super) task: Curve,
     pub(super) gather: Curve,
@@ -60,11 +61,6 @@ impl TableModel {
         };
         let range = costs.measured();
         range.start().saturating_mul(scale)..=range.end().saturating_mul(scale)
-    }
-
-    /// Of states that a task takes from other workers, by their number; `None` if they take no time.
-    pub fn transfer(&self) -> Option<&Curve> {
-        self.transfer.as_ref()
     }
 
     fn operator(&self, step: CellId) -> Option<&OperatorCosts> {
