@@ -21,23 +21,16 @@ const METRICS: [Metric; 6] =
     [Metric::Mean, Metric::P50, Metric::P90, Metric::P99, Metric::Throughput, Metric::MeanBatch];
 
 /// These settings determine the requests. The dataset's path may differ.
-const SAME: [&str; 15] = [
+const SAME: [&str; 5] = [
     "/seed",
     "/scenario/workload/model",
     "/scenario/workload/requests",
     "/scenario/workload/max_length",
     "/scenario/workload/time_scale",
-    "/scenario/arrivals/process",
-    "/scenario/arrivals/cv",
-    "/scenario/arrivals/ratio",
-    "/scenario/arrivals/low",
-    "/scenario/arrivals/high",
-    "/scenario/arrivals/from",
-    "/scenario/arrivals/to",
-    "/scenario/arrivals/steps",
-    "/scenario/arrivals/think",
-    "/scenario/arrivals/think_dist",
 ];
+
+/// Of the arrivals; all others determine the requests.
+const LOADS: [&str; 2] = ["rates", "clients"];
 
 #[derive(Debug)]
 pub struct Comparison {
@@ -175,11 +168,16 @@ fn runs(results: &Side, other: &Side, place: &Place) -> Result<Vec<Summary>> {
 
 /// Compares the settings that determine the requests.
 fn same_settings(a: &Side, b: &Side) -> Result<()> {
+    let arrivals = [a, b].into_iter().filter_map(|side| side.setting("/scenario/arrivals").as_object());
+    let keys: BTreeSet<&String> = arrivals.flat_map(|arrivals| arrivals.keys()).collect();
+    let arrivals = keys.into_iter().filter(|key| !LOADS.contains(&key.as_str()));
     let differing: Vec<String> = SAME
-        .iter()
-        .map(|pointer| (pointer, a.setting(pointer), b.setting(pointer)))
-        .filter(|(_, a, b)| a != b)
-        .map(|(pointer, a, b)| {
+        .into_iter()
+        .map(String::from)
+        .chain(arrivals.map(|key| format!("/scenario/arrivals/{key}")))
+        .map(|pointer| (a.setting(&pointer), b.setting(&pointer), pointer))
+        .filter(|(a, b, _)| a != b)
+        .map(|(a, b, pointer)| {
             let shown = |value: &Value| if value.is_null() { "not given".into() } else { value.to_string() };
             let key = pointer.trim_start_matches("/scenario/").trim_start_matches('/').replace('/', ".");
             format!("{key} is {} there and {} here", shown(a), shown(b))
