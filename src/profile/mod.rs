@@ -28,7 +28,7 @@ mod steady;
 mod wanted;
 mod whole;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -113,7 +113,7 @@ struct Profile {
     between: ByBatch,
     launches: ByBatch,
     /// The policy's part of these times.
-    decisions: Vec<Decisions>,
+    decisions: BTreeMap<u32, Vec<Decisions>>,
     /// Tasks of whole requests.
     whole: Vec<TaskTime>,
     slowness: Slowness,

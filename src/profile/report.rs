@@ -229,10 +229,16 @@ fn about(profile: &Profile) -> Vec<String> {
              the launch what the shorter ones take beside their steps"
         )
     }));
-    let Decisions { calls, time, .. } = profile.decisions.iter().copied().sum();
-    if calls > 0 {
-        let us = time.as_nanos() as f64 / calls as f64 / 1e3;
-        lines.push(format!("scheduler: {us:.2} us a decision of one task, with its submission"));
+    let us_each = |all: Decisions| all.time.as_nanos() as f64 / all.calls.max(1) as f64 / 1e3;
+    let of = |(batch, decisions): (&u32, &Vec<Decisions>)| (*batch, decisions.iter().copied().sum::<Decisions>());
+    let each: Vec<(u32, Decisions)> = profile.decisions.iter().map(of).filter(|(_, all)| all.calls > 0).collect();
+    if !each.is_empty() {
+        let by_batch: Vec<String> = each.iter().map(|(batch, all)| format!("{batch}: {:.2}", us_each(*all))).collect();
+        lines.push(format!(
+            "scheduler: {:.2} us a decision of one task, with its submission (by batch: {})",
+            us_each(each.iter().map(|(_, all)| *all).sum()),
+            by_batch.join(", ")
+        ));
     }
     lines
 }

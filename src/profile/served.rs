@@ -117,7 +117,7 @@ pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profi
         let start = if seen { task.finish.saturating_since(step(task)) } else { task.start };
         times.add(start.saturating_since(before.finish));
     }
-    profile.decisions.push(served.decisions);
+    profile.decisions.entry(batch).or_default().push(served.decisions);
     Ok(())
 }
 

@@ -183,7 +183,7 @@ fn add_operators(wanted: &Wanted, settings: &Settings, input: u32, batch: u32, s
         // The policy submits to idle workers, so the task was decided upon in between.
         profile.launches.entry(batch).or_default().add(task.start.saturating_since(before.finish));
     }
-    profile.decisions.push(served.decisions);
+    profile.decisions.entry(batch).or_default().push(served.decisions);
 }
 
 fn one_by_one(wanted: &Wanted, input: u32, batch: u32, profile: &Profile) -> Nanos {
