@@ -28,39 +28,51 @@ pub struct Block {
     sizes: Vec<u32>,
 }
 
-#[derive(Debug)]
 struct Part {
-    kind: PartKind,
     /// Ascending.
     sizes: Vec<u32>,
+    /// Those that may have doubtful sizes.
+    kinds: &'static [Kind],
+    /// Visits sizes, and reports each as a step.
+    measure: Measure,
 }
 
-#[derive(Debug)]
-enum PartKind {
-    Trees,
-    Listed,
-    Bench(Bench),
-    /// Of a cell.
-    Persistent(String),
-    Whole,
-    Launches,
+type Measure = Box<dyn Fn(&mut Subject<'_>, &[u32], &mut Profile) -> Result<()>>;
+
+fn one_by_one(measure: fn(&mut Subject<'_>, u32, &mut Profile) -> Result<()>) -> Measure {
+    Box::new(move |subject, sizes, profile| {
+        sizes.iter().try_for_each(|size| {
+            measure(subject, *size, profile)?;
+            subject.steps.done()
+        })
+    })
 }
 
+/// Launches are last, because GPUs subtract the times of cells from theirs.
 fn parts(wanted: &Wanted, settings: &Settings) -> Vec<Part> {
-    let all = |kind| Part { kind, sizes: settings.batches.clone() };
+    let part = |kinds, measure| Part { sizes: settings.batches.clone(), kinds, measure };
     if wanted.model.network().is_some() {
-        return vec![all(PartKind::Listed)];
+        return vec![part(&[], one_by_one(whole::measure_listed))];
     }
-    let trees = wanted.model.takes_trees().then(|| all(PartKind::Trees));
-    let benches = steady::benches(wanted).into_iter().map(|bench| all(PartKind::Bench(bench)));
-    let cells = if settings.persistent.is_some() { &wanted.cells[..] } else { &[] };
-    let persistent = cells.iter().map(|cell| all(PartKind::Persistent(cell.clone())));
-    let whole = Part { kind: PartKind::Whole, sizes: whole::sizes(wanted, settings) };
-    let launches = Part { kind: PartKind::Launches, sizes: served::launch_batches(settings) };
-    trees.into_iter().chain(benches).chain(persistent).chain([whole, launches]).collect()
+    let trees = wanted.model.takes_trees().then(|| part(&TASKS, one_by_one(served::measure_trees)));
+    let of_bench = |bench: Bench| {
+        let measure: Measure =
+            Box::new(move |subject, sizes, profile| steady::measure(&bench, subject, sizes, profile));
+        part(&TASKS, measure)
+    };
+    let of_kernel = |cell: String| {
+        let measure: Measure =
+            Box::new(move |subject, sizes, profile| steady::measure_persistent(&cell, subject, sizes, profile));
+        part(&[], measure)
+    };
+    let in_kernels = if settings.persistent.is_some() { &wanted.cells[..] } else { &[] };
+    let whole = Part { sizes: whole::sizes(wanted, settings), ..part(&[Kind::Whole], one_by_one(whole::measure)) };
+    let launches = Part { sizes: served::launch_batches(settings), ..part(&[], one_by_one(served::measure_launch)) };
+    let steady = steady::benches(wanted).into_iter().map(of_bench).chain(in_kernels.iter().cloned().map(of_kernel));
+    trees.into_iter().chain(steady).chain([whole, launches]).collect()
 }
 
-/// One visit of the chosen sizes of each part. Launches are last, because GPUs subtract the times of cells from theirs.
+/// One visit of the chosen sizes of each part; of the last part at the end.
 fn shuffled(parts: &[Part], chosen: impl Fn(&Part) -> Vec<u32>, mut random: Stream) -> Vec<Block> {
     let mut blocks = Vec::new();
     for (place, part) in parts.iter().enumerate() {
@@ -73,7 +85,7 @@ fn shuffled(parts: &[Part], chosen: impl Fn(&Part) -> Vec<u32>, mut random: Stre
         }
     }
     blocks.shuffle(&mut random);
-    blocks.sort_by_key(|block| matches!(parts[block.part].kind, PartKind::Launches));
+    blocks.sort_by_key(|block| block.part + 1 == parts.len());
     blocks
 }
 
@@ -126,28 +138,12 @@ pub fn piece(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
 
 fn visit(subject: &mut Subject<'_>, parts: &[Part], block: &Block, profile: &mut Profile) -> Result<()> {
     subject.now.block.set(subject.now.block.get() + 1);
-    let measure = match &parts[block.part].kind {
-        PartKind::Bench(bench) => return steady::measure(bench, subject, &block.sizes, profile),
-        PartKind::Persistent(cell) => return steady::measure_persistent(cell, subject, &block.sizes, profile),
-        PartKind::Trees => served::measure_trees,
-        PartKind::Listed => whole::measure_listed,
-        PartKind::Whole => whole::measure,
-        PartKind::Launches => served::measure_launch,
-    };
-    block.sizes.iter().try_for_each(|size| {
-        measure(subject, *size, profile)?;
-        subject.steps.done()
-    })
+    (parts[block.part].measure)(subject, &block.sizes, profile)
 }
 
 impl Part {
     fn doubtful(&self, profile: &Profile) -> Vec<u32> {
-        let kinds: &[Kind] = match self.kind {
-            PartKind::Trees | PartKind::Bench(_) => &TASKS,
-            PartKind::Whole => &[Kind::Whole],
-            PartKind::Listed | PartKind::Persistent(_) | PartKind::Launches => &[],
-        };
-        let measured = profile.times.0.iter().filter(|((kind, ..), _)| kinds.contains(kind));
+        let measured = profile.times.0.iter().filter(|((kind, ..), _)| self.kinds.contains(kind));
         let found: BTreeSet<u32> = measured.flat_map(|(_, sizes)| profile.slowness.doubtful(sizes)).collect();
         self.sizes.iter().filter(|size| found.contains(size)).copied().collect()
     }
