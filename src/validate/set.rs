@@ -13,7 +13,9 @@ use statrs::statistics::{Data, Median as _, OrderStatistics as _};
 use super::compare::{Comparison, compare};
 use super::ledger::{Ledger, replayed};
 use super::results::{Point, Results};
+use crate::cost::table::TableModel;
 use crate::error::{Error, Result};
+use crate::experiment::device::Device;
 use crate::experiment::executor::Target;
 use crate::experiment::inputs::Inputs;
 use crate::experiment::{self, Options, Report, Run, prepare};
@@ -193,12 +195,14 @@ pub fn simulated(
     know(&mut scenario, &known.costs);
     let exact = run(&scenario, plan, (Target::SIM, 1), stop, &|| ())?;
     let comparison = compare(&real.folder.path, &exact.folder.path)?;
-    let replayed = replays(&real.folder.path, &scenario, registry)?;
     scenario.device.noise = known.noise.as_deref().and_then(input);
+    let (inputs, device) = prepare(&scenario, Target::SIM)?;
+    let _requests = inputs.requests(0)?; // Drawn once for all.
+    let replayed = replays(&real.folder.path, device.costs(0), registry)?;
     let line = |(load, rate): (&u32, &Rate)| {
         let point = rate.to_string();
         let row = real.rows.iter().find(|row| row.point == point).expect("each load has been run");
-        let simulated = restless(&scenario, *rate, stop)?;
+        let simulated = restless(&inputs, &device, *rate, stop)?;
         let figure = |metric: Metric| {
             let bound = BOUNDS.iter().find(|(of, _)| *of == metric && *load <= BOUND_UP_TO).map(|(_, bound)| *bound);
             let values = |runs: &[Summary]| runs.iter().filter_map(|run| metric.of(run)).collect();
@@ -219,27 +223,23 @@ pub fn simulated(
 }
 
 /// Simulations of the requests of the real runs, each with noise of its own.
-fn restless(scenario: &Scenario, rate: Rate, stop: &AtomicBool) -> Result<Vec<Summary>> {
-    let (inputs, device) = prepare(scenario, Target::SIM)?;
+fn restless(inputs: &Inputs<'_>, device: &Device, rate: Rate, stop: &AtomicBool) -> Result<Vec<Summary>> {
     let run = Run { policy: 0, load: LoadPoint::Rate(rate), replication: 0 };
-    let _requests = inputs.requests(0)?; // Drawn once for all.
     let one = |replication: u32| {
         let mut prepared = inputs.prepare(&run, Keep::default())?;
-        let backend = device.simulated(&inputs, &Run { replication, ..run }, &prepared.requests);
+        let backend = device.simulated(inputs, &Run { replication, ..run }, &prepared.requests);
         prepared.serve(&mut *backend.expect("a simulation"), stop)?;
         Ok(summarize(&prepared.record, &inputs.measure(run.load)))
     };
-    let count = if scenario.device.noise.is_some() { SIMULATIONS } else { 1 };
+    let count = if inputs.scenario.device.noise.is_some() { SIMULATIONS } else { 1 };
     (0..count).into_par_iter().map(one).collect()
 }
 
 /// With a ledger if the replay equals the logs.
-fn replays(folder: &Path, scenario: &Scenario, registry: &Registry) -> Result<Vec<(String, Option<Ledger>)>> {
+fn replays(folder: &Path, model: Option<&TableModel>, registry: &Registry) -> Result<Vec<(String, Option<Ledger>)>> {
     let Results { scenarios, points, .. } = Results::open(folder, registry)?;
     let inputs = Inputs::new(&scenarios[0])?;
-    let (_, simulated) = prepare(scenario, Target::SIM)?;
-    let model = simulated.costs(0).expect("a simulation has costs");
-    let one = |point: &Point| Ok((point.run.load.to_string(), replayed(&inputs, point, Some(model))?.1));
+    let one = |point: &Point| Ok((point.run.load.to_string(), replayed(&inputs, point, model)?.1));
     points.par_iter().map(one).collect()
 }
 
