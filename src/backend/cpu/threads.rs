@@ -60,17 +60,23 @@ pub fn keep_to(core: CoreId) {
 }
 
 /// Unpins the thread when dropped.
-#[cfg(target_os = "linux")]
 pub struct Pinned {
+    #[cfg(target_os = "linux")]
     before: nix::sched::CpuSet,
 }
 
-#[cfg(target_os = "linux")]
 impl Pinned {
+    #[cfg(target_os = "linux")]
     fn to(core: CoreId) -> Option<Pinned> {
         let before = nix::sched::sched_getaffinity(THIS_THREAD).ok()?;
         keep_to(core);
         Some(Pinned { before })
+    }
+
+    /// Elsewhere a pin could not be undone, because the system does not say where a thread may run.
+    #[cfg(not(target_os = "linux"))]
+    fn to(_: CoreId) -> Option<Pinned> {
+        None
     }
 }
 
@@ -84,14 +90,3 @@ impl Drop for Pinned {
 
 #[cfg(target_os = "linux")]
 const THIS_THREAD: nix::unistd::Pid = nix::unistd::Pid::from_raw(0);
-
-/// Elsewhere a pin could not be undone, because the system does not say where a thread may run.
-#[cfg(not(target_os = "linux"))]
-pub struct Pinned {}
-
-#[cfg(not(target_os = "linux"))]
-impl Pinned {
-    fn to(_: CoreId) -> Option<Pinned> {
-        None
-    }
-}
