@@ -27,7 +27,7 @@ pub enum Kind {
     Whole,
     /// Directly after another cell.
     WholeSwitched,
-    /// A task of so many steps in a persistent kernel.
+    /// A task of this number of steps in a persistent kernel.
     Persistent(u32),
 }
 

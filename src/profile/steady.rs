@@ -99,19 +99,16 @@ pub fn measure(bench: &Bench, subject: &mut Subject<'_>, batches: &[u32], profil
     for &batch in batches {
         // Two cells that take turns have half as many samples each.
         for _ in 0..trains_of(batch) * if turns { 2 } else { 1 } {
-            let train = run(batch, turns)?;
-            if turns {
-                for (turn, cell) in bench.cells.iter().enumerate() {
-                    let durations = train.durations_at(|place| place % 2 == turn);
-                    profile.times.at(Kind::Switched, cell, 0, batch).extend(durations);
-                }
-                continue;
+            if !turns {
+                let train = run(batch, false)?;
+                profile.times.at(Kind::Task, &bench.cells[0], bench.input, batch).extend(train.durations());
+                train.gaps().for_each(|gap| profile.between.entry(batch).or_default().add(gap));
             }
-            let [cell, _] = &bench.cells;
-            profile.times.at(Kind::Task, cell, bench.input, batch).extend(train.durations());
-            train.gaps().for_each(|gap| profile.between.entry(batch).or_default().add(gap));
             if !single {
-                profile.times.at(Kind::Exchanged, cell, 0, batch).extend(run(batch, true)?.durations());
+                let (kind, train) = (if turns { Kind::Switched } else { Kind::Exchanged }, run(batch, true)?);
+                for (turn, cell) in bench.cells.iter().enumerate() {
+                    profile.times.at(kind, cell, 0, batch).extend(train.durations_at(|place| place % 2 == turn));
+                }
             }
         }
         steps.done()?;

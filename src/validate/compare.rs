@@ -79,15 +79,19 @@ pub struct Row {
     pub simulated: bool,
 }
 
-/// Whether B differs from A by more than runs of A do.
+/// Whether B differs from A by more than runs of A do. Single runs of two simulations of the same requests need no
+/// spread: they are equal or differ. Unknown: A has a single run, or a figure is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Verdict {
+    /// inside the spread of A
     Inside,
+    /// outside
     Outside,
-    /// Of two simulations of the same requests, whose single runs need no spread.
+    /// equal
     Equal,
+    /// differ
     Differs,
-    /// A has a single run, or a figure is missing.
+    /// unknown
     Unknown,
 }
 
