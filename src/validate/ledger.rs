@@ -7,7 +7,6 @@
 //! Recorded times are used in order: while decisions equal the run's, each task has its own; then those of similar tasks.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
 use std::iter::Cycle;
 use std::sync::atomic::AtomicBool;
 use std::vec;
@@ -71,30 +70,14 @@ impl Ledger {
     }
 }
 
-/// The work of a task, the key to its recorded durations.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Signature {
-    steps: SmallVec<[Step; 2]>,
-    gather: bool,
-    of: MemberKind,
-    /// Host work during which the device is idle.
-    during: Nanos,
-    copies: SmallVec<[Copies; 2]>,
-    empty_calls: u64,
-}
+/// The work of a task, the key to its recorded durations: steps, whether it gathers, the kind of its members, host work
+/// during which the device is idle, and the copies and empty calls of a loop.
+type Signature = (SmallVec<[Step; 2]>, bool, MemberKind, Nanos, SmallVec<[Copies; 2]>, u64);
 
-impl Signature {
-    fn of(task: &Task<'_>) -> Signature {
-        let FoldLoop { copies, empty_calls } = task.fold_loop;
-        Signature {
-            steps: SmallVec::from_slice(task.steps),
-            gather: task.gather,
-            of: MemberKind::of(&task.members),
-            during: task.host.during,
-            copies: SmallVec::from_slice(copies),
-            empty_calls,
-        }
-    }
+fn signature(task: &Task<'_>) -> Signature {
+    let FoldLoop { copies, empty_calls } = task.fold_loop;
+    let (steps, copies) = (SmallVec::from_slice(task.steps), SmallVec::from_slice(copies));
+    (steps, task.gather, MemberKind::of(&task.members), task.host.during, copies, empty_calls)
 }
 
 /// Replays a recorded run. With a simulated device, and if the replay equals the logs, also computes the ledger.
@@ -107,7 +90,7 @@ pub fn replayed(inputs: &Inputs<'_>, point: &Point, model: Option<&TableModel>) 
         let lane = (task.worker, task.stream);
         let before = last.get(&lane).copied();
         last.extend(task.steps.last().map(|step| (lane, step.cell)));
-        tasks.push((Signature::of(task), model.duration(task, before)));
+        tasks.push((signature(task), model.duration(task, before)));
     };
     let replay = replay(inputs, point, &recording, Watcher { members: false, see: &mut see })?;
     let model = model.filter(|_| replay.difference.is_none());
@@ -285,7 +268,7 @@ impl Durations {
     /// The next recorded time of a task with the same signature; else the model's time, corrected by the ratios of the
     /// nearest batch sizes of the same cells.
     fn next(&mut self, task: &Task<'_>, by_model: Nanos) -> Nanos {
-        if let Some(time) = self.seen.get_mut(&Signature::of(task)).and_then(Iterator::next) {
+        if let Some(time) = self.seen.get_mut(&signature(task)).and_then(Iterator::next) {
             return time;
         }
         let Some(ratios) = self.ratios.get(&distinct_cells(task.steps)) else { return by_model };
@@ -340,7 +323,7 @@ mod tests {
                 start,
                 finish,
             });
-            submitted.push(with_task(batch, times, |task| (Signature::of(task), model.duration(task, None))));
+            submitted.push(with_task(batch, times, |task| (signature(task), model.duration(task, None))));
         }
         Durations::of(&real, &submitted)
     }
@@ -388,7 +371,7 @@ mod tests {
             finished: true,
         };
         let submitted =
-            |batch: &u32| with_task(*batch, 1, |task| (Signature::of(task), model.clone().duration(task, None)));
+            |batch: &u32| with_task(*batch, 1, |task| (signature(task), model.clone().duration(task, None)));
         let submitted: Vec<_> = batches.iter().map(submitted).collect();
         let hybrid = Hybrid {
             durations: Some(Durations::of(&real, &submitted)),
@@ -407,9 +390,9 @@ mod tests {
             let fold_loop = |copies, empty_calls| Task { fold_loop: FoldLoop { copies, empty_calls }, ..*task };
             let others = [host(0, 1), fold_loop(&copies, 0), fold_loop(&[], 1)];
             for other in others {
-                assert_ne!(Signature::of(task), Signature::of(&other));
+                assert_ne!(signature(task), signature(&other));
             }
-            assert_eq!(Signature::of(task), Signature::of(&host(1, 0)), "the task does not take longer for it");
+            assert_eq!(signature(task), signature(&host(1, 0)), "the task does not take longer for it");
         });
     }
 
