@@ -260,13 +260,9 @@ impl CostTable {
         let costs = operators.entries().iter().map(|entry| match self.cells.get(&entry.name) {
             Some(rows) => OperatorCosts::Own(rows.clone()),
             None => {
-                let list = &operators.operators()[entry.cell.index()].operators;
-                OperatorCosts::Share(operators::Share::of(
-                    &entry.operator,
-                    entry.cell,
-                    list,
-                    cells[entry.cell.index()].chain,
-                ))
+                let place = entry.cell.index();
+                let (list, chain) = (&operators.operators()[place].operators, cells[place].chain);
+                OperatorCosts::Share(operators::Share::of(&entry.operator, entry.cell, list, chain))
             }
         });
         Ok(TableModel { operators: costs.collect(), ..self.device(cells, overhead)? })
