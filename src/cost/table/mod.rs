@@ -95,10 +95,8 @@ impl CostTable {
         if cells.is_empty() {
             return Err(Error::input(format!("{name}: no rows; a cost table has at least one line cell,batch,ns")));
         }
-        let costs = |rows: Rows| match header.context && rows.by_input.len() > 1 {
-            true => CellCosts::Grid(rows),
-            false => CellCosts::Rows(rows),
-        };
+        let is_grid = |rows: &Rows| header.context && rows.by_input.len() > 1;
+        let costs = |rows| if is_grid(&rows) { CellCosts::Grid(rows) } else { CellCosts::Rows(rows) };
         let cells = cells.into_iter().map(|(cell, rows)| (cell, costs(rows))).collect();
         Ok(CostTable { name: name.to_string(), cells, persistent: None, kv_tokens: None })
     }

@@ -54,13 +54,18 @@ pub(super) enum OperatorCosts {
 impl TableModel {
     /// Batches measured at every input size.
     pub fn measured(&self, cell: CellId) -> RangeInclusive<u32> {
-        let (costs, scale) = match self.operator(cell) {
-            None => (&self.steps.cells[cell.index()], 1),
-            Some(OperatorCosts::Own(costs)) => (costs, 1),
-            Some(OperatorCosts::Share(share)) => (&self.steps.cells[share.cell.index()], share.rows_of_node),
-        };
+        let (costs, scale) = self.costs(cell);
         let range = costs.measured();
         range.start().saturating_mul(scale)..=range.end().saturating_mul(scale)
+    }
+
+    /// Of a step, or of the cell whose share it takes; and its rows for each node of that cell.
+    fn costs(&self, step: CellId) -> (&CellCosts, u32) {
+        match self.operator(step) {
+            None => (&self.steps.cells[step.index()], 1),
+            Some(OperatorCosts::Own(costs)) => (costs, 1),
+            Some(OperatorCosts::Share(share)) => (&self.steps.cells[share.cell.index()], share.rows_of_node),
+        }
     }
 
     fn operator(&self, step: CellId) -> Option<&OperatorCosts> {
@@ -148,12 +153,8 @@ impl CostModel for TableModel {
 
     /// By the preferred batch; an operator without rows has its cell's.
     fn demand(&self, step: &Step) -> Share {
-        let (costs, batch) = match self.operator(step.cell) {
-            None => (&self.steps.cells[step.cell.index()], step.batch),
-            Some(OperatorCosts::Own(costs)) => (costs, step.batch),
-            Some(OperatorCosts::Share(share)) => (&self.steps.cells[share.cell.index()], share.nodes(step.batch)),
-        };
-        Share::of(batch, costs.preferred(step.input))
+        let (costs, rows_of_node) = self.costs(step.cell);
+        Share::of(step.batch.div_ceil(rows_of_node), costs.preferred(step.input))
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {
