@@ -214,10 +214,8 @@ fn same_arrivals(a: &Side, b: &Side, places: &[Place]) -> Result<()> {
                 (None, None) => break,
                 (one, other) if one == other => {}
                 (one, other) => {
-                    let shown = |request: Option<(RequestId, Nanos)>| match request {
-                        Some((id, arrival)) => format!("request {id} at {} ns", arrival.0),
-                        None => "nothing more".into(),
-                    };
+                    let text = |(id, at): (RequestId, Nanos)| format!("request {id} at {} ns", at.0);
+                    let shown = |request: Option<_>| request.map_or("nothing more".into(), text);
                     let what = format!("at {} the log has {} there and {} here", place.point, shown(one), shown(other));
                     return Err(other_requests(a, b, &what));
                 }

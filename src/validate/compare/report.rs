@@ -42,11 +42,8 @@ pub fn table(comparison: &Comparison) -> String {
 }
 
 fn side(results: &Side, runs: Option<usize>) -> String {
-    let runs = match runs {
-        Some(1) => "1 run".into(),
-        runs => format!("{} runs", runs.unwrap_or(0)),
-    };
-    format!("{} ({}, {runs})", results.path().display(), results.backend())
+    let (runs, plural) = (runs.unwrap_or(0), if runs == Some(1) { "" } else { "s" });
+    format!("{} ({}, {runs} run{plural})", results.path().display(), results.backend())
 }
 
 /// Name, A, B, difference, spread and verdict.
