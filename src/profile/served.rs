@@ -207,8 +207,8 @@ fn as_seen(found: &[Ran]) -> Vec<Timed> {
         return watched;
     }
     let share = |tasks: &[Ran]| {
-        let time = Nanos((tasks[tasks.len() - 1].finish - tasks[0].start).0 / tasks.len() as u64);
-        Timed { time, ..tasks[0].timed }
+        let (first, last) = (tasks[0].timed, tasks[tasks.len() - 1].timed);
+        Timed { time: Nanos((last.at + last.time - first.at).0 / tasks.len() as u64), ..first }
     };
     decisions().map(share).collect()
 }
@@ -229,8 +229,6 @@ fn enough(trees: &[Shape], nodes: usize) -> Vec<Shape> {
 struct Ran {
     batch: u32,
     decision: (WorkerId, Nanos),
-    start: Nanos,
-    finish: Nanos,
     /// Directly after a task of another cell on its worker.
     switched: bool,
     /// It began after the host's first look at its decision.
@@ -246,9 +244,8 @@ fn of_cell(served: &Served, cell: CellId) -> Vec<Ran> {
         let first_look = *first_looks.entry(decision).or_insert(task.finish);
         if task.cells[..] == [cell] {
             let switched = before.is_some_and(|before| before.cells[..] != [cell]);
-            let (start, finish, watched) = (task.start, task.finish, task.start > first_look);
-            let timed = served.timed(start, finish - start);
-            found.push(Ran { batch: task.batch, decision, start, finish, switched, watched, timed });
+            let timed = served.timed(task.start, task.finish - task.start);
+            found.push(Ran { batch: task.batch, decision, switched, watched: task.start > first_look, timed });
         }
     }
     found.drain(..WARM_UP.min(found.len().saturating_sub(1)));
@@ -264,8 +261,6 @@ mod tests {
         let ran = |(start, finish, watched): (u64, u64, bool)| Ran {
             batch: 8,
             decision: (WorkerId(0), Nanos(start / 100)),
-            start: Nanos(start),
-            finish: Nanos(finish),
             switched: false,
             watched,
             timed: Timed { time: Nanos(finish - start), at: Nanos(start), block: 0 },
