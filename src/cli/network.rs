@@ -223,7 +223,7 @@ impl Shown<'_> {
         let (macs, weights) = self.totals();
         json!({
             "network": self.network.given,
-            "device": device.map(Roofline::name),
+            "device": device.map(|device| &device.name),
             "precision": device.map(|_| self.args.precision.name()),
             "tokens": (self.tokens > 0).then_some(self.tokens),
             "multiply_adds": macs as u64,

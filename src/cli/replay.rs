@@ -7,14 +7,16 @@ use serde_json::{Value, json};
 
 use super::find;
 use super::render::Shown;
-use crate::cost::table::TableModel;
-use crate::error::{Error, Result};
+use crate::error::{Context as _, Error, Result};
+use crate::experiment::device::Device;
+use crate::experiment::executor::Target;
 use crate::experiment::inputs::Inputs;
+use crate::experiment::prepare;
 use crate::metrics::summary::Times;
 use crate::policy::registry::Registry;
 use crate::results::columns::{Metric, name_of};
 use crate::results::table::{aligned, tabulate};
-use crate::scenario::{PolicyEntry, Scenario, costs};
+use crate::scenario::{Input, Scenario};
 use crate::shipped::Shipped;
 use crate::validate::ledger::{Ledger, Term, replayed};
 use crate::validate::recorded::Recording;
@@ -64,12 +66,11 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
         )));
     }
     let inputs = results.scenarios.iter().map(Inputs::new).collect::<Result<Vec<_>>>()?;
-    let models_of = |inputs: &Inputs<'_>| args.ledger.then(|| models(args, inputs.scenario)).transpose();
-    let models = inputs.iter().map(models_of).collect::<Result<Vec<_>>>()?;
+    let devices = results.scenarios.iter().filter(|_| args.ledger).map(|scenario| simulated(args, scenario));
+    let devices = devices.collect::<Result<Vec<_>>>()?;
     let row = |point: &&Point| {
-        let (inputs, models) = (&inputs[point.variant], &models[point.variant]);
-        let model = models.as_ref().map(|models| &models[point.run.policy]);
-        let (replay, ledger) = replayed(inputs, point, model)?;
+        let model = devices.get(point.variant).and_then(|device| device.costs(point.run.policy));
+        let (replay, ledger) = replayed(&inputs[point.variant], point, model)?;
         Ok(Row {
             policy: results.scenario(point).policies[point.run.policy].name(),
             point: point.run.load.to_string(),
@@ -92,20 +93,14 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     }
 }
 
-fn models(args: &Args, scenario: &Scenario) -> Result<Vec<TableModel>> {
-    let given = args.costs.as_deref().map(|file| find(Shipped::Costs, file, false)).transpose()?;
-    let model = |policy: &PolicyEntry| {
-        let costs = given.as_deref().or(policy.costs.as_deref()).ok_or_else(|| {
-            Error::input(format!(
-                "{}: its scenario names no cost table for \"{}\"; name the one to simulate with, as --costs COSTS.csv",
-                args.results.display(),
-                policy.label
-            ))
-        })?;
-        let table = costs::named(Some(costs), &scenario.device, &scenario.workload)?;
-        costs::model(&table.expect("rows were named"), &scenario.workload, &*policy.settings, policy.overhead)
-    };
-    scenario.policies.iter().map(model).collect()
+/// The simulated device of a scenario, with the costs of the command line if there are any.
+fn simulated(args: &Args, scenario: &Scenario) -> Result<Device> {
+    let mut scenario = scenario.clone();
+    if let Some(file) = &args.costs {
+        let costs = Input::from(find(Shipped::Costs, file, false)?.to_string_lossy().into_owned());
+        scenario.policies.iter_mut().for_each(|policy| policy.costs = Some(costs.clone()));
+    }
+    Ok(prepare(&scenario, Target::SIM).or_way_out("name the table to simulate with, as --costs COSTS.csv")?.1)
 }
 
 /// A line for each point, then differences and ledgers.

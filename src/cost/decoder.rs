@@ -30,7 +30,7 @@ impl Decoder {
     pub fn new(device: &Arc<Roofline>, shape: &Arc<Transformer>) -> Decoder {
         Decoder {
             weights: device.traffic(shape.weights().into()),
-            launches: device.launch().saturating_mul(KERNELS * shape.layers),
+            launches: device.launch.saturating_mul(KERNELS * shape.layers),
             device: Arc::clone(device),
             shape: Arc::clone(shape),
         }
@@ -47,8 +47,8 @@ impl Decoder {
     /// too little memory.
     pub fn kv_tokens(&self, given: Option<u64>) -> Result<Option<u64>, String> {
         let Some(memory) = self.device.memory() else { return Ok(given) };
-        let [weights, token] = [self.shape.weights(), self.shape.kv_numbers()].map(|n| n * self.device.bytes());
-        let (model, device) = (&self.shape.name, self.device.name());
+        let [weights, token] = [self.shape.weights(), self.shape.kv_numbers()].map(|n| n * self.device.unit.bytes);
+        let (model, device) = (&self.shape.name, &self.device.name);
         let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
         if let Some(tokens) = given {
             let needed = weights.saturating_add(tokens.saturating_mul(token));

@@ -15,7 +15,7 @@ pub fn of_gpu(gpu: &str) -> Option<(&'static str, Roofline)> {
     let gpu = words(gpu);
     Shipped::Device.all().into_iter().find_map(|BuiltIn { name: file, text }| {
         let sheet = Roofline::parse(text, file, Precision::F32).expect("a shipped file is complete");
-        let name = words(sheet.name());
+        let name = words(&sheet.name);
         gpu.windows(name.len()).any(|part| part == name).then_some((file, sheet))
     })
 }
@@ -58,6 +58,6 @@ mod tests {
         assert_eq!(file("NVIDIA TITAN RTX"), Some("titan-rtx"));
         assert_eq!(file("NVIDIA GH200 480GB"), None);
         let (file, sheet) = of_gpu("NVIDIA H200").unwrap();
-        assert_eq!((file, sheet.peak_gflops(), sheet.multiprocessors()), ("h200", 66_908, 132));
+        assert_eq!((file, sheet.unit.peak_gflops, sheet.multiprocessors), ("h200", 66_908, 132));
     }
 }

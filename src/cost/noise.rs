@@ -18,14 +18,15 @@ use crate::workload::random::Stream;
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoiseRecord {
     samples: Vec<Sample>,
-    stretches: Vec<Stretch>,
+    /// Samples without a gap.
+    stretches: Vec<Range<usize>>,
 }
 
 /// The shortest time without a task between two stretches: other work ran in between.
 const GAP: Nanos = Nanos(500_000_000);
 
 /// A task: from its start, the device did `work` in `took`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Sample {
     /// Ascending from 0, without the gaps between stretches.
     start: Nanos,
@@ -35,14 +36,6 @@ struct Sample {
     /// Of all samples before it.
     took_before: Nanos,
     work_before: Nanos,
-}
-
-/// Samples without a gap.
-#[derive(Clone, Debug, PartialEq)]
-struct Stretch {
-    samples: Range<usize>,
-    /// In the time of [`Sample::start`].
-    end: Nanos,
 }
 
 /// A measured task: when it began, its time, and that over the time of its row.
@@ -62,58 +55,32 @@ impl NoiseRecord {
     /// Of tasks in any order. `None` without any.
     pub fn new(mut measured: Vec<Measured>) -> Option<NoiseRecord> {
         measured.sort_by_key(|one| one.at);
-        let (mut before, mut now) = (measured.first()?.at, Nanos::ZERO);
-        let (mut samples, mut stretches) = (Vec::<Sample>::with_capacity(measured.len()), Vec::<Stretch>::new());
-        let end_of = |last: Option<&Sample>| last.map_or(Nanos::ZERO, |last| last.start + last.took);
-        let (mut took_before, mut work_before) = (Nanos::ZERO, Nanos::ZERO);
-        let mut close = |samples: &[Sample]| {
-            let from = stretches.last().map_or(0, |stretch| stretch.samples.end);
-            stretches.push(Stretch { samples: from..samples.len(), end: end_of(samples.last()) });
-        };
+        let mut before = measured.first()?.at;
+        let (mut samples, mut stretches) = (Vec::<Sample>::with_capacity(measured.len()), Vec::<Range<usize>>::new());
         for Measured { at, took, factor } in measured {
+            let last = samples.last().copied().unwrap_or_default();
             let passed = at - std::mem::replace(&mut before, at);
-            now += passed;
-            if passed > GAP {
-                close(&samples);
-                now = end_of(samples.last());
+            let mut start = last.start + passed;
+            if passed > GAP || samples.is_empty() {
+                start = last.start + last.took;
+                stretches.push(samples.len()..samples.len());
             }
             let (took, work) = (took.max(Nanos(1)), Nanos(((took.0 as f64 / factor).round() as u64).max(1)));
-            samples.push(Sample { start: now, took, work, took_before, work_before });
-            (took_before, work_before) = (took_before + took, work_before + work);
+            let (took_before, work_before) = (last.took_before + last.took, last.work_before + last.work);
+            samples.push(Sample { start, took, work, took_before, work_before });
+            stretches.last_mut().expect("the first sample begins one").end = samples.len();
         }
-        close(&samples);
         Some(NoiseRecord { samples, stretches })
     }
 
     fn length(&self) -> Nanos {
-        self.stretches[self.stretches.len() - 1].end
+        end(&self.samples)
     }
 
     /// That has this instant.
-    fn stretch(&self, at: Nanos) -> &Stretch {
-        &self.stretches[self.stretches.partition_point(|stretch| stretch.end <= at)]
-    }
-
-    /// How long the device takes for some work from an instant on. A pause is added to what meets it; a slow device
-    /// multiplies what it does meanwhile. After the end of the stretch comes its start.
-    fn time_of(&self, work: Nanos, from: Nanos, Stretch { samples, .. }: &Stretch) -> Nanos {
-        let (first, last) = (&self.samples[samples.start], &self.samples[samples.end - 1]);
-        let sample = &self.samples[self.samples.partition_point(|sample| sample.start <= from) - 1];
-        let within = (from - sample.start).min(sample.took);
-        let worked = share(within, sample.work, sample.took);
-        let done = sample.work_before - first.work_before + worked;
-        let begun = sample.took_before + share(worked, sample.took, sample.work);
-
-        let all = last.work_before + last.work - first.work_before;
-        let to = u128::from(done.0) + u128::from(work.0);
-        let (rounds, rest) = (to / u128::from(all.0), Nanos((to % u128::from(all.0)) as u64) + first.work_before);
-        let place =
-            samples.start + self.samples[samples.clone()].partition_point(|sample| sample.work_before <= rest) - 1;
-        let Sample { work_before, took_before, work, took, .. } = self.samples[place];
-        let ended = took_before + share(rest - work_before, took, work);
-        let round = last.took_before + last.took - first.took_before;
-        let time = u128::from(ended.0) + rounds * u128::from(round.0) - u128::from(begun.0);
-        Nanos(u64::try_from(time).unwrap_or(u64::MAX))
+    fn stretch(&self, at: Nanos) -> &[Sample] {
+        let place = self.stretches.partition_point(|samples| end(&self.samples[samples.clone()]) <= at);
+        &self.samples[self.stretches[place].clone()]
     }
 
     pub fn read(path: &Path) -> Result<NoiseRecord> {
@@ -173,7 +140,7 @@ impl NoiseRecord {
         let pair = |sample: &Sample| {
             let then = sample.start.saturating_add(lag);
             let second = self.samples[..self.samples.partition_point(|other| other.start <= then)].last()?;
-            let apart = then < self.stretch(sample.start).end && second.start >= sample.start + Nanos(lag.0 / 2);
+            let apart = then < end(self.stretch(sample.start)) && second.start >= sample.start + Nanos(lag.0 / 2);
             apart.then(|| (sample.factor() - mean) * (second.factor() - mean))
         };
         let products: Vec<f64> = self.samples.iter().filter_map(pair).collect();
@@ -185,6 +152,32 @@ impl Sample {
     fn factor(&self) -> f64 {
         self.took.0 as f64 / self.work.0 as f64
     }
+}
+
+/// Of the last sample.
+fn end(samples: &[Sample]) -> Nanos {
+    samples.last().map_or(Nanos::ZERO, |last| last.start + last.took)
+}
+
+/// How long the device takes for some work from an instant on. A pause is added to what meets it; a slow device
+/// multiplies what it does meanwhile. After the end of the stretch comes its start.
+fn time_of(work: Nanos, from: Nanos, stretch: &[Sample]) -> Nanos {
+    let (first, last) = (&stretch[0], &stretch[stretch.len() - 1]);
+    let sample = &stretch[stretch.partition_point(|sample| sample.start <= from) - 1];
+    let within = (from - sample.start).min(sample.took);
+    let worked = share(within, sample.work, sample.took);
+    let done = sample.work_before - first.work_before + worked;
+    let begun = sample.took_before + share(worked, sample.took, sample.work);
+
+    let all = last.work_before + last.work - first.work_before;
+    let to = u128::from(done.0) + u128::from(work.0);
+    let (rounds, rest) = (to / u128::from(all.0), Nanos((to % u128::from(all.0)) as u64) + first.work_before);
+    let place = stretch.partition_point(|sample| sample.work_before <= rest) - 1;
+    let Sample { work_before, took_before, work, took, .. } = stretch[place];
+    let ended = took_before + share(rest - work_before, took, work);
+    let round = last.took_before + last.took - first.took_before;
+    let time = u128::from(ended.0) + rounds * u128::from(round.0) - u128::from(begun.0);
+    Nanos(u64::try_from(time).unwrap_or(u64::MAX))
 }
 
 /// `part` of a time that takes `whole`, in one that takes `of` altogether.
@@ -225,9 +218,9 @@ impl Noise {
         };
         self.last = Some((number, start));
         let stretch = record.stretch(start);
-        let from = record.samples[stretch.samples.start].start;
-        let instant = from + Nanos((start.0 - from.0 + at.0 % self.block.0) % (stretch.end - from).0);
-        record.time_of(time, instant, stretch)
+        let from = stretch[0].start;
+        let instant = from + Nanos((start.0 - from.0 + at.0 % self.block.0) % (end(stretch) - from).0);
+        time_of(time, instant, stretch)
     }
 }
 
@@ -252,7 +245,7 @@ mod tests {
     }
 
     fn after(record: &NoiseRecord, work: u64, from: u64) -> Nanos {
-        record.time_of(Nanos(work), Nanos(from), record.stretch(Nanos(from)))
+        time_of(Nanos(work), Nanos(from), record.stretch(Nanos(from)))
     }
 
     #[test]

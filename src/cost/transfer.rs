@@ -40,7 +40,7 @@ struct States {
 impl Transfers {
     /// `graphs` are those of the run's requests, by id.
     pub fn new(costs: TableModel, graphs: &Arc<[CellGraph]>) -> Transfers {
-        let followed = costs.transfer().cloned().map(|time| Followed {
+        let followed = costs.transfer.clone().map(|time| Followed {
             time,
             graphs: Arc::clone(graphs),
             states: vec![States::default(); graphs.len()],

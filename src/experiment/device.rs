@@ -81,7 +81,7 @@ impl Device {
                 let costs: Vec<TableModel> = costs.collect::<Result<_>>()?;
                 let noise = scenario.device.noise.as_deref().map(NoiseRecord::read).transpose();
                 let noise = noise.within(format_args!("{file}: device.noise"))?.map(Arc::new);
-                if streams && costs.iter().any(|costs| costs.transfer().is_some()) {
+                if streams && costs.iter().any(|costs| costs.transfer.is_some()) {
                     return Err(Error::input(format!(
                         "{file}: output.record: a stream follows no states between workers; remove the rows \"transfer\" of \
                          the cost table, or set record = \"full\""

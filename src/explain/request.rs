@@ -11,7 +11,7 @@ use crate::metrics::tokens::Sequence;
 use crate::results::table::{shortened, tabulate};
 use crate::task::{MemberList, TaskRow};
 use crate::units::{Nanos, NodeId, RequestId, TaskId};
-use crate::validate::replayed::requests_of;
+use crate::validate::replay::requests_of;
 use crate::workload::cell_graph::CellGraph;
 
 pub struct Life<'a> {

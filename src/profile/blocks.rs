@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use rand::seq::SliceRandom as _;
 
-use super::samples::ByBatch;
+use super::samples::{Kind, TASKS};
 use super::steady::{self, Bench};
 use super::wanted::Wanted;
 use super::{Profile, Settings, Subject, served, whole};
@@ -28,78 +28,91 @@ pub struct Block {
     sizes: Vec<u32>,
 }
 
-#[derive(Debug)]
-enum Part {
-    Trees,
-    Listed,
-    Bench(Bench),
-    Persistent,
-    Whole,
-    Launches,
+struct Part {
+    /// Ascending.
+    sizes: Vec<u32>,
+    /// Those that may have doubtful sizes.
+    kinds: &'static [Kind],
+    /// Visits sizes, and reports each as a step.
+    measure: Measure,
 }
 
-/// The parts of a network with their batch sizes.
-fn parts(wanted: &Wanted, settings: &Settings) -> Vec<(Part, Vec<u32>)> {
-    let batches = || settings.batches.clone();
+type Measure = Box<dyn Fn(&mut Subject<'_>, &[u32], &mut Profile) -> Result<()>>;
+
+fn one_by_one(measure: fn(&mut Subject<'_>, u32, &mut Profile) -> Result<()>) -> Measure {
+    Box::new(move |subject, sizes, profile| {
+        sizes.iter().try_for_each(|size| {
+            measure(subject, *size, profile)?;
+            subject.steps.done()
+        })
+    })
+}
+
+/// Launches are last, because GPUs subtract the times of cells from theirs.
+fn parts(wanted: &Wanted, settings: &Settings) -> Vec<Part> {
+    let part = |kinds, measure| Part { sizes: settings.batches.clone(), kinds, measure };
     if wanted.model.network().is_some() {
-        return vec![(Part::Listed, batches())];
+        return vec![part(&[], one_by_one(whole::measure_listed))];
     }
-    let trees = wanted.model.takes_trees().then(|| (Part::Trees, batches()));
-    let benches = steady::benches(wanted).into_iter().map(|bench| (Part::Bench(bench), batches()));
-    let persistent = settings.persistent.is_some().then(|| (Part::Persistent, batches()));
-    let whole = (Part::Whole, whole::sizes(wanted, settings));
-    let launches = (Part::Launches, served::launch_batches(settings));
-    trees.into_iter().chain(benches).chain(persistent).chain([whole, launches]).collect()
+    let trees = wanted.model.takes_trees().then(|| part(&TASKS, one_by_one(served::measure_trees)));
+    let of_bench = |bench: Bench| {
+        let measure: Measure =
+            Box::new(move |subject, sizes, profile| steady::measure(&bench, subject, sizes, profile));
+        part(&TASKS, measure)
+    };
+    let of_kernel = |cell: String| {
+        let measure: Measure =
+            Box::new(move |subject, sizes, profile| steady::measure_persistent(&cell, subject, sizes, profile));
+        part(&[], measure)
+    };
+    let in_kernels = if settings.persistent.is_some() { &wanted.cells[..] } else { &[] };
+    let whole = Part { sizes: whole::sizes(wanted, settings), ..part(&[Kind::Whole], one_by_one(whole::measure)) };
+    let launches = Part { sizes: served::launch_batches(settings), ..part(&[], one_by_one(served::measure_launch)) };
+    let steady = steady::benches(wanted).into_iter().map(of_bench).chain(in_kernels.iter().cloned().map(of_kernel));
+    trees.into_iter().chain(steady).chain([whole, launches]).collect()
 }
 
-fn all(parts: &[(Part, Vec<u32>)]) -> Vec<Vec<u32>> {
-    parts.iter().map(|(_, sizes)| sizes.clone()).collect()
-}
-
-/// One visit of the chosen sizes of each part. Launches are last, because GPUs subtract the times of cells from theirs.
-fn shuffled(parts: &[(Part, Vec<u32>)], chosen: Vec<Vec<u32>>, mut random: Stream) -> Vec<Block> {
+/// One visit of the chosen sizes of each part; of the last part at the end.
+fn shuffled(parts: &[Part], chosen: impl Fn(&Part) -> Vec<u32>, mut random: Stream) -> Vec<Block> {
     let mut blocks = Vec::new();
-    for (part, ((_, sizes), mut order)) in parts.iter().zip(chosen).enumerate() {
-        let reference = sizes.get(sizes.len() / 2);
+    for (place, part) in parts.iter().enumerate() {
+        let reference = part.sizes.get(part.sizes.len() / 2);
+        let mut order = chosen(part);
         order.shuffle(&mut random);
         for chunk in order.chunks(SIZES) {
             let reference = reference.filter(|size| !chunk.contains(size));
-            blocks.push(Block { part, sizes: reference.into_iter().chain(chunk).copied().collect() });
+            blocks.push(Block { part: place, sizes: reference.into_iter().chain(chunk).copied().collect() });
         }
     }
     blocks.shuffle(&mut random);
-    blocks.sort_by_key(|block| matches!(parts[block.part].0, Part::Launches));
+    blocks.sort_by_key(|block| block.part + 1 == parts.len());
     blocks
+}
+
+fn all(part: &Part) -> Vec<u32> {
+    part.sizes.clone()
 }
 
 /// How often the measurement of a network calls `progress`, until it visits doubtful sizes again.
 pub fn steps(wanted: &Wanted, settings: &Settings) -> usize {
-    let parts = parts(wanted, settings);
-    let blocks = shuffled(&parts, all(&parts), stream(0, 0, "profile"));
-    let each = |part: usize| match parts[part].0 {
-        Part::Listed => wanted.input_sizes().len(),
-        Part::Persistent => wanted.cells.len(),
-        _ => 1,
-    };
-    settings.repeats as usize * blocks.iter().map(|block| block.sizes.len() * each(block.part)).sum::<usize>()
+    let blocks = shuffled(&parts(wanted, settings), all, stream(0, 0, "profile"));
+    settings.repeats as usize * blocks.iter().map(|block| block.sizes.len()).sum::<usize>()
 }
 
 /// Measures one network, or until it is interrupted.
 pub fn measure(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
     let parts = parts(subject.wanted, subject.settings);
     for repeat in 0..subject.settings.repeats {
-        visit(subject, &parts, &shuffled(&parts, all(&parts), stream(0, repeat, "profile")), profile)?;
+        let blocks = shuffled(&parts, all, stream(0, repeat, "profile"));
+        blocks.iter().try_for_each(|block| visit(subject, &parts, block, profile))?;
     }
     subject.steps.progress = &|| ();
     for time in 0..AGAIN {
         profile.level();
-        let doubtful = |(part, sizes): &(Part, Vec<u32>)| {
-            let found = part.doubtful(profile);
-            sizes.iter().filter(|size| found.contains(size)).copied().collect::<Vec<u32>>()
-        };
-        let doubtful: Vec<Vec<u32>> = parts.iter().map(doubtful).collect();
-        profile.again.extend(doubtful.iter().flatten());
-        visit(subject, &parts, &shuffled(&parts, doubtful, stream(0, time, "profile again")), profile)?;
+        let blocks = shuffled(&parts, |part| part.doubtful(profile), stream(0, time, "profile again"));
+        let doubtful: Vec<u32> = parts.iter().flat_map(|part| part.doubtful(profile)).collect();
+        profile.again.extend(doubtful);
+        blocks.iter().try_for_each(|block| visit(subject, &parts, block, profile))?;
     }
     Ok(())
 }
@@ -114,44 +127,24 @@ pub fn piece(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
     while subject.now.time.get() < end {
         let (blocks, repeat) = &mut profile.left;
         if blocks.is_empty() {
-            *blocks = shuffled(&parts, all(&parts), stream(0, *repeat, "profile pieces"));
+            *blocks = shuffled(&parts, all, stream(0, *repeat, "profile pieces"));
             *repeat += 1;
         }
         let block = blocks.pop().expect("a network has a part with sizes");
-        visit(subject, &parts, &[block], profile)?;
+        visit(subject, &parts, &block, profile)?;
     }
     Ok(())
 }
 
-fn visit(subject: &mut Subject<'_>, parts: &[(Part, Vec<u32>)], blocks: &[Block], profile: &mut Profile) -> Result<()> {
-    for Block { part, sizes } in blocks {
-        subject.now.block.set(subject.now.block.get() + 1);
-        match &parts[*part].0 {
-            Part::Trees => served::measure_trees(subject, sizes, profile)?,
-            Part::Listed => whole::measure_listed(subject, sizes, profile)?,
-            Part::Bench(bench) => steady::measure(bench, subject, sizes, profile)?,
-            Part::Persistent => steady::measure_persistent(subject, sizes, profile)?,
-            Part::Whole => sizes.iter().try_for_each(|size| {
-                whole::measure(subject, *size, &mut profile.whole)?;
-                subject.steps.done()
-            })?,
-            Part::Launches => sizes.iter().try_for_each(|size| {
-                served::measure_launch(subject, *size, profile)?;
-                subject.steps.done()
-            })?,
-        }
-    }
-    Ok(())
+fn visit(subject: &mut Subject<'_>, parts: &[Part], block: &Block, profile: &mut Profile) -> Result<()> {
+    subject.now.block.set(subject.now.block.get() + 1);
+    (parts[block.part].measure)(subject, &block.sizes, profile)
 }
 
 impl Part {
-    fn doubtful(&self, profile: &Profile) -> BTreeSet<u32> {
-        let measured: Vec<&ByBatch> = match self {
-            Part::Trees => profile.cells.values().collect(),
-            Part::Bench(_) => profile.cells.values().chain(profile.turns.values()).collect(),
-            Part::Whole => profile.whole.steps.values().collect(),
-            Part::Listed | Part::Persistent | Part::Launches => Vec::new(),
-        };
-        measured.into_iter().flat_map(|sizes| profile.slowness.doubtful(sizes)).collect()
+    fn doubtful(&self, profile: &Profile) -> Vec<u32> {
+        let measured = profile.times.0.iter().filter(|((kind, ..), _)| self.kinds.contains(kind));
+        let found: BTreeSet<u32> = measured.flat_map(|(_, sizes)| profile.slowness.doubtful(sizes)).collect();
+        self.sizes.iter().filter(|size| found.contains(size)).copied().collect()
     }
 }

@@ -15,13 +15,12 @@
 //! A GPU's task times are those that the host sees, which does not look while it submits. So trains are longer there,
 //! tasks that ended during the submission do not count, and the launch includes an idle GPU's delay.
 //!
-//! [`blocks`] of sizes in a random order, and a fit of the costs of sizes and the slowness of blocks ([`level`]), keep
+//! [`blocks`] of sizes in a random order, and a fit of the costs of sizes and the slowness of blocks ([`samples`]), keep
 //! disturbances of a second and drifts out of the table. Values are medians and deviations come from quartiles, so that
 //! a pause affects one task. The mean of a run includes pauses, so cells' medians are multiplied by
 //! [`samples::mean_over_median`].
 
 mod blocks;
-mod level;
 mod report;
 mod samples;
 mod served;
@@ -36,12 +35,10 @@ use std::sync::mpsc::{Receiver, channel};
 
 use self::blocks::Block;
 pub use self::blocks::steps;
-use self::level::Slowness;
 pub use self::report::Session;
-use self::samples::{ByBatch, ByCell, Cost, Launches, Now, Samples, Timed, longer, mean_over_median};
-use self::served::Launch;
+use self::samples::{ByBatch, Now, Samples, Slowness, Timed, Times, mean_over_median};
 pub use self::wanted::{Wanted, batches_of, cells_of, measured};
-use self::whole::Whole;
+use self::whole::TaskTime;
 use crate::backend::Backend;
 use crate::backend::cpu::StepTime;
 use crate::backend::cuda::Options;
@@ -51,7 +48,8 @@ use crate::error::{Error, Result};
 use crate::experiment::executor::{Executor, Loaded};
 use crate::gpu_settings::Settings as GpuSettings;
 use crate::memory::require;
-use crate::units::{CellId, Nanos};
+use crate::metrics::recorder::Decisions;
+use crate::units::CellId;
 use crate::workload::model::Model;
 use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
@@ -110,16 +108,14 @@ pub struct Settings {
 
 #[derive(Debug, Default)]
 struct Profile {
-    cells: ByCell,
-    /// With members that change; empty for networks whose members always do.
-    exchanged: ByCell,
-    /// Directly after another cell.
-    turns: ByCell,
+    times: Times,
+    /// From the finish of a task to the start of the next.
     between: ByBatch,
-    launches: BTreeMap<u32, Launch>,
-    whole: Whole,
-    /// By the cell's name.
-    persistent: BTreeMap<String, BTreeMap<u32, Launches>>,
+    launches: ByBatch,
+    /// The policy's part of these times.
+    decisions: BTreeMap<u32, Vec<Decisions>>,
+    /// Tasks of whole requests.
+    whole: Vec<TaskTime>,
     slowness: Slowness,
     mean_over_median: f64,
     /// The blocks of pieces that are left, and the number of the repeat that they belong to.
@@ -131,13 +127,7 @@ struct Profile {
 impl Profile {
     /// The times of tasks and steps, by batch size.
     fn timed(&mut self) -> impl Iterator<Item = (u32, &mut Samples)> {
-        let Whole { steps, turns, .. } = &mut self.whole;
-        let cells = [&mut self.cells, &mut self.exchanged, &mut self.turns, steps, turns];
-        let cells = cells.into_iter().flat_map(BTreeMap::values_mut).flatten();
-        let launches = self.persistent.values_mut().flatten();
-        let launches =
-            launches.flat_map(|(batch, launches)| launches.0.iter_mut().map(move |samples| (batch, samples)));
-        cells.chain(launches).map(|(batch, samples)| (*batch, samples))
+        self.times.0.values_mut().flatten().map(|(batch, samples)| (*batch, samples))
     }
 
     /// Separates the costs of tasks from the slowness of blocks.
@@ -160,31 +150,6 @@ impl Profile {
         let mut factors: Vec<_> = factors.collect();
         factors.sort_by_key(|(_, one)| one.at);
         factors
-    }
-
-    fn switches(&self, cell: &str, turns: &ByBatch) -> BTreeMap<u32, Cost> {
-        let own = &self.cells[&(cell.to_string(), 0)];
-        turns.iter().map(|(batch, turns)| (*batch, longer(turns, &own[batch]))).collect()
-    }
-
-    fn launch_costs(&self) -> BTreeMap<u32, Cost> {
-        self.launches.iter().map(|(batch, launch)| (*batch, launch.times.cost())).collect()
-    }
-
-    /// The mean over the cells.
-    fn gathers(&self) -> BTreeMap<u32, Cost> {
-        let mut by_batch: BTreeMap<u32, Vec<Cost>> = BTreeMap::new();
-        for (cell, batches) in &self.exchanged {
-            for (batch, steps) in batches {
-                by_batch.entry(*batch).or_default().push(longer(steps, &self.cells[cell][batch]));
-            }
-        }
-        let mean = |found: Vec<Cost>| {
-            let (time, spread) =
-                found.iter().fold((0, 0f64), |(time, spread), one| (time + one.0.0, spread.hypot(one.1)));
-            (Nanos(time / found.len() as u64), spread / found.len() as f64)
-        };
-        by_batch.into_iter().map(|(batch, found)| (batch, mean(found))).collect()
     }
 }
 

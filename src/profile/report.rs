@@ -1,20 +1,21 @@
 //! Measurements as a cost table: its rows, and the notes above them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use super::blocks::{measure, piece};
-use super::samples::{Cost, Now, STEPS, costs};
-use super::{Launches, Profile, Settings, Steps, Subject, Wanted, unfolded};
+use super::samples::{self, Cost, Kind, Now, STEPS, TASKS, costs};
+use super::whole::beside;
+use super::{Profile, Settings, Steps, Subject, Wanted, unfolded};
 use crate::clock;
 use crate::cost::noise::{Measured, NoiseRecord};
 use crate::error::{Context as _, Error, Result};
 use crate::experiment::executor::Loaded;
 use crate::metrics::recorder::Decisions;
 use crate::network::Network;
-use crate::results::table::{aligned, significant};
+use crate::results::table::aligned;
 use crate::units::Nanos;
 use crate::workload::row_names::{GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 
@@ -57,7 +58,7 @@ impl Session {
             let steps = Steps { stop, progress };
             let mut profile = Profile::default();
             let measured = measure(&mut Subject { wanted, settings, steps, engine: &mut **engine, now }, &mut profile);
-            let is_empty = self.profiles.is_empty() && profile.cells.is_empty();
+            let is_empty = self.profiles.is_empty() && profile.times.0.is_empty();
             self.profiles.push(profile);
             match measured {
                 Err(Error::Interrupted) if !is_empty => {
@@ -87,13 +88,14 @@ impl Session {
         let sized = wanted.iter().any(|one| !one.inputs.is_empty());
         let device = engines.first().map_or_else(String::new, |engine| engine.describe());
         let mut notes = preamble(settings, command, &device);
-        let (mut table, mut shown, mut factors) = (String::new(), String::new(), Vec::new());
+        let columns = &["cell", "batch", "ns", "stddev_ns", "input"][..if sized { 5 } else { 4 }];
+        let mut table = vec![columns.iter().map(ToString::to_string).collect()];
+        let mut factors = Vec::new();
         for (place, profile) in profiles.iter_mut().enumerate() {
             profile.level();
             notes.push(wanted[place].described(engines[place].precision()));
             notes.extend(about(profile));
-            table.push_str(&rows(profile, place == 0, sized));
-            shown.push_str(&times(profile));
+            table.extend(rows(profile, place == 0, sized));
             factors.extend(profile.noise());
         }
         if *interrupted {
@@ -109,8 +111,8 @@ impl Session {
         let factors = factors.into_iter().map(|(_, measured)| measured).collect();
         notes.extend(NoiseRecord::new(factors).map(|record| record.describe()));
         let comments: String = notes.iter().map(|note| format!("# {note}\n")).collect();
-        let header = if sized { "cell,batch,ns,stddev_ns,input\n" } else { "cell,batch,ns,stddev_ns\n" };
-        Made { csv: comments + header + &table, noise, notes, shown, interrupted: *interrupted }
+        let lines: String = table.iter().map(|line| line.join(",") + "\n").collect();
+        Made { csv: comments + &lines, noise, notes, shown: aligned(&table), interrupted: *interrupted }
     }
 }
 
@@ -147,54 +149,63 @@ fn preamble(settings: &Settings, command: &str, device: &str) -> Vec<String> {
     ]
 }
 
-/// Medians are scaled to means. `overheads` adds the costs of tasks beside cells; `sized` tables have a column for
-/// inputs.
-fn rows(profile: &Profile, overheads: bool, sized: bool) -> String {
-    let mut text = String::new();
-    let mut rows = |name: &str, input: u32, ratio: f64, costs: &BTreeMap<u32, Cost>| {
-        let input = match (sized, input) {
-            (false, _) => String::new(),
-            (true, 0) => ",".into(),
-            (true, input) => format!(",{input}"),
-        };
-        for (batch, (time, deviation)) in costs {
-            let ns = (time.0 as f64 * ratio).round() as u64;
-            writeln!(text, "{name},{batch},{ns},{deviation:.0}{input}").expect("a string takes all");
-        }
+type Costs = BTreeMap<u32, Cost>;
+
+/// The name, the input and the costs of rows, before medians are scaled to means.
+fn of_cells(Profile { times, .. }: &Profile) -> Vec<(String, u32, Costs)> {
+    let cells: BTreeSet<(&String, u32)> = times.0.keys().map(|(_, cell, input)| (cell, *input)).collect();
+    let of_cell = |(cell, input): (&String, u32)| {
+        let persistent = times.persistent(cell);
+        let part = |part: usize| persistent.iter().map(|(batch, costs)| (*batch, costs[part])).collect();
+        [
+            (cell.clone(), times.own(TASKS, cell, input)),
+            (format!("{cell}.{SWITCH}"), times.more(TASKS, cell, input)),
+            (format!("{cell}.{WHOLE}"), times.own(samples::WHOLE, cell, input)),
+            (format!("{cell}.{WHOLE}.{SWITCH}"), times.more(samples::WHOLE, cell, input)),
+            (format!("{cell}.{PERSISTENT}"), part(0)),
+            (format!("{cell}.{PERSISTENT}.{LAUNCH}"), part(1)),
+        ]
+        .map(|(name, costs)| (name, input, costs))
     };
-    let ratio = profile.mean_over_median;
-    for ((cell, input), batches) in &profile.cells {
-        rows(cell, *input, ratio, &costs(batches));
-    }
-    for ((cell, _), batches) in &profile.turns {
-        rows(&format!("{cell}.{SWITCH}"), 0, ratio, &profile.switches(cell, batches));
-    }
-    for (cell, steps) in profile.whole.costs() {
-        rows(&format!("{cell}.{WHOLE}"), 0, ratio, &steps.own);
-        rows(&format!("{cell}.{WHOLE}.{SWITCH}"), 0, ratio, &steps.switch);
-    }
-    for (name, costs) in persistent(profile) {
-        rows(&name, 0, ratio, &costs);
-    }
-    if overheads {
-        for (name, overhead) in [
-            (TASK, costs(&profile.between)),
-            (GATHER, profile.gathers()),
-            (LAUNCH, profile.launch_costs()),
-            (WHOLE, costs(&profile.whole.beside())),
-        ] {
-            rows(name, 0, 1.0, &overhead);
-        }
-    }
-    text
+    cells.into_iter().flat_map(of_cell).collect()
 }
 
-fn persistent(profile: &Profile) -> impl Iterator<Item = (String, BTreeMap<u32, Cost>)> {
-    profile.persistent.iter().flat_map(|(cell, batches)| {
-        let costs = |cost: fn(&Launches) -> Cost| batches.iter().map(|(batch, times)| (*batch, cost(times))).collect();
-        let step = (format!("{cell}.{PERSISTENT}"), costs(Launches::step));
-        [step, (format!("{cell}.{PERSISTENT}.{LAUNCH}"), costs(Launches::launch))]
-    })
+/// Lines of the table. `overheads` adds the costs of tasks beside cells; `sized` tables have a column for inputs.
+fn rows(profile: &Profile, overheads: bool, sized: bool) -> Vec<Vec<String>> {
+    let mut lines = Vec::new();
+    let mut rows = |name: &str, input: u32, ratio: f64, costs: &Costs| {
+        for (batch, (time, deviation)) in costs {
+            let ns = (time.0 as f64 * ratio).round();
+            let mut line = vec![name.to_string(), batch.to_string(), format!("{ns:.0}"), format!("{deviation:.0}")];
+            line.extend(sized.then(|| if input == 0 { String::new() } else { input.to_string() }));
+            lines.push(line);
+        }
+    };
+    for (name, input, costs) in of_cells(profile) {
+        rows(&name, input, profile.mean_over_median, &costs);
+    }
+    if overheads {
+        rows(TASK, 0, 1.0, &costs(&profile.between));
+        rows(GATHER, 0, 1.0, &gathers(profile));
+        rows(LAUNCH, 0, 1.0, &costs(&profile.launches));
+        rows(WHOLE, 0, 1.0, &costs(&beside(&profile.whole, &profile.times)));
+    }
+    lines
+}
+
+/// The additional time for other members, the mean over the cells.
+fn gathers(Profile { times, .. }: &Profile) -> Costs {
+    let mut by_batch: BTreeMap<u32, Vec<Cost>> = BTreeMap::new();
+    for (_, cell, input) in times.0.keys().filter(|(kind, ..)| *kind == Kind::Exchanged) {
+        for (batch, more) in times.more([Kind::Task, Kind::Exchanged], cell, *input) {
+            by_batch.entry(batch).or_default().push(more);
+        }
+    }
+    let mean = |found: Vec<Cost>| {
+        let (time, spread) = found.iter().fold((0, 0f64), |(time, spread), one| (time + one.0.0, spread.hypot(one.1)));
+        (Nanos(time / found.len() as u64), spread / found.len() as f64)
+    };
+    by_batch.into_iter().map(|(batch, found)| (batch, mean(found))).collect()
 }
 
 fn about(profile: &Profile) -> Vec<String> {
@@ -211,47 +222,23 @@ fn about(profile: &Profile) -> Vec<String> {
         ));
     }
     let [short, long] = STEPS;
-    lines.extend(profile.persistent.keys().map(|cell| {
+    let kernels = profile.times.0.keys().filter(|(kind, ..)| *kind == Kind::Persistent(short));
+    lines.extend(kernels.map(|(_, cell, _)| {
         format!(
             "{cell}.{PERSISTENT}: tasks of {short} and of {long} steps in persistent kernels; a step is its part of the difference, and \
              the launch what the shorter ones take beside their steps"
         )
     }));
-    let us_each = |Decisions { calls, time, .. }: Decisions| time.as_nanos() as f64 / calls as f64 / 1e3;
-    let all: Decisions = profile.launches.values().map(|launch| launch.decisions).sum();
-    if all.calls > 0 {
-        let called = profile.launches.iter().filter(|(_, launch)| launch.decisions.calls > 0);
-        let each = called.map(|(batch, launch)| format!("{batch}: {:.2}", us_each(launch.decisions)));
+    let us_each = |all: Decisions| all.time.as_nanos() as f64 / all.calls.max(1) as f64 / 1e3;
+    let of = |(batch, decisions): (&u32, &Vec<Decisions>)| (*batch, decisions.iter().copied().sum::<Decisions>());
+    let each: Vec<(u32, Decisions)> = profile.decisions.iter().map(of).filter(|(_, all)| all.calls > 0).collect();
+    if !each.is_empty() {
+        let by_batch: Vec<String> = each.iter().map(|(batch, all)| format!("{batch}: {:.2}", us_each(*all))).collect();
         lines.push(format!(
             "scheduler: {:.2} us a decision of one task, with its submission (by batch: {})",
-            us_each(all),
-            each.collect::<Vec<_>>().join(", ")
+            us_each(each.iter().map(|(_, all)| *all).sum()),
+            by_batch.join(", ")
         ));
     }
     lines
-}
-
-fn times(profile: &Profile) -> String {
-    let mut lines = vec![["cell", "batch", "us", "spread", "us a member"].map(String::from).to_vec()];
-    let micros = |ns: f64| significant(ns / 1e3);
-    let mut show = |name: &str, costs: &BTreeMap<u32, Cost>| {
-        for (batch, (time, deviation)) in costs {
-            let ns = time.0 as f64;
-            lines.push(vec![
-                name.to_string(),
-                batch.to_string(),
-                micros(ns),
-                if ns > 0.0 { format!("{:.1} %", 100.0 * deviation / ns) } else { "-".into() },
-                micros(ns / f64::from(*batch)),
-            ]);
-        }
-    };
-    profile.cells.iter().for_each(|((cell, input), batches)| show(&named(cell, *input), &costs(batches)));
-    persistent(profile).for_each(|(name, costs)| show(&name, &costs));
-    show(LAUNCH, &profile.launch_costs());
-    aligned(&lines)
-}
-
-fn named(cell: &str, input: u32) -> String {
-    if input == 0 { cell.to_string() } else { format!("{cell} of {input}") }
 }

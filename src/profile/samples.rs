@@ -1,11 +1,11 @@
-//! Measured times.
+//! Measured times, and the separation of the costs of batch sizes from what slows a machine for a while: a two-way fit by
+//! medians of logarithms (Tukey's median polish), in which each time is a cost times the slowness of its block.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use statrs::statistics::{Data, Median as _};
 
-use super::level::Slowness;
 use crate::cost::curve::Curve;
 use crate::units::Nanos;
 
@@ -14,11 +14,58 @@ pub type Cost = (Nanos, f64);
 
 pub type ByBatch = BTreeMap<u32, Samples>;
 
-/// By cell name and input size (0 if it has none).
-pub type ByCell = BTreeMap<(String, u32), ByBatch>;
+/// What is timed of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A task with the members of the task before; trees and feed-forward networks always change them.
+    Task,
+    /// With other members.
+    Exchanged,
+    /// Directly after another cell.
+    Switched,
+    /// A step in a task of whole requests.
+    Whole,
+    /// Directly after another cell.
+    WholeSwitched,
+    /// A task of this number of steps in a persistent kernel.
+    Persistent(u32),
+}
 
-pub fn samples<'s>(all: &'s mut ByCell, cell: &str, input: u32, batch: u32) -> &'s mut Samples {
-    all.entry((cell.to_string(), input)).or_default().entry(batch).or_default()
+/// By kind, cell name and input size (0 if it has none).
+#[derive(Debug, Default)]
+pub struct Times(pub BTreeMap<(Kind, String, u32), ByBatch>);
+
+impl Times {
+    pub fn at(&mut self, kind: Kind, cell: &str, input: u32, batch: u32) -> &mut Samples {
+        self.0.entry((kind, cell.to_string(), input)).or_default().entry(batch).or_default()
+    }
+
+    pub fn get(&self, kind: Kind, cell: &str, input: u32) -> Option<&ByBatch> {
+        self.0.get(&(kind, cell.to_string(), input))
+    }
+
+    /// Where a cell never follows itself, the costs after another one.
+    pub fn own(&self, [kind, switched]: [Kind; 2], cell: &str, input: u32) -> BTreeMap<u32, Cost> {
+        [switched, kind].into_iter().filter_map(|kind| self.get(kind, cell, input)).flat_map(costs).collect()
+    }
+
+    /// The additional time of tasks of the other kind.
+    pub fn more(&self, [kind, other]: [Kind; 2], cell: &str, input: u32) -> BTreeMap<u32, Cost> {
+        let own = self.get(kind, cell, input);
+        let more = |(batch, others): (&u32, &Samples)| {
+            let own = own.and_then(|own| own.get(batch));
+            (*batch, own.map_or((Nanos::ZERO, 0.0), |own| longer(others, own)))
+        };
+        self.get(other, cell, input).into_iter().flatten().map(more).collect()
+    }
+
+    /// Of a step in a persistent kernel and its launch.
+    pub fn persistent(&self, cell: &str) -> BTreeMap<u32, [Cost; 2]> {
+        let [short, long] = STEPS.map(|steps| self.get(Kind::Persistent(steps), cell, 0));
+        let both = |(batch, short): (&u32, &Samples)| Some((*batch, [short.cost(), long?.get(batch)?.cost()]));
+        let both = short.into_iter().flatten().filter_map(both);
+        both.map(|(batch, costs)| (batch, step_and_launch(costs))).collect()
+    }
 }
 
 pub fn costs(batches: &ByBatch) -> BTreeMap<u32, Cost> {
@@ -114,7 +161,82 @@ impl Samples {
 
 /// In nanoseconds; the mean of two in the middle.
 pub fn median_of(visit: &[Timed]) -> f64 {
-    Data::new(visit.iter().map(|one| one.time.0 as f64).collect::<Vec<_>>()).median()
+    median(visit.iter().map(|one| one.time.0 as f64))
+}
+
+/// By how much the tasks of each block are slower than in a typical one.
+#[derive(Clone, Debug, Default)]
+pub struct Slowness(BTreeMap<u32, f64>);
+
+/// The fit settles within a few.
+const ITERATIONS: usize = 20;
+
+/// A block of fewer visits says little about the machine.
+const LEAST_VISITS: usize = 3;
+
+impl Slowness {
+    /// A size that was visited once says nothing.
+    pub fn fit<'s>(sizes: impl Iterator<Item = &'s Samples>) -> Slowness {
+        let sizes: Vec<Vec<(u32, f64)>> = sizes.map(visits).filter(|visits| visits.len() > 1).collect();
+        let mut slow: BTreeMap<u32, f64> = BTreeMap::new();
+        for _ in 0..ITERATIONS {
+            let mut residuals: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+            for visits in &sizes {
+                let cost = median(visits.iter().map(|(block, log)| log - slow.get(block).unwrap_or(&0.0)));
+                visits.iter().for_each(|(block, log)| residuals.entry(*block).or_default().push(log - cost));
+            }
+            residuals.retain(|_, found| found.len() >= LEAST_VISITS);
+            slow = residuals.into_iter().map(|(block, found)| (block, median(found))).collect();
+            let typical = median(slow.values().copied());
+            slow.values_mut().for_each(|log| *log -= typical);
+        }
+        Slowness(slow.into_iter().map(|(block, log)| (block, log.exp())).collect())
+    }
+
+    pub fn of(&self, block: u32) -> f64 {
+        self.0.get(&block).copied().unwrap_or(1.0)
+    }
+
+    /// Sizes whose visits scatter far more than those of others, and pairs of neighbours of which the larger takes less
+    /// time, by more than they scatter.
+    pub fn doubtful(&self, sizes: &ByBatch) -> BTreeSet<u32> {
+        /// As a share of the time.
+        const NEGLIGIBLE: f64 = 0.01;
+        let found: Vec<Estimate> = sizes.iter().map(|(batch, samples)| self.estimate(*batch, samples)).collect();
+        let scatter = NEGLIGIBLE.max(2.0 * median(found.iter().map(|size| size.error)));
+        let scattered = found.iter().filter(|size| size.error > scatter);
+        let falls =
+            |pair: &&[Estimate]| pair[0].log - pair[1].log > NEGLIGIBLE.max(2.0 * pair[0].error.hypot(pair[1].error));
+        let falling = found.windows(2).filter(falls).flatten();
+        scattered.chain(falling).map(|size| size.batch).collect()
+    }
+
+    fn estimate(&self, batch: u32, samples: &Samples) -> Estimate {
+        /// Of a normal distribution, its deviation over the mean distance; and a median's error over that of a mean.
+        const NORMAL: f64 = 1.2533;
+        let logs: Vec<f64> = visits(samples).into_iter().map(|(block, log)| log - self.of(block).ln()).collect();
+        let log = median(logs.iter().copied());
+        let distances: f64 = logs.iter().map(|one| (one - log).abs()).sum();
+        Estimate { batch, log, error: NORMAL * NORMAL * distances / (logs.len() as f64).powf(1.5) }
+    }
+}
+
+struct Estimate {
+    batch: u32,
+    /// Of the time.
+    log: f64,
+    /// The standard error, from the distances of the visits from their median.
+    error: f64,
+}
+
+/// The block of each visit, and the logarithm of its median.
+fn visits(samples: &Samples) -> Vec<(u32, f64)> {
+    samples.visits().map(|visit: &[Timed]| (visit[0].block, median_of(visit).max(1.0).ln())).collect()
+}
+
+/// The mean of two in the middle.
+fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    Data::new(values.into_iter().collect::<Vec<_>>()).median()
 }
 
 /// The sum of all samples, divided by the sum if each were the median of its visit; at least 1.
@@ -130,28 +252,22 @@ pub fn mean_over_median<'a>(kinds: impl IntoIterator<Item = &'a Samples>) -> f64
     if typical == 0.0 { 1.0 } else { f64::max(sum / typical, 1.0) }
 }
 
+/// Of tasks, and of steps in tasks of whole requests: after the same cell, and after another.
+pub const TASKS: [Kind; 2] = [Kind::Task, Kind::Switched];
+pub const WHOLE: [Kind; 2] = [Kind::Whole, Kind::WholeSwitched];
+
 /// In steps: a short chunk and a sentence.
 pub const STEPS: [u32; 2] = [4, 32];
 
-/// Two lengths separate the time of a step from that of the launch (gather, scatter, the product of all inputs).
-#[derive(Debug, Default)]
-pub struct Launches(pub [Samples; 2]);
-
-impl Launches {
-    /// At most a step's share of the long task, so that the launch is not negative.
-    pub fn step(&self) -> Cost {
-        let [short, long] = STEPS.map(u64::from);
-        let [(time, deviation), (long_time, long_deviation)] = self.0.each_ref().map(Samples::cost);
-        let each = |time: Nanos, steps: u64| (time.0 + steps / 2) / steps;
-        let step = each(long_time.saturating_since(time), long - short).min(long_time.0 / long);
-        (Nanos(step), deviation.hypot(long_deviation) / (long - short) as f64)
-    }
-
-    pub fn launch(&self) -> Cost {
-        let ((step, spread), (time, deviation)) = (self.step(), self.0[0].cost());
-        let short = u64::from(STEPS[0]);
-        (time.saturating_since(Nanos(step.0 * short)), deviation.hypot(spread * short as f64))
-    }
+/// A step in a persistent kernel and its launch (gather, scatter, the product of all inputs), from tasks of [`STEPS`]
+/// steps. A step is at most its share of the long task, so that the launch is not negative.
+pub fn step_and_launch([(time, deviation), (long_time, long_deviation)]: [Cost; 2]) -> [Cost; 2] {
+    let [short, long] = STEPS.map(u64::from);
+    let each = |time: Nanos, steps: u64| (time.0 + steps / 2) / steps;
+    let step = each(long_time.saturating_since(time), long - short).min(long_time.0 / long);
+    let spread = deviation.hypot(long_deviation) / (long - short) as f64;
+    let launch = (time.saturating_since(Nanos(step * short)), deviation.hypot(spread * short as f64));
+    [(Nanos(step), spread), launch]
 }
 
 #[cfg(test)]
@@ -185,24 +301,24 @@ mod tests {
         assert_eq!(mean_over_median(&[samples(&[]), samples(&[0])]), 1.0);
     }
 
-    fn launches(short: &[u64], long: &[u64]) -> Launches {
-        Launches([short, long].map(samples))
+    fn launches(short: &[u64], long: &[u64]) -> [Cost; 2] {
+        step_and_launch([short, long].map(|times| samples(times).cost()))
     }
 
     #[test]
     fn a_launch_and_its_steps_add_up_to_the_measured_time() {
         let measured = launches(&[170, 180, 990], &[600, 600, 600]);
-        assert_eq!((measured.step().0, measured.launch().0), (Nanos(15), Nanos(120)), "420 ns for 28 steps");
+        assert_eq!(measured.map(|cost| cost.0), [Nanos(15), Nanos(120)], "420 ns for 28 steps");
         let spread = launches(&[100, 100, 100, 100, 128], &[240, 240, 240, 240, 240]);
-        assert_eq!((spread.step(), spread.launch()), ((Nanos(5), 0.0), (Nanos(80), 0.0)));
+        assert_eq!(spread, [(Nanos(5), 0.0), (Nanos(80), 0.0)]);
         // Half a nanosecond is rounded up.
-        assert_eq!(launches(&[100], &[114]).step().0, Nanos(1));
+        assert_eq!(launches(&[100], &[114])[0].0, Nanos(1));
     }
 
     #[test]
     fn neither_a_step_nor_a_launch_is_negative() {
         let [quick, slow] = [launches(&[10], &[3_200]), launches(&[500], &[400])];
-        assert_eq!((quick.step().0, quick.launch().0), (Nanos(100), Nanos::ZERO));
-        assert_eq!((slow.step().0, slow.launch().0), (Nanos::ZERO, Nanos(500)));
+        assert_eq!(quick.map(|cost| cost.0), [Nanos(100), Nanos::ZERO]);
+        assert_eq!(slow.map(|cost| cost.0), [Nanos::ZERO, Nanos(500)]);
     }
 }

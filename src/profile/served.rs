@@ -1,9 +1,10 @@
 //! Requests served by the real driver with cellular batching, for the cells of trees and the time of a decision.
 
 use std::collections::BTreeMap;
+use std::slice;
 
-use super::samples::{Samples, Timed, costs, curve, samples, watched_mean};
-use super::wanted::{Wanted, of_input};
+use super::samples::{Kind, Timed, costs, curve, watched_mean};
+use super::wanted::{children, of_input};
 use super::{Profile, Settings, Subject, unfolded};
 use crate::backend::cpu::StepTime;
 use crate::cost::curve::Curve;
@@ -16,7 +17,6 @@ use crate::policy::values::PerCell;
 use crate::task::TaskRow;
 use crate::units::{CellId, Nanos, TaskId, WorkerId};
 use crate::workload::arrivals::{ClosedLoop, Think};
-use crate::workload::cell_graph::CellGraph;
 use crate::workload::model::{CellType, Model};
 use crate::workload::random::stream;
 use crate::workload::shape::Shape;
@@ -71,19 +71,6 @@ impl Served {
     }
 }
 
-#[derive(Debug, Default)]
-pub struct Launch {
-    pub times: Samples,
-    /// The policy's part of these times.
-    pub decisions: Decisions,
-}
-
-impl Launch {
-    pub fn add(&mut self, decisions: Decisions) {
-        self.decisions = [self.decisions, decisions].into_iter().sum();
-    }
-}
-
 /// Their times grow slowly with the batch, so a few sizes suffice.
 pub fn launch_batches(settings: &Settings) -> Vec<u32> {
     let [smallest, largest] =
@@ -102,20 +89,19 @@ pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profi
     let members = batch as usize * workers;
     let tasks = (DECIDED_MEMBERS / batch as usize).clamp(12, 120);
     let shapes = match &wanted.model {
-        Model::Lstm | Model::Gru => vec![Shape::Chain(tasks as u32); members],
+        Model::Dnn(_) => vec![of_input(wanted.input_sizes()[0]); tasks * members],
         Model::Seq2Seq => {
             let half = tasks as u32 / 2;
             vec![Shape::Seq2Seq { source: half, target: half }; members]
         }
-        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
+        model if model.takes_trees() => {
             let nodes = wanted.trees.iter().map(Shape::length).max().unwrap_or(1) as usize;
             let count = (tasks * members).div_ceil(nodes).max(workers);
             wanted.trees.iter().cycle().take(count).cloned().collect()
         }
-        Model::Graph(_) | Model::Network(_) | Model::Llm(_) => Vec::new(),
-        Model::Dnn(_) => vec![of_input(wanted.input_sizes()[0]); tasks * members],
+        _ => vec![Shape::Chain(tasks as u32); members],
     };
-    let of_cell = |cell: CellType| curve(&costs(profile.cells.get(&(cell.name, 0))?));
+    let of_cell = |cell: CellType| curve(&costs(profile.times.get(Kind::Task, &cell.name, 0)?));
     let steps: Vec<Option<Curve>> = wanted.model.cell_types().into_iter().map(of_cell).collect();
     let step = |task: &TaskRow| {
         let curve = task.cells.first().and_then(|cell| steps[cell.index()].as_ref());
@@ -124,14 +110,14 @@ pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profi
     let policy = Cellular { max_tasks: 1, max_batch: PerCell::All(batch), ..Cellular::default() };
     let (clients, seen) = (shapes.len(), subject.host_observed_times());
     let served = serve(subject, shapes, clients, &policy, batch)?;
-    let launch = profile.launches.entry(batch).or_default();
+    let times = profile.launches.entry(batch).or_default();
     for (before, task) in served.in_turn().filter(|(_, task)| task.batch == batch) {
         // The first task waits for all arrivals.
         let Some(before) = before else { continue };
         let start = if seen { task.finish.saturating_since(step(task)) } else { task.start };
-        launch.times.add(start.saturating_since(before.finish));
+        times.add(start.saturating_since(before.finish));
     }
-    launch.add(served.decisions);
+    profile.decisions.entry(batch).or_default().push(served.decisions);
     Ok(())
 }
 
@@ -157,43 +143,40 @@ const FREE_NODES: usize = 4;
 const FREE_BATCH: u32 = 512;
 
 /// In runs of whole trees, as the time of a node depends on where its children's states are.
-pub fn measure_trees(subject: &mut Subject<'_>, batches: &[u32], profile: &mut Profile) -> Result<()> {
-    let Subject { wanted, settings: Settings { workers, .. }, steps, .. } = *subject;
+pub fn measure_trees(subject: &mut Subject<'_>, batch: u32, profile: &mut Profile) -> Result<()> {
+    let Subject { wanted, settings: Settings { workers, .. }, .. } = *subject;
     let seen = subject.host_observed_times();
     if wanted.trees.iter().all(|tree| tree.length() == 1) {
         return Err(Error::input(
             "none of the trees has a node with children, so that no internal cell can be measured",
         ));
     }
-    for &batch in batches {
-        let held = Cellular {
-            max_tasks: if seen { SEEN_TASKS } else { HELD_TASKS },
-            max_batch: PerCell::All(batch),
-            min_batch: PerCell::All(batch), // The later tasks of a decision are not smaller.
-            ..Cellular::default()
-        };
-        let nodes = batch as usize * (NODES / batch as usize).clamp(16, 128) * workers;
-        let mut runs = vec![serve(subject, enough(wanted, nodes)?, batch as usize * workers, &held, batch)?];
-        for (before, task) in runs[0].in_turn() {
-            if let Some(before) = before.filter(|before| task.submit < before.finish)
-                && [task.batch, before.batch] == [batch; 2]
-            {
-                profile.between.entry(batch).or_default().add(task.start.saturating_since(before.finish));
-            }
+    let held = Cellular {
+        max_tasks: if seen { SEEN_TASKS } else { HELD_TASKS },
+        max_batch: PerCell::All(batch),
+        min_batch: PerCell::All(batch), // The later tasks of a decision are not smaller.
+        ..Cellular::default()
+    };
+    let nodes = batch as usize * (NODES / batch as usize).clamp(16, 128) * workers;
+    let mut runs = vec![serve(subject, enough(&wanted.trees, nodes), batch as usize * workers, &held, batch)?];
+    for (before, task) in runs[0].in_turn() {
+        if let Some(before) = before.filter(|before| task.submit < before.finish)
+            && [task.batch, before.batch] == [batch; 2]
+        {
+            profile.between.entry(batch).or_default().add(task.start.saturating_since(before.finish));
         }
-        if batch < FEW {
-            let free = Cellular { max_batch: PerCell::All(FREE_BATCH), ..Cellular::default() };
-            for trees in [batch, batch.div_ceil(2)] {
-                let shapes = enough(wanted, FREE_NODES * nodes)?;
-                runs.push(serve(subject, shapes, trees as usize * workers, &free, FREE_BATCH)?);
-            }
+    }
+    if batch < FEW {
+        let free = Cellular { max_batch: PerCell::All(FREE_BATCH), ..Cellular::default() };
+        for trees in [batch, batch.div_ceil(2)] {
+            let shapes = enough(&wanted.trees, FREE_NODES * nodes);
+            runs.push(serve(subject, shapes, trees as usize * workers, &free, FREE_BATCH)?);
         }
-        for (id, cell) in (0..).map(CellId).zip(wanted.model.cell_types()) {
-            if wanted.cells.contains(&cell.name) {
-                add_cell(&runs, id, &cell.name, batch, seen, profile);
-            }
+    }
+    for (id, cell) in (0..).map(CellId).zip(wanted.model.cell_types()) {
+        if wanted.cells.contains(&cell.name) {
+            add_cell(&runs, id, &cell.name, batch, seen, profile);
         }
-        steps.done()?;
     }
     Ok(())
 }
@@ -205,16 +188,13 @@ fn add_cell(runs: &[Served], id: CellId, cell: &str, batch: u32, seen: bool, pro
     found.retain(|one| one.batch == size);
     if seen {
         // The first of a decision waits for the host.
-        samples(&mut profile.cells, cell, 0, size).extend(as_seen(&found));
+        profile.times.at(Kind::Task, cell, 0, size).extend(as_seen(&found));
         return;
     }
-    let (switched, kept): (Vec<Ran>, Vec<Ran>) = found.into_iter().partition(|one| one.switched);
-    if !switched.is_empty() {
-        samples(&mut profile.turns, cell, 0, size).extend(switched.iter().map(|one| one.timed));
+    for one in found {
+        let kind = if one.switched { Kind::Switched } else { Kind::Task };
+        profile.times.at(kind, cell, 0, size).extend([one.timed]);
     }
-    // A cell that never follows its own kind.
-    let own = if kept.is_empty() { switched } else { kept };
-    samples(&mut profile.cells, cell, 0, size).extend(own.iter().map(|one| one.timed));
 }
 
 /// The mean of a decision's tasks that the host saw begin, because a late look finds several done at once; if it saw
@@ -227,39 +207,28 @@ fn as_seen(found: &[Ran]) -> Vec<Timed> {
         return watched;
     }
     let share = |tasks: &[Ran]| {
-        let time = Nanos((tasks[tasks.len() - 1].finish - tasks[0].start).0 / tasks.len() as u64);
-        Timed { time, ..tasks[0].timed }
+        let (first, last) = (tasks[0].timed, tasks[tasks.len() - 1].timed);
+        Timed { time: Nanos((last.at + last.time - first.at).0 / tasks.len() as u64), ..first }
     };
     decisions().map(share).collect()
 }
 
-/// Repeats the trees until they have this many nodes of each cell.
-fn enough(wanted: &Wanted, nodes: usize) -> Result<Vec<Shape>> {
-    let sample = unfolded(wanted.trees.clone(), &wanted.model)?;
-    let mut left = vec![nodes; wanted.model.cell_types().len()];
-    let mut shapes = Vec::new();
-    for (shape, graph) in sample.shapes.iter().zip(sample.graphs.iter()).cycle() {
-        let mut count = |cell: CellId, nodes: u32| {
-            left[cell.index()] = left[cell.index()].saturating_sub(nodes as usize);
-        };
-        match graph {
-            CellGraph::Chains(runs) => runs.iter().for_each(|run| count(run.cell, run.length)),
-            CellGraph::Graph(graph) => graph.cells().iter().for_each(|cell| count(*cell, 1)),
-        }
-        shapes.push(shape.clone());
-        if left.iter().all(|left| *left == 0) {
-            break;
-        }
-    }
-    Ok(shapes)
+/// Repeats the trees until they have this many leaves and as many other nodes.
+fn enough(trees: &[Shape], nodes: usize) -> Vec<Shape> {
+    let (mut leaves, mut others) = (0, 0);
+    let are_missing = |tree: &&Shape| {
+        let missing = leaves.min(others) < nodes;
+        let own = children(slice::from_ref(tree)).filter(|count| *count == 0).count();
+        (leaves, others) = (leaves + own, others + tree.length() as usize - own);
+        missing
+    };
+    trees.iter().cycle().take_while(are_missing).cloned().collect()
 }
 
 #[derive(Clone, Copy)]
 struct Ran {
     batch: u32,
     decision: (WorkerId, Nanos),
-    start: Nanos,
-    finish: Nanos,
     /// Directly after a task of another cell on its worker.
     switched: bool,
     /// It began after the host's first look at its decision.
@@ -275,9 +244,8 @@ fn of_cell(served: &Served, cell: CellId) -> Vec<Ran> {
         let first_look = *first_looks.entry(decision).or_insert(task.finish);
         if task.cells[..] == [cell] {
             let switched = before.is_some_and(|before| before.cells[..] != [cell]);
-            let (start, finish, watched) = (task.start, task.finish, task.start > first_look);
-            let timed = served.timed(start, finish - start);
-            found.push(Ran { batch: task.batch, decision, start, finish, switched, watched, timed });
+            let timed = served.timed(task.start, task.finish - task.start);
+            found.push(Ran { batch: task.batch, decision, switched, watched: task.start > first_look, timed });
         }
     }
     found.drain(..WARM_UP.min(found.len().saturating_sub(1)));
@@ -293,8 +261,6 @@ mod tests {
         let ran = |(start, finish, watched): (u64, u64, bool)| Ran {
             batch: 8,
             decision: (WorkerId(0), Nanos(start / 100)),
-            start: Nanos(start),
-            finish: Nanos(finish),
             switched: false,
             watched,
             timed: Timed { time: Nanos(finish - start), at: Nanos(start), block: 0 },

@@ -3,7 +3,7 @@
 use std::iter::repeat_n;
 use std::ops::Range;
 
-use super::samples::{Now, STEPS, Timed, samples, watched_mean};
+use super::samples::{Kind, Now, STEPS, Timed, watched_mean};
 use super::wanted::{Wanted, of_input};
 use super::{Profile, Subject, id_of, unfolded};
 use crate::backend::Backend;
@@ -56,8 +56,7 @@ pub fn benches(wanted: &Wanted) -> Vec<Bench> {
             benches
         }
         Model::Dnn(cell) => wanted.input_sizes().iter().map(|input| one(cell, &of_input(*input), *input)).collect(),
-        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => Vec::new(),
-        Model::Graph(_) | Model::Network(_) | Model::Llm(_) => Vec::new(),
+        _ => Vec::new(),
     }
 }
 
@@ -100,18 +99,16 @@ pub fn measure(bench: &Bench, subject: &mut Subject<'_>, batches: &[u32], profil
     for &batch in batches {
         // Two cells that take turns have half as many samples each.
         for _ in 0..trains_of(batch) * if turns { 2 } else { 1 } {
-            let train = run(batch, turns)?;
-            if turns {
-                for (turn, cell) in bench.cells.iter().enumerate() {
-                    samples(&mut profile.turns, cell, 0, batch).extend(train.durations_at(|place| place % 2 == turn));
-                }
-                continue;
+            if !turns {
+                let train = run(batch, false)?;
+                profile.times.at(Kind::Task, &bench.cells[0], bench.input, batch).extend(train.durations());
+                train.gaps().for_each(|gap| profile.between.entry(batch).or_default().add(gap));
             }
-            let [cell, _] = &bench.cells;
-            samples(&mut profile.cells, cell, bench.input, batch).extend(train.durations());
-            train.gaps().for_each(|gap| profile.between.entry(batch).or_default().add(gap));
             if !single {
-                samples(&mut profile.exchanged, cell, 0, batch).extend(run(batch, true)?.durations());
+                let (kind, train) = (if turns { Kind::Switched } else { Kind::Exchanged }, run(batch, true)?);
+                for (turn, cell) in bench.cells.iter().enumerate() {
+                    profile.times.at(kind, cell, 0, batch).extend(train.durations_at(|place| place % 2 == turn));
+                }
             }
         }
         steps.done()?;
@@ -134,40 +131,38 @@ pub fn measure_operators(subject: &mut Subject<'_>, input: u32, batch: u32, prof
     };
     network.operators().try_for_each(|operator| pass(0, 1, operator).map(drop))?;
     for operator in network.operators() {
-        let train = pass(1, SETS, operator)?;
-        samples(&mut profile.cells, &operator.name, network.input(operator, input), batch).extend(train.durations());
+        let durations = pass(1, SETS, operator)?.durations();
+        profile.times.at(Kind::Task, &operator.name, network.input(operator, input), batch).extend(durations);
     }
     Ok(())
 }
 
 /// Tasks of parts of chains in two lengths. Members stay, because a launch gathers and scatters in any case.
-pub fn measure_persistent(subject: &mut Subject<'_>, batches: &[u32], profile: &mut Profile) -> Result<()> {
+pub fn measure_persistent(cell: &str, subject: &mut Subject<'_>, batches: &[u32], profile: &mut Profile) -> Result<()> {
     let Subject { wanted, settings, steps, .. } = *subject;
     let largest = batches.iter().max().map_or(1, |most| *most as usize);
-    for cell in &wanted.cells {
-        let id = id_of(&wanted.model, cell);
-        let requests = unfolded(vec![Shape::Chain(MAX_LENGTH); settings.workers * largest], &wanted.model)?;
-        // There is a kernel for each batch size, and most sizes are not measured.
-        let mut trains = Trains::start(subject, &requests, 0)?;
-        let mut run = |length: usize, batch: u32, times: u32| {
-            trains.run_back_to_back(length, |_, worker, supply| {
-                let first = worker * largest;
-                let parts = supply.parts(first..first + batch as usize, times).collect();
-                (Step { cell: id, batch, times, input: 0 }, MemberList::Parts(parts))
-            })
-        };
-        for &batch in batches {
-            for length in STEPS.into_iter().rev() {
-                run(1, batch, length)?;
-            }
-            let launches = profile.persistent.entry(cell.clone()).or_default().entry(batch).or_default();
-            for _ in 0..LAUNCH_TRAINS {
-                for (samples, length) in launches.0.iter_mut().zip(STEPS) {
-                    samples.extend(run(SEEN_TRAIN, batch, length)?.durations());
-                }
-            }
-            steps.done()?;
+    let id = id_of(&wanted.model, cell);
+    let requests = unfolded(vec![Shape::Chain(MAX_LENGTH); settings.workers * largest], &wanted.model)?;
+    // There is a kernel for each batch size, and most sizes are not measured.
+    let mut trains = Trains::start(subject, &requests, 0)?;
+    let mut run = |length: usize, batch: u32, times: u32| {
+        trains.run_back_to_back(length, |_, worker, supply| {
+            let first = worker * largest;
+            let parts = supply.parts(first..first + batch as usize, times).collect();
+            (Step { cell: id, batch, times, input: 0 }, MemberList::Parts(parts))
+        })
+    };
+    for &batch in batches {
+        for length in STEPS.into_iter().rev() {
+            run(1, batch, length)?;
         }
+        for _ in 0..LAUNCH_TRAINS {
+            for length in STEPS {
+                let durations = run(SEEN_TRAIN, batch, length)?.durations();
+                profile.times.at(Kind::Persistent(length), cell, 0, batch).extend(durations);
+            }
+        }
+        steps.done()?;
     }
     Ok(())
 }

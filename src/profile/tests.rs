@@ -13,6 +13,7 @@ use crate::experiment::executor::Loaded;
 use crate::gpu_settings::Precision;
 use crate::network::{Network, Spec};
 use crate::task::{Step, Task};
+use crate::units::Nanos;
 use crate::workload::random::stream;
 
 /// A device that takes [`truth`] for each task, times its slowness at that instant.

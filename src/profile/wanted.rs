@@ -64,27 +64,23 @@ impl Wanted {
         let model = measured(&scenario.workload.model);
         let mut wanted = Wanted::of_cells(model.clone(), device::spec(scenario), cells_of(&model), &[]);
         let shapes = || Ok(Inputs::new(scenario)?.requests(0)?.shapes.clone());
-        match model {
-            Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
-                wanted.trees = shapes()?.iter().take(TREES).cloned().collect();
-                let (count, children) = (wanted.trees.len(), mean_children(&wanted.trees));
-                wanted.trees_from = format!(
-                    "the first {count} trees of {}, with {children:.2} children a node that has any",
-                    scenario.name
-                );
+        let takes_tokens = model.network().map_or(matches!(model, Model::Dnn(_)), |net| net.most_tokens.is_some());
+        if model.takes_trees() {
+            wanted.trees = shapes()?.iter().take(TREES).cloned().collect();
+            let (count, children) = (wanted.trees.len(), mean_children(&wanted.trees));
+            wanted.trees_from = format!(
+                "the first {count} trees of {}, with {children:.2} children a node that has any",
+                scenario.name
+            );
+        } else if takes_tokens && !inputs.is_empty() {
+            wanted.inputs = inputs.to_vec();
+        } else if takes_tokens {
+            let tokens = |shape: &Shape| if let Shape::Tokens(n) = shape { Some(*n) } else { None };
+            if let Some(longest) = shapes()?.iter().filter_map(tokens).max() {
+                let next = |size: &u32| size + if model.network().is_some() { (size / 4).max(8) } else { *size };
+                let sizes = std::iter::successors(Some(8), |size| Some(next(size)));
+                wanted.inputs = sizes.take_while(|size| *size < longest).chain([longest]).collect();
             }
-            Model::Network(network) if network.most_tokens.is_none() => {}
-            Model::Dnn(_) | Model::Network(_) if !inputs.is_empty() => wanted.inputs = inputs.to_vec(),
-            Model::Dnn(_) | Model::Network(_) => {
-                let tokens = |shape: &Shape| if let Shape::Tokens(n) = shape { Some(*n) } else { None };
-                if let Some(longest) = shapes()?.iter().filter_map(tokens).max() {
-                    let next = |size: &u32| size + if model.network().is_some() { (size / 4).max(8) } else { *size };
-                    let sizes = std::iter::successors(Some(8), |size| Some(next(size)));
-                    wanted.inputs = sizes.take_while(|size| *size < longest).collect();
-                    wanted.inputs.push(longest);
-                }
-            }
-            Model::Lstm | Model::Gru | Model::Seq2Seq | Model::Graph(_) | Model::Llm(_) => {}
         }
         Ok(wanted)
     }
@@ -92,14 +88,6 @@ impl Wanted {
     /// 0 stands for a fixed size.
     pub fn input_sizes(&self) -> &[u32] {
         if self.inputs.is_empty() { &[0] } else { &self.inputs }
-    }
-
-    pub fn mean_leaves(&self) -> f64 {
-        let leaves = |shape: &Shape| match shape {
-            Shape::Tree(tree) => tree.child_counts().iter().filter(|count| **count == 0).count(),
-            _ => 1,
-        };
-        self.trees.iter().map(leaves).sum::<usize>() as f64 / self.trees.len().max(1) as f64
     }
 
     pub fn described(&self, precision: Precision) -> String {
@@ -121,16 +109,16 @@ pub fn of_input(size: u32) -> Shape {
     if size == 0 { Shape::Fixed } else { Shape::Tokens(size) }
 }
 
+/// Of each node.
+pub fn children(trees: &[Shape]) -> impl Iterator<Item = u32> {
+    let trees = trees.iter().filter_map(|shape| if let Shape::Tree(tree) = shape { Some(tree) } else { None });
+    trees.flat_map(|tree| tree.child_counts())
+}
+
+/// Of the nodes that have any.
 fn mean_children(trees: &[Shape]) -> f64 {
-    let (mut nodes, mut parents) = (0, 0u32);
-    for shape in trees {
-        if let Shape::Tree(tree) = shape {
-            let children = tree.child_counts();
-            nodes += children.iter().sum::<u32>();
-            parents += children.iter().map(|count| u32::from(*count > 0)).sum::<u32>();
-        }
-    }
-    f64::from(nodes) / f64::from(parents.max(1))
+    let parents = children(trees).filter(|count| *count > 0).count();
+    f64::from(children(trees).sum::<u32>()) / parents.max(1) as f64
 }
 
 /// Node 1 is the root, and node `i / 2` the parent of node `i`. The number of leaves is a power of two.

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use super::samples::{ByCell, Cost, Samples, costs, curve, longer, samples};
+use super::samples::{ByBatch, Kind, Samples, Times, WHOLE, curve};
 use super::served::{Served, serve};
 use super::steady::measure_operators;
-use super::wanted::{Wanted, cells_of, of_input};
+use super::wanted::{Wanted, cells_of, children, of_input};
 use super::{Profile, Settings, Subject};
 use crate::cost::curve::Curve;
 use crate::error::Result;
@@ -20,17 +20,8 @@ use crate::workload::dnn::Operator;
 use crate::workload::model::Model;
 use crate::workload::shape::Shape;
 
-#[derive(Debug, Default)]
-pub struct Whole {
-    /// After a step of the same cell.
-    pub steps: ByCell,
-    /// After a step of another cell.
-    pub turns: ByCell,
-    tasks: Vec<TaskTime>,
-}
-
 #[derive(Debug)]
-struct TaskTime {
+pub struct TaskTime {
     requests: u32,
     /// The time in no step.
     outside: Nanos,
@@ -38,46 +29,19 @@ struct TaskTime {
     others: Vec<(String, u32, Nanos)>,
 }
 
-#[derive(Debug, Default)]
-pub struct StepCosts {
-    /// After a step of the same cell or, if there is none, of another.
-    pub own: BTreeMap<u32, Cost>,
-    /// The additional time after another cell.
-    pub switch: BTreeMap<u32, Cost>,
-}
-
-impl Whole {
-    pub fn costs(&self) -> BTreeMap<String, StepCosts> {
-        let mut found: BTreeMap<String, StepCosts> = BTreeMap::new();
-        for ((cell, _), steps) in &self.steps {
-            found.entry(cell.clone()).or_default().own = costs(steps);
+/// The time of tasks beside typical steps, by the number of requests.
+pub fn beside(tasks: &[TaskTime], times: &Times) -> ByBatch {
+    let mut typical: BTreeMap<&str, Option<Curve>> = BTreeMap::new();
+    let mut found = ByBatch::new();
+    for task in tasks {
+        let mut time = task.outside.0 as i64;
+        for (cell, batch, took) in &task.others {
+            let curve = typical.entry(cell).or_insert_with(|| curve(&times.own(WHOLE, cell, 0)));
+            time += curve.as_ref().map_or(0, |curve| took.0 as i64 - curve.at(*batch).0 as i64);
         }
-        for ((cell, input), batches) in &self.turns {
-            let of_cell = found.entry(cell.clone()).or_default();
-            for (batch, turns) in batches {
-                let own = self.steps.get(&(cell.clone(), *input)).and_then(|steps| steps.get(batch));
-                of_cell.own.entry(*batch).or_insert_with(|| turns.cost());
-                of_cell.switch.insert(*batch, own.map_or((Nanos::ZERO, 0.0), |own| longer(turns, own)));
-            }
-        }
-        found
+        found.entry(task.requests).or_default().add(Nanos(time.max(0) as u64));
     }
-
-    /// By the number of requests.
-    pub fn beside(&self) -> BTreeMap<u32, Samples> {
-        let typical: BTreeMap<String, Option<Curve>> =
-            self.costs().into_iter().map(|(cell, steps)| (cell, curve(&steps.own))).collect();
-        let mut found: BTreeMap<u32, Samples> = BTreeMap::new();
-        for task in &self.tasks {
-            let more = |(cell, batch, time): &(String, u32, Nanos)| match typical.get(cell) {
-                Some(Some(curve)) => time.0 as i64 - curve.at(*batch).0 as i64,
-                _ => 0,
-            };
-            let time = task.outside.0 as i64 + task.others.iter().map(more).sum::<i64>();
-            found.entry(task.requests).or_default().add(Nanos(time.max(0) as u64));
-        }
-        found
-    }
+    found
 }
 
 /// Of chains: long enough that members stay most of the time.
@@ -93,25 +57,22 @@ const WIDTHS: f64 = 3.0;
 pub fn sizes(wanted: &Wanted, settings: &Settings) -> Vec<u32> {
     let mut sizes = settings.batches.clone();
     let all_cells = wanted.cells.len() == wanted.model.cell_types().len();
-    if !all_cells || !settings.executor.abilities().logs_steps {
+    // Tasks of a feed-forward network are one step.
+    if !all_cells || !settings.executor.abilities().logs_steps || matches!(wanted.model, Model::Dnn(_)) {
         return Vec::new();
     }
-    match wanted.model {
-        Model::Lstm | Model::Gru | Model::Seq2Seq => {}
-        Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
-            let largest = sizes.last().copied().unwrap_or(1);
-            let leaves = wanted.mean_leaves();
-            let enough = sizes.partition_point(|size| f64::from(*size) * leaves < WIDTHS * f64::from(largest));
-            sizes.truncate(enough + 1);
-        }
-        // Measured elsewhere.
-        Model::Dnn(_) | Model::Graph(_) | Model::Network(_) | Model::Llm(_) => sizes.clear(),
+    if wanted.model.takes_trees() {
+        let largest = sizes.last().copied().unwrap_or(1);
+        let leaves = children(&wanted.trees).filter(|count| *count == 0).count();
+        let leaves = leaves as f64 / wanted.trees.len().max(1) as f64;
+        let enough = sizes.partition_point(|size| f64::from(*size) * leaves < WIDTHS * f64::from(largest));
+        sizes.truncate(enough + 1);
     }
     sizes
 }
 
 /// Once under each policy.
-pub fn measure(subject: &mut Subject<'_>, requests: u32, whole: &mut Whole) -> Result<()> {
+pub fn measure(subject: &mut Subject<'_>, requests: u32, profile: &mut Profile) -> Result<()> {
     let Subject { wanted, settings, .. } = *subject;
     let trees = wanted.model.takes_trees();
     let padded = Padded { bucket_width: LENGTH, max_batch: requests, ..Padded::default() };
@@ -135,7 +96,7 @@ pub fn measure(subject: &mut Subject<'_>, requests: u32, whole: &mut Whole) -> R
             _ => Shape::Chain(if uneven { mixed(i, 7) } else { LENGTH }),
         };
         let served = serve(subject, (0..count).map(shape).collect(), clients, *policy, 0)?;
-        add_steps(wanted, settings, &served, requests, whole);
+        add_steps(wanted, settings, &served, requests, profile);
     }
     Ok(())
 }
@@ -145,7 +106,7 @@ fn mixed(place: u32, stride: u32) -> u32 {
     place * stride % (2 * LENGTH) + 1
 }
 
-fn add_steps(wanted: &Wanted, settings: &Settings, served: &Served, requests: u32, whole: &mut Whole) {
+fn add_steps(wanted: &Wanted, settings: &Settings, served: &Served, requests: u32, profile: &mut Profile) {
     let (names, trees) = (cells_of(&wanted.model), wanted.model.takes_trees());
     for (before, task) in served.in_turn() {
         let last = before.and_then(|before| served.steps.get(&before.task)?.last());
@@ -160,15 +121,15 @@ fn add_steps(wanted: &Wanted, settings: &Settings, served: &Served, requests: u3
             if !switched && !step.stayed && !trees {
                 others.push((name.clone(), step.batch, step.time));
             } else if let Some(batch) = nearest(step.batch, &settings.batches) {
-                let kind = if switched { &mut whole.turns } else { &mut whole.steps };
+                let kind = if switched { Kind::WholeSwitched } else { Kind::Whole };
                 let time = Nanos(step.time.0 * u64::from(batch) / u64::from(step.batch));
-                samples(kind, name, 0, batch).extend([served.timed(start, time)]);
+                profile.times.at(kind, name, 0, batch).extend([served.timed(start, time)]);
             }
         }
         if task.batch == requests {
             let within: Nanos = steps.iter().map(|step| step.time).sum();
             let outside = (task.finish - task.start).saturating_since(within);
-            whole.tasks.push(TaskTime { requests, outside, others });
+            profile.whole.push(TaskTime { requests, outside, others });
         }
     }
 }
@@ -186,21 +147,18 @@ const LISTED_REQUESTS: u32 = 16;
 
 /// The first step includes the gather; the scatter belongs to the task. On a GPU each operator is also measured by
 /// itself.
-pub fn measure_listed(subject: &mut Subject<'_>, batches: &[u32], profile: &mut Profile) -> Result<()> {
-    let Subject { wanted, settings, steps, .. } = *subject;
+pub fn measure_listed(subject: &mut Subject<'_>, batch: u32, profile: &mut Profile) -> Result<()> {
+    let Subject { wanted, settings, .. } = *subject;
     for &input in wanted.input_sizes() {
-        for &batch in batches {
-            if !settings.executor.abilities().logs_steps {
-                measure_operators(subject, input, batch, profile)?;
-            }
-            let clients = batch as usize * settings.workers;
-            let tasks = 1 + (LISTED_REQUESTS / batch).clamp(2, 8) as usize;
-            let policy =
-                Padded { bucket_width: input.max(1), max_batch: batch, pad_to: PadTo::Longest, ..Padded::default() };
-            let served = serve(subject, vec![of_input(input); clients * tasks], clients, &policy, 0)?;
-            add_operators(wanted, settings, input, batch, &served, profile);
-            steps.done()?;
+        if !settings.executor.abilities().logs_steps {
+            measure_operators(subject, input, batch, profile)?;
         }
+        let clients = batch as usize * settings.workers;
+        let tasks = 1 + (LISTED_REQUESTS / batch).clamp(2, 8) as usize;
+        let policy =
+            Padded { bucket_width: input.max(1), max_batch: batch, pad_to: PadTo::Longest, ..Padded::default() };
+        let served = serve(subject, vec![of_input(input); clients * tasks], clients, &policy, 0)?;
+        add_operators(wanted, settings, input, batch, &served, profile);
     }
     Ok(())
 }
@@ -217,22 +175,23 @@ fn add_operators(wanted: &Wanted, settings: &Settings, input: u32, batch: u32, s
             end += step.time;
             let cell = &cells[step.cell.index()];
             let input = if cell.sized { input } else { 0 };
-            samples(&mut profile.cells, &cell.name, input, batch).extend([served.timed(start, step.time)]);
+            profile.times.at(Kind::Task, &cell.name, input, batch).extend([served.timed(start, step.time)]);
         }
         let within = apart.unwrap_or_else(|| steps.iter().map(|step| step.time).sum());
         let outside = (task.finish - task.start).saturating_since(within);
-        profile.whole.tasks.push(TaskTime { requests: batch, outside, others: Vec::new() });
+        profile.whole.push(TaskTime { requests: batch, outside, others: Vec::new() });
         // The policy submits to idle workers, so the task was decided upon in between.
-        profile.launches.entry(batch).or_default().times.add(task.start.saturating_since(before.finish));
+        profile.launches.entry(batch).or_default().add(task.start.saturating_since(before.finish));
     }
-    profile.launches.entry(batch).or_default().add(served.decisions);
+    profile.decisions.entry(batch).or_default().push(served.decisions);
 }
 
 fn one_by_one(wanted: &Wanted, input: u32, batch: u32, profile: &Profile) -> Nanos {
     let Some(network) = wanted.model.network() else { return Nanos::ZERO };
-    let time =
-        |operator: &Operator| profile.cells[&(operator.name.clone(), network.input(operator, input))][&batch].median();
-    network.operators().map(time).sum()
+    let time = |operator: &Operator| {
+        profile.times.get(Kind::Task, &operator.name, network.input(operator, input))?.get(&batch)
+    };
+    network.operators().filter_map(time).map(Samples::median).sum()
 }
 
 #[cfg(test)]
@@ -240,20 +199,21 @@ mod tests {
     use super::*;
     use crate::experiment::executor::Executor as _;
     use crate::experiment::standard::Cpu;
+    use crate::profile::samples::Cost;
 
-    fn whole(steps: &[(u32, u64)], turns: &[(u32, u64)], tasks: Vec<TaskTime>) -> Whole {
-        let mut whole = Whole { tasks, ..Whole::default() };
-        steps.iter().for_each(|(batch, ns)| samples(&mut whole.steps, "leaf", 0, *batch).add(Nanos(*ns)));
-        turns.iter().for_each(|(batch, ns)| samples(&mut whole.turns, "leaf", 0, *batch).add(Nanos(*ns)));
-        whole
+    fn leaves(steps: &[(u32, u64)], turns: &[(u32, u64)]) -> Times {
+        let mut times = Times::default();
+        steps.iter().for_each(|(batch, ns)| times.at(Kind::Whole, "leaf", 0, *batch).add(Nanos(*ns)));
+        turns.iter().for_each(|(batch, ns)| times.at(Kind::WholeSwitched, "leaf", 0, *batch).add(Nanos(*ns)));
+        times
     }
 
     #[test]
     fn a_switch_is_the_additional_time_after_another_cell() {
-        let steps = &whole(&[(1, 10), (2, 12)], &[(1, 15), (4, 30)], Vec::new()).costs()["leaf"];
-        let ns = |costs: &BTreeMap<u32, Cost>| costs.iter().map(|(b, (t, _))| (*b, t.0)).collect::<Vec<_>>();
-        assert_eq!(ns(&steps.own), [(1, 10), (2, 12), (4, 30)]);
-        assert_eq!(ns(&steps.switch), [(1, 5), (4, 0)]);
+        let times = leaves(&[(1, 10), (2, 12)], &[(1, 15), (4, 30)]);
+        let ns = |costs: BTreeMap<u32, Cost>| costs.iter().map(|(b, (t, _))| (*b, t.0)).collect::<Vec<_>>();
+        assert_eq!(ns(times.own(WHOLE, "leaf", 0)), [(1, 10), (2, 12), (4, 30)]);
+        assert_eq!(ns(times.more(WHOLE, "leaf", 0)), [(1, 5), (4, 0)]);
     }
 
     #[test]
@@ -263,7 +223,7 @@ mod tests {
             |requests, outside, times: &[u64]| TaskTime { requests, outside: Nanos(outside), others: others(times) };
         // A step of three takes 14.
         let tasks = vec![task(2, 7, &[16, 13]), task(2, 7, &[]), task(2, 9, &[20]), task(5, 1, &[2])];
-        let beside = whole(&[(2, 12), (4, 16)], &[], tasks).beside();
+        let beside = beside(&tasks, &leaves(&[(2, 12), (4, 16)], &[]));
         assert_eq!(beside[&2].median(), Nanos(8), "of 8, 7 and 15");
         assert_eq!(beside[&5].median(), Nanos(0), "never negative");
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use self::side::{BatchCounts, Place, Side};
+use self::side::{Batches, Place, Side};
 use crate::error::{Error, Result};
 use crate::metrics::stats::prediction;
 use crate::metrics::summary::Summary;
@@ -21,23 +21,16 @@ const METRICS: [Metric; 6] =
     [Metric::Mean, Metric::P50, Metric::P90, Metric::P99, Metric::Throughput, Metric::MeanBatch];
 
 /// These settings determine the requests. The dataset's path may differ.
-const SAME: [&str; 15] = [
+const SAME: [&str; 5] = [
     "/seed",
     "/scenario/workload/model",
     "/scenario/workload/requests",
     "/scenario/workload/max_length",
     "/scenario/workload/time_scale",
-    "/scenario/arrivals/process",
-    "/scenario/arrivals/cv",
-    "/scenario/arrivals/ratio",
-    "/scenario/arrivals/low",
-    "/scenario/arrivals/high",
-    "/scenario/arrivals/from",
-    "/scenario/arrivals/to",
-    "/scenario/arrivals/steps",
-    "/scenario/arrivals/think",
-    "/scenario/arrivals/think_dist",
 ];
+
+/// Of the arrivals; all others determine the requests.
+const LOADS: [&str; 2] = ["rates", "clients"];
 
 #[derive(Debug)]
 pub struct Comparison {
@@ -86,15 +79,19 @@ pub struct Row {
     pub simulated: bool,
 }
 
-/// Whether B differs from A by more than runs of A do.
+/// Whether B differs from A by more than runs of A do. Single runs of two simulations of the same requests need no
+/// spread: they are equal or differ. Unknown: A has a single run, or a figure is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Verdict {
+    /// inside the spread of A
     Inside,
+    /// outside
     Outside,
-    /// Of two simulations of the same requests, whose single runs need no spread.
+    /// equal
     Equal,
+    /// differ
     Differs,
-    /// A has a single run, or a figure is missing.
+    /// unknown
     Unknown,
 }
 
@@ -128,10 +125,8 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
         )));
     }
     same_arrivals(&a, &b, &places)?;
-    let mut rows = Vec::new();
-    let mut notes = Vec::new();
-    let mut warmups_differ = 0;
-    let mut not_valid = 0;
+    let (mut rows, mut notes) = (Vec::new(), Vec::new());
+    let (mut warmups_differ, mut not_valid) = (0, 0);
     let paired = a.simulated() && b.simulated();
     for place in &places {
         let (of_a, of_b) = (runs(&a, &b, place)?, runs(&b, &a, place)?);
@@ -147,19 +142,14 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
             notes.push(format!("only in {}: {}", results.path().display(), listed(&alone)));
         }
     }
-    if not_valid > 0 {
-        notes.push(format!(
-            "at {not_valid} of {} points a real run is not valid: requests were handed over so late that its latencies are \
-             not those of an open loop",
-            places.len()
-        ));
-    }
-    if warmups_differ > 0 {
-        notes.push(format!(
-            "at {warmups_differ} of {} points the warm-ups of A and B leave out different requests; with a number for \
-             metrics.warmup both leave out the same",
-            places.len()
-        ));
+    let not_valid_means = "a real run is not valid: requests were handed over so late that its latencies are not those \
+                           of an open loop";
+    let warmups_mean = "the warm-ups of A and B leave out different requests; with a number for metrics.warmup both \
+                        leave out the same";
+    for (count, what) in [(not_valid, not_valid_means), (warmups_differ, warmups_mean)] {
+        if count > 0 {
+            notes.push(format!("at {count} of {} points {what}", places.len()));
+        }
     }
     if !paired && rows.iter().all(|row| row.spread.is_none()) {
         let several = "--repeats 5 (or --replications 5 in a simulation)";
@@ -182,11 +172,16 @@ fn runs(results: &Side, other: &Side, place: &Place) -> Result<Vec<Summary>> {
 
 /// Compares the settings that determine the requests.
 fn same_settings(a: &Side, b: &Side) -> Result<()> {
+    let arrivals = [a, b].into_iter().filter_map(|side| side.setting("/scenario/arrivals").as_object());
+    let keys: BTreeSet<&String> = arrivals.flat_map(|arrivals| arrivals.keys()).collect();
+    let arrivals = keys.into_iter().filter(|key| !LOADS.contains(&key.as_str()));
     let differing: Vec<String> = SAME
-        .iter()
-        .map(|pointer| (pointer, a.setting(pointer), b.setting(pointer)))
-        .filter(|(_, a, b)| a != b)
-        .map(|(pointer, a, b)| {
+        .into_iter()
+        .map(String::from)
+        .chain(arrivals.map(|key| format!("/scenario/arrivals/{key}")))
+        .map(|pointer| (a.setting(&pointer), b.setting(&pointer), pointer))
+        .filter(|(a, b, _)| a != b)
+        .map(|(a, b, pointer)| {
             let shown = |value: &Value| if value.is_null() { "not given".into() } else { value.to_string() };
             let key = pointer.trim_start_matches("/scenario/").trim_start_matches('/').replace('/', ".");
             format!("{key} is {} there and {} here", shown(a), shown(b))
@@ -219,10 +214,8 @@ fn same_arrivals(a: &Side, b: &Side, places: &[Place]) -> Result<()> {
                 (None, None) => break,
                 (one, other) if one == other => {}
                 (one, other) => {
-                    let shown = |request: Option<(RequestId, Nanos)>| match request {
-                        Some((id, arrival)) => format!("request {id} at {} ns", arrival.0),
-                        None => "nothing more".into(),
-                    };
+                    let text = |(id, at): (RequestId, Nanos)| format!("request {id} at {} ns", at.0);
+                    let shown = |request: Option<_>| request.map_or("nothing more".into(), text);
                     let what = format!("at {} the log has {} there and {} here", place.point, shown(one), shown(other));
                     return Err(other_requests(a, b, &what));
                 }
@@ -242,15 +235,11 @@ fn other_requests(a: &Side, b: &Side, what: &str) -> Error {
 
 /// `A at 100, 200; B at 100`
 fn listed(places: &[Place]) -> String {
-    let mut policies: Vec<(&str, Vec<&str>)> = Vec::new();
-    for place in places {
-        match policies.iter_mut().find(|(policy, _)| *policy == place.policy) {
-            Some((_, points)) => points.push(&place.point),
-            None => policies.push((&place.policy, vec![&place.point])),
-        }
-    }
-    let each: Vec<String> =
-        policies.iter().map(|(policy, points)| format!("{policy} at {}", points.join(", "))).collect();
+    let of_policy = |places: &[Place]| {
+        let points: Vec<&str> = places.iter().map(|place| &*place.point).collect();
+        format!("{} at {}", places[0].policy, points.join(", "))
+    };
+    let each: Vec<String> = places.chunk_by(|a, b| a.policy == b.policy).map(of_policy).collect();
     if each.is_empty() { "none".into() } else { each.join("; ") }
 }
 
@@ -281,46 +270,36 @@ fn metric_row(place: &Place, metric: Metric, a: &[Summary], b: &[Summary], paire
 }
 
 /// A row for each cell type that either side has run; none if a side has no log.
-fn batch_rows(
-    place: &Place,
-    (a, runs_a): (&Side, usize),
-    (b, runs_b): (&Side, usize),
-    paired: bool,
-) -> Result<Vec<Row>> {
-    let common = if paired { runs_a.min(runs_b) } else { usize::MAX };
+fn batch_rows(place: &Place, a: (&Side, usize), b: (&Side, usize), paired: bool) -> Result<Vec<Row>> {
+    let common = if paired { a.1.min(b.1) } else { usize::MAX };
     let read =
-        |results: &Side, runs: usize| (0..runs).map(|run| results.batches(place, run)).collect::<Result<Vec<_>>>();
-    let (of_a, of_b) = (read(a, runs_a)?, read(b, runs_b)?);
+        |(results, runs): (&Side, usize)| (0..runs).map(|run| results.batches(place, run)).collect::<Result<Vec<_>>>();
+    let (of_a, of_b) = (read(a)?, read(b)?);
     let logged: Vec<_> = of_b.into_iter().flatten().collect();
     if of_a[0].is_none() || logged.is_empty() {
         return Ok(Vec::new());
     }
     let all_runs_logged = of_a.iter().all(Option::is_some);
-    let of_a: Vec<BTreeMap<String, BatchCounts>> = of_a.into_iter().flatten().collect();
+    let of_a: Vec<BTreeMap<String, Batches>> = of_a.into_iter().flatten().collect();
     let cells: BTreeSet<&String> = of_a.iter().chain(&logged).flat_map(BTreeMap::keys).collect();
     let row = |cell: &String| {
-        let pooled = |runs: &mut dyn Iterator<Item = &BTreeMap<String, BatchCounts>>| {
-            let mut sum = BatchCounts::new();
-            for (batch, count) in runs.filter_map(|run| run.get(cell)).flatten() {
-                let all = sum.entry(*batch).or_default();
-                *all = count.saturating_add(*all);
-            }
-            sum
+        let of_cell = |runs: &[BTreeMap<String, Batches>]| {
+            runs.iter().map(|run| run.get(cell).cloned().unwrap_or_default()).collect::<Vec<Batches>>()
         };
-        let difference = distance(&pooled(&mut of_a.iter().take(common)), &pooled(&mut logged.iter().take(common)));
+        let (of_a, of_b) = (of_cell(&of_a), of_cell(&logged));
         let from_others = |run: usize| {
-            let others =
-                pooled(&mut of_a.iter().enumerate().filter(|(other, _)| *other != run).map(|(_, counts)| counts));
-            distance(&pooled(&mut std::iter::once(&of_a[run])), &others)
+            let others = of_a.iter().enumerate().filter(|(other, _)| *other != run);
+            distance(&of_a[run], &pooled(others.map(|(_, batches)| batches)))
         };
         let spread = (all_runs_logged && of_a.len() > 1).then(|| (0..of_a.len()).map(from_others).fold(0.0, f64::max));
+        let difference = distance(&pooled(of_a.iter().take(common)), &pooled(of_b.iter().take(common)));
         Row {
             place: place.clone(),
             metric: Compared::Batches(cell.clone()),
             a: None,
             b: None,
             range: None,
-            runs: (of_a.len(), logged.len()),
+            runs: (of_a.len(), of_b.len()),
             difference: Some(100.0 * difference),
             spread: spread.map(|share| 100.0 * share),
             simulated: paired,
@@ -329,22 +308,24 @@ fn batch_rows(
     Ok(cells.into_iter().map(row).collect())
 }
 
+fn pooled<'b>(runs: impl Iterator<Item = &'b Batches>) -> Batches {
+    let mut sum = Batches::new();
+    runs.flatten().for_each(|(batch, cells)| *sum.entry(*batch).or_default() += cells);
+    sum
+}
+
 /// The Kolmogorov-Smirnov distance between distributions of cells over batch sizes. An empty distribution is at
 /// distance 1 from any other.
-fn distance(a: &BatchCounts, b: &BatchCounts) -> f64 {
-    // In f64, which is exact up to 2^53, and without an end for a damaged file.
-    let of = |(batch, count): (&u64, &u64)| *batch as f64 * *count as f64;
-    let cells = |counts: &BatchCounts| counts.iter().map(of).sum::<f64>();
-    let (all_a, all_b) = (cells(a), cells(b));
+fn distance(a: &Batches, b: &Batches) -> f64 {
+    let (all_a, all_b): (f64, f64) = (a.values().sum(), b.values().sum());
     if all_a == 0.0 || all_b == 0.0 {
         return if all_a == all_b { 0.0 } else { 1.0 };
     }
-    let sizes: BTreeSet<u64> = a.keys().chain(b.keys()).copied().collect();
+    let sizes: BTreeSet<&u64> = a.keys().chain(b.keys()).collect();
     let (mut below_a, mut below_b, mut largest) = (0.0, 0.0, 0.0f64);
     for size in sizes {
-        let more = |counts: &BatchCounts| counts.get_key_value(&size).map_or(0.0, of);
-        below_a += more(a);
-        below_b += more(b);
+        below_a += a.get(size).unwrap_or(&0.0);
+        below_b += b.get(size).unwrap_or(&0.0);
         largest = largest.max((below_a / all_a - below_b / all_b).abs());
     }
     largest
@@ -356,7 +337,9 @@ mod tests {
 
     #[test]
     fn distributions_are_as_far_apart_as_their_shares() {
-        let counts = |pairs: &[(u64, u64)]| pairs.iter().copied().collect::<BatchCounts>();
+        let counts = |tasks: &[(u64, u64)]| {
+            tasks.iter().map(|(batch, tasks)| (*batch, *batch as f64 * *tasks as f64)).collect::<Batches>()
+        };
         let even = counts(&[(1, 4), (4, 1)]); // Half of its cells in batches of one.
         assert_eq!(distance(&even, &counts(&[(1, 40), (4, 10)])), 0.0);
         assert_eq!(distance(&even, &counts(&[(1, 2), (2, 1), (4, 1)])), 0.25);

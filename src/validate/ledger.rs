@@ -7,8 +7,9 @@
 //! Recorded times are used in order: while decisions equal the run's, each task has its own; then those of similar tasks.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::Hash;
+use std::iter::Cycle;
 use std::sync::atomic::AtomicBool;
+use std::vec;
 
 use smallvec::SmallVec;
 
@@ -69,30 +70,14 @@ impl Ledger {
     }
 }
 
-/// The work of a task, the key to its recorded durations.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Signature {
-    steps: SmallVec<[Step; 2]>,
-    gather: bool,
-    of: MemberKind,
-    /// Host work during which the device is idle.
-    during: Nanos,
-    copies: SmallVec<[Copies; 2]>,
-    empty_calls: u64,
-}
+/// The work of a task, the key to its recorded durations: steps, whether it gathers, the kind of its members, host work
+/// during which the device is idle, and the copies and empty calls of a loop.
+type Signature = (SmallVec<[Step; 2]>, bool, MemberKind, Nanos, SmallVec<[Copies; 2]>, u64);
 
-impl Signature {
-    fn of(task: &Task<'_>) -> Signature {
-        let FoldLoop { copies, empty_calls } = task.fold_loop;
-        Signature {
-            steps: SmallVec::from_slice(task.steps),
-            gather: task.gather,
-            of: MemberKind::of(&task.members),
-            during: task.host.during,
-            copies: SmallVec::from_slice(copies),
-            empty_calls,
-        }
-    }
+fn signature(task: &Task<'_>) -> Signature {
+    let FoldLoop { copies, empty_calls } = task.fold_loop;
+    let (steps, copies) = (SmallVec::from_slice(task.steps), SmallVec::from_slice(copies));
+    (steps, task.gather, MemberKind::of(&task.members), task.host.during, copies, empty_calls)
 }
 
 /// Replays a recorded run. With a simulated device, and if the replay equals the logs, also computes the ledger.
@@ -105,7 +90,7 @@ pub fn replayed(inputs: &Inputs<'_>, point: &Point, model: Option<&TableModel>) 
         let lane = (task.worker, task.stream);
         let before = last.get(&lane).copied();
         last.extend(task.steps.last().map(|step| (lane, step.cell)));
-        tasks.push((Signature::of(task), model.duration(task, before)));
+        tasks.push((signature(task), model.duration(task, before)));
     };
     let replay = replay(inputs, point, &recording, Watcher { members: false, see: &mut see })?;
     let model = model.filter(|_| replay.difference.is_none());
@@ -129,15 +114,36 @@ fn ledger(
         )));
     }
     let requests = inputs.requests(point.run.replication)?;
-    let experiment = Experiment { inputs, point, recording, real: &replay.record, requests: &requests, tasks, model };
-    let real = summarize(&replay.record, &inputs.measure(point.run.load));
+    let recorder = &replay.record;
+    let real = summarize(recorder, &inputs.measure(point.run.load));
     // Every simulation counts the same requests.
     let measure = Measure {
         warmup: Warmup::Requests(u32::try_from(real.warmup).unwrap_or(u32::MAX)),
         ..inputs.measure(point.run.load)
     };
-    let latency =
-        |by_model: &[Term]| -> Result<Times> { Ok(summarize(&experiment.simulated(by_model)?, &measure).latency) };
+    let latency = |by_model: &[Term]| -> Result<Times> {
+        let recorded = |term: Term| !by_model.contains(&term);
+        let timing = Hybrid {
+            durations: recorded(Term::Durations).then(|| Durations::of(recorder, tasks)),
+            dispatch: recorded(Term::Dispatch).then(|| Dispatch::of(recorder, recording)),
+            model: Transfers::new(model.clone(), &requests.graphs),
+        };
+        let handled: Vec<Nanos> = match recorded(Term::Arrivals) {
+            true => recording.handled().collect(),
+            false => recorder.arrival.iter().copied().filter(|at| *at != Nanos::MAX).collect(),
+        };
+        let mut source = Handed { requests: &requests, arrivals: &recorder.arrival, handled: &handled, next: 0 };
+        let (workers, policy) = (inputs.workers(), point.run.policy);
+        let mut record = inputs.recorder(requests.len(), Keep::default());
+        let mut backend = sim::device(workers, inputs.streams(policy), timing);
+        let mut policy = inputs.policy(policy)?;
+        drive(&mut source, &mut *policy, &mut *backend, &mut record, workers, &AtomicBool::new(false))?;
+        // Requests that did not finish in the real run do not count.
+        for (finish, _) in record.finish.iter_mut().zip(&recorder.finish).filter(|(_, real)| **real == Nanos::MAX) {
+            *finish = Nanos::MAX;
+        }
+        Ok(summarize(&record, &measure).latency)
+    };
     let [durations, dispatch, arrivals] = Term::ALL;
     Ok(Ledger {
         real: real.latency,
@@ -145,44 +151,6 @@ fn ledger(
         replaced: [latency(&[durations])?, latency(&[dispatch])?, latency(&[arrivals])?],
         model: latency(&Term::ALL)?,
     })
-}
-
-struct Experiment<'a> {
-    inputs: &'a Inputs<'a>,
-    point: &'a Point,
-    recording: &'a Recording,
-    real: &'a Recorder,
-    requests: &'a Requests,
-    tasks: &'a [(Signature, Nanos)],
-    model: &'a TableModel,
-}
-
-impl Experiment<'_> {
-    /// Requests that did not finish in the real run do not count.
-    fn simulated(&self, by_model: &[Term]) -> Result<Recorder> {
-        let recorded = |term: Term| !by_model.contains(&term);
-        let timing = Hybrid {
-            durations: recorded(Term::Durations).then(|| Durations::of(self.real, self.tasks)),
-            dispatch: recorded(Term::Dispatch).then(|| Dispatch::of(self.real, self.recording)),
-            model: Transfers::new(self.model.clone(), &self.requests.graphs),
-        };
-        let handled: Vec<Nanos> = match recorded(Term::Arrivals) {
-            true => self.recording.handled().collect(),
-            false => self.real.arrival.iter().copied().filter(|at| *at != Nanos::MAX).collect(),
-        };
-        let mut source = Handed { requests: self.requests, arrivals: &self.real.arrival, handled: &handled, next: 0 };
-        let workers = self.inputs.workers();
-        let mut policy = self.inputs.policy(self.point.run.policy)?;
-        let mut record = self.inputs.recorder(self.requests.len(), Keep::default());
-        let mut backend = sim::device(workers, self.inputs.streams(self.point.run.policy), timing);
-        drive(&mut source, &mut *policy, &mut *backend, &mut record, workers, &AtomicBool::new(false))?;
-        for (finish, real) in record.finish.iter_mut().zip(&self.real.finish) {
-            if *real == Nanos::MAX {
-                *finish = Nanos::MAX;
-            }
-        }
-        Ok(record)
-    }
 }
 
 struct Handed<'a> {
@@ -237,45 +205,32 @@ impl Timing for Hybrid {
 }
 
 /// Recorded times, used in order and cyclically.
-#[derive(Debug, Default)]
-struct Cycle {
-    times: Vec<Nanos>,
-    next: usize,
-}
-
-impl Cycle {
-    fn next(&mut self) -> Option<Nanos> {
-        let time = self.times.get(self.next).copied();
-        self.next = (self.next + 1) % self.times.len().max(1);
-        time
-    }
-}
+type Recorded = Cycle<vec::IntoIter<Nanos>>;
 
 /// The delays between decisions and work.
-#[derive(Debug, Default)]
 struct Dispatch {
     /// From the first possible start to the start, if the worker was idle at the submission.
-    idle: Cycle,
+    idle: Recorded,
     /// The same if the worker was busy.
-    busy: Cycle,
+    busy: Recorded,
     /// From each task's finish until the policy was told.
-    notices: Cycle,
+    notices: Recorded,
 }
 
 impl Dispatch {
     fn of(real: &Recorder, recording: &Recording) -> Dispatch {
-        let mut dispatch = Dispatch::default();
+        let (mut idle, mut busy, mut notices) = (Vec::new(), Vec::new(), Vec::new());
         let told: BTreeMap<_, _> = recording.told().collect();
         let mut free: BTreeMap<(WorkerId, StreamId), Nanos> = BTreeMap::new();
         for row in &real.tasks {
             let free = free.entry((row.worker, row.stream)).or_default();
-            let gap = row.start.saturating_since(row.submit.max(*free));
-            let gaps = if *free <= row.submit { &mut dispatch.idle } else { &mut dispatch.busy };
-            gaps.times.push(gap);
+            let gaps = if *free <= row.submit { &mut idle } else { &mut busy };
+            gaps.push(row.start.saturating_since(row.submit.max(*free)));
             *free = row.finish;
-            dispatch.notices.times.extend(told.get(&row.task).map(|told| told.saturating_since(row.finish)));
+            notices.extend(told.get(&row.task).map(|told| told.saturating_since(row.finish)));
         }
-        dispatch
+        let [idle, busy, notices] = [idle, busy, notices].map(|times| times.into_iter().cycle());
+        Dispatch { idle, busy, notices }
     }
 
     fn gap(&mut self, idle: bool) -> Nanos {
@@ -285,32 +240,35 @@ impl Dispatch {
 }
 
 struct Durations {
-    seen: HashMap<Signature, Cycle>,
+    seen: HashMap<Signature, Recorded>,
     /// The median ratio of recorded to modelled time, for tasks without a similar one.
     ratios: BTreeMap<SmallVec<[CellId; 2]>, BTreeMap<u32, f64>>,
 }
 
 impl Durations {
     fn of(real: &Recorder, tasks: &[(Signature, Nanos)]) -> Durations {
-        let mut seen: HashMap<Signature, Cycle> = HashMap::new();
+        let mut seen: HashMap<Signature, Vec<Nanos>> = HashMap::new();
         let mut ratios: BTreeMap<SmallVec<[CellId; 2]>, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
         for row in &real.tasks {
             let Some((signature, by_model)) = tasks.get(row.task.index()) else { continue };
             let took = row.finish.saturating_since(row.start);
-            seen.entry(signature.clone()).or_default().times.push(took);
+            seen.entry(signature.clone()).or_default().push(took);
             let of_batch = ratios.entry(row.cells.clone()).or_default().entry(row.batch).or_default();
             of_batch.push(took.0 as f64 / by_model.0.max(1) as f64);
         }
         let medians = |batches: BTreeMap<u32, Vec<f64>>| {
             batches.into_iter().map(|(batch, ratios)| (batch, median(ratios))).collect::<BTreeMap<u32, f64>>()
         };
-        Durations { seen, ratios: ratios.into_iter().map(|(cells, batches)| (cells, medians(batches))).collect() }
+        Durations {
+            seen: seen.into_iter().map(|(signature, times)| (signature, times.into_iter().cycle())).collect(),
+            ratios: ratios.into_iter().map(|(cells, batches)| (cells, medians(batches))).collect(),
+        }
     }
 
     /// The next recorded time of a task with the same signature; else the model's time, corrected by the ratios of the
     /// nearest batch sizes of the same cells.
     fn next(&mut self, task: &Task<'_>, by_model: Nanos) -> Nanos {
-        if let Some(time) = self.seen.get_mut(&Signature::of(task)).and_then(Cycle::next) {
+        if let Some(time) = self.seen.get_mut(&signature(task)).and_then(Iterator::next) {
             return time;
         }
         let Some(ratios) = self.ratios.get(&distinct_cells(task.steps)) else { return by_model };
@@ -365,7 +323,7 @@ mod tests {
                 start,
                 finish,
             });
-            submitted.push(with_task(batch, times, |task| (Signature::of(task), model.duration(task, None))));
+            submitted.push(with_task(batch, times, |task| (signature(task), model.duration(task, None))));
         }
         Durations::of(&real, &submitted)
     }
@@ -413,7 +371,7 @@ mod tests {
             finished: true,
         };
         let submitted =
-            |batch: &u32| with_task(*batch, 1, |task| (Signature::of(task), model.clone().duration(task, None)));
+            |batch: &u32| with_task(*batch, 1, |task| (signature(task), model.clone().duration(task, None)));
         let submitted: Vec<_> = batches.iter().map(submitted).collect();
         let hybrid = Hybrid {
             durations: Some(Durations::of(&real, &submitted)),
@@ -432,9 +390,9 @@ mod tests {
             let fold_loop = |copies, empty_calls| Task { fold_loop: FoldLoop { copies, empty_calls }, ..*task };
             let others = [host(0, 1), fold_loop(&copies, 0), fold_loop(&[], 1)];
             for other in others {
-                assert_ne!(Signature::of(task), Signature::of(&other));
+                assert_ne!(signature(task), signature(&other));
             }
-            assert_eq!(Signature::of(task), Signature::of(&host(1, 0)), "the task does not take longer for it");
+            assert_eq!(signature(task), signature(&host(1, 0)), "the task does not take longer for it");
         });
     }
 

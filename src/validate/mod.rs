@@ -4,6 +4,5 @@ pub mod compare;
 pub mod ledger;
 pub mod recorded;
 pub mod replay;
-pub mod replayed;
 pub mod results;
 pub mod set;

@@ -146,13 +146,10 @@ fn read_tasks(path: &Path, cells: &[CellType]) -> Result<Vec<Option<TaskRow>>> {
 }
 
 fn read_failures(path: &Path) -> Result<BTreeMap<RequestId, String>> {
-    let mut failures = BTreeMap::new();
-    if let Some(mut rows) = Log::open_if_there(path)? {
-        while let Some(FailureLine { id, reason, .. }) = rows.read()? {
-            failures.insert(id, reason);
-        }
-    }
-    Ok(failures)
+    let Some(mut rows) = Log::open_if_there(path)? else { return Ok(BTreeMap::new()) };
+    std::iter::from_fn(|| rows.read().transpose())
+        .map(|line| line.map(|FailureLine { id, reason, .. }| (id, reason)))
+        .collect()
 }
 
 /// `None` if it does not exist.

@@ -3,11 +3,12 @@
 //! Decisions depend only on requests, completions and the instants of the policy's calls. A difference reveals another
 //! influence: a clock, the order of a hash map, another version of the policy.
 
-use std::fmt::Write as _;
-use std::sync::atomic::AtomicBool;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::recorded::{Recording, bytes_of};
 use super::results::Point;
+use crate::backend::Backend;
 use crate::backend::watched::{Watched, Watcher};
 use crate::error::{Error, Result};
 use crate::experiment::inputs::Inputs;
@@ -15,9 +16,8 @@ use crate::metrics::recorder::{Keep, Recorder};
 use crate::metrics::summary::summarize;
 use crate::results::logs::{LogRow, RequestLine, TaskLine};
 use crate::results::write;
-use crate::task::{Round, TaskRow};
-use crate::units::RequestId;
-use crate::validate::replayed::{Difference, Replayed};
+use crate::task::{Completion, MemberList, Round, Task, TaskRow, distinct_cells};
+use crate::units::{Nanos, RequestId, TaskId};
 use crate::workload::model::CellType;
 
 #[derive(Debug)]
@@ -34,37 +34,34 @@ pub struct Replay {
 
 /// Replays a recorded run. Reasons are kept if the watcher wants the members.
 pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher: Watcher<'_>) -> Result<Replay> {
-    let cells = &inputs.steps;
     let rounds = &recording.rounds;
-    let over = AtomicBool::new(false);
+    let over = AtomicBool::new(rounds.is_empty());
     let keep = Keep { tasks: true, rounds: true, reasons: watcher.members, ..Keep::default() };
-    let mut backend = Replayed::new(recording, &over);
+    let mut backend = Replayed::new(recording, &inputs.steps, &over);
     let mut run = inputs.prepare(&point.run, keep)?;
     match run.serve(&mut Watched { backend: &mut backend, watcher }, &over) {
         // The driver stops at the end of the recording.
         Ok(()) | Err(Error::Interrupted) => {}
         Err(error) => return Err(error),
     }
-    let record = run.record;
-
+    let (record, begun) = (run.record, backend.begun);
     let requests = bytes_of(&point.folder, RequestLine::FILE)?;
+    let unfinished = || Some(format!("nothing is left to do after round {begun} of {}", rounds.len()));
     let difference = recording
         .agrees_with_itself(requests.as_deref().map(rows))
         .err()
-        .or_else(|| other_arrivals(&rounds[..backend.begun], &record.rounds))
-        .or_else(|| backend.difference().map(|difference| described(&difference, rounds, cells)));
+        .or_else(|| other_arrivals(&rounds[..begun], &record.rounds))
+        .or_else(|| backend.difference())
+        .or_else(|| unfinished().filter(|_| begun < rounds.len()));
     let difference = match difference {
         Some(difference) => Some(difference),
-        None if backend.begun < rounds.len() => {
-            Some(format!("nothing is left to do after round {} of {}", backend.begun, rounds.len()))
-        }
         None => {
             let warmup = summarize(&record, &inputs.measure(point.run.load)).warmup;
-            other_bytes(point, &record, requests.as_deref(), cells, warmup)?
+            other_bytes(point, &record, requests, &inputs.steps, warmup)?
         }
     };
-    let rounds = (backend.begun, rounds.len());
-    Ok(Replay { rounds, tasks: backend.submitted(), finished: recording.finished, difference, record })
+    let tasks = backend.running.len() as u64;
+    Ok(Replay { rounds: (begun, rounds.len()), tasks, finished: recording.finished, difference, record })
 }
 
 fn rows(log: &[u8]) -> u64 {
@@ -82,19 +79,17 @@ fn other_arrivals(recorded: &[Round], replayed: &[Round]) -> Option<String> {
 fn other_bytes(
     point: &Point,
     record: &Recorder,
-    requests: Option<&[u8]>,
+    requests: Option<Vec<u8>>,
     cells: &[CellType],
     warmup: u64,
 ) -> Result<Option<String>> {
-    let unwritable = |cause: std::io::Error| Error::failed(format!("the replay's log: {cause}"));
-    let mut replayed = Vec::new();
-    write::tasks(&mut replayed, record, cells).map_err(unwritable)?;
-    let tasks = bytes_of(&point.folder, TaskLine::FILE)?;
-    let difference = tasks.and_then(|tasks| first_difference(TaskLine::FILE, &tasks, &replayed));
-    let Some(requests) = requests.filter(|_| difference.is_none()) else { return Ok(difference) };
-    replayed.clear();
-    write::requests(&mut replayed, record, warmup).map_err(unwritable)?;
-    Ok(first_difference(RequestLine::FILE, requests, &replayed))
+    let mut replayed = [Vec::new(), Vec::new()];
+    let written =
+        write::tasks(&mut replayed[0], record, cells).and_then(|()| write::requests(&mut replayed[1], record, warmup));
+    written.map_err(|cause| Error::failed(format!("the replay's log: {cause}")))?;
+    let recorded = [bytes_of(&point.folder, TaskLine::FILE)?, requests];
+    let mut logs = [TaskLine::FILE, RequestLine::FILE].into_iter().zip(recorded.iter().zip(&replayed));
+    Ok(logs.find_map(|(log, (recorded, replayed))| first_difference(log, recorded.as_ref()?, replayed)))
 }
 
 fn first_difference(log: &str, recorded: &[u8], replayed: &[u8]) -> Option<String> {
@@ -113,31 +108,169 @@ fn first_difference(log: &str, recorded: &[u8], replayed: &[u8]) -> Option<Strin
     }
 }
 
+/// A backend that repeats the recorded completions, round by round. Submitted tasks are compared with the recorded
+/// ones; the first difference ends the replay, since no record says what would follow. A task that the recording lacks
+/// is accepted as it is.
+struct Replayed<'r> {
+    recording: &'r Recording,
+    cells: &'r [CellType],
+    delivered: std::slice::Iter<'r, TaskId>,
+    /// Set at the end, which stops the driver.
+    over: &'r AtomicBool,
+    /// The number of rounds that have begun.
+    begun: usize,
+    /// The remaining completions of the current round.
+    left: u32,
+    told: bool,
+    /// For each submitted task, whether it runs.
+    running: Vec<bool>,
+    difference: Option<String>,
+    /// The first task after the last recorded one.
+    beyond: Option<String>,
+}
+
+impl<'r> Replayed<'r> {
+    fn new(recording: &'r Recording, cells: &'r [CellType], over: &'r AtomicBool) -> Self {
+        Replayed {
+            recording,
+            cells,
+            delivered: recording.delivered.iter(),
+            over,
+            begun: 0,
+            left: 0,
+            told: true,
+            running: Vec::with_capacity(recording.tasks.len()),
+            difference: None,
+            beyond: None,
+        }
+    }
+
+    /// If the recorded run was complete, no task may be left over on either side.
+    fn difference(&self) -> Option<String> {
+        let left = || self.next_recorded().map(|row| self.differs(Some(row), None));
+        let beyond = || self.beyond.clone().filter(|_| self.recording.finished);
+        self.difference.clone().or_else(left).or_else(beyond)
+    }
+
+    fn next_recorded(&self) -> Option<&'r TaskRow> {
+        self.recording.tasks.get(self.running.len()..)?.iter().flatten().next()
+    }
+
+    /// Describes the recorded task and the one that the policy decided upon, with its requests.
+    fn differs(&self, recorded: Option<&TaskRow>, decided: Option<(&TaskRow, &[RequestId])>) -> String {
+        let round = self.begun.saturating_sub(1);
+        let events = self.recording.rounds.get(round).map_or(String::new(), |told| {
+            format!(" ({}, {})", counted(told.completions, "completion"), counted(told.arrivals, "arrival"))
+        });
+        let row = recorded.or(decided.map(|(row, _)| row));
+        let task = row.map_or(String::new(), |row| format!(", task {}", row.task));
+        let text = |row: &TaskRow| {
+            let TaskRow { worker, stream, batch, submit, .. } = row;
+            let names = write::joined_names(&row.cells, self.cells);
+            format!("{names} in a batch of {batch} on worker {worker}, stream {stream}, at {} ns", submit.0)
+        };
+        let recorded = recorded.map_or("nothing".into(), text);
+        let decided =
+            decided.map_or("nothing".into(), |(row, requests)| format!("{}, of {}", text(row), listed(requests)));
+        let now = self.now().0;
+        format!("round {round} at {now} ns{events}{task}\n  recorded  {recorded}\n  decided   {decided}")
+    }
+
+    fn end(&mut self, difference: String) {
+        self.difference.get_or_insert(difference);
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// A task recorded before this round must have been submitted by now.
+    fn begin_round(&mut self) {
+        let Some(round) = self.recording.rounds.get(self.begun) else { return };
+        let missed = self.next_recorded().filter(|row| row.submit < round.now && self.begun > 0);
+        if let Some(row) = missed {
+            return self.end(self.differs(Some(row), None));
+        }
+        self.begun += 1;
+        self.left = round.completions;
+        self.told = false;
+    }
+
+    /// A completion of a task that does not run ends the replay.
+    fn complete(&mut self) -> Option<Completion> {
+        let task = *self.delivered.next()?;
+        let row = self.recording.tasks.get(task.index()).and_then(Option::as_ref);
+        match (row, self.running.get_mut(task.index())) {
+            (Some(row), Some(running)) if *running => {
+                *running = false;
+                Some(Completion { task, start: row.start, finish: row.finish })
+            }
+            _ => {
+                self.end(self.differs(row, None));
+                None
+            }
+        }
+    }
+}
+
+impl Backend for Replayed<'_> {
+    fn now(&self) -> Nanos {
+        self.begun.checked_sub(1).map_or(Nanos::ZERO, |round| self.recording.rounds[round].now)
+    }
+
+    fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
+        if self.difference.is_some() {
+            return;
+        }
+        let now = self.now();
+        let row = TaskRow {
+            task: id,
+            worker: task.worker,
+            stream: task.stream,
+            cells: distinct_cells(task.steps),
+            batch: task.batch,
+            submit: now,
+            start: now,
+            finish: now,
+        };
+        let requests = || requests_of(&MemberList::of(task, None));
+        match self.recording.tasks.get(id.index()) {
+            Some(Some(recorded)) if TaskRow { start: now, finish: now, ..recorded.clone() } != row => {
+                return self.end(self.differs(Some(recorded), Some((&row, &requests()))));
+            }
+            None if self.beyond.is_none() => self.beyond = Some(self.differs(None, Some((&row, &requests())))),
+            _ => {}
+        }
+        self.running.push(true);
+    }
+
+    fn wait(&mut self, _: Option<Nanos>) -> Option<Completion> {
+        if self.told && self.difference.is_none() {
+            self.begin_round();
+        }
+        if self.difference.is_some() {
+            return None;
+        }
+        if self.left > 0 {
+            self.left -= 1;
+            return self.complete();
+        }
+        self.told = true;
+        if self.begun == self.recording.rounds.len() {
+            self.over.store(true, Ordering::Relaxed);
+        }
+        None
+    }
+
+    fn failure(&mut self, request: RequestId) -> Option<String> {
+        self.recording.failures.get(&request).cloned()
+    }
+}
+
+/// In the order of their first nodes, each once.
+pub fn requests_of(members: &MemberList) -> Vec<RequestId> {
+    let mut seen = BTreeSet::new();
+    members.requests().filter(|request| seen.insert(*request)).collect()
+}
+
 const LISTED: usize = 20;
-
-fn described(difference: &Difference, rounds: &[Round], cells: &[CellType]) -> String {
-    let Difference { round, now, recorded, decided } = difference;
-    let mut text = format!("round {round} at {} ns", now.0);
-    if let Some(told) = rounds.get(*round) {
-        let _ = write!(text, " ({}, {})", counted(told.completions, "completion"), counted(told.arrivals, "arrival"));
-    }
-    let task = recorded.as_ref().or(decided.as_ref().map(|decided| &decided.row)).map(|row| row.task);
-    if let Some(task) = task {
-        let _ = write!(text, ", task {task}");
-    }
-    let recorded = recorded.as_ref().map_or("nothing".into(), |row| task_text(row, cells));
-    let decided = decided.as_ref().map_or("nothing".into(), |decided| {
-        format!("{}, of {}", task_text(&decided.row, cells), listed(&decided.requests))
-    });
-    let _ = write!(text, "\n  recorded  {recorded}\n  decided   {decided}");
-    text
-}
-
-fn task_text(row: &TaskRow, cells: &[CellType]) -> String {
-    let TaskRow { worker, stream, batch, submit, .. } = row;
-    let names = write::joined_names(&row.cells, cells);
-    format!("{names} in a batch of {batch} on worker {worker}, stream {stream}, at {} ns", submit.0)
-}
 
 fn listed(requests: &[RequestId]) -> String {
     let ids: Vec<String> = requests.iter().take(LISTED).map(ToString::to_string).collect();

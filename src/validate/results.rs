@@ -46,10 +46,8 @@ impl Results {
             )));
         };
         // For messages, as the user wrote it if that has as many parts.
-        let root = match path.ancestors().nth(depth).filter(|root| root.join(RUN).is_file()) {
-            Some(root) => root.to_path_buf(),
-            None => full.ancestors().nth(depth).unwrap_or(&full).to_path_buf(),
-        };
+        let given = path.ancestors().nth(depth).filter(|root| root.join(RUN).is_file());
+        let root = given.or(full.ancestors().nth(depth)).unwrap_or(&full);
         let (scenarios, backend) = restored(&root.join(RUN), registry)?;
         let within = |folder: &Path| folder.canonicalize().is_ok_and(|folder| folder.starts_with(&full));
         let mut points = Vec::new();

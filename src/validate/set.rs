@@ -13,7 +13,9 @@ use statrs::statistics::{Data, Median as _, OrderStatistics as _};
 use super::compare::{Comparison, compare};
 use super::ledger::{Ledger, replayed};
 use super::results::{Point, Results};
+use crate::cost::table::TableModel;
 use crate::error::{Error, Result};
+use crate::experiment::device::Device;
 use crate::experiment::executor::Target;
 use crate::experiment::inputs::Inputs;
 use crate::experiment::{self, Options, Report, Run, prepare};
@@ -23,7 +25,7 @@ use crate::metrics::stats::prediction;
 use crate::metrics::summary::{Summary, summarize};
 use crate::policy::registry::Registry;
 use crate::results::columns::Metric;
-use crate::scenario::{ArrivalSpec, Input, Load, LoadPoint, Scenario};
+use crate::scenario::{ArrivalSpec, Input, Load, LoadPoint, PolicyEntry, Scenario};
 use crate::units::Rate;
 
 #[derive(Clone, Debug)]
@@ -93,25 +95,14 @@ const LEAST_REQUESTS: f64 = 2000.0;
 
 /// The scenario must draw its requests.
 pub fn check(scenario: &Scenario) -> Result<()> {
-    offline(scenario).map(drop)
-}
-
-/// With all requests there from the start.
-fn offline(scenario: &Scenario) -> Result<Scenario> {
-    let mut offline = scenario.clone();
-    arrive(&mut offline, ArrivalSpec::Offline {})?;
-    Ok(offline)
+    arrive(&mut scenario.clone(), ArrivalSpec::Offline {})
 }
 
 pub fn parts(scenario: &Scenario, costs: &Path, plan: &Plan, stop: &AtomicBool) -> Result<Vec<Part>> {
-    let costs = Input::from(costs.to_string_lossy().into_owned());
-    let one = |policy: usize| {
-        let mut part = scenario.clone();
-        let mut entry = part.policies.swap_remove(policy);
-        entry.costs = Some(costs.clone());
-        part.device.costs = Some(costs.clone());
-        part.name = format!("{}-{}", scenario.name, folder_name(&entry.label));
-        part.policies = vec![entry];
+    let one = |policy: &PolicyEntry| {
+        let name = format!("{}-{}", scenario.name, folder_name(&policy.label));
+        let mut part = Scenario { name, policies: vec![policy.clone()], ..scenario.clone() };
+        know(&mut part, costs);
         let capacity = capacity(&part, stop)?;
         let rates: Vec<Rate> = plan.loads.iter().map(|load| rounded(capacity.0 * f64::from(*load) / 100.0)).collect();
         arrive(&mut part, ArrivalSpec::Poisson { rates: rates.clone() })?;
@@ -120,12 +111,22 @@ pub fn parts(scenario: &Scenario, costs: &Path, plan: &Plan, stop: &AtomicBool) 
         }
         Ok(Part { scenario: part, capacity, rates })
     };
-    (0..scenario.policies.len()).map(one).collect()
+    scenario.policies.iter().map(one).collect()
+}
+
+fn input(path: &Path) -> Option<Input> {
+    Some(Input::from(path.to_string_lossy().into_owned()))
+}
+
+/// Gives a scenario of one policy its costs.
+fn know(scenario: &mut Scenario, costs: &Path) {
+    (scenario.policies[0].costs, scenario.device.costs) = (input(costs), input(costs));
 }
 
 /// The throughput of a scenario's only policy with all requests there from the start.
 fn capacity(scenario: &Scenario, stop: &AtomicBool) -> Result<Rate> {
-    let offline = offline(scenario)?;
+    let mut offline = scenario.clone();
+    arrive(&mut offline, ArrivalSpec::Offline {})?;
     let (inputs, device) = prepare(&offline, Target::SIM)?;
     let run = Run { policy: 0, load: LoadPoint::Offline, replication: 0 };
     let ran = device.run(&inputs, &run, Keep::default(), stop)?;
@@ -191,17 +192,17 @@ pub fn simulated(
     stop: &AtomicBool,
 ) -> Result<(Comparison, Vec<Line>)> {
     let mut scenario = part.scenario.clone();
-    let input = |path: &PathBuf| Input::from(path.to_string_lossy().into_owned());
-    scenario.policies[0].costs = Some(input(&known.costs));
-    scenario.device.costs = Some(input(&known.costs));
+    know(&mut scenario, &known.costs);
     let exact = run(&scenario, plan, (Target::SIM, 1), stop, &|| ())?;
     let comparison = compare(&real.folder.path, &exact.folder.path)?;
-    let replayed = replays(&real.folder.path, &scenario, registry)?;
-    scenario.device.noise = known.noise.as_ref().map(input);
+    scenario.device.noise = known.noise.as_deref().and_then(input);
+    let (inputs, device) = prepare(&scenario, Target::SIM)?;
+    let _requests = inputs.requests(0)?; // Drawn once for all.
+    let replayed = replays(&real.folder.path, device.costs(0), registry)?;
     let line = |(load, rate): (&u32, &Rate)| {
         let point = rate.to_string();
         let row = real.rows.iter().find(|row| row.point == point).expect("each load has been run");
-        let simulated = restless(&scenario, *rate, stop)?;
+        let simulated = restless(&inputs, &device, *rate, stop)?;
         let figure = |metric: Metric| {
             let bound = BOUNDS.iter().find(|(of, _)| *of == metric && *load <= BOUND_UP_TO).map(|(_, bound)| *bound);
             let values = |runs: &[Summary]| runs.iter().filter_map(|run| metric.of(run)).collect();
@@ -222,27 +223,23 @@ pub fn simulated(
 }
 
 /// Simulations of the requests of the real runs, each with noise of its own.
-fn restless(scenario: &Scenario, rate: Rate, stop: &AtomicBool) -> Result<Vec<Summary>> {
-    let (inputs, device) = prepare(scenario, Target::SIM)?;
+fn restless(inputs: &Inputs<'_>, device: &Device, rate: Rate, stop: &AtomicBool) -> Result<Vec<Summary>> {
     let run = Run { policy: 0, load: LoadPoint::Rate(rate), replication: 0 };
-    let _requests = inputs.requests(0)?; // Drawn once for all.
     let one = |replication: u32| {
         let mut prepared = inputs.prepare(&run, Keep::default())?;
-        let backend = device.simulated(&inputs, &Run { replication, ..run }, &prepared.requests);
+        let backend = device.simulated(inputs, &Run { replication, ..run }, &prepared.requests);
         prepared.serve(&mut *backend.expect("a simulation"), stop)?;
         Ok(summarize(&prepared.record, &inputs.measure(run.load)))
     };
-    let count = if scenario.device.noise.is_some() { SIMULATIONS } else { 1 };
+    let count = if inputs.scenario.device.noise.is_some() { SIMULATIONS } else { 1 };
     (0..count).into_par_iter().map(one).collect()
 }
 
 /// With a ledger if the replay equals the logs.
-fn replays(folder: &Path, scenario: &Scenario, registry: &Registry) -> Result<Vec<(String, Option<Ledger>)>> {
+fn replays(folder: &Path, model: Option<&TableModel>, registry: &Registry) -> Result<Vec<(String, Option<Ledger>)>> {
     let Results { scenarios, points, .. } = Results::open(folder, registry)?;
     let inputs = Inputs::new(&scenarios[0])?;
-    let (_, simulated) = prepare(scenario, Target::SIM)?;
-    let model = simulated.costs(0).expect("a simulation has costs");
-    let one = |point: &Point| Ok((point.run.load.to_string(), replayed(&inputs, point, Some(model))?.1));
+    let one = |point: &Point| Ok((point.run.load.to_string(), replayed(&inputs, point, model)?.1));
     points.par_iter().map(one).collect()
 }
 

@@ -3,16 +3,15 @@
 
 use std::sync::atomic::Ordering;
 
-use super::table::{Table, not_finite};
+use super::table::Table;
 use super::worker::Worker;
 use crate::backend::Launched;
-use crate::backend::shared::left_over;
+use crate::backend::shared::find_node;
 use crate::clock;
 use crate::network::by_operator::{Action, ByOperator, From, Input, Left, Op, Operand, Program};
-use crate::network::reference::Output;
 use crate::network::{Network, first};
-use crate::task::{Launches, Unit, Wave};
-use crate::units::{CellId, RequestId};
+use crate::task::{Launches, NodeRef, Unit, Wave};
+use crate::units::{CellId, NodeId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::operator::Rows;
 
@@ -83,14 +82,13 @@ impl Worker {
             }
             launcher.launch(units, &launches.waves);
         }
-        let mut begin = 0;
-        for request in requests {
-            match launcher.output(begin, &self.table) {
-                Ok(output) => self.table.finish(*request, &output),
-                Err(reason) => self.table.fail(*request, reason),
+        for (place, node) in (0..).zip(&launcher.memory.nodes) {
+            if let Some(state) = launcher.state_of(place) {
+                let at = NodeRef { request: node.request, node: NodeId(node.number) };
+                self.table.put(at, node.cell, &state, network.cell(node.cell).word(&state).as_slice());
             }
-            begin += self.table.graph(*request).nodes() as u32;
         }
+        requests.iter().for_each(|request| self.table.expect_done(*request));
     }
 }
 
@@ -101,24 +99,19 @@ impl Memory {
         let mut outputs = 0;
         for &request in requests {
             let first = self.nodes.len() as u32;
-            let mut add = |number: u32, cell: CellId, inputs: &[u32]| {
+            let graph = table.graph(request);
+            for number in 0..graph.nodes() as u32 {
+                let (cell, _) = find_node(graph, NodeId(number)).expect("the request has this node");
                 let begin = self.inputs.len() as u32;
-                self.inputs.extend(inputs.iter().map(|input| first + input));
+                match graph {
+                    CellGraph::Chains(_) => self.inputs.extend(number.checked_sub(1).map(|before| first + before)),
+                    CellGraph::Graph(graph) => {
+                        self.inputs.extend(graph.inputs(number).iter().map(|input| first + input));
+                    }
+                }
                 let node = Node { request, number, cell, inputs: [begin, self.inputs.len() as u32], outputs };
                 outputs += programs[cell.index()].outputs(node.before()) as u32;
                 self.nodes.push(node);
-            };
-            match table.graph(request) {
-                CellGraph::Chains(runs) => {
-                    let cells = runs.iter().flat_map(|run| (0..run.length).map(|_| run.cell));
-                    for (number, cell) in (0..).zip(cells) {
-                        let before: &[u32] = if number == 0 { &[] } else { &[number - 1] };
-                        add(number, cell, before);
-                    }
-                }
-                CellGraph::Graph(graph) => {
-                    (0..).zip(graph.cells()).for_each(|(number, cell)| add(number, *cell, graph.inputs(number)));
-                }
             }
         }
         self.outputs.clear();
@@ -309,40 +302,15 @@ impl<'a> Launcher<'a> {
         self.launched.copying += began.elapsed();
     }
 
-    /// The result of a request, whose nodes begin at `begin`.
-    fn output(&self, begin: u32, table: &Table) -> Result<Output, String> {
-        let request = self.memory.nodes[begin as usize].request;
-        let graph = table.graph(request);
-        let nodes = graph.nodes() as u32;
-        let parts = self.network.state().div_ceil(self.by.hidden);
-        let place = |node: u32, part: usize| self.made(begin + node, part);
-        let done = |node: &u32| (0..parts).all(|part| place(*node, part).is_some());
-        let left = nodes - (0..nodes).filter(done).count() as u32;
-        if left > 0 {
-            return Err(left_over(left.into(), nodes.into()));
+    /// `None` if an operator has not run that makes a part of it.
+    fn state_of(&self, node: u32) -> Option<Vec<f32>> {
+        let width = self.network.state();
+        let mut state = Vec::with_capacity(width);
+        for part in 0..width.div_ceil(self.by.hidden) {
+            let from = self.made(node, part)?;
+            state.extend_from_slice(&self.memory.numbers[from..][..if part < 2 { self.by.hidden } else { 1 }]);
         }
-        let mut output = Output::default();
-        for node in 0..nodes {
-            let cell = self.memory.nodes[(begin + node) as usize].cell;
-            let mut state = Vec::with_capacity(self.network.state());
-            for part in 0..parts {
-                let (from, width) =
-                    (place(node, part).expect("it was made"), if part < 2 { self.by.hidden } else { 1 });
-                state.extend_from_slice(&self.memory.numbers[from..from + width]);
-            }
-            if !state.iter().all(|number| number.is_finite()) {
-                return Err(not_finite(node, &self.network.cell_name(cell)));
-            }
-            output.words.extend(self.network.cell(cell).word(&state));
-            let ends = match graph {
-                CellGraph::Chains(_) => node + 1 == nodes,
-                CellGraph::Graph(graph) => graph.successors(node).is_empty(),
-            };
-            if ends {
-                output.state.extend(state);
-            }
-        }
-        Ok(output)
+        Some(state)
     }
 }
 

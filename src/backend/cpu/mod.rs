@@ -9,7 +9,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod threads;
-mod whole;
 mod worker;
 
 use std::cmp::Reverse;
@@ -25,7 +24,7 @@ use smallvec::SmallVec;
 
 use self::table::Table;
 use self::threads::{Cores, Pinned};
-pub use self::whole::StepTime;
+pub use self::worker::StepTime;
 use self::worker::{Job, Report, Worker};
 use super::shared::{GLANCE, OVERSLEEP};
 use super::{Answer, Backend, Launched};
@@ -99,7 +98,7 @@ impl Cpu {
             let (network, table, stop) = (Arc::clone(&network), Arc::clone(&cpu.table), Arc::clone(&cpu.stop));
             let mut worker = Worker::new(WorkerId(id), network, table, stop);
             (worker.alone, worker.spins, worker.log) = (threads == 1, cores.spare, log.clone());
-            let (core, reporter, setting_up) = (cores.for_worker(), reporter.clone(), setting_up.clone());
+            let (core, reporter, setting_up) = (cores.free.next(), reporter.clone(), setting_up.clone());
             let serve = move || {
                 core.into_iter().for_each(threads::keep_to);
                 // Without the pool, products would run on other threads than the worker's, with the same results.

@@ -5,7 +5,7 @@ use super::table::Table;
 use crate::network::Scratch;
 use crate::network::operators::{Activations, Operators};
 use crate::task::{NodeRef, Step};
-use crate::units::NodeId;
+use crate::units::{CellId, NodeId};
 
 #[derive(Debug, Default)]
 pub struct Queries {
@@ -13,15 +13,11 @@ pub struct Queries {
     members: Vec<Option<NodeRef>>,
     passed: Activations,
     next: Activations,
-    /// The activations are newer than the table.
-    ahead: bool,
+    /// The cell that ran, if the activations are newer than the table.
+    ahead: Option<CellId>,
 }
 
 impl Queries {
-    pub fn clear(&mut self) {
-        *self = Queries::default();
-    }
-
     /// Whether these nodes are the next of all queries, in this order, and of this step's cell.
     pub fn go_on_with(&self, operators: &Operators, step: &Step, nodes: &[NodeRef]) -> bool {
         let is_next = |(member, node): (&Option<NodeRef>, &NodeRef)| {
@@ -51,7 +47,7 @@ impl Queries {
         }
         operators.run(step.cell, step.input, &self.passed, &mut self.next, scratch);
         std::mem::swap(&mut self.passed, &mut self.next);
-        self.ahead = true;
+        self.ahead = Some(step.cell);
         stay
     }
 
@@ -79,12 +75,10 @@ impl Queries {
 
     /// Writes the activations to the table, unless they are there.
     pub fn put(&mut self, table: &Table) {
-        if !std::mem::take(&mut self.ahead) {
-            return;
-        }
+        let Some(cell) = self.ahead.take() else { return };
         for (place, member) in self.members.iter().enumerate() {
             if let Some(at) = member {
-                table.put_activation(*at, self.passed.of(place));
+                table.put(*at, cell, self.passed.of(place), &[]);
             }
         }
     }

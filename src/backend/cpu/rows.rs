@@ -6,7 +6,7 @@ use crate::network::{Batch, Network, Scratch};
 use crate::task::NodeRef;
 use crate::units::{CellId, NodeId};
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Rows {
     cell: CellId,
     width: usize,
@@ -23,7 +23,7 @@ pub struct Rows {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Row {
+pub struct Row {
     /// The node that has run; `None` for padding.
     member: Option<NodeRef>,
     /// The last node before another cell, a branch or the end.
@@ -36,7 +36,7 @@ impl Row {
     /// Padding reads the word 0.
     const PADDING: Row = Row { member: None, run_end: NodeId(0), input: 0 };
 
-    fn next(&self) -> Option<NodeRef> {
+    pub fn next(&self) -> Option<NodeRef> {
         let NodeRef { request, node } = self.member?;
         (node < self.run_end).then(|| NodeRef { request, node: NodeId(node.0 + 1) })
     }
@@ -44,17 +44,7 @@ impl Row {
 
 impl Rows {
     pub fn new(cell: CellId, width: usize) -> Rows {
-        Rows {
-            cell,
-            width,
-            rows: Vec::new(),
-            taken: Vec::new(),
-            taken_ends: Vec::new(),
-            tokens: Vec::new(),
-            token_ends: Vec::new(),
-            made: Vec::new(),
-            words: Vec::new(),
-        }
+        Rows { cell, width, ..Rows::default() }
     }
 
     pub fn clear(&mut self) {
@@ -72,10 +62,7 @@ impl Rows {
         self.len() == nodes.len() && self.rows.iter().zip(nodes).all(|(row, node)| row.next() == Some(*node))
     }
 
-    pub fn all_go_on(&self) -> bool {
-        self.rows.iter().all(|row| row.next().is_some())
-    }
-
+    /// The number of rows with a next node.
     pub fn going_on(&self) -> usize {
         self.rows.iter().filter(|row| row.next().is_some()).count()
     }
@@ -151,37 +138,27 @@ impl Rows {
 
     pub fn put_all(&mut self, table: &Table) {
         for row in 0..self.rows.len() {
-            if let Some(member) = self.rows[row].member {
-                self.put(row, member, table);
-            }
+            self.put(row, table);
         }
     }
 
-    /// Writes the states of rows without a next node and turns these into padding; calls `ended` for each.
-    pub fn put_ended(&mut self, table: &Table, ended: impl FnMut(NodeRef)) {
-        self.dismiss(table, |row| row.next().is_none(), ended);
-    }
-
-    /// The same for all rows.
-    pub fn dismiss_all(&mut self, table: &Table, left: impl FnMut(NodeRef)) {
-        self.dismiss(table, |_| true, left);
-    }
-
-    fn dismiss(&mut self, table: &Table, whom: impl Fn(&Row) -> bool, mut left: impl FnMut(NodeRef)) {
+    /// Writes the states of these rows and turns them into padding; calls `left` for each.
+    pub fn dismiss(&mut self, table: &Table, whom: impl Fn(&Row) -> bool, mut left: impl FnMut(NodeRef)) {
         for row in 0..self.rows.len() {
-            if let Some(member) = self.rows[row].member
-                && whom(&self.rows[row])
+            if whom(&self.rows[row])
+                && let Some(member) = self.put(row, table)
             {
-                self.put(row, member, table);
                 self.rows[row] = Row::PADDING;
                 left(member);
             }
         }
     }
 
-    fn put(&mut self, row: usize, member: NodeRef, table: &Table) {
+    fn put(&mut self, row: usize, table: &Table) -> Option<NodeRef> {
+        let member = self.rows[row].member?;
         table.put(member, self.cell, &self.made[row * self.width..][..self.width], &self.words[row]);
         self.words[row].clear();
+        Some(member)
     }
 
     /// Removes padding down to `size` rows, if possible, and keeps the order.

@@ -67,10 +67,8 @@ impl Table {
     pub fn take(&self, at: NodeRef, states: &mut Vec<f32>) {
         let mut slot = self.slot(at.request);
         let before = states.len();
-        if let (Slot::Fresh, CellGraph::Graph(graph)) = (&*slot, self.graph(at.request)) {
-            let mut nodes = Box::<Nodes>::default();
-            nodes.places.begin(graph);
-            *slot = Slot::Graph(nodes);
+        if let graph @ CellGraph::Graph(_) = self.graph(at.request) {
+            slot.begin(graph);
         }
         let taken = match (&mut *slot, self.graph(at.request)) {
             (Slot::Done(_) | Slot::Failed(_), _) => Err(None),
@@ -99,12 +97,10 @@ impl Table {
         let mut slot = self.slot(at.request);
         // Without a branch, the loop is a few vector instructions.
         if !state.iter().fold(true, |finite, number| finite & number.is_finite()) {
-            slot.fail(not_finite(at.node.0, &self.network.cell_name(cell)));
-            return;
+            let cell = self.network.cell_name(cell);
+            return slot.fail(format!("non-finite numbers in the state after node {} (cell {cell})", at.node));
         }
-        if let Slot::Fresh = *slot {
-            *slot = Slot::Chain(Box::default());
-        }
+        slot.begin(self.graph(at.request));
         let output = match (&mut *slot, self.graph(at.request)) {
             (Slot::Graph(nodes), CellGraph::Graph(graph)) => {
                 nodes.put(at.node.0, state, words);
@@ -117,20 +113,6 @@ impl Table {
             _ => None,
         };
         if let Some(output) = output {
-            *slot = Slot::Done(output.digest());
-        }
-    }
-
-    pub fn put_activation(&self, at: NodeRef, activation: &[f32]) {
-        if let Some((cell, _)) = shared::find_node(self.graph(at.request), at.node) {
-            self.put(at, cell, activation, &[]);
-        }
-    }
-
-    /// Completes a request whose nodes were not put one by one.
-    pub fn finish(&self, request: RequestId, output: &Output) {
-        let mut slot = self.slot(request);
-        if !matches!(*slot, Slot::Failed(_)) {
             *slot = Slot::Done(output.digest());
         }
     }
@@ -177,11 +159,20 @@ impl Table {
     }
 }
 
-pub fn not_finite(node: u32, cell: &str) -> String {
-    format!("non-finite numbers in the state after node {node} (cell {cell})")
-}
-
 impl Slot {
+    fn begin(&mut self, graph: &CellGraph) {
+        if let Slot::Fresh = self {
+            *self = match graph {
+                CellGraph::Chains(_) => Slot::Chain(Box::default()),
+                CellGraph::Graph(graph) => {
+                    let mut nodes = Box::<Nodes>::default();
+                    nodes.places.begin(graph);
+                    Slot::Graph(nodes)
+                }
+            };
+        }
+    }
+
     fn fail(&mut self, reason: String) {
         if !matches!(self, Slot::Done(_) | Slot::Failed(_)) {
             *self = Slot::Failed(Some(reason.into()));

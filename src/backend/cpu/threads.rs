@@ -30,7 +30,8 @@ pub fn spin<T>(queue: &Receiver<T>, until: Option<Instant>) -> Option<T> {
 }
 
 pub struct Cores {
-    free: std::vec::IntoIter<CoreId>,
+    /// For a worker each.
+    pub free: std::vec::IntoIter<CoreId>,
     /// More cores than workers, so a waiting thread may spin.
     pub spare: bool,
 }
@@ -52,10 +53,6 @@ impl Cores {
     pub fn pin_driver(&mut self) -> Option<Pinned> {
         if self.spare { Pinned::to(self.free.next()?) } else { None }
     }
-
-    pub fn for_worker(&mut self) -> Option<CoreId> {
-        self.free.next()
-    }
 }
 
 pub fn keep_to(core: CoreId) {
@@ -63,17 +60,23 @@ pub fn keep_to(core: CoreId) {
 }
 
 /// Unpins the thread when dropped.
-#[cfg(target_os = "linux")]
 pub struct Pinned {
+    #[cfg(target_os = "linux")]
     before: nix::sched::CpuSet,
 }
 
-#[cfg(target_os = "linux")]
 impl Pinned {
+    #[cfg(target_os = "linux")]
     fn to(core: CoreId) -> Option<Pinned> {
         let before = nix::sched::sched_getaffinity(THIS_THREAD).ok()?;
         keep_to(core);
         Some(Pinned { before })
+    }
+
+    /// Elsewhere a pin could not be undone, because the system does not say where a thread may run.
+    #[cfg(not(target_os = "linux"))]
+    fn to(_: CoreId) -> Option<Pinned> {
+        None
     }
 }
 
@@ -87,14 +90,3 @@ impl Drop for Pinned {
 
 #[cfg(target_os = "linux")]
 const THIS_THREAD: nix::unistd::Pid = nix::unistd::Pid::from_raw(0);
-
-/// Elsewhere a pin could not be undone, because the system does not say where a thread may run.
-#[cfg(not(target_os = "linux"))]
-pub struct Pinned {}
-
-#[cfg(not(target_os = "linux"))]
-impl Pinned {
-    fn to(_: CoreId) -> Option<Pinned> {
-        None
-    }
-}

@@ -14,14 +14,13 @@ use super::queries::Queries;
 use super::rows::Rows;
 use super::table::Table;
 use super::threads;
-use super::whole::StepTime;
 use crate::backend::Launched;
 use crate::backend::ready_list::ReadyList;
 use crate::backend::shared;
 use crate::clock;
 use crate::network::{Network, Scratch};
 use crate::task::{MemberList, NodeRef, Part, Step};
-use crate::units::{CellId, TaskId, WorkerId};
+use crate::units::{CellId, Nanos, RequestId, TaskId, WorkerId};
 
 /// Waking up takes as long as many tasks, so a worker spins longer than the gaps between requests at any measured load.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -53,6 +52,18 @@ pub struct Report {
     /// For its memory.
     pub members: MemberList,
     pub launched: Launched,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepTime {
+    pub task: TaskId,
+    pub cell: CellId,
+    /// The number of rows, with padding.
+    pub batch: u32,
+    /// From before the gather until ended rows are in the table.
+    pub time: Nanos,
+    /// No row joined or ended at this step.
+    pub stayed: bool,
 }
 
 pub struct Worker {
@@ -147,6 +158,71 @@ impl Worker {
         }
     }
 
+    /// Requests with nodes that the steps do not reach fail.
+    fn run_whole(&mut self, task: TaskId, steps: &[Step], requests: &[RequestId]) {
+        self.batches.iter_mut().for_each(Rows::clear);
+        self.list.begin(requests, &self.table.graphs);
+        for step in steps {
+            for _ in 0..step.times {
+                if self.stop.load(Ordering::Relaxed) {
+                    return;
+                }
+                let began = self.log.is_some().then(clock::now);
+                let stayed = self.run_step(step);
+                if let (Some(log), Some(began)) = (&self.log, began) {
+                    let time = Nanos(began.elapsed().as_nanos() as u64);
+                    // The receiver may be gone.
+                    let _ = log.send(StepTime { task, cell: step.cell, batch: step.batch, time, stayed });
+                }
+            }
+        }
+        self.put_ahead();
+        self.batches.iter_mut().for_each(|rows| rows.dismiss(&self.table, |_| true, |_| ()));
+        requests.iter().for_each(|request| self.table.expect_done(*request));
+        self.batches.iter_mut().for_each(Rows::clear);
+    }
+
+    /// Runs a step of whole requests once. Rows stay in place as long as no node is ready to join; ended rows run on as padding while the
+    /// step keeps its size. Returns whether no row joined or ended.
+    fn run_step(&mut self, step: &Step) -> bool {
+        let size = step.batch as usize;
+        self.launched.launches += 1;
+        if let Some(operators) = self.network.operators() {
+            self.nodes.clear();
+            self.list.take(step.cell, size, &mut self.nodes);
+            let stayed = self.queries.run(step, &self.nodes, operators, &self.table, &mut self.scratch);
+            self.nodes.iter().for_each(|node| self.list.ran(*node, &self.table.graphs));
+            return stayed;
+        }
+        self.make_room(step.cell);
+        let Worker { network, table, batches, list, nodes, scratch, launched, .. } = self;
+        let rows = &mut batches[step.cell.index()];
+        let stay = (1..=rows.len()).contains(&size) && rows.going_on() <= size && list.is_empty(step.cell);
+        if stay {
+            rows.close_up(size);
+            rows.go_on();
+        } else {
+            let began = clock::now();
+            rows.dismiss(table, |_| true, |node| list.ran(node, &table.graphs));
+            nodes.clear();
+            list.take(step.cell, size, nodes);
+            launched.copied_bytes += rows.gather(nodes, size, table);
+            launched.copies += 1;
+            launched.copying += began.elapsed();
+        }
+        rows.run(network, step.input, scratch);
+        let mut all_go_on = true;
+        rows.dismiss(
+            table,
+            |row| row.next().is_none(),
+            |node| {
+                all_go_on = false;
+                list.ran(node, &table.graphs);
+            },
+        );
+        stay && all_go_on
+    }
+
     /// Runs parts of chains. Rows of ended parts stay as padding.
     fn run_parts(&mut self, steps: &[Step], list: &[Part]) {
         let mut nodes = Vec::with_capacity(list.len());
@@ -193,7 +269,8 @@ impl Worker {
         let goes_on = |(step, nodes): (&Step, &[NodeRef])| {
             step.cell == cell && step.batch as usize == nodes.len() && rows.go_on_with(nodes)
         };
-        let stay = if next.is_none() { self.alone && rows.all_go_on() } else { batch.is_some_and(goes_on) };
+        let stay =
+            if next.is_none() { self.alone && rows.going_on() == rows.len() } else { batch.is_some_and(goes_on) };
         if !stay {
             self.put_ahead();
         }
@@ -221,7 +298,7 @@ impl Worker {
             self.table.fail(request, format!("worker {} broke off in task {}: {message}", self.id, job.id));
         }
         self.batches.clear();
-        self.queries.clear();
+        self.queries = Queries::default();
         self.ahead = None;
         self.scratch = Scratch::default();
         self.memory = Memory::default();

@@ -90,7 +90,7 @@ impl Kernels {
     }
 
     fn launches(&self) -> Nanos {
-        self.device.launch().saturating_mul(self.forms.len() as u64)
+        self.device.launch.saturating_mul(self.forms.len() as u64)
     }
 }
 

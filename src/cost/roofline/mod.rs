@@ -21,21 +21,16 @@ use crate::shipped;
 use crate::units::Nanos;
 use crate::workload::dnn::{Kind, Work};
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct Roofline {
-    sheet: File,
-    unit: Unit,
-}
-
+/// A device's data sheet.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    name: String,
-    multiprocessors: u64,
+pub struct Roofline {
+    pub name: String,
+    pub multiprocessors: u64,
     bandwidth_mb_s: u64,
     memory_mb: Option<u64>,
     #[serde(rename = "launch_ns")]
-    launch: Nanos,
+    pub launch: Nanos,
     #[serde(rename = "latency_ns")]
     latency: Nanos,
     f32: Option<Unit>,
@@ -45,14 +40,18 @@ struct File {
     /// Read by [`grnn::Device`](crate::cost::grnn::Device).
     #[serde(rename = "grnn")]
     _grnn: Option<IgnoredAny>,
+    /// That of the precision.
+    #[serde(skip)]
+    pub unit: Unit,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Unit {
+pub struct Unit {
     /// Floating-point operations per ns of all multiprocessors.
-    peak_gflops: u64,
-    bytes: u64,
+    pub peak_gflops: u64,
+    /// Of a number.
+    pub bytes: u64,
     tiles: Vec<Tile>,
     /// The least inner dimension of a slice, if products are divided along it between blocks.
     slice: Option<u64>,
@@ -67,14 +66,21 @@ struct Tile {
     efficiency: u64,
 }
 
+impl Unit {
+    /// With the most efficient tiles, in hundredths of an operation per ns.
+    fn best_rate(&self) -> u64 {
+        self.peak_gflops * self.tiles.iter().map(|tile| tile.efficiency).max().unwrap_or(100)
+    }
+}
+
 /// Of a device file: a thousand times the largest device.
 const MAX: u64 = 1 << 40;
 /// Tile sides and bytes of a number: their products must not overflow.
 const MAX_TILE: u64 = 1 << 16;
 
-impl File {
+impl Roofline {
     fn units(&self) -> impl Iterator<Item = (Precision, &Unit)> {
-        let File { f32, tf32, bf16, f16, .. } = self;
+        let Roofline { f32, tf32, bf16, f16, .. } = self;
         let units = [(Precision::F32, f32), (Precision::Tf32, tf32), (Precision::Bf16, bf16), (Precision::F16, f16)];
         units.into_iter().filter_map(|(precision, unit)| Some((precision, unit.as_ref()?)))
     }
@@ -106,16 +112,14 @@ impl File {
         }
         Ok(())
     }
-}
 
-impl Roofline {
     pub fn read(path: &Path, precision: Precision) -> Result<Roofline> {
         let text = shipped::text(path)?;
         Roofline::parse(&text, &path.display().to_string(), precision)
     }
 
     pub fn parse(text: &str, file: &str, precision: Precision) -> Result<Roofline> {
-        let sheet = device_file::parse(text, file, File::check)?;
+        let mut sheet = device_file::parse(text, file, Roofline::check)?;
         let units: Vec<(Precision, &Unit)> = sheet.units().collect();
         let unit = units.iter().find(|(of, _)| *of == precision).map(|(_, unit)| (*unit).clone()).ok_or_else(|| {
             let known: Vec<&str> = units.iter().map(|(of, _)| of.name()).collect();
@@ -126,45 +130,23 @@ impl Roofline {
                 if known.is_empty() { "none".to_string() } else { known.join(", ") }
             ))
         })?;
-        Ok(Roofline { unit, sheet })
-    }
-
-    pub fn name(&self) -> &str {
-        &self.sheet.name
-    }
-
-    pub fn multiprocessors(&self) -> u64 {
-        self.sheet.multiprocessors
-    }
-
-    /// Floating-point operations per ns of all multiprocessors.
-    pub fn peak_gflops(&self) -> u64 {
-        self.unit.peak_gflops
-    }
-
-    pub fn launch(&self) -> Nanos {
-        self.sheet.launch
+        sheet.unit = unit;
+        Ok(sheet)
     }
 
     pub fn busy(&self, work: &Work, batch: u32) -> Nanos {
-        self.computing(work, batch).max(self.moving(work, batch))
+        self.computing(work, batch).max(self.traffic(work.moved(batch)))
     }
 
     /// Of one multiplication of these rows with all numbers of matrices, with the most efficient tiles.
     pub(super) fn products(&self, rows: u32, numbers: u64) -> Nanos {
-        let best = self.unit.tiles.iter().map(|tile| tile.efficiency).max().unwrap_or(100);
         let flops = 2 * u128::from(rows) * u128::from(numbers);
-        nanos(div_ceil(flops * 100, u128::from(self.unit.peak_gflops * best)))
-    }
-
-    /// Of the precision.
-    pub fn bytes(&self) -> u64 {
-        self.unit.bytes
+        nanos(div_ceil(flops * 100, u128::from(self.unit.best_rate())))
     }
 
     /// In bytes.
     pub fn memory(&self) -> Option<u64> {
-        self.sheet.memory_mb.map(|mb| mb.saturating_mul(1_000_000))
+        self.memory_mb.map(|mb| mb.saturating_mul(1_000_000))
     }
 
     fn computing(&self, work: &Work, batch: u32) -> Nanos {
@@ -188,30 +170,25 @@ impl Roofline {
 
     /// Blocks write the sums of their slices, which another kernel adds up.
     fn sliced(&self, tile: &Tile, tiles: u128, inner: u64, slices: u64, results: u128) -> u128 {
-        let multiprocessors = self.sheet.multiprocessors;
+        let multiprocessors = self.multiprocessors;
         let waves = div_ceil(tiles * u128::from(slices), u128::from(multiprocessors));
         let flops_of_wave =
             2 * u128::from(tile.rows * tile.columns) * u128::from(inner.div_ceil(slices)) * u128::from(multiprocessors);
         let time = div_ceil(waves * flops_of_wave * 100, u128::from(self.unit.peak_gflops * tile.efficiency));
-        let adding = || self.launch().saturating_add(self.traffic(results * u128::from(slices + 1)));
+        let adding = || self.launch.saturating_add(self.traffic(results * u128::from(slices + 1)));
         if slices == 1 { time } else { time + u128::from(adding().0) }
-    }
-
-    fn moving(&self, work: &Work, batch: u32) -> Nanos {
-        self.traffic(work.moved(batch))
     }
 
     pub(super) fn traffic(&self, elements: u128) -> Nanos {
         let bytes = elements * u128::from(self.unit.bytes);
-        nanos(div_ceil(bytes * 1000, u128::from(self.sheet.bandwidth_mb_s))).max(self.sheet.latency)
+        nanos(div_ceil(bytes * 1000, u128::from(self.bandwidth_mb_s))).max(self.latency)
     }
 
     /// A lower bound in ns for a query's share of any batch: the best tiles' rate, or traffic without weights.
     pub fn share_ns(&self, work: &Work) -> f64 {
-        let best = self.unit.tiles.iter().map(|tile| tile.efficiency).max().unwrap_or(100);
-        let computing = work.flops(1) as f64 * 100.0 / (self.unit.peak_gflops * best) as f64;
-        let moving = (u128::from(work.elements) * u128::from(self.unit.bytes)) as f64 * 1000.0
-            / self.sheet.bandwidth_mb_s as f64;
+        let computing = work.flops(1) as f64 * 100.0 / self.unit.best_rate() as f64;
+        let moving =
+            (u128::from(work.elements) * u128::from(self.unit.bytes)) as f64 * 1000.0 / self.bandwidth_mb_s as f64;
         computing.max(moving)
     }
 }

@@ -117,7 +117,7 @@ fn cells_with_known_operators_need_no_table() {
     let lstm = table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
     let gates = Work { elements: 2048 + 4096, ..product(1, 2048, 4096) };
     let time = lstm.cell(&Step { cell: CellId(0), batch: 512, times: 1, input: 0 });
-    assert!(time > device.busy(&gates, 512) + device.launch() * 2, "{time}");
+    assert!(time > device.busy(&gates, 512) + device.launch * 2, "{time}");
     let error = CostTable::empty().or_computed(&device, &Model::Dnn("net".into()), &Sizes::square(1)).unwrap_err();
     assert!(error.to_string().starts_with("the operators of the cell \"net\" of dnn:net are unknown"), "{error}");
 }
@@ -183,8 +183,8 @@ proptest! {
         prop_assert!(time <= device.busy(&work, batch + 1));
         prop_assert!(time.0 as f64 / f64::from(batch) >= device.share_ns(&work) * (1.0 - 1e-9));
         let kernels = Kernels::new(Arc::new(device.clone()), vec![form]);
-        prop_assert_eq!(kernels.at(batch, 0), device.launch() + time);
-        prop_assert_eq!(kernels.at(batch, 0), device.launch() + time);
+        prop_assert_eq!(kernels.at(batch, 0), device.launch + time);
+        prop_assert_eq!(kernels.at(batch, 0), device.launch + time);
         prop_assert_eq!(kernels.preferred(0), preferred(|batch| device.busy(&work, batch)));
     }
 }
@@ -194,6 +194,6 @@ impl Roofline {
     fn floor(&self, work: &Work, batch: u32) -> Nanos {
         let computing = div_ceil(work.flops(batch), u128::from(self.unit.peak_gflops));
         let bytes = work.moved(batch) * u128::from(self.unit.bytes);
-        nanos(computing.max(div_ceil(bytes * 1000, u128::from(self.sheet.bandwidth_mb_s))))
+        nanos(computing.max(div_ceil(bytes * 1000, u128::from(self.bandwidth_mb_s))))
     }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use self::header::Header;
 pub use self::header::MAX_BATCH;
 pub use self::model::TableModel;
-use self::model::{CellCosts, OperatorCosts, Rows};
+use self::model::{CellCosts, OperatorCosts, Rows, StepCosts};
 use super::curve::Curve;
 use super::decoder::Decoder;
 use super::operators;
@@ -75,30 +75,28 @@ impl CostTable {
             .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
         let (line, header) = lines.next().unwrap_or((1, ""));
         let header = Header::parse(header).within(format_args!("{name}:{line}"))?;
-        let mut points: BTreeMap<(String, u32), Vec<(u32, u64)>> = BTreeMap::new();
+        let mut points: BTreeMap<(String, u32), BTreeMap<u32, u64>> = BTreeMap::new();
         for (line, text) in lines {
             let row = header.row(text).within(format_args!("{name}:{line}"))?;
             let curve = points.entry((row.cell.clone(), row.input)).or_default();
-            if curve.iter().any(|(batch, _)| *batch == row.batch) {
+            if curve.insert(row.batch, row.ns).is_some() {
                 return Err(Error::input(format!(
                     "{name}:{line}: a second row for the cell \"{}\" at batch {}; each batch has one row",
                     row.cell, row.batch
                 )));
             }
-            curve.push((row.batch, row.ns));
         }
         let mut cells: BTreeMap<String, Rows> = BTreeMap::new();
         for ((cell, input), points) in points {
-            let curve = Curve::new(points).map_err(|e| Error::input(format!("{name}: cell \"{cell}\": {e}")))?;
+            let curve = Curve::new(points.into_iter().collect());
+            let curve = curve.map_err(|e| Error::input(format!("{name}: cell \"{cell}\": {e}")))?;
             cells.entry(cell).or_insert_with(|| Rows { by_input: Vec::new() }).by_input.push((input, curve));
         }
         if cells.is_empty() {
             return Err(Error::input(format!("{name}: no rows; a cost table has at least one line cell,batch,ns")));
         }
-        let costs = |rows: Rows| match header.context && rows.by_input.len() > 1 {
-            true => CellCosts::Grid(rows),
-            false => CellCosts::Rows(rows),
-        };
+        let is_grid = |rows: &Rows| header.context && rows.by_input.len() > 1;
+        let costs = |rows| if is_grid(&rows) { CellCosts::Grid(rows) } else { CellCosts::Rows(rows) };
         let cells = cells.into_iter().map(|(cell, rows)| (cell, costs(rows))).collect();
         Ok(CostTable { name: name.to_string(), cells, persistent: None, kv_tokens: None })
     }
@@ -127,7 +125,7 @@ impl CostTable {
                          to a cost table (device.costs), or take a model that lists its operators (dnn:FILE.csv)",
                         cell.name,
                         model.name(),
-                        device.name()
+                        device.name
                     ))
                 })?),
             };
@@ -179,15 +177,12 @@ impl CostTable {
 
     /// A larger batch that takes less time is more often a mistake of the table than a property of a device.
     pub fn falling(&self) -> Vec<String> {
-        let curves = |(cell, costs): (&'_ String, &'_ CellCosts)| match costs {
-            CellCosts::Rows(rows) => {
-                rows.by_input.iter().find_map(|(_, curve)| curve.falls()).map(|pair| (cell.clone(), pair))
-            }
-            _ => None,
+        let note = |(cell, costs): (&String, &CellCosts)| {
+            let CellCosts::Rows(rows) = costs else { return None };
+            let (from, to) = rows.by_input.iter().find_map(|(_, curve)| curve.falls())?;
+            Some(format!("{}: the time of {cell} falls from batch {from} to {to}", self.name))
         };
-        let falls = self.cells.iter().filter_map(curves);
-        let note = |(cell, (from, to))| format!("{}: the time of {cell} falls from batch {from} to {to}", self.name);
-        falls.map(note).collect()
+        self.cells.iter().filter_map(note).collect()
     }
 
     fn curve(&self, name: &str) -> Option<&Curve> {
@@ -209,54 +204,41 @@ impl CostTable {
     }
 
     pub fn device(&self, cells: &[CellType], overhead: Overhead) -> Result<TableModel> {
-        let curves = cells
-            .iter()
-            .map(|cell| {
-                self.rows(&cell.name, "").cloned().ok_or_else(|| {
-                    let known: Vec<&str> = self.cells.keys().map(String::as_str).collect();
-                    Error::input(format!(
-                        "{}: no rows for the cell \"{}\", which the model needs; the table has: {}",
+        let (mut steps, mut whole_steps) = (StepCosts::default(), StepCosts::default());
+        for cell in cells {
+            let rows = |part: &str| self.rows(&cell.name, part).cloned();
+            let unknown = || {
+                let known: Vec<&str> = self.cells.keys().map(String::as_str).collect();
+                Error::input(format!(
+                    "{}: no rows for the cell \"{}\", which the model needs; the table has: {}",
+                    self.name,
+                    cell.name,
+                    known.join(", ")
+                ))
+            };
+            let anywhere = (rows("").ok_or_else(unknown)?, rows(&format!(".{SWITCH}")));
+            let in_whole = match (rows(&format!(".{WHOLE}")), rows(&format!(".{WHOLE}.{SWITCH}"))) {
+                (Some(costs), switch) => (costs, switch),
+                (None, None) => anywhere.clone(),
+                (None, Some(_)) => {
+                    return Err(Error::input(format!(
+                        "{}: rows for \"{cell}.{WHOLE}.{SWITCH}\" but none for \"{cell}.{WHOLE}\"; they are added to those",
                         self.name,
-                        cell.name,
-                        known.join(", ")
-                    ))
-                })
-            })
-            .collect::<Result<Vec<CellCosts>>>()?;
-        let nothing = CellCosts::nothing;
-        let rows = |cell: &CellType, part: &str| self.rows(&cell.name, part).cloned();
-        let (switch, whole, whole_switch) = (format!(".{SWITCH}"), format!(".{WHOLE}"), format!(".{WHOLE}.{SWITCH}"));
-        let switches: Vec<Option<CellCosts>> = cells.iter().map(|cell| rows(cell, &switch)).collect();
-        let in_whole = |(cell, (anywhere, switch)): (&CellType, (&CellCosts, &Option<CellCosts>))| match (
-            rows(cell, &whole),
-            rows(cell, &whole_switch),
-        ) {
-            (Some(costs), switch) => Ok((costs, switch)),
-            (None, None) => Ok((anywhere.clone(), switch.clone())),
-            (None, Some(_)) => Err(Error::input(format!(
-                "{}: rows for \"{cell}{whole_switch}\" but none for \"{cell}{whole}\"; they are added to those",
-                self.name,
-                cell = cell.name
-            ))),
-        };
-        let in_whole: Vec<(CellCosts, Option<CellCosts>)> =
-            cells.iter().zip(curves.iter().zip(&switches)).map(in_whole).collect::<Result<_>>()?;
-        let (whole_cells, whole_switches) = in_whole.into_iter().unzip();
-        // Networks have hundreds of cells and no such rows: a curve of zeros for each would be read at every step.
-        let of_cells = |costs: Vec<Option<CellCosts>>| match costs.iter().any(Option::is_some) {
-            true => costs.into_iter().map(|costs| costs.unwrap_or_else(nothing)).collect(),
-            false => Vec::new(),
-        };
+                        cell = cell.name
+                    )));
+                }
+            };
+            steps.push(anywhere);
+            whole_steps.push(in_whole);
+        }
         let curve = |given: Option<Nanos>, name: &str| match (given, self.curve(name)) {
             (None, Some(rows)) => rows.clone(),
             (given, _) => Curve::constant(given.unwrap_or(Nanos::ZERO)),
         };
         Ok(TableModel {
             batches: cells.iter().map(|cell| cell.batches.clone()).collect(),
-            cells: curves,
-            whole_cells,
-            whole_switches: of_cells(whole_switches),
-            switches: of_cells(switches),
+            steps,
+            whole_steps,
             whole: curve(None, WHOLE),
             copy: curve(None, COPY),
             transfer: self.curve(TRANSFER).cloned(),
@@ -276,13 +258,9 @@ impl CostTable {
         let costs = operators.entries.iter().map(|entry| match self.cells.get(&entry.name) {
             Some(rows) => OperatorCosts::Own(rows.clone()),
             None => {
-                let list = &operators.operators[entry.cell.index()].operators;
-                OperatorCosts::Share(operators::Share::of(
-                    &entry.operator,
-                    entry.cell,
-                    list,
-                    cells[entry.cell.index()].chain,
-                ))
+                let place = entry.cell.index();
+                let (list, chain) = (&operators.operators[place].operators, cells[place].chain);
+                OperatorCosts::Share(operators::Share::of(&entry.operator, entry.cell, list, chain))
             }
         });
         Ok(TableModel { operators: costs.collect(), ..self.device(cells, overhead)? })

@@ -14,15 +14,12 @@ use crate::units::{CellId, Nanos, Share};
 #[derive(Clone, Debug)]
 pub struct TableModel {
     pub(super) batches: Vec<Vec<u32>>,
-    pub(super) cells: Vec<CellCosts>,
-    /// Extra time after a cell of another type; empty if there is none.
-    pub(super) switches: Vec<CellCosts>,
-    /// The same two in tasks of whole requests.
-    pub(super) whole_cells: Vec<CellCosts>,
-    pub(super) whole_switches: Vec<CellCosts>,
+    pub(super) steps: StepCosts,
+    pub(super) whole_steps: StepCosts,
     pub(super) whole: Curve,
     pub(super) copy: Curve,
-    pub(super) transfer: Option<Curve>,
+    /// Of states that a task takes from other workers, by their number.
+    pub transfer: Option<Curve>,
     pub(super) empty: Curve,
     pub(super) task: Curve,
     pub(super) gather: Curve,
@@ -31,6 +28,21 @@ pub struct TableModel {
     pub(super) kernel: Curve,
     pub(super) persistent: Option<Arc<Persistent>>,
     pub(super) kv_tokens: Option<u64>,
+}
+
+/// By cell.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StepCosts {
+    cells: Vec<CellCosts>,
+    /// Extra time after a cell of another type.
+    switches: Vec<Option<CellCosts>>,
+}
+
+impl StepCosts {
+    pub(super) fn push(&mut self, (costs, switch): (CellCosts, Option<CellCosts>)) {
+        self.cells.push(costs);
+        self.switches.push(switch);
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -42,28 +54,32 @@ pub(super) enum OperatorCosts {
 impl TableModel {
     /// Batches measured at every input size.
     pub fn measured(&self, cell: CellId) -> RangeInclusive<u32> {
-        let (costs, scale) = match self.operator(cell) {
-            None => (&self.cells[cell.index()], 1),
-            Some(OperatorCosts::Own(costs)) => (costs, 1),
-            Some(OperatorCosts::Share(share)) => (&self.cells[share.cell.index()], share.rows_of_node),
-        };
+        let (costs, scale) = self.costs(cell);
         let range = costs.measured();
         range.start().saturating_mul(scale)..=range.end().saturating_mul(scale)
     }
 
-    /// Of states that a task takes from other workers, by their number; `None` if they take no time.
-    pub fn transfer(&self) -> Option<&Curve> {
-        self.transfer.as_ref()
+    /// Of a step, or of the cell whose share it takes; and its rows for each node of that cell.
+    fn costs(&self, step: CellId) -> (&CellCosts, u32) {
+        match self.operator(step) {
+            None => (&self.steps.cells[step.index()], 1),
+            Some(OperatorCosts::Own(costs)) => (costs, 1),
+            Some(OperatorCosts::Share(share)) => (&self.steps.cells[share.cell.index()], share.rows_of_node),
+        }
     }
 
     fn operator(&self, step: CellId) -> Option<&OperatorCosts> {
-        self.operators.get(step.index().checked_sub(self.cells.len())?)
+        self.operators.get(step.index().checked_sub(self.steps.cells.len())?)
     }
 
-    fn run(&self, cells: &[CellCosts], step: &Step) -> Nanos {
+    fn of(&self, members: MemberKind) -> &StepCosts {
+        if members == MemberKind::Requests { &self.whole_steps } else { &self.steps }
+    }
+
+    fn run(&self, costs: &StepCosts, step: &Step) -> Nanos {
         match self.operator(step.cell) {
             Some(costs) => self.operator_at(costs, step),
-            None => cells[step.cell.index()].at(step),
+            None => costs.cells[step.cell.index()].at(step),
         }
     }
 
@@ -73,7 +89,7 @@ impl TableModel {
             OperatorCosts::Share(share) => {
                 let of_cell = Step { cell: share.cell, batch: share.nodes(step.batch), ..*step };
                 let (own, all) = share.at(step.batch);
-                let time = self.whole_cells[share.cell.index()].at(&of_cell);
+                let time = self.whole_steps.cells[share.cell.index()].at(&of_cell);
                 // At most the cell's own time, rounded half up.
                 Nanos(((2 * u128::from(time.0) * u128::from(own) + u128::from(all)) / (2 * u128::from(all))) as u64)
             }
@@ -83,9 +99,9 @@ impl TableModel {
 
     /// In any kind of task, in batches up to `largest` and the table's largest.
     pub fn best(&self, cell: CellId, input: u32, largest: u32) -> Best {
-        let of_cells =
-            self.cells[cell.index()].best(input, largest).or(self.whole_cells[cell.index()].best(input, largest));
-        self.persistent.iter().fold(of_cells, |best, kernels| best.or(kernels.best(largest)))
+        let [steps, whole] =
+            [&self.steps, &self.whole_steps].map(|costs| costs.cells[cell.index()].best(input, largest));
+        self.persistent.iter().fold(steps.or(whole), |best, kernels| best.or(kernels.best(largest)))
     }
 
     /// As [`TableModel::measured`], in tasks of whole requests and of parts.
@@ -98,13 +114,13 @@ impl TableModel {
 
     /// The [preferred batch](crate::cost::curve::preferred) of a cell; `None` for operators.
     pub fn preferred(&self, cell: CellId, input: u32) -> Option<u32> {
-        self.cells.get(cell.index()).map(|costs| costs.preferred(input))
+        self.steps.cells.get(cell.index()).map(|costs| costs.preferred(input))
     }
 }
 
 impl CostModel for TableModel {
     fn cell(&self, step: &Step) -> Nanos {
-        self.run(&self.cells, step)
+        self.run(&self.steps, step)
     }
 
     #[inline]
@@ -116,8 +132,7 @@ impl CostModel for TableModel {
             let time = kernels.runs(step.batch, step.times);
             return Runs { time, persistent: true, moves_states: kernels.moves_states() };
         }
-        let cells = if members == MemberKind::Requests { &self.whole_cells } else { &self.cells };
-        Runs::repeated(self.run(cells, step), step)
+        Runs::repeated(self.run(self.of(members), step), step)
     }
 
     #[inline]
@@ -128,8 +143,8 @@ impl CostModel for TableModel {
             Extra::Gather(batch) => self.gather.at(batch),
             Extra::Requests(requests) => self.whole.at(requests),
             Extra::Switch(step, members) => {
-                let switches = if members == MemberKind::Requests { &self.whole_switches } else { &self.switches };
-                switches.get(step.cell.index()).map_or(Nanos::ZERO, |costs| costs.at(step))
+                let switch = self.of(members).switches.get(step.cell.index());
+                switch.and_then(Option::as_ref).map_or(Nanos::ZERO, |costs| costs.at(step))
             }
             Extra::Copy(rows) => self.copy.at(rows),
             Extra::EmptyCall => self.empty.at(1),
@@ -138,12 +153,8 @@ impl CostModel for TableModel {
 
     /// By the preferred batch; an operator without rows has its cell's.
     fn demand(&self, step: &Step) -> Share {
-        let (costs, batch) = match self.operator(step.cell) {
-            None => (&self.cells[step.cell.index()], step.batch),
-            Some(OperatorCosts::Own(costs)) => (costs, step.batch),
-            Some(OperatorCosts::Share(share)) => (&self.cells[share.cell.index()], share.nodes(step.batch)),
-        };
-        Share::of(batch, costs.preferred(step.input))
+        let (costs, rows_of_node) = self.costs(step.cell);
+        Share::of(step.batch.div_ceil(rows_of_node), costs.preferred(step.input))
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {
@@ -195,10 +206,6 @@ impl Rows {
 }
 
 impl CellCosts {
-    pub fn nothing() -> CellCosts {
-        CellCosts::Rows(Rows { by_input: vec![(0, Curve::constant(Nanos::ZERO))] })
-    }
-
     /// A smaller input is padded to the next measured size.
     pub fn at(&self, step: &Step) -> Nanos {
         match self {

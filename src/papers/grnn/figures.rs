@@ -193,9 +193,9 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Result<Study> {
     };
     let share = |w: usize, b: usize, ms: f64, peak: f64| 100.0 * operations(w, b) / (ms * 1e6 * peak);
     // A slice of a GPU does not have the whole's peak.
-    let whole = |own: &Measured, sheet: &Roofline| sheet.multiprocessors() == u64::from(own.multiprocessors);
+    let whole = |own: &Measured, sheet: &Roofline| sheet.multiprocessors == u64::from(own.multiprocessors);
     let sheet = own.and_then(|own| of_gpu(&own.gpu).filter(|(_, sheet)| whole(own, sheet)));
-    let peak = sheet.as_ref().map(|(_, sheet)| sheet.peak_gflops());
+    let peak = sheet.as_ref().map(|(_, sheet)| sheet.unit.peak_gflops);
     let shown = own.zip(peak);
     let series = [MODEL, PAPER, "DeepCPU"].map(String::from).into_iter();
     let series = series.chain(shown.map(|(own, _)| own.label(Series::Grnn))).collect();
@@ -226,7 +226,7 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Result<Study> {
         (Some(own), Some((file, sheet))) => format!(
             "The peak of the {} is that of scenarios/devices/{file}.toml in float32, {} operations in a nanosecond.\n{}",
             own.gpu,
-            sheet.peak_gflops(),
+            sheet.unit.peak_gflops,
             own.note(OF_GRNN)
         ),
     };

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use clap::ValueEnum as _;
 use serde_json::{Value, json};
 
 use super::side::Side;
 use super::{Compared, Comparison, Row, Verdict};
 use crate::error::Result;
-use crate::results::columns::{Column, Metric, Unit, name_of, to_object};
+use crate::results::columns::{Column, Metric, Unit, about, name_of, to_object};
 use crate::results::table::{aligned, significant};
 use crate::results::write::write_columns;
 
@@ -26,19 +27,10 @@ pub fn table(comparison: &Comparison) -> String {
         }
         lines.push(cells(row));
     }
-    let count = |verdict| comparison.rows.iter().filter(|row| row.verdict() == verdict).count();
-    let counts = [
-        (Verdict::Inside, " inside the spread of A"),
-        (Verdict::Outside, " outside"),
-        (Verdict::Equal, " equal"),
-        (Verdict::Differs, " differ"),
-        (Verdict::Unknown, " unknown"),
-    ];
-    let counts: Vec<String> = counts
-        .into_iter()
-        .filter(|(verdict, _)| count(*verdict) > 0)
-        .map(|(verdict, what)| format!("{}{what}", count(verdict)))
-        .collect();
+    let count = |verdict: &Verdict| comparison.rows.iter().filter(|row| row.verdict() == *verdict).count();
+    let counts = Verdict::value_variants().iter().map(|verdict| (count(verdict), about(verdict)));
+    let counts: Vec<String> =
+        counts.filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     format!(
         "{}\nA: {}\nB: {}\n{}{}\n",
         comparison.a.scenario(),
@@ -50,11 +42,8 @@ pub fn table(comparison: &Comparison) -> String {
 }
 
 fn side(results: &Side, runs: Option<usize>) -> String {
-    let runs = match runs {
-        Some(1) => "1 run".into(),
-        runs => format!("{} runs", runs.unwrap_or(0)),
-    };
-    format!("{} ({}, {runs})", results.path().display(), results.backend())
+    let (runs, plural) = (runs.unwrap_or(0), if runs == Some(1) { "" } else { "s" });
+    format!("{} ({}, {runs} run{plural})", results.path().display(), results.backend())
 }
 
 /// Name, A, B, difference, spread and verdict.

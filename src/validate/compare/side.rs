@@ -30,7 +30,8 @@ pub struct Place {
     pub swept: Vec<Swept>,
 }
 
-pub type BatchCounts = BTreeMap<u64, u64>;
+/// Cells by the size of their batch. In f64, which is exact up to 2^53, and without an end for a damaged file.
+pub type Batches = BTreeMap<u64, f64>;
 
 impl Side {
     pub fn open(path: &Path) -> Result<Side> {
@@ -81,12 +82,11 @@ impl Side {
     }
 
     /// Of each cell type; `None` if the run did not log them.
-    pub fn batches(&self, place: &Place, run: usize) -> Result<Option<BTreeMap<String, BatchCounts>>> {
+    pub fn batches(&self, place: &Place, run: usize) -> Result<Option<BTreeMap<String, Batches>>> {
         let Some(mut rows) = Log::open_if_there(&self.file(place, "batches", run, "csv")?)? else { return Ok(None) };
-        let mut cells: BTreeMap<String, BatchCounts> = BTreeMap::new();
+        let mut cells: BTreeMap<String, Batches> = BTreeMap::new();
         while let Some(BatchLine { cell, batch, tasks }) = rows.read()? {
-            let sum = cells.entry(cell).or_default().entry(batch).or_default();
-            *sum = sum.saturating_add(tasks);
+            *cells.entry(cell).or_default().entry(batch).or_default() += batch as f64 * tasks as f64;
         }
         Ok(Some(cells))
     }
