@@ -35,11 +35,17 @@ pub struct Study {
 }
 
 impl Study {
-    pub fn value(&self, drawing: usize, panel: &str, group: &str, series: &str) -> Result<f64> {
-        let missing = || Error::failed(format!("no bar {series} of {group} in {panel}"));
-        let mut bars = self.bars.get(drawing).into_iter().flat_map(named);
-        let found = bars.find(|([_, names @ ..], _)| *names == [panel, group, series]);
-        found.map(|(_, bar)| bar.value).ok_or_else(missing)
+    pub fn new(bars: impl IntoIterator<Item = Bars>, note: String) -> Study {
+        Study { bars: bars.into_iter().collect(), note, ..Study::default() }
+    }
+
+    /// Of all bars of a series, panel by panel.
+    pub fn values(&self, drawing: usize, series: &str) -> Result<Vec<f64>> {
+        let missing = || Error::failed(format!("drawing {drawing}: a bar of {series} is missing"));
+        let bars = self.bars.get(drawing).ok_or_else(missing)?;
+        let place = bars.series.iter().position(|known| known == series).ok_or_else(missing)?;
+        let groups = bars.fields.iter().flat_map(|field| &field.groups);
+        groups.map(|group| group.bars[place].map(|bar| bar.value).ok_or_else(missing)).collect()
     }
 
     pub fn write(&mut self, folder: &Path) -> Result<()> {
@@ -120,6 +126,22 @@ pub fn bars(
 pub fn group(name: impl ToString, values: impl IntoIterator<Item = Option<f64>>) -> Group {
     let bar = |value: Option<f64>| value.map(|value| Bar { value, ..Bar::default() });
     Group { name: name.to_string(), bars: values.into_iter().map(bar).collect() }
+}
+
+/// A series' name, and its values, panel by panel.
+pub type Column = (String, Vec<Option<f64>>);
+
+/// Panels with the same groups.
+pub fn columns(titles: [&str; 3], panels: &[impl ToString], groups: &[impl ToString], series: Vec<Column>) -> Bars {
+    let (names, columns): (Vec<String>, Vec<_>) = series.into_iter().unzip();
+    let places: Vec<usize> = (0..panels.len() * groups.len()).collect();
+    let of_place =
+        |(name, &place): (_, &usize)| group(ToString::to_string(name), columns.iter().map(|column| column[place]));
+    let field = |(panel, places): (_, &[usize])| Field {
+        name: ToString::to_string(panel),
+        groups: groups.iter().zip(places).map(of_place).collect(),
+    };
+    bars(titles, names, panels.iter().zip(places.chunks(groups.len())).map(field).collect())
 }
 
 /// Tables have an empty column for series without values, pictures don't.

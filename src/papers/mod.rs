@@ -147,6 +147,9 @@ pub struct Exhibit {
     pub place: String,
     pub shows: String,
     pub made: Made,
+    /// Below the figures of a study.
+    #[serde(default)]
+    note: String,
     /// An exhibit before it, whose policies are in its first figure too.
     pub beside: Option<String>,
 }
@@ -169,6 +172,7 @@ pub fn carry_out(paper: Paper, exhibit: &Exhibit, lab: &lab::Lab<'_>) -> Result<
         Paper::Grnn => grnn::carry_out(&exhibit.name, lab),
         _ => dvabatch::carry_out(&exhibit.name, lab),
     }?;
+    study.note.insert_str(0, &exhibit.note);
     study.write(&lab.out.join(&exhibit.name))?;
     Ok(study)
 }

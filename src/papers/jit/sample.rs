@@ -7,10 +7,19 @@ use std::sync::Arc;
 use rand::seq::SliceRandom;
 
 use crate::error::{Context, Error, Result};
+use crate::units::CellId;
+use crate::workload::cell_graph::Graph;
 use crate::workload::import::Format;
 use crate::workload::random::Stream;
 use crate::workload::shape::{Shape, Tree};
 use crate::workload::trace::Trace;
+
+/// Of a node of a tree.
+pub const CELL: CellId = CellId(0);
+/// Of a leaf, before its cell.
+pub const INITIAL_STATE: CellId = CellId(1);
+/// Compares the two trees of a pair.
+pub const HEAD: CellId = CellId(2);
 
 /// Trees, or pairs of trees on consecutive lines (the two sentences).
 #[derive(Clone, Debug)]
@@ -70,8 +79,28 @@ impl Samples {
         &self.trees[first..first + self.width()]
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &[Arc<Tree>]> {
-        self.trees.chunks(self.width())
+    /// The calls of a sample's cells, with or without the head of a pair.
+    pub fn graph(&self, sample: u32, head: bool) -> Graph {
+        let (mut cells, mut edges, mut roots) = (Vec::new(), Vec::new(), Vec::new());
+        for tree in self.of(sample) {
+            let first = cells.len() as u32;
+            cells.resize(cells.len() + tree.len(), CELL);
+            for (node, (parent, children)) in (first..).zip(tree.parents().iter().zip(tree.child_counts())) {
+                match *parent {
+                    Tree::NO_PARENT => roots.push(node),
+                    parent => edges.push((node, first + parent)),
+                }
+                if children == 0 {
+                    edges.push((cells.len() as u32, node));
+                    cells.push(INITIAL_STATE);
+                }
+            }
+        }
+        if head {
+            edges.extend(roots.into_iter().map(|root| (root, cells.len() as u32)));
+            cells.push(HEAD);
+        }
+        Graph::new(cells, &edges).expect("trees have no cycles")
     }
 
     /// The file's own order.
@@ -140,7 +169,7 @@ mod tests {
     fn trees_are_read_with_and_without_leaves_and_from_traces() {
         for text in ["2\t3 3 0\n1\t0\n", "3 3 0\n\n0\n", "id,arrival_ns,shape\n0,0,tree:3 3 0\n1,7,tree:0\n"] {
             let samples = Samples::read_from(text.as_bytes(), false).unwrap();
-            let nodes: Vec<usize> = samples.iter().map(|trees| trees[0].len()).collect();
+            let nodes: Vec<usize> = samples.trees.iter().map(|tree| tree.len()).collect();
             assert_eq!(nodes, [3, 1], "{text}");
             assert_eq!(Samples::read_from(text.as_bytes(), true).unwrap().len(), 1);
         }

@@ -167,16 +167,6 @@ impl Measured {
         self.rows.push(row);
     }
 
-    /// In the order of [`Measured::times`].
-    pub fn labels(&self, cell: Cell) -> Vec<String> {
-        self.series(cell).map(|series| self.label(series)).collect()
-    }
-
-    /// In ms, by the cell's series; `None` without a row.
-    pub fn times(&self, size: Size) -> Vec<Option<f64>> {
-        self.series(size.cell).map(|series| self.ms(series, size)).collect()
-    }
-
     pub fn label(&self, series: Series) -> String {
         format!("{}, {}", name_of(&series), self.short())
     }
@@ -229,7 +219,7 @@ impl Measured {
     }
 
     /// GRNN's, and cuDNN's with a row for this cell.
-    fn series(&self, cell: Cell) -> impl Iterator<Item = Series> {
+    pub fn series(&self, cell: Cell) -> impl Iterator<Item = Series> {
         let of_cell = move |row: &&Row| row.size.cell == cell;
         let has = move |series| self.rows.iter().filter(of_cell).any(|row| Series::of(row) == Some(series));
         Series::value_variants().iter().copied().filter(move |series| *series == Series::Grnn || has(*series))
