@@ -5,16 +5,34 @@ mod svg;
 use crate::clock;
 use crate::error::printable;
 use crate::plot::canvas::Canvas;
+use crate::results::summary::SummaryRow;
+use crate::results::table::Table;
 
 #[derive(Clone, Debug)]
 pub struct Section {
     /// The target of links.
-    pub id: String,
-    pub title: String,
+    id: String,
+    title: String,
     /// HTML, like all texts that are not [`escaped`].
-    pub body: String,
+    body: String,
     /// Targets of links in the body, with their titles.
-    pub parts: Vec<(String, String)>,
+    parts: Vec<(String, String)>,
+}
+
+impl Section {
+    pub fn new(id: &str, title: &str) -> Section {
+        Section { id: id.into(), title: title.into(), body: String::new(), parts: Vec::new() }
+    }
+
+    /// An article with a heading, unless its HTML is empty.
+    pub fn add(&mut self, name: &str, title: &str, html: &str) {
+        if !html.is_empty() {
+            let id = format!("{}-{name}", self.id);
+            let heading = format!("<h3>{}</h3>", escaped(title));
+            self.body += &format!("<article id=\"{}\">\n{heading}\n{html}</article>\n", escaped(&id));
+            self.parts.push((id, title.into()));
+        }
+    }
 }
 
 /// With links to all sections. `lead`: the HTML below the title.
@@ -58,8 +76,7 @@ pub fn escaped(text: &str) -> String {
 /// Of texts. A click on a heading sorts the lines.
 pub fn table(headings: &[impl AsRef<str>], lines: &[Vec<String>]) -> String {
     let headings: Vec<String> = headings.iter().map(|heading| escaped(heading.as_ref())).collect();
-    let lines: Vec<Vec<String>> = lines.iter().map(|line| line.iter().map(|cell| escaped(cell)).collect()).collect();
-    html_table("", &headings, &lines)
+    html_table("", &headings, &all_escaped(lines))
 }
 
 /// As [`table`], of HTML.
@@ -75,6 +92,21 @@ pub fn html_table(class: &str, headings: &[String], lines: &[Vec<String>]) -> St
         headings.iter().map(heading).collect::<String>(),
         lines.iter().map(line).collect::<String>()
     )
+}
+
+/// The table of a summary below the meaning of its marks, and below more notes.
+pub fn summary(rows: &[SummaryRow], more: &[String]) -> String {
+    let Table { headings: [names, units], lines, notes: marks } = Table::of(rows);
+    let heading = |(name, unit): (&String, &String)| format!("{}<small>{}</small>", escaped(name), escaped(unit));
+    let headings: Vec<String> = names.iter().zip(&units).map(heading).collect();
+    let short = lines.iter().flatten().any(|cell| cell.starts_with("n<"));
+    let short = short.then(|| "n<1000: too few requests for this quantile, which needs 1000".to_string());
+    notes(&[marks, short.into_iter().collect(), more.to_vec()].concat())
+        + &html_table("", &headings, &all_escaped(&lines))
+}
+
+fn all_escaped(lines: &[Vec<String>]) -> Vec<Vec<String>> {
+    lines.iter().map(|line| line.iter().map(|cell| escaped(cell)).collect()).collect()
 }
 
 /// With captions, which may be empty.
@@ -140,9 +172,9 @@ mod tests {
     #[test]
     fn labels_cannot_become_html() {
         let label = "<script>alert(1)</script> \"'&";
-        let parts = vec![("p".to_string(), label.to_string())];
         let body = [table(&[label], &[vec![label.into()]]), facts(&[(label, label.into())]), notes(&[label.into()])];
-        let section = Section { id: label.into(), title: label.into(), body: body.concat(), parts };
+        let mut section = Section::new(label, label);
+        section.add("p", label, &body.concat());
         let page = page(label, "", &[section]);
         assert_eq!(
             page.matches("alert(1)").count(),

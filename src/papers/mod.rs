@@ -22,7 +22,7 @@ use clap::ValueEnum;
 use serde::Deserialize;
 
 use findings::range;
-pub use findings::{Findings, Series};
+pub use findings::{Findings, Found, Series};
 pub use grnn::measured::{self, Measured};
 pub use jit::Launches;
 pub use verdict::{Verdict, Word};
@@ -267,7 +267,7 @@ impl Checked {
 
 /// The claims whose exhibits all have results.
 pub fn check(paper: Paper, findings: &Findings) -> Result<Vec<Checked>> {
-    let ready = |claim: &&Claim| claim.exhibits.iter().all(|exhibit| findings.has(exhibit));
+    let ready = |claim: &&Claim| claim.exhibits.iter().all(|exhibit| findings.exhibits.contains_key(exhibit));
     let checked = paper.claims().iter().filter(ready).map(|claim| {
         let (_, check) = paper.checks().find(|(id, _)| *id == claim.id).expect("every claim has a check");
         Ok(Checked { paper, claim, verdict: check(findings)? })

@@ -9,7 +9,7 @@ use crate::experiment::Report;
 use crate::page::{self, Section, escaped, figures, folded, html_table};
 use crate::plot::Figure;
 use crate::results::columns::{about, name_of};
-use crate::results::table::{Table, aligned};
+use crate::results::table::aligned;
 
 /// A block each, with the reason if a claim does not hold.
 pub fn table(checked: &[Checked]) -> String {
@@ -106,28 +106,21 @@ pub struct Shown<'a> {
     pub numbers: Option<String>,
 }
 
-impl Shown<'_> {
-    fn id(&self) -> String {
-        format!("{}-{}", self.paper.name(), self.exhibit.name)
-    }
-}
-
 /// With the claims of its papers.
 pub fn html(shown: &[Shown<'_>], checked: &[Checked]) -> String {
     let papers: Vec<Paper> =
         Paper::ALL.into_iter().filter(|paper| shown.iter().any(|one| one.paper == *paper)).collect();
     let section = |paper: &Paper| {
-        let own = || shown.iter().filter(|one| one.paper == *paper);
-        let mut body: String = own().map(|one| article(one, checked)).collect();
-        let mut parts: Vec<_> = own().map(|one| (one.id(), one.exhibit.place.clone())).collect();
+        let mut section = Section::new(paper.name(), paper.title());
+        for one in shown.iter().filter(|one| one.paper == *paper) {
+            section.add(&one.exhibit.name, &one.exhibit.place, &article(one, checked));
+        }
         let without_exhibit = |one: &&Checked| one.paper == *paper && one.claim.exhibits.is_empty();
         let without_exhibit: Vec<&Checked> = checked.iter().filter(without_exhibit).collect();
         if !without_exhibit.is_empty() {
-            let (id, title) = (format!("{}-claims", paper.name()), "Claims without a figure");
-            body += &format!("<article id=\"{id}\">\n<h3>{title}</h3>\n{}</article>\n", claims(&without_exhibit));
-            parts.push((id, title.into()));
+            section.add("claims", "Claims without a figure", &claims(&without_exhibit));
         }
-        Section { id: paper.name().into(), title: paper.title().into(), body, parts }
+        section
     };
     let sections: Vec<Section> = papers.iter().map(section).collect();
     if papers.iter().all(|paper| paper.claims().is_empty()) {
@@ -157,16 +150,13 @@ fn totals(checked: &[Checked]) -> String {
 
 fn article(shown: &Shown<'_>, checked: &[Checked]) -> String {
     let Shown { paper, exhibit, .. } = shown;
-    let (place, shows) = (escaped(&exhibit.place), escaped(&exhibit.shows));
-    let mut text = format!("<article id=\"{}\">\n<h3>{place}</h3>\n<p>{shows}.</p>\n", shown.id());
+    let mut text = format!("<p>{}.</p>\n", escaped(&exhibit.shows));
     text += &figures(shown.figures.iter().map(|figure| ("", &figure.canvas)));
     if let Some(table) = &shown.text {
         text.push_str(&format!("<pre>{}</pre>\n", escaped(table)));
     }
     if let Some(report) = shown.report {
-        let Table { headings: [names, units], lines, notes } = Table::of(&report.rows);
-        let headings: Vec<String> = names.iter().zip(&units).map(|(name, unit)| format!("{name} {unit}")).collect();
-        let table = page::table(&headings, &lines) + &page::notes(&notes);
+        let table = page::summary(&report.rows, &[]);
         text += &folded("Latency, goodput, batches, padding and busy share at every load", &table);
     }
     let of_exhibit = |one: &&Checked| one.paper == *paper && one.claim.exhibits.first() == Some(&exhibit.name);
@@ -178,7 +168,7 @@ fn article(shown: &Shown<'_>, checked: &[Checked]) -> String {
     if let Some(numbers) = &shown.numbers {
         text.push_str(&format!(" · <a href=\"{0}\">{0}</a>", escaped(numbers)));
     }
-    text + "</p>\n</article>\n"
+    text + "</p>\n"
 }
 
 fn claims(checked: &[&Checked]) -> String {
