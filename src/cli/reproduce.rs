@@ -321,7 +321,7 @@ fn results<'a>(findings: &'a Findings, item: &Item) -> Results<'a> {
             Results { text, json, figures: &report.figures, note, numbers: Some(report.folder.summary()) }
         }
         Found::Launches(launches) => only_text(launches.table(), json!(launches)),
-        Found::Missing => only_text(jit::not_at_hand(exhibit), Value::Null),
+        Found::Missing => only_text(jit::not_at_hand(item.exhibit), Value::Null),
     }
 }
 

@@ -10,58 +10,53 @@ use crate::results::table::Table;
 
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// The target of links.
     id: String,
     title: String,
     /// HTML, like all texts that are not [`escaped`].
     body: String,
-    /// Targets of links in the body, with their titles.
-    parts: Vec<(String, String)>,
+    /// To the parts of the body.
+    links: String,
 }
 
 impl Section {
     pub fn new(id: &str, title: &str) -> Section {
-        Section { id: id.into(), title: title.into(), body: String::new(), parts: Vec::new() }
+        Section { id: id.into(), title: title.into(), body: String::new(), links: String::new() }
     }
 
     /// An article with a heading, unless its HTML is empty.
     pub fn add(&mut self, name: &str, title: &str, html: &str) {
         if !html.is_empty() {
-            let id = format!("{}-{name}", self.id);
-            let heading = format!("<h3>{}</h3>", escaped(title));
-            self.body += &format!("<article id=\"{}\">\n{heading}\n{html}</article>\n", escaped(&id));
-            self.parts.push((id, title.into()));
+            let (id, heading) = (format!("{}-{name}", self.id), escaped(title));
+            self.body += &format!("<article id=\"{}\">\n<h3>{heading}</h3>\n{html}</article>\n", escaped(&id));
+            self.links += &link(&id, title, "");
         }
     }
 }
 
+fn link(id: &str, title: &str, below: &str) -> String {
+    format!("<li><a href=\"#{}\">{}</a>{below}</li>\n", escaped(id), escaped(title))
+}
+
 /// With links to all sections. `lead`: the HTML below the title.
 pub fn page(title: &str, lead: &str, sections: &[Section]) -> String {
-    let link = |id: &str, title: &str| format!("<li><a href=\"#{}\">{}</a>", escaped(id), escaped(title));
-    let (mut links, mut bodies) = (String::new(), String::new());
-    for Section { id, title, body, parts } in sections {
-        let parts: String = parts.iter().map(|(id, title)| link(id, title) + "</li>\n").collect();
-        let parts = if parts.is_empty() { parts } else { format!("\n<ul>\n{parts}</ul>") };
-        links += &format!("{}{parts}</li>\n", link(id, title));
+    let (mut all_links, mut bodies) = (String::new(), String::new());
+    for Section { id, title, body, links } in sections {
+        let links = if links.is_empty() { String::new() } else { format!("\n<ul>\n{links}</ul>") };
+        all_links += &link(id, title, &links);
         bodies += &format!("<section id=\"{}\">\n<h2>{}</h2>\n{body}</section>\n", escaped(id), escaped(title));
     }
-    let title = escaped(title);
-    let written = format!(
-        "Written by batchlab {} (commit {}) on {}.",
-        env!("CARGO_PKG_VERSION"),
-        env!("BATCHLAB_COMMIT"),
-        date(clock::unix_seconds())
-    );
-    [
-        include_str!("head.html"),
-        &format!("<title>{title}</title>\n<style>\n{}</style>\n</head>\n", include_str!("page.css")),
-        &format!(
-            "<body>\n<nav aria-label=\"Sections\">\n<ul>\n{links}</ul>\n</nav>\n<main>\n<header>\n<h1>{title}</h1>\n"
-        ),
-        &format!("{lead}<p class=\"soft\">{written}</p>\n</header>\n{bodies}</main>\n"),
-        &format!("<script>\n{}</script>\n</body>\n</html>\n", include_str!("page.js")),
-    ]
-    .concat()
+    format!(
+        include_str!("page.html"),
+        title = escaped(title),
+        style = include_str!("page.css"),
+        links = all_links,
+        lead = lead,
+        bodies = bodies,
+        version = env!("CARGO_PKG_VERSION"),
+        commit = env!("BATCHLAB_COMMIT"),
+        date = date(clock::unix_seconds()),
+        script = include_str!("page.js"),
+    )
 }
 
 pub fn escaped(text: &str) -> String {

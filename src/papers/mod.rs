@@ -16,6 +16,7 @@ mod late;
 pub mod report;
 pub mod verdict;
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use clap::ValueEnum;
@@ -31,7 +32,7 @@ use crate::error::Result;
 use crate::plot::Stated;
 
 /// A paper whose figures are reproduced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Paper {
     BatchMaker,
     Late,
@@ -49,6 +50,9 @@ pub enum Paper {
 #[serde(deny_unknown_fields)]
 struct Contents {
     title: String,
+    /// Why results may be missing, by a name.
+    #[serde(default)]
+    missing: BTreeMap<String, String>,
     #[serde(rename = "exhibit")]
     exhibits: Vec<Exhibit>,
     #[serde(default, rename = "claim")]
@@ -59,15 +63,10 @@ struct Contents {
 type Parts = (&'static str, &'static str, &'static [&'static [(&'static str, Check)]]);
 
 impl Paper {
-    pub const ALL: [Paper; 7] = [
-        Paper::BatchMaker,
-        Paper::Late,
-        Paper::Jit,
-        Paper::DvaBatch,
-        Paper::Grnn,
-        Paper::Neighbours,
-        Paper::Continuous,
-    ];
+    /// In the order of lists and pages.
+    pub fn all() -> impl Iterator<Item = Paper> {
+        Paper::value_variants().iter().copied()
+    }
 
     fn parts(self) -> Parts {
         match self {
@@ -82,11 +81,10 @@ impl Paper {
     }
 
     fn contents(self) -> &'static Contents {
-        static ALL: LazyLock<[Contents; 7]> = LazyLock::new(|| {
-            Paper::ALL.map(|paper| {
-                let (name, text, _) = paper.parts();
-                toml::from_str(text).unwrap_or_else(|error| panic!("{name}.toml: {error}"))
-            })
+        static ALL: LazyLock<Vec<Contents>> = LazyLock::new(|| {
+            let read =
+                |(name, text, _): Parts| toml::from_str(text).unwrap_or_else(|error| panic!("{name}.toml: {error}"));
+            Paper::all().map(Paper::parts).map(read).collect()
         });
         &ALL[self as usize]
     }
@@ -104,6 +102,11 @@ impl Paper {
     /// In the paper's order.
     pub fn exhibits(self) -> &'static [Exhibit] {
         &self.contents().exhibits
+    }
+
+    /// Why a result is missing.
+    pub fn missing(self, name: &str) -> &'static str {
+        &self.contents().missing[name]
     }
 
     pub fn claims(self) -> &'static [Claim] {
@@ -127,7 +130,7 @@ impl Paper {
     }
 
     pub fn named(name: &str) -> Option<Paper> {
-        Paper::ALL.into_iter().find(|paper| paper.name() == name)
+        Paper::all().find(|paper| paper.name() == name)
     }
 
     fn checks(self) -> impl Iterator<Item = &'static (&'static str, Check)> {
@@ -211,6 +214,8 @@ pub struct Claim {
     pub mark: Option<Stated>,
     /// Those that the check reads. The claim is shown with the first.
     pub exhibits: Vec<String>,
+    /// Why there may be no value, by its name.
+    missing: Option<String>,
     /// Why the values differ; empty if they don't.
     #[serde(default)]
     reason: String,
@@ -259,8 +264,11 @@ impl Checked {
     }
 
     /// Why the claim does not hold, if so.
-    pub fn reason(&self) -> Option<&str> {
-        let reason = self.verdict.reason.as_deref().unwrap_or(&self.explained().reason);
+    pub fn reason(&self) -> Option<&'static str> {
+        let reason = match &self.claim.missing {
+            Some(name) if self.verdict.word == Word::NotRun => self.paper.missing(name),
+            _ => &self.explained().reason,
+        };
         (!self.verdict.word.holds()).then_some(reason).filter(|reason| !reason.is_empty())
     }
 }
@@ -281,10 +289,11 @@ mod tests {
 
     #[test]
     fn every_claim_has_a_check_and_exhibits_of_its_paper() {
-        for paper in Paper::ALL {
+        for paper in Paper::all() {
             let ids: Vec<&str> = paper.claims().iter().map(|claim| claim.id.as_str()).collect();
             assert_eq!(ids, paper.checks().map(|(id, _)| *id).collect::<Vec<_>>(), "in one order");
             for claim in paper.claims() {
+                assert!(claim.missing.iter().all(|name| !paper.missing(name).is_empty()), "{}", claim.id);
                 for exhibit in &claim.exhibits {
                     assert!(paper.exhibits().iter().any(|known| known.name == *exhibit), "{}: {exhibit}", claim.id);
                 }
@@ -295,13 +304,12 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let mut ids: Vec<&str> =
-            Paper::ALL.iter().flat_map(|paper| paper.claims()).map(|claim| claim.id.as_str()).collect();
+        let mut ids: Vec<&str> = Paper::all().flat_map(|paper| paper.claims()).map(|claim| claim.id.as_str()).collect();
         let count = ids.len();
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), count);
-        for paper in Paper::ALL {
+        for paper in Paper::all() {
             assert_eq!(Paper::named(paper.name()), Some(paper));
         }
     }

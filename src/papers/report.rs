@@ -64,7 +64,7 @@ fn of_words(heading: fn(Word) -> String) -> Vec<String> {
 /// A line for each paper: its name, its claims, and how many have each verdict.
 fn counts(checked: &[Checked]) -> impl Iterator<Item = Vec<String>> {
     let of = move |paper: Paper| checked.iter().filter(move |one| one.paper == paper);
-    Paper::ALL.into_iter().filter(move |paper| of(*paper).count() > 0).map(move |paper| {
+    Paper::all().filter(move |paper| of(*paper).count() > 0).map(move |paper| {
         let count = |word: &Word| of(paper).filter(|one| one.verdict.word == *word).count().to_string();
         let counts = Word::value_variants().iter().map(count);
         [paper.name().into(), of(paper).count().to_string()].into_iter().chain(counts).collect()
@@ -108,8 +108,7 @@ pub struct Shown<'a> {
 
 /// With the claims of its papers.
 pub fn html(shown: &[Shown<'_>], checked: &[Checked]) -> String {
-    let papers: Vec<Paper> =
-        Paper::ALL.into_iter().filter(|paper| shown.iter().any(|one| one.paper == *paper)).collect();
+    let papers: Vec<Paper> = Paper::all().filter(|paper| shown.iter().any(|one| one.paper == *paper)).collect();
     let section = |paper: &Paper| {
         let mut section = Section::new(paper.name(), paper.title());
         for one in shown.iter().filter(|one| one.paper == *paper) {
@@ -218,7 +217,7 @@ mod tests {
             numbers: Some("batchmaker/fig7a/summary.csv".into()),
         };
         let claim = paper.claims().iter().find(|claim| claim.id == "bm-lstm-peak").unwrap();
-        let verdict = Verdict { ours: "9,216 req/s".into(), gap: Some(-42.4), word: Word::Trend, reason: None };
+        let verdict = Verdict { ours: "9,216 req/s".into(), gap: Some(-42.4), word: Word::Trend };
         let page = html(&[shown], &[Checked { paper, claim, verdict }]);
         for part in [
             "<article id=\"batchmaker-fig7a\">",

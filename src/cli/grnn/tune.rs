@@ -125,8 +125,9 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(mut file) = file {
         let Args { cell, hidden, batch, steps, .. } = *args;
         for (ranked, time) in &measured {
-            let (way, ms) = (Way::Grnn(ranked.clone()), milliseconds(*time, args));
-            file.add(Row { size: Size { cell, hidden, batch, steps }, way, launches: Some(args.launches), ms });
+            let (mapped, launches) = (Some(ranked.clone()), Some(args.launches));
+            let (size, ms) = (Size { cell, hidden, batch, steps }, milliseconds(*time, args));
+            file.add(Row { size, way: Way::Grnn, mapped, launches, ms });
         }
         file.write()?;
     }

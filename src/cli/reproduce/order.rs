@@ -44,7 +44,7 @@ impl Order {
     /// claims need no word. Errors: an unknown word, a paper without a word after it, a figure of several papers.
     pub fn parse(words: &[String]) -> Result<Order> {
         let mut order = Order::default();
-        let mut papers: Vec<Paper> = Paper::ALL.to_vec();
+        let mut papers: Vec<Paper> = Paper::all().collect();
         let mut words = words.iter().peekable();
         while let Some(word) = words.next() {
             if let Some(paper) = Paper::named(word) {
@@ -79,7 +79,7 @@ impl Order {
     /// In the papers' order: those shown, and those that a checked claim needs.
     pub fn items(&self) -> Vec<Item> {
         let mut items = Vec::new();
-        for paper in Paper::ALL {
+        for paper in Paper::all() {
             let named = |name: &str| self.named.iter().any(|item| item.paper == paper && item.exhibit.name == name);
             let checked =
                 |first: Option<&String>| self.claims.contains(&paper) || first.is_some_and(|name| named(name));
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn all_and_claims_are_about_every_paper_or_one() {
-        let exhibits: usize = Paper::ALL.iter().map(|paper| paper.exhibits().len()).sum();
+        let exhibits: usize = Paper::all().map(|paper| paper.exhibits().len()).sum();
         let all = parse("all").unwrap();
         assert_eq!((all.items().len(), all.on_page().len()), (exhibits, exhibits));
         let late = parse("late all").unwrap();

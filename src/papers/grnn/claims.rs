@@ -20,17 +20,17 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("grnn-cudnn-trad", over_traditional),
     ("grnn-cudnn-pers", |found| {
         let ratio = over_grnn(found, Series::Persistent, size(Cell::Lstm, 2));
-        judged(ratio, CUDNN, |ratio| higher(ratio, 1.0, 9.2, ""))
+        judged(ratio, |ratio| higher(ratio, 1.0, 9.2, ""))
     }),
-    ("grnn-table3", |found| judged(synchronisations(found), LATENCIES, Ok)),
+    ("grnn-table3", |found| judged(synchronisations(found), Ok)),
     ("grnn-crossover", crossover),
     ("grnn-cudnn-1024", |found| {
         let cut = |place| Some(100.0 * (1.0 - 1.0 / over_grnn(found, Series::Traditional, size(Cell::Lstm, place))?));
-        judged(mean([6, 7, 8].map(cut)), CUDNN, |cut| higher(cut, 0.0, 40.6, "%"))
+        judged(mean([6, 7, 8].map(cut)), |cut| higher(cut, 0.0, 40.6, "%"))
     }),
     ("grnn-cudnn-5", |found| {
         let ratio = |hidden| over_grnn(found, Series::Persistent, Size { hidden, batch: 5, ..size(Cell::Lstm, 0) });
-        judged(mean(WIDTHS.map(ratio)), CUDNN, |ratio| higher(ratio, 1.0, 3.46, "x"))
+        judged(mean(WIDTHS.map(ratio)), |ratio| higher(ratio, 1.0, 3.46, "x"))
     }),
     ("grnn-cpu", |found| over_cpu(found, "fig11", 17.5)),
     ("grnn-cpu-gru", |found| over_cpu(found, "fig12", 12.5)),
@@ -40,10 +40,10 @@ pub const CHECKS: &[(&str, Check)] = &[
     }),
     ("grnn-oracle", |found| {
         let best = |all: Vec<Regret>| all.iter().filter(|one| one.first == 1.0).count() as f64;
-        judged(of_nine(found), SAMPLES, |all| higher(best(all), 0.0, 5.0, "of 9"))
+        judged(of_nine(found), |all| higher(best(all), 0.0, 5.0, "of 9"))
     }),
     ("grnn-worst", |found| {
-        judged(of_nine(found), SAMPLES, |all| {
+        judged(of_nine(found), |all| {
             let most = |of: fn(&Regret) -> f64| all.iter().map(of).fold(0.0, f64::max);
             let worst = [most(|one| one.first), most(|one| one.best_of_first)];
             Ok(Verdict::several(&worst, &[1.14, 1.08], "x", worst[1] < 1.14))
@@ -52,30 +52,12 @@ pub const CHECKS: &[(&str, Check)] = &[
     ("grnn-median", |found| {
         Ok(Verdict::magnitude(findings::mean(&found.study("fig14")?.values(0, MEDIAN)?), 1.8, "x, in costs"))
     }),
-    ("grnn-networks", |_| judged(None, CUDNN, Ok)),
-];
-
-/// Why times are not judged, and the part of the script that measures them.
-type Why = [&'static str; 2];
-
-const OF_TIMES: &str =
-    "a ratio of latencies that a GPU has to measure; the model has costs, which rank mappings and predict no time";
-const LATENCIES: Why = [OF_TIMES, "grnn-figures"];
-const SAMPLES: Why = [OF_TIMES, "regret"];
-const FITTED: Why = [
-    "not all of it was measured on a GPU, and the simulator's times are lines that were fitted to this very table",
-    "persistent",
-];
-const CUDNN: Why = [
-    "not all of it was measured on a GPU, and the simulator has no model of cuDNN's kernels",
-    "persistent, with PyTorch",
+    ("grnn-networks", |_| Ok(Verdict::not_run())),
 ];
 
 /// Judged if it was measured.
-fn judged<T>(measured: Option<T>, [why, part]: Why, verdict: impl FnOnce(T) -> Result<Verdict>) -> Result<Verdict> {
-    let how = format!("scripts/gpu-check.sh measures it (part {part}) on a GPU host");
-    let not_run = || Verdict::not_run(format!("{why}. {how}, and --measured takes the measured.csv that it leaves"));
-    measured.map_or_else(|| Ok(not_run()), verdict)
+fn judged<T>(measured: Option<T>, verdict: impl FnOnce(T) -> Result<Verdict>) -> Result<Verdict> {
+    measured.map_or_else(|| Ok(Verdict::not_run()), verdict)
 }
 
 /// `None` if a value is missing.
@@ -108,7 +90,7 @@ fn of_nine(found: &Findings) -> Option<Vec<Regret>> {
 
 /// The mean over sizes that have a sample.
 fn regret(found: &Findings, of: fn(&Regret) -> f64, paper: f64) -> Result<Verdict> {
-    judged(Some(samples(found)).filter(|all| !all.is_empty()), SAMPLES, |samples| {
+    judged(Some(samples(found)).filter(|all| !all.is_empty()), |samples| {
         let mean = |of: fn(&Regret) -> f64| samples.iter().map(of).sum::<f64>() / samples.len() as f64;
         let run: usize = samples.iter().map(|one| one.run).sum();
         // The paper: the first mappings are as good as the best.
@@ -122,7 +104,7 @@ fn latencies(found: &Findings) -> Result<Verdict> {
         (0..9).map(|place| own.ms(Series::Grnn, size(cell, place))).collect()
     };
     let both = found.measured.as_ref().and_then(|own| of(own, Cell::Lstm).zip(of(own, Cell::Gru)));
-    judged(both, FITTED, |(lstm, gru)| {
+    judged(both, |(lstm, gru)| {
         // On any GPU, wider states take longer and larger batches are not faster.
         let wider = |ms: &[f64]| ms.iter().zip(&ms[3..]).all(|(narrow, wide)| narrow < wide);
         let grows = |ms: &[f64]| wider(ms) && ms.chunks(3).all(|batches| batches[0] <= batches[2]);
@@ -139,7 +121,7 @@ fn over_traditional(found: &Findings) -> Result<Verdict> {
     // Mean over the batches.
     let ratio =
         |places: [usize; 3]| mean(places.map(|place| over_grnn(found, Series::Traditional, size(Cell::Lstm, place))));
-    judged(ratio([0, 1, 2]).zip(ratio([3, 4, 5])), CUDNN, |(narrow, wide)| {
+    judged(ratio([0, 1, 2]).zip(ratio([3, 4, 5])), |(narrow, wide)| {
         Ok(Verdict::several(&[narrow, wide], &[6.67, 4.21], "", narrow > 1.0 && wide > 1.0))
     })
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Check, Findings, Found, Verdict};
+use super::{Check, Exhibit, Findings, Found, Made, Paper, Verdict};
 use crate::error::{Error, Result};
 use crate::experiment::Report;
 use crate::results::saved::read_json;
@@ -33,15 +33,6 @@ const DATA: &str = "BATCHLAB_DATA";
 const CONTENTS: &str = "trees/sick_test.txt, a line for each tree (batchlab trace import --format parents makes such lines from the public \
     .parents files), and jit/sick_test_order.csv, the order of the pairs (position,pair)";
 
-fn no_trees() -> String {
-    format!(
-        "The trees of SICK's test split are not part of the project, since their licence is another (CC BY-NC-SA 3.0). Name a folder \
-         that has {CONTENTS}, with --data or BATCHLAB_DATA"
-    )
-}
-
-const NOT_MEASURED: &str = "A measurement, no simulation: batchlab reproduce jit table2 --measure runs the model on the processor at \
-    hand, which should have no other work";
 /// Trees of the 256 samples of a batch.
 const TREES_OF_BATCH: f64 = 512.0;
 
@@ -62,7 +53,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
         Ok(counted(found, |l| Verdict::exact(&[l.cells.batched as f64], &[PAPER_CELLS[1] as f64], "cells")))
     }),
     ("jit-infer", |found| {
-        let Ok((_, report)) = found.run("table2") else { return Ok(Verdict::not_run(NOT_MEASURED)) };
+        let Ok((_, report)) = found.run("table2") else { return Ok(Verdict::not_run()) };
         let costs = costs(report)?;
         let ms = |policy| costs.iter().find(|cost| cost.policy == policy).map_or(f64::NAN, |cost| cost.ms);
         let gain = ms("one at a time") / ms("JIT, cells");
@@ -73,7 +64,7 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
 fn counted(found: &Findings, verdict: impl Fn(&Launches) -> Verdict) -> Verdict {
     match found.exhibits.get("table1") {
         Some(Found::Launches(launches)) => verdict(launches),
-        _ => Verdict::not_run(no_trees()),
+        _ => Verdict::not_run(),
     }
 }
 
@@ -131,10 +122,10 @@ impl Launches {
 }
 
 /// Why there is no result of an exhibit.
-pub fn not_at_hand(exhibit: &str) -> String {
-    match exhibit {
-        "table2" => format!("not measured: {NOT_MEASURED}\n"),
-        _ => format!("not counted: {}\n", no_trees()),
+pub fn not_at_hand(exhibit: &Exhibit) -> String {
+    match exhibit.made {
+        Made::Measurement => format!("not measured: {}\n", Paper::Jit.missing("measurement")),
+        _ => format!("not counted: {}\n", Paper::Jit.missing("trees")),
     }
 }
 
