@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Device, Mapping, Rnn, Sizes};
 use crate::units::Nanos;
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cost {
     /// GC: moving the state from L2 to shared memory (equation 10), 2 decimals.
     pub memory: f64,

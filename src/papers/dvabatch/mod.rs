@@ -47,8 +47,9 @@ const PLAIN: &str = "Single-entry single-exit";
 /// Without stretch and early exits.
 const SPLIT: &str = "DVABatch-split";
 
-/// Shares of DelayBatch's peak.
-const LOADS: [(&str, f64); 3] = [("low", 0.25), ("medium", 0.6), ("high", 0.9)];
+/// As shares of DelayBatch's peak.
+const LOADS: [&str; 3] = ["low", "medium", "high"];
+const SHARES: [f64; 3] = [0.25, 0.6, 0.9];
 
 /// GLUE's tasks: trace names and the paper's names.
 const TASKS: [(&str, &str); 8] = [
@@ -100,13 +101,14 @@ fn each(networks: &[(&str, &str)], groups: impl Fn(&str) -> Result<Vec<Group>> +
     networks.par_iter().with_max_len(1).map(one).collect()
 }
 
-/// With DelayBatch's best window, and its peak with it.
-fn network(lab: &Lab<'_>, name: &str, sets: &[String]) -> Result<(Scenario, f64)> {
+/// With DelayBatch's best window; at shares of its peak with that window, if there are any.
+fn network(lab: &Lab<'_>, name: &str, shares: &[f64], sets: &[String]) -> Result<Scenario> {
     let (window, peak) = lab.tuned(name, DELAY)?;
-    let window = format!("policy.{DELAY}.window={}ns", window.0);
-    let mut scenario = lab.scenario(name, &[&[window], sets].concat())?;
+    let rates = (!shares.is_empty()).then(|| rates(peak, shares));
+    let tuned = [format!("policy.{DELAY}.window={}ns", window.0)].into_iter().chain(rates);
+    let mut scenario = lab.scenario(name, &tuned.chain(sets.iter().cloned()).collect::<Vec<_>>())?;
     scenario.output.plots.clear();
-    Ok((scenario, peak))
+    Ok(scenario)
 }
 
 /// In the order of the loads.
@@ -213,18 +215,9 @@ fn rates(peak: f64, shares: &[f64]) -> String {
     format!("arrivals.rates=[{}]", rates.join(","))
 }
 
-/// A network at the three loads, its scenario changed by `more`; a group for each load.
-fn at_loads(
-    exhibit: &str,
-    lab: &Lab<'_>,
-    name: &str,
-    more: impl Fn(&mut Scenario) -> Result<()>,
-    policies: &[&str],
-) -> Result<Vec<Group>> {
-    let (_, peak) = network(lab, name, &[])?;
-    let (mut scenario, _) = network(lab, name, &[rates(peak, &LOADS.map(|(_, share)| share))])?;
-    more(&mut scenario)?;
-    let report = lab.run(exhibit, &scenario)?;
+/// A group for each of the three loads of a network's scenario.
+fn at_loads(exhibit: &str, lab: &Lab<'_>, scenario: &Scenario, policies: &[&str]) -> Result<Vec<Group>> {
+    let report = lab.run(exhibit, scenario)?;
     let bars = |load: usize| {
         let bar = |policy: &&str| {
             let of = |metric| values(&report, policy, metric).nth(load).flatten();
@@ -232,14 +225,14 @@ fn at_loads(
         };
         policies.iter().map(bar).collect()
     };
-    let groups = LOADS.iter().enumerate().map(|(load, (name, _))| Group { name: name.to_string(), bars: bars(load) });
+    let groups = LOADS.iter().enumerate().map(|(load, name)| Group { name: name.to_string(), bars: bars(load) });
     Ok(groups.collect())
 }
 
 /// Figures 14 and 16: means with whiskers to the 99th percentile, and the ends of the whiskers.
 fn by_load(lab: &Lab<'_>) -> Result<Study> {
     let policies = [ZERO, DELAY, DVA];
-    let fields = each(&NETWORKS, |name| at_loads("fig14", lab, name, |_| Ok(()), &policies))?;
+    let fields = each(&NETWORKS, |name| at_loads("fig14", lab, &network(lab, name, &SHARES, &[])?, &policies))?;
     let tuned = |(file, name): &(&str, &str)| {
         let (window, peak) = lab.tuned(file, DELAY)?;
         Ok(format!("{name} {window} ({peak:.0} requests/s)"))
@@ -274,12 +267,10 @@ fn by_window(lab: &Lab<'_>) -> Result<Bars> {
 fn split_alone(lab: &Lab<'_>) -> Result<Study> {
     let policies = [DELAY, SPLIT, DVA];
     let fields = each(&[("linknet", "LinkNet"), ("unet", "Unet")], |name| {
-        let more = |scenario: &mut Scenario| {
-            scenario.policies.push(variant(lab, name, "policy=operator", SPLIT)?);
-            scenario.policies.retain(|entry| entry.label != ZERO);
-            Ok(())
-        };
-        at_loads("fig18", lab, name, more, &policies)
+        let mut scenario = network(lab, name, &SHARES, &[])?;
+        scenario.policies.push(variant(lab, name, "policy=operator", SPLIT)?);
+        scenario.policies.retain(|entry| entry.label != ZERO);
+        at_loads("fig18", lab, &scenario, &policies)
     })?;
     Ok(latencies("Figure 18: split alone, Titan RTX", &policies, fields))
 }
@@ -343,7 +334,7 @@ fn one_client(lab: &Lab<'_>) -> Result<Study> {
 
 /// DelayBatch's and DVABatch's.
 fn peaks(lab: &Lab<'_>, name: &str, sets: &[String]) -> Result<Vec<Option<f64>>> {
-    let (mut scenario, _) = network(lab, name, sets)?;
+    let mut scenario = network(lab, name, &[], sets)?;
     scenario.policies.retain(|entry| entry.label != ZERO);
     Ok(lab.peaks(&scenario)?.into_iter().map(Some).collect())
 }
@@ -355,7 +346,7 @@ fn stepping(lab: &Lab<'_>) -> Result<Study> {
         ["arrivals={process=\"stepping\",from=66,to=4000,steps=15}", "workload.requests=30000", "output.requests=true"]
             .map(String::from);
     let fields = each(&NETWORKS, |name| {
-        let (mut scenario, _) = network(lab, name, &sets)?;
+        let mut scenario = network(lab, name, &[], &sets)?;
         scenario.policies.retain(|entry| entry.label != ZERO);
         lab.run("fig15", &scenario)?;
         Ok(vec![group("", peaks(lab, name, &[])?)])
@@ -387,8 +378,7 @@ fn by_task(lab: &Lab<'_>) -> Result<Study> {
 fn by_stages(lab: &Lab<'_>) -> Result<Study> {
     const OF: [(&str, &str); 3] = [("bert-base", "BertBase"), ("linknet", "LinkNet"), ("resnet152", "ResNet152")];
     let both = each(&OF, |name| {
-        let (_, peak) = network(lab, name, &[])?;
-        let (mut scenario, _) = network(lab, name, &[rates(peak, &[0.9])])?;
+        let mut scenario = network(lab, name, &[0.9], &[])?;
         scenario.policies = variants(lab, name, "stages", &STAGES)?;
         let report = lab.run("fig20", &scenario)?;
         let peaks = lab.peaks(&scenario)?;

@@ -2,7 +2,7 @@
 
 use super::measured::{FIRST, Measured, OF_ALL, OF_GRNN, Series, Size};
 use super::model::Model;
-use super::paper::{self, MAPPINGS, Nine, PAPER, PEAK, PEAK_CPU, STEPS, by_size, column, full, measured_by_size, size};
+use super::paper::{self, MAPPINGS, PAPER, PEAK, PEAK_CPU, STEPS, by_size, column, full, measured_by_size, size};
 use crate::cost::device_file::of_gpu;
 use crate::cost::grnn::{Cell, Mapping, Rnn};
 use crate::cost::roofline::Roofline;
@@ -172,11 +172,13 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Study {
         }));
     }
     let bars = by_size(["Figure 13: LSTM, share of the peak", "Share of the peak (%)", "State"], series);
-    let mean_share = |times: &Nine, peak| mean(&paper::nine(|place| share(place, times[place], peak)));
+    let mean_share = |(_, times): paper::Times, peak| {
+        mean(&(0..9).map(|place| share(place, times[place], peak)).collect::<Vec<_>>())
+    };
     let note = format!(
         "By Table 1 the means are {:.1} % for GRNN and {:.1} % for DeepCPU; the paper's text has 15.7 % and 12.6 %.\n",
-        mean_share(&paper::LSTM.1, PEAK),
-        mean_share(&paper::LSTM_CPU.1, PEAK_CPU)
+        mean_share(paper::LSTM, PEAK),
+        mean_share(paper::LSTM_CPU, PEAK_CPU)
     );
     let of_own = match (own, sheet) {
         (None, _) => String::new(),

@@ -1,8 +1,6 @@
 //! The paper's measurements, of a Titan V and of two processors with 12 cores each. All nine sizes: 100 steps, inputs
 //! as wide as states.
 
-use std::array;
-
 use super::measured::{Measured, Size};
 use crate::cost::grnn::Cell;
 use crate::papers::lab::{Column, columns};
@@ -13,11 +11,8 @@ pub const WIDTHS: [u32; 3] = [64, 256, 1024];
 pub const BATCHES: [u32; 3] = [1, 10, 20];
 pub const STEPS: u32 = 100;
 
-/// Values at the nine sizes: a row for each width, with a value for each batch.
-pub type Nine = [f64; 9];
-
-/// The milliseconds of a system.
-pub type Times = (&'static str, Nine);
+/// A system's name, and its milliseconds at the nine sizes: a row for each width, with a value for each batch.
+pub type Times = (&'static str, [f64; 9]);
 
 pub const PAPER: &str = "GRNN, paper";
 
@@ -105,9 +100,4 @@ pub fn measured_by_size(
         column(own.label(series), |place| ms(place).map(|ms| of(place, ms)))
     };
     by_size([&format!("{title}, {}", own.short()), value, panel], own.series(cell).map(column).collect())
-}
-
-/// From milliseconds, of the nine sizes.
-pub fn nine(value: impl Fn(usize) -> f64) -> Nine {
-    array::from_fn(value)
 }

@@ -23,10 +23,7 @@ pub const HEAD: CellId = CellId(2);
 
 /// Trees, or pairs of trees on consecutive lines (the two sentences).
 #[derive(Clone, Debug)]
-pub struct Samples {
-    trees: Vec<Arc<Tree>>,
-    pairs: bool,
-}
+pub struct Samples(Vec<Vec<Arc<Tree>>>);
 
 impl Samples {
     /// With `pairs`, two trees are a sample. No trees, or an odd number for pairs, is an error.
@@ -40,7 +37,7 @@ impl Samples {
                 trees.len()
             )));
         }
-        Ok(Samples { trees, pairs })
+        Ok(Samples(trees.chunks(if pairs { 2 } else { 1 }).map(<[_]>::to_vec).collect()))
     }
 
     /// A trace file (`id,arrival_ns,shape`) or a file of parents, with or without the number of leaves before them.
@@ -63,20 +60,15 @@ impl Samples {
 
     #[allow(clippy::len_without_is_empty)] // there is at least one sample
     pub fn len(&self) -> usize {
-        self.trees.len() / self.width()
+        self.0.len()
     }
 
     pub fn are_pairs(&self) -> bool {
-        self.pairs
-    }
-
-    fn width(&self) -> usize {
-        if self.pairs { 2 } else { 1 }
+        self.0[0].len() == 2
     }
 
     pub fn of(&self, sample: u32) -> &[Arc<Tree>] {
-        let first = sample as usize * self.width();
-        &self.trees[first..first + self.width()]
+        &self.0[sample as usize]
     }
 
     /// The calls of a sample's cells, with or without the head of a pair.
@@ -122,7 +114,7 @@ impl Samples {
 
     fn read_order_from(&self, input: impl Read) -> Result<Vec<u32>> {
         const FREE: u32 = u32::MAX;
-        let sample = if self.pairs { "pair" } else { "tree" };
+        let sample = if self.are_pairs() { "pair" } else { "tree" };
         let mut rows = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
         let broken = |error: csv::Error| Error::input(format!("cannot be read: {error}"));
         let header = rows.headers().map_err(broken)?;
@@ -169,7 +161,7 @@ mod tests {
     fn trees_are_read_with_and_without_leaves_and_from_traces() {
         for text in ["2\t3 3 0\n1\t0\n", "3 3 0\n\n0\n", "id,arrival_ns,shape\n0,0,tree:3 3 0\n1,7,tree:0\n"] {
             let samples = Samples::read_from(text.as_bytes(), false).unwrap();
-            let nodes: Vec<usize> = samples.trees.iter().map(|tree| tree.len()).collect();
+            let nodes: Vec<usize> = samples.0.iter().map(|trees| trees[0].len()).collect();
             assert_eq!(nodes, [3, 1], "{text}");
             assert_eq!(Samples::read_from(text.as_bytes(), true).unwrap().len(), 1);
         }
