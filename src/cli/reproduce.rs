@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::{fs, iter, mem};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use self::order::{Item, Order};
+use self::order::Order;
 use super::parts::Parts;
 use super::render::{Shown, print, width};
 use super::sim::tell_of_locks;
@@ -21,15 +21,12 @@ use crate::experiment::shard::Point;
 use crate::experiment::standard::Cpu;
 use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
-use crate::metrics::bounds::Bounds;
 use crate::papers::lab::{Keep, Lab, NUMBERS, SEARCHES};
 use crate::papers::{
-    Checked, Exhibit, Findings, Found, Launches, Made, Measured, Paper, carry_out, check, jit, report,
+    Checked, Exhibit, Findings, Found, Item, Launches, Made, Measured, Paper, carry_out, check, jit, report,
 };
 use crate::plot::{self, Figure, Inputs, Kind};
 use crate::policy::registry::Registry;
-use crate::results::saved::Saved;
-use crate::results::{summary, table};
 use crate::scenario::Scenario;
 
 /// Reproduce the papers' figures, or check their claims
@@ -120,8 +117,9 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
         checked.extend(check(*paper, found)?);
     }
     if !order.all.is_empty() {
-        write_page(&order, &findings, &checked, &out)?;
-        common.note(format!("the figures and their claims: {}", out.join("index.html").display()));
+        let (page, file) = (report::html(&order.on_page(), &findings, &checked, &out), out.join("index.html"));
+        write_whole(&file, |file| file.write_all(page.as_bytes()))?;
+        common.note(format!("the figures and their claims: {}", file.display()));
     }
     lock.complete();
     tell(&order, &findings, &checked, common.shown)
@@ -258,9 +256,8 @@ impl<'a> Work<'a> {
 fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked], shown: Shown) -> Result<()> {
     let mut shown = shown.several();
     for item in &order.named {
-        let own = |one: &&Checked| one.paper == item.paper && one.claim.exhibits.first() == Some(&item.exhibit.name);
-        let own: Vec<Checked> = checked.iter().filter(own).cloned().collect();
-        let Results { text, json, .. } = results(&findings[&item.paper], item);
+        let own: Vec<Checked> = checked.iter().filter(|one| one.is_with(item)).cloned().collect();
+        let report::Shown { text, json, .. } = report::Shown::of(item, findings, width());
         let claims = || if own.is_empty() { String::new() } else { format!("{}\n", report::table(&own)) };
         shown.show(
             || format!("{}: {}\n{text}\n{}", item.name(), item.exhibit.place, claims()),
@@ -274,15 +271,6 @@ fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked]
     shown.end()
 }
 
-/// Of an exhibit, for a reader, for a program, and for the page.
-struct Results<'a> {
-    text: String,
-    json: Value,
-    figures: &'a [Figure],
-    note: String,
-    numbers: Option<PathBuf>,
-}
-
 /// Latencies of the same requests under the policies of several reports. `None` if there are too few for a p99.
 fn one_figure(reports: &[&Report], stem: &Path) -> Result<Option<Figure>> {
     let folders: Vec<&Path> = reports.iter().map(|report| &*report.folder.path).collect();
@@ -290,73 +278,8 @@ fn one_figure(reports: &[&Report], stem: &Path) -> Result<Option<Figure>> {
     drawn.ok().map(|canvas| plot::write(canvas, &[], stem)).transpose()
 }
 
-fn results<'a>(findings: &'a Findings, item: &Item) -> Results<'a> {
-    let exhibit = &item.exhibit.name;
-    let only_text = |text: String, json| Results { note: text.clone(), text, json, figures: &[], numbers: None };
-    match &findings.exhibits[exhibit] {
-        Found::Study(study) => {
-            let file = study.numbers.as_ref().map_or(String::new(), |file| format!("numbers in {}\n", file.display()));
-            Results {
-                text: format!("{}\n{file}", study.table()),
-                json: study.to_json(),
-                figures: &study.figures,
-                note: study.note.clone(),
-                numbers: study.numbers.clone(),
-            }
-        }
-        Found::Run(run) => {
-            let (scenario, report) = &**run;
-            let folder = &report.folder.path;
-            let (text, note) = if item.is_measured() {
-                let text = jit::measured(report).unwrap_or_else(|error| format!("{error}\n"));
-                let trees = &scenario.workload.source().given;
-                let text = format!("{text}trees: {trees}; results in {}\n", folder.display());
-                (text.clone(), text)
-            } else {
-                let (table, bounds) = (table::table(&report.rows, width()), bounds(folder));
-                let text = format!("{table}\n{bounds}results in {}\n", folder.display());
-                (text, report.undrawn.join("\n") + &bounds)
-            };
-            let json = summary::to_json(&item.name(), &report.rows);
-            Results { text, json, figures: &report.figures, note, numbers: Some(report.folder.summary()) }
-        }
-        Found::Launches(launches) => only_text(launches.table(), json!(launches)),
-        Found::Missing => only_text(jit::not_at_hand(item.exhibit), Value::Null),
-    }
-}
-
-/// The floor and the ceiling, which no policy can beat.
-fn bounds(folder: &Path) -> String {
-    let Ok(Some(Bounds { floor, ceiling_rps, .. })) = Saved::open(folder).and_then(|saved| saved.bounds()) else {
-        return String::new();
-    };
-    let percentiles = [("p50", floor.p50_ms), ("p90", floor.p90_ms), ("p99", floor.p99_ms)];
-    let percentiles = percentiles.iter().filter_map(|(name, ms)| ms.map(|ms| format!("{name} {ms:.3} ms")));
-    let floor = format!("floor: {}\n", percentiles.collect::<Vec<_>>().join(", "));
-    let ceiling = ceiling_rps.map_or(String::new(), |rate| format!("ceiling: {rate:.0} requests/s\n"));
-    floor + &ceiling
-}
-
 fn listed(paper: Paper) -> String {
     let width = paper.exhibits().iter().map(|exhibit| exhibit.name.len()).max().unwrap_or(0);
     let line = |exhibit: &Exhibit| format!("  {} {:<width$}  {}\n", paper.name(), exhibit.name, exhibit.place);
     iter::once(format!("{}\n", paper.title())).chain(paper.exhibits().iter().map(line)).collect()
-}
-
-fn write_page(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked], out: &Path) -> Result<()> {
-    let mut shown = Vec::new();
-    for item in order.on_page() {
-        let Results { figures, note, numbers, .. } = results(&findings[&item.paper], &item);
-        let below = |file: PathBuf| Some(file.strip_prefix(out).ok()?.display().to_string());
-        shown.push(report::Shown {
-            paper: item.paper,
-            exhibit: item.exhibit,
-            figures,
-            text: Some(note).filter(|note| !note.is_empty()),
-            report: findings[&item.paper].run(&item.exhibit.name).ok().map(|(_, report)| report),
-            numbers: numbers.and_then(below),
-        });
-    }
-    let page = report::html(&shown, checked);
-    write_whole(&out.join("index.html"), |file| file.write_all(page.as_bytes()))
 }

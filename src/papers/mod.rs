@@ -104,6 +104,10 @@ impl Paper {
         &self.contents().exhibits
     }
 
+    pub fn items(self) -> impl Iterator<Item = Item> {
+        self.exhibits().iter().map(move |exhibit| Item { paper: self, exhibit })
+    }
+
     /// Why a result is missing.
     pub fn missing(self, name: &str) -> &'static str {
         &self.contents().missing[name]
@@ -115,7 +119,7 @@ impl Paper {
 
     /// The values of claims that the figures of an exhibit show.
     pub fn stated(self, exhibit: &Exhibit) -> Vec<Stated> {
-        let own = self.claims().iter().filter(|claim| claim.exhibits.first() == Some(&exhibit.name));
+        let own = self.claims().iter().filter(|claim| claim.exhibits[0] == exhibit.name);
         let one = |claim: &'static Claim| {
             let mark = claim.mark.as_ref()?;
             let label = format!("{}: {}", mark.of, claim.paper.trim_end_matches(" req/s"));
@@ -155,6 +159,23 @@ pub struct Exhibit {
     note: String,
     /// An exhibit before it, whose policies are in its first figure too.
     pub beside: Option<String>,
+}
+
+/// An exhibit of a paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    pub paper: Paper,
+    pub exhibit: &'static Exhibit,
+}
+
+impl Item {
+    pub fn name(&self) -> String {
+        format!("{} {}", self.paper.name(), self.exhibit.name)
+    }
+
+    pub fn is_measured(&self) -> bool {
+        self.exhibit.made == Made::Measurement
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -257,10 +278,14 @@ impl Checked {
         self.reason().map_or(&[], |_| &self.explained().shown_by)
     }
 
-    /// That makes the exhibits, if the claim has any.
-    pub fn command(&self) -> Option<String> {
-        let exhibits = &self.claim.exhibits;
-        (!exhibits.is_empty()).then(|| format!("batchlab reproduce {} {}", self.paper.name(), exhibits.join(" ")))
+    /// That makes the exhibits.
+    fn command(&self) -> String {
+        format!("batchlab reproduce {} {}", self.paper.name(), self.claim.exhibits.join(" "))
+    }
+
+    /// Whether it is shown with this exhibit.
+    pub fn is_with(&self, item: &Item) -> bool {
+        self.paper == item.paper && self.claim.exhibits[0] == item.exhibit.name
     }
 
     /// Why the claim does not hold, if so.
@@ -293,6 +318,7 @@ mod tests {
             let ids: Vec<&str> = paper.claims().iter().map(|claim| claim.id.as_str()).collect();
             assert_eq!(ids, paper.checks().map(|(id, _)| *id).collect::<Vec<_>>(), "in one order");
             for claim in paper.claims() {
+                assert!(!claim.exhibits.is_empty(), "{}", claim.id);
                 assert!(claim.missing.iter().all(|name| !paper.missing(name).is_empty()), "{}", claim.id);
                 for exhibit in &claim.exhibits {
                     assert!(paper.exhibits().iter().any(|known| known.name == *exhibit), "{}: {exhibit}", claim.id);

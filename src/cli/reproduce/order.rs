@@ -4,27 +4,7 @@ use std::collections::BTreeSet;
 use std::iter;
 
 use crate::error::{Error, Result};
-use crate::papers::{Exhibit, Made, Paper};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Item {
-    pub paper: Paper,
-    pub exhibit: &'static Exhibit,
-}
-
-impl Item {
-    fn all(paper: Paper) -> impl Iterator<Item = Item> {
-        paper.exhibits().iter().map(move |exhibit| Item { paper, exhibit })
-    }
-
-    pub fn name(&self) -> String {
-        format!("{} {}", self.paper.name(), self.exhibit.name)
-    }
-
-    pub fn is_measured(&self) -> bool {
-        self.exhibit.made == Made::Measurement
-    }
-}
+use crate::papers::{Item, Paper};
 
 /// The figures and claims that the user asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -86,19 +66,19 @@ impl Order {
             let claims = paper.claims().iter().filter(|claim| checked(claim.exhibits.first()));
             let needed: BTreeSet<&str> = claims.flat_map(|claim| &claim.exhibits).map(String::as_str).collect();
             let wanted = |name: &str| self.all.contains(&paper) || named(name) || needed.contains(name);
-            items.extend(Item::all(paper).filter(|item| wanted(&item.exhibit.name)));
+            items.extend(paper.items().filter(|item| wanted(&item.exhibit.name)));
         }
         items
     }
 
     pub fn on_page(&self) -> Vec<Item> {
-        self.all.iter().copied().flat_map(Item::all).collect()
+        self.all.iter().copied().flat_map(Paper::items).collect()
     }
 }
 
 fn find(name: &str, papers: &[Paper]) -> Result<Item> {
     let named = |item: &Item| item.exhibit.name == name || item.exhibit.also.iter().any(|also| also == name);
-    let found: Vec<Item> = papers.iter().copied().flat_map(Item::all).filter(named).collect();
+    let found: Vec<Item> = papers.iter().copied().flat_map(Paper::items).filter(named).collect();
     match found.as_slice() {
         [item] => Ok(*item),
         [] => Err(Error::input(format!("unknown figure \"{name}\"; known: {}", known(papers)))),

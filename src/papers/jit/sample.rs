@@ -1,5 +1,6 @@
 //! Samples, and the order in which they are batched.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -113,7 +114,6 @@ impl Samples {
     }
 
     fn read_order_from(&self, input: impl Read) -> Result<Vec<u32>> {
-        const FREE: u32 = u32::MAX;
         let sample = if self.are_pairs() { "pair" } else { "tree" };
         let mut rows = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
         let broken = |error: csv::Error| Error::input(format!("cannot be read: {error}"));
@@ -122,8 +122,8 @@ impl Samples {
             let header = header.iter().collect::<Vec<_>>().join(",");
             return Err(Error::input(format!("line 1: the header is \"{header}\", and has to be position,{sample}")));
         }
-        let mut order = vec![FREE; self.len()];
-        let mut seen = vec![false; self.len()];
+        let mut order = vec![None; self.len()];
+        let mut seen = BTreeSet::new();
         for row in rows.records() {
             let row = row.map_err(broken)?;
             let line = row.position().map_or(0, csv::Position::line);
@@ -134,21 +134,19 @@ impl Samples {
                 })
             };
             let (position, number) = (number(0, "position")?, number(1, sample)?);
-            if order[position] != FREE {
+            if order[position].replace(number as u32).is_some() {
                 return Err(Error::input(format!("line {line}: position {position} is there twice")));
             }
-            if std::mem::replace(&mut seen[number], true) {
+            if !seen.insert(number) {
                 return Err(Error::input(format!("line {line}: {sample} {number} is there twice")));
             }
-            order[position] = number as u32;
         }
-        match order.iter().position(|sample| *sample == FREE) {
-            Some(position) => Err(Error::input(format!(
-                "position {position} is missing; an order names each of the {} {sample}s once",
-                self.len()
-            ))),
-            None => Ok(order),
-        }
+        let missing = |position| {
+            let count = self.len();
+            format!("position {position} is missing; an order names each of the {count} {sample}s once")
+        };
+        let given = |(position, sample): (usize, Option<u32>)| sample.ok_or_else(|| Error::input(missing(position)));
+        order.into_iter().enumerate().map(given).collect()
     }
 }
 
