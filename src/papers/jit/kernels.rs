@@ -123,6 +123,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::workload::shape::Tree;
 
     fn samples(trees: &[&str], pairs: bool) -> Samples {
         Samples::new(trees.iter().map(|tree| Arc::new(tree.parse().unwrap())).collect(), pairs).unwrap()
