@@ -120,39 +120,25 @@ impl Shown<'_> {
             |text: String, json| Shown { note: text.clone(), text, json, figures: &[], numbers: None, report: None };
         match &findings[&item.paper].exhibits[&item.exhibit.name] {
             Found::Study(study) => {
-                let file =
-                    study.numbers.as_ref().map_or(String::new(), |file| format!("numbers in {}\n", file.display()));
-                Shown {
-                    text: format!("{}\n{file}", study.table()),
-                    json: study.to_json(),
-                    figures: &study.figures,
-                    note: study.note.clone(),
-                    numbers: study.numbers.clone(),
-                    report: None,
-                }
+                let (note, numbers) = (study.note.clone(), study.numbers.clone());
+                let file = numbers.as_ref().map_or(String::new(), |file| format!("numbers in {}\n", file.display()));
+                let text = format!("{}\n{file}", study.table());
+                Shown { figures: &study.figures, note, numbers, ..only_text(text, study.to_json()) }
             }
             Found::Run(run) => {
                 let (scenario, report) = &**run;
-                let folder = &report.folder.path;
-                let (text, note) = if item.is_measured() {
-                    let text = jit::measured(report).unwrap_or_else(|error| format!("{error}\n"));
-                    let trees = &scenario.workload.source().given;
-                    let text = format!("{text}trees: {trees}; results in {}\n", folder.display());
-                    (text.clone(), text)
-                } else {
-                    let (table, bounds) = (table::table(&report.rows, width), bounds(folder));
-                    let text = format!("{table}\n{bounds}results in {}\n", folder.display());
-                    (text, report.undrawn.join("\n") + &bounds)
-                };
+                let (folder, numbers) = (&report.folder.path, Some(report.folder.summary()));
                 let json = summary::to_json(&item.name(), &report.rows);
-                Shown {
-                    text,
-                    json,
-                    figures: &report.figures,
-                    note,
-                    numbers: Some(report.folder.summary()),
-                    report: Some(report),
+                if item.is_measured() {
+                    let table = jit::measured(report).unwrap_or_else(|error| format!("{error}\n"));
+                    let trees = &scenario.workload.source().given;
+                    let text = format!("{table}trees: {trees}; results in {}\n", folder.display());
+                    return Shown { numbers, report: Some(report), ..only_text(text, json) };
                 }
+                let (table, bounds) = (table::table(&report.rows, width), bounds(folder));
+                let text = format!("{table}\n{bounds}results in {}\n", folder.display());
+                let note = report.undrawn.join("\n") + &bounds;
+                Shown { figures: &report.figures, note, numbers, report: Some(report), ..only_text(text, json) }
             }
             Found::Launches(launches) => only_text(launches.table(), json!(launches)),
             Found::Missing => only_text(jit::not_at_hand(item.exhibit), Value::Null),

@@ -80,7 +80,7 @@ impl Measured {
 
     pub fn write(&self) -> Result<()> {
         write_typed(&self.file, |out| {
-            let mut table = csv::Writer::from_writer(out);
+            let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(out);
             table.write_record(COLUMNS.split(','))?;
             for Row { size: Size { cell, hidden, batch, steps }, way, mapped, launches, ms } in &self.rows {
                 let gpu = (&self.gpu, self.multiprocessors);
