@@ -56,7 +56,7 @@ pub fn summary(checked: &[Checked]) -> String {
     text
 }
 
-/// The counts of [`summary`], by paper.
+/// The counts of [`summary()`], by paper.
 pub fn by_paper(checked: &[Checked]) -> String {
     aligned(&[of_words(Word::name)].into_iter().chain(counts(checked)).collect::<Vec<_>>())
 }
