@@ -122,14 +122,8 @@ pub fn run(args: &Args) -> Result<()> {
     if whole && !tuner.recall().is_some_and(is_beaten) {
         tuner.keep(&found);
     }
-    if let Some(mut file) = file {
-        let Args { cell, hidden, batch, steps, .. } = *args;
-        for (ranked, time) in &measured {
-            let (mapped, launches) = (Some(ranked.clone()), Some(args.launches));
-            let (size, ms) = (Size { cell, hidden, batch, steps }, milliseconds(*time, args));
-            file.add(Row { size, way: Way::Grnn, mapped, launches, ms });
-        }
-        file.write()?;
+    if let Some(file) = file {
+        write(file, &measured, args)?;
     }
     let json = || {
         json!({
@@ -283,6 +277,16 @@ fn table(measured: &[Timed], best: &Timed, valid: usize, gpu: &str, args: &Args)
         format!("rank 1 is {one:.1} % slower than it, the first {} are {top:.1} %\n", args.top)
     });
     head + &rows + &fastest + &slower
+}
+
+fn write(mut file: Measured, measured: &[Timed], args: &Args) -> Result<()> {
+    let Args { cell, hidden, batch, steps, .. } = *args;
+    for (ranked, time) in measured {
+        let (mapped, launches) = (Some(ranked.clone()), Some(args.launches));
+        let (size, ms) = (Size { cell, hidden, batch, steps }, milliseconds(*time, args));
+        file.add(Row { size, way: Way::Grnn, mapped, launches, ms });
+    }
+    file.write()
 }
 
 fn object((one, time): &Timed, args: &Args) -> Value {
