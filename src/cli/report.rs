@@ -10,12 +10,11 @@ use super::render::print;
 use super::sim;
 use crate::error::{Context as _, Error, Result};
 use crate::files::{write_typed, write_whole};
-use crate::page::{Section, date, escaped, facts, figures, folded, html_table, notes, page, table};
+use crate::page::{Section, date, facts, figures, folded, notes, page, summary, table};
 use crate::plot::{self, BY_KEY, Inputs, Kind, Undrawn};
 use crate::results::read::CsvTable;
 use crate::results::saved::{read_json, within};
 use crate::results::summary::SummaryRow;
-use crate::results::table::Table;
 use crate::units::Nanos;
 use crate::validate::compare::report::{HEADINGS, cells};
 use crate::validate::compare::side::Side;
@@ -119,25 +118,17 @@ impl Study {
     }
 
     fn section(&self, id: &str, args: &Args) -> Result<Section> {
-        let (mut parts, mut articles) = (Vec::new(), Vec::new());
-        let mut add = |name: &str, title: &str, html: String| {
-            if !html.is_empty() {
-                let part = format!("{id}-{name}");
-                articles.push(format!("<article id=\"{part}\">\n<h3>{}</h3>\n{html}</article>\n", escaped(title)));
-                parts.push((part, title.to_string()));
-            }
-        };
-        add("question", "Question", self.question()?);
+        let mut section = Section::new(id, &format!("{} ({})", self.name, self.path.display()));
+        section.add("question", "Question", &self.question()?);
         if self.side.is_some() {
             let all = folded("All columns", &csv(&self.path, "summary.csv")?.unwrap_or_default());
-            add("summary", "Results", self.summary() + &all);
-            add("figures", "Figures", self.figures(args)?);
+            section.add("summary", "Results", &(self.summary() + &all));
+            section.add("figures", "Figures", &self.figures(args)?);
         }
         for (file, title) in TABLES {
-            add(file.trim_end_matches(".csv"), title, csv(&self.path, file)?.unwrap_or_default());
+            section.add(file.trim_end_matches(".csv"), title, &csv(&self.path, file)?.unwrap_or_default());
         }
-        let title = format!("{} ({})", self.name, self.path.display());
-        Ok(Section { id: id.into(), title, body: articles.concat(), parts })
+        Ok(section)
     }
 
     /// What was run, where and when.
@@ -182,22 +173,11 @@ impl Study {
 
     /// With the notes that `sim` prints.
     fn summary(&self) -> String {
-        let Table { headings: [names, units], lines, notes: marks } = Table::of(&self.rows);
-        let headings: Vec<String> = names
-            .iter()
-            .zip(&units)
-            .map(|(name, unit)| format!("{}<small>{}</small>", escaped(name), escaped(unit)))
-            .collect();
-        let lines: Vec<Vec<String>> =
-            lines.iter().map(|line| line.iter().map(|cell| escaped(cell)).collect()).collect();
         let costs_of = |row: &SummaryRow| {
             let own = array(self.setting("/scenario/policy")).iter().find(|policy| policy["label"] == row.policy);
             own.map_or(String::new(), |policy| settings(&policy["costs"]))
         };
-        let short = lines.iter().flatten().any(|cell| cell.starts_with("n&lt;"));
-        let short = short.then(|| "n<1000: too few requests for this quantile, which needs 1000".to_string());
-        notes(&[marks, short.into_iter().collect(), sim::notes(&self.rows, &costs_of)].concat())
-            + &html_table("", &headings, &lines)
+        summary(&self.rows, &sim::notes(&self.rows, &costs_of))
     }
 
     fn options(&self) -> Result<plot::Options> {
@@ -246,24 +226,20 @@ fn together(first: &Study, others: &[&Study], args: &Args) -> Result<Section> {
     let paths: Vec<&Path> =
         [first].into_iter().chain(others.iter().copied()).map(|study| study.path.as_path()).collect();
     let options = plot::Options { point: None, title: None, ..first.options()? };
-    let mut body = format!(
-        "<article id=\"together-figures\">\n<h3>Figures of all results</h3>\n{}</article>\n",
-        drawn(&Inputs::open(&paths)?, &first.kinds(&args.kind), &options, &args.x)?
-    );
-    let mut parts = vec![("together-figures".to_string(), "Figures of all results".to_string())];
+    let mut section = Section::new("together", "Comparison");
+    let figures = drawn(&Inputs::open(&paths)?, &first.kinds(&args.kind), &options, &args.x)?;
+    section.add("figures", "Figures of all results", &figures);
     for (number, other) in (2..).zip(others) {
-        let (id, title) =
-            (format!("together-{number}"), format!("{} against {}", other.path.display(), first.path.display()));
         let html = match compare(&first.path, &other.path) {
             Ok(comparison) => differences(&comparison),
             // Other requests may have been the question.
             Err(Error::Input(why)) => notes(&[format!("not compared: {why}")]),
             Err(error) => return Err(error),
         };
-        body += &format!("<article id=\"{id}\">\n<h3>{}</h3>\n{html}</article>\n", escaped(&title));
-        parts.push((id, title));
+        let title = format!("{} against {}", other.path.display(), first.path.display());
+        section.add(&number.to_string(), &title, &html);
     }
-    Ok(Section { id: "together".into(), title: "Comparison".into(), body, parts })
+    Ok(section)
 }
 
 fn differences(comparison: &Comparison) -> String {

@@ -3,12 +3,13 @@
 mod order;
 
 use std::collections::BTreeMap;
-use std::iter;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::{fs, iter, mem};
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use self::order::{Item, Order};
+use self::order::Order;
 use super::parts::Parts;
 use super::render::{Shown, print, width};
 use super::sim::tell_of_locks;
@@ -20,13 +21,12 @@ use crate::experiment::shard::Point;
 use crate::experiment::standard::Cpu;
 use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
-use crate::metrics::bounds::Bounds;
-use crate::papers::lab::{Keep, Lab, NUMBERS};
-use crate::papers::{Checked, Exhibit, Findings, Launches, Made, Measured, Paper, carry_out, check, jit, report};
+use crate::papers::lab::{Keep, Lab, NUMBERS, SEARCHES};
+use crate::papers::{
+    Checked, Exhibit, Findings, Found, Item, Launches, Made, Measured, Paper, carry_out, check, jit, report,
+};
 use crate::plot::{self, Figure, Inputs, Kind};
 use crate::policy::registry::Registry;
-use crate::results::saved::Saved;
-use crate::results::{summary, table};
 use crate::scenario::Scenario;
 
 /// Reproduce the papers' figures, or check their claims
@@ -65,12 +65,15 @@ pub struct Args {
     pub common: Common,
 }
 
-/// What the order asks for, with the scenarios read.
-struct Work {
+/// What the order asks for, with the scenarios read and the launches counted.
+struct Work<'a> {
+    args: &'a Args,
+    registry: &'a Registry,
+    out: PathBuf,
     /// Those of measurements run on the processor.
     scenarios: Vec<(Item, Scenario)>,
     studies: Vec<Item>,
-    launches: Vec<(Item, Option<Launches>)>,
+    findings: BTreeMap<Paper, Findings>,
     measured: Option<Measured>,
 }
 
@@ -86,12 +89,13 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     if items.is_empty() {
         return Ok(());
     }
-    let (parts, common, out) = (&args.parts, &args.common, args.common.out("reproduce"));
+    let (parts, common) = (&args.parts, &args.common);
     let work = Work::read(&items, args, registry)?;
+    let out = work.out.clone();
     if args.measure && !work.scenarios.iter().any(|(item, _)| item.is_measured()) {
         common.note("--measure has no effect; it is for jit table2");
     }
-    let points = work.points(&out, parts)?;
+    let points = work.points()?;
     if parts.plan {
         return parts.show(&points, common.shown);
     }
@@ -103,7 +107,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     }
     let lock = Lock::take(&out, parts.shard)?;
     tell_of_locks(common, lock.held);
-    let findings = work.carried_out(args, &out, registry, &points)?;
+    let findings = work.carried_out(&points)?;
     if let Some(shard) = parts.shard {
         common.note(format!("shard {shard}: its points are finished in {}", out.display()));
         return common.shown.several().end();
@@ -113,55 +117,61 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
         checked.extend(check(*paper, found)?);
     }
     if !order.all.is_empty() {
-        write_page(&order, &findings, &checked, &out)?;
-        common.note(format!("the figures and their claims: {}", out.join("index.html").display()));
+        let (page, file) = (report::html(&order.on_page(), &findings, &checked, &out), out.join("index.html"));
+        write_whole(&file, |file| file.write_all(page.as_bytes()))?;
+        common.note(format!("the figures and their claims: {}", file.display()));
     }
     lock.complete();
     tell(&order, &findings, &checked, common.shown)
 }
 
-fn file(args: &Args, paper: Paper, name: &str) -> PathBuf {
-    args.scenarios.join(paper.name()).join(format!("{name}.toml"))
+fn insert(findings: &mut BTreeMap<Paper, Findings>, item: &Item, found: Found) {
+    findings.entry(item.paper).or_default().exhibits.insert(item.exhibit.name.clone(), found);
 }
 
-impl Work {
+impl<'a> Work<'a> {
     /// Reads all scenarios first.
-    fn read(items: &[Item], args: &Args, registry: &Registry) -> Result<Work> {
+    fn read(items: &[Item], args: &'a Args, registry: &'a Registry) -> Result<Work<'a>> {
         let measured = args.measured.as_deref().map(Measured::read).transpose()?;
-        let mut work = Work { scenarios: Vec::new(), studies: Vec::new(), launches: Vec::new(), measured };
+        let (out, findings) = (args.common.out("reproduce"), BTreeMap::new());
+        let mut work = Work { args, registry, out, scenarios: Vec::new(), studies: Vec::new(), findings, measured };
         for item in items {
+            let data = args.data.as_deref();
             match item.exhibit.made {
                 Made::Study => work.studies.push(*item),
-                Made::Scenario => {
-                    let file = file(args, item.paper, &item.exhibit.name);
-                    work.scenarios.push((*item, args.common.scenario_with(&file, &[], registry)?));
+                Made::Count => {
+                    let found = Launches::of(data)?.map_or(Found::Missing, Found::Launches);
+                    insert(&mut work.findings, item, found);
                 }
-                Made::Measurement if args.measure => {
-                    let trees = jit::data(args.data.as_deref())?.map(|[trees, _]| trees);
-                    let trees = trees.map(|trees| format!("workload.dataset={}", trees.display()));
-                    let file = file(args, item.paper, &item.exhibit.name);
-                    let more: Vec<String> = trees.into_iter().collect();
-                    work.scenarios.push((*item, args.common.scenario_with(&file, &more, registry)?));
+                Made::Measurement if !args.measure => insert(&mut work.findings, item, Found::Missing),
+                Made::Scenario | Made::Measurement => {
+                    let trees = if item.is_measured() { jit::data(data)? } else { None };
+                    let trees = trees.map(|[trees, _]| format!("workload.dataset={}", trees.display()));
+                    let scenario = work.scenario(item.paper, &item.exhibit.name, &Vec::from_iter(trees))?;
+                    work.scenarios.push((*item, scenario));
                 }
-                Made::Measurement => work.launches.push((*item, None)),
-                Made::Count => work.launches.push((*item, Launches::of(args.data.as_deref())?)),
             }
         }
         Ok(work)
     }
 
-    fn options(out: &Path, item: &Item, parts: &Parts) -> Options {
-        let out = out.join(item.paper.name());
+    fn scenario(&self, paper: Paper, name: &str, sets: &[String]) -> Result<Scenario> {
+        let file = self.args.scenarios.join(paper.name()).join(format!("{name}.toml"));
+        self.args.common.scenario_with(&file, sets, self.registry)
+    }
+
+    fn options(&self, item: &Item) -> Options {
+        let (out, resume) = (self.out.join(item.paper.name()), self.args.parts.keeps());
         let stated = item.paper.stated(item.exhibit);
-        Options { target: Target::SIM, out, replications: 1, resume: parts.keeps(), shard: None, stated }
+        Options { target: Target::SIM, out, replications: 1, resume, shard: None, stated }
     }
 
     /// Those of the scenarios, and each study as one. Which are finished is looked at if it matters.
-    fn points(&self, out: &Path, parts: &Parts) -> Result<Vec<Point>> {
+    fn points(&self) -> Result<Vec<Point>> {
         let mut points = Vec::new();
+        let looked_at = self.args.parts.plan || self.args.parts.merge_only;
         for (item, scenario) in &self.scenarios {
-            let (scenario, options) = (std::slice::from_ref(scenario), Work::options(out, item, parts));
-            points.extend(experiment::points(scenario, &options, parts.plan || parts.merge_only)?);
+            points.extend(experiment::points(std::slice::from_ref(scenario), &self.options(item), looked_at)?);
         }
         points.extend(self.studies.iter().map(|item| Point {
             scenario: item.name(),
@@ -169,36 +179,27 @@ impl Work {
             // GRNN's are a model without runs.
             cost: if item.paper == Paper::Grnn { 1 } else { STUDY },
             // The merge looks at its runs and searches.
-            finished: out.join(item.paper.name()).join(&item.exhibit.name).join(NUMBERS).is_file(),
+            finished: self.out.join(item.paper.name()).join(&item.exhibit.name).join(NUMBERS).is_file(),
             ..Point::default()
         }));
         Ok(points)
     }
 
-    fn carried_out(
-        self,
-        args: &Args,
-        out: &Path,
-        registry: &Registry,
-        points: &[Point],
-    ) -> Result<BTreeMap<Paper, Findings>> {
-        let (common, parts, stop) = (&args.common, &args.parts, stop_on_ctrl_c()?);
-        let mut findings: BTreeMap<Paper, Findings> = BTreeMap::new();
-        for (item, launches) in self.launches {
-            findings.entry(item.paper).or_default().launches.insert(item.exhibit.name.clone(), launches);
-        }
+    fn carried_out(mut self, points: &[Point]) -> Result<BTreeMap<Paper, Findings>> {
+        let mut findings = mem::take(&mut self.findings);
+        let (common, parts, stop) = (&self.args.common, &self.args.parts, stop_on_ctrl_c()?);
         let own = parts.own(points).map_or(vec![true; points.len()], |(_, own)| own);
         let (own, own_studies) = own.split_at(points.len() - self.studies.len());
         let mut rest = own;
         let bar = progress(common.quiet, own.iter().filter(|own| **own).count(), "runs", "");
-        for (item, scenario) in self.scenarios {
+        for (item, scenario) in mem::take(&mut self.scenarios) {
             bar.set_message(item.name());
             let runs = rest.split_off(..scenario.policies.len() * scenario.points().len()).expect("each has a value");
             let shard = parts.shard.map(|shard| (shard, runs.to_vec()));
             if shard.is_some() && !runs.contains(&true) {
                 continue;
             }
-            let mut options = Options { shard, ..Work::options(out, &item, parts) };
+            let mut options = Options { shard, ..self.options(&item) };
             if item.is_measured() {
                 options = Options { target: Target::Real(&Cpu, Verify::Sample), resume: false, ..options };
             }
@@ -206,7 +207,7 @@ impl Work {
             if report.interrupted() {
                 return Err(Error::Interrupted);
             }
-            let other = |name: &String| findings.get(&item.paper)?.report(name);
+            let other = |name: &String| Some(&findings.get(&item.paper)?.run(name).ok()?.1);
             if let Some(other) = item.exhibit.beside.as_ref().and_then(other) {
                 let figure = one_figure(&[other, &report], &options.out.join(&item.exhibit.name))?;
                 report.figures.splice(..0, figure);
@@ -214,7 +215,7 @@ impl Work {
             for why in &report.undrawn {
                 common.note(format!("{}: no figure: {why}", item.name()));
             }
-            findings.entry(item.paper).or_default().runs.insert(item.exhibit.name.clone(), (scenario, report));
+            insert(&mut findings, &item, Found::Run(Box::new((scenario, report))));
         }
         bar.finish_and_clear();
         let studies = self.studies.iter().zip(own_studies).filter_map(|(item, own)| own.then_some(*item));
@@ -229,12 +230,17 @@ impl Work {
         };
         for of_paper in studies.chunk_by(|a, b| a.paper == b.paper) {
             let paper = of_paper[0].paper;
-            let load = |name: &str, sets: &[String]| common.scenario_with(&file(args, paper, name), sets, registry);
-            let lab = Lab::new(&load, out.join(paper.name()), self.measured.as_ref(), keep, stop, &tick);
+            let load = |name: &str, sets: &[String]| self.scenario(paper, name, sets);
+            let (out, measured) = (self.out.join(paper.name()), self.measured.as_ref());
+            if keep == Keep::Nothing {
+                // Those of other settings would stay for ever.
+                let _ = fs::remove_dir_all(out.join(SEARCHES));
+            }
+            let lab = Lab { load: &load, out, measured, keep, stop, progress: &tick, tried: Mutex::default() };
             for item in of_paper {
                 bar.set_message(item.name());
                 let study = common.on_threads(|| carry_out(paper, item.exhibit, &lab))?;
-                findings.entry(paper).or_default().studies.insert(item.exhibit.name.clone(), study);
+                insert(&mut findings, item, Found::Study(study));
                 bar.inc(1);
             }
         }
@@ -250,9 +256,8 @@ impl Work {
 fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked], shown: Shown) -> Result<()> {
     let mut shown = shown.several();
     for item in &order.named {
-        let own = |one: &&Checked| one.paper == item.paper && one.claim.exhibits.first() == Some(&item.exhibit.name);
-        let own: Vec<Checked> = checked.iter().filter(own).cloned().collect();
-        let Results { text, json, .. } = results(&findings[&item.paper], item);
+        let own: Vec<Checked> = checked.iter().filter(|one| one.is_with(item)).cloned().collect();
+        let report::Shown { text, json, .. } = report::Shown::of(item, findings, width());
         let claims = || if own.is_empty() { String::new() } else { format!("{}\n", report::table(&own)) };
         shown.show(
             || format!("{}: {}\n{text}\n{}", item.name(), item.exhibit.place, claims()),
@@ -266,15 +271,6 @@ fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked]
     shown.end()
 }
 
-/// Of an exhibit, for a reader, for a program, and for the page.
-struct Results<'a> {
-    text: String,
-    json: Value,
-    figures: &'a [Figure],
-    note: String,
-    numbers: Option<PathBuf>,
-}
-
 /// Latencies of the same requests under the policies of several reports. `None` if there are too few for a p99.
 fn one_figure(reports: &[&Report], stem: &Path) -> Result<Option<Figure>> {
     let folders: Vec<&Path> = reports.iter().map(|report| &*report.folder.path).collect();
@@ -282,74 +278,8 @@ fn one_figure(reports: &[&Report], stem: &Path) -> Result<Option<Figure>> {
     drawn.ok().map(|canvas| plot::write(canvas, &[], stem)).transpose()
 }
 
-fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {
-    let exhibit = &item.exhibit.name;
-    if let Some(study) = found.studies.get(exhibit) {
-        let file = study.numbers.as_ref().map_or(String::new(), |file| format!("numbers in {}\n", file.display()));
-        return Results {
-            text: format!("{}\n{file}", study.table()),
-            json: study.to_json(),
-            figures: &study.figures,
-            note: study.note.clone(),
-            numbers: study.numbers.clone(),
-        };
-    }
-    if let Some(report) = found.report(exhibit).filter(|_| item.is_measured()) {
-        let trees = found.run(exhibit).map_or("", |(scenario, _)| &scenario.workload.source().given);
-        let text = jit::measured(report).unwrap_or_else(|error| format!("{error}\n"));
-        let text = format!("{text}trees: {trees}; results in {}\n", report.folder.path.display());
-        let json = summary::to_json(&item.name(), &report.rows);
-        return Results { note: text.clone(), text, json, figures: &[], numbers: Some(report.folder.summary()) };
-    }
-    if let Some(report) = found.report(exhibit) {
-        let (table, bounds) = (table::table(&report.rows, width()), bounds(&report.folder.path));
-        return Results {
-            text: format!("{table}\n{bounds}results in {}\n", report.folder.path.display()),
-            json: summary::to_json(&item.name(), &report.rows),
-            figures: &report.figures,
-            note: report.undrawn.join("\n") + &bounds,
-            numbers: Some(report.folder.summary()),
-        };
-    }
-    let (text, json) = match found.launches(exhibit) {
-        None => (jit::not_at_hand(exhibit), Value::Null),
-        Some(launches) => (launches.table(), json!(launches)),
-    };
-    Results { note: text.clone(), text, json, figures: &[], numbers: None }
-}
-
-/// The floor and the ceiling, which no policy can beat.
-fn bounds(folder: &Path) -> String {
-    let Ok(Some(Bounds { floor, ceiling_rps, .. })) = Saved::open(folder).and_then(|saved| saved.bounds()) else {
-        return String::new();
-    };
-    let percentiles = [("p50", floor.p50_ms), ("p90", floor.p90_ms), ("p99", floor.p99_ms)];
-    let percentiles = percentiles.iter().filter_map(|(name, ms)| ms.map(|ms| format!("{name} {ms:.3} ms")));
-    let floor = format!("floor: {}\n", percentiles.collect::<Vec<_>>().join(", "));
-    let ceiling = ceiling_rps.map_or(String::new(), |rate| format!("ceiling: {rate:.0} requests/s\n"));
-    floor + &ceiling
-}
-
 fn listed(paper: Paper) -> String {
     let width = paper.exhibits().iter().map(|exhibit| exhibit.name.len()).max().unwrap_or(0);
     let line = |exhibit: &Exhibit| format!("  {} {:<width$}  {}\n", paper.name(), exhibit.name, exhibit.place);
     iter::once(format!("{}\n", paper.title())).chain(paper.exhibits().iter().map(line)).collect()
-}
-
-fn write_page(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked], out: &Path) -> Result<()> {
-    let mut shown = Vec::new();
-    for item in order.on_page() {
-        let Results { figures, note, numbers, .. } = results(&findings[&item.paper], &item);
-        let below = |file: PathBuf| Some(file.strip_prefix(out).ok()?.display().to_string());
-        shown.push(report::Shown {
-            paper: item.paper,
-            exhibit: item.exhibit,
-            figures,
-            text: Some(note).filter(|note| !note.is_empty()),
-            report: findings[&item.paper].report(&item.exhibit.name),
-            numbers: numbers.and_then(below),
-        });
-    }
-    let page = report::html(&shown, checked);
-    write_whole(&out.join("index.html"), |file| file.write_all(page.as_bytes()))
 }

@@ -5,45 +5,58 @@ mod svg;
 use crate::clock;
 use crate::error::printable;
 use crate::plot::canvas::Canvas;
+use crate::results::summary::SummaryRow;
+use crate::results::table::Table;
 
 #[derive(Clone, Debug)]
 pub struct Section {
-    /// The target of links.
-    pub id: String,
-    pub title: String,
+    id: String,
+    title: String,
     /// HTML, like all texts that are not [`escaped`].
-    pub body: String,
-    /// Targets of links in the body, with their titles.
-    pub parts: Vec<(String, String)>,
+    body: String,
+    /// To the parts of the body.
+    links: String,
+}
+
+impl Section {
+    pub fn new(id: &str, title: &str) -> Section {
+        Section { id: id.into(), title: title.into(), body: String::new(), links: String::new() }
+    }
+
+    /// An article with a heading, unless its HTML is empty.
+    pub fn add(&mut self, name: &str, title: &str, html: &str) {
+        if !html.is_empty() {
+            let (id, heading) = (format!("{}-{name}", self.id), escaped(title));
+            self.body += &format!("<article id=\"{}\">\n<h3>{heading}</h3>\n{html}</article>\n", escaped(&id));
+            self.links += &link(&id, title, "");
+        }
+    }
+}
+
+fn link(id: &str, title: &str, below: &str) -> String {
+    format!("<li><a href=\"#{}\">{}</a>{below}</li>\n", escaped(id), escaped(title))
 }
 
 /// With links to all sections. `lead`: the HTML below the title.
 pub fn page(title: &str, lead: &str, sections: &[Section]) -> String {
-    let link = |id: &str, title: &str| format!("<li><a href=\"#{}\">{}</a>", escaped(id), escaped(title));
-    let (mut links, mut bodies) = (String::new(), String::new());
-    for Section { id, title, body, parts } in sections {
-        let parts: String = parts.iter().map(|(id, title)| link(id, title) + "</li>\n").collect();
-        let parts = if parts.is_empty() { parts } else { format!("\n<ul>\n{parts}</ul>") };
-        links += &format!("{}{parts}</li>\n", link(id, title));
+    let (mut all_links, mut bodies) = (String::new(), String::new());
+    for Section { id, title, body, links } in sections {
+        let links = if links.is_empty() { String::new() } else { format!("\n<ul>\n{links}</ul>") };
+        all_links += &link(id, title, &links);
         bodies += &format!("<section id=\"{}\">\n<h2>{}</h2>\n{body}</section>\n", escaped(id), escaped(title));
     }
-    let title = escaped(title);
-    let written = format!(
-        "Written by batchlab {} (commit {}) on {}.",
-        env!("CARGO_PKG_VERSION"),
-        env!("BATCHLAB_COMMIT"),
-        date(clock::unix_seconds())
-    );
-    [
-        include_str!("head.html"),
-        &format!("<title>{title}</title>\n<style>\n{}</style>\n</head>\n", include_str!("page.css")),
-        &format!(
-            "<body>\n<nav aria-label=\"Sections\">\n<ul>\n{links}</ul>\n</nav>\n<main>\n<header>\n<h1>{title}</h1>\n"
-        ),
-        &format!("{lead}<p class=\"soft\">{written}</p>\n</header>\n{bodies}</main>\n"),
-        &format!("<script>\n{}</script>\n</body>\n</html>\n", include_str!("page.js")),
-    ]
-    .concat()
+    format!(
+        include_str!("page.html"),
+        title = escaped(title),
+        style = include_str!("page.css"),
+        links = all_links,
+        lead = lead,
+        bodies = bodies,
+        version = env!("CARGO_PKG_VERSION"),
+        commit = env!("BATCHLAB_COMMIT"),
+        date = date(clock::unix_seconds()),
+        script = include_str!("page.js"),
+    )
 }
 
 pub fn escaped(text: &str) -> String {
@@ -58,8 +71,7 @@ pub fn escaped(text: &str) -> String {
 /// Of texts. A click on a heading sorts the lines.
 pub fn table(headings: &[impl AsRef<str>], lines: &[Vec<String>]) -> String {
     let headings: Vec<String> = headings.iter().map(|heading| escaped(heading.as_ref())).collect();
-    let lines: Vec<Vec<String>> = lines.iter().map(|line| line.iter().map(|cell| escaped(cell)).collect()).collect();
-    html_table("", &headings, &lines)
+    html_table("", &headings, &all_escaped(lines))
 }
 
 /// As [`table`], of HTML.
@@ -75,6 +87,21 @@ pub fn html_table(class: &str, headings: &[String], lines: &[Vec<String>]) -> St
         headings.iter().map(heading).collect::<String>(),
         lines.iter().map(line).collect::<String>()
     )
+}
+
+/// The table of a summary below the meaning of its marks, and below more notes.
+pub fn summary(rows: &[SummaryRow], more: &[String]) -> String {
+    let Table { headings: [names, units], lines, notes: marks } = Table::of(rows);
+    let heading = |(name, unit): (&String, &String)| format!("{}<small>{}</small>", escaped(name), escaped(unit));
+    let headings: Vec<String> = names.iter().zip(&units).map(heading).collect();
+    let short = lines.iter().flatten().any(|cell| cell.starts_with("n<"));
+    let short = short.then(|| "n<1000: too few requests for this quantile, which needs 1000".to_string());
+    notes(&[marks, short.into_iter().collect(), more.to_vec()].concat())
+        + &html_table("", &headings, &all_escaped(&lines))
+}
+
+fn all_escaped(lines: &[Vec<String>]) -> Vec<Vec<String>> {
+    lines.iter().map(|line| line.iter().map(|cell| escaped(cell)).collect()).collect()
 }
 
 /// With captions, which may be empty.
@@ -140,9 +167,9 @@ mod tests {
     #[test]
     fn labels_cannot_become_html() {
         let label = "<script>alert(1)</script> \"'&";
-        let parts = vec![("p".to_string(), label.to_string())];
         let body = [table(&[label], &[vec![label.into()]]), facts(&[(label, label.into())]), notes(&[label.into()])];
-        let section = Section { id: label.into(), title: label.into(), body: body.concat(), parts };
+        let mut section = Section::new(label, label);
+        section.add("p", label, &body.concat());
         let page = page(label, "", &[section]);
         assert_eq!(
             page.matches("alert(1)").count(),

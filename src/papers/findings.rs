@@ -10,14 +10,21 @@ use crate::results::columns::Metric;
 use crate::results::summary::SummaryRow;
 use crate::scenario::Scenario;
 
-/// Of one paper, by exhibit.
+/// Of one paper.
 #[derive(Debug, Default)]
 pub struct Findings {
-    pub runs: BTreeMap<String, (Scenario, Report)>,
-    /// `None` without the trees.
-    pub launches: BTreeMap<String, Option<Launches>>,
-    pub studies: BTreeMap<String, Study>,
+    pub exhibits: BTreeMap<String, Found>,
     pub measured: Option<Measured>,
+}
+
+/// The results of an exhibit.
+#[derive(Debug)]
+pub enum Found {
+    Run(Box<(Scenario, Report)>),
+    Study(Study),
+    Launches(Launches),
+    /// Without the trees to count, or without a measurement.
+    Missing,
 }
 
 #[derive(Clone, Debug)]
@@ -26,25 +33,22 @@ pub struct Series<'a> {
 }
 
 impl Findings {
-    pub fn has(&self, exhibit: &str) -> bool {
-        self.runs.contains_key(exhibit) || self.launches.contains_key(exhibit) || self.studies.contains_key(exhibit)
+    pub fn run(&self, exhibit: &str) -> Result<&(Scenario, Report)> {
+        match self.exhibits.get(exhibit) {
+            Some(Found::Run(run)) => Ok(run),
+            _ => Err(Error::input(format!("{exhibit}: no results"))),
+        }
     }
 
     pub fn study(&self, exhibit: &str) -> Result<&Study> {
-        self.studies.get(exhibit).ok_or_else(|| missing(exhibit))
-    }
-
-    /// If the trees were at hand.
-    pub fn launches(&self, exhibit: &str) -> Option<&Launches> {
-        self.launches.get(exhibit)?.as_ref()
-    }
-
-    pub fn report(&self, exhibit: &str) -> Option<&Report> {
-        self.runs.get(exhibit).map(|(_, report)| report)
+        match self.exhibits.get(exhibit) {
+            Some(Found::Study(study)) => Ok(study),
+            _ => Err(Error::input(format!("{exhibit}: no results"))),
+        }
     }
 
     pub fn series(&self, exhibit: &str, policy: &str) -> Result<Series<'_>> {
-        let rows = self.report(exhibit).into_iter().flat_map(|report| &report.rows);
+        let rows = self.run(exhibit).into_iter().flat_map(|(_, report)| &report.rows);
         let rows: Vec<&SummaryRow> = rows.filter(|row| row.policy == policy).collect();
         match rows.is_empty() {
             true => Err(Error::input(format!("{exhibit}: no results of a policy labelled \"{policy}\""))),
@@ -59,14 +63,6 @@ impl Findings {
     pub fn at(&self, exhibit: &str, policy: &str, point: &str, metric: Metric) -> Result<f64> {
         self.series(exhibit, policy)?.at(point, metric)
     }
-
-    pub fn run(&self, exhibit: &str) -> Result<&(Scenario, Report)> {
-        self.runs.get(exhibit).ok_or_else(|| missing(exhibit))
-    }
-}
-
-fn missing(exhibit: &str) -> Error {
-    Error::input(format!("{exhibit}: no results"))
 }
 
 impl<'a> Series<'a> {

@@ -1,11 +1,11 @@
 //! Studies: exhibits that need a search first, or several settings of a scenario.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Measured;
@@ -35,11 +35,17 @@ pub struct Study {
 }
 
 impl Study {
-    pub fn value(&self, drawing: usize, panel: &str, group: &str, series: &str) -> Result<f64> {
-        let missing = || Error::failed(format!("no bar {series} of {group} in {panel}"));
-        let mut bars = self.bars.get(drawing).into_iter().flat_map(named);
-        let found = bars.find(|([_, names @ ..], _)| *names == [panel, group, series]);
-        found.map(|(_, bar)| bar.value).ok_or_else(missing)
+    pub fn new(bars: impl IntoIterator<Item = Bars>, note: String) -> Study {
+        Study { bars: bars.into_iter().collect(), note, ..Study::default() }
+    }
+
+    /// Of all bars of a series, panel by panel.
+    pub fn values(&self, drawing: usize, series: &str) -> Result<Vec<f64>> {
+        let missing = || Error::failed(format!("drawing {drawing}: a bar of {series} is missing"));
+        let bars = self.bars.get(drawing).ok_or_else(missing)?;
+        let place = bars.series.iter().position(|known| known == series).ok_or_else(missing)?;
+        let groups = bars.fields.iter().flat_map(|field| &field.groups);
+        groups.map(|group| group.bars[place].map(|bar| bar.value).ok_or_else(missing)).collect()
     }
 
     pub fn write(&mut self, folder: &Path) -> Result<()> {
@@ -60,37 +66,39 @@ impl Study {
     }
 
     pub fn to_json(&self) -> Value {
-        let one = |([value_of, panel, group, series], bar): ([&str; 4], Bar)| {
-            json!({
-                "value_of": value_of,
-                "panel": panel,
-                "group": group,
-                "series": series,
-                "value": bar.value,
-                "p99": bar.upto,
-            })
-        };
-        self.bars.iter().flat_map(named).map(one).collect()
+        json!(self.named().collect::<Vec<_>>())
     }
 
-    pub fn csv(&self) -> String {
+    fn csv(&self) -> String {
         let mut text = String::from("figure,panel,group,series,value,p99\n");
-        for (names, bar) in self.bars.iter().flat_map(named) {
-            let names = names.map(|name| format!("\"{}\"", name.replace('"', "\"\"")));
-            let upto = bar.upto.map_or(String::new(), |upto| upto.to_string());
-            text += &format!("{},{},{upto}\n", names.join(","), bar.value);
+        for Named { value_of, panel, group, series, value, p99 } in self.named() {
+            let names = [value_of, panel, group, series].map(|name| format!("\"{}\"", name.replace('"', "\"\"")));
+            text += &format!("{},{value},{}\n", names.join(","), p99.map_or(String::new(), |p99| p99.to_string()));
         }
         text
     }
+
+    fn named(&self) -> impl Iterator<Item = Named<'_>> {
+        let fields = self.bars.iter().flat_map(|bars| bars.fields.iter().map(move |field| (bars, field)));
+        let groups = fields.flat_map(|(bars, field)| field.groups.iter().map(move |group| (bars, field, group)));
+        groups.flat_map(|(bars, field, group)| {
+            bars.series.iter().zip(&group.bars).filter_map(move |(series, bar)| {
+                let Bar { value, upto: p99, .. } = (*bar)?;
+                Some(Named { value_of: &bars.value, panel: &field.name, group: &group.name, series, value, p99 })
+            })
+        })
+    }
 }
 
-/// Each bar, with the names of its value, panel, group and series.
-fn named(bars: &Bars) -> impl Iterator<Item = ([&str; 4], Bar)> {
-    let groups = bars.fields.iter().flat_map(|field| field.groups.iter().map(move |group| (field, group)));
-    groups.flat_map(|(field, group)| {
-        let names = |series| [&bars.value, &field.name, &group.name, series].map(String::as_str);
-        bars.series.iter().zip(&group.bars).filter_map(move |(series, bar)| Some((names(series), (*bar)?)))
-    })
+/// A bar, with the names of its place.
+#[derive(Serialize)]
+struct Named<'a> {
+    value_of: &'a str,
+    panel: &'a str,
+    group: &'a str,
+    series: &'a str,
+    value: f64,
+    p99: Option<f64>,
 }
 
 impl From<Bars> for Study {
@@ -122,6 +130,22 @@ pub fn group(name: impl ToString, values: impl IntoIterator<Item = Option<f64>>)
     Group { name: name.to_string(), bars: values.into_iter().map(bar).collect() }
 }
 
+/// A series' name, and its values, panel by panel.
+pub type Column = (String, Vec<Option<f64>>);
+
+/// Panels with the same groups.
+pub fn columns(titles: [&str; 3], panels: &[impl ToString], groups: &[impl ToString], series: Vec<Column>) -> Bars {
+    let (names, columns): (Vec<String>, Vec<_>) = series.into_iter().unzip();
+    let places: Vec<usize> = (0..panels.len() * groups.len()).collect();
+    let of_place =
+        |(name, &place): (_, &usize)| group(ToString::to_string(name), columns.iter().map(|column| column[place]));
+    let field = |(panel, places): (_, &[usize])| Field {
+        name: ToString::to_string(panel),
+        groups: groups.iter().zip(places).map(of_place).collect(),
+    };
+    bars(titles, names, panels.iter().zip(places.chunks(groups.len())).map(field).collect())
+}
+
 /// Tables have an empty column for series without values, pictures don't.
 fn with_values(bars: &Bars) -> Bars {
     let groups = || bars.fields.iter().flat_map(|field| &field.groups);
@@ -141,10 +165,8 @@ fn lines(bars: &Bars) -> Vec<Vec<String>> {
         for group in &field.groups {
             let bar = |bar: &Option<Bar>| match bar {
                 None => "-".to_string(),
-                Some(bar) => match bar.upto {
-                    None => format!("{:.2}", bar.value),
-                    Some(upto) => format!("{:.2} ({upto:.2})", bar.value),
-                },
+                Some(Bar { value, upto: None, .. }) => format!("{value:.2}"),
+                Some(Bar { value, upto: Some(upto), .. }) => format!("{value:.2} ({upto:.2})"),
             };
             let names = [field.name.clone(), group.name.clone()];
             lines.push(names.into_iter().chain(group.bars.iter().map(bar)).collect());
@@ -164,11 +186,11 @@ pub struct Lab<'a> {
     pub stop: &'a AtomicBool,
     pub progress: &'a (dyn Fn() + Sync),
     /// The peaks of each network's DelayBatch by window, searched for once.
-    tried: Mutex<BTreeMap<String, Vec<Tried>>>,
+    pub tried: Mutex<BTreeMap<String, Vec<Tried>>>,
 }
 
 /// The folder of a paper's searches.
-const SEARCHES: &str = "searches";
+pub const SEARCHES: &str = "searches";
 
 /// What a study does with the runs and searches that an earlier call has finished.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -189,22 +211,7 @@ const EFFORT: Effort = Effort { tolerance: TOLERANCE, replications: 1, max_reque
 /// Of each point with a given rate.
 const REPLICATIONS: u32 = 3;
 
-impl<'a> Lab<'a> {
-    pub fn new(
-        load: &'a (dyn Fn(&str, &[String]) -> Result<Scenario> + Sync),
-        out: PathBuf,
-        measured: Option<&'a Measured>,
-        keep: Keep,
-        stop: &'a AtomicBool,
-        progress: &'a (dyn Fn() + Sync),
-    ) -> Lab<'a> {
-        if keep == Keep::Nothing {
-            // Those of other settings would stay for ever.
-            let _ = fs::remove_dir_all(out.join(SEARCHES));
-        }
-        Lab { load, out, measured, keep, stop, progress, tried: Mutex::default() }
-    }
-
+impl Lab<'_> {
     pub fn scenario(&self, name: &str, sets: &[String]) -> Result<Scenario> {
         (self.load)(name, sets)
     }

@@ -16,13 +16,14 @@ mod late;
 pub mod report;
 pub mod verdict;
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use clap::ValueEnum;
 use serde::Deserialize;
 
 use findings::range;
-pub use findings::{Findings, Series};
+pub use findings::{Findings, Found, Series};
 pub use grnn::measured::{self, Measured};
 pub use jit::Launches;
 pub use verdict::{Verdict, Word};
@@ -31,7 +32,7 @@ use crate::error::Result;
 use crate::plot::Stated;
 
 /// A paper whose figures are reproduced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Paper {
     BatchMaker,
     Late,
@@ -49,6 +50,9 @@ pub enum Paper {
 #[serde(deny_unknown_fields)]
 struct Contents {
     title: String,
+    /// Why results may be missing, by a name.
+    #[serde(default)]
+    missing: BTreeMap<String, String>,
     #[serde(rename = "exhibit")]
     exhibits: Vec<Exhibit>,
     #[serde(default, rename = "claim")]
@@ -59,15 +63,10 @@ struct Contents {
 type Parts = (&'static str, &'static str, &'static [&'static [(&'static str, Check)]]);
 
 impl Paper {
-    pub const ALL: [Paper; 7] = [
-        Paper::BatchMaker,
-        Paper::Late,
-        Paper::Jit,
-        Paper::DvaBatch,
-        Paper::Grnn,
-        Paper::Neighbours,
-        Paper::Continuous,
-    ];
+    /// In the order of lists and pages.
+    pub fn all() -> impl Iterator<Item = Paper> {
+        Paper::value_variants().iter().copied()
+    }
 
     fn parts(self) -> Parts {
         match self {
@@ -82,11 +81,10 @@ impl Paper {
     }
 
     fn contents(self) -> &'static Contents {
-        static ALL: LazyLock<[Contents; 7]> = LazyLock::new(|| {
-            Paper::ALL.map(|paper| {
-                let (name, text, _) = paper.parts();
-                toml::from_str(text).unwrap_or_else(|error| panic!("{name}.toml: {error}"))
-            })
+        static ALL: LazyLock<Vec<Contents>> = LazyLock::new(|| {
+            let read =
+                |(name, text, _): Parts| toml::from_str(text).unwrap_or_else(|error| panic!("{name}.toml: {error}"));
+            Paper::all().map(Paper::parts).map(read).collect()
         });
         &ALL[self as usize]
     }
@@ -106,13 +104,22 @@ impl Paper {
         &self.contents().exhibits
     }
 
+    pub fn items(self) -> impl Iterator<Item = Item> {
+        self.exhibits().iter().map(move |exhibit| Item { paper: self, exhibit })
+    }
+
+    /// Why a result is missing.
+    pub fn missing(self, name: &str) -> &'static str {
+        &self.contents().missing[name]
+    }
+
     pub fn claims(self) -> &'static [Claim] {
         &self.contents().claims
     }
 
     /// The values of claims that the figures of an exhibit show.
     pub fn stated(self, exhibit: &Exhibit) -> Vec<Stated> {
-        let own = self.claims().iter().filter(|claim| claim.exhibits.first() == Some(&exhibit.name));
+        let own = self.claims().iter().filter(|claim| claim.exhibits[0] == exhibit.name);
         let one = |claim: &'static Claim| {
             let mark = claim.mark.as_ref()?;
             let label = format!("{}: {}", mark.of, claim.paper.trim_end_matches(" req/s"));
@@ -127,7 +134,7 @@ impl Paper {
     }
 
     pub fn named(name: &str) -> Option<Paper> {
-        Paper::ALL.into_iter().find(|paper| paper.name() == name)
+        Paper::all().find(|paper| paper.name() == name)
     }
 
     fn checks(self) -> impl Iterator<Item = &'static (&'static str, Check)> {
@@ -147,8 +154,28 @@ pub struct Exhibit {
     pub place: String,
     pub shows: String,
     pub made: Made,
+    /// Below the figures of a study.
+    #[serde(default)]
+    note: String,
     /// An exhibit before it, whose policies are in its first figure too.
     pub beside: Option<String>,
+}
+
+/// An exhibit of a paper.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Item {
+    pub paper: Paper,
+    pub exhibit: &'static Exhibit,
+}
+
+impl Item {
+    pub fn name(&self) -> String {
+        format!("{} {}", self.paper.name(), self.exhibit.name)
+    }
+
+    pub fn is_measured(&self) -> bool {
+        self.exhibit.made == Made::Measurement
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -169,6 +196,7 @@ pub fn carry_out(paper: Paper, exhibit: &Exhibit, lab: &lab::Lab<'_>) -> Result<
         Paper::Grnn => grnn::carry_out(&exhibit.name, lab),
         _ => dvabatch::carry_out(&exhibit.name, lab),
     }?;
+    study.note.insert_str(0, &exhibit.note);
     study.write(&lab.out.join(&exhibit.name))?;
     Ok(study)
 }
@@ -207,6 +235,8 @@ pub struct Claim {
     pub mark: Option<Stated>,
     /// Those that the check reads. The claim is shown with the first.
     pub exhibits: Vec<String>,
+    /// Why there may be no value, by its name.
+    missing: Option<String>,
     /// Why the values differ; empty if they don't.
     #[serde(default)]
     reason: String,
@@ -248,22 +278,29 @@ impl Checked {
         self.reason().map_or(&[], |_| &self.explained().shown_by)
     }
 
-    /// That makes the exhibits, if the claim has any.
-    pub fn command(&self) -> Option<String> {
-        let exhibits = &self.claim.exhibits;
-        (!exhibits.is_empty()).then(|| format!("batchlab reproduce {} {}", self.paper.name(), exhibits.join(" ")))
+    /// That makes the exhibits.
+    fn command(&self) -> String {
+        format!("batchlab reproduce {} {}", self.paper.name(), self.claim.exhibits.join(" "))
+    }
+
+    /// Whether it is shown with this exhibit.
+    pub fn is_with(&self, item: &Item) -> bool {
+        self.paper == item.paper && self.claim.exhibits[0] == item.exhibit.name
     }
 
     /// Why the claim does not hold, if so.
-    pub fn reason(&self) -> Option<&str> {
-        let reason = self.verdict.reason.as_deref().unwrap_or(&self.explained().reason);
+    pub fn reason(&self) -> Option<&'static str> {
+        let reason = match &self.claim.missing {
+            Some(name) if self.verdict.word == Word::NotRun => self.paper.missing(name),
+            _ => &self.explained().reason,
+        };
         (!self.verdict.word.holds()).then_some(reason).filter(|reason| !reason.is_empty())
     }
 }
 
 /// The claims whose exhibits all have results.
 pub fn check(paper: Paper, findings: &Findings) -> Result<Vec<Checked>> {
-    let ready = |claim: &&Claim| claim.exhibits.iter().all(|exhibit| findings.has(exhibit));
+    let ready = |claim: &&Claim| claim.exhibits.iter().all(|exhibit| findings.exhibits.contains_key(exhibit));
     let checked = paper.claims().iter().filter(ready).map(|claim| {
         let (_, check) = paper.checks().find(|(id, _)| *id == claim.id).expect("every claim has a check");
         Ok(Checked { paper, claim, verdict: check(findings)? })
@@ -277,10 +314,12 @@ mod tests {
 
     #[test]
     fn every_claim_has_a_check_and_exhibits_of_its_paper() {
-        for paper in Paper::ALL {
+        for paper in Paper::all() {
             let ids: Vec<&str> = paper.claims().iter().map(|claim| claim.id.as_str()).collect();
             assert_eq!(ids, paper.checks().map(|(id, _)| *id).collect::<Vec<_>>(), "in one order");
             for claim in paper.claims() {
+                assert!(!claim.exhibits.is_empty(), "{}", claim.id);
+                assert!(claim.missing.iter().all(|name| !paper.missing(name).is_empty()), "{}", claim.id);
                 for exhibit in &claim.exhibits {
                     assert!(paper.exhibits().iter().any(|known| known.name == *exhibit), "{}: {exhibit}", claim.id);
                 }
@@ -291,13 +330,12 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        let mut ids: Vec<&str> =
-            Paper::ALL.iter().flat_map(|paper| paper.claims()).map(|claim| claim.id.as_str()).collect();
+        let mut ids: Vec<&str> = Paper::all().flat_map(|paper| paper.claims()).map(|claim| claim.id.as_str()).collect();
         let count = ids.len();
         ids.sort_unstable();
         ids.dedup();
         assert_eq!(ids.len(), count);
-        for paper in Paper::ALL {
+        for paper in Paper::all() {
             assert_eq!(Paper::named(paper.name()), Some(paper));
         }
     }

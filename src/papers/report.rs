@@ -1,15 +1,21 @@
 //! The claims' verdicts as text, as JSON, and on a page (one HTML file that loads nothing else) with all exhibits.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
 use clap::ValueEnum as _;
 use serde_json::{Value, json};
 
 use super::verdict::TOLERANCE;
-use super::{Checked, Exhibit, Kind, Paper, Word};
+use super::{Checked, Findings, Found, Item, Kind, Paper, Word, jit};
 use crate::experiment::Report;
+use crate::metrics::bounds::Bounds;
 use crate::page::{self, Section, escaped, figures, folded, html_table};
 use crate::plot::Figure;
 use crate::results::columns::{about, name_of};
-use crate::results::table::{Table, aligned};
+use crate::results::saved::Saved;
+use crate::results::table::aligned;
+use crate::results::{summary, table};
 
 /// A block each, with the reason if a claim does not hold.
 pub fn table(checked: &[Checked]) -> String {
@@ -19,7 +25,7 @@ pub fn table(checked: &[Checked]) -> String {
         text.push_str(&format!("{:<13}{} ({}): {}\n", verdict.word.name(), claim.id, claim.place, claim.what));
         let mut below = |line: &str| text.push_str(&format!("{:<13}{line}\n", ""));
         below(&format!("paper {}, ours {}, gap {}", claim.paper, verdict.ours, verdict.gap_text()));
-        one.command().iter().for_each(|command| below(command));
+        below(&one.command());
         one.reason().iter().for_each(|reason| below(&format!("why: {reason}")));
         one.shown_by().iter().for_each(|command| below(&format!("shown by: {command}")));
     }
@@ -50,7 +56,7 @@ pub fn summary(checked: &[Checked]) -> String {
     text
 }
 
-/// The counts of [`summary`], by paper.
+/// The counts of [`summary()`], by paper.
 pub fn by_paper(checked: &[Checked]) -> String {
     aligned(&[of_words(Word::name)].into_iter().chain(counts(checked)).collect::<Vec<_>>())
 }
@@ -64,7 +70,7 @@ fn of_words(heading: fn(Word) -> String) -> Vec<String> {
 /// A line for each paper: its name, its claims, and how many have each verdict.
 fn counts(checked: &[Checked]) -> impl Iterator<Item = Vec<String>> {
     let of = move |paper: Paper| checked.iter().filter(move |one| one.paper == paper);
-    Paper::ALL.into_iter().filter(move |paper| of(*paper).count() > 0).map(move |paper| {
+    Paper::all().filter(move |paper| of(*paper).count() > 0).map(move |paper| {
         let count = |word: &Word| of(paper).filter(|one| one.verdict.word == *word).count().to_string();
         let counts = Word::value_variants().iter().map(count);
         [paper.name().into(), of(paper).count().to_string()].into_iter().chain(counts).collect()
@@ -93,41 +99,75 @@ pub fn to_json(checked: &[Checked]) -> Value {
     checked.iter().map(one).collect()
 }
 
-#[derive(Clone, Debug)]
+/// An exhibit's results.
 pub struct Shown<'a> {
-    pub paper: Paper,
-    pub exhibit: &'static Exhibit,
-    pub figures: &'a [Figure],
-    /// Below the figures: a table, a note, or why there is no figure.
-    pub text: Option<String>,
+    /// For a reader.
+    pub text: String,
+    /// For a program.
+    pub json: Value,
+    figures: &'a [Figure],
+    /// Below the figures of a page: a table, a note, or why there is no figure.
+    note: String,
+    numbers: Option<PathBuf>,
     /// Its rows are a table.
-    pub report: Option<&'a Report>,
-    /// Relative to the page.
-    pub numbers: Option<String>,
+    report: Option<&'a Report>,
 }
 
 impl Shown<'_> {
-    fn id(&self) -> String {
-        format!("{}-{}", self.paper.name(), self.exhibit.name)
+    /// `width`: of the terminal, if it is one.
+    pub fn of<'a>(item: &Item, findings: &'a BTreeMap<Paper, Findings>, width: Option<usize>) -> Shown<'a> {
+        let only_text =
+            |text: String, json| Shown { note: text.clone(), text, json, figures: &[], numbers: None, report: None };
+        match &findings[&item.paper].exhibits[&item.exhibit.name] {
+            Found::Study(study) => {
+                let (note, numbers) = (study.note.clone(), study.numbers.clone());
+                let file = numbers.as_ref().map_or(String::new(), |file| format!("numbers in {}\n", file.display()));
+                let text = format!("{}\n{file}", study.table());
+                Shown { figures: &study.figures, note, numbers, ..only_text(text, study.to_json()) }
+            }
+            Found::Run(run) => {
+                let (scenario, report) = &**run;
+                let (folder, numbers) = (&report.folder.path, Some(report.folder.summary()));
+                let json = summary::to_json(&item.name(), &report.rows);
+                if item.is_measured() {
+                    let table = jit::measured(report).unwrap_or_else(|error| format!("{error}\n"));
+                    let trees = &scenario.workload.source().given;
+                    let text = format!("{table}trees: {trees}; results in {}\n", folder.display());
+                    return Shown { numbers, report: Some(report), ..only_text(text, json) };
+                }
+                let (table, bounds) = (table::table(&report.rows, width), bounds(folder));
+                let text = format!("{table}\n{bounds}results in {}\n", folder.display());
+                let note = report.undrawn.join("\n") + &bounds;
+                Shown { figures: &report.figures, note, numbers, report: Some(report), ..only_text(text, json) }
+            }
+            Found::Launches(launches) => only_text(launches.table(), json!(launches)),
+            Found::Missing => only_text(jit::not_at_hand(item.exhibit), Value::Null),
+        }
     }
 }
 
-/// With the claims of its papers.
-pub fn html(shown: &[Shown<'_>], checked: &[Checked]) -> String {
-    let papers: Vec<Paper> =
-        Paper::ALL.into_iter().filter(|paper| shown.iter().any(|one| one.paper == *paper)).collect();
+/// The floor and the ceiling, which no policy can beat.
+fn bounds(folder: &Path) -> String {
+    let Ok(Some(Bounds { floor, ceiling_rps, .. })) = Saved::open(folder).and_then(|saved| saved.bounds()) else {
+        return String::new();
+    };
+    let percentiles = [("p50", floor.p50_ms), ("p90", floor.p90_ms), ("p99", floor.p99_ms)];
+    let percentiles = percentiles.iter().filter_map(|(name, ms)| ms.map(|ms| format!("{name} {ms:.3} ms")));
+    let floor = format!("floor: {}\n", percentiles.collect::<Vec<_>>().join(", "));
+    let ceiling = ceiling_rps.map_or(String::new(), |rate| format!("ceiling: {rate:.0} requests/s\n"));
+    floor + &ceiling
+}
+
+/// With the claims of the items' papers. Links are relative to the folder of the page.
+pub fn html(items: &[Item], findings: &BTreeMap<Paper, Findings>, checked: &[Checked], folder: &Path) -> String {
+    let papers: Vec<Paper> = Paper::all().filter(|paper| items.iter().any(|item| item.paper == *paper)).collect();
     let section = |paper: &Paper| {
-        let own = || shown.iter().filter(|one| one.paper == *paper);
-        let mut body: String = own().map(|one| article(one, checked)).collect();
-        let mut parts: Vec<_> = own().map(|one| (one.id(), one.exhibit.place.clone())).collect();
-        let without_exhibit = |one: &&Checked| one.paper == *paper && one.claim.exhibits.is_empty();
-        let without_exhibit: Vec<&Checked> = checked.iter().filter(without_exhibit).collect();
-        if !without_exhibit.is_empty() {
-            let (id, title) = (format!("{}-claims", paper.name()), "Claims without a figure");
-            body += &format!("<article id=\"{id}\">\n<h3>{title}</h3>\n{}</article>\n", claims(&without_exhibit));
-            parts.push((id, title.into()));
+        let mut section = Section::new(paper.name(), paper.title());
+        for item in items.iter().filter(|item| item.paper == *paper) {
+            let shown = Shown::of(item, findings, None);
+            section.add(&item.exhibit.name, &item.exhibit.place, &article(item, &shown, checked, folder));
         }
-        Section { id: paper.name().into(), title: paper.title().into(), body, parts }
+        section
     };
     let sections: Vec<Section> = papers.iter().map(section).collect();
     if papers.iter().all(|paper| paper.claims().is_empty()) {
@@ -155,30 +195,25 @@ fn totals(checked: &[Checked]) -> String {
     format!("{}<p>{}</p>\n", html_table("totals", &of_words(chip), &lines), below.join("<br>"))
 }
 
-fn article(shown: &Shown<'_>, checked: &[Checked]) -> String {
-    let Shown { paper, exhibit, .. } = shown;
-    let (place, shows) = (escaped(&exhibit.place), escaped(&exhibit.shows));
-    let mut text = format!("<article id=\"{}\">\n<h3>{place}</h3>\n<p>{shows}.</p>\n", shown.id());
+fn article(item: &Item, shown: &Shown<'_>, checked: &[Checked], folder: &Path) -> String {
+    let mut text = format!("<p>{}.</p>\n", escaped(&item.exhibit.shows));
     text += &figures(shown.figures.iter().map(|figure| ("", &figure.canvas)));
-    if let Some(table) = &shown.text {
-        text.push_str(&format!("<pre>{}</pre>\n", escaped(table)));
+    if !shown.note.is_empty() {
+        text += &format!("<pre>{}</pre>\n", escaped(&shown.note));
     }
     if let Some(report) = shown.report {
-        let Table { headings: [names, units], lines, notes } = Table::of(&report.rows);
-        let headings: Vec<String> = names.iter().zip(&units).map(|(name, unit)| format!("{name} {unit}")).collect();
-        let table = page::table(&headings, &lines) + &page::notes(&notes);
+        let table = page::summary(&report.rows, &[]);
         text += &folded("Latency, goodput, batches, padding and busy share at every load", &table);
     }
-    let of_exhibit = |one: &&Checked| one.paper == *paper && one.claim.exhibits.first() == Some(&exhibit.name);
-    let own: Vec<&Checked> = checked.iter().filter(of_exhibit).collect();
+    let own: Vec<&Checked> = checked.iter().filter(|one| one.is_with(item)).collect();
     if !own.is_empty() {
-        text.push_str(&claims(&own));
+        text += &claims(&own);
     }
-    text.push_str(&format!("<p class=\"made\"><code>batchlab reproduce {} {}</code>", paper.name(), exhibit.name));
-    if let Some(numbers) = &shown.numbers {
-        text.push_str(&format!(" · <a href=\"{0}\">{0}</a>", escaped(numbers)));
+    text += &format!("<p class=\"made\"><code>batchlab reproduce {}</code>", item.name());
+    if let Some(numbers) = shown.numbers.as_ref().and_then(|file| file.strip_prefix(folder).ok()) {
+        text += &format!(" · <a href=\"{0}\">{0}</a>", escaped(&numbers.display().to_string()));
     }
-    text + "</p>\n</article>\n"
+    text + "</p>\n"
 }
 
 fn claims(checked: &[&Checked]) -> String {
@@ -213,28 +248,31 @@ fn chip(word: Word) -> String {
 mod tests {
     use super::*;
     use crate::papers::Verdict;
+    use crate::papers::lab::Study;
     use crate::plot::canvas::Canvas;
 
     #[test]
     fn a_page_shows_each_figure_with_its_claims_and_its_command() {
         let paper = Paper::BatchMaker;
         let exhibit = paper.exhibits().iter().find(|exhibit| exhibit.name == "fig7a").unwrap();
-        let shown = Shown {
-            paper,
-            exhibit,
-            figures: &[Figure { canvas: Canvas::new(480.0, 300.0), files: Vec::new() }],
-            text: Some("a < b".into()),
-            report: None,
-            numbers: Some("batchmaker/fig7a/summary.csv".into()),
+        let study = Study {
+            figures: vec![Figure { canvas: Canvas::new(480.0, 300.0), files: Vec::new() }],
+            numbers: Some("out/batchmaker/fig7a/numbers.csv".into()),
+            note: "a < b".into(),
+            ..Study::default()
         };
+        let exhibits = BTreeMap::from([(exhibit.name.clone(), Found::Study(study))]);
+        let findings = BTreeMap::from([(paper, Findings { exhibits, measured: None })]);
         let claim = paper.claims().iter().find(|claim| claim.id == "bm-lstm-peak").unwrap();
-        let verdict = Verdict { ours: "9,216 req/s".into(), gap: Some(-42.4), word: Word::Trend, reason: None };
-        let page = html(&[shown], &[Checked { paper, claim, verdict }]);
+        let verdict = Verdict { ours: "9,216 req/s".into(), gap: Some(-42.4), word: Word::Trend };
+        let checked = [Checked { paper, claim, verdict }];
+        let page = html(&[Item { paper, exhibit }], &findings, &checked, Path::new("out"));
         for part in [
             "<article id=\"batchmaker-fig7a\">",
             "<svg viewBox=\"0 0 480 300\" aria-label=\"\">",
             "<a href=\"#batchmaker-fig7a\">Figure 7a</a>",
             "a &lt; b",
+            "<a href=\"batchmaker/fig7a/numbers.csv\">batchmaker/fig7a/numbers.csv</a>",
             "<code>batchlab reproduce batchmaker fig7a</code>",
             "20,000 req/s",
             "9,216 req/s",

@@ -65,8 +65,6 @@ pub struct Verdict {
     /// measured.
     pub gap: Option<f64>,
     pub word: Word,
-    /// If it depends on the check.
-    pub reason: Option<String>,
 }
 
 impl Verdict {
@@ -94,7 +92,7 @@ impl Verdict {
     pub(super) fn above(ours: f64, bound: f64, unit: &str) -> Verdict {
         let word = if ours > bound { Word::Order } else { Word::Off };
         let gap = if ours > bound { 0.0 } else { 100.0 * (ours / bound - 1.0) };
-        Verdict { ours: shown(ours, unit), gap: Some(gap), word, reason: None }
+        Verdict { ours: shown(ours, unit), gap: Some(gap), word }
     }
 
     /// Values that must equal the paper's.
@@ -103,22 +101,22 @@ impl Verdict {
         let pairs = ours.iter().zip(paper).map(|(ours, paper)| 100.0 * (ours / paper - 1.0));
         let gap = (ours.len() == paper.len()).then(|| pairs.fold(0.0, further));
         let word = if ours == paper { Word::Exact } else { Word::Off };
-        Verdict { ours: format!("{} {unit}", list.join("; ")), gap, word, reason: None }
+        Verdict { ours: format!("{} {unit}", list.join("; ")), gap, word }
     }
 
     pub(super) fn magnitude(ours: f64, paper: f64, unit: &str) -> Verdict {
         let factor = (ours / paper).max(paper / ours);
         let word = if factor <= MAGNITUDE { Word::Order } else { Word::Off };
-        Verdict { ours: shown(ours, unit), gap: Some(100.0 * (ours / paper - 1.0)), word, reason: None }
+        Verdict { ours: shown(ours, unit), gap: Some(100.0 * (ours / paper - 1.0)), word }
     }
 
     /// With the numbers that show it.
     pub(super) fn order(holds: bool, figures: String) -> Verdict {
-        Verdict { ours: figures, gap: None, word: if holds { Word::Order } else { Word::Off }, reason: None }
+        Verdict { ours: figures, gap: None, word: if holds { Word::Order } else { Word::Off } }
     }
 
-    pub(super) fn not_run(reason: impl Into<String>) -> Verdict {
-        Verdict { ours: "not measured".into(), gap: None, word: Word::NotRun, reason: Some(reason.into()) }
+    pub(super) fn not_run() -> Verdict {
+        Verdict { ours: "not measured".into(), gap: None, word: Word::NotRun }
     }
 
     /// A row of the cost table was made from this claim.
@@ -151,7 +149,7 @@ impl Verdict {
             (false, true) => Word::Trend,
             (_, false) => Word::Off,
         };
-        Verdict { ours, gap: Some(gap), word, reason: None }
+        Verdict { ours, gap: Some(gap), word }
     }
 }
 

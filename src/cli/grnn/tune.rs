@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, value_enum, conflicts_with = "all")]
     kernel: Option<Rnn>,
     /// Run this mapping instead of the first of the ranking (repeatable)
-    #[arg(long = "mapping", value_name = "TW,TH,GPB,WS", value_parser = parsed, conflicts_with_all = ["all", "top"])]
+    #[arg(long = "mapping", value_name = "TW,TH,GPB,WS", conflicts_with_all = ["all", "top"])]
     mappings: Vec<Mapping>,
     /// Split a batch that is too large into N launches, one after another; times are for all of them
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -72,23 +72,8 @@ pub struct Args {
     shown: Shown,
 }
 
-fn parsed(text: &str) -> Result<Mapping, String> {
-    let numbers: Option<Vec<u32>> = text.split(',').map(|part| part.trim().parse().ok().filter(|n| *n > 0)).collect();
-    match numbers.as_deref() {
-        Some(&[tile_width, tile_height, groups, group_size]) => {
-            Ok(Mapping { tile_width, tile_height, groups, group_size })
-        }
-        _ => Err("four whole numbers above 0: the width and height of a tile, work groups, and threads of each, as 32,2,32,8".into()),
-    }
-}
-
-/// Its rank among all valid mappings, why it was run, and the time of a launch.
-struct Timed {
-    place: usize,
-    chosen: Chosen,
-    ranked: Ranked,
-    time: Duration,
-}
+/// A mapping that was run, and the time of a launch.
+type Timed = (measured::Ranked, Duration);
 
 pub fn run(args: &Args) -> Result<()> {
     let host = Host::open().map_err(|error| {
@@ -125,14 +110,11 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(known) = tuner.recall().filter(|_| may_recall) {
         return show_known(&known, &gpu, args);
     }
-    let (measured, outcome) = measure(&tuner, &all, &places, args);
-    let Some(best) = measured.iter().min_by_key(|one| one.time) else { return outcome };
-    let found = Tuned {
-        rnn: best.ranked.rnn,
-        mapping: best.ranked.mapping,
-        steps: args.steps,
-        nanoseconds: best.time.as_nanos() as u64,
-    };
+    let (measured, outcome) = measure(&tuner, &all, &places, &device.name, args);
+    let Some(best) = measured.iter().min_by_key(|(_, time)| *time) else { return outcome };
+    let (fastest, time) = best;
+    let nanoseconds = time.as_nanos() as u64;
+    let found = Tuned { rnn: fastest.rnn, mapping: fastest.mapping, steps: args.steps, nanoseconds };
     // A faster mapping of an earlier run stays.
     let is_beaten = |known: Tuned| {
         known.steps == found.steps && known.mapping != found.mapping && known.nanoseconds < found.nanoseconds
@@ -141,7 +123,7 @@ pub fn run(args: &Args) -> Result<()> {
         tuner.keep(&found);
     }
     if let Some(file) = file {
-        write(file, &measured, all.len(), &device.name, args)?;
+        write(file, &measured, args)?;
     }
     let json = || {
         json!({
@@ -189,9 +171,8 @@ fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chos
     for mapping in &args.mappings {
         let mut found = of_kernel.iter().filter(|place| all[**place].mapping == *mapping).peekable();
         if found.peek().is_none() {
-            let Mapping { tile_width, tile_height, groups, group_size } = mapping;
             return Err(Error::input(format!(
-                "--mapping {tile_width},{tile_height},{groups},{group_size}: is not valid on {gpu}; {} mappings are, and batchlab grnn rank --out \
+                "--mapping {mapping}: is not valid on {gpu}; {} mappings are, and batchlab grnn rank --out \
                  lists a device's",
                 of_kernel.len()
             )));
@@ -203,7 +184,13 @@ fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chos
 
 /// Skips mappings that the GPU can't run; it is an error if none is left. A wrong result or a failing GPU ends the
 /// measurement; earlier results are kept.
-fn measure(tuner: &Tuner, all: &[Ranked], places: &BTreeMap<usize, Chosen>, args: &Args) -> (Vec<Timed>, Result<()>) {
+fn measure(
+    tuner: &Tuner,
+    all: &[Ranked],
+    places: &BTreeMap<usize, Chosen>,
+    device: &str,
+    args: &Args,
+) -> (Vec<Timed>, Result<()>) {
     let mut measured = Vec::new();
     let mut refused = Ok(());
     for (&place, &chosen) in places {
@@ -216,7 +203,12 @@ fn measure(tuner: &Tuner, all: &[Ranked], places: &BTreeMap<usize, Chosen>, args
             }
         };
         match tuner.measure(&mut kernel, args.times as usize) {
-            Ok(time) => measured.push(Timed { place: place + 1, chosen, ranked: all[place], time }),
+            Ok(time) => {
+                let Ranked { rnn, mapping, cost } = all[place];
+                let (rank, valid) = (place as u32 + 1, all.len() as u32);
+                let (cost, constants) = (cost.total(), device.to_string());
+                measured.push((measured::Ranked { rnn, mapping, rank, valid, cost, constants, chosen }, time));
+            }
             Err(error) => return (measured, Err(error)),
         }
     }
@@ -227,12 +219,12 @@ fn measure(tuner: &Tuner, all: &[Ranked], places: &BTreeMap<usize, Chosen>, args
 /// How much slower the first mapping, and the best of the first ones, are than the best of all; `None` without a
 /// sample.
 fn regrets(measured: &[Timed], best: &Timed, args: &Args) -> Option<(f64, f64)> {
-    let of = |first: usize| {
-        let times = measured.iter().filter(|one| one.place <= first).map(|one| one.time);
-        times.min().map(|time| time.as_secs_f64() / best.time.as_secs_f64() - 1.0)
+    let of = |first: u32| {
+        let times = measured.iter().filter(|(one, _)| one.rank <= first).map(|(_, time)| time);
+        times.min().map(|time| time.as_secs_f64() / best.1.as_secs_f64() - 1.0)
     };
     (args.all > 0).then_some(())?;
-    of(1).zip(of(args.top as usize))
+    of(1).zip(of(args.top))
 }
 
 fn milliseconds(time: Duration, args: &Args) -> f64 {
@@ -265,21 +257,21 @@ fn table(measured: &[Timed], best: &Timed, valid: usize, gpu: &str, args: &Args)
         cell.name(),
         measured.len(),
     );
-    let is_shown = |one: &&Timed| one.chosen != Chosen::Drawn || one.place == best.place;
+    let is_shown = |one: &&Timed| one.0.chosen != Chosen::Drawn || one.0.rank == best.0.rank;
     let rows = tabulate(
         &measured.iter().filter(is_shown).collect::<Vec<_>>(),
         &[
-            ("rank", &|one| one.place.to_string()),
-            ("kernel", &|one| one.ranked.rnn.to_string()),
-            ("TW", &|one| one.ranked.mapping.tile_width.to_string()),
-            ("TH", &|one| one.ranked.mapping.tile_height.to_string()),
-            ("groups", &|one| one.ranked.mapping.groups.to_string()),
-            ("size", &|one| one.ranked.mapping.group_size.to_string()),
-            ("cost", &|one| format!("{:.6}", one.ranked.cost.total())),
-            ("ms", &|one| format!("{:.4}", milliseconds(one.time, args))),
+            ("rank", &|(one, _)| one.rank.to_string()),
+            ("kernel", &|(one, _)| one.rnn.to_string()),
+            ("TW", &|(one, _)| one.mapping.tile_width.to_string()),
+            ("TH", &|(one, _)| one.mapping.tile_height.to_string()),
+            ("groups", &|(one, _)| one.mapping.groups.to_string()),
+            ("size", &|(one, _)| one.mapping.group_size.to_string()),
+            ("cost", &|(one, _)| format!("{:.6}", one.cost)),
+            ("ms", &|(_, time)| format!("{:.4}", milliseconds(*time, args))),
         ],
     );
-    let fastest = format!("the fastest is rank {}, {}\n", best.place, words(best.ranked.rnn, &best.ranked.mapping));
+    let fastest = format!("the fastest is rank {}, {}\n", best.0.rank, words(best.0.rnn, &best.0.mapping));
     let slower = regrets(measured, best, args).map_or(String::new(), |(one, top)| {
         let [one, top] = [one, top].map(|regret| regret * 100.0);
         format!("rank 1 is {one:.1} % slower than it, the first {} are {top:.1} %\n", args.top)
@@ -287,33 +279,22 @@ fn table(measured: &[Timed], best: &Timed, valid: usize, gpu: &str, args: &Args)
     head + &rows + &fastest + &slower
 }
 
-fn write(mut file: Measured, measured: &[Timed], valid: usize, device: &str, args: &Args) -> Result<()> {
-    let Args { hidden, batch, steps, .. } = *args;
-    for one in measured {
-        file.add(Row {
-            size: Size { cell: args.cell, hidden, batch, steps },
-            way: Way::Grnn(measured::Ranked {
-                rnn: one.ranked.rnn,
-                mapping: one.ranked.mapping,
-                rank: one.place as u32,
-                valid: valid as u32,
-                cost: one.ranked.cost.total(),
-                constants: device.to_string(),
-                chosen: one.chosen,
-            }),
-            launches: Some(args.launches),
-            ms: milliseconds(one.time, args),
-        });
+fn write(mut file: Measured, measured: &[Timed], args: &Args) -> Result<()> {
+    let Args { cell, hidden, batch, steps, .. } = *args;
+    for (ranked, time) in measured {
+        let (mapped, launches) = (Some(ranked.clone()), Some(args.launches));
+        let (size, ms) = (Size { cell, hidden, batch, steps }, milliseconds(*time, args));
+        file.add(Row { size, way: Way::Grnn, mapped, launches, ms });
     }
     file.write()
 }
 
-fn object(one: &Timed, args: &Args) -> Value {
+fn object((one, time): &Timed, args: &Args) -> Value {
     json!({
-        "rank": one.place,
-        "kernel": one.ranked.rnn.to_string(),
-        "mapping": one.ranked.mapping,
-        "cost": one.ranked.cost.total(),
-        "ms": milliseconds(one.time, args),
+        "rank": one.rank,
+        "kernel": one.rnn.to_string(),
+        "mapping": one.mapping,
+        "cost": one.cost,
+        "ms": milliseconds(*time, args),
     })
 }

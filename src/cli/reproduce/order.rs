@@ -4,27 +4,7 @@ use std::collections::BTreeSet;
 use std::iter;
 
 use crate::error::{Error, Result};
-use crate::papers::{Exhibit, Made, Paper};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Item {
-    pub paper: Paper,
-    pub exhibit: &'static Exhibit,
-}
-
-impl Item {
-    fn all(paper: Paper) -> impl Iterator<Item = Item> {
-        paper.exhibits().iter().map(move |exhibit| Item { paper, exhibit })
-    }
-
-    pub fn name(&self) -> String {
-        format!("{} {}", self.paper.name(), self.exhibit.name)
-    }
-
-    pub fn is_measured(&self) -> bool {
-        self.exhibit.made == Made::Measurement
-    }
-}
+use crate::papers::{Item, Paper};
 
 /// The figures and claims that the user asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +24,7 @@ impl Order {
     /// claims need no word. Errors: an unknown word, a paper without a word after it, a figure of several papers.
     pub fn parse(words: &[String]) -> Result<Order> {
         let mut order = Order::default();
-        let mut papers: Vec<Paper> = Paper::ALL.to_vec();
+        let mut papers: Vec<Paper> = Paper::all().collect();
         let mut words = words.iter().peekable();
         while let Some(word) = words.next() {
             if let Some(paper) = Paper::named(word) {
@@ -79,26 +59,26 @@ impl Order {
     /// In the papers' order: those shown, and those that a checked claim needs.
     pub fn items(&self) -> Vec<Item> {
         let mut items = Vec::new();
-        for paper in Paper::ALL {
+        for paper in Paper::all() {
             let named = |name: &str| self.named.iter().any(|item| item.paper == paper && item.exhibit.name == name);
             let checked =
                 |first: Option<&String>| self.claims.contains(&paper) || first.is_some_and(|name| named(name));
             let claims = paper.claims().iter().filter(|claim| checked(claim.exhibits.first()));
             let needed: BTreeSet<&str> = claims.flat_map(|claim| &claim.exhibits).map(String::as_str).collect();
             let wanted = |name: &str| self.all.contains(&paper) || named(name) || needed.contains(name);
-            items.extend(Item::all(paper).filter(|item| wanted(&item.exhibit.name)));
+            items.extend(paper.items().filter(|item| wanted(&item.exhibit.name)));
         }
         items
     }
 
     pub fn on_page(&self) -> Vec<Item> {
-        self.all.iter().copied().flat_map(Item::all).collect()
+        self.all.iter().copied().flat_map(Paper::items).collect()
     }
 }
 
 fn find(name: &str, papers: &[Paper]) -> Result<Item> {
     let named = |item: &Item| item.exhibit.name == name || item.exhibit.also.iter().any(|also| also == name);
-    let found: Vec<Item> = papers.iter().copied().flat_map(Item::all).filter(named).collect();
+    let found: Vec<Item> = papers.iter().copied().flat_map(Paper::items).filter(named).collect();
     match found.as_slice() {
         [item] => Ok(*item),
         [] => Err(Error::input(format!("unknown figure \"{name}\"; known: {}", known(papers)))),
@@ -148,7 +128,7 @@ mod tests {
 
     #[test]
     fn all_and_claims_are_about_every_paper_or_one() {
-        let exhibits: usize = Paper::ALL.iter().map(|paper| paper.exhibits().len()).sum();
+        let exhibits: usize = Paper::all().map(|paper| paper.exhibits().len()).sum();
         let all = parse("all").unwrap();
         assert_eq!((all.items().len(), all.on_page().len()), (exhibits, exhibits));
         let late = parse("late all").unwrap();

@@ -7,10 +7,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Device, Mapping, Rnn, Sizes};
-use crate::cost::device_file::in_range;
 use crate::units::Nanos;
 
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Cost {
     /// GC: moving the state from L2 to shared memory (equation 10), 2 decimals.
     pub memory: f64,
@@ -107,17 +106,7 @@ pub struct Line {
     pub cost_ps: u64,
 }
 
-const MAX_NS: u64 = 1_000_000_000;
-
 impl Times {
-    pub(super) fn check(&self) -> Result<(), String> {
-        for (name, line) in [("lstm", self.lstm), ("gru-single", self.gru_single), ("gru-double", self.gru_double)] {
-            in_range(&format!("grnn.time.{name}.step_ns"), line.step_ns, 0, MAX_NS)?;
-            in_range(&format!("grnn.time.{name}.cost_ps"), line.cost_ps, 0, MAX_NS)?;
-        }
-        in_range("grnn.time.launch_ns", self.launch.0, 0, MAX_NS)
-    }
-
     /// In integers of a millionth of a unit, rounded to 1 ns. An infinite cost takes forever.
     pub fn step(&self, rnn: Rnn, cost: f64) -> Nanos {
         let line = match rnn {

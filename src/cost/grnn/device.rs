@@ -99,7 +99,9 @@ struct File {
     grnn: Option<Constants>,
 }
 
-const MAX: u32 = 1 << 24;
+const MOST: i64 = 1 << 24;
+/// In nanoseconds, or picoseconds for a unit of cost.
+const MOST_TIME: i64 = 1_000_000_000;
 /// Batches up to 32 times this are tried.
 const MOST_MULTIPROCESSORS: u32 = 4096;
 
@@ -133,42 +135,31 @@ impl Device {
 
 impl File {
     fn check(&self) -> Result<(), String> {
-        let Some(c) = &self.grnn else { return Ok(()) };
-        let (products, reductions) = (&c.products, &c.reductions);
+        let Some(constants) = &self.grnn else { return Ok(()) };
         in_range("multiprocessors", self.multiprocessors, 1, MOST_MULTIPROCESSORS)?;
-        for (key, value, least) in [
-            ("grnn.schedulers", c.schedulers, 1),
-            ("grnn.registers", c.registers, 1),
-            ("grnn.threads", c.threads, 1),
-            ("grnn.thread_weights", c.thread_weights, 1),
-            ("grnn.thread_registers", c.thread_registers, 0),
-            ("grnn.fma_cycles", c.fma_cycles, 1),
-            ("grnn.l2_bytes", c.l2_bytes, 1),
-            ("grnn.second_synchronisation", c.second_synchronisation, 0),
-            ("grnn.shuffle", c.shuffle, 0),
-            ("grnn.products.bound", products.bound, 1),
-            ("grnn.reductions.bound", reductions.bound, 1),
-            ("grnn.reductions.bound_values", reductions.bound_values, 0),
-        ] {
-            in_range(key, value, least, MAX)?;
+        check("grnn", &toml::Value::try_from(constants).expect("numbers are TOML"))?;
+        let Reductions { value, bound, bound_values } = constants.reductions;
+        let most = bound.max(bound_values);
+        match libm::pow(value, most.into()).is_finite() {
+            true => Ok(()),
+            false => Err(format!(
+                "grnn.reductions: {value} to the power of {most} is larger than any number; take a smaller value, bound or bound_values"
+            )),
         }
-        for (key, value) in [
-            ("grnn.products.warps", products.warps),
-            ("grnn.products.outputs", products.outputs),
-            ("grnn.products.bound_cost", products.bound_cost),
-            ("grnn.reductions.value", reductions.value),
-        ] {
-            if !(0.001..=1000.0).contains(&value) {
-                return Err(format!("{key}: {value} is out of range; a number from 0.001 to 1000"));
-            }
+    }
+}
+
+/// Refuses a number out of the range of its key, and such numbers in a table.
+fn check(key: &str, value: &toml::Value) -> Result<(), String> {
+    const FROM_0: [&str; 4] =
+        ["grnn.thread_registers", "grnn.second_synchronisation", "grnn.shuffle", "grnn.reductions.bound_values"];
+    match value {
+        toml::Value::Table(keys) => keys.iter().try_for_each(|(name, value)| check(&format!("{key}.{name}"), value)),
+        toml::Value::Integer(time) if key.starts_with("grnn.time.") => in_range(key, *time, 0, MOST_TIME),
+        toml::Value::Integer(number) => in_range(key, *number, i64::from(!FROM_0.contains(&key)), MOST),
+        toml::Value::Float(number) if !(0.001..=1000.0).contains(number) => {
+            Err(format!("{key}: {number} is out of range; a number from 0.001 to 1000"))
         }
-        let most = reductions.bound.max(reductions.bound_values);
-        if !libm::pow(reductions.value, most.into()).is_finite() {
-            return Err(format!(
-                "grnn.reductions: {} to the power of {most} is larger than any number; take a smaller value, bound or bound_values",
-                reductions.value
-            ));
-        }
-        c.time.iter().try_for_each(Times::check)
+        _ => Ok(()),
     }
 }

@@ -90,7 +90,6 @@ pub fn csv(cell: Cell, hidden: u32, batch: u32, ranked: &[Ranked]) -> String {
         "rank,tile_width,tile_height,work_groups,group_size,sync,sub_tile_width,threads,sms,mem_cost,sync_cost,reduction_cost,mul_cost,cost\n",
     );
     for (rank, Ranked { rnn, mapping, cost }) in (1..).zip(ranked) {
-        let Mapping { tile_width, tile_height, groups, group_size } = *mapping;
         let sync = match cell {
             Cell::Lstm => String::new(),
             Cell::Gru => rnn.synchronisations().to_string(),
@@ -102,7 +101,7 @@ pub fn csv(cell: Cell, hidden: u32, batch: u32, ranked: &[Ranked]) -> String {
         let total = cost.total();
         writeln!(
             text,
-            "{rank},{tile_width},{tile_height},{groups},{group_size},{sync},{outputs},{threads},{blocks},{memory},{synchronisation},\
+            "{rank},{mapping},{sync},{outputs},{threads},{blocks},{memory},{synchronisation},\
              {reduction:.6},{product},{total:.6}"
         )
         .expect("a string takes all");

@@ -1,6 +1,7 @@
 //! The mappings of a network, and which of them a GPU can run (GRNN, sections 5, 7.1.1 and 7.2).
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +56,29 @@ pub struct Mapping {
     pub groups: u32,
     /// WS: threads per work group, which share a dot product; a power of two up to a warp.
     pub group_size: u32,
+}
+
+/// `TW,TH,GPB,WS`.
+impl fmt::Display for Mapping {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{},{},{},{}", self.tile_width, self.tile_height, self.groups, self.group_size)
+    }
+}
+
+impl FromStr for Mapping {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Mapping, &'static str> {
+        let numbers = text.split(',').map(|part| part.trim().parse().ok().filter(|number| *number > 0));
+        match numbers.collect::<Option<Vec<u32>>>().as_deref() {
+            Some(&[tile_width, tile_height, groups, group_size]) => {
+                Ok(Mapping { tile_width, tile_height, groups, group_size })
+            }
+            _ => Err(
+                "four whole numbers above 0: the width and height of a tile, work groups, and threads of each, as 32,2,32,8",
+            ),
+        }
+    }
 }
 
 impl Mapping {

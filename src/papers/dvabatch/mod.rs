@@ -1,19 +1,31 @@
 //! DVABatch (*DVABatch: Diversity-aware Multi-Entry Multi-Exit Batching for Efficient Processing of DNN Services on GPUs*, ATC 2022).
 
 mod claims;
-mod loads;
-mod operators;
 
 pub(super) use claims::CHECKS;
 
+use std::path::Path;
+
 use rayon::prelude::*;
 
-use super::lab::{Lab, Study};
+use super::Paper;
+use super::lab::{Column, Lab, Study, bars, columns, group};
+use crate::cost::CostModel;
+use crate::cost::slice;
+use crate::cost::table::TableModel;
 use crate::error::{Error, Result};
 use crate::experiment::Report;
-use crate::plot::{Field, Group};
+use crate::experiment::device::{Device, prepare};
+use crate::experiment::executor::Target;
+use crate::experiment::window::Tried;
+use crate::network::operators::writes;
+use crate::plot::{self, Bar, Bars, Field, Group, Inputs, Kind};
 use crate::results::columns::Metric;
-use crate::scenario::Scenario;
+use crate::scenario::{PolicyEntry, Scenario};
+use crate::shipped;
+use crate::task::Step;
+use crate::units::{Nanos, Rate};
+use crate::workload::dnn::{Dnn, Operator};
 
 /// File names and the paper's names.
 const NETWORKS: [(&str, &str); 6] = [
@@ -30,22 +42,55 @@ const ZERO: &str = "ZeroBatch";
 const DELAY: &str = "DelayBatch";
 const DVA: &str = "DVABatch";
 
-/// Shares of DelayBatch's peak.
-const LOADS: [(&str, f64); 3] = [("low", 0.25), ("medium", 0.6), ("high", 0.9)];
+/// Batches that can't be entered or left between stages.
+const PLAIN: &str = "Single-entry single-exit";
+/// Without stretch and early exits.
+const SPLIT: &str = "DVABatch-split";
+
+/// As shares of DelayBatch's peak.
+const LOADS: [&str; 3] = ["low", "medium", "high"];
+const SHARES: [f64; 3] = [0.25, 0.6, 0.9];
+
+/// GLUE's tasks: trace names and the paper's names.
+const TASKS: [(&str, &str); 8] = [
+    ("cola", "CoLA"),
+    ("sst2", "SST-2"),
+    ("mrpc", "MRPC"),
+    ("qqp", "QQP"),
+    ("stsb", "STS-B"),
+    ("qnli", "QNLI"),
+    ("rte", "RTE"),
+    ("wnli", "WNLI"),
+];
+
+/// Workloads of figure 4 whose lengths may not be shipped.
+const MISSING: [(&str, &str); 2] = [("mnli", "MNLI"), ("ax", "AX")];
+
+/// Ranges of words of figure 4, by their ends.
+const WORDS: [(&str, u32); 4] = [("under 5", 4), ("5 to 20", 20), ("21 to 100", 100), ("over 100", u32::MAX)];
+
+/// Of figures 5 and 6.
+const BATCHES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+/// Buffer pairs of figure 19.
+const PAIRS: [u32; 5] = [1, 2, 3, 4, 5];
+
+/// Of figure 20.
+const STAGES: [u32; 6] = [1, 2, 4, 8, 16, 20];
 
 pub(super) fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
     match name {
-        "fig3" => operators::cases(lab),
-        "fig4" => operators::lengths(),
-        "fig5" => operators::products(lab),
-        "fig6" => operators::unet(lab),
-        "fig14" => loads::by_load(lab),
-        "fig15" => loads::stepping(lab),
-        "fig17" => loads::by_task(lab),
-        "fig18" => loads::split_alone(lab),
-        "fig19" => loads::by_pairs(lab),
-        "fig20" => loads::by_stages(lab),
-        "fig21" => loads::one_client(lab),
+        "fig3" => cases(lab),
+        "fig4" => Ok(lengths()),
+        "fig5" => products(lab),
+        "fig6" => unet(lab),
+        "fig14" => by_load(lab),
+        "fig15" => stepping(lab),
+        "fig17" => by_task(lab),
+        "fig18" => split_alone(lab),
+        "fig19" => by_pairs(lab),
+        "fig20" => by_stages(lab),
+        "fig21" => one_client(lab),
         _ => Err(Error::failed(format!("{name} is not a study"))),
     }
 }
@@ -56,13 +101,14 @@ fn each(networks: &[(&str, &str)], groups: impl Fn(&str) -> Result<Vec<Group>> +
     networks.par_iter().with_max_len(1).map(one).collect()
 }
 
-/// With DelayBatch's best window, and its peak with it.
-fn network(lab: &Lab<'_>, name: &str, sets: &[String]) -> Result<(Scenario, f64)> {
+/// With DelayBatch's best window; at shares of its peak with that window, if there are any.
+fn network(lab: &Lab<'_>, name: &str, shares: &[f64], sets: &[String]) -> Result<Scenario> {
     let (window, peak) = lab.tuned(name, DELAY)?;
-    let window = format!("policy.{DELAY}.window={}ns", window.0);
-    let mut scenario = lab.scenario(name, &[&[window], sets].concat())?;
+    let rates = (!shares.is_empty()).then(|| rates(peak, shares));
+    let tuned = [format!("policy.{DELAY}.window={}ns", window.0)].into_iter().chain(rates);
+    let mut scenario = lab.scenario(name, &tuned.chain(sets.iter().cloned()).collect::<Vec<_>>())?;
     scenario.output.plots.clear();
-    Ok((scenario, peak))
+    Ok(scenario)
 }
 
 /// In the order of the loads.
@@ -75,3 +121,289 @@ fn values(report: &Report, policy: &str, metric: Metric) -> impl Iterator<Item =
 fn mean(report: &Report, policy: &str) -> Option<f64> {
     values(report, policy, Metric::Mean).next().flatten()
 }
+
+/// Figure 3: schedules and mean latencies. T is a millisecond.
+fn cases(lab: &Lab<'_>) -> Result<Study> {
+    let mut study = Study::default();
+    let mut groups = Vec::new();
+    for (file, name) in [("case1", "I"), ("case2", "II"), ("case3", "III")] {
+        let report = lab.run("fig3", &lab.scenario(file, &[])?)?;
+        let papers = Paper::DvaBatch.values(&format!("dva-{file}"));
+        let both = [PLAIN, DVA].into_iter().zip(papers);
+        groups.push(group(name, both.flat_map(|(policy, paper)| [mean(&report, policy), Some(paper)])));
+        study.figures.extend(report.figures);
+    }
+    let fields = vec![Field { groups, ..Field::default() }];
+    let series = [PLAIN, DVA].into_iter().flat_map(|policy| [policy.to_string(), format!("{policy}, paper")]);
+    study.bars.push(bars(["Figure 3: the three cases", "Case", "Mean latency (T)"], series, fields));
+    Ok(study)
+}
+
+/// Figure 4: words of sentences.
+fn lengths() -> Study {
+    let (mut series, mut note): (Vec<Column>, _) = (Vec::new(), String::new());
+    for (file, name) in TASKS.into_iter().chain(MISSING) {
+        let path = format!("traces/glue-words-{file}.csv");
+        let Ok(text) = shipped::text(Path::new(&path)) else {
+            note += &format!("{name} is missing: its lengths may not be shipped; {path} (length,count) adds it\n");
+            continue;
+        };
+        let row = |line: &str| {
+            line.split_once(',').and_then(|(words, count)| Some((words.parse().ok()?, count.parse().ok()?)))
+        };
+        let rows: Vec<(u32, f64)> = text.lines().skip(1).filter_map(row).collect();
+        let upto = |most: u32| rows.iter().filter(|(words, _)| *words <= most).fold(0.0, |sum, (_, count)| sum + count);
+        let mut before = 0.0;
+        let sentences = WORDS.map(|(_, most)| upto(most) - std::mem::replace(&mut before, upto(most)));
+        series.push((name.into(), sentences.map(|one| Some(100.0 * one / before)).to_vec()));
+    }
+    let titles = ["Figure 4: sentences in GLUE by length", "Words", "Sentences (%)"];
+    Study::new([columns(titles, &[""], &WORDS.map(|(name, _)| name), series)], note)
+}
+
+/// Figure 5: two products.
+fn products(lab: &Lab<'_>) -> Result<Study> {
+    by_batch("Figure 5: time of two products, Titan RTX", &lab.scenario("products", &[])?, |all, _| {
+        let name = |operator: &Operator| match operator.name.as_str() {
+            "wide" => "[n·3136×576]×[576×64]".to_string(),
+            _ => "[n·49×576]×[576×512]".to_string(),
+        };
+        Ok(all.iter().map(|operator| (name(operator), std::slice::from_ref(operator))).collect())
+    })
+}
+
+/// Figure 6: U-Net in four parts of even time.
+fn unet(lab: &Lab<'_>) -> Result<Study> {
+    by_batch("Figure 6: time of U-Net's operators, Titan RTX", &lab.scenario("unet", &[])?, |all, times| {
+        let name = |part: &[Operator]| format!("{} to {}", part[0].name, part[part.len() - 1].name);
+        let ranges = slice::even(times, 4).map_err(Error::failed)?;
+        Ok(ranges.into_iter().map(|range| (name(&all[range.clone()]), &all[range])).collect())
+    })
+}
+
+/// Names and operators.
+type Parts<'a> = Vec<(String, &'a [Operator])>;
+
+/// The time of parts of a network for each query of a batch, in percent of a single query's.
+fn by_batch(
+    title: &str,
+    scenario: &Scenario,
+    cut: impl for<'a> Fn(&'a [Operator], &[Nanos]) -> Result<Parts<'a>>,
+) -> Result<Study> {
+    let (_, device) = prepare(scenario, Target::SIM)?;
+    let (costs, network) = costs_and_network(scenario, &device);
+    let all: Vec<Operator> = network.operators().cloned().collect();
+    let takes = |operators: &[Operator], batch: u32| -> f64 {
+        let step = |operator: &Operator| Step { cell: operator.cell, batch, times: 1, input: 0 };
+        operators.iter().map(|operator| costs.cell(&step(operator)).0 as f64).sum()
+    };
+    let share =
+        |operators: &[Operator], batch: u32| 100.0 * takes(operators, batch) / f64::from(batch) / takes(operators, 1);
+    let column = |(name, part)| (name, BATCHES.map(|batch| Some(share(part, batch))).to_vec());
+    let parts = cut(&all, &slice::times(network, costs, 64, 0))?;
+    let series = parts.into_iter().map(column).collect();
+    Ok(columns([title, "Batch", "Time a query (%)"], &[""], &BATCHES, series).into())
+}
+
+fn costs_and_network<'a>(scenario: &'a Scenario, device: &'a Device) -> (&'a TableModel, &'a Dnn) {
+    let costs = device.costs(0).expect("a simulated run has costs");
+    (costs, scenario.workload.model.network().expect("the scenario's model is a network in a file"))
+}
+
+fn rates(peak: f64, shares: &[f64]) -> String {
+    let rates: Vec<String> = shares.iter().map(|share| format!("{:.3}", share * peak)).collect();
+    format!("arrivals.rates=[{}]", rates.join(","))
+}
+
+/// A group for each of the three loads of a network's scenario.
+fn at_loads(exhibit: &str, lab: &Lab<'_>, scenario: &Scenario, policies: &[&str]) -> Result<Vec<Group>> {
+    let report = lab.run(exhibit, scenario)?;
+    let bars = |load: usize| {
+        let bar = |policy: &&str| {
+            let of = |metric| values(&report, policy, metric).nth(load).flatten();
+            of(Metric::Mean).map(|value| Bar { value, upto: of(Metric::P99), saturated: false })
+        };
+        policies.iter().map(bar).collect()
+    };
+    let groups = LOADS.iter().enumerate().map(|(load, name)| Group { name: name.to_string(), bars: bars(load) });
+    Ok(groups.collect())
+}
+
+/// Figures 14 and 16: means with whiskers to the 99th percentile, and the ends of the whiskers.
+fn by_load(lab: &Lab<'_>) -> Result<Study> {
+    let policies = [ZERO, DELAY, DVA];
+    let fields = each(&NETWORKS, |name| at_loads("fig14", lab, &network(lab, name, &SHARES, &[])?, &policies))?;
+    let tuned = |(file, name): &(&str, &str)| {
+        let (window, peak) = lab.tuned(file, DELAY)?;
+        Ok(format!("{name} {window} ({peak:.0} requests/s)"))
+    };
+    let windows = NETWORKS.iter().map(tuned).collect::<Result<Vec<_>>>()?.join(", ");
+    let mut study = latencies("Figure 14: mean latency, Titan RTX", &policies, fields.clone());
+    study.bars.extend([tails(&policies, fields), by_window(lab)?]);
+    study.note = format!("{DELAY}'s windows, and its peaks with them: {windows}\n");
+    Ok(study)
+}
+
+fn tails(policies: &[&str], mut fields: Vec<Field>) -> Bars {
+    for bar in fields.iter_mut().flat_map(|field| &mut field.groups).flat_map(|group| &mut group.bars) {
+        *bar = bar.and_then(|bar| bar.upto).map(|value| Bar { value, ..Bar::default() });
+    }
+    let title = "Figure 16: 99th percentile of latency, Titan RTX";
+    bars([title, "Load", "p99 latency (ms)"], policies.iter().copied(), fields)
+}
+
+/// The peaks among which DelayBatch's window is chosen, against the highest of them.
+fn by_window(lab: &Lab<'_>) -> Result<Bars> {
+    let fields = each(&NETWORKS, |name| {
+        let tried = lab.by_window(name, DELAY)?;
+        let highest = tried.iter().filter_map(|tried| tried.rate).fold(0.0, |highest, Rate(rate)| rate.max(highest));
+        let share = |tried: &Tried| tried.rate.map(|Rate(rate)| 100.0 * rate / highest);
+        Ok(tried.iter().map(|tried| group(tried.window, [share(tried)])).collect())
+    })?;
+    Ok(bars(["DelayBatch: peak by its window", "Window", "Peak (% of the highest)"], [DELAY], fields))
+}
+
+/// Figure 18: only split.
+fn split_alone(lab: &Lab<'_>) -> Result<Study> {
+    let policies = [DELAY, SPLIT, DVA];
+    let fields = each(&[("linknet", "LinkNet"), ("unet", "Unet")], |name| {
+        let mut scenario = network(lab, name, &SHARES, &[])?;
+        scenario.policies.push(variant(lab, name, "policy=operator", SPLIT)?);
+        scenario.policies.retain(|entry| entry.label != ZERO);
+        at_loads("fig18", lab, &scenario, &policies)
+    })?;
+    Ok(latencies("Figure 18: split alone, Titan RTX", &policies, fields))
+}
+
+fn latencies(title: &str, policies: &[&str], fields: Vec<Field>) -> Study {
+    let bars = bars([title, "Load", "Latency (ms)"], policies.iter().copied(), fields);
+    Bars { whiskers: Some("mean to p99".into()), ..bars }.into()
+}
+
+/// The network's DVABatch with another setting.
+fn variant(lab: &Lab<'_>, name: &str, set: &str, label: &str) -> Result<PolicyEntry> {
+    let scenario = lab.scenario(name, &[format!("policy.{DVA}.{set}")])?;
+    let entry = scenario.policies.into_iter().find(|entry| entry.label == DVA);
+    let entry = entry.ok_or_else(|| Error::input(format!("{name}: no policy is labelled \"{DVA}\"")))?;
+    Ok(PolicyEntry { label: label.into(), ..entry })
+}
+
+/// The network's DVABatch with each of these values of a setting, labelled with the value.
+fn variants(lab: &Lab<'_>, name: &str, key: &str, values: &[u32]) -> Result<Vec<PolicyEntry>> {
+    values.iter().map(|value| variant(lab, name, &format!("{key}={value}"), &value.to_string())).collect()
+}
+
+/// Figure 19: mean latency and memory by buffer pairs.
+fn by_pairs(lab: &Lab<'_>) -> Result<Study> {
+    let both = each(&NETWORKS, |name| {
+        let mut scenario = lab.scenario(name, &[])?;
+        scenario.policies.retain(|entry| entry.label == DVA);
+        let (peak, memory) = (lab.peaks(&scenario)?[0], buffers(&scenario)?);
+        let mut scenario = lab.scenario(name, &[rates(peak, &[0.9])])?;
+        scenario.output.plots.clear();
+        scenario.policies = variants(lab, name, "buffer_pairs", &PAIRS)?;
+        let report = lab.run("fig19", &scenario)?;
+        let values = |pairs: u32| [mean(&report, &pairs.to_string()), Some(memory * f64::from(pairs))];
+        Ok(PAIRS.map(|pairs| group(pairs, values(pairs))).to_vec())
+    })?;
+    let title = "Figure 19: buffer pairs, Titan RTX";
+    let means = only(0, &both, [title, "Buffer pairs", "Mean latency (ms)"]);
+    let memory = only(1, &both, [title, "Buffer pairs", "Memory of the buffers (MB)"]);
+    Ok(Study { bars: vec![means, memory], ..Study::default() })
+}
+
+/// Of groups with several values, the one at a place.
+fn only(place: usize, fields: &[Field], titles: [&str; 3]) -> Bars {
+    let mut fields = fields.to_vec();
+    fields.iter_mut().flat_map(|field| &mut field.groups).for_each(|group| group.bars = vec![group.bars[place]]);
+    bars(titles, [DVA], fields)
+}
+
+/// Figure 21: a closed loop of one client.
+fn one_client(lab: &Lab<'_>) -> Result<Study> {
+    let sets = ["arrivals={process=\"closed\",clients=[1]}", "workload.requests=2000"].map(String::from);
+    let fields = each(&NETWORKS, |name| {
+        let mut scenario = lab.scenario(name, &sets)?;
+        scenario.output.plots.clear();
+        scenario.policies.retain(|entry| entry.label != DELAY);
+        let report = lab.run("fig21", &scenario)?;
+        Ok(vec![group("", [ZERO, DVA].map(|policy| mean(&report, policy)))])
+    })?;
+    Ok(bars(["Figure 21: one client, Titan RTX", "Policy", "Mean latency (ms)"], [ZERO, DVA], fields).into())
+}
+
+/// DelayBatch's and DVABatch's.
+fn peaks(lab: &Lab<'_>, name: &str, sets: &[String]) -> Result<Vec<Option<f64>>> {
+    let mut scenario = network(lab, name, &[], sets)?;
+    scenario.policies.retain(|entry| entry.label != ZERO);
+    Ok(lab.peaks(&scenario)?.into_iter().map(Some).collect())
+}
+
+/// Figure 15: the stepping load of section 8.3. Peaks come from a search, because the steps are 281 requests/s wide
+/// and VGG19 serves little more than that.
+fn stepping(lab: &Lab<'_>) -> Result<Study> {
+    let sets =
+        ["arrivals={process=\"stepping\",from=66,to=4000,steps=15}", "workload.requests=30000", "output.requests=true"]
+            .map(String::from);
+    let fields = each(&NETWORKS, |name| {
+        let mut scenario = network(lab, name, &[], &sets)?;
+        scenario.policies.retain(|entry| entry.label != ZERO);
+        lab.run("fig15", &scenario)?;
+        Ok(vec![group("", peaks(lab, name, &[])?)])
+    })?;
+    let folders: Vec<_> = NETWORKS.iter().map(|(file, _)| lab.out.join("fig15").join(file)).collect();
+    let options = plot::Options {
+        title: Some("Figure 15: latency under a stepping load, Titan RTX".into()),
+        slo: lab.scenario(NETWORKS[0].0, &[])?.metrics.slo,
+        ..plot::Options::default()
+    };
+    let stem = lab.out.join("fig15").join(Kind::LatencySteps.to_string());
+    let figures = vec![plot::draw(Kind::LatencySteps, &Inputs::open(&folders)?, &options, &stem)?];
+    let title = "Peak load with a p99 of at most 200 ms";
+    Ok(Study { figures, ..bars([title, "Policy", "Peak (requests/s)"], [DELAY, DVA], fields).into() })
+}
+
+/// Figure 17: both BERTs with each task's lengths.
+fn by_task(lab: &Lab<'_>) -> Result<Study> {
+    let fields = each(&NETWORKS[..2], |name| {
+        let of_task = |(file, task): &(&str, &str)| {
+            Ok(group(task, peaks(lab, name, &[format!("workload.dataset=traces/glue-{file}.csv")])?))
+        };
+        TASKS.iter().map(of_task).collect()
+    })?;
+    Ok(bars(["Figure 17: peak load by task of GLUE", "Task", "Peak (requests/s)"], [DELAY, DVA], fields).into())
+}
+
+/// Figure 20: peak and latency by the number of stages.
+fn by_stages(lab: &Lab<'_>) -> Result<Study> {
+    const OF: [(&str, &str); 3] = [("bert-base", "BertBase"), ("linknet", "LinkNet"), ("resnet152", "ResNet152")];
+    let both = each(&OF, |name| {
+        let mut scenario = network(lab, name, &[0.9], &[])?;
+        scenario.policies = variants(lab, name, "stages", &STAGES)?;
+        let report = lab.run("fig20", &scenario)?;
+        let peaks = lab.peaks(&scenario)?;
+        let of_stages = |(stages, peak): (&u32, f64)| group(stages, [Some(peak), mean(&report, &stages.to_string())]);
+        Ok(STAGES.iter().zip(peaks).map(of_stages).collect())
+    })?;
+    let peaks = only(0, &both, ["Figure 20: peak by the number of stages", "Stages", "Peak (requests/s)"]);
+    let means = only(1, &both, ["Figure 20: latency by the number of stages", "Stages", "Mean latency (ms)"]);
+    Ok(Study { bars: vec![peaks, means], ..Study::default() })
+}
+
+/// Memory of one set of buffers between the stages of the network's DVABatch, in MB: what the last operators of stages
+/// write for the largest batch and input.
+fn buffers(scenario: &Scenario) -> Result<f64> {
+    let (_, device) = prepare(scenario, Target::SIM)?;
+    let (costs, network) = costs_and_network(scenario, &device);
+    let settings = serde_json::to_value(&scenario.policies[0].settings).expect("settings are JSON");
+    let [stages, batch] = ["stages", "max_batch"].map(|key| settings[key].as_u64().expect("the scenario has it"));
+    let tokens = network.most_tokens.unwrap_or(0);
+    let times = slice::times(network, costs, (batch as u32).isqrt(), tokens);
+    let ends = slice::even(&times, stages as usize).map_err(Error::failed)?;
+    let last = ends.iter().take(ends.len() - 1).filter_map(|stage| network.operators().nth(stage.end - 1));
+    let numbers: u64 = last.map(|operator| writes(&operator.form.at(tokens)) * batch).sum();
+    Ok(numbers as f64 * FLOAT / 1e6)
+}
+
+/// Bytes of a number.
+const FLOAT: f64 = 4.0;

@@ -1,123 +1,102 @@
 //! The figures and tables.
 
-use super::measured::{FIRST, Measured, OF_ALL, OF_GRNN, Regret, Series, Size};
+use super::measured::{FIRST, Measured, OF_ALL, OF_GRNN, Series, Size};
 use super::model::Model;
-use super::paper::{
-    self, BATCHES, Grid, MAPPINGS, PAPER, PEAK, PEAK_CPU, STEPS, WIDTHS, by_size, measured_by_size, names, size,
-};
+use super::paper::{self, MAPPINGS, PAPER, PEAK, PEAK_CPU, STEPS, by_size, column, full, measured_by_size, size};
 use crate::cost::device_file::of_gpu;
 use crate::cost::grnn::{Cell, Mapping, Rnn};
 use crate::cost::roofline::Roofline;
-use crate::error::{Error, Result};
-use crate::papers::lab::{Study, bars, group};
-use crate::plot::{Bars, Field, Group};
+use crate::papers::findings::mean;
+use crate::papers::lab::{Column, Study, columns};
+use crate::plot::{Bars, Field};
 
 /// Bars that claims look up.
 pub const MODEL: &str = "GRNN, model";
-const WITHOUT_BUS: [&str; 2] = ["model, without PCIe", "paper, without PCIe"];
 pub const SINGLE: &str = "one, model";
 pub const DOUBLE: &str = "two, model";
 pub const MEDIAN: &str = "median";
 /// Without a file of measurements.
 const THIS_GPU: &str = "this GPU";
+const TRADITIONAL: &str = "traditional, data sheet";
+
+/// A paper's system.
+fn of_paper(&(name, times): &paper::Times) -> Column {
+    full(name, |place| times[place])
+}
 
 /// Table 1.
-pub fn latencies(model: &Model, own: Option<&Measured>) -> Result<Study> {
-    let empty: &[&str] = if own.is_some() { &[] } else { &[THIS_GPU] };
-    let bars = |cell: Cell| -> Result<Bars> {
+pub fn latencies(model: &Model, own: Option<&Measured>) -> Study {
+    let both = [Cell::Lstm, Cell::Gru];
+    let drawing = |cell: Cell| {
         let name = cell.name().to_uppercase();
-        let title = format!("Table 1: {name}, {STEPS} steps, Titan V");
-        let (first, others) = paper::series(cell).split_first().expect("GRNN's own");
-        let more = others.iter().map(|(name, _)| name);
-        let series = names([MODEL, PAPER].iter().chain(&WITHOUT_BUS).chain(more).chain(empty));
-        by_size([&title, "Latency (ms)", &name], series, |w, b| {
-            let both = [model.sequence(cell, WIDTHS[w], BATCHES[b], STEPS)?, first.1[w][b]];
-            let known = both.into_iter().chain(both.map(|ms| ms - paper::bus(w, b)));
-            let known = known.chain(others.iter().map(|(_, grid)| grid[w][b]));
-            Ok(known.map(Some).chain(empty.iter().map(|_| None)).collect())
-        })
+        let ours = |place| model.sequence(size(cell, place));
+        let (papers, others) = paper::table_1(cell).split_first().expect("GRNN's own");
+        let mut series = vec![
+            full(MODEL, ours),
+            of_paper(papers),
+            full("model, without PCIe", |place| ours(place) - paper::bus(place)),
+            full("paper, without PCIe", |place| papers.1[place] - paper::bus(place)),
+        ];
+        series.extend(others.iter().map(of_paper));
+        series.extend(own.is_none().then(|| column(THIS_GPU, |_| None)));
+        by_size([&format!("Table 1: {name}, {STEPS} steps, Titan V"), "Latency (ms)", &name], series)
     };
-    let mut drawings = vec![bars(Cell::Lstm)?, bars(Cell::Gru)?];
-    if let Some(own) = own {
-        for (cell, name) in [(Cell::Lstm, "LSTM"), (Cell::Gru, "GRU")] {
-            let title = format!("Table 1: {name}, {STEPS} steps");
-            drawings.push(measured_by_size(own, cell, [&title, "Latency (ms)", name], |_, _, ms| ms)?);
-        }
-    }
-    Ok(Study {
-        bars: drawings,
-        note: format!(
-            "The model's times are lines fitted to this table (docs/GRNN.md): their errors are those of the lines. Both include the way over PCIe, as do cuDNN's; \
-             without it they are less by 4 bytes of each input and of each last state at {:.2} GB/s (PCIe 3.0 x16). What is measured here is \
-             without it.\n{}",
-            paper::BUS / 1e6,
-            of_columns(own, OF_ALL, "The column \"this GPU\" is")
-        ),
-        ..Study::default()
-    })
+    let of_own = |own, cell: Cell| {
+        let name = cell.name().to_uppercase();
+        let title = format!("Table 1: {name}, {STEPS} steps");
+        measured_by_size(own, cell, [&title, "Latency (ms)", &name], |_, ms| ms)
+    };
+    let of_own = own.into_iter().flat_map(|own| both.map(|cell| of_own(own, cell)));
+    Study::new(both.map(drawing).into_iter().chain(of_own), of_columns(own, OF_ALL, "The column \"this GPU\" is"))
 }
 
 /// Table 2.
-pub fn mappings(model: &Model, own: Option<&Measured>) -> Result<Study> {
+pub fn mappings(model: &Model, own: Option<&Measured>) -> Study {
     let table = Size { cell: Cell::Lstm, hidden: 256, batch: 20, steps: STEPS };
-    let (ranked, _) = model.ranked(table.cell, table.hidden, table.batch);
-    let (mut costs, mut ranks, mut times) = (Vec::new(), Vec::new(), Vec::new());
-    for (groups, group_size, latency, cost, rank) in MAPPINGS {
-        let mapping = Mapping { tile_width: 32, tile_height: 2, groups, group_size };
-        let place = ranked.iter().position(|one| one.mapping == mapping);
-        let place = place.ok_or_else(|| Error::failed(format!("{mapping:?} is not valid")))?;
-        let found = own.and_then(|own| own.mapping(Rnn::Lstm, mapping, table));
-        let row = |values: Vec<Option<f64>>| group(format!("{groups}×{group_size}"), values);
-        costs.push(row(vec![Some(ranked[place].cost.total()), Some(cost)]));
-        let own_rank = own.map(|_| found.map(|(rank, _)| rank.into()));
-        ranks.push(row([Some((place + 1) as f64), Some(rank)].into_iter().chain(own_rank).collect()));
-        times.push(row(vec![Some(model.mapped(&ranked[place], STEPS)?), Some(latency), found.map(|(_, ms)| ms)]));
-    }
-    let bars = |value: &str, series: Vec<String>, groups: Vec<Group>| {
-        let titles = ["Table 2: LSTM of 256, batch 20, tiles of 32×2", "Work groups × size", value];
-        bars(titles, series, vec![Field { groups, ..Field::default() }])
+    let (ranked, _) = model.ranked(table);
+    let mapping = |row: usize| {
+        let (groups, group_size, ..) = MAPPINGS[row];
+        Mapping { tile_width: 32, tile_height: 2, groups, group_size }
     };
-    let both = || names(&[MODEL, PAPER]);
-    let own_rank = own.map(|own| format!("model, {}", own.short()));
+    let place = |row| ranked.iter().position(|one| one.mapping == mapping(row)).expect("the mapping is valid");
+    let measured = |row| own?.mapping(Rnn::Lstm, mapping(row), table);
+    let column = |name: &str, value: &dyn Fn(usize) -> Option<f64>| -> Column {
+        (name.into(), (0..MAPPINGS.len()).map(value).collect())
+    };
+    let bars = |value: &str, series: Vec<Column>| {
+        let titles = ["Table 2: LSTM of 256, batch 20, tiles of 32×2", "Work groups × size", value];
+        columns(titles, &[""], &MAPPINGS.map(|(groups, size, ..)| format!("{groups}×{size}")), series)
+    };
+    let costs =
+        vec![column(MODEL, &|row| Some(ranked[place(row)].cost.total())), column(PAPER, &|row| Some(MAPPINGS[row].3))];
+    let mut ranks =
+        vec![column(MODEL, &|row| Some((place(row) + 1) as f64)), column(PAPER, &|row| Some(MAPPINGS[row].4))];
+    if let Some(own) = own {
+        ranks.push(column(&format!("model, {}", own.short()), &|row| Some(measured(row)?.0.into())));
+    }
     let own_time = own.map_or(THIS_GPU.into(), |own| format!("GRNN, {}", own.short()));
-    Ok(Study {
-        bars: vec![
-            bars("Cost", both(), costs),
-            bars("Rank", both().into_iter().chain(own_rank).collect(), ranks),
-            bars("Latency (ms)", both().into_iter().chain([own_time]).collect(), times),
-        ],
-        note: format!(
-            "The paper cuts the digits of costs off. The model ranks mappings; it does not predict latencies.\n{}",
-            of_columns(own, "ranks are those on that GPU.", "The column \"this GPU\" is")
-        ),
-        ..Study::default()
-    })
+    let times = vec![
+        column(MODEL, &|row| Some(model.mapped(&ranked[place(row)], STEPS))),
+        column(PAPER, &|row| Some(MAPPINGS[row].2)),
+        column(&own_time, &|row| Some(measured(row)?.1)),
+    ];
+    let note = of_columns(own, "ranks are those on that GPU.", "The column \"this GPU\" is");
+    Study::new([bars("Cost", costs), bars("Rank", ranks), bars("Latency (ms)", times)], note)
 }
 
 /// Table 3.
-pub fn synchronisations(model: &Model, own: Option<&Measured>) -> Result<Study> {
+pub fn synchronisations(model: &Model, own: Option<&Measured>) -> Study {
     let title = "Table 3: one or two synchronisations a step";
-    let of_model = |kernel: Rnn, w: usize, b: usize| model.gru(kernel, WIDTHS[w], BATCHES[b], STEPS);
-    let costs = by_size([title, "Cost", "GRU"], names(&[SINGLE, DOUBLE]), |w, b| {
-        Ok(vec![Some(of_model(Rnn::GruSingle, w, b)?.0), Some(of_model(Rnn::GruDouble, w, b)?.0)])
-    })?;
+    let both = [(SINGLE, Rnn::GruSingle, paper::SINGLE), (DOUBLE, Rnn::GruDouble, paper::DOUBLE)];
+    let of_model = |kernel, place| model.kernel(kernel, size(Cell::Gru, place));
+    let costs = both.map(|(name, kernel, _)| full(name, |place| of_model(kernel, place)[0]));
+    let times = both.map(|(name, kernel, paper)| [full(name, |place| of_model(kernel, place)[1]), of_paper(&paper)]);
     let gpu = own.map_or(THIS_GPU, Measured::short);
-    let own_names = ["one", "two"].map(|count| format!("{count}, {gpu}")).to_vec();
-    let series = [names(&[SINGLE, "one, paper", DOUBLE, "two, paper"]), own_names].concat();
-    let times = by_size([title, "Latency (ms)", "GRU"], series, |w, b| {
-        let [(_, single), (_, double)] = [of_model(Rnn::GruSingle, w, b)?, of_model(Rnn::GruDouble, w, b)?];
-        let known = [single, paper::SINGLE[w][b], double, paper::DOUBLE[w][b]].map(Some);
-        let measured = |kernel: Rnn| own.and_then(|own| own.fastest(kernel, size(Cell::Gru, w, b)));
-        Ok([&known[..], &[measured(Rnn::GruSingle), measured(Rnn::GruDouble)]].concat())
-    })?;
-    Ok(Study {
-        bars: vec![costs, times],
-        note: format!(
-            "The line for one synchronisation is fitted to states of up to 256.\n{}",
-            of_columns(own, "the fastest mapping of each kernel.", "The columns \"this GPU\" are")
-        ),
-        ..Study::default()
-    })
+    let measured = [("one", Rnn::GruSingle), ("two", Rnn::GruDouble)]
+        .map(|(count, kernel)| column(format!("{count}, {gpu}"), |place| own?.fastest(kernel, size(Cell::Gru, place))));
+    let times = times.into_iter().flatten().chain(measured).collect();
+    let note = of_columns(own, "the fastest mapping of each kernel.", "The columns \"this GPU\" are");
+    Study::new([by_size([title, "Cost", "GRU"], costs.into()), by_size([title, "Latency (ms)", "GRU"], times)], note)
 }
 
 fn of_columns(own: Option<&Measured>, more: &str, columns: &str) -> String {
@@ -130,7 +109,7 @@ fn of_columns(own: Option<&Measured>, more: &str, columns: &str) -> String {
 /// With the measured GPU's, if it has any bars.
 fn with(bars: Bars, measured: Option<Bars>, note: String) -> Study {
     let measured = measured.filter(|own| own.fields.iter().any(has_bars));
-    Study { bars: [bars].into_iter().chain(measured).collect(), note, ..Study::default() }
+    Study::new([bars].into_iter().chain(measured), note)
 }
 
 fn has_bars(field: &Field) -> bool {
@@ -142,81 +121,64 @@ fn noted(own: Option<&Measured>) -> String {
 }
 
 /// Figure 3.
-pub fn libraries(model: &Model, own: Option<&Measured>) -> Result<Study> {
-    let libraries = &paper::series(Cell::Lstm)[1..];
-    let series = names(["traditional, data sheet"].iter().chain(libraries.iter().map(|(name, _)| name)));
-    let bars = by_size(["Figure 3: LSTM, 100 steps, Titan V", "Latency (ms)", "State"], series, |w, b| {
-        let ours = model.traditional(WIDTHS[w], BATCHES[b], STEPS)?;
-        Ok([ours].into_iter().chain(libraries.iter().map(|(_, grid)| grid[w][b])).map(Some).collect())
-    })?;
+pub fn libraries(model: &Model, own: Option<&Measured>) -> Study {
+    let traditional = full(TRADITIONAL, |place| model.traditional(size(Cell::Lstm, place)));
+    let libraries = paper::table_1(Cell::Lstm)[1..].iter().map(of_paper);
+    let series = [traditional].into_iter().chain(libraries).collect();
+    let bars = by_size(["Figure 3: LSTM, 100 steps, Titan V", "Latency (ms)", "State"], series);
     let titles = ["Figure 3: LSTM, 100 steps", "Latency (ms)", "State"];
-    let measured = own.map(|own| measured_by_size(own, Cell::Lstm, titles, |_, _, ms| ms)).transpose()?;
-    Ok(with(
-        bars,
-        measured,
-        format!(
-            "Traditional kernels are a roofline: two products and one elementwise kernel for each step, launched 2 µs apart. The libraries' times are those \
-             of the paper's Table 1; those of TensorFlow and TensorRT the paper only draws.\n{}",
-            noted(own)
-        ),
-    ))
+    let measured = own.map(|own| measured_by_size(own, Cell::Lstm, titles, |_, ms| ms));
+    with(bars, measured, noted(own))
 }
 
 /// Figures 11 and 12: over DeepCPU.
-pub fn over_cpu(figure: &str, cell: Cell, model: &Model, own: Option<&Measured>) -> Result<Study> {
+pub fn over_cpu(figure: &str, cell: Cell, model: &Model, own: Option<&Measured>) -> Study {
     let title = format!("{figure}: {} over DeepCPU", cell.name().to_uppercase());
-    let ((_, cpu), papers) = paper::series(cell).split_last().expect("DeepCPU's");
-    let series = names([MODEL].iter().chain(papers.iter().map(|(name, _)| name)));
-    let over = |w: usize, b: usize, ms: f64| cpu[w][b] / ms;
-    let bars = by_size([&title, "Speed-up", "State"], series, |w, b| {
-        let ours = model.sequence(cell, WIDTHS[w], BATCHES[b], STEPS)?;
-        let known = [ours].into_iter().chain(papers.iter().map(|(_, grid)| grid[w][b]));
-        Ok(known.map(|ms| Some(over(w, b, ms))).collect())
-    })?;
-    let measured = own.map(|own| measured_by_size(own, cell, [&title, "Speed-up", "State"], over)).transpose()?;
-    let mut note = String::from(
-        "The paper's speed-ups follow from its Table 1; the model's times are lines fitted to that. Times on the GPU include the way over PCIe, which DeepCPU does not \
-             have.\n",
-    );
-    if own.is_some() {
-        note += "What was measured is over DeepCPU too, on the paper's processors: its times are those of Table 1. It is without PCIe.\n";
-    }
-    Ok(with(bars, measured, note + &noted(own)))
+    let titles = [&*title, "Speed-up", "State"];
+    let ((_, cpu), papers) = paper::table_1(cell).split_last().expect("DeepCPU's");
+    let over = |place: usize, ms: f64| cpu[place] / ms;
+    let ours = full(MODEL, |place| over(place, model.sequence(size(cell, place))));
+    let papers = papers.iter().map(|(name, times)| full(*name, |place| over(place, times[place])));
+    let bars = by_size(titles, [ours].into_iter().chain(papers).collect());
+    let note = own.map_or(String::new(), |own| {
+        "What was measured is over DeepCPU too, on the paper's processors: its times are those of Table 1. It is without PCIe.\n"
+            .to_string()
+            + &own.note(OF_ALL)
+    });
+    with(bars, own.map(|own| measured_by_size(own, cell, titles, over)), note)
 }
 
 /// Figure 13.
-pub fn throughput(model: &Model, own: Option<&Measured>) -> Result<Study> {
-    // Four gates' products with input and state.
-    let operations = |w: usize, b: usize| {
-        let [width, batch, steps] = [WIDTHS[w], BATCHES[b], STEPS].map(f64::from);
-        2.0 * 8.0 * width * width * batch * steps
+pub fn throughput(model: &Model, own: Option<&Measured>) -> Study {
+    let share = |place: usize, ms: f64, peak: f64| {
+        let Size { hidden, batch, steps, .. } = size(Cell::Lstm, place);
+        let [hidden, batch, steps] = [hidden, batch, steps].map(f64::from);
+        // Four gates' products with input and state.
+        100.0 * (2.0 * 8.0 * hidden * hidden * batch * steps) / (ms * 1e6 * peak)
     };
-    let share = |w: usize, b: usize, ms: f64, peak: f64| 100.0 * operations(w, b) / (ms * 1e6 * peak);
     // A slice of a GPU does not have the whole's peak.
     let whole = |own: &Measured, sheet: &Roofline| sheet.multiprocessors == u64::from(own.multiprocessors);
     let sheet = own.and_then(|own| of_gpu(&own.gpu).filter(|(_, sheet)| whole(own, sheet)));
-    let peak = sheet.as_ref().map(|(_, sheet)| sheet.unit.peak_gflops);
-    let shown = own.zip(peak);
-    let series = [MODEL, PAPER, "DeepCPU"].map(String::from).into_iter();
-    let series = series.chain(shown.map(|(own, _)| own.label(Series::Grnn))).collect();
-    let bars = by_size(["Figure 13: LSTM, share of the peak", "Share of the peak (%)", "State"], series, |w, b| {
-        let ours = model.sequence(Cell::Lstm, WIDTHS[w], BATCHES[b], STEPS)?;
-        let known = [(ours, PEAK), (paper::LSTM[w][b], PEAK), (paper::LSTM_CPU[w][b], PEAK_CPU)];
-        let known = known.map(|(ms, peak)| Some(share(w, b, ms, peak)));
-        let own_share = shown.map(|(own, peak)| {
-            let ms = own.ms(Series::Grnn, size(Cell::Lstm, w, b));
-            ms.map(|ms| share(w, b, ms, peak as f64))
-        });
-        Ok(known.into_iter().chain(own_share).collect())
-    })?;
-    let mean = |grid: &Grid, peak: f64| {
-        let all = (0..3).flat_map(|w| (0..3).map(move |b| (w, b)));
-        all.map(|(w, b)| share(w, b, grid[w][b], peak)).sum::<f64>() / 9.0
+    let known = |(name, times): paper::Times, peak| full(name, move |place| share(place, times[place], peak));
+    let mut series = vec![
+        full(MODEL, |place| share(place, model.sequence(size(Cell::Lstm, place)), PEAK)),
+        known(paper::LSTM, PEAK),
+        known(paper::LSTM_CPU, PEAK_CPU),
+    ];
+    if let Some((own, (_, sheet))) = own.zip(sheet.as_ref()) {
+        let peak = sheet.unit.peak_gflops as f64;
+        series.push(column(own.label(Series::Grnn), |place| {
+            own.ms(Series::Grnn, size(Cell::Lstm, place)).map(|ms| share(place, ms, peak))
+        }));
+    }
+    let bars = by_size(["Figure 13: LSTM, share of the peak", "Share of the peak (%)", "State"], series);
+    let mean_share = |(_, times): paper::Times, peak| {
+        mean(&(0..9).map(|place| share(place, times[place], peak)).collect::<Vec<_>>())
     };
     let note = format!(
         "By Table 1 the means are {:.1} % for GRNN and {:.1} % for DeepCPU; the paper's text has 15.7 % and 12.6 %.\n",
-        mean(&paper::LSTM, PEAK),
-        mean(&paper::LSTM_CPU, PEAK_CPU)
+        mean_share(paper::LSTM, PEAK),
+        mean_share(paper::LSTM_CPU, PEAK_CPU)
     );
     let of_own = match (own, sheet) {
         (None, _) => String::new(),
@@ -230,84 +192,81 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Result<Study> {
             own.note(OF_GRNN)
         ),
     };
-    Ok(with(bars, None, note + &of_own))
+    with(bars, None, note + &of_own)
 }
 
 /// Figure 14.
-pub fn spread(model: &Model, own: Option<&Measured>) -> Result<Study> {
-    let series = names(&["fifth", MEDIAN, "last"]);
-    let costs = by_size(["Figure 14: LSTM, cost over the least", "Cost over the least", "State"], series, |w, b| {
-        let (ranked, _) = model.ranked(Cell::Lstm, WIDTHS[w], BATCHES[b]);
-        let cost = |place: usize| ranked[place.min(ranked.len() - 1)].cost.total() / ranked[0].cost.total();
-        Ok([cost(4), cost(ranked.len() / 2), cost(ranked.len())].map(Some).to_vec())
-    })?;
-    let mut note = String::from(
-        "The paper's figure has measured latencies over the best that any mapping has: 1.03 for the model's first, 1.02 for the best of its first five, 1.8 \
-         for the median. ",
-    );
+pub fn spread(model: &Model, own: Option<&Measured>) -> Study {
+    let ranked: Vec<Vec<f64>> = (0..9)
+        .map(|place| {
+            let (ranked, _) = model.ranked(size(Cell::Lstm, place));
+            ranked.iter().map(|one| one.cost.total() / ranked[0].cost.total()).collect()
+        })
+        .collect();
+    let series = vec![
+        full("fifth", |place| ranked[place][4.min(ranked[place].len() - 1)]),
+        full(MEDIAN, |place| ranked[place][ranked[place].len() / 2]),
+        full("last", |place| ranked[place][ranked[place].len() - 1]),
+    ];
+    let costs = by_size(["Figure 14: LSTM, cost over the least", "Cost over the least", "State"], series);
     let Some(own) = own else {
-        note += "Only costs are shown: nothing was measured.\n";
-        return Ok(with(costs, None, note));
+        return with(costs, None, "Only costs are shown: nothing was measured.\n".into());
     };
-    let regret = |w: usize, b: usize| own.regret(size(Cell::Lstm, w, b));
-    let run = (0..9).filter_map(|place| regret(place / 3, place % 3)).map(|regret| regret.run);
-    let run: Vec<String> = run.map(|count| count.to_string()).collect();
+    let regret = |place| own.regret(size(Cell::Lstm, place));
+    let run: Vec<String> = (0..9).filter_map(regret).map(|regret| regret.run.to_string()).collect();
     let file = own.file.display();
     if run.is_empty() {
-        note += &format!(
+        let note = format!(
             "Only costs are shown: {file} has no randomly drawn mappings of an LSTM (batchlab grnn tune --all).\n"
         );
-        return Ok(with(costs, None, note));
+        return with(costs, None, note);
     }
-    note += &format!(
+    let note = format!(
         "Measured are samples, of {} mappings, on {} ({file}); the best is that of all that were measured.\n",
         run.join(", "),
         own.name(),
     );
     let title = format!("Figure 14: LSTM, latency over the best, {}", own.short());
-    let series = ["first".into(), format!("best of first {FIRST}"), "median".into(), "slowest".into()];
-    let mut times = by_size([&title, "Latency over the best", "State"], series.to_vec(), |w, b| {
-        let values = |found: Regret| [found.first, found.best_of_first, found.median, found.slowest];
-        Ok(regret(w, b).map_or([None; 4], |found| values(found).map(Some)).to_vec())
-    })?;
+    let series = vec![
+        column("first", |place| Some(regret(place)?.first)),
+        column(format!("best of first {FIRST}"), |place| Some(regret(place)?.best_of_first)),
+        column("median", |place| Some(regret(place)?.median)),
+        column("slowest", |place| Some(regret(place)?.slowest)),
+    ];
+    let mut times = by_size([&title, "Latency over the best", "State"], series);
     // Widths without a sample.
     times.fields.retain(has_bars);
-    Ok(Study { bars: vec![costs, times], note, ..Study::default() })
+    Study::new([costs, times], note)
 }
 
 /// Figure 15.
-pub fn networks(model: &Model, own: Option<&Measured>) -> Result<Study> {
+pub fn networks(model: &Model, own: Option<&Measured>) -> Study {
     const UP_TO_20: [u32; 6] = [1, 4, 8, 12, 16, 20];
-    let (mut fields, mut own_fields) = (Vec::new(), Vec::new());
-    for (name, layers, width, steps) in [("Text classification", 2, 256, 20), ("CharRNN", 3, 128, 100)] {
-        let of_layers = |ms: f64| f64::from(layers) * ms;
-        let at_once = model.layers(width, layers, steps, &UP_TO_20)?;
-        let of_batch = |(batch, at_once): (&u32, f64)| {
-            let [own, traditional] =
-                [model.sequence(Cell::Lstm, width, *batch, steps)?, model.traditional(width, *batch, steps)?];
-            Ok(group(batch, [of_layers(own), at_once, of_layers(traditional)].map(Some)))
-        };
-        let groups = UP_TO_20.iter().zip(at_once).map(of_batch).collect::<Result<_>>()?;
-        fields.push(Field { name: name.into(), groups });
-        let own_of_batch = |own: &Measured, batch: u32| {
-            let times = own.times(Size { cell: Cell::Lstm, hidden: width, batch, steps }).into_iter();
-            group(batch, times.map(|ms| ms.map(of_layers)))
-        };
-        let groups = own.map(|own| UP_TO_20.map(|batch| own_of_batch(own, batch)).to_vec()).unwrap_or_default();
-        own_fields.push(Field { name: name.into(), groups });
-    }
-    let bars = |on: &str, series: Vec<String>, fields: Vec<Field>| {
-        bars([&format!("Figure 15: two networks, {on}"), "Batch", "Latency (ms)"], series, fields)
+    // Name, layers, width and steps.
+    const BOTH: [(&str, u32, u32, u32); 2] = [("Text classification", 2, 256, 20), ("CharRNN", 3, 128, 100)];
+    let at_once = BOTH.map(|(_, layers, width, steps)| model.layers(width, layers, steps));
+    let column = |name: String, of_layer: &dyn Fn(Size) -> Option<f64>| -> Column {
+        let values = BOTH.iter().flat_map(|&(_, layers, hidden, steps)| {
+            let of_batch = move |batch| of_layer(Size { cell: Cell::Lstm, hidden, batch, steps });
+            UP_TO_20.map(|batch| Some(f64::from(layers) * of_batch(batch)?))
+        });
+        (name, values.collect())
     };
-    let measured = own.map(|own| bars(own.short(), own.labels(Cell::Lstm), own_fields));
-    Ok(with(
-        bars("Titan V", names(&[MODEL, "model, layers in one launch", "traditional, data sheet"]), fields),
-        measured,
-        format!(
-            "Text classification has 2 layers of 256 and 20 steps, CharRNN 3 layers of 128 and 100 steps; layers run one after the other. \
-             \"In one launch\" all layers run at once, each on its share of the multiprocessors and one step behind the layer before (docs/GRNN.md). \
-             The paper draws its latencies and states none; nor does it say how its layers run.\n{}",
-            noted(own)
+    let bars = |on: &str, series: Vec<Column>| {
+        let title = format!("Figure 15: two networks, {on}");
+        columns([&title, "Batch", "Latency (ms)"], &BOTH.map(|(name, ..)| name), &UP_TO_20, series)
+    };
+    let series = vec![
+        column(MODEL.into(), &|size| Some(model.sequence(size))),
+        (
+            "model, layers in one launch".into(),
+            at_once.iter().flat_map(|at_once| UP_TO_20.map(|batch| Some(at_once(batch)))).collect(),
         ),
-    ))
+        column(TRADITIONAL.into(), &|size| Some(model.traditional(size))),
+    ];
+    let measured = own.map(|own| {
+        let measured = |series| column(own.label(series), &|size| own.ms(series, size));
+        bars(own.short(), own.series(Cell::Lstm).map(measured).collect())
+    });
+    with(bars("Titan V", series), measured, noted(own))
 }

@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 
 pub(super) fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
     let (model, own) = (model::Model::new()?, lab.measured);
-    match name {
+    Ok(match name {
         "table1" => figures::latencies(&model, own),
         "table2" => figures::mappings(&model, own),
         "table3" => figures::synchronisations(&model, own),
@@ -26,6 +26,6 @@ pub(super) fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
         "fig13" => figures::throughput(&model, own),
         "fig14" => figures::spread(&model, own),
         "fig15" => figures::networks(&model, own),
-        _ => Err(Error::failed(format!("{name} is not a study"))),
-    }
+        _ => return Err(Error::failed(format!("{name} is not a study"))),
+    })
 }

@@ -6,33 +6,31 @@
 //! its highest child, a head 1 more than its higher root.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::sample::Samples;
+use super::sample::{CELL, HEAD, INITIAL_STATE, Samples};
 use crate::units::CellId;
-use crate::workload::cell_graph::Graph;
-use crate::workload::shape::Tree;
 
 /// The key of a slot of the look-up table (section 4.3): one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Call {
-    InitialState,
-    Cell { level: u32, children: u32 },
-    Head { level: u32 },
+struct Call {
+    cell: CellId,
+    /// The depth in the sample's graph, where initial states come before leaves.
+    level: u32,
+    inputs: usize,
 }
 
 /// For any order and batch size.
 #[derive(Clone, Debug)]
 pub struct Counter {
     samples: Vec<Sample>,
-    pairs: bool,
 }
 
 #[derive(Clone, Debug)]
 struct Sample {
     calls: BTreeSet<Call>,
+    nodes: u64,
     cells: u64,
     leaves: u64,
 }
@@ -60,21 +58,20 @@ pub struct BatchCount {
 
 impl Counter {
     pub fn new(samples: &Samples) -> Counter {
-        let pairs = samples.are_pairs();
-        let sample = |trees: &[Arc<Tree>]| {
-            let mut calls = BTreeSet::from([Call::InitialState]);
-            for tree in trees {
-                let graph = Graph::from_tree(tree, CellId(1), CellId(0));
-                let cells = graph.depths().iter().zip(tree.child_counts());
-                calls.extend(cells.map(|(depth, children)| Call::Cell { level: depth + 1, children }));
+        let sample = |number| {
+            let graph = samples.graph(number, samples.are_pairs());
+            let count = |cell| graph.cells().iter().filter(|one| **one == cell).count() as u64;
+            let nodes = (0..).zip(graph.cells().iter().zip(graph.depths()));
+            Sample {
+                nodes: graph.len() as u64,
+                cells: count(CELL),
+                leaves: count(INITIAL_STATE),
+                calls: nodes
+                    .map(|(node, (&cell, &level))| Call { cell, level, inputs: graph.inputs(node).len() })
+                    .collect(),
             }
-            if pairs {
-                calls.insert(Call::Head { level: height(&calls) + 1 });
-            }
-            let cells = trees.iter().map(|tree| tree.len() as u64).sum();
-            Sample { calls, cells, leaves: trees.iter().map(|tree| tree.leaves() as u64).sum() }
         };
-        Counter { samples: samples.iter().map(sample).collect(), pairs }
+        Counter { samples: samples.order().into_iter().map(sample).collect() }
     }
 
     /// `batch` samples (at least 1) at a time; the last batch has the rest.
@@ -90,30 +87,25 @@ impl Counter {
     fn batch(&self, numbers: &[u32]) -> BatchCount {
         let samples = || numbers.iter().map(|number| &self.samples[*number as usize]);
         let calls: BTreeSet<Call> = samples().flat_map(|sample| &sample.calls).copied().collect();
-        let launches = |is: fn(&&Call) -> bool| calls.iter().filter(is).count() as u64;
-        let (count, cells) = (numbers.len() as u64, samples().map(|sample| sample.cells).sum());
-        let leaves = samples().map(|sample| sample.leaves).sum();
+        let of = |cell| calls.iter().filter(move |call| call.cell == cell);
         BatchCount {
-            samples: count,
-            cells,
-            leaves,
-            max_level: height(&calls),
-            unbatched: cells + leaves + if self.pairs { count } else { 0 },
-            begin_state_launches: launches(|call| **call == Call::InitialState),
-            cell_launches: launches(|call| matches!(call, Call::Cell { .. })),
-            similarity_launches: launches(|call| matches!(call, Call::Head { .. })),
+            samples: numbers.len() as u64,
+            cells: samples().map(|sample| sample.cells).sum(),
+            leaves: samples().map(|sample| sample.leaves).sum(),
+            max_level: of(CELL).map(|call| call.level).max().unwrap_or(0),
+            unbatched: samples().map(|sample| sample.nodes).sum(),
+            begin_state_launches: of(INITIAL_STATE).count() as u64,
+            cell_launches: of(CELL).count() as u64,
+            similarity_launches: of(HEAD).count() as u64,
             batched: calls.len() as u64,
         }
     }
 }
 
-fn height(calls: &BTreeSet<Call>) -> u32 {
-    let level = |call: &Call| if let Call::Cell { level, .. } = call { *level } else { 0 };
-    calls.iter().map(level).max().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     fn samples(trees: &[&str], pairs: bool) -> Samples {

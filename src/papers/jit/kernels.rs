@@ -20,20 +20,15 @@ use super::sample::Samples;
 use crate::policy::operators::classes::KeyOf;
 use crate::policy::operators::{Evaluation, Lists, by_depth};
 use crate::units::CellId;
-use crate::workload::cell_graph::{CellGraph, Graph};
+use crate::workload::cell_graph::CellGraph;
 use crate::workload::model::Model;
 use crate::workload::operator::catalogue::List;
 use crate::workload::operator::{Kind, Operator, Rows, Sizes, Source};
-use crate::workload::shape::Tree;
 
 /// Table 1, column "kernel".
 pub const PAPER_UNBATCHED: u64 = 5_018_658;
 /// "About", says the paper.
 pub const PAPER_BATCHED: u64 = 2_650;
-
-const CELL: CellId = CellId(0);
-const INITIAL_STATE: CellId = CellId(1);
-const HEAD: CellId = CellId(2);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KernelCounts {
@@ -56,43 +51,18 @@ impl KernelCounts {
         let mut typed = Evaluation::new(&without_slices(lists()), of_type, Lists::Operators);
         let mut counts = KernelCounts::default();
         for numbers in order.chunks(batch) {
-            let trees = numbers.iter().map(|number| samples.of(*number));
-            let children = trees.clone().flatten().flat_map(|tree| tree.child_counts());
+            let children = numbers.iter().flat_map(|number| samples.of(*number)).flat_map(|tree| tree.child_counts());
             counts.graph_nodes += children.map(|children| 29 + 4 * u64::from(children.max(1))).sum::<u64>();
-            let cells = trees.clone().map(|trees| CellGraph::Graph(Arc::new(graph(trees, false))));
+            let graphs =
+                |heads| numbers.iter().map(move |number| CellGraph::Graph(Arc::new(samples.graph(*number, heads))));
             // One launch makes the initial states.
-            counts.by_type += typed.evaluate(cells, by_depth).launches as u64 - 1;
-            let graphs = trees.map(|trees| CellGraph::Graph(Arc::new(graph(trees, samples.are_pairs()))));
-            let evaluated = evaluation.evaluate(graphs, by_depth);
-            let (operators, launches) = (evaluated.operators, evaluated.launches);
-            counts.unbatched += operators;
-            counts.batched += launches as u64;
+            counts.by_type += typed.evaluate(graphs(false), by_depth).launches as u64 - 1;
+            let evaluated = evaluation.evaluate(graphs(samples.are_pairs()), by_depth);
+            counts.unbatched += evaluated.operators;
+            counts.batched += evaluated.launches as u64;
         }
         counts
     }
-}
-
-fn graph(trees: &[Arc<Tree>], pair: bool) -> Graph {
-    let (mut cells, mut edges, mut roots) = (Vec::new(), Vec::new(), Vec::new());
-    for tree in trees {
-        let first = cells.len() as u32;
-        cells.resize(cells.len() + tree.len(), CELL);
-        for (node, (parent, children)) in (first..).zip(tree.parents().iter().zip(tree.child_counts())) {
-            match *parent {
-                Tree::NO_PARENT => roots.push(node),
-                parent => edges.push((node, first + parent)),
-            }
-            if children == 0 {
-                edges.push((cells.len() as u32, node));
-                cells.push(INITIAL_STATE);
-            }
-        }
-    }
-    if pair {
-        edges.extend(roots.into_iter().map(|root| (root, cells.len() as u32)));
-        cells.push(HEAD);
-    }
-    Graph::new(cells, &edges).expect("trees have no cycles")
 }
 
 /// The function tells products of numbers from sigmoid and tanh.
@@ -119,7 +89,7 @@ fn without_slices(mut lists: [List; 3]) -> [List; 3] {
     lists
 }
 
-/// Names are unique over all cells.
+/// Those of [`CELL`](super::sample::CELL) and so on. Names are unique over all cells.
 fn lists() -> [List; 3] {
     let function = |function: &str| Kind::Elementwise { function: function.into() };
     let layer = |name: &str| Kind::Affine { weight: format!("{name}.weight"), bias: format!("{name}.bias") };
@@ -153,6 +123,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::workload::shape::Tree;
 
     fn samples(trees: &[&str], pairs: bool) -> Samples {
         Samples::new(trees.iter().map(|tree| Arc::new(tree.parse().unwrap())).collect(), pairs).unwrap()

@@ -8,11 +8,13 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use serde_json::Value;
 
-use super::{Check, Findings, Verdict};
+use super::{Check, Exhibit, Findings, Found, Made, Paper, Verdict};
 use crate::error::{Error, Result};
 use crate::experiment::Report;
 use crate::results::saved::read_json;
+use crate::results::summary::SummaryRow;
 use crate::results::table::aligned;
 use count::{Counter, Counts};
 use kernels::{KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
@@ -31,15 +33,6 @@ const DATA: &str = "BATCHLAB_DATA";
 const CONTENTS: &str = "trees/sick_test.txt, a line for each tree (batchlab trace import --format parents makes such lines from the public \
     .parents files), and jit/sick_test_order.csv, the order of the pairs (position,pair)";
 
-fn no_trees() -> String {
-    format!(
-        "The trees of SICK's test split are not part of the project, since their licence is another (CC BY-NC-SA 3.0). Name a folder \
-         that has {CONTENTS}, with --data or BATCHLAB_DATA"
-    )
-}
-
-const NOT_MEASURED: &str = "A measurement, no simulation: batchlab reproduce jit table2 --measure runs the model on the processor at \
-    hand, which should have no other work";
 /// Trees of the 256 samples of a batch.
 const TREES_OF_BATCH: f64 = 512.0;
 
@@ -60,16 +53,19 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
         Ok(counted(found, |l| Verdict::exact(&[l.cells.batched as f64], &[PAPER_CELLS[1] as f64], "cells")))
     }),
     ("jit-infer", |found| {
-        let Some(report) = found.report("table2") else { return Ok(Verdict::not_run(NOT_MEASURED)) };
+        let Ok((_, report)) = found.run("table2") else { return Ok(Verdict::not_run()) };
         let costs = costs(report)?;
-        let ms = |policy| costs.iter().find(|cost| cost.policy == policy).map_or(f64::NAN, Cost::ms);
+        let ms = |policy| costs.iter().find(|cost| cost.policy == policy).map_or(f64::NAN, |cost| cost.ms);
         let gain = ms("one at a time") / ms("JIT, cells");
         Ok(Verdict::near(gain, 6.25, "x", gain > 1.0))
     }),
 ];
 
 fn counted(found: &Findings, verdict: impl Fn(&Launches) -> Verdict) -> Verdict {
-    found.launches("table1").map_or_else(|| Verdict::not_run(no_trees()), verdict)
+    match found.exhibits.get("table1") {
+        Some(Found::Launches(launches)) => verdict(launches),
+        _ => Verdict::not_run(),
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -126,62 +122,51 @@ impl Launches {
 }
 
 /// Why there is no result of an exhibit.
-pub fn not_at_hand(exhibit: &str) -> String {
-    match exhibit {
-        "table2" => format!("not measured: {NOT_MEASURED}\n"),
-        _ => format!("not counted: {}\n", no_trees()),
+pub fn not_at_hand(exhibit: &Exhibit) -> String {
+    match exhibit.made {
+        Made::Measurement => format!("not measured: {}\n", Paper::Jit.missing("measurement")),
+        _ => format!("not counted: {}\n", Paper::Jit.missing("trees")),
     }
 }
 
 /// What a policy's run of Table 2 took for 256 samples (pairs of trees).
 struct Cost {
     policy: String,
-    /// By the host.
-    analysis_ms: f64,
-    /// By the processor, with the copies.
-    execution_ms: f64,
-    copying_ms: f64,
-    launches: f64,
-    copies: f64,
+    /// Without the way of a task to the worker's thread, which takes longer where the machine has other work.
+    ms: f64,
+    /// Of [`COSTS`].
+    parts: [f64; 5],
 }
 
-impl Cost {
-    /// Without the way of a task to the worker's thread, which takes longer where the machine has other work.
-    fn ms(&self) -> f64 {
-        self.analysis_ms + self.execution_ms
-    }
-}
+/// Columns of host.json: its name, the heading with the unit, the unit's share of the value, and the decimals. The host
+/// does the analysis, the processor the execution with its copies.
+const COSTS: [(&str, &str, f64, usize); 5] = [
+    ("scheduler_s", "analysis ms", 1e3, 2),
+    ("busy_s", "execution ms", 1e3, 2),
+    ("launches", "launches", 1.0, 0),
+    ("copies", "copies", 1.0, 0),
+    ("copying_s", "copying ms", 1e3, 2),
+];
 
 /// Fails if the run's host.json cannot be read.
 fn costs(report: &Report) -> Result<Vec<Cost>> {
     let host = read_json(&report.folder.path.join("host.json"))?;
     let runs = report.rows.iter().zip(host["runs"].as_array().into_iter().flatten());
-    Ok(runs
-        .map(|(row, host)| {
-            let of_batch =
-                |key: &str| host[key].as_f64().unwrap_or(f64::NAN) * TREES_OF_BATCH / row.runs[0].completed as f64;
-            Cost {
-                policy: row.policy.clone(),
-                analysis_ms: 1e3 * of_batch("scheduler_s"),
-                execution_ms: 1e3 * of_batch("busy_s"),
-                copying_ms: 1e3 * of_batch("copying_s"),
-                launches: of_batch("launches"),
-                copies: of_batch("copies"),
-            }
-        })
-        .collect())
+    let cost = |(row, host): (&SummaryRow, &Value)| {
+        let batches = row.runs[0].completed as f64 / TREES_OF_BATCH;
+        let parts = COSTS.map(|(key, _, unit, _)| unit * host[key].as_f64().unwrap_or(f64::NAN) / batches);
+        Cost { policy: row.policy.clone(), ms: parts[0] + parts[1], parts }
+    };
+    Ok(runs.map(cost).collect())
 }
 
 /// A row for each policy.
 pub fn measured(report: &Report) -> Result<String> {
-    let head = ["for 256 samples", "samples/s", "analysis ms", "execution ms", "launches", "copies", "copying ms"];
-    let row = |cost: Cost| {
-        let Cost { analysis_ms, execution_ms, copying_ms, launches, copies, .. } = cost;
-        let rate = format!("{:.0}", 256e3 / cost.ms());
-        let [analysis, execution, copying] = [analysis_ms, execution_ms, copying_ms].map(|ms| format!("{ms:.2}"));
-        let [launches, copies] = [launches, copies].map(|count| format!("{count:.0}"));
-        vec![cost.policy, rate, analysis, execution, launches, copies, copying]
+    let head = ["for 256 samples", "samples/s"].into_iter().chain(COSTS.map(|(_, heading, ..)| heading));
+    let row = |Cost { policy, ms, parts }: Cost| {
+        let parts = parts.into_iter().zip(COSTS).map(|(value, (.., decimals))| format!("{value:.decimals$}"));
+        [policy, format!("{:.0}", 256e3 / ms)].into_iter().chain(parts).collect()
     };
     let rows = costs(report)?.into_iter().map(row);
-    Ok(aligned(&std::iter::once(head.map(String::from).to_vec()).chain(rows).collect::<Vec<_>>()))
+    Ok(aligned(&std::iter::once(head.map(String::from).collect()).chain(rows).collect::<Vec<_>>()))
 }

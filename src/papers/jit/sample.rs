@@ -1,5 +1,6 @@
 //! Samples, and the order in which they are batched.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -7,17 +8,23 @@ use std::sync::Arc;
 use rand::seq::SliceRandom;
 
 use crate::error::{Context, Error, Result};
+use crate::units::CellId;
+use crate::workload::cell_graph::Graph;
 use crate::workload::import::{Format, read_text};
 use crate::workload::random::Stream;
 use crate::workload::shape::{Shape, Tree};
 use crate::workload::trace::Trace;
 
+/// Of a node of a tree.
+pub const CELL: CellId = CellId(0);
+/// Of a leaf, before its cell.
+pub const INITIAL_STATE: CellId = CellId(1);
+/// Compares the two trees of a pair.
+pub const HEAD: CellId = CellId(2);
+
 /// Trees, or pairs of trees on consecutive lines (the two sentences).
 #[derive(Clone, Debug)]
-pub struct Samples {
-    trees: Vec<Arc<Tree>>,
-    pairs: bool,
-}
+pub struct Samples(Vec<Vec<Arc<Tree>>>);
 
 impl Samples {
     /// With `pairs`, two trees are a sample. No trees, or an odd number for pairs, is an error.
@@ -31,7 +38,7 @@ impl Samples {
                 trees.len()
             )));
         }
-        Ok(Samples { trees, pairs })
+        Ok(Samples(trees.chunks(if pairs { 2 } else { 1 }).map(<[_]>::to_vec).collect()))
     }
 
     /// A trace file (`id,arrival_ns,shape`) or a file of parents, with or without the number of leaves before them.
@@ -54,24 +61,39 @@ impl Samples {
 
     #[allow(clippy::len_without_is_empty)] // there is at least one sample
     pub fn len(&self) -> usize {
-        self.trees.len() / self.width()
+        self.0.len()
     }
 
     pub fn are_pairs(&self) -> bool {
-        self.pairs
-    }
-
-    fn width(&self) -> usize {
-        if self.pairs { 2 } else { 1 }
+        self.0[0].len() == 2
     }
 
     pub fn of(&self, sample: u32) -> &[Arc<Tree>] {
-        let first = sample as usize * self.width();
-        &self.trees[first..first + self.width()]
+        &self.0[sample as usize]
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &[Arc<Tree>]> {
-        self.trees.chunks(self.width())
+    /// The calls of a sample's cells, with or without the head of a pair.
+    pub fn graph(&self, sample: u32, head: bool) -> Graph {
+        let (mut cells, mut edges, mut roots) = (Vec::new(), Vec::new(), Vec::new());
+        for tree in self.of(sample) {
+            let first = cells.len() as u32;
+            cells.resize(cells.len() + tree.len(), CELL);
+            for (node, (parent, children)) in (first..).zip(tree.parents().iter().zip(tree.child_counts())) {
+                match *parent {
+                    Tree::NO_PARENT => roots.push(node),
+                    parent => edges.push((node, first + parent)),
+                }
+                if children == 0 {
+                    edges.push((cells.len() as u32, node));
+                    cells.push(INITIAL_STATE);
+                }
+            }
+        }
+        if head {
+            edges.extend(roots.into_iter().map(|root| (root, cells.len() as u32)));
+            cells.push(HEAD);
+        }
+        Graph::new(cells, &edges).expect("trees have no cycles")
     }
 
     /// The file's own order.
@@ -92,8 +114,7 @@ impl Samples {
     }
 
     fn read_order_from(&self, input: impl Read) -> Result<Vec<u32>> {
-        const FREE: u32 = u32::MAX;
-        let sample = if self.pairs { "pair" } else { "tree" };
+        let sample = if self.are_pairs() { "pair" } else { "tree" };
         let mut rows = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
         let broken = |error: csv::Error| Error::input(format!("cannot be read: {error}"));
         let header = rows.headers().map_err(broken)?;
@@ -101,8 +122,8 @@ impl Samples {
             let header = header.iter().collect::<Vec<_>>().join(",");
             return Err(Error::input(format!("line 1: the header is \"{header}\", and has to be position,{sample}")));
         }
-        let mut order = vec![FREE; self.len()];
-        let mut seen = vec![false; self.len()];
+        let mut order = vec![None; self.len()];
+        let mut seen = BTreeSet::new();
         for row in rows.records() {
             let row = row.map_err(broken)?;
             let line = row.position().map_or(0, csv::Position::line);
@@ -113,21 +134,19 @@ impl Samples {
                 })
             };
             let (position, number) = (number(0, "position")?, number(1, sample)?);
-            if order[position] != FREE {
+            if order[position].replace(number as u32).is_some() {
                 return Err(Error::input(format!("line {line}: position {position} is there twice")));
             }
-            if std::mem::replace(&mut seen[number], true) {
+            if !seen.insert(number) {
                 return Err(Error::input(format!("line {line}: {sample} {number} is there twice")));
             }
-            order[position] = number as u32;
         }
-        match order.iter().position(|sample| *sample == FREE) {
-            Some(position) => Err(Error::input(format!(
-                "position {position} is missing; an order names each of the {} {sample}s once",
-                self.len()
-            ))),
-            None => Ok(order),
-        }
+        let missing = |position| {
+            let count = self.len();
+            format!("position {position} is missing; an order names each of the {count} {sample}s once")
+        };
+        let given = |(position, sample): (usize, Option<u32>)| sample.ok_or_else(|| Error::input(missing(position)));
+        order.into_iter().enumerate().map(given).collect()
     }
 }
 
@@ -140,7 +159,7 @@ mod tests {
     fn trees_are_read_with_and_without_leaves_and_from_traces() {
         for text in ["2\t3 3 0\n1\t0\n", "3 3 0\n\n0\n", "id,arrival_ns,shape\n0,0,tree:3 3 0\n1,7,tree:0\n"] {
             let samples = Samples::read_from(text.as_bytes(), false).unwrap();
-            let nodes: Vec<usize> = samples.iter().map(|trees| trees[0].len()).collect();
+            let nodes: Vec<usize> = samples.0.iter().map(|trees| trees[0].len()).collect();
             assert_eq!(nodes, [3, 1], "{text}");
             assert_eq!(Samples::read_from(text.as_bytes(), true).unwrap().len(), 1);
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use super::{Call, Chosen, Measured, Ranked, Row, Size, Way};
+use super::{Chosen, Measured, Ranked, Row, Size, Way};
 use crate::cost::grnn::{Cell, Mapping};
 use crate::error::{Error, Result};
 use crate::files::write_typed;
@@ -17,9 +17,6 @@ const COLUMNS: &str = "gpu,multiprocessors,way,cell,hidden,batch,steps,launches,
     work_groups,group_size,rank,valid,cost,constants,chosen";
 /// The first of those that only mappings have.
 const KERNEL: usize = 9;
-
-/// The way of this project's kernels; others are [`Call`]'s names.
-const GRNN: &str = "grnn";
 
 /// Of integers in a row: far beyond any kernel.
 const MAX: u64 = 1 << 24;
@@ -83,35 +80,21 @@ impl Measured {
 
     pub fn write(&self) -> Result<()> {
         write_typed(&self.file, |out| {
-            let mut table = csv::Writer::from_writer(out);
+            let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(out);
             table.write_record(COLUMNS.split(','))?;
-            for row in &self.rows {
-                table.write_record(self.fields(row))?;
+            for Row { size: Size { cell, hidden, batch, steps }, way, mapped, launches, ms } in &self.rows {
+                let gpu = (&self.gpu, self.multiprocessors);
+                let sequence = (name_of(way), name_of(cell), hidden, batch, steps, launches, format!("{ms:.6}"));
+                match mapped {
+                    None => table.serialize((gpu, sequence, [""; 10]))?,
+                    Some(Ranked { rnn, mapping, rank, valid, cost, constants, chosen }) => {
+                        let ranked = (rank, valid, format!("{cost:.6}"), constants, name_of(chosen));
+                        table.serialize((gpu, sequence, rnn, mapping, ranked))?;
+                    }
+                }
             }
             table.flush()
         })
-    }
-
-    fn fields(&self, row: &Row) -> Vec<String> {
-        let Row { size: Size { cell, hidden, batch, steps }, way, launches, ms } = row;
-        let text = |value: &dyn Display| value.to_string();
-        let launches = launches.map_or(String::new(), |count| count.to_string());
-        let ms = format!("{ms:.6}");
-        let name = match way {
-            Way::Grnn(_) => GRNN.into(),
-            Way::Cudnn(call) => name_of(call),
-        };
-        let mut fields = vec![self.gpu.clone(), text(&self.multiprocessors), name, name_of(cell)];
-        fields.extend([text(hidden), text(batch), text(steps), launches, ms]);
-        match way {
-            Way::Cudnn(_) => fields.resize(COLUMNS.split(',').count(), String::new()),
-            Way::Grnn(Ranked { rnn, mapping, rank, valid, cost, constants, chosen }) => {
-                let Mapping { tile_width, tile_height, groups, group_size } = mapping;
-                fields.extend([text(rnn), text(tile_width), text(tile_height), text(groups), text(group_size)]);
-                fields.extend([text(rank), text(valid), format!("{cost:.6}"), constants.clone(), name_of(chosen)]);
-            }
-        }
-        fields
     }
 }
 
@@ -127,19 +110,15 @@ impl<'a> Line<'a> {
         if ms <= 0.0 {
             return Err(self.error("ms", format!("\"{}\" is not a time; must be above 0", self.text("ms"))));
         }
-        let calls = [None].into_iter().chain(Call::value_variants().iter().map(Some)).collect::<Vec<_>>();
-        let call = self.one_of("way", &calls, |call| call.map_or(GRNN.into(), name_of))?;
-        let (way, launches) = match call {
-            None => (Way::Grnn(self.ranked(cell)?), Some(self.whole("launches")?)),
-            Some(call) => {
-                if let Some(more) = COLUMNS.split(',').skip(KERNEL).find(|name| !self.text(name).is_empty()) {
-                    return Err(self.error(more, format!("\"{}\", but cuDNN has no mappings; empty", self.text(more))));
-                }
-                let counted = !self.text("launches").is_empty();
-                (Way::Cudnn(*call), counted.then(|| self.whole("launches")).transpose()?)
-            }
-        };
-        Ok(Row { size, way, launches, ms })
+        let way = self.one_of("way", Way::value_variants(), name_of)?;
+        let is_counted = way == Way::Grnn || !self.text("launches").is_empty();
+        let launches = is_counted.then(|| self.whole("launches")).transpose()?;
+        let mapped = (way == Way::Grnn).then(|| self.ranked(cell)).transpose()?;
+        let more = COLUMNS.split(',').skip(KERNEL).find(|name| mapped.is_none() && !self.text(name).is_empty());
+        match more {
+            Some(more) => Err(self.error(more, format!("\"{}\", but cuDNN has no mappings; empty", self.text(more)))),
+            None => Ok(Row { size, way, mapped, launches, ms }),
+        }
     }
 
     fn ranked(&self, cell: Cell) -> Result<Ranked> {

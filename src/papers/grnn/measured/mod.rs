@@ -28,12 +28,22 @@ pub struct Size {
     pub steps: u32,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Way {
-    /// Persistent kernel of this project.
-    Grnn(Ranked),
-    /// PyTorch's layer, which calls cuDNN.
-    Cudnn(Call),
+    /// A persistent kernel of this project.
+    Grnn,
+    /// PyTorch's layer, which calls cuDNN, in float32.
+    #[value(name = "cudnn-f32")]
+    Plain,
+    /// Packed inputs, for which PyTorch requests traditional kernels at all sizes.
+    #[value(name = "cudnn-f32-packed")]
+    Packed,
+    /// In a CUDA graph: without launch overhead.
+    #[value(name = "cudnn-f32-graph")]
+    Graph,
+    /// float16.
+    #[value(name = "cudnn-f16")]
+    Half,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -60,27 +70,13 @@ pub enum Chosen {
     Given,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Call {
-    /// float32.
-    #[value(name = "cudnn-f32")]
-    Plain,
-    /// Packed inputs, for which PyTorch requests traditional kernels at all sizes.
-    #[value(name = "cudnn-f32-packed")]
-    Packed,
-    /// In a CUDA graph: without launch overhead.
-    #[value(name = "cudnn-f32-graph")]
-    Graph,
-    /// float16.
-    #[value(name = "cudnn-f16")]
-    Half,
-}
-
 /// One way for one size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
     pub size: Size,
     pub way: Way,
+    /// Of GRNN's way.
+    pub mapped: Option<Ranked>,
     /// Number of kernels: persistent ones, or all of cuDNN's; `None` if not counted.
     pub launches: Option<u32>,
     /// Of all launches together.
@@ -90,16 +86,14 @@ pub struct Row {
 impl Row {
     /// The same way for the same size, or a mapping of it ranked with other constants: such ranks can't be compared.
     fn replaces(&self, old: &Row) -> bool {
-        if self.size != old.size {
-            return false;
-        }
-        match (&self.way, &old.way) {
-            (Way::Grnn(new), Way::Grnn(past)) if self.launches == old.launches => {
-                (new.rnn, new.mapping) == (past.rnn, past.mapping) || new.constants != past.constants
+        let replaced = match (&self.mapped, &old.mapped) {
+            (Some(new), Some(past)) => {
+                let same = (new.rnn, new.mapping) == (past.rnn, past.mapping);
+                self.launches == old.launches && (same || new.constants != past.constants)
             }
-            (Way::Cudnn(new), Way::Cudnn(past)) => new == past,
-            _ => false,
-        }
+            _ => true,
+        };
+        (self.size, self.way) == (old.size, old.way) && replaced
     }
 }
 
@@ -127,11 +121,11 @@ pub enum Series {
 
 impl Series {
     fn of(row: &Row) -> Option<Series> {
-        Some(match &row.way {
-            Way::Grnn(ranked) => return (ranked.rank <= FIRST).then_some(Series::Grnn),
-            Way::Cudnn(Call::Graph) => Series::Graph,
-            Way::Cudnn(Call::Half) => Series::Half,
-            Way::Cudnn(Call::Plain | Call::Packed) => match row.launches {
+        Some(match row.way {
+            Way::Grnn => return row.mapped.as_ref().filter(|one| one.rank <= FIRST).map(|_| Series::Grnn),
+            Way::Graph => Series::Graph,
+            Way::Half => Series::Half,
+            Way::Plain | Way::Packed => match row.launches {
                 None => Series::Uncounted,
                 Some(launches) if launches < row.size.steps => Series::Persistent,
                 Some(_) => Series::Traditional,
@@ -165,16 +159,6 @@ impl Measured {
     pub fn add(&mut self, row: Row) {
         self.rows.retain(|old| !row.replaces(old));
         self.rows.push(row);
-    }
-
-    /// In the order of [`Measured::times`].
-    pub fn labels(&self, cell: Cell) -> Vec<String> {
-        self.series(cell).map(|series| self.label(series)).collect()
-    }
-
-    /// In ms, by the cell's series; `None` without a row.
-    pub fn times(&self, size: Size) -> Vec<Option<f64>> {
-        self.series(size.cell).map(|series| self.ms(series, size)).collect()
     }
 
     pub fn label(&self, series: Series) -> String {
@@ -229,7 +213,7 @@ impl Measured {
     }
 
     /// GRNN's, and cuDNN's with a row for this cell.
-    fn series(&self, cell: Cell) -> impl Iterator<Item = Series> {
+    pub fn series(&self, cell: Cell) -> impl Iterator<Item = Series> {
         let of_cell = move |row: &&Row| row.size.cell == cell;
         let has = move |series| self.rows.iter().filter(of_cell).any(|row| Series::of(row) == Some(series));
         Series::value_variants().iter().copied().filter(move |series| *series == Series::Grnn || has(*series))
@@ -240,10 +224,7 @@ impl Measured {
     }
 
     fn mappings(&self, size: Size) -> impl Iterator<Item = (&Ranked, &Row)> {
-        self.of(size).filter_map(|row| match &row.way {
-            Way::Grnn(ranked) => Some((ranked, row)),
-            Way::Cudnn(_) => None,
-        })
+        self.of(size).filter_map(|row| Some((row.mapped.as_ref()?, row)))
     }
 }
 
@@ -262,11 +243,11 @@ mod tests {
         let constants = constants.to_string();
         let chosen = Chosen::First;
         let ranked = Ranked { rnn: Rnn::GruSingle, mapping, rank: groups, valid: 150, cost: 252.5, constants, chosen };
-        Row { size: SIZE, way: Way::Grnn(ranked), launches: Some(1), ms }
+        Row { size: SIZE, way: Way::Grnn, mapped: Some(ranked), launches: Some(1), ms }
     }
 
-    fn called(call: Call, launches: Option<u32>, ms: f64) -> Row {
-        Row { size: SIZE, way: Way::Cudnn(call), launches, ms }
+    fn called(way: Way, launches: Option<u32>, ms: f64) -> Row {
+        Row { size: SIZE, way, mapped: None, launches, ms }
     }
 
     #[test]
@@ -274,7 +255,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.csv");
         let mut written = Measured::open(&path, "A GPU, \"this\"", 4).unwrap();
-        for row in [mapped(32, "Titan V", 0.5), called(Call::Plain, Some(3), 0.25), called(Call::Half, None, 0.125)] {
+        for row in [mapped(32, "Titan V", 0.5), called(Way::Plain, Some(3), 0.25), called(Way::Half, None, 0.125)] {
             written.add(row);
         }
         written.write().unwrap();
@@ -290,7 +271,7 @@ mod tests {
         let mut measured = Measured::open(&folder.path().join("m.csv"), "GPU", 4).unwrap();
         let elsewhere = Row { size: Size { batch: 1, ..SIZE }, ..mapped(32, "Titan V", 9.0) };
         let in_parts = Row { launches: Some(2), ..mapped(32, "Titan V", 8.0) };
-        let plain = called(Call::Plain, Some(3), 1.0);
+        let plain = called(Way::Plain, Some(3), 1.0);
         for row in [&elsewhere, &in_parts, &plain, &mapped(32, "Titan V", 1.0), &mapped(64, "Titan V", 2.0)] {
             measured.add(row.clone());
         }
@@ -303,11 +284,11 @@ mod tests {
 
     #[test]
     fn cudnns_kernels_are_persistent_where_they_are_fewer_than_the_steps() {
-        let series = |call, launches| Series::of(&called(call, launches, 1.0)).unwrap();
-        assert_eq!(series(Call::Plain, Some(99)), Series::Persistent);
-        assert_eq!(series(Call::Packed, Some(100)), Series::Traditional);
-        assert_eq!(series(Call::Plain, None), Series::Uncounted);
-        assert_eq!([series(Call::Graph, Some(3)), series(Call::Half, Some(3))], [Series::Graph, Series::Half]);
+        let series = |way, launches| Series::of(&called(way, launches, 1.0)).unwrap();
+        assert_eq!(series(Way::Plain, Some(99)), Series::Persistent);
+        assert_eq!(series(Way::Packed, Some(100)), Series::Traditional);
+        assert_eq!(series(Way::Plain, None), Series::Uncounted);
+        assert_eq!([series(Way::Graph, Some(3)), series(Way::Half, Some(3))], [Series::Graph, Series::Half]);
         assert_eq!(Series::of(&mapped(6, "Titan V", 1.0)), None, "a mapping of rank 6");
     }
 }
