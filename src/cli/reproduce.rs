@@ -279,7 +279,7 @@ struct Results<'a> {
 fn one_figure(reports: &[&Report], stem: &Path) -> Result<Option<Figure>> {
     let folders: Vec<&Path> = reports.iter().map(|report| &*report.folder.path).collect();
     let drawn = Kind::LatencyRate.drawn(&Inputs::open(&folders)?, &plot::Options::default());
-    drawn.ok().map(|canvas| plot::write(canvas, &[], stem)).transpose()
+    drawn.ok().map(|canvas| plot::write(canvas, None, stem)).transpose()
 }
 
 fn results<'a>(found: &'a Findings, item: &Item) -> Results<'a> {

@@ -2,9 +2,9 @@
 
 use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Canvas, Rect, Stroke};
-use super::input::{Part, Series, x_label};
-use super::legend::{Entry, Key, WHISKER, bar};
-use super::panel::{Frame, lay_out};
+use super::input::{Part, Row, Series, x_label};
+use super::legend::{Entry, Key, Told, WHISKER, bar};
+use super::panel::{Content, Frame, lay_out};
 use super::remark::{IN_LEGEND, stated_entry, stated_style};
 use super::render::text_width;
 use super::style::{INK, SMALL, Style};
@@ -30,6 +30,8 @@ pub struct Bars {
     pub fields: Vec<Field>,
     /// With a logarithmic axis.
     pub log: bool,
+    /// Of series that have bars of their own; empty: those of series 0, 1 and so on.
+    pub styles: Vec<Style>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -54,27 +56,19 @@ pub struct Bar {
 }
 
 impl Bars {
-    /// In the styles of series 0, 1 and so on.
     pub fn drawn(&self) -> Canvas {
-        let styles: Vec<Style> = (0..self.series.len()).map(Style::of).collect();
-        self.drawn_in(&styles)
-    }
-
-    /// A style for each series that has bars of its own.
-    pub fn drawn_in(&self, styles: &[Style]) -> Canvas {
         let own: Vec<&String> = self.series.iter().filter(|label| self.marked_by(label).is_none()).collect();
-        let mut legend: Vec<Entry> =
-            own.iter().zip(styles).map(|(label, style)| Entry::new(*label, Key::Bar(*style))).collect();
+        let style = |place: usize| self.styles.get(place).copied().unwrap_or(Style::of(place));
+        let mut legend: Vec<Entry> = (0..).zip(&own).map(|(i, label)| Entry::new(*label, Key::Bar(style(i)))).collect();
         if own.len() == 1 && self.fields.len() > 1 {
             legend.clear();
         }
         legend.extend(self.whiskers.iter().map(|label| Entry::new(label, Key::Whisker)));
         let mut all = self.fields.iter().flat_map(|field| &field.groups).flat_map(|group| group.bars.iter().flatten());
-        legend.extend(all.any(|bar| bar.saturated).then(|| Entry::new("saturated", Key::Hollow)));
+        legend.extend(all.any(|bar| bar.saturated).then(|| Entry::told("saturated", Told::default())));
         legend.extend(stated_entry(own.len() < self.series.len()));
-        let height = if self.fields.len() > 1 { HEIGHT } else { ALONE };
-        let frame = Frame { title: self.title.as_deref(), legend: &legend, height, right: None };
-        let (mut canvas, panels) = lay_out(&frame, self.fields.iter().map(|field| self.axes(field)).collect());
+        let frame = Frame { title: self.title.as_deref(), legend: &legend, columns: 2, right: None };
+        let (mut canvas, panels) = lay_out(&frame, self.fields.iter().map(|field| self.content(field)).collect());
         let width = 0.8 / own.len().max(1) as f64;
         for (field, panel) in self.fields.iter().zip(&panels) {
             // They cover bars.
@@ -95,13 +89,13 @@ impl Bars {
                 }
                 let gap = ((right - left) * 0.08).min(0.6);
                 canvas.group(label, |canvas| {
-                    bar(canvas, &Rect { left: left + gap, top, right: right - gap, bottom }, &styles[place]);
+                    bar(canvas, &Rect { left: left + gap, top, right: right - gap, bottom }, &style(place));
                     if let Some(upto) = one.upto {
                         let stroke = Stroke::solid(INK, WHISKER);
                         panel.whisker(canvas, from + width / 2.0, 0.0, (one.value, upto), stroke);
                     }
                 });
-                markers.extend(one.saturated.then_some((label.as_str(), styles[place], middle, true)));
+                markers.extend(one.saturated.then_some((label.as_str(), style(place), middle, true)));
             }
             for (label, style, at, hollow) in markers {
                 canvas.group(label, |canvas| canvas.marker(at, &style, 0.0, hollow));
@@ -123,7 +117,7 @@ impl Bars {
         format!("{}: {}\n{}: {}{upto}", self.across, group.name, self.value, significant(bar.value))
     }
 
-    fn axes(&self, field: &Field) -> (String, Axis, Axis) {
+    fn content(&self, field: &Field) -> Content {
         let all = || field.groups.iter().flat_map(|group| group.bars.iter().flatten());
         let highest = all().map(|bar| bar.upto.unwrap_or(bar.value).max(bar.value)).fold(0.0, f64::max);
         let lowest = all().map(|bar| bar.value).filter(|value| *value > 0.0).fold(highest, f64::min);
@@ -131,7 +125,7 @@ impl Bars {
         let y = match self.log && lowest > 0.0 {
             // Below the lowest, which would have no bar.
             true => Axis::log(&self.value, 0.7 * lowest, highest, height, |_| SMALL + 3.0),
-            false => Axis::linear_to_tick(&self.value, 0.0, highest, room),
+            false => Axis::linear_to_tick(&self.value, highest, room),
         };
         // Labels too wide for every group: every second or third has one, counted from the last.
         let widest = field.groups.iter().map(|group| text_width(&group.name, SMALL)).fold(0.0, f64::max) + 6.0;
@@ -139,11 +133,11 @@ impl Bars {
         let stride = if self.fields.len() > 1 { 1 } else { (widest * count as f64 / 390.0).ceil().max(1.0) as usize };
         let ticks = field.groups.iter().enumerate().map(|(i, group)| {
             let shown = (count - 1 - i).is_multiple_of(stride);
-            Tick { value: i as f64, label: shown.then(|| group.name.clone()) }
+            Tick { value: i as f64, label: if shown { group.name.clone() } else { String::new() } }
         });
         let (label, ticks) = (self.across.clone(), ticks.collect());
         let x = Axis { label, spread: Spread::Bins, low: -0.5, high: count as f64 - 0.5, ticks };
-        (field.name.clone(), x, y)
+        Content { heading: field.name.clone(), height, x, y }
     }
 }
 
@@ -182,10 +176,10 @@ pub fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
 fn groups(series: &[(usize, &Series<'_>)], policies: usize) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
     for (place, s) in series {
-        for (value, row) in s.rows_by_x()? {
+        for Row { row, x, .. } in &s.rows {
             let point = row.point()?;
             let load = || point.parse::<f64>().map_or(point.to_string(), |rate| number(rate.round()));
-            let name = value.map_or_else(load, String::from);
+            let name = x.clone().unwrap_or_else(load);
             let at = groups.iter().position(|group| group.name == name).unwrap_or_else(|| {
                 groups.push(Group { name, bars: vec![None; policies] });
                 groups.len() - 1

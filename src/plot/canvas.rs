@@ -25,6 +25,11 @@ impl Rect {
         self.bottom - self.top
     }
 
+    pub fn corners(&self) -> [Point; 4] {
+        let Rect { left, top, right, bottom } = *self;
+        [(left, top), (right, top), (right, bottom), (left, bottom)]
+    }
+
     /// Inside or on the border, within a hundredth of a unit.
     pub fn holds(&self, (x, y): Point) -> bool {
         const SLACK: f64 = 0.01;
@@ -51,6 +56,8 @@ pub enum Align {
     Left,
     Center,
     Right,
+    /// From bottom to top, with its middle at the place.
+    Upright,
 }
 
 #[derive(Clone, Debug)]
@@ -61,8 +68,6 @@ pub struct Text {
     /// Of an em, in units.
     pub size: f64,
     pub align: Align,
-    /// From bottom to top.
-    pub upright: bool,
     pub color: Rgb,
 }
 
@@ -130,20 +135,13 @@ impl Canvas {
     }
 
     pub fn fill(&mut self, rect: &Rect, color: Rgb) {
-        let Rect { left, top, right, bottom } = *rect;
-        self.marks.push(Mark::Area(vec![(left, top), (right, top), (right, bottom), (left, bottom)], color));
+        self.marks.push(Mark::Area(rect.corners().to_vec(), color));
     }
 
     pub fn border(&mut self, rect: &Rect, stroke: Stroke) {
-        let Rect { left, top, right, bottom } = *rect;
-        // Half a width at both ends closes the corners.
-        let half = stroke.width / 2.0;
-        for y in [top, bottom] {
-            self.line(&[(left - half, y), (right + half, y)], stroke);
-        }
-        for x in [left, right] {
-            self.line(&[(x, top - half), (x, bottom + half)], stroke);
-        }
+        let [from, right, below, left] = rect.corners();
+        // Half a width before the beginning closes the corner.
+        self.line(&[(from.0 - stroke.width / 2.0, from.1), right, below, left, from], stroke);
     }
 
     /// A thin border of paper sets the marker off from the marks below. `grown` is added to its radius; hollow: paper
@@ -173,18 +171,11 @@ impl Canvas {
         self.marks[first..].iter().map(cost).sum()
     }
 
-    pub fn text(&mut self, words: impl Into<String>, at: Point, size: f64, align: Align, color: Rgb) {
-        self.push_text(words.into(), at, size, (align, false), color);
-    }
-
-    /// From bottom to top, with its middle at the point.
-    pub fn upright_text(&mut self, words: impl Into<String>, at: Point, size: f64, color: Rgb) {
-        self.push_text(words.into(), at, size, (Align::Center, true), color);
-    }
-
-    fn push_text(&mut self, words: String, at: Point, size: f64, (align, upright): (Align, bool), color: Rgb) {
-        let words = printable(&words).replace(['\n', '\t'], " ");
-        self.marks.push(Mark::Text(Text { words, at, size, align, upright, color }));
+    pub fn text(&mut self, words: impl AsRef<str>, at: Point, size: f64, align: Align, color: Rgb) {
+        let words = printable(words.as_ref()).replace(['\n', '\t'], " ");
+        if !words.is_empty() {
+            self.marks.push(Mark::Text(Text { words, at, size, align, color }));
+        }
     }
 }
 

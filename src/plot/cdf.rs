@@ -2,10 +2,10 @@
 
 use super::axis::Axis;
 use super::canvas::{Canvas, Point, Stroke};
-use super::input::{Series, at_point};
+use super::input::{Folder, Series, at_point};
 use super::legend::{Entry, Key};
 use super::panel::{LINE, Panel, RING, figure, log_x, log_y};
-use super::style::Style;
+use super::style::{INK, Style};
 use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
 use crate::error::Result;
 use crate::results::logs::RequestLine;
@@ -93,7 +93,7 @@ pub fn times(name: &str, span: Span, inputs: &Inputs, options: &Options) -> Draw
 }
 
 pub fn shares() -> Axis {
-    Axis::linear("Share of requests", 0.0, 1.0, 5)
+    Axis::linear("Share of requests", 1.0, 5)
 }
 
 /// The ends of a logarithmic axis; `None` if all times are 0. It begins where the first curve rises, at most five
@@ -155,7 +155,8 @@ pub fn compared(inputs: &Inputs, point: &str, options: &Options) -> Result<Optio
         }
     }
     let Some((least, largest)) = ends(&lines) else { return Ok(None) };
-    let folders = vec![Entry::new(&first.name, Key::Stroke(&[])), Entry::new(&second.name, Key::Stroke(SECOND))];
+    let folder = |of: &Folder, dash| Entry::new(&of.name, Key::Stroke(Stroke { color: INK, width: LINE, dash }));
+    let folders = vec![folder(first, &[]), folder(second, SECOND)];
     let x = log_x(format!("Latency{} (ms)", at_point(point, options)), least, largest);
     Ok(Some(drawn(options, &lines, folders, [x, shares()], false)))
 }
@@ -233,7 +234,6 @@ impl Cdf {
 /// A line with few points, nowhere farther than an eighth of a unit (a sixteenth of a point in print) from the given
 /// one (Ramer, Douglas and Peucker's algorithm). Visible steps stay steps.
 fn simplified(points: impl Iterator<Item = Point>) -> Vec<Point> {
-    const TOLERANCE: f64 = 0.125;
     // Most points of a long log coincide.
     const SAME: f64 = 0.01;
     let mut kept: Vec<Point> = Vec::new();
@@ -245,26 +245,24 @@ fn simplified(points: impl Iterator<Item = Point>) -> Vec<Point> {
         }
     }
     kept.extend(dropped);
-    simplified_slice(&kept, TOLERANCE)
+    let mut simple = Vec::new();
+    simplify(&kept, &mut simple);
+    simple.extend(kept.last());
+    simple
 }
 
-fn simplified_slice(points: &[Point], tolerance: f64) -> Vec<Point> {
-    let Some(last) = points.len().checked_sub(1) else {
-        return Vec::new();
-    };
-    let mut kept = vec![false; points.len()];
-    (kept[0], kept[last]) = (true, true);
-    let mut spans = vec![(0, last)];
-    while let Some((from, to)) = spans.pop() {
-        let farthest = (from + 1..to)
-            .map(|i| (distance(points[i], points[from], points[to]), i))
-            .max_by(|(a, _), (b, _)| a.total_cmp(b));
-        if let Some((_, place)) = farthest.filter(|(far, _)| *far > tolerance) {
-            kept[place] = true;
-            spans.extend([(from, place), (place, to)]);
+/// Adds the points that stay, without the last.
+fn simplify(points: &[Point], kept: &mut Vec<Point>) {
+    const TOLERANCE: f64 = 0.125;
+    let [first, between @ .., last] = points else { return };
+    let far = between.iter().map(|point| distance(*point, *first, *last));
+    match (1..).zip(far).max_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|(_, far)| *far > TOLERANCE) {
+        Some((farthest, _)) => {
+            simplify(&points[..=farthest], kept);
+            simplify(&points[farthest..], kept);
         }
+        None => kept.push(*first),
     }
-    points.iter().zip(kept).filter_map(|(point, kept)| kept.then_some(*point)).collect()
 }
 
 fn distance(point: Point, from: Point, to: Point) -> f64 {

@@ -4,7 +4,7 @@ use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Align, HALF_DIGIT, Stroke};
 use super::input::Series;
 use super::legend::{Entry, Key, RULE};
-use super::panel::{Frame, LINE, lay_out};
+use super::panel::{Content, Frame, LINE, lay_out};
 use super::style::{INK, REFERENCE, SMALL, Style};
 use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::error::Result;
@@ -38,15 +38,15 @@ pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
     }
     let mut legend: Vec<Entry> =
         policies.iter().enumerate().map(|(i, label)| Entry::new(*label, Key::Area(Style::of(i).color))).collect();
-    legend.push(Entry::new("load", Key::Rule));
+    legend.push(Entry::new("load", Key::Stroke(RULE)));
     let (title, slo) = (options.title.as_deref(), options.slo.or_else(|| inputs.slo()));
-    let frame = Frame { title, legend: &legend, height: HEIGHT, right: Some("Load (requests/s)") };
-    let (mut canvas, panels) = lay_out(&frame, fields.iter().map(|field| axes(field, slo)).collect());
+    let frame = Frame { title, legend: &legend, columns: 2, right: Some("Load (requests/s)") };
+    let (mut canvas, panels) = lay_out(&frame, fields.iter().map(|field| content(field, slo)).collect());
     for ((_, curves), panel) in fields.iter().zip(&panels) {
         let Some((_, first)) = curves.first() else { continue };
         let fastest = first.load.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
         let mut loads = panel.clone();
-        loads.y = Axis::linear_to_tick("", 0.0, fastest, 4);
+        loads.y = Axis::linear_to_tick("", fastest, 4);
         loads.line(&mut canvas, &first.load, RULE);
         for (place, course) in curves {
             let stroke = Stroke::solid(Style::of(*place).color, LINE);
@@ -59,23 +59,22 @@ pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
         for tick in &loads.y.ticks {
             let (x, y) = loads.at(loads.x.high, tick.value);
             canvas.line(&[(x, y), (x + 4.0, y)], Stroke::solid(INK, 1.0));
-            if let Some(label) = &tick.label {
-                canvas.text(label, (x + 6.0, y + HALF_DIGIT * SMALL), SMALL, Align::Left, REFERENCE);
-            }
+            canvas.text(&tick.label, (x + 6.0, y + HALF_DIGIT * SMALL), SMALL, Align::Left, REFERENCE);
         }
     }
     Ok(canvas)
 }
 
-fn axes((name, curves): &Panel, slo: Option<Nanos>) -> (String, Axis, Axis) {
+fn content((name, curves): &Panel, slo: Option<Nanos>) -> Content {
     let all = || curves.iter().flat_map(|(_, course)| &course.latency);
     let last = all().map(|(last, _)| *last).fold(1.0, f64::max);
     let lowest = all().map(|(_, ms)| *ms).fold(f64::INFINITY, f64::min);
     let most = slo.map_or(f64::INFINITY, |slo| MOST * slo.as_millis_f64());
     let highest = all().map(|(_, ms)| *ms).fold(0.0, f64::max).min(most).max(lowest * 10.0);
-    let ticks = [0.0, 0.5, 1.0].map(|share| Tick { value: share * last, label: Some(number((share * last).round())) });
+    let ticks = [0.0, 0.5, 1.0].map(|share| Tick { value: share * last, label: number((share * last).round()) });
     let x = Axis { label: "Request".into(), spread: Spread::Linear, low: 0.0, high: last, ticks: ticks.to_vec() };
-    (name.clone(), x, Axis::log("Latency (ms)", lowest, highest, HEIGHT, |_| SMALL + 12.0))
+    let y = Axis::log("Latency (ms)", lowest, highest, HEIGHT, |_| SMALL + 12.0);
+    Content { heading: name.clone(), height: HEIGHT, x, y }
 }
 
 fn course(series: &Series<'_>) -> Result<Course, Undrawn> {

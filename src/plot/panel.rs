@@ -1,9 +1,9 @@
 //! Plot areas with their axes, headings and labels.
 
 use super::Options;
-use super::axis::{Axis, Spread, number};
+use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
-use super::legend::{CAP, Entry, Key, arrow_above, header, header_height, struck};
+use super::legend::{CAP, Entry, Key, Told, header, header_height, marker};
 use super::remark::{Remark, stated, stated_entry};
 use super::render::{fitted, text_width};
 use super::style::{GRID, INK, MEDIUM, SMALL, Style, WIDTH};
@@ -13,12 +13,12 @@ use crate::results::table::significant;
 pub const PADDING: f64 = 8.0;
 pub const LINE: f64 = 2.2;
 const HEIGHT: f64 = 250.0;
-pub const HEADING: f64 = 24.0;
+const HEADING: f64 = 24.0;
 /// Ticks and labels of a horizontal axis.
-pub const TICKS_HEIGHT: f64 = 7.0 + SMALL;
-pub const X_AXIS_HEIGHT: f64 = TICKS_HEIGHT + 6.0 + MEDIUM + PADDING;
+const TICKS_HEIGHT: f64 = 7.0 + SMALL;
+const X_AXIS_HEIGHT: f64 = TICKS_HEIGHT + 6.0 + MEDIUM + PADDING;
 /// The label of a vertical axis.
-pub const Y_LABEL_WIDTH: f64 = PADDING + MEDIUM + 8.0;
+const Y_LABEL_WIDTH: f64 = PADDING + MEDIUM + 8.0;
 const GAP: f64 = 14.0;
 
 /// A closer marker hides another.
@@ -56,9 +56,18 @@ pub struct Panel {
 pub struct Frame<'a> {
     pub title: Option<&'a str>,
     pub legend: &'a [Entry],
-    pub height: f64,
+    /// At most.
+    pub columns: usize,
     /// Of second vertical axes, whose ticks the figure draws.
     pub right: Option<&'a str>,
+}
+
+/// What a panel shows.
+pub struct Content {
+    pub heading: String,
+    pub height: f64,
+    pub x: Axis,
+    pub y: Axis,
 }
 
 /// Of second vertical axes.
@@ -76,8 +85,8 @@ pub fn figure(
     let stated = stated(&options.stated, &x, &y);
     legend.extend(stated_entry(!stated.is_empty()));
     remarks.extend(stated);
-    let frame = Frame { title: options.title.as_deref(), legend: &legend, height: HEIGHT, right: None };
-    let (mut canvas, mut panels) = lay_out(&frame, vec![(String::new(), x, y)]);
+    let frame = Frame { title: options.title.as_deref(), legend: &legend, columns: 1, right: None };
+    let (mut canvas, mut panels) = lay_out(&frame, vec![Content { heading: String::new(), height: HEIGHT, x, y }]);
     let (panel, first) = (panels.remove(0), canvas.marks.len());
     panel.remark_lines(&mut canvas, &remarks);
     data(&mut canvas, &panel);
@@ -85,67 +94,61 @@ pub fn figure(
     (canvas, panel)
 }
 
-/// Two columns if the horizontal labels fit. All areas have the axis labels of the first.
-pub fn lay_out(frame: &Frame<'_>, contents: Vec<(String, Axis, Axis)>) -> (Canvas, Vec<Panel>) {
-    let largest = |of: fn(&(String, Axis, Axis)) -> f64| contents.iter().map(of).fold(0.0, f64::max);
-    let left = 7.0 + largest(|(_, _, y)| y.labels().map(|label| text_width(label, SMALL)).fold(0.0, f64::max));
-    let right = frame.right.map_or(largest(|(_, x, _)| overhang(x)), |_| RIGHT_TICKS);
-    let needed = largest(|(_, x, _)| x.labels().map(|label| text_width(label, SMALL) + 7.0).sum());
+/// Two columns if these are allowed and the horizontal labels fit. All areas have the axis labels of the first, and those
+/// beside each other its height.
+pub fn lay_out(frame: &Frame<'_>, contents: Vec<Content>) -> (Canvas, Vec<Panel>) {
+    let widths = |axis: &Axis| axis.labels().map(|label| text_width(label, SMALL)).collect::<Vec<_>>();
+    let largest = |of: &dyn Fn(&Content) -> f64| contents.iter().map(of).fold(0.0, f64::max);
+    let left = 7.0 + largest(&|one| widths(&one.y).into_iter().fold(0.0, f64::max));
+    let right = frame.right.map_or(largest(&|one| overhang(&one.x)), |_| RIGHT_TICKS);
+    let needed = largest(&|one| widths(&one.x).into_iter().map(|width| width + 7.0).sum());
     let margins = Y_LABEL_WIDTH + PADDING + frame.right.map_or(0.0, |_| MEDIUM + 8.0);
     let width = |columns: f64| (WIDTH - margins - columns * (left + right) - (columns - 1.0) * GAP) / columns;
-    let columns = if contents.len() > 1 && needed <= width(2.0) { 2 } else { 1 };
+    let columns = if contents.len() > 1 && frame.columns > 1 && needed <= width(2.0) { 2 } else { 1 };
     let wide = width(columns as f64);
-    let arrows = frame.legend.iter().any(|entry| matches!(entry.key, Key::Above));
-    let heading = match contents.iter().all(|(heading, ..)| heading.is_empty()) {
+    let arrows = frame.legend.iter().any(|entry| matches!(entry.key, Key::Marker(_, Told { above: true, .. })));
+    let heading = match contents.iter().all(|one| one.heading.is_empty()) {
         true if arrows => 17.0,
         true => 9.0,
         false => HEADING,
     };
-    let top = PADDING + header_height(frame.title, frame.legend);
-    let row = heading + frame.height + TICKS_HEIGHT + GAP;
-    let bottom = top + contents.len().div_ceil(columns) as f64 * row - GAP - TICKS_HEIGHT;
+    let (mut areas, mut bottom) = (Vec::new(), PADDING + header_height(frame.title, frame.legend));
+    for row in contents.chunks(columns) {
+        let above = bottom + heading + if areas.is_empty() { 0.0 } else { TICKS_HEIGHT + GAP };
+        bottom = above + row[0].height;
+        for column in 0..row.len() {
+            let from = Y_LABEL_WIDTH + left + column as f64 * (wide + right + GAP + left);
+            areas.push(Rect { left: from, top: above, right: from + wide, bottom });
+        }
+    }
     let mut canvas = Canvas::new(WIDTH, (bottom + X_AXIS_HEIGHT).ceil());
     header(&mut canvas, frame.title, frame.legend);
-    let panels: Vec<Panel> = contents
-        .into_iter()
-        .enumerate()
-        .map(|(i, (name, x, y))| {
-            let from = Y_LABEL_WIDTH + left + (i % columns) as f64 * (wide + right + GAP + left);
-            let above = top + (i / columns) as f64 * row + heading;
-            let area = Rect { left: from, top: above, right: from + wide, bottom: above + frame.height };
-            canvas.text(fitted(&name, MEDIUM, wide), (from, above - 7.0), MEDIUM, Align::Left, INK);
-            let panel = Panel { area, x, y };
-            panel.grid(&mut canvas);
-            panel
-        })
-        .collect();
-    let Some(first) = panels.first() else { return (canvas, panels) };
-    let middle = (first.area.top + bottom) / 2.0;
-    canvas.upright_text(&first.y.label, (PADDING + 0.8 * MEDIUM, middle), MEDIUM, INK);
-    if let Some(label) = frame.right {
-        canvas.upright_text(label, (WIDTH - PADDING, middle), MEDIUM, INK);
+    let mut panels = Vec::new();
+    for (Content { heading, x, y, .. }, area) in contents.into_iter().zip(areas) {
+        canvas.text(fitted(&heading, MEDIUM, wide), (area.left, area.top - 7.0), MEDIUM, Align::Left, INK);
+        panels.push(Panel { area, x, y });
     }
-    let across = Rect { right: panels[columns - 1].area.right, bottom, ..first.area };
-    x_label(&mut canvas, &first.x.label, &across);
+    panels.iter().for_each(|panel| panel.grid(&mut canvas));
+    let Some(Panel { area, x, y }) = panels.first() else { return (canvas, panels) };
+    let middle = (area.top + bottom) / 2.0;
+    canvas.text(&y.label, (PADDING + 0.8 * MEDIUM, middle), MEDIUM, Align::Upright, INK);
+    canvas.text(frame.right.unwrap_or_default(), (WIDTH - PADDING, middle), MEDIUM, Align::Upright, INK);
+    // Moved if it would stick out of the figure.
+    let half = PADDING / 2.0 + text_width(&x.label, MEDIUM) / 2.0;
+    let middle = (area.left + panels[columns - 1].area.right) / 2.0;
+    let at = (middle.min(WIDTH - half).max(half), bottom + TICKS_HEIGHT + 6.0 + 0.8 * MEDIUM);
+    canvas.text(&x.label, at, MEDIUM, Align::Center, INK);
     (canvas, panels)
 }
 
 /// Reach of a horizontal axis's last label beyond the right end.
-pub fn overhang(x: &Axis) -> f64 {
+fn overhang(x: &Axis) -> f64 {
     let half = x.labels().next_back().map_or(0.0, |label| text_width(label, SMALL) / 2.0);
     match x.spread {
         // The last bin's label stands half a bin before the end.
         Spread::Bins => (half - 190.0 / (x.high - x.low)).max(0.0),
         Spread::Linear | Spread::Log => half.max(4.0),
     }
-}
-
-/// Moved if it would stick out of the figure.
-pub fn x_label(canvas: &mut Canvas, label: &str, area: &Rect) {
-    let half = text_width(label, MEDIUM) / 2.0;
-    let middle = (area.left + area.right) / 2.0;
-    let middle = middle.min(canvas.width - PADDING / 2.0 - half).max(PADDING / 2.0 + half);
-    canvas.text(label, (middle, area.bottom + TICKS_HEIGHT + 6.0 + 0.8 * MEDIUM), MEDIUM, Align::Center, INK);
 }
 
 /// Labels as wide as this value's that fit below an area.
@@ -172,45 +175,33 @@ impl Panel {
         (self.area.left + across * self.area.width(), self.area.bottom - up * self.area.height())
     }
 
-    pub fn grid(&self, canvas: &mut Canvas) {
+    fn grid(&self, canvas: &mut Canvas) {
         let Rect { left, top, right, bottom } = self.area;
         let stroke = Stroke::solid(GRID, 0.8);
-        for tick in self.x.ticks.iter().filter(|t| t.label.is_some() && self.x.spread != Spread::Bins) {
+        for tick in self.x.in_grid() {
             let (x, _) = self.at(tick.value, self.y.low);
             canvas.line(&[(x, top), (x, bottom)], stroke);
         }
-        for tick in self.y.ticks.iter().filter(|t| t.label.is_some()) {
+        for tick in self.y.in_grid() {
             let (_, y) = self.at(self.x.low, tick.value);
             canvas.line(&[(left, y), (right, y)], stroke);
         }
     }
 
     pub fn axes(&self, canvas: &mut Canvas) {
-        self.x_axis(canvas);
-        let Rect { left, top, bottom, .. } = self.area;
+        let Rect { left, top, right, bottom } = self.area;
         let stroke = Stroke::solid(INK, 1.2);
-        canvas.line(&[(left, top), (left, bottom + 0.6)], stroke);
-        for tick in &self.y.ticks {
-            let (_, y) = self.at(self.x.low, tick.value);
-            let length = if tick.label.is_some() { 5.0 } else { 3.0 };
-            canvas.line(&[(left - length, y), (left, y)], stroke);
-            if let Some(label) = &tick.label {
-                canvas.text(label, (left - 7.0, y + HALF_DIGIT * SMALL), SMALL, Align::Right, INK);
-            }
-        }
-    }
-
-    pub fn x_axis(&self, canvas: &mut Canvas) {
-        let Rect { left, right, bottom, .. } = self.area;
-        let stroke = Stroke::solid(INK, 1.2);
-        canvas.line(&[(left - 0.6, bottom), (right, bottom)], stroke);
+        let length = |tick: &Tick| if tick.label.is_empty() { 3.0 } else { 5.0 };
+        canvas.line(&[(left, top), (left, bottom), (right, bottom)], stroke);
         for tick in &self.x.ticks {
             let (x, _) = self.at(tick.value, self.y.low);
-            let length = if tick.label.is_some() { 5.0 } else { 3.0 };
-            canvas.line(&[(x, bottom), (x, bottom + length)], stroke);
-            if let Some(label) = &tick.label {
-                canvas.text(label, (x, bottom + 7.0 + 0.8 * SMALL), SMALL, Align::Center, INK);
-            }
+            canvas.line(&[(x, bottom), (x, bottom + length(tick))], stroke);
+            canvas.text(&tick.label, (x, bottom + 7.0 + 0.8 * SMALL), SMALL, Align::Center, INK);
+        }
+        for tick in &self.y.ticks {
+            let (_, y) = self.at(self.x.low, tick.value);
+            canvas.line(&[(left - length(tick), y), (left, y)], stroke);
+            canvas.text(&tick.label, (left - 7.0, y + HALF_DIGIT * SMALL), SMALL, Align::Right, INK);
         }
     }
 
@@ -241,14 +232,10 @@ impl Panel {
                     let hides = |other: &Point| (other.0 - at.0).hypot(other.1 - at.1) < HIDING;
                     let over = places[i + 1..].iter().filter(|later| later.iter().any(hides)).count();
                     let grown = RING * over.min(MOST_RINGS) as f64;
-                    canvas.marker(at, style, grown, dot.saturated);
-                    if dot.rejected {
-                        struck(canvas, at, grown);
-                    }
                     // Markers at one place share an arrow.
-                    if dot.y > top && over == 0 {
-                        arrow_above(canvas, at, style.color);
-                    }
+                    let above = dot.y > top && over == 0;
+                    let told = Told { saturated: dot.saturated, rejected: dot.rejected, above };
+                    marker(canvas, at, style, grown, told);
                     let more = match (dot.saturated, dot.rejected) {
                         (true, true) => "\nsaturated, requests rejected",
                         (true, false) => "\nsaturated",
@@ -307,7 +294,7 @@ mod tests {
     use crate::plot::canvas::Mark;
 
     fn empty(longest: f64) -> (Canvas, Panel) {
-        let axes = [longest, 1.0].map(|end| Axis::linear("", 0.0, end, 4));
+        let axes = [longest, 1.0].map(|end| Axis::linear("", end, 4));
         figure(&Options::default(), Vec::new(), axes, Vec::new(), |_, _| ())
     }
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::axis::Axis;
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
-use super::legend::{Entry, Key, RULE};
+use super::legend::{Entry, Key, RULE, Told};
 use super::panel::Panel;
 use super::render::text_width;
 use super::style::{PAPER, REFERENCE, SMALL, Style};
@@ -68,7 +68,7 @@ pub fn stated<'s>(all: impl IntoIterator<Item = &'s Stated>, x: &Axis, y: &Axis)
 
 /// If there are any.
 pub fn stated_entry(any: bool) -> Option<Entry> {
-    any.then(|| Entry::new(IN_LEGEND, Key::Stated))
+    any.then(|| Entry::new(IN_LEGEND, Key::Marker(stated_style(), Told::default())))
 }
 
 pub fn stated_style() -> Style {

@@ -1,12 +1,14 @@
 //! A drawing as SVG or PNG, and the widths of texts. No font of the system is used, so a drawing always gives the
 //! same bytes.
 
+use std::convert::Infallible;
 use std::sync::LazyLock;
 
 use ab_glyph::{Font, FontRef, Glyph, PxScale, ScaleFont};
 use plotters::prelude::{BitMapBackend, DrawingBackend, RGBColor, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, FontDesc, FontFamily, FontStyle, FontTransform, ShapeStyle, TextStyle};
+use plotters::style::{Color, FontFamily, FontTransform, ShapeStyle};
+use plotters_backend::{BackendColor, BackendCoord, BackendTextStyle};
 
 use super::canvas::{Align, Canvas, Mark, Point, Text};
 use super::style::{PAPER, Rgb, WIDTH};
@@ -28,7 +30,7 @@ const OVERSAMPLING: usize = 2;
 pub fn svg(canvas: &Canvas) -> Result<String> {
     let (width, height) = pixels(canvas, SVG_PIXELS);
     let mut document = String::new();
-    paint(canvas, &mut SVGBackend::with_string(&mut document, (width, height)), SVG_PIXELS, write_text)?;
+    paint(canvas, SVGBackend::with_string(&mut document, (width, height)), SVG_PIXELS)?;
     let drawn = format!("width=\"{width}\" height=\"{height}\"");
     let shown = format!("width=\"{}\" height=\"{}\"", canvas.width, canvas.height);
     Ok(document.replacen(&drawn, &shown, 1))
@@ -38,37 +40,35 @@ pub fn png(canvas: &Canvas) -> Result<Vec<u8>> {
     let unit = (PNG_PIXELS * OVERSAMPLING) as f64;
     let (width, height) = pixels(canvas, unit);
     let mut drawn = vec![255; width as usize * height as usize * 3];
-    paint(canvas, &mut BitMapBackend::with_buffer(&mut drawn, (width, height)), unit, paint_text)?;
-    let (image, width, height) = averaged(&drawn, width as usize, height as usize);
-    encoded(&image, width, height).map_err(|cause| Error::failed(format!("the PNG cannot be encoded: {cause}")))
+    paint(canvas, BitMapBackend::with_buffer(&mut drawn, (width, height)), unit)?;
+    let (columns, rows) = (width / OVERSAMPLING as u32, height / OVERSAMPLING as u32);
+    encoded(&averaged(&drawn, width as usize), columns, rows)
+        .map_err(|cause| Error::failed(format!("the PNG cannot be encoded: {cause}")))
 }
 
 fn pixels(canvas: &Canvas, unit: f64) -> (u32, u32) {
     ((canvas.width * unit).round() as u32, (canvas.height * unit).round() as u32)
 }
 
-fn averaged(drawn: &[u8], width: usize, height: usize) -> (Vec<u8>, usize, usize) {
-    let (columns, rows) = (width / OVERSAMPLING, height / OVERSAMPLING);
-    let mut image = Vec::with_capacity(columns * rows * 3);
-    for row in 0..rows {
-        for column in 0..columns {
+/// `width`: of what is drawn.
+fn averaged(drawn: &[u8], width: usize) -> Vec<u8> {
+    const MEANT: usize = OVERSAMPLING * OVERSAMPLING;
+    let mut image = Vec::with_capacity(drawn.len() / MEANT);
+    for rows in drawn.chunks_exact(3 * width * OVERSAMPLING) {
+        for column in 0..width / OVERSAMPLING {
             for channel in 0..3 {
-                let mut sum = 0;
-                for y in row * OVERSAMPLING..(row + 1) * OVERSAMPLING {
-                    for x in column * OVERSAMPLING..(column + 1) * OVERSAMPLING {
-                        sum += u32::from(drawn[(y * width + x) * 3 + channel]);
-                    }
-                }
-                image.push((sum / (OVERSAMPLING * OVERSAMPLING) as u32) as u8);
+                let place = |i| width * (i / OVERSAMPLING) + column * OVERSAMPLING + i % OVERSAMPLING;
+                let sum: usize = (0..MEANT).map(|i| usize::from(rows[3 * place(i) + channel])).sum();
+                image.push((sum / MEANT) as u8);
             }
         }
     }
-    (image, columns, rows)
+    image
 }
 
-fn encoded(image: &[u8], width: usize, height: usize) -> std::result::Result<Vec<u8>, png::EncodingError> {
+fn encoded(image: &[u8], width: u32, height: u32) -> std::result::Result<Vec<u8>, png::EncodingError> {
     let mut file = Vec::new();
-    let mut encoder = png::Encoder::new(&mut file, width as u32, height as u32);
+    let mut encoder = png::Encoder::new(&mut file, width, height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::Best);
@@ -83,17 +83,11 @@ fn encoded(image: &[u8], width: usize, height: usize) -> std::result::Result<Vec
     Ok(file)
 }
 
-/// `unit`: pixels for one unit. Texts are painted by a function of the format.
-fn paint<B: DrawingBackend>(
-    canvas: &Canvas,
-    painter: &mut B,
-    unit: f64,
-    text: fn(&mut B, &Text, f64) -> Result<()>,
-) -> Result<()> {
+/// `unit`: pixels for one unit.
+fn paint(canvas: &Canvas, mut painter: impl DrawingBackend, unit: f64) -> Result<()> {
     let at = |(x, y): Point| ((x * unit).round() as i32, (y * unit).round() as i32);
-    let (width, height) = pixels(canvas, unit);
     let paper = ShapeStyle::from(rgb(PAPER)).filled();
-    painter.draw_rect((0, 0), (width as i32, height as i32), &paper, true).map_err(failed)?;
+    painter.draw_rect((0, 0), at((canvas.width, canvas.height)), &paper, true).map_err(failed)?;
     for mark in &canvas.marks {
         match mark {
             Mark::Line(points, color, width) => {
@@ -108,43 +102,80 @@ fn paint<B: DrawingBackend>(
                 let style = ShapeStyle::from(rgb(*color)).filled();
                 painter.fill_polygon(points.iter().map(|p| at(*p)), &style).map_err(failed)?;
             }
-            Mark::Text(words) => text(painter, words, unit)?,
+            Mark::Text(text) => {
+                let ((x, y), rise) = (text.at, RISE * text.size);
+                let top = if text.align == Align::Upright { (x - rise, y) } else { (x, y - rise) };
+                painter.draw_text(&text.words, &Letters { text, unit }, at(top)).map_err(failed)?;
+            }
         }
     }
     painter.present().map_err(failed)
 }
 
-fn write_text(painter: &mut SVGBackend<'_>, text: &Text, unit: f64) -> Result<()> {
-    // plotters' font size and its distance from the point to the baseline, for one em.
-    const SIZE: f64 = 1.24;
-    const RISE: f64 = 0.76;
-    let font = FontDesc::new(FontFamily::Name(FAMILIES), text.size * unit * SIZE, FontStyle::Normal);
-    let rise = RISE * text.size;
-    let (font, (x, y)) = match text.upright {
-        false => (font, (text.at.0, text.at.1 - rise)),
-        true => (font.transform(FontTransform::Rotate270), (text.at.0 - rise, text.at.1)),
-    };
-    let side = match text.align {
-        Align::Left => HPos::Left,
-        Align::Center => HPos::Center,
-        Align::Right => HPos::Right,
-    };
-    let style = TextStyle { font, color: rgb(text.color).to_backend_color(), pos: Pos::new(side, VPos::Top) };
-    let at = ((x * unit).round() as i32, (y * unit).round() as i32);
-    painter.draw_text(&text.words, &style, at).map_err(failed)
+/// A text as plotters draws it. Its own font lacks the space on the left of each letter.
+struct Letters<'a> {
+    text: &'a Text,
+    unit: f64,
 }
 
-/// In pixels. plotters' own texts lack the space on the left of each letter.
-fn paint_text(painter: &mut BitMapBackend<'_>, text: &Text, unit: f64) -> Result<()> {
-    let (width, height) = painter.get_size();
-    let color = rgb(text.color);
-    let mut done = Ok(());
-    rasterize(text, unit, |x, y, coverage| {
-        if done.is_ok() && coverage > 0.0 && (0..width as i32).contains(&x) && (0..height as i32).contains(&y) {
-            done = painter.draw_pixel((x, y), color.mix(f64::from(coverage)).to_backend_color()).map_err(failed);
+/// From plotters' top of a text to its baseline, in ems.
+const RISE: f64 = 0.76;
+
+impl BackendTextStyle for Letters<'_> {
+    type FontError = Infallible;
+
+    fn color(&self) -> BackendColor {
+        rgb(self.text.color).to_backend_color()
+    }
+
+    fn size(&self) -> f64 {
+        // plotters' size of an em.
+        1.24 * self.text.size * self.unit
+    }
+
+    fn transform(&self) -> FontTransform {
+        if self.text.align == Align::Upright { FontTransform::Rotate270 } else { FontTransform::None }
+    }
+
+    fn anchor(&self) -> Pos {
+        let side = match self.text.align {
+            Align::Left => HPos::Left,
+            Align::Center | Align::Upright => HPos::Center,
+            Align::Right => HPos::Right,
+        };
+        Pos::new(side, VPos::Top)
+    }
+
+    fn family(&self) -> FontFamily<'_> {
+        FontFamily::Name(FAMILIES)
+    }
+
+    fn layout_box(&self, words: &str) -> Result<(BackendCoord, BackendCoord), Infallible> {
+        let size = self.text.size * self.unit;
+        Ok(((0, 0), (text_width(words, size).round() as i32, size.round() as i32)))
+    }
+
+    fn draw<E, Draw: FnMut(i32, i32, BackendColor) -> Result<(), E>>(
+        &self,
+        words: &str,
+        (x, y): BackendCoord,
+        mut draw: Draw,
+    ) -> Result<Result<(), E>, Infallible> {
+        let size = self.text.size * self.unit;
+        let baseline = y + (RISE * size).round() as i32;
+        let mut done = Ok(());
+        for letter in placed(words, size as f32).0.into_iter().filter_map(|glyph| FONT.outline_glyph(glyph)) {
+            let corner = letter.px_bounds().min;
+            letter.draw(|column, row, coverage| {
+                if done.is_ok() && coverage > 0.0 {
+                    let at = (x + corner.x as i32 + column as i32, baseline + corner.y as i32 + row as i32);
+                    let color = rgb(self.text.color).mix(f64::from(coverage.min(1.0)));
+                    done = draw(at.0, at.1, color.to_backend_color());
+                }
+            });
         }
-    });
-    done
+        Ok(done)
+    }
 }
 
 fn failed(cause: impl std::fmt::Display) -> Error {
@@ -176,28 +207,6 @@ pub fn fitted(words: &str, size: f64, width: f64) -> String {
         }
     }
     String::new()
-}
-
-/// Calls `cover` with each pixel of a text and its covered share.
-fn rasterize(text: &Text, pixels_per_unit: f64, mut cover: impl FnMut(i32, i32, f32)) {
-    let (glyphs, width) = placed(&text.words, (text.size * pixels_per_unit) as f32);
-    let (x, y) = (text.at.0 * pixels_per_unit, text.at.1 * pixels_per_unit);
-    let (x, y) = (x.round() as i32, y.round() as i32);
-    let share_before = match text.align {
-        Align::Left => 0.0,
-        Align::Center => 0.5,
-        Align::Right => 1.0,
-    };
-    let before = (f64::from(width) * share_before).round() as i32;
-    for outlined in glyphs.into_iter().filter_map(|glyph| FONT.outline_glyph(glyph)) {
-        let corner = outlined.px_bounds().min;
-        outlined.draw(|column, row, coverage| {
-            let along = corner.x as i32 + column as i32 - before;
-            let below = corner.y as i32 + row as i32;
-            let (x, y) = if text.upright { (x + below, y - along) } else { (x + along, y + below) };
-            cover(x, y, coverage.clamp(0.0, 1.0));
-        });
-    }
 }
 
 /// From the origin, and the width.
@@ -264,22 +273,23 @@ mod tests {
 
     #[test]
     fn a_text_covers_pixels_on_the_right_side_of_its_place() {
-        let covered = |align, upright| {
-            let text = Text { words: "HHH".into(), at: (50.0, 50.0), size: 10.0, align, upright, color: (0, 0, 0) };
-            let (mut left, mut right, mut top, mut bottom) = (i32::MAX, i32::MIN, i32::MAX, i32::MIN);
-            rasterize(&text, 1.0, |x, y, coverage| {
-                if coverage > 0.0 {
-                    (left, right) = (left.min(x), right.max(x));
-                    (top, bottom) = (top.min(y), bottom.max(y));
-                }
-            });
+        let covered = |align| {
+            let mut canvas = Canvas::new(100.0, 100.0);
+            canvas.text("HHH", (50.0, 50.0), 10.0, align, (0, 0, 0));
+            let mut drawn = vec![255; 100 * 100 * 3];
+            paint(&canvas, BitMapBackend::with_buffer(&mut drawn, (100, 100)), 1.0).unwrap();
+            let (mut left, mut right, mut top, mut bottom) = (usize::MAX, 0, usize::MAX, 0);
+            for i in (0..100 * 100).filter(|i| drawn[3 * i] < 255) {
+                (left, right) = (left.min(i % 100), right.max(i % 100));
+                (top, bottom) = (top.min(i / 100), bottom.max(i / 100));
+            }
             (left, right, top, bottom)
         };
-        let (left, right, top, bottom) = covered(Align::Left, false);
+        let (left, right, top, bottom) = covered(Align::Left);
         assert!(left >= 50 && right <= 73 && top >= 42 && bottom <= 50, "{left} {right} {top} {bottom}");
-        let (left, right, ..) = covered(Align::Right, false);
+        let (left, right, ..) = covered(Align::Right);
         assert!(left >= 27 && right <= 50, "{left} {right}");
-        let (left, right, top, bottom) = covered(Align::Center, true);
+        let (left, right, top, bottom) = covered(Align::Upright);
         assert!(left >= 42 && right <= 50 && top >= 38 && bottom <= 62, "{left} {right} {top} {bottom}");
     }
 }
