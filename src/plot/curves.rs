@@ -190,7 +190,7 @@ fn short(ms: f64) -> f64 {
 /// Those of several policies stand side by side, so that they do not hide each other.
 fn draw_whiskers(canvas: &mut Canvas, panel: &Panel, curves: &[Curve]) {
     /// Within a marker.
-    const SPAN: f64 = 7.2;
+    const SPAN: f64 = 5.4;
     let last = (curves.len() - 1) as f64;
     for (place, Curve { label, style, dots }) in curves.iter().enumerate() {
         let beside = (place as f64 - last / 2.0) * SPAN / last.max(2.0);
