@@ -92,7 +92,7 @@ impl Bars {
                     bar(canvas, &Rect { left: left + gap, top, right: right - gap, bottom }, &style(place));
                     if let Some(upto) = one.upto {
                         let stroke = Stroke::solid(INK, WHISKER);
-                        panel.whisker(canvas, from + width / 2.0, 0.0, (one.value, upto), stroke);
+                        panel.whisker(canvas, from + width / 2.0, 0.0, [one.value, upto], stroke);
                     }
                 });
                 markers.extend(one.saturated.then_some((label.as_str(), style(place), middle, true)));

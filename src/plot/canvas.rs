@@ -1,5 +1,6 @@
 //! A drawing as a list of marks in units. Lines are clipped and dashed here, so every picture format shows the same.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::style::{PAPER, Rgb, Style};
@@ -182,13 +183,12 @@ impl Canvas {
 /// The middle of a digit above the baseline, as a share of the text size.
 pub const HALF_DIGIT: f64 = 0.365;
 
+/// `pattern`: dashes and gaps in turn.
 fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
-    if pattern.is_empty() {
-        return vec![points.to_vec()];
-    }
-    let mut pieces = Vec::new();
-    let mut piece: Vec<Point> = points.first().copied().into_iter().collect();
-    let (mut place, mut left) = (0, pattern[0]);
+    let [first, ..] = points else { return Vec::new() };
+    let mut lengths = pattern.iter().copied().cycle();
+    let Some(mut left) = lengths.next() else { return vec![points.to_vec()] };
+    let (mut pieces, mut piece, mut is_dash) = (Vec::new(), vec![*first], true);
     for pair in points.windows(2) {
         let (mut from, to) = (pair[0], pair[1]);
         let mut length = (to.0 - from.0).hypot(to.1 - from.1);
@@ -196,23 +196,16 @@ fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
             let share = left / length;
             from = (from.0 + (to.0 - from.0) * share, from.1 + (to.1 - from.1) * share);
             length -= left;
-            if place % 2 == 0 {
-                piece.push(from);
-                pieces.push(std::mem::take(&mut piece));
-            } else {
-                piece = vec![from];
-            }
-            place = (place + 1) % pattern.len();
-            left = pattern[place];
+            piece.push(from);
+            let ended = std::mem::replace(&mut piece, vec![from]);
+            pieces.extend(is_dash.then_some(ended));
+            is_dash = !is_dash;
+            left = lengths.next().unwrap_or(f64::INFINITY);
         }
         left -= length;
-        if place % 2 == 0 {
-            piece.push(to);
-        }
+        piece.push(to);
     }
-    if piece.len() > 1 {
-        pieces.push(piece);
-    }
+    pieces.extend(Some(piece).filter(|piece| is_dash && piece.len() > 1));
     pieces
 }
 
@@ -240,14 +233,11 @@ fn clipped_segment(from: Point, to: Point, area: &Rect) -> Option<(Point, Point)
     let sides =
         [(-dx, from.0 - area.left), (dx, area.right - from.0), (-dy, from.1 - area.top), (dy, area.bottom - from.1)];
     for (towards, room) in sides {
-        if towards == 0.0 {
-            if room < 0.0 {
-                return None;
-            }
-        } else if towards < 0.0 {
-            enter = enter.max(room / towards);
-        } else {
-            leave = leave.min(room / towards);
+        match towards.partial_cmp(&0.0)? {
+            Ordering::Less => enter = enter.max(room / towards),
+            Ordering::Equal if room < 0.0 => return None,
+            Ordering::Equal => {}
+            Ordering::Greater => leave = leave.min(room / towards),
         }
     }
     if enter > leave {

@@ -43,7 +43,8 @@ impl<'i> Runs<'i> {
             for Row { row, x: text, .. } in &s.rows {
                 let x = text.as_ref().map_or_else(|| row.metric(x), |text| Ok(place(text)))?;
                 if let (Some(x), Some(y)) = (x, row.metric_if_known(y)?) {
-                    let whisker = if whiskers { row.metric(Metric::P50)?.zip(row.metric(Metric::P99)?) } else { None };
+                    let ends = if whiskers { row.metric(Metric::P50)?.zip(row.metric(Metric::P99)?) } else { None };
+                    let whisker = ends.map(|(low, high)| [low, high]);
                     dots.push(Dot { x, y, saturated: row.saturated()?, rejected: row.rejects()?, whisker });
                 }
             }
@@ -73,8 +74,8 @@ impl<'i> Runs<'i> {
 
     /// In ms, around all runs, floors and the objective.
     fn latency_axis(&self, label: &str, floors: &[f64], slo: Option<f64>, linear: bool) -> Axis {
-        let low = self.dots().flat_map(|dot| [dot.y, dot.whisker.map_or(dot.y, |(low, _)| low)]);
-        let high = self.dots().map(|dot| (dot.whisker.map_or(dot.y, |(_, high)| high.max(dot.y)), dot.saturated));
+        let low = self.dots().flat_map(|dot| [dot.y, dot.whisker.map_or(dot.y, |[low, _]| low)]);
+        let high = self.dots().map(|dot| (dot.whisker.map_or(dot.y, |[_, high]| high.max(dot.y)), dot.saturated));
         latency_axis(label, low.chain(floors.iter().copied()).chain(slo), high.chain(slo.map(|ms| (ms, false))), linear)
     }
 

@@ -9,7 +9,7 @@ use super::legend::{Entry, Key};
 use super::panel::{Content, Frame, PADDING, Panel, lay_out};
 use super::remark::{stated, stated_entry};
 use super::render::text_width;
-use super::style::{GRID, INK, MEDIUM, PAPER, Rgb, SMALL, tint};
+use super::style::{GRID, INK, MEDIUM, PAPER, Rgb, SMALL, Style, tint};
 use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::error::Result;
 use crate::results::logs::{RequestLine, TaskLine};
@@ -64,7 +64,9 @@ fn drawn(schedules: &[Schedule], end: u64, options: &Options) -> Canvas {
     let of = |one: &Schedule, y: &Axis| stated(options.stated.iter().filter(|value| value.of == one.label), &x, y);
     let any_stated = schedules.iter().zip(&contents).any(|(one, content)| !of(one, &content.y).is_empty());
     let shades = [("waiting", WAITING), ("computing", 0.8)];
-    let mut legend: Vec<Entry> = shades.map(|(label, shade)| Entry::new(label, Key::Area(tint(INK, shade)))).into();
+    let mut legend: Vec<Entry> = shades
+        .map(|(label, shade)| Entry::new(label, Key::Bar(Style { color: tint(INK, shade), ..Style::of(0) })))
+        .into();
     legend.extend(stated_entry(any_stated));
     let frame = Frame { title: options.title.as_deref(), legend: &legend, columns: 1, right: None };
     let (mut canvas, panels) = lay_out(&frame, contents);

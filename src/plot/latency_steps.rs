@@ -36,8 +36,11 @@ pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
         let curves = own.into_iter().map(|(place, s)| Ok((place, course(s)?)));
         fields.push((folder.name.clone(), curves.collect::<Result<_, Undrawn>>()?));
     }
-    let mut legend: Vec<Entry> =
-        policies.iter().enumerate().map(|(i, label)| Entry::new(*label, Key::Area(Style::of(i).color))).collect();
+    let mut legend: Vec<Entry> = policies
+        .iter()
+        .enumerate()
+        .map(|(i, label)| Entry::new(*label, Key::Stroke(Stroke::solid(Style::of(i).color, LINE))))
+        .collect();
     legend.push(Entry::new("load", Key::Stroke(RULE)));
     let (title, slo) = (options.title.as_deref(), options.slo.or_else(|| inputs.slo()));
     let frame = Frame { title, legend: &legend, columns: 2, right: Some("Load (requests/s)") };

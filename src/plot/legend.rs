@@ -4,10 +4,10 @@ use super::axis::Axis;
 use super::canvas::{Align, Canvas, Group, HALF_DIGIT, Point, Rect, Stroke};
 use super::panel::{Curve, Dot, LINE, PADDING};
 use super::render::{fitted, text_width};
-use super::style::{Hatch, INK, LARGE, REFERENCE, REFERENCE_DASH, Rgb, SMALL, Style, WIDTH, tint};
+use super::style::{Hatch, INK, LARGE, REFERENCE, REFERENCE_DASH, SMALL, Style, WIDTH, tint};
 
 pub const WHISKER: f64 = 1.4;
-pub const CAP: f64 = 3.0;
+const CAP: f64 = 3.0;
 
 pub const RULE: Stroke = Stroke { color: REFERENCE, width: 1.6, dash: REFERENCE_DASH };
 
@@ -22,7 +22,6 @@ pub enum Key {
     Line(Style),
     Stroke(Stroke),
     Bar(Style),
-    Area(Rgb),
     Whisker,
     Marker(Style, Told),
 }
@@ -42,7 +41,7 @@ impl Key {
     fn width(self) -> f64 {
         match self {
             Key::Line(_) | Key::Stroke(_) => 26.0,
-            Key::Bar(_) | Key::Area(_) => 18.0,
+            Key::Bar(_) => 18.0,
             Key::Whisker | Key::Marker(..) => 12.0,
         }
     }
@@ -143,17 +142,20 @@ fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
         }
         Key::Stroke(stroke) => canvas.line(&[(x, y), (right, y)], stroke),
         Key::Bar(style) => bar(canvas, &block, &style),
-        Key::Area(color) => canvas.fill(&block, color),
         Key::Whisker => {
-            let stroke = Stroke::solid(INK, WHISKER);
-            canvas.line(&[(middle, y - 7.0), (middle, y + 7.0)], stroke);
-            for end in [y - 7.0, y + 7.0] {
-                canvas.line(&[(middle - CAP, end), (middle + CAP, end)], stroke);
-            }
+            whisker(canvas, [(middle, block.top), (middle, block.bottom)], &block, Stroke::solid(INK, WHISKER))
         }
         // Room for the arrow.
         Key::Marker(style, told) if told.above => marker(canvas, (middle, y + 4.0), &style, 0.0, told),
         Key::Marker(style, told) => marker(canvas, (middle, y), &style, 0.0, told),
+    }
+}
+
+/// With the caps that are in the area.
+pub fn whisker(canvas: &mut Canvas, ends: [Point; 2], area: &Rect, stroke: Stroke) {
+    canvas.line_within(area, &ends, stroke);
+    for (x, y) in ends.into_iter().filter(|end| area.holds(*end)) {
+        canvas.line(&[(x - CAP, y), (x + CAP, y)], stroke);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::Options;
 use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
-use super::legend::{CAP, Entry, Key, Told, header, header_height, marker};
+use super::legend::{Entry, Key, Told, header, header_height, marker, whisker};
 use super::remark::{Remark, stated, stated_entry};
 use super::render::{fitted, text_width};
 use super::style::{GRID, INK, MEDIUM, SMALL, Style, WIDTH};
@@ -36,7 +36,7 @@ pub struct Dot {
     /// Requests were turned away: a bar through its marker.
     pub rejected: bool,
     /// The median and the 99th percentile, joined by a line.
-    pub whisker: Option<(f64, f64)>,
+    pub whisker: Option<[f64; 2]>,
 }
 
 #[derive(Clone, Debug)]
@@ -256,16 +256,10 @@ impl Panel {
         canvas.spot(series, area, values);
     }
 
-    /// `beside` units beside `x`, with the caps that are in the area.
-    pub fn whisker(&self, canvas: &mut Canvas, x: f64, beside: f64, (low, high): (f64, f64), stroke: Stroke) {
-        let shifted = |(x, y): Point| (x + beside, y);
-        let (lower, upper) = (shifted(self.at(x, low)), shifted(self.at(x, high)));
-        canvas.line_within(&self.area, &[lower, upper], stroke);
-        for end in [lower, upper] {
-            if self.area.holds(end) {
-                canvas.line(&[(end.0 - CAP, end.1), (end.0 + CAP, end.1)], stroke);
-            }
-        }
+    /// `beside` units beside `x`.
+    pub fn whisker(&self, canvas: &mut Canvas, x: f64, beside: f64, ends: [f64; 2], stroke: Stroke) {
+        let ends = ends.map(|y| self.at(x, y)).map(|(x, y)| (x + beside, y));
+        whisker(canvas, ends, &self.area, stroke);
     }
 }
 

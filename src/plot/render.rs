@@ -1,14 +1,12 @@
 //! A drawing as SVG or PNG, and the widths of texts. No font of the system is used, so a drawing always gives the
 //! same bytes.
 
-use std::convert::Infallible;
 use std::sync::LazyLock;
 
 use ab_glyph::{Font, FontRef, Glyph, PxScale, ScaleFont};
 use plotters::prelude::{BitMapBackend, DrawingBackend, RGBColor, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, FontFamily, FontTransform, ShapeStyle};
-use plotters_backend::{BackendColor, BackendCoord, BackendTextStyle};
+use plotters::style::{Color, FontDesc, FontFamily, FontStyle, FontTransform, ShapeStyle, TextStyle};
 
 use super::canvas::{Align, Canvas, Mark, Point, Text};
 use super::style::{PAPER, Rgb, WIDTH};
@@ -30,7 +28,7 @@ const OVERSAMPLING: usize = 2;
 pub fn svg(canvas: &Canvas) -> Result<String> {
     let (width, height) = pixels(canvas, SVG_PIXELS);
     let mut document = String::new();
-    paint(canvas, SVGBackend::with_string(&mut document, (width, height)), SVG_PIXELS)?;
+    paint(canvas, SVGBackend::with_string(&mut document, (width, height)), SVG_PIXELS, write_text)?;
     let drawn = format!("width=\"{width}\" height=\"{height}\"");
     let shown = format!("width=\"{}\" height=\"{}\"", canvas.width, canvas.height);
     Ok(document.replacen(&drawn, &shown, 1))
@@ -40,7 +38,7 @@ pub fn png(canvas: &Canvas) -> Result<Vec<u8>> {
     let unit = (PNG_PIXELS * OVERSAMPLING) as f64;
     let (width, height) = pixels(canvas, unit);
     let mut drawn = vec![255; width as usize * height as usize * 3];
-    paint(canvas, BitMapBackend::with_buffer(&mut drawn, (width, height)), unit)?;
+    paint(canvas, BitMapBackend::with_buffer(&mut drawn, (width, height)), unit, paint_text)?;
     let (columns, rows) = (width / OVERSAMPLING as u32, height / OVERSAMPLING as u32);
     encoded(&averaged(&drawn, width as usize), columns, rows)
         .map_err(|cause| Error::failed(format!("the PNG cannot be encoded: {cause}")))
@@ -83,9 +81,14 @@ fn encoded(image: &[u8], width: u32, height: u32) -> std::result::Result<Vec<u8>
     Ok(file)
 }
 
-/// `unit`: pixels for one unit.
-fn paint(canvas: &Canvas, mut painter: impl DrawingBackend, unit: f64) -> Result<()> {
-    let at = |(x, y): Point| ((x * unit).round() as i32, (y * unit).round() as i32);
+/// `unit`: pixels for one unit. Texts are painted by a function of the format.
+fn paint<B: DrawingBackend>(
+    canvas: &Canvas,
+    mut painter: B,
+    unit: f64,
+    text: fn(&mut B, &Text, f64) -> Result<()>,
+) -> Result<()> {
+    let at = |point| pixel(point, unit);
     let paper = ShapeStyle::from(rgb(PAPER)).filled();
     painter.draw_rect((0, 0), at((canvas.width, canvas.height)), &paper, true).map_err(failed)?;
     for mark in &canvas.marks {
@@ -102,80 +105,53 @@ fn paint(canvas: &Canvas, mut painter: impl DrawingBackend, unit: f64) -> Result
                 let style = ShapeStyle::from(rgb(*color)).filled();
                 painter.fill_polygon(points.iter().map(|p| at(*p)), &style).map_err(failed)?;
             }
-            Mark::Text(text) => {
-                let ((x, y), rise) = (text.at, RISE * text.size);
-                let top = if text.align == Align::Upright { (x - rise, y) } else { (x, y - rise) };
-                painter.draw_text(&text.words, &Letters { text, unit }, at(top)).map_err(failed)?;
-            }
+            Mark::Text(words) => text(&mut painter, words, unit)?,
         }
     }
     painter.present().map_err(failed)
 }
 
-/// A text as plotters draws it. Its own font lacks the space on the left of each letter.
-struct Letters<'a> {
-    text: &'a Text,
-    unit: f64,
+fn pixel((x, y): Point, unit: f64) -> (i32, i32) {
+    ((x * unit).round() as i32, (y * unit).round() as i32)
 }
 
-/// From plotters' top of a text to its baseline, in ems.
-const RISE: f64 = 0.76;
+fn write_text(painter: &mut SVGBackend<'_>, text: &Text, unit: f64) -> Result<()> {
+    // plotters' font size and its distance from the point to the baseline, for one em.
+    let font = FontDesc::new(FontFamily::Name(FAMILIES), 1.24 * text.size * unit, FontStyle::Normal);
+    let ((x, y), rise) = (text.at, 0.76 * text.size);
+    let (font, at, side) = match text.align {
+        Align::Left => (font, (x, y - rise), HPos::Left),
+        Align::Center => (font, (x, y - rise), HPos::Center),
+        Align::Right => (font, (x, y - rise), HPos::Right),
+        Align::Upright => (font.transform(FontTransform::Rotate270), (x - rise, y), HPos::Center),
+    };
+    let style = TextStyle { font, color: rgb(text.color).to_backend_color(), pos: Pos::new(side, VPos::Top) };
+    painter.draw_text(&text.words, &style, pixel(at, unit)).map_err(failed)
+}
 
-impl BackendTextStyle for Letters<'_> {
-    type FontError = Infallible;
-
-    fn color(&self) -> BackendColor {
-        rgb(self.text.color).to_backend_color()
+/// plotters' own texts lack the space on the left of each letter.
+fn paint_text(painter: &mut BitMapBackend<'_>, text: &Text, unit: f64) -> Result<()> {
+    let (glyphs, width) = placed(&text.words, (text.size * unit) as f32);
+    let before = match text.align {
+        Align::Left => 0,
+        Align::Center | Align::Upright => (width / 2.0).round() as i32,
+        Align::Right => width.round() as i32,
+    };
+    let (x, y) = pixel(text.at, unit);
+    let mut done = Ok(());
+    for letter in glyphs.into_iter().filter_map(|glyph| FONT.outline_glyph(glyph)) {
+        let corner = letter.px_bounds().min;
+        letter.draw(|column, row, coverage| {
+            let along = corner.x as i32 + column as i32 - before;
+            let below = corner.y as i32 + row as i32;
+            let at = if text.align == Align::Upright { (x + below, y - along) } else { (x + along, y + below) };
+            if done.is_ok() && coverage > 0.0 {
+                let color = rgb(text.color).mix(f64::from(coverage.min(1.0)));
+                done = painter.draw_pixel(at, color.to_backend_color()).map_err(failed);
+            }
+        });
     }
-
-    fn size(&self) -> f64 {
-        // plotters' size of an em.
-        1.24 * self.text.size * self.unit
-    }
-
-    fn transform(&self) -> FontTransform {
-        if self.text.align == Align::Upright { FontTransform::Rotate270 } else { FontTransform::None }
-    }
-
-    fn anchor(&self) -> Pos {
-        let side = match self.text.align {
-            Align::Left => HPos::Left,
-            Align::Center | Align::Upright => HPos::Center,
-            Align::Right => HPos::Right,
-        };
-        Pos::new(side, VPos::Top)
-    }
-
-    fn family(&self) -> FontFamily<'_> {
-        FontFamily::Name(FAMILIES)
-    }
-
-    fn layout_box(&self, words: &str) -> Result<(BackendCoord, BackendCoord), Infallible> {
-        let size = self.text.size * self.unit;
-        Ok(((0, 0), (text_width(words, size).round() as i32, size.round() as i32)))
-    }
-
-    fn draw<E, Draw: FnMut(i32, i32, BackendColor) -> Result<(), E>>(
-        &self,
-        words: &str,
-        (x, y): BackendCoord,
-        mut draw: Draw,
-    ) -> Result<Result<(), E>, Infallible> {
-        let size = self.text.size * self.unit;
-        let baseline = y + (RISE * size).round() as i32;
-        let mut done = Ok(());
-        for letter in placed(words, size as f32).0.into_iter().filter_map(|glyph| FONT.outline_glyph(glyph)) {
-            let corner = letter.px_bounds().min;
-            letter.draw(|column, row, coverage| {
-                if done.is_ok() && coverage > 0.0 {
-                    let at = (x + corner.x as i32 + column as i32, baseline + corner.y as i32 + row as i32);
-                    let color = rgb(self.text.color).mix(f64::from(coverage.min(1.0)));
-                    done = draw(at.0, at.1, color.to_backend_color());
-                }
-            });
-        }
-        Ok(done)
-    }
+    done
 }
 
 fn failed(cause: impl std::fmt::Display) -> Error {
@@ -196,17 +172,10 @@ pub fn text_width(words: &str, size: f64) -> f64 {
 
 /// Shortened with an ellipsis if too wide.
 pub fn fitted(words: &str, size: f64, width: f64) -> String {
-    if text_width(words, size) <= width {
-        return words.to_string();
-    }
-    let mut kept: Vec<char> = words.chars().collect();
-    while kept.pop().is_some() {
-        let shorter = format!("{}…", kept.iter().collect::<String>().trim_end());
-        if text_width(&shorter, size) <= width {
-            return shorter;
-        }
-    }
-    String::new()
+    let ends = words.char_indices().map(|(end, _)| end).rev();
+    let shorter = ends.map(|end| format!("{}…", words[..end].trim_end()));
+    let mut all = [words.to_string()].into_iter().chain(shorter);
+    all.find(|text| text_width(text, size) <= width).unwrap_or_default()
 }
 
 /// From the origin, and the width.
@@ -277,7 +246,7 @@ mod tests {
             let mut canvas = Canvas::new(100.0, 100.0);
             canvas.text("HHH", (50.0, 50.0), 10.0, align, (0, 0, 0));
             let mut drawn = vec![255; 100 * 100 * 3];
-            paint(&canvas, BitMapBackend::with_buffer(&mut drawn, (100, 100)), 1.0).unwrap();
+            paint(&canvas, BitMapBackend::with_buffer(&mut drawn, (100, 100)), 1.0, paint_text).unwrap();
             let (mut left, mut right, mut top, mut bottom) = (usize::MAX, 0, usize::MAX, 0);
             for i in (0..100 * 100).filter(|i| drawn[3 * i] < 255) {
                 (left, right) = (left.min(i % 100), right.max(i % 100));
