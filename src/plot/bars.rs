@@ -64,8 +64,7 @@ impl Bars {
             legend.clear();
         }
         legend.extend(self.whiskers.iter().map(|label| Entry::new(label, Key::Whisker)));
-        let mut all = self.fields.iter().flat_map(|field| &field.groups).flat_map(|group| group.bars.iter().flatten());
-        legend.extend(all.any(|bar| bar.saturated).then(|| Entry::told("saturated", Told::default())));
+        legend.extend(bars(&self.fields).any(|bar| bar.saturated).then(|| Entry::told("saturated", Told::default())));
         legend.extend(stated_entry(own.len() < self.series.len()));
         let frame = Frame { title: self.title.as_deref(), legend: &legend, columns: 2, right: None };
         let (mut canvas, panels) = lay_out(&frame, self.fields.iter().map(|field| self.content(field)).collect());
@@ -118,7 +117,7 @@ impl Bars {
     }
 
     fn content(&self, field: &Field) -> Content {
-        let all = || field.groups.iter().flat_map(|group| group.bars.iter().flatten());
+        let all = || bars(std::slice::from_ref(field));
         let highest = all().map(|bar| bar.upto.unwrap_or(bar.value).max(bar.value)).fold(0.0, f64::max);
         let lowest = all().map(|bar| bar.value).filter(|value| *value > 0.0).fold(highest, f64::min);
         let (height, room) = if self.fields.len() > 1 { (HEIGHT, 4) } else { (ALONE, 5) };
@@ -150,7 +149,7 @@ pub fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
     for field in fields.iter_mut().filter(|_| options.x.is_some()) {
         field.groups.sort_by(|a, b| swept::order(&a.name, &b.name));
     }
-    if fields.iter().all(|field| field.groups.iter().all(|group| group.bars.iter().all(Option::is_none))) {
+    if bars(&fields).next().is_none() {
         return Err(nothing("summary.csv has no row with mean_ms"));
     }
     if let ([field], Some(_)) = (fields.as_mut_slice(), &options.title) {
@@ -158,9 +157,8 @@ pub fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
     }
     /// A linear axis would show the short bars as nothing.
     const WIDE: f64 = 100.0;
-    let bars = || fields.iter().flat_map(|field| &field.groups).flat_map(|group| group.bars.iter().flatten());
-    let (least, most) = bars().map(|bar| bar.value).fold((f64::INFINITY, 0.0), |(a, b), v| (v.min(a), v.max(b)));
-    let bars = Bars {
+    let (least, most) = bars(&fields).map(|bar| bar.value).fold((f64::INFINITY, 0.0), |(a, b), v| (v.min(a), v.max(b)));
+    let drawing = Bars {
         log: !options.linear && most > WIDE * least,
         title: options.title.clone(),
         across: x_label(&series, options).unwrap_or_else(|| "Load (requests/s)".into()),
@@ -170,7 +168,11 @@ pub fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
         fields,
         ..Bars::default()
     };
-    Ok(bars.drawn())
+    Ok(drawing.drawn())
+}
+
+fn bars(fields: &[Field]) -> impl Iterator<Item = &Bar> {
+    fields.iter().flat_map(|field| &field.groups).flat_map(|group| group.bars.iter().flatten())
 }
 
 fn groups(series: &[(usize, &Series<'_>)], policies: usize) -> Result<Vec<Group>> {

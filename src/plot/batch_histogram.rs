@@ -31,7 +31,7 @@ pub fn histogram(inputs: &Inputs, options: &Options) -> Drawing {
     };
     let bars = Bars {
         title: options.title.clone(),
-        across: format!("{label}{}", at_point(&point, options)),
+        across: format!("{label}{}", at_point(&point)),
         value: "Share of executed cells (%)".into(),
         series: all.iter().map(|(s, _)| s.label.clone()).collect(),
         fields: vec![Field { name: String::new(), groups: ends.iter().enumerate().map(group).collect() }],

@@ -74,7 +74,7 @@ pub fn times(name: &str, span: Span, inputs: &Inputs, options: &Options) -> Draw
     let Some((least, largest)) = ends(&lines) else {
         return Err(nothing(format!("every time at point {point} is 0, which a logarithmic axis does not show")));
     };
-    let x = log_x(format!("{name}{} (ms)", at_point(&point, options)), least, largest);
+    let x = log_x(format!("{name}{} (ms)", at_point(&point)), least, largest);
     let y = match options.tail {
         false => shares(),
         true => {
@@ -150,7 +150,7 @@ pub fn compared(inputs: &Inputs, point: &str, options: &Options) -> Result<Optio
     let Some((least, largest)) = ends(&lines) else { return Ok(None) };
     let folder = |of: &Folder, dash| Entry::new(&of.name, Key::Stroke(Stroke { color: INK, width: LINE, dash }));
     let folders = vec![folder(first, &[]), folder(second, SECOND)];
-    let x = log_x(format!("Latency{} (ms)", at_point(point, options)), least, largest);
+    let x = log_x(format!("Latency{} (ms)", at_point(point)), least, largest);
     Ok(Some(drawn(options, &lines, folders, [x, shares()], false)))
 }
 

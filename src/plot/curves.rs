@@ -44,7 +44,7 @@ impl<'i> Runs<'i> {
                 let x = text.as_ref().map_or_else(|| row.metric(x), |text| Ok(place(text)))?;
                 if let (Some(x), Some(y)) = (x, row.metric_if_known(y)?) {
                     let ends = if whiskers { row.metric(Metric::P50)?.zip(row.metric(Metric::P99)?) } else { None };
-                    let whisker = ends.map(|(low, high)| [low, high]);
+                    let whisker = ends.map(<[f64; 2]>::from);
                     dots.push(Dot { x, y, saturated: row.saturated()?, rejected: row.rejects()?, whisker });
                 }
             }
@@ -150,7 +150,7 @@ pub fn against_throughput(percentile: Metric, inputs: &Inputs, options: &Options
     };
     let mut rules: Vec<Remark> = floors.into_iter().map(floor).chain(ceilings.into_iter().map(ceiling)).collect();
     let service = bounds.last().and_then(|one| one.service.as_ref());
-    rules.extend(service.iter().flat_map(|service| mean_at_most(service, &x, &y)));
+    rules.extend(service.map(|service| mean_at_most(service, &x, &y)).filter(|rule| rule.line.len() > 1));
     Ok(runs.drawn(options, [x, y], rules, SATURATED_LINE))
 }
 
@@ -165,21 +165,13 @@ fn distinct(values: impl Iterator<Item = f64>) -> Vec<f64> {
     distinct
 }
 
-/// Pieces of a curve.
-const PIECES: u32 = 40;
-
-fn mean_at_most(service: &AffineService, x: &Axis, y: &Axis) -> Vec<Remark> {
-    let point = |piece| {
-        let rate = x.low + (x.high - x.low) * f64::from(piece) / f64::from(PIECES);
-        service.mean_at_most(rate).filter(|ms| *ms <= y.high).map(|ms| (rate, ms))
-    };
-    let pieces = (0..PIECES).filter_map(|piece| Some([point(piece)?, point(piece + 1)?]));
-    // The first piece names all.
-    let piece = |(number, ends)| match number {
-        0 => Remark { in_legend: true, ..Remark::new("mean at most, if all that wait are taken (Inoue)", ends) },
-        _ => Remark::new("", ends),
-    };
-    pieces.enumerate().map(piece).collect()
+/// Up to the rate at which it leaves the figure.
+fn mean_at_most(service: &AffineService, x: &Axis, y: &Axis) -> Remark {
+    const PIECES: u32 = 40;
+    let rates = (0..=PIECES).map(|piece| x.high * f64::from(piece) / f64::from(PIECES));
+    let means = rates.map_while(|rate| Some((rate, service.mean_at_most(rate).filter(|ms| *ms <= y.high)?)));
+    let label = "mean at most, if all that wait are taken (Inoue)";
+    Remark { in_legend: true, ..Remark::new(label, means.collect::<Vec<_>>()) }
 }
 
 /// Two decimals, below 1 ms three significant digits.

@@ -22,7 +22,7 @@ const WAITING: f64 = 0.28;
 const TALLEST: f64 = 40.0;
 /// The lane's name fits.
 const ABOVE_LANE: f64 = SMALL + 3.0;
-const BELOW_LANES: f64 = 8.0;
+const BELOW: f64 = 8.0;
 
 type Lane = (WorkerId, StreamId);
 
@@ -98,9 +98,9 @@ impl Schedule {
         (260.0 / self.requests.len() as f64).clamp(8.0, 20.0)
     }
 
-    /// The lower end of a lane's bars, below the top of the panel.
-    fn lane_bottom(&self, lane: usize) -> f64 {
-        self.requests.len() as f64 * self.row() + (lane + 1) as f64 * (ABOVE_LANE + TALLEST)
+    /// The lower end of the requests or, below them, of so many lanes.
+    fn bottom(&self, lanes: usize) -> f64 {
+        self.requests.len() as f64 * self.row() + lanes as f64 * (ABOVE_LANE + TALLEST)
     }
 
     /// In units below the top: the requests' numbers, and the scale of each lane.
@@ -108,13 +108,10 @@ impl Schedule {
         let labelled = (16.0 / self.row()).ceil() as usize;
         let requests = self.requests.iter().enumerate().step_by(labelled);
         let requests = requests.map(|(i, request)| ((i as f64 + 0.5) * self.row(), request.id.to_string()));
-        let bottoms = (0..self.lanes.len()).map(|lane| self.lane_bottom(lane));
+        let bottoms = (1..=self.lanes.len()).map(|lanes| self.bottom(lanes));
         let scales = bottoms.flat_map(|bottom| [(bottom - TALLEST, largest.to_string()), (bottom, "0".into())]);
         let ticks = requests.chain(scales).map(|(value, label)| Tick { value, label }).collect();
-        let low = match self.lanes.len() {
-            0 => self.requests.len() as f64 * self.row(),
-            lanes => self.lane_bottom(lanes - 1) + BELOW_LANES,
-        };
+        let low = self.bottom(self.lanes.len()) + BELOW;
         Axis { label: String::new(), spread: Spread::Bins, low, high: 0.0, ticks }
     }
 
@@ -148,10 +145,10 @@ impl Schedule {
             let values = format!("Request {}\narrival: {arrival}\nstart: {start}\nfinish: {finish}", request.id);
             canvas.spot(&self.label, bar(arrival_ns, finish_ns), values);
         }
-        let middle = top + self.requests.len() as f64 * row / 2.0;
+        let middle = top + self.bottom(0) / 2.0;
         canvas.text("Request", (PADDING + 0.8 * MEDIUM, middle), MEDIUM, Align::Upright, INK);
-        for (i, &lane) in self.lanes.iter().enumerate() {
-            let bottom = top + self.lane_bottom(i);
+        for (lanes, &lane) in (1..).zip(&self.lanes) {
+            let bottom = top + self.bottom(lanes);
             let area = Rect { top: bottom - TALLEST, bottom, ..panel.area };
             canvas.text(self.lane_label(lane), (left + 4.0, area.top - 4.0), SMALL, Align::Left, INK);
             let tasks = self.tasks.iter().filter(|task| task.lane == lane);
@@ -196,10 +193,10 @@ fn requests(series: &Series<'_>, point: &str, first: Option<usize>) -> Result<Ve
     let (path, mut rows) = series.requests(point)?;
     let mut requests = Vec::new();
     while let Some(request) = rows.read()? {
-        if requests.len() == first.unwrap_or(MOST_REQUESTS).min(MOST_REQUESTS) {
-            if first.is_some_and(|first| first <= MOST_REQUESTS) {
-                break;
-            }
+        if first == Some(requests.len()) {
+            break;
+        }
+        if requests.len() == MOST_REQUESTS {
             let why = format!("{} has more than {MOST_REQUESTS} requests, too many to read", path.display());
             return Err(nothing(format!("{why}; draw the beginning with --first {MOST_REQUESTS}")));
         }

@@ -273,8 +273,8 @@ fn is_point(point: &str, asked: &str) -> bool {
     point == asked || matches!((point.parse::<f64>(), asked.parse::<f64>()), (Ok(a), Ok(b)) if a == b)
 }
 
-/// The part of an axis label with the point's rate or clients. Empty for a trace, and where the title names the load.
-pub fn at_point(point: &str, options: &Options) -> String {
+/// The part of an axis label with the point's rate or clients. Empty for a trace.
+pub fn at_point(point: &str) -> String {
     let (point, swept) =
         point.split_once(',').map_or((point, String::new()), |(load, keys)| (load, format!(", {keys}")));
     let (before, load) = match (point.parse::<f64>(), point.strip_prefix("clients-")) {
@@ -282,19 +282,7 @@ pub fn at_point(point: &str, options: &Options) -> String {
         (_, Some(clients)) => ("with", format!("{clients} clients{swept}")),
         _ => return String::new(),
     };
-    match options.title.as_deref().is_some_and(|title| says(title, &load)) {
-        true => String::new(),
-        false => format!(" {before} {load}"),
-    }
-}
-
-/// With or without commas between thousands, but not as the end of a larger number.
-fn says(title: &str, load: &str) -> bool {
-    [load.to_string(), load.replace(',', "")].iter().any(|load| {
-        title
-            .match_indices(load.as_str())
-            .any(|(at, _)| !title[..at].ends_with(|c: char| c.is_ascii_digit() || c == ','))
-    })
+    format!(" {before} {load}")
 }
 
 pub fn stem(path: &Path) -> String {
@@ -380,7 +368,7 @@ fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 /// With a swept key on the x axis: the key, and the load if there is only one.
 pub fn x_label(series: &[Series<'_>], options: &Options) -> Option<String> {
     let loads = distinct(series.iter().filter_map(|s| s.load));
-    let load = loads.first().filter(|_| loads.len() == 1).map_or(String::new(), |load| at_point(load, options));
+    let load = loads.first().filter(|_| loads.len() == 1).map_or(String::new(), |load| at_point(load));
     options.x.as_ref().map(|key| format!("{key}{load}"))
 }
 
@@ -429,12 +417,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_axis_does_not_repeat_the_title() {
-        let label = |title: &str| at_point("5000", &Options { title: Some(title.into()), ..Options::default() });
-        assert_eq!(at_point("5000", &Options::default()), " at 5,000 requests/s");
-        assert_eq!(label("CDF at 15,000 requests/s"), " at 5,000 requests/s");
-        assert_eq!(label("CDF at 5,000 requests/s"), "");
-        assert_eq!(label("CDF, 5000 requests/s"), "");
+    fn an_axis_names_the_load_and_the_swept_keys() {
+        for (point, label) in [
+            ("5000", " at 5,000 requests/s"),
+            ("5000,device.workers=2", " at 5,000 requests/s, device.workers=2"),
+            ("clients-8", " with 8 clients"),
+            ("trace", ""),
+        ] {
+            assert_eq!(at_point(point), label);
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Latency in the order of the requests where the load changes, and that load. A panel for each results folder.
 
-use super::axis::{Axis, Spread, Tick, number};
+use super::axis::Axis;
 use super::canvas::{Align, HALF_DIGIT, Stroke};
 use super::input::Series;
 use super::legend::{Entry, Key, RULE};
@@ -36,11 +36,9 @@ pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
         let curves = own.into_iter().map(|(place, s)| Ok((place, course(s)?)));
         fields.push((folder.name.clone(), curves.collect::<Result<_, Undrawn>>()?));
     }
-    let mut legend: Vec<Entry> = policies
-        .iter()
-        .enumerate()
-        .map(|(i, label)| Entry::new(*label, Key::Stroke(Stroke::solid(Style::of(i).color, LINE))))
-        .collect();
+    let stroke = |place| Stroke::solid(Style::of(place).color, LINE);
+    let mut legend: Vec<Entry> =
+        (0..).zip(&policies).map(|(place, label)| Entry::new(*label, Key::Stroke(stroke(place)))).collect();
     legend.push(Entry::new("load", Key::Stroke(RULE)));
     let (title, slo) = (options.title.as_deref(), options.slo.or_else(|| inputs.slo()));
     let frame = Frame { title, legend: &legend, columns: 2, right: Some("Load (requests/s)") };
@@ -52,8 +50,7 @@ pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
         loads.y = Axis::linear_to_tick("", fastest, 4);
         loads.line(&mut canvas, &first.load, RULE);
         for (place, course) in curves {
-            let stroke = Stroke::solid(Style::of(*place).color, LINE);
-            canvas.group(policies[*place], |canvas| panel.line(canvas, &course.latency, stroke));
+            canvas.group(policies[*place], |canvas| panel.line(canvas, &course.latency, stroke(*place)));
             for &(request, ms) in &course.latency {
                 panel.spot(&mut canvas, policies[*place], panel.at(request, ms), (request, ms), "");
             }
@@ -74,10 +71,8 @@ fn content((name, curves): &Panel, slo: Option<Nanos>) -> Content {
     let lowest = all().map(|(_, ms)| *ms).fold(f64::INFINITY, f64::min);
     let most = slo.map_or(f64::INFINITY, |slo| MOST * slo.as_millis_f64());
     let highest = all().map(|(_, ms)| *ms).fold(0.0, f64::max).min(most).max(lowest * 10.0);
-    let ticks = [0.0, 0.5, 1.0].map(|share| Tick { value: share * last, label: number((share * last).round()) });
-    let x = Axis { label: "Request".into(), spread: Spread::Linear, low: 0.0, high: last, ticks: ticks.to_vec() };
     let y = Axis::log("Latency (ms)", lowest, highest, HEIGHT, |_| SMALL + 12.0);
-    Content { heading: name.clone(), height: HEIGHT, x, y }
+    Content { heading: name.clone(), height: HEIGHT, x: Axis::linear("Request", last, 3), y }
 }
 
 fn course(series: &Series<'_>) -> Result<Course, Undrawn> {
