@@ -78,13 +78,8 @@ pub fn marker_entries(curves: &[Curve], y: &Axis) -> Vec<Entry> {
 
 const HEADER_WIDTH: f64 = WIDTH - 2.0 * PADDING;
 
-pub fn header_height(title: Option<&str>, legend: &[Entry]) -> f64 {
-    let rows = legend_places(legend).last().map_or(0, |place| place.row + 1);
-    title.map_or(0.0, |_| LARGE + 9.0) + rows as f64 * LEGEND_ROW
-}
-
-/// The title, centred, above the legend's rows.
-pub fn header(canvas: &mut Canvas, title: Option<&str>, legend: &[Entry]) {
+/// The title, centred, above the legend's rows. Returns where they end.
+pub fn header(canvas: &mut Canvas, title: Option<&str>, legend: &[Entry]) -> f64 {
     let mut top = PADDING;
     if let Some(title) = title {
         let at = (canvas.width / 2.0, top + LARGE);
@@ -104,6 +99,7 @@ pub fn header(canvas: &mut Canvas, title: Option<&str>, legend: &[Entry]) {
         let key = Some(Rect { left: x, top: y - half, right: x + place.end - place.x, bottom: y + half });
         canvas.groups.push(Group { series: entry.label.clone(), marks: first..canvas.marks.len(), key });
     }
+    top + places.last().map_or(0.0, |last| (last.row + 1) as f64 * LEGEND_ROW)
 }
 
 /// From the left of its row.
@@ -176,21 +172,15 @@ pub fn marker(canvas: &mut Canvas, (x, y): Point, style: &Style, grown: f64, tol
 
 pub fn bar(canvas: &mut Canvas, rect: &Rect, style: &Style) {
     const SPACING: f64 = 4.5;
-    if style.hatch == Hatch::Plain {
-        canvas.fill(rect, style.color);
-    } else {
-        canvas.fill(rect, tint(style.color, 0.3));
-        let stroke = Stroke::solid(style.color, 1.4);
-        let (width, height) = (rect.width(), rect.height());
-        for i in 1..((width + height) / SPACING).ceil() as usize {
-            let d = i as f64 * SPACING;
-            let line = match style.hatch {
-                Hatch::Rising => [(rect.left + d - height, rect.bottom), (rect.left + d, rect.top)],
-                Hatch::Falling => [(rect.left + d - height, rect.top), (rect.left + d, rect.bottom)],
-                _ => [(rect.left, rect.bottom - d), (rect.right, rect.bottom - d)],
-            };
-            canvas.line_within(rect, &line, stroke);
-        }
+    let Rect { left, top, right, bottom } = *rect;
+    let strokes = if style.hatch == Hatch::Plain { 0 } else { ((right - left + bottom - top) / SPACING).ceil() as u32 };
+    canvas.fill(rect, if strokes > 0 { tint(style.color, 0.3) } else { style.color });
+    for along in (1..strokes).map(|i| left + f64::from(i) * SPACING) {
+        let line = match style.hatch {
+            Hatch::Falling => [(along + top - bottom, top), (along, bottom)],
+            _ => [(along + top - bottom, bottom), (along, top)],
+        };
+        canvas.line_within(rect, &line, Stroke::solid(style.color, 1.4));
     }
     canvas.border(rect, Stroke::solid(style.color, 1.0));
 }

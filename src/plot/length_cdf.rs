@@ -49,10 +49,7 @@ pub fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
     let mut units = BTreeSet::new();
     let mut lines = Vec::new();
     for (source, parts) in sources {
-        let none = || nothing(format!("{source}: has no lengths"));
-        if parts.is_empty() {
-            return Err(none());
-        }
+        let before = lines.len();
         for part in parts {
             let label = match (single, part.name) {
                 (_, "") => source.clone(),
@@ -61,9 +58,12 @@ pub fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
             };
             units.insert(part.unit);
             let counts = part.histogram.into_iter().map(|(length, count)| (length as f64, count));
-            let cdf = Cdf::weighted(counts).ok_or_else(none)?;
+            let Some(cdf) = Cdf::weighted(counts) else { continue };
             let label = format!("{label} (median {})", number(cdf.quantile(0.5)));
             lines.push(Line { label, style: Style::of(lines.len()), hollow: false, cdf });
+        }
+        if lines.len() == before {
+            return Err(nothing(format!("{source}: has no lengths")));
         }
     }
     let unit = match units.contains(UNKNOWN) {

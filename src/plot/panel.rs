@@ -3,7 +3,7 @@
 use super::Options;
 use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
-use super::legend::{Entry, Key, Told, header, header_height, marker, whisker};
+use super::legend::{Entry, Key, Told, header, marker, whisker};
 use super::remark::{Remark, stated, stated_entry};
 use super::render::{fitted, text_width};
 use super::style::{GRID, INK, MEDIUM, SMALL, Style, WIDTH};
@@ -112,23 +112,24 @@ pub fn lay_out(frame: &Frame<'_>, contents: Vec<Content>) -> (Canvas, Vec<Panel>
         true => 9.0,
         false => HEADING,
     };
-    let (mut areas, mut bottom) = (Vec::new(), PADDING + header_height(frame.title, frame.legend));
-    for row in contents.chunks(columns) {
-        let above = bottom + heading + if areas.is_empty() { 0.0 } else { TICKS_HEIGHT + GAP };
-        bottom = above + row[0].height;
-        for column in 0..row.len() {
-            let from = Y_LABEL_WIDTH + left + column as f64 * (wide + right + GAP + left);
-            areas.push(Rect { left: from, top: above, right: from + wide, bottom });
+    let mut canvas = Canvas::new(WIDTH, 0.0);
+    let mut panels: Vec<Panel> = Vec::new();
+    let mut bottom = header(&mut canvas, frame.title, frame.legend);
+    let mut top = bottom + heading;
+    for (i, Content { heading: name, height, x, y }) in contents.into_iter().enumerate() {
+        let column = i % columns;
+        if i > 0 && column == 0 {
+            top = bottom + TICKS_HEIGHT + GAP + heading;
         }
+        bottom = top + height;
+        let left = Y_LABEL_WIDTH + left + column as f64 * (wide + right + GAP + left);
+        let area = Rect { left, top, right: left + wide, bottom };
+        canvas.text(fitted(&name, MEDIUM, wide), (left, top - 7.0), MEDIUM, Align::Left, INK);
+        let panel = Panel { area, x, y };
+        panel.grid(&mut canvas);
+        panels.push(panel);
     }
-    let mut canvas = Canvas::new(WIDTH, (bottom + X_AXIS_HEIGHT).ceil());
-    header(&mut canvas, frame.title, frame.legend);
-    let mut panels = Vec::new();
-    for (Content { heading, x, y, .. }, area) in contents.into_iter().zip(areas) {
-        canvas.text(fitted(&heading, MEDIUM, wide), (area.left, area.top - 7.0), MEDIUM, Align::Left, INK);
-        panels.push(Panel { area, x, y });
-    }
-    panels.iter().for_each(|panel| panel.grid(&mut canvas));
+    canvas.height = (bottom + X_AXIS_HEIGHT).ceil();
     let Some(Panel { area, x, y }) = panels.first() else { return (canvas, panels) };
     let middle = (area.top + bottom) / 2.0;
     canvas.text(&y.label, (PADDING + 0.8 * MEDIUM, middle), MEDIUM, Align::Upright, INK);
@@ -236,13 +237,9 @@ impl Panel {
                     let above = dot.y > top && over == 0;
                     let told = Told { saturated: dot.saturated, rejected: dot.rejected, above };
                     marker(canvas, at, style, grown, told);
-                    let more = match (dot.saturated, dot.rejected) {
-                        (true, true) => "\nsaturated, requests rejected",
-                        (true, false) => "\nsaturated",
-                        (false, true) => "\nrequests rejected",
-                        (false, false) => "",
-                    };
-                    self.spot(canvas, label, at, (dot.x, dot.y), more);
+                    let more = [(dot.saturated, "\nsaturated"), (dot.rejected, "\nrequests rejected")];
+                    let more: String = more.iter().filter(|(is, _)| *is).map(|(_, words)| *words).collect();
+                    self.spot(canvas, label, at, (dot.x, dot.y), &more);
                 })
             });
         }

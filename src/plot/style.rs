@@ -49,16 +49,15 @@ const MARKERS: [Marker; 8] = [
     marker(3, 0.0, 1.4),
 ];
 
-/// Strokes in a bar: none, from the lower left, from the upper left, horizontal.
+/// Strokes in a bar: none, from the lower left, from the upper left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hatch {
     Plain,
     Rising,
     Falling,
-    Level,
 }
 
-const HATCHES: [Hatch; 4] = [Hatch::Plain, Hatch::Rising, Hatch::Falling, Hatch::Level];
+const HATCHES: [Hatch; 3] = [Hatch::Plain, Hatch::Rising, Hatch::Falling];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Style {
@@ -69,7 +68,7 @@ pub struct Style {
 }
 
 impl Style {
-    /// The first 280 styles differ.
+    /// The first 840 styles differ.
     pub fn of(series: usize) -> Style {
         Style {
             color: COLORS[series % COLORS.len()],
