@@ -1,6 +1,6 @@
 //! `batchlab plot`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
@@ -110,7 +110,11 @@ enum Place {
 /// Where figures go, and the format that a file's name asks for.
 fn place(args: &Args, inputs: &Inputs) -> Result<(Place, Option<Format>)> {
     let Some(output) = &args.out else {
-        return Ok((Place::Folder(inputs.only_folder().unwrap_or(Path::new("")).to_path_buf()), None));
+        let beside = match (&inputs.folders[..], &inputs.files[..]) {
+            ([only], []) => only.results.path.clone(),
+            _ => PathBuf::new(),
+        };
+        return Ok((Place::Folder(beside), None));
     };
     let wrong = |why: &str| Err(Error::input(format!("-o {}: {why}", output.display())));
     let format = match output.extension().and_then(|e| e.to_str()) {

@@ -2,7 +2,7 @@
 
 use super::axis::{Axis, number};
 use super::canvas::{Canvas, Stroke};
-use super::input::{Row, Series, x_label, x_values};
+use super::input::{Row, Series, distinct, x_label, x_values};
 use super::legend::{Entry, Key, RULE, WHISKER, marker_entries};
 use super::panel::{Curve, Dot, LINE, Panel, figure, log_y, room_for, swept_x};
 use super::remark::Remark;
@@ -72,11 +72,24 @@ impl<'i> Runs<'i> {
         self.swept.clone().unwrap_or_else(rate)
     }
 
-    /// In ms, around all runs, floors and the objective.
+    /// In ms. It holds floors, the objective, and every run that was not saturated; saturated ones, whose latency shows
+    /// only how long they were, stretch it only a little.
     fn latency_axis(&self, label: &str, floors: &[f64], slo: Option<f64>, linear: bool) -> Axis {
-        let low = self.dots().flat_map(|dot| [dot.y, dot.whisker.map_or(dot.y, |[low, _]| low)]);
-        let high = self.dots().map(|dot| (dot.whisker.map_or(dot.y, |[_, high]| high.max(dot.y)), dot.saturated));
-        latency_axis(label, low.chain(floors.iter().copied()).chain(slo), high.chain(slo.map(|ms| (ms, false))), linear)
+        let low = |dot: &Dot| dot.whisker.map_or(dot.y, |[low, _]| low.min(dot.y));
+        let high = |dot: &Dot| dot.whisker.map_or(dot.y, |[_, high]| high.max(dot.y));
+        let lows = self.dots().map(low).chain(floors.iter().copied()).chain(slo);
+        let low = lows.filter(|ms| *ms > 0.0).min_by(f64::total_cmp).unwrap_or(1.0);
+        let of = |saturated| self.dots().filter(move |dot| dot.saturated == saturated).map(high);
+        let stretch = if linear { 1.25 } else { 3.0 };
+        let high = match (of(false).chain(slo).max_by(f64::total_cmp), of(true).max_by(f64::total_cmp)) {
+            (Some(held), Some(beyond)) => held.max(beyond.min(held * stretch)),
+            (only, None) | (None, only) => only.unwrap_or(low),
+        };
+        match linear {
+            true => Axis::linear_to_tick(label, high, 5),
+            // Below the lowest value, whose marker must not overlap the axis.
+            false => log_y(label, low * 0.93, high),
+        }
     }
 
     /// `thin`: the width of lines between saturated runs.
@@ -132,8 +145,8 @@ pub fn against_throughput(percentile: Metric, inputs: &Inputs, options: &Options
     let bounds: Vec<Bounds> =
         folders.filter_map(|folder| folder.results.bounds().transpose()).collect::<Result<_>>()?;
     let floor = |one: &Bounds| percentile.of(&Summary { latency: one.floor.clone(), ..Summary::default() });
-    let floors = distinct(bounds.iter().filter_map(floor));
-    let ceilings = distinct(bounds.iter().filter_map(|one| one.ceiling_rps));
+    let floors = distinct(bounds.iter().filter_map(floor).filter(|ms| *ms > 0.0));
+    let ceilings = distinct(bounds.iter().filter_map(|one| one.ceiling_rps).filter(|rate| *rate > 0.0));
     let name = percentile.short_name();
     let y = runs.latency_axis(&format!("{name} latency (ms)"), &floors, None, options.linear);
     let fastest = runs.largest(|dot| dot.x);
@@ -152,17 +165,6 @@ pub fn against_throughput(percentile: Metric, inputs: &Inputs, options: &Options
     let service = bounds.last().and_then(|one| one.service.as_ref());
     rules.extend(service.map(|service| mean_at_most(service, &x, &y)).filter(|rule| rule.line.len() > 1));
     Ok(runs.drawn(options, [x, y], rules, SATURATED_LINE))
-}
-
-/// Those above 0, each once.
-fn distinct(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut distinct = Vec::new();
-    for value in values {
-        if value > 0.0 && !distinct.contains(&value) {
-            distinct.push(value);
-        }
-    }
-    distinct
 }
 
 /// Up to the rate at which it leaves the figure.
@@ -194,42 +196,25 @@ fn draw_whiskers(canvas: &mut Canvas, panel: &Panel, curves: &[Curve]) {
     }
 }
 
-/// In ms. It holds every run that was not saturated; saturated ones, whose latency shows only how long they were,
-/// stretch it only a little.
-fn latency_axis(
-    label: &str,
-    low: impl Iterator<Item = f64>,
-    high: impl Iterator<Item = (f64, bool)>,
-    linear: bool,
-) -> Axis {
-    let low = low.filter(|ms| *ms > 0.0).min_by(f64::total_cmp).unwrap_or(1.0);
-    let (saturated, held): (Vec<_>, Vec<_>) = high.partition(|(_, saturated)| *saturated);
-    let largest = |values: Vec<(f64, bool)>| values.into_iter().map(|(ms, _)| ms).max_by(f64::total_cmp);
-    let stretch = if linear { 1.25 } else { 3.0 };
-    let high = match (largest(held), largest(saturated)) {
-        (Some(held), Some(beyond)) => held.max(beyond.min(held * stretch)),
-        (Some(only), None) | (None, Some(only)) => only,
-        (None, None) => low,
-    };
-    match linear {
-        true => Axis::linear_to_tick(label, high, 5),
-        // Below the lowest value, whose marker must not overlap the axis.
-        false => log_y(label, low * 0.93, high),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plot::style::Style;
 
     #[test]
     fn a_saturated_run_does_not_set_the_scale() {
-        let high = [(40.0, false), (90_000.0, true)];
-        let log = latency_axis("", [5.5].into_iter(), high.into_iter(), false);
+        let axis = |dots: &[(f64, bool)], linear| {
+            let dot = |&(y, saturated): &(f64, bool)| Dot { x: 0.0, y, saturated, rejected: false, whisker: None };
+            let dots = dots.iter().map(dot).collect();
+            let curves = vec![Curve { label: String::new(), style: Style::of(0), dots }];
+            Runs { series: Vec::new(), curves, whiskers: false, swept: None }.latency_axis("", &[5.5], None, linear)
+        };
+        let both = [(40.0, false), (90_000.0, true)];
+        let log = axis(&both, false);
         assert_eq!((log.low, log.high), (5.0, 200.0));
-        let linear = latency_axis("", [5.0].into_iter(), high.into_iter(), true);
+        let linear = axis(&both, true);
         assert_eq!((linear.low, linear.high), (0.0, 50.0));
-        let only = latency_axis("", [5.0].into_iter(), [(90.0, true)].into_iter(), false);
+        let only = axis(&[(90.0, true)], false);
         assert_eq!(only.high, 90.0, "unless there is no other");
     }
 }

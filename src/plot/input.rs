@@ -55,7 +55,8 @@ pub struct Row<'a> {
     pub row: CsvRow<'a>,
     /// The value of the swept key on the x axis.
     pub x: Option<String>,
-    rate: Option<f64>,
+    /// Infinite for closed loops and traces.
+    rate: f64,
 }
 
 /// A folder, and its series with the places of their policies among those of all folders.
@@ -113,14 +114,6 @@ impl Inputs {
 
     fn swept_keys(&self) -> Vec<&str> {
         distinct(self.folders.iter().flat_map(|folder| &folder.results.swept).map(String::as_str))
-    }
-
-    /// If it is the only input.
-    pub fn only_folder(&self) -> Option<&Path> {
-        match (self.folders.as_slice(), self.files.as_slice()) {
-            ([folder], []) => Some(&folder.results.path),
-            _ => None,
-        }
     }
 
     /// The chosen policies, in the summaries' order.
@@ -275,14 +268,13 @@ fn is_point(point: &str, asked: &str) -> bool {
 
 /// The part of an axis label with the point's rate or clients. Empty for a trace.
 pub fn at_point(point: &str) -> String {
-    let (point, swept) =
-        point.split_once(',').map_or((point, String::new()), |(load, keys)| (load, format!(", {keys}")));
-    let (before, load) = match (point.parse::<f64>(), point.strip_prefix("clients-")) {
-        (Ok(rate), _) => ("at", format!("{} requests/s{swept}", number(rate))),
-        (_, Some(clients)) => ("with", format!("{clients} clients{swept}")),
-        _ => return String::new(),
-    };
-    format!(" {before} {load}")
+    let (load, keys) = point.split_at(point.find(',').unwrap_or(point.len()));
+    let keys = keys.replacen(',', ", ", 1);
+    match (load.parse::<f64>(), load.strip_prefix("clients-")) {
+        (Ok(rate), _) => format!(" at {} requests/s{keys}", number(rate)),
+        (_, Some(clients)) => format!(" with {clients} clients{keys}"),
+        _ => String::new(),
+    }
 }
 
 pub fn stem(path: &Path) -> String {
@@ -323,12 +315,12 @@ impl Folder {
                 all.push(Series { label, style, name, policy, swept, load, rows, folder: self });
                 all.len() - 1
             });
-            all[at].rows.push(Row { row, x, rate: row.rate()? });
+            all[at].rows.push(Row { row, x, rate: row.rate()?.unwrap_or(f64::INFINITY) });
         }
         for s in &mut all {
             s.rows.sort_by(|a, b| match (&a.x, &b.x) {
                 (Some(a), Some(b)) => swept::order(a, b),
-                _ => a.rate.unwrap_or(f64::INFINITY).total_cmp(&b.rate.unwrap_or(f64::INFINITY)),
+                _ => a.rate.total_cmp(&b.rate),
             });
         }
         let policies = self.policies();
@@ -355,11 +347,11 @@ impl Folder {
     }
 }
 
-fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+pub fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut seen = Vec::new();
-    for text in texts {
-        if !seen.contains(&text) {
-            seen.push(text);
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
         }
     }
     seen
