@@ -42,7 +42,6 @@ pub fn drawn(options: &Options, lines: &[Line], more: Vec<Entry>, axes: [Axis; 2
             let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
             canvas.group(label, |canvas| panel.line(canvas, &cdf.curve(tail), stroke));
         }
-        panel.axes(canvas);
         // Hollow ones first and larger: rings around full ones at the same point.
         let (hollow, full): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.hollow);
         for Line { label, style, hollow, cdf } in hollow.into_iter().chain(full) {
@@ -59,7 +58,7 @@ pub fn drawn(options: &Options, lines: &[Line], more: Vec<Entry>, axes: [Axis; 2
             }
         }
     };
-    figure(options, legend, axes, Vec::new(), data).0
+    figure(options, legend, axes, Vec::new(), data)
 }
 
 pub fn times(name: &str, span: Span, inputs: &Inputs, options: &Options) -> Drawing {

@@ -99,12 +99,10 @@ impl<'i> Runs<'i> {
         legend.extend(marker_entries(&self.curves, &y));
         let in_legend = remarks.iter().filter(|one| one.in_legend);
         legend.extend(in_legend.map(|one| Entry::new(&one.label, Key::Stroke(RULE))));
-        let (mut canvas, panel) = figure(options, legend, [x, y], remarks, |canvas, panel| {
+        figure(options, legend, [x, y], remarks, |canvas, panel| {
             draw_whiskers(canvas, panel, &self.curves);
             panel.curves(canvas, &self.curves, thin);
-        });
-        panel.axes(&mut canvas);
-        canvas
+        })
     }
 }
 

@@ -74,14 +74,14 @@ pub struct Content {
 const RIGHT_TICKS: f64 = 48.0;
 
 /// One plot area below title and legend, with a paper's values on its axes among the remarks. `data` draws between the
-/// lines of the remarks and their labels. [`Panel::axes`] are drawn over what touches them.
+/// lines of the remarks and their labels. The axes are drawn over what touches them.
 pub fn figure(
     options: &Options,
     mut legend: Vec<Entry>,
     [x, y]: [Axis; 2],
     mut remarks: Vec<Remark>,
     data: impl FnOnce(&mut Canvas, &Panel),
-) -> (Canvas, Panel) {
+) -> Canvas {
     let stated = stated(&options.stated, &x, &y);
     legend.extend(stated_entry(!stated.is_empty()));
     remarks.extend(stated);
@@ -91,7 +91,8 @@ pub fn figure(
     panel.remark_lines(&mut canvas, &remarks);
     data(&mut canvas, &panel);
     panel.remark_labels(&mut canvas, &remarks, first);
-    (canvas, panel)
+    panel.axes(&mut canvas);
+    canvas
 }
 
 /// Two columns if these are allowed and the horizontal labels fit. All areas have the axis labels of the first, and those
@@ -286,7 +287,9 @@ mod tests {
 
     fn empty(longest: f64) -> (Canvas, Panel) {
         let axes = [longest, 1.0].map(|end| Axis::linear("", end, 4));
-        figure(&Options::default(), Vec::new(), axes, Vec::new(), |_, _| ())
+        let mut shown = None;
+        let canvas = figure(&Options::default(), Vec::new(), axes, Vec::new(), |_, panel| shown = Some(panel.clone()));
+        (canvas, shown.unwrap())
     }
 
     #[test]
