@@ -4,7 +4,7 @@ use super::axis::Axis;
 use super::canvas::{Canvas, Stroke};
 use super::input::{Folder, Series, at_point};
 use super::legend::{Entry, Key};
-use super::panel::{LINE, Panel, RING, figure, log_x, log_y};
+use super::panel::{Curve, Dot, LINE, figure, log_x, log_y};
 use super::style::{INK, Style};
 use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
 use crate::error::Result;
@@ -37,28 +37,20 @@ pub struct Line {
 pub fn drawn(options: &Options, lines: &[Line], more: Vec<Entry>, axes: [Axis; 2], tail: bool) -> Canvas {
     let labels = lines.chunk_by(|one, other| one.label == other.label);
     let legend = labels.map(|lines| Entry::new(&lines[0].label, Key::Line(lines[0].style))).chain(more).collect();
-    let data = |canvas: &mut Canvas, panel: &Panel| {
-        for Line { label, style, cdf, .. } in lines {
-            let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
-            canvas.group(label, |canvas| panel.line(canvas, &cdf.curve(tail), stroke));
-        }
-        // Hollow ones first and larger: rings around full ones at the same point.
-        let (hollow, full): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.hollow);
-        for Line { label, style, hollow, cdf } in hollow.into_iter().chain(full) {
-            for share in SHOWN.into_iter().filter(|share| *share <= cdf.served()) {
-                let values = (cdf.quantile(share), if tail { 1.0 - share } else { share });
-                let at = panel.at(values.0, values.1);
-                if panel.area.holds(at) && MARKED.contains(&share) {
-                    let grown = if *hollow { RING } else { 0.0 };
-                    canvas.group(label, |canvas| canvas.marker(at, style, grown, *hollow));
-                }
-                if panel.area.holds(at) {
-                    panel.spot(canvas, label, at, values, "");
-                }
-            }
-        }
+    let shown = |share: f64| if tail { 1.0 - share } else { share };
+    // Hollow markers first: rings around full ones at the same point.
+    let (hollow, full): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.hollow);
+    let curve = |line: &Line| {
+        let Line { label, style, hollow, cdf } = line;
+        let dot = |share: f64| {
+            let (x, y, marked) = (cdf.quantile(share), shown(share), MARKED.contains(&share));
+            Dot { x, y, marked, saturated: *hollow, ..Dot::default() }
+        };
+        let dots = SHOWN.into_iter().filter(|share| *share <= cdf.served()).map(dot).collect();
+        Curve { label: label.clone(), style: *style, lines: vec![(LINE, cdf.curve(tail))], dots }
     };
-    figure(options, legend, axes, Vec::new(), data)
+    let curves: Vec<Curve> = hollow.into_iter().chain(full).map(curve).collect();
+    figure(options, legend, axes, Vec::new(), |canvas, panel| panel.curves(canvas, &curves))
 }
 
 pub fn times(name: &str, span: Span, inputs: &Inputs, options: &Options) -> Drawing {

@@ -23,7 +23,8 @@ const FAR: f64 = 2.5;
 
 struct Runs<'i> {
     series: Vec<Series<'i>>,
-    curves: Vec<Curve>,
+    /// Of each series.
+    dots: Vec<Vec<Dot>>,
     whiskers: bool,
     /// The swept key on the x axis, if any.
     swept: Option<Axis>,
@@ -37,28 +38,27 @@ impl<'i> Runs<'i> {
         let place = |text: &String| values.iter().find(|(_, other)| other == text).map(|(place, _)| *place);
         let few = series.len() <= MOST_WITH_WHISKERS;
         let whiskers = y == Metric::P90 && (options.bars || few && !options.no_bars);
-        let mut curves = Vec::new();
-        for s in &series {
-            let mut dots = Vec::new();
+        let mut all = vec![Vec::new(); series.len()];
+        for (s, dots) in series.iter().zip(&mut all) {
             for Row { row, x: text, .. } in &s.rows {
                 let x = text.as_ref().map_or_else(|| row.metric(x), |text| Ok(place(text)))?;
                 if let (Some(x), Some(y)) = (x, row.metric_if_known(y)?) {
                     let ends = if whiskers { row.metric(Metric::P50)?.zip(row.metric(Metric::P99)?) } else { None };
                     let whisker = ends.map(<[f64; 2]>::from);
-                    dots.push(Dot { x, y, saturated: row.saturated()?, rejected: row.rejects()?, whisker });
+                    let (saturated, rejected) = (row.saturated()?, row.rejects()?);
+                    dots.push(Dot { x, y, marked: true, saturated, rejected, whisker });
                 }
             }
-            curves.push(Curve { label: s.label.clone(), style: s.style, dots });
         }
-        if curves.iter().all(|curve| curve.dots.is_empty()) {
+        if all.iter().all(Vec::is_empty) {
             return Err(nothing(format!("summary.csv has no row with {} and {}{hint}", x.name(), y.name())));
         }
         let swept = x_label(&series, options).map(|key| swept_x(&key, &values));
-        Ok(Runs { series, curves, whiskers, swept })
+        Ok(Runs { series, dots: all, whiskers, swept })
     }
 
-    fn dots(&self) -> impl Iterator<Item = &Dot> {
-        self.curves.iter().flat_map(|curve| &curve.dots)
+    fn dots(&self) -> impl Iterator<Item = &Dot> + Clone {
+        self.dots.iter().flatten()
     }
 
     fn largest(&self, of: fn(&Dot) -> f64) -> f64 {
@@ -96,12 +96,14 @@ impl<'i> Runs<'i> {
     fn drawn(&self, options: &Options, [x, y]: [Axis; 2], remarks: Vec<Remark>, thin: f64) -> Canvas {
         let mut legend: Vec<Entry> = self.series.iter().map(|s| Entry::new(&s.label, Key::Line(s.style))).collect();
         legend.extend(self.whiskers.then(|| Entry::new("p50–p99", Key::Whisker)));
-        legend.extend(marker_entries(&self.curves, &y));
+        legend.extend(marker_entries(self.dots(), &y));
         let in_legend = remarks.iter().filter(|one| one.in_legend);
         legend.extend(in_legend.map(|one| Entry::new(&one.label, Key::Stroke(RULE))));
+        let curve = |(s, dots): (&Series<'_>, &Vec<Dot>)| Curve::through(&s.label, s.style, dots, y.high, thin);
+        let curves: Vec<Curve> = self.series.iter().zip(&self.dots).map(curve).collect();
         figure(options, legend, [x, y], remarks, |canvas, panel| {
-            draw_whiskers(canvas, panel, &self.curves);
-            panel.curves(canvas, &self.curves, thin);
+            draw_whiskers(canvas, panel, &curves);
+            panel.curves(canvas, &curves);
         })
     }
 }
@@ -185,7 +187,7 @@ fn draw_whiskers(canvas: &mut Canvas, panel: &Panel, curves: &[Curve]) {
     /// Within a marker.
     const SPAN: f64 = 5.4;
     let last = (curves.len() - 1) as f64;
-    for (place, Curve { label, style, dots }) in curves.iter().enumerate() {
+    for (place, Curve { label, style, dots, .. }) in curves.iter().enumerate() {
         let beside = (place as f64 - last / 2.0) * SPAN / last.max(2.0);
         for (dot, ends) in dots.iter().filter_map(|dot| Some((dot, dot.whisker?))) {
             let stroke = Stroke::solid(style.color, if dot.saturated { SATURATED_LINE } else { WHISKER });
@@ -197,15 +199,12 @@ fn draw_whiskers(canvas: &mut Canvas, panel: &Panel, curves: &[Curve]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plot::style::Style;
 
     #[test]
     fn a_saturated_run_does_not_set_the_scale() {
         let axis = |dots: &[(f64, bool)], linear| {
-            let dot = |&(y, saturated): &(f64, bool)| Dot { x: 0.0, y, saturated, rejected: false, whisker: None };
-            let dots = dots.iter().map(dot).collect();
-            let curves = vec![Curve { label: String::new(), style: Style::of(0), dots }];
-            Runs { series: Vec::new(), curves, whiskers: false, swept: None }.latency_axis("", &[5.5], None, linear)
+            let dots = vec![dots.iter().map(|&(y, saturated)| Dot { y, saturated, ..Dot::default() }).collect()];
+            Runs { series: Vec::new(), dots, whiskers: false, swept: None }.latency_axis("", &[5.5], None, linear)
         };
         let both = [(40.0, false), (90_000.0, true)];
         let log = axis(&both, false);

@@ -4,7 +4,7 @@ use super::axis::Axis;
 use super::canvas::{Align, HALF_DIGIT, Stroke};
 use super::input::Series;
 use super::legend::{Entry, Key, RULE};
-use super::panel::{Content, Frame, LINE, lay_out};
+use super::panel::{Content, Curve, Dot, Frame, LINE, lay_out};
 use super::style::{INK, REFERENCE, SMALL, Style};
 use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::error::Result;
@@ -36,9 +36,9 @@ pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
         let curves = own.into_iter().map(|(place, s)| Ok((place, course(s)?)));
         fields.push((folder.name.clone(), curves.collect::<Result<_, Undrawn>>()?));
     }
-    let stroke = |place| Stroke::solid(Style::of(place).color, LINE);
-    let mut legend: Vec<Entry> =
-        (0..).zip(&policies).map(|(place, label)| Entry::new(*label, Key::Stroke(stroke(place)))).collect();
+    let style = |place| Style { dash: &[], ..Style::of(place) };
+    let key = |place| Key::Stroke(Stroke::solid(style(place).color, LINE));
+    let mut legend: Vec<Entry> = (0..).zip(&policies).map(|(place, label)| Entry::new(*label, key(place))).collect();
     legend.push(Entry::new("load", Key::Stroke(RULE)));
     let (title, slo) = (options.title.as_deref(), options.slo.or_else(|| inputs.slo()));
     let frame = Frame { title, legend: &legend, columns: 2, right: Some("Load (requests/s)") };
@@ -49,12 +49,12 @@ pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
         let mut loads = panel.clone();
         loads.y = Axis::linear_to_tick("", fastest, 4);
         loads.line(&mut canvas, &first.load, RULE);
-        for (place, course) in curves {
-            canvas.group(policies[*place], |canvas| panel.line(canvas, &course.latency, stroke(*place)));
-            for &(request, ms) in &course.latency {
-                panel.spot(&mut canvas, policies[*place], panel.at(request, ms), (request, ms), "");
-            }
-        }
+        let curve = |(place, course): &(usize, Course)| {
+            let dots = course.latency.iter().map(|&(x, y)| Dot { x, y, ..Dot::default() }).collect();
+            let lines = vec![(LINE, course.latency.clone())];
+            Curve { label: policies[*place].into(), style: style(*place), lines, dots }
+        };
+        panel.curves(&mut canvas, &curves.iter().map(curve).collect::<Vec<_>>());
         panel.axes(&mut canvas);
         for tick in &loads.y.ticks {
             let (x, y) = loads.at(loads.x.high, tick.value);

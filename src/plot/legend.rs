@@ -2,7 +2,7 @@
 
 use super::axis::Axis;
 use super::canvas::{Align, Canvas, Group, HALF_DIGIT, Point, Rect, Stroke};
-use super::panel::{Curve, Dot, LINE, PADDING};
+use super::panel::{Dot, LINE, PADDING};
 use super::render::{fitted, text_width};
 use super::style::{Hatch, INK, LARGE, REFERENCE, REFERENCE_DASH, SMALL, Style, WIDTH, tint};
 
@@ -64,9 +64,9 @@ impl Entry {
     }
 }
 
-/// For what the curves' markers tell.
-pub fn marker_entries(curves: &[Curve], y: &Axis) -> Vec<Entry> {
-    let any = |says: &dyn Fn(&Dot) -> bool| curves.iter().flat_map(|curve| &curve.dots).any(says);
+/// For what the markers tell.
+pub fn marker_entries<'d>(dots: impl Iterator<Item = &'d Dot> + Clone, y: &Axis) -> Vec<Entry> {
+    let any = |says: &dyn Fn(&Dot) -> bool| dots.clone().any(says);
     let none = Told::default();
     let entries = [
         (any(&|dot| dot.saturated), "saturated", none),

@@ -24,13 +24,15 @@ const GAP: f64 = 14.0;
 /// A closer marker hides another.
 const HIDING: f64 = 4.0;
 /// Growth of a marker's radius for each marker that would hide it, at most [`MOST_RINGS`].
-pub const RING: f64 = 1.9;
+const RING: f64 = 1.9;
 const MOST_RINGS: usize = 2;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Dot {
     pub x: f64,
     pub y: f64,
+    /// With a marker; a page shows the values of the others, too.
+    pub marked: bool,
     /// Then its marker is hollow.
     pub saturated: bool,
     /// Requests were turned away: a bar through its marker.
@@ -43,7 +45,30 @@ pub struct Dot {
 pub struct Curve {
     pub label: String,
     pub style: Style,
+    /// With their widths.
+    pub lines: Vec<(f64, Vec<(f64, f64)>)>,
     pub dots: Vec<Dot>,
+}
+
+impl Curve {
+    /// Through its dots below `top`. `saturated`: the width of lines between saturated runs.
+    pub fn through(label: &str, style: Style, dots: &[Dot], top: f64, saturated: f64) -> Curve {
+        let mut lines: Vec<(f64, Vec<(f64, f64)>)> = Vec::new();
+        for pair in dots.windows(2) {
+            let (from, to) = (pair[0], pair[1]);
+            if from.y > top && to.y > top {
+                // It would show a latency that is not theirs.
+                continue;
+            }
+            let width = if from.saturated && to.saturated { saturated } else { LINE };
+            let (from, to) = ((from.x, from.y.min(top)), (to.x, to.y.min(top)));
+            match lines.last_mut() {
+                Some((same, line)) if *same == width && line.last() == Some(&from) => line.push(to),
+                _ => lines.push((width, vec![from, to])),
+            }
+        }
+        Curve { label: label.into(), style, lines, dots: dots.to_vec() }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -212,46 +237,39 @@ impl Panel {
         canvas.line_within(&self.area, &points, stroke);
     }
 
-    /// First the lines, then the markers, hollow where a run was saturated. A point above the area has an arrow on
-    /// the upper border, so that its horizontal value can be read; the line ends there. `between_saturated`: the
-    /// width of lines between saturated runs. A marker that a later curve's would hide is a larger ring.
-    pub fn curves(&self, canvas: &mut Canvas, curves: &[Curve], between_saturated: f64) {
-        let top = self.y.high;
-        for Curve { label, style, dots } in curves {
+    /// First the lines, then the markers. A point above the area has an arrow on the upper border, so that its
+    /// horizontal value can be read. A marker that a later curve's would hide is a larger ring.
+    pub fn curves(&self, canvas: &mut Canvas, curves: &[Curve]) {
+        /// Of the area in which a page shows a dot's values.
+        const REACH: f64 = 7.0;
+        for Curve { label, style, lines, .. } in curves {
             canvas.group(label, |canvas| {
-                for (saturated, piece) in pieces(dots, top) {
-                    let width = if saturated { between_saturated } else { LINE };
-                    self.line(canvas, &piece, Stroke { color: style.color, width, dash: style.dash });
+                for (width, line) in lines {
+                    self.line(canvas, line, Stroke { color: style.color, width: *width, dash: style.dash });
                 }
             });
         }
-        let places: Vec<Vec<Point>> =
-            curves.iter().map(|curve| curve.dots.iter().map(|dot| self.at(dot.x, dot.y.min(top))).collect()).collect();
-        for (i, Curve { label, style, dots }) in curves.iter().enumerate() {
-            let shown = dots.iter().zip(&places[i]).filter(|(_, at)| self.area.holds(**at));
-            canvas.group(label, |canvas| {
-                shown.for_each(|(dot, &at)| {
-                    let hides = |other: &Point| (other.0 - at.0).hypot(other.1 - at.1) < HIDING;
-                    let over = places[i + 1..].iter().filter(|later| later.iter().any(hides)).count();
-                    let grown = RING * over.min(MOST_RINGS) as f64;
+        let at = |dot: &Dot| self.at(dot.x, dot.y.min(self.y.high));
+        for (i, Curve { label, style, dots, .. }) in curves.iter().enumerate() {
+            for (dot, (x, y)) in dots.iter().map(|dot| (dot, at(dot))).filter(|(_, at)| self.area.holds(*at)) {
+                if dot.marked {
+                    let near = |(other_x, other_y): Point| (other_x - x).hypot(other_y - y) < HIDING;
+                    let hides = |other: &Dot| other.marked && near(at(other));
+                    let over = curves[i + 1..].iter().filter(|later| later.dots.iter().any(hides)).count();
                     // Markers at one place share an arrow.
-                    let above = dot.y > top && over == 0;
+                    let above = dot.y > self.y.high && over == 0;
                     let told = Told { saturated: dot.saturated, rejected: dot.rejected, above };
-                    marker(canvas, at, style, grown, told);
-                    let more = [(dot.saturated, "\nsaturated"), (dot.rejected, "\nrequests rejected")];
-                    let more: String = more.iter().filter(|(is, _)| *is).map(|(_, words)| *words).collect();
-                    self.spot(canvas, label, at, (dot.x, dot.y), &more);
-                })
-            });
+                    let grown = RING * over.min(MOST_RINGS) as f64;
+                    canvas.group(label, |canvas| marker(canvas, (x, y), style, grown, told));
+                }
+                let more = [(dot.saturated, "\nsaturated"), (dot.rejected, "\nrequests rejected")];
+                let more: String = more.iter().filter(|(is, _)| *is).map(|(_, words)| *words).collect();
+                let (of_x, of_y) = (significant(dot.x), significant(dot.y));
+                let values = format!("{}: {of_x}\n{}: {of_y}{more}", self.x.label, self.y.label);
+                let area = Rect { left: x - REACH, top: y - REACH, right: x + REACH, bottom: y + REACH };
+                canvas.spot(label, area, values);
+            }
         }
-    }
-
-    /// A page shows the values at this place.
-    pub fn spot(&self, canvas: &mut Canvas, series: &str, at: Point, (x, y): (f64, f64), more: &str) {
-        const REACH: f64 = 7.0;
-        let area = Rect { left: at.0 - REACH, top: at.1 - REACH, right: at.0 + REACH, bottom: at.1 + REACH };
-        let values = format!("{}: {}\n{}: {}{more}", self.x.label, significant(x), self.y.label, significant(y));
-        canvas.spot(series, area, values);
     }
 
     /// `beside` units beside `x`.
@@ -259,25 +277,6 @@ impl Panel {
         let ends = ends.map(|y| self.at(x, y)).map(|(x, y)| (x + beside, y));
         whisker(canvas, ends, &self.area, stroke);
     }
-}
-
-/// Below `top`, each with whether its runs were saturated.
-fn pieces(dots: &[Dot], top: f64) -> Vec<(bool, Vec<(f64, f64)>)> {
-    let mut pieces: Vec<(bool, Vec<(f64, f64)>)> = Vec::new();
-    for pair in dots.windows(2) {
-        let (from, to) = (pair[0], pair[1]);
-        if from.y > top && to.y > top {
-            // It would show a latency that is not theirs.
-            continue;
-        }
-        let saturated = from.saturated && to.saturated;
-        let (from, to) = ((from.x, from.y.min(top)), (to.x, to.y.min(top)));
-        match pieces.last_mut() {
-            Some((same, piece)) if *same == saturated && piece.last() == Some(&from) => piece.push(to),
-            _ => pieces.push((saturated, vec![from, to])),
-        }
-    }
-    pieces
 }
 
 #[cfg(test)]
@@ -300,22 +299,17 @@ mod tests {
     }
 
     fn dot((x, y, saturated): (f64, f64, bool)) -> Dot {
-        Dot { x, y, saturated, rejected: false, whisker: None }
+        Dot { x, y, marked: true, saturated, ..Dot::default() }
     }
 
     fn drawn(curves: &[&[(f64, f64, bool)]]) -> (Panel, Vec<Mark>) {
         let (mut canvas, panel) = empty(10.0);
         canvas.marks.clear();
         let style = |i| Style { dash: &[], ..Style::of(i) };
-        let curves: Vec<Curve> = (0..)
-            .zip(curves)
-            .map(|(i, dots)| Curve {
-                label: String::new(),
-                style: style(i),
-                dots: dots.iter().copied().map(dot).collect(),
-            })
-            .collect();
-        panel.curves(&mut canvas, &curves, 1.0);
+        let dots = curves.iter().map(|dots| dots.iter().copied().map(dot).collect::<Vec<_>>());
+        let curves: Vec<Curve> =
+            (0..).zip(dots).map(|(i, dots)| Curve::through("", style(i), &dots, 1.0, 1.0)).collect();
+        panel.curves(&mut canvas, &curves);
         (panel, canvas.marks)
     }
 
@@ -333,8 +327,9 @@ mod tests {
     #[test]
     fn a_line_between_saturated_runs_has_its_own_width() {
         let dots = [(0.0, 0.1, false), (1.0, 0.2, true), (2.0, 0.3, true), (3.0, 0.4, true)].map(dot);
-        let widths: Vec<(bool, usize)> = pieces(&dots, 1.0).iter().map(|(thin, piece)| (*thin, piece.len())).collect();
-        assert_eq!(widths, [(false, 2), (true, 3)]);
+        let lines = Curve::through("", Style::of(0), &dots, 1.0, 0.5).lines;
+        let widths: Vec<(f64, usize)> = lines.iter().map(|(width, line)| (*width, line.len())).collect();
+        assert_eq!(widths, [(LINE, 2), (0.5, 3)]);
     }
 
     #[test]
