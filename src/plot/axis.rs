@@ -1,5 +1,7 @@
 //! Axes: the places of values, and the labelled ones.
 
+use indicatif::HumanFloatCount;
+
 /// How values are spread along an axis; bins have one width, and no grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
@@ -143,26 +145,13 @@ fn round_down(value: f64, digits: &[f64]) -> f64 {
 
 /// `0.05`, `250`, `20,000`: at most nine decimals.
 pub fn number(value: f64) -> String {
-    let text = format!("{:.9}", value.abs());
-    let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));
-    let mut grouped = thousands(whole);
-    let decimals = decimals.trim_end_matches('0');
-    if !decimals.is_empty() {
-        grouped = format!("{grouped}.{decimals}");
-    }
-    if value < 0.0 && grouped != "0" { format!("−{grouped}") } else { grouped }
+    let text = format!("{:.9}", HumanFloatCount(value));
+    if text == "-0" { "0".into() } else { text.replace('-', "−") }
 }
 
 /// A number's digits, with a comma between thousands.
 pub fn thousands(digits: &str) -> String {
-    let mut grouped = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
+    digits.parse().map_or(digits.into(), |value| HumanFloatCount(value).to_string())
 }
 
 #[cfg(test)]
@@ -175,9 +164,14 @@ mod tests {
 
     #[test]
     fn numbers_have_thousands_and_no_noise() {
-        for (value, text) in
-            [(0.0, "0"), (0.1 + 0.2, "0.3"), (20_000.0, "20,000"), (1_234_567.5, "1,234,567.5"), (-5.0, "−5")]
-        {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.1 + 0.2, "0.3"),
+            (20_000.0, "20,000"),
+            (1_234_567.5, "1,234,567.5"),
+            (-500.0, "−500"),
+            (-1e-12, "0"),
+        ] {
             assert_eq!(number(value), text);
         }
     }
