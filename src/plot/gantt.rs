@@ -98,7 +98,7 @@ impl Schedule {
         (260.0 / self.requests.len() as f64).clamp(8.0, 20.0)
     }
 
-    /// The lower end of the requests or, below them, of so many lanes.
+    /// The lower end of the requests or, below them, of a number of lanes.
     fn bottom(&self, lanes: usize) -> f64 {
         self.requests.len() as f64 * self.row() + lanes as f64 * (ABOVE_LANE + TALLEST)
     }
