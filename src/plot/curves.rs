@@ -144,7 +144,7 @@ pub fn against_throughput(percentile: Metric, inputs: &Inputs, options: &Options
     let folders = inputs.folders.iter().filter(|folder| runs.series.iter().any(|s| s.is_of(folder)));
     let bounds: Vec<Bounds> =
         folders.filter_map(|folder| folder.results.bounds().transpose()).collect::<Result<_>>()?;
-    let floor = |one: &Bounds| percentile.of(&Summary { latency: one.floor.clone(), ..Summary::default() });
+    let floor = |one: &Bounds| percentile.of(&Summary { latency: one.floor, ..Summary::default() });
     let floors = distinct(bounds.iter().filter_map(floor).filter(|ms| *ms > 0.0));
     let ceilings = distinct(bounds.iter().filter_map(|one| one.ceiling_rps).filter(|rate| *rate > 0.0));
     let name = percentile.short_name();
