@@ -1,6 +1,6 @@
 //! `batchlab plot`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
@@ -26,10 +26,6 @@ pub struct Args {
     #[command(flatten)]
     pub options: Options,
 
-    /// Picture format
-    #[arg(long, value_enum)]
-    pub format: Option<Formats>,
-
     /// Output file, with or without .svg or .png, or folder
     #[arg(short, long, value_name = "STEM_OR_DIR", alias = "output")]
     pub out: Option<PathBuf>,
@@ -37,14 +33,6 @@ pub struct Args {
     /// Print only the names of files and errors, without notes
     #[arg(long, short)]
     pub quiet: bool,
-
-    /// Draw bars from p50 to p99 in latency-throughput [default: with at most 4 policies]
-    #[arg(long, conflicts_with = "no_bars")]
-    pub bars: bool,
-
-    /// Draw no bars from p50 to p99 in latency-throughput
-    #[arg(long)]
-    pub no_bars: bool,
 }
 
 /// Of --kind, with descriptions or names only.
@@ -52,16 +40,6 @@ fn kinds(long: bool) -> String {
     let name = |kind: &Kind| if long { format!("\n- {kind}: {}", kind.about()) } else { kind.to_string() };
     let names: Vec<String> = Kind::value_variants().iter().map(name).collect();
     format!("Kind of figure (repeatable): {}", names.join(if long { "" } else { ", " }))
-}
-
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Formats {
-    /// Scalable, for papers
-    Svg,
-    /// Pixels, for slides and web pages
-    Png,
-    /// Both
-    Both,
 }
 
 pub fn run(args: Args) -> Result<()> {
@@ -82,8 +60,8 @@ fn unread(args: &Args) -> Vec<String> {
         ("--first", args.options.first.is_some(), &[Kind::Gantt]),
         ("--tail", args.options.tail, &OF_POINT[..3]),
         ("--slo", args.options.slo.is_some(), &[Kind::LatencyRate, Kind::LatencySteps]),
-        ("--bars", args.bars, &[Kind::LatencyThroughput]),
-        ("--no-bars", args.no_bars, &[Kind::LatencyThroughput]),
+        ("--bars", args.options.bars, &[Kind::LatencyThroughput]),
+        ("--no-bars", args.options.no_bars, &[Kind::LatencyThroughput]),
     ];
     let listed = |kinds: &mut dyn Iterator<Item = &Kind>| kinds.map(Kind::to_string).collect::<Vec<_>>().join(", ");
     let note = |(option, given, readers): (&str, bool, &[Kind])| {
@@ -99,42 +77,27 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
         say(format_args!("batchlab: note: {note}"));
     }
     let inputs = Inputs::open(&args.results)?;
-    let (place, named_format) = place(args, &inputs)?;
-    let formats = match args.format.or(named_format) {
-        Some(Formats::Svg) => vec![Format::Svg],
-        Some(Formats::Png) => vec![Format::Png],
-        Some(Formats::Both) | None => vec![Format::Svg, Format::Png],
-    };
-    let options = Options { formats, bars: (args.bars || args.no_bars).then_some(args.bars), ..args.options.clone() };
+    let (place, format) = place(args, &inputs)?;
+    let options = Options { format: args.options.format.or(format), ..args.options.clone() };
     let missing = missing_letters(&inputs, &options);
-    if options.formats.contains(&Format::Png) && !missing.is_empty() && !args.quiet {
+    if options.format != Some(Format::Svg) && !missing.is_empty() && !args.quiet {
         say(format_args!("batchlab: warning: the figures' font has no {missing:?}; the PNG shows boxes instead"));
     }
     let files = match (args.kind.as_slice(), place) {
-        ([kind], Place::Stem(stem)) => Ok(draw(*kind, &inputs, &options, &stem)?.files),
-        ([], Place::Folder(folder)) => draw_all(&inputs, &options, &folder),
-        (kinds, Place::Folder(folder)) => {
-            let mut files = Vec::new();
-            for kind in kinds {
-                files.extend(draw(*kind, &inputs, &options, &folder.join(options.stem(*kind)))?.files);
-            }
-            Ok(files)
-        }
-        (_, Place::Stem(stem)) => {
-            let name = args.out.as_ref().unwrap_or(&stem).display();
-            Err(Error::input(format!(
-                "-o {name}: is one file's name, but there may be several figures; name one --kind"
-            )))
+        ([], Place::Stem(place) | Place::Folder(place)) => draw_all(&inputs, &options, &place)?,
+        ([kind], Place::Stem(stem)) => draw(*kind, &inputs, &options, &stem)?.files,
+        (kinds, Place::Stem(folder) | Place::Folder(folder)) => {
+            let drawn = kinds.iter().map(|kind| draw(*kind, &inputs, &options, &folder.join(options.stem(*kind))));
+            drawn.map(|figure| Ok(figure?.files)).collect::<Result<Vec<_>>>()?.concat()
         }
     };
     let of_point = args.kind.is_empty() || args.kind.iter().any(|kind| OF_POINT.contains(kind));
-    let point =
-        inputs.default_point(&options).filter(|_| (of_point || options.x.is_some()) && !args.quiet && files.is_ok());
+    let point = inputs.default_point(&options).filter(|_| (of_point || options.x.is_some()) && !args.quiet);
     if let Some(point) = point {
         let held = "the highest rate that saturates no policy, but for policies that are saturated at every rate";
         say(format_args!("batchlab: note: figures of one point show {point}: {held}; --point chooses another"));
     }
-    files
+    Ok(files)
 }
 
 enum Place {
@@ -144,27 +107,34 @@ enum Place {
     Folder(PathBuf),
 }
 
-fn place(args: &Args, inputs: &Inputs) -> Result<(Place, Option<Formats>)> {
+/// Where figures go, and the format that a file's name asks for.
+fn place(args: &Args, inputs: &Inputs) -> Result<(Place, Option<Format>)> {
     let Some(output) = &args.out else {
-        return Ok((Place::Folder(inputs.only_folder().unwrap_or(Path::new("")).to_path_buf()), None));
+        let beside = match (&inputs.folders[..], &inputs.files[..]) {
+            ([only], []) => only.results.path.clone(),
+            _ => PathBuf::new(),
+        };
+        return Ok((Place::Folder(beside), None));
     };
+    let wrong = |why: &str| Err(Error::input(format!("-o {}: {why}", output.display())));
     let format = match output.extension().and_then(|e| e.to_str()) {
-        Some("svg") => Some(Formats::Svg),
-        Some("png") => Some(Formats::Png),
+        Some("svg") => Some(Format::Svg),
+        Some("png") => Some(Format::Png),
         Some(other @ ("pdf" | "eps" | "ps" | "jpg" | "jpeg" | "gif" | "webp" | "tif" | "tiff" | "bmp")) => {
-            let name = output.display();
-            return Err(Error::input(format!("-o {name}: unknown picture format \"{other}\"; known: svg, png")));
+            return wrong(&format!("unknown picture format \"{other}\"; known: svg, png"));
         }
         _ => None,
     };
-    if output.is_dir() || output.to_string_lossy().ends_with('/') || (args.kind.len() != 1 && format.is_none()) {
+    let one = args.kind.len() == 1;
+    if output.is_dir() || output.to_string_lossy().ends_with('/') || (!one && format.is_none()) {
         return Ok((Place::Folder(output.clone()), None));
     }
-    match (format, args.format) {
-        (None, _) => Ok((Place::Stem(output.clone()), None)),
-        (Some(named), Some(asked)) if named != asked && asked != Formats::Both => {
-            Err(Error::input(format!("-o {}: has another ending than --format asks for", output.display())))
+    match (format, args.options.format) {
+        (Some(named), Some(asked)) if named != asked && asked != Format::Both => {
+            wrong("has another ending than --format asks for")
         }
+        _ if !one => wrong("is one file's name, but there may be several figures; name one --kind"),
+        (None, _) => Ok((Place::Stem(output.clone()), None)),
         (Some(_), _) => Ok((Place::Stem(output.with_extension("")), format)),
     }
 }

@@ -41,13 +41,16 @@ fn drawn(mark: &Mark) -> String {
             format!("<polyline points=\"{points}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"{width}\"/>\n")
         }
         Mark::Area(points, rgb) => format!("<polygon points=\"{}\" fill=\"{}\"/>\n", list(points), color(*rgb)),
-        Mark::Text(Text { words, at: (x, y), size, align, upright, color: rgb }) => {
+        Mark::Text(Text { words, at: (x, y), size, align, color: rgb }) => {
             let anchor = match align {
                 Align::Left => "start",
-                Align::Center => "middle",
+                Align::Center | Align::Upright => "middle",
                 Align::Right => "end",
             };
-            let turn = if *upright { format!(" transform=\"rotate(-90 {x:.1} {y:.1})\"") } else { String::new() };
+            let turn = match align {
+                Align::Upright => format!(" transform=\"rotate(-90 {x:.1} {y:.1})\""),
+                _ => String::new(),
+            };
             format!(
                 "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" text-anchor=\"{anchor}\" fill=\"{}\"{turn}>{}</text>\n",
                 color(*rgb),

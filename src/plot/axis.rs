@@ -1,6 +1,8 @@
 //! Axes: the places of values, and the labelled ones.
 
-/// How values are spread along an axis; bins have one width.
+use indicatif::HumanFloatCount;
+
+/// How values are spread along an axis; bins have one width, and no grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     Linear,
@@ -11,7 +13,8 @@ pub enum Spread {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
     pub value: f64,
-    pub label: Option<String>,
+    /// Empty at minor ticks.
+    pub label: String,
 }
 
 #[derive(Clone, Debug)]
@@ -26,22 +29,19 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// From `low` to exactly `high`, with at most about `room` labels.
-    pub fn linear(label: impl Into<String>, low: f64, high: f64, room: usize) -> Axis {
-        let high = if high > low { high } else { low + 1.0 };
-        let step = round_up((high - low) / room.max(1) as f64, &[1.0, 2.0, 5.0]);
+    /// From 0 to exactly `high`, with at most about `room` labels.
+    pub fn linear(label: impl Into<String>, high: f64, room: usize) -> Axis {
+        let (high, step) = steps(high, room);
         // Slack for rounding: an end that is a multiple of the step gets its tick.
-        let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
-        let ticks =
-            (first..=last).map(|i| i as f64 * step).map(|value| Tick { value, label: Some(number(value)) }).collect();
-        Axis { label: label.into(), spread: Spread::Linear, low, high, ticks }
+        let values = (0..=(high / step + 1e-9) as u32).map(|i| f64::from(i) * step);
+        let ticks = values.map(|value| Tick { value, label: number(value) }).collect();
+        Axis { label: label.into(), spread: Spread::Linear, low: 0.0, high, ticks }
     }
 
     /// The end is rounded up to a tick.
-    pub fn linear_to_tick(label: impl Into<String>, low: f64, high: f64, room: usize) -> Axis {
-        let high = if high > low { high } else { low + 1.0 };
-        let step = round_up((high - low) / room.max(1) as f64, &[1.0, 2.0, 5.0]);
-        Axis::linear(label, low, (high / step - 1e-9).ceil() * step, room)
+    pub fn linear_to_tick(label: impl Into<String>, high: f64, room: usize) -> Axis {
+        let (high, step) = steps(high, room);
+        Axis::linear(label, (high / step - 1e-9).ceil() * step, room)
     }
 
     /// A logarithmic axis around two positive values. The lower end is rounded down to a 1, 2 or 5, the upper end up
@@ -52,26 +52,26 @@ impl Axis {
         let high = round_up(high.max(low * 2.0), &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
         let mut axis = Axis { label: label.into(), spread: Spread::Log, low, high, ticks: Vec::new() };
         let (first, last) = (exponent(low), exponent(high));
-        let digits: Vec<(i32, u32, f64)> = (first..=last)
-            .flat_map(|power| (1..10).map(move |digit| (power, digit, f64::from(digit) * 10f64.powi(power))))
-            .filter(|(_, _, value)| (low * (1.0 - 1e-9)..=high * (1.0 + 1e-9)).contains(value))
-            .collect();
+        let within = low * (1.0 - 1e-9)..=high * (1.0 + 1e-9);
+        // Over many decades, minor ticks would run together.
+        const MOST_MINOR: i32 = 6;
         // Stride 0 labels each 1, 2 and 5.
         for stride in 0..=last - first + 1 {
             let shown = |power: i32, digit: u32| match stride {
                 0 => matches!(digit, 1 | 2 | 5),
                 _ => digit == 1 && (power - last).rem_euclid(stride) == 0,
             };
-            let label = |power, digit, value| shown(power, digit).then(|| number(value));
-            let ticks = digits.iter().map(|&(power, digit, value)| Tick { value, label: label(power, digit, value) });
-            axis.ticks = ticks.collect();
+            let tick = |power: i32, digit: u32| {
+                let value = f64::from(digit) * 10f64.powi(power);
+                let label = if shown(power, digit) { number(value) } else { String::new() };
+                let is_drawn = !label.is_empty() || last - first <= MOST_MINOR;
+                (within.contains(&value) && is_drawn).then_some(Tick { value, label })
+            };
+            axis.ticks = (first..=last).flat_map(|power| (1..10).filter_map(move |digit| tick(power, digit))).collect();
             if axis.has_room(length, &extent) {
                 break;
             }
         }
-        // Over many decades, minor ticks would run together.
-        const MOST_MINOR: i32 = 6;
-        axis.ticks.retain(|tick| tick.label.is_some() || last - first <= MOST_MINOR);
         axis
     }
 
@@ -88,30 +88,27 @@ impl Axis {
         };
         let mut axis = Axis { label: label.into(), spread, low, high, ticks: Vec::new() };
         for (value, name) in values {
-            axis.ticks.push(Tick { value: *value, label: Some(name.clone()) });
+            axis.ticks.push(Tick { value: *value, label: name.clone() });
             if !axis.has_room(length, &extent) {
-                axis.ticks.pop();
-                axis.ticks.push(Tick { value: *value, label: None });
+                axis.ticks.last_mut().expect("there is this one").label.clear();
             }
         }
         axis
     }
 
     pub fn labels(&self) -> impl DoubleEndedIterator<Item = &str> {
-        self.ticks.iter().filter_map(|tick| tick.label.as_deref())
+        self.ticks.iter().map(|tick| tick.label.as_str()).filter(|label| !label.is_empty())
+    }
+
+    pub fn in_grid(&self) -> impl Iterator<Item = &Tick> {
+        self.ticks.iter().filter(|tick| !tick.label.is_empty() && self.spread != Spread::Bins)
     }
 
     /// Whether no two labels touch.
     fn has_room(&self, length: f64, extent: impl Fn(&str) -> f64) -> bool {
-        let ends: Vec<(f64, f64)> = self
-            .ticks
-            .iter()
-            .filter_map(|tick| {
-                let (place, half) = (self.place(tick.value) * length, extent(tick.label.as_deref()?) / 2.0);
-                Some((place - half, place + half))
-            })
-            .collect();
-        ends.windows(2).all(|pair| pair[0].1 <= pair[1].0)
+        let labelled: Vec<&Tick> = self.ticks.iter().filter(|tick| !tick.label.is_empty()).collect();
+        let end = |tick: &Tick, side: f64| self.place(tick.value) * length + side * extent(&tick.label) / 2.0;
+        labelled.windows(2).all(|pair| end(pair[0], 1.0) <= end(pair[1], -1.0))
     }
 
     /// The place of a value: 0 is the beginning of the axis, 1 its end. On a logarithmic axis, 0 and negative values
@@ -122,6 +119,12 @@ impl Axis {
             Spread::Log => (value.max(f64::MIN_POSITIVE) / self.low).ln() / (self.high / self.low).ln(),
         }
     }
+}
+
+/// The end of a linear axis, 1 if there is none above 0, and the distance of its ticks.
+fn steps(high: f64, room: usize) -> (f64, f64) {
+    let high = if high > 0.0 { high } else { 1.0 };
+    (high, round_up(high / room.max(1) as f64, &[1.0, 2.0, 5.0]))
 }
 
 /// Of the power of ten at or below a value.
@@ -142,26 +145,13 @@ fn round_down(value: f64, digits: &[f64]) -> f64 {
 
 /// `0.05`, `250`, `20,000`: at most nine decimals.
 pub fn number(value: f64) -> String {
-    let text = format!("{:.9}", value.abs());
-    let (whole, decimals) = text.split_once('.').unwrap_or((&text, ""));
-    let mut grouped = thousands(whole);
-    let decimals = decimals.trim_end_matches('0');
-    if !decimals.is_empty() {
-        grouped = format!("{grouped}.{decimals}");
-    }
-    if value < 0.0 && grouped != "0" { format!("−{grouped}") } else { grouped }
+    let text = format!("{:.9}", HumanFloatCount(value));
+    if text == "-0" { "0".into() } else { text.replace('-', "−") }
 }
 
 /// A number's digits, with a comma between thousands.
 pub fn thousands(digits: &str) -> String {
-    let mut grouped = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
+    digits.parse().map_or(digits.into(), |value| HumanFloatCount(value).to_string())
 }
 
 #[cfg(test)]
@@ -169,24 +159,29 @@ mod tests {
     use super::*;
 
     fn labels(axis: &Axis) -> Vec<&str> {
-        axis.ticks.iter().filter_map(|tick| tick.label.as_deref()).collect()
+        axis.labels().collect()
     }
 
     #[test]
     fn numbers_have_thousands_and_no_noise() {
-        for (value, text) in
-            [(0.0, "0"), (0.1 + 0.2, "0.3"), (20_000.0, "20,000"), (1_234_567.5, "1,234,567.5"), (-5.0, "−5")]
-        {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.1 + 0.2, "0.3"),
+            (20_000.0, "20,000"),
+            (1_234_567.5, "1,234,567.5"),
+            (-500.0, "−500"),
+            (-1e-12, "0"),
+        ] {
             assert_eq!(number(value), text);
         }
     }
 
     #[test]
     fn a_linear_axis_has_round_ticks_within_its_ends() {
-        assert_eq!(labels(&Axis::linear("", 0.0, 21_500.0, 5)), ["0", "5,000", "10,000", "15,000", "20,000"]);
-        assert_eq!(labels(&Axis::linear("", 0.0, 1.0, 5)), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
-        assert_eq!(labels(&Axis::linear_to_tick("", 0.0, 430.0, 5)), ["0", "100", "200", "300", "400", "500"]);
-        assert_eq!(labels(&Axis::linear("", 3.0, 3.0, 2)), ["3", "3.5", "4"]);
+        assert_eq!(labels(&Axis::linear("", 21_500.0, 5)), ["0", "5,000", "10,000", "15,000", "20,000"]);
+        assert_eq!(labels(&Axis::linear("", 1.0, 5)), ["0", "0.2", "0.4", "0.6", "0.8", "1"]);
+        assert_eq!(labels(&Axis::linear_to_tick("", 430.0, 5)), ["0", "100", "200", "300", "400", "500"]);
+        assert_eq!(labels(&Axis::linear("", 0.0, 2)), ["0", "0.5", "1"]);
     }
 
     #[test]
@@ -214,6 +209,6 @@ mod tests {
             assert!((axis.place(value) - place).abs() < 1e-12);
         }
         assert!(axis.place(0.0) < -10.0);
-        assert_eq!(Axis::linear("", 0.0, 8.0, 4).place(2.0), 0.25);
+        assert_eq!(Axis::linear("", 8.0, 4).place(2.0), 0.25);
     }
 }

@@ -2,9 +2,9 @@
 
 use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Canvas, Rect, Stroke};
-use super::input::{Part, Series, x_label};
-use super::legend::{Entry, Key, WHISKER, bar};
-use super::panel::{Frame, lay_out};
+use super::input::{Part, Row, Series, x_label};
+use super::legend::{Entry, Key, Told, WHISKER, bar};
+use super::panel::{Content, Frame, lay_out};
 use super::remark::{IN_LEGEND, stated_entry, stated_style};
 use super::render::text_width;
 use super::style::{INK, SMALL, Style};
@@ -30,6 +30,8 @@ pub struct Bars {
     pub fields: Vec<Field>,
     /// With a logarithmic axis.
     pub log: bool,
+    /// Of series that have bars of their own; empty: those of series 0, 1 and so on.
+    pub styles: Vec<Style>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -54,27 +56,18 @@ pub struct Bar {
 }
 
 impl Bars {
-    /// In the styles of series 0, 1 and so on.
     pub fn drawn(&self) -> Canvas {
-        let styles: Vec<Style> = (0..self.series.len()).map(Style::of).collect();
-        self.drawn_in(&styles)
-    }
-
-    /// A style for each series that has bars of its own.
-    pub fn drawn_in(&self, styles: &[Style]) -> Canvas {
         let own: Vec<&String> = self.series.iter().filter(|label| self.marked_by(label).is_none()).collect();
-        let mut legend: Vec<Entry> =
-            own.iter().zip(styles).map(|(label, style)| Entry::new(*label, Key::Bar(*style))).collect();
+        let style = |place: usize| self.styles.get(place).copied().unwrap_or(Style::of(place));
+        let mut legend: Vec<Entry> = (0..).zip(&own).map(|(i, label)| Entry::new(*label, Key::Bar(style(i)))).collect();
         if own.len() == 1 && self.fields.len() > 1 {
             legend.clear();
         }
         legend.extend(self.whiskers.iter().map(|label| Entry::new(label, Key::Whisker)));
-        let mut all = self.fields.iter().flat_map(|field| &field.groups).flat_map(|group| group.bars.iter().flatten());
-        legend.extend(all.any(|bar| bar.saturated).then(|| Entry::new("saturated", Key::Hollow)));
+        legend.extend(bars(&self.fields).any(|bar| bar.saturated).then(|| Entry::told("saturated", Told::default())));
         legend.extend(stated_entry(own.len() < self.series.len()));
-        let height = if self.fields.len() > 1 { HEIGHT } else { ALONE };
-        let frame = Frame { title: self.title.as_deref(), legend: &legend, height, right: None };
-        let (mut canvas, panels) = lay_out(&frame, self.fields.iter().map(|field| self.axes(field)).collect());
+        let frame = Frame { title: self.title.as_deref(), legend: &legend, columns: 2, right: None };
+        let (mut canvas, panels) = lay_out(&frame, self.fields.iter().map(|field| self.content(field)).collect());
         let width = 0.8 / own.len().max(1) as f64;
         for (field, panel) in self.fields.iter().zip(&panels) {
             // They cover bars.
@@ -95,13 +88,13 @@ impl Bars {
                 }
                 let gap = ((right - left) * 0.08).min(0.6);
                 canvas.group(label, |canvas| {
-                    bar(canvas, &Rect { left: left + gap, top, right: right - gap, bottom }, &styles[place]);
+                    bar(canvas, &Rect { left: left + gap, top, right: right - gap, bottom }, &style(place));
                     if let Some(upto) = one.upto {
                         let stroke = Stroke::solid(INK, WHISKER);
-                        panel.whisker(canvas, from + width / 2.0, 0.0, (one.value, upto), stroke);
+                        panel.whisker(canvas, from + width / 2.0, 0.0, [one.value, upto], stroke);
                     }
                 });
-                markers.extend(one.saturated.then_some((label.as_str(), styles[place], middle, true)));
+                markers.extend(one.saturated.then_some((label.as_str(), style(place), middle, true)));
             }
             for (label, style, at, hollow) in markers {
                 canvas.group(label, |canvas| canvas.marker(at, &style, 0.0, hollow));
@@ -123,15 +116,15 @@ impl Bars {
         format!("{}: {}\n{}: {}{upto}", self.across, group.name, self.value, significant(bar.value))
     }
 
-    fn axes(&self, field: &Field) -> (String, Axis, Axis) {
-        let all = || field.groups.iter().flat_map(|group| group.bars.iter().flatten());
+    fn content(&self, field: &Field) -> Content {
+        let all = || bars(std::slice::from_ref(field));
         let highest = all().map(|bar| bar.upto.unwrap_or(bar.value).max(bar.value)).fold(0.0, f64::max);
         let lowest = all().map(|bar| bar.value).filter(|value| *value > 0.0).fold(highest, f64::min);
         let (height, room) = if self.fields.len() > 1 { (HEIGHT, 4) } else { (ALONE, 5) };
         let y = match self.log && lowest > 0.0 {
             // Below the lowest, which would have no bar.
             true => Axis::log(&self.value, 0.7 * lowest, highest, height, |_| SMALL + 3.0),
-            false => Axis::linear_to_tick(&self.value, 0.0, highest, room),
+            false => Axis::linear_to_tick(&self.value, highest, room),
         };
         // Labels too wide for every group: every second or third has one, counted from the last.
         let widest = field.groups.iter().map(|group| text_width(&group.name, SMALL)).fold(0.0, f64::max) + 6.0;
@@ -139,11 +132,11 @@ impl Bars {
         let stride = if self.fields.len() > 1 { 1 } else { (widest * count as f64 / 390.0).ceil().max(1.0) as usize };
         let ticks = field.groups.iter().enumerate().map(|(i, group)| {
             let shown = (count - 1 - i).is_multiple_of(stride);
-            Tick { value: i as f64, label: shown.then(|| group.name.clone()) }
+            Tick { value: i as f64, label: if shown { group.name.clone() } else { String::new() } }
         });
         let (label, ticks) = (self.across.clone(), ticks.collect());
         let x = Axis { label, spread: Spread::Bins, low: -0.5, high: count as f64 - 0.5, ticks };
-        (field.name.clone(), x, y)
+        Content { heading: field.name.clone(), height, x, y }
     }
 }
 
@@ -156,7 +149,7 @@ pub fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
     for field in fields.iter_mut().filter(|_| options.x.is_some()) {
         field.groups.sort_by(|a, b| swept::order(&a.name, &b.name));
     }
-    if fields.iter().all(|field| field.groups.iter().all(|group| group.bars.iter().all(Option::is_none))) {
+    if bars(&fields).next().is_none() {
         return Err(nothing("summary.csv has no row with mean_ms"));
     }
     if let ([field], Some(_)) = (fields.as_mut_slice(), &options.title) {
@@ -164,9 +157,8 @@ pub fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
     }
     /// A linear axis would show the short bars as nothing.
     const WIDE: f64 = 100.0;
-    let bars = || fields.iter().flat_map(|field| &field.groups).flat_map(|group| group.bars.iter().flatten());
-    let (least, most) = bars().map(|bar| bar.value).fold((f64::INFINITY, 0.0), |(a, b), v| (v.min(a), v.max(b)));
-    let bars = Bars {
+    let (least, most) = bars(&fields).map(|bar| bar.value).fold((f64::INFINITY, 0.0), |(a, b), v| (v.min(a), v.max(b)));
+    let drawing = Bars {
         log: !options.linear && most > WIDE * least,
         title: options.title.clone(),
         across: x_label(&series, options).unwrap_or_else(|| "Load (requests/s)".into()),
@@ -176,16 +168,20 @@ pub fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
         fields,
         ..Bars::default()
     };
-    Ok(bars.drawn())
+    Ok(drawing.drawn())
+}
+
+fn bars(fields: &[Field]) -> impl Iterator<Item = &Bar> {
+    fields.iter().flat_map(|field| &field.groups).flat_map(|group| group.bars.iter().flatten())
 }
 
 fn groups(series: &[(usize, &Series<'_>)], policies: usize) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
     for (place, s) in series {
-        for (value, row) in s.rows_by_x()? {
+        for Row { row, x, .. } in &s.rows {
             let point = row.point()?;
             let load = || point.parse::<f64>().map_or(point.to_string(), |rate| number(rate.round()));
-            let name = value.map_or_else(load, String::from);
+            let name = x.clone().unwrap_or_else(load);
             let at = groups.iter().position(|group| group.name == name).unwrap_or_else(|| {
                 groups.push(Group { name, bars: vec![None; policies] });
                 groups.len() - 1

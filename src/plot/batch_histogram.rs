@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::axis::number;
 use super::bars::{Bar, Bars, Field, Group};
 use super::input::{Series, at_point};
-use super::style::Style;
 use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::results::logs::BatchLine;
 
@@ -30,16 +29,16 @@ pub fn histogram(inputs: &Inputs, options: &Options) -> Drawing {
             bars: bars.map(|value| Some(Bar { value: value?, ..Bar::default() })).collect(),
         }
     };
-    let styles: Vec<Style> = all.iter().map(|(s, _)| s.style).collect();
     let bars = Bars {
         title: options.title.clone(),
-        across: format!("{label}{}", at_point(&point, options)),
+        across: format!("{label}{}", at_point(&point)),
         value: "Share of executed cells (%)".into(),
         series: all.iter().map(|(s, _)| s.label.clone()).collect(),
         fields: vec![Field { name: String::new(), groups: ends.iter().enumerate().map(group).collect() }],
+        styles: all.iter().map(|(s, _)| s.style).collect(),
         ..Bars::default()
     };
-    Ok(bars.drawn_in(&styles))
+    Ok(bars.drawn())
 }
 
 fn cells_by_batch(series: &Series<'_>, point: &str) -> Result<Cells, Undrawn> {

@@ -1,5 +1,6 @@
 //! A drawing as a list of marks in units. Lines are clipped and dashed here, so every picture format shows the same.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::style::{PAPER, Rgb, Style};
@@ -23,6 +24,11 @@ impl Rect {
 
     pub fn height(&self) -> f64 {
         self.bottom - self.top
+    }
+
+    pub fn corners(&self) -> [Point; 4] {
+        let Rect { left, top, right, bottom } = *self;
+        [(left, top), (right, top), (right, bottom), (left, bottom)]
     }
 
     /// Inside or on the border, within a hundredth of a unit.
@@ -51,6 +57,8 @@ pub enum Align {
     Left,
     Center,
     Right,
+    /// From bottom to top, with its middle at the place.
+    Upright,
 }
 
 #[derive(Clone, Debug)]
@@ -61,8 +69,6 @@ pub struct Text {
     /// Of an em, in units.
     pub size: f64,
     pub align: Align,
-    /// From bottom to top.
-    pub upright: bool,
     pub color: Rgb,
 }
 
@@ -130,20 +136,13 @@ impl Canvas {
     }
 
     pub fn fill(&mut self, rect: &Rect, color: Rgb) {
-        let Rect { left, top, right, bottom } = *rect;
-        self.marks.push(Mark::Area(vec![(left, top), (right, top), (right, bottom), (left, bottom)], color));
+        self.marks.push(Mark::Area(rect.corners().to_vec(), color));
     }
 
     pub fn border(&mut self, rect: &Rect, stroke: Stroke) {
-        let Rect { left, top, right, bottom } = *rect;
-        // Half a width at both ends closes the corners.
-        let half = stroke.width / 2.0;
-        for y in [top, bottom] {
-            self.line(&[(left - half, y), (right + half, y)], stroke);
-        }
-        for x in [left, right] {
-            self.line(&[(x, top - half), (x, bottom + half)], stroke);
-        }
+        let [from, right, below, left] = rect.corners();
+        // Half a width before the beginning closes the corner.
+        self.line(&[(from.0 - stroke.width / 2.0, from.1), right, below, left, from], stroke);
     }
 
     /// A thin border of paper sets the marker off from the marks below. `grown` is added to its radius; hollow: paper
@@ -173,31 +172,23 @@ impl Canvas {
         self.marks[first..].iter().map(cost).sum()
     }
 
-    pub fn text(&mut self, words: impl Into<String>, at: Point, size: f64, align: Align, color: Rgb) {
-        self.push_text(words.into(), at, size, (align, false), color);
-    }
-
-    /// From bottom to top, with its middle at the point.
-    pub fn upright_text(&mut self, words: impl Into<String>, at: Point, size: f64, color: Rgb) {
-        self.push_text(words.into(), at, size, (Align::Center, true), color);
-    }
-
-    fn push_text(&mut self, words: String, at: Point, size: f64, (align, upright): (Align, bool), color: Rgb) {
-        let words = printable(&words).replace(['\n', '\t'], " ");
-        self.marks.push(Mark::Text(Text { words, at, size, align, upright, color }));
+    pub fn text(&mut self, words: impl AsRef<str>, at: Point, size: f64, align: Align, color: Rgb) {
+        let words = printable(words.as_ref()).replace(['\n', '\t'], " ");
+        if !words.is_empty() {
+            self.marks.push(Mark::Text(Text { words, at, size, align, color }));
+        }
     }
 }
 
 /// The middle of a digit above the baseline, as a share of the text size.
 pub const HALF_DIGIT: f64 = 0.365;
 
+/// `pattern`: dashes and gaps in turn.
 fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
-    if pattern.is_empty() {
-        return vec![points.to_vec()];
-    }
-    let mut pieces = Vec::new();
-    let mut piece: Vec<Point> = points.first().copied().into_iter().collect();
-    let (mut place, mut left) = (0, pattern[0]);
+    let [first, ..] = points else { return Vec::new() };
+    let mut lengths = pattern.iter().copied().cycle();
+    let Some(mut left) = lengths.next() else { return vec![points.to_vec()] };
+    let (mut pieces, mut piece, mut is_dash) = (Vec::new(), vec![*first], true);
     for pair in points.windows(2) {
         let (mut from, to) = (pair[0], pair[1]);
         let mut length = (to.0 - from.0).hypot(to.1 - from.1);
@@ -205,23 +196,16 @@ fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
             let share = left / length;
             from = (from.0 + (to.0 - from.0) * share, from.1 + (to.1 - from.1) * share);
             length -= left;
-            if place % 2 == 0 {
-                piece.push(from);
-                pieces.push(std::mem::take(&mut piece));
-            } else {
-                piece = vec![from];
-            }
-            place = (place + 1) % pattern.len();
-            left = pattern[place];
+            piece.push(from);
+            let ended = std::mem::replace(&mut piece, vec![from]);
+            pieces.extend(is_dash.then_some(ended));
+            is_dash = !is_dash;
+            left = lengths.next().unwrap_or(f64::INFINITY);
         }
         left -= length;
-        if place % 2 == 0 {
-            piece.push(to);
-        }
+        piece.push(to);
     }
-    if piece.len() > 1 {
-        pieces.push(piece);
-    }
+    pieces.extend(Some(piece).filter(|piece| is_dash && piece.len() > 1));
     pieces
 }
 
@@ -249,14 +233,11 @@ fn clipped_segment(from: Point, to: Point, area: &Rect) -> Option<(Point, Point)
     let sides =
         [(-dx, from.0 - area.left), (dx, area.right - from.0), (-dy, from.1 - area.top), (dy, area.bottom - from.1)];
     for (towards, room) in sides {
-        if towards == 0.0 {
-            if room < 0.0 {
-                return None;
-            }
-        } else if towards < 0.0 {
-            enter = enter.max(room / towards);
-        } else {
-            leave = leave.min(room / towards);
+        match towards.partial_cmp(&0.0)? {
+            Ordering::Less => enter = enter.max(room / towards),
+            Ordering::Equal if room < 0.0 => return None,
+            Ordering::Equal => {}
+            Ordering::Greater => leave = leave.min(room / towards),
         }
     }
     if enter > leave {

@@ -1,11 +1,11 @@
 //! Cumulative distributions of queueing time, computation time and latency at one point, and their drawing.
 
 use super::axis::Axis;
-use super::canvas::{Canvas, Point, Stroke};
-use super::input::{Series, at_point};
+use super::canvas::{Canvas, Stroke};
+use super::input::{Folder, Series, at_point};
 use super::legend::{Entry, Key};
-use super::panel::{LINE, Panel, RING, figure, log_x, log_y};
-use super::style::Style;
+use super::panel::{Curve, Dot, LINE, figure, log_x, log_y};
+use super::style::{INK, Style};
 use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
 use crate::error::Result;
 use crate::results::logs::RequestLine;
@@ -37,36 +37,20 @@ pub struct Line {
 pub fn drawn(options: &Options, lines: &[Line], more: Vec<Entry>, axes: [Axis; 2], tail: bool) -> Canvas {
     let labels = lines.chunk_by(|one, other| one.label == other.label);
     let legend = labels.map(|lines| Entry::new(&lines[0].label, Key::Line(lines[0].style))).chain(more).collect();
-    let (canvas, _) = figure(options, legend, axes, Vec::new(), |canvas, panel| draw(canvas, panel, lines, tail));
-    canvas
-}
-
-fn draw(canvas: &mut Canvas, panel: &Panel, lines: &[Line], tail: bool) {
-    for Line { label, style, cdf, .. } in lines {
-        let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
-        let place = |(value, share)| panel.at(value, share);
-        let points = match tail {
-            false => simplified(cdf.rising().map(place)),
-            true => simplified(cdf.falling().map(place)),
-        };
-        canvas.group(label, |canvas| canvas.line_within(&panel.area, &points, stroke));
-    }
-    panel.axes(canvas);
-    let place = |cdf: &Cdf, share: f64| (cdf.quantile(share), if tail { 1.0 - share } else { share });
-    // Hollow ones first and larger: rings around full ones at the same point.
+    let shown = |share: f64| if tail { 1.0 - share } else { share };
+    // Hollow markers first: rings around full ones at the same point.
     let (hollow, full): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.hollow);
-    for Line { label, style, hollow, cdf } in hollow.into_iter().chain(full) {
-        let shown = SHOWN.into_iter().filter(|share| *share <= cdf.served()).map(|share| (share, place(cdf, share)));
-        canvas.group(label, |canvas| {
-            for (share, (value, shown)) in shown.filter(|(_, (x, y))| panel.area.holds(panel.at(*x, *y))) {
-                let at = panel.at(value, shown);
-                if MARKED.contains(&share) {
-                    canvas.marker(at, style, if *hollow { RING } else { 0.0 }, *hollow);
-                }
-                panel.spot(canvas, label, at, (value, shown), "");
-            }
-        });
-    }
+    let curve = |line: &Line| {
+        let Line { label, style, hollow, cdf } = line;
+        let dot = |share: f64| {
+            let (x, y, marked) = (cdf.quantile(share), shown(share), MARKED.contains(&share));
+            Dot { x, y, marked, saturated: *hollow, ..Dot::default() }
+        };
+        let dots = SHOWN.into_iter().filter(|share| *share <= cdf.served()).map(dot).collect();
+        Curve { label: label.clone(), style: *style, lines: vec![(LINE, cdf.curve(tail))], dots }
+    };
+    let curves: Vec<Curve> = hollow.into_iter().chain(full).map(curve).collect();
+    figure(options, legend, axes, Vec::new(), |canvas, panel| panel.curves(canvas, &curves))
 }
 
 pub fn times(name: &str, span: Span, inputs: &Inputs, options: &Options) -> Drawing {
@@ -81,11 +65,11 @@ pub fn times(name: &str, span: Span, inputs: &Inputs, options: &Options) -> Draw
     let Some((least, largest)) = ends(&lines) else {
         return Err(nothing(format!("every time at point {point} is 0, which a logarithmic axis does not show")));
     };
-    let x = log_x(format!("{name}{} (ms)", at_point(&point, options)), least, largest);
+    let x = log_x(format!("{name}{} (ms)", at_point(&point)), least, largest);
     let y = match options.tail {
         false => shares(),
         true => {
-            let requests = lines.iter().map(|line| line.cdf.count).max().unwrap_or(1);
+            let requests = lines.iter().map(|line| line.cdf.count()).max().unwrap_or(1);
             log_y("Share of slower requests", 0.5 / requests as f64, 1.0)
         }
     };
@@ -93,7 +77,7 @@ pub fn times(name: &str, span: Span, inputs: &Inputs, options: &Options) -> Draw
 }
 
 pub fn shares() -> Axis {
-    Axis::linear("Share of requests", 0.0, 1.0, 5)
+    Axis::linear("Share of requests", 1.0, 5)
 }
 
 /// The ends of a logarithmic axis; `None` if all times are 0. It begins where the first curve rises, at most five
@@ -127,7 +111,7 @@ fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Cdf, Und
         };
         times.push(Nanos(time).as_millis_f64());
     }
-    let cdf = Cdf::of(times).map(|cdf| Cdf { all: cdf.count + unserved, ..cdf });
+    let cdf = Cdf::of(times).map(|cdf| Cdf { all: cdf.count() + unserved, ..cdf });
     cdf.ok_or_else(|| nothing(format!("{}: no request finished after the warm-up", path.display())))
 }
 
@@ -155,16 +139,17 @@ pub fn compared(inputs: &Inputs, point: &str, options: &Options) -> Result<Optio
         }
     }
     let Some((least, largest)) = ends(&lines) else { return Ok(None) };
-    let folders = vec![Entry::new(&first.name, Key::Stroke(&[])), Entry::new(&second.name, Key::Stroke(SECOND))];
-    let x = log_x(format!("Latency{} (ms)", at_point(point, options)), least, largest);
+    let folder = |of: &Folder, dash| Entry::new(&of.name, Key::Stroke(Stroke { color: INK, width: LINE, dash }));
+    let folders = vec![folder(first, &[]), folder(second, SECOND)];
+    let x = log_x(format!("Latency{} (ms)", at_point(point)), least, largest);
     Ok(Some(drawn(options, &lines, folders, [x, shares()], false)))
 }
 
+/// Of at least one sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cdf {
     /// Values, ascending, with the number of samples at or below each.
     steps: Vec<(f64, u64)>,
-    count: u64,
     /// Those without a value, too.
     all: u64,
 }
@@ -178,32 +163,41 @@ impl Cdf {
 
     /// Of ascending values with their counts; `None` if all counts are 0.
     pub fn weighted(ascending: impl IntoIterator<Item = (f64, u64)>) -> Option<Cdf> {
-        let mut cdf = Cdf { steps: Vec::new(), count: 0, all: 0 };
+        let mut cdf = Cdf { steps: Vec::new(), all: 0 };
         for (value, times) in ascending.into_iter().filter(|(_, times)| *times > 0) {
-            cdf.count += times;
+            cdf.all += times;
             match cdf.steps.last_mut() {
-                Some(last) if last.0 == value => last.1 = cdf.count,
-                _ => cdf.steps.push((value, cdf.count)),
+                Some(last) if last.0 == value => last.1 = cdf.all,
+                _ => cdf.steps.push((value, cdf.all)),
             }
         }
-        (cdf.count > 0).then_some(Cdf { all: cdf.count, ..cdf })
+        (cdf.all > 0).then_some(cdf)
+    }
+
+    fn last(&self) -> (f64, u64) {
+        *self.steps.last().expect("there is at least one sample")
+    }
+
+    /// Of the samples with a value.
+    fn count(&self) -> u64 {
+        self.last().1
+    }
+
+    pub fn largest(&self) -> f64 {
+        self.last().0
     }
 
     /// Where the curve ends: the share of the samples with a value.
-    pub fn served(&self) -> f64 {
-        self.count as f64 / self.all as f64
+    fn served(&self) -> f64 {
+        self.count() as f64 / self.all as f64
     }
 
     /// The first percentile of the samples above 0.
     pub fn low_end(&self) -> Option<f64> {
         let zeros = self.steps.first().map_or(0, |&(value, below)| if value > 0.0 { 0 } else { below });
-        let rank = zeros + (self.count - zeros).div_ceil(100);
+        let rank = zeros + (self.count() - zeros).div_ceil(100);
         let place = self.steps.partition_point(|(_, below)| *below < rank);
         self.steps.get(place).map(|(value, _)| *value).filter(|value| *value > 0.0)
-    }
-
-    pub fn largest(&self) -> f64 {
-        self.steps.last().map_or(0.0, |(value, _)| *value)
     }
 
     /// The smallest sample with at least this share of the samples at or below it.
@@ -213,66 +207,23 @@ impl Cdf {
         self.steps.get(place).map_or(self.largest(), |(value, _)| *value)
     }
 
-    /// The corners of the staircase.
-    pub fn rising(&self) -> impl Iterator<Item = (f64, f64)> {
-        let mut before = 0.0;
-        self.steps.iter().flat_map(move |&(value, below)| {
-            let from = before;
-            before = below as f64 / self.all as f64;
-            [(value, from), (value, before)]
-        })
-    }
-
-    /// The same for the share above each value. It ends at the largest sample, with the share of samples of that
-    /// value.
-    pub fn falling(&self) -> impl Iterator<Item = (f64, f64)> {
-        self.rising().take(2 * self.steps.len() - 1).map(|(value, share)| (value, 1.0 - share))
-    }
-}
-
-/// A line with few points, nowhere farther than an eighth of a unit (a sixteenth of a point in print) from the given
-/// one (Ramer, Douglas and Peucker's algorithm). Visible steps stay steps.
-fn simplified(points: impl Iterator<Item = Point>) -> Vec<Point> {
-    const TOLERANCE: f64 = 0.125;
-    // Most points of a long log coincide.
-    const SAME: f64 = 0.01;
-    let mut kept: Vec<Point> = Vec::new();
-    let mut dropped = None;
-    for point in points {
-        dropped = kept.last().filter(|k| (k.0 - point.0).abs() < SAME && (k.1 - point.1).abs() < SAME).map(|_| point);
-        if dropped.is_none() {
-            kept.push(point);
+    /// With `tail`, of the share above each value. The corners of a staircase; of one with more steps than can be seen,
+    /// points that lie close to each other.
+    fn curve(&self, tail: bool) -> Vec<(f64, f64)> {
+        const MOST: usize = 500;
+        if self.steps.len() > MOST {
+            let end = if tail { (1.0 - self.served()).max(1.0 / self.all as f64) } else { self.served() };
+            let part = |i: usize| i as f64 / MOST as f64;
+            let share = |i| if tail { end.powf(part(i)) } else { end * part(i) };
+            let point = |share: f64| (self.quantile(if tail { 1.0 - share } else { share }), share);
+            return (0..=MOST).map(|i| point(share(i))).chain([(self.largest(), end)]).collect();
         }
+        let share = |below: u64| if tail { self.all - below } else { below } as f64 / self.all as f64;
+        let before = [0].into_iter().chain(self.steps.iter().map(|(_, below)| *below));
+        let corners = before.zip(&self.steps).flat_map(|(before, (value, below))| [(*value, before), (*value, *below)]);
+        // A logarithmic axis has no place for a share of 0.
+        corners.map(|(value, below)| (value, share(below))).filter(|(_, share)| !tail || *share > 0.0).collect()
     }
-    kept.extend(dropped);
-    simplified_slice(&kept, TOLERANCE)
-}
-
-fn simplified_slice(points: &[Point], tolerance: f64) -> Vec<Point> {
-    let Some(last) = points.len().checked_sub(1) else {
-        return Vec::new();
-    };
-    let mut kept = vec![false; points.len()];
-    (kept[0], kept[last]) = (true, true);
-    let mut spans = vec![(0, last)];
-    while let Some((from, to)) = spans.pop() {
-        let farthest = (from + 1..to)
-            .map(|i| (distance(points[i], points[from], points[to]), i))
-            .max_by(|(a, _), (b, _)| a.total_cmp(b));
-        if let Some((_, place)) = farthest.filter(|(far, _)| *far > tolerance) {
-            kept[place] = true;
-            spans.extend([(from, place), (place, to)]);
-        }
-    }
-    points.iter().zip(kept).filter_map(|(point, kept)| kept.then_some(*point)).collect()
-}
-
-fn distance(point: Point, from: Point, to: Point) -> f64 {
-    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
-    let squared = dx * dx + dy * dy;
-    let along = if squared > 0.0 { ((point.0 - from.0) * dx + (point.1 - from.1) * dy) / squared } else { 0.0 };
-    let along = along.clamp(0.0, 1.0);
-    (point.0 - from.0 - along * dx).hypot(point.1 - from.1 - along * dy)
 }
 
 #[cfg(test)]
@@ -282,11 +233,8 @@ mod tests {
     #[test]
     fn shares_count_equal_samples_together() {
         let cdf = Cdf::of(vec![3.0, 1.0, 2.0, 2.0]).unwrap();
-        assert_eq!(
-            cdf.rising().collect::<Vec<_>>(),
-            [(1.0, 0.0), (1.0, 0.25), (2.0, 0.25), (2.0, 0.75), (3.0, 0.75), (3.0, 1.0)]
-        );
-        assert_eq!(cdf.falling().collect::<Vec<_>>(), [(1.0, 1.0), (1.0, 0.75), (2.0, 0.75), (2.0, 0.25), (3.0, 0.25)]);
+        assert_eq!(cdf.curve(false), [(1.0, 0.0), (1.0, 0.25), (2.0, 0.25), (2.0, 0.75), (3.0, 0.75), (3.0, 1.0)]);
+        assert_eq!(cdf.curve(true), [(1.0, 1.0), (1.0, 0.75), (2.0, 0.75), (2.0, 0.25), (3.0, 0.25)]);
         assert_eq!(Cdf::of(vec![]), None);
         assert_eq!(Cdf::weighted([(1.0, 0)]), None);
     }
@@ -294,7 +242,7 @@ mod tests {
     #[test]
     fn a_curve_ends_at_the_share_that_was_served() {
         let cdf = Cdf { all: 4, ..Cdf::of(vec![1.0, 2.0, 2.0]).unwrap() };
-        assert_eq!(cdf.rising().last(), Some((2.0, 0.75)));
+        assert_eq!(cdf.curve(false).last(), Some(&(2.0, 0.75)));
         assert_eq!((cdf.served(), cdf.quantile(0.25), cdf.quantile(0.5)), (0.75, 1.0, 2.0));
     }
 
@@ -314,16 +262,16 @@ mod tests {
     }
 
     #[test]
-    fn a_simpler_line_keeps_steps_that_can_be_seen() {
-        let fine =
-            |i: u32| [(f64::from(i) * 0.01, f64::from(i) * 0.01), (f64::from(i + 1) * 0.01, f64::from(i) * 0.01)];
-        let mut line: Vec<Point> = (0..1000).flat_map(fine).collect();
-        assert_eq!(simplified(line.iter().copied()), [line[0], line[line.len() - 1]], "invisible steps become a slope");
-        line.extend([(15.0, 9.99), (15.0, 20.0)]);
-        let simple = simplified(line.iter().copied());
-        assert_eq!(simple.len(), 4, "{simple:?}");
-        assert_eq!(simple[2..], [(15.0, 9.99), (15.0, 20.0)]);
-        assert_eq!(simplified([].into_iter()), []);
-        assert_eq!(simplified([(1.0, 2.0)].into_iter()), [(1.0, 2.0)]);
+    fn a_curve_of_many_samples_has_few_points_on_the_staircase() {
+        let cdf = Cdf { all: 12_500, ..Cdf::of((0..10_000).map(f64::from).collect()).unwrap() };
+        for tail in [false, true] {
+            let curve = cdf.curve(tail);
+            assert!(curve.len() < 600 && curve.windows(2).all(|pair| pair[0].0 <= pair[1].0), "{curve:?}");
+            for &(value, share) in &curve {
+                let below = if tail { 1.0 - share } else { share } * 12_500.0;
+                assert!((value - below).abs() <= 1.5, "{value} {share}");
+            }
+            assert!((curve.last().unwrap().1 - if tail { 0.2 } else { 0.8 }).abs() < 1e-9, "the share that was served");
+        }
     }
 }

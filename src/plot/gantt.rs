@@ -2,23 +2,27 @@
 
 use std::collections::BTreeSet;
 
-use super::axis::{Axis, Spread};
-use super::canvas::{Align, Canvas, HALF_DIGIT, Rect, Stroke};
+use super::axis::{Axis, Spread, Tick};
+use super::canvas::{Align, Canvas, Rect, Stroke};
 use super::input::Series;
-use super::legend::{Entry, Key, header, header_height};
-use super::panel::{HEADING, PADDING, Panel, TICKS_HEIGHT, X_AXIS_HEIGHT, Y_LABEL_WIDTH, overhang, x_label};
+use super::legend::{Entry, Key};
+use super::panel::{Content, Frame, PADDING, Panel, lay_out};
 use super::remark::{stated, stated_entry};
-use super::render::{fitted, text_width};
-use super::style::{GRID, INK, MEDIUM, PAPER, Rgb, SMALL, WIDTH, tint};
+use super::render::text_width;
+use super::style::{GRID, INK, MEDIUM, PAPER, Rgb, SMALL, Style, tint};
 use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::error::Result;
 use crate::results::logs::{RequestLine, TaskLine};
 use crate::units::{Nanos, StreamId, WorkerId};
 
 const MOST_REQUESTS: usize = 60;
-
-const PANEL_GAP: f64 = 12.0;
 const WAITING: f64 = 0.28;
+
+/// The bar of the figure's largest batch.
+const TALLEST: f64 = 40.0;
+/// The lane's name fits.
+const ABOVE_LANE: f64 = SMALL + 3.0;
+const BELOW: f64 = 8.0;
 
 type Lane = (WorkerId, StreamId);
 
@@ -29,13 +33,6 @@ struct Task {
     start: u64,
     finish: u64,
 }
-
-/// The bar of the figure's largest batch.
-const TALLEST: f64 = 40.0;
-const ABOVE_LANES: f64 = 11.0;
-/// The ends of two scales fit.
-const BETWEEN_LANES: f64 = 16.0;
-const BELOW_LANES: f64 = 8.0;
 
 struct Schedule {
     label: String,
@@ -56,36 +53,27 @@ pub fn schedules(inputs: &Inputs, options: &Options) -> Drawing {
 }
 
 fn drawn(schedules: &[Schedule], end: u64, options: &Options) -> Canvas {
-    let title = options.title.as_deref();
     let (unit, name) = time_unit(end);
-    let x = Axis::linear(format!("Time ({name})"), 0.0, end as f64 / unit * 1.02, 8);
-    let mut legend =
-        vec![Entry::new("waiting", Key::Area(tint(INK, WAITING))), Entry::new("computing", Key::Area(tint(INK, 0.8)))];
-    let none = Axis { label: String::new(), spread: Spread::Linear, low: 0.0, high: 1.0, ticks: Vec::new() };
-    let of = |schedule: &Schedule| stated(options.stated.iter().filter(|one| one.of == schedule.label), &x, &none);
-    legend.extend(stated_entry(schedules.iter().any(|schedule| !of(schedule).is_empty())));
-    let right = WIDTH - PADDING - overhang(&x);
+    let x = Axis::linear(format!("Time ({name})"), end as f64 / unit * 1.02, 8);
     let largest = schedules.iter().flat_map(|s| &s.tasks).map(|task| task.batch).max().unwrap_or(1);
-    let widest = schedules.iter().map(|schedule| schedule.label_width(largest)).fold(0.0, f64::max);
-    let left = Y_LABEL_WIDTH + widest + 7.0;
-    let mut top = PADDING + header_height(title, &legend);
-    let panels = schedules.iter().map(|s| HEADING + s.height() + 4.0);
-    let between = (schedules.len() - 1) as f64 * (TICKS_HEIGHT + PANEL_GAP);
-    let mut canvas = Canvas::new(WIDTH, (top + panels.sum::<f64>() + between + X_AXIS_HEIGHT).ceil());
-    header(&mut canvas, title, &legend);
-    for (i, schedule) in schedules.iter().enumerate() {
-        let area = Rect { left, top: top + HEADING, right, bottom: top + HEADING + schedule.height() + 4.0 };
-        let panel = Panel { area, x: x.clone(), y: none.clone() };
-        let heading = fitted(&schedule.label, MEDIUM, right - left);
-        canvas.text(heading, (left, top + HEADING - 7.0), MEDIUM, Align::Left, schedule.color);
-        panel.grid(&mut canvas);
-        schedule.draw(&mut canvas, &panel, unit, largest);
-        panel.remark_lines(&mut canvas, &of(schedule));
-        panel.x_axis(&mut canvas);
-        if i + 1 == schedules.len() {
-            x_label(&mut canvas, &x.label, &area);
-        }
-        top = area.bottom + TICKS_HEIGHT + PANEL_GAP;
+    let content = |one: &Schedule| {
+        let (heading, y) = (one.label.clone(), one.y_axis(largest));
+        Content { heading, height: y.low, x: x.clone(), y }
+    };
+    let contents: Vec<Content> = schedules.iter().map(content).collect();
+    let of = |one: &Schedule, y: &Axis| stated(options.stated.iter().filter(|value| value.of == one.label), &x, y);
+    let any_stated = schedules.iter().zip(&contents).any(|(one, content)| !of(one, &content.y).is_empty());
+    let shades = [("waiting", WAITING), ("computing", 0.8)];
+    let mut legend: Vec<Entry> = shades
+        .map(|(label, shade)| Entry::new(label, Key::Bar(Style { color: tint(INK, shade), ..Style::of(0) })))
+        .into();
+    legend.extend(stated_entry(any_stated));
+    let frame = Frame { title: options.title.as_deref(), legend: &legend, columns: 1, right: None };
+    let (mut canvas, panels) = lay_out(&frame, contents);
+    for (schedule, panel) in schedules.iter().zip(&panels) {
+        schedule.draw(&mut canvas, panel, unit, largest);
+        panel.remark_lines(&mut canvas, &of(schedule, &panel.y));
+        panel.axes(&mut canvas);
     }
     canvas
 }
@@ -110,15 +98,21 @@ impl Schedule {
         (260.0 / self.requests.len() as f64).clamp(8.0, 20.0)
     }
 
-    fn height(&self) -> f64 {
-        let lanes = self.lanes.len().checked_sub(1).map_or(0.0, |last| lane_top(last) + TALLEST + BELOW_LANES);
-        self.requests.len() as f64 * self.row() + lanes
+    /// The lower end of the requests or, below them, of a number of lanes.
+    fn bottom(&self, lanes: usize) -> f64 {
+        self.requests.len() as f64 * self.row() + lanes as f64 * (ABOVE_LANE + TALLEST)
     }
 
-    fn label_width(&self, largest: u64) -> f64 {
-        let ids = self.requests.iter().map(|request| text_width(&request.id.to_string(), SMALL));
-        let names = self.lanes.iter().map(|&lane| text_width(&self.lane_label(lane), SMALL) + scale_width(largest));
-        ids.chain(names).fold(0.0, f64::max)
+    /// In units below the top: the requests' numbers, and the scale of each lane.
+    fn y_axis(&self, largest: u64) -> Axis {
+        let labelled = (16.0 / self.row()).ceil() as usize;
+        let requests = self.requests.iter().enumerate().step_by(labelled);
+        let requests = requests.map(|(i, request)| ((i as f64 + 0.5) * self.row(), request.id.to_string()));
+        let bottoms = (1..=self.lanes.len()).map(|lanes| self.bottom(lanes));
+        let scales = bottoms.flat_map(|bottom| [(bottom - TALLEST, largest.to_string()), (bottom, "0".into())]);
+        let ticks = requests.chain(scales).map(|(value, label)| Tick { value, label }).collect();
+        let low = self.bottom(self.lanes.len()) + BELOW;
+        Axis { label: String::new(), spread: Spread::Bins, low, high: 0.0, ticks }
     }
 
     fn lane_label(&self, (worker, stream): Lane) -> String {
@@ -132,15 +126,13 @@ impl Schedule {
     }
 
     fn draw(&self, canvas: &mut Canvas, panel: &Panel, unit: f64, largest: u64) {
-        let Rect { left, top, .. } = panel.area;
+        let Rect { left, top, right, .. } = panel.area;
         let x = |ns: u64| panel.at((ns as f64 / unit).min(panel.x.high), 0.0).0;
         let row = self.row();
-        let labelled = (16.0 / row).ceil() as usize;
         for (i, request) in self.requests.iter().enumerate() {
-            let (upper, lower) = (top + (i as f64 + 0.14) * row, top + (i as f64 + 0.86) * row);
             let bar = |from: Nanos, to: Option<Nanos>| {
-                let right = to.map_or(panel.area.right, |to| x(to.0));
-                Rect { left: x(from.0), top: upper, right, bottom: lower }
+                let (upper, lower) = (top + (i as f64 + 0.14) * row, top + (i as f64 + 0.86) * row);
+                Rect { left: x(from.0), top: upper, right: to.map_or(right, |to| x(to.0)), bottom: lower }
             };
             let RequestLine { arrival_ns, start_ns, finish_ns, .. } = *request;
             canvas.fill(&bar(arrival_ns, start_ns), tint(self.color, WAITING));
@@ -152,38 +144,18 @@ impl Schedule {
             let [arrival, start, finish] = ends;
             let values = format!("Request {}\narrival: {arrival}\nstart: {start}\nfinish: {finish}", request.id);
             canvas.spot(&self.label, bar(arrival_ns, finish_ns), values);
-            if i % labelled == 0 {
-                let at = (left - 7.0, (upper + lower) / 2.0 + HALF_DIGIT * SMALL);
-                canvas.text(request.id.to_string(), at, SMALL, Align::Right, INK);
-            }
         }
-        let rows_end = top + self.requests.len() as f64 * row;
-        canvas.upright_text("Request", (PADDING + 0.8 * MEDIUM, (top + rows_end) / 2.0), MEDIUM, INK);
-        for (i, &lane) in self.lanes.iter().enumerate() {
-            let top = rows_end + lane_top(i);
-            let area = Rect { top: top + 1.0, bottom: top + 1.0 + TALLEST, ..panel.area };
-            let middle = (area.top + area.bottom) / 2.0 + HALF_DIGIT * SMALL;
-            canvas.text(self.lane_label(lane), (left - 7.0 - scale_width(largest), middle), SMALL, Align::Right, INK);
-            let tasks: Vec<(f64, f64, u64)> = self
-                .tasks
-                .iter()
-                .filter(|task| task.lane == lane)
-                .map(|task| (x(task.start), x(task.finish), task.batch))
-                .collect();
+        let middle = top + self.bottom(0) / 2.0;
+        canvas.text("Request", (PADDING + 0.8 * MEDIUM, middle), MEDIUM, Align::Upright, INK);
+        for (lanes, &lane) in (1..).zip(&self.lanes) {
+            let bottom = top + self.bottom(lanes);
+            let area = Rect { top: bottom - TALLEST, bottom, ..panel.area };
+            canvas.text(self.lane_label(lane), (left + 4.0, area.top - 4.0), SMALL, Align::Left, INK);
+            let tasks = self.tasks.iter().filter(|task| task.lane == lane);
+            let tasks: Vec<_> = tasks.map(|task| (x(task.start), x(task.finish), task.batch)).collect();
             draw_bars(canvas, &area, &tasks, largest);
         }
-        canvas.line(&[(left, top), (left, panel.area.bottom + 0.6)], Stroke::solid(INK, 1.2));
     }
-}
-
-/// Below the rows.
-fn lane_top(lane: usize) -> f64 {
-    ABOVE_LANES + lane as f64 * (TALLEST + BETWEEN_LANES)
-}
-
-/// On the left of a lane, for the ends of its scale.
-fn scale_width(largest: u64) -> f64 {
-    text_width(&largest.to_string(), SMALL) + 8.0
 }
 
 /// Tasks (left end, right end, batch size), with numbers where these fit.
@@ -204,10 +176,6 @@ fn draw_bars(canvas: &mut Canvas, area: &Rect, tasks: &[(f64, f64, u64)], larges
         }
     }
     canvas.line(&[(area.left, bottom), (area.right, bottom)], Stroke::solid(tint(INK, 0.5), 0.8));
-    for (end, y) in [(largest, top), (0, bottom)] {
-        canvas.line(&[(area.left - 4.0, y), (area.left, y)], Stroke::solid(INK, 1.2));
-        canvas.text(end.to_string(), (area.left - 7.0, y + HALF_DIGIT * SMALL), SMALL, Align::Right, INK);
-    }
 }
 
 fn schedule(series: &Series<'_>, point: &str, options: &Options) -> Result<Schedule, Undrawn> {
@@ -225,10 +193,10 @@ fn requests(series: &Series<'_>, point: &str, first: Option<usize>) -> Result<Ve
     let (path, mut rows) = series.requests(point)?;
     let mut requests = Vec::new();
     while let Some(request) = rows.read()? {
-        if requests.len() == first.unwrap_or(MOST_REQUESTS).min(MOST_REQUESTS) {
-            if first.is_some_and(|first| first <= MOST_REQUESTS) {
-                break;
-            }
+        if first == Some(requests.len()) {
+            break;
+        }
+        if requests.len() == MOST_REQUESTS {
             let why = format!("{} has more than {MOST_REQUESTS} requests, too many to read", path.display());
             return Err(nothing(format!("{why}; draw the beginning with --first {MOST_REQUESTS}")));
         }

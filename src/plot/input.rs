@@ -45,10 +45,18 @@ pub struct Series<'a> {
     swept: Vec<Swept>,
     /// With a swept key on the x axis, each load is a series.
     load: Option<&'a str>,
-    pub rows: Vec<CsvRow<'a>>,
-    /// The value of each row, with a swept key on the x axis.
-    x: Vec<String>,
+    /// In the order of the x axis; rows without a rate come last.
+    pub rows: Vec<Row<'a>>,
     folder: &'a Folder,
+}
+
+#[derive(Clone, Debug)]
+pub struct Row<'a> {
+    pub row: CsvRow<'a>,
+    /// The value of the swept key on the x axis.
+    pub x: Option<String>,
+    /// Infinite for closed loops and traces.
+    rate: f64,
 }
 
 /// A folder, and its series with the places of their policies among those of all folders.
@@ -101,16 +109,11 @@ impl Inputs {
         if self.folders.iter().any(|folder| loads(folder) > 1) {
             return Vec::new();
         }
-        let keys = distinct(self.folders.iter().flat_map(|folder| folder.results.swept.iter().map(String::as_str)));
-        keys.into_iter().map(String::from).collect()
+        self.swept_keys().into_iter().map(String::from).collect()
     }
 
-    /// If it is the only input.
-    pub fn only_folder(&self) -> Option<&Path> {
-        match (self.folders.as_slice(), self.files.as_slice()) {
-            ([folder], []) => Some(&folder.results.path),
-            _ => None,
-        }
+    fn swept_keys(&self) -> Vec<&str> {
+        distinct(self.folders.iter().flat_map(|folder| &folder.results.swept).map(String::as_str))
     }
 
     /// The chosen policies, in the summaries' order.
@@ -124,7 +127,7 @@ impl Inputs {
         }
         let known = distinct(all.iter().map(|s| s.policy));
         let chosen = chosen_policies(&options.policies, &known)?;
-        let is_chosen = |s: &Series<'_>| chosen.as_ref().is_none_or(|chosen| chosen.contains(&s.policy));
+        let is_chosen = |s: &Series<'_>| chosen.contains(&s.policy);
         if options.x.is_some() && all.iter().filter(|s| is_chosen(s)).count() > MOST_SERIES {
             let point = point(&all, options)?;
             all.retain(|s| s.load == Some(point.as_str()));
@@ -157,12 +160,11 @@ impl Inputs {
     }
 
     fn not_swept(&self, key: &str) -> Error {
-        let keys = distinct(self.folders.iter().flat_map(|folder| folder.results.swept.iter().map(String::as_str)));
-        Error::input(match keys.is_empty() {
-            true => format!("--x {key}: these results are of no sweep; run the scenario with --sweep {key}=V1,V2"),
-            false => {
-                format!("--x {key}: is not a swept key of these results at this point; there are {}", keys.join(", "))
+        Error::input(match self.swept_keys().join(", ") {
+            none if none.is_empty() => {
+                format!("--x {key}: these results are of no sweep; run the scenario with --sweep {key}=V1,V2")
             }
+            keys => format!("--x {key}: is not a swept key of these results at this point; there are {keys}"),
         })
     }
 
@@ -202,12 +204,11 @@ impl Inputs {
     }
 }
 
-fn chosen_policies<'k>(asked: &[String], known: &[&'k str]) -> Result<Option<Vec<&'k str>>> {
+/// All if none is asked for.
+fn chosen_policies<'k>(asked: &[String], known: &[&'k str]) -> Result<Vec<&'k str>> {
     let find = |part: &str| {
-        known.iter().find(|policy| **policy == part).copied().ok_or_else(|| {
-            let known = distinct(known.iter().copied()).join(", ");
-            Error::input(format!("--policies: unknown policy \"{part}\"; there are {known}"))
-        })
+        let unknown = || format!("--policies: unknown policy \"{part}\"; there are {}", known.join(", "));
+        known.iter().find(|policy| **policy == part).copied().ok_or_else(|| Error::input(unknown()))
     };
     let mut chosen = Vec::new();
     for text in asked {
@@ -217,14 +218,28 @@ fn chosen_policies<'k>(asked: &[String], known: &[&'k str]) -> Result<Option<Vec
             Err(_) => chosen.extend(text.split(',').map(|part| find(part.trim())).collect::<Result<Vec<_>>>()?),
         }
     }
-    Ok((!asked.is_empty()).then_some(chosen))
+    Ok(if asked.is_empty() { known.to_vec() } else { chosen })
 }
 
 /// The point whose requests are compared: the user's choice, or the highest rate that saturates no policy. Policies
 /// that are saturated at every rate do not count. One with several values of a swept key has to hold with one of them.
 fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
-    let rows = || series.iter().flat_map(|s| &s.rows);
-    let known = distinct(rows().map(CsvRow::point).collect::<Result<Vec<_>>>()?.into_iter());
+    struct Run<'s> {
+        /// A policy with its swept keys, at any load.
+        of: (&'s Path, &'s str, &'s [Swept]),
+        load: &'s str,
+        rate: f64,
+        holds: bool,
+    }
+    let mut runs = Vec::new();
+    for s in series {
+        let of = (&*s.folder.full, s.policy, &*s.swept);
+        for Row { row, .. } in &s.rows {
+            let rate = row.metric(Metric::Offered)?.unwrap_or(f64::NEG_INFINITY);
+            runs.push(Run { of, load: row.point()?, rate, holds: !row.saturated()? });
+        }
+    }
+    let known = distinct(runs.iter().map(|run| run.load));
     if let Some(asked) = &options.point {
         if series.iter().any(|s| s.row_at(asked).is_some()) {
             return Ok(asked.clone());
@@ -233,28 +248,17 @@ fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
         let unknown = || format!("--point: no point \"{asked}\" in these results; there are {}", known.join(", "));
         return known.iter().find(same).map(ToString::to_string).ok_or_else(|| Error::input(unknown()));
     }
-    let mut best: Option<(f64, &str)> = None;
-    let of_one = |a: &&Series<'_>, b: &Series<'_>| a.is_of(b.folder) && a.policy == b.policy && a.swept == b.swept;
-    let holds = |s: &Series<'_>, point: Option<&str>| -> Result<bool> {
-        let rows = series.iter().filter(|other| of_one(other, s)).flat_map(|s| &s.rows);
-        let mut rows =
-            rows.filter(|row| point.is_none_or(|point| row.point().is_ok_and(|load| load == point))).peekable();
-        let none = rows.peek().is_none();
-        Ok(none || rows.map(CsvRow::saturated).collect::<Result<Vec<_>>>()?.contains(&false))
+    let holds = |of, load: Option<&str>| {
+        runs.iter().any(|run| run.holds && run.of == of && load.is_none_or(|load| run.load == load))
     };
-    for point in &known {
-        let (mut held, mut rate) = (true, f64::NEG_INFINITY);
-        for s in series {
-            held &= holds(s, Some(point))? || !holds(s, None)?;
-        }
-        for row in rows().filter(|row| row.point().is_ok_and(|load| load == *point)) {
-            rate = rate.max(row.metric(Metric::Offered)?.unwrap_or(f64::NEG_INFINITY));
-        }
-        if held && best.is_none_or(|(highest, _)| rate > highest) {
-            best = Some((rate, point));
-        }
-    }
-    Ok(best.map_or(known[0], |(_, point)| point).to_string())
+    let held = |point: &&&str| {
+        let at = runs.iter().filter(|run| run.load == **point);
+        at.map(|run| run.of).all(|of| holds(of, Some(point)) || !holds(of, None))
+    };
+    let rate = |point: &str| runs.iter().filter(|run| run.load == point).map(|run| run.rate).fold(f64::MIN, f64::max);
+    // Of equal rates, the first.
+    let best = known.iter().rev().filter(held).max_by(|a, b| rate(a).total_cmp(&rate(b)));
+    Ok(best.unwrap_or(&known[0]).to_string())
 }
 
 /// Rates may be written in several ways.
@@ -262,28 +266,15 @@ fn is_point(point: &str, asked: &str) -> bool {
     point == asked || matches!((point.parse::<f64>(), asked.parse::<f64>()), (Ok(a), Ok(b)) if a == b)
 }
 
-/// The part of an axis label with the point's rate or clients. Empty for a trace, and where the title names the load.
-pub fn at_point(point: &str, options: &Options) -> String {
-    let (point, swept) =
-        point.split_once(',').map_or((point, String::new()), |(load, keys)| (load, format!(", {keys}")));
-    let (before, load) = match (point.parse::<f64>(), point.strip_prefix("clients-")) {
-        (Ok(rate), _) => ("at", format!("{} requests/s{swept}", number(rate))),
-        (_, Some(clients)) => ("with", format!("{clients} clients{swept}")),
-        _ => return String::new(),
-    };
-    match options.title.as_deref().is_some_and(|title| says(title, &load)) {
-        true => String::new(),
-        false => format!(" {before} {load}"),
+/// The part of an axis label with the point's rate or clients. Empty for a trace.
+pub fn at_point(point: &str) -> String {
+    let (load, keys) = point.split_at(point.find(',').unwrap_or(point.len()));
+    let keys = keys.replacen(',', ", ", 1);
+    match (load.parse::<f64>(), load.strip_prefix("clients-")) {
+        (Ok(rate), _) => format!(" at {} requests/s{keys}", number(rate)),
+        (_, Some(clients)) => format!(" with {clients} clients{keys}"),
+        _ => String::new(),
     }
-}
-
-/// With or without commas between thousands, but not as the end of a larger number.
-fn says(title: &str, load: &str) -> bool {
-    [load.to_string(), load.replace(',', "")].iter().any(|load| {
-        title
-            .match_indices(load.as_str())
-            .any(|(at, _)| !title[..at].ends_with(|c: char| c.is_ascii_digit() || c == ','))
-    })
 }
 
 pub fn stem(path: &Path) -> String {
@@ -320,13 +311,17 @@ impl Folder {
             }
             let at = all.iter().position(|s| s.policy == policy && s.swept == swept && s.load == load);
             let at = at.unwrap_or_else(|| {
-                let (label, name, style, rows, x) =
-                    (String::new(), String::new(), Style::of(0), Vec::new(), Vec::new());
-                all.push(Series { label, style, name, policy, swept, load, rows, x, folder: self });
+                let (label, name, style, rows) = (String::new(), String::new(), Style::of(0), Vec::new());
+                all.push(Series { label, style, name, policy, swept, load, rows, folder: self });
                 all.len() - 1
             });
-            all[at].rows.push(row);
-            all[at].x.extend(x);
+            all[at].rows.push(Row { row, x, rate: row.rate()?.unwrap_or(f64::INFINITY) });
+        }
+        for s in &mut all {
+            s.rows.sort_by(|a, b| match (&a.x, &b.x) {
+                (Some(a), Some(b)) => swept::order(a, b),
+                _ => a.rate.total_cmp(&b.rate),
+            });
         }
         let policies = self.policies();
         let place = |s: &Series<'_>| policies.iter().position(|policy| *policy == s.policy);
@@ -352,11 +347,11 @@ impl Folder {
     }
 }
 
-fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+pub fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut seen = Vec::new();
-    for text in texts {
-        if !seen.contains(&text) {
-            seen.push(text);
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
         }
     }
     seen
@@ -365,13 +360,13 @@ fn distinct<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 /// With a swept key on the x axis: the key, and the load if there is only one.
 pub fn x_label(series: &[Series<'_>], options: &Options) -> Option<String> {
     let loads = distinct(series.iter().filter_map(|s| s.load));
-    let load = loads.first().filter(|_| loads.len() == 1).map_or(String::new(), |load| at_point(load, options));
+    let load = loads.first().filter(|_| loads.len() == 1).map_or(String::new(), |load| at_point(load));
     options.x.as_ref().map(|key| format!("{key}{load}"))
 }
 
 /// The places of the values of a swept key on an axis, ascending: numbers at their size, texts side by side.
 pub fn x_values(series: &[Series<'_>]) -> Vec<(f64, String)> {
-    let mut values: Vec<&String> = series.iter().flat_map(|s| &s.x).collect();
+    let mut values: Vec<&String> = series.iter().flat_map(|s| &s.rows).filter_map(|row| row.x.as_ref()).collect();
     values.sort_by(|a, b| swept::order(a, b));
     values.dedup();
     let numbers: Option<Vec<f64>> = values.iter().map(|value| swept::number(value)).collect();
@@ -384,27 +379,13 @@ impl<'a> Series<'a> {
         std::ptr::eq(self.folder, folder)
     }
 
-    /// In the order of the x axis, each with the value of the swept key if that is there. Rows without a rate come last,
-    /// in the summary's order.
-    pub fn rows_by_x(&self) -> Result<Vec<(Option<&str>, CsvRow<'a>)>> {
-        if self.x.is_empty() {
-            let with_rate = |row: &CsvRow<'a>| Ok((row.rate()?.unwrap_or(f64::INFINITY), *row));
-            let mut rows = self.rows.iter().map(with_rate).collect::<Result<Vec<_>>>()?;
-            rows.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-            return Ok(rows.into_iter().map(|(_, row)| (None, row)).collect());
-        }
-        let mut rows: Vec<(&String, CsvRow<'a>)> = self.x.iter().zip(self.rows.iter().copied()).collect();
-        rows.sort_by(|(a, _), (b, _)| swept::order(a, b));
-        Ok(rows.into_iter().map(|(value, row)| (Some(value.as_str()), row)).collect())
-    }
-
     /// `point`: a load, or also the name of the point's folder.
     pub fn row_at(&self, point: &str) -> Option<CsvRow<'a>> {
-        let is_at = |row: &&CsvRow<'a>| {
-            row.point().is_ok_and(|load| load == point)
-                || self.folder.results.place(**row).is_ok_and(|place| place == point)
+        let place = |row| self.folder.results.place(row);
+        let is_at = |row: &CsvRow<'a>| {
+            row.point().is_ok_and(|load| load == point) || place(*row).is_ok_and(|place| place == point)
         };
-        self.rows.iter().find(is_at).copied()
+        self.rows.iter().map(|row| row.row).find(is_at)
     }
 
     /// Where a log of a point is, and its rows, if it was written.
@@ -428,20 +409,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_axis_does_not_repeat_the_title() {
-        let label = |title: &str| at_point("5000", &Options { title: Some(title.into()), ..Options::default() });
-        assert_eq!(at_point("5000", &Options::default()), " at 5,000 requests/s");
-        assert_eq!(label("CDF at 15,000 requests/s"), " at 5,000 requests/s");
-        assert_eq!(label("CDF at 5,000 requests/s"), "");
-        assert_eq!(label("CDF, 5000 requests/s"), "");
+    fn an_axis_names_the_load_and_the_swept_keys() {
+        for (point, label) in [
+            ("5000", " at 5,000 requests/s"),
+            ("5000,device.workers=2", " at 5,000 requests/s, device.workers=2"),
+            ("clients-8", " with 8 clients"),
+            ("trace", ""),
+        ] {
+            assert_eq!(at_point(point), label);
+        }
     }
 
     #[test]
     fn a_label_with_a_comma_can_be_chosen() {
         let known = ["padded (10, 512)", "cellular", "merged"];
         let chosen = |asked: &[&str]| chosen_policies(&asked.iter().map(|a| a.to_string()).collect::<Vec<_>>(), &known);
-        assert_eq!(chosen(&["padded (10, 512)"]).unwrap().unwrap(), ["padded (10, 512)"]);
-        assert_eq!(chosen(&["merged,cellular"]).unwrap().unwrap(), ["merged", "cellular"]);
+        assert_eq!(chosen(&["padded (10, 512)"]).unwrap(), ["padded (10, 512)"]);
+        assert_eq!(chosen(&["merged,cellular"]).unwrap(), ["merged", "cellular"]);
         let error = chosen(&["celular"]).unwrap_err().to_string();
         assert!(error.contains("\"celular\"; there are padded (10, 512), cellular, merged"), "{error}");
     }

@@ -1,10 +1,10 @@
 //! Latency in the order of the requests where the load changes, and that load. A panel for each results folder.
 
-use super::axis::{Axis, Spread, Tick, number};
+use super::axis::Axis;
 use super::canvas::{Align, HALF_DIGIT, Stroke};
 use super::input::Series;
 use super::legend::{Entry, Key, RULE};
-use super::panel::{Frame, LINE, lay_out};
+use super::panel::{Content, Curve, Dot, Frame, LINE, lay_out};
 use super::style::{INK, REFERENCE, SMALL, Style};
 use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::error::Result;
@@ -36,46 +36,43 @@ pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
         let curves = own.into_iter().map(|(place, s)| Ok((place, course(s)?)));
         fields.push((folder.name.clone(), curves.collect::<Result<_, Undrawn>>()?));
     }
-    let mut legend: Vec<Entry> =
-        policies.iter().enumerate().map(|(i, label)| Entry::new(*label, Key::Area(Style::of(i).color))).collect();
-    legend.push(Entry::new("load", Key::Rule));
+    let style = |place| Style { dash: &[], ..Style::of(place) };
+    let key = |place| Key::Stroke(Stroke::solid(style(place).color, LINE));
+    let mut legend: Vec<Entry> = (0..).zip(&policies).map(|(place, label)| Entry::new(*label, key(place))).collect();
+    legend.push(Entry::new("load", Key::Stroke(RULE)));
     let (title, slo) = (options.title.as_deref(), options.slo.or_else(|| inputs.slo()));
-    let frame = Frame { title, legend: &legend, height: HEIGHT, right: Some("Load (requests/s)") };
-    let (mut canvas, panels) = lay_out(&frame, fields.iter().map(|field| axes(field, slo)).collect());
+    let frame = Frame { title, legend: &legend, columns: 2, right: Some("Load (requests/s)") };
+    let (mut canvas, panels) = lay_out(&frame, fields.iter().map(|field| content(field, slo)).collect());
     for ((_, curves), panel) in fields.iter().zip(&panels) {
         let Some((_, first)) = curves.first() else { continue };
         let fastest = first.load.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
         let mut loads = panel.clone();
-        loads.y = Axis::linear_to_tick("", 0.0, fastest, 4);
+        loads.y = Axis::linear_to_tick("", fastest, 4);
         loads.line(&mut canvas, &first.load, RULE);
-        for (place, course) in curves {
-            let stroke = Stroke::solid(Style::of(*place).color, LINE);
-            canvas.group(policies[*place], |canvas| panel.line(canvas, &course.latency, stroke));
-            for &(request, ms) in &course.latency {
-                panel.spot(&mut canvas, policies[*place], panel.at(request, ms), (request, ms), "");
-            }
-        }
+        let curve = |(place, course): &(usize, Course)| {
+            let dots = course.latency.iter().map(|&(x, y)| Dot { x, y, ..Dot::default() }).collect();
+            let lines = vec![(LINE, course.latency.clone())];
+            Curve { label: policies[*place].into(), style: style(*place), lines, dots }
+        };
+        panel.curves(&mut canvas, &curves.iter().map(curve).collect::<Vec<_>>());
         panel.axes(&mut canvas);
         for tick in &loads.y.ticks {
             let (x, y) = loads.at(loads.x.high, tick.value);
             canvas.line(&[(x, y), (x + 4.0, y)], Stroke::solid(INK, 1.0));
-            if let Some(label) = &tick.label {
-                canvas.text(label, (x + 6.0, y + HALF_DIGIT * SMALL), SMALL, Align::Left, REFERENCE);
-            }
+            canvas.text(&tick.label, (x + 6.0, y + HALF_DIGIT * SMALL), SMALL, Align::Left, REFERENCE);
         }
     }
     Ok(canvas)
 }
 
-fn axes((name, curves): &Panel, slo: Option<Nanos>) -> (String, Axis, Axis) {
+fn content((name, curves): &Panel, slo: Option<Nanos>) -> Content {
     let all = || curves.iter().flat_map(|(_, course)| &course.latency);
     let last = all().map(|(last, _)| *last).fold(1.0, f64::max);
     let lowest = all().map(|(_, ms)| *ms).fold(f64::INFINITY, f64::min);
     let most = slo.map_or(f64::INFINITY, |slo| MOST * slo.as_millis_f64());
     let highest = all().map(|(_, ms)| *ms).fold(0.0, f64::max).min(most).max(lowest * 10.0);
-    let ticks = [0.0, 0.5, 1.0].map(|share| Tick { value: share * last, label: Some(number((share * last).round())) });
-    let x = Axis { label: "Request".into(), spread: Spread::Linear, low: 0.0, high: last, ticks: ticks.to_vec() };
-    (name.clone(), x, Axis::log("Latency (ms)", lowest, highest, HEIGHT, |_| SMALL + 12.0))
+    let y = Axis::log("Latency (ms)", lowest, highest, HEIGHT, |_| SMALL + 12.0);
+    Content { heading: name.clone(), height: HEIGHT, x: Axis::linear("Request", last, 3), y }
 }
 
 fn course(series: &Series<'_>) -> Result<Course, Undrawn> {

@@ -2,13 +2,12 @@
 
 use super::axis::Axis;
 use super::canvas::{Align, Canvas, Group, HALF_DIGIT, Point, Rect, Stroke};
-use super::panel::{Curve, Dot, LINE, PADDING};
-use super::remark::stated_style;
+use super::panel::{Dot, LINE, PADDING};
 use super::render::{fitted, text_width};
-use super::style::{Hatch, INK, LARGE, REFERENCE, REFERENCE_DASH, Rgb, SMALL, Style, WIDTH, tint};
+use super::style::{Hatch, INK, LARGE, REFERENCE, REFERENCE_DASH, SMALL, Style, WIDTH, tint};
 
 pub const WHISKER: f64 = 1.4;
-pub const CAP: f64 = 3.0;
+const CAP: f64 = 3.0;
 
 pub const RULE: Stroke = Stroke { color: REFERENCE, width: 1.6, dash: REFERENCE_DASH };
 
@@ -19,27 +18,31 @@ const KEY_GAP: f64 = 6.0;
 /// The sample before a label.
 #[derive(Clone, Copy, Debug)]
 pub enum Key {
+    /// With a marker.
     Line(Style),
-    /// In ink without a marker, with these dashes.
-    Stroke(&'static [f64]),
+    Stroke(Stroke),
     Bar(Style),
-    Area(Rgb),
-    Rule,
     Whisker,
-    Hollow,
-    /// With an arrow above it.
-    Above,
-    /// With a bar through it.
-    Struck,
-    Stated,
+    Marker(Style, Told),
+}
+
+/// What a marker tells of its run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Told {
+    /// Then it is hollow.
+    pub saturated: bool,
+    /// Requests were turned away: a bar through it.
+    pub rejected: bool,
+    /// Its value is above the axis: an arrow.
+    pub above: bool,
 }
 
 impl Key {
     fn width(self) -> f64 {
         match self {
-            Key::Line(_) | Key::Stroke(_) | Key::Rule => 26.0,
-            Key::Bar(_) | Key::Area(_) => 18.0,
-            Key::Whisker | Key::Hollow | Key::Above | Key::Struck | Key::Stated => 12.0,
+            Key::Line(_) | Key::Stroke(_) => 26.0,
+            Key::Bar(_) => 18.0,
+            Key::Whisker | Key::Marker(..) => 12.0,
         }
     }
 }
@@ -54,26 +57,29 @@ impl Entry {
     pub fn new(label: impl Into<String>, key: Key) -> Entry {
         Entry { label: label.into(), key }
     }
+
+    /// With the hollow marker of saturated runs, and what else it tells.
+    pub fn told(label: &str, told: Told) -> Entry {
+        Entry::new(label, Key::Marker(Style { color: INK, ..Style::of(0) }, Told { saturated: true, ..told }))
+    }
 }
 
-/// For hollow markers and markers with a bar or an arrow, if the curves have any.
-pub fn marker_entries(curves: &[Curve], y: &Axis) -> Vec<Entry> {
-    let any = |says: &dyn Fn(&Dot) -> bool| curves.iter().flat_map(|curve| &curve.dots).any(says);
-    let saturated = any(&|dot| dot.saturated).then(|| Entry::new("saturated", Key::Hollow));
-    let above = any(&|dot| dot.y > y.high).then(|| Entry::new("above the axis", Key::Above));
-    let rejected = any(&|dot| dot.rejected).then(|| Entry::new("requests rejected", Key::Struck));
-    saturated.into_iter().chain(rejected).chain(above).collect()
+/// For what the markers tell.
+pub fn marker_entries<'d>(dots: impl Iterator<Item = &'d Dot> + Clone, y: &Axis) -> Vec<Entry> {
+    let any = |says: &dyn Fn(&Dot) -> bool| dots.clone().any(says);
+    let none = Told::default();
+    let entries = [
+        (any(&|dot| dot.saturated), "saturated", none),
+        (any(&|dot| dot.rejected), "requests rejected", Told { rejected: true, ..none }),
+        (any(&|dot| dot.y > y.high), "above the axis", Told { above: true, ..none }),
+    ];
+    entries.into_iter().filter(|(any, ..)| *any).map(|(_, label, told)| Entry::told(label, told)).collect()
 }
 
 const HEADER_WIDTH: f64 = WIDTH - 2.0 * PADDING;
 
-pub fn header_height(title: Option<&str>, legend: &[Entry]) -> f64 {
-    let rows = legend_places(legend).last().map_or(0, |place| place.row + 1);
-    title.map_or(0.0, |_| LARGE + 9.0) + rows as f64 * LEGEND_ROW
-}
-
-/// The title, centred, above the legend's rows.
-pub fn header(canvas: &mut Canvas, title: Option<&str>, legend: &[Entry]) {
+/// The title, centred, above the legend's rows. Returns where they end.
+pub fn header(canvas: &mut Canvas, title: Option<&str>, legend: &[Entry]) -> f64 {
     let mut top = PADDING;
     if let Some(title) = title {
         let at = (canvas.width / 2.0, top + LARGE);
@@ -93,6 +99,7 @@ pub fn header(canvas: &mut Canvas, title: Option<&str>, legend: &[Entry]) {
         let key = Some(Rect { left: x, top: y - half, right: x + place.end - place.x, bottom: y + half });
         canvas.groups.push(Group { series: entry.label.clone(), marks: first..canvas.marks.len(), key });
     }
+    top + places.last().map_or(0.0, |last| (last.row + 1) as f64 * LEGEND_ROW)
 }
 
 /// From the left of its row.
@@ -127,62 +134,53 @@ fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
         Key::Line(style) => {
             let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
             canvas.line(&[(x, y), (right, y)], stroke);
-            canvas.marker((middle, y), &style, 0.0, false);
+            marker(canvas, (middle, y), &style, 0.0, Told::default());
         }
-        Key::Stroke(dash) => canvas.line(&[(x, y), (right, y)], Stroke { color: INK, width: LINE, dash }),
+        Key::Stroke(stroke) => canvas.line(&[(x, y), (right, y)], stroke),
         Key::Bar(style) => bar(canvas, &block, &style),
-        Key::Area(color) => canvas.fill(&block, color),
-        Key::Rule => canvas.line(&[(x, y), (right, y)], RULE),
         Key::Whisker => {
-            let stroke = Stroke::solid(INK, WHISKER);
-            canvas.line(&[(middle, y - 7.0), (middle, y + 7.0)], stroke);
-            for end in [y - 7.0, y + 7.0] {
-                canvas.line(&[(middle - CAP, end), (middle + CAP, end)], stroke);
-            }
+            whisker(canvas, [(middle, block.top), (middle, block.bottom)], &block, Stroke::solid(INK, WHISKER))
         }
-        Key::Hollow => canvas.marker((middle, y), &Style { color: INK, ..Style::of(0) }, 0.0, true),
-        Key::Above => {
-            canvas.marker((middle, y + 4.0), &Style { color: INK, ..Style::of(0) }, 0.0, true);
-            arrow_above(canvas, (middle, y + 4.0), INK);
-        }
-        Key::Stated => canvas.marker((middle, y), &stated_style(), 0.0, false),
-        Key::Struck => {
-            canvas.marker((middle, y), &Style { color: INK, ..Style::of(0) }, 0.0, true);
-            struck(canvas, (middle, y), 0.0);
-        }
+        // Room for the arrow.
+        Key::Marker(style, told) if told.above => marker(canvas, (middle, y + 4.0), &style, 0.0, told),
+        Key::Marker(style, told) => marker(canvas, (middle, y), &style, 0.0, told),
     }
 }
 
-/// A bar through a marker that has grown by so much.
-pub fn struck(canvas: &mut Canvas, (x, y): Point, grown: f64) {
-    let reach = 6.2 + grown;
-    canvas.line(&[(x - reach, y - reach), (x + reach, y + reach)], Stroke::solid(INK, WHISKER));
+/// With the caps that are in the area.
+pub fn whisker(canvas: &mut Canvas, ends: [Point; 2], area: &Rect, stroke: Stroke) {
+    canvas.line_within(area, &ends, stroke);
+    for (x, y) in ends.into_iter().filter(|end| area.holds(*end)) {
+        canvas.line(&[(x - CAP, y), (x + CAP, y)], stroke);
+    }
 }
 
-pub fn arrow_above(canvas: &mut Canvas, (x, y): Point, color: Rgb) {
+/// `grown` is added to its radius.
+pub fn marker(canvas: &mut Canvas, (x, y): Point, style: &Style, grown: f64, told: Told) {
     const HEAD: f64 = 2.8;
-    let (from, tip) = (y - 6.2, y - 13.0);
-    canvas.line(&[(x, from), (x, tip)], Stroke::solid(color, WHISKER));
-    canvas.line(&[(x - HEAD, tip + HEAD), (x, tip), (x + HEAD, tip + HEAD)], Stroke::solid(color, WHISKER));
+    canvas.marker((x, y), style, grown, told.saturated);
+    if told.rejected {
+        let reach = 6.2 + grown;
+        canvas.line(&[(x - reach, y - reach), (x + reach, y + reach)], Stroke::solid(INK, WHISKER));
+    }
+    if told.above {
+        let (from, tip, stroke) = (y - 6.2, y - 13.0, Stroke::solid(style.color, WHISKER));
+        canvas.line(&[(x, from), (x, tip)], stroke);
+        canvas.line(&[(x - HEAD, tip + HEAD), (x, tip), (x + HEAD, tip + HEAD)], stroke);
+    }
 }
 
 pub fn bar(canvas: &mut Canvas, rect: &Rect, style: &Style) {
     const SPACING: f64 = 4.5;
-    if style.hatch == Hatch::Plain {
-        canvas.fill(rect, style.color);
-    } else {
-        canvas.fill(rect, tint(style.color, 0.3));
-        let stroke = Stroke::solid(style.color, 1.4);
-        let (width, height) = (rect.width(), rect.height());
-        for i in 1..((width + height) / SPACING).ceil() as usize {
-            let d = i as f64 * SPACING;
-            let line = match style.hatch {
-                Hatch::Rising => [(rect.left + d - height, rect.bottom), (rect.left + d, rect.top)],
-                Hatch::Falling => [(rect.left + d - height, rect.top), (rect.left + d, rect.bottom)],
-                _ => [(rect.left, rect.bottom - d), (rect.right, rect.bottom - d)],
-            };
-            canvas.line_within(rect, &line, stroke);
-        }
+    let Rect { left, top, right, bottom } = *rect;
+    let strokes = if style.hatch == Hatch::Plain { 0 } else { ((right - left + bottom - top) / SPACING).ceil() as u32 };
+    canvas.fill(rect, if strokes > 0 { tint(style.color, 0.3) } else { style.color });
+    for along in (1..strokes).map(|i| left + f64::from(i) * SPACING) {
+        let line = match style.hatch {
+            Hatch::Falling => [(along + top - bottom, top), (along, bottom)],
+            _ => [(along + top - bottom, bottom), (along, top)],
+        };
+        canvas.line_within(rect, &line, Stroke::solid(style.color, 1.4));
     }
     canvas.border(rect, Stroke::solid(style.color, 1.0));
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::axis::{Axis, number};
 use super::cdf::{Cdf, Line, drawn, shares};
-use super::input::{Folder, stem};
+use super::input::stem;
 use super::panel::room_for;
 use super::style::Style;
 use super::{Drawing, Inputs, Options, nothing};
@@ -14,26 +14,30 @@ use crate::results::read::CsvFile;
 use crate::results::saved::within;
 use crate::workload::shape::Shape;
 
-/// Lengths with their counts; the name tells sources from targets, and prompts from outputs.
+/// Lengths with their counts. The name tells sources from targets, and prompts from outputs.
 struct Part {
     name: &'static str,
-    units: BTreeSet<&'static str>,
+    unit: &'static str,
     histogram: BTreeMap<u64, u64>,
 }
 
 /// If a histogram does not state its requests' shapes.
 const UNKNOWN: &str = "steps, nodes or tokens";
 
+const ALONE: [&str; 2] = ["", ""];
+const SOURCES: [&str; 2] = ["source", "target"];
+const PROMPTS: [&str; 2] = ["prompt", "output"];
+
 pub fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
     let mut sources: Vec<(String, Vec<Part>)> = Vec::new();
     for folder in &inputs.folders {
         let path = within(&folder.results.path, &["lengths.csv"])?;
         if path.is_file() {
-            sources.push((folder.name.clone(), folder_parts(&path, folder)?));
+            sources.push((folder.name.clone(), parts(&path, folder.model().as_deref())?));
         }
     }
     for path in &inputs.files {
-        sources.push((stem(path), parts(path)?));
+        sources.push((stem(path), parts(path, None)?));
     }
     if sources.is_empty() {
         return Err(nothing(
@@ -45,21 +49,21 @@ pub fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
     let mut units = BTreeSet::new();
     let mut lines = Vec::new();
     for (source, parts) in sources {
-        let none = || nothing(format!("{source}: has no lengths"));
-        if parts.is_empty() {
-            return Err(none());
-        }
+        let before = lines.len();
         for part in parts {
             let label = match (single, part.name) {
                 (_, "") => source.clone(),
                 (true, name) => name.to_string(),
                 (false, name) => format!("{source}: {name}"),
             };
-            units.extend(part.units);
+            units.insert(part.unit);
             let counts = part.histogram.into_iter().map(|(length, count)| (length as f64, count));
-            let cdf = Cdf::weighted(counts).ok_or_else(none)?;
+            let Some(cdf) = Cdf::weighted(counts) else { continue };
             let label = format!("{label} (median {})", number(cdf.quantile(0.5)));
             lines.push(Line { label, style: Style::of(lines.len()), hollow: false, cdf });
+        }
+        if lines.len() == before {
+            return Err(nothing(format!("{source}: has no lengths")));
         }
     }
     let unit = match units.contains(UNKNOWN) {
@@ -67,32 +71,12 @@ pub fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
         false => units.into_iter().collect::<Vec<_>>().join(" or "),
     };
     let longest = lines.iter().map(|line| line.cdf.largest()).fold(1.0, f64::max);
-    let x = Axis::linear_to_tick(format!("Length ({unit})"), 0.0, longest, room_for(longest).min(8));
+    let x = Axis::linear_to_tick(format!("Length ({unit})"), longest, room_for(longest).min(8));
     Ok(drawn(options, &lines, Vec::new(), [x, shares()], false))
 }
 
-/// Their unit follows from the run's model.
-fn folder_parts(path: &Path, folder: &Folder) -> Result<Vec<Part>> {
-    let model = folder.model();
-    let unit = match model.as_deref() {
-        Some("lstm" | "gru" | "seq2seq") => "steps",
-        Some("tree-lstm" | "childsum-tree-lstm") => "nodes",
-        Some("dnn" | "llm") => "tokens",
-        _ => return parts(path),
-    };
-    let name = |name| match (unit, name) {
-        ("tokens", "source") => "prompt",
-        ("tokens", "target") => "output",
-        _ => name,
-    };
-    Ok(parts(path)?
-        .into_iter()
-        .map(|part| Part { name: name(part.name), units: BTreeSet::from([unit]), ..part })
-        .collect())
-}
-
-/// One without a name, or sources and targets.
-fn parts(path: &Path) -> Result<Vec<Part>> {
+/// One without a name, or two. The unit follows from the shapes or the run's model.
+fn parts(path: &Path, model: Option<&str>) -> Result<Vec<Part>> {
     let mut rows = CsvFile::open(path)?;
     let has = |name| rows.names().any(|known| known == name);
     let (trace, pairs) = (has("shape"), has("src_len"));
@@ -100,41 +84,44 @@ fn parts(path: &Path) -> Result<Vec<Part>> {
         let known = "\"length,count\", \"src_len,tgt_len,count\" or \"id,arrival_ns,shape\"";
         return Err(Error::input(format!("{}: line 1: the header should be {known}", path.display())));
     }
-    let part = |name| Part { name, units: BTreeSet::new(), histogram: BTreeMap::new() };
-    let [mut single, mut source, mut target] = ["", "source", "target"].map(part);
+    let unit = match model {
+        Some("tree-lstm" | "childsum-tree-lstm") => "nodes",
+        Some("dnn" | "llm") => "tokens",
+        Some("lstm" | "gru" | "seq2seq") => "steps",
+        _ if pairs => "steps",
+        _ => UNKNOWN,
+    };
+    let [first, second] = if unit == "tokens" { PROMPTS } else { SOURCES };
+    let mut parts: Vec<Part> = Vec::new();
+    let mut add = |name, unit, length: u64, count: u64| {
+        let at = parts.iter().position(|part| (part.name, part.unit) == (name, unit)).unwrap_or_else(|| {
+            parts.push(Part { name, unit, histogram: BTreeMap::new() });
+            parts.len() - 1
+        });
+        *parts[at].histogram.entry(length).or_default() += count;
+    };
     while let Some(row) = rows.read()? {
-        if trace {
-            let shape = row.text("shape")?.parse().map_err(|error: String| row.error("shape", &error))?;
-            match shape {
-                Shape::Seq2Seq { source: from, target: to } => {
-                    source.add(from.into(), "steps", 1);
-                    target.add(to.into(), "steps", 1);
-                }
-                Shape::Chain(length) => single.add(length.into(), "steps", 1),
-                Shape::Tree(tree) => single.add(tree.len() as u64, "nodes", 1),
-                Shape::Tokens(length) => single.add(length.into(), "tokens", 1),
-                Shape::Llm { prompt, output } => {
-                    (source.name, target.name) = ("prompt", "output");
-                    source.add(prompt.into(), "tokens", 1);
-                    target.add(output.into(), "tokens", 1);
-                }
-                Shape::Fixed => single.add(1, "passes", 1),
-                Shape::Graph(_) => single.add(1, "graphs", 1),
+        if pairs {
+            add(first, unit, row.whole("src_len")?, row.whole("count")?);
+            add(second, unit, row.whole("tgt_len")?, row.whole("count")?);
+        } else if trace {
+            let shape: Shape = row.text("shape")?.parse().map_err(|error: String| row.error("shape", &error))?;
+            let ([first, second], unit) = match shape {
+                Shape::Llm { .. } => (PROMPTS, "tokens"),
+                Shape::Seq2Seq { .. } => (SOURCES, "steps"),
+                Shape::Chain(_) => (ALONE, "steps"),
+                Shape::Tree(_) => (ALONE, "nodes"),
+                Shape::Tokens(_) => (ALONE, "tokens"),
+                Shape::Fixed => (ALONE, "passes"),
+                Shape::Graph(_) => (ALONE, "graphs"),
+            };
+            add(first, unit, shape.length().into(), 1);
+            if let Shape::Llm { output: more, .. } | Shape::Seq2Seq { target: more, .. } = shape {
+                add(second, unit, more.into(), 1);
             }
-        } else if pairs {
-            source.add(row.whole("src_len")?, "steps", row.whole("count")?);
-            target.add(row.whole("tgt_len")?, "steps", row.whole("count")?);
         } else {
-            single.add(row.whole("length")?, UNKNOWN, row.whole("count")?);
+            add("", unit, row.whole("length")?, row.whole("count")?);
         }
     }
-    Ok([single, source, target].into_iter().filter(|part| !part.histogram.is_empty()).collect())
-}
-
-impl Part {
-    fn add(&mut self, length: u64, unit: &'static str, count: u64) {
-        // A model takes one kind of shape, so a trace with several units can't be run.
-        self.units.insert(if self.units.iter().any(|known| *known != unit) { UNKNOWN } else { unit });
-        *self.histogram.entry(length).or_default() += count;
-    }
+    Ok(parts)
 }

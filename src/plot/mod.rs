@@ -168,11 +168,15 @@ impl Options {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The files of a figure.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
+    /// Scalable, for papers
     Svg,
-    /// Three pixels a unit.
+    /// Pixels, for slides and web pages
     Png,
+    /// Both
+    Both,
 }
 
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -180,9 +184,6 @@ pub struct Options {
     /// Title of the figure
     #[arg(long)]
     pub title: Option<String>,
-    /// Both if empty.
-    #[arg(skip)]
-    pub formats: Vec<Format>,
     /// Draw only these policies, by their labels
     #[arg(long, value_name = "A,B")]
     pub policies: Vec<String>,
@@ -196,9 +197,6 @@ pub struct Options {
     /// Latency objective with its unit, such as 100ms, drawn as a line in latency-rate [default: the scenario's]
     #[arg(long, value_parser = Nanos::parse)]
     pub slo: Option<Nanos>,
-    /// Whiskers from the median to the 99th percentile in `latency-throughput`. Default: with at most four policies.
-    #[arg(skip)]
-    pub bars: Option<bool>,
     /// Use a linear axis for latency instead of a logarithmic one
     #[arg(long)]
     pub linear: bool,
@@ -208,6 +206,15 @@ pub struct Options {
     /// Draw only the first N requests of a schedule
     #[arg(long, value_name = "N")]
     pub first: Option<usize>,
+    /// Draw bars from p50 to p99 in latency-throughput [default: with at most 4 policies]
+    #[arg(long, conflicts_with = "no_bars")]
+    pub bars: bool,
+    /// Draw no bars from p50 to p99 in latency-throughput
+    #[arg(long)]
+    pub no_bars: bool,
+    /// Picture format
+    #[arg(long, value_enum)]
+    pub format: Option<Format>,
     /// Values of a paper.
     #[arg(skip)]
     pub stated: Vec<Stated>,
@@ -265,7 +272,7 @@ pub struct Figure {
 /// As [`write()`]; inputs without the data are an error.
 pub fn draw(kind: Kind, inputs: &Inputs, options: &Options, stem: &Path) -> Result<Figure> {
     let canvas = kind.drawn(inputs, options).map_err(|undrawn| undrawn.error(kind))?;
-    write(canvas, &options.formats, stem)
+    write(canvas, options.format, stem)
 }
 
 /// Every kind that has data, as `FOLDER/KIND.svg` and `.png`. If none has, the error gives the reason for each.
@@ -285,19 +292,22 @@ pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec
     // After all are drawn: an error leaves no partial set.
     let mut files = Vec::new();
     for (name, canvas) in drawn {
-        files.extend(write(canvas, &options.formats, &folder.join(name))?.files);
+        files.extend(write(canvas, options.format, &folder.join(name))?.files);
     }
     Ok(files)
 }
 
-/// As `STEM.svg` and `STEM.png`, or only in the given formats.
-pub fn write(canvas: Canvas, formats: &[Format], stem: &Path) -> Result<Figure> {
+/// As `STEM.svg` and `STEM.png` unless one of them is asked for.
+pub fn write(canvas: Canvas, format: Option<Format>, stem: &Path) -> Result<Figure> {
+    let mut pictures = Vec::new();
+    if format != Some(Format::Png) {
+        pictures.push(("svg", render::svg(&canvas)?.into_bytes()));
+    }
+    if format != Some(Format::Svg) {
+        pictures.push(("png", render::png(&canvas)?));
+    }
     let mut files = Vec::new();
-    for format in if formats.is_empty() { &[Format::Svg, Format::Png] } else { formats } {
-        let (extension, bytes) = match format {
-            Format::Svg => ("svg", render::svg(&canvas)?.into_bytes()),
-            Format::Png => ("png", render::png(&canvas)?),
-        };
+    for (extension, bytes) in pictures {
         // A stem may contain a dot.
         let mut path = stem.as_os_str().to_owned();
         path.push(format!(".{extension}"));

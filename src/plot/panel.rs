@@ -1,9 +1,9 @@
 //! Plot areas with their axes, headings and labels.
 
 use super::Options;
-use super::axis::{Axis, Spread, number};
+use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
-use super::legend::{CAP, Entry, Key, arrow_above, header, header_height, struck};
+use super::legend::{Entry, Key, Told, header, marker, whisker};
 use super::remark::{Remark, stated, stated_entry};
 use super::render::{fitted, text_width};
 use super::style::{GRID, INK, MEDIUM, SMALL, Style, WIDTH};
@@ -13,37 +13,62 @@ use crate::results::table::significant;
 pub const PADDING: f64 = 8.0;
 pub const LINE: f64 = 2.2;
 const HEIGHT: f64 = 250.0;
-pub const HEADING: f64 = 24.0;
+const HEADING: f64 = 24.0;
 /// Ticks and labels of a horizontal axis.
-pub const TICKS_HEIGHT: f64 = 7.0 + SMALL;
-pub const X_AXIS_HEIGHT: f64 = TICKS_HEIGHT + 6.0 + MEDIUM + PADDING;
+const TICKS_HEIGHT: f64 = 7.0 + SMALL;
+const X_AXIS_HEIGHT: f64 = TICKS_HEIGHT + 6.0 + MEDIUM + PADDING;
 /// The label of a vertical axis.
-pub const Y_LABEL_WIDTH: f64 = PADDING + MEDIUM + 8.0;
+const Y_LABEL_WIDTH: f64 = PADDING + MEDIUM + 8.0;
 const GAP: f64 = 14.0;
 
 /// A closer marker hides another.
 const HIDING: f64 = 4.0;
 /// Growth of a marker's radius for each marker that would hide it, at most [`MOST_RINGS`].
-pub const RING: f64 = 1.9;
+const RING: f64 = 1.9;
 const MOST_RINGS: usize = 2;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Dot {
     pub x: f64,
     pub y: f64,
+    /// With a marker; a page shows the values of the others, too.
+    pub marked: bool,
     /// Then its marker is hollow.
     pub saturated: bool,
     /// Requests were turned away: a bar through its marker.
     pub rejected: bool,
     /// The median and the 99th percentile, joined by a line.
-    pub whisker: Option<(f64, f64)>,
+    pub whisker: Option<[f64; 2]>,
 }
 
 #[derive(Clone, Debug)]
 pub struct Curve {
     pub label: String,
     pub style: Style,
+    /// With their widths.
+    pub lines: Vec<(f64, Vec<(f64, f64)>)>,
     pub dots: Vec<Dot>,
+}
+
+impl Curve {
+    /// Through its dots below `top`. `saturated`: the width of lines between saturated runs.
+    pub fn through(label: &str, style: Style, dots: &[Dot], top: f64, saturated: f64) -> Curve {
+        let mut lines: Vec<(f64, Vec<(f64, f64)>)> = Vec::new();
+        for pair in dots.windows(2) {
+            let (from, to) = (pair[0], pair[1]);
+            if from.y > top && to.y > top {
+                // It would show a latency that is not theirs.
+                continue;
+            }
+            let width = if from.saturated && to.saturated { saturated } else { LINE };
+            let (from, to) = ((from.x, from.y.min(top)), (to.x, to.y.min(top)));
+            match lines.last_mut() {
+                Some((same, line)) if *same == width && line.last() == Some(&from) => line.push(to),
+                _ => lines.push((width, vec![from, to])),
+            }
+        }
+        Curve { label: label.into(), style, lines, dots: dots.to_vec() }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -56,96 +81,101 @@ pub struct Panel {
 pub struct Frame<'a> {
     pub title: Option<&'a str>,
     pub legend: &'a [Entry],
-    pub height: f64,
+    /// At most.
+    pub columns: usize,
     /// Of second vertical axes, whose ticks the figure draws.
     pub right: Option<&'a str>,
+}
+
+/// What a panel shows.
+pub struct Content {
+    pub heading: String,
+    pub height: f64,
+    pub x: Axis,
+    pub y: Axis,
 }
 
 /// Of second vertical axes.
 const RIGHT_TICKS: f64 = 48.0;
 
 /// One plot area below title and legend, with a paper's values on its axes among the remarks. `data` draws between the
-/// lines of the remarks and their labels. [`Panel::axes`] are drawn over what touches them.
+/// lines of the remarks and their labels. The axes are drawn over what touches them.
 pub fn figure(
     options: &Options,
     mut legend: Vec<Entry>,
     [x, y]: [Axis; 2],
     mut remarks: Vec<Remark>,
     data: impl FnOnce(&mut Canvas, &Panel),
-) -> (Canvas, Panel) {
+) -> Canvas {
     let stated = stated(&options.stated, &x, &y);
     legend.extend(stated_entry(!stated.is_empty()));
     remarks.extend(stated);
-    let frame = Frame { title: options.title.as_deref(), legend: &legend, height: HEIGHT, right: None };
-    let (mut canvas, mut panels) = lay_out(&frame, vec![(String::new(), x, y)]);
+    let frame = Frame { title: options.title.as_deref(), legend: &legend, columns: 1, right: None };
+    let (mut canvas, mut panels) = lay_out(&frame, vec![Content { heading: String::new(), height: HEIGHT, x, y }]);
     let (panel, first) = (panels.remove(0), canvas.marks.len());
     panel.remark_lines(&mut canvas, &remarks);
     data(&mut canvas, &panel);
     panel.remark_labels(&mut canvas, &remarks, first);
-    (canvas, panel)
+    panel.axes(&mut canvas);
+    canvas
 }
 
-/// Two columns if the horizontal labels fit. All areas have the axis labels of the first.
-pub fn lay_out(frame: &Frame<'_>, contents: Vec<(String, Axis, Axis)>) -> (Canvas, Vec<Panel>) {
-    let largest = |of: fn(&(String, Axis, Axis)) -> f64| contents.iter().map(of).fold(0.0, f64::max);
-    let left = 7.0 + largest(|(_, _, y)| y.labels().map(|label| text_width(label, SMALL)).fold(0.0, f64::max));
-    let right = frame.right.map_or(largest(|(_, x, _)| overhang(x)), |_| RIGHT_TICKS);
-    let needed = largest(|(_, x, _)| x.labels().map(|label| text_width(label, SMALL) + 7.0).sum());
+/// Two columns if these are allowed and the horizontal labels fit. All areas have the axis labels of the first, and those
+/// beside each other its height.
+pub fn lay_out(frame: &Frame<'_>, contents: Vec<Content>) -> (Canvas, Vec<Panel>) {
+    let widths = |axis: &Axis| axis.labels().map(|label| text_width(label, SMALL)).collect::<Vec<_>>();
+    let largest = |of: &dyn Fn(&Content) -> f64| contents.iter().map(of).fold(0.0, f64::max);
+    let left = 7.0 + largest(&|one| widths(&one.y).into_iter().fold(0.0, f64::max));
+    let right = frame.right.map_or(largest(&|one| overhang(&one.x)), |_| RIGHT_TICKS);
+    let needed = largest(&|one| widths(&one.x).into_iter().map(|width| width + 7.0).sum());
     let margins = Y_LABEL_WIDTH + PADDING + frame.right.map_or(0.0, |_| MEDIUM + 8.0);
     let width = |columns: f64| (WIDTH - margins - columns * (left + right) - (columns - 1.0) * GAP) / columns;
-    let columns = if contents.len() > 1 && needed <= width(2.0) { 2 } else { 1 };
+    let columns = if contents.len() > 1 && frame.columns > 1 && needed <= width(2.0) { 2 } else { 1 };
     let wide = width(columns as f64);
-    let arrows = frame.legend.iter().any(|entry| matches!(entry.key, Key::Above));
-    let heading = match contents.iter().all(|(heading, ..)| heading.is_empty()) {
+    let arrows = frame.legend.iter().any(|entry| matches!(entry.key, Key::Marker(_, Told { above: true, .. })));
+    let heading = match contents.iter().all(|one| one.heading.is_empty()) {
         true if arrows => 17.0,
         true => 9.0,
         false => HEADING,
     };
-    let top = PADDING + header_height(frame.title, frame.legend);
-    let row = heading + frame.height + TICKS_HEIGHT + GAP;
-    let bottom = top + contents.len().div_ceil(columns) as f64 * row - GAP - TICKS_HEIGHT;
-    let mut canvas = Canvas::new(WIDTH, (bottom + X_AXIS_HEIGHT).ceil());
-    header(&mut canvas, frame.title, frame.legend);
-    let panels: Vec<Panel> = contents
-        .into_iter()
-        .enumerate()
-        .map(|(i, (name, x, y))| {
-            let from = Y_LABEL_WIDTH + left + (i % columns) as f64 * (wide + right + GAP + left);
-            let above = top + (i / columns) as f64 * row + heading;
-            let area = Rect { left: from, top: above, right: from + wide, bottom: above + frame.height };
-            canvas.text(fitted(&name, MEDIUM, wide), (from, above - 7.0), MEDIUM, Align::Left, INK);
-            let panel = Panel { area, x, y };
-            panel.grid(&mut canvas);
-            panel
-        })
-        .collect();
-    let Some(first) = panels.first() else { return (canvas, panels) };
-    let middle = (first.area.top + bottom) / 2.0;
-    canvas.upright_text(&first.y.label, (PADDING + 0.8 * MEDIUM, middle), MEDIUM, INK);
-    if let Some(label) = frame.right {
-        canvas.upright_text(label, (WIDTH - PADDING, middle), MEDIUM, INK);
+    let mut canvas = Canvas::new(WIDTH, 0.0);
+    let mut panels: Vec<Panel> = Vec::new();
+    let mut bottom = header(&mut canvas, frame.title, frame.legend);
+    let mut top = bottom + heading;
+    for (i, Content { heading: name, height, x, y }) in contents.into_iter().enumerate() {
+        let column = i % columns;
+        if i > 0 && column == 0 {
+            top = bottom + TICKS_HEIGHT + GAP + heading;
+        }
+        bottom = top + height;
+        let left = Y_LABEL_WIDTH + left + column as f64 * (wide + right + GAP + left);
+        let area = Rect { left, top, right: left + wide, bottom };
+        canvas.text(fitted(&name, MEDIUM, wide), (left, top - 7.0), MEDIUM, Align::Left, INK);
+        let panel = Panel { area, x, y };
+        panel.grid(&mut canvas);
+        panels.push(panel);
     }
-    let across = Rect { right: panels[columns - 1].area.right, bottom, ..first.area };
-    x_label(&mut canvas, &first.x.label, &across);
+    canvas.height = (bottom + X_AXIS_HEIGHT).ceil();
+    let Some(Panel { area, x, y }) = panels.first() else { return (canvas, panels) };
+    let middle = (area.top + bottom) / 2.0;
+    canvas.text(&y.label, (PADDING + 0.8 * MEDIUM, middle), MEDIUM, Align::Upright, INK);
+    canvas.text(frame.right.unwrap_or_default(), (WIDTH - PADDING, middle), MEDIUM, Align::Upright, INK);
+    // Moved if it would stick out of the figure.
+    let half = PADDING / 2.0 + text_width(&x.label, MEDIUM) / 2.0;
+    let middle = (area.left + panels[columns - 1].area.right) / 2.0;
+    let at = (middle.min(WIDTH - half).max(half), bottom + TICKS_HEIGHT + 6.0 + 0.8 * MEDIUM);
+    canvas.text(&x.label, at, MEDIUM, Align::Center, INK);
     (canvas, panels)
 }
 
 /// Reach of a horizontal axis's last label beyond the right end.
-pub fn overhang(x: &Axis) -> f64 {
+fn overhang(x: &Axis) -> f64 {
     let half = x.labels().next_back().map_or(0.0, |label| text_width(label, SMALL) / 2.0);
     match x.spread {
         // The last bin's label stands half a bin before the end.
         Spread::Bins => (half - 190.0 / (x.high - x.low)).max(0.0),
         Spread::Linear | Spread::Log => half.max(4.0),
     }
-}
-
-/// Moved if it would stick out of the figure.
-pub fn x_label(canvas: &mut Canvas, label: &str, area: &Rect) {
-    let half = text_width(label, MEDIUM) / 2.0;
-    let middle = (area.left + area.right) / 2.0;
-    let middle = middle.min(canvas.width - PADDING / 2.0 - half).max(PADDING / 2.0 + half);
-    canvas.text(label, (middle, area.bottom + TICKS_HEIGHT + 6.0 + 0.8 * MEDIUM), MEDIUM, Align::Center, INK);
 }
 
 /// Labels as wide as this value's that fit below an area.
@@ -172,45 +202,33 @@ impl Panel {
         (self.area.left + across * self.area.width(), self.area.bottom - up * self.area.height())
     }
 
-    pub fn grid(&self, canvas: &mut Canvas) {
+    fn grid(&self, canvas: &mut Canvas) {
         let Rect { left, top, right, bottom } = self.area;
         let stroke = Stroke::solid(GRID, 0.8);
-        for tick in self.x.ticks.iter().filter(|t| t.label.is_some() && self.x.spread != Spread::Bins) {
+        for tick in self.x.in_grid() {
             let (x, _) = self.at(tick.value, self.y.low);
             canvas.line(&[(x, top), (x, bottom)], stroke);
         }
-        for tick in self.y.ticks.iter().filter(|t| t.label.is_some()) {
+        for tick in self.y.in_grid() {
             let (_, y) = self.at(self.x.low, tick.value);
             canvas.line(&[(left, y), (right, y)], stroke);
         }
     }
 
     pub fn axes(&self, canvas: &mut Canvas) {
-        self.x_axis(canvas);
-        let Rect { left, top, bottom, .. } = self.area;
+        let Rect { left, top, right, bottom } = self.area;
         let stroke = Stroke::solid(INK, 1.2);
-        canvas.line(&[(left, top), (left, bottom + 0.6)], stroke);
-        for tick in &self.y.ticks {
-            let (_, y) = self.at(self.x.low, tick.value);
-            let length = if tick.label.is_some() { 5.0 } else { 3.0 };
-            canvas.line(&[(left - length, y), (left, y)], stroke);
-            if let Some(label) = &tick.label {
-                canvas.text(label, (left - 7.0, y + HALF_DIGIT * SMALL), SMALL, Align::Right, INK);
-            }
-        }
-    }
-
-    pub fn x_axis(&self, canvas: &mut Canvas) {
-        let Rect { left, right, bottom, .. } = self.area;
-        let stroke = Stroke::solid(INK, 1.2);
-        canvas.line(&[(left - 0.6, bottom), (right, bottom)], stroke);
+        let length = |tick: &Tick| if tick.label.is_empty() { 3.0 } else { 5.0 };
+        canvas.line(&[(left, top), (left, bottom), (right, bottom)], stroke);
         for tick in &self.x.ticks {
             let (x, _) = self.at(tick.value, self.y.low);
-            let length = if tick.label.is_some() { 5.0 } else { 3.0 };
-            canvas.line(&[(x, bottom), (x, bottom + length)], stroke);
-            if let Some(label) = &tick.label {
-                canvas.text(label, (x, bottom + 7.0 + 0.8 * SMALL), SMALL, Align::Center, INK);
-            }
+            canvas.line(&[(x, bottom), (x, bottom + length(tick))], stroke);
+            canvas.text(&tick.label, (x, bottom + 7.0 + 0.8 * SMALL), SMALL, Align::Center, INK);
+        }
+        for tick in &self.y.ticks {
+            let (_, y) = self.at(self.x.low, tick.value);
+            canvas.line(&[(left - length(tick), y), (left, y)], stroke);
+            canvas.text(&tick.label, (left - 7.0, y + HALF_DIGIT * SMALL), SMALL, Align::Right, INK);
         }
     }
 
@@ -219,86 +237,46 @@ impl Panel {
         canvas.line_within(&self.area, &points, stroke);
     }
 
-    /// First the lines, then the markers, hollow where a run was saturated. A point above the area has an arrow on
-    /// the upper border, so that its horizontal value can be read; the line ends there. `between_saturated`: the
-    /// width of lines between saturated runs. A marker that a later curve's would hide is a larger ring.
-    pub fn curves(&self, canvas: &mut Canvas, curves: &[Curve], between_saturated: f64) {
-        let top = self.y.high;
-        for Curve { label, style, dots } in curves {
+    /// First the lines, then the markers. A point above the area has an arrow on the upper border, so that its
+    /// horizontal value can be read. A marker that a later curve's would hide is a larger ring.
+    pub fn curves(&self, canvas: &mut Canvas, curves: &[Curve]) {
+        /// Of the area in which a page shows a dot's values.
+        const REACH: f64 = 7.0;
+        for Curve { label, style, lines, .. } in curves {
             canvas.group(label, |canvas| {
-                for (saturated, piece) in pieces(dots, top) {
-                    let width = if saturated { between_saturated } else { LINE };
-                    self.line(canvas, &piece, Stroke { color: style.color, width, dash: style.dash });
+                for (width, line) in lines {
+                    self.line(canvas, line, Stroke { color: style.color, width: *width, dash: style.dash });
                 }
             });
         }
-        let places: Vec<Vec<Point>> =
-            curves.iter().map(|curve| curve.dots.iter().map(|dot| self.at(dot.x, dot.y.min(top))).collect()).collect();
-        for (i, Curve { label, style, dots }) in curves.iter().enumerate() {
-            let shown = dots.iter().zip(&places[i]).filter(|(_, at)| self.area.holds(**at));
-            canvas.group(label, |canvas| {
-                shown.for_each(|(dot, &at)| {
-                    let hides = |other: &Point| (other.0 - at.0).hypot(other.1 - at.1) < HIDING;
-                    let over = places[i + 1..].iter().filter(|later| later.iter().any(hides)).count();
-                    let grown = RING * over.min(MOST_RINGS) as f64;
-                    canvas.marker(at, style, grown, dot.saturated);
-                    if dot.rejected {
-                        struck(canvas, at, grown);
-                    }
+        let at = |dot: &Dot| self.at(dot.x, dot.y.min(self.y.high));
+        for (i, Curve { label, style, dots, .. }) in curves.iter().enumerate() {
+            for (dot, (x, y)) in dots.iter().map(|dot| (dot, at(dot))).filter(|(_, at)| self.area.holds(*at)) {
+                if dot.marked {
+                    let near = |(other_x, other_y): Point| (other_x - x).hypot(other_y - y) < HIDING;
+                    let hides = |other: &Dot| other.marked && near(at(other));
+                    let over = curves[i + 1..].iter().filter(|later| later.dots.iter().any(hides)).count();
                     // Markers at one place share an arrow.
-                    if dot.y > top && over == 0 {
-                        arrow_above(canvas, at, style.color);
-                    }
-                    let more = match (dot.saturated, dot.rejected) {
-                        (true, true) => "\nsaturated, requests rejected",
-                        (true, false) => "\nsaturated",
-                        (false, true) => "\nrequests rejected",
-                        (false, false) => "",
-                    };
-                    self.spot(canvas, label, at, (dot.x, dot.y), more);
-                })
-            });
-        }
-    }
-
-    /// A page shows the values at this place.
-    pub fn spot(&self, canvas: &mut Canvas, series: &str, at: Point, (x, y): (f64, f64), more: &str) {
-        const REACH: f64 = 7.0;
-        let area = Rect { left: at.0 - REACH, top: at.1 - REACH, right: at.0 + REACH, bottom: at.1 + REACH };
-        let values = format!("{}: {}\n{}: {}{more}", self.x.label, significant(x), self.y.label, significant(y));
-        canvas.spot(series, area, values);
-    }
-
-    /// `beside` units beside `x`, with the caps that are in the area.
-    pub fn whisker(&self, canvas: &mut Canvas, x: f64, beside: f64, (low, high): (f64, f64), stroke: Stroke) {
-        let shifted = |(x, y): Point| (x + beside, y);
-        let (lower, upper) = (shifted(self.at(x, low)), shifted(self.at(x, high)));
-        canvas.line_within(&self.area, &[lower, upper], stroke);
-        for end in [lower, upper] {
-            if self.area.holds(end) {
-                canvas.line(&[(end.0 - CAP, end.1), (end.0 + CAP, end.1)], stroke);
+                    let above = dot.y > self.y.high && over == 0;
+                    let told = Told { saturated: dot.saturated, rejected: dot.rejected, above };
+                    let grown = RING * over.min(MOST_RINGS) as f64;
+                    canvas.group(label, |canvas| marker(canvas, (x, y), style, grown, told));
+                }
+                let more = [(dot.saturated, "\nsaturated"), (dot.rejected, "\nrequests rejected")];
+                let more: String = more.iter().filter(|(is, _)| *is).map(|(_, words)| *words).collect();
+                let (of_x, of_y) = (significant(dot.x), significant(dot.y));
+                let values = format!("{}: {of_x}\n{}: {of_y}{more}", self.x.label, self.y.label);
+                let area = Rect { left: x - REACH, top: y - REACH, right: x + REACH, bottom: y + REACH };
+                canvas.spot(label, area, values);
             }
         }
     }
-}
 
-/// Below `top`, each with whether its runs were saturated.
-fn pieces(dots: &[Dot], top: f64) -> Vec<(bool, Vec<(f64, f64)>)> {
-    let mut pieces: Vec<(bool, Vec<(f64, f64)>)> = Vec::new();
-    for pair in dots.windows(2) {
-        let (from, to) = (pair[0], pair[1]);
-        if from.y > top && to.y > top {
-            // It would show a latency that is not theirs.
-            continue;
-        }
-        let saturated = from.saturated && to.saturated;
-        let (from, to) = ((from.x, from.y.min(top)), (to.x, to.y.min(top)));
-        match pieces.last_mut() {
-            Some((same, piece)) if *same == saturated && piece.last() == Some(&from) => piece.push(to),
-            _ => pieces.push((saturated, vec![from, to])),
-        }
+    /// `beside` units beside `x`.
+    pub fn whisker(&self, canvas: &mut Canvas, x: f64, beside: f64, ends: [f64; 2], stroke: Stroke) {
+        let ends = ends.map(|y| self.at(x, y)).map(|(x, y)| (x + beside, y));
+        whisker(canvas, ends, &self.area, stroke);
     }
-    pieces
 }
 
 #[cfg(test)]
@@ -307,8 +285,10 @@ mod tests {
     use crate::plot::canvas::Mark;
 
     fn empty(longest: f64) -> (Canvas, Panel) {
-        let axes = [longest, 1.0].map(|end| Axis::linear("", 0.0, end, 4));
-        figure(&Options::default(), Vec::new(), axes, Vec::new(), |_, _| ())
+        let axes = [longest, 1.0].map(|end| Axis::linear("", end, 4));
+        let mut shown = None;
+        let canvas = figure(&Options::default(), Vec::new(), axes, Vec::new(), |_, panel| shown = Some(panel.clone()));
+        (canvas, shown.unwrap())
     }
 
     #[test]
@@ -319,22 +299,17 @@ mod tests {
     }
 
     fn dot((x, y, saturated): (f64, f64, bool)) -> Dot {
-        Dot { x, y, saturated, rejected: false, whisker: None }
+        Dot { x, y, marked: true, saturated, ..Dot::default() }
     }
 
     fn drawn(curves: &[&[(f64, f64, bool)]]) -> (Panel, Vec<Mark>) {
         let (mut canvas, panel) = empty(10.0);
         canvas.marks.clear();
         let style = |i| Style { dash: &[], ..Style::of(i) };
-        let curves: Vec<Curve> = (0..)
-            .zip(curves)
-            .map(|(i, dots)| Curve {
-                label: String::new(),
-                style: style(i),
-                dots: dots.iter().copied().map(dot).collect(),
-            })
-            .collect();
-        panel.curves(&mut canvas, &curves, 1.0);
+        let dots = curves.iter().map(|dots| dots.iter().copied().map(dot).collect::<Vec<_>>());
+        let curves: Vec<Curve> =
+            (0..).zip(dots).map(|(i, dots)| Curve::through("", style(i), &dots, 1.0, 1.0)).collect();
+        panel.curves(&mut canvas, &curves);
         (panel, canvas.marks)
     }
 
@@ -352,8 +327,9 @@ mod tests {
     #[test]
     fn a_line_between_saturated_runs_has_its_own_width() {
         let dots = [(0.0, 0.1, false), (1.0, 0.2, true), (2.0, 0.3, true), (3.0, 0.4, true)].map(dot);
-        let widths: Vec<(bool, usize)> = pieces(&dots, 1.0).iter().map(|(thin, piece)| (*thin, piece.len())).collect();
-        assert_eq!(widths, [(false, 2), (true, 3)]);
+        let lines = Curve::through("", Style::of(0), &dots, 1.0, 0.5).lines;
+        let widths: Vec<(f64, usize)> = lines.iter().map(|(width, line)| (*width, line.len())).collect();
+        assert_eq!(widths, [(LINE, 2), (0.5, 3)]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::axis::Axis;
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
-use super::legend::{Entry, Key, RULE};
+use super::legend::{Entry, Key, RULE, Told};
 use super::panel::Panel;
 use super::render::text_width;
 use super::style::{PAPER, REFERENCE, SMALL, Style};
@@ -32,19 +32,19 @@ pub struct Stated {
     pub label: String,
 }
 
-/// A line, or a point if both ends are the same. Of a point that is not stated, only the label is shown.
+/// A line, or a point if its ends are the same. Of a point that is not stated, only the label is shown.
 #[derive(Clone, Debug)]
 pub struct Remark {
     pub label: String,
-    pub ends: [(f64, f64); 2],
+    pub line: Vec<(f64, f64)>,
     /// Instead of a label in the figure.
     pub in_legend: bool,
     pub stated: bool,
 }
 
 impl Remark {
-    pub fn new(label: impl Into<String>, ends: [(f64, f64); 2]) -> Remark {
-        Remark { label: label.into(), ends, in_legend: false, stated: false }
+    pub fn new(label: impl Into<String>, line: impl Into<Vec<(f64, f64)>>) -> Remark {
+        Remark { label: label.into(), line: line.into(), in_legend: false, stated: false }
     }
 
     fn series(&self) -> &str {
@@ -59,16 +59,16 @@ pub fn stated<'s>(all: impl IntoIterator<Item = &'s Stated>, x: &Axis, y: &Axis)
         let other = if upright { y } else { x };
         let from = one.at.unwrap_or(other.low);
         let to = one.at.or(one.upto).unwrap_or(other.high);
-        let ends = [from, to].map(|other| if upright { (one.value, other) } else { (other, one.value) });
+        let line = [from, to].map(|other| if upright { (one.value, other) } else { (other, one.value) });
         let shown = upright || y.label.starts_with(&one.on);
-        shown.then(|| Remark { label: one.label.clone(), ends, in_legend: false, stated: true })
+        shown.then(|| Remark { stated: true, ..Remark::new(&one.label, line) })
     };
     all.into_iter().filter_map(remark).collect()
 }
 
 /// If there are any.
 pub fn stated_entry(any: bool) -> Option<Entry> {
-    any.then(|| Entry::new(IN_LEGEND, Key::Stated))
+    any.then(|| Entry::new(IN_LEGEND, Key::Marker(stated_style(), Told::default())))
 }
 
 pub fn stated_style() -> Style {
@@ -78,18 +78,17 @@ pub fn stated_style() -> Style {
 impl Panel {
     /// Below the data.
     pub fn remark_lines(&self, canvas: &mut Canvas, remarks: &[Remark]) {
-        for remark in remarks.iter().filter(|remark| remark.ends[0] != remark.ends[1]) {
+        for remark in remarks.iter().filter(|remark| remark.line.first() != remark.line.last()) {
             let stroke = if remark.stated { LINE } else { RULE };
-            canvas.group(remark.series(), |canvas| self.line(canvas, &remark.ends, stroke));
+            canvas.group(remark.series(), |canvas| self.line(canvas, &remark.line, stroke));
         }
     }
 
     /// Above the data: points, and all labels. Labels keep off the marks from number `first` on.
     pub fn remark_labels(&self, canvas: &mut Canvas, remarks: &[Remark], first: usize) {
-        let points = remarks.iter().map(|remark| remark.ends.map(|(x, y)| self.at(x, y)));
-        let inside = |ends: &[Point; 2]| ends.iter().all(|end| self.area.holds(*end));
-        let mut points: Vec<(&Remark, [Point; 2])> =
-            remarks.iter().zip(points).filter(|(_, ends)| inside(ends)).collect();
+        let at = |(x, y): (f64, f64)| Some(self.at(x, y)).filter(|at| self.area.holds(*at));
+        let ends = |remark: &Remark| Some([at(*remark.line.first()?)?, at(*remark.line.last()?)?]);
+        let mut points: Vec<_> = remarks.iter().filter_map(|remark| Some((remark, ends(remark)?))).collect();
         points.sort_by(|(_, a), (_, b)| a[0].1.total_cmp(&b[0].1));
         for (_, ends) in points.iter().filter(|(remark, ends)| remark.stated && ends[0] == ends[1]) {
             canvas.group(IN_LEGEND, |canvas| canvas.marker(ends[0], &stated_style(), 0.0, false));

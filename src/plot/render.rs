@@ -28,7 +28,7 @@ const OVERSAMPLING: usize = 2;
 pub fn svg(canvas: &Canvas) -> Result<String> {
     let (width, height) = pixels(canvas, SVG_PIXELS);
     let mut document = String::new();
-    paint(canvas, &mut SVGBackend::with_string(&mut document, (width, height)), SVG_PIXELS, write_text)?;
+    paint(canvas, SVGBackend::with_string(&mut document, (width, height)), SVG_PIXELS, write_text)?;
     let drawn = format!("width=\"{width}\" height=\"{height}\"");
     let shown = format!("width=\"{}\" height=\"{}\"", canvas.width, canvas.height);
     Ok(document.replacen(&drawn, &shown, 1))
@@ -38,37 +38,35 @@ pub fn png(canvas: &Canvas) -> Result<Vec<u8>> {
     let unit = (PNG_PIXELS * OVERSAMPLING) as f64;
     let (width, height) = pixels(canvas, unit);
     let mut drawn = vec![255; width as usize * height as usize * 3];
-    paint(canvas, &mut BitMapBackend::with_buffer(&mut drawn, (width, height)), unit, paint_text)?;
-    let (image, width, height) = averaged(&drawn, width as usize, height as usize);
-    encoded(&image, width, height).map_err(|cause| Error::failed(format!("the PNG cannot be encoded: {cause}")))
+    paint(canvas, BitMapBackend::with_buffer(&mut drawn, (width, height)), unit, paint_text)?;
+    let (columns, rows) = (width / OVERSAMPLING as u32, height / OVERSAMPLING as u32);
+    encoded(&averaged(&drawn, width as usize), columns, rows)
+        .map_err(|cause| Error::failed(format!("the PNG cannot be encoded: {cause}")))
 }
 
 fn pixels(canvas: &Canvas, unit: f64) -> (u32, u32) {
     ((canvas.width * unit).round() as u32, (canvas.height * unit).round() as u32)
 }
 
-fn averaged(drawn: &[u8], width: usize, height: usize) -> (Vec<u8>, usize, usize) {
-    let (columns, rows) = (width / OVERSAMPLING, height / OVERSAMPLING);
-    let mut image = Vec::with_capacity(columns * rows * 3);
-    for row in 0..rows {
-        for column in 0..columns {
+/// `width`: of what is drawn.
+fn averaged(drawn: &[u8], width: usize) -> Vec<u8> {
+    const MEANT: usize = OVERSAMPLING * OVERSAMPLING;
+    let mut image = Vec::with_capacity(drawn.len() / MEANT);
+    for rows in drawn.chunks_exact(3 * width * OVERSAMPLING) {
+        for column in 0..width / OVERSAMPLING {
             for channel in 0..3 {
-                let mut sum = 0;
-                for y in row * OVERSAMPLING..(row + 1) * OVERSAMPLING {
-                    for x in column * OVERSAMPLING..(column + 1) * OVERSAMPLING {
-                        sum += u32::from(drawn[(y * width + x) * 3 + channel]);
-                    }
-                }
-                image.push((sum / (OVERSAMPLING * OVERSAMPLING) as u32) as u8);
+                let place = |i| width * (i / OVERSAMPLING) + column * OVERSAMPLING + i % OVERSAMPLING;
+                let sum: usize = (0..MEANT).map(|i| usize::from(rows[3 * place(i) + channel])).sum();
+                image.push((sum / MEANT) as u8);
             }
         }
     }
-    (image, columns, rows)
+    image
 }
 
-fn encoded(image: &[u8], width: usize, height: usize) -> std::result::Result<Vec<u8>, png::EncodingError> {
+fn encoded(image: &[u8], width: u32, height: u32) -> std::result::Result<Vec<u8>, png::EncodingError> {
     let mut file = Vec::new();
-    let mut encoder = png::Encoder::new(&mut file, width as u32, height as u32);
+    let mut encoder = png::Encoder::new(&mut file, width, height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
     encoder.set_compression(png::Compression::Best);
@@ -86,14 +84,13 @@ fn encoded(image: &[u8], width: usize, height: usize) -> std::result::Result<Vec
 /// `unit`: pixels for one unit. Texts are painted by a function of the format.
 fn paint<B: DrawingBackend>(
     canvas: &Canvas,
-    painter: &mut B,
+    mut painter: B,
     unit: f64,
     text: fn(&mut B, &Text, f64) -> Result<()>,
 ) -> Result<()> {
-    let at = |(x, y): Point| ((x * unit).round() as i32, (y * unit).round() as i32);
-    let (width, height) = pixels(canvas, unit);
+    let at = |point| pixel(point, unit);
     let paper = ShapeStyle::from(rgb(PAPER)).filled();
-    painter.draw_rect((0, 0), (width as i32, height as i32), &paper, true).map_err(failed)?;
+    painter.draw_rect((0, 0), at((canvas.width, canvas.height)), &paper, true).map_err(failed)?;
     for mark in &canvas.marks {
         match mark {
             Mark::Line(points, color, width) => {
@@ -108,42 +105,52 @@ fn paint<B: DrawingBackend>(
                 let style = ShapeStyle::from(rgb(*color)).filled();
                 painter.fill_polygon(points.iter().map(|p| at(*p)), &style).map_err(failed)?;
             }
-            Mark::Text(words) => text(painter, words, unit)?,
+            Mark::Text(words) => text(&mut painter, words, unit)?,
         }
     }
     painter.present().map_err(failed)
 }
 
-fn write_text(painter: &mut SVGBackend<'_>, text: &Text, unit: f64) -> Result<()> {
-    // plotters' font size and its distance from the point to the baseline, for one em.
-    const SIZE: f64 = 1.24;
-    const RISE: f64 = 0.76;
-    let font = FontDesc::new(FontFamily::Name(FAMILIES), text.size * unit * SIZE, FontStyle::Normal);
-    let rise = RISE * text.size;
-    let (font, (x, y)) = match text.upright {
-        false => (font, (text.at.0, text.at.1 - rise)),
-        true => (font.transform(FontTransform::Rotate270), (text.at.0 - rise, text.at.1)),
-    };
-    let side = match text.align {
-        Align::Left => HPos::Left,
-        Align::Center => HPos::Center,
-        Align::Right => HPos::Right,
-    };
-    let style = TextStyle { font, color: rgb(text.color).to_backend_color(), pos: Pos::new(side, VPos::Top) };
-    let at = ((x * unit).round() as i32, (y * unit).round() as i32);
-    painter.draw_text(&text.words, &style, at).map_err(failed)
+fn pixel((x, y): Point, unit: f64) -> (i32, i32) {
+    ((x * unit).round() as i32, (y * unit).round() as i32)
 }
 
-/// In pixels. plotters' own texts lack the space on the left of each letter.
+fn write_text(painter: &mut SVGBackend<'_>, text: &Text, unit: f64) -> Result<()> {
+    // plotters' font size and its distance from the point to the baseline, for one em.
+    let font = FontDesc::new(FontFamily::Name(FAMILIES), 1.24 * text.size * unit, FontStyle::Normal);
+    let ((x, y), rise) = (text.at, 0.76 * text.size);
+    let (font, at, side) = match text.align {
+        Align::Left => (font, (x, y - rise), HPos::Left),
+        Align::Center => (font, (x, y - rise), HPos::Center),
+        Align::Right => (font, (x, y - rise), HPos::Right),
+        Align::Upright => (font.transform(FontTransform::Rotate270), (x - rise, y), HPos::Center),
+    };
+    let style = TextStyle { font, color: rgb(text.color).to_backend_color(), pos: Pos::new(side, VPos::Top) };
+    painter.draw_text(&text.words, &style, pixel(at, unit)).map_err(failed)
+}
+
+/// plotters' own texts lack the space on the left of each letter.
 fn paint_text(painter: &mut BitMapBackend<'_>, text: &Text, unit: f64) -> Result<()> {
-    let (width, height) = painter.get_size();
-    let color = rgb(text.color);
+    let (glyphs, width) = placed(&text.words, (text.size * unit) as f32);
+    let before = match text.align {
+        Align::Left => 0,
+        Align::Center | Align::Upright => (width / 2.0).round() as i32,
+        Align::Right => width.round() as i32,
+    };
+    let (x, y) = pixel(text.at, unit);
     let mut done = Ok(());
-    rasterize(text, unit, |x, y, coverage| {
-        if done.is_ok() && coverage > 0.0 && (0..width as i32).contains(&x) && (0..height as i32).contains(&y) {
-            done = painter.draw_pixel((x, y), color.mix(f64::from(coverage)).to_backend_color()).map_err(failed);
-        }
-    });
+    for letter in glyphs.into_iter().filter_map(|glyph| FONT.outline_glyph(glyph)) {
+        let corner = letter.px_bounds().min;
+        letter.draw(|column, row, coverage| {
+            let along = corner.x as i32 + column as i32 - before;
+            let below = corner.y as i32 + row as i32;
+            let at = if text.align == Align::Upright { (x + below, y - along) } else { (x + along, y + below) };
+            if done.is_ok() && coverage > 0.0 {
+                let color = rgb(text.color).mix(f64::from(coverage.min(1.0)));
+                done = painter.draw_pixel(at, color.to_backend_color()).map_err(failed);
+            }
+        });
+    }
     done
 }
 
@@ -165,39 +172,10 @@ pub fn text_width(words: &str, size: f64) -> f64 {
 
 /// Shortened with an ellipsis if too wide.
 pub fn fitted(words: &str, size: f64, width: f64) -> String {
-    if text_width(words, size) <= width {
-        return words.to_string();
-    }
-    let mut kept: Vec<char> = words.chars().collect();
-    while kept.pop().is_some() {
-        let shorter = format!("{}…", kept.iter().collect::<String>().trim_end());
-        if text_width(&shorter, size) <= width {
-            return shorter;
-        }
-    }
-    String::new()
-}
-
-/// Calls `cover` with each pixel of a text and its covered share.
-fn rasterize(text: &Text, pixels_per_unit: f64, mut cover: impl FnMut(i32, i32, f32)) {
-    let (glyphs, width) = placed(&text.words, (text.size * pixels_per_unit) as f32);
-    let (x, y) = (text.at.0 * pixels_per_unit, text.at.1 * pixels_per_unit);
-    let (x, y) = (x.round() as i32, y.round() as i32);
-    let share_before = match text.align {
-        Align::Left => 0.0,
-        Align::Center => 0.5,
-        Align::Right => 1.0,
-    };
-    let before = (f64::from(width) * share_before).round() as i32;
-    for outlined in glyphs.into_iter().filter_map(|glyph| FONT.outline_glyph(glyph)) {
-        let corner = outlined.px_bounds().min;
-        outlined.draw(|column, row, coverage| {
-            let along = corner.x as i32 + column as i32 - before;
-            let below = corner.y as i32 + row as i32;
-            let (x, y) = if text.upright { (x + below, y - along) } else { (x + along, y + below) };
-            cover(x, y, coverage.clamp(0.0, 1.0));
-        });
-    }
+    let ends = words.char_indices().map(|(end, _)| end).rev();
+    let shorter = ends.map(|end| format!("{}…", words[..end].trim_end()));
+    let mut all = [words.to_string()].into_iter().chain(shorter);
+    all.find(|text| text_width(text, size) <= width).unwrap_or_default()
 }
 
 /// From the origin, and the width.
@@ -264,22 +242,23 @@ mod tests {
 
     #[test]
     fn a_text_covers_pixels_on_the_right_side_of_its_place() {
-        let covered = |align, upright| {
-            let text = Text { words: "HHH".into(), at: (50.0, 50.0), size: 10.0, align, upright, color: (0, 0, 0) };
-            let (mut left, mut right, mut top, mut bottom) = (i32::MAX, i32::MIN, i32::MAX, i32::MIN);
-            rasterize(&text, 1.0, |x, y, coverage| {
-                if coverage > 0.0 {
-                    (left, right) = (left.min(x), right.max(x));
-                    (top, bottom) = (top.min(y), bottom.max(y));
-                }
-            });
+        let covered = |align| {
+            let mut canvas = Canvas::new(100.0, 100.0);
+            canvas.text("HHH", (50.0, 50.0), 10.0, align, (0, 0, 0));
+            let mut drawn = vec![255; 100 * 100 * 3];
+            paint(&canvas, BitMapBackend::with_buffer(&mut drawn, (100, 100)), 1.0, paint_text).unwrap();
+            let (mut left, mut right, mut top, mut bottom) = (usize::MAX, 0, usize::MAX, 0);
+            for i in (0..100 * 100).filter(|i| drawn[3 * i] < 255) {
+                (left, right) = (left.min(i % 100), right.max(i % 100));
+                (top, bottom) = (top.min(i / 100), bottom.max(i / 100));
+            }
             (left, right, top, bottom)
         };
-        let (left, right, top, bottom) = covered(Align::Left, false);
+        let (left, right, top, bottom) = covered(Align::Left);
         assert!(left >= 50 && right <= 73 && top >= 42 && bottom <= 50, "{left} {right} {top} {bottom}");
-        let (left, right, ..) = covered(Align::Right, false);
+        let (left, right, ..) = covered(Align::Right);
         assert!(left >= 27 && right <= 50, "{left} {right}");
-        let (left, right, top, bottom) = covered(Align::Center, true);
+        let (left, right, top, bottom) = covered(Align::Upright);
         assert!(left >= 42 && right <= 50 && top >= 38 && bottom <= 62, "{left} {right} {top} {bottom}");
     }
 }

@@ -33,32 +33,27 @@ pub struct Marker {
     scale: f64,
 }
 
-const fn marker(corners: u32, first_degrees: f64, scale: f64) -> Marker {
-    Marker { corners, first_degrees, scale }
-}
-
 /// Circle, square, triangle up, diamond, triangle down, triangle left, pentagon, triangle right.
 const MARKERS: [Marker; 8] = [
-    marker(32, 0.0, 1.0),
-    marker(4, 45.0, 1.25),
-    marker(3, 270.0, 1.4),
-    marker(4, 0.0, 1.3),
-    marker(3, 90.0, 1.4),
-    marker(3, 180.0, 1.4),
-    marker(5, 270.0, 1.15),
-    marker(3, 0.0, 1.4),
+    Marker { corners: 32, first_degrees: 0.0, scale: 1.0 },
+    Marker { corners: 4, first_degrees: 45.0, scale: 1.25 },
+    Marker { corners: 3, first_degrees: 270.0, scale: 1.4 },
+    Marker { corners: 4, first_degrees: 0.0, scale: 1.3 },
+    Marker { corners: 3, first_degrees: 90.0, scale: 1.4 },
+    Marker { corners: 3, first_degrees: 180.0, scale: 1.4 },
+    Marker { corners: 5, first_degrees: 270.0, scale: 1.15 },
+    Marker { corners: 3, first_degrees: 0.0, scale: 1.4 },
 ];
 
-/// Strokes in a bar: none, from the lower left, from the upper left, horizontal.
+/// Strokes in a bar: none, from the lower left, from the upper left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hatch {
     Plain,
     Rising,
     Falling,
-    Level,
 }
 
-const HATCHES: [Hatch; 4] = [Hatch::Plain, Hatch::Rising, Hatch::Falling, Hatch::Level];
+const HATCHES: [Hatch; 3] = [Hatch::Plain, Hatch::Rising, Hatch::Falling];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Style {
@@ -69,7 +64,7 @@ pub struct Style {
 }
 
 impl Style {
-    /// The first 280 styles differ.
+    /// The first 840 styles differ.
     pub fn of(series: usize) -> Style {
         Style {
             color: COLORS[series % COLORS.len()],

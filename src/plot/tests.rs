@@ -47,7 +47,7 @@ fn results() -> tempfile::TempDir {
 }
 
 fn svg_options() -> Options {
-    Options { formats: vec![Format::Svg], ..Options::default() }
+    Options { format: Some(Format::Svg), ..Options::default() }
 }
 
 fn svg(kind: &str, inputs: &Inputs, options: &Options) -> Result<String> {
@@ -55,7 +55,7 @@ fn svg(kind: &str, inputs: &Inputs, options: &Options) -> Result<String> {
     let figure = draw(
         kind.parse().unwrap(),
         inputs,
-        &Options { formats: vec![Format::Svg], ..options.clone() },
+        &Options { format: Some(Format::Svg), ..options.clone() },
         &folder.path().join("f"),
     )?;
     Ok(fs::read_to_string(&figure.files[0]).unwrap())
@@ -68,21 +68,21 @@ fn error(kind: &str, inputs: &Inputs, options: &Options) -> String {
 #[test]
 fn every_kind_is_drawn_twice_to_the_same_bytes() {
     let results = results();
-    let drawn = |formats: &[Format]| {
+    let drawn = |format| {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options { formats: formats.to_vec(), ..Options::default() };
+        let options = Options { format, ..Options::default() };
         let files = draw_all(&Inputs::open(&[results.path()]).unwrap(), &options, folder.path()).unwrap();
         let name = |file: &PathBuf| file.file_name().unwrap().to_string_lossy().into_owned();
         files.iter().map(|file| (name(file), fs::read(file).unwrap())).collect::<Vec<_>>()
     };
-    let both = drawn(&[Format::Svg, Format::Png]);
+    let both = drawn(None);
     // They need a stepping load, or a language model.
     let others = [Kind::LatencySteps, Kind::TtftRate, Kind::TbtRate, Kind::NormalisedRate];
     let kinds = Kind::value_variants().iter().filter(|kind| !others.contains(kind));
     let names: Vec<String> = kinds.flat_map(|kind| [format!("{kind}.svg"), format!("{kind}.png")]).collect();
     assert_eq!(both.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), names);
     // Whether a drawing gives the same PNG twice is tested where PNGs are made.
-    let again = drawn(&[Format::Svg]);
+    let again = drawn(Some(Format::Svg));
     assert!(both.into_iter().filter(|(name, _)| name.ends_with("svg")).eq(again));
 }
 
@@ -260,7 +260,7 @@ fn every_option_changes_the_figure() {
     let plain = |kind| svg(kind, &inputs, &svg_options()).unwrap();
     let linear = Options { linear: true, ..svg_options() };
     assert_ne!(svg("latency-throughput", &inputs, &linear).unwrap(), plain("latency-throughput"));
-    let no_bars = Options { bars: Some(false), ..svg_options() };
+    let no_bars = Options { no_bars: true, ..svg_options() };
     assert!(!svg("latency-throughput", &inputs, &no_bars).unwrap().contains("p50–p99"));
     let tail = Options { tail: true, ..svg_options() };
     assert!(svg("latency-cdf", &inputs, &tail).unwrap().contains("Share of slower requests"));
@@ -319,7 +319,7 @@ fn bars_are_left_out_when_there_are_many_policies() {
         let options = Options { bars, ..svg_options() };
         svg("latency-throughput", &inputs, &options).unwrap().contains("p50–p99")
     };
-    assert!(!shows(None) && shows(Some(true)));
+    assert!(!shows(false) && shows(true));
     let two = Options { policies: vec!["cellular".into()], ..svg_options() };
     assert!(svg("latency-throughput", &inputs, &two).unwrap().contains("p50–p99"));
 }
