@@ -3,11 +3,11 @@
 use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
 use super::Run;
 use super::device::prepare;
 use super::executor::Target;
+use super::goal::Answer;
 use super::knee::{Effort, Objective, attain};
 use super::search::{Kept, Rounds, Searched, of_each_policy};
 use crate::error::Result;
@@ -16,33 +16,19 @@ use crate::metrics::stats::{Interval, interval};
 use crate::scenario::{LoadPoint, Scenario};
 use crate::units::{Nanos, Rate};
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Capacity {
-    /// `None` if no number up to the limit holds the objective.
-    pub workers: Option<u32>,
-    /// The objective's quantile of the latency with these workers, the highest of all replications.
-    pub latency: Option<Nanos>,
-    /// Of each run.
-    pub requests: u32,
-    /// Why no number holds, or why one worker less or more may be the answer.
-    pub caveat: Option<String>,
-}
-
-/// The capacity of each policy. `progress` is called after each that is carried out.
-#[expect(clippy::too_many_arguments, reason = "the question has two of them")]
+/// The fewest workers of each policy, up to `most`, at a rate. `progress` is called after each that is carried out.
 pub fn find(
     scenario: &Scenario,
-    rate: Rate,
-    max_workers: u32,
+    (rate, most): (Rate, u32),
     objective: &Objective,
     effort: &Effort,
     kept: &Kept,
     stop: &AtomicBool,
     progress: &(dyn Fn() + Sync),
-) -> Result<Vec<Searched<Capacity>>> {
-    let search = |policy, mut rounds: Rounds<'_, Capacity>| {
+) -> Result<Vec<Searched<Answer>>> {
+    let search = |policy, mut rounds: Rounds<'_, Answer>| {
         let search = Search { scenario, policy, rate, objective, effort, stop };
-        let found = rounds.next(|| Ok(()), |(), _| search.find(max_workers))?;
+        let found = rounds.next(|| Ok(()), |(), _| search.find(most))?;
         Ok(found.map(|found| found[0].clone()))
     };
     // The replications decide on each step together, so that they are one part of the search.
@@ -69,7 +55,7 @@ struct Tried {
 const GROWTH: u32 = 4;
 
 impl Search<'_> {
-    fn find(&self, most: u32) -> Result<Capacity> {
+    fn find(&self, most: u32) -> Result<Answer> {
         let longest = self.effort.longest(self.scenario);
         // An overload of the tolerance has to show before the run ends.
         let visible = self.objective.slo.as_secs_f64() * self.rate.0 / self.effort.tolerance;
@@ -99,11 +85,12 @@ impl Search<'_> {
             } else {
                 None
             };
-            return Ok(Capacity {
+            return Ok(Answer {
                 workers: holds.then_some(enough.workers),
                 latency: enough.attained.iter().map(|attained| attained.latency).max().flatten(),
                 requests: enough.requests,
                 caveat,
+                ..Answer::default()
             });
         }
     }

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::Run;
 use super::device::{Device, prepare};
 use super::executor::Target;
+use super::goal::Answer;
 use super::inputs::Inputs;
 use super::search::{Kept, Rounds, Searched, of_each_policy};
 use crate::error::{Error, Result};
 use crate::metrics::attainment::Attainment;
 use crate::metrics::recorder::{Keep, Limit};
-use crate::metrics::stats::{Interval, interval};
 use crate::scenario::{Load, LoadPoint, Quantile, Scenario, Warmup};
 use crate::units::{Nanos, Rate};
 
@@ -53,18 +53,6 @@ pub struct Effort {
     pub near: Option<Rate>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct Knee {
-    /// By replication. Empty if no rate holds the objective.
-    pub rates: Vec<Rate>,
-    /// Of each rate: half the width of the bracket that the search ended with, relative to the rate.
-    pub resolution: f64,
-    /// Of each run.
-    pub requests: u32,
-    /// Why the result may be wrong by more than the tolerance, or why no rate holds.
-    pub caveat: Option<String>,
-}
-
 impl Effort {
     /// The scenario with runs of this many requests. A trace keeps its own number.
     pub(super) fn sized(&self, scenario: &Scenario, requests: u32) -> Scenario {
@@ -83,20 +71,6 @@ impl Effort {
     /// All replications of a trace are the same.
     pub fn replications(&self, scenario: &Scenario) -> u32 {
         scenario.workload.load.drawn().map_or(1, |_| self.replications)
-    }
-}
-
-impl Knee {
-    pub fn mean(&self) -> Option<Rate> {
-        let sum: f64 = self.rates.iter().map(|rate| rate.0).sum();
-        (!self.rates.is_empty()).then(|| Rate(sum / self.rates.len() as f64))
-    }
-
-    /// Of the 95 % confidence interval over the replications and the search's resolution. `None` for fewer than two
-    /// replications.
-    pub fn half_width(&self) -> Option<f64> {
-        let rates: Vec<f64> = self.rates.iter().map(|rate| rate.0).collect();
-        interval(&rates).map(|Interval { mean, half_width }| half_width + mean * self.resolution)
     }
 }
 
@@ -122,7 +96,7 @@ pub fn find(
     kept: &Kept,
     stop: &AtomicBool,
     progress: &(dyn Fn() + Sync),
-) -> Result<Vec<Searched<Knee>>> {
+) -> Result<Vec<Searched<Answer>>> {
     let first = over_rates(scenario)?.0;
     let start = effort.near.map_or(Start { rate: first, step: 1.0 }, |Rate(rate)| Start { rate, step: NEAR });
     let search = |policy, rounds: Rounds<'_, _>| {
@@ -138,7 +112,7 @@ pub fn find_all(
     effort: &Effort,
     stop: &AtomicBool,
     progress: &(dyn Fn() + Sync),
-) -> Result<Vec<Knee>> {
+) -> Result<Vec<Answer>> {
     Ok(find(scenario, objective, effort, &Kept::default(), stop, progress)?.into_iter().flatten().collect())
 }
 
@@ -187,7 +161,7 @@ struct FoundRate {
 }
 
 impl KneeSearch<'_> {
-    fn carry_out(&self, mut rounds: Rounds<'_, FoundRate>) -> Result<Searched<Knee>> {
+    fn carry_out(&self, mut rounds: Rounds<'_, FoundRate>) -> Result<Searched<Answer>> {
         let mut round = self.first();
         loop {
             let scenario = self.effort.sized(self.scenario, round.requests);
@@ -231,7 +205,7 @@ impl KneeSearch<'_> {
     }
 
     /// Repeats the search with longer runs until the result is as precise as the tolerance.
-    fn judge(&self, round: &Round, found: &[FoundRate]) -> ControlFlow<Knee, Round> {
+    fn judge(&self, round: &Round, found: &[FoundRate]) -> ControlFlow<Answer, Round> {
         let (tolerance, fine) = (self.effort.tolerance, self.fine());
         let longest = self.effort.longest(self.scenario);
         let requests = found[0].requests;
@@ -248,7 +222,7 @@ impl KneeSearch<'_> {
                 return ControlFlow::Break(knee);
             }
             if requests >= longest {
-                return ControlFlow::Break(Knee { caveat: Some(self.limit(requests, half_width, mean)), ..knee });
+                return ControlFlow::Break(Answer { caveat: Some(self.limit(requests, half_width, mean)), ..knee });
             }
         }
         // The brackets of the first round are wide, but those of the next are not.
@@ -285,17 +259,18 @@ impl KneeSearch<'_> {
     }
 }
 
-fn knee(found: &[&Found], requests: u32, resolution: f64) -> Knee {
+fn knee(found: &[&Found], requests: u32, resolution: f64) -> Answer {
     let nowhere = found.iter().find_map(|found| match found {
         Found::Nowhere(reason) => Some(reason.clone()),
         _ => None,
     });
-    Knee {
+    Answer {
         rates: if nowhere.is_some() { Vec::new() } else { found.iter().map(|one| Rate(one.rate())).collect() },
         // The middle of the bracket is off by half its width at most.
         resolution: resolution / 2.0,
         requests,
         caveat: nowhere,
+        ..Answer::default()
     }
 }
 

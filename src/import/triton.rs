@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
+use smart_default::SmartDefault;
 use toml::Table;
 
 use super::text_format;
@@ -49,19 +50,16 @@ struct Model {
     others: Map<String, Value>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, SmartDefault)]
 #[serde(default)]
 struct Group {
+    #[default = 1]
     count: u16,
+    #[default("KIND_AUTO".into())]
     kind: String,
     #[serde(flatten)]
+    #[default(Map::new())]
     others: Map<String, Value>,
-}
-
-impl Default for Group {
-    fn default() -> Self {
-        Group { count: 1, kind: "KIND_AUTO".into(), others: Map::new() }
-    }
 }
 
 #[derive(Default, Deserialize)]

@@ -12,7 +12,8 @@ use super::Measured;
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
 use crate::experiment::fingerprint::hash;
-use crate::experiment::knee::{self, Effort, Knee, Objective};
+use crate::experiment::goal::Answer;
+use crate::experiment::knee::{self, Effort, Objective};
 use crate::experiment::search::Searches;
 use crate::experiment::shard::Shard;
 use crate::experiment::window::{self, Tried, WINDOWS};
@@ -224,7 +225,7 @@ impl<'a> Lab<'a> {
 
     /// In a folder that the scenario's settings name, as studies search in many variations of one scenario.
     /// They begin near the rate that is given, or near the last of the scenario's.
-    fn knees(&self, scenario: &Scenario, near: Option<Rate>) -> Result<Vec<Knee>> {
+    fn knees(&self, scenario: &Scenario, near: Option<Rate>) -> Result<Vec<Answer>> {
         let near = near.or_else(|| match scenario.points().last() {
             Some(LoadPoint::Rate(last)) => Some(*last),
             _ => None,

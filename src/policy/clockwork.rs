@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::due_first::DueFirst;
 use super::registry::{Batches, PolicyKind, Settings, Setup};
@@ -16,20 +17,15 @@ use crate::units::Nanos;
 use crate::workload::trace::Request;
 
 /// `kind = "clockwork"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Clockwork {
     /// The sizes of batches, ascending from 1.
+    #[default(vec![1, 2, 4, 8, 16])]
     pub batch_sizes: Vec<u32>,
     /// What a batch may take longer than the cost table says.
     #[serde(with = "super::values::time_with_unit")]
     pub margin: Nanos,
-}
-
-impl Default for Clockwork {
-    fn default() -> Self {
-        Clockwork { batch_sizes: vec![1, 2, 4, 8, 16], margin: Nanos::ZERO }
-    }
 }
 
 impl Settings for Clockwork {

@@ -3,6 +3,7 @@
 //! sum of latency and busy time has this form; `batchlab tune --optimal` computes its `wait_for`.
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
@@ -14,23 +15,20 @@ use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
 
 /// `kind = "control-limit"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ControlLimit {
     /// The least number of waiting requests for which an idle worker starts (the limit Q).
+    #[default = 1]
     pub wait_for: u32,
     /// The largest batch.
+    #[default = 64]
     pub max_batch: u32,
     /// The age at which a request is served even if fewer wait, so that the last ones of a run end. The theory has no such
     /// limit.
     #[serde(with = "super::values::time_with_unit")]
+    #[default(Nanos(10_000_000_000))]
     pub window: Nanos,
-}
-
-impl Default for ControlLimit {
-    fn default() -> Self {
-        ControlLimit { wait_for: 1, max_batch: 64, window: Nanos(10_000_000_000) }
-    }
 }
 
 impl Settings for ControlLimit {

@@ -3,6 +3,7 @@
 //! them would lower the throughput.
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::due_first::DueFirst;
 use super::registry::{Batches, PolicyKind, Settings, Setup};
@@ -12,20 +13,15 @@ use crate::units::Nanos;
 use crate::workload::trace::Request;
 
 /// `kind = "nexus"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Nexus {
     /// The length of the window: the batch that the workers are planned for.
+    #[default = 16]
     pub max_batch: u32,
     /// What a batch may take longer than the cost table says.
     #[serde(with = "super::values::time_with_unit")]
     pub margin: Nanos,
-}
-
-impl Default for Nexus {
-    fn default() -> Self {
-        Nexus { max_batch: 16, margin: Nanos::ZERO }
-    }
 }
 
 impl Settings for Nexus {

@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
@@ -22,15 +23,19 @@ use crate::workload::model::Model;
 use crate::workload::trace::Request;
 
 /// `kind = "padded"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Padded {
     /// Bucket *i* takes lengths `i · width + 1` to `(i + 1) · width`.
+    #[default = 10]
     pub bucket_width: u32,
     /// Requests in a batch.
+    #[default = 512]
     pub max_batch: u32,
     /// The last bucket ends at the longest request of the trace or of the dataset.
+    #[default(PadTo::Bucket)]
     pub pad_to: PadTo,
+    #[default(Turn::Bucket)]
     pub turn: Turn,
     /// How long a bucket's oldest request may wait for a full batch.
     #[serde(with = "super::values::time_with_unit")]
@@ -61,13 +66,6 @@ pub enum Turn {
     Oldest,
     /// The bucket in which most requests wait; one batch.
     Fullest,
-}
-
-impl Default for Padded {
-    fn default() -> Self {
-        let (pad_to, turn, window) = (PadTo::Bucket, Turn::Bucket, Nanos::ZERO);
-        Padded { bucket_width: 10, max_batch: 512, pad_to, turn, window, ahead: 0 }
-    }
 }
 
 impl Settings for Padded {

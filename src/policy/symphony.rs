@@ -5,6 +5,7 @@
 //! the authors' implementation (`kWindowDrop` in its `batch_policy`).
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::due_first::DueFirst;
 use super::registry::{Batches, PolicyKind, Settings, Setup};
@@ -15,23 +16,19 @@ use crate::units::Nanos;
 use crate::workload::trace::Request;
 
 /// `kind = "symphony"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Symphony {
     /// The largest batch.
+    #[default = 64]
     pub max_batch: u32,
     /// The batch that the workers are planned for. Requests that are due too early for one are dropped, as by Nexus; with
     /// 1, only those that can't end in time at all.
+    #[default = 1]
     pub target_batch: u32,
     /// What a batch may take longer than the cost table says.
     #[serde(with = "super::values::time_with_unit")]
     pub margin: Nanos,
-}
-
-impl Default for Symphony {
-    fn default() -> Self {
-        Symphony { max_batch: 64, target_batch: 1, margin: Nanos::ZERO }
-    }
 }
 
 impl Settings for Symphony {

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
@@ -19,10 +20,11 @@ use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
 
 /// `kind = "triton"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Triton {
     /// `max_batch_size` of the model.
+    #[default = 64]
     pub max_batch: u32,
     /// Sizes that are sent without a delay. Empty: `max_batch`.
     pub preferred_batch_size: Vec<u32>,
@@ -45,6 +47,7 @@ pub struct Triton {
     /// Responses leave in the order of arrival.
     pub preserve_ordering: bool,
     /// `count` of the instance group: each has a stream, and all of a worker share it.
+    #[default = 1]
     pub instances: u16,
     /// Batches of an instance behind the running one, with fixed members. TensorRT's backend has 1: its instance takes
     /// the next batch when the running one has read its inputs (`ready_for_input_` in `tensorrt_backend`).
@@ -76,25 +79,6 @@ pub enum TimeoutAction {
     Reject,
     /// The request waits until no other of its level or a more urgent one waits.
     Delay,
-}
-
-impl Default for Triton {
-    fn default() -> Self {
-        Triton {
-            max_batch: 64,
-            preferred_batch_size: Vec::new(),
-            max_queue_delay: Nanos::ZERO,
-            mandatory: false,
-            max_total: None,
-            priority_levels: 0,
-            default_priority_level: 0,
-            default_queue_policy: QueuePolicy::default(),
-            priority_queue_policy: BTreeMap::new(),
-            preserve_ordering: false,
-            instances: 1,
-            ahead: 0,
-        }
-    }
 }
 
 impl Settings for Triton {

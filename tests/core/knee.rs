@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use batchlab::experiment::capacity;
-use batchlab::experiment::knee::{self, Effort, Knee, Objective};
+use batchlab::experiment::goal::Answer;
+use batchlab::experiment::knee::{self, Effort, Objective};
 use batchlab::experiment::search::Kept;
 use batchlab::policy::registry::Registry;
 use batchlab::scenario::{Quantile, Scenario};
@@ -31,7 +32,7 @@ fn scenario(costs: &str, workers: usize, policy: &str) -> (TempDir, Scenario) {
     (folder, scenario)
 }
 
-fn find(scenario: &Scenario, slo: Nanos, quantile: Quantile, effort: &Effort) -> Knee {
+fn find(scenario: &Scenario, slo: Nanos, quantile: Quantile, effort: &Effort) -> Answer {
     let objective = Objective { slo, quantile, max_rejected: 0.0, tokens: None };
     let knees = knee::find_all(scenario, &objective, effort, &AtomicBool::new(false), &|| ()).expect("a knee");
     knees.into_iter().next().expect("one policy")
@@ -96,7 +97,7 @@ fn the_fewest_workers_are_exact() {
         let exact = (1..).find(|workers| 1e3 * mdc_knee(1.0, *workers, 4.0, 0.99) >= rate).expect("some number");
         let find = |most| {
             let (stop, kept) = (AtomicBool::new(false), Kept::default());
-            let found = capacity::find(&scenario, Rate(rate), most, &objective, &effort(0.01), &kept, &stop, &|| ());
+            let found = capacity::find(&scenario, (Rate(rate), most), &objective, &effort(0.01), &kept, &stop, &|| ());
             found.expect("an answer").into_iter().flatten().collect::<Vec<_>>()
         };
         let found = find(64);
