@@ -13,11 +13,10 @@ use smart_default::SmartDefault;
 
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
-use super::whole::PaddedBatch;
+use super::whole::{PaddedBatch, Waiting};
 use super::{Outcomes, Policy};
 use crate::task::{Dispatch, Reason, Step};
-use crate::units::{CellId, Nanos, RequestId, WorkerId};
-use crate::workload::cell_graph::CellGraph;
+use crate::units::{CellId, Nanos, WorkerId};
 use crate::workload::dnn::Dnn;
 use crate::workload::model::Model;
 use crate::workload::trace::Request;
@@ -121,12 +120,6 @@ struct PaddedPolicy {
     batch: PaddedBatch,
 }
 
-struct Waiting {
-    request: RequestId,
-    arrival: Nanos,
-    graph: CellGraph,
-}
-
 impl PaddedPolicy {
     fn next_turn(&self) -> Option<(u32, usize)> {
         let from = |first: u32| self.buckets.range(first..).filter(|(_, waiting)| self.may_send(waiting));
@@ -159,10 +152,7 @@ impl PaddedPolicy {
     fn send(&mut self, (bucket, covered): (u32, usize), worker: WorkerId, dispatch: &mut Dispatch<'_>) {
         let (bound, size) = (self.bound(bucket), self.full(covered));
         let waiting = self.buckets.get_mut(&bucket).expect("requests wait in the bucket");
-        self.batch.clear();
-        for member in waiting.drain(..size) {
-            self.batch.add(member.request, &member.graph);
-        }
+        self.batch.fill(waiting.drain(..size));
         let left = waiting.len();
         if left == 0 {
             self.spare.extend(self.buckets.remove(&bucket));
@@ -220,11 +210,8 @@ impl Policy for PaddedPolicy {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
         let bucket = (request.shape.length() - 1) / self.settings.bucket_width;
         let PaddedPolicy { buckets, spare, .. } = self;
-        buckets.entry(bucket).or_insert_with(|| spare.pop().unwrap_or_default()).push_back(Waiting {
-            request: request.id,
-            arrival: request.arrival,
-            graph: request.graph.clone(),
-        });
+        let waiting = buckets.entry(bucket).or_insert_with(|| spare.pop().unwrap_or_default());
+        waiting.push_back(Waiting::new(request, Nanos::MAX));
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {

@@ -12,11 +12,10 @@ use smart_default::SmartDefault;
 
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
-use super::whole::PaddedBatch;
+use super::whole::{PaddedBatch, Waiting};
 use super::{Completed, Outcomes, Policy};
 use crate::task::{Dispatch, Reason, Task};
 use crate::units::{Nanos, RequestId, StreamId, WorkerId};
-use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
 
 /// `kind = "triton"`.
@@ -199,15 +198,6 @@ pub struct Level {
     expires: Nanos,
 }
 
-#[derive(Clone)]
-struct Waiting {
-    request: RequestId,
-    arrival: Nanos,
-    expires: Nanos,
-    length: u32,
-    graph: CellGraph,
-}
-
 impl Level {
     fn new(policy: QueuePolicy) -> Level {
         Level { policy, queue: VecDeque::new(), delayed: VecDeque::new(), expires: Nanos::MAX }
@@ -227,8 +217,7 @@ impl Level {
         let own = request.deadline.filter(|_| allow_timeout_override);
         let expires = given.into_iter().chain(own).min().unwrap_or(Nanos::MAX);
         self.expires = self.expires.min(expires);
-        let (length, graph) = (request.shape.length(), request.graph.clone());
-        self.queue.push_back(Waiting { request: request.id, arrival: request.arrival, expires, length, graph });
+        self.queue.push_back(Waiting::new(request, expires));
     }
 
     /// Rejects or delays the requests whose timeout has come.
@@ -240,9 +229,9 @@ impl Level {
         let Level { policy, queue, delayed, expires } = self;
         *expires = Nanos::MAX;
         queue.retain(|waiting| {
-            let late = waiting.expires <= now;
+            let late = waiting.due <= now;
             match (late, policy.timeout_action) {
-                (false, _) => *expires = waiting.expires.min(*expires),
+                (false, _) => *expires = waiting.due.min(*expires),
                 (true, TimeoutAction::Reject) => dispatch.reject(waiting.request),
                 (true, TimeoutAction::Delay) => delayed.push_back(waiting.clone()),
             }
@@ -305,9 +294,7 @@ impl TritonPolicy {
             let wanted = size - self.batch.requests.len();
             let queued = wanted.min(level.queue.len());
             let delayed = (wanted - queued).min(level.delayed.len());
-            for member in level.queue.drain(..queued).chain(level.delayed.drain(..delayed)) {
-                self.batch.add(member.request, &member.graph);
-            }
+            self.batch.extend(level.queue.drain(..queued).chain(level.delayed.drain(..delayed)));
         }
         if self.settings.preserve_ordering {
             self.sent.extend(self.batch.requests.iter().map(|request| (*request, false)));
