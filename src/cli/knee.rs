@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
 use crate::experiment::goal::{Answer, Goal};
 use crate::experiment::knee::{self, Effort, Objective};
-use crate::experiment::search::{Kept, Searches};
+use crate::experiment::search::{Kept, Question, Searches};
 use crate::experiment::window::{self, Tried, WINDOWS};
 use crate::policy::registry::Registry;
 use crate::results::columns::{Column, Unit, swept_columns, to_object};
@@ -191,7 +191,7 @@ impl Search {
         let searches = Searches::new(&scenarios, &out, what, &settings, all)?;
         let each = |kept: &[Kept], stop: &AtomicBool, done: &(dyn Fn() + Sync)| {
             let one = |((scenario, objective), kept): ((&&Scenario, &Objective), &Kept)| {
-                goal.find(scenario, objective, &effort, kept, stop, done)
+                goal.find(&Question { scenario, objective, effort: &effort, kept, stop, progress: done })
             };
             scenarios.iter().zip(&objectives).zip(kept).map(one).collect::<Result<Vec<_>>>()
         };
@@ -383,7 +383,11 @@ pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
     let effort = |near| Effort { tolerance: args.tolerance, replications: 1, max_requests: WINDOW_REQUESTS, near };
     let load = |set: &str| common.scenario_with(&args.asked.scenario, &[set.to_string()], registry);
     let tried = common.carry_out(args.windows.len(), &scenario.name, |stop, done| {
-        let knees = |scenario: &Scenario, near| knee::find_all(scenario, &objective, &effort(near), stop, done);
+        let knees = |scenario: &Scenario, near| {
+            let (effort, kept, objective) = (&effort(near), &Kept::default(), &objective);
+            let found = knee::find(&Question { scenario, objective, effort, kept, stop, progress: done })?;
+            Ok(found.into_iter().flatten().collect())
+        };
         window::find(&load, policy, &args.windows, &knees)
     })?;
     let best = window::best(&tried, args.tolerance).map(|one| one.window);

@@ -1,11 +1,9 @@
 //! What a search looks for under an objective, and what it finds for a policy.
 
-use std::sync::atomic::AtomicBool;
-
 use serde::{Deserialize, Serialize};
 
-use super::knee::{Effort, Objective};
-use super::search::{Kept, Searched};
+use super::knee::Effort;
+use super::search::{Question, Searched};
 use super::{capacity, knee};
 use crate::error::Result;
 use crate::metrics::stats::{Interval, interval};
@@ -60,21 +58,11 @@ impl Answer {
 }
 
 impl Goal {
-    /// The answer for each policy. `progress` is called for each part that is carried out.
-    pub fn find(
-        self,
-        scenario: &Scenario,
-        objective: &Objective,
-        effort: &Effort,
-        kept: &Kept,
-        stop: &AtomicBool,
-        progress: &(dyn Fn() + Sync),
-    ) -> Result<Vec<Searched<Answer>>> {
+    /// The answer for each policy.
+    pub fn find(self, question: &Question<'_>) -> Result<Vec<Searched<Answer>>> {
         match self {
-            Goal::HighestRate => knee::find(scenario, objective, effort, kept, stop, progress),
-            Goal::FewestWorkers(rate, most) => {
-                capacity::find(scenario, (rate, most), objective, effort, kept, stop, progress)
-            }
+            Goal::HighestRate => knee::find(question),
+            Goal::FewestWorkers(rate, most) => capacity::find(question, rate, most),
         }
     }
 

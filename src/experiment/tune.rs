@@ -10,7 +10,7 @@ use rayon::prelude::*;
 
 use super::goal::{Answer, Goal};
 use super::knee::{Effort, Objective};
-use super::search::Kept;
+use super::search::{Kept, Question};
 use crate::error::Result;
 use crate::metrics::stats::{Interval, paired_difference};
 use crate::scenario::Scenario;
@@ -82,7 +82,8 @@ pub fn find(
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<Tried>> {
     let search = |scenario: &Scenario, effort: &Effort| {
-        let found = goal.find(scenario, objective, effort, &Kept::default(), stop, &|| ())?;
+        let question = Question { scenario, objective, effort, kept: &Kept::default(), stop, progress: &|| () };
+        let found = goal.find(&question)?;
         // Without a folder of results, all of a search is carried out.
         Ok(found.into_iter().flatten().next().expect("the answer for one policy"))
     };

@@ -14,7 +14,7 @@ use crate::experiment::executor::Target;
 use crate::experiment::fingerprint::hash;
 use crate::experiment::goal::Answer;
 use crate::experiment::knee::{self, Effort, Objective};
-use crate::experiment::search::Searches;
+use crate::experiment::search::{Question, Searches};
 use crate::experiment::shard::Shard;
 use crate::experiment::window::{self, Tried, WINDOWS};
 use crate::experiment::{self, Options, Report};
@@ -241,7 +241,9 @@ impl<'a> Lab<'a> {
             Keep::Nothing => (searches.kept(None), Some(searches.open(false, None)?)),
             Keep::All(shard) => (searches.kept(None), Some(searches.open(true, shard)?)),
         };
-        let found = knee::find(scenario, &objective, &effort, &kept[0], self.stop, self.progress)?;
+        let (stop, progress) = (self.stop, self.progress);
+        let question = Question { scenario, objective: &objective, effort: &effort, kept: &kept[0], stop, progress };
+        let found = knee::find(&question)?;
         if let Some(lock) = lock.filter(|_| !matches!(self.keep, Keep::All(Some(_)))) {
             lock.complete();
         }
