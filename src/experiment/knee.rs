@@ -267,8 +267,8 @@ pub(super) fn attain(
         return if ran.record.has_missed() { Ok(None) } else { Err(Error::Interrupted) };
     }
     let warmup = inputs.measure(run.load).warmup;
-    let of = if objective.tokens.is_some() { Attainment::of_first_tokens } else { Attainment::of };
-    Ok(Some(of(&ran.record, warmup, objective.slo, objective.quantile)))
+    let Objective { slo, quantile, tokens, .. } = **objective;
+    Ok(Some(Attainment::of(&ran.record, warmup, slo, quantile, tokens.is_some())))
 }
 
 impl Objective {
