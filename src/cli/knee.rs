@@ -173,11 +173,7 @@ pub(super) struct Study {
 impl Search {
     fn run(&self, goal: Goal, registry: &Registry) -> Result<()> {
         let Search { asked, tolerance, replications, max_requests, max_rejected, sweeps, common, parts } = self;
-        // `settings` are what decides the results beside these options.
-        let (what, settings) = match goal {
-            Goal::HighestRate => ("knee", String::new()),
-            Goal::FewestWorkers(rate, most) => ("workers", format!("{rate} {most}")),
-        };
+        let (what, settings) = goal.name();
         let effort =
             Effort { tolerance: *tolerance, replications: *replications, max_requests: *max_requests, near: None };
         let scenarios = common.sweep(&asked.scenario, &sweeps.sweeps, registry)?;

@@ -58,6 +58,14 @@ impl Answer {
 }
 
 impl Goal {
+    /// The name of its files, and what decides its results beside the options of every search.
+    pub fn name(self) -> (&'static str, String) {
+        match self {
+            Goal::HighestRate => ("knee", String::new()),
+            Goal::FewestWorkers(rate, most) => ("workers", format!("{rate} {most}")),
+        }
+    }
+
     /// The answer for each policy.
     pub fn find(self, question: &Question<'_>) -> Result<Vec<Searched<Answer>>> {
         match self {
