@@ -14,6 +14,10 @@ use crate::shipped;
 pub struct Args {
     #[command(subcommand)]
     from: From,
+
+    /// File to write; `-` for standard output [default: standard output]
+    #[arg(short, long, value_name = "FILE", global = true)]
+    out: Option<PathBuf>,
 }
 
 #[derive(clap::Subcommand, Clone, Debug)]
@@ -24,8 +28,6 @@ enum From {
     Triton {
         /// The model's config.pbtxt
         config: PathBuf,
-        #[command(flatten)]
-        output: Output,
     },
     /// A cost table from measurements of perf_analyzer (its option -f) at concurrency 1
     ///
@@ -38,49 +40,34 @@ enum From {
         /// The cell's name in the table, for the model dnn:NAME
         #[arg(long, default_value = "net", value_name = "NAME")]
         cell: String,
-        #[command(flatten)]
-        output: Output,
     },
 }
 
-#[derive(clap::Args, Clone, Debug)]
-struct Output {
-    /// File to write; `-` for standard output [default: standard output]
-    #[arg(short, long, value_name = "FILE")]
-    out: Option<PathBuf>,
-}
-
-impl Output {
-    fn write(&self, text: &str) -> Result<()> {
-        match self.out.as_deref().filter(|path| *path != Path::new("-")) {
-            Some(path) => write_typed(path, |out| out.write_all(text.as_bytes())),
-            None => print(text),
-        }
-    }
-}
-
 pub fn run(args: &Args) -> Result<()> {
-    match &args.from {
-        From::Triton { config, output } => {
-            let text = shipped::text(config)?;
-            let imported = triton::policy(&text).within(config.display())?;
+    let text = match &args.from {
+        From::Triton { config } => {
+            let imported = triton::policy(&shipped::text(config)?).within(config.display())?;
             imported.notes.iter().for_each(|note| say(format_args!("{}: {note}", config.display())));
-            output.write(&imported.table()?)
+            imported.table()?
         }
-        From::PerfAnalyzer { files, cell, output } => {
+        From::PerfAnalyzer { files, cell } => {
             let mut measured = Measured::default();
             for file in files {
-                let (batch, path) = match file.split_once('=') {
-                    Some((size, path)) => (size.parse().ok().filter(|size| *size > 0), path),
+                let sized = file.split_once('=').and_then(|(size, path)| Some((size.parse().ok()?, path)));
+                // A file's name may have an equals sign.
+                let (batch, path) = match sized.filter(|(size, _)| *size > 0) {
+                    Some((size, path)) => (Some(size), path),
                     None => (None, file.as_str()),
                 };
-                // A file's name may have an equals sign.
-                let path = if batch.is_some() { path } else { file };
                 measured.add(&shipped::text(Path::new(path))?, path, batch)?;
             }
             let table = measured.table(cell)?;
             measured.unused.iter().for_each(|row| say(format_args!("{row}; the row is not used")));
-            output.write(&table)
+            table
         }
+    };
+    match args.out.as_deref().filter(|path| *path != Path::new("-")) {
+        Some(path) => write_typed(path, |out| out.write_all(text.as_bytes())),
+        None => print(&text),
     }
 }

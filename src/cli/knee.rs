@@ -9,10 +9,10 @@ use super::parts::Parts;
 use super::sim::tell_of_locks;
 use super::{Common, Sweeps, number_in, tune};
 use crate::error::{Error, Result};
-use crate::experiment::capacity::{self, Capacity};
 use crate::experiment::executor::Target;
-use crate::experiment::knee::{self, Effort, Knee, Objective};
-use crate::experiment::search::{Kept, Searched, Searches};
+use crate::experiment::goal::{Answer, Goal};
+use crate::experiment::knee::{self, Effort, Objective};
+use crate::experiment::search::{Kept, Question, Searches};
 use crate::experiment::window::{self, Tried, WINDOWS};
 use crate::policy::registry::Registry;
 use crate::results::columns::{Column, Unit, swept_columns, to_object};
@@ -55,7 +55,7 @@ pub struct WorkersArgs {
 #[derive(clap::Args, Clone, Debug)]
 struct Search {
     #[command(flatten)]
-    goal: Goal,
+    asked: Asked,
 
     /// As a fraction of the rate: half the width of the interval, and the smallest overload that a run must show
     #[arg(long, default_value_t = 0.005, value_parser = number_in(0.0001..=0.5))]
@@ -90,7 +90,7 @@ struct Search {
 #[derive(clap::Args, Clone, Debug)]
 pub struct WindowArgs {
     #[command(flatten)]
-    goal: Goal,
+    asked: Asked,
 
     /// The label of the policy, which must have the key `window`
     #[arg(long, value_name = "LABEL")]
@@ -113,7 +113,7 @@ const WINDOW_REQUESTS: u32 = 1_000_000;
 
 /// A scenario and its objective.
 #[derive(clap::Args, Clone, Debug)]
-pub(super) struct Goal {
+pub(super) struct Asked {
     /// Scenario, a file or a name that batchlab scenarios lists; its arrivals must have a rate
     #[arg(value_name = "SCENARIO")]
     pub(super) scenario: PathBuf,
@@ -136,7 +136,7 @@ pub(super) struct Goal {
     quantile: Option<Quantile>,
 }
 
-impl Goal {
+impl Asked {
     pub(super) fn objective(&self, scenario: &Scenario, max_rejected: f64, example: &str) -> Result<Objective> {
         if self.ttft.is_some() && !scenario.workload.model.is_llm() {
             let (file, model) = (scenario.file.display(), scenario.workload.model.name());
@@ -151,65 +151,43 @@ impl Goal {
 }
 
 /// What a search found for a policy, in one combination of a sweep.
-pub(super) struct Row<T> {
+pub(super) struct Row {
     pub policy: String,
     pub swept: Vec<Swept>,
     pub objective: Objective,
-    pub found: T,
-}
-
-impl<T> Row<T> {
-    fn name(&self) -> String {
-        swept::label(&self.policy, &self.swept)
-    }
-
-    pub fn objective_columns() -> [Column<'static, Row<T>>; 2] {
-        [
-            Column::given("slo_ms", |row: &Row<T>| Some(row.objective.slo.as_millis_f64().to_string())),
-            Column::text("quantile", |row: &Row<T>| row.objective.quantile.to_string()),
-        ]
-    }
+    pub answer: Answer,
+    /// The last in which `tune` tried it.
+    pub round: Option<u32>,
 }
 
 /// What was searched for, as its answers begin.
 pub(super) struct Study {
     pub name: String,
+    pub goal: Goal,
     pub objective: Objective,
     pub tolerance: f64,
     /// Where the table is written.
     pub file: PathBuf,
 }
 
-/// The searches for the policies of a scenario, as carried out by `find-knee` or `find-workers`.
-type Find<'f, T> = dyn Fn(&Scenario, &Objective, &Effort, &Kept, &AtomicBool, &(dyn Fn() + Sync)) -> Result<Vec<Searched<T>>>
-    + Sync
-    + 'f;
-
 impl Search {
-    /// `None` if no answer is wanted. `what` names the search, `settings` what decides the results beside these options.
-    fn run<T: Send>(
-        &self,
-        registry: &Registry,
-        (what, settings): (&'static str, &str),
-        find: &Find<'_, T>,
-    ) -> Result<Option<(Study, Vec<Row<T>>)>> {
-        let Search { goal, tolerance, replications, max_requests, max_rejected, sweeps, common, parts } = self;
+    fn run(&self, goal: Goal, registry: &Registry) -> Result<()> {
+        let Search { asked, tolerance, replications, max_requests, max_rejected, sweeps, common, parts } = self;
+        let (what, settings) = goal.name();
         let effort =
             Effort { tolerance: *tolerance, replications: *replications, max_requests: *max_requests, near: None };
-        let scenarios = common.sweep(&goal.scenario, &sweeps.sweeps, registry)?;
-        let objective = |scenario: &Scenario| goal.objective(scenario, *max_rejected, "100ms");
+        let scenarios = common.sweep(&asked.scenario, &sweeps.sweeps, registry)?;
+        let objective = |scenario: &Scenario| asked.objective(scenario, *max_rejected, "100ms");
         let objectives = scenarios.iter().map(objective).collect::<Result<Vec<Objective>>>()?;
         let (name, out) = (&scenarios[0].name, common.out(Target::SIM.name()));
         let scenarios: Vec<&Scenario> = scenarios.iter().collect();
         let settings: Vec<String> =
             objectives.iter().map(|objective| format!("{settings} {objective:?} {effort:?}")).collect();
-        // Those of find-workers decide on each step together.
-        let one = if what == "workers" { Some(1) } else { None };
-        let all = scenarios.iter().map(|scenario| one.unwrap_or(effort.replications(scenario))).collect();
+        let all = scenarios.iter().map(|scenario| goal.parts(&effort, scenario)).collect();
         let searches = Searches::new(&scenarios, &out, what, &settings, all)?;
         let each = |kept: &[Kept], stop: &AtomicBool, done: &(dyn Fn() + Sync)| {
             let one = |((scenario, objective), kept): ((&&Scenario, &Objective), &Kept)| {
-                find(scenario, objective, &effort, kept, stop, done)
+                goal.find(&Question { scenario, objective, effort: &effort, kept, stop, progress: done })
             };
             scenarios.iter().zip(&objectives).zip(kept).map(one).collect::<Result<Vec<_>>>()
         };
@@ -222,7 +200,7 @@ impl Search {
                 &each(&searches.kept(Some(&vec![false; count])), &AtomicBool::new(false), &|| ())?,
             );
             if parts.plan {
-                return parts.show(&points, common.shown).map(|()| None);
+                return parts.show(&points, common.shown);
             }
             Parts::refuse_missing(&points, &[searches.folder().path.clone()])?;
         }
@@ -237,137 +215,134 @@ impl Search {
             let finished = points.iter().zip(&own).filter(|(point, own)| point.finished && **own).count();
             let folder = searches.folder().path.display();
             common.note(format!("shard {shard}: {finished} of {runs} points are finished in {folder}"));
-            return common.shown.several().end().map(|()| None);
+            return common.shown.several().end();
         }
         searches.write_settings(&scenarios, effort.replications)?;
         lock.complete();
         let entries = scenarios.iter().zip(&objectives).zip(found);
         let rows = entries.flat_map(|((scenario, objective), found)| {
-            found.into_iter().flatten().zip(&scenario.policies).map(|(found, entry)| Row {
+            found.into_iter().flatten().zip(&scenario.policies).map(|(answer, entry)| Row {
                 policy: entry.label.clone(),
                 swept: entry.swept.clone(),
                 objective: *objective,
-                found,
+                answer,
+                round: None,
             })
         });
+        let rows: Vec<Row> = rows.collect();
         let file = searches.folder().path.join(format!("{what}.csv"));
-        let study = Study { name: name.clone(), objective: objectives[0], tolerance: *tolerance, file };
-        Ok(Some((study, rows.collect())))
+        let note = match rows.iter().any(|row: &Row| row.answer.half_width().is_some()) {
+            true => "± half the width of the 95 % interval over the replications, the bracket of the search included\n",
+            false => "",
+        };
+        let study = Study { name: name.clone(), goal, objective: objectives[0], tolerance: *tolerance, file };
+        study.tell(common, &rows, rows.len(), note)
     }
 }
 
 pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
-    let Some((study, rows)) = args.search.run(registry, ("knee", ""), &knee::find)? else { return Ok(()) };
-    let [slo, quantile] = Row::objective_columns();
-    let columns = vec![
-        slo,
-        quantile,
-        Column::number("knee_rps", Unit::PerSecond, |row: &Row<Knee>| row.found.mean().map(|rate| rate.0)),
-        Column::number("knee_rps_ci", Unit::PerSecond, |row: &Row<Knee>| row.found.half_width()),
-        Column::count("replications", |row: &Row<Knee>| row.found.rates.len()),
-        Column::count("requests", |row: &Row<Knee>| row.found.requests as usize),
-    ];
-    let line = |row: &Row<Knee>| {
-        let mark = if row.found.caveat.is_some() && row.found.mean().is_some() { " ?" } else { "" };
-        Some(vec![rate(row.found.mean(), row.found.half_width()) + mark])
-    };
-    let note = match rows.iter().any(|row| row.found.half_width().is_some()) {
-        true => "± half the width of the 95 % interval over the replications, the bracket of the search included\n",
-        false => "",
-    };
-    let caveat = |row: &Row<Knee>| row.found.caveat.clone();
-    let answers =
-        Answers { what: "the highest rate", note, columns, line: &line, caveat, rates: |row| Some(&row.found.rates) };
-    answers.tell(&args.search.common, &study, &rows)
+    args.search.run(Goal::HighestRate, registry)
 }
 
 pub fn find_workers(args: &WorkersArgs, registry: &Registry) -> Result<()> {
-    let rate = Rate(args.rate);
-    let settings = format!("{rate} {}", args.max_workers);
-    let found =
-        args.search.run(registry, ("workers", &settings), &|scenario, objective, effort, kept, stop, done| {
-            capacity::find(scenario, rate, args.max_workers, objective, effort, kept, stop, done)
-        })?;
-    let Some((study, rows)) = found else { return Ok(()) };
-    let [slo, quantile] = Row::objective_columns();
-    let columns = vec![
-        Column::given("rate_rps", |_: &Row<Capacity>| Some(rate.to_string())),
-        slo,
-        quantile,
-        Column::count("workers", |row: &Row<Capacity>| row.found.workers.map(|workers| workers as usize)),
-        Column::number("latency_ms", Unit::Millis, |row: &Row<Capacity>| row.found.latency.map(Nanos::as_millis_f64)),
-        Column::count("requests", |row: &Row<Capacity>| row.found.requests as usize),
-    ];
-    let line = |row: &Row<Capacity>| {
-        let Row { objective, found, .. } = row;
-        let Some(workers) = found.workers else { return Some(vec![format!("more than {}", count(args.max_workers))]) };
-        let mark = if found.caveat.is_some() { " ?" } else { "" };
-        let spare = found.latency.map_or(String::new(), |latency| {
-            let share = 100.0 * (1.0 - latency.as_secs_f64() / objective.slo.as_secs_f64());
-            let latency = latency.as_millis_f64();
-            format!("{} {latency:.2} ms, {share:.0} % below the objective", objective.quantile)
-        });
-        Some(vec![format!("{}{mark}", count(workers)), spare])
-    };
-    let what = &format!("the fewest workers for {rate} req/s");
-    let caveat = |row: &Row<Capacity>| row.found.caveat.clone();
-    let answers = Answers { what, note: "", columns, line: &line, caveat, rates: |_| None };
-    answers.tell(&args.search.common, &study, &rows)
+    args.search.run(Goal::FewestWorkers(Rate(args.rate), args.max_workers), registry)
 }
 
-/// How the answers of a search are written and shown.
-pub(super) struct Answers<'a, T> {
-    pub what: &'a str,
-    /// Below the table.
-    pub note: &'a str,
-    /// Those of its own.
-    pub columns: Vec<Column<'a, Row<T>>>,
-    /// What the table shows of a row beside its name; `None` if it does not show the row.
-    pub line: &'a dyn Fn(&Row<T>) -> Option<Vec<String>>,
-    pub caveat: fn(&Row<T>) -> Option<String>,
-    /// Of the replications, in JSON instead of their number.
-    pub rates: fn(&Row<T>) -> Option<&[Rate]>,
-}
-
-impl<T> Answers<'_, T> {
-    pub fn tell(self, common: &Common, study: &Study, rows: &[Row<T>]) -> Result<()> {
-        let Answers { what, note, columns: own, line, caveat, rates } = self;
-        let mut columns: Vec<Column<'_, Row<T>>> = vec![Column::text("policy", |row: &Row<T>| row.policy.clone())];
-        columns.extend(own);
-        columns.push(Column::given("caveat", caveat));
-        columns.extend(swept_columns(rows, |row| &row.swept));
-        write_columns(&study.file, &columns, rows)?;
-        let json = |row: &Row<T>| {
+impl Study {
+    /// Writes the answers, and shows the first `shown` of them with a note.
+    pub fn tell(&self, common: &Common, rows: &[Row], shown: usize, note: &str) -> Result<()> {
+        let columns = self.columns(rows);
+        write_columns(&self.file, &columns, rows)?;
+        let json = |row: &Row| {
             let mut object = to_object(&columns, row);
-            rates(row).into_iter().for_each(|rates| object["replications"] = json!(rates));
+            if let Some(replications) = object.get_mut("replications") {
+                *replications = json!(row.answer.rates);
+            }
             object
         };
         let text = || {
-            let named = |row: &Row<T>| Some([vec![format!("  {}", row.name())], line(row)?].concat());
-            let lines: Vec<Vec<String>> = rows.iter().filter_map(named).collect();
+            let name = |row: &Row| swept::label(&row.policy, &row.swept);
+            let line = |row: &Row| [vec![format!("  {}", name(row))], self.line(row)].concat();
+            let lines: Vec<Vec<String>> = rows[..shown].iter().map(line).collect();
             // Part of the result, so never a note that `--quiet` drops.
-            let shown = rows.iter().filter(|row| line(row).is_some());
-            let caveats = shown.filter_map(|row| Some(format!("? {}: {}\n", row.name(), caveat(row)?)));
-            let what = format!("{}: {what}", study.name);
-            table(&what, &study.objective, study.tolerance, &lines) + note + &caveats.collect::<String>()
+            let caveat = |row: &Row| Some(format!("? {}: {}\n", name(row), row.answer.caveat.as_ref()?));
+            let what = match self.goal {
+                Goal::HighestRate => format!("{}: the highest rate", self.name),
+                Goal::FewestWorkers(rate, _) => format!("{}: the fewest workers for {rate} req/s", self.name),
+            };
+            let caveats: String = rows[..shown].iter().filter_map(caveat).collect();
+            table(&what, &self.objective, self.tolerance, &lines) + note + &caveats
         };
         let json = || {
             json!({
-                "scenario": study.name,
-                "objective": study.objective.to_string(),
-                "slo_ms": study.objective.slo.as_millis_f64(),
-                "quantile": study.objective.quantile,
-                "tolerance": study.tolerance,
+                "scenario": self.name,
+                "objective": self.objective.to_string(),
+                "slo_ms": self.objective.slo.as_millis_f64(),
+                "quantile": self.objective.quantile,
+                "tolerance": self.tolerance,
                 "rows": rows.iter().map(json).collect::<Vec<_>>(),
             })
         };
         common.shown.show(text, json)?;
-        common.note(format!("results in {}", study.file.display()));
+        common.note(format!("results in {}", self.file.display()));
         Ok(())
+    }
+
+    fn columns(&self, rows: &[Row]) -> Vec<Column<'static, Row>> {
+        let mut columns = vec![
+            Column::text("policy", |row: &Row| row.policy.clone()),
+            Column::given("slo_ms", |row: &Row| Some(row.objective.slo.as_millis_f64().to_string())),
+            Column::text("quantile", |row: &Row| row.objective.quantile.to_string()),
+            Column::count("round", |row: &Row| row.round.map(|round| round as usize)),
+        ];
+        match self.goal {
+            Goal::HighestRate => columns.extend([
+                Column::number("knee_rps", Unit::PerSecond, |row: &Row| row.answer.mean().map(|rate| rate.0)),
+                Column::number("knee_rps_ci", Unit::PerSecond, |row: &Row| row.answer.half_width()),
+                Column::count("replications", |row: &Row| row.answer.rates.len()),
+            ]),
+            Goal::FewestWorkers(rate, _) => {
+                columns.insert(1, Column::given("rate_rps", move |_: &Row| Some(rate.to_string())));
+                columns.extend([
+                    Column::count("workers", |row: &Row| row.answer.workers.map(|workers| workers as usize)),
+                    Column::number("latency_ms", Unit::Millis, |row: &Row| {
+                        row.answer.latency.map(Nanos::as_millis_f64)
+                    }),
+                ]);
+            }
+        }
+        columns.push(Column::count("requests", |row: &Row| row.answer.requests as usize));
+        columns.push(Column::given("caveat", |row: &Row| row.answer.caveat.clone()));
+        columns.extend(swept_columns(rows, |row| &row.swept));
+        // `tune` tells rounds instead of what a single search took.
+        let left_out: &[&str] = match rows.iter().any(|row| row.round.is_some()) {
+            true => &["rate_rps", "replications", "latency_ms", "requests"],
+            false => &["round"],
+        };
+        columns.retain(|column| !left_out.contains(&&*column.name));
+        columns
+    }
+
+    /// What the table shows of a row beside its name.
+    fn line(&self, row: &Row) -> Vec<String> {
+        let Answer { workers, latency, caveat, .. } = &row.answer;
+        let mark = if caveat.is_some() && row.answer.is_some() { " ?" } else { "" };
+        match (self.goal, workers) {
+            (Goal::HighestRate, _) => vec![rate(row.answer.mean(), row.answer.half_width()) + mark],
+            (Goal::FewestWorkers(_, most), None) => vec![format!("more than {}", count(most))],
+            (Goal::FewestWorkers(..), Some(workers)) => {
+                let spare = latency.map_or(String::new(), |latency| {
+                    let share = 100.0 * (1.0 - latency.as_secs_f64() / row.objective.slo.as_secs_f64());
+                    let latency = latency.as_millis_f64();
+                    format!("{} {latency:.2} ms, {share:.0} % below the objective", row.objective.quantile)
+                });
+                vec![format!("{}{mark}", count(*workers)), spare]
+            }
+        }
     }
 }
 
-pub(super) fn count(workers: u32) -> String {
+fn count(workers: u32) -> String {
     format!("{workers} worker{}", if workers == 1 { "" } else { "s" })
 }
 
@@ -376,7 +351,7 @@ fn table(what: &str, objective: &Objective, tolerance: f64, lines: &[Vec<String>
     format!("{what} with {objective}, to {} %\n{}", tolerance * 100.0, aligned(lines))
 }
 
-pub(super) fn rate(rate: Option<Rate>, half_width: Option<f64>) -> String {
+fn rate(rate: Option<Rate>, half_width: Option<f64>) -> String {
     // Three digits of low rates too.
     let digits = |Rate(rate)| if rate < 10.0 { 2 } else { usize::from(rate < 100.0) };
     match (rate, half_width) {
@@ -388,7 +363,7 @@ pub(super) fn rate(rate: Option<Rate>, half_width: Option<f64>) -> String {
 
 pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
     let (common, policy) = (&args.common, &args.policy);
-    let scenario = common.scenario(&args.goal.scenario, registry)?;
+    let scenario = common.scenario(&args.asked.scenario, registry)?;
     let entry = tune::entry(&scenario, policy)?;
     let has_window = |kind: &str| registry.keys(kind).is_some_and(|keys| keys.contains(&"window"));
     if !has_window(entry.kind) {
@@ -400,11 +375,15 @@ pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
             known.join(", ")
         )));
     }
-    let objective = args.goal.objective(&scenario, 0.0, "200ms")?;
+    let objective = args.asked.objective(&scenario, 0.0, "200ms")?;
     let effort = |near| Effort { tolerance: args.tolerance, replications: 1, max_requests: WINDOW_REQUESTS, near };
-    let load = |set: &str| common.scenario_with(&args.goal.scenario, &[set.to_string()], registry);
+    let load = |set: &str| common.scenario_with(&args.asked.scenario, &[set.to_string()], registry);
     let tried = common.carry_out(args.windows.len(), &scenario.name, |stop, done| {
-        let knees = |scenario: &Scenario, near| knee::find_all(scenario, &objective, &effort(near), stop, done);
+        let knees = |scenario: &Scenario, near| {
+            let (effort, kept, objective) = (&effort(near), &Kept::default(), &objective);
+            let found = knee::find(&Question { scenario, objective, effort, kept, stop, progress: done })?;
+            Ok(found.into_iter().flatten().collect())
+        };
         window::find(&load, policy, &args.windows, &knees)
     })?;
     let best = window::best(&tried, args.tolerance).map(|one| one.window);

@@ -5,18 +5,18 @@ use std::path::Path;
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use super::knee::{Answers, Goal as Asked, Row, Study, count, rate};
+use super::knee::{Asked, Row, Study};
 use super::{Common, number_in};
 use crate::error::{Error, Result};
 use crate::experiment::control::{self, Optimum};
 use crate::experiment::executor::Target;
-use crate::experiment::knee::{Effort, Objective, over_rates};
-use crate::experiment::tune::{self, Answer, Goal, Tried};
+use crate::experiment::goal::Goal;
+use crate::experiment::knee::{Effort, over_rates};
+use crate::experiment::tune::{self, Tried};
 use crate::experiment::{self, Options};
 use crate::files::{can_write, folder_name, write_whole};
 use crate::plot::Kind;
 use crate::policy::registry::Registry;
-use crate::results::columns::{Column, Unit};
 use crate::results::table::aligned;
 use crate::scenario::{PolicyEntry, Scenario};
 use crate::shipped::Shipped;
@@ -30,7 +30,7 @@ use crate::units::{Nanos, Rate};
 #[derive(clap::Args, Clone, Debug)]
 pub struct Args {
     #[command(flatten)]
-    goal: Asked,
+    asked: Asked,
 
     /// The label of the policy
     #[arg(long, value_name = "LABEL")]
@@ -90,13 +90,13 @@ const SHARES: [f64; 8] = [0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 const DRAWN: usize = 6;
 
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
-    let (common, path) = (&args.common, Shipped::Scenario.find(&args.goal.scenario)?);
+    let (common, path) = (&args.common, Shipped::Scenario.find(&args.asked.scenario)?);
     let scenario = Scenario::load(&path, &without_sweep(common), registry)?;
     let entry = entry(&scenario, &args.policy)?;
     if args.optimal {
         return args.solve(&scenario, entry);
     }
-    let objective = args.goal.objective(&scenario, 0.0, "50ms")?;
+    let objective = args.asked.objective(&scenario, 0.0, "50ms")?;
     let candidates = candidates(common, &path, &args.policy, &args.over(entry, registry)?, registry)?;
     let goal = args.rate.map_or(Goal::HighestRate, |rate| Goal::FewestWorkers(Rate(rate), args.max_workers));
     let Args { tolerance, replications, max_requests, .. } = *args;
@@ -108,14 +108,23 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let tried = common
         .carry_out(count, &scenario.name, |stop, done| tune::find(candidates, goal, &objective, &effort, stop, done))?;
     let best = &tried[0];
-    if best.answer.best.is_some() {
+    if best.answer.is_some() {
         let settings = best.scenario.policies[0].swept.iter().map(|(key, value)| format!("{key}={value}"));
         let text = scenario.text_with(&[without_sweep(common), settings.collect()].concat())?;
         let head = format!("# {}, with the settings that batchlab tune found best.\n\n", path.display());
         write_whole(&folder.join("tuned.toml"), |out| out.write_all((head + &text).as_bytes()))?;
     }
-    args.tell(&scenario, objective, &tried, &folder)?;
-    if best.answer.best.is_some() { args.draw(&tried, &out) } else { Ok(()) }
+    let row = |found: &Tried| {
+        let (entry, answer) = (&found.scenario.policies[0], found.answer.clone());
+        Row { policy: entry.label.clone(), swept: entry.swept.clone(), objective, answer, round: Some(found.round) }
+    };
+    let rows: Vec<Row> = tried.iter().map(row).collect();
+    let left = tried.iter().filter(|one| one.is_finalist()).count();
+    let note = format!("{left} of {count} settings are left after the last round\n");
+    let file = folder.join("tune.csv");
+    let study = Study { name: scenario.name.clone(), goal, objective, tolerance, file };
+    study.tell(common, &rows, left, &note)?;
+    if best.answer.is_some() { args.draw(&tried, &out) } else { Ok(()) }
 }
 
 pub(super) fn entry<'s>(scenario: &'s Scenario, policy: &str) -> Result<&'s PolicyEntry> {
@@ -201,7 +210,7 @@ impl Args {
             false => Ok(over),
             true => Err(Error::input(format!(
                 "{}: --over: name keys of {} with their values; there are {}",
-                self.goal.scenario.display(),
+                self.asked.scenario.display(),
                 entry.kind,
                 keys.join(", ")
             ))),
@@ -210,7 +219,7 @@ impl Args {
 
     /// Runs the best settings at shares of the best one's load.
     fn draw(&self, tried: &[Tried], out: &Path) -> Result<()> {
-        let most = self.rate.or(tried[0].answer.best).unwrap_or_default();
+        let most = self.rate.or(tried[0].answer.mean().map(|rate| rate.0)).unwrap_or_default();
         let rates = SHARES.map(|share| Rate(share * most));
         let point = |tried: &Tried| {
             let mut scenario = tried.scenario.clone();
@@ -218,9 +227,7 @@ impl Args {
             scenario.output.plots = vec![Kind::P99Throughput];
             scenario.output.plot_point = None;
             scenario.output.title = Some(format!("{}: settings of {}", scenario.name, self.policy));
-            if let (Some(_), Some(workers)) = (self.rate, tried.answer.best) {
-                scenario.device.workers = workers as usize;
-            }
+            scenario.device.workers = tried.answer.workers.map_or(scenario.device.workers, |workers| workers as usize);
             scenario
         };
         let scenarios: Vec<Scenario> = tried.iter().filter(|one| one.is_finalist()).take(DRAWN).map(point).collect();
@@ -236,44 +243,5 @@ impl Args {
         let report =
             self.common.carry_out(runs, name, |stop, done| experiment::run_sweep(&scenarios, &options, stop, done))?;
         if report.interrupted() { Err(Error::Interrupted) } else { Ok(()) }
-    }
-
-    fn tell(&self, scenario: &Scenario, objective: Objective, tried: &[Tried], folder: &Path) -> Result<()> {
-        let row = |found: &Tried| {
-            let entry = &found.scenario.policies[0];
-            Row { policy: entry.label.clone(), swept: entry.swept.clone(), objective, found: found.clone() }
-        };
-        let rows: Vec<Row<Tried>> = tried.iter().map(row).collect();
-        let [slo, quantile] = Row::objective_columns();
-        let what = self.rate.map_or("the highest rate".into(), |rate| format!("the fewest workers for {rate} req/s"));
-        let mut columns = vec![slo, quantile, Column::count("round", |row: &Row<Tried>| row.found.round as usize)];
-        match self.rate {
-            None => columns.extend([
-                Column::number("knee_rps", Unit::PerSecond, |row: &Row<Tried>| row.found.answer.best),
-                Column::number("knee_rps_ci", Unit::PerSecond, |row: &Row<Tried>| row.found.answer.half_width),
-            ]),
-            Some(_) => {
-                columns.push(Column::count("workers", |row: &Row<Tried>| row.found.answer.best.map(|n| n as usize)))
-            }
-        }
-        let line = |row: &Row<Tried>| {
-            let mark = if row.found.answer.caveat.is_some() { " ?" } else { "" };
-            let Answer { best, half_width, latency, .. } = &row.found.answer;
-            let shown = match (latency, self.rate, best) {
-                (_, None, _) => rate(best.map(Rate), *half_width),
-                (Some(latency), _, Some(workers)) => {
-                    format!("{}, {:.2} ms", count(*workers as u32), latency.as_millis_f64())
-                }
-                _ => format!("more than {}", count(self.max_workers)),
-            };
-            row.found.is_finalist().then(|| vec![shown + mark])
-        };
-        let left = rows.iter().filter(|row| row.found.is_finalist()).count();
-        let note = &format!("{left} of {} settings are left after the last round\n", rows.len());
-        let caveat = |row: &Row<Tried>| row.found.answer.caveat.clone();
-        let answers = Answers { what: &what, note, columns, line: &line, caveat, rates: |_| None };
-        let file = folder.join("tune.csv");
-        let study = Study { name: scenario.name.clone(), objective, tolerance: self.tolerance, file };
-        answers.tell(&self.common, &study, &rows)
     }
 }

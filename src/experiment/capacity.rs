@@ -1,61 +1,33 @@
 //! The smallest number of workers with which a policy holds a latency objective at a rate.
 
-use std::sync::atomic::AtomicBool;
-
 use rayon::prelude::*;
-use serde::{Deserialize, Serialize};
 
 use super::Run;
 use super::device::prepare;
 use super::executor::Target;
-use super::knee::{Effort, Objective, attain};
-use super::search::{Kept, Rounds, Searched, of_each_policy};
+use super::goal::Answer;
+use super::knee::attain;
+use super::search::{Question, Rounds, Searched, of_each_policy};
 use crate::error::Result;
 use crate::metrics::attainment::Attainment;
 use crate::metrics::stats::{Interval, interval};
-use crate::scenario::{LoadPoint, Scenario};
+use crate::scenario::LoadPoint;
 use crate::units::{Nanos, Rate};
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Capacity {
-    /// `None` if no number up to the limit holds the objective.
-    pub workers: Option<u32>,
-    /// The objective's quantile of the latency with these workers, the highest of all replications.
-    pub latency: Option<Nanos>,
-    /// Of each run.
-    pub requests: u32,
-    /// Why no number holds, or why one worker less or more may be the answer.
-    pub caveat: Option<String>,
-}
-
-/// The capacity of each policy. `progress` is called after each that is carried out.
-#[expect(clippy::too_many_arguments, reason = "the question has two of them")]
-pub fn find(
-    scenario: &Scenario,
-    rate: Rate,
-    max_workers: u32,
-    objective: &Objective,
-    effort: &Effort,
-    kept: &Kept,
-    stop: &AtomicBool,
-    progress: &(dyn Fn() + Sync),
-) -> Result<Vec<Searched<Capacity>>> {
-    let search = |policy, mut rounds: Rounds<'_, Capacity>| {
-        let search = Search { scenario, policy, rate, objective, effort, stop };
-        let found = rounds.next(|| Ok(()), |(), _| search.find(max_workers))?;
+/// The fewest workers of each policy, up to `most`, at a rate.
+pub fn find(question: &Question<'_>, rate: Rate, most: u32) -> Result<Vec<Searched<Answer>>> {
+    let search = |policy, mut rounds: Rounds<'_, Answer>| {
+        let found = rounds.next(|| Ok(()), |(), _| Search { question, policy, rate }.find(most))?;
         Ok(found.map(|found| found[0].clone()))
     };
     // The replications decide on each step together, so that they are one part of the search.
-    of_each_policy(scenario, kept, 1, search, progress)
+    of_each_policy(question, 1, search)
 }
 
 struct Search<'a> {
-    scenario: &'a Scenario,
+    question: &'a Question<'a>,
     policy: usize,
     rate: Rate,
-    objective: &'a Objective,
-    effort: &'a Effort,
-    stop: &'a AtomicBool,
 }
 
 /// The replications of one number of workers.
@@ -69,11 +41,11 @@ struct Tried {
 const GROWTH: u32 = 4;
 
 impl Search<'_> {
-    fn find(&self, most: u32) -> Result<Capacity> {
-        let longest = self.effort.longest(self.scenario);
+    fn find(&self, most: u32) -> Result<Answer> {
+        let longest = self.question.effort.longest(self.question.scenario);
         // An overload of the tolerance has to show before the run ends.
-        let visible = self.objective.slo.as_secs_f64() * self.rate.0 / self.effort.tolerance;
-        let mut requests = self.objective.shortest(self.scenario).max((visible as u32).min(longest));
+        let visible = self.question.objective.slo.as_secs_f64() * self.rate.0 / self.question.effort.tolerance;
+        let mut requests = self.question.objective.shortest(self.question.scenario).max((visible as u32).min(longest));
         let mut start = self.fewest(requests)?;
         loop {
             let (enough, fewer) = self.smallest(start, most, requests)?;
@@ -86,31 +58,32 @@ impl Search<'_> {
             }
             let holds = self.holds(&enough);
             let caveat = if !holds {
-                let miss = enough.attained.iter().find(|attained| !self.objective.holds(attained));
-                miss.map(|miss| self.objective.miss(miss, format_args!("{} workers", enough.workers)))
+                let miss = enough.attained.iter().find(|attained| !self.question.objective.holds(attained));
+                miss.map(|miss| self.question.objective.miss(miss, format_args!("{} workers", enough.workers)))
             } else if undecided > 0 {
                 let (fewer, all) = (enough.workers - 1, enough.attained.len());
                 Some(format!("{fewer} hold it in {undecided} of {all} replications of {} requests", enough.requests))
             } else if let Some(Interval { mean, half_width }) = narrow {
-                let quantile = self.objective.quantile;
+                let quantile = self.question.objective.quantile;
                 Some(format!("{quantile} is {mean:.2} ± {half_width:.2} ms in runs of {} requests", enough.requests))
             } else if visible > f64::from(enough.requests) {
                 Some(format!("{} requests a run may be too few to show an overload", enough.requests))
             } else {
                 None
             };
-            return Ok(Capacity {
+            return Ok(Answer {
                 workers: holds.then_some(enough.workers),
                 latency: enough.attained.iter().map(|attained| attained.latency).max().flatten(),
                 requests: enough.requests,
                 caveat,
+                ..Answer::default()
             });
         }
     }
 
     /// No policy does with fewer: the ceiling of one worker, as in `bounds.json`.
     fn fewest(&self, requests: u32) -> Result<u32> {
-        let scenario = self.effort.sized(self.scenario, requests);
+        let scenario = self.question.effort.sized(self.question.scenario, requests);
         let (inputs, device) = prepare(&scenario, Target::SIM)?;
         let ceiling = device.bounds(&inputs)?.and_then(|bounds| bounds.ceiling_rps);
         let of_one = ceiling.map_or(f64::INFINITY, |ceiling| ceiling / inputs.workers() as f64);
@@ -145,14 +118,14 @@ impl Search<'_> {
     }
 
     fn run(&self, workers: u32, requests: u32) -> Result<Tried> {
-        let mut scenario = self.effort.sized(self.scenario, requests);
+        let mut scenario = self.question.effort.sized(self.question.scenario, requests);
         scenario.device.workers = workers as usize;
         let (inputs, device) = prepare(&scenario, Target::SIM)?;
         let one = |replication: u32| {
             let run = Run { policy: self.policy, load: LoadPoint::Rate(self.rate), replication };
-            Ok(attain(&inputs, &device, &run, self.objective, None, self.stop)?.expect("a run without a limit ends"))
+            Ok(attain(&inputs, &device, &run, self.question, None)?.expect("a run without a limit ends"))
         };
-        let replications = 0..self.effort.replications(self.scenario);
+        let replications = 0..self.question.effort.replications(self.question.scenario);
         let attained = replications.into_par_iter().with_max_len(1).map(one).collect::<Result<_>>()?;
         Ok(Tried { workers, attained, requests: inputs.requests(0)?.len() as u32 })
     }
@@ -164,11 +137,11 @@ impl Search<'_> {
             tried.attained.iter().map(|attained| attained.latency.map(Nanos::as_millis_f64)).collect();
         let Interval { mean, half_width } = interval(&latencies?)?;
         let wide = Interval { mean, half_width: 2.0 * half_width };
-        wide.contains(self.objective.slo.as_millis_f64()).then_some(wide)
+        wide.contains(self.question.objective.slo.as_millis_f64()).then_some(wide)
     }
 
     fn holding(&self, tried: &Tried) -> usize {
-        tried.attained.iter().filter(|attained| self.objective.holds(attained)).count()
+        tried.attained.iter().filter(|attained| self.question.objective.holds(attained)).count()
     }
 
     fn holds(&self, tried: &Tried) -> bool {

@@ -2,19 +2,18 @@
 
 use std::fmt::{self, Display};
 use std::ops::ControlFlow;
-use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 
 use super::Run;
 use super::device::{Device, prepare};
 use super::executor::Target;
+use super::goal::Answer;
 use super::inputs::Inputs;
-use super::search::{Kept, Rounds, Searched, of_each_policy};
+use super::search::{Question, Rounds, Searched, of_each_policy};
 use crate::error::{Error, Result};
 use crate::metrics::attainment::Attainment;
 use crate::metrics::recorder::{Keep, Limit};
-use crate::metrics::stats::{Interval, interval};
 use crate::scenario::{Load, LoadPoint, Quantile, Scenario, Warmup};
 use crate::units::{Nanos, Rate};
 
@@ -53,18 +52,6 @@ pub struct Effort {
     pub near: Option<Rate>,
 }
 
-#[derive(Clone, Debug, PartialEq)]
-pub struct Knee {
-    /// By replication. Empty if no rate holds the objective.
-    pub rates: Vec<Rate>,
-    /// Of each rate: half the width of the bracket that the search ended with, relative to the rate.
-    pub resolution: f64,
-    /// Of each run.
-    pub requests: u32,
-    /// Why the result may be wrong by more than the tolerance, or why no rate holds.
-    pub caveat: Option<String>,
-}
-
 impl Effort {
     /// The scenario with runs of this many requests. A trace keeps its own number.
     pub(super) fn sized(&self, scenario: &Scenario, requests: u32) -> Scenario {
@@ -86,20 +73,6 @@ impl Effort {
     }
 }
 
-impl Knee {
-    pub fn mean(&self) -> Option<Rate> {
-        let sum: f64 = self.rates.iter().map(|rate| rate.0).sum();
-        (!self.rates.is_empty()).then(|| Rate(sum / self.rates.len() as f64))
-    }
-
-    /// Of the 95 % confidence interval over the replications and the search's resolution. `None` for fewer than two
-    /// replications.
-    pub fn half_width(&self) -> Option<f64> {
-        let rates: Vec<f64> = self.rates.iter().map(|rate| rate.0).collect();
-        interval(&rates).map(|Interval { mean, half_width }| half_width + mean * self.resolution)
-    }
-}
-
 /// In requests per second.
 const LOWEST: f64 = 1e-3;
 const HIGHEST: f64 = 1e9;
@@ -114,32 +87,12 @@ const GROWTH: f64 = 16.0;
 /// Runs are this much longer than the interval asks for, so that one more round is seldom needed.
 const MARGIN: f64 = 1.5;
 
-/// The knee of each policy. `progress` is called for each replication that is carried out.
-pub fn find(
-    scenario: &Scenario,
-    objective: &Objective,
-    effort: &Effort,
-    kept: &Kept,
-    stop: &AtomicBool,
-    progress: &(dyn Fn() + Sync),
-) -> Result<Vec<Searched<Knee>>> {
-    let first = over_rates(scenario)?.0;
-    let start = effort.near.map_or(Start { rate: first, step: 1.0 }, |Rate(rate)| Start { rate, step: NEAR });
-    let search = |policy, rounds: Rounds<'_, _>| {
-        KneeSearch { scenario, policy, start, objective, effort, stop }.carry_out(rounds)
-    };
-    of_each_policy(scenario, kept, effort.replications(scenario), search, progress)
-}
-
-/// As [`find`], in memory.
-pub fn find_all(
-    scenario: &Scenario,
-    objective: &Objective,
-    effort: &Effort,
-    stop: &AtomicBool,
-    progress: &(dyn Fn() + Sync),
-) -> Result<Vec<Knee>> {
-    Ok(find(scenario, objective, effort, &Kept::default(), stop, progress)?.into_iter().flatten().collect())
+/// The knee of each policy.
+pub fn find(question: &Question<'_>) -> Result<Vec<Searched<Answer>>> {
+    let first = over_rates(question.scenario)?.0;
+    let start = question.effort.near.map_or(Start { rate: first, step: 1.0 }, |Rate(rate)| Start { rate, step: NEAR });
+    let search = |policy, rounds: Rounds<'_, _>| KneeSearch { question, policy, start }.carry_out(rounds);
+    of_each_policy(question, question.effort.replications(question.scenario), search)
 }
 
 /// The first of the scenario's rates. Fails if its load has none.
@@ -155,12 +108,9 @@ pub fn over_rates(scenario: &Scenario) -> Result<Rate> {
 }
 
 struct KneeSearch<'a> {
-    scenario: &'a Scenario,
+    question: &'a Question<'a>,
     policy: usize,
     start: Start,
-    objective: &'a Objective,
-    effort: &'a Effort,
-    stop: &'a AtomicBool,
 }
 
 /// Where a replication's search begins.
@@ -187,10 +137,10 @@ struct FoundRate {
 }
 
 impl KneeSearch<'_> {
-    fn carry_out(&self, mut rounds: Rounds<'_, FoundRate>) -> Result<Searched<Knee>> {
+    fn carry_out(&self, mut rounds: Rounds<'_, FoundRate>) -> Result<Searched<Answer>> {
         let mut round = self.first();
         loop {
-            let scenario = self.effort.sized(self.scenario, round.requests);
+            let scenario = self.question.effort.sized(self.question.scenario, round.requests);
             let prepared = || {
                 let (inputs, device) = prepare(&scenario, Target::SIM)?;
                 let ceiling = device.bounds(&inputs)?.and_then(|bounds| bounds.ceiling_rps).unwrap_or(HIGHEST);
@@ -211,29 +161,33 @@ impl KneeSearch<'_> {
     }
 
     fn first(&self) -> Round {
-        let requests = self.objective.shortest(self.scenario);
+        let requests = self.question.objective.shortest(self.question.scenario);
         // A coarse result serves to size longer runs.
-        let last = requests >= self.effort.longest(self.scenario);
+        let last = requests >= self.question.effort.longest(self.question.scenario);
         let resolution = if last { self.fine() } else { COARSE.max(self.fine()) };
-        Round { requests, resolution, starts: vec![self.start; self.effort.replications(self.scenario) as usize] }
+        Round {
+            requests,
+            resolution,
+            starts: vec![self.start; self.question.effort.replications(self.question.scenario) as usize],
+        }
     }
 
     /// Why a rate does not hold the objective, if it does not.
     fn miss(&self, inputs: &Inputs<'_>, device: &Device, rate: f64, replication: u32) -> Result<Option<String>> {
         let run = Run { policy: self.policy, load: LoadPoint::Rate(Rate(rate)), replication };
         // Only at the lowest rate is the reason told.
-        let limit = if rate > LOWEST { self.objective.limit(inputs) } else { None };
-        let Some(attained) = attain(inputs, device, &run, self.objective, limit, self.stop)? else {
+        let limit = if rate > LOWEST { self.question.objective.limit(inputs) } else { None };
+        let Some(attained) = attain(inputs, device, &run, self.question, limit)? else {
             return Ok(Some(String::new()));
         };
-        let holds = self.objective.holds(&attained);
-        Ok((!holds).then(|| self.objective.miss(&attained, format_args!("{} req/s", Rate(rate)))))
+        let holds = self.question.objective.holds(&attained);
+        Ok((!holds).then(|| self.question.objective.miss(&attained, format_args!("{} req/s", Rate(rate)))))
     }
 
     /// Repeats the search with longer runs until the result is as precise as the tolerance.
-    fn judge(&self, round: &Round, found: &[FoundRate]) -> ControlFlow<Knee, Round> {
-        let (tolerance, fine) = (self.effort.tolerance, self.fine());
-        let longest = self.effort.longest(self.scenario);
+    fn judge(&self, round: &Round, found: &[FoundRate]) -> ControlFlow<Answer, Round> {
+        let (tolerance, fine) = (self.question.effort.tolerance, self.fine());
+        let longest = self.question.effort.longest(self.question.scenario);
         let requests = found[0].requests;
         let found: Vec<&Found> = found.iter().map(|one| &one.found).collect();
         let knee = knee(&found, requests, round.resolution);
@@ -241,14 +195,14 @@ impl KneeSearch<'_> {
         let half_width = knee.half_width().map_or(round.resolution, |half_width| half_width / mean);
         // Overloaded by a fraction x, a system falls behind by x seconds per second, so that its queue takes SLO / x
         // to break the objective.
-        let visible = self.objective.slo.as_secs_f64() * mean / tolerance;
+        let visible = self.question.objective.slo.as_secs_f64() * mean / tolerance;
         let bound = found.iter().any(|found| matches!(found, Found::Bound(_)));
         if round.resolution == fine {
             if half_width <= tolerance && f64::from(requests) >= visible && !bound {
                 return ControlFlow::Break(knee);
             }
             if requests >= longest {
-                return ControlFlow::Break(Knee { caveat: Some(self.limit(requests, half_width, mean)), ..knee });
+                return ControlFlow::Break(Answer { caveat: Some(self.limit(requests, half_width, mean)), ..knee });
             }
         }
         // The brackets of the first round are wide, but those of the next are not.
@@ -264,20 +218,20 @@ impl KneeSearch<'_> {
     }
 
     fn fine(&self) -> f64 {
-        self.effort.tolerance * RESOLUTION
+        self.question.effort.tolerance * RESOLUTION
     }
 
     /// What the length of the runs leaves open.
     fn limit(&self, requests: u32, half_width: f64, rate: f64) -> String {
-        let overload = self.objective.slo.as_secs_f64() * rate / f64::from(requests);
-        let open = if overload > self.effort.tolerance {
+        let overload = self.question.objective.slo.as_secs_f64() * rate / f64::from(requests);
+        let open = if overload > self.question.effort.tolerance {
             format!("an overload below {:.1} % may hold the objective to the end of the run", 100.0 * overload)
-        } else if half_width > self.effort.tolerance {
+        } else if half_width > self.question.effort.tolerance {
             format!("the interval is ±{:.2} %", 100.0 * half_width)
         } else {
             "the objective still holds at the highest rate that can be served".into()
         };
-        let more = match self.scenario.workload.load.drawn() {
+        let more = match self.question.scenario.workload.load.drawn() {
             Some(_) => "--max-requests allows longer ones",
             None => "only a longer trace shows more",
         };
@@ -285,17 +239,18 @@ impl KneeSearch<'_> {
     }
 }
 
-fn knee(found: &[&Found], requests: u32, resolution: f64) -> Knee {
+fn knee(found: &[&Found], requests: u32, resolution: f64) -> Answer {
     let nowhere = found.iter().find_map(|found| match found {
         Found::Nowhere(reason) => Some(reason.clone()),
         _ => None,
     });
-    Knee {
+    Answer {
         rates: if nowhere.is_some() { Vec::new() } else { found.iter().map(|one| Rate(one.rate())).collect() },
         // The middle of the bracket is off by half its width at most.
         resolution: resolution / 2.0,
         requests,
         caveat: nowhere,
+        ..Answer::default()
     }
 }
 
@@ -304,17 +259,16 @@ pub(super) fn attain(
     inputs: &Inputs<'_>,
     device: &Device,
     run: &Run,
-    objective: &Objective,
+    Question { objective, stop, .. }: &Question<'_>,
     limit: Option<Limit>,
-    stop: &AtomicBool,
 ) -> Result<Option<Attainment>> {
     let ran = device.run(inputs, run, Keep { limit, ..Keep::default() }, stop)?;
     if ran.interrupted {
         return if ran.record.has_missed() { Ok(None) } else { Err(Error::Interrupted) };
     }
     let warmup = inputs.measure(run.load).warmup;
-    let of = if objective.tokens.is_some() { Attainment::of_first_tokens } else { Attainment::of };
-    Ok(Some(of(&ran.record, warmup, objective.slo, objective.quantile)))
+    let Objective { slo, quantile, tokens, .. } = **objective;
+    Ok(Some(Attainment::of(&ran.record, warmup, slo, quantile, tokens.is_some())))
 }
 
 impl Objective {
@@ -430,6 +384,9 @@ fn search(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::super::search::Kept;
     use super::*;
     use crate::policy::registry::Registry;
 
@@ -448,11 +405,19 @@ mod tests {
         let (inputs, device) = prepare(&scenario, Target::SIM).unwrap();
         let objective =
             Objective { slo: scenario.metrics.slo.unwrap(), quantile: Quantile::P99, max_rejected: 0.0, tokens: None };
-        let stop = AtomicBool::new(false);
+        let effort = Effort { tolerance: 0.01, replications: 1, max_requests: 0, near: None };
+        let question = Question {
+            scenario: &scenario,
+            objective: &objective,
+            effort: &effort,
+            kept: &Kept::default(),
+            stop: &AtomicBool::new(false),
+            progress: &|| (),
+        };
         let mut ended = 0;
         for (policy, rate) in (0..scenario.policies.len()).flat_map(|policy| (1..9).map(move |i| (policy, i * 100))) {
             let run = Run { policy, load: LoadPoint::Rate(Rate(rate.into())), replication: 0 };
-            let attain = |limit| attain(&inputs, &device, &run, &objective, limit, &stop).unwrap();
+            let attain = |limit| attain(&inputs, &device, &run, &question, limit).unwrap();
             let whole = objective.holds(&attain(None).unwrap());
             match attain(objective.limit(&inputs)) {
                 Some(early) => assert_eq!(objective.holds(&early), whole, "{rate}"),

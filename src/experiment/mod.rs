@@ -9,6 +9,7 @@ pub mod device;
 pub mod executor;
 pub mod fingerprint;
 pub mod folder;
+pub mod goal;
 pub mod inputs;
 pub mod knee;
 pub mod lock;

@@ -2,6 +2,7 @@
 //! the replications find can be kept in a folder, so that a search is resumed and divided into shards.
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 use serde::Serialize;
@@ -10,7 +11,8 @@ use serde::de::DeserializeOwned;
 use super::device::simulated_by;
 use super::executor::Target;
 use super::folder::Folder;
-use super::knee::over_rates;
+use super::goal::Answer;
+use super::knee::{Effort, Objective, over_rates};
 use super::lock::Lock;
 use super::shard::{Point, Shard};
 use crate::error::Result;
@@ -26,6 +28,18 @@ pub struct Kept {
     folder: Option<(Folder, &'static str)>,
     /// By policy, then by replication; `None`: all.
     own: Option<Vec<bool>>,
+}
+
+/// What a search is to answer for each policy of a scenario.
+#[derive(Clone, Copy)]
+pub struct Question<'a> {
+    pub scenario: &'a Scenario,
+    pub objective: &'a Objective,
+    pub effort: &'a Effort,
+    pub kept: &'a Kept,
+    pub stop: &'a AtomicBool,
+    /// Called for each replication that is carried out.
+    pub progress: &'a (dyn Fn() + Sync),
 }
 
 /// The folders of the searches in a sweep.
@@ -167,14 +181,12 @@ impl<'k, F: Serialize + DeserializeOwned + Clone + Send + Sync> Rounds<'k, F> {
     }
 }
 
-/// The answers of a scenario's policies, in parallel. `progress` is called for each replication that was carried out.
-pub(super) fn of_each_policy<F: Serialize + DeserializeOwned + Clone + Send + Sync, A: Send>(
-    scenario: &Scenario,
-    kept: &Kept,
+/// The answers of a scenario's policies, in parallel.
+pub(super) fn of_each_policy<F: Serialize + DeserializeOwned + Clone + Send + Sync>(
+    Question { scenario, kept, progress, .. }: &Question<'_>,
     replications: u32,
-    search: impl Fn(usize, Rounds<'_, F>) -> Result<Searched<A>> + Sync,
-    progress: &(dyn Fn() + Sync),
-) -> Result<Vec<Searched<A>>> {
+    search: impl Fn(usize, Rounds<'_, F>) -> Result<Searched<Answer>> + Sync,
+) -> Result<Vec<Searched<Answer>>> {
     let one = |policy| {
         let rounds = Rounds::of(kept, policy, replications)?;
         let own = rounds.own.iter().filter(|own| **own).count();

@@ -8,54 +8,13 @@ use std::sync::atomic::AtomicBool;
 
 use rayon::prelude::*;
 
-use super::capacity::{self, Capacity};
-use super::knee::{self, Effort, Knee, Objective};
-use super::search::Kept;
+use super::goal::{Answer, Goal};
+use super::knee::{Effort, Objective};
+use super::search::{Kept, Question};
 use crate::error::Result;
 use crate::metrics::stats::{Interval, paired_difference};
 use crate::scenario::Scenario;
-use crate::units::{Nanos, Rate};
-
-/// What is to be found under the objective.
-#[derive(Clone, Copy, Debug)]
-pub enum Goal {
-    HighestRate,
-    /// At a rate, up to a number of workers.
-    FewestWorkers(Rate, u32),
-}
-
-/// The answer for one setting.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    /// The rate in requests per second, or the number of workers; `None` if none holds the objective.
-    pub best: Option<f64>,
-    /// Of a rate.
-    pub half_width: Option<f64>,
-    /// With these workers; of equal numbers, the lowest is best.
-    pub latency: Option<Nanos>,
-    pub caveat: Option<String>,
-    /// By replication, if there are several; higher is better.
-    scores: Vec<f64>,
-    /// How far each may be off, relative to it.
-    resolution: f64,
-}
-
-impl From<Knee> for Answer {
-    fn from(knee: Knee) -> Answer {
-        let scores = knee.rates.iter().map(|rate| rate.0).collect();
-        let (best, half_width) = (knee.mean().map(|rate| rate.0), knee.half_width());
-        Answer { best, half_width, latency: None, caveat: knee.caveat, scores, resolution: knee.resolution }
-    }
-}
-
-impl From<Capacity> for Answer {
-    fn from(capacity: Capacity) -> Answer {
-        let best = capacity.workers.map(f64::from);
-        let scores = best.iter().map(|workers| -workers).collect();
-        let (latency, caveat) = (capacity.latency, capacity.caveat);
-        Answer { best, half_width: None, latency, caveat, scores, resolution: 0.0 }
-    }
-}
+use crate::units::Rate;
 
 /// What became of a setting.
 #[derive(Clone, Debug)]
@@ -74,8 +33,17 @@ pub struct Tried {
 const ROUNDS: [(f64, u32); 2] = [(0.1, 3), (0.03, 5)];
 
 impl Answer {
+    /// By replication, if there are several; higher is better.
+    fn scores(&self) -> Vec<f64> {
+        match self.rates.is_empty() {
+            true => self.workers.map(|workers| -f64::from(workers)).into_iter().collect(),
+            false => self.numbers(),
+        }
+    }
+
     fn rank(&self) -> (f64, f64) {
-        let mean = self.scores.iter().sum::<f64>() / self.scores.len() as f64;
+        let scores = self.scores();
+        let mean = scores.iter().sum::<f64>() / scores.len() as f64;
         let mean = if mean.is_nan() { f64::NEG_INFINITY } else { mean };
         (mean, self.latency.map_or(0.0, |latency| -latency.as_secs_f64()))
     }
@@ -83,7 +51,7 @@ impl Answer {
     /// Whether a setting that gave this can't be the best any more: it is worse by more than the searches may be off, with
     /// 95 % confidence; or it is in the worse half and worse by more than the tolerance in all replications.
     fn is_out(&self, best: &Answer, tolerance: f64, in_worse_half: bool) -> bool {
-        let (own, others) = (&self.scores, &best.scores);
+        let (own, others) = (&self.scores(), &best.scores());
         if own.is_empty() || others.is_empty() {
             return own.len() < others.len();
         }
@@ -114,19 +82,10 @@ pub fn find(
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<Tried>> {
     let search = |scenario: &Scenario, effort: &Effort| {
-        let kept = Kept::default();
+        let question = Question { scenario, objective, effort, kept: &Kept::default(), stop, progress: &|| () };
+        let found = goal.find(&question)?;
         // Without a folder of results, all of a search is carried out.
-        let found: Option<Answer> = match goal {
-            Goal::HighestRate => {
-                let found = knee::find(scenario, objective, effort, &kept, stop, &|| ())?;
-                found.into_iter().flatten().next().map(Answer::from)
-            }
-            Goal::FewestWorkers(rate, most) => {
-                let found = capacity::find(scenario, rate, most, objective, effort, &kept, stop, &|| ())?;
-                found.into_iter().flatten().next().map(Answer::from)
-            }
-        };
-        Ok(found.expect("the answer for one policy"))
+        Ok(found.into_iter().flatten().next().expect("the answer for one policy"))
     };
     let last = (effort.tolerance, effort.replications);
     let rounds = ROUNDS.map(|(tolerance, replications)| (tolerance.max(last.0), replications.min(last.1)));
@@ -160,7 +119,7 @@ pub fn find(
             out.splice(..0, kept);
             break;
         }
-        left = kept.into_iter().map(|one| (one.place, one.scenario, one.answer.best.map(Rate))).collect();
+        left = kept.into_iter().map(|one| (one.place, one.scenario, one.answer.mean())).collect();
     }
     Ok(out)
 }
@@ -171,7 +130,7 @@ mod tests {
 
     fn knee(rates: &[f64]) -> Answer {
         let rates = rates.iter().copied().map(Rate).collect();
-        Answer::from(Knee { rates, resolution: 0.001, requests: 1, caveat: None })
+        Answer { rates, resolution: 0.001, requests: 1, ..Answer::default() }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The batch window with the highest knee (DVABatch's "DelayBatch").
 
-use super::knee::Knee;
+use super::goal::Answer;
 use crate::error::{Error, Result};
 use crate::scenario::Scenario;
 use crate::units::{Nanos, Rate};
@@ -23,7 +23,7 @@ pub struct Tried {
 }
 
 /// Of a scenario, beginning near a rate.
-type FindKnees<'a> = dyn Fn(&Scenario, Option<Rate>) -> Result<Vec<Knee>> + 'a;
+type FindKnees<'a> = dyn Fn(&Scenario, Option<Rate>) -> Result<Vec<Answer>> + 'a;
 
 /// Finds the knee with each window. `load` reads the scenario with one override, `knees` finds those of its policies,
 /// beginning near the knee of the window before.
@@ -42,7 +42,7 @@ pub fn find(
             return Err(Error::input(format!("{}: no policy is labelled \"{policy}\"", scenario.file.display())));
         }
         let near = tried.last().and_then(|tried| tried.rate);
-        tried.push(Tried { window: *window, rate: knees(&scenario, near)?.first().and_then(Knee::mean) });
+        tried.push(Tried { window: *window, rate: knees(&scenario, near)?.first().and_then(Answer::mean) });
     }
     Ok(tried)
 }

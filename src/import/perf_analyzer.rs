@@ -5,8 +5,6 @@
 
 use std::collections::BTreeMap;
 
-use csv::StringRecord;
-
 use crate::cost::table::MAX_BATCH;
 use crate::error::{Error, Result};
 use crate::units::Nanos;
@@ -18,8 +16,6 @@ pub struct Measured {
     pub unused: Vec<String>,
 }
 
-const COMPUTE: [&str; 3] = ["server compute input", "server compute infer", "server compute output"];
-
 impl Measured {
     /// Adds the rows of a file. `batch`: the size of all its requests, for files without a column `Batch Size`.
     ///
@@ -30,8 +26,8 @@ impl Measured {
         let header = reader.headers().map_err(|error| Error::input(format!("{name}: {error}")))?.clone();
         let column = |wanted: &[&str]| header.iter().position(|name| wanted.contains(&name.to_lowercase().as_str()));
         let missing = |what: &str| Error::input(format!("{name}: line 1: no column {what}"));
-        let [input, infer, output] = COMPUTE.map(|name| column(&[name]));
-        let infer = infer.or(column(&["server compute"]));
+        let [input, output] = ["server compute input", "server compute output"].map(|name| column(&[name]));
+        let infer = column(&["server compute infer", "server compute"]);
         let infer = infer.ok_or_else(|| missing("Server Compute Infer; run perf_analyzer against Triton with -f"))?;
         let sizes = column(&["batch size", "batch"]);
         if sizes.is_none() && batch.is_none() {
@@ -41,21 +37,25 @@ impl Measured {
             column(&["concurrency"]).ok_or_else(|| missing("Concurrency; measure with --concurrency-range 1"))?;
         for (record, line) in reader.records().zip(2..) {
             let record = record.map_err(|error| Error::input(format!("{name}: line {line}: {error}")))?;
-            let row = Row { record: &record, header: &header };
+            let number = |column: usize| {
+                let text = record.get(column).unwrap_or_default();
+                let number = text.parse().ok().filter(|number: &f64| number.is_finite());
+                number.ok_or_else(|| format!("{}: \"{text}\" is not a number", &header[column]))
+            };
             let read = || {
                 let size = match sizes {
-                    Some(column) => row.number(column)?,
+                    Some(column) => number(column)?,
                     None => f64::from(batch.unwrap_or_default()),
                 };
                 if size < 1.0 || size.fract() != 0.0 || size > f64::from(MAX_BATCH) {
                     return Err(format!("the batch size {size} is not a whole number from 1 to {MAX_BATCH}"));
                 }
-                let clients = row.number(clients)?;
+                let clients = number(clients)?;
                 if clients != 1.0 {
                     return Err(format!("at a concurrency of {clients} the server may join requests of {size}"));
                 }
-                let of = |column: Option<usize>| column.map_or(Ok(0.0), |column| row.number(column));
-                let micros = of(input)? + row.number(infer)? + of(output)?;
+                let of = |column: Option<usize>| column.map_or(Ok(0.0), number);
+                let micros = of(input)? + number(infer)? + of(output)?;
                 if !(micros > 0.0 && micros < 1e12) {
                     return Err(format!("a compute time of {micros} µs"));
                 }
@@ -86,19 +86,6 @@ impl Measured {
         }
         let rows = self.times.iter().map(|(batch, time)| format!("{cell},{batch},{}\n", time.0));
         Ok(format!("cell,batch,ns\n{}", rows.collect::<String>()))
-    }
-}
-
-struct Row<'a> {
-    record: &'a StringRecord,
-    header: &'a StringRecord,
-}
-
-impl Row<'_> {
-    fn number(&self, column: usize) -> Result<f64, String> {
-        let text = self.record.get(column).unwrap_or_default();
-        let number = text.parse().ok().filter(|number: &f64| number.is_finite());
-        number.ok_or_else(|| format!("{}: \"{text}\" is not a number", &self.header[column]))
     }
 }
 

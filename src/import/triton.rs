@@ -1,9 +1,8 @@
 //! A `[[policy]]` table from the `config.pbtxt` of a model in Triton's repository.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
+use serde_json::Value;
+use smart_default::SmartDefault;
 use toml::Table;
 
 use super::text_format;
@@ -43,148 +42,116 @@ struct Model {
     #[serde(default)]
     max_batch_size: u32,
     dynamic_batching: Option<Batching>,
-    #[serde(default, deserialize_with = "one_or_several")]
+    #[serde(default)]
     instance_group: Vec<Group>,
-    #[serde(flatten)]
-    others: Map<String, Value>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, SmartDefault)]
 #[serde(default)]
 struct Group {
+    #[default = 1]
     count: u16,
+    #[default("KIND_AUTO".into())]
     kind: String,
-    #[serde(flatten)]
-    others: Map<String, Value>,
-}
-
-impl Default for Group {
-    fn default() -> Self {
-        Group { count: 1, kind: "KIND_AUTO".into(), others: Map::new() }
-    }
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Batching {
-    #[serde(deserialize_with = "one_or_several")]
     preferred_batch_size: Vec<u32>,
-    max_queue_delay_microseconds: u64,
+    #[serde(rename = "max_queue_delay_microseconds", deserialize_with = "micros")]
+    max_queue_delay: Nanos,
     preserve_ordering: bool,
     priority_levels: u32,
     default_priority_level: u32,
-    default_queue_policy: Queue,
-    #[serde(deserialize_with = "one_or_several")]
+    #[serde(with = "Queue")]
+    default_queue_policy: QueuePolicy,
     priority_queue_policy: Vec<Entry>,
-    #[serde(flatten)]
-    others: Map<String, Value>,
 }
 
 #[derive(Deserialize)]
 struct Entry {
     key: u32,
-    #[serde(default)]
-    value: Queue,
+    #[serde(default, with = "Queue")]
+    value: QueuePolicy,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
+#[serde(remote = "QueuePolicy")]
 struct Queue {
-    timeout_action: Action,
-    default_timeout_microseconds: u64,
-    allow_timeout_override: bool,
+    #[serde(default)]
     max_queue_size: u32,
-    #[serde(flatten)]
-    others: Map<String, Value>,
+    #[serde(default, rename = "default_timeout_microseconds", deserialize_with = "micros")]
+    default_timeout: Nanos,
+    #[serde(default, with = "Action")]
+    timeout_action: TimeoutAction,
+    #[serde(default)]
+    allow_timeout_override: bool,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
+#[derive(Deserialize)]
+#[serde(remote = "TimeoutAction", rename_all = "UPPERCASE")]
 enum Action {
-    #[default]
     Reject,
     Delay,
 }
 
-fn one_or_several<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Either<T> {
-        Several(Vec<T>),
-        One(T),
-    }
-    Ok(match Either::deserialize(deserializer)? {
-        Either::Several(several) => several,
-        Either::One(one) => vec![one],
-    })
+fn micros<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+    u64::deserialize(deserializer).map(|micros| Nanos(micros).saturating_mul(1_000))
 }
 
-impl From<Queue> for QueuePolicy {
-    fn from(queue: Queue) -> QueuePolicy {
-        QueuePolicy {
-            max_queue_size: queue.max_queue_size,
-            default_timeout: Nanos(queue.default_timeout_microseconds).saturating_mul(1_000),
-            timeout_action: match queue.timeout_action {
-                Action::Reject => TimeoutAction::Reject,
-                Action::Delay => TimeoutAction::Delay,
-            },
-            allow_timeout_override: queue.allow_timeout_override,
-        }
+/// In the text format, a list of one is like a single value.
+fn make_list(field: Option<&mut Value>) {
+    if let Some(one) = field.filter(|field| !field.is_array()) {
+        *one = vec![one.take()].into();
     }
 }
 
 /// # Errors
 /// Text that is no configuration, other schedulers than the dynamic batcher, and values that the batcher does not take.
 pub fn policy(text: &str) -> Result<Imported> {
-    let model: Model =
-        serde_path_to_error::deserialize(Value::Object(text_format::parse(text)?)).map_err(Error::input)?;
+    let mut fields = text_format::parse(text)?;
+    make_list(fields.get_mut("instance_group"));
+    for list in ["preferred_batch_size", "priority_queue_policy"] {
+        make_list(fields.get_mut("dynamic_batching").and_then(|batching| batching.get_mut(list)));
+    }
+    let (mut track, mut unknown) = (serde_path_to_error::Track::new(), Vec::new());
+    let tracked = serde_path_to_error::Deserializer::new(Value::Object(fields), &mut track);
+    let found = serde_ignored::deserialize(tracked, |path| {
+        unknown.extend(path.to_string().rsplit('.').next().map(String::from))
+    });
+    let Model { max_batch_size: max_batch, dynamic_batching, instance_group } =
+        found.map_err(|error| Error::input(serde_path_to_error::Error::new(track.path(), error)))?;
     if let Some(other) =
-        ["sequence_batching", "ensemble_scheduling"].iter().find(|name| model.others.contains_key(**name))
+        unknown.iter().find(|name| ["sequence_batching", "ensemble_scheduling"].contains(&name.as_str()))
     {
         return Err(Error::input(format!("{other}: batchlab models the dynamic batcher only")));
     }
-    if model.max_batch_size == 0 {
+    if max_batch == 0 {
         return Err(Error::input("max_batch_size: missing or 0, so Triton does not batch this model"));
     }
-    let batching = model.dynamic_batching.ok_or_else(|| {
+    let batching = dynamic_batching.ok_or_else(|| {
         Error::input("dynamic_batching: missing, so each request runs by itself; use kind = \"unbatched\"")
     })?;
-    let mut others = vec![&model.others, &batching.others, &batching.default_queue_policy.others];
-    others.extend(batching.priority_queue_policy.iter().map(|entry| &entry.value.others));
-    others.extend(model.instance_group.iter().map(|group| &group.others));
-    let others = others.into_iter().flat_map(Map::keys).filter(|name| !WITHOUT_EFFECT.contains(&name.as_str()));
-    let mut notes: Vec<String> = others
-        .map(|name| match name.as_str() {
-            "gpus" => "instance_group.gpus: set device.workers to their number".into(),
-            name => format!("{name}: not modelled"),
-        })
-        .collect();
-    let on_gpus = |group: &&Group| matches!(group.kind.as_str(), "KIND_GPU" | "KIND_AUTO");
-    notes.extend(
-        model
-            .instance_group
-            .iter()
-            .filter(|group| !on_gpus(group))
-            .map(|group| format!("{}: not modelled", group.kind)),
-    );
+    unknown.retain(|name| !WITHOUT_EFFECT.contains(&name.as_str()));
+    let (on_gpus, elsewhere): (Vec<Group>, Vec<Group>) =
+        instance_group.into_iter().partition(|group| ["KIND_GPU", "KIND_AUTO"].contains(&group.kind.as_str()));
+    let note = |name: String| match name.as_str() {
+        "gpus" => "instance_group.gpus: set device.workers to their number".into(),
+        name => format!("{name}: not modelled"),
+    };
+    let notes = unknown.into_iter().chain(elsewhere.into_iter().map(|group| group.kind)).map(note).collect();
     let policies = batching.priority_queue_policy.into_iter();
     let policy = Triton {
-        max_batch: model.max_batch_size,
+        max_batch,
         preferred_batch_size: batching.preferred_batch_size,
-        max_queue_delay: Nanos(batching.max_queue_delay_microseconds).saturating_mul(1_000),
+        max_queue_delay: batching.max_queue_delay,
         priority_levels: batching.priority_levels,
         default_priority_level: batching.default_priority_level,
-        default_queue_policy: batching.default_queue_policy.into(),
-        priority_queue_policy: policies
-            .map(|entry| (entry.key.to_string(), entry.value.into()))
-            .collect::<BTreeMap<_, _>>(),
+        default_queue_policy: batching.default_queue_policy,
+        priority_queue_policy: policies.map(|Entry { key, value }| (key.to_string(), value)).collect(),
         preserve_ordering: batching.preserve_ordering,
-        instances: model
-            .instance_group
-            .iter()
-            .filter(on_gpus)
-            .fold(0, |sum: u16, group| sum.saturating_add(group.count))
-            .max(1),
+        instances: on_gpus.iter().fold(0, |sum: u16, group| sum.saturating_add(group.count)).max(1),
         ..Triton::default()
     };
     policy.check().map_err(Error::input)?;
@@ -233,7 +200,7 @@ model_warmup [ { name: "w" batch_size: 1 } ]
         assert_eq!(format!("{:?}", imported.policy), format!("{expected:?}"));
         assert_eq!(
             imported.notes,
-            ["model_warmup: not modelled", "instance_group.gpus: set device.workers to their number"]
+            ["instance_group.gpus: set device.workers to their number", "model_warmup: not modelled"]
         );
     }
 

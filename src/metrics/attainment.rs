@@ -24,30 +24,16 @@ pub struct Attainment {
 }
 
 impl Attainment {
-    pub fn of(record: &Recorder, warmup: Warmup, slo: Nanos, quantile: Quantile) -> Attainment {
-        Attainment::of_times(record, warmup, slo, quantile, |run, request| run.latency(request))
-    }
-
-    /// Of the time to the first token instead of the latency.
-    pub fn of_first_tokens(record: &Recorder, warmup: Warmup, slo: Nanos, quantile: Quantile) -> Attainment {
-        let first =
-            |request: usize| record.tokens.as_ref().map_or(Nanos::MAX, |tokens| tokens.sequences[request].first);
-        let gap = record.tokens.as_ref().and_then(|tokens| tokens.gaps.quantile(quantile));
-        let time = |_: &RunRecord<'_>, request: usize| first(request).saturating_since(record.arrival[request]).0;
-        Attainment { gap, ..Attainment::of_times(record, warmup, slo, quantile, time) }
-    }
-
-    fn of_times(
-        record: &Recorder,
-        warmup: Warmup,
-        slo: Nanos,
-        quantile: Quantile,
-        time: impl Fn(&RunRecord<'_>, usize) -> u64,
-    ) -> Attainment {
+    /// `first`: of the time to the first token of a language model, instead of the latency.
+    pub fn of(record: &Recorder, warmup: Warmup, slo: Nanos, quantile: Quantile, first: bool) -> Attainment {
         let run = RunRecord::new(record);
         let measured = &run.order[run.warmup(warmup).0..];
         let served = measured.iter().map(|r| *r as usize).filter(|r| run.finished(*r));
-        let mut latencies: Vec<u64> = served.map(|r| time(&run, r)).collect();
+        let tokens = record.tokens.as_ref().filter(|_| first);
+        let mut latencies: Vec<u64> = match tokens {
+            Some(tokens) => served.map(|r| tokens.sequences[r].first.saturating_since(record.arrival[r]).0).collect(),
+            None => served.map(|r| run.latency(r)).collect(),
+        };
         let rank = quantile.rank(measured.len());
         let mut is_measured = vec![false; record.arrival.len()];
         measured.iter().for_each(|r| is_measured[*r as usize] = true);
@@ -59,7 +45,7 @@ impl Attainment {
             failed: (measured.len() - latencies.len()) as u64 - rejected,
             latency: (rank <= latencies.len()).then(|| Nanos(*latencies.select_nth_unstable(rank - 1).1)),
             saturated: saturated(record, &run.order, |request| run.departures[request as usize].0),
-            gap: None,
+            gap: tokens.and_then(|tokens| tokens.gaps.quantile(quantile)),
         }
     }
 
@@ -109,17 +95,17 @@ mod tests {
         run.rejected = 1;
         let counts = |warmup, slo| {
             let Attainment { measured, within, rejected, failed, .. } =
-                Attainment::of(&run, warmup, Nanos(slo), Quantile::P50);
+                Attainment::of(&run, warmup, Nanos(slo), Quantile::P50, false);
             (measured, within, rejected, failed)
         };
         assert_eq!(counts(Warmup::None, 5 * MS), (4, 3, 1, 0));
         assert_eq!(counts(Warmup::Requests(2), 5 * MS), (2, 1, 1, 0));
         assert_eq!(counts(Warmup::None, 5 * MS - 1), (4, 0, 1, 0));
-        let latency = |quantile| Attainment::of(&run, Warmup::None, Nanos(MS), quantile).latency;
+        let latency = |quantile| Attainment::of(&run, Warmup::None, Nanos(MS), quantile, false).latency;
         assert_eq!(latency(Quantile::P50), Some(Nanos(5 * MS)));
         assert_eq!(latency(Quantile::P90), None, "a quarter was not served");
         let most: Vec<_> = (0..9).map(served).chain([(9 * MS, u64::MAX, u64::MAX)]).collect();
-        let latency = |quantile| Attainment::of(&record(&most), Warmup::None, Nanos(MS), quantile).latency;
+        let latency = |quantile| Attainment::of(&record(&most), Warmup::None, Nanos(MS), quantile, false).latency;
         assert_eq!(latency(Quantile::P90), Some(Nanos(5 * MS)), "nine of ten were served");
         assert_eq!(latency(Quantile::P95), None);
     }

@@ -12,8 +12,9 @@ use super::Measured;
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
 use crate::experiment::fingerprint::hash;
-use crate::experiment::knee::{self, Effort, Knee, Objective};
-use crate::experiment::search::Searches;
+use crate::experiment::goal::Answer;
+use crate::experiment::knee::{self, Effort, Objective};
+use crate::experiment::search::{Question, Searches};
 use crate::experiment::shard::Shard;
 use crate::experiment::window::{self, Tried, WINDOWS};
 use crate::experiment::{self, Options, Report};
@@ -231,7 +232,7 @@ impl Lab<'_> {
 
     /// In a folder that the scenario's settings name, as studies search in many variations of one scenario.
     /// They begin near the rate that is given, or near the last of the scenario's.
-    fn knees(&self, scenario: &Scenario, near: Option<Rate>) -> Result<Vec<Knee>> {
+    fn knees(&self, scenario: &Scenario, near: Option<Rate>) -> Result<Vec<Answer>> {
         let near = near.or_else(|| match scenario.points().last() {
             Some(LoadPoint::Rate(last)) => Some(*last),
             _ => None,
@@ -247,7 +248,9 @@ impl Lab<'_> {
             Keep::Nothing => (searches.kept(None), Some(searches.open(false, None)?)),
             Keep::All(shard) => (searches.kept(None), Some(searches.open(true, shard)?)),
         };
-        let found = knee::find(scenario, &objective, &effort, &kept[0], self.stop, self.progress)?;
+        let (stop, progress) = (self.stop, self.progress);
+        let question = Question { scenario, objective: &objective, effort: &effort, kept: &kept[0], stop, progress };
+        let found = knee::find(&question)?;
         if let Some(lock) = lock.filter(|_| !matches!(self.keep, Keep::All(Some(_)))) {
             lock.complete();
         }

@@ -13,6 +13,7 @@ mod requests;
 mod rule;
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use self::core::{Core, largest_batches};
 use self::queue::ReadyQueue as _;
@@ -25,31 +26,23 @@ use crate::units::WorkerId;
 use crate::workload::trace::Request;
 
 /// `kind = "cellular"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Cellular {
     /// The most tasks of one decision (MaxTasksToSubmit).
+    #[default = 5]
     pub max_tasks: u32,
     /// The largest batch (`Bsizes.Max()`).
+    #[default(PerCell::All(512))]
     pub max_batch: PerCell<u32>,
     /// The smallest batch of a decision's later tasks (`Bsizes.Min()`).
+    #[default(PerCell::All(1))]
     pub min_batch: PerCell<u32>,
     /// "A set of supported batch sizes" (`Bsizes`); section 6 prepares "all the cells for each supported batch size".
     pub batch_sizes: BatchSizes,
     /// The steps of each chain that a task runs; 1 in BatchMaker.
+    #[default = 1]
     pub chunk: u32,
-}
-
-impl Default for Cellular {
-    fn default() -> Self {
-        Cellular {
-            max_tasks: 5,
-            max_batch: PerCell::All(512),
-            min_batch: PerCell::All(1),
-            batch_sizes: BatchSizes::default(),
-            chunk: 1,
-        }
-    }
 }
 
 impl Settings for Cellular {

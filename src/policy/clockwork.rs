@@ -6,30 +6,24 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
-use super::due_first::DueFirst;
+use super::Policy;
+use super::due_first::{ByDeadline, DueFirst, first_in};
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::BatchSizes;
-use super::{Outcomes, Policy};
-use crate::task::Dispatch;
 use crate::units::Nanos;
-use crate::workload::trace::Request;
 
 /// `kind = "clockwork"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Clockwork {
     /// The sizes of batches, ascending from 1.
+    #[default(vec![1, 2, 4, 8, 16])]
     pub batch_sizes: Vec<u32>,
     /// What a batch may take longer than the cost table says.
     #[serde(with = "super::values::time_with_unit")]
     pub margin: Nanos,
-}
-
-impl Default for Clockwork {
-    fn default() -> Self {
-        Clockwork { batch_sizes: vec![1, 2, 4, 8, 16], margin: Nanos::ZERO }
-    }
 }
 
 impl Settings for Clockwork {
@@ -46,7 +40,17 @@ impl Settings for Clockwork {
         };
         BatchSizes(Some(self.batch_sizes.clone())).check(&[])?;
         let queue = DueFirst::new("clockwork", *largest, self.margin, setup)?;
-        Ok(Box::new(ClockworkPolicy { queue, batch_sizes: self.batch_sizes.clone(), wake: None }))
+        let batch_sizes = self.batch_sizes.clone();
+        Ok(Box::new(ByDeadline::new(queue, move |queue, dispatch| {
+            queue.reject_late(dispatch);
+            let mut idle = dispatch.idle();
+            while let Some(worker) = idle.next(dispatch)
+                && let Some(members) = strategy(queue, &batch_sizes, dispatch.now())
+            {
+                queue.send(members, worker, dispatch, "the strategy whose latest start comes first");
+            }
+            queue.next_late()
+        })))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
@@ -54,57 +58,20 @@ impl Settings for Clockwork {
     }
 }
 
-struct ClockworkPolicy {
-    queue: DueFirst,
-    batch_sizes: Vec<u32>,
-    wake: Option<Nanos>,
-}
-
-impl ClockworkPolicy {
-    /// The members of the strategy with the earliest latest start from now on; of equal ones, the largest.
-    fn strategy(&mut self, now: Nanos) -> Option<Range<usize>> {
-        let ClockworkPolicy { queue, batch_sizes, .. } = self;
-        let (waiting, mut best) = (queue.waiting(), None);
-        for size in batch_sizes.iter().map(|size| *size as usize).take_while(|size| *size <= waiting) {
-            let mut in_time = |from: usize| queue.start_by(from..from + size).filter(|latest| now <= *latest);
-            // Of one size, those that are due later may start later, so the first that is in time has to start first.
-            let (mut from, mut to) = (0, waiting - size + 1);
-            let mut middle = 0;
-            while from < to {
-                match in_time(middle) {
-                    Some(_) => to = middle,
-                    None => from = middle + 1,
-                }
-                middle = (from + to) / 2;
-            }
-            if from + size <= waiting
-                && let Some(latest) = in_time(from)
-                && best.as_ref().is_none_or(|(other, _)| latest <= *other)
-            {
-                best = Some((latest, from..from + size));
-            }
-        }
-        best.map(|(_, members)| members)
-    }
-}
-
-impl Policy for ClockworkPolicy {
-    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        self.queue.arrive(request);
-    }
-
-    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        self.queue.reject_late(dispatch);
-        let mut idle = dispatch.idle();
-        while let Some(worker) = idle.next(dispatch)
-            && let Some(members) = self.strategy(dispatch.now())
+/// The members of the strategy with the earliest latest start from now on; of equal ones, the largest.
+fn strategy(queue: &mut DueFirst, batch_sizes: &[u32], now: Nanos) -> Option<Range<usize>> {
+    let (waiting, mut best) = (queue.waiting(), None);
+    for size in batch_sizes.iter().map(|size| *size as usize).take_while(|size| *size <= waiting) {
+        let mut in_time = |from: usize| queue.start_by(from..from + size).filter(|latest| now <= *latest);
+        // Of one size, those that are due later may start later, so the first that is in time has to start first.
+        let first =
+            if in_time(0).is_some() { 0 } else { first_in(1..waiting - size + 1, |from| in_time(from).is_some()) };
+        if first + size <= waiting
+            && let Some(latest) = in_time(first)
+            && best.as_ref().is_none_or(|(other, _)| latest <= *other)
         {
-            self.queue.send(members, worker, dispatch, "the strategy whose latest start comes first");
+            best = Some((latest, first..first + size));
         }
-        self.wake = self.queue.next_late();
     }
-
-    fn wake_at(&self) -> Option<Nanos> {
-        self.wake
-    }
+    best.map(|(_, members)| members)
 }

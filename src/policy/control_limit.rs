@@ -2,35 +2,34 @@
 //! requests are there, then takes all of them, up to the cap. For Poisson arrivals and one worker, the best policy for a
 //! sum of latency and busy time has this form; `batchlab tune --optimal` computes its `wait_for`.
 
+use std::collections::VecDeque;
+
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
-use super::whole::{FirstCome, PaddedBatch};
+use super::whole::{PaddedBatch, Taken, Waiting};
 use super::{Outcomes, Policy};
 use crate::task::{Dispatch, Reason};
 use crate::units::Nanos;
-use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
 
 /// `kind = "control-limit"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct ControlLimit {
     /// The least number of waiting requests for which an idle worker starts (the limit Q).
+    #[default = 1]
     pub wait_for: u32,
     /// The largest batch.
+    #[default = 64]
     pub max_batch: u32,
     /// The age at which a request is served even if fewer wait, so that the last ones of a run end. The theory has no such
     /// limit.
     #[serde(with = "super::values::time_with_unit")]
+    #[default(Nanos(10_000_000_000))]
     pub window: Nanos,
-}
-
-impl Default for ControlLimit {
-    fn default() -> Self {
-        ControlLimit { wait_for: 1, max_batch: 64, window: Nanos(10_000_000_000) }
-    }
 }
 
 impl Settings for ControlLimit {
@@ -50,7 +49,7 @@ impl Settings for ControlLimit {
         }
         Ok(Box::new(ControlLimitPolicy {
             settings: self.clone(),
-            queue: FirstCome::new(self.max_batch),
+            queue: VecDeque::new(),
             batch: PaddedBatch::default(),
             wake: None,
         }))
@@ -63,33 +62,34 @@ impl Settings for ControlLimit {
 
 struct ControlLimitPolicy {
     settings: ControlLimit,
-    queue: FirstCome<(Nanos, CellGraph)>,
+    queue: VecDeque<Waiting>,
     batch: PaddedBatch,
     wake: Option<Nanos>,
 }
 
 impl Policy for ControlLimitPolicy {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        self.queue.arrive(request.id, (request.arrival, request.graph.clone()));
+        self.queue.push_back(Waiting::new(request, Nanos::MAX));
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        let ControlLimit { wait_for, window, .. } = self.settings;
+        let ControlLimit { wait_for, max_batch, window } = self.settings;
         let mut idle = dispatch.idle();
         self.wake = None;
-        while let Some((arrival, _)) = self.queue.first()
+        while let Some(oldest) = self.queue.front()
             && let Some(worker) = idle.next(dispatch)
         {
-            let expires = arrival.saturating_add(window);
-            if self.queue.len() < wait_for as usize && dispatch.now() < expires {
+            let (expires, waiting) = (oldest.arrival.saturating_add(window), self.queue.len());
+            if waiting < wait_for as usize && dispatch.now() < expires {
                 self.wake = Some(expires);
                 return;
             }
-            let (taken, members) = self.queue.take(worker);
-            self.batch.clear();
-            taken.requests.iter().zip(members).for_each(|(request, (_, graph))| self.batch.add(*request, &graph));
+            let size = waiting.min(max_batch as usize);
+            self.batch.fill(self.queue.drain(..size));
+            let taken =
+                Taken { worker, requests: &self.batch.requests, left: waiting - size, max_batch: max_batch as usize };
             dispatch.submit_because(&self.batch.task(worker), || Reason {
-                when: match taken.waiting() < wait_for as usize {
+                when: match waiting < wait_for as usize {
                     true => format!("the oldest had waited for the window ({window})"),
                     false => format!("worker {worker} had nothing to do, and at least {wait_for} waited (wait_for)"),
                 },

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use super::registry::Setup;
 use super::values::at_least_1;
-use super::whole::PaddedBatch;
+use super::whole::{PaddedBatch, Waiting};
+use super::{Outcomes, Policy};
 use crate::cost::CostModel;
 use crate::task::{Dispatch, Reason};
-use crate::units::{Nanos, RequestId, WorkerId};
-use crate::workload::cell_graph::CellGraph;
+use crate::units::{Nanos, WorkerId};
 use crate::workload::trace::Request;
 
 /// Sequences that wait, the earliest deadline first; of equal ones, the earliest arrival. Those without a deadline come
@@ -19,15 +19,37 @@ pub struct DueFirst {
     max_batch: usize,
     margin: Nanos,
     costs: Arc<dyn CostModel>,
+    /// Each is due the margin before its deadline.
     waiting: VecDeque<Waiting>,
     batch: PaddedBatch,
 }
 
-struct Waiting {
-    request: RequestId,
-    /// The margin before the deadline.
-    due: Nanos,
-    graph: CellGraph,
+/// A policy of requests with deadlines. The rule sends and drops at each instant, and says when it wants to be asked again
+/// even without events.
+pub struct ByDeadline<R> {
+    queue: DueFirst,
+    rule: R,
+    wake: Option<Nanos>,
+}
+
+impl<R: FnMut(&mut DueFirst, &mut Dispatch<'_>) -> Option<Nanos>> ByDeadline<R> {
+    pub fn new(queue: DueFirst, rule: R) -> Self {
+        ByDeadline { queue, rule, wake: None }
+    }
+}
+
+impl<R: FnMut(&mut DueFirst, &mut Dispatch<'_>) -> Option<Nanos>> Policy for ByDeadline<R> {
+    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
+        self.queue.arrive(request);
+    }
+
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        self.wake = (self.rule)(&mut self.queue, dispatch);
+    }
+
+    fn wake_at(&self) -> Option<Nanos> {
+        self.wake
+    }
 }
 
 impl DueFirst {
@@ -50,10 +72,10 @@ impl DueFirst {
         })
     }
 
-    pub fn arrive(&mut self, request: &Request<'_>) {
+    fn arrive(&mut self, request: &Request<'_>) {
         let due = request.deadline.map_or(Nanos::MAX, |deadline| deadline.saturating_since(self.margin));
         let place = self.waiting.partition_point(|other| other.due <= due);
-        self.waiting.insert(place, Waiting { request: request.id, due, graph: request.graph.clone() });
+        self.waiting.insert(place, Waiting::new(request, due));
     }
 
     pub fn is_empty(&self) -> bool {
@@ -71,21 +93,12 @@ impl DueFirst {
 
     /// The largest batch of the first requests that ends in time if it starts now. Larger batches take longer.
     pub fn largest_in_time(&mut self, now: Nanos) -> usize {
-        let (mut fits, mut fails) = (0, self.most() + 1);
-        while fits + 1 < fails {
-            let size = (fits + fails) / 2;
-            match self.start_by(0..size).is_some_and(|latest| now <= latest) {
-                true => fits = size,
-                false => fails = size,
-            }
-        }
-        fits
+        first_in(1..self.most() + 1, |size| self.start_by(0..size).is_none_or(|latest| latest < now)) - 1
     }
 
     /// When these requests have to start at the latest; `None` if they can't end in time.
     pub fn start_by(&mut self, members: Range<usize>) -> Option<Nanos> {
-        self.batch.clear();
-        self.waiting.range(members.clone()).for_each(|member| self.batch.add(member.request, &member.graph));
+        self.batch.fill(self.waiting.range(members.clone()));
         self.latest_start(members.start, 0)
     }
 
@@ -112,8 +125,7 @@ impl DueFirst {
     /// Sends these requests to a worker.
     pub fn send(&mut self, members: Range<usize>, worker: WorkerId, dispatch: &mut Dispatch<'_>, rule: &str) {
         let (size, before) = (members.len(), self.waiting.len());
-        self.batch.clear();
-        self.waiting.drain(members).for_each(|member| self.batch.add(member.request, &member.graph));
+        self.batch.fill(self.waiting.drain(members));
         dispatch.submit_because(&self.batch.task(worker), || Reason {
             what: "the requests with the earliest deadlines that are still to be met".into(),
             size: format!("{size} of {before} that wait: {rule}"),
@@ -148,4 +160,16 @@ impl DueFirst {
         let latest = if self.is_empty() { None } else { self.start_by(0..1) };
         latest.map(|latest| latest.saturating_add(Nanos(1)))
     }
+}
+
+/// The first number of a range for which it holds, if it holds for all after that; the end of the range if for none.
+pub fn first_in(mut range: Range<usize>, mut holds: impl FnMut(usize) -> bool) -> usize {
+    while !range.is_empty() {
+        let middle = (range.start + range.end) / 2;
+        match holds(middle) {
+            true => range.end = middle,
+            false => range.start = middle + 1,
+        }
+    }
+    range.start
 }

@@ -1,16 +1,15 @@
 //! DyNet's automatic batching (Neubig, Goldberg and Dyer, 2017).
 //!
-//! The host builds the operator graph of a batch of requests and orders it, by `agenda` or
-//! [`by_depth`]. The device idles meanwhile; the next graph is built after the results have
-//! been read.
+//! The host builds the operator graph of a batch of requests and orders it, by agenda or by
+//! depth. The device idles meanwhile; the next graph is built after the results have been read.
 
-mod agenda;
 #[cfg(test)]
 mod tests;
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
-use super::operators::{Evaluation, Lists, Order, by_depth};
+use super::operators::{Evaluation, Lists, Order, by_agenda, by_depth};
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
 use super::whole::FirstCome;
@@ -23,18 +22,22 @@ use crate::workload::operator::{Signature, Sizes};
 use crate::workload::trace::Request;
 
 /// `kind = "dynet"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct DyNet {
     /// Requests in a batch; a launch may have more operators.
+    #[default = 64]
     pub max_batch: u32,
+    #[default(By::Agenda)]
     pub by: By,
     /// The host's time to build the graph, for each operator. The default is 1.8 ms for ten trees (5,190 operators) at
     /// hidden size 256, recalled from papers on later systems and not measured here.
     #[serde(deserialize_with = "crate::units::nanos_or_time")]
+    #[default(Nanos(347))]
     pub construct_ns: Nanos,
     /// The host's time to order the graph, for each operator; 1.2 ms for the same trees.
     #[serde(deserialize_with = "crate::units::nanos_or_time")]
+    #[default(Nanos(231))]
     pub merge_ns: Nanos,
 }
 
@@ -45,12 +48,6 @@ pub enum By {
     Agenda,
     /// All of one depth and signature.
     Depth,
-}
-
-impl Default for DyNet {
-    fn default() -> Self {
-        DyNet { max_batch: 64, by: By::Agenda, construct_ns: Nanos(347), merge_ns: Nanos(231) }
-    }
 }
 
 impl Settings for DyNet {
@@ -97,7 +94,7 @@ impl Policy for DyNetPolicy {
         let DyNetPolicy { settings, queue, evaluation } = self;
         let DyNet { by, construct_ns, merge_ns, .. } = *settings;
         let order: Order<Signature> = match by {
-            By::Agenda => agenda::by_agenda,
+            By::Agenda => by_agenda,
             By::Depth => by_depth,
         };
         queue.schedule(dispatch, |taken, graphs, dispatch| {

@@ -8,6 +8,7 @@
 //! section 7.5); during the rest the device idles. A batch takes the requests that wait when the host begins.
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::merged::{Counts, Levels};
 use super::registry::{Batches, PolicyKind, Settings, Setup};
@@ -21,24 +22,21 @@ use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
 
 /// `kind = "fold"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fold {
     /// Requests in a batch; a level may have more cells.
+    #[default = 64]
     pub max_batch: u32,
     /// The host's time for each node. In a real run it only decides when the host could begin the next batch.
     #[serde(deserialize_with = "crate::units::nanos_or_time")]
     pub construct_ns: Nanos,
     /// The share of that time that may overlap with the previous batch; 0: no batch is built ahead.
+    #[default = 1.0]
     pub overlap: f64,
     /// Whether copies to the next level cost time.
+    #[default = true]
     pub copies: bool,
-}
-
-impl Default for Fold {
-    fn default() -> Self {
-        Fold { max_batch: 64, construct_ns: Nanos::ZERO, overlap: 1.0, copies: true }
-    }
 }
 
 impl Settings for Fold {

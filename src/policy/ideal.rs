@@ -8,6 +8,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
@@ -19,16 +20,11 @@ use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
 
 /// `kind = "ideal"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Ideal {
+    #[default = 64]
     pub max_batch: u32,
-}
-
-impl Default for Ideal {
-    fn default() -> Self {
-        Ideal { max_batch: 64 }
-    }
 }
 
 impl Settings for Ideal {

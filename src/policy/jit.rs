@@ -15,6 +15,7 @@
 //! | kernel | the same; a product with a bias is two nodes |
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::operators::{Evaluation, Lists, by_depth};
 use super::registry::{Batches, PolicyKind, Settings, Setup};
@@ -30,16 +31,20 @@ use crate::workload::shape::Shape;
 use crate::workload::trace::Request;
 
 /// `kind = "jit"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Jit {
+    #[default(Granularity::Cell)]
     pub granularity: Granularity,
     /// Requests in a scope.
+    #[default = 256]
     pub max_batch: u32,
     /// The host's time for a look-up. The paper gives none; the default is DyNet's `merge_ns`.
     #[serde(deserialize_with = "crate::units::nanos_or_time")]
+    #[default(Nanos(231))]
     pub analysis_ns: Nanos,
     /// Whether the tables of scopes are kept (section 4.3). Whole graphs have none.
+    #[default = true]
     pub cache: bool,
 }
 
@@ -52,12 +57,6 @@ pub enum Granularity {
     Operator,
     /// Operators; a bias is apart from its product.
     Kernel,
-}
-
-impl Default for Jit {
-    fn default() -> Self {
-        Jit { granularity: Granularity::Cell, max_batch: 256, analysis_ns: Nanos(231), cache: true }
-    }
 }
 
 impl Settings for Jit {

@@ -5,6 +5,7 @@
 //! while another looks ahead. A chain stays on a worker while it has unfinished blocks of the cell type.
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::cellular::Algorithm1;
 use super::cellular::core::{Core, largest_batches};
@@ -15,27 +16,19 @@ use crate::task::Dispatch;
 use crate::workload::trace::Request;
 
 /// `kind = "late"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Late {
     /// The largest block.
+    #[default(PerCell::All(512))]
     pub max_batch: PerCell<u32>,
     /// The smallest block formed while another is unfinished.
+    #[default(PerCell::All(1))]
     pub min_batch: PerCell<u32>,
     pub batch_sizes: BatchSizes,
     /// Queued blocks of a device besides the running one.
+    #[default = 1]
     pub lookahead: u32,
-}
-
-impl Default for Late {
-    fn default() -> Self {
-        Late {
-            max_batch: PerCell::All(512),
-            min_batch: PerCell::All(1),
-            batch_sizes: BatchSizes::default(),
-            lookahead: 1,
-        }
-    }
 }
 
 impl Settings for Late {

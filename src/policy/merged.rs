@@ -2,6 +2,7 @@
 //! request joins or leaves before the deepest graph is done.
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
@@ -13,11 +14,13 @@ use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
 
 /// `kind = "merged"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Merged {
+    #[default(Granularity::Cell)]
     pub granularity: Granularity,
     /// Requests in a batch; a level may have more cells.
+    #[default = 64]
     pub max_batch: u32,
 }
 
@@ -25,12 +28,6 @@ pub struct Merged {
 #[serde(rename_all = "kebab-case")]
 pub enum Granularity {
     Cell,
-}
-
-impl Default for Merged {
-    fn default() -> Self {
-        Merged { granularity: Granularity::Cell, max_batch: 64 }
-    }
 }
 
 impl Settings for Merged {

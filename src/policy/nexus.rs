@@ -3,29 +3,23 @@
 //! them would lower the throughput.
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
-use super::due_first::DueFirst;
+use super::Policy;
+use super::due_first::{ByDeadline, DueFirst};
 use super::registry::{Batches, PolicyKind, Settings, Setup};
-use super::{Outcomes, Policy};
-use crate::task::Dispatch;
 use crate::units::Nanos;
-use crate::workload::trace::Request;
 
 /// `kind = "nexus"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Nexus {
     /// The length of the window: the batch that the workers are planned for.
+    #[default = 16]
     pub max_batch: u32,
     /// What a batch may take longer than the cost table says.
     #[serde(with = "super::values::time_with_unit")]
     pub margin: Nanos,
-}
-
-impl Default for Nexus {
-    fn default() -> Self {
-        Nexus { max_batch: 16, margin: Nanos::ZERO }
-    }
 }
 
 impl Settings for Nexus {
@@ -38,32 +32,21 @@ impl Settings for Nexus {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         let queue = DueFirst::new("nexus", self.max_batch, self.margin, setup)?;
-        Ok(Box::new(NexusPolicy { queue }))
+        Ok(Box::new(ByDeadline::new(queue, |queue, dispatch| {
+            let mut idle = dispatch.idle();
+            while !queue.is_empty()
+                && let Some(worker) = idle.next(dispatch)
+            {
+                queue.drop_early(usize::MAX, dispatch);
+                if !queue.is_empty() {
+                    queue.send(0..queue.most(), worker, dispatch, "the first window that ends in time");
+                }
+            }
+            None
+        })))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
         Some(Batches::Requests(self.max_batch))
-    }
-}
-
-struct NexusPolicy {
-    queue: DueFirst,
-}
-
-impl Policy for NexusPolicy {
-    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        self.queue.arrive(request);
-    }
-
-    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        let mut idle = dispatch.idle();
-        while !self.queue.is_empty()
-            && let Some(worker) = idle.next(dispatch)
-        {
-            self.queue.drop_early(usize::MAX, dispatch);
-            if !self.queue.is_empty() {
-                self.queue.send(0..self.queue.most(), worker, dispatch, "the first window that ends in time");
-            }
-        }
     }
 }

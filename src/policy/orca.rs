@@ -4,25 +4,22 @@
 //! members together, and attention reads each member's own keys and values.
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::Policy;
 use super::registry::{PolicyKind, Settings, Setup};
 use super::sequences::{Continuous, Memory, Sequences};
 
 /// `kind = "orca"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Orca {
     /// The most sequences of an iteration.
+    #[default = 256]
     pub max_batch: u32,
     /// The longest sequence, prompt and output, for which each request has memory.
+    #[default = 2048]
     pub max_length: u32,
-}
-
-impl Default for Orca {
-    fn default() -> Self {
-        Orca { max_batch: 256, max_length: 2048 }
-    }
 }
 
 impl Settings for Orca {

@@ -9,27 +9,31 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
-use super::whole::PaddedBatch;
+use super::whole::{PaddedBatch, Waiting};
 use super::{Outcomes, Policy};
 use crate::task::{Dispatch, Reason, Step};
-use crate::units::{CellId, Nanos, RequestId, WorkerId};
-use crate::workload::cell_graph::CellGraph;
+use crate::units::{CellId, Nanos, WorkerId};
 use crate::workload::model::Model;
 use crate::workload::trace::Request;
 
 /// `kind = "padded"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Padded {
     /// Bucket *i* takes lengths `i · width + 1` to `(i + 1) · width`.
+    #[default = 10]
     pub bucket_width: u32,
     /// Requests in a batch.
+    #[default = 512]
     pub max_batch: u32,
     /// The last bucket ends at the longest request of the trace or of the dataset.
+    #[default(PadTo::Bucket)]
     pub pad_to: PadTo,
+    #[default(Turn::Bucket)]
     pub turn: Turn,
     /// How long a bucket's oldest request may wait for a full batch.
     #[serde(with = "super::values::time_with_unit")]
@@ -60,13 +64,6 @@ pub enum Turn {
     Oldest,
     /// The bucket in which most requests wait; one batch.
     Fullest,
-}
-
-impl Default for Padded {
-    fn default() -> Self {
-        let (pad_to, turn, window) = (PadTo::Bucket, Turn::Bucket, Nanos::ZERO);
-        Padded { bucket_width: 10, max_batch: 512, pad_to, turn, window, ahead: 0 }
-    }
 }
 
 impl Settings for Padded {
@@ -122,12 +119,6 @@ struct PaddedPolicy {
     batch: PaddedBatch,
 }
 
-struct Waiting {
-    request: RequestId,
-    arrival: Nanos,
-    graph: CellGraph,
-}
-
 impl PaddedPolicy {
     fn next_turn(&self) -> Option<(u32, usize)> {
         let from = |first: u32| self.buckets.range(first..).filter(|(_, waiting)| self.may_send(waiting));
@@ -160,10 +151,7 @@ impl PaddedPolicy {
     fn send(&mut self, (bucket, covered): (u32, usize), worker: WorkerId, dispatch: &mut Dispatch<'_>) {
         let (bound, size) = (self.bound(bucket), self.full(covered));
         let waiting = self.buckets.get_mut(&bucket).expect("requests wait in the bucket");
-        self.batch.clear();
-        for member in waiting.drain(..size) {
-            self.batch.add(member.request, &member.graph);
-        }
+        self.batch.fill(waiting.drain(..size));
         let left = waiting.len();
         if left == 0 {
             self.spare.extend(self.buckets.remove(&bucket));
@@ -221,11 +209,8 @@ impl Policy for PaddedPolicy {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
         let bucket = (request.shape.length() - 1) / self.settings.bucket_width;
         let PaddedPolicy { buckets, spare, .. } = self;
-        buckets.entry(bucket).or_insert_with(|| spare.pop().unwrap_or_default()).push_back(Waiting {
-            request: request.id,
-            arrival: request.arrival,
-            graph: request.graph.clone(),
-        });
+        let waiting = buckets.entry(bucket).or_insert_with(|| spare.pop().unwrap_or_default());
+        waiting.push_back(Waiting::new(request, Nanos::MAX));
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {

@@ -2,6 +2,7 @@
 //! start together, with prompts padded to the longest, and return together, when the last of them has ended.
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::registry::{PolicyKind, Settings, Setup};
 use super::sequences::Memory;
@@ -13,19 +14,15 @@ use crate::units::{CellId, RequestId};
 use crate::workload::trace::Request;
 
 /// `kind = "static"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Static {
     /// The most requests of a batch.
+    #[default = 32]
     pub max_batch: u32,
     /// The longest sequence, prompt and output, for which each request has memory.
+    #[default = 2048]
     pub max_length: u32,
-}
-
-impl Default for Static {
-    fn default() -> Self {
-        Static { max_batch: 32, max_length: 2048 }
-    }
 }
 
 impl Settings for Static {

@@ -3,29 +3,28 @@
 //! sequences are preempted as in vLLM.
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::Policy;
 use super::registry::{PolicyKind, Settings, Setup};
 use super::sequences::{Continuous, Memory, Sequences};
 
 /// `kind = "sarathi"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sarathi {
     /// The tokens of an iteration. At least `max_batch`, so that every sequence decodes in each.
+    #[default = 512]
     pub token_budget: u32,
     /// The most sequences of an iteration.
+    #[default = 128]
     pub max_batch: u32,
     /// Tokens of a block of keys and values.
+    #[default = 16]
     pub block: u32,
     /// The share of the blocks that stays free when a request is admitted beside others.
+    #[default = 0.01]
     pub watermark: f64,
-}
-
-impl Default for Sarathi {
-    fn default() -> Self {
-        Sarathi { token_budget: 512, max_batch: 128, block: 16, watermark: 0.01 }
-    }
 }
 
 impl Settings for Sarathi {

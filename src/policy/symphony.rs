@@ -5,33 +5,28 @@
 //! the authors' implementation (`kWindowDrop` in its `batch_policy`).
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
-use super::due_first::DueFirst;
+use super::Policy;
+use super::due_first::{ByDeadline, DueFirst};
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
-use super::{Outcomes, Policy};
-use crate::task::Dispatch;
 use crate::units::Nanos;
-use crate::workload::trace::Request;
 
 /// `kind = "symphony"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Symphony {
     /// The largest batch.
+    #[default = 64]
     pub max_batch: u32,
     /// The batch that the workers are planned for. Requests that are due too early for one are dropped, as by Nexus; with
     /// 1, only those that can't end in time at all.
+    #[default = 1]
     pub target_batch: u32,
     /// What a batch may take longer than the cost table says.
     #[serde(with = "super::values::time_with_unit")]
     pub margin: Nanos,
-}
-
-impl Default for Symphony {
-    fn default() -> Self {
-        Symphony { max_batch: 64, target_batch: 1, margin: Nanos::ZERO }
-    }
 }
 
 impl Settings for Symphony {
@@ -45,49 +40,31 @@ impl Settings for Symphony {
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         let queue = DueFirst::new("symphony", self.max_batch, self.margin, setup)?;
         at_least_1([("target_batch", self.target_batch)])?;
-        Ok(Box::new(SymphonyPolicy { queue, target_batch: self.target_batch as usize, wake: None }))
+        let target_batch = self.target_batch as usize;
+        Ok(Box::new(ByDeadline::new(queue, move |queue, dispatch| {
+            queue.reject_late(dispatch);
+            let (now, mut idle) = (dispatch.now(), dispatch.idle());
+            while !queue.is_empty()
+                && let Some(worker) = idle.next(dispatch)
+            {
+                queue.drop_early(target_batch, dispatch);
+                if queue.is_empty() {
+                    break;
+                }
+                // A window in time was found; in odd cost tables a smaller batch takes longer.
+                let size = queue.largest_in_time(now).max(target_batch.min(queue.most()));
+                let opens = queue.grows_until(size);
+                if now < opens {
+                    return Some(opens);
+                }
+                queue.send(0..size, worker, dispatch, "one more would be too late");
+                queue.reject_late(dispatch);
+            }
+            queue.next_late()
+        })))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
         Some(Batches::Requests(self.max_batch))
-    }
-}
-
-struct SymphonyPolicy {
-    queue: DueFirst,
-    target_batch: usize,
-    wake: Option<Nanos>,
-}
-
-impl Policy for SymphonyPolicy {
-    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        self.queue.arrive(request);
-    }
-
-    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        self.queue.reject_late(dispatch);
-        let (now, mut idle) = (dispatch.now(), dispatch.idle());
-        while !self.queue.is_empty()
-            && let Some(worker) = idle.next(dispatch)
-        {
-            self.queue.drop_early(self.target_batch, dispatch);
-            if self.queue.is_empty() {
-                break;
-            }
-            // A window in time was found; in odd cost tables a smaller batch takes longer.
-            let size = self.queue.largest_in_time(now).max(self.target_batch.min(self.queue.most()));
-            let opens = self.queue.grows_until(size);
-            if now < opens {
-                self.wake = Some(opens);
-                return;
-            }
-            self.queue.send(0..size, worker, dispatch, "one more would be too late");
-            self.queue.reject_late(dispatch);
-        }
-        self.wake = self.queue.next_late();
-    }
-
-    fn wake_at(&self) -> Option<Nanos> {
-        self.wake
     }
 }

@@ -8,21 +8,22 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
-use super::whole::PaddedBatch;
+use super::whole::{PaddedBatch, Waiting};
 use super::{Completed, Outcomes, Policy};
 use crate::task::{Dispatch, Reason, Task};
 use crate::units::{Nanos, RequestId, StreamId, WorkerId};
-use crate::workload::cell_graph::CellGraph;
 use crate::workload::trace::Request;
 
 /// `kind = "triton"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Triton {
     /// `max_batch_size` of the model.
+    #[default = 64]
     pub max_batch: u32,
     /// Sizes that are sent without a delay. Empty: `max_batch`.
     pub preferred_batch_size: Vec<u32>,
@@ -45,6 +46,7 @@ pub struct Triton {
     /// Responses leave in the order of arrival.
     pub preserve_ordering: bool,
     /// `count` of the instance group: each has a stream, and all of a worker share it.
+    #[default = 1]
     pub instances: u16,
     /// Batches of an instance behind the running one, with fixed members. TensorRT's backend has 1: its instance takes
     /// the next batch when the running one has read its inputs (`ready_for_input_` in `tensorrt_backend`).
@@ -76,25 +78,6 @@ pub enum TimeoutAction {
     Reject,
     /// The request waits until no other of its level or a more urgent one waits.
     Delay,
-}
-
-impl Default for Triton {
-    fn default() -> Self {
-        Triton {
-            max_batch: 64,
-            preferred_batch_size: Vec::new(),
-            max_queue_delay: Nanos::ZERO,
-            mandatory: false,
-            max_total: None,
-            priority_levels: 0,
-            default_priority_level: 0,
-            default_queue_policy: QueuePolicy::default(),
-            priority_queue_policy: BTreeMap::new(),
-            preserve_ordering: false,
-            instances: 1,
-            ahead: 0,
-        }
-    }
 }
 
 impl Settings for Triton {
@@ -215,15 +198,6 @@ pub struct Level {
     expires: Nanos,
 }
 
-#[derive(Clone)]
-struct Waiting {
-    request: RequestId,
-    arrival: Nanos,
-    expires: Nanos,
-    length: u32,
-    graph: CellGraph,
-}
-
 impl Level {
     fn new(policy: QueuePolicy) -> Level {
         Level { policy, queue: VecDeque::new(), delayed: VecDeque::new(), expires: Nanos::MAX }
@@ -243,8 +217,7 @@ impl Level {
         let own = request.deadline.filter(|_| allow_timeout_override);
         let expires = given.into_iter().chain(own).min().unwrap_or(Nanos::MAX);
         self.expires = self.expires.min(expires);
-        let (length, graph) = (request.shape.length(), request.graph.clone());
-        self.queue.push_back(Waiting { request: request.id, arrival: request.arrival, expires, length, graph });
+        self.queue.push_back(Waiting::new(request, expires));
     }
 
     /// Rejects or delays the requests whose timeout has come.
@@ -256,9 +229,9 @@ impl Level {
         let Level { policy, queue, delayed, expires } = self;
         *expires = Nanos::MAX;
         queue.retain(|waiting| {
-            let late = waiting.expires <= now;
+            let late = waiting.due <= now;
             match (late, policy.timeout_action) {
-                (false, _) => *expires = waiting.expires.min(*expires),
+                (false, _) => *expires = waiting.due.min(*expires),
                 (true, TimeoutAction::Reject) => dispatch.reject(waiting.request),
                 (true, TimeoutAction::Delay) => delayed.push_back(waiting.clone()),
             }
@@ -321,9 +294,7 @@ impl TritonPolicy {
             let wanted = size - self.batch.requests.len();
             let queued = wanted.min(level.queue.len());
             let delayed = (wanted - queued).min(level.delayed.len());
-            for member in level.queue.drain(..queued).chain(level.delayed.drain(..delayed)) {
-                self.batch.add(member.request, &member.graph);
-            }
+            self.batch.extend(level.queue.drain(..queued).chain(level.delayed.drain(..delayed)));
         }
         if self.settings.preserve_ordering {
             self.sent.extend(self.batch.requests.iter().map(|request| (*request, false)));

@@ -3,6 +3,7 @@
 //! sequences decode. Without a free block, the latest arrivals are preempted and computed again later.
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::Policy;
 use super::registry::{PolicyKind, Settings, Setup};
@@ -10,23 +11,21 @@ use super::sequences::{Continuous, Memory, Sequences};
 use super::values::at_least_1;
 
 /// `kind = "vllm"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Vllm {
     /// The most tokens of the prompts of an iteration; a longer prompt runs alone.
+    #[default = 2048]
     pub max_batched_tokens: u32,
     /// The most sequences of an iteration.
+    #[default = 256]
     pub max_batch: u32,
     /// Tokens of a block of keys and values.
+    #[default = 16]
     pub block: u32,
     /// The share of the blocks that stays free when a request is admitted beside others.
+    #[default = 0.01]
     pub watermark: f64,
-}
-
-impl Default for Vllm {
-    fn default() -> Self {
-        Vllm { max_batched_tokens: 2048, max_batch: 256, block: 16, watermark: 0.01 }
-    }
 }
 
 impl Settings for Vllm {

@@ -1,5 +1,6 @@
 //! Parts of policies that batch whole requests.
 
+use std::borrow::Borrow;
 use std::collections::VecDeque;
 use std::collections::vec_deque::Drain;
 
@@ -8,6 +9,7 @@ use crate::cost::{CostModel, Extra};
 use crate::task::{Dispatch, Reason, Step, Task};
 use crate::units::{CellId, Nanos, RequestId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Run};
+use crate::workload::trace::Request;
 
 pub struct FirstCome<K> {
     max_batch: usize,
@@ -98,6 +100,24 @@ impl Taken<'_> {
     }
 }
 
+/// A request that waits for its batch.
+#[derive(Clone)]
+pub struct Waiting {
+    pub request: RequestId,
+    pub arrival: Nanos,
+    /// When it is too late; [`Nanos::MAX`]: never.
+    pub due: Nanos,
+    pub length: u32,
+    pub graph: CellGraph,
+}
+
+impl Waiting {
+    pub fn new(request: &Request<'_>, due: Nanos) -> Waiting {
+        let (length, graph) = (request.shape.length(), request.graph.clone());
+        Waiting { request: request.id, arrival: request.arrival, due, length, graph }
+    }
+}
+
 /// Chains padded to the longest member's steps.
 #[derive(Debug, Default)]
 pub struct PaddedBatch {
@@ -113,6 +133,19 @@ impl PaddedBatch {
         self.requests.clear();
         self.steps.clear();
         self.useful_cells = 0;
+    }
+
+    /// Replaces the members. Panics as [`PaddedBatch::add`] does.
+    pub fn fill<W: Borrow<Waiting>>(&mut self, members: impl IntoIterator<Item = W>) {
+        self.clear();
+        self.extend(members);
+    }
+
+    pub fn extend<W: Borrow<Waiting>>(&mut self, members: impl IntoIterator<Item = W>) {
+        for member in members {
+            let Waiting { request, graph, .. } = member.borrow();
+            self.add(*request, graph);
+        }
     }
 
     /// Adds a request.

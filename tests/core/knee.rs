@@ -6,9 +6,11 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
+use batchlab::error::Result;
 use batchlab::experiment::capacity;
-use batchlab::experiment::knee::{self, Effort, Knee, Objective};
-use batchlab::experiment::search::Kept;
+use batchlab::experiment::goal::Answer;
+use batchlab::experiment::knee::{self, Effort, Objective};
+use batchlab::experiment::search::{Kept, Question, Searched};
 use batchlab::policy::registry::Registry;
 use batchlab::scenario::{Quantile, Scenario};
 use batchlab::units::{Nanos, Rate};
@@ -31,10 +33,21 @@ fn scenario(costs: &str, workers: usize, policy: &str) -> (TempDir, Scenario) {
     (folder, scenario)
 }
 
-fn find(scenario: &Scenario, slo: Nanos, quantile: Quantile, effort: &Effort) -> Knee {
+fn find(scenario: &Scenario, slo: Nanos, quantile: Quantile, effort: &Effort) -> Answer {
     let objective = Objective { slo, quantile, max_rejected: 0.0, tokens: None };
-    let knees = knee::find_all(scenario, &objective, effort, &AtomicBool::new(false), &|| ()).expect("a knee");
+    let knees = answers(scenario, &objective, effort, knee::find);
     knees.into_iter().next().expect("one policy")
+}
+
+fn answers(
+    scenario: &Scenario,
+    objective: &Objective,
+    effort: &Effort,
+    find: impl Fn(&Question<'_>) -> Result<Vec<Searched<Answer>>>,
+) -> Vec<Answer> {
+    let (kept, stop) = (Kept::default(), AtomicBool::new(false));
+    let question = Question { scenario, objective, effort, kept: &kept, stop: &stop, progress: &|| () };
+    find(&question).expect("an answer").into_iter().flatten().collect()
 }
 
 fn effort(tolerance: f64) -> Effort {
@@ -94,11 +107,8 @@ fn the_fewest_workers_are_exact() {
     let objective = Objective { slo: Nanos(4 * MS), quantile: Quantile::P99, max_rejected: 0.0, tokens: None };
     for rate in [2_000.0, 6_000.0] {
         let exact = (1..).find(|workers| 1e3 * mdc_knee(1.0, *workers, 4.0, 0.99) >= rate).expect("some number");
-        let find = |most| {
-            let (stop, kept) = (AtomicBool::new(false), Kept::default());
-            let found = capacity::find(&scenario, Rate(rate), most, &objective, &effort(0.01), &kept, &stop, &|| ());
-            found.expect("an answer").into_iter().flatten().collect::<Vec<_>>()
-        };
+        let find =
+            |most| answers(&scenario, &objective, &effort(0.01), |question| capacity::find(question, Rate(rate), most));
         let found = find(64);
         assert_eq!((found[0].workers, &found[0].caveat), (Some(exact as u32), &None), "{rate} req/s: {found:?}");
         assert!(found[0].latency.expect("a latency") <= objective.slo);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::queue::{Batch, MemberSet, Queue, ReadyQueue as _};
 use super::requests::Requests;
-use super::rule::{CellView, Head};
+use super::rule::CellView;
 use crate::policy::registry::{Batches, Setup};
 use crate::policy::values::{BatchSizes, PerCell};
 use crate::policy::{Completed, Outcomes};
@@ -131,7 +131,9 @@ impl TypeState {
             running_tasks: *running_tasks,
             priority: *priority,
             max_batch: *max_batch,
-            head: Head { queue, requests, worker },
+            queue,
+            requests,
+            worker,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The queues of ready nodes, one for each cell type.
 
-use super::chain::ChainQueue;
-use super::chain::Running;
+use enum_dispatch::enum_dispatch;
+
+use super::chain::{ChainQueue, Running};
 use super::graph::{GraphQueue, Share};
 use super::requests::{Released, RequestKey, Requests};
 use crate::policy::{Completed, Outcomes};
@@ -11,6 +12,7 @@ use crate::workload::model::CellType;
 
 /// The subgraphs of one cell type with nodes to submit, in the order of release. A subgraph with unfinished tasks on a
 /// worker is *pinned* to it.
+#[enum_dispatch]
 pub trait ReadyQueue {
     fn push(&mut self, released: &Released<'_>);
 
@@ -65,66 +67,20 @@ pub struct Extent {
 }
 
 /// Not a box: the inner loop calls it about ten times a task.
+#[enum_dispatch(ReadyQueue)]
 pub enum Queue {
-    Chains(ChainQueue),
-    Graphs(GraphQueue),
+    ChainQueue,
+    GraphQueue,
 }
 
 impl Queue {
     pub fn new(cell: &CellType, workers: usize, chunk: u32) -> Queue {
         if cell.chain {
-            Queue::Chains(ChainQueue::new(workers, chunk, cell.sized))
+            ChainQueue::new(workers, chunk, cell.sized).into()
         } else {
             assert!(!cell.sized && chunk == 1, "input sizes and chunks are for chains");
-            Queue::Graphs(GraphQueue::new(workers))
+            GraphQueue::new(workers).into()
         }
-    }
-}
-
-macro_rules! delegate {
-    ($self:ident, $queue:ident => $call:expr) => {
-        match $self {
-            Queue::Chains($queue) => $call,
-            Queue::Graphs($queue) => $call,
-        }
-    };
-}
-
-impl ReadyQueue for Queue {
-    fn push(&mut self, released: &Released<'_>) {
-        delegate!(self, queue => queue.push(released))
-    }
-
-    fn unpinned(&self) -> usize {
-        delegate!(self, queue => queue.unpinned())
-    }
-
-    fn ready(&self, worker: WorkerId) -> usize {
-        delegate!(self, queue => queue.ready(worker))
-    }
-
-    fn head(&self, worker: WorkerId) -> Option<RequestKey> {
-        delegate!(self, queue => queue.head(worker))
-    }
-
-    fn take(&mut self, worker: WorkerId, max: usize, batch: &mut Batch) -> MemberSet {
-        delegate!(self, queue => queue.take(worker, max, batch))
-    }
-
-    fn extent(&self, worker: WorkerId, size: u32, requests: &Requests) -> Extent {
-        delegate!(self, queue => queue.extent(worker, size, requests))
-    }
-
-    fn members(&self, worker: WorkerId, batch: &Batch, requests: &Requests, visit: &mut dyn FnMut(Part)) {
-        delegate!(self, queue => queue.members(worker, batch, requests, visit))
-    }
-
-    fn submitted(&mut self, worker: WorkerId, batch: &mut Batch, requests: &mut Requests) {
-        delegate!(self, queue => queue.submitted(worker, batch, requests))
-    }
-
-    fn complete(&mut self, completed: &Completed<'_>, batch: &Batch, requests: &mut Requests, outcomes: &mut Outcomes) {
-        delegate!(self, queue => queue.complete(completed, batch, requests, outcomes))
     }
 }
 

@@ -21,21 +21,15 @@ pub struct CellView<'a> {
     /// Higher runs first: later types (BatchMaker, section 4.3).
     pub priority: i32,
     pub max_batch: usize,
-    pub(super) head: Head<'a>,
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct Head<'a> {
-    pub queue: &'a Queue,
-    pub requests: &'a Requests,
-    pub worker: WorkerId,
+    pub(super) queue: &'a Queue,
+    pub(super) requests: &'a Requests,
+    pub(super) worker: WorkerId,
 }
 
 impl CellView<'_> {
     /// Of the first request that the worker would take.
     pub fn head_arrival(&self) -> Option<Nanos> {
-        let Head { queue, requests, worker } = self.head;
-        queue.head(worker).map(|key| requests[key].arrival)
+        self.queue.head(self.worker).map(|key| self.requests[key].arrival)
     }
 
     /// `because` completes "CELL: …" in `batchlab explain`.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::Stage;
 use super::conditions::{AfterStage, Conditions, Enter, Entry, Lines, Onward};
 use super::slicing::Slicing;
-use super::stage::{Buffers, Executor, ExecutorState, Item, Manner, Pair, Running};
+use super::stage::{Buffers, Executor, ExecutorState, Item, Pair, Running};
 use super::table::{BatchTable, Query, Row, RowId};
 use crate::policy::Outcomes;
 use crate::task::{Dispatch, Members, Reason, Step, Task};
@@ -100,11 +100,9 @@ impl Mechanism {
 
     fn finish(&mut self, stage: Stage) -> Running {
         let executor = &mut self.executors[stage.index()];
-        let ExecutorState::Working(Running { item, .. }) = executor.state() else {
-            panic!("stage {stage} is not working")
-        };
-        let manner = if self.table.row(item.row).splits { Manner::Serial } else { Manner::Parallel };
-        let running = executor.finish(manner);
+        let ExecutorState::Working(running) = executor.state() else { panic!("stage {stage} is not working") };
+        let Running { item, from: used, .. } = running;
+        executor.turn(ExecutorState::Inactive { used, serial: self.table.row(item.row).splits });
         self.buffers.end(stage, running.from, running.into);
         self.table.complete(&item, stage);
         self.wake(stage);
@@ -115,7 +113,7 @@ impl Mechanism {
         let executor = &mut self.executors[stage.index()];
         if executor.resting.is_none_or(|(resting, _)| resting != row) {
             executor.resting = Some((row, written));
-            self.buffers.rest(stage, written);
+            self.buffers.rest(stage, written, true);
         }
     }
 
@@ -157,18 +155,13 @@ impl Mechanism {
             self.table.leave(&one, |_| true, |request| asked.outcomes.finish(request));
         }
         if !self.table.has(item.row) {
-            self.buffers.forget(stage, pair);
+            self.buffers.rest(stage, pair, false);
+        } else if onward.parts.len() < 2 {
+            self.hand_on(stage, item, pair);
         } else {
-            match onward.parts.len() {
-                0 | 1 => self.hand_on(stage, item, pair),
-                _ => {
-                    let mut items = std::mem::take(&mut self.items);
-                    items.clear();
-                    self.table.split(item.row, stage, &onward.parts, &mut items);
-                    items.iter().for_each(|part| self.hand_on(stage, *part, pair));
-                    self.items = items;
-                }
-            }
+            self.items.clear();
+            self.table.split(item.row, stage, &onward.parts, &mut self.items);
+            (0..self.items.len()).for_each(|part| self.hand_on(stage, self.items[part], pair));
         }
         self.onward = onward;
     }
@@ -207,13 +200,13 @@ impl Mechanism {
 
     /// Gives back the used pair, unless it holds another part of a split batch.
     fn activate(&mut self, stage: Stage) -> bool {
-        let ExecutorState::Inactive { used, manner } = self.executors[stage.index()].state() else { return false };
-        let legitimate = match manner {
-            Manner::Serial => self.buffers.legitimate(stage, used, used),
-            Manner::Parallel => self.buffers.any(stage, None).is_some(),
+        let ExecutorState::Inactive { used, serial } = self.executors[stage.index()].state() else { return false };
+        let legitimate = match serial {
+            true => self.buffers.legitimate(stage, used, used),
+            false => self.buffers.any(stage, None).is_some(),
         };
         if legitimate {
-            self.executors[stage.index()].activate();
+            self.executors[stage.index()].turn(ExecutorState::Active);
             if stage > Stage(0) && !self.buffers.has_unread(stage, used) {
                 self.buffers.give_back(Stage(stage.0 - 1), used);
             }
@@ -259,7 +252,7 @@ impl Mechanism {
         };
         let Some(from) = from else { return false };
         let running = Running { item, from, into: resting.unwrap_or(from) };
-        executor.work(running);
+        executor.turn(ExecutorState::Working(running));
         self.buffers.begin(stage, from, running.into, resting.is_some());
         if self.table.row(item.row).in_stage(&item, stage).next().is_some() {
             let task = self.submit(stage, &item, dispatch);

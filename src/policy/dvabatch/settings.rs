@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use smart_default::SmartDefault;
 
 use super::conditions::Conditions;
 use super::mechanism::STREAMS;
@@ -25,37 +26,48 @@ use crate::workload::dnn::Dnn;
 use crate::workload::model::Model;
 
 /// `kind = "dvabatch"`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct DvaBatch {
+    #[default(Diversity::Auto)]
     pub policy: Diversity,
     /// Where a network is cut; chains are cut by `steps`.
+    #[default(Stages::Count(4))]
     pub stages: Stages,
     /// Steps of a chain in a stage.
+    #[default = 10]
     pub steps: u32,
     /// Queries in a batch, or in all batches side by side.
+    #[default = 64]
     pub max_batch: u32,
     /// How long the first request waits for others. "first-stage": the first stage's time for the largest batch and
     /// input, as in the paper.
     #[serde(with = "first_stage")]
+    #[default(Some(Nanos::ZERO))]
     pub window: Option<Nanos>,
     /// T_comp_wait, the age up to which a batch is stretched; the paper gives no value. "auto": while the device has no
     /// room and newcomers gain as much as the batch loses; never for chains, whose next batch begins at once.
     #[serde(with = "auto")]
     pub comp_wait: Option<Nanos>,
     /// Sets of buffers; with one, stages run one after another.
+    #[default = 2]
     pub buffer_pairs: u8,
     /// Whether a new batch waits for room on the device.
+    #[default(RoomFor::Room)]
     pub room: RoomFor,
     /// What is divided by length (`input`).
+    #[default(Cluster::Batch)]
     pub cluster: Cluster,
     /// The range of lengths that share a batch (`input`).
+    #[default = 32]
     pub bucket_width: u32,
     /// The ends of these ranges, ascending, instead of their width. The authors' code pads to a list of lengths.
     pub lengths: Vec<u32>,
     /// The padded length (`input`).
+    #[default(PadTo::Longest)]
     pub pad_to: PadTo,
     /// Share by which a batch's halves may take longer; 0 in the paper. With costs per launch they always do.
+    #[default = 0.03]
     pub split_slack: f64,
 }
 
@@ -113,26 +125,6 @@ pub enum Rule {
     Operators,
     /// Where the preferred batch falls to an eighth of `max_batch` or less (Figure 6: 64 to 8).
     Preferred,
-}
-
-impl Default for DvaBatch {
-    fn default() -> Self {
-        DvaBatch {
-            policy: Diversity::Auto,
-            stages: Stages::Count(4),
-            steps: 10,
-            max_batch: 64,
-            window: Some(Nanos::ZERO),
-            comp_wait: None,
-            buffer_pairs: 2,
-            room: RoomFor::Room,
-            cluster: Cluster::Batch,
-            bucket_width: 32,
-            lengths: Vec::new(),
-            pad_to: PadTo::Longest,
-            split_slack: 0.03,
-        }
-    }
 }
 
 impl Settings for DvaBatch {
@@ -320,20 +312,16 @@ time_or!(first_stage, "first-stage");
 
 /// `kind = "lazy"`: LazyBatch (Choi, Kim and Rhu, 2021) as DVABatch describes it: every operator is a stage, and
 /// batches are never split.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
 #[serde(deny_unknown_fields, default)]
 pub struct Lazy {
     /// Queries in a batch.
+    #[default = 64]
     pub max_batch: u32,
     /// The age up to which a batch is stretched.
     #[serde(with = "time_with_unit")]
+    #[default(Nanos(50_000_000))]
     pub comp_wait: Nanos,
-}
-
-impl Default for Lazy {
-    fn default() -> Self {
-        Lazy { max_batch: 64, comp_wait: Nanos(50_000_000) }
-    }
 }
 
 impl Lazy {

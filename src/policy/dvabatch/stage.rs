@@ -2,7 +2,7 @@
 //! *buffer pair* is a set's buffers before and after it.
 
 use std::collections::VecDeque;
-use std::mem;
+use std::fmt;
 
 use super::Stage;
 use super::table::RowId;
@@ -92,12 +92,9 @@ impl Buffers {
         self.at_mut(stage.next(), into).writing = false;
     }
 
-    pub fn rest(&mut self, stage: Stage, pair: Pair) {
-        self.at_mut(stage.next(), pair).resting = true;
-    }
-
-    pub fn forget(&mut self, stage: Stage, pair: Pair) {
-        self.at_mut(stage.next(), pair).resting = false;
+    /// The output holds part of a batch, or no longer does.
+    pub fn rest(&mut self, stage: Stage, pair: Pair, resting: bool) {
+        self.at_mut(stage.next(), pair).resting = resting;
     }
 
     /// The pair is blocked until it is [given back](Buffers::give_back).
@@ -144,14 +141,6 @@ impl Item {
     }
 }
 
-/// Which pair comes next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
-    Parallel,
-    /// The same, after all later stages.
-    Serial,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Running {
     pub item: Item,
@@ -159,6 +148,7 @@ pub struct Running {
     pub into: Pair,
 }
 
+/// Figure 11.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecutorState {
     Active,
@@ -167,8 +157,20 @@ pub enum ExecutorState {
     /// Keeps the used pair until it has a legitimate one.
     Inactive {
         used: Pair,
-        manner: Manner,
+        /// The next one is the same, after all later stages.
+        serial: bool,
     },
+}
+
+impl fmt::Display for ExecutorState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ExecutorState::Active => "active",
+            ExecutorState::Checking(_) => "checking",
+            ExecutorState::Working(_) => "working",
+            ExecutorState::Inactive { .. } => "inactive",
+        })
+    }
 }
 
 #[derive(Debug)]
@@ -198,49 +200,22 @@ impl Executor {
         }
     }
 
-    /// Active to checking.
     pub fn pull(&mut self) -> Option<Item> {
         let item = self.queue.pop_front()?;
-        match mem::replace(&mut self.state, ExecutorState::Checking(item)) {
-            ExecutorState::Active => Some(item),
-            other => self.illegal(other, "checking"),
-        }
+        self.turn(ExecutorState::Checking(item));
+        Some(item)
     }
 
-    /// Checking to working.
-    pub fn work(&mut self, running: Running) {
-        match mem::replace(&mut self.state, ExecutorState::Working(running)) {
-            ExecutorState::Checking(item) if item.row == running.item.row => {}
-            other => self.illegal(other, "working"),
-        }
-    }
-
-    /// Working to inactive.
-    pub fn finish(&mut self, manner: Manner) -> Running {
-        match self.state {
-            ExecutorState::Working(running) => {
-                self.state = ExecutorState::Inactive { used: running.from, manner };
-                running
-            }
-            other => self.illegal(other, "inactive"),
-        }
-    }
-
-    /// Inactive to active.
-    pub fn activate(&mut self) -> Pair {
-        match mem::replace(&mut self.state, ExecutorState::Active) {
-            ExecutorState::Inactive { used, .. } => used,
-            other => self.illegal(other, "active"),
-        }
-    }
-
-    fn illegal(&self, from: ExecutorState, to: &str) -> ! {
-        let from = match from {
-            ExecutorState::Active => "active",
-            ExecutorState::Checking(_) => "checking",
-            ExecutorState::Working(_) => "working",
-            ExecutorState::Inactive { .. } => "inactive",
+    /// # Panics
+    /// On a change of state that Figure 11 does not have.
+    pub fn turn(&mut self, to: ExecutorState) {
+        use ExecutorState::{Active, Checking, Inactive, Working};
+        let legal = match (self.state, to) {
+            (Active, Checking(_)) | (Working(_), Inactive { .. }) | (Inactive { .. }, Active) => true,
+            (Checking(item), Working(running)) => item.row == running.item.row,
+            _ => false,
         };
-        panic!("the executor of stage {} can't become {to} while it is {from}", self.stage)
+        assert!(legal, "the executor of stage {} can't become {to} while it is {}", self.stage, self.state);
+        self.state = to;
     }
 }

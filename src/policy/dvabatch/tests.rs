@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::stage::{BufferState, Buffers, Executor, ExecutorState, Item, Manner, Pair, Running};
+use super::stage::{BufferState, Buffers, Executor, ExecutorState, Item, Pair, Running};
 use super::table::RowId;
 use super::*;
 use crate::backend::sim;
@@ -275,13 +275,13 @@ const ITEM: Item = Item { row: RowId(0), start: 0, num: 1, pair: None };
 #[test]
 #[should_panic(expected = "the executor of stage 3 can't become inactive while it is active")]
 fn an_executor_ends_only_what_it_runs() {
-    Executor::new(Stage(3)).finish(Manner::Parallel);
+    Executor::new(Stage(3)).turn(ExecutorState::Inactive { used: Pair(0), serial: false });
 }
 
 #[test]
 #[should_panic(expected = "the executor of stage 0 can't become working while it is active")]
 fn an_executor_checks_before_it_works() {
-    Executor::new(Stage(0)).work(Running { item: ITEM, from: Pair(0), into: Pair(0) });
+    Executor::new(Stage(0)).turn(ExecutorState::Working(Running { item: ITEM, from: Pair(0), into: Pair(0) }));
 }
 
 #[test]

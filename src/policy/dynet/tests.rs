@@ -73,7 +73,7 @@ fn launched(by: By, cells: &[&[&str]], graphs: &[CellGraph]) -> Vec<String> {
     let mut batch = Batch::default();
     graphs.iter().for_each(|graph| batch.add(graph, &mut classes));
     let Ordered { launches, .. } = match by {
-        By::Agenda => agenda::by_agenda(&batch, &classes),
+        By::Agenda => by_agenda(&batch, &classes),
         By::Depth => by_depth(&batch, &classes),
     };
     let name = |id: CellId| {
@@ -185,7 +185,7 @@ fn agrees_with_the_naive(lists: &[List], graphs: &[CellGraph], number: u64) {
     let mut batch = Batch::default();
     graphs.iter().for_each(|graph| batch.add(graph, &mut classes));
     let nodes = naive::build(graphs, lists, signature);
-    let Ordered { operators, launches, .. } = agenda::by_agenda(&batch, &classes);
+    let Ordered { operators, launches, .. } = by_agenda(&batch, &classes);
     assert_eq!(operators, nodes.len() as u64, "case {number}");
     let translated = naive::translated(&launches, &classes, signature);
     assert_eq!(translated, naive::by_agenda(&nodes), "agenda of case {number}: {lists:?} {graphs:?}");

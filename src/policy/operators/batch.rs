@@ -2,7 +2,7 @@
 
 use std::hash::Hash;
 
-use super::classes::{Classes, Needs};
+use super::classes::{Class, Classes, Key, Needs};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::operator::Rows;
 
@@ -26,14 +26,13 @@ pub struct Structure {
     ends: Vec<u32>,
 }
 
+/// The number of nodes by class and depth.
 #[derive(Debug, Default)]
 pub struct Groups {
     /// At 0 nodes without input cells, at `d + 1` those with deepest input `d`.
-    pub nodes: Vec<Vec<u32>>,
-    /// Likewise; initial states are at 0.
-    pub edges: Vec<Vec<u32>>,
-    /// By node, 1 more than its deepest input; 0 without one.
-    pub states: Vec<u32>,
+    nodes: Vec<Vec<u32>>,
+    /// Likewise of input cells; initial states are at 0.
+    edges: Vec<Vec<u32>>,
 }
 
 impl Batch {
@@ -141,11 +140,8 @@ impl Batch {
     }
 
     pub fn groups<K: Hash + Eq>(&self, classes: &Classes<K>) -> Groups {
-        let mut groups = Groups {
-            nodes: vec![Vec::new(); classes.all().len()],
-            edges: vec![Vec::new(); classes.all().len()],
-            states: Vec::new(),
-        };
+        let mut groups =
+            Groups { nodes: vec![Vec::new(); classes.all().len()], edges: vec![Vec::new(); classes.all().len()] };
         let count = |counts: &mut Vec<u32>, at: u32| {
             if counts.len() <= at as usize {
                 counts.resize(at as usize + 1, 0);
@@ -177,44 +173,24 @@ impl Batch {
                 }
             }
         }
-        groups.states = states;
         groups
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry {
-    pub class: u32,
-    pub place: u16,
-    pub depth: u32,
-    pub nodes: u64,
-    pub rows: u64,
-    /// Whether it is once for each input cell, with this [state](Groups::states); otherwise the nodes have it.
-    pub by_edge: bool,
-    pub states: u32,
-}
-
 impl Groups {
-    pub fn each<K: Hash + Eq>(&self, batch: &Batch, classes: &Classes<K>, mut visit: impl FnMut(Entry)) {
+    /// Visits operators in the order of building: the key, the depth, and their number.
+    pub fn each<K: Hash + Eq>(&self, batch: &Batch, classes: &Classes<K>, mut visit: impl FnMut(Key, u32, u64)) {
         for &class in batch.seen() {
-            let before = classes.all()[class as usize].before;
+            let Class { before, keys, .. } = &classes.all()[class as usize];
             let cell = classes.cell(class);
             for (place, operator) in cell.list.operators.iter().enumerate() {
                 // A copy's depth follows from its input cell's state.
                 let by_edge = operator.rows == Rows::ForEach && cell.needs[place] == Needs::OneState;
                 let counts = if by_edge { &self.edges } else { &self.nodes };
-                let copies = if by_edge { 1 } else { u64::from(operator.copies(before)) };
+                let copies = if by_edge { 1 } else { u64::from(operator.copies(*before)) };
                 for (states, count) in (0..).zip(&counts[class as usize]).filter(|(_, count)| **count > 0) {
-                    let nodes = u64::from(*count) * copies;
-                    visit(Entry {
-                        class,
-                        place: place as u16,
-                        depth: cell.depths.depth(place, u32::checked_sub(states, 1)),
-                        nodes,
-                        rows: nodes * u64::from(operator.rows(before)),
-                        by_edge,
-                        states,
-                    });
+                    let depth = cell.depths.depth(place, u32::checked_sub(states, 1));
+                    visit(keys[place], depth, u64::from(*count) * copies);
                 }
             }
         }

@@ -50,6 +50,8 @@ pub struct Cell {
     pub list: List,
     pub depths: Depths,
     pub needs: Vec<Needs>,
+    /// Earlier operators, each once.
+    pub waits_for: Vec<Vec<u16>>,
     pub takers: Vec<Vec<u16>>,
 }
 
@@ -138,14 +140,15 @@ impl Cell {
     fn of(list: &List) -> Cell {
         let mut needs: Vec<Needs> = Vec::with_capacity(list.operators.len());
         let mut takers = vec![Vec::new(); list.operators.len()];
+        let mut waits_for = Vec::with_capacity(list.operators.len());
         for (place, operator) in list.operators.iter().enumerate() {
-            for source in &operator.inputs {
-                if let Source::Operator(earlier) = source
-                    && takers[*earlier as usize].last() != Some(&(place as u16))
-                {
-                    takers[*earlier as usize].push(place as u16);
-                }
-            }
+            let of_operator =
+                |source: &Source| if let Source::Operator(earlier) = source { Some(*earlier) } else { None };
+            let mut earlier: Vec<u16> = operator.inputs.iter().filter_map(of_operator).collect();
+            earlier.sort_unstable();
+            earlier.dedup();
+            earlier.iter().for_each(|earlier| takers[*earlier as usize].push(place as u16));
+            waits_for.push(earlier);
             let one = operator.rows == Rows::ForEach;
             let need = operator.inputs.iter().fold(Needs::Word, |need, source| {
                 let other = match source {
@@ -162,7 +165,7 @@ impl Cell {
             });
             needs.push(need);
         }
-        Cell { depths: Depths::of(&list.operators), list: list.clone(), needs, takers }
+        Cell { depths: Depths::of(&list.operators), list: list.clone(), needs, waits_for, takers }
     }
 }
 

@@ -7,6 +7,7 @@ pub mod classes;
 #[cfg(test)]
 #[path = "tests/naive.rs"]
 pub(crate) mod naive;
+pub mod order;
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -14,8 +15,9 @@ use std::sync::Arc;
 
 use self::batch::{Batch, Structure};
 use self::classes::{Classes, Key, KeyOf, Keyed};
+pub use self::order::{by_agenda, by_depth};
 use super::whole::Taken;
-use crate::task::{HostOverhead, Launches, Members, Step, Task, Unit, Wave};
+use crate::task::{HostOverhead, Launches, Members, Step, Task, Unit};
 use crate::units::Nanos;
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::operator::catalogue::List;
@@ -41,9 +43,9 @@ pub struct Ordered {
 }
 
 impl Ordered {
-    pub fn push(&mut self, launch: Launch, units: impl IntoIterator<Item = Unit>) {
+    fn push(&mut self, launch: Launch, units: &[Unit]) {
         self.launches.push(launch);
-        self.lists.units.extend(units);
+        self.lists.units.extend_from_slice(units);
         self.lists.ends.push(self.lists.units.len() as u32);
     }
 }
@@ -147,100 +149,5 @@ pub fn steps(launches: &[Launch], keyed: &[Keyed], steps: &mut Vec<Step>) {
             Some(last) if (last.cell, last.batch, last.input) == (operator, batch, launch.input) => last.times += times,
             _ => steps.push(Step { cell: operator, batch, times, input: launch.input }),
         }
-    }
-}
-
-/// One launch for each depth and key (DyNet's batching by depth, JIT's table), by depth and then by first sight.
-pub fn by_depth<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>) -> Ordered {
-    let groups = batch.groups(classes);
-    const UNSEEN: u32 = u32::MAX;
-    let mut ordered = Ordered::default();
-    let mut rank = vec![UNSEEN; classes.keyed().len()];
-    let mut keys: Vec<(Key, u32)> = Vec::new();
-    let mut slots: Vec<Vec<Slot>> = Vec::new();
-    let mut waves = Waves { of: vec![Vec::new(); 2 * classes.all().len()], waves: Vec::new() };
-    groups.each(batch, classes, |entry| {
-        ordered.operators += entry.nodes;
-        let class = &classes.all()[entry.class as usize];
-        let key = class.keys[entry.place as usize];
-        let rank = &mut rank[key.index()];
-        if *rank == UNSEEN {
-            *rank = keys.len() as u32;
-            keys.push((key, class.input));
-        }
-        let depth = entry.depth as usize;
-        if slots.len() <= depth {
-            slots.resize_with(depth + 1, Vec::new);
-        }
-        let at_depth = &mut slots[depth];
-        if at_depth.len() <= *rank as usize {
-            at_depth.resize_with(*rank as usize + 1, Slot::default);
-        }
-        let slot = &mut at_depth[*rank as usize];
-        slot.operators += entry.nodes;
-        slot.rows += entry.rows;
-        slot.units.push(Unit { wave: waves.of(entry.class, entry.by_edge, entry.states), place: entry.place });
-    });
-    for at_depth in slots {
-        let some = keys.iter().zip(at_depth).filter(|(_, slot)| slot.operators > 0);
-        for ((key, input), Slot { operators, rows, units }) in some {
-            ordered.push(Launch { key: *key, operators, rows, input: *input }, units);
-        }
-    }
-    ordered.lists.waves = waves.filled(batch, classes, &groups.states);
-    ordered
-}
-
-#[derive(Debug, Default)]
-struct Slot {
-    operators: u64,
-    rows: u64,
-    units: Vec<Unit>,
-}
-
-/// Nodes of a class whose deepest input has one depth, and input cells whose state has.
-struct Waves {
-    /// By class, of nodes and of input cells, by depth.
-    of: Vec<Vec<u32>>,
-    waves: Vec<Wave>,
-}
-
-impl Waves {
-    const NONE: u32 = u32::MAX;
-
-    fn of(&mut self, class: u32, by_edge: bool, states: u32) -> u32 {
-        let of = &mut self.of[2 * class as usize + usize::from(by_edge)];
-        if of.len() <= states as usize {
-            of.resize(states as usize + 1, Waves::NONE);
-        }
-        if of[states as usize] == Waves::NONE {
-            of[states as usize] = self.waves.len() as u32;
-            self.waves.push(Wave::default());
-        }
-        of[states as usize]
-    }
-
-    fn add(&mut self, class: u32, input: Option<u16>, states: u32, node: u32) {
-        let of = &self.of[2 * class as usize + usize::from(input.is_some())];
-        if let Some(wave) = of.get(states as usize).filter(|wave| **wave != Waves::NONE) {
-            let wave = &mut self.waves[*wave as usize];
-            wave.nodes.push(node);
-            wave.inputs.extend(input);
-        }
-    }
-
-    fn filled<K: Hash + Eq>(mut self, batch: &Batch, classes: &Classes<K>, states: &[u32]) -> Vec<Wave> {
-        for (node, before) in (0..).zip(states) {
-            let class = batch.class(node);
-            self.add(class, None, *before, node);
-            if batch.inputs()[node as usize] == 0 {
-                self.add(class, Some(0), 0, node);
-            }
-            let state = 1 + classes.cell(class).depths.state(before.checked_sub(1));
-            for (taker, place) in batch.edges(node) {
-                self.add(batch.class(taker), Some(place), state, taker);
-            }
-        }
-        self.waves
     }
 }

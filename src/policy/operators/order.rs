@@ -1,27 +1,70 @@
-//! DyNet's batching by agenda (Neubig, Goldberg and Dyer, 2017, section 3.2), exactly, without visiting single
-//! operators.
+//! The two orders of a batch's operators, exactly, without visiting single operators.
 //!
-//! Until nothing is left:
+//! By agenda (Neubig, Goldberg and Dyer, 2017, section 3.2), until nothing is left:
 //! 1. A ready operator that cannot be batched runs by itself.
 //! 2. Otherwise the signature runs whose operators have the lowest mean depth over the whole evaluation. Of equal ones
 //!    the first seen runs, unless it is not elementwise and another is.
 //! 3. All its ready operators run as one, without a limit.
 //!
-//! Nodes of one class whose last input state came with one launch are a **wave**: they behave alike, so one counter
-//! stands for all. An operator on the state of one input cell is in the wave of that state. Launches take all ready
-//! operators, so those of earlier states never lag behind: an operator on all states only waits for the last.
+//! By depth (DyNet, and JIT's table), all ready operators run, one launch for each key. Then they make others ready.
+//!
+//! Nodes of one class whose last input state came at one time are a **wave**: they behave alike, so one counter stands
+//! for all. An operator on the state of one input cell is in the wave of that state. Launches take all ready operators,
+//! so those of earlier states never lag behind: an operator on all states only waits for the last.
 
 use std::hash::Hash;
 
-use crate::policy::operators::batch::{Batch, Groups};
-use crate::policy::operators::classes::{Classes, Key, Needs};
-use crate::policy::operators::{Launch, Ordered};
+use super::batch::Batch;
+use super::classes::{Classes, Key, Needs};
+use super::{Launch, Ordered};
 use crate::task::{self, Unit};
-use crate::workload::operator::Source;
 
 pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>) -> Ordered {
-    let mut ordered = Ordered::default();
-    let (order, operators) = order(&batch.groups(classes), batch, classes);
+    let mut seen = seen(batch, classes);
+    // Stable: the first seen stays first. Means are compared as exact fractions.
+    seen.sort_by(|one, other| {
+        let mean = (u128::from(one.depths) * u128::from(other.operators))
+            .cmp(&(u128::from(other.depths) * u128::from(one.operators)));
+        let (a, b) = (&classes.keyed()[one.key.index()], &classes.keyed()[other.key.index()]);
+        b.alone.cmp(&a.alone).then(mean).then(b.elementwise.cmp(&a.elementwise))
+    });
+    ordered(&seen, 1, batch, classes)
+}
+
+/// Those of a depth in the order of first sight.
+pub fn by_depth<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>) -> Ordered {
+    let seen = seen(batch, classes);
+    ordered(&seen, seen.len(), batch, classes)
+}
+
+/// The operators of a key.
+struct Seen {
+    key: Key,
+    operators: u64,
+    /// Their sum.
+    depths: u64,
+}
+
+/// In the order of first sight.
+fn seen<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>) -> Vec<Seen> {
+    let mut place = vec![NONE; classes.keyed().len()];
+    let mut seen: Vec<Seen> = Vec::new();
+    batch.groups(classes).each(batch, classes, |key, depth, operators| {
+        let place = &mut place[key.index()];
+        if *place == NONE {
+            *place = seen.len() as u32;
+            seen.push(Seen { key, operators: 0, depths: 0 });
+        }
+        let of_key = &mut seen[*place as usize];
+        of_key.operators += operators;
+        of_key.depths += operators * u64::from(depth);
+    });
+    seen
+}
+
+/// Launches the first keys with ready operators, `at_once` of them before others become ready.
+fn ordered<K: Hash + Eq>(order: &[Seen], at_once: usize, batch: &Batch, classes: &Classes<K>) -> Ordered {
+    let mut ordered = Ordered { operators: order.iter().map(|seen| seen.operators).sum(), ..Ordered::default() };
     let mut agenda = Agenda {
         batch,
         classes,
@@ -32,46 +75,29 @@ pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>) -> Ordered {
         ready: vec![Vec::new(); classes.keyed().len()],
     };
     agenda.begin();
-    while let Some(&key) = order.iter().find(|key| !agenda.ready[key.index()].is_empty()) {
-        let units = std::mem::take(&mut agenda.ready[key.index()]);
-        // Units of a key have one input size: it is part of the signature.
-        let input =
-            units.first().map_or(0, |unit| classes.all()[agenda.waves[unit.wave as usize].class as usize].input);
-        let sizes = units.iter().map(|unit| agenda.size(*unit));
-        let (operators, rows) = sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
-        ordered.push(Launch { key, operators, rows, input }, units.iter().copied());
-        agenda.done(&units);
+    let mut launched: Vec<Unit> = Vec::new();
+    loop {
+        let mut keys = 0;
+        for Seen { key, .. } in order {
+            let units = &agenda.ready[key.index()];
+            let Some(first) = units.first().filter(|_| keys < at_once) else { continue };
+            // Units of a key have one input size: it is part of the signature.
+            let input = classes.all()[agenda.waves[first.wave as usize].class as usize].input;
+            let sizes = units.iter().map(|unit| agenda.size(*unit));
+            let (operators, rows) = sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
+            ordered.push(Launch { key: *key, operators, rows, input }, units);
+            launched.extend_from_slice(units);
+            agenda.ready[key.index()].clear();
+            keys += 1;
+        }
+        if launched.is_empty() {
+            break;
+        }
+        agenda.done(&launched);
+        launched.clear();
     }
-    ordered.operators = operators;
     ordered.lists.waves = agenda.waves.into_iter().map(|wave| wave.members).collect();
     ordered
-}
-
-/// The signatures, the next to run first, and the number of operators.
-fn order<K: Hash + Eq>(groups: &Groups, batch: &Batch, classes: &Classes<K>) -> (Vec<Key>, u64) {
-    let keyed = classes.keyed();
-    // By key in the order of sight: operators, sum of depths.
-    let mut place = vec![NONE; keyed.len()];
-    let mut seen: Vec<(Key, u64, u64)> = Vec::new();
-    let mut operators = 0;
-    groups.each(batch, classes, |entry| {
-        operators += entry.nodes;
-        let key = classes.all()[entry.class as usize].keys[entry.place as usize];
-        if place[key.index()] == NONE {
-            place[key.index()] = seen.len() as u32;
-            seen.push((key, 0, 0));
-        }
-        let (_, count, depths) = &mut seen[place[key.index()] as usize];
-        *count += entry.nodes;
-        *depths += entry.nodes * u64::from(entry.depth);
-    });
-    // Stable: the first seen stays first. Means are compared as exact fractions.
-    seen.sort_by(|(a, a_count, a_depths), (b, b_count, b_depths)| {
-        let mean = (u128::from(*a_depths) * u128::from(*b_count)).cmp(&(u128::from(*b_depths) * u128::from(*a_count)));
-        let (a, b) = (&keyed[a.index()], &keyed[b.index()]);
-        b.alone.cmp(&a.alone).then(mean).then(b.elementwise.cmp(&a.elementwise))
-    });
-    (seen.into_iter().map(|(key, ..)| key).collect(), operators)
 }
 
 const NONE: u32 = u32::MAX;
@@ -110,7 +136,7 @@ struct Agenda<'a, K> {
 impl<K: Hash + Eq> Agenda<'_, K> {
     fn begin(&mut self) {
         for &class in self.batch.seen() {
-            self.static_wave[class as usize] = self.wave(class, What::Words);
+            self.static_wave[class as usize] = self.wave(class, What::Words, NONE);
         }
         for node in 0..self.batch.nodes() {
             let wave = self.static_wave[self.batch.class(node) as usize];
@@ -128,14 +154,15 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         self.open_made(made);
     }
 
-    fn wave(&mut self, class: u32, what: What) -> u32 {
+    fn wave(&mut self, class: u32, what: What, edges: u32) -> u32 {
+        let operators = self.classes.cell(class).list.operators.len();
         self.waves.push(Wave {
             class,
             what,
             members: task::Wave::default(),
-            edges: NONE,
-            missing: Vec::new(),
-            done: Vec::new(),
+            edges,
+            missing: vec![0; operators],
+            done: vec![false; operators],
             followers: Vec::new(),
         });
         self.waves.len() as u32 - 1
@@ -147,9 +174,7 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         let of_edges = 2 * class as usize;
         let place = of_edges + usize::from(what == What::Nodes);
         if self.wave_of[place] == NONE {
-            let edges = self.wave_of[of_edges];
-            self.wave_of[place] = self.wave(class, what);
-            self.waves[self.wave_of[place] as usize].edges = edges;
+            self.wave_of[place] = self.wave(class, what, self.wave_of[of_edges]);
             made.push(self.wave_of[place]);
         }
         let members = &mut self.waves[self.wave_of[place] as usize].members;
@@ -173,36 +198,22 @@ impl<K: Hash + Eq> Agenda<'_, K> {
             let cell = classes.cell(class);
             let keys = &classes.all()[class as usize].keys;
             let words = self.static_wave[class as usize];
-            let before = [words, edges].map(|wave| self.waves.get(wave as usize).map(|_| wave));
-            let mut missing = vec![0u16; keys.len()];
-            for (place, operator) in
-                cell.list.operators.iter().enumerate().filter(|(place, _)| what.has(cell.needs[*place]))
+            for (place, waits_for) in
+                cell.waits_for.iter().enumerate().filter(|(place, _)| what.has(cell.needs[*place]))
             {
-                let mut waits_for: Vec<u16> = operator
-                    .inputs
-                    .iter()
-                    .filter_map(|source| match source {
-                        Source::Operator(earlier) => Some(*earlier),
-                        Source::Word | Source::State => None,
-                    })
-                    .filter(|earlier| {
-                        let need = cell.needs[*earlier as usize];
-                        what.has(need) || !self.is_done(need, *earlier, words, edges)
-                    })
-                    .collect();
-                waits_for.sort_unstable();
-                waits_for.dedup();
-                missing[place] = waits_for.len() as u16;
-                if waits_for.is_empty() {
+                let is_missing = |earlier: &&u16| {
+                    let need = cell.needs[**earlier as usize];
+                    what.has(need) || !self.is_done(need, **earlier, words, edges)
+                };
+                let missing = waits_for.iter().filter(is_missing).count();
+                self.waves[number as usize].missing[place] = missing as u16;
+                if missing == 0 {
                     self.ready[keys[place].index()].push(Unit { wave: number, place: place as u16 });
                 }
             }
-            for earlier in before.into_iter().flatten().filter(|earlier| *earlier != number) {
+            for earlier in [words, edges].into_iter().filter(|earlier| *earlier != NONE && *earlier != number) {
                 self.waves[earlier as usize].followers.push(number);
             }
-            let wave = &mut self.waves[number as usize];
-            wave.missing = missing;
-            wave.done = vec![false; keys.len()];
         }
     }
 
