@@ -199,7 +199,7 @@ impl Gpu {
             let (lost, given_up) = (OnceLock::new(), AtomicBool::new(false));
             Ok(Gpu { number, name: context.name()?, multiprocessors, architecture, lost, given_up, context })
         };
-        Ok(Arc::new(opened().map_err(|error| fault(doing, error)).map_err(Error::failed)?))
+        opened().map(Arc::new).map_err(|error| Error::failed(fault(doing, error)))
     }
 
     /// Opens a stream.

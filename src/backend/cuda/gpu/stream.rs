@@ -93,6 +93,7 @@ impl StreamState {
     ///
     /// The stream's memory is large enough for the work.
     pub unsafe fn load_products(&self, work: &[Work], all: bool) -> Result<(), Fault> {
+        self.on().gpu.bind()?;
         let is_new = |size| self.loaded.borrow_mut().insert(size) || all;
         work.iter().try_for_each(|work| match work {
             // SAFETY: the caller's promise, and the memory outlives the stream's work.
