@@ -2,8 +2,11 @@
 
 use std::ffi::c_void;
 
-use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::result;
 use cudarc::driver::sys::{CUfunction, CUstream};
+
+use super::driver::Owned;
+use crate::backend::cuda::device::Fault;
 
 /// The threads of a block in most kernels.
 pub(super) const BLOCK: u32 = 256;
@@ -138,19 +141,20 @@ impl Call {
         }
     }
 
-    /// Queues the launch.
+    /// Queues the launch, `what` in messages.
     ///
     /// # Safety
-    /// The function's module is loaded, the stream and the memory behind the arguments belong to its context and outlive
-    /// the launch, and the arguments are those of the function.
-    pub unsafe fn queue(&mut self, stream: CUstream) -> Result<(), DriverError> {
+    /// The function's module is loaded, the stream and the memory behind the arguments belong to its context, which is
+    /// current, and outlive the launch, and the arguments are those of the function.
+    pub unsafe fn queue(&mut self, what: &str, stream: &Owned<CUstream>) -> Result<(), Fault> {
         let (width, height) = self.grid;
         let launch = if self.cooperative { result::launch_cooperative_kernel } else { result::launch_kernel };
         // SAFETY: the places point at the arguments, whose list is neither moved nor grown after `new`; the driver copies
         // them before it returns. The rest is the caller's promise.
         unsafe {
-            launch(self.function, (width, height, 1), (self.threads, 1, 1), self.shared, stream, &mut self.places)
+            launch(self.function, (width, height, 1), (self.threads, 1, 1), self.shared, stream.raw, &mut self.places)
         }
+        .map_err(|error| stream.gpu.fault(format_args!("{what} can't be queued"), error))
     }
 }
 

@@ -56,13 +56,13 @@ const HEADER: (&str, &str) =
 pub(super) type Module = Owned<CUmodule>;
 
 impl Module {
-    /// Compiles a source, or finds it in the cache, and loads it. The GPU's context must be the thread's.
+    /// Compiles a source, or finds it in the cache, and loads it.
     pub fn load(host: &Host, source: &Source<'_>, options: &[String]) -> Result<Module> {
         let Host { gpu, nvrtc, cache, .. } = host;
         let image = compiled(source, options, nvrtc, target(gpu, nvrtc)?, cache)?;
-        let refused = |error| Error::failed(gpu.fault(format_args!("{} can't be loaded", source.name), error));
         // SAFETY: the image is the compiler's output, or the same bytes from the cache, followed by a zero.
-        let module = unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) }.map_err(refused)?;
+        let load = || unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) };
+        let module = gpu.call(format_args!("{} can't be loaded", source.name), load).map_err(Error::failed)?;
         // SAFETY: it was loaded above.
         Ok(unsafe { Owned::new(gpu, module, result::module::unload) })
     }
@@ -73,8 +73,8 @@ impl Module {
         let wide = wide_parameters(source.text, kernel).ok_or_else(missing)?;
         let name = CString::new(kernel).expect("names contain no zeros");
         // SAFETY: the module is loaded.
-        let raw = unsafe { result::module::get_function(self.raw, name) }
-            .map_err(|error| Error::failed(self.gpu.fault(format_args!("{kernel} can't be loaded"), error)))?;
+        let get = |module| unsafe { result::module::get_function(module, name) };
+        let raw = self.call(format_args!("{kernel} can't be loaded"), get).map_err(Error::failed)?;
         Ok(Function { raw, wide })
     }
 }
@@ -90,7 +90,6 @@ pub(super) struct Kernels {
 impl Kernels {
     /// Compiles the kernels for a GPU, or finds them in the cache, and loads them.
     pub fn load(host: &Host, precision: Precision) -> Result<Kernels> {
-        host.gpu.bind().map_err(Error::failed)?;
         let mut loaded = Kernels { _modules: Vec::new(), functions: Vec::new() };
         for file in FILES {
             let source = source(file);

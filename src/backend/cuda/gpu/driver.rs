@@ -204,9 +204,8 @@ impl Gpu {
 
     /// Opens a stream.
     pub fn stream(self: &Arc<Gpu>) -> Result<Owned<CUstream>, Fault> {
-        self.bind()?;
-        let stream = result::stream::create(result::stream::StreamKind::NonBlocking);
-        let stream = stream.map_err(|error| self.fault("a stream can't be made", error))?;
+        let stream = || result::stream::create(result::stream::StreamKind::NonBlocking);
+        let stream = self.call("a stream can't be made", stream)?;
         // SAFETY: it was made above.
         Ok(unsafe { Owned::new(self, stream, result::stream::destroy) })
     }
@@ -235,20 +234,24 @@ impl Gpu {
         self.context.bind_to_thread().map_err(|error| self.fault("can't be used", error))
     }
 
+    /// Calls the driver in its context. `doing` names the purpose.
+    pub fn call<T>(&self, doing: impl fmt::Display, call: impl FnOnce() -> Result<T, DriverError>) -> Result<T, Fault> {
+        self.bind()?;
+        call().map_err(|error| self.fault(doing, error))
+    }
+
     /// As `9.0`.
     pub fn capability(&self) -> String {
         dotted((self.architecture / 10, self.architecture % 10))
     }
 
     pub fn attribute(&self, attribute: CUdevice_attribute) -> Result<u32, Fault> {
-        let value = self.context.attribute(attribute).map_err(|error| self.fault("can't be asked", error))?;
-        Ok(value.max(0) as u32)
+        self.call("can't be asked", || self.context.attribute(attribute)).map(|value| value.max(0) as u32)
     }
 
     /// Waits for all queued work.
     pub fn synchronize(&self) -> Result<(), Fault> {
-        self.bind()?;
-        self.context.synchronize().map_err(|error| self.fault("broke off", error))
+        self.call("broke off", || self.context.synchronize())
     }
 
     /// The time of one of some calls that are queued together.
@@ -260,7 +263,7 @@ impl Gpu {
     }
 
     pub fn memory(&self) -> Result<(usize, usize), Fault> {
-        self.context.mem_get_info().map_err(|error| self.fault("can't tell its memory", error))
+        self.call("can't tell its memory", || self.context.mem_get_info())
     }
 
     pub fn handle(&self) -> sys::CUcontext {
@@ -331,6 +334,15 @@ impl<T: Copy> Owned<T> {
     /// The driver gave `raw` in the GPU's context. It can be freed by `free`, and nothing else frees it.
     pub unsafe fn new(gpu: &Arc<Gpu>, raw: T, free: unsafe fn(T) -> Result<(), DriverError>) -> Owned<T> {
         Owned { gpu: Arc::clone(gpu), raw, free }
+    }
+
+    /// Calls the driver for it in the GPU's context. `doing` names the purpose.
+    pub fn call<R>(
+        &self,
+        doing: impl fmt::Display,
+        call: impl FnOnce(T) -> Result<R, DriverError>,
+    ) -> Result<R, Fault> {
+        self.gpu.call(doing, || call(self.raw))
     }
 }
 

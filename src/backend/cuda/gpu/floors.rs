@@ -53,11 +53,9 @@ fn of_copies(gpu: &Arc<Gpu>) -> Result<f64, Fault> {
     let mut bytes = SMALLEST_COPY;
     loop {
         let (from, to) = (Memory::zeros(gpu, bytes, "a copy")?, Memory::zeros(gpu, bytes, "a copy")?);
-        let time = timed(gpu, &mut || {
-            // SAFETY: both have this size, belong to the stream's context, and live until it has been waited for.
-            unsafe { result::memcpy_dtod_async(to.address(), from.address(), bytes, on.raw) }
-                .map_err(|error| gpu.fault("can't copy memory", error))
-        })?;
+        // SAFETY: both have this size, belong to the stream's context, and live until it has been waited for.
+        let copy = |on| unsafe { result::memcpy_dtod_async(to.address(), from.address(), bytes, on) };
+        let time = timed(gpu, || on.call("can't copy memory", copy))?;
         if time >= LONG_COPY || bytes >= LARGEST_COPY {
             return Ok(2.0 * bytes as f64 / time.as_secs_f64());
         }
@@ -79,7 +77,7 @@ fn of_products(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<
         let result = Memory::new(gpu, count * size_of::<f32>(), "a product")?;
         let product = Product::of([width; 3], left.address(), right.address(), result.address());
         // SAFETY: all three are square matrices of this width, and live until the stream has been waited for.
-        let time = timed(gpu, &mut || unsafe { products.multiply(&product) })?;
+        let time = timed(gpu, || unsafe { products.multiply(&product) })?;
         if time >= LONG_PRODUCT || width >= WIDEST {
             return Ok(2.0 * f64::from(width).powi(3) / time.as_secs_f64());
         }
@@ -88,7 +86,7 @@ fn of_products(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<
 }
 
 /// The time of one of many calls that are queued together, after a first one, which may load kernels.
-fn timed(gpu: &Gpu, queue: &mut dyn FnMut() -> Result<(), Fault>) -> Result<Duration, Fault> {
-    gpu.time(1, &mut *queue)?;
+fn timed(gpu: &Gpu, mut queue: impl FnMut() -> Result<(), Fault>) -> Result<Duration, Fault> {
+    gpu.time(1, &mut queue)?;
     gpu.time(TIMES, queue)
 }

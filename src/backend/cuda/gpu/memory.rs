@@ -47,32 +47,27 @@ impl Memory {
 
     /// Fills it with zeros. No queued work may use it.
     pub fn clear(&mut self) -> Result<(), Fault> {
-        self.memory.gpu.bind()?;
         // SAFETY: the memory has this size, and zero is a valid value of every number here.
-        let filled = unsafe { result::memset_d8_sync(self.address(), 0, self.bytes) };
-        self.finished("can't fill memory", filled)
+        self.finish("can't fill memory", || unsafe { result::memset_d8_sync(self.address(), 0, self.bytes) })
     }
 
     /// Writes bytes to its beginning. No queued work may use it.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Fault> {
         assert!(bytes.len() <= self.bytes, "{} bytes for a piece of {}", bytes.len(), self.bytes);
-        self.memory.gpu.bind()?;
         // SAFETY: the memory is at least as long as the bytes.
-        let written = unsafe { result::memcpy_htod_sync(self.address(), bytes) };
-        self.finished("can't fill memory", written)
+        self.finish("can't fill memory", || unsafe { result::memcpy_htod_sync(self.address(), bytes) })
     }
 
     /// Copies other memory of this GPU to its beginning. No queued work may use either.
     pub fn take_over(&mut self, other: &Memory) -> Result<(), Fault> {
-        self.memory.gpu.bind()?;
+        let bytes = self.bytes.min(other.bytes);
         // SAFETY: both are at least that long, and of one context.
-        let copied = unsafe { result::memcpy_dtod_sync(self.address(), other.address(), self.bytes.min(other.bytes)) };
-        self.finished("can't copy memory", copied)
+        self.finish("can't copy memory", || unsafe { result::memcpy_dtod_sync(self.address(), other.address(), bytes) })
     }
 
     /// The driver may return before the last bytes have arrived.
-    fn finished(&self, refused: &str, outcome: Result<(), DriverError>) -> Result<(), Fault> {
-        outcome.map_err(|error| self.memory.gpu.fault(refused, error))?;
+    fn finish(&self, refused: &str, call: impl FnOnce() -> Result<(), DriverError>) -> Result<(), Fault> {
+        self.memory.gpu.call(refused, call)?;
         self.memory.gpu.synchronize()
     }
 
@@ -82,11 +77,9 @@ impl Memory {
         let bytes = numbers.as_flattened_mut();
         assert!(from + bytes.len() <= self.bytes, "{} bytes from {from} of a piece of {}", bytes.len(), self.bytes);
         let gpu = &self.memory.gpu;
-        gpu.bind()?;
         gpu.synchronize()?;
         // SAFETY: the memory has that many bytes there, and nothing changes them.
-        unsafe { result::memcpy_dtoh_sync(bytes, self.address() + from as u64) }
-            .map_err(|error| gpu.fault("can't read memory", error))?;
+        gpu.call("can't read memory", || unsafe { result::memcpy_dtoh_sync(bytes, self.address() + from as u64) })?;
         Ok(numbers)
     }
 
@@ -108,23 +101,21 @@ pub(super) struct Mapped<T> {
 impl<T: Copy> Mapped<T> {
     /// `what` names its purpose in messages.
     pub fn new(gpu: &Arc<Gpu>, count: usize, what: &str) -> Result<Mapped<T>, Fault> {
-        gpu.bind()?;
         // The driver allocates no empty memory.
         let bytes = count.max(1) * size_of::<T>();
         let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP | sys::CU_MEMHOSTALLOC_PORTABLE;
-        let no_room =
-            |error| gpu.fault(format_args!("{bytes} bytes of pinned host memory for {what} can't be had"), error);
+        let no_room = format_args!("{bytes} bytes of pinned host memory for {what} can't be had");
         // SAFETY: the memory is filled below, before anything reads it.
-        let pointer = unsafe { result::malloc_host(bytes, flags) }.map_err(no_room)?;
+        let pointer = gpu.call(no_room, || unsafe { result::malloc_host(bytes, flags) })?;
         // SAFETY: it was allocated above.
         let _memory = unsafe { Owned::new(gpu, pointer, result::free_host) };
         // SAFETY: the memory has this size, and pages are aligned for any number.
         unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };
         let mut mapped = Mapped { _memory, numbers: pointer.cast(), count, address: 0 };
-        // SAFETY: the memory is mapped, and the address has a place.
-        unsafe { sys::cuMemHostGetDevicePointer_v2(&mut mapped.address, pointer, 0) }
-            .result()
-            .map_err(|error| gpu.fault("host memory can't be mapped", error))?;
+        gpu.call("host memory can't be mapped", || {
+            // SAFETY: the memory is mapped, and the address has a place.
+            unsafe { sys::cuMemHostGetDevicePointer_v2(&mut mapped.address, pointer, 0) }.result()
+        })?;
         Ok(mapped)
     }
 

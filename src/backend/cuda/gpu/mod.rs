@@ -327,19 +327,17 @@ impl Device for Gpus {
         let source = worker_of(&mut self.workers, from.0)?;
         source.gpu.usable().map_err(of_another)?;
         let (source, source_context) = (source.state(from.1)?, source.gpu.handle());
-        let raw = self.stream(to.0)?.raw();
+        let raw = self.stream(to.0)?.on().raw;
         let worker = &mut self.workers[to.0.worker.index()];
         let target = worker.state(to.1)?;
-        worker.gpu.bind()?;
         // SAFETY: both are states of pools, which do not move while work is queued; contexts and stream are alive.
-        let copied = unsafe {
+        worker.gpu.call("a state can't be migrated over", || unsafe {
             if from.0 == to.0.worker {
                 result::memcpy_dtod_async(target, source, bytes, raw)
             } else {
                 result::memcpy_peer_async(worker.gpu.handle(), target, source_context, source, bytes, raw)
             }
-        };
-        copied.map_err(|error| worker.gpu.fault("a state can't be migrated over", error))
+        })
     }
 
     fn copy_to_host(&mut self, stream: Stream, slot: Slot, place: HostPlace) -> Result<(), Fault> {
@@ -351,10 +349,10 @@ impl Device for Gpus {
         let source = worker.state(slot)?;
         let on = worker.streams[stream.id.index()].as_ref().expect("it was opened above");
         self.brought[number as usize] = Some((stream, on.next_signal()));
-        worker.gpu.bind()?;
-        // SAFETY: the slot is a state of the pool, and the place has room for it; both live while work is queued.
-        let copied = unsafe { sys::cuMemcpyDtoHAsync_v2(target.cast(), source, bytes, on.raw()).result() };
-        copied.map_err(|error| worker.gpu.fault("a state can't be fetched", error))
+        on.on().call("a state can't be fetched", |on| {
+            // SAFETY: the slot is a state of the pool, and the place has room for it; both live while work is queued.
+            unsafe { sys::cuMemcpyDtoHAsync_v2(target.cast(), source, bytes, on) }.result()
+        })
     }
 
     fn fetched(&self, place: HostPlace) -> &[f32] {

@@ -1,6 +1,6 @@
 //! Plans: the launches of one batched cell, ready to be queued.
 
-use cudarc::driver::result;
+use cudarc::driver::result::{self, graph::launch};
 use cudarc::driver::sys::{CUgraphExec, CUgraphInstantiate_flags, CUstreamCaptureMode};
 
 use super::call::Call;
@@ -49,7 +49,6 @@ impl PlanState {
         if shape.signals && !fused {
             work.push(Work::Kernel(stream.signal_call(&worker.kernels)));
         }
-        worker.gpu.bind()?;
         let is_captured = settings.launch == LaunchBy::Graph && cell.is_captured();
         // SAFETY: the stream's memory fits the shape.
         unsafe { stream.load_products(&work, is_captured) }?;
@@ -65,10 +64,10 @@ impl PlanState {
         }
         let (staged, inputs) = stream.staging.write(batch, stream.next_signal(), stream.signalled())?;
         self.gather.set_staged(staged, inputs, rows as u32);
-        stream.gpu.bind()?;
+        stream.on().gpu.bind()?;
         // SAFETY: the arguments are those of the cell's gather; the stream's memory fits the shape and outlives its
         // work, and the staged batch stays until the task has signalled.
-        unsafe { self.gather.queue(stream.raw()) }.map_err(|error| stream.gpu.fault("a gather can't be queued", error))
+        unsafe { self.gather.queue("a gather", stream.on()) }
     }
 
     /// The most inputs of a batch. Cells that do not count their inputs have room for those of each row.
@@ -77,11 +76,10 @@ impl PlanState {
     }
 
     pub fn launch(&mut self, stream: &mut StreamState) -> Result<(), Fault> {
-        stream.gpu.bind()?;
+        let on = stream.on();
         match &mut self.launch {
             // SAFETY: the graph was captured on this stream, whose memory outlives its work.
-            Launch::Graph(graph) => unsafe { result::graph::launch(graph.raw, stream.raw()) }
-                .map_err(|error| stream.gpu.fault("a graph can't be queued", error))?,
+            Launch::Graph(graph) => on.call("a graph can't be queued", |on| unsafe { launch(graph.raw, on) })?,
             // SAFETY: the work was made for this stream, whose memory fits the shape and outlives its work.
             Launch::Kernels(work) => unsafe { queue(work, stream) }?,
         }
@@ -92,19 +90,18 @@ impl PlanState {
     }
 }
 
-/// Queues work in order.
+/// Queues work in order, on a GPU whose context is made current.
 ///
 /// # Safety
 ///
 /// The addresses in the work are memory that is large enough for it and outlives it.
 unsafe fn queue(work: &mut [Work], stream: &StreamState) -> Result<(), Fault> {
-    let StreamState { products, gpu, .. } = stream;
+    let products = &stream.products;
+    products.stream.gpu.bind()?;
     for work in work {
         match work {
             // SAFETY: the cell provides the kernel's arguments; the rest is the caller's promise.
-            Work::Kernel(call) => {
-                unsafe { call.queue(stream.raw()) }.map_err(|error| gpu.fault("a kernel can't be queued", error))?
-            }
+            Work::Kernel(call) => unsafe { call.queue("a kernel", &products.stream) }?,
             // SAFETY: the caller's promise.
             Work::Product(product) => unsafe { products.multiply(product) }?,
             // SAFETY: the caller's promise.
@@ -116,27 +113,24 @@ unsafe fn queue(work: &mut [Work], stream: &StreamState) -> Result<(), Fault> {
 
 /// Captures work as a graph, and uploads it.
 fn capture(stream: &StreamState, work: &mut [Work]) -> Result<Owned<CUgraphExec>, Fault> {
-    let (gpu, raw) = (&stream.gpu, stream.raw());
-    let refused = |error| gpu.fault("a graph can't be captured", error);
+    let (on, refused) = (stream.on(), "a graph can't be captured");
     // The capture neither blocks other threads nor records their calls.
     let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     // SAFETY: the stream is alive, and captures nothing yet.
-    unsafe { result::stream::begin_capture(raw, mode) }.map_err(refused)?;
+    on.call(refused, |on| unsafe { result::stream::begin_capture(on, mode) })?;
     // SAFETY: the work was made for this stream, and does not run before the graph is launched.
     let queued = unsafe { queue(work, stream) };
     // The capture ends even after a fault, so that the stream stays usable. SAFETY: the stream is capturing.
-    let captured = unsafe { result::stream::end_capture(raw) };
+    let captured = on.call(refused, |on| unsafe { result::stream::end_capture(on) });
     queued?;
-    let template = captured.map_err(refused)?;
-    // SAFETY: the template was captured above, and is destroyed once in any case.
-    let graph = unsafe {
-        let graph = result::graph::instantiate(template, CUgraphInstantiate_flags(0));
-        let _ = result::graph::destroy(template);
-        graph.map_err(refused)?
-    };
+    // SAFETY: it was captured above.
+    let template = unsafe { Owned::new(&on.gpu, captured?, result::graph::destroy) };
+    // SAFETY: the template is alive.
+    let graph =
+        template.call(refused, |raw| unsafe { result::graph::instantiate(raw, CUgraphInstantiate_flags(0)) })?;
     // SAFETY: it was made above.
-    let graph = unsafe { Owned::new(gpu, graph, result::graph::exec_destroy) };
+    let graph = unsafe { Owned::new(&on.gpu, graph, result::graph::exec_destroy) };
     // SAFETY: the graph and the stream are alive.
-    unsafe { result::graph::upload(graph.raw, raw) }.map_err(refused)?;
+    on.call(refused, |on| unsafe { result::graph::upload(graph.raw, on) })?;
     Ok(graph)
 }

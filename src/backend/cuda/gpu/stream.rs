@@ -39,7 +39,6 @@ pub(super) struct StreamState {
     /// The numbers of queued signals and of recorded events.
     pub queued: u64,
     recorded: u64,
-    pub gpu: Arc<Gpu>,
 }
 
 impl StreamState {
@@ -52,8 +51,8 @@ impl StreamState {
     ) -> Result<StreamState, Fault> {
         let products = Handle::new(gpu, cublas, precision)?;
         let event = |_| {
-            let event = result::event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING)
-                .map_err(|error| gpu.fault("a stream can't be made", error))?;
+            let event = || result::event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING);
+            let event = gpu.call("a stream can't be made", event)?;
             // SAFETY: it was made above.
             Ok(unsafe { Owned::new(gpu, event, result::event::destroy) })
         };
@@ -71,7 +70,6 @@ impl StreamState {
             host,
             queued: 0,
             recorded: 0,
-            gpu: Arc::clone(gpu),
         })
     }
 
@@ -84,8 +82,8 @@ impl StreamState {
         Ok(())
     }
 
-    pub fn raw(&self) -> CUstream {
-        self.products.stream.raw
+    pub fn on(&self) -> &Owned<CUstream> {
+        &self.products.stream
     }
 
     /// Runs products of sizes that are new to the stream, or `all`: cuBLAS loads a kernel at its first use, which takes
@@ -95,6 +93,7 @@ impl StreamState {
     ///
     /// The stream's memory is large enough for the work.
     pub unsafe fn load_products(&self, work: &[Work], all: bool) -> Result<(), Fault> {
+        self.on().gpu.bind()?;
         let is_new = |size| self.loaded.borrow_mut().insert(size) || all;
         work.iter().try_for_each(|work| match work {
             // SAFETY: the caller's promise, and the memory outlives the stream's work.
@@ -105,10 +104,9 @@ impl StreamState {
         })
     }
 
-    pub fn synchronize(&self) -> Result<(), Fault> {
-        self.gpu.bind()?;
+    fn synchronize(&self) -> Result<(), Fault> {
         // SAFETY: the stream is alive.
-        unsafe { result::stream::synchronize(self.raw()) }.map_err(|error| self.gpu.fault("broke off", error))
+        self.on().call("broke off", |on| unsafe { result::stream::synchronize(on) })
     }
 
     /// Makes a working memory large enough for a batch of a cell. Returns whether it has moved, which invalidates the
@@ -136,7 +134,7 @@ impl StreamState {
         }
         self.synchronize()?;
         self.staging.fit(rows as usize, inputs.max(MOST_INPUTS * rows) as usize)?;
-        let mut new = Batching::new(&self.gpu, rows, inputs, &bytes)?;
+        let mut new = Batching::new(&self.on().gpu, rows, inputs, &bytes)?;
         if let Some(old) = &self.batches[memory] {
             new.take_over(old)?;
         }
@@ -162,10 +160,9 @@ impl StreamState {
     }
 
     pub fn signal(&mut self) -> Result<(), Fault> {
-        let raw = self.raw();
-        self.gpu.bind()?;
+        self.on().gpu.bind()?;
         // SAFETY: the kernel and the two counters, which are its arguments, live as long as the stream.
-        unsafe { self.signal.queue(raw) }.map_err(|error| self.gpu.fault("a signal can't be queued", error))?;
+        unsafe { self.signal.queue("a signal", &self.products.stream) }?;
         self.queued += 1;
         Ok(())
     }
@@ -177,10 +174,9 @@ impl StreamState {
 
     pub fn record(&mut self) -> Result<u64, Fault> {
         let number = self.recorded;
-        self.gpu.bind()?;
         // SAFETY: event and stream are alive, and of one context.
-        unsafe { result::event::record(self.event(number), self.raw()) }
-            .map_err(|error| self.gpu.fault("an event can't be queued", error))?;
+        let record = |on| unsafe { result::event::record(self.event(number), on) };
+        self.on().call("an event can't be queued", record)?;
         self.recorded += 1;
         Ok(number)
     }
@@ -195,21 +191,18 @@ impl StreamState {
     ///
     /// The event is alive.
     pub unsafe fn wait(&mut self, event: CUevent) -> Result<(), Fault> {
-        self.gpu.bind()?;
+        let flags = CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: the stream is alive, the event by the caller's promise.
-        unsafe { result::stream::wait_event(self.raw(), event, CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT) }
-            .map_err(|error| self.gpu.fault("a wait can't be queued", error))
+        self.on().call("a wait can't be queued", |on| unsafe { result::stream::wait_event(on, event, flags) })
     }
 
     /// Asks the driver for failed work.
     pub fn health(&self) -> Result<(), Fault> {
-        self.gpu.bind()?;
         // SAFETY: the stream is alive.
-        let status = unsafe { cuStreamQuery(self.raw()) };
-        if status == CUresult::CUDA_ERROR_NOT_READY {
-            return Ok(());
-        }
-        status.result().map_err(|error| self.gpu.fault("a computation failed", error))
+        self.on().call("a computation failed", |on| match unsafe { cuStreamQuery(on) } {
+            CUresult::CUDA_ERROR_NOT_READY => Ok(()),
+            status => status.result(),
+        })
     }
 }
 

@@ -32,7 +32,6 @@ impl Kernel {
     /// Compiles a kernel, or finds it in the cache, and loads it. Fails if not all blocks are resident at the same
     /// time, or if they have too little shared memory.
     pub fn new(host: &Host, configuration: Configuration) -> Result<Kernel> {
-        host.gpu.bind().map_err(Error::failed)?;
         let (name, text) = configuration.source();
         let source = Source { name, text, headers: &HEADERS };
         let module = Module::load(host, &source, &configuration.options())?;
@@ -65,7 +64,6 @@ impl Kernel {
         let (gpu, function) = (&self.module.gpu, self.function.raw);
         let (sizes, mapping, shared) =
             (self.configuration.sizes(), self.configuration.mapping(), self.configuration.shared());
-        let asked = |error| Error::failed(gpu.fault("a persistent kernel can't be asked for its size", error));
         if shared > SHARED {
             let most = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             let too_much = |_| {
@@ -78,8 +76,8 @@ impl Kernel {
         }
         let (threads, shared) = (mapping.threads() as i32, shared as usize);
         // SAFETY: the function's module is loaded.
-        let blocks = unsafe { result::occupancy::max_active_block_per_multiprocessor(function, threads, shared) }
-            .map_err(asked)?;
+        let ask = || unsafe { result::occupancy::max_active_block_per_multiprocessor(function, threads, shared) };
+        let blocks = gpu.call("a persistent kernel can't be asked for its size", ask).map_err(Error::failed)?;
         let room = blocks.max(0) as u32 * gpu.multiprocessors;
         if mapping.blocks(&sizes) > room {
             return Err(Error::failed(format!(

@@ -67,7 +67,6 @@ struct Bench<'h> {
 /// Runs each micro-benchmark `times` times after a warm-up, and returns medians. `schedulers` are those of a
 /// multiprocessor, which share a block's warps.
 pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<Measured> {
-    host.gpu.bind().map_err(Error::failed)?;
     let mut bench = Bench::new(host, times).map_err(Error::failed)?;
     let source = Source { name: MICRO.0, text: MICRO.1, headers: &MICRO_HEADERS };
     let module = Module::load(host, &source, &micro_options())?;
@@ -144,12 +143,10 @@ impl Bench<'_> {
 
     /// The cycles of the slowest block.
     fn once(&mut self, call: &mut Call, grid: Grid) -> Result<u64, Fault> {
-        let gpu = &self.host.gpu;
         self.arrived.clear()?;
         // SAFETY: the kernel is loaded, the arguments are its own, and the memory suffices for the largest grid; it is
         // read below, after the launch.
-        unsafe { call.queue(self.stream.raw) }
-            .map_err(|error| gpu.fault("a micro-benchmark can't be queued", error))?;
+        unsafe { call.queue("a micro-benchmark", &self.stream) }?;
         let of_blocks = self.cycles.read(0, grid.blocks as usize)?;
         Ok(of_blocks.into_iter().map(u64::from_le_bytes).max().unwrap_or(0))
     }

@@ -162,8 +162,7 @@ impl Persistent {
         // arguments are those of both kernels.
         unsafe {
             self.products.multiply(&product)?;
-            call.queue(self.products.stream.raw)
-                .map_err(|error| self.gpu.fault("a persistent kernel can't be queued", error))
+            call.queue("a persistent kernel", &self.products.stream)
         }
     }
 
