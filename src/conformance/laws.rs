@@ -309,7 +309,8 @@ impl Listed {
                 Listed { sizes: vec![1; cells.len()], cells, subgraphs, edges: edges.collect() }
             }
             CellGraph::Chains(runs) => {
-                let each = || (0..).zip(runs).flat_map(|(place, run)| repeat_n((place, run), run.length as usize));
+                let each =
+                    || (0..).zip(runs.iter()).flat_map(|(place, run)| repeat_n((place, run), run.length as usize));
                 Listed {
                     cells: each().map(|(_, run)| run.cell).collect(),
                     sizes: each().map(|(_, run)| u64::from(run.input.max(1))).collect(),
