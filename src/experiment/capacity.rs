@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::Run;
-use super::device::prepare;
+use super::device::prepare_until;
 use super::executor::Target;
 use super::goal::Answer;
 use super::knee::attain;
@@ -84,7 +84,7 @@ impl Search<'_> {
     /// No policy does with fewer: the ceiling of one worker, as in `bounds.json`.
     fn fewest(&self, requests: u32) -> Result<u32> {
         let scenario = self.question.effort.sized(self.question.scenario, requests);
-        let (inputs, device) = prepare(&scenario, Target::SIM)?;
+        let (inputs, device) = prepare_until(&scenario, Target::SIM, self.question.stop)?;
         let ceiling = device.bounds(&inputs)?.and_then(|bounds| bounds.ceiling_rps);
         let of_one = ceiling.map_or(f64::INFINITY, |ceiling| ceiling / inputs.workers() as f64);
         Ok(((self.rate.0 / of_one).ceil() as u32).max(1))
@@ -120,7 +120,7 @@ impl Search<'_> {
     fn run(&self, workers: u32, requests: u32) -> Result<Tried> {
         let mut scenario = self.question.effort.sized(self.question.scenario, requests);
         scenario.device.workers = workers as usize;
-        let (inputs, device) = prepare(&scenario, Target::SIM)?;
+        let (inputs, device) = prepare_until(&scenario, Target::SIM, self.question.stop)?;
         let one = |replication: u32| {
             let run = Run { policy: self.policy, load: LoadPoint::Rate(self.rate), replication };
             Ok(attain(&inputs, &device, &run, self.question, None)?.expect("a run without a limit ends"))

@@ -63,7 +63,19 @@ pub(super) fn simulated_by(target: Target) -> String {
 
 /// Reads the inputs and prepares the device, so that mistakes show before the first run.
 pub fn prepare(scenario: &Scenario, target: Target) -> Result<(Inputs<'_>, Device)> {
-    let inputs = Inputs::new(scenario)?;
+    prepare_inputs(Inputs::new(scenario)?, target)
+}
+
+/// As [`prepare`], unless `stop` is set while requests are drawn.
+pub(super) fn prepare_until<'s>(
+    scenario: &'s Scenario,
+    target: Target,
+    stop: &'s AtomicBool,
+) -> Result<(Inputs<'s>, Device)> {
+    prepare_inputs(Inputs::new(scenario)?.until(stop), target)
+}
+
+fn prepare_inputs(inputs: Inputs<'_>, target: Target) -> Result<(Inputs<'_>, Device)> {
     let device = Device::new(&inputs, target)?;
     Ok((inputs, device))
 }

@@ -1,7 +1,7 @@
 //! The inputs of a scenario's runs: requests, arrivals, and policies with their costs.
 
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use rand_distr::Distribution as _;
@@ -44,7 +44,11 @@ pub struct Inputs<'s> {
     longest: u32,
     /// Shared by the runs of a replication.
     shared: Mutex<Vec<Weak<Requests>>>,
+    /// Ends the drawing of requests.
+    stop: &'s AtomicBool,
 }
+
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 enum Origin {
     Dataset {
@@ -99,7 +103,8 @@ impl<'s> Inputs<'s> {
         let estimates = scenario.policies.iter().map(estimates).collect();
         let origin = Origin::open(scenario)?;
         let longest = origin.longest();
-        let inputs = Inputs { scenario, cells, steps, estimates, origin, longest, shared: Mutex::new(Vec::new()) };
+        let inputs =
+            Inputs { scenario, cells, steps, estimates, origin, longest, shared: Mutex::new(Vec::new()), stop: &NEVER };
         for policy in 0..scenario.policies.len() {
             inputs.policy(policy)?;
         }
@@ -107,6 +112,11 @@ impl<'s> Inputs<'s> {
             scenario.points().into_iter().try_for_each(|load| inputs.arrivals(load).map(drop))?;
         }
         Ok(inputs)
+    }
+
+    /// No more requests are drawn once `stop` is set.
+    pub fn until(self, stop: &'s AtomicBool) -> Inputs<'s> {
+        Inputs { stop, ..self }
     }
 
     /// Of a policy; `None` without a source.
@@ -164,7 +174,11 @@ impl<'s> Inputs<'s> {
         let file = self.scenario.file.display();
         require(u128::from(count) * REQUEST, format_args!("{file}: workload.requests = {count}"), "draw fewer")?;
         let mut draws = self.draws(replication)?;
-        let (shapes, of): (Vec<Shape>, Vec<u16>) = (0..count).map(|_| draws.draw()).unzip();
+        let goes_on = |_: &u32| !self.stop.load(Ordering::Relaxed);
+        let (shapes, of): (Vec<Shape>, Vec<u16>) = (0..count).take_while(goes_on).map(|_| draws.draw()).unzip();
+        if shapes.len() < count as usize {
+            return Err(Error::Interrupted);
+        }
         let requests = Requests::unfold(shapes.into(), &self.scenario.workload.model).map_err(Error::input)?;
         let classes = draws.classes.map(|_| Classes { all: self.classes(), of });
         Ok(Requests { classes: classes.map(Arc::new), ..requests })
@@ -361,4 +375,39 @@ fn draw_classes(scenario: &Scenario, count: usize, replication: u32) -> Option<C
     let stream = &mut random::stream(scenario.seed, replication, "classes");
     let of = (0..count).map(|_| shares.sample(stream) as u16).collect();
     Some(Classes { all: scenario.classes.iter().map(ClassEntry::class).collect(), of })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::executor::Target;
+    use super::super::{Options, run};
+    use super::*;
+    use crate::policy::registry::Registry;
+
+    #[test]
+    fn no_requests_are_drawn_once_the_user_stops() {
+        let file = Path::new("scenarios/dvabatch/vgg19.toml");
+        let scenario = Scenario::load(file, &["workload.requests=2001".into()], &Registry::standard()).unwrap();
+        let stop = AtomicBool::new(true);
+        let inputs = Inputs::new(&scenario).unwrap().until(&stop);
+        assert!(matches!(inputs.requests(0), Err(Error::Interrupted)));
+
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let options = Options {
+            target: Target::SIM,
+            out: out.clone(),
+            replications: 1,
+            resume: false,
+            shard: None,
+            stated: vec![],
+        };
+        assert!(matches!(run(&scenario, &options, &stop, &|| ()), Err(Error::Interrupted)));
+        assert!(!out.exists(), "nothing is written before the requests are there");
+
+        stop.store(false, Ordering::Relaxed);
+        assert_eq!(inputs.requests(0).unwrap().len(), 2001);
+    }
 }

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 
 use super::Run;
-use super::device::{Device, prepare};
+use super::device::{Device, prepare_until};
 use super::executor::Target;
 use super::goal::Answer;
 use super::inputs::Inputs;
@@ -142,7 +142,7 @@ impl KneeSearch<'_> {
         loop {
             let scenario = self.question.effort.sized(self.question.scenario, round.requests);
             let prepared = || {
-                let (inputs, device) = prepare(&scenario, Target::SIM)?;
+                let (inputs, device) = prepare_until(&scenario, Target::SIM, self.question.stop)?;
                 let ceiling = device.bounds(&inputs)?.and_then(|bounds| bounds.ceiling_rps).unwrap_or(HIGHEST);
                 let requests = inputs.requests(0)?.len() as u32;
                 Ok((inputs, device, ceiling.min(HIGHEST), requests))
@@ -402,7 +402,7 @@ mod tests {
     fn a_run_ends_early_only_if_it_misses_the_objective() {
         let file = std::path::Path::new("scenarios/dvabatch/vgg19.toml");
         let scenario = Scenario::load(file, &["workload.requests=2001".into()], &Registry::standard()).unwrap();
-        let (inputs, device) = prepare(&scenario, Target::SIM).unwrap();
+        let (inputs, device) = super::super::prepare(&scenario, Target::SIM).unwrap();
         let objective =
             Objective { slo: scenario.metrics.slo.unwrap(), quantile: Quantile::P99, max_rejected: 0.0, tokens: None };
         let effort = Effort { tolerance: 0.01, replications: 1, max_requests: 0, near: None };

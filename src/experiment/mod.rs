@@ -30,7 +30,7 @@ use rayon::prelude::*;
 
 use self::device::Device;
 pub use self::device::prepare;
-use self::device::simulated_by;
+use self::device::{prepare_until, simulated_by};
 use self::executor::Target;
 use self::folder::Folder;
 use self::inputs::Inputs;
@@ -145,7 +145,7 @@ pub fn run_sweep(
     let completed: Vec<_> = scenarios.iter().map(|scenario| options.target.completed(scenario)).collect();
     let scenarios: Vec<&Scenario> = completed.iter().map(|scenario| &**scenario).collect();
     let jobs = own_jobs(&scenarios, options);
-    let variants = variants(&scenarios, options.target, &jobs)?;
+    let variants = variants(&scenarios, options.target, &jobs, stop)?;
     let (folders, taken_over, lock) = open(&scenarios, &variants, &jobs, options)?;
     let failure = Mutex::new(None);
     let one = |(Job { variant, run, .. }, taken_over): (&Job, Option<Summary>)| {
@@ -228,10 +228,15 @@ fn own_jobs(scenarios: &[&Scenario], options: &Options) -> Vec<Job> {
 }
 
 /// Only those of the jobs, which may be some of a shard.
-fn variants<'s>(scenarios: &[&'s Scenario], target: Target, jobs: &[Job]) -> Result<Vec<Option<(Inputs<'s>, Device)>>> {
+fn variants<'s>(
+    scenarios: &[&'s Scenario],
+    target: Target,
+    jobs: &[Job],
+    stop: &'s AtomicBool,
+) -> Result<Vec<Option<(Inputs<'s>, Device)>>> {
     let needed: BTreeSet<usize> = jobs.iter().map(|job| job.variant).collect();
     let variant = |(place, scenario): (usize, &&'s Scenario)| {
-        needed.contains(&place).then(|| prepare(scenario, target)).transpose()
+        needed.contains(&place).then(|| prepare_until(scenario, target, stop)).transpose()
     };
     scenarios.iter().enumerate().map(variant).collect()
 }
