@@ -161,7 +161,12 @@ fn trace(model: &Model, classes: bool, rng: &mut Stream) -> Vec<String> {
 
 /// Up to three that serve the model.
 fn policies(model: &Model, costs: &str, kv_tokens: u64, registry: &Registry, text: &mut Text) -> String {
-    let (cells, kinds): (_, Vec<&str>) = (model.cell_types(), registry.kinds().collect());
+    let iterates = |kind: &str| {
+        DeTable::parse("").is_ok_and(|keys| registry.parse(kind, keys).is_ok_and(|settings| settings.iterates()))
+    };
+    let is_llm = matches!(model, Model::Llm(_));
+    let kinds: Vec<&str> = registry.kinds().filter(|kind| iterates(kind) == is_llm).collect();
+    let cells = model.cell_types();
     let operators = Catalogue::new(model, &Sizes::square(8));
     let device = CostTable::parse(costs, "costs")
         .and_then(|table| table.with_kv_tokens(Some(kv_tokens)).device_with(&cells, &operators, Overhead::default()))
