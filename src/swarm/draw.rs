@@ -57,9 +57,9 @@ impl Case {
         let grammar = include_str!("grammar.toml").parse().expect("the grammar is TOML");
         let mut text = Text { rules: grammar, random: random::stream(seed, 0, "swarm") };
         let number = text.random.random();
-        let (model, file) = match text.happens(15) {
-            true => (Model::Llm(None), None),
-            false => draw_model(number, &mut text.random),
+        let (model, file) = match number / 10 % 7 {
+            0 => (Model::Llm(None), None),
+            _ => draw_model(number, &mut text.random),
         };
         let model = if model == Model::Lstm && text.happens(50) { Model::Gru } else { model };
         let costs = costs(&model, &mut text);
@@ -78,7 +78,7 @@ impl Case {
                 scenario += &format!("trace = '{TRACE}'\n{}", text.expand("<traced>"));
             }
         }
-        let kv_tokens = text.random.random_range(10..200);
+        let kv_tokens = if name == "llm" { text.random.random_range(10..200) } else { 0 };
         scenario += &match &*name {
             "lstm" => text.expand("<device lstm>"),
             "llm" => format!("[device]\nkv_tokens = {kv_tokens}\n{}", text.expand("<device llm>")),
@@ -176,7 +176,7 @@ fn policies(model: &Model, costs: &str, kv_tokens: u64, registry: &Registry, tex
     let mut tables = String::new();
     // Most kinds serve few models.
     for attempt in 0..20 {
-        let kind = *kinds.choose(&mut text.random).expect("policies are registered");
+        let Some(kind) = kinds.choose(&mut text.random) else { break };
         let mut keys = String::new();
         for key in registry.keys(kind).expect("it is registered") {
             let value = text.rule(&format!("{kind} {key}")).or_else(|| text.rule(key));
