@@ -278,6 +278,7 @@ const MOST_REAL: usize = 1024;
 
 fn load(scenario: &Scenario, executor: &dyn Executor) -> Result<Box<dyn Loaded>> {
     let (model, device, file) = (&scenario.workload.model, &scenario.device, scenario.file.display());
+    spec(scenario).check(model).within("workload").within(&file)?;
     executor.check(model, &device.gpu()).within(&file)?;
     if device.workers > MOST_REAL {
         let workers = device.workers;

@@ -117,8 +117,10 @@ fn other_policies_and_real_runs_refuse_language_models() {
     let refused = desk.run(&["sim", "t.toml", "-q", "--set", on_h100, "--set", shape]);
     let why = "the weights of Llama-2-70B take 138.0 GB, and 90 % of the memory of H100 are 77.3 GB";
     assert!(refused.code == Some(2) && refused.stderr.contains(why), "{refused:?}");
-    desk.run(&["real", "t.toml", "-q"])
-        .failed(2, "language models are simulated only; run this scenario with batchlab sim");
+    for scenario in ["t.toml", "continuous/one-trace"] {
+        desk.run(&["real", scenario, "-q"])
+            .failed(2, "language models are simulated only; run this scenario with batchlab sim");
+    }
 }
 
 #[test]
