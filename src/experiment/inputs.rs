@@ -326,15 +326,19 @@ impl Origin {
         let (model, file) = (&scenario.workload.model, scenario.file.display());
         match &scenario.workload.load {
             Load::Drawn { dataset, max_length, .. } => {
-                let open = |dataset: &Input| {
-                    let dataset = Dataset::open(&dataset.to_string_lossy(), model, &|path| PathBuf::from(path))?;
+                let open = |dataset: &Input, key: &str| {
+                    let opened = Dataset::open(&dataset.to_string_lossy(), model, &|path| PathBuf::from(path));
+                    let dataset = opened.within(key).within(&file)?;
                     // Draws nothing, but fails if no shape is short enough.
                     let none = dataset.sample(0, *max_length, &mut random::stream(scenario.seed, 0, "shapes"));
                     none.within("workload").within(&file).map(|_| dataset)
                 };
-                let dataset = open(dataset)?;
-                let own = scenario.classes.iter().map(|class| class.dataset.as_ref().map(open).transpose());
-                let own = own.collect::<Result<Vec<_>>>()?;
+                let dataset = open(dataset, "workload.dataset")?;
+                let of_class = |(index, class): (usize, &ClassEntry)| {
+                    let own = class.dataset.as_ref();
+                    own.map(|dataset| open(dataset, &format!("class[{index}].dataset"))).transpose()
+                };
+                let own = scenario.classes.iter().enumerate().map(of_class).collect::<Result<Vec<_>>>()?;
                 Ok(Origin::Dataset { dataset, own, max_length: *max_length })
             }
             Load::Trace { trace, .. } => {

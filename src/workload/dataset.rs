@@ -213,7 +213,7 @@ fn table<T>(shares: Shares<T>, shape: impl Fn(T) -> Shape) -> Shapes {
 fn not_for(model: &Model, family: &Family, what: &str) -> Error {
     let way_out = match family {
         Family::Lengths(_) => "constant:N, generator:europarl-en, -de or paper-lstm",
-        Family::Pairs(_) => "constant:S>T, generator:europarl-de-en",
+        Family::Pairs(_) => "constant:S>T, generator:europarl-de-en, azure-conversation or sharegpt",
         Family::Trees => "complete-tree:N, generator:treebank",
         Family::Graphs(_) => "constant:K, generator:graphs",
     };
@@ -379,7 +379,7 @@ mod tests {
                 "generator:europarl-en",
                 "seq2seq",
                 "generator:europarl-en: draws single lengths, but the model seq2seq takes a CSV file with the header \
-                 src_len,tgt_len,count, or constant:S>T, generator:europarl-de-en",
+                 src_len,tgt_len,count, or constant:S>T, generator:europarl-de-en, azure-conversation or sharegpt",
             ),
             (
                 "generator:treebank",

@@ -119,6 +119,7 @@ fn mistakes_about_classes_are_named() {
         ("class.0.deadline=0", "class[0].deadline: must be "),
         ("class.0.nonsense=1", "class[0].nonsense: unknown key; known: name, share, slo, priority, deadline, dataset"),
         ("class.0.dataset='none.csv'", "class[0].dataset: no such file: none.csv"),
+        ("class.1.dataset='constant:0'", "t.toml: class[1].dataset: constant:0: bad shape"),
         ("class.silver.share=1", "class: there is no \"silver\"; known: 0 (gold), 1 (basic)"),
     ] {
         desk.refuses(&["--set", set], message);

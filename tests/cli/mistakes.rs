@@ -122,8 +122,13 @@ fn of_a_dataset() {
         (b"2\t3 3 0\n", "lengths.csv: line 1: is a tree, but the model lstm takes a CSV file"),
     ] {
         desk.write("lengths.csv", text);
-        desk.refuses(&[], message);
+        desk.refuses(&[], &format!("t.toml: workload.dataset: {message}"));
     }
+    let none = ["--set", "workload.dataset=constant:0"];
+    desk.refuses(
+        &none,
+        "t.toml: workload.dataset: constant:0: bad shape \"chain:0\": \"0\" is not a whole number from 1",
+    );
 }
 
 /// A scenario that replays `trace.csv`.

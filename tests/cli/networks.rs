@@ -138,11 +138,11 @@ fn mistakes_are_named() {
         ),
         (
             &["sim", "t.toml", "--set", "workload.dataset=constant:17"],
-            "constant:17: a request has 17 tokens, and net.csv takes up to 16",
+            "t.toml: workload.dataset: constant:17: a request has 17 tokens, and net.csv takes up to 16",
         ),
         (
             &["sim", "t.toml", "--set", "workload.dataset=constant:fixed"],
-            "constant:fixed: the model dnn:net.csv takes no fixed shapes",
+            "t.toml: workload.dataset: constant:fixed: the model dnn:net.csv takes no fixed shapes",
         ),
         (
             &["real", "t.toml", "--backend", "cuda", "--set", "workload.model=dnn:net"],
