@@ -276,7 +276,9 @@ pub fn write(session: &mut Session, output: Option<&Path>, quiet: bool) -> Resul
         put(Some(&path.with_file_name(NOISE)), &made.noise)?;
     }
     if !quiet {
-        say(made.shown.trim_end());
+        if output.is_some() {
+            say(made.shown.trim_end());
+        }
         made.notes.iter().for_each(say);
         if let Some(path) = output {
             say(format_args!("costs in {}, noise in {NOISE} beside them", path.display()));

@@ -73,11 +73,10 @@ fn parts(wanted: &Wanted, settings: &Settings) -> Vec<Part> {
 }
 
 /// One visit of the chosen sizes of each part; of the last part at the end.
-fn shuffled(parts: &[Part], chosen: impl Fn(&Part) -> Vec<u32>, mut random: Stream) -> Vec<Block> {
+fn shuffled(parts: &[Part], chosen: Vec<Vec<u32>>, mut random: Stream) -> Vec<Block> {
     let mut blocks = Vec::new();
-    for (place, part) in parts.iter().enumerate() {
+    for (place, (part, mut order)) in parts.iter().zip(chosen).enumerate() {
         let reference = part.sizes.get(part.sizes.len() / 2);
-        let mut order = chosen(part);
         order.shuffle(&mut random);
         for chunk in order.chunks(SIZES) {
             let reference = reference.filter(|size| !chunk.contains(size));
@@ -89,13 +88,14 @@ fn shuffled(parts: &[Part], chosen: impl Fn(&Part) -> Vec<u32>, mut random: Stre
     blocks
 }
 
-fn all(part: &Part) -> Vec<u32> {
-    part.sizes.clone()
+fn all(parts: &[Part]) -> Vec<Vec<u32>> {
+    parts.iter().map(|part| part.sizes.clone()).collect()
 }
 
 /// How often the measurement of a network calls `progress`, until it visits doubtful sizes again.
 pub fn steps(wanted: &Wanted, settings: &Settings) -> usize {
-    let blocks = shuffled(&parts(wanted, settings), all, stream(0, 0, "profile"));
+    let parts = parts(wanted, settings);
+    let blocks = shuffled(&parts, all(&parts), stream(0, 0, "profile"));
     settings.repeats as usize * blocks.iter().map(|block| block.sizes.len()).sum::<usize>()
 }
 
@@ -103,15 +103,15 @@ pub fn steps(wanted: &Wanted, settings: &Settings) -> usize {
 pub fn measure(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
     let parts = parts(subject.wanted, subject.settings);
     for repeat in 0..subject.settings.repeats {
-        let blocks = shuffled(&parts, all, stream(0, repeat, "profile"));
+        let blocks = shuffled(&parts, all(&parts), stream(0, repeat, "profile"));
         blocks.iter().try_for_each(|block| visit(subject, &parts, block, profile))?;
     }
     subject.steps.progress = &|| ();
     for time in 0..AGAIN {
         profile.level();
-        let blocks = shuffled(&parts, |part| part.doubtful(profile), stream(0, time, "profile again"));
-        let doubtful: Vec<u32> = parts.iter().flat_map(|part| part.doubtful(profile)).collect();
-        profile.again.extend(doubtful);
+        let doubtful: Vec<Vec<u32>> = parts.iter().map(|part| part.doubtful(profile)).collect();
+        profile.again.extend(doubtful.iter().flatten());
+        let blocks = shuffled(&parts, doubtful, stream(0, time, "profile again"));
         blocks.iter().try_for_each(|block| visit(subject, &parts, block, profile))?;
     }
     Ok(())
@@ -127,7 +127,7 @@ pub fn piece(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
     while subject.now.time.get() < end {
         let (blocks, repeat) = &mut profile.left;
         if blocks.is_empty() {
-            *blocks = shuffled(&parts, all, stream(0, *repeat, "profile pieces"));
+            *blocks = shuffled(&parts, all(&parts), stream(0, *repeat, "profile pieces"));
             *repeat += 1;
         }
         let block = blocks.pop().expect("a network has a part with sizes");

@@ -104,11 +104,17 @@ pub fn measure(bench: &Bench, subject: &mut Subject<'_>, batches: &[u32], profil
                 profile.times.at(Kind::Task, &bench.cells[0], bench.input, batch).extend(train.durations());
                 train.gaps().for_each(|gap| profile.between.entry(batch).or_default().add(gap));
             }
-            if !single {
-                let (kind, train) = (if turns { Kind::Switched } else { Kind::Exchanged }, run(batch, true)?);
-                for (turn, cell) in bench.cells.iter().enumerate() {
-                    profile.times.at(kind, cell, 0, batch).extend(train.durations_at(|place| place % 2 == turn));
-                }
+            if single {
+                continue;
+            }
+            let train = run(batch, true)?;
+            if !turns {
+                profile.times.at(Kind::Exchanged, &bench.cells[0], 0, batch).extend(train.durations());
+                continue;
+            }
+            for (turn, cell) in bench.cells.iter().enumerate() {
+                let durations = train.durations_at(|place| place % 2 == turn);
+                profile.times.at(Kind::Switched, cell, 0, batch).extend(durations);
             }
         }
         steps.done()?;
