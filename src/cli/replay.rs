@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::find;
 use super::render::Shown;
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Error, Result};
 use crate::experiment::device::Device;
 use crate::experiment::executor::Target;
 use crate::experiment::inputs::Inputs;
@@ -100,7 +100,16 @@ fn simulated(args: &Args, scenario: &Scenario) -> Result<Device> {
         let costs = Input::from(find(Shipped::Costs, file, false)?.to_string_lossy().into_owned());
         scenario.policies.iter_mut().for_each(|policy| policy.costs = Some(costs.clone()));
     }
-    Ok(prepare(&scenario, Target::SIM).or_way_out("name the table to simulate with, as --costs COSTS.csv")?.1)
+    let device = &scenario.device;
+    let computed = device.roofline.is_some() || device.grnn.is_some();
+    if let Some(policy) = scenario.policies.iter().find(|policy| policy.costs.is_none() && !computed) {
+        return Err(Error::input(format!(
+            "{}: its scenario names no costs for \"{}\"; name the table to simulate with, as --costs COSTS.csv",
+            args.results.display(),
+            policy.label
+        )));
+    }
+    Ok(prepare(&scenario, Target::SIM)?.1)
 }
 
 /// A line for each point, then differences and ledgers.

@@ -21,16 +21,17 @@ const METRICS: [Metric; 6] =
     [Metric::Mean, Metric::P50, Metric::P90, Metric::P99, Metric::Throughput, Metric::MeanBatch];
 
 /// These settings determine the requests. The dataset's path may differ.
-const SAME: [&str; 5] = [
+const SAME: [&str; 6] = [
     "/seed",
     "/scenario/workload/model",
     "/scenario/workload/requests",
     "/scenario/workload/max_length",
     "/scenario/workload/time_scale",
+    "/scenario/arrivals/process",
 ];
 
-/// Of the arrivals; all others determine the requests.
-const LOADS: [&str; 2] = ["rates", "clients"];
+/// Keys of the arrivals that are loads, and the process, which is compared first. All others determine the requests.
+const OTHERS: [&str; 3] = ["rates", "clients", "process"];
 
 #[derive(Debug)]
 pub struct Comparison {
@@ -174,7 +175,7 @@ fn runs(results: &Side, other: &Side, place: &Place) -> Result<Vec<Summary>> {
 fn same_settings(a: &Side, b: &Side) -> Result<()> {
     let arrivals = [a, b].into_iter().filter_map(|side| side.setting("/scenario/arrivals").as_object());
     let keys: BTreeSet<&String> = arrivals.flat_map(|arrivals| arrivals.keys()).collect();
-    let arrivals = keys.into_iter().filter(|key| !LOADS.contains(&key.as_str()));
+    let arrivals = keys.into_iter().filter(|key| !OTHERS.contains(&key.as_str()));
     let differing: Vec<String> = SAME
         .into_iter()
         .map(String::from)
@@ -235,10 +236,12 @@ fn other_requests(a: &Side, b: &Side, what: &str) -> Error {
 
 /// `A at 100, 200; B at 100`
 fn listed(places: &[Place]) -> String {
-    let of_policy = |places: &[Place]| {
+    let of_policy = |places: &[&Place]| {
         let points: Vec<&str> = places.iter().map(|place| &*place.point).collect();
         format!("{} at {}", places[0].policy, points.join(", "))
     };
+    let mut places: Vec<&Place> = places.iter().collect();
+    places.sort_by_key(|place| &place.policy);
     let each: Vec<String> = places.chunk_by(|a, b| a.policy == b.policy).map(of_policy).collect();
     if each.is_empty() { "none".into() } else { each.join("; ") }
 }

@@ -108,6 +108,10 @@ fn other_requests_are_refused() {
         2,
         "no policy and point in common; the first has A at 100, 200; B at 100, 200, the second A at 300; B at 300",
     );
+    other("f", &["--set", "arrivals.rates=[300]", "--sweep", "device.workers=1,2"]).failed(
+        2,
+        "the second A at 300,device.workers=1, 300,device.workers=2; B at 300,device.workers=1, 300,device.workers=2",
+    );
     let log = desk.read("two/t/A/200/requests.csv").replacen("\n1,", "\n1,1", 1);
     desk.write("one/t/A/200/requests.csv", log);
     desk.run(&["compare", "two/t", "one/t"]).failed(2, "at 200 the log has request 1 at ");

@@ -122,6 +122,20 @@ fn a_ledger_shows_every_term() {
 }
 
 #[test]
+fn a_ledger_needs_costs() {
+    let desk = Desk::new();
+    desk.write("t.toml", SCENARIO.replace("costs = \"costs.csv\"\n", "").replace("requests = 200", "requests = 20"));
+    desk.run(&["real", "t.toml", "-q", "--out", "out", "--set", "workload.hidden=8"]).ok();
+    desk.run(&["replay", "out/t", "--ledger"]).failed(
+        2,
+        "out/t: its scenario names no costs for \"A\"; name the table to simulate with, as --costs COSTS.csv",
+    );
+    desk.write("other.csv", "cell,batch,ns\ngru,1,2000000\n");
+    let other = desk.run(&["replay", "out/t", "--ledger", "--costs", "other.csv"]);
+    assert!(other.code == Some(2) && !other.stderr.contains("--costs"), "the option was given: {other:?}");
+}
+
+#[test]
 fn a_ledger_takes_other_costs() {
     let desk = recorded(Quirks::default());
     assert!(desk.run(&["replay", "out/t/A", "--ledger"]).ok().stdout.contains("no term changes anything\n"));
