@@ -30,7 +30,7 @@ pub fn spin<T>(queue: &Receiver<T>, until: Option<Instant>) -> Option<T> {
 }
 
 pub struct Cores {
-    /// For a worker each.
+    /// The cores that no thread has yet.
     pub free: std::vec::IntoIter<CoreId>,
     /// More cores than workers, so a waiting thread may spin.
     pub spare: bool,

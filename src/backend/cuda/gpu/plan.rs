@@ -122,9 +122,10 @@ fn capture(stream: &StreamState, work: &mut [Work]) -> Result<Owned<CUgraphExec>
     let queued = unsafe { queue(work, stream) };
     // The capture ends even after a fault, so that the stream stays usable. SAFETY: the stream is capturing.
     let captured = on.call(refused, |on| unsafe { result::stream::end_capture(on) });
-    queued?;
     // SAFETY: it was captured above.
-    let template = unsafe { Owned::new(&on.gpu, captured?, result::graph::destroy) };
+    let captured = captured.map(|raw| unsafe { Owned::new(&on.gpu, raw, result::graph::destroy) });
+    queued?;
+    let template = captured?;
     // SAFETY: the template is alive.
     let graph =
         template.call(refused, |raw| unsafe { result::graph::instantiate(raw, CUgraphInstantiate_flags(0)) })?;
