@@ -18,11 +18,12 @@ pub enum Goal {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
 pub struct Answer {
     /// The highest by replication. Empty if none holds the objective.
+    #[serde(skip)]
     pub rates: Vec<Rate>,
     /// Of each rate: half the width of the bracket that the search ended with, relative to the rate.
+    #[serde(skip)]
     pub resolution: f64,
     /// The fewest; `None` if no number up to the limit holds the objective.
     pub workers: Option<u32>,
@@ -80,5 +81,18 @@ impl Goal {
             Goal::HighestRate => effort.replications(scenario),
             Goal::FewestWorkers(..) => 1,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_answer_of_workers_lacks_nothing() {
+        let answer = Answer { workers: Some(3), latency: Some(Nanos(5)), requests: 100, ..Answer::default() };
+        let kept = serde_json::to_value(&answer).unwrap();
+        assert_eq!(serde_json::from_value::<Answer>(kept).unwrap(), answer);
+        assert!(serde_json::from_str::<Answer>("{}").is_err(), "a damaged file holds no result");
     }
 }

@@ -12,7 +12,7 @@ use super::goal::Answer;
 use super::inputs::Inputs;
 use super::search::{Question, Rounds, Searched, of_each_policy};
 use crate::error::{Error, Result};
-use crate::metrics::attainment::Attainment;
+use crate::metrics::attainment::{Attainment, Time};
 use crate::metrics::recorder::{Keep, Limit};
 use crate::scenario::{Load, LoadPoint, Quantile, Scenario, Warmup};
 use crate::units::{Nanos, Rate};
@@ -268,7 +268,8 @@ pub(super) fn attain(
     }
     let warmup = inputs.measure(run.load).warmup;
     let Objective { slo, quantile, tokens, .. } = **objective;
-    Ok(Some(Attainment::of(&ran.record, warmup, slo, quantile, tokens.is_some())))
+    let time = if tokens.is_some() { Time::FirstToken } else { Time::Latency };
+    Ok(Some(Attainment::of(&ran.record, warmup, slo, quantile, time)))
 }
 
 impl Objective {

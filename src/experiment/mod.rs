@@ -227,7 +227,7 @@ fn own_jobs(scenarios: &[&Scenario], options: &Options) -> Vec<Job> {
     }
 }
 
-/// Only those of the jobs, which may be some of a shard.
+/// Prepares the scenarios that have jobs; a shard may need only some.
 fn variants<'s>(
     scenarios: &[&'s Scenario],
     target: Target,

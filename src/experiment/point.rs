@@ -35,7 +35,7 @@ pub(super) struct Host {
     /// Of all workers.
     pub busy: Nanos,
     pub verified: Verified,
-    /// The first of them.
+    /// Messages of the first failures; the run's file lists all.
     pub failures: Vec<String>,
 }
 

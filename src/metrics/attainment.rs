@@ -23,13 +23,25 @@ pub struct Attainment {
     pub gap: Option<Nanos>,
 }
 
+/// What an objective limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Time {
+    Latency,
+    /// Of a language model.
+    FirstToken,
+}
+
 impl Attainment {
-    /// `first`: of the time to the first token of a language model, instead of the latency.
-    pub fn of(record: &Recorder, warmup: Warmup, slo: Nanos, quantile: Quantile, first: bool) -> Attainment {
+    /// # Panics
+    /// The record has no tokens, and `time` is that of the first.
+    pub fn of(record: &Recorder, warmup: Warmup, slo: Nanos, quantile: Quantile, time: Time) -> Attainment {
         let run = RunRecord::new(record);
         let measured = &run.order[run.warmup(warmup).0..];
         let served = measured.iter().map(|r| *r as usize).filter(|r| run.finished(*r));
-        let tokens = record.tokens.as_ref().filter(|_| first);
+        let tokens = match time {
+            Time::Latency => None,
+            Time::FirstToken => Some(record.tokens.as_ref().expect("only language models have such objectives")),
+        };
         let mut latencies: Vec<u64> = match tokens {
             Some(tokens) => served.map(|r| tokens.sequences[r].first.saturating_since(record.arrival[r]).0).collect(),
             None => served.map(|r| run.latency(r)).collect(),
@@ -95,17 +107,18 @@ mod tests {
         run.rejected = 1;
         let counts = |warmup, slo| {
             let Attainment { measured, within, rejected, failed, .. } =
-                Attainment::of(&run, warmup, Nanos(slo), Quantile::P50, false);
+                Attainment::of(&run, warmup, Nanos(slo), Quantile::P50, Time::Latency);
             (measured, within, rejected, failed)
         };
         assert_eq!(counts(Warmup::None, 5 * MS), (4, 3, 1, 0));
         assert_eq!(counts(Warmup::Requests(2), 5 * MS), (2, 1, 1, 0));
         assert_eq!(counts(Warmup::None, 5 * MS - 1), (4, 0, 1, 0));
-        let latency = |quantile| Attainment::of(&run, Warmup::None, Nanos(MS), quantile, false).latency;
+        let latency = |quantile| Attainment::of(&run, Warmup::None, Nanos(MS), quantile, Time::Latency).latency;
         assert_eq!(latency(Quantile::P50), Some(Nanos(5 * MS)));
         assert_eq!(latency(Quantile::P90), None, "a quarter was not served");
         let most: Vec<_> = (0..9).map(served).chain([(9 * MS, u64::MAX, u64::MAX)]).collect();
-        let latency = |quantile| Attainment::of(&record(&most), Warmup::None, Nanos(MS), quantile, false).latency;
+        let latency =
+            |quantile| Attainment::of(&record(&most), Warmup::None, Nanos(MS), quantile, Time::Latency).latency;
         assert_eq!(latency(Quantile::P90), Some(Nanos(5 * MS)), "nine of ten were served");
         assert_eq!(latency(Quantile::P95), None);
     }
