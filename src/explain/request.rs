@@ -47,7 +47,11 @@ impl<'a> Life<'a> {
         let mut stops: Vec<Stop<'a>> = Vec::new();
         for formed in &again.formed {
             let Some(row) = again.row(formed.task) else { continue };
-            let nodes = formed.members.nodes(|_| graph.nodes()).into_iter().filter(|node| node.request == request);
+            let nodes = formed
+                .members
+                .nodes(|of| if of == request { graph.nodes() } else { 0 })
+                .into_iter()
+                .filter(|node| node.request == request);
             let nodes: Vec<NodeId> = nodes.map(|node| node.node).collect();
             let needed = last_needed(&stops, &nodes, graph);
             let ready = needed.map_or(arrival, |row| row.finish.max(arrival));
@@ -109,12 +113,17 @@ impl<'a> Life<'a> {
         let (arrival, cells, depth) = (milliseconds(self.arrival), self.graph.nodes(), self.graph.depth());
         let own = match self.tokens() {
             Some(Sequence { first: Nanos::MAX, .. }) => "it got no token".into(),
-            Some(Sequence { first, worst_gap, preemptions, .. }) => format!(
-                "its first token came after {}; the largest gap to a next one was {}; preempted {preemptions} times\n  \
-                 below are the tasks that fed its prompt; the later tokens came with the decodes of its worker",
-                span(self.arrival, *first),
-                milliseconds(*worst_gap)
-            ),
+            Some(Sequence { first, worst_gap, preemptions, output, .. }) => {
+                let gap = match output {
+                    1 => String::new(),
+                    _ => format!("; the longest time between two tokens was {}", milliseconds(*worst_gap)),
+                };
+                format!(
+                    "its first token came after {}{gap}; preemptions: {preemptions}\n  below are the tasks that fed its \
+                     prompt; the later tokens came with the decodes of its worker",
+                    span(self.arrival, *first)
+                )
+            }
             None => format!("its own cells: {cells}, {depth} of them in sequence\n  {padding}"),
         };
         format!(
@@ -179,7 +188,7 @@ impl<'a> Life<'a> {
             "in_tasks_ns": of_cells(inside),
             "between_tasks_ns": of_cells(between),
             "first_token_ns": tokens.and_then(|tokens| happened(tokens.first)),
-            "worst_gap_ns": tokens.map(|tokens| tokens.worst_gap),
+            "worst_gap_ns": tokens.filter(|tokens| tokens.output > 1).map(|tokens| tokens.worst_gap),
             "preemptions": tokens.map(|tokens| tokens.preemptions),
             "cells": self.graph.nodes(),
             "padding_cells": self.padding(),

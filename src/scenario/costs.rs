@@ -31,10 +31,10 @@ pub fn named(costs: Option<&Path>, device: &Device, workload: &Workload) -> Resu
                 kv_tokens = decoder.kv_tokens(kv_tokens).map_err(Error::input).within(file.display())?;
                 rows.or_decoder(decoder)
             }
-            Model::Llm(None) if device.costs.is_none() => {
+            Model::Llm(None) if costs.is_none() => {
                 return Err(Error::input(
                     "llm has no shape for device.roofline; name one, such as llm:scenarios/llms/opt-13b.toml, or give \
-                     device.costs",
+                     costs (device.costs, or those of the policy)",
                 ));
             }
             _ => rows.or_computed(&roofline, model, &sizes)?,
@@ -110,8 +110,6 @@ impl CostEstimates {
         }
         settings.build(&self.within(setup)).map_err(|problem| match &self.model {
             Ok(_) => problem,
-            // It needs the costs for the memory that they state.
-            Err(broken) if settings.iterates() => broken.clone(),
             Err(broken) => format!("{problem} (no costs are known: {broken})"),
         })
     }

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::{DeserializeOwned, IntoDeserializer, value};
 use serde::{Deserialize, Serialize, Serializer};
+use smart_default::SmartDefault;
 
 pub use self::arrivals::ArrivalSpec;
 pub use self::section::unknown;
@@ -159,10 +160,11 @@ impl fmt::Display for LoadPoint {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, SmartDefault, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Device {
-    #[serde(default = "given::one", deserialize_with = "given::whole::<_, _, { given::MAX_WORKERS }>")]
+    #[default = 1]
+    #[serde(deserialize_with = "given::whole::<_, _, { given::MAX_WORKERS }>")]
     pub workers: usize,
     /// The simulator's cost table; real runs need none.
     pub costs: Option<Input>,
@@ -175,31 +177,25 @@ pub struct Device {
     pub noise: Option<Input>,
     /// The most requests in the system; further ones are rejected. `None`: no limit in simulations, a default in real
     /// runs.
-    #[serde(default, deserialize_with = "given::whole::<_, _, { u32::MAX }>")]
+    #[serde(deserialize_with = "given::whole::<_, _, { u32::MAX }>")]
     pub max_waiting: Option<u32>,
     /// The tokens whose keys and values fit on a worker, for language models. `None`: by the data sheet.
-    #[serde(default, deserialize_with = "given::whole::<_, _, { u32::MAX }>", skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "given::whole::<_, _, { u32::MAX }>", skip_serializing_if = "Option::is_none")]
     pub kv_tokens: Option<u32>,
-    #[serde(default, deserialize_with = "given::choice")]
+    #[serde(deserialize_with = "given::choice")]
     pub precision: Precision,
-    #[serde(default, deserialize_with = "given::choice")]
+    #[serde(deserialize_with = "given::choice")]
     pub signal: Signal,
-    #[serde(default, deserialize_with = "given::choice")]
+    #[serde(deserialize_with = "given::choice")]
     pub launch: LaunchBy,
     /// The longest time of a task on a GPU; `None` for the backend's limit.
-    #[serde(default, with = "given::positive_time", skip_serializing_if = "Option::is_none")]
+    #[serde(with = "given::positive_time", skip_serializing_if = "Option::is_none")]
     pub task_limit: Option<Nanos>,
 }
 
 impl Device {
     pub fn gpu(&self) -> GpuSettings {
         GpuSettings { precision: self.precision, signal: self.signal, launch: self.launch }
-    }
-}
-
-impl Default for Device {
-    fn default() -> Self {
-        toml::from_str("").expect("every key has a default")
     }
 }
 

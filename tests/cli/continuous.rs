@@ -51,7 +51,7 @@ fn sequences_and_iterations_are_explained() {
     let request = explained("request", "0");
     // Another prompt, of 10.1 ms, came before a decode of two.
     assert!(
-        request.contains("its first token came after 10.100 ms; the largest gap to a next one was 20.102 ms"),
+        request.contains("its first token came after 10.100 ms; the longest time between two tokens was 20.102 ms"),
         "{request}"
     );
     assert!(!request.contains("between tasks"), "{request}");
@@ -114,6 +114,11 @@ fn other_policies_and_real_runs_refuse_language_models() {
         shapeless.code == Some(2) && shapeless.stderr.contains("llm has no shape for device.roofline"),
         "{shapeless:?}"
     );
+    let with_memory = "device={ roofline = 'scenarios/devices/h100.toml', precision = 'f16', kv_tokens = 1000 }";
+    let own = ["policy.0.costs=it.csv", "policy.1.costs=it.csv"];
+    desk.run(&["sim", "t.toml", "-q", "--set", with_memory, "--set", own[0], "--set", own[1]]).ok();
+    let both = desk.run(&["sim", "t.toml", "-q", "--set", on_h100, "--set", "policy.vllm.block=0"]);
+    assert!(both.stderr.contains("block: 0 is too small; at least 1"), "{both:?}");
     let refused = desk.run(&["sim", "t.toml", "-q", "--set", on_h100, "--set", shape]);
     let why = "the weights of Llama-2-70B take 138.0 GB, and 90 % of the memory of H100 are 77.3 GB";
     assert!(refused.code == Some(2) && refused.stderr.contains(why), "{refused:?}");
