@@ -293,33 +293,33 @@ impl Study {
             Column::text("policy", |row: &Row| row.policy.clone()),
             Column::given("slo_ms", |row: &Row| Some(row.objective.slo.as_millis_f64().to_string())),
             Column::text("quantile", |row: &Row| row.objective.quantile.to_string()),
-            Column::count("round", |row: &Row| row.round.map(|round| round as usize)),
         ];
+        // `tune` tells rounds instead of what a single search took.
+        let tuned = rows.iter().any(|row| row.round.is_some());
+        if tuned {
+            columns.push(Column::count("round", |row: &Row| row.round.map(|round| round as usize)));
+        }
         match self.goal {
-            Goal::HighestRate => columns.extend([
-                Column::number("knee_rps", Unit::PerSecond, |row: &Row| row.answer.mean().map(|rate| rate.0)),
-                Column::number("knee_rps_ci", Unit::PerSecond, |row: &Row| row.answer.half_width()),
-                Column::count("replications", |row: &Row| row.answer.rates.len()),
-            ]),
-            Goal::FewestWorkers(rate, _) => {
-                columns.insert(1, Column::given("rate_rps", move |_: &Row| Some(rate.to_string())));
+            Goal::HighestRate => {
                 columns.extend([
-                    Column::count("workers", |row: &Row| row.answer.workers.map(|workers| workers as usize)),
-                    Column::number("latency_ms", Unit::Millis, |row: &Row| {
-                        row.answer.latency.map(Nanos::as_millis_f64)
-                    }),
+                    Column::number("knee_rps", Unit::PerSecond, |row: &Row| row.answer.mean().map(|rate| rate.0)),
+                    Column::number("knee_rps_ci", Unit::PerSecond, |row: &Row| row.answer.half_width()),
                 ]);
+                columns.extend((!tuned).then(|| Column::count("replications", |row: &Row| row.answer.rates.len())));
+            }
+            Goal::FewestWorkers(rate, _) => {
+                let workers = |row: &Row| row.answer.workers.map(|workers| workers as usize);
+                columns.push(Column::count("workers", workers));
+                if !tuned {
+                    columns.insert(1, Column::given("rate_rps", move |_: &Row| Some(rate.to_string())));
+                    let latency = |row: &Row| row.answer.latency.map(Nanos::as_millis_f64);
+                    columns.push(Column::number("latency_ms", Unit::Millis, latency));
+                }
             }
         }
-        columns.push(Column::count("requests", |row: &Row| row.answer.requests as usize));
+        columns.extend((!tuned).then(|| Column::count("requests", |row: &Row| row.answer.requests as usize)));
         columns.push(Column::given("caveat", |row: &Row| row.answer.caveat.clone()));
         columns.extend(swept_columns(rows, |row| &row.swept));
-        // `tune` tells rounds instead of what a single search took.
-        let left_out: &[&str] = match rows.iter().any(|row| row.round.is_some()) {
-            true => &["rate_rps", "replications", "latency_ms", "requests"],
-            false => &["round"],
-        };
-        columns.retain(|column| !left_out.contains(&&*column.name));
         columns
     }
 

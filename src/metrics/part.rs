@@ -16,8 +16,8 @@ pub(super) struct Part {
     within_slo: u64,
     /// From the first measured arrival of the run to its last arrival.
     pub inside: Completions,
-    /// After the last arrival of the run, and whether within the objective.
-    late: Vec<(Nanos, bool)>,
+    /// After the last arrival of the run: not within the objective, and within it.
+    late: [Vec<Nanos>; 2],
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -66,7 +66,7 @@ impl Part {
 
     /// Not before the first measured arrival of the run. `late`: after its last arrival.
     pub fn completed(&mut self, at: Nanos, good: bool, late: bool) {
-        if late { self.late.push((at, good)) } else { self.inside.add(good) }
+        if late { self.late[usize::from(good)].push(at) } else { self.inside.add(good) }
     }
 
     /// The window in which completions are counted: from the first measured arrival to the last arrival, so that
@@ -75,10 +75,10 @@ impl Part {
     pub fn window(&self) -> Option<Window> {
         let (from, last) = self.period?;
         let inside = self.inside.all as usize;
-        let all = inside + self.late.len();
+        let all = inside + self.late.iter().map(Vec::len).sum::<usize>();
         let needed = if from == last { all } else { (all * WINDOW_SHARE.0).div_ceil(WINDOW_SHARE.1) };
         let Some(place) = needed.checked_sub(inside + 1) else { return Some(Window { from, to: last }) };
-        let mut late: Vec<Nanos> = self.late.iter().map(|(at, _)| *at).collect();
+        let mut late = self.late.concat();
         let (_, to, _) = late.select_nth_unstable(place);
         Some(Window { from, to: *to })
     }
@@ -86,9 +86,10 @@ impl Part {
     /// All completions per second, and those within the objective.
     fn rates(&self, window: Window) -> Option<[Rate; 2]> {
         let seconds = (window.to - window.from).as_secs_f64();
-        let mut counted = self.inside;
-        self.late.iter().filter(|(at, _)| *at <= window.to).for_each(|(_, good)| counted.add(*good));
-        (seconds > 0.0).then(|| [counted.all, counted.good].map(|count| Rate(count as f64 / seconds)))
+        let late = |times: &Vec<Nanos>| times.iter().filter(|at| **at <= window.to).count() as u64;
+        let [missed, good] = self.late.each_ref().map(late);
+        let counts = [self.inside.all + missed + good, self.inside.good + good];
+        (seconds > 0.0).then(|| counts.map(|count| Rate(count as f64 / seconds)))
     }
 
     /// Of the latency, the time in the queue and that in tasks; without what concerns tasks and workers.

@@ -162,7 +162,8 @@ impl DueFirst {
     }
 }
 
-/// The first number of a range for which it holds, if it holds for all after that; the end of the range if for none.
+/// The first number of a range for which it holds, if it holds for all after that; the end of the range if for none. If it
+/// does not hold for all after the first, it may be any number of the range.
 pub fn first_in(mut range: Range<usize>, mut holds: impl FnMut(usize) -> bool) -> usize {
     while !range.is_empty() {
         let middle = (range.start + range.end) / 2;

@@ -9,16 +9,12 @@ use crate::metrics::stats::Quantile;
 use crate::metrics::summary::Summary;
 use crate::units::Nanos;
 
-/// What marks in the table mean; the first letter is the mark. This one marks the throughput of a saturated row.
+/// Notes below the table. The first character marks the figure: the throughput for `*`, `?` and `+`, the load for `!`.
 const SATURATED: &str = "* saturated: more arrived than could be served; latencies grow with the run";
-/// Of the throughput.
 const UNKNOWN: &str = "? the run is too short to tell whether it is saturated";
-/// Of the throughput.
 const ABOVE: &str = "+ above the offered rate: requests of the warm-up were served in the measured time, or more came than \
     the rate says";
-/// Of the load.
 const INVALID: &str = "! not valid: requests were handed over so late that the latencies are not those of an open loop";
-/// Of all figures.
 const REPLICATED: &str =
     "± half the width of the 95 % confidence interval over the replications, in percent of the figure";
 /// As a share of the offered rate; less is the chance of the arrivals.

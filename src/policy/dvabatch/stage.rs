@@ -148,7 +148,7 @@ pub struct Running {
     pub into: Pair,
 }
 
-/// Figure 11.
+/// The state of an executor (Figure 11).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExecutorState {
     Active,
@@ -157,7 +157,7 @@ pub enum ExecutorState {
     /// Keeps the used pair until it has a legitimate one.
     Inactive {
         used: Pair,
-        /// The next one is the same, after all later stages.
+        /// The next pair is the same one, once all later stages are done with it.
         serial: bool,
     },
 }

@@ -79,8 +79,11 @@ fn ordered<K: Hash + Eq>(order: &[Seen], at_once: usize, batch: &Batch, classes:
     loop {
         let mut keys = 0;
         for Seen { key, .. } in order {
+            if keys == at_once {
+                break;
+            }
             let units = &agenda.ready[key.index()];
-            let Some(first) = units.first().filter(|_| keys < at_once) else { continue };
+            let Some(first) = units.first() else { continue };
             // Units of a key have one input size: it is part of the signature.
             let input = classes.all()[agenda.waves[first.wave as usize].class as usize].input;
             let sizes = units.iter().map(|unit| agenda.size(*unit));
