@@ -75,13 +75,13 @@ struct ArrivalArgs {
     #[arg(long)]
     ratio: Option<f64>,
     /// mmpp: mean time in the low state, such as 200ms
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     low: Option<String>,
     /// mmpp: mean time in the high state, such as 50ms
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     high: Option<String>,
     /// periodic: the time in which the pattern repeats, such as 86400s
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     period: Option<String>,
     /// periodic: relative rates of the equal parts of a period
     #[arg(long, value_name = "RATE,…", value_delimiter = ',')]
@@ -99,6 +99,11 @@ struct ArrivalArgs {
     #[serde(skip)]
     #[arg(long, default_value_t = 1, value_parser = seed)]
     seed: u64,
+}
+
+/// As written, since the scenario's arrivals read it again.
+fn time(text: &str) -> Result<String, String> {
+    Nanos::parse(text).map(|_| text.to_string())
 }
 
 impl ArrivalArgs {

@@ -68,7 +68,7 @@ pub enum Distribution {
 }
 
 impl ArrivalSpec {
-    /// An error begins with its key.
+    /// An error begins with its key, unless a time can't be read.
     pub fn new(process: &str, keys: Map<String, Value>) -> Result<ArrivalSpec, String> {
         let tagged = Map::from_iter([(process.to_string(), keys.into())]);
         let read = ArrivalSpec::deserialize(Value::from(tagged));

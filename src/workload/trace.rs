@@ -210,11 +210,11 @@ impl Rows {
             ));
         }
         let shape = self.shape(shape).map_err(|error| format!("shape: {error}"))?;
-        self.arrivals.push(arrival);
-        self.shapes.push(shape);
         if let (Some(classes), [class]) = (&mut self.classes, class) {
             classes.push(self.names.one(class_name(class).map_err(|problem| format!("class: {problem}"))?));
         }
+        self.arrivals.push(arrival);
+        self.shapes.push(shape);
         Ok(())
     }
 

@@ -165,6 +165,8 @@ fn of_a_trace() {
         desk.write("trace.csv", format!("id,arrival_ns,shape\n{rows}"));
         desk.refuses(&[], message);
     }
+    desk.write("trace.csv", "id,arrival_ns,shape,class\n0,5,chain:3,a\n1,5,chain:3,\n");
+    desk.refuses(&[], "trace.csv: line 3: class: is empty; each request has a class");
     desk.write("trace.csv", "length,count\n3,1\n");
     desk.refuses(&[], "trace.csv: line 1: the header is \"length,count\"; that of a trace is id,arrival_ns,shape");
     desk.write("trace.csv", "id,arrival_ns,shape\n0,9000000000000000000,chain:3\n");

@@ -156,6 +156,8 @@ fn mistakes_are_named() {
     ] {
         desk.run(words).failed(2, message);
     }
+    let low = desk.run(&[gen_, &["--process", "mmpp", "--rate", "3", "--low", "5"]].concat());
+    assert!(low.code == Some(2) && low.stderr.contains("'--low <TIME>': \"5\" has no unit"), "{low:?}");
     assert!(!desk.path("out.csv").exists());
     desk.write("good.csv", "id,arrival_ns,shape\n0,5,chain:3\n");
     desk.run(&["trace", "convert", "good.csv", "-o", "good.csv/x.csv"]).failed(1, "good.csv: cannot be written: ");
