@@ -115,9 +115,10 @@ impl Shown<'_> {
         };
         let Args { stages, at, preferred, batch, .. } = self.args;
         if let Some(count) = stages {
-            let largest = batch.iter().copied().max().unwrap_or(1);
-            let times = slice::times(self.network, costs("--stages")?, largest, self.tokens);
-            slice::even(&times, *count).map_err(Error::input).within("--stages")
+            costs("--stages")?;
+            let by_batch = batch.iter().zip(self.times.iter().flatten());
+            let (_, times) = by_batch.max_by_key(|(batch, _)| **batch).expect("there is a batch");
+            slice::even(times, *count).map_err(Error::input).within("--stages")
         } else if let Some(threshold) = preferred {
             costs("--preferred")?;
             let preferred: Vec<u32> = self.network.operators().filter_map(|one| self.preferred(one)).collect();

@@ -42,8 +42,8 @@ fn kinds(long: bool) -> String {
     format!("Kind of figure (repeatable): {}", names.join(if long { "" } else { ", " }))
 }
 
-pub fn run(args: Args) -> Result<()> {
-    let names: Vec<String> = written(&args)?.iter().map(|file| format!("{}\n", file.display())).collect();
+pub fn run(args: &Args) -> Result<()> {
+    let names: Vec<String> = written(args)?.iter().map(|file| format!("{}\n", file.display())).collect();
     print(&names.concat())
 }
 

@@ -252,11 +252,14 @@ fn affines(catalogue: &Catalogue, weights: &Weights) -> Option<Vec<Affine>> {
             _ => {}
         }
     }
-    let taken = |tensors: &[&str]| tensors.iter().flat_map(|name| weights.take(name)).collect::<Vec<f32>>();
     let affine = |name: &str| {
         let (name, parts, bias) = AFFINES.iter().find(|(known, ..)| *known == name)?;
-        let parts: Vec<_> = parts.iter().map(|tensors| (taken(tensors), weights.matrix(tensors[0]).1)).collect();
-        Some(Affine { name, product: cells::pack_blocks(1, &parts), bias: taken(bias) })
+        let parts: Vec<_> = parts.iter().map(|tensors| weights.matrix(tensors)).collect();
+        Some(Affine {
+            name,
+            product: cells::pack_blocks(1, &parts),
+            bias: bias.iter().flat_map(|name| weights.take(name)).collect(),
+        })
     };
     names.sort_unstable();
     names.dedup();

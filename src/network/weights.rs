@@ -117,9 +117,9 @@ impl Weights {
         self.tensors.iter().find(|tensor| tensor.name == name).expect("a tensor of the model")
     }
 
-    /// A matrix, a row for each output, and the width of a row.
-    pub fn matrix(&self, name: &str) -> (Vec<f32>, usize) {
-        (self.take(name), self.tensor(name).shape[1])
+    /// Matrices one below the other, a row for each output, and the width of a row.
+    pub fn matrix(&self, names: &[&str]) -> (Vec<f32>, usize) {
+        (names.iter().flat_map(|name| self.take(name)).collect(), self.tensor(names[0]).shape[1])
     }
 
     pub fn take(&self, name: &str) -> Vec<f32> {

@@ -94,10 +94,14 @@ fn parts(path: &Path, model: Option<&str>) -> Result<Vec<Part>> {
     let [first, second] = if unit == "tokens" { PROMPTS } else { SOURCES };
     let mut parts: Vec<Part> = Vec::new();
     let mut add = |name, unit, length: u64, count: u64| {
-        let at = parts.iter().position(|part| (part.name, part.unit) == (name, unit)).unwrap_or_else(|| {
+        let at = parts.iter().position(|part| part.name == name).unwrap_or_else(|| {
             parts.push(Part { name, unit, histogram: BTreeMap::new() });
             parts.len() - 1
         });
+        // One curve of all that the trace has, so that each has a label of its own.
+        if parts[at].unit != unit {
+            parts[at].unit = UNKNOWN;
+        }
         *parts[at].histogram.entry(length).or_default() += count;
     };
     while let Some(row) = rows.read()? {

@@ -282,6 +282,9 @@ fn lengths_come_from_three_kinds_of_files() {
     let trace = drawn("trace.csv");
     assert!(trace.contains("trace (median 3)") && trace.contains("Length (steps)"));
     assert!(drawn("lengths.csv").contains("Length (steps, nodes or tokens)"));
+    fs::write(results.path().join("mixed.csv"), "id,arrival_ns,shape\n0,0,chain:3\n1,0,tree:2 0\n").unwrap();
+    let mixed = drawn("mixed.csv");
+    assert!(mixed.matches("mixed (median").count() == 1 && mixed.contains("Length (steps, nodes or tokens)"));
 }
 
 #[test]

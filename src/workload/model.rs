@@ -147,7 +147,8 @@ impl Model {
         !self.takes_trees() && !self.is_llm() && self.graph_model().is_none_or(GraphModel::is_sequence)
     }
 
-    /// `None` for language models and feed-forward networks, whose requests have tokens.
+    /// The requests that it unfolds to graphs. `None` for language models, and for feed-forward networks, whose requests
+    /// have tokens or one fixed size.
     pub fn unfolds(&self) -> Option<Takes> {
         match self {
             Model::Lstm | Model::Gru => Some(Takes::Chains),

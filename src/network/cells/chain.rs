@@ -90,7 +90,7 @@ pub struct Gru {
 
 impl Gru {
     pub(super) fn new(weights: &Weights) -> Gru {
-        let tensors = ["gru.weight_ih", "gru.weight_hh"].map(|name| weights.matrix(name));
+        let tensors = ["gru.weight_ih", "gru.weight_hh"].map(|name| weights.matrix(&[name]));
         let hidden = tensors[1].1;
         let part = |tensor: usize, gate: usize| {
             let (weights, inputs) = &tensors[tensor];

@@ -54,7 +54,7 @@ pub struct Embedding {
 
 impl Embedding {
     fn new(weights: &Weights, name: &str) -> Embedding {
-        let (rows, width) = weights.matrix(name);
+        let (rows, width) = weights.matrix(&[name]);
         Embedding { rows, width }
     }
 
@@ -65,7 +65,7 @@ impl Embedding {
 
 /// Packs tensors with the same outputs side by side: those of `gates` gates, one after another.
 fn pack(weights: &Weights, gates: usize, tensors: &[&str]) -> Product {
-    pack_blocks(gates, &tensors.iter().map(|name| weights.matrix(name)).collect::<Vec<_>>())
+    pack_blocks(gates, &tensors.iter().map(|name| weights.matrix(&[name])).collect::<Vec<_>>())
 }
 
 /// Each block is a matrix and the width of its rows.
