@@ -67,6 +67,11 @@ impl Error {
     }
 }
 
+/// `refuse_if(a > b, || format!("a: {a} is more than b ({b})"))?`.
+pub fn refuse_if<E>(wrong: bool, error: impl FnOnce() -> E) -> Result<(), E> {
+    if wrong { Err(error()) } else { Ok(()) }
+}
+
 /// `; did you mean workers?` if a known name is similar, else nothing.
 pub fn nearest(name: &str, known: &[&str]) -> String {
     let nearest = known.iter().map(|candidate| (strsim::levenshtein(name, candidate), candidate)).min();

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::render::{print, say};
+use super::profile::put;
+use super::render::say;
 use crate::error::{Context as _, Result};
-use crate::files::write_typed;
 use crate::import::perf_analyzer::Measured;
 use crate::import::triton;
 use crate::shipped;
@@ -55,19 +55,14 @@ pub fn run(args: &Args) -> Result<()> {
             for file in files {
                 let sized = file.split_once('=').and_then(|(size, path)| Some((size.parse().ok()?, path)));
                 // A file's name may have an equals sign.
-                let (batch, path) = match sized.filter(|(size, _)| *size > 0) {
-                    Some((size, path)) => (Some(size), path),
-                    None => (None, file.as_str()),
-                };
-                measured.add(&shipped::text(Path::new(path))?, path, batch)?;
+                let sized = sized.filter(|(size, _)| *size > 0);
+                let path = sized.map_or(file.as_str(), |(_, path)| path);
+                measured.add(&shipped::text(Path::new(path))?, path, sized.map(|(size, _)| size))?;
             }
             let table = measured.table(cell)?;
             measured.unused.iter().for_each(|row| say(format_args!("{row}; the row is not used")));
             table
         }
     };
-    match args.out.as_deref().filter(|path| *path != Path::new("-")) {
-        Some(path) => write_typed(path, |out| out.write_all(text.as_bytes())),
-        None => print(&text),
-    }
+    put(args.out.as_deref().filter(|path| *path != Path::new("-")), &text)
 }

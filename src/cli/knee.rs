@@ -1,4 +1,4 @@
-//! `batchlab find-knee`, `find-workers` and `find-window`.
+//! `batchlab find-knee` and `find-workers`.
 
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
@@ -7,19 +7,17 @@ use serde_json::json;
 
 use super::parts::Parts;
 use super::sim::tell_of_locks;
-use super::{Common, Sweeps, number_in, tune};
+use super::{Common, Sweeps, number_in};
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
 use crate::experiment::goal::{Answer, Goal};
-use crate::experiment::knee::{self, Effort, Objective};
-use crate::experiment::search::{Kept, Question, Searches};
-use crate::experiment::window::{self, Tried, WINDOWS};
+use crate::experiment::knee::{Effort, Objective};
+use crate::experiment::search::Searches;
 use crate::policy::registry::Registry;
 use crate::results::columns::{Column, Unit, swept_columns, to_object};
-use crate::results::swept::{self, Swept};
 use crate::results::table::aligned;
 use crate::results::write::write_columns;
-use crate::scenario::{Quantile, Scenario, named};
+use crate::scenario::{PolicyEntry, Quantile, Scenario, named};
 use crate::units::{Nanos, Rate};
 
 /// Find the highest rate at which each policy of a scenario holds a latency objective
@@ -29,31 +27,6 @@ use crate::units::{Nanos, Rate};
 /// DIR/NAME/knee.csv, where NAME is the scenario's name, and its settings as knee.json.
 #[derive(clap::Args, Clone, Debug)]
 pub struct KneeArgs {
-    #[command(flatten)]
-    search: Search,
-}
-
-/// Find the smallest number of workers with which each policy holds a latency objective at a rate
-///
-/// A number of workers holds the objective if it does in every replication. Writes DIR/NAME/workers.csv, where NAME is the
-/// scenario's name, and its settings as workers.json.
-#[derive(clap::Args, Clone, Debug)]
-pub struct WorkersArgs {
-    /// Requests per second
-    #[arg(long, value_parser = number_in(1e-3..=1e9))]
-    rate: f64,
-
-    /// The largest number of workers to try
-    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    max_workers: u32,
-
-    #[command(flatten)]
-    search: Search,
-}
-
-/// A search in every combination of a sweep, as precise as asked for.
-#[derive(clap::Args, Clone, Debug)]
-struct Search {
     #[command(flatten)]
     asked: Asked,
 
@@ -83,33 +56,23 @@ struct Search {
     common: Common,
 }
 
-/// Find the batch window with which a policy holds a latency objective at the highest rate
+/// Find the smallest number of workers with which each policy holds a latency objective at a rate
 ///
-/// Tries each window with the search of `find-knee`. Among windows whose rates the search can't tell apart, the shortest
-/// is the best.
+/// A number of workers holds the objective if it does in every replication. Writes DIR/NAME/workers.csv, where NAME is the
+/// scenario's name, and its settings as workers.json.
 #[derive(clap::Args, Clone, Debug)]
-pub struct WindowArgs {
-    #[command(flatten)]
-    asked: Asked,
+pub struct WorkersArgs {
+    /// Requests per second
+    #[arg(long, value_parser = number_in(1e-3..=1e9))]
+    rate: f64,
 
-    /// The label of the policy, which must have the key `window`
-    #[arg(long, value_name = "LABEL")]
-    policy: String,
-
-    /// The windows to try, with their units
-    #[arg(long, value_name = "TIMES", value_delimiter = ',', default_values_t = WINDOWS, value_parser = Nanos::parse)]
-    windows: Vec<Nanos>,
-
-    /// Precision of the search, as a fraction of the rate
-    #[arg(long, default_value_t = 0.01, value_parser = number_in(0.0001..=0.5))]
-    tolerance: f64,
+    /// The largest number of workers to try
+    #[arg(long, default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    max_workers: u32,
 
     #[command(flatten)]
-    common: Common,
+    search: KneeArgs,
 }
-
-/// Longer runs do not separate windows better.
-const WINDOW_REQUESTS: u32 = 1_000_000;
 
 /// A scenario and its objective.
 #[derive(clap::Args, Clone, Debug)]
@@ -152,8 +115,7 @@ impl Asked {
 
 /// What a search found for a policy, in one combination of a sweep.
 pub(super) struct Row {
-    pub policy: String,
-    pub swept: Vec<Swept>,
+    pub entry: PolicyEntry,
     pub objective: Objective,
     pub answer: Answer,
     /// The last in which `tune` tried it.
@@ -170,82 +132,64 @@ pub(super) struct Study {
     pub file: PathBuf,
 }
 
-impl Search {
-    fn run(&self, goal: Goal, registry: &Registry) -> Result<()> {
-        let Search { asked, tolerance, replications, max_requests, max_rejected, sweeps, common, parts } = self;
-        let (what, settings) = goal.name();
-        let effort =
-            Effort { tolerance: *tolerance, replications: *replications, max_requests: *max_requests, near: None };
-        let scenarios = common.sweep(&asked.scenario, &sweeps.sweeps, registry)?;
-        let objective = |scenario: &Scenario| asked.objective(scenario, *max_rejected, "100ms");
-        let objectives = scenarios.iter().map(objective).collect::<Result<Vec<Objective>>>()?;
-        let (name, out) = (&scenarios[0].name, common.out(Target::SIM.name()));
-        let scenarios: Vec<&Scenario> = scenarios.iter().collect();
-        let settings: Vec<String> =
-            objectives.iter().map(|objective| format!("{settings} {objective:?} {effort:?}")).collect();
-        let all = scenarios.iter().map(|scenario| goal.parts(&effort, scenario)).collect();
-        let searches = Searches::new(&scenarios, &out, what, &settings, all)?;
-        let each = |kept: &[Kept], stop: &AtomicBool, done: &(dyn Fn() + Sync)| {
-            let one = |((scenario, objective), kept): ((&&Scenario, &Objective), &Kept)| {
-                goal.find(&Question { scenario, objective, effort: &effort, kept, stop, progress: done })
-            };
-            scenarios.iter().zip(&objectives).zip(kept).map(one).collect::<Result<Vec<_>>>()
-        };
-        let mut points =
-            searches.points(&scenarios, |variant| u64::from(objectives[variant].shortest(scenarios[variant])).max(1));
-        let count = points.len();
-        if parts.plan || parts.merge_only {
-            searches.mark_finished(
-                &mut points,
-                &each(&searches.kept(Some(&vec![false; count])), &AtomicBool::new(false), &|| ())?,
-            );
-            if parts.plan {
-                return parts.show(&points, common.shown);
-            }
-            Parts::refuse_missing(&points, &[searches.folder().path.clone()])?;
-        }
-        let own = parts.own(&points);
-        let kept = searches.kept(own.as_ref().map(|(_, own)| &own[..]));
-        let runs = own.as_ref().map_or(points.len(), |(_, own)| own.iter().filter(|own| **own).count());
-        let lock = searches.open(parts.keeps(), parts.shard)?;
-        tell_of_locks(common, lock.held);
-        let found = common.carry_out(runs, name, |stop, done| each(&kept, stop, done))?;
-        if let Some((shard, own)) = own {
-            searches.mark_finished(&mut points, &found);
-            let finished = points.iter().zip(&own).filter(|(point, own)| point.finished && **own).count();
-            let folder = searches.folder().path.display();
-            common.note(format!("shard {shard}: {finished} of {runs} points are finished in {folder}"));
-            return common.shown.several().end();
-        }
-        searches.write_settings(&scenarios, effort.replications)?;
-        lock.complete();
-        let entries = scenarios.iter().zip(&objectives).zip(found);
-        let rows = entries.flat_map(|((scenario, objective), found)| {
-            found.into_iter().flatten().zip(&scenario.policies).map(|(answer, entry)| Row {
-                policy: entry.label.clone(),
-                swept: entry.swept.clone(),
-                objective: *objective,
-                answer,
-                round: None,
-            })
-        });
-        let rows: Vec<Row> = rows.collect();
-        let file = searches.folder().path.join(format!("{what}.csv"));
-        let note = match rows.iter().any(|row: &Row| row.answer.half_width().is_some()) {
-            true => "± half the width of the 95 % interval over the replications, the bracket of the search included\n",
-            false => "",
-        };
-        let study = Study { name: name.clone(), goal, objective: objectives[0], tolerance: *tolerance, file };
-        study.tell(common, &rows, rows.len(), note)
-    }
-}
-
 pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
-    args.search.run(Goal::HighestRate, registry)
+    args.run(Goal::HighestRate, registry)
 }
 
 pub fn find_workers(args: &WorkersArgs, registry: &Registry) -> Result<()> {
     args.search.run(Goal::FewestWorkers(Rate(args.rate), args.max_workers), registry)
+}
+
+impl KneeArgs {
+    fn run(&self, goal: Goal, registry: &Registry) -> Result<()> {
+        let KneeArgs { asked, sweeps, common, parts, .. } = self;
+        let (tolerance, replications, max_requests) = (self.tolerance, self.replications, self.max_requests);
+        let scenarios = common.sweep(&asked.scenario, &sweeps.sweeps, registry)?.into_iter();
+        let scenarios = scenarios.map(|scenario| {
+            let objective = asked.objective(&scenario, self.max_rejected, "100ms")?;
+            Ok((scenario, objective))
+        });
+        let scenarios = scenarios.collect::<Result<Vec<(Scenario, Objective)>>>()?;
+        let effort = Effort { tolerance, replications, max_requests, near: None };
+        let searches = Searches::new(goal, &scenarios, effort, &common.out(Target::SIM.name()))?;
+        let (mut points, folder) = (searches.points(), &searches.folder().path);
+        if parts.plan || parts.merge_only {
+            let found = searches.find(Some(&vec![false; points.len()]), &AtomicBool::new(false), &|| ())?;
+            searches.mark_finished(&mut points, &found);
+            if parts.plan {
+                return parts.show(&points, common.shown);
+            }
+            Parts::refuse_missing(&points, std::slice::from_ref(folder))?;
+        }
+        let own = parts.own(&points);
+        let runs = own.as_ref().map_or(points.len(), |(_, own)| own.iter().filter(|own| **own).count());
+        let lock = searches.open(parts.keeps(), parts.shard)?;
+        tell_of_locks(common, lock.held);
+        let name = &scenarios[0].0.name;
+        let found = common
+            .carry_out(runs, name, |stop, done| searches.find(own.as_ref().map(|(_, own)| &own[..]), stop, done))?;
+        if let Some((shard, own)) = own {
+            searches.mark_finished(&mut points, &found);
+            let finished = points.iter().zip(&own).filter(|(point, own)| point.finished && **own).count();
+            let folder = folder.display();
+            common.note(format!("shard {shard}: {finished} of {runs} points are finished in {folder}"));
+            return common.shown.several().end();
+        }
+        searches.write_settings()?;
+        lock.complete();
+        let rows = scenarios.iter().zip(found).flat_map(|((scenario, objective), found)| {
+            let answers = found.into_iter().flatten().zip(&scenario.policies);
+            answers.map(|(answer, entry)| Row { entry: entry.clone(), objective: *objective, answer, round: None })
+        });
+        let rows: Vec<Row> = rows.collect();
+        let note = match rows.iter().any(|row| row.answer.half_width().is_some()) {
+            true => "± half the width of the 95 % interval over the replications, the bracket of the search included\n",
+            false => "",
+        };
+        let file = folder.join(format!("{}.csv", goal.name().0));
+        let study = Study { name: name.clone(), goal, objective: scenarios[0].1, tolerance, file };
+        study.tell(common, &rows, rows.len(), note)
+    }
 }
 
 impl Study {
@@ -261,11 +205,10 @@ impl Study {
             object
         };
         let text = || {
-            let name = |row: &Row| swept::label(&row.policy, &row.swept);
-            let line = |row: &Row| [vec![format!("  {}", name(row))], self.line(row)].concat();
+            let line = |row: &Row| [vec![format!("  {}", row.entry.name())], self.line(row)].concat();
             let lines: Vec<Vec<String>> = rows[..shown].iter().map(line).collect();
             // Part of the result, so never a note that `--quiet` drops.
-            let caveat = |row: &Row| Some(format!("? {}: {}\n", name(row), row.answer.caveat.as_ref()?));
+            let caveat = |row: &Row| Some(format!("? {}: {}\n", row.entry.name(), row.answer.caveat.as_ref()?));
             let what = match self.goal {
                 Goal::HighestRate => format!("{}: the highest rate", self.name),
                 Goal::FewestWorkers(rate, _) => format!("{}: the fewest workers for {rate} req/s", self.name),
@@ -289,38 +232,29 @@ impl Study {
     }
 
     fn columns(&self, rows: &[Row]) -> Vec<Column<'static, Row>> {
-        let mut columns = vec![
-            Column::text("policy", |row: &Row| row.policy.clone()),
-            Column::given("slo_ms", |row: &Row| Some(row.objective.slo.as_millis_f64().to_string())),
-            Column::text("quantile", |row: &Row| row.objective.quantile.to_string()),
-        ];
         // `tune` tells rounds instead of what a single search took.
-        let tuned = rows.iter().any(|row| row.round.is_some());
-        if tuned {
-            columns.push(Column::count("round", |row: &Row| row.round.map(|round| round as usize)));
-        }
-        match self.goal {
-            Goal::HighestRate => {
-                columns.extend([
-                    Column::number("knee_rps", Unit::PerSecond, |row: &Row| row.answer.mean().map(|rate| rate.0)),
-                    Column::number("knee_rps_ci", Unit::PerSecond, |row: &Row| row.answer.half_width()),
-                ]);
-                columns.extend((!tuned).then(|| Column::count("replications", |row: &Row| row.answer.rates.len())));
-            }
-            Goal::FewestWorkers(rate, _) => {
-                let workers = |row: &Row| row.answer.workers.map(|workers| workers as usize);
-                columns.push(Column::count("workers", workers));
-                if !tuned {
-                    columns.insert(1, Column::given("rate_rps", move |_: &Row| Some(rate.to_string())));
-                    let latency = |row: &Row| row.answer.latency.map(Nanos::as_millis_f64);
-                    columns.push(Column::number("latency_ms", Unit::Millis, latency));
-                }
-            }
-        }
-        columns.extend((!tuned).then(|| Column::count("requests", |row: &Row| row.answer.requests as usize)));
-        columns.push(Column::given("caveat", |row: &Row| row.answer.caveat.clone()));
-        columns.extend(swept_columns(rows, |row| &row.swept));
-        columns
+        let single = rows.iter().all(|row| row.round.is_none());
+        let rate = match self.goal {
+            Goal::HighestRate => None,
+            Goal::FewestWorkers(rate, _) => Some(rate),
+        };
+        let columns = [
+            Some(Column::text("policy", |row: &Row| row.entry.label.clone())),
+            rate.filter(|_| single).map(|rate| Column::given("rate_rps", move |_: &Row| Some(rate.to_string()))),
+            Some(Column::given("slo_ms", |row: &Row| Some(row.objective.slo.as_millis_f64().to_string()))),
+            Some(Column::text("quantile", |row: &Row| row.objective.quantile.to_string())),
+            (!single).then(|| Column::count("round", |row: &Row| row.round.map(|round| round as usize))),
+            rate.is_none().then(|| Column::number("knee_rps", Unit::PerSecond, |row: &Row| Some(row.answer.mean()?.0))),
+            rate.is_none().then(|| Column::number("knee_rps_ci", Unit::PerSecond, |row: &Row| row.answer.half_width())),
+            (single && rate.is_none()).then(|| Column::count("replications", |row: &Row| row.answer.rates.len())),
+            rate.map(|_| Column::count("workers", |row: &Row| row.answer.workers.map(|workers| workers as usize))),
+            rate.filter(|_| single).map(|_| {
+                Column::number("latency_ms", Unit::Millis, |row: &Row| row.answer.latency.map(Nanos::as_millis_f64))
+            }),
+            single.then(|| Column::count("requests", |row: &Row| row.answer.requests as usize)),
+            Some(Column::given("caveat", |row: &Row| row.answer.caveat.clone())),
+        ];
+        columns.into_iter().flatten().chain(swept_columns(rows, |row| &row.entry.swept)).collect()
     }
 
     /// What the table shows of a row beside its name.
@@ -347,11 +281,11 @@ fn count(workers: u32) -> String {
 }
 
 /// What was searched for, then a line for each policy or window.
-fn table(what: &str, objective: &Objective, tolerance: f64, lines: &[Vec<String>]) -> String {
+pub(super) fn table(what: &str, objective: &Objective, tolerance: f64, lines: &[Vec<String>]) -> String {
     format!("{what} with {objective}, to {} %\n{}", tolerance * 100.0, aligned(lines))
 }
 
-fn rate(rate: Option<Rate>, half_width: Option<f64>) -> String {
+pub(super) fn rate(rate: Option<Rate>, half_width: Option<f64>) -> String {
     // Three digits of low rates too.
     let digits = |Rate(rate)| if rate < 10.0 { 2 } else { usize::from(rate < 100.0) };
     match (rate, half_width) {
@@ -359,51 +293,4 @@ fn rate(rate: Option<Rate>, half_width: Option<f64>) -> String {
         (Some(rate), None) => format!("{:.1$} req/s", rate.0, digits(rate)),
         (None, _) => "holds at no rate".into(),
     }
-}
-
-pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
-    let (common, policy) = (&args.common, &args.policy);
-    let scenario = common.scenario(&args.asked.scenario, registry)?;
-    let entry = tune::entry(&scenario, policy)?;
-    let has_window = |kind: &str| registry.keys(kind).is_some_and(|keys| keys.contains(&"window"));
-    if !has_window(entry.kind) {
-        let known: Vec<&str> = registry.kinds().filter(|kind| has_window(kind)).collect();
-        return Err(Error::input(format!(
-            "{}: --policy: {} has no batch window; policies with one: {}",
-            scenario.file.display(),
-            entry.kind,
-            known.join(", ")
-        )));
-    }
-    let objective = args.asked.objective(&scenario, 0.0, "200ms")?;
-    let effort = |near| Effort { tolerance: args.tolerance, replications: 1, max_requests: WINDOW_REQUESTS, near };
-    let load = |set: &str| common.scenario_with(&args.asked.scenario, &[set.to_string()], registry);
-    let tried = common.carry_out(args.windows.len(), &scenario.name, |stop, done| {
-        let knees = |scenario: &Scenario, near| {
-            let (effort, kept, objective) = (&effort(near), &Kept::default(), &objective);
-            let found = knee::find(&Question { scenario, objective, effort, kept, stop, progress: done })?;
-            Ok(found.into_iter().flatten().collect())
-        };
-        window::find(&load, policy, &args.windows, &knees)
-    })?;
-    let best = window::best(&tried, args.tolerance).map(|one| one.window);
-    let row = |one: &Tried| json!({ "window_ms": one.window.as_millis_f64(), "knee_rps": one.rate });
-    let json = || {
-        json!({
-            "scenario": scenario.name,
-            "policy": policy,
-            "slo_ms": objective.slo.as_millis_f64(),
-            "quantile": objective.quantile,
-            "tolerance": args.tolerance,
-            "best_ms": best.map(Nanos::as_millis_f64),
-            "rows": tried.iter().map(row).collect::<Vec<_>>(),
-        })
-    };
-    let text = || {
-        let mark = |one: &Tried| if Some(one.window) == best { "<- the shortest of the best" } else { "" };
-        let line = |one: &Tried| vec![format!("  window {}", one.window), rate(one.rate, None), mark(one).into()];
-        let what = format!("{}: the highest rate of {policy}", scenario.name);
-        table(&what, &objective, args.tolerance, &tried.iter().map(line).collect::<Vec<_>>())
-    };
-    common.shown.show(text, json)
 }

@@ -79,7 +79,7 @@ commands! {
     Real(sim::RealArgs) sim::real;
     FindKnee(knee::KneeArgs) |args, registry, _| knee::find_knee(args, registry);
     FindWorkers(knee::WorkersArgs) |args, registry, _| knee::find_workers(args, registry);
-    FindWindow(knee::WindowArgs) |args, registry, _| knee::find_window(args, registry);
+    FindWindow(tune::WindowArgs) |args, registry, _| tune::find_window(args, registry);
     Tune(tune::Args) |args, registry, _| tune::run(args, registry);
     Plot(plot::Args) |args, _, _| plot::run(args);
     Compare(compare::Args) |args, _, _| compare::run(args);

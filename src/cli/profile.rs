@@ -290,10 +290,11 @@ pub fn write(session: &mut Session, output: Option<&Path>, quiet: bool) -> Resul
     Ok(())
 }
 
-fn put(path: Option<&Path>, csv: &str) -> Result<()> {
+/// To standard output without a path.
+pub(super) fn put(path: Option<&Path>, text: &str) -> Result<()> {
     match path {
-        Some(path) => write_typed(path, |out| out.write_all(csv.as_bytes())),
-        None => print(csv),
+        Some(path) => write_typed(path, |out| out.write_all(text.as_bytes())),
+        None => print(text),
     }
 }
 

@@ -1,13 +1,14 @@
-//! `batchlab tune`.
+//! `batchlab tune` and `find-window`.
 
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use serde_json::{Value, json};
 
-use super::knee::{Asked, Row, Study};
+use super::knee::{Asked, Row, Study, rate, table};
 use super::{Common, number_in};
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, refuse_if};
 use crate::experiment::control::{self, Optimum};
 use crate::experiment::executor::Target;
 use crate::experiment::goal::Goal;
@@ -75,6 +76,35 @@ pub struct Args {
     common: Common,
 }
 
+/// Find the batch window with which a policy holds a latency objective at the highest rate
+///
+/// As `tune --over window=…` without its first rounds: each window is searched once, as `find-knee` does. Among windows whose
+/// rates the search can't tell apart, the shortest is the best.
+#[derive(clap::Args, Clone, Debug)]
+pub struct WindowArgs {
+    #[command(flatten)]
+    asked: Asked,
+
+    /// The label of the policy, which must have the key `window`
+    #[arg(long, value_name = "LABEL")]
+    policy: String,
+
+    /// The windows to try, with their units
+    #[arg(long, value_name = "TIMES", value_delimiter = ',', value_parser = Nanos::parse,
+          default_values_t = [1, 2, 5, 10, 20, 50, 100].map(|ms| Nanos(ms * 1_000_000)))]
+    windows: Vec<Nanos>,
+
+    /// Precision of the search, as a fraction of the rate
+    #[arg(long, default_value_t = 0.01, value_parser = number_in(0.0001..=0.5))]
+    tolerance: f64,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Longer runs do not separate windows better.
+const WINDOW_REQUESTS: u32 = 1_000_000;
+
 /// Keys that are tried if none are named, where the policy has them.
 const KEYS: [(&str, &str); 5] = [
     ("max_batch", "1,2,4,8,16,32,64,128,256"),
@@ -90,14 +120,14 @@ const SHARES: [f64; 8] = [0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 const DRAWN: usize = 6;
 
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
-    let (common, path) = (&args.common, Shipped::Scenario.find(&args.asked.scenario)?);
-    let scenario = Scenario::load(&path, &without_sweep(common), registry)?;
-    let entry = entry(&scenario, &args.policy)?;
+    let Args { common, asked, policy, .. } = args;
+    let scenario = read(asked, common, registry)?;
+    let entry = entry(&scenario, policy)?;
     if args.optimal {
         return args.solve(&scenario, entry);
     }
-    let objective = args.asked.objective(&scenario, 0.0, "50ms")?;
-    let candidates = candidates(common, &path, &args.policy, &args.over(entry, registry)?, registry)?;
+    let objective = asked.objective(&scenario, 0.0, "50ms")?;
+    let candidates = candidates(common, &scenario.file, policy, &args.over(entry, registry)?, registry)?;
     let goal = args.rate.map_or(Goal::HighestRate, |rate| Goal::FewestWorkers(Rate(rate), args.max_workers));
     let Args { tolerance, replications, max_requests, .. } = *args;
     let effort = Effort { tolerance, replications, max_requests, near: None };
@@ -105,29 +135,80 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let (count, out) = (candidates.len(), common.out("tune"));
     let folder = out.join(folder_name(&scenario.name));
     can_write(&folder.join("tune.csv"))?;
-    let tried = common
-        .carry_out(count, &scenario.name, |stop, done| tune::find(candidates, goal, &objective, &effort, stop, done))?;
-    let best = &tried[0];
-    if best.answer.is_some() {
-        let settings = best.scenario.policies[0].swept.iter().map(|(key, value)| format!("{key}={value}"));
-        let text = scenario.text_with(&[without_sweep(common), settings.collect()].concat())?;
-        let head = format!("# {}, with the settings that batchlab tune found best.\n\n", path.display());
-        write_whole(&folder.join("tuned.toml"), |out| out.write_all((head + &text).as_bytes()))?;
-    }
+    let tried = common.carry_out(count, &scenario.name, |stop, done| {
+        tune::find(candidates, &tune::ROUNDS, goal, &objective, &effort, stop, done)
+    })?;
     let row = |found: &Tried| {
-        let (entry, answer) = (&found.scenario.policies[0], found.answer.clone());
-        Row { policy: entry.label.clone(), swept: entry.swept.clone(), objective, answer, round: Some(found.round) }
+        let (entry, answer) = (found.scenario.policies[0].clone(), found.answer.clone());
+        Row { entry, objective, answer, round: Some(found.round) }
     };
     let rows: Vec<Row> = tried.iter().map(row).collect();
     let left = tried.iter().filter(|one| one.is_finalist()).count();
     let note = format!("{left} of {count} settings are left after the last round\n");
-    let file = folder.join("tune.csv");
-    let study = Study { name: scenario.name.clone(), goal, objective, tolerance, file };
+    let study = Study { name: scenario.name.clone(), goal, objective, tolerance, file: folder.join("tune.csv") };
     study.tell(common, &rows, left, &note)?;
-    if best.answer.is_some() { args.draw(&tried, &out) } else { Ok(()) }
+    if !tried[0].answer.is_some() {
+        return Ok(());
+    }
+    let settings = rows[0].entry.swept.iter().map(|(key, value)| format!("{key}={value}"));
+    let text = scenario.text_with(&[without_sweep(common), settings.collect()].concat())?;
+    let head = format!("# {}, with the settings that batchlab tune found best.\n\n", scenario.file.display());
+    write_whole(&folder.join("tuned.toml"), |out| out.write_all((head + &text).as_bytes()))?;
+    args.draw(&tried, out)
 }
 
-pub(super) fn entry<'s>(scenario: &'s Scenario, policy: &str) -> Result<&'s PolicyEntry> {
+pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
+    let WindowArgs { common, asked, policy, tolerance, .. } = args;
+    let scenario = read(asked, common, registry)?;
+    let kind = entry(&scenario, policy)?.kind;
+    let has_window = |kind: &str| registry.keys(kind).is_some_and(|keys| keys.contains(&"window"));
+    refuse_if(!has_window(kind), || {
+        let known: Vec<&str> = registry.kinds().filter(|kind| has_window(kind)).collect();
+        let (file, known) = (scenario.file.display(), known.join(", "));
+        Error::input(format!("{file}: --policy: {kind} has no batch window; policies with one: {known}"))
+    })?;
+    let objective = asked.objective(&scenario, 0.0, "200ms")?;
+    // Of equal settings, the first is the best.
+    let windows: Vec<Nanos> = args.windows.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
+    let values: Vec<String> = windows.iter().map(|window| format!("{}ns", window.0)).collect();
+    let over = [format!("window={}", values.join(","))];
+    let candidates = candidates(common, &scenario.file, policy, &over, registry)?;
+    let effort = Effort { tolerance: *tolerance, replications: 1, max_requests: WINDOW_REQUESTS, near: None };
+    let mut tried = common.carry_out(windows.len(), &scenario.name, |stop, done| {
+        tune::find(candidates, &[], Goal::HighestRate, &objective, &effort, stop, done)
+    })?;
+    let best = tried[0].answer.is_some().then_some(windows[tried[0].place]);
+    tried.sort_by_key(|one| one.place);
+    let rows: Vec<(Nanos, Option<Rate>)> = windows.into_iter().zip(tried.iter().map(|one| one.answer.mean())).collect();
+    let row = |(window, knee): &(Nanos, Option<Rate>)| json!({ "window_ms": window.as_millis_f64(), "knee_rps": knee });
+    let json = || {
+        json!({
+            "scenario": scenario.name,
+            "policy": policy,
+            "slo_ms": objective.slo.as_millis_f64(),
+            "quantile": objective.quantile,
+            "tolerance": tolerance,
+            "best_ms": best.map(Nanos::as_millis_f64),
+            "rows": rows.iter().map(row).collect::<Vec<_>>(),
+        })
+    };
+    let text = || {
+        let line = |(window, knee): &(Nanos, Option<Rate>)| {
+            let mark = if Some(*window) == best { "<- the shortest of the best" } else { "" };
+            vec![format!("  window {window}"), rate(*knee, None), mark.into()]
+        };
+        let what = format!("{}: the highest rate of {policy}", scenario.name);
+        table(&what, &objective, *tolerance, &rows.iter().map(line).collect::<Vec<_>>())
+    };
+    common.shown.show(text, json)
+}
+
+/// Without the scenario's own sweep.
+fn read(asked: &Asked, common: &Common, registry: &Registry) -> Result<Scenario> {
+    Scenario::load(&Shipped::Scenario.find(&asked.scenario)?, &without_sweep(common), registry)
+}
+
+fn entry<'s>(scenario: &'s Scenario, policy: &str) -> Result<&'s PolicyEntry> {
     scenario.policies.iter().find(|entry| entry.label == policy).ok_or_else(|| {
         let known: Vec<&str> = scenario.policies.iter().map(|entry| entry.label.as_str()).collect();
         let (file, known) = (scenario.file.display(), known.join(", "));
@@ -138,7 +219,7 @@ pub(super) fn entry<'s>(scenario: &'s Scenario, policy: &str) -> Result<&'s Poli
 /// A scenario with one policy for each combination of values, without the scenario's own sweep.
 fn candidates(
     common: &Common,
-    path: &Path,
+    file: &Path,
     policy: &str,
     over: &[String],
     registry: &Registry,
@@ -150,12 +231,11 @@ fn candidates(
     };
     let sweeps: Vec<String> = over.iter().map(own).collect();
     let common = Common { overrides: without_sweep(common), ..common.clone() };
-    let mut candidates = Vec::new();
-    for variant in common.sweep(path, &sweeps, registry)? {
-        let own = variant.policies.iter().filter(|entry| entry.label == policy);
-        candidates.extend(own.map(|entry| Scenario { policies: vec![entry.clone()], ..variant.clone() }));
-    }
-    Ok(candidates)
+    let alone = |variant: Scenario| {
+        let own = variant.policies.iter().filter(|entry| entry.label == policy).cloned();
+        own.map(|entry| Scenario { policies: vec![entry], ..variant.clone() }).collect::<Vec<_>>()
+    };
+    Ok(common.sweep(file, &sweeps, registry)?.into_iter().flat_map(alone).collect())
 }
 
 fn without_sweep(common: &Common) -> Vec<String> {
@@ -205,20 +285,16 @@ impl Args {
     fn over(&self, entry: &PolicyEntry, registry: &Registry) -> Result<Vec<String>> {
         let keys = registry.keys(entry.kind).unwrap_or_default();
         let default = KEYS.iter().filter(|(key, _)| keys.contains(key)).map(|(key, values)| format!("{key}={values}"));
-        let over = if self.over.is_empty() { default.collect() } else { self.over.clone() };
-        match over.is_empty() {
-            false => Ok(over),
-            true => Err(Error::input(format!(
-                "{}: --over: name keys of {} with their values; there are {}",
-                self.asked.scenario.display(),
-                entry.kind,
-                keys.join(", ")
-            ))),
-        }
+        let over: Vec<String> = if self.over.is_empty() { default.collect() } else { self.over.clone() };
+        refuse_if(over.is_empty(), || {
+            let (file, kind, keys) = (self.asked.scenario.display(), entry.kind, keys.join(", "));
+            Error::input(format!("{file}: --over: name keys of {kind} with their values; there are {keys}"))
+        })?;
+        Ok(over)
     }
 
     /// Runs the best settings at shares of the best one's load.
-    fn draw(&self, tried: &[Tried], out: &Path) -> Result<()> {
+    fn draw(&self, tried: &[Tried], out: PathBuf) -> Result<()> {
         let most = self.rate.or(tried[0].answer.mean().map(|rate| rate.0)).unwrap_or_default();
         let rates = SHARES.map(|share| Rate(share * most));
         let point = |tried: &Tried| {
@@ -231,14 +307,8 @@ impl Args {
             scenario
         };
         let scenarios: Vec<Scenario> = tried.iter().filter(|one| one.is_finalist()).take(DRAWN).map(point).collect();
-        let options = Options {
-            target: Target::SIM,
-            out: out.to_path_buf(),
-            replications: 1,
-            resume: false,
-            shard: None,
-            stated: Vec::new(),
-        };
+        let (target, stated) = (Target::SIM, Vec::new());
+        let options = Options { target, out, replications: 1, resume: false, shard: None, stated };
         let (name, runs) = (&scenarios[0].name, scenarios.len() * rates.len());
         let report =
             self.common.carry_out(runs, name, |stop, done| experiment::run_sweep(&scenarios, &options, stop, done))?;

@@ -13,7 +13,8 @@
 //! - **Order**: no node starts before its inputs are done.
 //! - **Caps**: no batch is larger than guaranteed; a cell task holds one cell type; useful cells are those of the
 //!   members, and no more than the executed ones.
-//! - **Causality**: arrival ≤ submission ≤ start ≤ finish; a request leaves when its last node is done.
+//! - **Causality**: arrival ≤ submission ≤ start ≤ finish; a request leaves when its last node is done. With
+//!   [`Guarantees::holds_back`], it may leave later, when another request's last node is done.
 //! - **Work**: tasks of a stream do not overlap; a worker is busy while a task runs.
 //! - **Little's law**: the number in the system, integrated over time, is the sum of the latencies.
 //! - **Repetition**: the same events give the same tasks, whether the backend asks for the nodes or not.
@@ -44,13 +45,16 @@ pub struct Guarantees {
     /// No request is faster than its critical path, and no set of workers than its capacity, at the best batch sizes
     /// ([`crate::metrics::bounds`]). Nodes must run as cells at the cost table's price.
     pub bounded: bool,
+    /// Responses may wait for those of other requests, as with `preserve_ordering` of `triton`.
+    pub holds_back: bool,
     /// Random workloads.
     pub cases: u32,
 }
 
 impl Default for Guarantees {
     fn default() -> Self {
-        Guarantees { max_batch: u32::MAX, work_conserving: true, pins: true, bounded: true, cases: 200 }
+        let (work_conserving, pins, bounded, holds_back) = (true, true, true, false);
+        Guarantees { max_batch: u32::MAX, work_conserving, pins, bounded, holds_back, cases: 200 }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The smallest number of workers with which a policy holds a latency objective at a rate.
 
+use std::mem::replace;
+
 use rayon::prelude::*;
 
 use super::Run;
@@ -42,10 +44,11 @@ const GROWTH: u32 = 4;
 
 impl Search<'_> {
     fn find(&self, most: u32) -> Result<Answer> {
-        let longest = self.question.effort.longest(self.question.scenario);
+        let Question { scenario, objective, effort, .. } = *self.question;
+        let longest = effort.longest(scenario);
         // An overload of the tolerance has to show before the run ends.
-        let visible = self.question.objective.slo.as_secs_f64() * self.rate.0 / self.question.effort.tolerance;
-        let mut requests = self.question.objective.shortest(self.question.scenario).max((visible as u32).min(longest));
+        let visible = objective.slo.as_secs_f64() * self.rate.0 / effort.tolerance;
+        let mut requests = objective.shortest(scenario).max((visible as u32).min(longest));
         let mut start = self.fewest(requests)?;
         loop {
             let (enough, fewer) = self.smallest(start, most, requests)?;
@@ -57,27 +60,22 @@ impl Search<'_> {
                 continue;
             }
             let holds = self.holds(&enough);
+            let Tried { workers, attained, requests } = enough;
             let caveat = if !holds {
-                let miss = enough.attained.iter().find(|attained| !self.question.objective.holds(attained));
-                miss.map(|miss| self.question.objective.miss(miss, format_args!("{} workers", enough.workers)))
+                let miss = attained.iter().find(|attained| !objective.holds(attained));
+                miss.map(|miss| objective.miss(miss, format_args!("{workers} workers")))
             } else if undecided > 0 {
-                let (fewer, all) = (enough.workers - 1, enough.attained.len());
-                Some(format!("{fewer} hold it in {undecided} of {all} replications of {} requests", enough.requests))
+                let (fewer, all) = (workers - 1, attained.len());
+                Some(format!("{fewer} hold it in {undecided} of {all} replications of {requests} requests"))
             } else if let Some(Interval { mean, half_width }) = narrow {
-                let quantile = self.question.objective.quantile;
-                Some(format!("{quantile} is {mean:.2} ± {half_width:.2} ms in runs of {} requests", enough.requests))
-            } else if visible > f64::from(enough.requests) {
-                Some(format!("{} requests a run may be too few to show an overload", enough.requests))
+                let quantile = objective.quantile;
+                Some(format!("{quantile} is {mean:.2} ± {half_width:.2} ms in runs of {requests} requests"))
             } else {
-                None
+                (visible > f64::from(requests))
+                    .then(|| format!("{requests} requests a run may be too few to show an overload"))
             };
-            return Ok(Answer {
-                workers: holds.then_some(enough.workers),
-                latency: enough.attained.iter().map(|attained| attained.latency).max().flatten(),
-                requests: enough.requests,
-                caveat,
-                ..Answer::default()
-            });
+            let latency = attained.iter().map(|attained| attained.latency).max().flatten();
+            return Ok(Answer { workers: holds.then_some(workers), latency, requests, caveat, ..Answer::default() });
         }
     }
 
@@ -92,29 +90,20 @@ impl Search<'_> {
 
     /// The smallest number from `start` that holds the objective, otherwise the largest; and one less, if it was tried.
     fn smallest(&self, start: u32, most: u32, requests: u32) -> Result<(Tried, Option<Tried>)> {
-        let mut fails: Option<Tried> = None;
-        let mut workers = start.min(most);
-        let mut holds = loop {
-            let tried = self.run(workers, requests)?;
-            if self.holds(&tried) || workers >= most {
-                break tried;
-            }
-            let step = (workers - start.min(workers) + 1).max(1);
-            workers = (workers + step).min(most);
-            fails = Some(tried);
-        };
-        if !self.holds(&holds) {
-            return Ok((holds, None));
+        let (mut tried, mut fails) = (self.run(start.min(most), requests)?, None::<Tried>);
+        while !self.holds(&tried) && tried.workers < most {
+            let more = self.run((2 * tried.workers + 1 - start).min(most), requests)?;
+            fails = Some(replace(&mut tried, more));
         }
-        while let Some(below) = fails.as_ref().map(|fails| fails.workers).filter(|below| holds.workers - below > 1) {
-            let tried = self.run(below + (holds.workers - below) / 2, requests)?;
-            if self.holds(&tried) {
-                holds = tried;
-            } else {
-                fails = Some(tried);
-            }
+        if !self.holds(&tried) {
+            return Ok((tried, None));
         }
-        Ok((holds, fails))
+        while let Some(below) = fails.as_ref().map(|fails| fails.workers).filter(|below| tried.workers - below > 1) {
+            let middle = self.run(below + (tried.workers - below) / 2, requests)?;
+            let place = if self.holds(&middle) { &mut tried } else { fails.as_mut().expect("a number fails") };
+            *place = middle;
+        }
+        Ok((tried, fails))
     }
 
     fn run(&self, workers: u32, requests: u32) -> Result<Tried> {

@@ -11,7 +11,7 @@ use statrs::distribution::{Discrete as _, Poisson};
 use super::device::prepare;
 use super::executor::Target;
 use crate::cost::table::TableModel;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, refuse_if};
 use crate::policy::whole::PaddedBatch;
 use crate::scenario::{ArrivalSpec, LoadPoint, Scenario};
 use crate::units::{Nanos, Rate, RequestId};
@@ -40,23 +40,19 @@ const MOST_STEPS: usize = 1_000_000;
 /// # Errors
 /// If the theory does not hold: requests that differ, several workers, arrivals other than Poisson.
 pub fn service(scenario: &Scenario, max_batch: u32) -> Result<(Vec<f64>, Vec<Rate>)> {
-    let refuse = |why: &str| Error::input(format!("{}: {why}", scenario.file.display()));
-    if !matches!(scenario.arrivals, Some(ArrivalSpec::Poisson { .. })) {
-        return Err(refuse("arrivals.process: the best limit is known for poisson only"));
-    }
-    if scenario.device.workers != 1 {
-        return Err(refuse("device.workers: the best limit is known for 1 worker only"));
-    }
-    if max_batch > LARGEST {
-        return Err(refuse(&format!("max_batch: {max_batch} is too large for the best limit; at most {LARGEST}")));
-    }
+    let refuse_if =
+        |wrong: bool, why: &str| refuse_if(wrong, || Error::input(format!("{}: {why}", scenario.file.display())));
+    let is_poisson = matches!(scenario.arrivals, Some(ArrivalSpec::Poisson { .. }));
+    refuse_if(!is_poisson, "arrivals.process: the best limit is known for poisson only")?;
+    refuse_if(scenario.device.workers != 1, "device.workers: the best limit is known for 1 worker only")?;
+    let too_large = format!("max_batch: {max_batch} is too large for the best limit; at most {LARGEST}");
+    refuse_if(max_batch > LARGEST, &too_large)?;
     let (inputs, device) = prepare(scenario, Target::SIM)?;
     let requests = inputs.sample()?;
-    if let Some(other) = requests.shapes.iter().find(|other| **other != requests.shapes[0]) {
-        let shape = &requests.shapes[0];
-        let why = format!("workload.dataset: the best limit is known for equal requests only, not {shape} and {other}");
-        return Err(refuse(&why));
-    }
+    let shape = &requests.shapes[0];
+    let other = requests.shapes.iter().find(|other| *other != shape).unwrap_or(shape);
+    let why = format!("workload.dataset: the best limit is known for equal requests only, not {shape} and {other}");
+    refuse_if(other != shape, &why)?;
     let costs = device.costs(0).expect("a simulated device has costs");
     let times = batch_times(costs, &requests.graphs[0], max_batch).into_iter().map(Nanos::as_secs_f64).collect();
     let rates = scenario.points().into_iter().filter_map(LoadPoint::rate);
@@ -79,9 +75,8 @@ pub fn batch_times(costs: &TableModel, graph: &CellGraph, most: u32) -> Vec<Nano
 /// A rate at which the largest batches are busy nearly all the time, and batches that take no time.
 pub fn optimum(rate: Rate, service: &[f64], weight: Nanos) -> Result<Optimum> {
     let (rate, cap, weight) = (rate.0, service.len(), weight.as_secs_f64());
-    if service[0] <= 0.0 {
-        return Err(Error::input("a batch takes no time; name a cost table with the times of the cells"));
-    }
+    let without_time = || Error::input("a batch takes no time; name a cost table with the times of the cells");
+    refuse_if(service[0] <= 0.0, without_time)?;
     let most = HIGHEST_LOAD * cap as f64 / service[cap - 1];
     if rate > most {
         let served = 100.0 * HIGHEST_LOAD;

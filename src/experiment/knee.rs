@@ -161,42 +161,39 @@ impl KneeSearch<'_> {
     }
 
     fn first(&self) -> Round {
-        let requests = self.question.objective.shortest(self.question.scenario);
+        let Question { scenario, objective, effort, .. } = *self.question;
+        let requests = objective.shortest(scenario);
         // A coarse result serves to size longer runs.
-        let last = requests >= self.question.effort.longest(self.question.scenario);
+        let last = requests >= effort.longest(scenario);
         let resolution = if last { self.fine() } else { COARSE.max(self.fine()) };
-        Round {
-            requests,
-            resolution,
-            starts: vec![self.start; self.question.effort.replications(self.question.scenario) as usize],
-        }
+        Round { requests, resolution, starts: vec![self.start; effort.replications(scenario) as usize] }
     }
 
     /// Why a rate does not hold the objective, if it does not.
     fn miss(&self, inputs: &Inputs<'_>, device: &Device, rate: f64, replication: u32) -> Result<Option<String>> {
-        let run = Run { policy: self.policy, load: LoadPoint::Rate(Rate(rate)), replication };
+        let (objective, rate) = (self.question.objective, Rate(rate));
+        let run = Run { policy: self.policy, load: LoadPoint::Rate(rate), replication };
         // Only at the lowest rate is the reason told.
-        let limit = if rate > LOWEST { self.question.objective.limit(inputs) } else { None };
-        let Some(attained) = attain(inputs, device, &run, self.question, limit)? else {
-            return Ok(Some(String::new()));
-        };
-        let holds = self.question.objective.holds(&attained);
-        Ok((!holds).then(|| self.question.objective.miss(&attained, format_args!("{} req/s", Rate(rate)))))
+        let limit = if rate.0 > LOWEST { objective.limit(inputs) } else { None };
+        Ok(match attain(inputs, device, &run, self.question, limit)? {
+            None => Some(String::new()),
+            Some(attained) if objective.holds(&attained) => None,
+            Some(attained) => Some(objective.miss(&attained, format_args!("{rate} req/s"))),
+        })
     }
 
     /// Repeats the search with longer runs until the result is as precise as the tolerance.
     fn judge(&self, round: &Round, found: &[FoundRate]) -> ControlFlow<Answer, Round> {
-        let (tolerance, fine) = (self.question.effort.tolerance, self.fine());
-        let longest = self.question.effort.longest(self.question.scenario);
+        let Question { scenario, objective, effort, .. } = *self.question;
+        let (tolerance, fine, longest) = (effort.tolerance, self.fine(), effort.longest(scenario));
         let requests = found[0].requests;
-        let found: Vec<&Found> = found.iter().map(|one| &one.found).collect();
-        let knee = knee(&found, requests, round.resolution);
-        let Some(mean) = knee.mean().map(|rate| rate.0) else { return ControlFlow::Break(knee) };
+        let knee = knee(found, round.resolution);
+        let Some(Rate(mean)) = knee.mean() else { return ControlFlow::Break(knee) };
         let half_width = knee.half_width().map_or(round.resolution, |half_width| half_width / mean);
         // Overloaded by a fraction x, a system falls behind by x seconds per second, so that its queue takes SLO / x
         // to break the objective.
-        let visible = self.question.objective.slo.as_secs_f64() * mean / tolerance;
-        let bound = found.iter().any(|found| matches!(found, Found::Bound(_)));
+        let visible = objective.slo.as_secs_f64() * mean / tolerance;
+        let bound = found.iter().any(|one| matches!(one.found, Found::Bound(_)));
         if round.resolution == fine {
             if half_width <= tolerance && f64::from(requests) >= visible && !bound {
                 return ControlFlow::Break(knee);
@@ -213,7 +210,7 @@ impl KneeSearch<'_> {
         ControlFlow::Continue(Round {
             requests: ((f64::from(round.requests) * factor) as u32).min(longest),
             resolution: fine,
-            starts: found.iter().map(|found| Start { rate: found.rate(), step }).collect(),
+            starts: knee.rates.iter().map(|Rate(rate)| Start { rate: *rate, step }).collect(),
         })
     }
 
@@ -239,19 +236,12 @@ impl KneeSearch<'_> {
     }
 }
 
-fn knee(found: &[&Found], requests: u32, resolution: f64) -> Answer {
-    let nowhere = found.iter().find_map(|found| match found {
-        Found::Nowhere(reason) => Some(reason.clone()),
-        _ => None,
-    });
-    Answer {
-        rates: if nowhere.is_some() { Vec::new() } else { found.iter().map(|one| Rate(one.rate())).collect() },
-        // The middle of the bracket is off by half its width at most.
-        resolution: resolution / 2.0,
-        requests,
-        caveat: nowhere,
-        ..Answer::default()
-    }
+fn knee(found: &[FoundRate], resolution: f64) -> Answer {
+    let rates: Result<Vec<Rate>, &String> = found.iter().map(|one| one.found.rate()).collect();
+    let caveat = rates.as_ref().err().map(ToString::to_string);
+    // The middle of the bracket is off by half its width at most.
+    let (rates, resolution) = (rates.unwrap_or_default(), resolution / 2.0);
+    Answer { rates, resolution, requests: found[0].requests, caveat, ..Answer::default() }
 }
 
 /// `None` if the run reached the limit.
@@ -333,10 +323,10 @@ enum Found {
 }
 
 impl Found {
-    fn rate(&self) -> f64 {
+    fn rate(&self) -> Result<Rate, &String> {
         match self {
-            Found::Knee(rate) | Found::Bound(rate) => *rate,
-            Found::Nowhere(_) => 0.0,
+            Found::Knee(rate) | Found::Bound(rate) => Ok(Rate(*rate)),
+            Found::Nowhere(reason) => Err(reason),
         }
     }
 }

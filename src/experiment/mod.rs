@@ -20,7 +20,6 @@ pub mod standard;
 mod tolerance;
 pub mod tune;
 pub mod verify;
-pub mod window;
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;

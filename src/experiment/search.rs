@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use super::device::simulated_by;
 use super::executor::Target;
 use super::folder::Folder;
-use super::goal::Answer;
+use super::goal::{Answer, Goal};
 use super::knee::{Effort, Objective, over_rates};
 use super::lock::Lock;
 use super::shard::{Point, Shard};
@@ -42,50 +42,67 @@ pub struct Question<'a> {
     pub progress: &'a (dyn Fn() + Sync),
 }
 
-/// The folders of the searches in a sweep.
-pub struct Searches {
+/// The searches of a sweep, each for one goal in a scenario, and their folders.
+pub struct Searches<'s> {
+    goal: Goal,
+    effort: Effort,
+    /// What is searched in, and under which objective.
+    asked: &'s [(Scenario, Objective)],
     folders: Vec<Folder>,
-    kind: &'static str,
-    /// Of each scenario.
-    replications: Vec<u32>,
 }
 
-impl Searches {
-    /// `settings` are all that decides the results of a scenario's searches beside it; its first load is added.
-    pub fn new(
-        scenarios: &[&Scenario],
-        out: &Path,
-        kind: &'static str,
-        settings: &[String],
-        replications: Vec<u32>,
-    ) -> Result<Searches> {
-        let devices = vec![simulated_by(Target::SIM); scenarios.len()];
-        let folders = Folder::of(scenarios, &devices, out, Target::SIM)?.into_iter().zip(scenarios).zip(settings);
-        let folders = folders.map(|((folder, scenario), settings)| {
-            Ok(folder.for_search(&format!("{kind} {} {settings}", over_rates(scenario)?)))
+impl<'s> Searches<'s> {
+    /// # Errors
+    /// A scenario without rates, or with files that can't be read.
+    pub fn new(goal: Goal, asked: &'s [(Scenario, Objective)], effort: Effort, out: &Path) -> Result<Self> {
+        let (kind, settings) = goal.name();
+        let scenarios: Vec<&Scenario> = asked.iter().map(|(scenario, _)| scenario).collect();
+        let devices = vec![simulated_by(Target::SIM); asked.len()];
+        let folders = Folder::of(&scenarios, &devices, out, Target::SIM)?.into_iter().zip(asked);
+        // All that decides the results beside the scenario, with its first load.
+        let folders = folders.map(|(folder, (scenario, objective))| {
+            let first = over_rates(scenario)?;
+            Ok(folder.for_search(&format!("{kind} {first} {settings} {objective:?} {effort:?}")))
         });
-        Ok(Searches { folders: folders.collect::<Result<_>>()?, kind, replications })
+        Ok(Searches { goal, effort, asked, folders: folders.collect::<Result<_>>()? })
     }
 
-    /// The points of all of them, in order. `cost` is that of a replication in the scenario at a place.
-    pub fn points(&self, scenarios: &[&Scenario], cost: impl Fn(usize) -> u64) -> Vec<Point> {
+    /// The points of all of them, in order, with the cost of a replication's first run.
+    pub fn points(&self) -> Vec<Point> {
         let mut points = Vec::new();
-        for (variant, scenario) in scenarios.iter().enumerate() {
+        for (scenario, objective) in self.asked {
+            let cost = u64::from(objective.shortest(scenario)).max(1);
             for entry in &scenario.policies {
-                let point = |replication| Point::new(scenario, entry, String::new(), replication, cost(variant));
-                points.extend((0..self.replications[variant]).map(point));
+                let point = |replication| Point::new(scenario, entry, String::new(), replication, cost);
+                points.extend((0..self.goal.parts(&self.effort, scenario)).map(point));
             }
         }
         points
     }
 
+    /// The answer for each policy of each scenario. `own` has a value for each point: the others are looked at only.
+    pub fn find(
+        &self,
+        mut own: Option<&[bool]>,
+        stop: &AtomicBool,
+        progress: &(dyn Fn() + Sync),
+    ) -> Result<Vec<Vec<Searched<Answer>>>> {
+        let one = |((scenario, objective), folder): (&(Scenario, Objective), &Folder)| {
+            let points = scenario.policies.len() * self.goal.parts(&self.effort, scenario) as usize;
+            let own = own.as_mut().and_then(|rest| rest.split_off(..points)).map(<[bool]>::to_vec);
+            let kept = &Kept { folder: Some((folder.clone(), self.goal.name().0)), own };
+            self.goal.find(&Question { scenario, objective, effort: &self.effort, kept, stop, progress })
+        };
+        self.asked.iter().zip(&self.folders).map(one).collect()
+    }
+
     /// By what the searches of each scenario have found.
     pub fn mark_finished<A>(&self, points: &mut [Point], found: &[Vec<Searched<A>>]) {
         let mut rest = points.iter_mut();
-        for (found, replications) in found.iter().zip(&self.replications) {
+        for (found, (scenario, _)) in found.iter().zip(self.asked) {
             for searched in found {
                 let missing = searched.as_ref().err();
-                for (replication, point) in (0..*replications).zip(rest.by_ref()) {
+                for (replication, point) in (0..self.goal.parts(&self.effort, scenario)).zip(rest.by_ref()) {
                     point.finished = missing.is_none_or(|missing| !missing.contains(&replication));
                 }
             }
@@ -96,7 +113,7 @@ impl Searches {
     pub fn open(&self, resume: bool, shard: Option<Shard>) -> Result<Lock> {
         let lock = Lock::take(&self.folder().path, shard)?;
         if !resume && shard.is_none() {
-            self.folder().clear_searches(self.kind);
+            self.folder().clear_searches(self.goal.name().0);
         }
         Ok(lock)
     }
@@ -106,20 +123,10 @@ impl Searches {
     }
 
     /// Writes what was searched, as `run.json` has it for runs.
-    pub fn write_settings(&self, scenarios: &[&Scenario], replications: u32) -> Result<()> {
-        let file = format!("{}.json", self.kind);
-        Folder::write_settings(&self.folders, scenarios, (&file, Target::SIM, replications))
-    }
-
-    /// Of each scenario; `own` has a value for each point. Those of other shards are looked at only.
-    pub fn kept(&self, own: Option<&[bool]>) -> Vec<Kept> {
-        let mut rest = own;
-        let kept = self.folders.iter().zip(&self.replications).map(|(folder, replications)| {
-            let points = folder.policies.len() * *replications as usize;
-            let own = rest.as_mut().and_then(|rest| rest.split_off(..points)).map(<[bool]>::to_vec);
-            Kept { folder: Some((folder.clone(), self.kind)), own }
-        });
-        kept.collect()
+    pub fn write_settings(&self) -> Result<()> {
+        let file = format!("{}.json", self.goal.name().0);
+        let scenarios: Vec<&Scenario> = self.asked.iter().map(|(scenario, _)| scenario).collect();
+        Folder::write_settings(&self.folders, &scenarios, (&file, Target::SIM, self.effort.replications))
     }
 }
 

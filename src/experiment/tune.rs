@@ -14,7 +14,6 @@ use super::search::{Kept, Question};
 use crate::error::Result;
 use crate::metrics::stats::{Interval, paired_difference};
 use crate::scenario::Scenario;
-use crate::units::Rate;
 
 /// What became of a setting.
 #[derive(Clone, Debug)]
@@ -22,15 +21,15 @@ pub struct Tried {
     /// The scenario with one policy.
     pub scenario: Scenario,
     /// Among the candidates.
-    place: usize,
+    pub place: usize,
     /// Of its last round.
     pub answer: Answer,
     /// From 1.
     pub round: u32,
 }
 
-/// The precision of the rounds before the last, relative to the rate, and their replications.
-const ROUNDS: [(f64, u32); 2] = [(0.1, 3), (0.03, 5)];
+/// The precision of the rounds of `tune` before the last, relative to the rate, and their replications.
+pub const ROUNDS: [(f64, u32); 2] = [(0.1, 3), (0.03, 5)];
 
 impl Answer {
     /// By replication, if there are several; higher is better.
@@ -72,61 +71,58 @@ impl Tried {
     }
 }
 
-/// All settings, the best first. `progress` is called for each search.
+/// All settings, the best first: after `rounds`, those that are left are searched with the effort. `progress` is called for
+/// each search.
 pub fn find(
     candidates: Vec<Scenario>,
+    rounds: &[(f64, u32)],
     goal: Goal,
     objective: &Objective,
     effort: &Effort,
     stop: &AtomicBool,
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<Tried>> {
-    let search = |scenario: &Scenario, effort: &Effort| {
-        let question = Question { scenario, objective, effort, kept: &Kept::default(), stop, progress: &|| () };
-        let found = goal.find(&question)?;
-        // Without a folder of results, all of a search is carried out.
-        Ok(found.into_iter().flatten().next().expect("the answer for one policy"))
-    };
-    let last = (effort.tolerance, effort.replications);
-    let rounds = ROUNDS.map(|(tolerance, replications)| (tolerance.max(last.0), replications.min(last.1)));
-    let mut left: Vec<(usize, Scenario, Option<Rate>)> =
-        candidates.into_iter().enumerate().map(|(place, scenario)| (place, scenario, None)).collect();
-    let mut out = Vec::new();
-    for ((tolerance, replications), round) in rounds.into_iter().chain([last]).zip(1..) {
-        let one = |(place, scenario, near): (usize, Scenario, Option<Rate>)| {
-            let answer = search(&scenario, &Effort { tolerance, replications, near, ..*effort })?;
+    let round = |left: Vec<Tried>, (tolerance, replications): (f64, u32)| -> Result<Vec<Tried>> {
+        let one = |Tried { scenario, place, answer, round }| {
+            let effort = &Effort { tolerance, replications, near: answer.mean(), ..*effort };
+            let kept = &Kept::default();
+            let question = Question { scenario: &scenario, objective, effort, kept, stop, progress: &|| () };
+            // Without a folder of results, all of a search is carried out.
+            let answer = goal.find(&question)?.into_iter().flatten().next().expect("the answer for one policy");
             progress();
-            Ok(Tried { scenario, place, answer, round })
+            Ok(Tried { scenario, place, answer, round: round + 1 })
         };
         let mut tried = left.into_par_iter().with_max_len(1).map(one).collect::<Result<Vec<Tried>>>()?;
         tried.sort_by(|a, b| b.answer.rank().partial_cmp(&a.answer.rank()).expect("numbers"));
-        let is_last = round as usize > ROUNDS.len();
-        let half = tried.len().div_ceil(2);
-        let best = tried[0].answer.clone();
-        let goes_out = |place: usize, one: &Tried| !is_last && one.answer.is_out(&best, tolerance, place >= half);
-        let (mut lost, mut kept) = (Vec::new(), Vec::new());
-        for (place, one) in tried.into_iter().enumerate() {
-            if goes_out(place, &one) { lost.push(one) } else { kept.push(one) }
-        }
+        Ok(tried)
+    };
+    let new = |(place, scenario)| Tried { scenario, place, answer: Answer::default(), round: 0 };
+    let mut left: Vec<Tried> = candidates.into_iter().enumerate().map(new).collect();
+    let mut out = Vec::new();
+    for (tolerance, replications) in rounds {
+        let tolerance = tolerance.max(effort.tolerance);
+        left = round(left, (tolerance, *replications.min(&effort.replications)))?;
+        let (best, half, mut places) = (left[0].answer.clone(), left.len().div_ceil(2), 0..);
+        let goes_out = |one: &mut Tried| one.answer.is_out(&best, tolerance, places.next() >= Some(half));
+        let lost: Vec<Tried> = left.extract_if(.., goes_out).collect();
         // Those of later rounds stand before those of earlier ones.
         out.splice(..0, lost);
-        if is_last {
-            let within = best.rank().0 - tolerance * best.rank().0.abs();
-            let is_equal = |one: &Answer| one.rank().0 >= within || !one.is_out(&best, tolerance, false);
-            let equal = kept.iter().enumerate().filter(|(_, one)| is_equal(&one.answer));
-            let first = equal.min_by_key(|(_, one)| one.place).map_or(0, |(first, _)| first);
-            kept[..=first].rotate_right(1);
-            out.splice(..0, kept);
-            break;
-        }
-        left = kept.into_iter().map(|one| (one.place, one.scenario, one.answer.mean())).collect();
     }
-    Ok(out)
+    left = round(left, (effort.tolerance, effort.replications))?;
+    let best = &left[0].answer;
+    let within = best.rank().0 - effort.tolerance * best.rank().0.abs();
+    let is_equal = |one: &Answer| one.rank().0 >= within || !one.is_out(best, effort.tolerance, false);
+    let equal = left.iter().enumerate().filter(|(_, one)| is_equal(&one.answer));
+    let first = equal.min_by_key(|(_, one)| one.place).map_or(0, |(first, _)| first);
+    left[..=first].rotate_right(1);
+    left.append(&mut out);
+    Ok(left)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::Rate;
 
     fn knee(rates: &[f64]) -> Answer {
         let rates = rates.iter().copied().map(Rate).collect();

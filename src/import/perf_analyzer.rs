@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::cost::table::MAX_BATCH;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, refuse_if};
 use crate::units::Nanos;
 
 /// The time of each batch size, and the rows that could not be used, with the reason.
@@ -26,15 +26,15 @@ impl Measured {
         let header = reader.headers().map_err(|error| Error::input(format!("{name}: {error}")))?.clone();
         let column = |wanted: &[&str]| header.iter().position(|name| wanted.contains(&name.to_lowercase().as_str()));
         let missing = |what: &str| Error::input(format!("{name}: line 1: no column {what}"));
-        let [input, output] = ["server compute input", "server compute output"].map(|name| column(&[name]));
-        let infer = column(&["server compute infer", "server compute"]);
-        let infer = infer.ok_or_else(|| missing("Server Compute Infer; run perf_analyzer against Triton with -f"))?;
+        let infer = column(&["server compute infer", "server compute"])
+            .ok_or_else(|| missing("Server Compute Infer; run perf_analyzer against Triton with -f"))?;
         let sizes = column(&["batch size", "batch"]);
         if sizes.is_none() && batch.is_none() {
             return Err(missing("Batch Size; add it, or write SIZE=FILE for a file with requests of one size"));
         }
         let clients =
             column(&["concurrency"]).ok_or_else(|| missing("Concurrency; measure with --concurrency-range 1"))?;
+        let [input, output] = ["server compute input", "server compute output"].map(|name| column(&[name]));
         for (record, line) in reader.records().zip(2..) {
             let record = record.map_err(|error| Error::input(format!("{name}: line {line}: {error}")))?;
             let number = |column: usize| {
@@ -42,27 +42,21 @@ impl Measured {
                 let number = text.parse().ok().filter(|number: &f64| number.is_finite());
                 number.ok_or_else(|| format!("{}: \"{text}\" is not a number", &header[column]))
             };
-            let read = || {
-                let size = match sizes {
-                    Some(column) => number(column)?,
-                    None => f64::from(batch.unwrap_or_default()),
-                };
-                if size < 1.0 || size.fract() != 0.0 || size > f64::from(MAX_BATCH) {
-                    return Err(format!("the batch size {size} is not a whole number from 1 to {MAX_BATCH}"));
-                }
+            let read = || -> Result<(u32, Nanos), String> {
+                let size = sizes.map_or(Ok(batch.unwrap_or_default().into()), number)?;
+                refuse_if(size < 1.0 || size.fract() != 0.0 || size > f64::from(MAX_BATCH), || {
+                    format!("the batch size {size} is not a whole number from 1 to {MAX_BATCH}")
+                })?;
                 let clients = number(clients)?;
-                if clients != 1.0 {
-                    return Err(format!("at a concurrency of {clients} the server may join requests of {size}"));
-                }
-                let of = |column: Option<usize>| column.map_or(Ok(0.0), number);
-                let micros = of(input)? + number(infer)? + of(output)?;
-                if !(micros > 0.0 && micros < 1e12) {
-                    return Err(format!("a compute time of {micros} µs"));
-                }
-                if self.times.contains_key(&(size as u32)) {
-                    return Err(format!("the batch size {size} has a row already"));
-                }
-                Ok((size as u32, Nanos((micros * 1e3).round() as u64)))
+                refuse_if(clients != 1.0, || {
+                    format!("at a concurrency of {clients} the server may join requests of {size}")
+                })?;
+                let micros =
+                    [input, Some(infer), output].into_iter().flatten().map(number).sum::<Result<f64, String>>()?;
+                refuse_if(!(micros > 0.0 && micros < 1e12), || format!("a compute time of {micros} µs"))?;
+                let size = size as u32;
+                refuse_if(self.times.contains_key(&size), || format!("the batch size {size} has a row already"))?;
+                Ok((size, Nanos((micros * 1e3).round() as u64)))
             };
             match read() {
                 Ok((size, time)) => drop(self.times.insert(size, time)),

@@ -1,71 +1,64 @@
 //! Protocol Buffers' text format, as far as a reader without the schema can tell.
 
+use std::iter::Peekable;
+use std::vec::IntoIter;
+
 use serde_json::{Map, Value};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, refuse_if};
 
 /// Messages in messages beyond this depth are refused.
 const DEEPEST: usize = 100;
+const SIGNS: &str = "{}<>[]:,;";
 
 /// A message as JSON. A field that stands several times is a list, and so is one in brackets.
 ///
 /// # Errors
 /// Names the line.
 pub fn parse(text: &str) -> Result<Map<String, Value>> {
-    Parser { tokens: tokens(text)?, next: 0 }.message(None, 0)
+    Parser { tokens: tokens(text)?.into_iter().peekable() }.message(None, 0)
 }
 
-/// A token and its line. Strings keep their opening quote.
+/// A token and its line. Strings keep their quotes.
 type Token<'a> = (&'a str, usize);
 
 fn tokens(text: &str) -> Result<Vec<Token<'_>>> {
-    let (mut tokens, mut rest, mut line) = (Vec::new(), text, 1);
-    while let Some(first) = rest.chars().next() {
-        let is_word = |c: char| c.is_alphanumeric() || "_.+-/".contains(c);
-        let (token, length) = match first {
-            '#' => ("", rest.find('\n').unwrap_or(rest.len())),
-            '"' | '\'' => {
-                let end = rest[1..].find([first, '\n']).filter(|end| rest[1 + end..].starts_with(first));
-                let end =
-                    end.ok_or_else(|| Error::input(format!("line {line}: a string without its closing {first}")))?;
-                (&rest[..1 + end], end + 2)
-            }
-            _ if first.is_whitespace() => ("", first.len_utf8()),
-            _ if "{}<>[]:,;".contains(first) => (&rest[..1], 1),
-            _ if is_word(first) => {
-                let length = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-                (&rest[..length], length)
-            }
-            _ => return Err(Error::input(format!("line {line}: unexpected character {first:?}"))),
-        };
-        if !token.is_empty() {
-            tokens.push((token, line));
+    let mut tokens = Vec::new();
+    for (text, line) in text.lines().zip(1..) {
+        let mut rest = text.trim_start();
+        while let Some(first) = rest.chars().next().filter(|first| *first != '#') {
+            let fails = |why: &str| Error::input(format!("line {line}: {why}"));
+            let length = match first {
+                '"' | '\'' => {
+                    2 + rest[1..].find(first).ok_or_else(|| fails(&format!("a string without its closing {first}")))?
+                }
+                _ if SIGNS.contains(first) => 1,
+                _ => rest.find(|c: char| !c.is_alphanumeric() && !"_.+-/".contains(c)).unwrap_or(rest.len()),
+            };
+            refuse_if(length == 0, || fails(&format!("unexpected character {first:?}")))?;
+            tokens.push((&rest[..length], line));
+            rest = rest[length..].trim_start();
         }
-        line += usize::from(first == '\n');
-        rest = &rest[length..];
     }
     Ok(tokens)
 }
 
 struct Parser<'a> {
-    tokens: Vec<Token<'a>>,
-    next: usize,
+    tokens: Peekable<IntoIter<Token<'a>>>,
 }
 
 impl<'a> Parser<'a> {
-    fn peek(&self) -> Option<&'a str> {
-        self.tokens.get(self.next).map(|(token, _)| *token)
+    fn peek(&mut self) -> Option<&'a str> {
+        self.tokens.peek().map(|(token, _)| *token)
     }
 
     /// Skips one of these signs.
     fn skip(&mut self, signs: &str) -> bool {
-        let found = self.peek().is_some_and(|token| signs.contains(token));
-        self.next += usize::from(found);
-        found
+        self.tokens.next_if(|(token, _)| signs.contains(token)).is_some()
     }
 
-    fn fails(&self, wanted: &str) -> Error {
-        match self.tokens.get(self.next) {
+    fn fails(&mut self, wanted: &str) -> Error {
+        match self.tokens.peek() {
             Some((token, line)) => Error::input(format!("line {line}: {token:?} where {wanted} must be")),
             None => Error::input(format!("the file ends where {wanted} must be")),
         }
@@ -76,12 +69,11 @@ impl<'a> Parser<'a> {
         loop {
             while self.skip(",;") {}
             if self.peek() == end {
-                self.next += 1;
+                self.tokens.next();
                 return Ok(fields);
             }
-            let name = self.peek().filter(|token| token.starts_with(|c: char| c.is_alphabetic() || c == '_'));
-            let name = name.ok_or_else(|| self.fails("the name of a field"))?;
-            self.next += 1;
+            let is_name = |(token, _): &Token<'_>| token.starts_with(|c: char| c.is_alphabetic() || c == '_');
+            let (name, _) = self.tokens.next_if(is_name).ok_or_else(|| self.fails("the name of a field"))?;
             self.skip(":");
             let value = self.value(depth)?;
             match fields.get_mut(name) {
@@ -114,11 +106,11 @@ impl<'a> Parser<'a> {
                 return self.message(Some(close), depth + 1).map(Value::Object);
             }
         }
-        let scalar = self.peek().filter(|token| !"{}<>[]:,;".contains(token)).ok_or_else(|| self.fails("a value"))?;
-        self.next += 1;
-        Ok(match scalar.strip_prefix(['"', '\'']) {
-            Some(text) => text.into(),
-            None => serde_json::from_str(scalar).unwrap_or_else(|_| scalar.into()),
+        let is_scalar = |(token, _): &Token<'_>| !SIGNS.contains(token);
+        let (scalar, _) = self.tokens.next_if(is_scalar).ok_or_else(|| self.fails("a value"))?;
+        Ok(match scalar.starts_with(['"', '\'']) {
+            true => scalar[1..scalar.len() - 1].into(),
+            false => serde_json::from_str(scalar).unwrap_or_else(|_| scalar.into()),
         })
     }
 }

@@ -18,24 +18,8 @@ pub struct Imported {
 }
 
 /// Fields of a model that change nothing that batchlab simulates.
-const WITHOUT_EFFECT: &[&str] = &[
-    "name",
-    "platform",
-    "backend",
-    "runtime",
-    "version_policy",
-    "input",
-    "output",
-    "batch_input",
-    "batch_output",
-    "default_model_filename",
-    "cc_model_filenames",
-    "metric_tags",
-    "parameters",
-    "model_repository_agents",
-    "model_metrics",
-    "profile",
-];
+const WITHOUT_EFFECT: &str = "name platform backend runtime version_policy input output batch_input batch_output \
+    default_model_filename cc_model_filenames metric_tags parameters model_repository_agents model_metrics profile";
 
 #[derive(Deserialize)]
 struct Model {
@@ -133,7 +117,7 @@ pub fn policy(text: &str) -> Result<Imported> {
     let batching = dynamic_batching.ok_or_else(|| {
         Error::input("dynamic_batching: missing, so each request runs by itself; use kind = \"unbatched\"")
     })?;
-    unknown.retain(|name| !WITHOUT_EFFECT.contains(&name.as_str()));
+    unknown.retain(|name| WITHOUT_EFFECT.split(' ').all(|other| other != name));
     let (on_gpus, elsewhere): (Vec<Group>, Vec<Group>) =
         instance_group.into_iter().partition(|group| ["KIND_GPU", "KIND_AUTO"].contains(&group.kind.as_str()));
     let note = |name: String| match name.as_str() {

@@ -12,11 +12,10 @@ use super::Measured;
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
 use crate::experiment::fingerprint::hash;
-use crate::experiment::goal::Answer;
-use crate::experiment::knee::{self, Effort, Objective};
-use crate::experiment::search::{Question, Searches};
+use crate::experiment::goal::{Answer, Goal};
+use crate::experiment::knee::{Effort, Objective};
+use crate::experiment::search::Searches;
 use crate::experiment::shard::Shard;
-use crate::experiment::window::{self, Tried, WINDOWS};
 use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
 use crate::plot::{self, Bar, Bars, Field, Figure, Group};
@@ -187,8 +186,14 @@ pub struct Lab<'a> {
     pub stop: &'a AtomicBool,
     pub progress: &'a (dyn Fn() + Sync),
     /// The peaks of each network's DelayBatch by window, searched for once.
-    pub tried: Mutex<BTreeMap<String, Vec<Tried>>>,
+    pub tried: Mutex<BTreeMap<String, Vec<Peak>>>,
 }
+
+/// A batch window, and the highest rate that meets the objective with it, if any.
+pub type Peak = (Nanos, Option<Rate>);
+
+/// Batch windows that are tried, in ms.
+const WINDOWS: [u64; 7] = [1, 2, 5, 10, 20, 50, 100];
 
 /// The folder of a paper's searches.
 pub const SEARCHES: &str = "searches";
@@ -237,35 +242,35 @@ impl Lab<'_> {
             Some(LoadPoint::Rate(last)) => Some(*last),
             _ => None,
         });
-        let effort = Effort { near, ..EFFORT };
-        let (objective, name) = (Lab::objective(scenario)?, hash(&scenario.resolved_json().to_string()));
-        let settings = [format!("{objective:?} {effort:?}")];
-        let out = self.out.join(SEARCHES).join(name);
-        let replications = vec![effort.replications(scenario)];
-        let searches = Searches::new(&[scenario], &out, "knee", &settings, replications)?;
-        let (kept, lock) = match self.keep {
-            Keep::Only => (searches.kept(Some(&vec![false; scenario.policies.len()])), None),
-            Keep::Nothing => (searches.kept(None), Some(searches.open(false, None)?)),
-            Keep::All(shard) => (searches.kept(None), Some(searches.open(true, shard)?)),
+        let out = self.out.join(SEARCHES).join(hash(&scenario.resolved_json().to_string()));
+        let asked = [(scenario.clone(), Lab::objective(scenario)?)];
+        let searches = Searches::new(Goal::HighestRate, &asked, Effort { near, ..EFFORT }, &out)?;
+        let (own, lock) = match self.keep {
+            Keep::Only => (Some(vec![false; searches.points().len()]), None),
+            Keep::Nothing => (None, Some(searches.open(false, None)?)),
+            Keep::All(shard) => (None, Some(searches.open(true, shard)?)),
         };
-        let (stop, progress) = (self.stop, self.progress);
-        let question = Question { scenario, objective: &objective, effort: &effort, kept: &kept[0], stop, progress };
-        let found = knee::find(&question)?;
+        let found = searches.find(own.as_deref(), self.stop, self.progress)?;
         if let Some(lock) = lock.filter(|_| !matches!(self.keep, Keep::All(Some(_)))) {
             lock.complete();
         }
         let missing = |_| Error::Incomplete(format!("{}: a search is missing", searches.folder().path.display()));
-        found.into_iter().map(|knee| knee.map_err(missing)).collect()
+        found.into_iter().flatten().map(|knee| knee.map_err(missing)).collect()
     }
 
-    /// The peak of a network's policy with each window.
-    pub fn by_window(&self, network: &str, policy: &str) -> Result<Vec<Tried>> {
+    /// The peak of a network's policy with each window. Each search begins near the peak with the window before.
+    pub fn by_window(&self, network: &str, policy: &str) -> Result<Vec<Peak>> {
         let known = || self.tried.lock().expect("no thread panics while holding it");
         if let Some(found) = known().get(network) {
             return Ok(found.clone());
         }
-        let load = |set: &str| self.scenario(network, &[set.to_string()]);
-        let tried = window::find(&load, policy, &WINDOWS, &|scenario, near| self.knees(scenario, near))?;
+        let mut tried: Vec<Peak> = Vec::new();
+        for window in WINDOWS.map(|ms| Nanos(ms * 1_000_000)) {
+            let mut scenario = self.scenario(network, &[format!("policy.{policy}.window={}ns", window.0)])?;
+            scenario.policies.retain(|entry| entry.label == policy);
+            let near = tried.last().and_then(|(_, peak)| *peak);
+            tried.push((window, self.knees(&scenario, near)?.first().and_then(Answer::mean)));
+        }
         known().insert(network.to_string(), tried.clone());
         Ok(tried)
     }
@@ -273,8 +278,7 @@ impl Lab<'_> {
     /// The window with which a network's policy has the highest peak, and that peak. Of those that the search can't
     /// tell apart, the shortest.
     pub fn tuned(&self, network: &str, policy: &str) -> Result<(Nanos, f64)> {
-        let best = window::best(&self.by_window(network, policy)?, INDISTINCT)
-            .and_then(|best| Some((best.window, best.rate?.0)));
+        let best = best(&self.by_window(network, policy)?);
         best.ok_or_else(|| Error::failed(format!("{network}: {policy} holds the objective at no rate")))
     }
 
@@ -293,5 +297,28 @@ impl Lab<'_> {
         }
         let report = experiment::run(scenario, &options, self.stop, self.progress)?;
         if report.interrupted() { Err(Error::Interrupted) } else { Ok(report) }
+    }
+}
+
+/// The first of the highest peaks that the search can't tell apart.
+fn best(peaks: &[Peak]) -> Option<(Nanos, f64)> {
+    let found = || peaks.iter().filter_map(|(window, peak)| Some((*window, peak.as_ref()?.0)));
+    let highest = found().map(|(_, peak)| peak).fold(0.0, f64::max);
+    found().find(|(_, peak)| peak * (1.0 + INDISTINCT) >= highest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_of_the_best_windows_is_chosen() {
+        let best = |rates: &[Option<f64>]| {
+            let one = |(window, rate): (&u64, &Option<f64>)| (Nanos(*window), rate.map(Rate));
+            super::best(&WINDOWS.iter().zip(rates).map(one).collect::<Vec<_>>()).map(|(window, _)| window.0)
+        };
+        assert_eq!(best(&[Some(90.0), Some(97.5), Some(100.0), None]), Some(2));
+        assert_eq!(best(&[Some(100.0), Some(110.0), Some(90.0)]), Some(2));
+        assert_eq!(best(&[None, None]), None);
     }
 }

@@ -9,9 +9,10 @@ use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
 use super::Policy;
-use super::due_first::{ByDeadline, DueFirst, first_in};
+use super::due_first::{DueFirst, first_in};
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::BatchSizes;
+use super::whole::by_rule;
 use crate::units::Nanos;
 
 /// `kind = "clockwork"`.
@@ -41,7 +42,7 @@ impl Settings for Clockwork {
         BatchSizes(Some(self.batch_sizes.clone())).check(&[])?;
         let queue = DueFirst::new("clockwork", *largest, self.margin, setup)?;
         let batch_sizes = self.batch_sizes.clone();
-        Ok(Box::new(ByDeadline::new(queue, move |queue, dispatch| {
+        Ok(by_rule(queue, DueFirst::arrive, move |queue, dispatch| {
             queue.reject_late(dispatch);
             let mut idle = dispatch.idle();
             while let Some(worker) = idle.next(dispatch)
@@ -50,7 +51,7 @@ impl Settings for Clockwork {
                 queue.send(members, worker, dispatch, "the strategy whose latest start comes first");
             }
             queue.next_late()
-        })))
+        }))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
@@ -62,7 +63,7 @@ impl Settings for Clockwork {
 fn strategy(queue: &mut DueFirst, batch_sizes: &[u32], now: Nanos) -> Option<Range<usize>> {
     let (waiting, mut best) = (queue.waiting(), None);
     for size in batch_sizes.iter().map(|size| *size as usize).take_while(|size| *size <= waiting) {
-        let mut in_time = |from: usize| queue.start_by(from..from + size).filter(|latest| now <= *latest);
+        let mut in_time = |from: usize| queue.start_by(from..from + size, 0).filter(|latest| now <= *latest);
         // Of one size, those that are due later may start later, so the first that is in time has to start first.
         let first =
             if in_time(0).is_some() { 0 } else { first_in(1..waiting - size + 1, |from| in_time(from).is_some()) };

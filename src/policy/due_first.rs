@@ -7,7 +7,6 @@ use std::sync::Arc;
 use super::registry::Setup;
 use super::values::at_least_1;
 use super::whole::{PaddedBatch, Waiting};
-use super::{Outcomes, Policy};
 use crate::cost::CostModel;
 use crate::task::{Dispatch, Reason};
 use crate::units::{Nanos, WorkerId};
@@ -24,62 +23,25 @@ pub struct DueFirst {
     batch: PaddedBatch,
 }
 
-/// A policy of requests with deadlines. The rule sends and drops at each instant, and says when it wants to be asked again
-/// even without events.
-pub struct ByDeadline<R> {
-    queue: DueFirst,
-    rule: R,
-    wake: Option<Nanos>,
-}
-
-impl<R: FnMut(&mut DueFirst, &mut Dispatch<'_>) -> Option<Nanos>> ByDeadline<R> {
-    pub fn new(queue: DueFirst, rule: R) -> Self {
-        ByDeadline { queue, rule, wake: None }
-    }
-}
-
-impl<R: FnMut(&mut DueFirst, &mut Dispatch<'_>) -> Option<Nanos>> Policy for ByDeadline<R> {
-    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        self.queue.arrive(request);
-    }
-
-    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        self.wake = (self.rule)(&mut self.queue, dispatch);
-    }
-
-    fn wake_at(&self) -> Option<Nanos> {
-        self.wake
-    }
-}
-
 impl DueFirst {
     /// For batches of at most `max_batch`, which end the margin before the earliest deadline of their members.
     pub fn new(who: &str, max_batch: u32, margin: Nanos, setup: &Setup<'_>) -> Result<DueFirst, String> {
         setup.require_sequences(who)?;
         at_least_1([("max_batch", max_batch)])?;
-        let costs = setup.costs.ok_or_else(|| {
+        let costs = setup.costs.cloned().ok_or_else(|| {
             format!(
                 "{who} must know how long a batch takes; name a cost table (device.costs) or a data sheet \
                  (device.roofline)"
             )
         })?;
-        Ok(DueFirst {
-            max_batch: max_batch as usize,
-            margin,
-            costs: Arc::clone(costs),
-            waiting: VecDeque::new(),
-            batch: PaddedBatch::default(),
-        })
+        let (waiting, batch) = (VecDeque::new(), PaddedBatch::default());
+        Ok(DueFirst { max_batch: max_batch as usize, margin, costs, waiting, batch })
     }
 
-    fn arrive(&mut self, request: &Request<'_>) {
+    pub fn arrive(&mut self, request: &Request<'_>) {
         let due = request.deadline.map_or(Nanos::MAX, |deadline| deadline.saturating_since(self.margin));
         let place = self.waiting.partition_point(|other| other.due <= due);
         self.waiting.insert(place, Waiting::new(request, due));
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
     }
 
     /// The largest batch that can be formed, whatever its time.
@@ -93,13 +55,19 @@ impl DueFirst {
 
     /// The largest batch of the first requests that ends in time if it starts now. Larger batches take longer.
     pub fn largest_in_time(&mut self, now: Nanos) -> usize {
-        first_in(1..self.most() + 1, |size| self.start_by(0..size).is_none_or(|latest| latest < now)) - 1
+        first_in(1..self.most() + 1, |size| self.start_by(0..size, 0).is_none_or(|latest| latest < now)) - 1
     }
 
-    /// When these requests have to start at the latest; `None` if they can't end in time.
-    pub fn start_by(&mut self, members: Range<usize>) -> Option<Nanos> {
-        self.batch.fill(self.waiting.range(members.clone()));
-        self.latest_start(members.start, 0)
+    /// When these requests, with `more` like the longest of them, have to start at the latest; `None` if they can't end in
+    /// time.
+    pub fn start_by(&mut self, members: Range<usize>, more: u32) -> Option<Nanos> {
+        let due = self.waiting[members.start].due;
+        if due == Nanos::MAX {
+            return Some(due);
+        }
+        self.batch.fill(self.waiting.range(members));
+        let time = self.batch.time(more, &*self.costs);
+        (time <= due).then(|| due - time)
     }
 
     /// Until when one more request, like the longest of the first `size`, could join them in time. Zero if the batch is
@@ -108,18 +76,7 @@ impl DueFirst {
         if size < self.waiting.len() || size == self.max_batch || self.waiting[0].due == Nanos::MAX {
             return Nanos::ZERO;
         }
-        self.start_by(0..size);
-        self.latest_start(0, 1).unwrap_or_default()
-    }
-
-    /// Of the batch with `more` requests; `first` is due first.
-    fn latest_start(&mut self, first: usize, more: u32) -> Option<Nanos> {
-        let due = self.waiting[first].due;
-        if due == Nanos::MAX {
-            return Some(due);
-        }
-        let time = self.batch.time(more, &*self.costs);
-        (time <= due).then(|| due - time)
+        self.start_by(0..size, 1).unwrap_or_default()
     }
 
     /// Sends these requests to a worker.
@@ -133,32 +90,29 @@ impl DueFirst {
         });
     }
 
-    fn reject_first(&mut self, dispatch: &mut Dispatch<'_>) {
-        dispatch.reject(self.waiting.pop_front().expect("a request waits").request);
+    /// Nexus's early drop: rejects the first requests until a window of the next ones ends in time if it starts now, and
+    /// returns that window. `None` if no request is left.
+    pub fn drop_early(&mut self, window: usize, dispatch: &mut Dispatch<'_>) -> Option<Range<usize>> {
+        while let Some(first) = self.waiting.front().map(|waiting| waiting.request) {
+            let members = 0..window.min(self.most());
+            if self.start_by(members.clone(), 0).is_some_and(|latest| dispatch.now() <= latest) {
+                return Some(members);
+            }
+            dispatch.reject(first);
+            self.waiting.pop_front();
+        }
+        None
     }
 
     /// Rejects those that can't end in time even in a batch of one.
     pub fn reject_late(&mut self, dispatch: &mut Dispatch<'_>) {
-        while !self.is_empty() && self.start_by(0..1).is_none_or(|latest| latest < dispatch.now()) {
-            self.reject_first(dispatch);
-        }
-    }
-
-    /// Nexus's early drop: rejects the first requests until a window of the next ones ends in time if it starts now.
-    pub fn drop_early(&mut self, window: usize, dispatch: &mut Dispatch<'_>) {
-        while !self.is_empty() {
-            let members = 0..window.min(self.most());
-            if self.start_by(members).is_some_and(|latest| dispatch.now() <= latest) {
-                return;
-            }
-            self.reject_first(dispatch);
-        }
+        self.drop_early(1, dispatch);
     }
 
     /// When [`DueFirst::reject_late`] has to look again.
     pub fn next_late(&mut self) -> Option<Nanos> {
-        let latest = if self.is_empty() { None } else { self.start_by(0..1) };
-        latest.map(|latest| latest.saturating_add(Nanos(1)))
+        self.waiting.front()?;
+        self.start_by(0..1, 0).map(|latest| latest.saturating_add(Nanos(1)))
     }
 }
 

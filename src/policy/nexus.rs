@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
 use super::Policy;
-use super::due_first::{ByDeadline, DueFirst};
+use super::due_first::DueFirst;
 use super::registry::{Batches, PolicyKind, Settings, Setup};
+use super::whole::by_rule;
 use crate::units::Nanos;
 
 /// `kind = "nexus"`.
@@ -32,18 +33,15 @@ impl Settings for Nexus {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         let queue = DueFirst::new("nexus", self.max_batch, self.margin, setup)?;
-        Ok(Box::new(ByDeadline::new(queue, |queue, dispatch| {
+        Ok(by_rule(queue, DueFirst::arrive, |queue, dispatch| {
             let mut idle = dispatch.idle();
-            while !queue.is_empty()
-                && let Some(worker) = idle.next(dispatch)
+            while let Some(worker) = idle.next(dispatch)
+                && let Some(window) = queue.drop_early(usize::MAX, dispatch)
             {
-                queue.drop_early(usize::MAX, dispatch);
-                if !queue.is_empty() {
-                    queue.send(0..queue.most(), worker, dispatch, "the first window that ends in time");
-                }
+                queue.send(window, worker, dispatch, "the first window that ends in time");
             }
             None
-        })))
+        }))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {

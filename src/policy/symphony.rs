@@ -8,9 +8,10 @@ use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
 
 use super::Policy;
-use super::due_first::{ByDeadline, DueFirst};
+use super::due_first::DueFirst;
 use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
+use super::whole::by_rule;
 use crate::units::Nanos;
 
 /// `kind = "symphony"`.
@@ -41,18 +42,14 @@ impl Settings for Symphony {
         let queue = DueFirst::new("symphony", self.max_batch, self.margin, setup)?;
         at_least_1([("target_batch", self.target_batch)])?;
         let target_batch = self.target_batch as usize;
-        Ok(Box::new(ByDeadline::new(queue, move |queue, dispatch| {
+        Ok(by_rule(queue, DueFirst::arrive, move |queue, dispatch| {
             queue.reject_late(dispatch);
             let (now, mut idle) = (dispatch.now(), dispatch.idle());
-            while !queue.is_empty()
-                && let Some(worker) = idle.next(dispatch)
+            while let Some(worker) = idle.next(dispatch)
+                && let Some(window) = queue.drop_early(target_batch, dispatch)
             {
-                queue.drop_early(target_batch, dispatch);
-                if queue.is_empty() {
-                    break;
-                }
                 // A window in time was found; in odd cost tables a smaller batch takes longer.
-                let size = queue.largest_in_time(now).max(target_batch.min(queue.most()));
+                let size = queue.largest_in_time(now).max(window.len());
                 let opens = queue.grows_until(size);
                 if now < opens {
                     return Some(opens);
@@ -61,7 +58,7 @@ impl Settings for Symphony {
                 queue.reject_late(dispatch);
             }
             queue.next_late()
-        })))
+        }))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {

@@ -5,7 +5,7 @@
 //! When an instance is free, the requests that waited longest in the most urgent levels form a batch: of the largest
 //! preferred size that they fill, or of all of them once the oldest has waited for `max_queue_delay`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 use smart_default::SmartDefault;
@@ -14,6 +14,7 @@ use super::registry::{Batches, PolicyKind, Settings, Setup};
 use super::values::at_least_1;
 use super::whole::{PaddedBatch, Waiting};
 use super::{Completed, Outcomes, Policy};
+use crate::error::refuse_if;
 use crate::task::{Dispatch, Reason, Task};
 use crate::units::{Nanos, RequestId, StreamId, WorkerId};
 use crate::workload::trace::Request;
@@ -87,21 +88,13 @@ impl Settings for Triton {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         setup.require_sequences("triton")?;
-        let levels = self.check()?;
-        let mut preferred = self.preferred_batch_size.clone();
-        preferred.sort_unstable();
-        if preferred.is_empty() {
-            preferred.push(self.max_batch);
+        let (levels, mut settings) = (self.check()?, self.clone());
+        settings.preferred_batch_size.sort_unstable();
+        if settings.preferred_batch_size.is_empty() {
+            settings.preferred_batch_size.push(self.max_batch);
         }
-        let instances = usize::from(self.instances);
-        Ok(Box::new(TritonPolicy {
-            settings: Triton { preferred_batch_size: preferred, ..self.clone() },
-            levels,
-            unfinished: vec![0; setup.workers * instances],
-            sent: VecDeque::new(),
-            batch: PaddedBatch::default(),
-            wake: None,
-        }))
+        let unfinished = vec![vec![0; self.instances.into()]; setup.workers];
+        Ok(Box::new(TritonPolicy { settings, levels, unfinished, ..TritonPolicy::default() }))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
@@ -121,66 +114,52 @@ impl Triton {
             ("instances", self.instances.into(), MOST_INSTANCES),
             ("priority_levels", self.priority_levels, MOST_LEVELS),
         ] {
-            if value > most {
-                return Err(format!("{key}: {value} is too large; at most {most}"));
-            }
+            refuse_if(value > most, || format!("{key}: {value} is too large; at most {most}"))?;
         }
-        self.check_sizes()?;
-        let levels = self.levels()?;
-        if self.preserve_ordering && levels.len() > 1 {
-            return Err(format!("preserve_ordering: not with several priority_levels ({})", levels.len()));
-        }
-        let delays = |level: &Level| level.policy.timeout_action == TimeoutAction::Delay;
-        if self.preserve_ordering && levels.iter().any(delays) {
-            return Err("preserve_ordering: not with the timeout_action \"delay\"".into());
-        }
-        Ok(levels)
-    }
-
-    fn check_sizes(&self) -> Result<(), String> {
         let Triton { max_batch, preferred_batch_size: preferred, .. } = self;
-        if let Some(size) = preferred.iter().find(|size| **size == 0 || *size > max_batch) {
+        if let Some(size) = preferred.iter().find(|size| !(1..=*max_batch).contains(size)) {
             return Err(format!("preferred_batch_size: {size} must be between 1 and max_batch ({max_batch})"));
         }
-        if self.mandatory && preferred.is_empty() {
-            return Err("mandatory: no size is preferred; give preferred_batch_size, or leave it out".into());
-        }
-        if self.max_total == Some(0) {
-            return Err("max_total: 0 is too small; at least 1, or leave it out".into());
-        }
-        Ok(())
+        refuse_if(self.mandatory && preferred.is_empty(), || {
+            "mandatory: no size is preferred; give preferred_batch_size, or leave it out".to_string()
+        })?;
+        refuse_if(self.max_total == Some(0), || "max_total: 0 is too small; at least 1, or leave it out".to_string())?;
+        let levels = self.levels()?;
+        refuse_if(self.preserve_ordering && levels.len() > 1, || {
+            format!("preserve_ordering: not with several priority_levels ({})", levels.len())
+        })?;
+        let delays = levels.iter().any(|level| level.policy.timeout_action == TimeoutAction::Delay);
+        refuse_if(self.preserve_ordering && delays, || {
+            "preserve_ordering: not with the timeout_action \"delay\"".to_string()
+        })?;
+        Ok(levels)
     }
 
     /// The empty queues of all levels.
     fn levels(&self) -> Result<Vec<Level>, String> {
-        let Triton { priority_levels: levels, default_priority_level: default, .. } = self;
-        let allowed = if *levels == 0 { 0..=0 } else { 1..=*levels };
-        if !allowed.contains(default) {
-            let (first, last) = allowed.into_inner();
-            return Err(format!(
-                "default_priority_level: {default} must be from {first} to {last} where priority_levels is {levels}"
-            ));
-        }
-        let mut queues = vec![Level::new(self.default_queue_policy.clone()); (*levels).max(1) as usize];
+        let (default, last) = (self.default_priority_level, self.priority_levels);
+        let first = last.min(1);
+        refuse_if(!(first..=last).contains(&default), || {
+            format!("default_priority_level: {default} must be from {first} to {last} where priority_levels is {last}")
+        })?;
+        let level = Level { policy: self.default_queue_policy.clone(), ..Level::default() };
+        let mut levels = vec![level; last.max(1) as usize];
         for (name, policy) in &self.priority_queue_policy {
-            let level = name.parse::<u32>().ok().filter(|level| *level > 0 && level <= levels);
-            let level = level.ok_or_else(|| {
-                format!("priority_queue_policy.{name}: not a level; priority_levels is {levels}, and 1 the most urgent")
+            let level = name.parse::<u32>().ok().filter(|level| (1..=last).contains(level)).ok_or_else(|| {
+                format!("priority_queue_policy.{name}: not a level; priority_levels is {last}, and 1 the most urgent")
             })?;
-            queues[level as usize - 1] = Level::new(policy.clone());
+            levels[level as usize - 1].policy = policy.clone();
         }
-        Ok(queues)
+        Ok(levels)
     }
 
     fn level(&self, request: &Request<'_>) -> usize {
-        let levels = self.priority_levels;
-        let priority = request.class.map_or(0, |class| class.priority);
-        let level = match u32::try_from(priority) {
-            Ok(0) => self.default_priority_level,
-            Ok(priority) => (levels + 1).saturating_sub(priority),
-            Err(_) => levels,
+        let last = i64::from(self.priority_levels);
+        let level = match request.class.map_or(0, |class| class.priority) {
+            0 => self.default_priority_level.into(),
+            priority => last + 1 - i64::from(priority),
         };
-        level.clamp(1, levels.max(1)) as usize - 1
+        level.clamp(1, last.max(1)) as usize - 1
     }
 
     fn largest_preferred(&self, requests: usize) -> Option<usize> {
@@ -189,20 +168,16 @@ impl Triton {
 }
 
 /// The requests of a level, those that are past their timeout last.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Level {
     policy: QueuePolicy,
     queue: VecDeque<Waiting>,
     delayed: VecDeque<Waiting>,
-    /// The earliest timeout in `queue`.
+    /// The earliest timeout in `queue`, once [`Level::expire`] was called.
     expires: Nanos,
 }
 
 impl Level {
-    fn new(policy: QueuePolicy) -> Level {
-        Level { policy, queue: VecDeque::new(), delayed: VecDeque::new(), expires: Nanos::MAX }
-    }
-
     fn len(&self) -> usize {
         self.queue.len() + self.delayed.len()
     }
@@ -240,28 +215,24 @@ impl Level {
     }
 }
 
+#[derive(Default)]
 struct TritonPolicy {
     settings: Triton,
     /// From the most urgent.
     levels: Vec<Level>,
-    /// Tasks of each instance, worker by worker.
-    unfinished: Vec<u32>,
-    /// With `preserve_ordering`: the requests that were sent, and whether they are done.
-    sent: VecDeque<(RequestId, bool)>,
+    /// Tasks of each worker's instances.
+    unfinished: Vec<Vec<u32>>,
+    /// With `preserve_ordering`: the requests that were sent, and those of them that wait for earlier ones to leave.
+    sent: VecDeque<RequestId>,
+    done: BTreeSet<RequestId>,
     batch: PaddedBatch,
     wake: Option<Nanos>,
 }
 
-/// What an instance that is free is to do.
-enum Next {
-    Send { size: usize, rule: &'static str },
-    Wait(Nanos),
-    Nothing,
-}
-
 impl TritonPolicy {
-    /// `GetDynamicBatch`, for requests of one row each.
-    fn next(&self, now: Nanos) -> Next {
+    /// `GetDynamicBatch`, for requests of one row each: the size of the batch that a free instance is to send, and the rule
+    /// that gives it. Otherwise until when it waits for more requests, if any are there.
+    fn next(&self, now: Nanos) -> Result<(usize, &'static str), Option<Nanos>> {
         let Triton { max_batch, max_queue_delay: delay, mandatory, max_total, .. } = &self.settings;
         let (mut fitting, mut total, mut oldest, mut full) = (0, 0, Nanos::MAX, false);
         for waiting in self.levels.iter().flat_map(|level| level.queue.iter().chain(&level.delayed)) {
@@ -274,44 +245,41 @@ impl TritonPolicy {
             oldest = oldest.min(waiting.arrival);
         }
         if fitting == 0 {
-            return Next::Nothing;
+            return Err(None);
         }
         let expires = oldest.saturating_add(*delay);
         let delayed = *delay > Nanos::ZERO && expires <= now;
         match self.settings.largest_preferred(fitting) {
-            Some(size) if !delayed || *mandatory => Next::Send { size, rule: "the largest preferred size" },
-            _ if full => Next::Send { size: fitting, rule: "no more fit" },
-            _ if delayed => Next::Send { size: fitting, rule: "max_queue_delay is over" },
-            _ if *delay == Nanos::ZERO => Next::Send { size: fitting, rule: "without max_queue_delay, all that wait" },
-            _ => Next::Wait(expires),
+            Some(size) if !delayed || *mandatory => Ok((size, "the largest preferred size")),
+            _ if full => Ok((fitting, "no more fit")),
+            _ if delayed => Ok((fitting, "max_queue_delay is over")),
+            _ if *delay == Nanos::ZERO => Ok((fitting, "without max_queue_delay, all that wait")),
+            _ => Err(Some(expires)),
         }
     }
 
-    fn send(&mut self, size: usize, rule: &str, worker: WorkerId, stream: StreamId, dispatch: &mut Dispatch<'_>) {
+    /// Sends a batch to the worker's instance with the fewest tasks.
+    fn send(&mut self, size: usize, rule: &str, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
         let waiting: usize = self.levels.iter().map(Level::len).sum();
         self.batch.clear();
         for level in &mut self.levels {
-            let wanted = size - self.batch.requests.len();
-            let queued = wanted.min(level.queue.len());
-            let delayed = (wanted - queued).min(level.delayed.len());
-            self.batch.extend(level.queue.drain(..queued).chain(level.delayed.drain(..delayed)));
+            for queue in [&mut level.queue, &mut level.delayed] {
+                let wanted = size - self.batch.requests.len();
+                self.batch.extend(queue.drain(..wanted.min(queue.len())));
+            }
         }
         if self.settings.preserve_ordering {
-            self.sent.extend(self.batch.requests.iter().map(|request| (*request, false)));
+            self.sent.extend(&self.batch.requests);
         }
+        let instances = self.unfinished[worker.index()].iter_mut().enumerate();
+        let (place, tasks) = instances.min_by_key(|(_, tasks)| **tasks).expect("at least one instance");
+        *tasks += 1;
+        let stream = StreamId(place as u16);
         dispatch.submit_because(&Task { stream, ..self.batch.task(worker) }, || Reason {
             what: "the requests that have waited longest, of the most urgent levels".into(),
             size: format!("{size} of {waiting} that wait: {rule}"),
             when: format!("instance {stream} of worker {worker} was free"),
         });
-    }
-
-    /// The instance of a worker with the fewest tasks.
-    fn instance(&mut self, worker: WorkerId) -> (&mut u32, StreamId) {
-        let instances = usize::from(self.settings.instances);
-        let tasks = self.unfinished[worker.index() * instances..][..instances].iter_mut();
-        let (place, tasks) = tasks.enumerate().min_by_key(|(_, tasks)| **tasks).expect("at least one instance");
-        (tasks, StreamId(place as u16))
     }
 }
 
@@ -321,18 +289,14 @@ impl Policy for TritonPolicy {
     }
 
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
-        let instances = usize::from(self.settings.instances);
-        self.unfinished[completed.worker.index() * instances + completed.stream.index()] -= 1;
+        self.unfinished[completed.worker.index()][completed.stream.index()] -= 1;
         if !self.settings.preserve_ordering {
             return completed.requests.iter().for_each(|request| outcomes.finish(*request));
         }
-        for request in completed.requests {
-            let place = self.sent.partition_point(|(other, _)| other < request);
-            self.sent[place].1 = true;
-        }
-        while let Some((request, true)) = self.sent.front().copied() {
+        self.done.extend(completed.requests);
+        while let Some(first) = self.sent.front().filter(|first| self.done.remove(*first)) {
+            outcomes.finish(*first);
             self.sent.pop_front();
-            outcomes.finish(request);
         }
     }
 
@@ -343,16 +307,11 @@ impl Policy for TritonPolicy {
             let mut workers = dispatch.with_unfinished(unfinished);
             while let Some(worker) = workers.next(dispatch) {
                 match self.next(dispatch.now()) {
-                    Next::Send { size, rule } => {
-                        let (tasks, stream) = self.instance(worker);
-                        *tasks += 1;
-                        self.send(size, rule, worker, stream, dispatch);
-                    }
-                    Next::Wait(until) => {
-                        self.wake = Some(self.wake.map_or(until, |wake| wake.min(until)));
+                    Ok((size, rule)) => self.send(size, rule, worker, dispatch),
+                    Err(until) => {
+                        self.wake = self.wake.into_iter().chain(until).min();
                         return;
                     }
-                    Next::Nothing => return,
                 }
             }
         }

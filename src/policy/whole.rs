@@ -4,12 +4,46 @@ use std::borrow::Borrow;
 use std::collections::VecDeque;
 use std::collections::vec_deque::Drain;
 
+use super::{Outcomes, Policy};
 use crate::cost::timing::task_time;
 use crate::cost::{CostModel, Extra};
 use crate::task::{Dispatch, Reason, Step, Task};
 use crate::units::{CellId, Nanos, RequestId, WorkerId};
 use crate::workload::cell_graph::{CellGraph, Run};
 use crate::workload::trace::Request;
+
+/// A policy that is a rule on a queue. The rule sends and drops at each instant, and says when it wants to be asked again
+/// even without events.
+pub fn by_rule<Q: 'static>(
+    queue: Q,
+    arrive: impl FnMut(&mut Q, &Request<'_>) + 'static,
+    rule: impl FnMut(&mut Q, &mut Dispatch<'_>) -> Option<Nanos> + 'static,
+) -> Box<dyn Policy> {
+    Box::new(ByRule { queue, arrive, rule, wake: None })
+}
+
+struct ByRule<Q, A, R> {
+    queue: Q,
+    arrive: A,
+    rule: R,
+    wake: Option<Nanos>,
+}
+
+impl<Q, A: FnMut(&mut Q, &Request<'_>), R: FnMut(&mut Q, &mut Dispatch<'_>) -> Option<Nanos>> Policy
+    for ByRule<Q, A, R>
+{
+    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
+        (self.arrive)(&mut self.queue, request);
+    }
+
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        self.wake = (self.rule)(&mut self.queue, dispatch);
+    }
+
+    fn wake_at(&self) -> Option<Nanos> {
+        self.wake
+    }
+}
 
 pub struct FirstCome<K> {
     max_batch: usize,

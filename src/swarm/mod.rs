@@ -186,16 +186,17 @@ fn guarantees(inputs: &Inputs<'_>, policy: usize, faults: &[Fault], launched_at_
         None => u32::MAX,
     };
     let kind = settings.describe().name;
-    let without_window = serde_json::to_value(settings).is_ok_and(|keys| keys["window"] == "0ns");
+    let has = |key: &str, value: serde_json::Value| settings.value(key) == Some(&value);
     let never_waits = ["cellular", "late", "merged", "fold", "ideal", "unbatched", "dynet"].contains(&kind)
-        || kind == "padded" && without_window;
+        || kind == "padded" && has("window", "0ns".into());
     // A worker whose completion is late, or whose launch takes time, seems to idle.
     let work_conserving = never_waits && launched_at_once && !faults.contains(&Fault::Late);
     let shorter = [Fault::Lost, Fault::Refused].iter().any(|fault| faults.contains(fault));
     let pins = ["cellular", "late"].contains(&kind);
     // Operators that need no state, such as look-ups, run ahead of their cells.
     let bounded = !shorter && device.grnn.is_none() && !settings.runs_operators();
-    Guarantees { max_batch, work_conserving, pins, bounded, cases: 0 }
+    let holds_back = has("preserve_ordering", true.into());
+    Guarantees { max_batch, work_conserving, pins, bounded, holds_back, cases: 0 }
 }
 
 /// Replays every run from its logs, to which the events of these records are added.

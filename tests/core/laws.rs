@@ -112,12 +112,20 @@ fn triton_keeps_the_laws() {
         Triton { max_total: Some(12), instances: 2, ahead: 1, ..delay },
         Triton { priority_levels: 3, default_priority_level: 2, ..timeouts(TimeoutAction::Reject) },
         timeouts(TimeoutAction::Delay),
+        Triton { preserve_ordering: true, instances: 3, ..timeouts(TimeoutAction::Reject) },
     ];
     for policy in policies {
-        let work_conserving = policy.max_queue_delay == Nanos::ZERO;
+        let (work_conserving, holds_back) = (policy.max_queue_delay == Nanos::ZERO, policy.preserve_ordering);
         let policy = Triton { max_batch: 5, ..policy };
-        check(&policy, &Guarantees { max_batch: 5, work_conserving, ..Guarantees::default() });
+        check(&policy, &Guarantees { max_batch: 5, work_conserving, holds_back, ..Guarantees::default() });
     }
+}
+
+#[test]
+#[should_panic(expected = "causality")]
+fn the_kit_notices_a_response_that_is_held_back() {
+    let policy = Triton { max_batch: 2, preserve_ordering: true, instances: 3, ..Triton::default() };
+    check(&policy, &Guarantees { work_conserving: false, ..Guarantees::default() });
 }
 
 fn timeouts(timeout_action: TimeoutAction) -> Triton {

@@ -17,7 +17,6 @@ use crate::error::{Error, Result};
 use crate::experiment::Report;
 use crate::experiment::device::{Device, prepare};
 use crate::experiment::executor::Target;
-use crate::experiment::window::Tried;
 use crate::network::operators::writes;
 use crate::plot::{self, Bar, Bars, Field, Group, Inputs, Kind};
 use crate::results::columns::Metric;
@@ -256,9 +255,9 @@ fn tails(policies: &[&str], mut fields: Vec<Field>) -> Bars {
 fn by_window(lab: &Lab<'_>) -> Result<Bars> {
     let fields = each(&NETWORKS, |name| {
         let tried = lab.by_window(name, DELAY)?;
-        let highest = tried.iter().filter_map(|tried| tried.rate).fold(0.0, |highest, Rate(rate)| rate.max(highest));
-        let share = |tried: &Tried| tried.rate.map(|Rate(rate)| 100.0 * rate / highest);
-        Ok(tried.iter().map(|tried| group(tried.window, [share(tried)])).collect())
+        let highest = tried.iter().filter_map(|(_, peak)| *peak).fold(0.0, |highest, Rate(rate)| rate.max(highest));
+        let share = |peak: Option<Rate>| peak.map(|Rate(rate)| 100.0 * rate / highest);
+        Ok(tried.iter().map(|(window, peak)| group(window, [share(*peak)])).collect())
     })?;
     Ok(bars(["DelayBatch: peak by its window", "Window", "Peak (% of the highest)"], [DELAY], fields))
 }
