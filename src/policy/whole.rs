@@ -4,12 +4,10 @@ use std::borrow::Borrow;
 use std::collections::VecDeque;
 use std::collections::vec_deque::Drain;
 
+use super::prelude::*;
 use crate::cost::timing::task_time;
 use crate::cost::{CostModel, Extra};
-use crate::task::{Dispatch, Reason, Step, Task};
-use crate::units::{CellId, Nanos, RequestId, WorkerId};
-use crate::workload::cell_graph::{CellGraph, Run};
-use crate::workload::trace::Request;
+use crate::workload::cell_graph::Run;
 
 pub struct FirstCome<K> {
     max_batch: usize,
@@ -41,15 +39,6 @@ impl<K> FirstCome<K> {
         self.requests.is_empty()
     }
 
-    pub fn len(&self) -> usize {
-        self.requests.len()
-    }
-
-    /// What is kept of the request that has waited longest.
-    pub fn first(&self) -> Option<&K> {
-        self.kept.front()
-    }
-
     pub fn take(&mut self, worker: WorkerId) -> (Taken<'_>, Drain<'_, K>) {
         let size = self.requests.len().min(self.max_batch);
         self.taken.clear();
@@ -57,19 +46,42 @@ impl<K> FirstCome<K> {
         let taken = Taken { worker, requests: &self.taken, left: self.requests.len(), max_batch: self.max_batch };
         (taken, self.kept.drain(..size))
     }
+}
 
-    /// Calls `submit` with a batch for each idle worker.
-    pub fn schedule(
-        &mut self,
-        dispatch: &mut Dispatch<'_>,
-        mut submit: impl FnMut(Taken<'_>, Drain<'_, K>, &mut Dispatch<'_>),
-    ) {
+/// A policy that calls `submit` with a batch for each idle worker: the requests that have waited longest, and what it
+/// keeps of them.
+pub fn first_come<K: 'static>(
+    max_batch: u32,
+    keep: fn(&Request<'_>) -> K,
+    submit: impl FnMut(Taken<'_>, Drain<'_, K>, &mut Dispatch<'_>) + 'static,
+) -> Result<Box<dyn Policy>, String> {
+    at_least_1([("max_batch", max_batch)])?;
+    Ok(Box::new(FirstComePolicy { queue: FirstCome::new(max_batch), keep, submit }))
+}
+
+/// What most of them keep.
+pub fn graph(request: &Request<'_>) -> CellGraph {
+    request.graph.clone()
+}
+
+struct FirstComePolicy<K, S> {
+    queue: FirstCome<K>,
+    keep: fn(&Request<'_>) -> K,
+    submit: S,
+}
+
+impl<K, S: FnMut(Taken<'_>, Drain<'_, K>, &mut Dispatch<'_>)> Policy for FirstComePolicy<K, S> {
+    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
+        self.queue.arrive(request.id, (self.keep)(request));
+    }
+
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
         let mut idle = dispatch.idle();
-        while !self.is_empty()
+        while !self.queue.is_empty()
             && let Some(worker) = idle.next(dispatch)
         {
-            let (taken, kept) = self.take(worker);
-            submit(taken, kept, dispatch);
+            let (taken, kept) = self.queue.take(worker);
+            (self.submit)(taken, kept, dispatch);
         }
     }
 }
@@ -184,11 +196,11 @@ impl PaddedBatch {
     }
 }
 
-/// From the lowest depth up; neighbours of one cell type are one step.
-pub fn one_by_one(graph: &CellGraph) -> Vec<Step> {
+/// For this number of equal requests, from the lowest depth up; neighbours of one cell type are one step.
+pub fn one_by_one(graph: &CellGraph, batch: u32) -> Vec<Step> {
     match graph {
         CellGraph::Chains(runs) => {
-            runs.iter().map(|run| Step { cell: run.cell, batch: 1, times: run.length, input: run.input }).collect()
+            runs.iter().map(|&Run { cell, length, input }| Step { cell, batch, times: length, input }).collect()
         }
         CellGraph::Graph(graph) => {
             let mut order: Vec<(u32, CellId)> =
@@ -198,7 +210,7 @@ pub fn one_by_one(graph: &CellGraph) -> Vec<Step> {
             for (_, cell) in order {
                 match steps.last_mut() {
                     Some(last) if last.cell == cell => last.times += 1,
-                    _ => steps.push(Step { cell, batch: 1, times: 1, input: 0 }),
+                    _ => steps.push(Step { cell, batch, times: 1, input: 0 }),
                 }
             }
             steps
@@ -217,7 +229,7 @@ mod tests {
     fn cells_run_after_their_inputs() {
         let cells = [0, 1, 0, 1, 0].map(CellId).to_vec();
         let graph = CellGraph::Graph(Arc::new(Graph::new(cells, &[(2, 1), (1, 0), (0, 4), (3, 4)]).unwrap()));
-        let steps: Vec<(u16, u32)> = one_by_one(&graph).iter().map(|step| (step.cell.0, step.times)).collect();
+        let steps: Vec<(u16, u32)> = one_by_one(&graph, 1).iter().map(|step| (step.cell.0, step.times)).collect();
         // Depth 0: nodes 2 and 3; 1: node 1; 2: node 0; 3: node 4.
         assert_eq!(steps, [(0, 1), (1, 2), (0, 2)]);
     }
