@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use batchlab::policy::Policy;
 use batchlab::policy::dvabatch::{
-    AfterStage, ByLoad, CompWait, Conditions, DvaBatch, Enter, Entry, Lines, Onward, Room, Skip, Stage, Staged, Stages,
+    ByLoad, CompWait, Conditions, DvaBatch, Enter, Entry, Lines, Onward, Room, Row, Skip, Stage, Staged, Stages,
 };
 use batchlab::policy::registry::{PolicyKind, Registry, Settings, Setup};
 use batchlab::policy::values::{at_least_1, share, time_with_unit};
@@ -100,10 +100,10 @@ impl Conditions for Certain {
         self.entry.wake_at(lines, now)
     }
 
-    fn after(&mut self, at: &AfterStage<'_>, onward: &mut Onward) {
-        let next = at.stage.next();
-        for (place, query) in (0..).zip(&at.row.queries).filter(|(_, query)| !query.left && query.resumes <= at.stage) {
-            let found = certainty(query.request, at.stage);
+    fn after(&mut self, stage: Stage, row: &Row, onward: &mut Onward) {
+        let next = stage.next();
+        for (place, query) in (0..).zip(&row.queries).filter(|(_, query)| !query.left && query.resumes <= stage) {
+            let found = certainty(query.request, stage);
             if found < self.exit_share {
                 onward.exits.push(place);
             } else if found < self.exit_share + self.skip_share && next < self.last {

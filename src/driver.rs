@@ -46,9 +46,16 @@ pub fn drive(
         let mut next = first;
         while let Some(completion) = next {
             let done = tasks.close(completion.task);
-            tell_of(&completion, &done, &tasks, policy, &mut outcomes, recorder);
-            recorder.delivered(completion.task);
-            settle(&mut outcomes, completion.finish, source, backend, recorder);
+            recorder.completed(&completion, &done);
+            if tasks.unfinished(done.worker) == 0 {
+                recorder.idles(done.worker);
+            }
+            let ended = recorder.ended(&completion, &done);
+            let Completion { task, start, finish } = completion;
+            let OpenTask { worker, stream, ref requests, .. } = done;
+            policy.complete(&Completed { task, worker, stream, start, finish, requests, ended }, &mut outcomes);
+            recorder.delivered(task);
+            settle(&mut outcomes, finish, source, backend, recorder);
             tasks.recycle(done);
             next = backend.wait(Some(now));
         }
@@ -56,13 +63,12 @@ pub fn drive(
         while source.peek().is_some_and(|arrival| arrival <= now) {
             let request = source.pop();
             recorder.arrived(&request, now);
-            match *request.shape {
-                // A policy does not see how long an output will be.
-                Shape::Llm { prompt, .. } => {
-                    policy.arrive(&Request { shape: &Shape::Tokens(prompt), ..request }, &mut outcomes)
-                }
-                _ => policy.arrive(&request, &mut outcomes),
-            }
+            // A policy does not see how long an output will be.
+            let shape = match *request.shape {
+                Shape::Llm { prompt, .. } => &Shape::Tokens(prompt),
+                _ => request.shape,
+            };
+            policy.arrive(&Request { shape, ..request }, &mut outcomes);
             settle(&mut outcomes, now, source, backend, recorder);
         }
         recorder.round(now);
@@ -78,25 +84,6 @@ pub fn drive(
         settle(&mut outcomes, now, source, backend, recorder);
         wake = policy.wake_at().filter(|at| *at > now);
     }
-}
-
-/// Records a completion and tells the policy of it.
-fn tell_of(
-    completion: &Completion,
-    done: &OpenTask,
-    tasks: &TaskBook,
-    policy: &mut dyn Policy,
-    outcomes: &mut Outcomes,
-    recorder: &mut Recorder,
-) {
-    recorder.completed(completion, done);
-    if tasks.unfinished(done.worker) == 0 {
-        recorder.idles(done.worker);
-    }
-    let ended = recorder.ended(completion, done);
-    let Completion { task, start, finish } = *completion;
-    let OpenTask { worker, stream, ref requests, .. } = *done;
-    policy.complete(&Completed { task, worker, stream, start, finish, requests, ended }, outcomes);
 }
 
 /// Passes a policy's tasks on to the backend.

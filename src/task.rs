@@ -56,6 +56,10 @@ impl<'a> Task<'a> {
     pub fn whole_requests(worker: WorkerId, steps: &'a [Step], requests: &'a [RequestId], useful_cells: u64) -> Self {
         Task { batch: requests.len() as u32, ..Task::new(worker, steps, requests, useful_cells) }
     }
+
+    pub fn unpadded(worker: WorkerId, steps: &'a [Step], requests: &'a [RequestId]) -> Self {
+        Task::whole_requests(worker, steps, requests, steps.iter().map(Step::cells).sum())
+    }
 }
 
 /// What an iteration of a language model leads to.
@@ -314,18 +318,14 @@ impl<'a> Dispatch<'a> {
     /// On an empty batch.
     pub fn submit(&mut self, task: &Task<'_>) -> TaskId {
         assert!(task.steps.iter().any(|s| s.batch > 0 && s.times > 0), "a policy submitted an empty batch");
-        let any_size = task.steps.iter().all(|step| self.sink.batches(step.cell).is_empty());
-        if !any_size {
-            let padded: Vec<Step> =
-                task.steps.iter().flat_map(|step| step.padded(self.sink.batches(step.cell))).collect();
-            return self.pass_on(&Task { steps: &padded, ..*task });
+        let padded: Vec<Step>;
+        let mut task = *task;
+        if !task.steps.iter().all(|step| self.sink.batches(step.cell).is_empty()) {
+            padded = task.steps.iter().flat_map(|step| step.padded(self.sink.batches(step.cell))).collect();
+            task.steps = &padded;
         }
-        self.pass_on(task)
-    }
-
-    fn pass_on(&mut self, task: &Task<'_>) -> TaskId {
-        let id = self.tasks.open(self.now, task);
-        self.sink.submit(id, task);
+        let id = self.tasks.open(self.now, &task);
+        self.sink.submit(id, &task);
         id
     }
 

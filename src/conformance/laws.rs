@@ -24,29 +24,35 @@ pub(crate) struct Given<'a> {
     pub sizes: &'a [u32],
 }
 
-/// Begins with the law's name and a colon.
-pub(crate) fn first_broken(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Option<String> {
-    let timed = || {
-        laws::littles_law(&run.recorder).map_err(|error| format!("Little's law: {error}"))?;
-        if guarantees.work_conserving {
-            work_conservation(case, run)?
-        }
-        if guarantees.bounded { bounds(case, run) } else { Ok(()) }
-    };
-    first_broken_by_backend(case, run, guarantees).or_else(|| timed().err())
+/// Checks all laws. An error begins with the law's name and a colon.
+pub(crate) fn check(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), String> {
+    check_backend(case, run, guarantees)?;
+    little(run)?;
+    if guarantees.work_conserving {
+        work_conservation(case, run)?;
+    }
+    if guarantees.bounded { bounds(case, run) } else { Ok(()) }
 }
 
 /// Only laws that do not depend on the simulator's exact times.
-pub(super) fn first_broken_by_backend(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Option<String> {
-    let laws = || {
-        caps(case, run, guarantees)?;
-        conservation(case, run)?;
-        order(case, run)?;
-        causality(case, run, guarantees.holds_back)?;
-        busy_time(run)?;
-        if guarantees.pins { pinning(case, run) } else { Ok(()) }
-    };
-    laws().err()
+pub(super) fn check_backend(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), String> {
+    caps(case, run, guarantees)?;
+    conservation(case, run)?;
+    order(case, run)?;
+    causality(case, run, guarantees.holds_back)?;
+    busy_time(run)?;
+    if guarantees.pins { pinning(case, run) } else { Ok(()) }
+}
+
+/// The laws of policies for language models, whose tasks have no nodes.
+pub(crate) fn check_iterations(run: &Record) -> Result<(), String> {
+    leaving(run)?;
+    busy_time(run)?;
+    little(run)
+}
+
+fn little(run: &Record) -> Result<(), String> {
+    laws::littles_law(&run.recorder).map_err(|error| format!("Little's law: {error}"))
 }
 
 fn caps(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), String> {
@@ -80,12 +86,6 @@ fn caps(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), S
         }
     }
     Ok(())
-}
-
-/// The laws of policies for language models, whose tasks have no nodes.
-pub(crate) fn first_broken_by_iterations(run: &Record) -> Option<String> {
-    let little = || laws::littles_law(&run.recorder).map_err(|error| format!("Little's law: {error}"));
-    leaving(run).and_then(|()| busy_time(run)).and_then(|()| little()).err()
 }
 
 fn leaving(run: &Record) -> Result<(), String> {

@@ -67,7 +67,7 @@ pub fn check(policy: &dyn Settings, guarantees: &Guarantees) {
     each_case(policy, guarantees, |number, case, given, setup| {
         served += 1;
         let watched = case.run(policy, setup, true);
-        let broken = laws::first_broken(given, &watched, guarantees).or_else(|| {
+        let broken = laws::check(given, &watched, guarantees).err().or_else(|| {
             let again = case.run(policy, setup, true);
             let unwatched = case.run(policy, setup, false);
             let differs = again.seen != watched.seen || again.recorder.tasks != watched.recorder.tasks;
@@ -100,7 +100,7 @@ pub fn check_backend(
         on(&case.model, &case.requests, case.workers, &mut |backend| {
             served += 1;
             let run = case.run_on(backend, policy, setup, true);
-            if let Some(law) = laws::first_broken_by_backend(given, &run, guarantees) {
+            if let Err(law) = laws::check_backend(given, &run, guarantees) {
                 panic!("a backend breaks a law under {policy:?} on case {number}: {law}\n{}", case.describe());
             }
         });

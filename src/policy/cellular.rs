@@ -12,18 +12,13 @@ mod queue;
 mod requests;
 mod rule;
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
-use self::core::{Core, largest_batches};
+use self::core::{Core, largest};
 use self::queue::ReadyQueue as _;
 pub use self::rule::{CellView, Choice, SelectionRule};
-use super::registry::{Batches, PolicyKind, Settings, Setup};
-use super::values::{BatchSizes, PerCell, at_least_1};
-use super::{Completed, Outcomes, Policy};
-use crate::task::{Dispatch, Members, Step, Task};
-use crate::units::WorkerId;
-use crate::workload::trace::Request;
+use super::prelude::*;
+use super::values::{BatchSizes, PerCell};
+use crate::task::Members;
+use crate::workload::model::CellType;
 
 /// `kind = "cellular"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -34,10 +29,10 @@ pub struct Cellular {
     pub max_tasks: u32,
     /// The largest batch (`Bsizes.Max()`).
     #[default(PerCell::All(512))]
-    pub max_batch: PerCell<u32>,
+    pub max_batch: PerCell,
     /// The smallest batch of a decision's later tasks (`Bsizes.Min()`).
     #[default(PerCell::All(1))]
-    pub min_batch: PerCell<u32>,
+    pub min_batch: PerCell,
     /// "A set of supported batch sizes" (`Bsizes`); section 6 prepares "all the cells for each supported batch size".
     pub batch_sizes: BatchSizes,
     /// The steps of each chain that a task runs; 1 in BatchMaker.
@@ -58,7 +53,9 @@ impl Settings for Cellular {
     }
 
     fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
-        largest_batches(&self.max_batch, &self.batch_sizes, setup)
+        let max = self.max_batch.resolve("max_batch", setup.cells).ok()?;
+        let next = |(max, cell): (u32, &CellType)| self.batch_sizes.next(max, largest(cell));
+        Some(Batches::Nodes(max.into_iter().zip(setup.cells).map(next).collect()))
     }
 
     fn batch_sizes(&self) -> &[u32] {
@@ -80,34 +77,7 @@ impl Cellular {
                 self.chunk, cell.name
             ));
         }
-        let core = Core::new(rule, [&self.max_batch, &self.min_batch], &self.batch_sizes, self.chunk, setup)?;
-        Ok(Box::new(CellularPolicy { max_tasks: self.max_tasks, core }))
-    }
-}
-
-struct CellularPolicy<R> {
-    max_tasks: u32,
-    core: Core<R>,
-}
-
-impl<R: SelectionRule> Policy for CellularPolicy<R> {
-    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        self.core.arrive(request);
-    }
-
-    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
-        self.core.complete(completed, outcomes);
-    }
-
-    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        let mut idle = dispatch.idle();
-        while self.core.some_ready()
-            && let Some(worker) = idle.next(dispatch)
-        {
-            if let Some(choice) = self.core.choose(worker) {
-                self.core.batch(choice, worker, self.max_tasks, dispatch);
-            }
-        }
+        Ok(Box::new(Core::new(rule, self, 0, setup)?))
     }
 }
 
@@ -135,21 +105,16 @@ impl SelectionRule for Algorithm1 {
 }
 
 impl<R: SelectionRule> Core<R> {
-    /// Whether an idle worker could take a node; only busy ones have nodes pinned to them.
-    pub fn some_ready(&self) -> bool {
-        self.types.iter().any(|state| state.queue.unpinned() > 0)
-    }
-
     /// Algorithm 1, lines 4 to 10.
-    pub fn choose(&mut self, worker: WorkerId) -> Option<Choice> {
+    fn choose(&mut self, worker: WorkerId) -> Option<Choice> {
         let Core { rule, requests, types, by_priority, .. } = self;
         rule.choose(by_priority.iter().map(|i| types[*i].view(requests, worker)))
     }
 
     /// Algorithm 1, lines 12 to 23. Only the first task may be smaller than `min_batch`; later, more nodes may be
     /// ready.
-    pub fn batch(&mut self, choice: Choice, worker: WorkerId, max_tasks: u32, dispatch: &mut Dispatch<'_>) {
-        for _ in 0..max_tasks {
+    fn batch(&mut self, choice: Choice, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
+        for _ in 0..self.settings.max_tasks {
             let state = &self.types[choice.cell.index()];
             let ready = state.queue.ready(worker);
             let size = ready.min(state.max_batch);
@@ -162,7 +127,7 @@ impl<R: SelectionRule> Core<R> {
 
     /// Algorithm 1, lines 15 to 18 and 24 to 32.
     fn submit(&mut self, choice: Choice, worker: WorkerId, ready: usize, dispatch: &mut Dispatch<'_>) {
-        let Core { types, requests, batch_sizes, chunk, .. } = self;
+        let Core { types, requests, settings: Cellular { batch_sizes, chunk, .. }, .. } = self;
         let state = &mut types[choice.cell.index()];
         let mut batch = self.spare.pop().unwrap_or_default();
         batch.cell = choice.cell;
@@ -185,7 +150,7 @@ impl<R: SelectionRule> Core<R> {
             ..Task::new(worker, &steps, &batch.begins, extent.useful_cells)
         };
         let before = dispatch.unfinished(worker);
-        dispatch.submit_because(&task, || choice.reason(&state.name, state.max_batch, ready, *chunk, worker, before));
+        dispatch.submit_because(&task, || choice.reason(state, ready, *chunk, worker, before));
         state.queue.submitted(worker, &mut batch, requests);
         state.running_tasks += 1;
         self.running.push_back(Some(batch));

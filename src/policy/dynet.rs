@@ -6,20 +6,11 @@
 #[cfg(test)]
 mod tests;
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
 use super::operators::{Evaluation, Lists, Order, by_agenda, by_depth};
-use super::registry::{Batches, PolicyKind, Settings, Setup};
-use super::values::at_least_1;
-use super::whole::FirstCome;
-use super::{Outcomes, Policy};
-use crate::task::{Dispatch, Reason};
-use crate::units::Nanos;
-use crate::workload::cell_graph::CellGraph;
+use super::prelude::*;
+use super::whole::{first_come, graph};
 use crate::workload::operator::catalogue::Catalogue;
-use crate::workload::operator::{Signature, Sizes};
-use crate::workload::trace::Request;
+use crate::workload::operator::{Operator, Signature, Sizes};
 
 /// `kind = "dynet"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -56,18 +47,27 @@ impl Settings for DyNet {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        at_least_1([("max_batch", self.max_batch)])?;
         // With equal sizes everywhere, equality of operators does not depend on them.
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
-        Ok(Box::new(DyNetPolicy {
-            settings: self.clone(),
-            queue: FirstCome::new(self.max_batch),
-            evaluation: Evaluation::new(
-                &catalogue.operators,
-                |operator, before, _| operator.signature(before),
-                Lists::Operators,
-            ),
-        }))
+        let signature = |operator: &Operator, before, _| operator.signature(before);
+        let mut evaluation = Evaluation::new(&catalogue.operators, signature, Lists::Operators);
+        let order: Order<Signature> = match self.by {
+            By::Agenda => by_agenda,
+            By::Depth => by_depth,
+        };
+        let host = self.construct_ns.saturating_add(self.merge_ns);
+        first_come(self.max_batch, graph, move |taken, graphs, dispatch| {
+            let evaluated = evaluation.evaluate(graphs, order);
+            let (operators, launches) = (evaluated.operators, evaluated.launches);
+            dispatch.submit_because(&evaluated.task(taken, host.saturating_mul(operators)), || Reason {
+                what: format!(
+                    "the {} requests that wait longest, as one graph: {operators} operators in {launches} launches",
+                    taken.requests.len()
+                ),
+                size: taken.size_of_evaluation(),
+                when: format!("worker {} has nothing left to do", taken.worker),
+            });
+        })
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
@@ -76,40 +76,5 @@ impl Settings for DyNet {
 
     fn runs_operators(&self) -> bool {
         true
-    }
-}
-
-struct DyNetPolicy {
-    settings: DyNet,
-    queue: FirstCome<CellGraph>,
-    evaluation: Evaluation<Signature>,
-}
-
-impl Policy for DyNetPolicy {
-    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        self.queue.arrive(request.id, request.graph.clone());
-    }
-
-    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        let DyNetPolicy { settings, queue, evaluation } = self;
-        let DyNet { by, construct_ns, merge_ns, .. } = *settings;
-        let order: Order<Signature> = match by {
-            By::Agenda => by_agenda,
-            By::Depth => by_depth,
-        };
-        queue.schedule(dispatch, |taken, graphs, dispatch| {
-            let evaluated = evaluation.evaluate(graphs, order);
-            let (operators, launches) = (evaluated.operators, evaluated.launches);
-            let during = construct_ns.saturating_add(merge_ns).saturating_mul(operators);
-            let task = evaluation.task(taken, &evaluated, during);
-            let size = taken.requests.len();
-            dispatch.submit_because(&task, || Reason {
-                what: format!(
-                    "the {size} requests that wait longest, as one graph: {operators} operators in {launches} launches"
-                ),
-                size: taken.size_of_evaluation(),
-                when: format!("worker {} has nothing left to do", taken.worker),
-            });
-        });
     }
 }

@@ -7,19 +7,11 @@
 //! The host needs `construct_ns` for each node. The share `overlap` of it overlaps with the previous batch (BatchMaker,
 //! section 7.5); during the rest the device idles. A batch takes the requests that wait when the host begins.
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
 use super::merged::{Counts, Levels};
-use super::registry::{Batches, PolicyKind, Settings, Setup};
-use super::values::{at_least_1, share};
+use super::prelude::*;
+use super::values::share;
 use super::whole::FirstCome;
-use super::{Completed, Outcomes, Policy};
-use crate::task::{Copies, FoldLoop, HostOverhead, Task};
-use crate::task::{Dispatch, Reason};
-use crate::units::{Nanos, RequestId, WorkerId};
-use crate::workload::cell_graph::CellGraph;
-use crate::workload::trace::Request;
+use crate::task::{Copies, FoldLoop, HostOverhead};
 
 /// `kind = "fold"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -96,9 +88,13 @@ impl FoldPolicy {
         let FoldPolicy { settings, queue, batch, hosts, .. } = self;
         let (taken, graphs) = queue.take(worker);
         batch.clear();
-        graphs.for_each(|graph| batch.add(&graph));
+        let mut nodes = 0;
+        for graph in graphs {
+            nodes += graph.nodes();
+            batch.add(&graph);
+        }
         let (now, idle) = (dispatch.now(), dispatch.is_idle(worker));
-        let host = settings.construction(batch.levels.nodes());
+        let host = settings.construction(nodes);
         let mut task = Task { host, ..batch.task(worker, taken.requests) };
         if !settings.copies {
             task.fold_loop.copies = &[];
@@ -133,26 +129,18 @@ impl Policy for FoldPolicy {
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        let mut idle = dispatch.idle();
-        while !self.queue.is_empty()
-            && let Some(worker) = idle.next(dispatch)
-        {
-            self.send(worker, dispatch);
-        }
         self.wake = None;
-        if !self.settings.builds_ahead() {
-            return;
-        }
-        // No worker is idle if requests still wait.
-        let mut busy = dispatch.with_unfinished(1);
-        while !self.queue.is_empty()
-            && let Some(worker) = busy.next(dispatch)
-        {
-            let Host { free, .. } = self.hosts[worker.index()];
-            if free <= dispatch.now() {
-                self.send(worker, dispatch);
-            } else {
-                self.wake = Some(self.wake.map_or(free, |wake| wake.min(free)));
+        for unfinished in 0..=usize::from(self.settings.builds_ahead()) {
+            let mut workers = dispatch.with_unfinished(unfinished);
+            while !self.queue.is_empty()
+                && let Some(worker) = workers.next(dispatch)
+            {
+                let Host { free, .. } = self.hosts[worker.index()];
+                if unfinished == 0 || free <= dispatch.now() {
+                    self.send(worker, dispatch);
+                } else {
+                    self.wake = Some(self.wake.map_or(free, |wake| wake.min(free)));
+                }
             }
         }
     }
@@ -169,51 +157,37 @@ impl Policy for FoldPolicy {
 struct Batch {
     levels: Levels,
     copied: Counts,
-    /// Depths of results that no node needs: they are copied to the end.
-    roots: Vec<u32>,
     copies: Vec<Copies>,
 }
 
 impl Batch {
     fn new(cells: usize) -> Self {
-        let levels = Levels::new(cells);
-        Batch { levels, copied: Counts::default(), roots: Vec::new(), copies: Vec::new() }
+        Batch { levels: Levels::new(cells), copied: Counts::default(), copies: Vec::new() }
     }
 
     fn clear(&mut self) {
         self.levels.clear();
         self.copied.clear();
-        self.roots.clear();
     }
 
     fn add(&mut self, graph: &CellGraph) {
         self.levels.add(graph);
         match graph {
-            CellGraph::Chains(_) => self.roots.push(graph.depth() - 1),
+            CellGraph::Chains(_) => self.copied.begin(graph.depth()),
             CellGraph::Graph(graph) => {
                 let depths = graph.depths();
                 for (node, &depth) in (0..).zip(depths) {
                     match graph.successors(node).iter().map(|next| depths[*next as usize]).max() {
-                        Some(needed) => self.hand_on(depth, needed),
-                        None => self.roots.push(depth),
+                        Some(needed) => self.copied.add(depth + 1, needed - depth - 1),
+                        None => self.copied.begin(depth + 1),
                     }
                 }
             }
         }
     }
 
-    fn hand_on(&mut self, from: u32, needed: u32) {
-        let between = needed - from - 1;
-        if between > 0 {
-            self.copied.add(from + 1, between);
-        }
-    }
-
     fn task<'a>(&'a mut self, worker: WorkerId, requests: &'a [RequestId]) -> Task<'a> {
         let depths = self.levels.depths();
-        for at in 0..self.roots.len() {
-            self.hand_on(self.roots[at], depths);
-        }
         self.copies.clear();
         let mut count = 0;
         for depth in 0..depths {
@@ -225,7 +199,7 @@ impl Batch {
             }
         }
         let Batch { levels, copies, .. } = self;
-        let (useful, calls) = (levels.useful(), u64::from(depths) * levels.cells() as u64);
+        let (useful, calls) = (levels.useful, u64::from(depths) * levels.cells() as u64);
         let steps = levels.steps();
         let empty_calls = calls - steps.iter().map(|step| u64::from(step.times)).sum::<u64>();
         Task { fold_loop: FoldLoop { copies, empty_calls }, ..Task::whole_requests(worker, steps, requests, useful) }

@@ -4,20 +4,9 @@
 //! has waited longest decides the next shape.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::{Hash, Hasher};
-use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
-use super::registry::{Batches, PolicyKind, Settings, Setup};
-use super::values::at_least_1;
+use super::prelude::*;
 use super::whole::{Taken, one_by_one};
-use super::{Outcomes, Policy};
-use crate::task::{Dispatch, Reason, Step, Task};
-use crate::units::RequestId;
-use crate::workload::cell_graph::CellGraph;
-use crate::workload::trace::Request;
 
 /// `kind = "ideal"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -34,14 +23,9 @@ impl Settings for Ideal {
 
     fn build(&self, _: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         at_least_1([("max_batch", self.max_batch)])?;
-        Ok(Box::new(IdealPolicy {
-            max_batch: self.max_batch as usize,
-            arrived: 0,
-            forms: HashMap::new(),
-            lines: Vec::new(),
-            heads: BTreeMap::new(),
-            requests: Vec::new(),
-        }))
+        let (max_batch, requests) = (self.max_batch as usize, Vec::new());
+        let (lines, waiting, heads) = (HashMap::new(), Vec::new(), BTreeMap::new());
+        Ok(Box::new(IdealPolicy { max_batch, lines, waiting, heads, requests }))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
@@ -51,85 +35,46 @@ impl Settings for Ideal {
 
 struct IdealPolicy {
     max_batch: usize,
-    arrived: u64,
-    /// Each graph's line. Looked up, never iterated.
-    forms: HashMap<Form, usize>,
-    lines: Vec<Line>,
-    heads: BTreeMap<u64, usize>,
+    /// Looked up, never iterated.
+    lines: HashMap<CellGraph, usize>,
+    /// By line, the steps of its graph and the requests that wait.
+    waiting: Vec<(Vec<Step>, VecDeque<RequestId>)>,
+    /// The lines by their first request.
+    heads: BTreeMap<RequestId, usize>,
     requests: Vec<RequestId>,
-}
-
-struct Line {
-    steps: Vec<Step>,
-    cells: u64,
-    waiting: VecDeque<(u64, RequestId)>,
 }
 
 impl Policy for IdealPolicy {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        let place = self.arrived;
-        self.arrived += 1;
-        let line = *self.forms.entry(Form(request.graph.clone())).or_insert_with(|| {
-            let steps = one_by_one(request.graph);
-            let cells = steps.iter().map(Step::cells).sum();
-            self.lines.push(Line { steps, cells, waiting: VecDeque::new() });
-            self.lines.len() - 1
+        let line = *self.lines.entry(request.graph.clone()).or_insert_with(|| {
+            self.waiting.push((one_by_one(request.graph, 1), VecDeque::new()));
+            self.waiting.len() - 1
         });
-        if self.lines[line].waiting.is_empty() {
-            self.heads.insert(place, line);
+        let (_, waiting) = &mut self.waiting[line];
+        if waiting.is_empty() {
+            self.heads.insert(request.id, line);
         }
-        self.lines[line].waiting.push_back((place, request.id));
+        waiting.push_back(request.id);
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
         let mut idle = dispatch.idle();
         while let Some(worker) = idle.next(dispatch) {
-            let Some((_, number)) = self.heads.pop_first() else { return };
-            let Line { steps, cells, waiting } = &mut self.lines[number];
+            let Some((_, line)) = self.heads.pop_first() else { return };
+            let (steps, waiting) = &mut self.waiting[line];
             let size = waiting.len().min(self.max_batch);
             self.requests.clear();
-            self.requests.extend(waiting.drain(..size).map(|(_, request)| request));
-            if let Some((place, _)) = waiting.front() {
-                self.heads.insert(*place, number);
+            self.requests.extend(waiting.drain(..size));
+            if let Some(head) = waiting.front() {
+                self.heads.insert(*head, line);
             }
             steps.iter_mut().for_each(|step| step.batch = size as u32);
-            let task = Task::whole_requests(worker, steps, &self.requests, *cells * size as u64);
+            let task = Task::unpadded(worker, steps, &self.requests);
             let taken = Taken { worker, requests: &self.requests, left: waiting.len(), max_batch: self.max_batch };
             dispatch.submit_because(&task, || Reason {
                 what: "the request that has waited longest, and those of its shape".into(),
                 ..taken.reason()
             });
-        }
-    }
-}
-
-struct Form(CellGraph);
-
-impl PartialEq for Form {
-    fn eq(&self, other: &Form) -> bool {
-        match (&self.0, &other.0) {
-            (CellGraph::Chains(ours), CellGraph::Chains(theirs)) => ours == theirs,
-            (CellGraph::Graph(ours), CellGraph::Graph(theirs)) => {
-                let same_edges = |node| ours.successors(node) == theirs.successors(node);
-                Arc::ptr_eq(ours, theirs) || (ours.cells() == theirs.cells() && (0..ours.len() as u32).all(same_edges))
-            }
-            _ => false,
-        }
-    }
-}
-
-impl Eq for Form {}
-
-impl Hash for Form {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        match &self.0 {
-            CellGraph::Chains(runs) => {
-                runs.iter().for_each(|run| (run.cell, run.length, run.input).hash(state));
-            }
-            CellGraph::Graph(graph) => {
-                graph.cells().hash(state);
-                (0..graph.len() as u32).for_each(|node| graph.successors(node).hash(state));
-            }
         }
     }
 }

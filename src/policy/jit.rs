@@ -14,21 +14,13 @@
 //! | operator | one depth, kind, weights, shape, layout and input result |
 //! | kernel | the same; a product with a bias is two nodes |
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
 use super::operators::{Evaluation, Lists, by_depth};
-use super::registry::{Batches, PolicyKind, Settings, Setup};
-use super::values::at_least_1;
-use super::whole::{FirstCome, Taken, one_by_one};
-use super::{Outcomes, Policy};
-use crate::task::{Dispatch, HostOverhead, Reason, Step, Task};
-use crate::units::{CellId, Nanos, RequestId};
-use crate::workload::cell_graph::CellGraph;
+use super::prelude::*;
+use super::whole::{Taken, first_come, graph, one_by_one};
+use crate::task::HostOverhead;
 use crate::workload::operator::catalogue::{Catalogue, List};
 use crate::workload::operator::{Kind, Operator, Rows, Sizes, Source};
 use crate::workload::shape::Shape;
-use crate::workload::trace::Request;
 
 /// `kind = "jit"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -68,18 +60,37 @@ impl Settings for Jit {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        at_least_1([("max_batch", self.max_batch)])?;
+        let (look_up, cache) = (self.analysis_ns, self.cache);
         // With equal sizes everywhere, equality of operators does not depend on them.
         let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
-        let evaluation = match self.granularity {
-            Granularity::Graph | Granularity::Cell => {
-                Evaluation::new(&whole_cells(setup.cells.len()), key, Lists::Cells)
+        let mut evaluation = match self.granularity {
+            Granularity::Graph => {
+                return first_come(
+                    self.max_batch,
+                    |request| (request.shape.clone(), request.graph.clone()),
+                    move |taken, requests, dispatch| submit_graphs(taken, requests, look_up, dispatch),
+                );
             }
+            Granularity::Cell => Evaluation::new(&whole_cells(setup.cells.len()), key, Lists::Cells),
             Granularity::Operator => Evaluation::new(&catalogue.operators, key, Lists::Operators),
             Granularity::Kernel => Evaluation::new(&catalogue.kernels, key, Lists::Kernels),
         };
-        let scope = Scope { settings: self.clone(), evaluation };
-        Ok(Box::new(JitPolicy { queue: FirstCome::new(self.max_batch), scope }))
+        first_come(self.max_batch, graph, move |taken, graphs, dispatch| {
+            let (evaluated, known) = match cache {
+                true => evaluation.recall(graphs.collect(), by_depth),
+                false => (evaluation.evaluate(graphs, by_depth), false),
+            };
+            let (nodes, slots) = (evaluated.operators, evaluated.launches);
+            let look_ups = if known { taken.requests.len() as u64 } else { nodes };
+            dispatch.submit_because(&evaluated.task(taken, look_up.saturating_mul(look_ups)), || Reason {
+                what: match known {
+                    true => format!("a batching scope whose graph is known: {nodes} nodes in {slots} slots"),
+                    false => format!("a batching scope: {nodes} nodes looked up, in {slots} slots"),
+                },
+                size: taken.size_of_evaluation(),
+                when: when(taken),
+            });
+        })
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
@@ -121,82 +132,27 @@ fn key(operator: &Operator, before: u32, input: u32) -> Option<Key> {
     Some(Key { kind, name, shape, layout: operator.layout(before), input })
 }
 
-struct JitPolicy {
-    queue: FirstCome<(Shape, CellGraph)>,
-    scope: Scope,
-}
-
-impl Policy for JitPolicy {
-    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        self.queue.arrive(request.id, (request.shape.clone(), request.graph.clone()));
-    }
-
-    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        let JitPolicy { queue, scope } = self;
-        queue.schedule(dispatch, |taken, requests, dispatch| match scope.settings.granularity {
-            Granularity::Graph => scope.submit_graphs(taken, requests, dispatch),
-            _ => scope.submit_table(taken, requests, dispatch),
-        });
-    }
-}
-
-struct Scope {
-    settings: Jit,
-    evaluation: Evaluation<Key>,
-}
-
-impl Scope {
-    fn submit_graphs(
-        &mut self,
-        taken: Taken<'_>,
-        requests: impl Iterator<Item = (Shape, CellGraph)>,
-        dispatch: &mut Dispatch<'_>,
-    ) {
-        let mut groups: Vec<(Shape, CellGraph, Vec<RequestId>)> = Vec::new();
-        for (request, (shape, graph)) in taken.requests.iter().copied().zip(requests) {
-            match groups.iter_mut().find(|(known, ..)| *known == shape) {
-                Some((.., requests)) => requests.push(request),
-                None => groups.push((shape, graph, vec![request])),
-            }
-        }
-        let shapes = groups.len();
-        for (shape, graph, requests) in groups {
-            let mut steps = one_by_one(&graph);
-            steps.iter_mut().for_each(|step| step.batch = requests.len() as u32);
-            let cells = steps.iter().map(Step::cells).sum();
-            let during = self.settings.analysis_ns.saturating_mul(requests.len() as u64);
-            let task = Task {
-                host: HostOverhead { ahead: Nanos::ZERO, during },
-                ..Task::whole_requests(taken.worker, &steps, &requests, cells)
-            };
-            dispatch.submit_because(&task, || Reason {
-                what: format!("requests of the shape {shape}, one of {shapes} shapes in the batching scope"),
-                size: format!("all {} of the scope's {} requests that have it", requests.len(), taken.requests.len()),
-                when: when(taken),
-            });
+fn submit_graphs(
+    taken: Taken<'_>,
+    requests: impl Iterator<Item = (Shape, CellGraph)>,
+    look_up: Nanos,
+    dispatch: &mut Dispatch<'_>,
+) {
+    let mut groups: Vec<(Shape, CellGraph, Vec<RequestId>)> = Vec::new();
+    for (request, (shape, graph)) in taken.requests.iter().copied().zip(requests) {
+        match groups.iter_mut().find(|(known, ..)| *known == shape) {
+            Some((.., requests)) => requests.push(request),
+            None => groups.push((shape, graph, vec![request])),
         }
     }
-
-    fn submit_table(
-        &mut self,
-        taken: Taken<'_>,
-        requests: impl Iterator<Item = (Shape, CellGraph)>,
-        dispatch: &mut Dispatch<'_>,
-    ) {
-        let graphs = requests.map(|(_, graph)| graph);
-        let (evaluated, known) = match self.settings.cache {
-            true => self.evaluation.recall(graphs, by_depth),
-            false => (self.evaluation.evaluate(graphs, by_depth), false),
-        };
-        let (nodes, slots) = (evaluated.operators, evaluated.launches);
-        let look_ups = if known { taken.requests.len() as u64 } else { nodes };
-        let task = self.evaluation.task(taken, &evaluated, self.settings.analysis_ns.saturating_mul(look_ups));
+    let shapes = groups.len();
+    for (shape, graph, requests) in groups {
+        let steps = one_by_one(&graph, requests.len() as u32);
+        let host = HostOverhead { ahead: Nanos::ZERO, during: look_up.saturating_mul(requests.len() as u64) };
+        let task = Task { host, ..Task::unpadded(taken.worker, &steps, &requests) };
         dispatch.submit_because(&task, || Reason {
-            what: match known {
-                true => format!("a batching scope whose graph is known: {nodes} nodes in {slots} slots"),
-                false => format!("a batching scope: {nodes} nodes looked up, in {slots} slots"),
-            },
-            size: taken.size_of_evaluation(),
+            what: format!("requests of the shape {shape}, one of {shapes} shapes in the batching scope"),
+            size: format!("all {} of the scope's {} requests that have it", requests.len(), taken.requests.len()),
             when: when(taken),
         });
     }

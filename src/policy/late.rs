@@ -4,16 +4,10 @@
 //! is closed; new requests join the next one. Workers with the fewest unfinished blocks come first, so that none idles
 //! while another looks ahead. A chain stays on a worker while it has unfinished blocks of the cell type.
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
-use super::cellular::Algorithm1;
-use super::cellular::core::{Core, largest_batches};
-use super::registry::{Batches, PolicyKind, Settings, Setup};
+use super::cellular::core::Core;
+use super::cellular::{Algorithm1, Cellular};
+use super::prelude::*;
 use super::values::{BatchSizes, PerCell};
-use super::{Completed, Outcomes, Policy};
-use crate::task::Dispatch;
-use crate::workload::trace::Request;
 
 /// `kind = "late"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -21,10 +15,10 @@ use crate::workload::trace::Request;
 pub struct Late {
     /// The largest block.
     #[default(PerCell::All(512))]
-    pub max_batch: PerCell<u32>,
+    pub max_batch: PerCell,
     /// The smallest block formed while another is unfinished.
     #[default(PerCell::All(1))]
-    pub min_batch: PerCell<u32>,
+    pub min_batch: PerCell,
     pub batch_sizes: BatchSizes,
     /// Queued blocks of a device besides the running one.
     #[default = 1]
@@ -37,12 +31,11 @@ impl Settings for Late {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        let core = Core::new(Algorithm1, [&self.max_batch, &self.min_batch], &self.batch_sizes, 1, setup)?;
-        Ok(Box::new(LatePolicy { lookahead: self.lookahead as usize, core }))
+        Ok(Box::new(Core::new(Algorithm1, &self.cellular(), self.lookahead, setup)?))
     }
 
     fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
-        largest_batches(&self.max_batch, &self.batch_sizes, setup)
+        self.cellular().largest_batches(setup)
     }
 
     fn batch_sizes(&self) -> &[u32] {
@@ -50,35 +43,10 @@ impl Settings for Late {
     }
 }
 
-struct LatePolicy {
-    lookahead: usize,
-    core: Core<Algorithm1>,
-}
-
-impl Policy for LatePolicy {
-    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        self.core.arrive(request);
-    }
-
-    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
-        self.core.complete(completed, outcomes);
-    }
-
-    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        for unfinished in 0..=self.lookahead {
-            let mut workers = dispatch.with_unfinished(unfinished);
-            // Only busy workers have nodes pinned to them.
-            while (unfinished > 0 || self.core.some_ready())
-                && let Some(worker) = workers.next(dispatch)
-            {
-                if let Some(choice) = self.core.choose(worker) {
-                    self.core.batch(choice, worker, 1, dispatch);
-                }
-            }
-        }
-    }
-
-    fn works_ahead(&self) -> bool {
-        self.lookahead > 0
+impl Late {
+    /// One block for each decision.
+    fn cellular(&self) -> Cellular {
+        let Late { max_batch, min_batch, batch_sizes, .. } = self.clone();
+        Cellular { max_tasks: 1, max_batch, min_batch, batch_sizes, chunk: 1 }
     }
 }

@@ -1,17 +1,8 @@
 //! Graph batching by merging (TensorFlow Fold's dynamic batching): nodes of one depth and cell type run together. No
 //! request joins or leaves before the deepest graph is done.
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
-use super::registry::{Batches, PolicyKind, Settings, Setup};
-use super::values::at_least_1;
-use super::whole::FirstCome;
-use super::{Outcomes, Policy};
-use crate::task::{Dispatch, Step, Task};
-use crate::units::CellId;
-use crate::workload::cell_graph::CellGraph;
-use crate::workload::trace::Request;
+use super::prelude::*;
+use super::whole::{first_come, graph};
 
 /// `kind = "merged"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -36,8 +27,14 @@ impl Settings for Merged {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        at_least_1([("max_batch", self.max_batch)])?;
-        Ok(Box::new(MergedPolicy { queue: FirstCome::new(self.max_batch), levels: Levels::new(setup.cells.len()) }))
+        let mut levels = Levels::new(setup.cells.len());
+        first_come(self.max_batch, graph, move |taken, graphs, dispatch| {
+            levels.clear();
+            graphs.for_each(|graph| levels.add(&graph));
+            let useful_cells = levels.useful;
+            let task = Task::whole_requests(taken.worker, levels.steps(), taken.requests, useful_cells);
+            dispatch.submit_because(&task, || taken.reason());
+        })
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
@@ -45,56 +42,28 @@ impl Settings for Merged {
     }
 }
 
-struct MergedPolicy {
-    queue: FirstCome<CellGraph>,
-    levels: Levels,
-}
-
-impl Policy for MergedPolicy {
-    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        self.queue.arrive(request.id, request.graph.clone());
-    }
-
-    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        let MergedPolicy { queue, levels } = self;
-        queue.schedule(dispatch, |taken, graphs, dispatch| {
-            levels.clear();
-            graphs.for_each(|graph| levels.add(&graph));
-            let useful_cells = levels.useful();
-            let task = Task::whole_requests(taken.worker, levels.steps(), taken.requests, useful_cells);
-            dispatch.submit_because(&task, || taken.reason());
-        });
-    }
-}
-
 /// Nodes by cell type and depth; nodes without inputs have depth 0.
 pub struct Levels {
     by_cell: Vec<Counts>,
     largest_input: Vec<u32>,
-    nodes: u64,
-    useful: u64,
+    /// Weighted by input size as in [`Step::cells`].
+    pub useful: u64,
     steps: Vec<Step>,
 }
 
 impl Levels {
     pub fn new(cells: usize) -> Self {
-        Levels {
-            by_cell: (0..cells).map(|_| Counts::default()).collect(),
-            largest_input: vec![0; cells],
-            nodes: 0,
-            useful: 0,
-            steps: Vec::new(),
-        }
+        let by_cell = (0..cells).map(|_| Counts::default()).collect();
+        Levels { by_cell, largest_input: vec![0; cells], useful: 0, steps: Vec::new() }
     }
 
     pub fn clear(&mut self) {
         self.by_cell.iter_mut().for_each(Counts::clear);
         self.largest_input.fill(0);
-        (self.nodes, self.useful) = (0, 0);
+        self.useful = 0;
     }
 
     pub fn add(&mut self, graph: &CellGraph) {
-        self.nodes += graph.nodes();
         match graph {
             CellGraph::Chains(runs) => {
                 let mut depth = 0;
@@ -117,15 +86,6 @@ impl Levels {
 
     pub fn cells(&self) -> usize {
         self.by_cell.len()
-    }
-
-    pub fn nodes(&self) -> u64 {
-        self.nodes
-    }
-
-    /// Weighted by input size as in [`Step::cells`].
-    pub fn useful(&self) -> u64 {
-        self.useful
     }
 
     pub fn depths(&self) -> u32 {
@@ -166,12 +126,21 @@ impl Counts {
     }
 
     pub fn add(&mut self, depth: u32, length: u32) {
-        let end = (depth + length) as usize;
-        if self.change.len() <= end {
-            self.change.resize(end + 1, 0);
+        self.begin(depth);
+        *self.at(depth + length) -= 1;
+    }
+
+    /// Counts at this depth and all after it.
+    pub fn begin(&mut self, depth: u32) {
+        *self.at(depth) += 1;
+    }
+
+    fn at(&mut self, depth: u32) -> &mut i64 {
+        let place = depth as usize;
+        if self.change.len() <= place {
+            self.change.resize(place + 1, 0);
         }
-        self.change[depth as usize] += 1;
-        self.change[end] -= 1;
+        &mut self.change[place]
     }
 
     pub fn change(&self, depth: u32) -> i64 {
@@ -196,6 +165,6 @@ mod tests {
         levels.add(&CellGraph::chains([run(1, 3), run(0, 1)]));
         let steps: Vec<(u16, u32, u32)> = levels.steps().iter().map(|s| (s.cell.0, s.batch, s.times)).collect();
         assert_eq!(steps, [(1, 2, 1), (0, 1, 1), (1, 1, 1), (0, 1, 1), (1, 1, 1), (0, 1, 1)]);
-        assert_eq!((levels.nodes(), levels.useful(), levels.depths()), (7, 7, 4));
+        assert_eq!((levels.useful, levels.depths()), (7, 4));
     }
 }

@@ -31,6 +31,20 @@ pub mod triton;
 pub mod unbatched;
 pub mod vllm;
 
+/// What the files of policies have in common.
+mod prelude {
+    pub use serde::{Deserialize, Serialize};
+    pub use smart_default::SmartDefault;
+
+    pub use super::registry::{Batches, PolicyKind, Settings, Setup};
+    pub use super::values::at_least_1;
+    pub use super::{Completed, Outcomes, Policy};
+    pub use crate::task::{Dispatch, Reason, Step, Task};
+    pub use crate::units::{CellId, Nanos, RequestId, WorkerId};
+    pub use crate::workload::cell_graph::CellGraph;
+    pub use crate::workload::trace::Request;
+}
+
 use crate::task::{Dispatch, Rejections};
 use crate::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::trace::Request;

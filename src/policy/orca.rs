@@ -3,12 +3,8 @@
 //! sequence from the start, so that none is ever preempted. Selective batching pads nothing: the products take the tokens of all
 //! members together, and attention reads each member's own keys and values.
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
-use super::Policy;
-use super::registry::{PolicyKind, Settings, Setup};
-use super::sequences::{Continuous, Memory, Sequences};
+use super::prelude::*;
+use super::sequences::{Continuous, Memory};
 
 /// `kind = "orca"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -31,12 +27,12 @@ impl Settings for Orca {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        let memory = || Memory::new("orca", setup, 1, Some(self.max_length));
-        let sequences = Sequences::new(setup, self.max_batch, 0.0, memory)?;
-        Ok(Box::new(Continuous::new(sequences, |iteration| {
+        let memory = Memory::new("orca", setup, 1, Some(self.max_length));
+        let policy = Continuous::new(setup, self.max_batch, 0.0, memory, |iteration| {
             iteration.decode();
             while iteration.feed(u64::MAX) {}
-        })))
+        })?;
+        Ok(Box::new(policy))
     }
 
     fn iterates(&self) -> bool {

@@ -8,17 +8,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
-use super::registry::{Batches, PolicyKind, Settings, Setup};
-use super::values::at_least_1;
+use super::prelude::*;
 use super::whole::{PaddedBatch, Waiting};
-use super::{Outcomes, Policy};
-use crate::task::{Dispatch, Reason, Step};
-use crate::units::{CellId, Nanos, WorkerId};
 use crate::workload::model::Model;
-use crate::workload::trace::Request;
 
 /// `kind = "padded"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]

@@ -1,9 +1,9 @@
 //! The policies that a scenario can name.
 
 use std::any::type_name;
-use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::{fmt, iter};
 
 use serde::de::{self, DeserializeOwned};
 use serde::{Serialize, Serializer};
@@ -64,6 +64,10 @@ pub struct PolicyKind {
 impl PolicyKind {
     pub const fn new(name: &'static str, about: &'static str) -> PolicyKind {
         PolicyKind { name, alias: None, about }
+    }
+
+    fn names(self) -> impl Iterator<Item = &'static str> {
+        iter::once(self.name).chain(self.alias)
     }
 }
 
@@ -204,7 +208,7 @@ impl Registry {
     #[must_use]
     pub fn with<S: Settings + Default + Serialize + DeserializeOwned + 'static>(mut self) -> Self {
         let kind = S::default().describe();
-        for name in [Some(kind.name), kind.alias].into_iter().flatten() {
+        for name in kind.names() {
             assert!(self.find(name).is_none(), "two policies of the kind \"{name}\"");
         }
         let parse = |table: Spanned<DeTable<'_>>| -> Result<Parsed, toml::de::Error> {
@@ -226,8 +230,7 @@ impl Registry {
 
     /// The names that scenarios may use, with an alias if there is one.
     pub fn names(&self, kind: &str) -> Vec<&'static str> {
-        let kind = self.find(kind).map(|(_, entry)| entry.kind);
-        kind.map_or(Vec::new(), |kind| [Some(kind.name), kind.alias].into_iter().flatten().collect())
+        self.find(kind).into_iter().flat_map(|(_, entry)| entry.kind.names()).collect()
     }
 
     /// The keys that only this kind has; all have defaults.
@@ -251,10 +254,8 @@ impl Registry {
     }
 
     fn find(&self, name: &str) -> Option<(&'static str, &Entry)> {
-        self.entries.iter().find_map(|entry| {
-            let names = [Some(entry.kind.name), entry.kind.alias];
-            names.into_iter().flatten().find(|known| *known == name).map(|known| (known, entry))
-        })
+        let mut names = self.entries.iter().flat_map(|entry| entry.kind.names().map(move |known| (known, entry)));
+        names.find(|(known, _)| *known == name)
     }
 }
 
@@ -274,7 +275,7 @@ mod tests {
     #[derive(Debug, Serialize, serde::Deserialize)]
     #[serde(deny_unknown_fields, default)]
     struct Toy {
-        max_batch: PerCell<u32>,
+        max_batch: PerCell,
         #[serde(with = "time_with_unit")]
         window: crate::units::Nanos,
     }

@@ -1,17 +1,10 @@
 //! Request-level batching of language models, as in FasterTransformer (Orca, OSDI 2022, section 2): the requests of a batch
 //! start together, with prompts padded to the longest, and return together, when the last of them has ended.
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
-use super::registry::{PolicyKind, Settings, Setup};
+use super::prelude::*;
 use super::sequences::Memory;
-use super::values::at_least_1;
 use super::whole::FirstCome;
-use super::{Completed, Outcomes, Policy};
-use crate::task::{Dispatch, Iteration, Step, Task};
-use crate::units::{CellId, RequestId};
-use crate::workload::trace::Request;
+use crate::task::Iteration;
 
 /// `kind = "static"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -98,21 +91,16 @@ impl Policy for StaticPolicy {
             let begins = batch.members.is_empty();
             let mut requests = Vec::new();
             if begins {
-                if self.queue.first().is_none() {
-                    continue;
-                }
                 let (taken, prompts) = self.queue.take(worker);
-                requests = taken.requests.to_vec();
-                let members = requests.iter().zip(prompts);
-                let member = |(request, prompt): (&RequestId, u32)| Member {
-                    request: *request,
-                    prompt,
-                    ended: false,
-                    rejected: false,
-                };
-                batch.members.extend(members.map(member));
+                requests.extend_from_slice(taken.requests);
+                let member =
+                    |(&request, prompt): (&RequestId, u32)| Member { request, prompt, ended: false, rejected: false };
+                batch.members.extend(taken.requests.iter().zip(prompts).map(member));
                 batch.longest = batch.members.iter().map(|member| member.prompt).max().unwrap_or(0);
                 batch.generated = 0;
+            }
+            if batch.members.is_empty() {
+                continue;
             }
             let size = batch.members.len() as u32;
             let length = batch.longest.saturating_add(batch.generated);

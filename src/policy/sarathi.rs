@@ -2,12 +2,8 @@
 //! tokens. All sequences decode in it; what is left goes to the prompt that is partly fed, then to new ones. Memory is paged and
 //! sequences are preempted as in vLLM.
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
-use super::Policy;
-use super::registry::{PolicyKind, Settings, Setup};
-use super::sequences::{Continuous, Memory, Sequences};
+use super::prelude::*;
+use super::sequences::{Continuous, Memory};
 
 /// `kind = "sarathi"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -42,13 +38,13 @@ impl Settings for Sarathi {
                 "token_budget: {token_budget} tokens are fewer than max_batch ({max_batch}); all sequences decode"
             ));
         }
-        let memory = || Memory::new("sarathi", setup, self.block, None);
-        let sequences = Sequences::new(setup, self.max_batch, self.watermark, memory)?;
+        let memory = Memory::new("sarathi", setup, self.block, None);
         let budget = u64::from(self.token_budget);
-        Ok(Box::new(Continuous::new(sequences, move |iteration| {
+        let policy = Continuous::new(setup, self.max_batch, self.watermark, memory, move |iteration| {
             iteration.decode();
             while iteration.feed(budget - iteration.tokens()) {}
-        })))
+        })?;
+        Ok(Box::new(policy))
     }
 
     fn iterates(&self) -> bool {

@@ -9,41 +9,14 @@ use std::mem;
 
 use smallvec::SmallVec;
 
-use super::registry::Setup;
-use super::values::{at_least_1, share};
-use super::{Completed, Outcomes, Policy};
-use crate::task::{Dispatch, Iteration, Reason, Step, Task};
-use crate::units::{CellId, RequestId, WorkerId};
-use crate::workload::trace::Request;
+use super::prelude::*;
+use super::values::share;
+use crate::task::Iteration;
 
-/// A policy that plans one iteration after another, each for a worker with nothing to do.
+/// A policy that plans one iteration after another, each for a worker with nothing to do. Requests are served in the
+/// order of arrival.
 pub struct Continuous<P> {
-    sequences: Sequences,
     plan: P,
-}
-
-impl<P: Fn(&mut Plan<'_, '_>)> Continuous<P> {
-    pub fn new(sequences: Sequences, plan: P) -> Self {
-        Continuous { sequences, plan }
-    }
-}
-
-impl<P: Fn(&mut Plan<'_, '_>)> Policy for Continuous<P> {
-    fn arrive(&mut self, request: &Request<'_>, outcomes: &mut Outcomes) {
-        self.sequences.arrive(request, outcomes);
-    }
-
-    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
-        self.sequences.complete(completed, outcomes);
-    }
-
-    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        self.sequences.schedule(dispatch, &self.plan);
-    }
-}
-
-/// The sequences of a policy, first come, first served.
-pub struct Sequences {
     max_batch: usize,
     /// Blocks that admissions leave free for sequences that grow.
     watermark: u32,
@@ -60,6 +33,7 @@ struct Prompt {
 }
 
 /// The sequences of a worker. One that decodes holds `base + ticks` tokens.
+#[derive(Clone)]
 struct Running {
     memory: Memory,
     /// The bases, in the order of arrival.
@@ -77,6 +51,7 @@ struct Running {
 }
 
 /// A worker's memory for keys and values.
+#[derive(Clone)]
 pub struct Memory {
     /// In tokens.
     block: u32,
@@ -149,33 +124,36 @@ impl Memory {
     }
 }
 
-impl Sequences {
+impl<P: Fn(&mut Plan<'_, '_>)> Continuous<P> {
+    /// `watermark`: the share of the memory that admissions leave free.
     pub fn new(
         setup: &Setup<'_>,
         max_batch: u32,
         watermark: f64,
-        memory: impl Fn() -> Result<Memory, String>,
-    ) -> Result<Sequences, String> {
+        memory: Result<Memory, String>,
+        plan: P,
+    ) -> Result<Self, String> {
         at_least_1([("max_batch", max_batch)])?;
         share("watermark", watermark)?;
-        let worker = |_| {
-            Ok(Running {
-                memory: memory()?,
-                decoding: BTreeMap::new(),
-                ticks: 0,
-                bases: 0,
-                partial: None,
-                feeding: Vec::new(),
-                decodes: false,
-                tokens: 0,
-                context: 0,
-            })
+        let memory = memory?;
+        let watermark = (watermark * f64::from(memory.capacity)) as u32;
+        let running = Running {
+            memory,
+            decoding: BTreeMap::new(),
+            ticks: 0,
+            bases: 0,
+            partial: None,
+            feeding: Vec::new(),
+            decodes: false,
+            tokens: 0,
+            context: 0,
         };
-        let workers = (0..setup.workers).map(worker).collect::<Result<Vec<Running>, String>>()?;
-        let watermark = (watermark * f64::from(workers[0].memory.capacity)) as u32;
-        Ok(Sequences { max_batch: max_batch as usize, watermark, waiting: VecDeque::new(), workers })
+        let (waiting, workers) = (VecDeque::new(), vec![running; setup.workers]);
+        Ok(Continuous { plan, max_batch: max_batch as usize, watermark, waiting, workers })
     }
+}
 
+impl<P: Fn(&mut Plan<'_, '_>)> Policy for Continuous<P> {
     /// Rejects prompts that never fit.
     fn arrive(&mut self, request: &Request<'_>, outcomes: &mut Outcomes) {
         if let Some(tokens) = self.workers[0].memory.accept(request, outcomes) {
@@ -203,50 +181,24 @@ impl Sequences {
     }
 
     /// Plans an iteration for each idle worker, and submits it if it feeds a token.
-    fn schedule(&mut self, dispatch: &mut Dispatch<'_>, plan: impl Fn(&mut Plan<'_, '_>)) {
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        let Continuous { plan, max_batch, watermark, waiting, workers } = self;
         let mut idle = dispatch.idle();
         while let Some(worker) = idle.next(dispatch) {
-            let running = &mut self.workers[worker.index()];
+            let running = &mut workers[worker.index()];
             (running.tokens, running.context) = (0, 0);
-            let mut next = Plan { sequences: self, worker, dispatch };
+            let (max_batch, watermark) = (*max_batch, *watermark);
+            let mut next = Plan { max_batch, watermark, waiting, running, worker, dispatch };
             plan(&mut next);
-            if next.tokens() == 0 && next.running().is_empty() {
+            if next.tokens() == 0 && next.running.members() == 0 {
                 plan(&mut next); // The last sequence may have outgrown the memory.
             }
-            self.submit(worker, dispatch);
+            next.submit();
         }
-    }
-
-    fn submit(&mut self, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
-        let (waiting, running) = (self.waiting.len(), &self.workers[worker.index()]);
-        let Running { memory, decoding, feeding, decodes, tokens, context, .. } = running;
-        if *tokens == 0 {
-            return;
-        }
-        let short = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
-        let decoding = if *decodes { decoding.len() } else { 0 };
-        let requests: SmallVec<[RequestId; 8]> = feeding.iter().map(|prompt| prompt.request).collect();
-        let prefilled = feeding.iter().filter(|prompt| prompt.fed == prompt.tokens).count() as u32;
-        let steps = [Step { cell: CellId(0), batch: short(*tokens), times: 1, input: short(*context) }];
-        let Memory { used: blocks, capacity, .. } = *memory;
-        let task = Task {
-            batch: (decoding + feeding.len()) as u32,
-            iteration: Some(Iteration { prefilled, decodes: *decodes, blocks, capacity }),
-            ..Task::new(worker, &steps, &requests, *tokens)
-        };
-        dispatch.submit_because(&task, || Reason {
-            what: format!("sequences that decode: {decoding}; prompts that are fed: {}", requests.len()),
-            size: format!("tokens: {tokens}; blocks in use: {blocks} of {capacity}; requests that wait: {waiting}"),
-            when: format!("worker {worker} had nothing to do"),
-        });
     }
 }
 
 impl Running {
-    fn is_empty(&self) -> bool {
-        self.members() == 0
-    }
-
     fn members(&self) -> usize {
         self.decoding.len() + self.feeding.len() + usize::from(self.partial.is_some())
     }
@@ -280,24 +232,48 @@ impl Running {
 
 /// The next iteration of a worker.
 pub struct Plan<'p, 'd> {
-    sequences: &'p mut Sequences,
+    max_batch: usize,
+    watermark: u32,
+    waiting: &'p mut VecDeque<Prompt>,
+    running: &'p mut Running,
     worker: WorkerId,
     dispatch: &'p mut Dispatch<'d>,
 }
 
 impl Plan<'_, '_> {
-    fn running(&mut self) -> &mut Running {
-        &mut self.sequences.workers[self.worker.index()]
-    }
-
     /// Those that it feeds so far.
     pub fn tokens(&self) -> u64 {
-        self.sequences.workers[self.worker.index()].tokens
+        self.running.tokens
     }
 
     /// Of the first prompt that waits.
     pub fn next_prompt(&self) -> Option<u64> {
-        self.sequences.waiting.front().map(|prompt| u64::from(prompt.tokens))
+        self.waiting.front().map(|prompt| u64::from(prompt.tokens))
+    }
+
+    fn submit(self) {
+        let Plan { worker, running, dispatch, .. } = self;
+        let Running { memory, decoding, feeding, decodes, tokens, context, .. } = running;
+        let waiting = self.waiting.len();
+        if *tokens == 0 {
+            return;
+        }
+        let short = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
+        let decoding = if *decodes { decoding.len() } else { 0 };
+        let requests: SmallVec<[RequestId; 8]> = feeding.iter().map(|prompt| prompt.request).collect();
+        let prefilled = feeding.iter().filter(|prompt| prompt.fed == prompt.tokens).count() as u32;
+        let steps = [Step { cell: CellId(0), batch: short(*tokens), times: 1, input: short(*context) }];
+        let Memory { used: blocks, capacity, .. } = *memory;
+        let task = Task {
+            batch: (decoding + feeding.len()) as u32,
+            iteration: Some(Iteration { prefilled, decodes: *decodes, blocks, capacity }),
+            ..Task::new(worker, &steps, &requests, *tokens)
+        };
+        dispatch.submit_because(&task, || Reason {
+            what: format!("sequences that decode: {decoding}; prompts that are fed: {}", requests.len()),
+            size: format!("tokens: {tokens}; blocks in use: {blocks} of {capacity}; requests that wait: {waiting}"),
+            when: format!("worker {worker} had nothing to do"),
+        });
     }
 
     /// Feeds the last token of each sequence that decodes. Without memory for all of them, the latest arrivals are preempted:
@@ -305,7 +281,7 @@ impl Plan<'_, '_> {
     pub fn decode(&mut self) {
         self.reject_full();
         loop {
-            let Running { memory, ticks, .. } = self.running();
+            let Running { memory, ticks, .. } = &mut *self.running;
             let growth = memory.growth(*ticks);
             if growth <= memory.capacity - memory.used {
                 memory.used += growth;
@@ -313,7 +289,7 @@ impl Plan<'_, '_> {
             }
             self.preempt_latest();
         }
-        let running = self.running();
+        let running = &mut *self.running;
         let count = running.decoding.len();
         running.decodes = count > 0;
         running.tokens += count as u64;
@@ -326,11 +302,11 @@ impl Plan<'_, '_> {
         if most == 0 {
             return false;
         }
-        let partial = self.running().partial.take();
+        let partial = self.running.partial.take();
         let Some(mut prompt) = partial.or_else(|| self.admit()) else { return false };
         let part = u64::from(prompt.tokens - prompt.fed).min(most);
         prompt.fed += part as u32;
-        let running = self.running();
+        let running = &mut *self.running;
         running.tokens += part;
         running.context += u64::from(prompt.fed);
         running.feeding.push(prompt);
@@ -338,10 +314,9 @@ impl Plan<'_, '_> {
     }
 
     fn admit(&mut self) -> Option<Prompt> {
-        let Sequences { max_batch, watermark, waiting, workers } = &mut *self.sequences;
-        let running = &mut workers[self.worker.index()];
+        let Plan { max_batch, watermark, waiting, running, .. } = self;
         let needed = running.memory.blocks(waiting.front()?.tokens);
-        let spare = if running.is_empty() { 0 } else { *watermark };
+        let spare = if running.members() == 0 { 0 } else { *watermark };
         if running.members() >= *max_batch
             || needed.saturating_add(spare) > running.memory.capacity - running.memory.used
         {
@@ -352,7 +327,7 @@ impl Plan<'_, '_> {
     }
 
     fn preempt_latest(&mut self) {
-        let running = self.running();
+        let running = &mut *self.running;
         let last = running.decoding.last_key_value().map(|(request, _)| *request);
         let alone = running.members() == 1;
         let prompt = match running.partial.take_if(|partial| last < Some(partial.request)) {
@@ -371,14 +346,13 @@ impl Plan<'_, '_> {
             return self.dispatch.reject_because(prompt.request, reason);
         }
         self.dispatch.preempt(prompt.request);
-        let waiting = &mut self.sequences.waiting;
-        let place = waiting.partition_point(|other| other.request < prompt.request);
-        waiting.insert(place, prompt);
+        let place = self.waiting.partition_point(|other| other.request < prompt.request);
+        self.waiting.insert(place, prompt);
     }
 
     /// Rejects sequences that have used up their reservation.
     fn reject_full(&mut self) {
-        while let running = self.running()
+        while let running = &mut *self.running
             && let Some(Reverse((tick, request))) = running.memory.full.peek().copied()
             && tick <= running.ticks
         {
@@ -423,20 +397,20 @@ mod tests {
         let costs: Arc<dyn CostModel> = Arc::new(device.clone());
         let setup = Setup { model: &model, cells: &cells, workers: 1, costs: Some(&costs), longest: None };
         for (block, reserve) in [(1, Some(60)), (1, None), (7, None), (16, None)] {
-            let memory = || Memory::new("a test", &setup, block, reserve);
-            let sequences = Sequences::new(&setup, 64, 0.01, memory).unwrap();
-            let mut policy = Continuous::new(sequences, |iteration: &mut Plan<'_, '_>| {
+            let memory = Memory::new("a test", &setup, block, reserve);
+            let plan = |iteration: &mut Plan<'_, '_>| {
                 iteration.decode();
                 while iteration.feed(64 - iteration.tokens()) {}
-            });
+            };
+            let mut policy = Continuous::new(&setup, 64, 0.01, memory, plan).unwrap();
             let mut backend = Sim::new(1, device.clone());
             let mut record = Recorder::new(requests.len(), 1, cells.len(), Keep::default());
             let mut source = OpenLoop::new(&requests, &arrivals);
             drive(&mut source, &mut policy, &mut backend, &mut record, 1, &AtomicBool::new(false)).unwrap();
-            let running = &policy.sequences.workers[0];
-            assert_eq!((running.memory.used, running.bases, running.is_empty()), (0, 0, true));
+            let running = &policy.workers[0];
+            assert_eq!((running.memory.used, running.bases, running.members()), (0, 0, 0));
             assert!(running.memory.growing.iter().all(|sequences| *sequences == 0));
-            assert!(policy.sequences.waiting.is_empty());
+            assert!(policy.waiting.is_empty());
             let tokens = record.tokens.unwrap();
             assert_eq!(tokens.preemptions > 0, reserve.is_none());
             assert!(record.failures.is_empty() && record.rejected > 0);

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::marker::PhantomData;
 
+use serde::Serialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, IntoDeserializer, Visitor};
-use serde::{Serialize, Serializer};
 
 use crate::units::Nanos;
 use crate::workload::model::CellType;
@@ -25,13 +24,14 @@ pub fn share(key: &str, value: f64) -> Result<(), String> {
 }
 
 /// `512`, or by cell `{ encoder = 512, decoder = 256 }`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PerCell<T> {
-    All(T),
-    Each(BTreeMap<String, T>),
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum PerCell {
+    All(u32),
+    Each(BTreeMap<String, u32>),
 }
 
-impl PerCell<u32> {
+impl PerCell {
     /// In the order of `cells`, at most the device's largest batch; `key` is for messages.
     pub fn resolve(&self, key: &str, cells: &[CellType]) -> Result<Vec<u32>, String> {
         let names = || cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -94,44 +94,27 @@ impl BatchSizes {
     }
 }
 
-impl<T: Serialize> Serialize for PerCell<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            PerCell::All(value) => value.serialize(serializer),
-            PerCell::Each(by_cell) => by_cell.serialize(serializer),
-        }
-    }
-}
-
-impl<'de, T: Deserialize<'de>> Deserialize<'de> for PerCell<T> {
+impl<'de> Deserialize<'de> for PerCell {
     // An untagged enum would only say that no variant matched.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(PerCellVisitor(PhantomData))
+        deserializer.deserialize_any(PerCellVisitor)
     }
 }
 
-struct PerCellVisitor<T>(PhantomData<T>);
+struct PerCellVisitor;
 
-impl<'de, T: Deserialize<'de>> Visitor<'de> for PerCellVisitor<T> {
-    type Value = PerCell<T>;
+impl<'de> Visitor<'de> for PerCellVisitor {
+    type Value = PerCell;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("one value for all cells, or a table by cell such as { encoder = 512, decoder = 256 }")
     }
 
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Self::Value, E> {
-        T::deserialize(value.into_deserializer()).map(PerCell::All)
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<PerCell, E> {
+        u32::deserialize(value.into_deserializer()).map(PerCell::All)
     }
 
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Self::Value, E> {
-        T::deserialize(value.into_deserializer()).map(PerCell::All)
-    }
-
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Self::Value, E> {
-        T::deserialize(value.into_deserializer()).map(PerCell::All)
-    }
-
-    fn visit_map<A: de::MapAccess<'de>>(self, entries: A) -> Result<Self::Value, A::Error> {
+    fn visit_map<A: de::MapAccess<'de>>(self, entries: A) -> Result<PerCell, A::Error> {
         BTreeMap::deserialize(MapAccessDeserializer::new(entries)).map(PerCell::Each)
     }
 }

@@ -2,13 +2,8 @@
 //! releases): sequences get a block when they need one. While prompts wait and fit, iterations feed prompts only; otherwise all
 //! sequences decode. Without a free block, the latest arrivals are preempted and computed again later.
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
-use super::Policy;
-use super::registry::{PolicyKind, Settings, Setup};
-use super::sequences::{Continuous, Memory, Sequences};
-use super::values::at_least_1;
+use super::prelude::*;
+use super::sequences::{Continuous, Memory};
 
 /// `kind = "vllm"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -38,10 +33,9 @@ impl Settings for Vllm {
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         at_least_1([("max_batched_tokens", self.max_batched_tokens)])?;
-        let memory = || Memory::new("vllm", setup, self.block, None);
-        let sequences = Sequences::new(setup, self.max_batch, self.watermark, memory)?;
+        let memory = Memory::new("vllm", setup, self.block, None);
         let most = u64::from(self.max_batched_tokens);
-        Ok(Box::new(Continuous::new(sequences, move |iteration| {
+        let policy = Continuous::new(setup, self.max_batch, self.watermark, memory, move |iteration| {
             while let Some(prompt) = iteration.next_prompt()
                 && (iteration.tokens() == 0 || iteration.tokens() + prompt <= most)
                 && iteration.feed(prompt)
@@ -49,7 +43,8 @@ impl Settings for Vllm {
             if iteration.tokens() == 0 {
                 iteration.decode();
             }
-        })))
+        })?;
+        Ok(Box::new(policy))
     }
 
     fn iterates(&self) -> bool {

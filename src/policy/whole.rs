@@ -4,13 +4,10 @@ use std::borrow::Borrow;
 use std::collections::VecDeque;
 use std::collections::vec_deque::Drain;
 
-use super::{Outcomes, Policy};
+use super::prelude::*;
 use crate::cost::timing::task_time;
 use crate::cost::{CostModel, Extra};
-use crate::task::{Dispatch, Reason, Step, Task};
-use crate::units::{CellId, Nanos, RequestId, WorkerId};
-use crate::workload::cell_graph::{CellGraph, Run};
-use crate::workload::trace::Request;
+use crate::workload::cell_graph::Run;
 
 /// A policy that is a rule on a queue. The rule sends and drops at each instant, and says when it wants to be asked again
 /// even without events.
@@ -91,21 +88,32 @@ impl<K> FirstCome<K> {
         let taken = Taken { worker, requests: &self.taken, left: self.requests.len(), max_batch: self.max_batch };
         (taken, self.kept.drain(..size))
     }
+}
 
-    /// Calls `submit` with a batch for each idle worker.
-    pub fn schedule(
-        &mut self,
-        dispatch: &mut Dispatch<'_>,
-        mut submit: impl FnMut(Taken<'_>, Drain<'_, K>, &mut Dispatch<'_>),
-    ) {
+/// A policy that calls `submit` with a batch for each idle worker: the requests that have waited longest, and what it
+/// keeps of them.
+pub fn first_come<K: 'static>(
+    max_batch: u32,
+    keep: fn(&Request<'_>) -> K,
+    mut submit: impl FnMut(Taken<'_>, Drain<'_, K>, &mut Dispatch<'_>) + 'static,
+) -> Result<Box<dyn Policy>, String> {
+    at_least_1([("max_batch", max_batch)])?;
+    let arrive = move |queue: &mut FirstCome<K>, request: &Request<'_>| queue.arrive(request.id, keep(request));
+    Ok(by_rule(FirstCome::new(max_batch), arrive, move |queue, dispatch| {
         let mut idle = dispatch.idle();
-        while !self.is_empty()
+        while !queue.is_empty()
             && let Some(worker) = idle.next(dispatch)
         {
-            let (taken, kept) = self.take(worker);
+            let (taken, kept) = queue.take(worker);
             submit(taken, kept, dispatch);
         }
-    }
+        None
+    }))
+}
+
+/// What most of them keep.
+pub fn graph(request: &Request<'_>) -> CellGraph {
+    request.graph.clone()
 }
 
 impl Taken<'_> {
@@ -214,15 +222,15 @@ impl PaddedBatch {
         }
         let batch = self.requests.len() as u32 + more;
         let task = Task { batch, ..Task::new(WorkerId(0), &self.padded, &[], 0) };
-        costs.extra(Extra::Launch(batch)).saturating_add(task_time(costs, &task, None))
+        costs.extra(Extra::Launch, batch).saturating_add(task_time(costs, &task, None))
     }
 }
 
-/// From the lowest depth up; neighbours of one cell type are one step.
-pub fn one_by_one(graph: &CellGraph) -> Vec<Step> {
+/// For this number of equal requests, from the lowest depth up; neighbours of one cell type are one step.
+pub fn one_by_one(graph: &CellGraph, batch: u32) -> Vec<Step> {
     match graph {
         CellGraph::Chains(runs) => {
-            runs.iter().map(|run| Step { cell: run.cell, batch: 1, times: run.length, input: run.input }).collect()
+            runs.iter().map(|&Run { cell, length, input }| Step { cell, batch, times: length, input }).collect()
         }
         CellGraph::Graph(graph) => {
             let mut order: Vec<(u32, CellId)> =
@@ -232,7 +240,7 @@ pub fn one_by_one(graph: &CellGraph) -> Vec<Step> {
             for (_, cell) in order {
                 match steps.last_mut() {
                     Some(last) if last.cell == cell => last.times += 1,
-                    _ => steps.push(Step { cell, batch: 1, times: 1, input: 0 }),
+                    _ => steps.push(Step { cell, batch, times: 1, input: 0 }),
                 }
             }
             steps
@@ -251,7 +259,7 @@ mod tests {
     fn cells_run_after_their_inputs() {
         let cells = [0, 1, 0, 1, 0].map(CellId).to_vec();
         let graph = CellGraph::Graph(Arc::new(Graph::new(cells, &[(2, 1), (1, 0), (0, 4), (3, 4)]).unwrap()));
-        let steps: Vec<(u16, u32)> = one_by_one(&graph).iter().map(|step| (step.cell.0, step.times)).collect();
+        let steps: Vec<(u16, u32)> = one_by_one(&graph, 1).iter().map(|step| (step.cell.0, step.times)).collect();
         // Depth 0: nodes 2 and 3; 1: node 1; 2: node 0; 3: node 4.
         assert_eq!(steps, [(0, 1), (1, 2), (0, 2)]);
     }

@@ -29,7 +29,7 @@ impl Policy for Refuser {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Toy {
-    max_batch: PerCell<u32>,
+    max_batch: PerCell,
     pad_to: PadTo,
 }
 

@@ -21,7 +21,7 @@ use self::faults::Faulty;
 use self::shrink::smallest;
 use crate::backend::watched::Watcher;
 use crate::conformance::Guarantees;
-use crate::conformance::laws::{Given, first_broken, first_broken_by_iterations};
+use crate::conformance::laws::{self, Given};
 use crate::conformance::record::Record;
 use crate::cost::{CostModel as _, Extra};
 use crate::error::{Error, Result};
@@ -166,14 +166,12 @@ fn served(inputs: &Inputs<'_>, device: &Device, run: &Run, Faulty(faults): &Faul
     let launched_at_once = costs.extra(Extra::Launch(1)) == Nanos::ZERO;
     let guarantees = guarantees(inputs, run.policy, faults, launched_at_once);
     let record = record.with_failures();
-    let broken = match entry.settings.iterates() {
-        true => first_broken_by_iterations(&record),
-        false => first_broken(&given, &record, &guarantees),
+    let kept = match entry.settings.iterates() {
+        true => laws::check_iterations(&record),
+        false => laws::check(&given, &record, &guarantees),
     };
-    match broken {
-        None => Ok(record),
-        Some(law) => Err(Error::failed(format!("{law}\n\"{}\" at {}", entry.name(), run.load))),
-    }
+    kept.map_err(|law| Error::failed(format!("{law}\n\"{}\" at {}", entry.name(), run.load)))?;
+    Ok(record)
 }
 
 /// What a policy promises on a device with such faults.

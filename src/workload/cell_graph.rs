@@ -8,6 +8,7 @@ mod cut;
 mod tests;
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::iter::successors;
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -18,14 +19,14 @@ use self::cut::{connected, cut};
 use super::shape::Tree;
 use crate::units::CellId;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CellGraph {
     /// Runs of one cell type each, one after another. Neighbours differ in cell type, so each is one subgraph.
     Chains(Runs),
     Graph(Arc<Graph>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Run {
     pub cell: CellId,
     pub length: u32,
@@ -34,7 +35,7 @@ pub struct Run {
 }
 
 /// More than two are shared by all clones, so that requests of a long network take little memory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Runs {
     One([Run; 1]),
     Two([Run; 2]),
@@ -49,12 +50,6 @@ impl Deref for Runs {
             Runs::Two(runs) => runs,
             Runs::Shared(runs) => runs,
         }
-    }
-}
-
-impl PartialEq for Runs {
-    fn eq(&self, other: &Runs) -> bool {
-        **self == **other
     }
 }
 
@@ -124,6 +119,21 @@ pub struct Graph {
     inputs: OnceLock<Lists>,
 }
 
+/// Cells and edges determine the rest.
+impl PartialEq for Graph {
+    fn eq(&self, other: &Graph) -> bool {
+        self.cells == other.cells && self.edges == other.edges
+    }
+}
+
+impl Eq for Graph {}
+
+impl Hash for Graph {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.cells, &self.edges).hash(state);
+    }
+}
+
 /// A maximal connected set of nodes of one cell type, which the scheduler queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subgraph {
@@ -133,14 +143,14 @@ pub struct Subgraph {
     pub outer_inputs: u32,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Edges {
     /// By node, its taker or [`Tree::NO_PARENT`].
     Parents(Box<[u32]>),
     Lists(Lists),
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Lists {
     /// Node `n`'s list is `targets[offsets[n]..offsets[n + 1]]`.
     offsets: Box<[u32]>,

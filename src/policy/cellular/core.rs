@@ -3,25 +3,22 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
+use super::Cellular;
 use super::queue::{Batch, MemberSet, Queue, ReadyQueue as _};
 use super::requests::Requests;
-use super::rule::CellView;
-use crate::policy::registry::{Batches, Setup};
-use crate::policy::values::{BatchSizes, PerCell};
-use crate::policy::{Completed, Outcomes};
-use crate::units::{CellId, WorkerId};
+use super::rule::{CellView, SelectionRule};
+use crate::policy::prelude::*;
 use crate::workload::model::CellType;
-use crate::workload::trace::Request;
 
 /// Shared by all policies that batch cell by cell.
 pub struct Core<R> {
     pub(super) rule: R,
+    pub(super) settings: Cellular,
+    lookahead: usize,
     pub(super) requests: Requests,
     pub(super) types: Vec<TypeState>,
     /// By descending priority, then by name.
     pub(super) by_priority: Vec<usize>,
-    pub(super) batch_sizes: BatchSizes,
-    pub(super) chunk: u32,
     /// By worker, of its last task: if they change, the next task gathers.
     pub(super) last_members: Vec<Option<MemberSet>>,
     pub(super) running: VecDeque<Option<Batch>>,
@@ -42,23 +39,17 @@ pub(super) struct TypeState {
 }
 
 impl<R> Core<R> {
-    /// An error begins with the key.
-    pub fn new(
-        rule: R,
-        [max_batch, min_batch]: [&PerCell<u32>; 2],
-        batch_sizes: &BatchSizes,
-        chunk: u32,
-        setup: &Setup<'_>,
-    ) -> Result<Self, String> {
-        let max = max_batch.resolve("max_batch", setup.cells)?;
-        let min = min_batch.resolve("min_batch", setup.cells)?;
+    /// `lookahead`: a worker's tasks behind the running one. An error begins with the key.
+    pub fn new(rule: R, settings: &Cellular, lookahead: u32, setup: &Setup<'_>) -> Result<Self, String> {
+        let max = settings.max_batch.resolve("max_batch", setup.cells)?;
+        let min = settings.min_batch.resolve("min_batch", setup.cells)?;
         if let Some(i) = (0..max.len()).find(|i| min[*i] > max[*i]) {
             return Err(format!(
                 "min_batch: {} is above max_batch {} for the cell \"{}\"; at most max_batch",
                 min[i], max[i], setup.cells[i].name
             ));
         }
-        batch_sizes.check(&max)?;
+        settings.batch_sizes.check(&max)?;
         let state = |(i, cell): (usize, &CellType)| TypeState {
             cell: CellId(i as u16),
             name: cell.name.clone(),
@@ -67,17 +58,17 @@ impl<R> Core<R> {
             min_batch: min[i] as usize,
             largest: largest(cell),
             running_tasks: 0,
-            queue: Queue::new(cell, setup.workers, chunk),
+            queue: Queue::new(cell, setup.workers, settings.chunk),
         };
         let mut by_priority: Vec<usize> = (0..setup.cells.len()).collect();
         by_priority.sort_by_key(|i| (Reverse(setup.cells[*i].priority), &setup.cells[*i].name));
         Ok(Core {
             rule,
+            settings: settings.clone(),
+            lookahead: lookahead as usize,
             requests: Requests::default(),
             types: setup.cells.iter().enumerate().map(state).collect(),
             by_priority,
-            batch_sizes: batch_sizes.clone(),
-            chunk,
             last_members: vec![None; setup.workers],
             running: VecDeque::new(),
             first_running: 0,
@@ -85,12 +76,19 @@ impl<R> Core<R> {
         })
     }
 
-    pub fn arrive(&mut self, request: &Request<'_>) {
+    fn release(&mut self) {
+        let types = &mut self.types;
+        self.requests.release(|cell, subgraph| types[cell.index()].queue.push(subgraph));
+    }
+}
+
+impl<R: SelectionRule> Policy for Core<R> {
+    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
         self.requests.arrive(request);
         self.release();
     }
 
-    pub fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
+    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
         let place = (completed.task.0 - self.first_running) as usize;
         let mut batch = self.running[place].take().expect("each task completes once");
         while let Some(None) = self.running.front() {
@@ -105,19 +103,27 @@ impl<R> Core<R> {
         self.spare.push(batch);
     }
 
-    fn release(&mut self) {
-        let types = &mut self.types;
-        self.requests.release(|cell, subgraph| types[cell.index()].queue.push(subgraph));
+    /// First the workers with the fewest unfinished tasks.
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        for unfinished in 0..=self.lookahead {
+            let mut workers = dispatch.with_unfinished(unfinished);
+            // Only busy workers have nodes pinned to them.
+            while (unfinished > 0 || self.types.iter().any(|state| state.queue.unpinned() > 0))
+                && let Some(worker) = workers.next(dispatch)
+            {
+                if let Some(choice) = self.choose(worker) {
+                    self.batch(choice, worker, dispatch);
+                }
+            }
+        }
+    }
+
+    fn works_ahead(&self) -> bool {
+        self.lookahead > 0
     }
 }
 
-pub fn largest_batches(max_batch: &PerCell<u32>, sizes: &BatchSizes, setup: &Setup<'_>) -> Option<Batches> {
-    let max = max_batch.resolve("max_batch", setup.cells).ok()?;
-    let next = |(max, cell): (u32, &CellType)| sizes.next(max, largest(cell));
-    Some(Batches::Nodes(max.into_iter().zip(setup.cells).map(next).collect()))
-}
-
-fn largest(cell: &CellType) -> u32 {
+pub fn largest(cell: &CellType) -> u32 {
     cell.batches.last().copied().unwrap_or(u32::MAX)
 }
 

@@ -191,7 +191,7 @@ impl ReadyQueue for GraphQueue {
 
     fn submitted(&mut self, worker: WorkerId, batch: &mut Batch, requests: &mut Requests) {
         for share in &batch.shares {
-            self.make_ready(worker, share, &batch.nodes, requests[share.key].inner_missing());
+            self.make_ready(worker, share, &batch.nodes, requests.inner_missing(share.key));
         }
     }
 

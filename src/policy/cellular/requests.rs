@@ -1,7 +1,7 @@
 //! The requests in the system, and which of their subgraphs are free to run.
 
 use std::hint::black_box;
-use std::ops::{Index, IndexMut};
+use std::ops::Index;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -48,18 +48,14 @@ pub struct Released<'a> {
     pub state: &'a RequestState,
 }
 
+#[derive(Default)]
 pub struct Requests {
     states: Vec<RequestState>,
     vacant: Vec<RequestKey>,
     /// The position in the completed task, the subgraph, the request.
     released: Vec<(usize, u32, RequestKey)>,
-    next_release: u64,
-}
-
-impl Default for Requests {
-    fn default() -> Self {
-        Requests { states: Vec::new(), vacant: Vec::new(), released: Vec::new(), next_release: 1 }
-    }
+    /// The place of the last one in the order of release; the first has 1.
+    last_release: u64,
 }
 
 impl Index<RequestKey> for Requests {
@@ -67,12 +63,6 @@ impl Index<RequestKey> for Requests {
 
     fn index(&self, key: RequestKey) -> &RequestState {
         &self.states[key as usize]
-    }
-}
-
-impl IndexMut<RequestKey> for Requests {
-    fn index_mut(&mut self, key: RequestKey) -> &mut RequestState {
-        &mut self.states[key as usize]
     }
 }
 
@@ -95,11 +85,6 @@ impl RequestState {
     pub fn graph(&self) -> &Arc<Graph> {
         let Rest::Graph(state) = &self.rest else { unreachable!("chains have a queue of their own") };
         &state.graph
-    }
-
-    pub fn inner_missing(&mut self) -> &mut [u32] {
-        let Rest::Graph(state) = &mut self.rest else { unreachable!("chains have a queue of their own") };
-        &mut state.inner_missing
     }
 
     fn cell(&self, subgraph: u32) -> CellId {
@@ -145,9 +130,15 @@ impl Requests {
         };
         let state = RequestState { request: request.id, arrival: request.arrival, rest };
         match reused {
-            Some(key) => self[key] = state,
+            Some(key) => self.states[key as usize] = state,
             None => self.states.push(state),
         }
+    }
+
+    /// By node, unsubmitted inputs within its subgraph.
+    pub fn inner_missing(&mut self, key: RequestKey) -> &mut [u32] {
+        let Rest::Graph(state) = &mut self.states[key as usize].rest else { unreachable!("a chain has none") };
+        &mut state.inner_missing
     }
 
     pub fn node_done(&mut self, key: RequestKey, node: u32, task: TaskId, position: usize, outcomes: &mut Outcomes) {
@@ -199,8 +190,8 @@ impl Requests {
         self.released.sort_unstable();
         for (_, subgraph, key) in self.released.drain(..) {
             let state = &self.states[key as usize];
-            queue(state.cell(subgraph), &Released { order: self.next_release, key, subgraph, state });
-            self.next_release += 1;
+            self.last_release += 1;
+            queue(state.cell(subgraph), &Released { order: self.last_release, key, subgraph, state });
         }
     }
 }

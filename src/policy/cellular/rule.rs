@@ -1,5 +1,6 @@
 //! The rule that chooses the next cell type, and its view of the queues.
 
+use super::core::TypeState;
 use super::queue::{Queue, ReadyQueue as _};
 use super::requests::Requests;
 use crate::task::Reason;
@@ -45,20 +46,13 @@ pub struct Choice {
 }
 
 impl Choice {
-    pub(super) fn reason(
-        &self,
-        name: &str,
-        max_batch: usize,
-        ready: usize,
-        chunk: u32,
-        worker: WorkerId,
-        before: usize,
-    ) -> Reason {
+    pub(super) fn reason(&self, of: &TypeState, ready: usize, chunk: u32, worker: WorkerId, before: usize) -> Reason {
+        let TypeState { name, max_batch, .. } = of;
         let and_next =
             if chunk > 1 { format!(", each with up to {} after it (chunk)", chunk - 1) } else { String::new() };
         Reason {
             what: format!("{name}: {}", self.because),
-            size: if ready > max_batch {
+            size: if ready > *max_batch {
                 format!("max_batch ({max_batch}) of {ready} ready nodes{and_next}")
             } else {
                 format!("all {ready} ready nodes{and_next}")

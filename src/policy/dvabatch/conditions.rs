@@ -27,13 +27,7 @@ pub trait Conditions {
     }
 
     /// Called when a whole batch has passed a stage.
-    fn after(&mut self, _: &AfterStage<'_>, _: &mut Onward) {}
-}
-
-pub struct AfterStage<'a> {
-    pub stage: Stage,
-    pub row: &'a Row,
-    pub now: Nanos,
+    fn after(&mut self, _: Stage, _: &Row, _: &mut Onward) {}
 }
 
 /// The default is unchanged.
@@ -44,14 +38,6 @@ pub struct Onward {
     pub skips: Vec<Skip>,
     /// **split**: the sizes of the parts, or empty.
     pub parts: Vec<u32>,
-}
-
-impl Onward {
-    pub(super) fn clear(&mut self) {
-        self.exits.clear();
-        self.skips.clear();
-        self.parts.clear();
-    }
 }
 
 /// Skips the stages before `until` (DVABatch, section 9.2). To skip all others is to leave.

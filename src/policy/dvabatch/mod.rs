@@ -14,17 +14,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-pub use self::conditions::{AfterStage, Conditions, Enter, Entry, Lines, Onward, Skip};
+pub use self::conditions::{Conditions, Enter, Entry, Lines, Onward, Skip};
 use self::mechanism::Mechanism;
 pub use self::policies::{ByInput, ByLoad, ByOperator, CompWait, Ranges, Room};
 pub use self::settings::{Cluster, Diversity, DvaBatch, Lazy, RoomFor, Rule, Stages};
 pub use self::slicing::{Durations, Slicing};
 pub use self::table::{BatchTable, Query, Row};
-use super::{Completed, Outcomes, Policy};
-use crate::task::Dispatch;
-use crate::units::{Nanos, WorkerId};
-use crate::workload::cell_graph::CellGraph;
-use crate::workload::trace::Request;
+use super::prelude::*;
 
 mod conditions;
 mod mechanism;
@@ -66,12 +62,8 @@ pub struct Staged {
 impl Staged {
     pub fn new(workers: usize, slicing: &Arc<Slicing>, sets: u8, conditions: Box<dyn Conditions>) -> Staged {
         let mechanism = |worker| Mechanism::new(WorkerId(worker), Arc::clone(slicing), sets);
-        Staged {
-            mechanisms: (0..workers as u16).map(mechanism).collect(),
-            lines: Lines::default(),
-            conditions,
-            now: Nanos::ZERO,
-        }
+        let mechanisms = (0..workers as u16).map(mechanism).collect();
+        Staged { mechanisms, lines: Lines::default(), conditions, now: Nanos::ZERO }
     }
 }
 
@@ -92,7 +84,7 @@ impl Policy for Staged {
 
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
         let mechanism = &mut self.mechanisms[completed.worker.index()];
-        mechanism.complete(completed.task, completed.finish, &mut *self.conditions, outcomes);
+        mechanism.complete(completed.task, &mut *self.conditions, outcomes);
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {

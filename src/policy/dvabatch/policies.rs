@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::Stage;
-use super::conditions::{AfterStage, Conditions, Enter, Entry, Lines, Onward};
+use super::conditions::{Conditions, Enter, Entry, Lines, Onward};
 use super::settings::Cluster;
 use super::slicing::Durations;
 use super::table::{BatchTable, Query, Row};
@@ -22,8 +22,6 @@ pub struct ByInput {
     pub cluster: Cluster,
     /// Lines of an accepted batch with the queries that have not entered. Workers share it.
     pub accepted: VecDeque<(u32, usize)>,
-    /// Memory.
-    pub first: Vec<(RequestId, u32)>,
 }
 
 /// Lengths that are similar.
@@ -59,9 +57,9 @@ impl ByInput {
             return;
         }
         let first = |(line, _, _)| entry.lines.first(line, most).map(move |query| (query.request, line));
-        self.first.extend(entry.lines.iter().flat_map(first));
-        self.first.sort_unstable();
-        for (_, line) in self.first.drain(..).take(most) {
+        let mut first: Vec<(RequestId, u32)> = entry.lines.iter().flat_map(first).collect();
+        first.sort_unstable();
+        for (_, line) in first.into_iter().take(most) {
             match self.accepted.iter_mut().find(|(known, _)| *known == line) {
                 Some((_, count)) => *count += 1,
                 None => self.accepted.push_back((line, 1)),
@@ -155,9 +153,9 @@ impl Conditions for ByOperator {
         (0..self.stages - 1).any(|stage| self.splits(Stage(stage), batch, input))
     }
 
-    fn after(&mut self, at: &AfterStage<'_>, onward: &mut Onward) {
-        if at.stage.0 + 1 < self.stages {
-            self.halve(at.stage, at.row.live, at.row.input, &mut onward.parts);
+    fn after(&mut self, stage: Stage, row: &Row, onward: &mut Onward) {
+        if stage.0 + 1 < self.stages {
+            self.halve(stage, row.live, row.input, &mut onward.parts);
         }
     }
 }

@@ -4,9 +4,6 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
 use super::conditions::Conditions;
 use super::mechanism::STREAMS;
 use super::policies::{ByInput, ByLoad, ByOperator, CompWait, Ranges, Room};
@@ -15,12 +12,10 @@ use super::{Stage, Staged};
 use crate::cost::CostModel;
 use crate::cost::curve::preferred;
 use crate::cost::slice;
-use crate::policy::Policy;
 use crate::policy::padded::PadTo;
-use crate::policy::registry::{Batches, PolicyKind, Settings, Setup};
-use crate::policy::values::{at_least_1, share, time_with_unit};
-use crate::task::Step;
-use crate::units::{CellId, Nanos, Share};
+use crate::policy::prelude::*;
+use crate::policy::values::{share, time_with_unit};
+use crate::units::Share;
 use crate::workload::dnn;
 use crate::workload::dnn::Dnn;
 use crate::workload::model::Model;
@@ -141,7 +136,7 @@ impl Settings for DvaBatch {
 
     fn streams(&self, setup: &Setup<'_>) -> u16 {
         match self.slicing(setup) {
-            Ok(Slicing::Network { stages, .. }) => stages.len().min(STREAMS.into()) as u16,
+            Ok(Slicing::Network(cuts)) => cuts.len().min(STREAMS.into()) as u16,
             _ => STREAMS,
         }
     }
@@ -171,10 +166,7 @@ impl DvaBatch {
 
     pub fn slicing(&self, setup: &Setup<'_>) -> Result<Slicing, String> {
         if let Some(network) = setup.model.network() {
-            let ranges = self.ranges(network, setup)?;
-            let operators: Vec<(CellId, bool)> =
-                network.operators().map(|operator| (operator.cell, !operator.form.is_constant())).collect();
-            return Ok(Slicing::network(&operators, &ranges));
+            return Ok(Slicing::network(network, &self.ranges(network, setup)?));
         }
         match (setup.model, setup.cells) {
             (Model::Lstm | Model::Gru, [_]) => Ok(Slicing::Chain { cell: CellId(0), steps: self.steps }),
@@ -217,9 +209,8 @@ impl DvaBatch {
         let diversity = self.diversity(setup, slicing)?;
         if diversity == Diversity::Input {
             let ranges = Ranges { width: self.bucket_width, ends: self.lengths.clone() };
-            let (sized, cluster) = (network.is_some(), self.cluster);
-            let (accepted, first) = (VecDeque::new(), Vec::new());
-            return Ok(Box::new(ByInput { ranges, sized, padded, max_batch, window, room, cluster, accepted, first }));
+            let (sized, cluster, accepted) = (network.is_some(), self.cluster, VecDeque::new());
+            return Ok(Box::new(ByInput { ranges, sized, padded, max_batch, window, room, cluster, accepted }));
         }
         let comp_wait = match (self.comp_wait, network) {
             _ if diversity == Diversity::Operator => CompWait::Age(Nanos::ZERO),
@@ -231,13 +222,13 @@ impl DvaBatch {
         if diversity == Diversity::Load {
             return Ok(Box::new(entry));
         }
-        let Slicing::Network { stages, .. } = &**slicing else {
+        let Slicing::Network(cuts) = &**slicing else {
             return Err(
                 "policy: the steps of a chain are all alike and prefer the same batch; use input or load".into()
             );
         };
         let slack_permille = (self.split_slack * 1000.0).round() as u32;
-        let (stages, durations) = (stages.len() as u32, durations("policy")?);
+        let (stages, durations) = (cuts.len() as u32, durations("policy")?);
         Ok(Box::new(ByOperator { entry, durations, stages, slack_permille }))
     }
 

@@ -5,54 +5,52 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::Stage;
 use super::table::Query;
 use crate::cost::timing::mean_demand;
 use crate::cost::{CostModel, MemberKind};
-use crate::task::{Part, Step};
-use crate::units::{CellId, Nanos, NodeId, Share};
+use crate::policy::prelude::*;
+use crate::task::Part;
+use crate::units::{NodeId, Share};
+use crate::workload::dnn::Dnn;
 
 #[derive(Clone, Debug)]
 pub enum Slicing {
     /// Cut every `steps` steps; a request leaves after the stage in which it ends.
-    Chain { cell: CellId, steps: u32 },
-    Network {
-        stages: Vec<Vec<Operator>>,
-        /// Each stage's first operator, then the number of operators.
-        bounds: Vec<u32>,
-        /// By stage, operators whose time does not depend on the input, and the others.
-        counts: Vec<(u32, u32)>,
+    Chain {
+        cell: CellId,
+        steps: u32,
     },
+    Network(Vec<Cut>),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operator {
-    pub cell: CellId,
-    pub times: u32,
-    pub sized: bool,
+/// A stage of a network.
+#[derive(Clone, Debug)]
+pub struct Cut {
+    nodes: Range<u32>,
+    /// How many take the input.
+    sized: u32,
+    /// A step for each operator, of a batch of 1 and, if it takes the input, an input of 1.
+    operators: Vec<Step>,
 }
 
 impl Slicing {
-    pub fn network(operators: &[(CellId, bool)], ranges: &[Range<usize>]) -> Slicing {
-        let stage = |range: &Range<usize>| {
-            let mut stage: Vec<Operator> = Vec::new();
-            for &(cell, sized) in &operators[range.clone()] {
-                match stage.iter_mut().find(|operator| operator.cell == cell) {
-                    Some(operator) => operator.times += 1,
-                    None => stage.push(Operator { cell, times: 1, sized }),
+    pub fn network(network: &Dnn, ranges: &[Range<usize>]) -> Slicing {
+        let cut = |range: &Range<usize>| {
+            let mut cut = Cut { nodes: range.start as u32..range.end as u32, sized: 0, operators: Vec::new() };
+            for operator in network.operators().skip(range.start).take(range.len()) {
+                let input = u32::from(!operator.form.is_constant());
+                cut.sized += input;
+                match cut.operators.iter_mut().find(|step| step.cell == operator.cell) {
+                    Some(step) => step.times += 1,
+                    None => cut.operators.push(Step { cell: operator.cell, batch: 1, times: 1, input }),
                 }
             }
-            stage
+            cut
         };
-        let count = |range: &Range<usize>| {
-            let sized = operators[range.clone()].iter().filter(|(_, sized)| *sized).count();
-            ((range.len() - sized) as u32, sized as u32)
-        };
-        Slicing::Network {
-            stages: ranges.iter().map(stage).collect(),
-            bounds: [0].into_iter().chain(ranges.iter().map(|range| range.end as u32)).collect(),
-            counts: ranges.iter().map(count).collect(),
-        }
+        Slicing::Network(ranges.iter().map(cut).collect())
     }
 
     pub fn nodes(&self, stage: Stage, of: u32) -> Range<u32> {
@@ -61,7 +59,7 @@ impl Slicing {
                 let from = stage.0.saturating_mul(*steps);
                 (from, from.saturating_add(*steps))
             }
-            Slicing::Network { bounds, .. } => (bounds[stage.index()], bounds[stage.index() + 1]),
+            Slicing::Network(cuts) => (cuts[stage.index()].nodes.start, cuts[stage.index()].nodes.end),
         };
         from.min(of)..to.min(of)
     }
@@ -73,46 +71,39 @@ impl Slicing {
     pub fn stages(&self, nodes: u32) -> usize {
         match self {
             Slicing::Chain { steps, .. } => nodes.div_ceil(*steps) as usize,
-            Slicing::Network { stages, .. } => stages.len(),
+            Slicing::Network(cuts) => cuts.len(),
         }
     }
 
     /// `longest`: the nodes of the longest query.
-    pub fn steps(&self, stage: Stage, batch: u32, longest: u32, input: u32, into: &mut Vec<Step>) {
-        into.clear();
+    pub fn steps(&self, stage: Stage, batch: u32, longest: u32, input: u32) -> SmallVec<[Step; 4]> {
         match self {
             Slicing::Chain { cell, .. } => {
                 let times = self.nodes(stage, longest).len() as u32;
-                into.push(Step { cell: *cell, batch, times, input });
+                smallvec![Step { cell: *cell, batch, times, input }]
             }
-            Slicing::Network { stages, .. } => {
-                let step = |&Operator { cell, times, sized }: &Operator| {
-                    let input = if sized { input } else { 0 };
-                    Step { cell, batch, times, input }
-                };
-                into.extend(stages[stage.index()].iter().map(step));
+            Slicing::Network(cuts) => {
+                let step = |step: &Step| Step { batch, input: step.input * input, ..*step };
+                cuts[stage.index()].operators.iter().map(step).collect()
             }
         }
     }
 
     /// Of all its nodes.
     pub fn time(&self, stage: Stage, batch: u32, input: u32, costs: &dyn CostModel) -> Nanos {
-        let mut steps = Vec::new();
-        self.steps(stage, batch, u32::MAX, input, &mut steps);
+        let steps = self.steps(stage, batch, u32::MAX, input);
         let times = steps.iter().map(|step| costs.runs(step, MemberKind::Parts).time);
         times.fold(Nanos::ZERO, Nanos::saturating_add)
     }
 
     /// As [`Step::cells`] counts them.
     pub fn own_cells(&self, stage: Stage, query: &Query) -> u64 {
-        let input = u64::from(query.input.max(1));
-        match self {
-            Slicing::Chain { .. } => self.nodes(stage, query.nodes).len() as u64 * input,
-            Slicing::Network { counts, .. } => {
-                let (fixed, sized) = counts[stage.index()];
-                u64::from(fixed) + u64::from(sized) * input
-            }
-        }
+        let nodes = self.nodes(stage, query.nodes).len() as u64;
+        let sized = match self {
+            Slicing::Chain { .. } => nodes,
+            Slicing::Network(cuts) => cuts[stage.index()].sized.into(),
+        };
+        nodes - sized + sized * u64::from(query.input.max(1))
     }
 
     pub fn part(&self, stage: Stage, query: &Query) -> Part {
@@ -159,14 +150,13 @@ impl Durations {
     }
 
     fn work_out(&self, batch: u32, input: u32) -> Profile {
-        let (mut all, mut steps, mut rest) = (Vec::new(), Vec::new(), vec![Nanos::ZERO; self.slicing.stages(0)]);
+        let (mut all, mut rest) = (Vec::new(), vec![Nanos::ZERO; self.slicing.stages(0)]);
         let mut sum = Nanos::ZERO;
         for (stage, rest) in rest.iter_mut().enumerate().rev() {
             let stage = Stage(stage as u32);
             sum = sum.saturating_add(self.slicing.time(stage, batch, input, &*self.costs));
             *rest = sum;
-            self.slicing.steps(stage, batch, 0, input, &mut steps);
-            all.append(&mut steps);
+            all.extend(self.slicing.steps(stage, batch, 0, input));
         }
         Profile { rest, demand: mean_demand(&*self.costs, &all, MemberKind::Parts) }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Stage;
 use super::conditions::Skip;
 use super::stage::Item;
-use crate::units::{Nanos, RequestId};
+use crate::policy::prelude::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowId(pub u64);
@@ -66,10 +66,6 @@ impl Row {
     pub fn longest(&self) -> u32 {
         self.queries.iter().filter(|query| !query.left).map(|query| query.nodes).max().unwrap_or(0)
     }
-
-    fn hand(&mut self, stage: Stage, to: u32) {
-        set(&mut self.handed, stage, to);
-    }
 }
 
 fn set(counts: &mut Vec<u32>, stage: Stage, to: u32) {
@@ -83,7 +79,6 @@ fn set(counts: &mut Vec<u32>, stage: Stage, to: u32) {
 pub struct BatchTable {
     rows: BTreeMap<RowId, Row>,
     made: u64,
-    active: u32,
     spare: Vec<Row>,
 }
 
@@ -100,35 +95,36 @@ impl BatchTable {
         self.rows.last_key_value().map(|(id, row)| (*id, row)).filter(|(id, _)| id.0 + 1 == self.made)
     }
 
+    /// The queries of all batches.
     pub fn active(&self) -> u32 {
-        self.active
+        self.rows.values().map(|row| row.live).sum()
     }
 
-    /// **new**: a batch at the first stage.
-    pub fn new_row(&mut self, queries: impl Iterator<Item = Query>, now: Nanos, line: u32, input: u32) -> Item {
-        let id = self.insert(now, line, input, false);
-        let row = self.rows.get_mut(&id).expect("it was inserted");
-        row.queries.extend(queries);
-        row.live = row.total();
-        self.active += row.live;
-        row.hand(Stage(0), row.total());
-        Item { row: id, start: 0, num: row.total(), pair: None }
+    /// **new**: a batch that queries [join](BatchTable::join).
+    pub fn new_row(&mut self, created: Nanos, line: u32) -> RowId {
+        let id = RowId(self.made);
+        self.made += 1;
+        let Row { mut queries, mut completed, mut handed, .. } = self.spare.pop().unwrap_or_default();
+        queries.clear();
+        completed.clear();
+        handed.clear();
+        self.rows.insert(id, Row { queries, created, line, completed, handed, ..Row::default() });
+        id
     }
 
-    /// **stretch**: queries join, and catch up from the first stage on.
+    /// Also **stretch**: those that `add` appends join, and catch up from the first stage on.
     ///
     /// # Panics
     /// If the batch may be split.
-    pub fn stretch(&mut self, id: RowId, queries: impl Iterator<Item = Query>, input: u32) -> Item {
-        let row = self.rows.get_mut(&id).expect("a batch that is over can't be stretched");
+    pub fn join(&mut self, id: RowId, input: u32, add: impl FnOnce(&mut Vec<Query>)) -> Item {
+        let row = self.row_mut(id);
         assert!(!row.splits, "batch {} may be split and can't be stretched", id.0);
         let start = row.total();
-        row.queries.extend(queries);
+        add(&mut row.queries);
         let num = row.total() - start;
         row.live += num;
-        self.active += num;
         row.input = row.input.max(input);
-        row.hand(Stage(0), start + num);
+        set(&mut row.handed, Stage(0), start + num);
         Item { row: id, start, num, pair: None }
     }
 
@@ -136,8 +132,8 @@ impl BatchTable {
     ///
     /// # Panics
     /// If the batch is not at one stage as a whole, or the sizes do not add up to it.
-    pub fn split(&mut self, id: RowId, after: Stage, sizes: &[u32], items: &mut Vec<Item>) {
-        let row = self.rows.get_mut(&id).expect("a batch that is over can't be split");
+    pub fn split(&mut self, id: RowId, after: Stage, sizes: &[u32]) -> Vec<Item> {
+        let row = self.row_mut(id);
         let passed = row.completed(after) as usize;
         assert!(
             row.queries[passed..].iter().all(|query| query.left),
@@ -146,25 +142,24 @@ impl BatchTable {
         );
         assert_eq!(row.handed(after.next()), 0, "batch {} is split while queries are at later stages", id.0);
         assert_eq!(sizes.iter().sum::<u32>(), row.live, "the parts of batch {} do not add up to it", id.0);
-        row.splits = true;
-        row.queries.retain(|query| !query.left);
         let (created, line, input) = (row.created, row.line, row.input);
-        let mut queries = std::mem::take(&mut row.queries).into_iter();
-        for (part, size) in sizes.iter().enumerate() {
-            let part = if part == 0 { id } else { self.insert(created, line, input, true) };
-            let row = self.rows.get_mut(&part).expect("it is one of them");
-            row.queries.extend(queries.by_ref().take(*size as usize));
-            row.live = *size;
-            (0..=after.0).map(Stage).for_each(|stage| {
-                row.hand(stage, *size);
-                set(&mut row.completed, stage, *size);
-            });
-            items.push(Item { row: part, start: 0, num: *size, pair: None });
-        }
+        let mut queries = std::mem::take(&mut row.queries).into_iter().filter(|query| !query.left);
+        let part = |(part, &size): (usize, &u32)| {
+            let id = if part == 0 { id } else { self.new_row(created, line) };
+            let row = self.row_mut(id);
+            (row.input, row.splits, row.live) = (input, true, size);
+            row.queries.extend(queries.by_ref().take(size as usize));
+            for stage in (0..=after.0).map(Stage) {
+                set(&mut row.handed, stage, size);
+                set(&mut row.completed, stage, size);
+            }
+            Item { row: id, start: 0, num: size, pair: None }
+        };
+        sizes.iter().enumerate().map(part).collect()
     }
 
     pub fn complete(&mut self, item: &Item, stage: Stage) {
-        let row = self.rows.get_mut(&item.row).expect("a batch that runs is there");
+        let row = self.row_mut(item.row);
         assert_eq!(row.completed(stage), item.start, "stage {stage} has left out queries of batch {}", item.row.0);
         set(&mut row.completed, stage, item.end());
     }
@@ -179,35 +174,30 @@ impl BatchTable {
     }
 
     pub fn hand(&mut self, item: &Item, stage: Stage) {
-        let row = self.rows.get_mut(&item.row).expect("a batch that goes on is there");
-        assert_eq!(
-            row.handed(stage),
-            item.start,
-            "stage {stage} is handed queries of batch {} out of order",
-            item.row.0
-        );
-        row.hand(stage, item.end());
+        let (row, start) = (self.row_mut(item.row), item.start);
+        assert_eq!(row.handed(stage), start, "stage {stage} is handed queries of batch {} out of order", item.row.0);
+        set(&mut row.handed, stage, item.end());
     }
 
     pub fn will_split(&mut self, id: RowId) {
-        self.rows.get_mut(&id).expect("it is there").splits = true;
+        self.row_mut(id).splits = true;
     }
 
     pub fn skip(&mut self, id: RowId, skip: &Skip) -> Query {
-        let row = self.rows.get_mut(&id).expect("a batch that goes on is there");
+        let row = self.row_mut(id);
         let query = &mut row.queries[skip.place as usize];
         query.resumes = skip.until;
         *query
     }
 
-    pub fn leave(&mut self, item: &Item, leaves: impl Fn(&Query) -> bool, mut gone: impl FnMut(RequestId)) {
-        let row = self.rows.get_mut(&item.row).expect("a batch that runs is there");
+    /// Finishes the requests that leave.
+    pub fn leave(&mut self, item: &Item, leaves: impl Fn(&Query) -> bool, outcomes: &mut Outcomes) {
+        let row = self.row_mut(item.row);
         for query in &mut row.queries[item.start as usize..item.end() as usize] {
             if !query.left && leaves(query) {
                 query.left = true;
                 row.live -= 1;
-                self.active -= 1;
-                gone(query.request);
+                outcomes.finish(query.request);
             }
         }
         if row.live == 0 {
@@ -219,14 +209,7 @@ impl BatchTable {
         self.rows.contains_key(&id)
     }
 
-    fn insert(&mut self, created: Nanos, line: u32, input: u32, splits: bool) -> RowId {
-        let id = RowId(self.made);
-        self.made += 1;
-        let Row { mut queries, mut completed, mut handed, .. } = self.spare.pop().unwrap_or_default();
-        queries.clear();
-        completed.clear();
-        handed.clear();
-        self.rows.insert(id, Row { queries, created, line, input, splits, completed, handed, live: 0 });
-        id
+    fn row_mut(&mut self, id: RowId) -> &mut Row {
+        self.rows.get_mut(&id).expect("the batch is not over")
     }
 }

@@ -2,8 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use super::stage::{BufferState, Buffers, Executor, ExecutorState, Item, Pair, Running};
-use super::table::RowId;
+use super::stage::{Buffers, ExecutorState, Item, Pair};
 use super::*;
 use crate::backend::sim;
 use crate::conformance::{Guarantees, check};
@@ -109,8 +108,8 @@ impl Conditions for Figure8 {
         })
     }
 
-    fn after(&mut self, at: &AfterStage<'_>, onward: &mut Onward) {
-        if at.stage == Stage(2) {
+    fn after(&mut self, stage: Stage, _: &Row, onward: &mut Onward) {
+        if stage == Stage(2) {
             onward.parts.extend([2, 2]);
         }
     }
@@ -140,9 +139,8 @@ impl Policy for Seen {
         }
         for (stage, executor) in mechanism.executors.iter().enumerate() {
             let item = |item: &Item| format!("({}, {}, {})", item.row.0, item.start, item.num);
-            match executor.state() {
+            match executor.state {
                 ExecutorState::Working(running) => text += &format!(" stage {stage} runs {};", item(&running.item)),
-                ExecutorState::Checking(of) => text += &format!(" stage {stage} checks {};", item(&of)),
                 _ => {}
             }
             executor.queue.iter().for_each(|waits| text += &format!(" queue {stage} has {};", item(waits)));
@@ -191,8 +189,8 @@ impl Conditions for Skipping {
         Figure8.enter(entry)
     }
 
-    fn after(&mut self, at: &AfterStage<'_>, onward: &mut Onward) {
-        if at.stage == Stage(0) {
+    fn after(&mut self, stage: Stage, _: &Row, onward: &mut Onward) {
+        if stage == Stage(0) {
             onward.skips.extend((0..self.0).map(|place| Skip { place, until: Stage(2) }));
         }
     }
@@ -228,22 +226,20 @@ fn a_stage_runs_with_the_pair_of_its_batch_or_waits() {
     let mut buffers = Buffers::new(2);
     buffers.reach(Stage(2));
     let (one, other) = (Pair(0), Pair(1));
-    buffers.begin(Stage(0), one, one, false);
-    assert_eq!(buffers.state(Stage(0), one), BufferState::InReading);
-    assert_eq!(buffers.state(Stage(1), one), BufferState::InWriting);
+    buffers.begin(Stage(0), one, one);
+    assert!(!buffers.legitimate(Stage(0), one, one), "it is read already");
     assert!(!buffers.legitimate(Stage(1), one, one), "read after write");
     buffers.end(Stage(0), one, one);
     buffers.hand_on(Stage(0), one);
-    assert_eq!(buffers.state(Stage(0), one), BufferState::Invalid);
     assert!(buffers.legitimate(Stage(0), other, other) && !buffers.legitimate(Stage(0), one, one));
-    buffers.begin(Stage(1), one, one, false);
+    buffers.begin(Stage(1), one, one);
     assert_eq!(buffers.any(Stage(1), None), Some(other));
     buffers.end(Stage(1), one, one);
     buffers.hand_on(Stage(1), one);
     // The first stage may write the buffer that the second must not read yet.
     buffers.give_back(Stage(0), one);
-    assert_eq!(buffers.state(Stage(1), one), BufferState::Invalid);
-    buffers.begin(Stage(0), one, one, false);
+    assert!(!buffers.legitimate(Stage(1), one, one));
+    buffers.begin(Stage(0), one, one);
     buffers.end(Stage(0), one, one);
     assert!(!buffers.legitimate(Stage(1), one, one), "its output has not been read");
     buffers.give_back(Stage(1), one);
@@ -254,43 +250,22 @@ fn a_stage_runs_with_the_pair_of_its_batch_or_waits() {
 #[should_panic(expected = "write after read: stage 0 would write over a batch that has not been read")]
 fn nothing_is_written_over_what_has_not_been_read() {
     let mut buffers = Buffers::new(1);
-    buffers.begin(Stage(0), Pair(0), Pair(0), false);
+    buffers.reach(Stage(0));
+    buffers.begin(Stage(0), Pair(0), Pair(0));
     buffers.end(Stage(0), Pair(0), Pair(0));
     buffers.hand_on(Stage(0), Pair(0));
     // As in Figure 10 (b): back before the batch has been read.
     buffers.give_back(Stage(0), Pair(0));
-    buffers.begin(Stage(0), Pair(0), Pair(0), false);
+    buffers.begin(Stage(0), Pair(0), Pair(0));
 }
 
 #[test]
 #[should_panic(expected = "read after write: stage 0 hands on a batch that is still being written")]
 fn nothing_is_handed_on_while_it_is_written() {
     let mut buffers = Buffers::new(1);
-    buffers.begin(Stage(0), Pair(0), Pair(0), false);
+    buffers.reach(Stage(0));
+    buffers.begin(Stage(0), Pair(0), Pair(0));
     buffers.hand_on(Stage(0), Pair(0));
-}
-
-const ITEM: Item = Item { row: RowId(0), start: 0, num: 1, pair: None };
-
-#[test]
-#[should_panic(expected = "the executor of stage 3 can't become inactive while it is active")]
-fn an_executor_ends_only_what_it_runs() {
-    Executor::new(Stage(3)).turn(ExecutorState::Inactive { used: Pair(0), serial: false });
-}
-
-#[test]
-#[should_panic(expected = "the executor of stage 0 can't become working while it is active")]
-fn an_executor_checks_before_it_works() {
-    Executor::new(Stage(0)).turn(ExecutorState::Working(Running { item: ITEM, from: Pair(0), into: Pair(0) }));
-}
-
-#[test]
-#[should_panic(expected = "the executor of stage 0 can't become checking while it is checking")]
-fn an_executor_takes_one_batch_at_a_time() {
-    let mut executor = Executor::new(Stage(0));
-    executor.queue.extend([ITEM, ITEM]);
-    executor.pull();
-    executor.pull();
 }
 
 #[test]
@@ -298,7 +273,8 @@ fn an_executor_takes_one_batch_at_a_time() {
 fn what_may_be_split_is_not_stretched() {
     let query = Query { request: RequestId(0), nodes: 1, input: 0, left: false, resumes: Stage(0) };
     let mut table = BatchTable::default();
-    let item = table.new_row([query; 2].into_iter(), Nanos::ZERO, 0, 0);
-    table.will_split(item.row);
-    table.stretch(item.row, [query].into_iter(), 0);
+    let row = table.new_row(Nanos::ZERO, 0);
+    table.join(row, 0, |queries| queries.extend([query; 2]));
+    table.will_split(row);
+    table.join(row, 0, |queries| queries.push(query));
 }

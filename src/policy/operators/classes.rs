@@ -64,14 +64,9 @@ pub struct Classes<K> {
     classes: Vec<Class>,
     // Looked up, never iterated.
     class_of: HashMap<(CellId, u32, u32), u32>,
-    key_numbers: HashMap<Meaning<K>, Key>,
+    /// Of operators that run by themselves: the operator, the input cells and the input.
+    key_numbers: HashMap<Result<K, (CellId, u32, u32)>, Key>,
     keyed: Vec<Keyed>,
-}
-
-#[derive(PartialEq, Eq, Hash)]
-enum Meaning<K> {
-    Together(K),
-    Alone(CellId, u32, u32),
 }
 
 impl<K: Hash + Eq> Classes<K> {
@@ -114,8 +109,7 @@ impl<K: Hash + Eq> Classes<K> {
                 alone: together.is_none(),
                 elementwise: matches!(operator.kind, Kind::Elementwise { .. } | Kind::Sum),
             };
-            let meaning = together.map_or(Meaning::Alone(*id, before, input), Meaning::Together);
-            *self.key_numbers.entry(meaning).or_insert_with(|| {
+            *self.key_numbers.entry(together.ok_or((*id, before, input))).or_insert_with(|| {
                 self.keyed.push(keyed);
                 Key(self.keyed.len() as u32 - 1)
             })

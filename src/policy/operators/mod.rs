@@ -9,17 +9,17 @@ pub mod classes;
 pub(crate) mod naive;
 pub mod order;
 
+use std::borrow::Borrow;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Arc;
 
-use self::batch::{Batch, Structure};
+use self::batch::Batch;
 use self::classes::{Classes, Key, KeyOf, Keyed};
 pub use self::order::{by_agenda, by_depth};
+use super::prelude::*;
 use super::whole::Taken;
-use crate::task::{HostOverhead, Launches, Members, Step, Task, Unit};
-use crate::units::Nanos;
-use crate::workload::cell_graph::CellGraph;
+use crate::task::{HostOverhead, Launches, Members, Unit};
 use crate::workload::operator::catalogue::List;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,11 +53,10 @@ impl Ordered {
 /// Batches of requests as launches, one batch after another.
 pub struct Evaluation<K> {
     classes: Classes<K>,
-    batch: Batch,
     /// What tasks list for backends that compute.
     lists: Lists,
     // Looked up, never iterated.
-    known: HashMap<Structure, Arc<Evaluated>>,
+    known: HashMap<Vec<CellGraph>, Arc<Evaluated>>,
     kept: usize,
 }
 
@@ -76,6 +75,8 @@ pub struct Evaluated {
     pub operators: u64,
     pub launches: usize,
     steps: Vec<Step>,
+    cells: u64,
+    level: Lists,
     lists: Arc<Launches>,
 }
 
@@ -84,57 +85,52 @@ const MOST_KEPT: usize = 1 << 24;
 
 impl<K: Hash + Eq> Evaluation<K> {
     pub fn new(of_cells: &[List], key_of: KeyOf<K>, lists: Lists) -> Self {
-        let classes = Classes::new(of_cells, key_of);
-        Evaluation { classes, batch: Batch::default(), lists, known: HashMap::new(), kept: 0 }
+        Evaluation { classes: Classes::new(of_cells, key_of), lists, known: HashMap::new(), kept: 0 }
     }
 
-    pub fn evaluate(&mut self, graphs: impl IntoIterator<Item = CellGraph>, order: Order<K>) -> Arc<Evaluated> {
-        self.collect(graphs);
-        Arc::new(self.ordered(order))
+    pub fn evaluate<G: Borrow<CellGraph>>(
+        &mut self,
+        graphs: impl IntoIterator<Item = G>,
+        order: Order<K>,
+    ) -> Arc<Evaluated> {
+        let Evaluation { classes, lists: level, .. } = self;
+        let mut batch = Batch::default();
+        graphs.into_iter().for_each(|graph| batch.add(graph.borrow(), classes));
+        let Ordered { operators, launches, mut lists } = order(&batch, classes);
+        lists.kernels = *level == Lists::Kernels;
+        let mut of_launches = Vec::new();
+        steps(&launches, classes.keyed(), &mut of_launches);
+        let (launches, steps, cells, lists) = (launches.len(), of_launches, batch.cells, Arc::new(lists));
+        Arc::new(Evaluated { operators, launches, steps, cells, level: *level, lists })
     }
 
-    /// As [`Evaluation::evaluate`], but a graph of a batch that was met before is not put in order again. Returns
-    /// whether it was met.
-    pub fn recall(&mut self, graphs: impl IntoIterator<Item = CellGraph>, order: Order<K>) -> (Arc<Evaluated>, bool) {
-        self.collect(graphs);
-        if let Some(known) = self.known.get(self.batch.structure()) {
+    /// As [`Evaluation::evaluate`], but a batch that was met before is not put in order again. Returns whether it was
+    /// met.
+    pub fn recall(&mut self, graphs: Vec<CellGraph>, order: Order<K>) -> (Arc<Evaluated>, bool) {
+        if let Some(known) = self.known.get(&graphs) {
             return (Arc::clone(known), true);
         }
-        let evaluated = Arc::new(self.ordered(order));
-        self.kept += self.batch.nodes() as usize + evaluated.steps.len() + evaluated.lists.units.len();
+        let evaluated = self.evaluate(&graphs, order);
+        let nodes = graphs.iter().map(CellGraph::nodes).sum::<u64>() as usize;
+        self.kept += nodes + evaluated.steps.len() + evaluated.lists.units.len();
         if self.kept > MOST_KEPT {
             self.known.clear();
             self.kept = 0;
         }
-        self.known.insert(self.batch.structure().clone(), Arc::clone(&evaluated));
+        self.known.insert(graphs, Arc::clone(&evaluated));
         (evaluated, false)
     }
+}
 
-    fn collect(&mut self, graphs: impl IntoIterator<Item = CellGraph>) {
-        self.batch.clear();
-        graphs.into_iter().for_each(|graph| self.batch.add(&graph, &mut self.classes));
-    }
-
-    fn ordered(&mut self, order: Order<K>) -> Evaluated {
-        let Ordered { operators, launches, mut lists } = order(&self.batch, &self.classes);
-        lists.kernels = self.lists == Lists::Kernels;
-        let mut of_launches = Vec::new();
-        steps(&launches, self.classes.keyed(), &mut of_launches);
-        Evaluated { operators, launches: launches.len(), steps: of_launches, lists: Arc::new(lists) }
-    }
-
-    /// The task of the batch that was evaluated last, with the host's work for it.
-    pub fn task<'a>(&self, taken: Taken<'a>, evaluated: &'a Evaluated, during: Nanos) -> Task<'a> {
+impl Evaluated {
+    /// `during`: the host's work for it.
+    pub fn task<'a>(&'a self, taken: Taken<'a>, during: Nanos) -> Task<'a> {
         let host = HostOverhead { ahead: Nanos::ZERO, during };
-        let members = match self.lists {
+        let members = match self.level {
             Lists::Cells => Members::Requests,
-            Lists::Operators | Lists::Kernels => Members::Operators(&evaluated.lists),
+            Lists::Operators | Lists::Kernels => Members::Operators(&self.lists),
         };
-        Task {
-            host,
-            members,
-            ..Task::whole_requests(taken.worker, &evaluated.steps, taken.requests, self.batch.cells())
-        }
+        Task { host, members, ..Task::whole_requests(taken.worker, &self.steps, taken.requests, self.cells) }
     }
 }
 

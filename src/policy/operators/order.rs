@@ -49,7 +49,7 @@ struct Seen {
 fn seen<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>) -> Vec<Seen> {
     let mut place = vec![NONE; classes.keyed().len()];
     let mut seen: Vec<Seen> = Vec::new();
-    batch.groups(classes).each(batch, classes, |key, depth, operators| {
+    batch.each(classes, |key, depth, operators| {
         let place = &mut place[key.index()];
         if *place == NONE {
             *place = seen.len() as u32;
@@ -68,10 +68,9 @@ fn ordered<K: Hash + Eq>(order: &[Seen], at_once: usize, batch: &Batch, classes:
     let mut agenda = Agenda {
         batch,
         classes,
-        missing: batch.inputs().to_vec(),
+        missing: batch.inputs.clone(),
         waves: Vec::new(),
-        static_wave: vec![0; classes.all().len()],
-        wave_of: vec![NONE; 2 * classes.all().len()],
+        wave_of: vec![[NONE; 3]; classes.all().len()],
         ready: vec![Vec::new(); classes.keyed().len()],
     };
     agenda.begin();
@@ -105,17 +104,11 @@ fn ordered<K: Hash + Eq>(order: &[Seen], at_once: usize, batch: &Batch, classes:
 
 const NONE: u32 = u32::MAX;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum What {
-    Words,
-    /// Input cells whose state came with one launch.
-    Edges,
-    Nodes,
-}
-
 struct Wave {
     class: u32,
-    what: What,
+    /// Of the operators that it runs.
+    needs: Needs,
+    /// Nodes; with [`Needs::OneState`], input cells whose state came with one launch.
     members: task::Wave,
     /// The wave of the nodes' last input states.
     edges: u32,
@@ -129,119 +122,87 @@ struct Agenda<'a, K> {
     classes: &'a Classes<K>,
     missing: Vec<u32>,
     waves: Vec<Wave>,
-    /// By class, its wave [`What::Words`].
-    static_wave: Vec<u32>,
-    /// By class, the present launch's waves of edges and nodes.
-    wave_of: Vec<u32>,
+    /// By class and needs: the wave of all nodes for words, and the present launch's waves of edges and nodes.
+    wave_of: Vec<[u32; 3]>,
     ready: Vec<Vec<Unit>>,
 }
 
 impl<K: Hash + Eq> Agenda<'_, K> {
     fn begin(&mut self) {
-        for &class in self.batch.seen() {
-            self.static_wave[class as usize] = self.wave(class, What::Words, NONE);
+        let batch = self.batch;
+        batch.order.iter().for_each(|node| self.present(*node, Needs::Word, None));
+        self.waves.iter_mut().for_each(|wave| wave.members.nodes.sort_unstable());
+        for node in (0..batch.nodes()).filter(|node| batch.inputs[*node as usize] == 0) {
+            self.present(node, Needs::OneState, Some(0));
+            self.present(node, Needs::AllStates, None);
         }
-        for node in 0..self.batch.nodes() {
-            let wave = self.static_wave[self.batch.class(node) as usize];
-            self.waves[wave as usize].members.nodes.push(node);
-        }
-        let mut made = Vec::new();
-        for node in 0..self.batch.nodes() {
-            if self.missing[node as usize] == 0 {
-                let class = self.batch.class(node);
-                self.present(class, node, Some(0), &mut made);
-                self.present(class, node, None, &mut made);
-            }
-        }
-        self.open(self.batch.seen().iter().map(|class| self.static_wave[*class as usize]).collect());
-        self.open_made(made);
-    }
-
-    fn wave(&mut self, class: u32, what: What, edges: u32) -> u32 {
-        let operators = self.classes.cell(class).list.operators.len();
-        self.waves.push(Wave {
-            class,
-            what,
-            members: task::Wave::default(),
-            edges,
-            missing: vec![0; operators],
-            done: vec![false; operators],
-            followers: Vec::new(),
-        });
-        self.waves.len() as u32 - 1
+        self.open(0);
     }
 
     /// Puts a node, or one of its input cells, into the present launch's wave.
-    fn present(&mut self, class: u32, node: u32, input: Option<u16>, made: &mut Vec<u32>) {
-        let what = if input.is_some() { What::Edges } else { What::Nodes };
-        let of_edges = 2 * class as usize;
-        let place = of_edges + usize::from(what == What::Nodes);
-        if self.wave_of[place] == NONE {
-            self.wave_of[place] = self.wave(class, what, self.wave_of[of_edges]);
-            made.push(self.wave_of[place]);
+    fn present(&mut self, node: u32, needs: Needs, input: Option<u16>) {
+        let class = self.batch.class(node);
+        let of_class = &mut self.wave_of[class as usize];
+        if of_class[needs as usize] == NONE {
+            of_class[needs as usize] = self.waves.len() as u32;
+            let operators = self.classes.cell(class).list.operators.len();
+            self.waves.push(Wave {
+                class,
+                needs,
+                members: task::Wave::default(),
+                edges: of_class[Needs::OneState as usize],
+                missing: vec![0; operators],
+                done: vec![false; operators],
+                followers: Vec::new(),
+            });
         }
-        let members = &mut self.waves[self.wave_of[place] as usize].members;
+        let members = &mut self.waves[of_class[needs as usize] as usize].members;
         members.nodes.push(node);
         members.inputs.extend(input);
     }
 
-    fn open_made(&mut self, made: Vec<u32>) {
-        for wave in &made {
-            let class = self.waves[*wave as usize].class as usize;
-            self.wave_of[2 * class..2 * class + 2].fill(NONE);
-        }
-        self.open(made);
-    }
-
-    /// Waves of edges come before the waves of nodes that need them.
-    fn open(&mut self, waves: Vec<u32>) {
+    /// Opens the waves from this one on. Waves of edges come before the waves of nodes that need them.
+    fn open(&mut self, first: usize) {
         let classes = self.classes;
-        for number in waves {
-            let Wave { class, what, edges, .. } = self.waves[number as usize];
-            let cell = classes.cell(class);
-            let keys = &classes.all()[class as usize].keys;
-            let words = self.static_wave[class as usize];
-            for (place, waits_for) in
-                cell.waits_for.iter().enumerate().filter(|(place, _)| what.has(cell.needs[*place]))
+        for number in first..self.waves.len() {
+            let Wave { class, needs, edges, .. } = self.waves[number];
+            let (cell, keys) = (classes.cell(class), &classes.all()[class as usize].keys);
+            let [words, of_launch @ ..] = &mut self.wave_of[class as usize];
+            of_launch.fill(NONE);
+            for (place, waits_for) in cell.waits_for.iter().enumerate().filter(|(place, _)| cell.needs[*place] == needs)
             {
                 let is_missing = |earlier: &&u16| {
-                    let need = cell.needs[**earlier as usize];
-                    what.has(need) || !self.is_done(need, **earlier, words, edges)
+                    let earlier = usize::from(**earlier);
+                    let wave = if cell.needs[earlier] == Needs::Word { *words } else { edges };
+                    cell.needs[earlier] == needs || !self.waves[wave as usize].done[earlier]
                 };
                 let missing = waits_for.iter().filter(is_missing).count();
-                self.waves[number as usize].missing[place] = missing as u16;
+                self.waves[number].missing[place] = missing as u16;
                 if missing == 0 {
-                    self.ready[keys[place].index()].push(Unit { wave: number, place: place as u16 });
+                    self.ready[keys[place].index()].push(Unit { wave: number as u32, place: place as u16 });
                 }
             }
-            for earlier in [words, edges].into_iter().filter(|earlier| *earlier != NONE && *earlier != number) {
-                self.waves[earlier as usize].followers.push(number);
-            }
+            let others = [*words, edges].into_iter().filter(|wave| ![NONE, number as u32].contains(wave));
+            others.for_each(|wave| self.waves[wave as usize].followers.push(number as u32));
         }
-    }
-
-    fn is_done(&self, need: Needs, place: u16, words: u32, edges: u32) -> bool {
-        let wave = if need == Needs::Word { words } else { edges };
-        self.waves[wave as usize].done[place as usize]
     }
 
     fn size(&self, unit: Unit) -> (u64, u64) {
         let wave = &self.waves[unit.wave as usize];
         let before = self.classes.all()[wave.class as usize].before;
         let operator = &self.classes.cell(wave.class).list.operators[unit.place as usize];
-        let copies = if wave.what == What::Edges { 1 } else { operator.copies(before) };
+        let copies = if wave.needs == Needs::OneState { 1 } else { operator.copies(before) };
         let operators = wave.members.nodes.len() as u64 * u64::from(copies);
         (operators, operators * u64::from(operator.rows(before)))
     }
 
     fn done(&mut self, units: &[Unit]) {
-        let classes = self.classes;
-        let mut made = Vec::new();
+        let (classes, first) = (self.classes, self.waves.len());
         for unit in units {
-            let Wave { class, .. } = self.waves[unit.wave as usize];
-            let cell = classes.cell(class);
-            self.waves[unit.wave as usize].done[unit.place as usize] = true;
-            let followers = std::mem::take(&mut self.waves[unit.wave as usize].followers);
+            let wave = &mut self.waves[unit.wave as usize];
+            let cell = classes.cell(wave.class);
+            wave.done[unit.place as usize] = true;
+            let followers = std::mem::take(&mut wave.followers);
             for wave in [unit.wave].into_iter().chain(followers.iter().copied()) {
                 for taker in &cell.takers[unit.place as usize] {
                     self.satisfy(wave, *taker);
@@ -249,47 +210,34 @@ impl<K: Hash + Eq> Agenda<'_, K> {
             }
             self.waves[unit.wave as usize].followers = followers;
             if unit.place as usize + 1 == cell.list.operators.len() {
-                self.pass_on(unit.wave, &mut made);
+                self.pass_on(unit.wave);
             }
         }
-        self.open_made(made);
+        self.open(first);
     }
 
     fn satisfy(&mut self, wave: u32, place: u16) {
-        let class = self.waves[wave as usize].class;
-        let needs = self.classes.cell(class).needs[place as usize];
-        let key = self.classes.all()[class as usize].keys[place as usize];
-        let of_wave = &mut self.waves[wave as usize];
-        if !of_wave.what.has(needs) {
+        let Wave { class, needs, missing, .. } = &mut self.waves[wave as usize];
+        if self.classes.cell(*class).needs[place as usize] != *needs {
             return;
         }
-        of_wave.missing[place as usize] -= 1;
-        if of_wave.missing[place as usize] == 0 {
+        missing[place as usize] -= 1;
+        if missing[place as usize] == 0 {
+            let key = self.classes.all()[*class as usize].keys[place as usize];
             self.ready[key.index()].push(Unit { wave, place });
         }
     }
 
-    fn pass_on(&mut self, wave: u32, made: &mut Vec<u32>) {
+    fn pass_on(&mut self, wave: u32) {
         let batch = self.batch;
         let nodes = std::mem::take(&mut self.waves[wave as usize].members.nodes);
-        for (taker, place) in nodes.iter().flat_map(|node| batch.edges(*node)) {
-            let class = batch.class(taker);
-            self.present(class, taker, Some(place), made);
+        for &(taker, place) in nodes.iter().flat_map(|node| batch.takers(*node)) {
+            self.present(taker, Needs::OneState, Some(place));
             self.missing[taker as usize] -= 1;
             if self.missing[taker as usize] == 0 {
-                self.present(class, taker, None, made);
+                self.present(taker, Needs::AllStates, None);
             }
         }
         self.waves[wave as usize].members.nodes = nodes;
-    }
-}
-
-impl What {
-    fn has(self, needs: Needs) -> bool {
-        match self {
-            What::Words => needs == Needs::Word,
-            What::Edges => needs == Needs::OneState,
-            What::Nodes => needs == Needs::AllStates,
-        }
     }
 }
