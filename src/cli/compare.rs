@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> Result<()> {
 pub fn write(comparison: &Comparison, out: &Path) -> Result<usize> {
     remove_figures(out);
     report::write_csv(&out.join("comparison.csv"), comparison)?;
-    let (a, b) = (comparison.a.path(), comparison.b.path());
+    let [a, b] = [&comparison.a, &comparison.b].map(|side| side.results.path.as_path());
     // A run compared with itself has only one folder.
     if a.canonicalize().ok() == b.canonicalize().ok() {
         return Ok(0);

@@ -105,7 +105,8 @@ impl<'a> Table<'a, '_> {
     fn logs<T: LogRow>(&mut self) -> io::Result<()> {
         let mut names: Option<Vec<String>> = None;
         for (side, place) in self.points() {
-            let opened = side.log_file(place, T::FILE).and_then(|file| open_log::<T>(&file, names.as_deref()));
+            let file = side.results.file(&place.policy, &place.point, T::FILE);
+            let opened = file.and_then(|file| open_log::<T>(&file, names.as_deref()));
             let mut log = self.read(opened)?;
             if names.is_none() {
                 self.header(log.names())?;

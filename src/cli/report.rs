@@ -250,7 +250,7 @@ fn differences(comparison: &Comparison) -> String {
     };
     let lines: Vec<Vec<String>> = comparison.rows.iter().map(line).collect();
     let sides = [("A", &comparison.a), ("B", &comparison.b)];
-    let sides = sides.map(|(name, side)| (name, format!("{} ({})", side.path().display(), side.backend())));
+    let sides = sides.map(|(name, side)| (name, format!("{} ({})", side.results.path.display(), side.backend())));
     facts(&sides) + &notes(&comparison.notes) + &table(&headings, &lines)
 }
 

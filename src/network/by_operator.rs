@@ -4,18 +4,21 @@
 //! Results have the bits of the cells. So a sigmoid is kept as its reciprocal and a tanh as a fraction, and the product
 //! that takes them divides once, as a cell does.
 
+use std::sync::Arc;
+
 use rten_simd::Isa;
 use rten_simd::ops::{FloatOps, NumOps};
 
+use super::cells::Affine;
+use super::cells::gated::CHILDREN;
 use super::elementwise::{Formula, apply, one_and_exp_of_negative, tanh_fraction};
-use super::product::Product;
 pub use super::product::Rows as Left;
 use super::weights::Weights;
-use super::{Spec, cells};
+use super::{Cell, Spec};
 use crate::error::{Error, Result};
 use crate::workload::model::Model;
 use crate::workload::operator::catalogue::{Catalogue, List};
-use crate::workload::operator::{Kind, Operator, Rows, Sizes, Source};
+use crate::workload::operator::{Kind, Operator, Rows, Source};
 
 #[derive(Debug)]
 pub struct ByOperator {
@@ -23,7 +26,7 @@ pub struct ByOperator {
     pub hidden: usize,
     operators: Vec<Program>,
     kernels: Vec<Program>,
-    weights: Vec<Affine>,
+    products: Vec<Stacked>,
     /// The vectors of words, table after table.
     pub vectors: Vec<f32>,
     embedding: usize,
@@ -44,6 +47,8 @@ pub struct Op {
     pub inputs: Vec<Input>,
     /// The numbers of a row of the output.
     pub width: usize,
+    /// Those of a left row of a product.
+    pub inner: usize,
     pub action: Action,
     /// Operators before it that run once, and those that run for each input cell.
     before: [u32; 2],
@@ -72,15 +77,13 @@ pub enum From {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// With weights, and their bias or without it.
+    /// With its bias, or without it.
     Product(usize, bool),
     Bias(usize),
     Sigmoid,
     Tanh,
     /// Of a sigmoid, by a tanh or by plain numbers.
-    Times {
-        tanh: bool,
-    },
+    Times,
     Sum,
     Copy,
     /// The vector of a word that the decoder has written.
@@ -88,30 +91,13 @@ pub enum Action {
     Largest,
 }
 
+/// The products of the cells that a list of operators calls by one name: their results stand side by side.
 #[derive(Debug)]
-struct Affine {
-    name: &'static str,
-    product: Product,
+struct Stacked {
+    products: Vec<Arc<Affine>>,
     /// Empty if the cell has no bias here.
     bias: Vec<f32>,
 }
-
-type Tensors = &'static [&'static str];
-
-/// The products of the lists of operators: the name there; for each part of the input its tensors, one below another; and
-/// the tensors of the bias.
-const AFFINES: [(&str, &[Tensors], Tensors); 9] = [
-    ("lstm", &[&["lstm.weight_ih"], &["lstm.weight_hh"]], &["lstm.bias"]),
-    ("encoder", &[&["encoder.weight_ih"], &["encoder.weight_hh"]], &["encoder.bias"]),
-    ("decoder", &[&["decoder.weight_ih"], &["decoder.weight_hh"]], &["decoder.bias"]),
-    ("projection", &[&["projection.weight"]], &["projection.bias"]),
-    ("leaf", &[&["leaf.weight"]], &["leaf.bias"]),
-    ("internal", &[&["internal.weight_left"], &["internal.weight_right"]], &["internal.bias"]),
-    ("childsum.word", &[&["childsum.weight_iou_x", "childsum.weight_f_x"]], &["childsum.bias_iou", "childsum.bias_f"]),
-    // The cell has one bias for the word and the children.
-    ("childsum.iou", &[&["childsum.weight_iou_h"]], &[]),
-    ("childsum.f", &[&["childsum.weight_f_h"]], &[]),
-];
 
 /// Rows for an operator: `each` of them for a row of the output.
 #[derive(Clone, Copy, Debug)]
@@ -121,35 +107,36 @@ pub struct Operand<'a> {
     pub each: usize,
 }
 
-impl<'a> Operand<'a> {
-    fn row(&self, row: usize, width: usize) -> &'a [f32] {
-        &self.data[row * self.stride..][..width]
-    }
-}
-
 impl ByOperator {
-    /// Fails for a model whose cells have no operators, or other ones than its lists.
-    pub fn new(model: &Model, spec: &Spec) -> Result<ByOperator> {
-        let weights = Weights::open(model, spec)?;
-        let hidden = spec.hidden as usize;
-        let sizes = Sizes { hidden: spec.hidden, embedding: spec.embedding, vocabulary: spec.vocabulary };
-        let catalogue = Catalogue::new(model, &sizes);
-        let affines = affines(&catalogue, &weights).ok_or_else(|| {
-            Error::input(format!(
+    /// With the weights of the model's cells. Fails for cells without operators, or with other ones than their lists.
+    pub fn new(model: &Model, spec: &Spec, cells: &[Arc<dyn Cell>]) -> Result<ByOperator> {
+        let mut products: Vec<Stacked> = Vec::new();
+        for cell in cells {
+            let is_new = |own: &&Arc<Affine>| products.iter().all(|known| known.products[0].name != own.name);
+            let own: Vec<_> = cell.affines().into_iter().filter(is_new).cloned().collect();
+            products.extend(own.chunk_by(|a, b| a.name == b.name).map(|own| Stacked {
+                products: own.to_vec(),
+                bias: own.iter().flat_map(|affine| affine.bias.iter().copied()).collect(),
+            }));
+        }
+        if products.is_empty() {
+            return Err(Error::input(format!(
                 "model: the CPU computes {} in whole cells only; operator by operator it has lstm, seq2seq, tree-lstm and \
                  childsum-tree-lstm",
                 model.name()
-            ))
-        })?;
-        let least = if *model == Model::TreeLstm { cells::tree::CHILDREN } else { 0 };
-        let programs = |lists: &[List]| lists.iter().map(|list| Program::new(list, &affines, spec, least)).collect();
+            )));
+        }
+        let catalogue = Catalogue::new(model, &spec.sizes());
+        let least = if *model == Model::TreeLstm { CHILDREN } else { 0 };
+        let programs = |lists: &[List]| lists.iter().map(|list| Program::new(list, &products, spec, least)).collect();
         let (operators, kernels) = (programs(&catalogue.operators), programs(&catalogue.kernels));
+        let weights = Weights::open(model, spec)?;
         let mut vectors = weights.take("embedding.weight");
         if *model == Model::Seq2Seq {
             vectors.extend(weights.take("decoder.embedding"));
         }
-        let (embedding, vocabulary) = (spec.embedding as usize, spec.vocabulary);
-        Ok(ByOperator { hidden, operators, kernels, weights: affines, vectors, embedding, vocabulary })
+        let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
+        Ok(ByOperator { hidden, operators, kernels, products, vectors, embedding, vocabulary: spec.vocabulary })
     }
 
     /// By cell type; with `kernels`, a bias is apart from its product.
@@ -162,22 +149,21 @@ impl ByOperator {
         word as usize * self.embedding
     }
 
-    /// The numbers of a left row of a product.
-    pub fn inner(&self, op: &Op) -> usize {
-        match op.action {
-            Action::Product(weights, _) => self.weights[weights].product.inputs,
-            _ => 0,
-        }
-    }
-
     /// Writes `rows` rows of a launch's product to `out`.
     pub fn multiply(&self, op: &Op, left: Left<'_>, out: &mut [f32], memory: &mut Vec<f32>) {
-        let Action::Product(weights, with_bias) = op.action else { return };
-        let Affine { product, bias, .. } = &self.weights[weights];
-        for panel in &product.panels {
-            let units = panel.units();
-            let sums = panel.multiply(left, memory).chunks_exact(units.len());
-            sums.zip(out.chunks_exact_mut(op.width)).for_each(|(sums, out)| out[units.clone()].copy_from_slice(sums));
+        let Action::Product(place, with_bias) = op.action else { return };
+        let Stacked { products, bias } = &self.products[place];
+        let mut begin = 0;
+        for affine in products {
+            for panel in &affine.product.panels {
+                let (units, wide) = (panel.units(), panel.units().len());
+                let sums = panel.multiply(left, memory).chunks_exact(affine.gates * wide);
+                for (sums, out) in sums.zip(out.chunks_exact_mut(op.width)) {
+                    let gates = out[begin..].chunks_exact_mut(affine.units());
+                    sums.chunks_exact(wide).zip(gates).for_each(|(sums, out)| out[units.clone()].copy_from_slice(sums));
+                }
+            }
+            begin += affine.gates * affine.units();
         }
         if with_bias {
             out.chunks_exact_mut(op.width).for_each(|out| add(out, bias));
@@ -187,7 +173,10 @@ impl ByOperator {
     /// Runs any other operator on rows of equal numbers of inputs.
     pub fn run(&self, op: &Op, operands: &[Operand<'_>], out: &mut [f32]) {
         let width = op.inputs.first().map_or(0, |input| input.width);
-        let row = |operand: usize, row: usize| operands[operand].row(row, op.inputs[operand].width);
+        let row = |number: usize, row: usize| {
+            let Operand { data, stride, .. } = operands[number];
+            &data[row * stride..][..op.inputs[number].width]
+        };
         for (place, out) in out.chunks_exact_mut(op.width).enumerate() {
             match op.action {
                 Action::Sigmoid => apply(Reciprocal, [row(0, place)], [out]),
@@ -195,29 +184,25 @@ impl ByOperator {
                     let (above, below) = out.split_at_mut(width);
                     apply(Fraction, [row(0, place)], [above, below]);
                 }
-                Action::Times { tanh: false } => apply(Times, [row(0, place), row(1, place)], [out]),
-                Action::Times { tanh: true } => {
+                Action::Times if op.inputs[1].width == op.width => apply(Times, [row(0, place), row(1, place)], [out]),
+                Action::Times => {
                     let (above, below) = row(1, place).split_at(op.width);
                     apply(TimesTanh, [row(0, place), above, below], [out]);
                 }
-                Action::Bias(weights) => {
+                Action::Bias(product) => {
                     out.copy_from_slice(row(0, place));
-                    add(out, &self.weights[weights].bias);
+                    add(out, &self.products[product].bias);
                 }
                 Action::Sum => {
-                    let rows = operands.iter().enumerate().flat_map(|(input, operand)| {
+                    let mut rows = operands.iter().enumerate().flat_map(|(input, operand)| {
                         (place * operand.each..(place + 1) * operand.each).map(move |at| row(input, at))
                     });
-                    // A cell begins the sum of its children's rows with zeros.
-                    if operands.len() == 1 {
-                        out.fill(0.0);
-                        rows.for_each(|row| add(out, row));
-                    } else {
-                        rows.enumerate().for_each(|(number, row)| match number {
-                            0 => out.copy_from_slice(row),
-                            _ => add(out, row),
-                        });
+                    match operands {
+                        // A cell begins the sum of its children's rows with zeros.
+                        [_] => out.fill(0.0),
+                        _ => out.copy_from_slice(rows.next().expect("a sum has operands")),
                     }
+                    rows.for_each(|row| add(out, row));
                 }
                 Action::Lookup => {
                     let from = self.vector(self.vocabulary + row(0, place)[0] as u32);
@@ -242,43 +227,18 @@ fn largest(scores: &[f32]) -> f32 {
     best.map_or(f32::NAN, |(place, _)| place as f32)
 }
 
-/// Those that the lists name; `None` without lists, or with other products.
-fn affines(catalogue: &Catalogue, weights: &Weights) -> Option<Vec<Affine>> {
-    let mut names: Vec<&str> = Vec::new();
-    for entry in &catalogue.entries {
-        match &entry.operator.kind {
-            Kind::Opaque => return None,
-            Kind::Affine { weight, .. } => names.extend(weight.strip_suffix(".weight")),
-            _ => {}
-        }
-    }
-    let affine = |name: &str| {
-        let (name, parts, bias) = AFFINES.iter().find(|(known, ..)| *known == name)?;
-        let parts: Vec<_> = parts.iter().map(|tensors| weights.matrix(tensors)).collect();
-        Some(Affine {
-            name,
-            product: cells::pack_blocks(1, &parts),
-            bias: bias.iter().flat_map(|name| weights.take(name)).collect(),
-        })
-    };
-    names.sort_unstable();
-    names.dedup();
-    names.into_iter().map(affine).collect()
-}
-
 const H: usize = 0;
 const C: usize = 1;
 const WORD: usize = 2;
 
 impl Program {
     /// `least`: the input cells for which the cell has weights, if their number is fixed.
-    fn new(list: &List, weights: &[Affine], spec: &Spec, least: usize) -> Program {
+    fn new(list: &List, products: &[Stacked], spec: &Spec, least: usize) -> Program {
         let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
         let list = &list.operators;
-        let weights_of = |name: &str| {
-            let known =
-                weights.iter().position(|weights| name.rsplit_once('.').is_some_and(|(of, _)| of == weights.name));
-            known.expect("the weights of the model's lists")
+        let product = |name: &str| {
+            let is_it = |known: &Stacked| name.rsplit_once('.').is_some_and(|(of, _)| of == known.products[0].name);
+            products.iter().position(is_it).expect("a product of the model's cells")
         };
         // Readers of a part of a row stand side by side in it, in the order of the list.
         let mut read = vec![0; list.len()];
@@ -286,7 +246,7 @@ impl Program {
         let mut before = [0, 0];
         for operator in list {
             let width = operator.shape[0] as usize;
-            let action = action(operator, weights_of, |place| operators[place as usize].action);
+            let action = action(operator, product);
             let reads_c = matches!(operator.kind, Kind::Elementwise { .. }) || operator.name == "child.c";
             let input = |source: &Source| {
                 let (from, whole) = match *source {
@@ -312,12 +272,14 @@ impl Program {
             // A sum over the rows of one input has one row.
             let sums_rows = action == Action::Sum && operator.inputs.len() == 1;
             let rows = if sums_rows { Rows::One } else { operator.rows };
-            operators.push(Op { rows, inputs, width, action, before });
+            operators.push(Op { rows, inputs, width, inner: operator.shape[1] as usize, action, before });
             before[usize::from(operator.rows == Rows::ForEach)] += 1;
         }
         let named = |name: &str| list.iter().position(|operator| operator.name == name).map(|place| place as u16);
-        let c = named("c.tanh").map(|place| operators[place as usize].inputs[0].from);
-        let c = c.and_then(|from| if let From::Operator(place) = from { Some(place) } else { None });
+        let c = named("c.tanh").and_then(|tanh| match operators[tanh as usize].inputs[0].from {
+            From::Operator(place) => Some(place),
+            From::Word | From::State(_) => None,
+        });
         let word = operators.iter().position(|op| op.action == Action::Largest).map(|place| place as u16);
         Program { operators, state: [named("h"), c, word] }
     }
@@ -335,10 +297,10 @@ impl Op {
     }
 }
 
-fn action(operator: &Operator, weights_of: impl Fn(&str) -> usize, before: impl Fn(u16) -> Action) -> Action {
+fn action(operator: &Operator, product: impl Fn(&str) -> usize) -> Action {
     match &operator.kind {
-        Kind::Affine { weight, .. } => Action::Product(weights_of(weight), true),
-        Kind::Matmul { weight } => Action::Product(weights_of(weight), false),
+        Kind::Affine { weight, .. } => Action::Product(product(weight), true),
+        Kind::Matmul { weight } => Action::Product(product(weight), false),
         Kind::Sum => Action::Sum,
         Kind::Lookup { .. } if operator.inputs == [Source::State] => Action::Lookup,
         Kind::Lookup { .. } | Kind::Concat | Kind::Slice | Kind::Opaque => Action::Copy,
@@ -346,59 +308,49 @@ fn action(operator: &Operator, weights_of: impl Fn(&str) -> usize, before: impl 
             "sigmoid" => Action::Sigmoid,
             "tanh" => Action::Tanh,
             "argmax" => Action::Largest,
-            "product" => {
-                let tanh = operator.inputs.iter().any(|source| match source {
-                    Source::Operator(place) => before(*place) == Action::Tanh,
-                    Source::Word | Source::State => false,
-                });
-                Action::Times { tanh }
-            }
-            other => Action::Bias(weights_of(other.trim_start_matches("add "))),
+            "product" => Action::Times,
+            other => Action::Bias(product(other.trim_start_matches("add "))),
         },
     }
 }
 
 /// 1 / σ(x).
-#[derive(Clone, Copy)]
 struct Reciprocal;
 
 impl Formula<1, 1> for Reciprocal {
     #[inline(always)]
-    fn of<I: Isa>(self, isa: I, [x]: [I::F32; 1], _: [I::F32; 1]) -> [I::F32; 1] {
+    fn of<I: Isa>(&self, isa: I, [x]: [I::F32; 1], _: [I::F32; 1]) -> [I::F32; 1] {
         [one_and_exp_of_negative(isa, x)]
     }
 }
 
 /// tanh(x) as a fraction.
-#[derive(Clone, Copy)]
 struct Fraction;
 
 impl Formula<1, 2> for Fraction {
     #[inline(always)]
-    fn of<I: Isa>(self, isa: I, [x]: [I::F32; 1], _: [I::F32; 2]) -> [I::F32; 2] {
+    fn of<I: Isa>(&self, isa: I, [x]: [I::F32; 1], _: [I::F32; 2]) -> [I::F32; 2] {
         let (above, below) = tanh_fraction(isa, x);
         [above, below]
     }
 }
 
 /// A sigmoid, given its reciprocal, times x.
-#[derive(Clone, Copy)]
 struct Times;
 
 impl Formula<2, 1> for Times {
     #[inline(always)]
-    fn of<I: Isa>(self, isa: I, [gate, x]: [I::F32; 2], _: [I::F32; 1]) -> [I::F32; 1] {
+    fn of<I: Isa>(&self, isa: I, [gate, x]: [I::F32; 2], _: [I::F32; 1]) -> [I::F32; 1] {
         [isa.f32().div(x, gate)]
     }
 }
 
 /// A sigmoid, given its reciprocal, times a fraction.
-#[derive(Clone, Copy)]
 struct TimesTanh;
 
 impl Formula<3, 1> for TimesTanh {
     #[inline(always)]
-    fn of<I: Isa>(self, isa: I, [gate, above, below]: [I::F32; 3], _: [I::F32; 1]) -> [I::F32; 1] {
+    fn of<I: Isa>(&self, isa: I, [gate, above, below]: [I::F32; 3], _: [I::F32; 1]) -> [I::F32; 1] {
         let ops = isa.f32();
         [ops.div(above, ops.mul(below, gate))]
     }

@@ -5,15 +5,16 @@ use rten_simd::ops::{BitOps, FloatOps, IntOps, NumOps};
 use rten_simd::{Isa, Simd, SimdOp};
 
 /// From `IN` rows to `OUT` rows, whose old values it also reads.
-pub trait Formula<const IN: usize, const OUT: usize>: Copy {
-    fn of<I: Isa>(self, isa: I, inputs: [I::F32; IN], before: [I::F32; OUT]) -> [I::F32; OUT];
+pub trait Formula<const IN: usize, const OUT: usize> {
+    fn of<I: Isa>(&self, isa: I, inputs: [I::F32; IN], before: [I::F32; OUT]) -> [I::F32; OUT];
 }
 
 /// Applies a formula to rows at least as long as the outputs.
-pub fn apply<F, const IN: usize, const OUT: usize>(formula: F, inputs: [&[f32]; IN], outputs: [&mut [f32]; OUT])
-where
-    F: Formula<IN, OUT>,
-{
+pub fn apply<const IN: usize, const OUT: usize>(
+    formula: impl Formula<IN, OUT>,
+    inputs: [&[f32]; IN],
+    outputs: [&mut [f32]; OUT],
+) {
     Pass { formula, inputs, outputs }.dispatch();
 }
 
@@ -148,12 +149,11 @@ pub fn tanh_fraction<I: Isa>(isa: I, x: I::F32) -> (I::F32, I::F32) {
 mod tests {
     use super::*;
 
-    #[derive(Clone, Copy)]
     struct Functions;
 
     impl Formula<2, 3> for Functions {
         #[inline(always)]
-        fn of<I: Isa>(self, isa: I, [gate, x]: [I::F32; 2], [before, ..]: [I::F32; 3]) -> [I::F32; 3] {
+        fn of<I: Isa>(&self, isa: I, [gate, x]: [I::F32; 2], [before, ..]: [I::F32; 3]) -> [I::F32; 3] {
             [isa.f32().add(gated(isa, gate, x), before), gated_tanh(isa, gate, x), tanh(isa, x)]
         }
     }

@@ -24,6 +24,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use self::by_operator::ByOperator;
+use self::cells::Affine;
+use self::cells::gated::CHILDREN;
 use self::operators::Operators;
 use self::weights::Weights;
 use crate::error::{Error, Result};
@@ -31,6 +33,7 @@ use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::model::Model;
 use crate::workload::operator::Sizes;
+use crate::workload::random::split_mix;
 
 /// The sizes of a network and the source of its weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +50,10 @@ pub struct Spec {
 }
 
 impl Spec {
+    pub fn sizes(&self) -> Sizes {
+        Sizes { hidden: self.hidden, embedding: self.embedding, vocabulary: self.vocabulary }
+    }
+
     /// Messages begin with the key.
     pub fn check(&self, model: &Model) -> Result<()> {
         if model.graph_model().is_some() {
@@ -109,6 +116,11 @@ pub trait Cell: Send + Sync + std::fmt::Debug {
     /// infinity if there is no such word.
     fn replace_word(&self, _state: &mut [f32], _word: u32) -> f64 {
         f64::INFINITY
+    }
+
+    /// All products, for [`ByOperator`]; none if the cell runs only as a whole.
+    fn affines(&self) -> Vec<&Arc<Affine>> {
+        Vec::new()
     }
 }
 
@@ -218,12 +230,12 @@ impl Network {
         self.operators.as_ref()
     }
 
-    /// With its cells also operator by operator; their weights are in memory twice.
+    /// With its cells also operator by operator; the vectors of words are then in memory twice.
     ///
     /// # Errors
     /// The CPU has only whole cells of this model.
     pub fn with_operators(self) -> Result<Network> {
-        let by_operator = Some(ByOperator::new(&self.model, &self.spec)?);
+        let by_operator = Some(ByOperator::new(&self.model, &self.spec, &self.cells)?);
         Ok(Network { by_operator, ..self })
     }
 
@@ -235,14 +247,14 @@ impl Network {
     /// A binary tree-LSTM has weights for only two children.
     pub fn check(&self, graph: &CellGraph) -> Result<()> {
         let CellGraph::Graph(graph) = graph else { return Ok(()) };
-        let too_many = |node: &u32| graph.inputs(*node).len() > cells::tree::CHILDREN;
+        let too_many = |node: &u32| graph.inputs(*node).len() > CHILDREN;
         match (0..graph.len() as u32).find(too_many) {
             Some(node) if self.model == Model::TreeLstm => Err(Error::input(format!(
                 "node {} has {} children, but the cells of {} take at most {}; the model {} takes any number",
                 node + 1,
                 graph.inputs(node).len(),
                 self.model.name(),
-                cells::tree::CHILDREN,
+                CHILDREN,
                 Model::ChildSumTreeLstm.name(),
             ))),
             _ => Ok(()),
@@ -252,16 +264,8 @@ impl Network {
     /// The word at a place of a request: a mix of the seed, the request and the place, the same on every platform. The
     /// place is the node's number, or counts the tokens of a request of one cell.
     pub fn token(&self, request: RequestId, place: u32) -> u32 {
-        let mixed = mix(self.spec.seed ^ mix(request.0 << 32 | u64::from(place)));
+        let mixed = split_mix(self.spec.seed ^ split_mix(request.0 << 32 | u64::from(place)));
         // The high half of a product spreads 32 random bits evenly.
         (((mixed >> 32) * u64::from(self.spec.vocabulary)) >> 32) as u32
     }
-}
-
-/// The finalizer of SplitMix64.
-fn mix(mut word: u64) -> u64 {
-    word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    word ^ (word >> 31)
 }

@@ -151,25 +151,6 @@ fn preamble(settings: &Settings, command: &str, device: &str) -> Vec<String> {
 
 type Costs = BTreeMap<u32, Cost>;
 
-/// The name, the input and the costs of rows, before medians are scaled to means.
-fn of_cells(Profile { times, .. }: &Profile) -> Vec<(String, u32, Costs)> {
-    let cells: BTreeSet<(&String, u32)> = times.0.keys().map(|(_, cell, input)| (cell, *input)).collect();
-    let of_cell = |(cell, input): (&String, u32)| {
-        let persistent = times.persistent(cell);
-        let part = |part: usize| persistent.iter().map(|(batch, costs)| (*batch, costs[part])).collect();
-        [
-            (cell.clone(), times.own(TASKS, cell, input)),
-            (format!("{cell}.{SWITCH}"), times.more(TASKS, cell, input)),
-            (format!("{cell}.{WHOLE}"), times.own(samples::WHOLE, cell, input)),
-            (format!("{cell}.{WHOLE}.{SWITCH}"), times.more(samples::WHOLE, cell, input)),
-            (format!("{cell}.{PERSISTENT}"), part(0)),
-            (format!("{cell}.{PERSISTENT}.{LAUNCH}"), part(1)),
-        ]
-        .map(|(name, costs)| (name, input, costs))
-    };
-    cells.into_iter().flat_map(of_cell).collect()
-}
-
 /// Lines of the table. `overheads` adds the costs of tasks beside cells; `sized` tables have a column for inputs.
 fn rows(profile: &Profile, overheads: bool, sized: bool) -> Vec<Vec<String>> {
     let mut lines = Vec::new();
@@ -181,14 +162,27 @@ fn rows(profile: &Profile, overheads: bool, sized: bool) -> Vec<Vec<String>> {
             lines.push(line);
         }
     };
-    for (name, input, costs) in of_cells(profile) {
-        rows(&name, input, profile.mean_over_median, &costs);
+    let times = &profile.times;
+    let cells: BTreeSet<(&String, u32)> = times.0.keys().map(|(_, cell, input)| (cell, *input)).collect();
+    for (cell, input) in cells {
+        let persistent = times.persistent(cell);
+        let part = |part: usize| persistent.iter().map(|(batch, costs)| (*batch, costs[part])).collect();
+        for (name, costs) in [
+            (cell.clone(), times.own(TASKS, cell, input)),
+            (format!("{cell}.{SWITCH}"), times.more(TASKS, cell, input)),
+            (format!("{cell}.{WHOLE}"), times.own(samples::WHOLE, cell, input)),
+            (format!("{cell}.{WHOLE}.{SWITCH}"), times.more(samples::WHOLE, cell, input)),
+            (format!("{cell}.{PERSISTENT}"), part(0)),
+            (format!("{cell}.{PERSISTENT}.{LAUNCH}"), part(1)),
+        ] {
+            rows(&name, input, profile.mean_over_median, &costs);
+        }
     }
     if overheads {
         rows(TASK, 0, 1.0, &costs(&profile.between));
         rows(GATHER, 0, 1.0, &gathers(profile));
         rows(LAUNCH, 0, 1.0, &costs(&profile.launches));
-        rows(WHOLE, 0, 1.0, &costs(&beside(&profile.whole, &profile.times)));
+        rows(WHOLE, 0, 1.0, &costs(&beside(&profile.whole, times)));
     }
     lines
 }

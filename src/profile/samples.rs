@@ -54,7 +54,10 @@ impl Times {
         let own = self.get(kind, cell, input);
         let more = |(batch, others): (&u32, &Samples)| {
             let own = own.and_then(|own| own.get(batch));
-            (*batch, own.map_or((Nanos::ZERO, 0.0), |own| longer(others, own)))
+            let longer = |own: &Samples| {
+                (others.median().saturating_since(own.median()), others.deviation().hypot(own.deviation()))
+            };
+            (*batch, own.map_or((Nanos::ZERO, 0.0), longer))
         };
         self.get(other, cell, input).into_iter().flatten().map(more).collect()
     }
@@ -76,17 +79,20 @@ pub fn curve(costs: &BTreeMap<u32, Cost>) -> Option<Curve> {
     Curve::new(costs.iter().map(|(batch, (time, _))| (*batch, time.0)).collect()).ok()
 }
 
-/// The difference of the medians, with its standard deviation.
-pub fn longer(steps: &Samples, others: &Samples) -> Cost {
-    (steps.median().saturating_since(others.median()), steps.deviation().hypot(others.deviation()))
-}
-
-/// The time of each of a worker's successive tasks, where the host sees their ends late, and several at once: the mean
-/// of those that it saw begin, or `None`.
-pub fn watched_mean(times: impl Iterator<Item = Timed>) -> Option<Timed> {
-    let all: Vec<Timed> = times.collect();
-    let time: u64 = all.iter().map(|one| one.time.0).sum();
-    (time > 0).then(|| Timed { time: Nanos(time / all.len() as u64), ..all[0] })
+/// The times of tasks whose ends the host sees late, and several at once. For tasks that were submitted together, in
+/// their order: the mean of those that it saw begin; if it saw none at all, each takes its share of their time.
+pub fn as_seen(together: &[Vec<(Timed, bool)>]) -> Vec<Timed> {
+    let mean = |tasks: &Vec<(Timed, bool)>| {
+        let watched: Vec<Timed> = tasks.iter().filter(|(_, watched)| *watched).map(|(timed, _)| *timed).collect();
+        let time: u64 = watched.iter().map(|one| one.time.0).sum();
+        (time > 0).then(|| Timed { time: Nanos(time / watched.len() as u64), ..watched[0] })
+    };
+    let share = |tasks: &Vec<(Timed, bool)>| {
+        let (first, last) = (tasks[0].0, tasks[tasks.len() - 1].0);
+        Timed { time: Nanos((last.at + last.time - first.at).0 / tasks.len() as u64), ..first }
+    };
+    let means: Vec<Timed> = together.iter().filter_map(mean).collect();
+    if means.is_empty() { together.iter().map(share).collect() } else { means }
 }
 
 /// The time of a task and when it was measured.

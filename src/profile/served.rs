@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::slice;
 
-use super::samples::{Kind, Timed, costs, curve, watched_mean};
+use super::samples::{Kind, Timed, as_seen, costs, curve};
 use super::wanted::{children, of_input};
 use super::{Profile, Settings, Subject, unfolded};
 use crate::backend::cpu::StepTime;
@@ -188,7 +188,7 @@ fn add_cell(runs: &[Served], id: CellId, cell: &str, batch: u32, seen: bool, pro
     found.retain(|one| one.batch == size);
     if seen {
         // The first of a decision waits for the host.
-        profile.times.at(Kind::Task, cell, 0, size).extend(as_seen(&found));
+        profile.times.at(Kind::Task, cell, 0, size).extend(as_seen(&by_decision(&found)));
         return;
     }
     for one in found {
@@ -197,20 +197,10 @@ fn add_cell(runs: &[Served], id: CellId, cell: &str, batch: u32, seen: bool, pro
     }
 }
 
-/// The mean of a decision's tasks that the host saw begin, because a late look finds several done at once; if it saw
-/// none, each takes its share of the decision's time.
-fn as_seen(found: &[Ran]) -> Vec<Timed> {
-    let decisions = || found.chunk_by(|a, b| a.decision == b.decision);
-    let mean = |tasks: &[Ran]| watched_mean(tasks.iter().filter(|one| one.watched).map(|one| one.timed));
-    let watched: Vec<Timed> = decisions().filter_map(mean).collect();
-    if !watched.is_empty() {
-        return watched;
-    }
-    let share = |tasks: &[Ran]| {
-        let (first, last) = (tasks[0].timed, tasks[tasks.len() - 1].timed);
-        Timed { time: Nanos((last.at + last.time - first.at).0 / tasks.len() as u64), ..first }
-    };
-    decisions().map(share).collect()
+/// Tasks by their decisions, and whether the host saw each begin.
+fn by_decision(found: &[Ran]) -> Vec<Vec<(Timed, bool)>> {
+    let decisions = found.chunk_by(|a, b| a.decision == b.decision);
+    decisions.map(|tasks| tasks.iter().map(|one| (one.timed, one.watched)).collect()).collect()
 }
 
 /// Repeats the trees until they have this many leaves and as many other nodes.
@@ -268,9 +258,9 @@ mod tests {
         // The host looks after the first and the third task of a decision.
         let decision = [(0, 40, false), (40, 64, true), (64, 64, true)].map(ran);
         let next = [(100, 190, false), (190, 190, false), (190, 190, false)].map(ran);
-        let times = |found: &[Ran]| as_seen(found).iter().map(|one| one.time).collect::<Vec<_>>();
+        let times = |found: &[Ran]| as_seen(&by_decision(found)).iter().map(|one| one.time).collect::<Vec<_>>();
         assert_eq!(times(&[decision, next].concat()), [Nanos(12)]);
         assert_eq!(times(&next), [Nanos(30)]);
-        assert!(as_seen(&[]).is_empty());
+        assert!(times(&[]).is_empty());
     }
 }

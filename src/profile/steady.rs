@@ -3,7 +3,7 @@
 use std::iter::repeat_n;
 use std::ops::Range;
 
-use super::samples::{Kind, Now, STEPS, Timed, watched_mean};
+use super::samples::{Kind, Now, STEPS, Timed, as_seen};
 use super::wanted::{Wanted, of_input};
 use super::{Profile, Subject, id_of, unfolded};
 use crate::backend::Backend;
@@ -96,25 +96,23 @@ pub fn measure(bench: &Bench, subject: &mut Subject<'_>, batches: &[u32], profil
     };
     let turns = ids[0] != ids[1];
     run(most, turns)?; // Warms up.
+    let runs: &[(Kind, bool)] = match (single, turns) {
+        (true, _) => &[(Kind::Task, false)],
+        (_, true) => &[(Kind::Switched, true)],
+        _ => &[(Kind::Task, false), (Kind::Exchanged, true)],
+    };
     for &batch in batches {
         // Two cells that take turns have half as many samples each.
         for _ in 0..trains_of(batch) * if turns { 2 } else { 1 } {
-            if !turns {
-                let train = run(batch, false)?;
-                profile.times.at(Kind::Task, &bench.cells[0], bench.input, batch).extend(train.durations());
-                train.gaps().for_each(|gap| profile.between.entry(batch).or_default().add(gap));
-            }
-            if single {
-                continue;
-            }
-            let train = run(batch, true)?;
-            if !turns {
-                profile.times.at(Kind::Exchanged, &bench.cells[0], 0, batch).extend(train.durations());
-                continue;
-            }
-            for (turn, cell) in bench.cells.iter().enumerate() {
-                let durations = train.durations_at(|place| place % 2 == turn);
-                profile.times.at(Kind::Switched, cell, 0, batch).extend(durations);
+            for &(kind, alternate) in runs {
+                let train = run(batch, alternate)?;
+                for (turn, cell) in bench.cells.iter().enumerate().take(if turns { 2 } else { 1 }) {
+                    let durations = train.durations_at(|place| !turns || place % 2 == turn);
+                    profile.times.at(kind, cell, bench.input, batch).extend(durations);
+                }
+                if kind == Kind::Task {
+                    train.gaps().for_each(|gap| profile.between.entry(batch).or_default().add(gap));
+                }
             }
         }
         steps.done()?;
@@ -265,24 +263,24 @@ impl Train {
         self.durations_at(|_| true)
     }
 
-    /// On a GPU, the mean of each worker's tasks, since a late host sees several end at once. Tasks that began before
-    /// its first look do not count.
+    /// Of the inner tasks that count. On a GPU, those that began before the host's first look do not count.
     fn durations_at(&self, counts: impl Fn(usize) -> bool) -> Vec<Timed> {
-        let timed = |task: &Completion, time| Timed { time, at: self.started + task.start, block: self.block };
-        let duration = |task: &Completion| timed(task, task.finish - task.start);
-        let of_worker = |tasks: &Vec<Completion>| -> Vec<Timed> {
-            let inner = tasks.iter().enumerate().take(tasks.len() - 1).skip(1);
-            let inner = inner.filter(|(place, _)| counts(*place)).map(|(_, task)| task);
-            if !self.seen {
-                return inner.map(duration).collect();
-            }
-            let first_look = tasks[0].finish;
-            let watched = watched_mean(inner.filter(|task| task.start > first_look).map(duration));
-            // All ended while they were submitted: a task takes as long as its submission.
-            let share = || Nanos((tasks[tasks.len() - 1].finish - tasks[0].start).0 / tasks.len() as u64);
-            vec![watched.unwrap_or_else(|| timed(&tasks[0], share()))]
+        let of_worker = |tasks: &Vec<Completion>| -> Vec<(Timed, bool)> {
+            let counts = |place: usize| {
+                let inner = (1..tasks.len() - 1).contains(&place) && counts(place);
+                inner && (!self.seen || tasks[place].start > tasks[0].finish)
+            };
+            let timed = |(place, task): (usize, &Completion)| {
+                let (time, at) = (task.finish - task.start, self.started + task.start);
+                (Timed { time, at, block: self.block }, counts(place))
+            };
+            tasks.iter().enumerate().map(timed).collect()
         };
-        self.tasks.iter().flat_map(of_worker).collect()
+        let tasks: Vec<_> = self.tasks.iter().map(of_worker).collect();
+        if self.seen {
+            return as_seen(&tasks);
+        }
+        tasks.into_iter().flatten().filter(|(_, counts)| *counts).map(|(timed, _)| timed).collect()
     }
 
     fn gaps(&self) -> impl Iterator<Item = Nanos> + '_ {

@@ -19,7 +19,6 @@ use self::draw::Case;
 pub use self::faults::Fault;
 use self::faults::Faulty;
 use self::shrink::smallest;
-use crate::backend::watched::Watcher;
 use crate::conformance::Guarantees;
 use crate::conformance::laws::{self, Given};
 use crate::conformance::record::Record;
@@ -36,8 +35,7 @@ use crate::results::logs::{LogRow as _, RoundLine};
 use crate::results::write;
 use crate::scenario::Scenario;
 use crate::units::Nanos;
-use crate::validate::recorded::Recording;
-use crate::validate::replay::replay;
+use crate::validate::ledger::replayed;
 use crate::validate::results::Results;
 
 /// The cases of a call.
@@ -204,9 +202,7 @@ fn replays(folder: &Path, records: &[Record], registry: &Registry) -> Result<()>
     for (point, record) in results.points.iter().zip(records) {
         write::write_rounds(&point.folder.join(RoundLine::FILE), &record.recorder)?;
         let inputs = Inputs::new(&results.scenarios[point.variant])?;
-        let recording = Recording::read(&point.folder, &inputs.steps)?;
-        let watcher = Watcher { members: false, see: &mut |_, _, _| () };
-        if let Some(difference) = replay(&inputs, point, &recording, watcher)?.difference {
+        if let Some(difference) = replayed(&inputs, point, None)?.0.difference {
             return Err(Error::failed(difference));
         }
     }

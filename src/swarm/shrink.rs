@@ -88,13 +88,11 @@ fn simpler_values(value: &Value) -> Vec<Value> {
         Value::Table(table) => simpler_table(table).into_iter().map(Value::Table).collect(),
         Value::Integer(number) if *number > 1 => vec![Value::Integer(1), Value::Integer(number / 2)],
         Value::Array(items) => (0..items.len())
-            .flat_map(|place| std::iter::once((place, None)).chain(of(place, &items[place])))
-            .map(|(place, by)| replaced(items, place, by))
+            .flat_map(|place| {
+                let simpler = simpler_values(&items[place]).into_iter().map(Some);
+                std::iter::once(None).chain(simpler).map(move |by| replaced(items, place, by))
+            })
             .collect(),
         _ => Vec::new(),
     }
-}
-
-fn of(place: usize, item: &Value) -> impl Iterator<Item = (usize, Option<Value>)> {
-    simpler_values(item).into_iter().map(move |simpler| (place, Some(simpler)))
 }

@@ -119,8 +119,8 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
     if places.is_empty() {
         return Err(Error::input(format!(
             "{} and {} have no policy and point in common; the first has {}, the second {}",
-            a.path().display(),
-            b.path().display(),
+            a.results.path.display(),
+            b.results.path.display(),
             listed(&a.places),
             listed(&b.places)
         )));
@@ -138,9 +138,9 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
         rows.extend(batch_rows(place, (&a, of_a.len()), (&b, of_b.len()), paired)?);
     }
     let only_in_b: Vec<Place> = b.places.iter().filter(|place| !places.contains(place)).cloned().collect();
-    for (results, alone) in [(&a, alone), (&b, only_in_b)] {
+    for (side, alone) in [(&a, alone), (&b, only_in_b)] {
         if !alone.is_empty() {
-            notes.push(format!("only in {}: {}", results.path().display(), listed(&alone)));
+            notes.push(format!("only in {}: {}", side.results.path.display(), listed(&alone)));
         }
     }
     let not_valid_means = "a real run is not valid: requests were handed over so late that its latencies are not those \
@@ -156,7 +156,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
         let several = "--repeats 5 (or --replications 5 in a simulation)";
         notes.push(format!(
             "{} has one run of each point, so there is no verdict; {several} gives it a spread",
-            a.path().display()
+            a.results.path.display()
         ));
     }
     Ok(Comparison { a, b, places, rows, notes })
@@ -207,7 +207,8 @@ fn same_arrivals(a: &Side, b: &Side, places: &[Place]) -> Result<()> {
         if seen.contains(&place.point) {
             continue;
         }
-        let (Some(mut of_a), Some(mut of_b)) = (a.requests(place)?, b.requests(place)?) else { continue };
+        let log = |side: &Side| side.results.log::<RequestLine>(&place.policy, &place.point);
+        let (Some(mut of_a), Some(mut of_b)) = (log(a)?, log(b)?) else { continue };
         seen.insert(&place.point);
         loop {
             let arrival = |request: RequestLine| (request.id, request.arrival_ns);
@@ -229,8 +230,8 @@ fn same_arrivals(a: &Side, b: &Side, places: &[Place]) -> Result<()> {
 fn other_requests(a: &Side, b: &Side, what: &str) -> Error {
     Error::input(format!(
         "{} did not serve the same requests as {}: {what}; run the same scenario with the same seed on both backends",
-        b.path().display(),
-        a.path().display()
+        b.results.path.display(),
+        a.results.path.display()
     ))
 }
 

@@ -22,7 +22,6 @@ use crate::cost::MemberKind;
 use crate::cost::table::TableModel;
 use crate::cost::timing::{Start, Timing};
 use crate::cost::transfer::Transfers;
-use crate::driver::drive;
 use crate::error::{Error, Result};
 use crate::experiment::inputs::Inputs;
 use crate::metrics::recorder::{Keep, Recorder};
@@ -31,7 +30,7 @@ use crate::metrics::validity::Warmup;
 use crate::scenario::LoadPoint;
 use crate::task::{Copies, FoldLoop, MemberList, Step, Task, distinct_cells};
 use crate::units::{CellId, Nanos, RequestId, Share, StreamId, TaskId, WorkerId};
-use crate::workload::arrivals::Source;
+use crate::workload::arrivals::{OpenLoop, Supply};
 use crate::workload::trace::{Request, Requests};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -128,21 +127,20 @@ fn ledger(
             dispatch: recorded(Term::Dispatch).then(|| Dispatch::of(recorder, recording)),
             model: Transfers::new(model.clone(), &requests.graphs),
         };
-        let handled: Vec<Nanos> = match recorded(Term::Arrivals) {
-            true => recording.handled().collect(),
-            false => recorder.arrival.iter().copied().filter(|at| *at != Nanos::MAX).collect(),
+        let handled: Box<dyn Iterator<Item = Nanos>> = match recorded(Term::Arrivals) {
+            true => Box::new(recording.handled()),
+            false => Box::new(recorder.arrival.iter().copied().filter(|at| *at != Nanos::MAX)),
         };
-        let mut source = Handed { requests: &requests, arrivals: &recorder.arrival, handled: &handled, next: 0 };
-        let (workers, policy) = (inputs.workers(), point.run.policy);
-        let mut record = inputs.recorder(requests.len(), Keep::default());
-        let mut backend = sim::device(workers, inputs.streams(policy), timing);
-        let mut policy = inputs.policy(policy)?;
-        drive(&mut source, &mut *policy, &mut *backend, &mut record, workers, &AtomicBool::new(false))?;
+        let arrived = Arrived { requests: &requests, arrivals: &recorder.arrival, next: 0 };
+        let mut run = inputs.prepare(&point.run, Keep::default())?;
+        run.source = Box::new(OpenLoop::of(Box::new(arrived), handled));
+        let mut backend = sim::device(inputs.workers(), inputs.streams(point.run.policy), timing);
+        run.serve(&mut *backend, &AtomicBool::new(false))?;
         // Requests that did not finish in the real run do not count.
-        for (finish, _) in record.finish.iter_mut().zip(&recorder.finish).filter(|(_, real)| **real == Nanos::MAX) {
+        for (finish, _) in run.record.finish.iter_mut().zip(&recorder.finish).filter(|(_, real)| **real == Nanos::MAX) {
             *finish = Nanos::MAX;
         }
-        Ok(summarize(&record, &measure).latency)
+        Ok(summarize(&run.record, &measure).latency)
     };
     let [durations, dispatch, arrivals] = Term::ALL;
     Ok(Ledger {
@@ -153,25 +151,22 @@ fn ledger(
     })
 }
 
-struct Handed<'a> {
+/// Requests with their recorded arrivals, whenever they are handed to the policy.
+struct Arrived<'a> {
     requests: &'a Requests,
     arrivals: &'a [Nanos],
-    handled: &'a [Nanos],
     next: usize,
 }
 
-impl Source for Handed<'_> {
-    fn peek(&self) -> Option<Nanos> {
-        self.handled.get(self.next).copied()
+impl Supply for Arrived<'_> {
+    fn count(&self) -> u64 {
+        self.requests.len() as u64
     }
 
-    fn pop(&mut self) -> Request<'_> {
-        let id = self.next;
+    fn next(&mut self, _: Nanos) -> Request<'_> {
         self.next += 1;
-        self.requests.request(RequestId(id as u64), self.arrivals[id])
+        self.requests.request(RequestId(self.next as u64 - 1), self.arrivals[self.next - 1])
     }
-
-    fn left(&mut self, _: RequestId, _: Nanos) {}
 }
 
 struct Hybrid {
@@ -183,8 +178,10 @@ struct Hybrid {
 impl Timing for Hybrid {
     fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start {
         match &mut self.dispatch {
-            Some(dispatch) if idle => Start { earliest: submit.saturating_add(dispatch.gap(true)), gap: Nanos::ZERO },
-            Some(dispatch) => Start { earliest: submit, gap: dispatch.gap(false) },
+            Some(Dispatch { idle: gaps, .. }) if idle => {
+                Start { earliest: submit.saturating_add(gaps.next().unwrap_or_default()), gap: Nanos::ZERO }
+            }
+            Some(dispatch) => Start { earliest: submit, gap: dispatch.busy.next().unwrap_or_default() },
             None => self.model.start(task, submit, idle),
         }
     }
@@ -232,23 +229,18 @@ impl Dispatch {
         let [idle, busy, notices] = [idle, busy, notices].map(|times| times.into_iter().cycle());
         Dispatch { idle, busy, notices }
     }
-
-    fn gap(&mut self, idle: bool) -> Nanos {
-        let gaps = if idle { &mut self.idle } else { &mut self.busy };
-        gaps.next().unwrap_or_default()
-    }
 }
 
 struct Durations {
     seen: HashMap<Signature, Recorded>,
-    /// The median ratio of recorded to modelled time, for tasks without a similar one.
-    ratios: BTreeMap<SmallVec<[CellId; 2]>, BTreeMap<u32, f64>>,
+    /// The ratios of recorded to modelled times, ascending, for tasks without a similar one.
+    ratios: BTreeMap<SmallVec<[CellId; 2]>, BTreeMap<u32, Vec<f64>>>,
 }
 
 impl Durations {
     fn of(real: &Recorder, tasks: &[(Signature, Nanos)]) -> Durations {
         let mut seen: HashMap<Signature, Vec<Nanos>> = HashMap::new();
-        let mut ratios: BTreeMap<SmallVec<[CellId; 2]>, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
+        let mut ratios: BTreeMap<_, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
         for row in &real.tasks {
             let Some((signature, by_model)) = tasks.get(row.task.index()) else { continue };
             let took = row.finish.saturating_since(row.start);
@@ -256,38 +248,31 @@ impl Durations {
             let of_batch = ratios.entry(row.cells.clone()).or_default().entry(row.batch).or_default();
             of_batch.push(took.0 as f64 / by_model.0.max(1) as f64);
         }
-        let medians = |batches: BTreeMap<u32, Vec<f64>>| {
-            batches.into_iter().map(|(batch, ratios)| (batch, median(ratios))).collect::<BTreeMap<u32, f64>>()
-        };
+        ratios.values_mut().flat_map(BTreeMap::values_mut).for_each(|ratios| ratios.sort_unstable_by(f64::total_cmp));
         Durations {
             seen: seen.into_iter().map(|(signature, times)| (signature, times.into_iter().cycle())).collect(),
-            ratios: ratios.into_iter().map(|(cells, batches)| (cells, medians(batches))).collect(),
+            ratios,
         }
     }
 
-    /// The next recorded time of a task with the same signature; else the model's time, corrected by the ratios of the
-    /// nearest batch sizes of the same cells.
+    /// The next recorded time of a task with the same signature; else the model's time, corrected by the median ratios of
+    /// the nearest batch sizes of the same cells: of an even number, the higher middle one.
     fn next(&mut self, task: &Task<'_>, by_model: Nanos) -> Nanos {
         if let Some(time) = self.seen.get_mut(&signature(task)).and_then(Iterator::next) {
             return time;
         }
         let Some(ratios) = self.ratios.get(&distinct_cells(task.steps)) else { return by_model };
-        let below = ratios.range(..=task.batch).next_back();
-        let above = ratios.range(task.batch..).next();
+        let median = |(batch, ratios): (&u32, &Vec<f64>)| (*batch, ratios[ratios.len() / 2]);
+        let below = ratios.range(..=task.batch).next_back().map(median);
+        let above = ratios.range(task.batch..).next().map(median);
         let ratio = match (below, above) {
             (Some((low, one)), Some((high, other))) if low < high => {
                 one + (other - one) * f64::from(task.batch - low) / f64::from(high - low)
             }
-            (one, other) => one.or(other).map_or(1.0, |(_, ratio)| *ratio),
+            (one, other) => one.or(other).map_or(1.0, |(_, ratio)| ratio),
         };
         Nanos((by_model.0 as f64 * ratio).round() as u64)
     }
-}
-
-/// Of an even number of values, the higher middle one.
-fn median(mut numbers: Vec<f64>) -> f64 {
-    let middle = numbers.len() / 2;
-    *numbers.select_nth_unstable_by(middle, f64::total_cmp).1
 }
 
 #[cfg(test)]

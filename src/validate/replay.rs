@@ -37,7 +37,16 @@ pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher
     let rounds = &recording.rounds;
     let over = AtomicBool::new(rounds.is_empty());
     let keep = Keep { tasks: true, rounds: true, reasons: watcher.members, ..Keep::default() };
-    let mut backend = Replayed::new(recording, &inputs.steps, &over);
+    let mut backend = Replayed {
+        recording,
+        cells: &inputs.steps,
+        delivered: recording.delivered.iter(),
+        over: &over,
+        begun: 0,
+        left: None,
+        running: Vec::with_capacity(recording.tasks.len()),
+        difference: None,
+    };
     let mut run = inputs.prepare(&point.run, keep)?;
     match run.serve(&mut Watched { backend: &mut backend, watcher }, &over) {
         // The driver stops at the end of the recording.
@@ -47,25 +56,19 @@ pub fn replay(inputs: &Inputs<'_>, point: &Point, recording: &Recording, watcher
     let (record, begun) = (run.record, backend.begun);
     let requests = bytes_of(&point.folder, RequestLine::FILE)?;
     let unfinished = || Some(format!("nothing is left to do after round {begun} of {}", rounds.len()));
-    let difference = recording
+    let rows = |log: &[u8]| (log.iter().filter(|byte| **byte == b'\n').count() as u64).saturating_sub(1);
+    let mut difference = recording
         .agrees_with_itself(requests.as_deref().map(rows))
         .err()
         .or_else(|| other_arrivals(&rounds[..begun], &record.rounds))
         .or_else(|| backend.difference())
         .or_else(|| unfinished().filter(|_| begun < rounds.len()));
-    let difference = match difference {
-        Some(difference) => Some(difference),
-        None => {
-            let warmup = summarize(&record, &inputs.measure(point.run.load)).warmup;
-            other_bytes(point, &record, requests, &inputs.steps, warmup)?
-        }
-    };
+    if difference.is_none() {
+        let warmup = summarize(&record, &inputs.measure(point.run.load)).warmup;
+        difference = other_bytes(point, &record, requests, &inputs.steps, warmup)?;
+    }
     let tasks = backend.running.len() as u64;
     Ok(Replay { rounds: (begun, rounds.len()), tasks, finished: recording.finished, difference, record })
-}
-
-fn rows(log: &[u8]) -> u64 {
-    (log.iter().filter(|byte| **byte == b'\n').count() as u64).saturating_sub(1)
 }
 
 fn other_arrivals(recorded: &[Round], replayed: &[Round]) -> Option<String> {
@@ -96,21 +99,16 @@ fn first_difference(log: &str, recorded: &[u8], replayed: &[u8]) -> Option<Strin
     if recorded == replayed {
         return None;
     }
-    let (mut one, mut other) = (recorded.split(|byte| *byte == b'\n'), replayed.split(|byte| *byte == b'\n'));
-    let mut line = 0;
-    loop {
-        line += 1;
-        let pair = (one.next(), other.next());
-        if pair.0 != pair.1 {
-            let text = |line: Option<&[u8]>| line.map_or("nothing".into(), |l| String::from_utf8_lossy(l).into_owned());
-            return Some(format!("line {line} of {log}\n  recorded  {}\n  replayed  {}", text(pair.0), text(pair.1)));
-        }
-    }
+    let mut lines = [recorded, replayed].map(|log| log.split(|byte| *byte == b'\n'));
+    let pairs = std::iter::repeat_with(|| lines.each_mut().map(Iterator::next));
+    let (line, pair) = (1..).zip(pairs).find(|(_, [one, other])| one != other)?;
+    let [recorded, replayed] = pair.map(|line| line.map_or("nothing".into(), String::from_utf8_lossy));
+    Some(format!("line {line} of {log}\n  recorded  {recorded}\n  replayed  {replayed}"))
 }
 
 /// A backend that repeats the recorded completions, round by round. Submitted tasks are compared with the recorded
-/// ones; the first difference ends the replay, since no record says what would follow. A task that the recording lacks
-/// is accepted as it is.
+/// ones; the first difference ends the replay, since no record says what would follow. A task that the recording of an
+/// interrupted run lacks is accepted as it is.
 struct Replayed<'r> {
     recording: &'r Recording,
     cells: &'r [CellType],
@@ -119,37 +117,18 @@ struct Replayed<'r> {
     over: &'r AtomicBool,
     /// The number of rounds that have begun.
     begun: usize,
-    /// The remaining completions of the current round.
-    left: u32,
-    told: bool,
+    /// The remaining completions of the current round; `None` once the policy was told that it is over.
+    left: Option<u32>,
     /// For each submitted task, whether it runs.
     running: Vec<bool>,
     difference: Option<String>,
-    /// The first task after the last recorded one.
-    beyond: Option<String>,
 }
 
 impl<'r> Replayed<'r> {
-    fn new(recording: &'r Recording, cells: &'r [CellType], over: &'r AtomicBool) -> Self {
-        Replayed {
-            recording,
-            cells,
-            delivered: recording.delivered.iter(),
-            over,
-            begun: 0,
-            left: 0,
-            told: true,
-            running: Vec::with_capacity(recording.tasks.len()),
-            difference: None,
-            beyond: None,
-        }
-    }
-
-    /// If the recorded run was complete, no task may be left over on either side.
+    /// At the end, no recorded task may be left over.
     fn difference(&self) -> Option<String> {
         let left = || self.next_recorded().map(|row| self.differs(Some(row), None));
-        let beyond = || self.beyond.clone().filter(|_| self.recording.finished);
-        self.difference.clone().or_else(left).or_else(beyond)
+        self.difference.clone().or_else(left)
     }
 
     fn next_recorded(&self) -> Option<&'r TaskRow> {
@@ -189,8 +168,7 @@ impl<'r> Replayed<'r> {
             return self.end(self.differs(Some(row), None));
         }
         self.begun += 1;
-        self.left = round.completions;
-        self.told = false;
+        self.left = Some(round.completions);
     }
 
     /// A completion of a task that does not run ends the replay.
@@ -235,24 +213,24 @@ impl Backend for Replayed<'_> {
             Some(Some(recorded)) if TaskRow { start: now, finish: now, ..recorded.clone() } != row => {
                 return self.end(self.differs(Some(recorded), Some((&row, &requests()))));
             }
-            None if self.beyond.is_none() => self.beyond = Some(self.differs(None, Some((&row, &requests())))),
+            None if self.recording.finished => return self.end(self.differs(None, Some((&row, &requests())))),
             _ => {}
         }
         self.running.push(true);
     }
 
     fn wait(&mut self, _: Option<Nanos>) -> Option<Completion> {
-        if self.told && self.difference.is_none() {
+        if self.left.is_none() && self.difference.is_none() {
             self.begin_round();
         }
         if self.difference.is_some() {
             return None;
         }
-        if self.left > 0 {
-            self.left -= 1;
+        if let Some(left @ 1..) = self.left {
+            self.left = Some(left - 1);
             return self.complete();
         }
-        self.told = true;
+        self.left = None;
         if self.begun == self.recording.rounds.len() {
             self.over.store(true, Ordering::Relaxed);
         }

@@ -5,8 +5,9 @@
 use std::collections::BTreeSet;
 
 use batchlab::network::Spec;
-use batchlab::network::weights::Weights;
+use batchlab::network::weights::{Tensor, Weights, tensors};
 use batchlab::workload::model::Model;
+use safetensors::tensor::{Dtype, TensorView, serialize};
 use serde_json::{Value, json};
 
 use crate::desk::{Desk, Ran};
@@ -204,19 +205,21 @@ fn resuming_keeps_finished_points() {
 /// Writes random weights. In tensors for which `spoil` returns a row, that row and all after it are NaN.
 fn weights(desk: &Desk, model: &Model, spoil: impl Fn(&str) -> Option<usize>) {
     let spec = Spec { hidden: 8, embedding: 8, vocabulary: 11, seed: 1, weights: None };
-    let path = desk.path("weights.safetensors");
-    Weights::open(model, &spec).unwrap().write(&path).unwrap();
-    let mut bytes = std::fs::read(&path).unwrap();
-    // The format begins with the length of a JSON header, which has the offset of each tensor after it.
-    let data = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
-    let header: Value = serde_json::from_slice(&bytes[8..data]).unwrap();
-    for (name, about) in header.as_object().unwrap() {
-        let Some(row) = spoil(name) else { continue };
-        let [from, to] = [0, 1].map(|end| about["data_offsets"][end].as_u64().unwrap() as usize);
-        let rows = about["shape"][0].as_u64().unwrap() as usize;
-        bytes[data + from + row * (to - from) / rows..data + to].fill(0xff);
-    }
-    desk.write("weights.safetensors", bytes);
+    let (drawn, tensors) = (Weights::open(model, &spec).unwrap(), tensors(model, &spec));
+    let bytes = |tensor: &Tensor| -> Vec<u8> {
+        let mut numbers = drawn.take(&tensor.name);
+        if let Some(row) = spoil(&tensor.name) {
+            let width = numbers.len() / tensor.shape[0];
+            numbers[row * width..].fill(f32::NAN);
+        }
+        numbers.into_iter().flat_map(f32::to_le_bytes).collect()
+    };
+    let bytes: Vec<Vec<u8>> = tensors.iter().map(bytes).collect();
+    let views = tensors
+        .iter()
+        .zip(&bytes)
+        .map(|(tensor, bytes)| (&tensor.name, TensorView::new(Dtype::F32, tensor.shape.clone(), bytes).unwrap()));
+    desk.write("weights.safetensors", serialize(views, None).unwrap());
 }
 
 const WEIGHTS: [&str; 2] = ["--set", "workload.weights=weights.safetensors"];

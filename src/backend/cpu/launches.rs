@@ -150,7 +150,7 @@ impl<'a> Launcher<'a> {
     /// One product for all units, which have the same weights.
     fn multiply(&mut self, units: &[Unit], waves: &'a [Wave]) {
         let op = self.op(units[0], waves);
-        let inner = self.by.inner(op);
+        let inner = op.inner;
         let mut rows = std::mem::take(&mut self.memory.rows);
         rows.clear();
         let mut ends = 0;

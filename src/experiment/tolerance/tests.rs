@@ -4,7 +4,7 @@ use half::{bf16, f16};
 
 use super::*;
 use crate::network::operators::{Activations, Operators};
-use crate::network::weights::{Weights, tensors};
+use crate::network::weights::tests::write;
 use crate::network::{Batch, Network, Scratch};
 use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
@@ -28,23 +28,10 @@ fn rounded(precision: Precision, x: f32) -> f32 {
 }
 
 fn coarse(model: &Model, precision: Precision) -> Network {
-    let weights = Weights::open(model, &spec()).unwrap();
-    let bytes: Vec<(String, Vec<usize>, Vec<u8>)> = tensors(model, &spec())
-        .into_iter()
-        .map(|tensor| {
-            let exact = tensor.name.contains("bias");
-            let round = |x: f32| if exact { x } else { rounded(precision, x) };
-            let bytes = weights.take(&tensor.name).into_iter().flat_map(|x| round(x).to_le_bytes()).collect();
-            (tensor.name, tensor.shape, bytes)
-        })
-        .collect();
-    let views = bytes.iter().map(|(name, shape, bytes)| {
-        let dtype = safetensors::Dtype::F32;
-        (name, safetensors::tensor::TensorView::new(dtype, shape.clone(), bytes).unwrap())
-    });
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("w.safetensors");
-    std::fs::write(&path, safetensors::serialize(views, None).unwrap()).unwrap();
+    let round = |name: &str, x: f32| if name.contains("bias") { x } else { rounded(precision, x) };
+    write(&path, model, &spec(), round);
     Network::new(model, &Spec { weights: Some(path), ..spec() }).unwrap()
 }
 

@@ -1,10 +1,12 @@
 //! A feed-forward block, the stage of staged networks: y = x + W₂ relu(W₁ x + b₁) + b₂ for each token. The state is the
 //! mean over the tokens.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
-use super::{Embedding, pack};
-use crate::network::product::{Product, Rows};
+use super::{Affine, Embedding};
+use crate::network::product::Rows;
 use crate::network::weights::Weights;
 use crate::network::{Batch, Cell, Scratch, first};
 
@@ -14,20 +16,16 @@ const BLOCK: usize = 512;
 #[derive(Debug)]
 pub struct Dense {
     embedding: Embedding,
-    first: Product,
-    first_bias: Vec<f32>,
-    second: Product,
-    second_bias: Vec<f32>,
+    first: Arc<Affine>,
+    second: Arc<Affine>,
 }
 
 impl Dense {
     pub(super) fn new(weights: &Weights) -> Dense {
         Dense {
             embedding: Embedding::new(weights, "embedding.weight"),
-            first: pack(weights, 1, &["dense.weight_1"]),
-            first_bias: weights.take("dense.bias_1"),
-            second: pack(weights, 1, &["dense.weight_2"]),
-            second_bias: weights.take("dense.bias_2"),
+            first: Affine::new(weights, "dense.first", 1, &["weight_1"], &["bias_1"]),
+            second: Affine::new(weights, "dense.second", 1, &["weight_2"], &["bias_2"]),
         }
     }
 }
@@ -35,7 +33,7 @@ impl Dense {
 impl Cell for Dense {
     /// Padding is computed like words and left out of the mean.
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        let (hidden, inner) = (self.embedding.width, self.second.inputs);
+        let (hidden, inner) = (self.embedding.width, self.second.product.inputs);
         out.fill(0.0);
         let longest = (0..batch.rows).map(|row| batch.tokens_of(row).len()).max().unwrap_or(0);
         let padded = if batch.padded_to == 0 { None } else { Some(longest.max(batch.padded_to as usize)) };
@@ -57,16 +55,16 @@ impl Cell for Dense {
                 }
             }
             let wide = first(&mut scratch.more, count * inner);
-            for panel in &self.first.panels {
-                let (units, bias) = (panel.units(), &self.first_bias[panel.units()]);
+            for panel in &self.first.product.panels {
+                let (units, bias) = (panel.units(), &self.first.bias[panel.units()]);
                 let y = panel.multiply(Rows { data: x, stride: hidden, count }, &mut scratch.product);
                 for (y, wide) in y.chunks_exact(units.len()).zip(wide.chunks_exact_mut(inner)) {
                     let sums = y.iter().zip(bias).map(|(y, bias)| relu(y + bias));
                     wide[units.clone()].iter_mut().zip(sums).for_each(|(wide, sum)| *wide = sum);
                 }
             }
-            for panel in &self.second.panels {
-                let (units, bias) = (panel.units(), &self.second_bias[panel.units()]);
+            for panel in &self.second.product.panels {
+                let (units, bias) = (panel.units(), &self.second.bias[panel.units()]);
                 let y = panel.multiply(Rows { data: wide, stride: inner, count }, &mut scratch.product);
                 for ((row, token), (x, y)) in block.iter().zip(x.chunks_exact(hidden).zip(y.chunks_exact(units.len())))
                 {

@@ -1,32 +1,35 @@
-mod chain;
+mod childsum;
 mod dense;
+pub mod gated;
+mod gru;
 pub mod seq2seq;
-pub mod tree;
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::product::{Block, Product, Rows};
+use self::gated::{Gated, Lstm};
+use super::product::{Block, Product};
 use super::weights::Weights;
 use super::{Cell, Spec};
 use crate::workload::model::Model;
 
 /// In the order of [`Model::cell_types`].
 pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc<dyn Cell>> {
-    let lstm = |name| Arc::new(chain::Lstm::new(weights, name, "embedding.weight", state(model, spec)));
+    let width = state(model, spec);
+    let lstm = |name| Arc::new(Lstm::lstm(weights, name, "embedding.weight", width));
     match model {
         Model::Lstm => vec![lstm("lstm")],
-        Model::Gru => vec![Arc::new(chain::Gru::new(weights))],
-        Model::Seq2Seq => vec![Arc::new(seq2seq::Decoder::new(weights, state(model, spec))), lstm("encoder")],
+        Model::Gru => vec![Arc::new(gru::Gru::new(weights))],
+        Model::Seq2Seq => vec![Arc::new(seq2seq::Decoder::new(weights, width)), lstm("encoder")],
         Model::TreeLstm => {
-            let leaf = tree::Leaf::new(weights, "leaf.weight", "leaf.bias");
-            vec![Arc::new(tree::Internal::new(weights)), Arc::new(leaf)]
+            let leaf = Affine::new(weights, "leaf", 3, &["weight"], &["bias"]);
+            vec![Arc::new(Gated::internal(weights, width)), Arc::new(Gated::leaf(weights, leaf, width))]
         }
         Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
             // Cells for different numbers of children share one set of weights.
-            let internal: Arc<dyn Cell> = Arc::new(tree::ChildSum::new(weights));
-            let mut cells = vec![internal; model.cell_types().len() - 1];
-            cells.push(Arc::new(tree::Leaf::new(weights, "childsum.weight_iou_x", "childsum.bias_iou")));
+            let internal = Arc::new(childsum::ChildSum::new(weights));
+            let leaf = Gated::leaf(weights, Arc::clone(&internal.gates_word), width);
+            let mut cells: Vec<Arc<dyn Cell>> = vec![internal; model.cell_types().len() - 1];
+            cells.push(Arc::new(leaf));
             cells
         }
         // `Spec::check` refuses the outer two, and the other has operators in place of cells.
@@ -54,7 +57,7 @@ pub struct Embedding {
 
 impl Embedding {
     fn new(weights: &Weights, name: &str) -> Embedding {
-        let (rows, width) = weights.matrix(&[name]);
+        let (rows, width) = weights.matrix(name);
         Embedding { rows, width }
     }
 
@@ -63,36 +66,32 @@ impl Embedding {
     }
 }
 
-/// Packs tensors with the same outputs side by side: those of `gates` gates, one after another.
-fn pack(weights: &Weights, gates: usize, tensors: &[&str]) -> Product {
-    pack_blocks(gates, &tensors.iter().map(|name| weights.matrix(&[name])).collect::<Vec<_>>())
+/// A product and its bias.
+#[derive(Debug)]
+pub struct Affine {
+    /// As in the list of the cell's operators, which may call two by one name: one below the other.
+    pub name: &'static str,
+    pub gates: usize,
+    pub product: Product,
+    /// Empty if there is none.
+    pub bias: Vec<f32>,
 }
 
-/// Each block is a matrix and the width of its rows.
-pub(super) fn pack_blocks(gates: usize, blocks: &[(Vec<f32>, usize)]) -> Product {
-    let outputs = blocks[0].0.len() / blocks[0].1;
-    let blocks: Vec<Block<'_>> = blocks.iter().map(|(weights, inputs)| Block { weights, inputs: *inputs }).collect();
-    Product::pack(gates, outputs / gates, &blocks)
-}
+impl Affine {
+    /// Packs tensors with the same outputs side by side: those of `gates` gates, one after another. Names of tensors
+    /// begin with the first part of `name`.
+    fn new(weights: &Weights, name: &'static str, gates: usize, tensors: &[&str], bias: &[&str]) -> Arc<Affine> {
+        let full = |tensor: &&str| format!("{}.{tensor}", name.split_once('.').map_or(name, |(cell, _)| cell));
+        let tensors: Vec<_> = tensors.iter().map(|tensor| weights.matrix(&full(tensor))).collect();
+        let blocks: Vec<_> = tensors.iter().map(|(weights, inputs)| Block { weights, inputs: *inputs }).collect();
+        let units = tensors[0].0.len() / tensors[0].1 / gates;
+        let bias = bias.iter().flat_map(|tensor| weights.take(&full(tensor))).collect();
+        Arc::new(Affine { name, gates, product: Product::pack(gates, units, &blocks), bias })
+    }
 
-/// Multiplies rows with the matrix of an LSTM's `N` gates. For each row and some of its units, `run` gets the products,
-/// their biases, and the places of h and c in the row's new state, which is `width` numbers wide.
-fn run_gates<const N: usize>(
-    (product, bias): (&Product, &[f32]),
-    left: Rows<'_>,
-    (out, width): (&mut [f32], usize),
-    memory: &mut Vec<f32>,
-    mut run: impl FnMut(usize, Range<usize>, [&[f32]; N], [&[f32]; N], [&mut [f32]; 2]),
-) {
-    let hidden = bias.len() / N;
-    for panel in &product.panels {
-        let (units, wide) = (panel.units(), panel.units().len());
-        let sums = panel.multiply(left, memory).chunks_exact(N * wide);
-        let bias = gates(bias, hidden).map(|bias| &bias[units.clone()]);
-        for (row, (sums, out)) in sums.zip(out.chunks_exact_mut(width)).enumerate() {
-            let (h, rest) = out.split_at_mut(hidden);
-            run(row, units.clone(), gates(sums, wide), bias, [&mut h[units.clone()], &mut rest[units.clone()]]);
-        }
+    /// Of each gate.
+    pub fn units(&self) -> usize {
+        self.product.panels.last().map_or(0, |panel| panel.units().end)
     }
 }
 

@@ -1,12 +1,14 @@
 //! Translation (BatchMaker, figure 12): encoder steps over the source, then decoder steps, each of which writes the
 //! word that the next reads. State: \[h|c|word\].
 
+use std::sync::Arc;
+
 use rten_simd::ops::{BitOps, NumOps};
 use rten_simd::{Isa, Simd, SimdOp};
 
-use super::chain::Lstm;
-use super::pack;
-use crate::network::product::{Product, Rows};
+use super::Affine;
+use super::gated::Lstm;
+use crate::network::product::Rows;
 use crate::network::weights::Weights;
 use crate::network::{Batch, Cell, Scratch, first};
 
@@ -17,16 +19,14 @@ pub const START: u32 = 0;
 #[derive(Debug)]
 pub struct Decoder {
     lstm: Lstm,
-    projection: Product,
-    bias: Vec<f32>,
+    projection: Arc<Affine>,
 }
 
 impl Decoder {
     pub(super) fn new(weights: &Weights, width: usize) -> Decoder {
         Decoder {
-            lstm: Lstm::new(weights, "decoder", "decoder.embedding", width),
-            projection: pack(weights, 1, &["projection.weight"]),
-            bias: weights.take("projection.bias"),
+            lstm: Lstm::lstm(weights, "decoder", "decoder.embedding", width),
+            projection: Affine::new(weights, "projection", 1, &["weight"], &["bias"]),
         }
     }
 }
@@ -41,12 +41,12 @@ impl Cell for Decoder {
         let largest = first(&mut scratch.more, batch.rows);
         largest.fill(f32::NEG_INFINITY);
         out.chunks_exact_mut(width).for_each(|state| state[width - 1] = f32::NAN);
-        for panel in &self.projection.panels {
+        for panel in &self.projection.product.panels {
             let words = panel.units();
             let scores = panel.multiply(Rows { data: out, stride: width, count: batch.rows }, &mut scratch.product);
             let rows = largest.iter_mut().zip(out.chunks_exact_mut(width));
             for (scores, (largest, state)) in scores.chunks_exact(words.len()).zip(rows) {
-                let here = Largest { scores, bias: &self.bias[words.clone()] }.dispatch();
+                let here = Largest { scores, bias: &self.projection.bias[words.clone()] }.dispatch();
                 // The lowest word wins a tie.
                 if let Some((score, at)) = here.filter(|(score, _)| score > largest) {
                     *largest = score;
@@ -62,17 +62,21 @@ impl Cell for Decoder {
 
     fn replace_word(&self, state: &mut [f32], word: u32) -> f64 {
         let width = self.lstm.width;
-        let mut scores = Vec::with_capacity(self.bias.len());
-        let mut product = Vec::new();
-        for panel in &self.projection.panels {
-            let found = panel.multiply(Rows { data: state, stride: width, count: 1 }, &mut product);
-            scores.extend(found.iter().zip(&self.bias[panel.units()]).map(|(score, bias)| f64::from(score + bias)));
+        let Affine { product, bias, .. } = &*self.projection;
+        let (mut scores, mut memory) = (Vec::with_capacity(bias.len()), Vec::new());
+        for panel in &product.panels {
+            let found = panel.multiply(Rows { data: state, stride: width, count: 1 }, &mut memory);
+            scores.extend(found.iter().zip(&bias[panel.units()]).map(|(score, bias)| f64::from(score + bias)));
         }
         let Some(score) = scores.get(word as usize) else { return f64::INFINITY };
         let best = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let magnitude = (scores.iter().map(|score| score * score).sum::<f64>() / scores.len() as f64).sqrt();
         state[width - 1] = word as f32;
         if best > *score { (best - score) / magnitude } else { 0.0 }
+    }
+
+    fn affines(&self) -> Vec<&Arc<Affine>> {
+        [vec![&self.projection], self.lstm.affines()].concat()
     }
 }
 

@@ -32,7 +32,7 @@ impl Squash {
 
 impl Formula<1, 1> for Squash {
     #[inline(always)]
-    fn of<I: Isa>(self, isa: I, [x]: [I::F32; 1], _: [I::F32; 1]) -> [I::F32; 1] {
+    fn of<I: Isa>(&self, isa: I, [x]: [I::F32; 1], _: [I::F32; 1]) -> [I::F32; 1] {
         let ops = isa.f32();
         [tanh(isa, ops.mul(x, ops.splat(self.0)))]
     }
@@ -135,10 +135,10 @@ pub fn batched_matmul(form: &Form, padded: &Work, x: &Activations, y: &mut Activ
         let (left_size, right_size) = (own_rows * own_inner, own_inner * own_columns);
         for place in 0..padded.count as usize {
             let is_own = !numbers.is_empty() && place < own_count;
-            let left = Matrix { size: [rows, inner], own: if is_own { [own_rows, own_inner] } else { [0, 0] } };
-            let right = Matrix { size: [inner, columns], own: if is_own { [own_inner, own_columns] } else { [0, 0] } };
-            let left = left.of(numbers, place * left_size, operand);
-            let right = right.of(numbers, own_count * left_size + place * right_size, more);
+            let own = |size: [usize; 2]| if is_own { size } else { [0, 0] };
+            let left = matrix([rows, inner], own([own_rows, own_inner]), numbers, place * left_size, operand);
+            let from = own_count * left_size + place * right_size;
+            let right = matrix([inner, columns], own([own_inner, own_columns]), numbers, from, more);
             let sums = multiply(Rows { data: left, stride: inner, count: rows }, inner, right, columns, product);
             if is_own {
                 let size = own_rows * own_columns;
@@ -149,26 +149,24 @@ pub fn batched_matmul(form: &Form, padded: &Work, x: &Activations, y: &mut Activ
     }
 }
 
-struct Matrix {
-    size: [usize; 2],
+/// A matrix of `rows` and `columns`, of which a query has its own: in place, or gathered in `memory`.
+fn matrix<'a>(
+    [rows, columns]: [usize; 2],
     own: [usize; 2],
-}
-
-impl Matrix {
-    /// The matrix in place, or gathered in `memory`.
-    fn of<'a>(&self, numbers: &'a [f32], from: usize, memory: &'a mut Vec<f32>) -> &'a [f32] {
-        let Matrix { size: [rows, columns], own: [own_rows, own_columns] } = *self;
-        let whole = from..from + rows * columns;
-        if self.size == self.own && whole.end <= numbers.len() {
-            return &numbers[whole];
-        }
-        let matrix = first(memory, rows * columns);
-        matrix.fill(0.0);
-        for (row, matrix) in matrix.chunks_exact_mut(columns).take(own_rows).enumerate() {
-            cycle(numbers, from + row * own_columns, &mut matrix[..own_columns]);
-        }
-        matrix
+    numbers: &'a [f32],
+    from: usize,
+    memory: &'a mut Vec<f32>,
+) -> &'a [f32] {
+    let whole = from..from + rows * columns;
+    if own == [rows, columns] && whole.end <= numbers.len() {
+        return &numbers[whole];
     }
+    let matrix = first(memory, rows * columns);
+    matrix.fill(0.0);
+    for (row, matrix) in matrix.chunks_exact_mut(columns).take(own[0]).enumerate() {
+        cycle(numbers, from + row * own[1], &mut matrix[..own[1]]);
+    }
+    matrix
 }
 
 pub fn memory(form: &Form, padded: &Work, x: &Activations, y: &mut Activations, scratch: &mut Scratch) {

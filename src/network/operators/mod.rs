@@ -13,12 +13,13 @@ pub use self::activations::Activations;
 pub use self::compute::{reads, slope, writes};
 use super::product::{Block, Product};
 use super::weights::Weights;
-use super::{Scratch, Spec, mix};
+use super::{Scratch, Spec};
 use crate::error::{Error, Result};
-use crate::memory::{free, gibibytes};
+use crate::memory::{gibibytes, require};
 use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::dnn::{Dnn, Kind, Operator, Size, Work};
+use crate::workload::random::split_mix;
 
 #[derive(Debug)]
 pub struct Operators {
@@ -88,11 +89,11 @@ impl Operators {
     /// Appends the first operator's input, drawn uniformly from -1 to 1.
     pub fn draw(&self, request: RequestId, tokens: u32, numbers: &mut Vec<f32>) {
         let Some(first) = self.network.operators().next() else { return };
-        let stream = mix(self.seed ^ mix(request.0));
+        let stream = split_mix(self.seed ^ split_mix(request.0));
         // 24 bits fit a float32 without rounding, the same on every machine.
         let unit = |word: u64| (word >> 40) as f32 * (1.0 / (1 << 23) as f32) - 1.0;
         let count = compute::reads(&first.form.at(tokens));
-        numbers.extend((0..count).map(|place| unit(mix(stream.wrapping_add(place)))));
+        numbers.extend((0..count).map(|place| unit(split_mix(stream.wrapping_add(place)))));
     }
 
     /// Runs an operator on a batch, padded to `padded_to` tokens or to the longest query.
@@ -157,29 +158,25 @@ const FLOAT: u128 = size_of::<f32>() as u128;
 
 /// Checks the free memory, where the system reports it.
 pub fn fits(network: &Dnn) -> Result<()> {
-    within(network, free().unwrap_or(u128::MAX))
+    let [weights, query] = needs(network);
+    let what = format!(
+        "model: dnn:{}, with {} for its weights and {} for a query,",
+        network.given,
+        gibibytes(weights),
+        gibibytes(query)
+    );
+    require(weights + query, what, "take a smaller network, or run it with batchlab sim")
 }
 
-fn within(network: &Dnn, available: u128) -> Result<()> {
-    let works = || network.distinct().iter().map(|operator| operator.form.at(network.most_tokens.unwrap_or(0)));
-    let tensors = || network.distinct().iter().filter_map(tensor).map(|(_, shape)| shape.map(|n| n as u128));
-    let sizes = || tensors().map(|[outputs, inputs]| outputs * inputs * FLOAT);
-    // While the largest is packed, both forms are in memory.
-    let weights = sizes().sum::<u128>() + sizes().max().unwrap_or(0);
+/// The bytes of the weights, while the largest is packed, and of a query.
+fn needs(network: &Dnn) -> [u128; 2] {
+    let works = network.distinct().iter().map(|operator| operator.form.at(network.most_tokens.unwrap_or(0)));
+    let sizes = || network.distinct().iter().map(|operator| operator.form.at(0).weights() * FLOAT);
     let of_query = |work: Work| {
         let matrices = u128::from(reads(&work)) / u128::from(work.count.max(1));
         (u128::from(reads(&work)) + u128::from(writes(&work)) + matrices) * FLOAT
     };
-    let query = works().map(of_query).max().unwrap_or(0);
-    if weights + query <= available {
-        return Ok(());
-    }
-    Err(Error::input(format!(
-        "model: dnn:{} needs {} for its weights and {} for a query, and {} of memory are free; take a smaller network, or run it \
-         with batchlab sim",
-        network.given,
-        gibibytes(weights),
-        gibibytes(query),
-        gibibytes(available)
-    )))
+    // Of the largest, both forms are then in memory.
+    let weights = sizes().sum::<u128>() + sizes().max().unwrap_or(0);
+    [weights, works.map(of_query).max().unwrap_or(0)]
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::network::Network;
-use crate::network::weights::tensors;
+use crate::network::weights::{self, tensors};
 use crate::workload::model::{Model, Unfolder};
 use crate::workload::random;
 use crate::workload::shape::Shape;
@@ -157,7 +157,7 @@ fn weights_come_from_a_file_as_well() {
     let drawn = network(text, 9);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("w.safetensors");
-    Weights::open(drawn.model(), drawn.spec()).unwrap().write(&path).unwrap();
+    weights::tests::write(&path, drawn.model(), drawn.spec(), |_, x| x);
     // The seed still draws what the first operator reads.
     let read = Network::new(drawn.model(), &Spec { weights: Some(path.clone()), ..drawn.spec().clone() }).unwrap();
     let fixed = Unfolder::new(drawn.model()).unfold(&Shape::Fixed).unwrap();
@@ -198,13 +198,10 @@ fn weights_that_depend_on_the_tokens_are_refused() {
 fn a_network_that_is_too_large_is_refused_with_its_size() {
     let text = "shape,fixed\nname,kind,rows,inner,columns,elements\nwide,matmul,1,1024,524288,1\nlast,memory,,,,4096\n";
     let network = Dnn::parse("n.csv", Path::new("n.csv"), text).unwrap();
-    assert!(within(&network, 5 << 30).is_ok(), "4 GiB: 2 for the weights, and 2 while they are packed");
-    assert_eq!(
-        within(&network, 4 << 30).unwrap_err().to_string(),
-        "model: dnn:n.csv needs 4.0 GiB for its weights and 0.0 GiB for a query, and 4.0 GiB of memory are free; take a \
-         smaller network, or run it with batchlab sim"
-    );
-    if cfg!(target_os = "linux") {
-        assert!(free().is_some_and(|bytes| bytes > 1 << 20));
-    }
+    assert_eq!(needs(&network), [4 << 30, 2_105_344], "2 GiB for the weights, and 2 while they are packed");
+    let huge = Dnn::parse("n.csv", Path::new("n.csv"), &text.replace("1024,", "536870912,")).unwrap();
+    let refused = fits(&huge).unwrap_err().to_string();
+    let start = "model: dnn:n.csv, with 2097152.0 GiB for its weights and 4.0 GiB for a query, needs about 2097156.0 GiB of \
+                 memory, and ";
+    assert!(refused.starts_with(start), "{refused}");
 }

@@ -9,6 +9,7 @@ use crate::policy::{Completed, Outcomes};
 use crate::task::Part;
 use crate::units::{CellId, RequestId, WorkerId};
 use crate::workload::model::CellType;
+use crate::workload::random::split_mix;
 
 /// The subgraphs of one cell type with nodes to submit, in the order of release. A subgraph with unfinished tasks on a
 /// worker is *pinned* to it.
@@ -101,14 +102,6 @@ impl MemberSet {
 /// The upper bits are zero in the first 2^40 places.
 fn mix(released: u64, nodes: u32) -> u64 {
     split_mix(released ^ u64::from(nodes).rotate_right(24))
-}
-
-/// SplitMix64's finaliser, a bijection in which each bit affects all others.
-fn split_mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -41,9 +41,9 @@ pub fn table(comparison: &Comparison) -> String {
     )
 }
 
-fn side(results: &Side, runs: Option<usize>) -> String {
+fn side(side: &Side, runs: Option<usize>) -> String {
     let (runs, plural) = (runs.unwrap_or(0), if runs == Some(1) { "" } else { "s" });
-    format!("{} ({}, {runs} run{plural})", results.path().display(), results.backend())
+    format!("{} ({}, {runs} run{plural})", side.results.path.display(), side.backend())
 }
 
 /// Name, A, B, difference, spread and verdict.
@@ -92,7 +92,7 @@ fn columns() -> [Column<'static, Row>; 12] {
 }
 
 pub fn to_json(comparison: &Comparison) -> Value {
-    let side = |results: &Side| json!({ "results": results.path(), "backend": results.backend() });
+    let side = |side: &Side| json!({ "results": side.results.path, "backend": side.backend() });
     json!({
         "scenario": comparison.a.scenario(),
         "a": side(&comparison.a),

@@ -9,14 +9,14 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
 use crate::metrics::summary::Summary;
-use crate::results::logs::{BatchLine, RequestLine};
+use crate::results::logs::BatchLine;
 use crate::results::read::{CsvRow, Log};
 use crate::results::saved::{Saved, read_json, within};
 use crate::results::swept::Swept;
 
 #[derive(Debug)]
 pub struct Side {
-    results: Saved,
+    pub results: Saved,
     run: Value,
     pub places: Vec<Place>,
 }
@@ -42,10 +42,6 @@ impl Side {
         };
         let places = results.rows().map(place).collect::<Result<_>>()?;
         Ok(Side { run: results.settings()?, results, places })
-    }
-
-    pub fn path(&self) -> &Path {
-        &self.results.path
     }
 
     pub fn scenario(&self) -> &str {
@@ -91,22 +87,13 @@ impl Side {
         Ok(Some(cells))
     }
 
-    pub fn requests(&self, place: &Place) -> Result<Option<Log<RequestLine>>> {
-        self.results.log(&place.policy, &place.point)
-    }
-
-    /// Whether or not it was written.
-    pub fn log_file(&self, place: &Place, file: &str) -> Result<PathBuf> {
-        self.results.file(&place.policy, &place.point, file)
-    }
-
     pub fn lengths(&self) -> Option<String> {
-        fs::read_to_string(within(self.path(), &["lengths.csv"]).ok()?).ok()
+        fs::read_to_string(within(&self.results.path, &["lengths.csv"]).ok()?).ok()
     }
 
     /// The first run's file has no number, the second's has 2.
     fn file(&self, place: &Place, name: &str, run: usize, ending: &str) -> Result<PathBuf> {
         let number = if run == 0 { String::new() } else { format!("-{}", run + 1) };
-        self.log_file(place, &format!("{name}{number}.{ending}"))
+        self.results.file(&place.policy, &place.point, &format!("{name}{number}.{ending}"))
     }
 }

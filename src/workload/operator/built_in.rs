@@ -49,7 +49,7 @@ fn cell(cell: &str, sizes: &Sizes) -> Vec<Operator> {
             "stacked" => Rows::Stacked,
             _ => Rows::One,
         };
-        let shape = [width, inner].map(|text| text.split('+').map(|part| size(part, sizes)).sum());
+        let shape = [width, inner].map(|text| text.split('+').map(|part| sizes.size(part)).sum());
         operators.push(Operator { name: name.into(), kind: self::kind(kind), rows, inputs, shape });
     }
     operators
@@ -66,16 +66,18 @@ fn kind(text: &str) -> Kind {
     }
 }
 
-/// `h`, `4h` or a plain number.
-fn size(text: &str, sizes: &Sizes) -> u32 {
-    let number = text.trim_end_matches(['h', 'e', 'v']);
-    let unit = match &text[number.len()..] {
-        "h" => sizes.hidden,
-        "e" => sizes.embedding,
-        "v" => sizes.vocabulary,
-        _ => 1,
-    };
-    unit * if number.is_empty() { 1 } else { number.parse().expect("the table has whole numbers") }
+impl Sizes {
+    /// `h`, `4h` or a plain number.
+    pub(crate) fn size(&self, text: &str) -> u32 {
+        let number = text.trim_end_matches(['h', 'e', 'v']);
+        let unit = match &text[number.len()..] {
+            "h" => self.hidden,
+            "e" => self.embedding,
+            "v" => self.vocabulary,
+            _ => 1,
+        };
+        unit * if number.is_empty() { 1 } else { number.parse().expect("the table has whole numbers") }
+    }
 }
 
 fn opaque(name: &str, sizes: &Sizes) -> Vec<Operator> {

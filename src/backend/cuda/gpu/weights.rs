@@ -48,7 +48,7 @@ impl<'a> Upload<'a> {
 
     /// The same for some rows of the tensors, as far as they have them.
     pub fn rows(&self, tensors: &[&str], rows: Range<usize>) -> Result<Matrix, Fault> {
-        let taken: Vec<(Vec<f32>, usize)> = tensors.iter().map(|name| self.weights.matrix(&[name])).collect();
+        let taken: Vec<(Vec<f32>, usize)> = tensors.iter().map(|name| self.weights.matrix(name)).collect();
         let outputs = rows.end.min(taken[0].0.len() / taken[0].1) - rows.start;
         let inputs: usize = taken.iter().map(|(_, width)| width).sum();
         let mut joined = Vec::with_capacity(outputs * inputs);

@@ -1,77 +1,11 @@
-//! The cells of chains. Translation uses the LSTM too.
-
 use rten_simd::Isa;
 use rten_simd::ops::NumOps;
 
-use super::seq2seq::START;
-use super::{Embedding, gates, pack, run_gates};
-use crate::network::elementwise::{Formula, apply, gated, gated_tanh, tanh};
+use super::{Embedding, gates};
+use crate::network::elementwise::{Formula, apply, gated, tanh};
 use crate::network::product::{Block, Product, Rows};
 use crate::network::weights::Weights;
 use crate::network::{Batch, Cell, Scratch, first};
-
-/// The LSTM, with all four gates in one product. The state is \[h|c\], and in a translation the last word.
-#[derive(Debug)]
-pub struct Lstm {
-    embedding: Embedding,
-    /// \[x|h\] to the gates i, f, g, o.
-    product: Product,
-    bias: Vec<f32>,
-    hidden: usize,
-    /// The numbers of a state.
-    pub(super) width: usize,
-}
-
-impl Lstm {
-    pub(super) fn new(weights: &Weights, name: &str, embedding: &str, width: usize) -> Lstm {
-        let (input, recurrent) = (format!("{name}.weight_ih"), format!("{name}.weight_hh"));
-        let bias = weights.take(&format!("{name}.bias"));
-        let (embedding, product) = (Embedding::new(weights, embedding), pack(weights, 4, &[&input, &recurrent]));
-        Lstm { embedding, product, hidden: bias.len() / 4, bias, width }
-    }
-
-    /// `word` gives the word that a row reads. Only \[h|c\] at the beginning of a state is written.
-    pub(super) fn step(&self, batch: &Batch<'_>, word: impl Fn(usize) -> u32, out: &mut [f32], scratch: &mut Scratch) {
-        let (hidden, width, inputs) = (self.hidden, self.width, self.product.inputs);
-        let operand = first(&mut scratch.operand, batch.rows * inputs);
-        for (row, operand) in operand.chunks_exact_mut(inputs).enumerate() {
-            let (embedded, recurrent) = operand.split_at_mut(inputs - hidden);
-            embedded.copy_from_slice(self.embedding.row(word(row)));
-            batch.copy_state(row, 0, width, recurrent);
-        }
-        let left = Rows { data: operand, stride: inputs, count: batch.rows };
-        let zero = first(&mut scratch.more, hidden);
-        zero.fill(0.0);
-
-        let run = |row, units, [i, f, g, o]: [&[f32]; 4], [bi, bf, bg, bo]: [&[f32]; 4], out: [&mut [f32]; 2]| {
-            let c = &batch.state(row, 0, width).map_or(&*zero, |state| &state[hidden..])[units];
-            apply(LstmGates, [i, f, g, o, bi, bf, bg, bo, c], out);
-        };
-        run_gates((&self.product, &self.bias), left, (out, width), &mut scratch.product, run);
-    }
-}
-
-impl Cell for Lstm {
-    fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        self.step(batch, |row| batch.token(row), out, scratch);
-        // The word of an encoder's state is the one that the first decoder step reads.
-        out.chunks_exact_mut(self.width).for_each(|state| state[2 * self.hidden..].fill(START as f32));
-    }
-}
-
-/// c' = σ(f) c + σ(i) tanh(g), h' = σ(o) tanh(c').
-#[derive(Clone, Copy)]
-struct LstmGates;
-
-impl Formula<9, 2> for LstmGates {
-    #[inline(always)]
-    fn of<I: Isa>(self, isa: I, [i, f, g, o, bi, bf, bg, bo, c]: [I::F32; 9], _: [I::F32; 2]) -> [I::F32; 2] {
-        let ops = isa.f32();
-        let kept = gated(isa, ops.add(f, bf), c);
-        let c = ops.add(kept, gated_tanh(isa, ops.add(i, bi), ops.add(g, bg)));
-        [gated_tanh(isa, ops.add(o, bo), c), c]
-    }
-}
 
 /// The canonical GRU (GRNN, figure 6): the reset gate comes before the recurrent product.
 #[derive(Debug)]
@@ -90,7 +24,7 @@ pub struct Gru {
 
 impl Gru {
     pub(super) fn new(weights: &Weights) -> Gru {
-        let tensors = ["gru.weight_ih", "gru.weight_hh"].map(|name| weights.matrix(&[name]));
+        let tensors = ["gru.weight_ih", "gru.weight_hh"].map(|name| weights.matrix(name));
         let hidden = tensors[1].1;
         let part = |tensor: usize, gate: usize| {
             let (weights, inputs) = &tensors[tensor];
@@ -146,23 +80,21 @@ impl Cell for Gru {
 }
 
 /// σ(r) h.
-#[derive(Clone, Copy)]
 struct GruReset;
 
 impl Formula<3, 1> for GruReset {
     #[inline(always)]
-    fn of<I: Isa>(self, isa: I, [r, bias, h]: [I::F32; 3], _: [I::F32; 1]) -> [I::F32; 1] {
+    fn of<I: Isa>(&self, isa: I, [r, bias, h]: [I::F32; 3], _: [I::F32; 1]) -> [I::F32; 1] {
         [gated(isa, isa.f32().add(r, bias), h)]
     }
 }
 
 /// (1 - σ(z)) tanh(n) + σ(z) h, which is tanh(n) + σ(z) (h - tanh(n)).
-#[derive(Clone, Copy)]
 struct GruUpdate;
 
 impl Formula<5, 1> for GruUpdate {
     #[inline(always)]
-    fn of<I: Isa>(self, isa: I, [z, bias_z, n, bias_n, h]: [I::F32; 5], _: [I::F32; 1]) -> [I::F32; 1] {
+    fn of<I: Isa>(&self, isa: I, [z, bias_z, n, bias_n, h]: [I::F32; 5], _: [I::F32; 1]) -> [I::F32; 1] {
         let ops = isa.f32();
         let n = tanh(isa, ops.add(n, bias_n));
         [ops.add(n, gated(isa, ops.add(z, bias_z), ops.sub(h, n)))]
