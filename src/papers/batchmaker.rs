@@ -68,31 +68,30 @@ const LSTM: &[(&str, Check)] = &[
         Ok(Verdict::range(cuts, (37.5, 90.5), "%", cuts.0 > 0.0))
     }),
     ("bm-bmax", |found| {
-        let (large, small) = (found.series("fig7a", OURS)?, found.series("fig7b", OURS)?);
-        let points = ["1000", "2000", "3000", "4000", "5000", "6000", "8000"];
-        let mut worst = 0.0f64;
-        for point in points {
-            worst = worst.max((large.at(point, Metric::P90)? / small.at(point, Metric::P90)? - 1.0).abs());
-        }
-        // "At low load, all systems execute with effective batches sizes much smaller than the configured maximum."
-        let mut baselines = [0.0f64; 2];
-        for policy in ["MXNet", "TensorFlow"] {
+        // The largest difference between two figures' p90.
+        let apart = |[one, other]: [&str; 2], policy: &str, points: &[&str]| -> Result<f64> {
             let p90 = |figure, point| found.at(figure, policy, point, Metric::P90);
-            for (place, point) in [(0, "250"), (0, "500"), (0, "1000"), (0, "2000"), (1, "5000")] {
-                let more: f64 = p90("fig7b", point)? / p90("fig7a", point)? - 1.0;
-                baselines[place] = baselines[place].max(more.abs());
-            }
-        }
-        let (most, least) = (large.peak(), small.peak());
+            let differences = points.iter().map(|point| Ok((p90(one, point)? / p90(other, point)? - 1.0).abs()));
+            Ok(differences.collect::<Result<Vec<f64>>>()?.into_iter().fold(0.0, f64::max))
+        };
+        let points = ["1000", "2000", "3000", "4000", "5000", "6000", "8000"];
+        let worst = apart(["fig7a", "fig7b"], OURS, &points)?;
+        // "At low load, all systems execute with effective batches sizes much smaller than the configured maximum."
+        let of_baselines = |points: &[&str]| -> Result<f64> {
+            let apart = |policy| apart(["fig7b", "fig7a"], policy, points);
+            Ok(apart("MXNet")?.max(apart("TensorFlow")?))
+        };
+        let (low, high) = (of_baselines(&["250", "500", "1000", "2000"])?, of_baselines(&["5000"])?);
+        let (most, least) = (found.peak("fig7a", OURS)?, found.peak("fig7b", OURS)?);
         let text = format!(
             "p90 within {:.1} % at {} rates; peak {most:.0} and {least:.0} req/s; baselines' p90 within {:.1} % up to 2,000 \
              req/s, {:.0} % higher with 64 at 5,000",
             worst * 100.0,
             points.len(),
-            baselines[0] * 100.0,
-            baselines[1] * 100.0
+            low * 100.0,
+            high * 100.0
         );
-        Ok(Verdict::order(worst < 0.05 && baselines[0] < 0.05 && most > 1.5 * least, text))
+        Ok(Verdict::order(worst < 0.05 && low < 0.05 && most > 1.5 * least, text))
     }),
     ("bm-fig8", |found| {
         let (mut low, mut peak) = (Vec::new(), Vec::new());
@@ -106,35 +105,29 @@ const LSTM: &[(&str, Check)] = &[
     }),
     ("bm-no-timeout", |found| {
         let none = found.series("timeouts", "No timeout")?;
-        let (mut gain, mut loss) = ((0.0, String::new()), (0.0, String::new()));
+        let (mut least, mut most) = ((0.0, String::new()), (0.0, String::new()));
         for window in ["2 ms", "10 ms", "50 ms", "100 ms"] {
             let with = found.series("timeouts", window)?;
             for ((rate, p90), (_, without)) in with.points(Metric::P90).zip(none.points(Metric::P90)) {
                 let more = 100.0 * (p90 / without - 1.0);
-                let place = format!("{more:+.0} % ({window}, {rate:.0} req/s)");
-                if more < gain.0 {
-                    gain = (more, place);
-                } else if more > loss.0 {
-                    loss = (more, place);
+                let end = if more < 0.0 { &mut least } else { &mut most };
+                if more.abs() > f64::abs(end.0) {
+                    *end = (more, format!("{more:+.0} % ({window}, {rate:.0} req/s)"));
                 }
             }
         }
-        let (least, most) = (gain.1, loss.1);
-        Ok(Verdict::order(gain.0 == 0.0, format!("p90 with a timeout {least} to {most}")))
+        Ok(Verdict::order(least.0 == 0.0, format!("p90 with a timeout {} to {}", least.1, most.1)))
     }),
     ("bm-chains", |found| {
-        let mut text = String::new();
-        let mut holds = true;
-        let (padded, p90) = (found.peak("chains", "MXNet")?, |policy| found.at("chains", policy, "500", Metric::P90));
-        for policy in ["DyNet", "Fold"] {
-            let (peak, latency) = (found.peak("chains", policy)?, p90(policy)?);
-            holds &= padded > peak && p90("MXNet")? < latency;
-            text.push_str(&format!(", {policy} {peak:.0} and {latency:.1}"));
-        }
-        Ok(Verdict::order(
-            holds,
-            format!("peak and p90 at 500 req/s: MXNet {padded:.0} req/s and {:.1} ms{text}", p90("MXNet")?),
-        ))
+        let of = |policy| -> Result<[f64; 2]> {
+            Ok([found.peak("chains", policy)?, found.at("chains", policy, "500", Metric::P90)?])
+        };
+        let [[padded, p90], dynet, fold] = [of("MXNet")?, of("DyNet")?, of("Fold")?];
+        let text = format!(
+            "peak and p90 at 500 req/s: MXNet {padded:.0} req/s and {p90:.1} ms, DyNet {:.0} and {:.1}, Fold {:.0} and {:.1}",
+            dynet[0], dynet[1], fold[0], fold[1]
+        );
+        Ok(Verdict::order([dynet, fold].iter().all(|[peak, latency]| padded > *peak && p90 < *latency), text))
     }),
     ("bm-queue99", |found| lower(found.at("fig9", OURS, "5000", Metric::QueueP99)?, least_queue(found)?, 1.38, "ms")),
     ("bm-queue99-base", |found| Ok(Verdict::above(least_queue(found)?, 100.0, "ms"))),

@@ -1,14 +1,13 @@
 //! Studies: exhibits that need a search first, or several settings of a scenario.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Measured;
+use super::{Exhibit, Measured};
 use crate::error::{Error, Result};
 use crate::experiment::executor::Target;
 use crate::experiment::fingerprint::hash;
@@ -18,7 +17,8 @@ use crate::experiment::search::Searches;
 use crate::experiment::shard::Shard;
 use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
-use crate::plot::{self, Bar, Bars, Field, Figure, Group};
+use crate::plot::input::distinct;
+use crate::plot::{self, Bar, Bars, Figure};
 use crate::results::table::aligned;
 use crate::scenario::{LoadPoint, Quantile, Scenario};
 use crate::units::{Nanos, Rate};
@@ -28,6 +28,7 @@ pub const NUMBERS: &str = "numbers.csv";
 
 #[derive(Clone, Debug, Default)]
 pub struct Study {
+    /// A figure each, with the titles of the exhibit.
     pub bars: Vec<Bars>,
     pub figures: Vec<Figure>,
     pub numbers: Option<PathBuf>,
@@ -35,20 +36,30 @@ pub struct Study {
 }
 
 impl Study {
-    pub fn new(bars: impl IntoIterator<Item = Bars>, note: String) -> Study {
-        Study { bars: bars.into_iter().collect(), note, ..Study::default() }
+    pub fn new(drawings: impl IntoIterator<Item = Vec<Bar>>, note: String) -> Study {
+        let bars = |bars: Vec<Bar>| {
+            let series = distinct(bars.iter().map(|bar| bar.series.clone()));
+            Bars { series, bars, with_papers: true, ..Bars::default() }
+        };
+        Study { bars: drawings.into_iter().map(bars).collect(), note, ..Study::default() }
     }
 
     /// Of all bars of a series, panel by panel.
     pub fn values(&self, drawing: usize, series: &str) -> Result<Vec<f64>> {
         let missing = || Error::failed(format!("drawing {drawing}: a bar of {series} is missing"));
-        let bars = self.bars.get(drawing).ok_or_else(missing)?;
-        let place = bars.series.iter().position(|known| known == series).ok_or_else(missing)?;
-        let groups = bars.fields.iter().flat_map(|field| &field.groups);
-        groups.map(|group| group.bars[place].map(|bar| bar.value).ok_or_else(missing)).collect()
+        let bars = self.bars.get(drawing).into_iter().flat_map(|drawing| &drawing.bars);
+        let values = bars.filter(|bar| bar.series == series).map(|bar| bar.value);
+        values.collect::<Option<Vec<f64>>>().filter(|values| !values.is_empty()).ok_or_else(missing)
     }
 
-    pub fn write(&mut self, folder: &Path) -> Result<()> {
+    /// Titles the drawings that have values, and writes them.
+    pub fn write(&mut self, exhibit: &Exhibit, lab: &Lab<'_>) -> Result<()> {
+        let (gpu, folder) = (lab.measured.map_or("", Measured::short), lab.out.join(&exhibit.name));
+        for (bars, [title, across, value]) in self.bars.iter_mut().zip(&exhibit.drawings) {
+            bars.title = Some(title.replace("{gpu}", gpu));
+            [bars.across, bars.value] = [across, value].map(String::clone);
+        }
+        self.bars.retain(|bars| bars.bars.iter().any(|bar| bar.value.is_some()));
         for (i, bars) in self.bars.iter().enumerate() {
             let stem = if i == 0 { "bars".to_string() } else { format!("bars-{}", i + 1) };
             self.figures.push(plot::write(with_values(bars).drawn(), None, &folder.join(stem))?);
@@ -66,111 +77,66 @@ impl Study {
     }
 
     pub fn to_json(&self) -> Value {
-        json!(self.named().collect::<Vec<_>>())
+        let one = |(value_of, bar, value): (&str, &Bar, f64)| {
+            let Bar { panel, group, series, upto: p99, .. } = bar;
+            json!({ "value_of": value_of, "panel": panel, "group": group, "series": series, "value": value, "p99": p99 })
+        };
+        self.named().map(one).collect()
     }
 
     fn csv(&self) -> String {
         let mut text = String::from("figure,panel,group,series,value,p99\n");
-        for Named { value_of, panel, group, series, value, p99 } in self.named() {
-            let names = [value_of, panel, group, series].map(|name| format!("\"{}\"", name.replace('"', "\"\"")));
-            text += &format!("{},{value},{}\n", names.join(","), p99.map_or(String::new(), |p99| p99.to_string()));
+        for (value_of, bar, value) in self.named() {
+            let names = [value_of, &bar.panel, &bar.group, &bar.series];
+            let names = names.map(|name| format!("\"{}\"", name.replace('"', "\"\"")));
+            text += &format!("{},{value},{}\n", names.join(","), bar.upto.map_or(String::new(), |p99| p99.to_string()));
         }
         text
     }
 
-    fn named(&self) -> impl Iterator<Item = Named<'_>> {
-        let fields = self.bars.iter().flat_map(|bars| bars.fields.iter().map(move |field| (bars, field)));
-        let groups = fields.flat_map(|(bars, field)| field.groups.iter().map(move |group| (bars, field, group)));
-        groups.flat_map(|(bars, field, group)| {
-            bars.series.iter().zip(&group.bars).filter_map(move |(series, bar)| {
-                let Bar { value, upto: p99, .. } = (*bar)?;
-                Some(Named { value_of: &bars.value, panel: &field.name, group: &group.name, series, value, p99 })
-            })
-        })
+    /// All bars that have a value, with what it is.
+    fn named(&self) -> impl Iterator<Item = (&str, &Bar, f64)> {
+        self.bars
+            .iter()
+            .flat_map(|bars| bars.bars.iter().filter_map(move |bar| Some((bars.value.as_str(), bar, bar.value?))))
     }
-}
-
-/// A bar, with the names of its place.
-#[derive(Serialize)]
-struct Named<'a> {
-    value_of: &'a str,
-    panel: &'a str,
-    group: &'a str,
-    series: &'a str,
-    value: f64,
-    p99: Option<f64>,
-}
-
-impl From<Bars> for Study {
-    fn from(bars: Bars) -> Study {
-        Study { bars: vec![bars], ..Study::default() }
-    }
-}
-
-/// Values of a series `X, paper` are marks on the bars of `X` or `X, model`.
-pub fn bars(
-    [title, across, value]: [&str; 3],
-    series: impl IntoIterator<Item = impl Into<String>>,
-    fields: Vec<Field>,
-) -> Bars {
-    let series: Vec<String> = series.into_iter().map(Into::into).collect();
-    let marked = |paper: &String| {
-        let name = paper.strip_suffix(", paper")?;
-        let of = series.iter().find(|of| of.strip_suffix(", model").unwrap_or(of) == name)?;
-        Some((paper.clone(), of.clone()))
-    };
-    let stated = series.iter().filter_map(marked).collect();
-    let [title, across, value] = [title, across, value].map(String::from);
-    Bars { title: Some(title), across, value, stated, series, fields, ..Bars::default() }
-}
-
-/// No bar where there is no value.
-pub fn group(name: impl ToString, values: impl IntoIterator<Item = Option<f64>>) -> Group {
-    let bar = |value: Option<f64>| value.map(|value| Bar { value, ..Bar::default() });
-    Group { name: name.to_string(), bars: values.into_iter().map(bar).collect() }
 }
 
 /// A series' name, and its values, panel by panel.
 pub type Column = (String, Vec<Option<f64>>);
 
 /// Panels with the same groups.
-pub fn columns(titles: [&str; 3], panels: &[impl ToString], groups: &[impl ToString], series: Vec<Column>) -> Bars {
-    let (names, columns): (Vec<String>, Vec<_>) = series.into_iter().unzip();
-    let places: Vec<usize> = (0..panels.len() * groups.len()).collect();
-    let of_place =
-        |(name, &place): (_, &usize)| group(ToString::to_string(name), columns.iter().map(|column| column[place]));
-    let field = |(panel, places): (_, &[usize])| Field {
-        name: ToString::to_string(panel),
-        groups: groups.iter().zip(places).map(of_place).collect(),
-    };
-    bars(titles, names, panels.iter().zip(places.chunks(groups.len())).map(field).collect())
-}
-
-/// Tables have an empty column for series without values, pictures don't.
-fn with_values(bars: &Bars) -> Bars {
-    let groups = || bars.fields.iter().flat_map(|field| &field.groups);
-    let has = |place: &usize| groups().any(|group| group.bars.get(*place).is_some_and(Option::is_some));
-    let kept: Vec<usize> = (0..bars.series.len()).filter(has).collect();
-    let mut bars = bars.clone();
-    bars.series = kept.iter().map(|place| bars.series[*place].clone()).collect();
-    for group in bars.fields.iter_mut().flat_map(|field| &mut field.groups) {
-        group.bars = kept.iter().map(|place| group.bars.get(*place).copied().flatten()).collect();
+pub fn columns(panels: &[impl ToString], groups: &[impl ToString], series: &[Column]) -> Vec<Bar> {
+    let mut bars = Vec::new();
+    for (place, (panel, group)) in
+        panels.iter().flat_map(|panel| groups.iter().map(move |group| (panel, group))).enumerate()
+    {
+        let bar = |(name, values): &Column| Bar {
+            panel: panel.to_string(),
+            ..Bar::new(group.to_string(), name, values[place])
+        };
+        bars.extend(series.iter().map(bar));
     }
     bars
 }
 
+/// Tables have an empty column for series without values, pictures don't.
+fn with_values(bars: &Bars) -> Bars {
+    let mut kept = bars.clone();
+    kept.series.retain(|series| bars.bars.iter().any(|bar| bar.series == *series && bar.value.is_some()));
+    kept
+}
+
 fn lines(bars: &Bars) -> Vec<Vec<String>> {
     let mut lines = vec![[String::new(), bars.across.clone()].into_iter().chain(bars.series.clone()).collect()];
-    for field in &bars.fields {
-        for group in &field.groups {
-            let bar = |bar: &Option<Bar>| match bar {
-                None => "-".to_string(),
-                Some(Bar { value, upto: None, .. }) => format!("{value:.2}"),
-                Some(Bar { value, upto: Some(upto), .. }) => format!("{value:.2} ({upto:.2})"),
-            };
-            let names = [field.name.clone(), group.name.clone()];
-            lines.push(names.into_iter().chain(group.bars.iter().map(bar)).collect());
-        }
+    for group in bars.bars.chunk_by(|a, b| (&a.panel, &a.group) == (&b.panel, &b.group)) {
+        let shown = |bar: &Bar| match (bar.value, bar.upto) {
+            (None, _) => "-".to_string(),
+            (Some(value), None) => format!("{value:.2}"),
+            (Some(value), Some(upto)) => format!("{value:.2} ({upto:.2})"),
+        };
+        let names = [group[0].panel.clone(), group[0].group.clone()];
+        lines.push(names.into_iter().chain(group.iter().map(shown)).collect());
     }
     lines
 }

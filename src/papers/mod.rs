@@ -53,6 +53,9 @@ struct Contents {
     /// Why results may be missing, by a name.
     #[serde(default)]
     missing: BTreeMap<String, String>,
+    /// Lists of names in files with the paper's names.
+    #[serde(default)]
+    names: BTreeMap<String, Vec<[String; 2]>>,
     #[serde(rename = "exhibit")]
     exhibits: Vec<Exhibit>,
     #[serde(default, rename = "claim")]
@@ -108,11 +111,6 @@ impl Paper {
         self.exhibits().iter().map(move |exhibit| Item { paper: self, exhibit })
     }
 
-    /// Why a result is missing.
-    pub fn missing(self, name: &str) -> &'static str {
-        &self.contents().missing[name]
-    }
-
     pub fn claims(self) -> &'static [Claim] {
         &self.contents().claims
     }
@@ -154,6 +152,9 @@ pub struct Exhibit {
     pub place: String,
     pub shows: String,
     pub made: Made,
+    /// Of a study's drawings: title, groups and value. `{gpu}` is the GPU of the measured times.
+    #[serde(default)]
+    drawings: Vec<[String; 3]>,
     /// Below the figures of a study.
     #[serde(default)]
     note: String,
@@ -197,26 +198,8 @@ pub fn carry_out(paper: Paper, exhibit: &Exhibit, lab: &lab::Lab<'_>) -> Result<
         _ => dvabatch::carry_out(&exhibit.name, lab),
     }?;
     study.note.insert_str(0, &exhibit.note);
-    study.write(&lab.out.join(&exhibit.name))?;
+    study.write(exhibit, lab)?;
     Ok(study)
-}
-
-/// The basis of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// The rules determine the value.
-    Exact,
-    /// A simulation on a stated cost table.
-    Sim,
-    /// An input of the cost table, which results must reproduce.
-    Input,
-    /// Only orders of magnitude can be compared.
-    Magnitude,
-    /// Measured on a processor.
-    Cpu,
-    /// Measured on a GPU.
-    Cuda,
 }
 
 /// A value that a paper states.
@@ -225,7 +208,10 @@ pub enum Kind {
 pub struct Claim {
     /// Such as `bm-lstm-peak`.
     pub id: String,
-    pub kind: Kind,
+    /// Its basis. `exact`: the rules determine the value; `sim`: a simulation on a stated cost table; `input`: an input of
+    /// the cost table, which results must reproduce; `magnitude`: only orders of magnitude can be compared; `cpu`, `cuda`:
+    /// measured on a processor or a GPU.
+    pub kind: String,
     /// Section, figure or table.
     pub place: String,
     pub what: String,
@@ -290,8 +276,8 @@ impl Checked {
 
     /// Why the claim does not hold, if so.
     pub fn reason(&self) -> Option<&'static str> {
-        let reason = match &self.claim.missing {
-            Some(name) if self.verdict.word == Word::NotRun => self.paper.missing(name),
+        let reason: &'static str = match &self.claim.missing {
+            Some(name) if self.verdict.word == Word::NotRun => &self.paper.contents().missing[name],
             _ => &self.explained().reason,
         };
         (!self.verdict.word.holds()).then_some(reason).filter(|reason| !reason.is_empty())
@@ -317,9 +303,14 @@ mod tests {
         for paper in Paper::all() {
             let ids: Vec<&str> = paper.claims().iter().map(|claim| claim.id.as_str()).collect();
             assert_eq!(ids, paper.checks().map(|(id, _)| *id).collect::<Vec<_>>(), "in one order");
+            for exhibit in paper.exhibits() {
+                assert_eq!(exhibit.made == Made::Study, !exhibit.drawings.is_empty(), "{}", exhibit.name);
+            }
             for claim in paper.claims() {
                 assert!(!claim.exhibits.is_empty(), "{}", claim.id);
-                assert!(claim.missing.iter().all(|name| !paper.missing(name).is_empty()), "{}", claim.id);
+                let kinds = ["exact", "sim", "input", "magnitude", "cpu", "cuda"];
+                assert!(kinds.contains(&claim.kind.as_str()), "{}", claim.id);
+                assert!(claim.missing.iter().all(|name| paper.contents().missing.contains_key(name)), "{}", claim.id);
                 for exhibit in &claim.exhibits {
                     assert!(paper.exhibits().iter().any(|known| known.name == *exhibit), "{}: {exhibit}", claim.id);
                 }

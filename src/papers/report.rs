@@ -7,12 +7,12 @@ use clap::ValueEnum as _;
 use serde_json::{Value, json};
 
 use super::verdict::TOLERANCE;
-use super::{Checked, Findings, Found, Item, Kind, Paper, Word, jit};
+use super::{Checked, Findings, Found, Item, Paper, Word, jit};
 use crate::experiment::Report;
 use crate::metrics::bounds::Bounds;
 use crate::page::{self, Section, escaped, figures, folded, html_table};
 use crate::plot::Figure;
-use crate::results::columns::{about, name_of};
+use crate::results::columns::about;
 use crate::results::saved::Saved;
 use crate::results::table::aligned;
 use crate::results::{summary, table};
@@ -39,7 +39,7 @@ pub fn summary(checked: &[Checked]) -> String {
     let words: Vec<String> = words.map(|word| format!("{} {}", count(word), word.name())).collect();
     let mut text = format!("{} claims: {}\n", checked.len(), words.join(", "));
     // A claim that a row of the cost table was made from checks nothing.
-    let simulated = || checked.iter().filter(|one| one.claim.kind == Kind::Sim && one.verdict.word != Word::Derived);
+    let simulated = || checked.iter().filter(|one| one.claim.kind == "sim" && one.verdict.word != Word::Derived);
     let all = simulated().count();
     if all > 0 {
         let holds = simulated().filter(|one| one.verdict.word.holds()).count();
@@ -83,7 +83,7 @@ pub fn to_json(checked: &[Checked]) -> Value {
         json!({
             "id": claim.id,
             "of": paper.name(),
-            "kind": name_of(&claim.kind),
+            "kind": claim.kind,
             "place": claim.place,
             "what": claim.what,
             "paper": claim.paper,
@@ -224,7 +224,7 @@ fn claims(checked: &[&Checked]) -> String {
         let why = |reason| format!("<p class=\"why\">{}.{commands}</p>", escaped(reason));
         let reason = one.reason().map_or(String::new(), why);
         let exhibits: Vec<String> = claim.exhibits.iter().map(|exhibit| linked(one.paper, exhibit)).collect();
-        let place = format!("{}, {}, {}", escaped(&claim.place), name_of(&claim.kind), claim.id);
+        let place = format!("{}, {}, {}", escaped(&claim.place), claim.kind, claim.id);
         let place = format!("{place}</span> {}", exhibits.join(", "));
         let what = format!("{} <span class=\"id\">{place}{reason}", escaped(&claim.what));
         let values = [claim.paper.as_str(), &verdict.ours, &verdict.gap_text()].map(escaped);

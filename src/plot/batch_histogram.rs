@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::axis::number;
-use super::bars::{Bar, Bars, Field, Group};
+use super::bars::{Bar, Bars};
 use super::input::{Series, at_point};
 use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::results::logs::BatchLine;
@@ -19,22 +19,18 @@ pub fn histogram(inputs: &Inputs, options: &Options) -> Drawing {
     let of = |s| Ok((s, cells_by_batch(s, &point)?));
     let all = series.iter().map(of).collect::<Result<Vec<_>, Undrawn>>()?;
     let ends = bin_ends(all.iter().flat_map(|(_, cells)| cells.keys().copied()).collect());
-    let shares: Vec<Vec<f64>> = all.iter().map(|(_, cells)| shares(cells, &ends)).collect();
     let exact = ends.windows(2).all(|pair| all.iter().all(|(_, c)| c.range(pair[0] + 1..pair[1]).next().is_none()));
     let label = if exact { "Batch size" } else { "Batch size (bin end)" };
-    let group = |(bin, end): (usize, &u64)| {
-        let bars = shares.iter().map(|shares| Some(shares[bin]).filter(|share| *share > 0.0));
-        Group {
-            name: number(*end as f64),
-            bars: bars.map(|value| Some(Bar { value: value?, ..Bar::default() })).collect(),
-        }
+    let of_series = |(s, cells): &(&Series<'_>, Cells)| {
+        let shares = shares(cells, &ends).into_iter().map(|share| Some(share).filter(|share| *share > 0.0));
+        ends.iter().zip(shares).map(|(end, share)| Bar::new(number(*end as f64), &s.label, share)).collect::<Vec<_>>()
     };
     let bars = Bars {
         title: options.title.clone(),
         across: format!("{label}{}", at_point(&point)),
         value: "Share of executed cells (%)".into(),
         series: all.iter().map(|(s, _)| s.label.clone()).collect(),
-        fields: vec![Field { name: String::new(), groups: ends.iter().enumerate().map(group).collect() }],
+        bars: all.iter().flat_map(of_series).collect(),
         styles: all.iter().map(|(s, _)| s.style).collect(),
         ..Bars::default()
     };

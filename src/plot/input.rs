@@ -224,22 +224,16 @@ fn chosen_policies<'k>(asked: &[String], known: &[&'k str]) -> Result<Vec<&'k st
 /// The point whose requests are compared: the user's choice, or the highest rate that saturates no policy. Policies
 /// that are saturated at every rate do not count. One with several values of a swept key has to hold with one of them.
 fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
-    struct Run<'s> {
-        /// A policy with its swept keys, at any load.
-        of: (&'s Path, &'s str, &'s [Swept]),
-        load: &'s str,
-        rate: f64,
-        holds: bool,
-    }
+    // Each policy with its swept keys, at any load; the load and its rate; whether it holds.
     let mut runs = Vec::new();
     for s in series {
         let of = (&*s.folder.full, s.policy, &*s.swept);
         for Row { row, .. } in &s.rows {
             let rate = row.metric(Metric::Offered)?.unwrap_or(f64::NEG_INFINITY);
-            runs.push(Run { of, load: row.point()?, rate, holds: !row.saturated()? });
+            runs.push((of, row.point()?, rate, !row.saturated()?));
         }
     }
-    let known = distinct(runs.iter().map(|run| run.load));
+    let known = distinct(runs.iter().map(|(_, load, ..)| *load));
     if let Some(asked) = &options.point {
         if series.iter().any(|s| s.row_at(asked).is_some()) {
             return Ok(asked.clone());
@@ -248,17 +242,16 @@ fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
         let unknown = || format!("--point: no point \"{asked}\" in these results; there are {}", known.join(", "));
         return known.iter().find(same).map(ToString::to_string).ok_or_else(|| Error::input(unknown()));
     }
-    let holds = |of, load: Option<&str>| {
-        runs.iter().any(|run| run.holds && run.of == of && load.is_none_or(|load| run.load == load))
+    let at = |point| runs.iter().filter(move |(_, load, ..)| *load == point);
+    let holds = |of, point: Option<&str>| {
+        runs.iter().any(|(other, load, _, holds)| *holds && *other == of && point.is_none_or(|point| *load == point))
     };
-    let held = |point: &&&str| {
-        let at = runs.iter().filter(|run| run.load == **point);
-        at.map(|run| run.of).all(|of| holds(of, Some(point)) || !holds(of, None))
-    };
-    let rate = |point: &str| runs.iter().filter(|run| run.load == point).map(|run| run.rate).fold(f64::MIN, f64::max);
+    let rate = |point| at(point).map(|(_, _, rate, _)| *rate).fold(f64::MIN, f64::max);
+    let held =
+        known.iter().copied().filter(|point| at(*point).all(|(of, ..)| holds(*of, Some(*point)) || !holds(*of, None)));
     // Of equal rates, the first.
-    let best = known.iter().rev().filter(held).max_by(|a, b| rate(a).total_cmp(&rate(b)));
-    Ok(best.unwrap_or(&known[0]).to_string())
+    let best = held.rev().max_by(|a, b| rate(*a).total_cmp(&rate(*b)));
+    Ok(best.unwrap_or(known[0]).to_string())
 }
 
 /// Rates may be written in several ways.

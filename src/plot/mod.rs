@@ -31,7 +31,7 @@ use crate::error::{Error, Result};
 use crate::files::{folder_name, write_whole};
 use crate::results::columns::{Metric, about, name_of};
 use crate::units::Nanos;
-pub use bars::{Bar, Bars, Field, Group};
+pub use bars::{Bar, Bars};
 use canvas::Canvas;
 pub use cdf::compared as compared_cdf;
 pub use input::Inputs;
@@ -40,7 +40,7 @@ pub use remark::Stated;
 /// The kinds of figures, in the order in which they are drawn if none is chosen. A kind's name is that on the command
 /// line, in scenarios and of its files; its comment is its caption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", try_from = "String")]
+#[serde(rename_all = "kebab-case")]
 pub enum Kind {
     // BatchMaker, Figures 7, 8, 11, 13, 14 and 15.
     /// 90th percentile of latency against delivered throughput, with whiskers from the median to the 99th
@@ -140,14 +140,6 @@ impl FromStr for Kind {
             let known: Vec<String> = Kind::value_variants().iter().map(Kind::to_string).collect();
             format!("unknown kind of figure \"{text}\"; known: {}", known.join(", "))
         })
-    }
-}
-
-impl TryFrom<String> for Kind {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Kind, String> {
-        text.parse()
     }
 }
 
@@ -299,15 +291,11 @@ pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec
 
 /// As `STEM.svg` and `STEM.png` unless one of them is asked for.
 pub fn write(canvas: Canvas, format: Option<Format>, stem: &Path) -> Result<Figure> {
-    let mut pictures = Vec::new();
-    if format != Some(Format::Png) {
-        pictures.push(("svg", render::svg(&canvas)?.into_bytes()));
-    }
-    if format != Some(Format::Svg) {
-        pictures.push(("png", render::png(&canvas)?));
-    }
+    let formats: [(_, _, fn(&Canvas) -> Result<Vec<u8>>); 2] =
+        [("svg", Format::Png, |canvas| Ok(render::svg(canvas)?.into_bytes())), ("png", Format::Svg, render::png)];
     let mut files = Vec::new();
-    for (extension, bytes) in pictures {
+    for (extension, _, picture) in formats.into_iter().filter(|(_, other, _)| format != Some(*other)) {
+        let bytes = picture(&canvas)?;
         // A stem may contain a dot.
         let mut path = stem.as_os_str().to_owned();
         path.push(format!(".{extension}"));

@@ -1,6 +1,6 @@
 //! Checks of DVABatch's claims.
 
-use super::{DELAY, DVA, LOADS, NETWORKS, PAIRS, PLAIN, SPLIT, STAGES, TASKS, ZERO};
+use super::{DELAY, DVA, LOADS, PAIRS, PLAIN, SPLIT, STAGES, ZERO, named};
 use crate::error::Result;
 use crate::papers::findings::mean;
 use crate::papers::verdict::higher;
@@ -32,9 +32,9 @@ pub const CHECKS: &[(&str, Check)] = &[
         higher(mean(&cuts), 0.0, 46.4, "%")
     }),
     ("dva-peak-bertbase", |found| {
-        higher(100.0 * (mean(&gains(found, "fig17")?[..TASKS.len()]) - 1.0), 0.0, 46.81, "%")
+        higher(100.0 * (mean(&gains(found, "fig17")?[..named("tasks").len()]) - 1.0), 0.0, 46.81, "%")
     }),
-    ("dva-peak-bertlarge", |found| higher(mean(&gains(found, "fig17")?[TASKS.len()..]), 1.0, 1.37, "times")),
+    ("dva-peak-bertlarge", |found| higher(mean(&gains(found, "fig17")?[named("tasks").len()..]), 1.0, 1.37, "times")),
     ("dva-peak-most", |found| higher(gains(found, "fig17")?.into_iter().fold(0.0, f64::max), 1.0, 2.12, "times")),
     ("dva-peak-same", |found| {
         // Of the networks without lengths.
@@ -44,9 +44,10 @@ pub const CHECKS: &[(&str, Check)] = &[
         Ok(Verdict::order(holds, format!("{} %", shown.join("; "))))
     }),
     ("dva-glue", |found| {
-        let place = |task| TASKS.iter().position(|(_, name)| *name == task).expect("a task of GLUE");
+        let tasks = named("tasks");
+        let place = |task| tasks.iter().position(|[_, name]| name == task).expect("a task of GLUE");
         let (mut holds, mut shown) = (true, Vec::new());
-        for ((_, network), gains) in NETWORKS.iter().zip(gains(found, "fig17")?.chunks(TASKS.len())) {
+        for ([_, network], gains) in named("berts").iter().zip(gains(found, "fig17")?.chunks(tasks.len())) {
             let [sst2, mrpc] = ["SST-2", "MRPC"].map(|task| gains[place(task)]);
             holds &= sst2 > mrpc;
             shown.push(format!("{network}: SST-2 {sst2:.2}, MRPC {mrpc:.2} times"));

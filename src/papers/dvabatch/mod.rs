@@ -9,7 +9,7 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use super::Paper;
-use super::lab::{Column, Lab, Study, bars, columns, group};
+use super::lab::{Column, Lab, Study, columns};
 use crate::cost::CostModel;
 use crate::cost::slice;
 use crate::cost::table::TableModel;
@@ -18,23 +18,13 @@ use crate::experiment::Report;
 use crate::experiment::device::{Device, prepare};
 use crate::experiment::executor::Target;
 use crate::network::operators::writes;
-use crate::plot::{self, Bar, Bars, Field, Group, Inputs, Kind};
+use crate::plot::{self, Bar, Inputs, Kind};
 use crate::results::columns::Metric;
 use crate::scenario::{PolicyEntry, Scenario};
 use crate::shipped;
 use crate::task::Step;
 use crate::units::{Nanos, Rate};
 use crate::workload::dnn::{Dnn, Operator};
-
-/// File names and the paper's names.
-const NETWORKS: [(&str, &str); 6] = [
-    ("bert-base", "BertBase"),
-    ("bert-large", "BertLarge"),
-    ("unet", "Unet"),
-    ("linknet", "LinkNet"),
-    ("vgg19", "VGG19"),
-    ("resnet152", "ResNet152"),
-];
 
 /// Labels in the scenarios.
 const ZERO: &str = "ZeroBatch";
@@ -49,21 +39,6 @@ const SPLIT: &str = "DVABatch-split";
 /// As shares of DelayBatch's peak.
 const LOADS: [&str; 3] = ["low", "medium", "high"];
 const SHARES: [f64; 3] = [0.25, 0.6, 0.9];
-
-/// GLUE's tasks: trace names and the paper's names.
-const TASKS: [(&str, &str); 8] = [
-    ("cola", "CoLA"),
-    ("sst2", "SST-2"),
-    ("mrpc", "MRPC"),
-    ("qqp", "QQP"),
-    ("stsb", "STS-B"),
-    ("qnli", "QNLI"),
-    ("rte", "RTE"),
-    ("wnli", "WNLI"),
-];
-
-/// Workloads of figure 4 whose lengths may not be shipped.
-const MISSING: [(&str, &str); 2] = [("mnli", "MNLI"), ("ax", "AX")];
 
 /// Ranges of words of figure 4, by their ends.
 const WORDS: [(&str, u32); 4] = [("under 5", 4), ("5 to 20", 20), ("21 to 100", 100), ("over 100", u32::MAX)];
@@ -94,10 +69,27 @@ pub(super) fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
     }
 }
 
-/// A panel for each network, in parallel.
-fn each(networks: &[(&str, &str)], groups: impl Fn(&str) -> Result<Vec<Group>> + Sync) -> Result<Vec<Field>> {
-    let one = |(file, name): &(&str, &str)| Ok(Field { name: name.to_string(), groups: groups(file)? });
-    networks.par_iter().with_max_len(1).map(one).collect()
+/// Bars with the numbers of their drawings.
+type Numbered = Vec<(usize, Bar)>;
+
+/// Names of files with the paper's names.
+fn named(list: &str) -> &'static [[String; 2]] {
+    &Paper::DvaBatch.contents().names[list]
+}
+
+/// A panel for each network of a list, in parallel.
+fn each(networks: &str, bars: impl Fn(&str) -> Result<Numbered> + Sync) -> Result<Study> {
+    let one = |[file, name]: &[String; 2]| {
+        let of_panel = |(drawing, bar)| (drawing, Bar { panel: name.clone(), ..bar });
+        Ok(bars(file)?.into_iter().map(of_panel).collect())
+    };
+    let all: Vec<Numbered> = named(networks).par_iter().with_max_len(1).map(one).collect::<Result<_>>()?;
+    let mut drawings: Vec<Vec<Bar>> = Vec::new();
+    for (drawing, bar) in all.into_iter().flatten() {
+        drawings.resize_with(drawings.len().max(drawing + 1), Vec::new);
+        drawings[drawing].push(bar);
+    }
+    Ok(Study::new(drawings, String::new()))
 }
 
 /// With DelayBatch's best window; at shares of its peak with that window, if there are any.
@@ -123,25 +115,22 @@ fn mean(report: &Report, policy: &str) -> Option<f64> {
 
 /// Figure 3: schedules and mean latencies. T is a millisecond.
 fn cases(lab: &Lab<'_>) -> Result<Study> {
-    let mut study = Study::default();
-    let mut groups = Vec::new();
+    let (mut bars, mut figures) = (Vec::new(), Vec::new());
     for (file, name) in [("case1", "I"), ("case2", "II"), ("case3", "III")] {
         let report = lab.run("fig3", &lab.scenario(file, &[])?)?;
-        let papers = Paper::DvaBatch.values(&format!("dva-{file}"));
-        let both = [PLAIN, DVA].into_iter().zip(papers);
-        groups.push(group(name, both.flat_map(|(policy, paper)| [mean(&report, policy), Some(paper)])));
-        study.figures.extend(report.figures);
+        for (policy, paper) in [PLAIN, DVA].into_iter().zip(Paper::DvaBatch.values(&format!("dva-{file}"))) {
+            bars.push(Bar::new(name, policy, mean(&report, policy)));
+            bars.push(Bar::new(name, format!("{policy}, paper"), Some(paper)));
+        }
+        figures.extend(report.figures);
     }
-    let fields = vec![Field { groups, ..Field::default() }];
-    let series = [PLAIN, DVA].into_iter().flat_map(|policy| [policy.to_string(), format!("{policy}, paper")]);
-    study.bars.push(bars(["Figure 3: the three cases", "Case", "Mean latency (T)"], series, fields));
-    Ok(study)
+    Ok(Study { figures, ..Study::new([bars], String::new()) })
 }
 
 /// Figure 4: words of sentences.
 fn lengths() -> Study {
     let (mut series, mut note): (Vec<Column>, _) = (Vec::new(), String::new());
-    for (file, name) in TASKS.into_iter().chain(MISSING) {
+    for [file, name] in named("tasks").iter().chain(named("more-tasks")) {
         let path = format!("traces/glue-words-{file}.csv");
         let Ok(text) = shipped::text(Path::new(&path)) else {
             note += &format!("{name} is missing: its lengths may not be shipped; {path} (length,count) adds it\n");
@@ -154,15 +143,14 @@ fn lengths() -> Study {
         let upto = |most: u32| rows.iter().filter(|(words, _)| *words <= most).fold(0.0, |sum, (_, count)| sum + count);
         let mut before = 0.0;
         let sentences = WORDS.map(|(_, most)| upto(most) - std::mem::replace(&mut before, upto(most)));
-        series.push((name.into(), sentences.map(|one| Some(100.0 * one / before)).to_vec()));
+        series.push((name.clone(), sentences.map(|one| Some(100.0 * one / before)).to_vec()));
     }
-    let titles = ["Figure 4: sentences in GLUE by length", "Words", "Sentences (%)"];
-    Study::new([columns(titles, &[""], &WORDS.map(|(name, _)| name), series)], note)
+    Study::new([columns(&[""], &WORDS.map(|(name, _)| name), &series)], note)
 }
 
 /// Figure 5: two products.
 fn products(lab: &Lab<'_>) -> Result<Study> {
-    by_batch("Figure 5: time of two products, Titan RTX", &lab.scenario("products", &[])?, |all, _| {
+    by_batch(&lab.scenario("products", &[])?, |all, _| {
         let name = |operator: &Operator| match operator.name.as_str() {
             "wide" => "[n·3136×576]×[576×64]".to_string(),
             _ => "[n·49×576]×[576×512]".to_string(),
@@ -173,7 +161,7 @@ fn products(lab: &Lab<'_>) -> Result<Study> {
 
 /// Figure 6: U-Net in four parts of even time.
 fn unet(lab: &Lab<'_>) -> Result<Study> {
-    by_batch("Figure 6: time of U-Net's operators, Titan RTX", &lab.scenario("unet", &[])?, |all, times| {
+    by_batch(&lab.scenario("unet", &[])?, |all, times| {
         let name = |part: &[Operator]| format!("{} to {}", part[0].name, part[part.len() - 1].name);
         let ranges = slice::even(times, 4).map_err(Error::failed)?;
         Ok(ranges.into_iter().map(|range| (name(&all[range.clone()]), &all[range])).collect())
@@ -184,11 +172,7 @@ fn unet(lab: &Lab<'_>) -> Result<Study> {
 type Parts<'a> = Vec<(String, &'a [Operator])>;
 
 /// The time of parts of a network for each query of a batch, in percent of a single query's.
-fn by_batch(
-    title: &str,
-    scenario: &Scenario,
-    cut: impl for<'a> Fn(&'a [Operator], &[Nanos]) -> Result<Parts<'a>>,
-) -> Result<Study> {
+fn by_batch(scenario: &Scenario, cut: impl for<'a> Fn(&'a [Operator], &[Nanos]) -> Result<Parts<'a>>) -> Result<Study> {
     let (_, device) = prepare(scenario, Target::SIM)?;
     let (costs, network) = costs_and_network(scenario, &device);
     let all: Vec<Operator> = network.operators().cloned().collect();
@@ -200,8 +184,8 @@ fn by_batch(
         |operators: &[Operator], batch: u32| 100.0 * takes(operators, batch) / f64::from(batch) / takes(operators, 1);
     let column = |(name, part)| (name, BATCHES.map(|batch| Some(share(part, batch))).to_vec());
     let parts = cut(&all, &slice::times(network, costs, 64, 0))?;
-    let series = parts.into_iter().map(column).collect();
-    Ok(columns([title, "Batch", "Time a query (%)"], &[""], &BATCHES, series).into())
+    let series: Vec<Column> = parts.into_iter().map(column).collect();
+    Ok(Study::new([columns(&[""], &BATCHES, &series)], String::new()))
 }
 
 fn costs_and_network<'a>(scenario: &'a Scenario, device: &'a Device) -> (&'a TableModel, &'a Dnn) {
@@ -215,68 +199,43 @@ fn rates(peak: f64, shares: &[f64]) -> String {
 }
 
 /// A group for each of the three loads of a network's scenario.
-fn at_loads(exhibit: &str, lab: &Lab<'_>, scenario: &Scenario, policies: &[&str]) -> Result<Vec<Group>> {
+fn at_loads(exhibit: &str, lab: &Lab<'_>, scenario: &Scenario, policies: &[&str]) -> Result<Numbered> {
     let report = lab.run(exhibit, scenario)?;
-    let bars = |load: usize| {
-        let bar = |policy: &&str| {
-            let of = |metric| values(&report, policy, metric).nth(load).flatten();
-            of(Metric::Mean).map(|value| Bar { value, upto: of(Metric::P99), saturated: false })
-        };
-        policies.iter().map(bar).collect()
+    let bar = |load: usize, policy: &str| {
+        let of = |metric| values(&report, policy, metric).nth(load).flatten();
+        (0, Bar { upto: of(Metric::P99), ..Bar::new(LOADS[load], policy, of(Metric::Mean)) })
     };
-    let groups = LOADS.iter().enumerate().map(|(load, name)| Group { name: name.to_string(), bars: bars(load) });
-    Ok(groups.collect())
+    Ok((0..LOADS.len()).flat_map(|load| policies.iter().map(move |policy| bar(load, policy))).collect())
 }
 
-/// Figures 14 and 16: means with whiskers to the 99th percentile, and the ends of the whiskers.
+/// Figures 14 and 16: means with whiskers to the 99th percentile, and the ends of the whiskers. Then the peaks among
+/// which DelayBatch's window is chosen, against the highest of them.
 fn by_load(lab: &Lab<'_>) -> Result<Study> {
-    let policies = [ZERO, DELAY, DVA];
-    let fields = each(&NETWORKS, |name| at_loads("fig14", lab, &network(lab, name, &SHARES, &[])?, &policies))?;
-    let tuned = |(file, name): &(&str, &str)| {
-        let (window, peak) = lab.tuned(file, DELAY)?;
-        Ok(format!("{name} {window} ({peak:.0} requests/s)"))
-    };
-    let windows = NETWORKS.iter().map(tuned).collect::<Result<Vec<_>>>()?.join(", ");
-    let mut study = latencies("Figure 14: mean latency, Titan RTX", &policies, fields.clone());
-    study.bars.extend([tails(&policies, fields), by_window(lab)?]);
-    study.note = format!("{DELAY}'s windows, and its peaks with them: {windows}\n");
-    Ok(study)
-}
-
-fn tails(policies: &[&str], mut fields: Vec<Field>) -> Bars {
-    for bar in fields.iter_mut().flat_map(|field| &mut field.groups).flat_map(|group| &mut group.bars) {
-        *bar = bar.and_then(|bar| bar.upto).map(|value| Bar { value, ..Bar::default() });
-    }
-    let title = "Figure 16: 99th percentile of latency, Titan RTX";
-    bars([title, "Load", "p99 latency (ms)"], policies.iter().copied(), fields)
-}
-
-/// The peaks among which DelayBatch's window is chosen, against the highest of them.
-fn by_window(lab: &Lab<'_>) -> Result<Bars> {
-    let fields = each(&NETWORKS, |name| {
+    let study = each("networks", |name| {
+        let mut bars = at_loads("fig14", lab, &network(lab, name, &SHARES, &[])?, &[ZERO, DELAY, DVA])?;
+        let tail = |(_, bar): &(usize, Bar)| (1, Bar { value: bar.upto, upto: None, ..bar.clone() });
+        bars.extend(bars.iter().map(tail).collect::<Numbered>());
         let tried = lab.by_window(name, DELAY)?;
         let highest = tried.iter().filter_map(|(_, peak)| *peak).fold(0.0, |highest, Rate(rate)| rate.max(highest));
         let share = |peak: Option<Rate>| peak.map(|Rate(rate)| 100.0 * rate / highest);
-        Ok(tried.iter().map(|(window, peak)| group(window, [share(*peak)])).collect())
+        bars.extend(tried.iter().map(|(window, peak)| (2, Bar::new(window, DELAY, share(*peak)))));
+        Ok(bars)
     })?;
-    Ok(bars(["DelayBatch: peak by its window", "Window", "Peak (% of the highest)"], [DELAY], fields))
+    let tuned = |[file, name]: &[String; 2]| {
+        let (window, peak) = lab.tuned(file, DELAY)?;
+        Ok(format!("{name} {window} ({peak:.0} requests/s)"))
+    };
+    let windows = named("networks").iter().map(tuned).collect::<Result<Vec<_>>>()?.join(", ");
+    Ok(Study { note: format!("{DELAY}'s windows, and its peaks with them: {windows}\n"), ..study })
 }
 
 /// Figure 18: only split.
 fn split_alone(lab: &Lab<'_>) -> Result<Study> {
-    let policies = [DELAY, SPLIT, DVA];
-    let fields = each(&[("linknet", "LinkNet"), ("unet", "Unet")], |name| {
+    each("split", |name| {
         let mut scenario = network(lab, name, &SHARES, &[])?;
         scenario.policies.push(variant(lab, name, "policy=operator", SPLIT)?);
-        scenario.policies.retain(|entry| entry.label != ZERO);
-        at_loads("fig18", lab, &scenario, &policies)
-    })?;
-    Ok(latencies("Figure 18: split alone, Titan RTX", &policies, fields))
-}
-
-fn latencies(title: &str, policies: &[&str], fields: Vec<Field>) -> Study {
-    let bars = bars([title, "Load", "Latency (ms)"], policies.iter().copied(), fields);
-    Bars { whiskers: Some("mean to p99".into()), ..bars }.into()
+        at_loads("fig18", lab, &without(ZERO, scenario), &[DELAY, SPLIT, DVA])
+    })
 }
 
 /// The network's DVABatch with another setting.
@@ -294,7 +253,7 @@ fn variants(lab: &Lab<'_>, name: &str, key: &str, values: &[u32]) -> Result<Vec<
 
 /// Figure 19: mean latency and memory by buffer pairs.
 fn by_pairs(lab: &Lab<'_>) -> Result<Study> {
-    let both = each(&NETWORKS, |name| {
+    each("networks", |name| {
         let mut scenario = lab.scenario(name, &[])?;
         scenario.policies.retain(|entry| entry.label == DVA);
         let (peak, memory) = (lab.peaks(&scenario)?[0], buffers(&scenario)?);
@@ -303,39 +262,36 @@ fn by_pairs(lab: &Lab<'_>) -> Result<Study> {
         scenario.policies = variants(lab, name, "buffer_pairs", &PAIRS)?;
         let report = lab.run("fig19", &scenario)?;
         let values = |pairs: u32| [mean(&report, &pairs.to_string()), Some(memory * f64::from(pairs))];
-        Ok(PAIRS.map(|pairs| group(pairs, values(pairs))).to_vec())
-    })?;
-    let title = "Figure 19: buffer pairs, Titan RTX";
-    let means = only(0, &both, [title, "Buffer pairs", "Mean latency (ms)"]);
-    let memory = only(1, &both, [title, "Buffer pairs", "Memory of the buffers (MB)"]);
-    Ok(Study { bars: vec![means, memory], ..Study::default() })
+        Ok(of_variants(&PAIRS, PAIRS.map(values)))
+    })
 }
 
-/// Of groups with several values, the one at a place.
-fn only(place: usize, fields: &[Field], titles: [&str; 3]) -> Bars {
-    let mut fields = fields.to_vec();
-    fields.iter_mut().flat_map(|field| &mut field.groups).for_each(|group| group.bars = vec![group.bars[place]]);
-    bars(titles, [DVA], fields)
+/// Two drawings of variants of DVABatch.
+fn of_variants(variants: &[u32], values: impl IntoIterator<Item = [Option<f64>; 2]>) -> Numbered {
+    let bars = |(variant, values): (&u32, [_; 2])| [0, 1].map(|i| (i, Bar::new(variant, DVA, values[i])));
+    variants.iter().zip(values).flat_map(bars).collect()
 }
 
 /// Figure 21: a closed loop of one client.
 fn one_client(lab: &Lab<'_>) -> Result<Study> {
     let sets = ["arrivals={process=\"closed\",clients=[1]}", "workload.requests=2000"].map(String::from);
-    let fields = each(&NETWORKS, |name| {
-        let mut scenario = lab.scenario(name, &sets)?;
+    each("networks", |name| {
+        let mut scenario = without(DELAY, lab.scenario(name, &sets)?);
         scenario.output.plots.clear();
-        scenario.policies.retain(|entry| entry.label != DELAY);
         let report = lab.run("fig21", &scenario)?;
-        Ok(vec![group("", [ZERO, DVA].map(|policy| mean(&report, policy)))])
-    })?;
-    Ok(bars(["Figure 21: one client, Titan RTX", "Policy", "Mean latency (ms)"], [ZERO, DVA], fields).into())
+        Ok([ZERO, DVA].map(|policy| (0, Bar::new("", policy, mean(&report, policy)))).to_vec())
+    })
 }
 
-/// DelayBatch's and DVABatch's.
-fn peaks(lab: &Lab<'_>, name: &str, sets: &[String]) -> Result<Vec<Option<f64>>> {
-    let mut scenario = network(lab, name, &[], sets)?;
-    scenario.policies.retain(|entry| entry.label != ZERO);
-    Ok(lab.peaks(&scenario)?.into_iter().map(Some).collect())
+fn without(label: &str, mut scenario: Scenario) -> Scenario {
+    scenario.policies.retain(|entry| entry.label != label);
+    scenario
+}
+
+/// DelayBatch's and DVABatch's peaks, as a group.
+fn peaks(lab: &Lab<'_>, name: &str, group: &str, sets: &[String]) -> Result<Numbered> {
+    let peaks = lab.peaks(&without(ZERO, network(lab, name, &[], sets)?))?;
+    Ok([DELAY, DVA].into_iter().zip(peaks).map(|(policy, peak)| (0, Bar::new(group, policy, Some(peak)))).collect())
 }
 
 /// Figure 15: the stepping load of section 8.3. Peaks come from a search, because the steps are 281 requests/s wide
@@ -344,49 +300,39 @@ fn stepping(lab: &Lab<'_>) -> Result<Study> {
     let sets =
         ["arrivals={process=\"stepping\",from=66,to=4000,steps=15}", "workload.requests=30000", "output.requests=true"]
             .map(String::from);
-    let fields = each(&NETWORKS, |name| {
-        let mut scenario = network(lab, name, &[], &sets)?;
-        scenario.policies.retain(|entry| entry.label != ZERO);
-        lab.run("fig15", &scenario)?;
-        Ok(vec![group("", peaks(lab, name, &[])?)])
+    let study = each("networks", |name| {
+        lab.run("fig15", &without(ZERO, network(lab, name, &[], &sets)?))?;
+        peaks(lab, name, "", &[])
     })?;
-    let folders: Vec<_> = NETWORKS.iter().map(|(file, _)| lab.out.join("fig15").join(file)).collect();
+    let folders: Vec<_> = named("networks").iter().map(|[file, _]| lab.out.join("fig15").join(file)).collect();
     let options = plot::Options {
         title: Some("Figure 15: latency under a stepping load, Titan RTX".into()),
-        slo: lab.scenario(NETWORKS[0].0, &[])?.metrics.slo,
+        slo: lab.scenario("bert-base", &[])?.metrics.slo,
         ..plot::Options::default()
     };
     let stem = lab.out.join("fig15").join(Kind::LatencySteps.to_string());
     let figures = vec![plot::draw(Kind::LatencySteps, &Inputs::open(&folders)?, &options, &stem)?];
-    let title = "Peak load with a p99 of at most 200 ms";
-    Ok(Study { figures, ..bars([title, "Policy", "Peak (requests/s)"], [DELAY, DVA], fields).into() })
+    Ok(Study { figures, ..study })
 }
 
 /// Figure 17: both BERTs with each task's lengths.
 fn by_task(lab: &Lab<'_>) -> Result<Study> {
-    let fields = each(&NETWORKS[..2], |name| {
-        let of_task = |(file, task): &(&str, &str)| {
-            Ok(group(task, peaks(lab, name, &[format!("workload.dataset=traces/glue-{file}.csv")])?))
-        };
-        TASKS.iter().map(of_task).collect()
-    })?;
-    Ok(bars(["Figure 17: peak load by task of GLUE", "Task", "Peak (requests/s)"], [DELAY, DVA], fields).into())
+    each("berts", |name| {
+        let of_task =
+            |[file, task]: &[String; 2]| peaks(lab, name, task, &[format!("workload.dataset=traces/glue-{file}.csv")]);
+        Ok(named("tasks").iter().map(of_task).collect::<Result<Vec<_>>>()?.concat())
+    })
 }
 
 /// Figure 20: peak and latency by the number of stages.
 fn by_stages(lab: &Lab<'_>) -> Result<Study> {
-    const OF: [(&str, &str); 3] = [("bert-base", "BertBase"), ("linknet", "LinkNet"), ("resnet152", "ResNet152")];
-    let both = each(&OF, |name| {
+    each("stages", |name| {
         let mut scenario = network(lab, name, &[0.9], &[])?;
         scenario.policies = variants(lab, name, "stages", &STAGES)?;
         let report = lab.run("fig20", &scenario)?;
-        let peaks = lab.peaks(&scenario)?;
-        let of_stages = |(stages, peak): (&u32, f64)| group(stages, [Some(peak), mean(&report, &stages.to_string())]);
-        Ok(STAGES.iter().zip(peaks).map(of_stages).collect())
-    })?;
-    let peaks = only(0, &both, ["Figure 20: peak by the number of stages", "Stages", "Peak (requests/s)"]);
-    let means = only(1, &both, ["Figure 20: latency by the number of stages", "Stages", "Mean latency (ms)"]);
-    Ok(Study { bars: vec![peaks, means], ..Study::default() })
+        let values = |(stages, peak): (&u32, f64)| [Some(peak), mean(&report, &stages.to_string())];
+        Ok(of_variants(&STAGES, STAGES.iter().zip(lab.peaks(&scenario)?).map(values)))
+    })
 }
 
 /// Memory of one set of buffers between the stages of the network's DVABatch, in MB: what the last operators of stages

@@ -8,7 +8,7 @@ use crate::cost::grnn::{Cell, Mapping, Rnn};
 use crate::cost::roofline::Roofline;
 use crate::papers::findings::mean;
 use crate::papers::lab::{Column, Study, columns};
-use crate::plot::{Bars, Field};
+use crate::plot::input::distinct;
 
 /// Bars that claims look up.
 pub const MODEL: &str = "GRNN, model";
@@ -28,7 +28,6 @@ fn of_paper(&(name, times): &paper::Times) -> Column {
 pub fn latencies(model: &Model, own: Option<&Measured>) -> Study {
     let both = [Cell::Lstm, Cell::Gru];
     let drawing = |cell: Cell| {
-        let name = cell.name().to_uppercase();
         let ours = |place| model.sequence(size(cell, place));
         let (papers, others) = paper::table_1(cell).split_first().expect("GRNN's own");
         let mut series = vec![
@@ -39,15 +38,10 @@ pub fn latencies(model: &Model, own: Option<&Measured>) -> Study {
         ];
         series.extend(others.iter().map(of_paper));
         series.extend(own.is_none().then(|| column(THIS_GPU, |_| None)));
-        by_size([&format!("Table 1: {name}, {STEPS} steps, Titan V"), "Latency (ms)", &name], series)
+        by_size(&cell.name().to_uppercase(), &series)
     };
-    let of_own = |own, cell: Cell| {
-        let name = cell.name().to_uppercase();
-        let title = format!("Table 1: {name}, {STEPS} steps");
-        measured_by_size(own, cell, [&title, "Latency (ms)", &name], |_, ms| ms)
-    };
-    let of_own = own.into_iter().flat_map(|own| both.map(|cell| of_own(own, cell)));
-    Study::new(both.map(drawing).into_iter().chain(of_own), of_columns(own, OF_ALL, "The column \"this GPU\" is"))
+    let measured = both.map(|cell| measured_by_size(own, cell, &cell.name().to_uppercase(), |_, ms| ms));
+    Study::new(both.map(drawing).into_iter().chain(measured), of_columns(own, OF_ALL, "The column \"this GPU\" is"))
 }
 
 /// Table 2.
@@ -63,10 +57,6 @@ pub fn mappings(model: &Model, own: Option<&Measured>) -> Study {
     let column = |name: &str, value: &dyn Fn(usize) -> Option<f64>| -> Column {
         (name.into(), (0..MAPPINGS.len()).map(value).collect())
     };
-    let bars = |value: &str, series: Vec<Column>| {
-        let titles = ["Table 2: LSTM of 256, batch 20, tiles of 32×2", "Work groups × size", value];
-        columns(titles, &[""], &MAPPINGS.map(|(groups, size, ..)| format!("{groups}×{size}")), series)
-    };
     let costs =
         vec![column(MODEL, &|row| Some(ranked[place(row)].cost.total())), column(PAPER, &|row| Some(MAPPINGS[row].3))];
     let mut ranks =
@@ -81,12 +71,12 @@ pub fn mappings(model: &Model, own: Option<&Measured>) -> Study {
         column(&own_time, &|row| Some(measured(row)?.1)),
     ];
     let note = of_columns(own, "ranks are those on that GPU.", "The column \"this GPU\" is");
-    Study::new([bars("Cost", costs), bars("Rank", ranks), bars("Latency (ms)", times)], note)
+    let groups = MAPPINGS.map(|(groups, size, ..)| format!("{groups}×{size}"));
+    Study::new([costs, ranks, times].map(|series| columns(&[""], &groups, &series)), note)
 }
 
 /// Table 3.
 pub fn synchronisations(model: &Model, own: Option<&Measured>) -> Study {
-    let title = "Table 3: one or two synchronisations a step";
     let both = [(SINGLE, Rnn::GruSingle, paper::SINGLE), (DOUBLE, Rnn::GruDouble, paper::DOUBLE)];
     let of_model = |kernel, place| model.kernel(kernel, size(Cell::Gru, place));
     let costs = both.map(|(name, kernel, _)| full(name, |place| of_model(kernel, place)[0]));
@@ -94,26 +84,13 @@ pub fn synchronisations(model: &Model, own: Option<&Measured>) -> Study {
     let gpu = own.map_or(THIS_GPU, Measured::short);
     let measured = [("one", Rnn::GruSingle), ("two", Rnn::GruDouble)]
         .map(|(count, kernel)| column(format!("{count}, {gpu}"), |place| own?.fastest(kernel, size(Cell::Gru, place))));
-    let times = times.into_iter().flatten().chain(measured).collect();
+    let times: Vec<Column> = times.into_iter().flatten().chain(measured).collect();
     let note = of_columns(own, "the fastest mapping of each kernel.", "The columns \"this GPU\" are");
-    Study::new([by_size([title, "Cost", "GRU"], costs.into()), by_size([title, "Latency (ms)", "GRU"], times)], note)
+    Study::new([by_size("GRU", &costs), by_size("GRU", &times)], note)
 }
 
 fn of_columns(own: Option<&Measured>, more: &str, columns: &str) -> String {
-    match own {
-        None => format!("{columns} empty: nothing was measured.\n"),
-        Some(own) => own.note(more),
-    }
-}
-
-/// With the measured GPU's, if it has any bars.
-fn with(bars: Bars, measured: Option<Bars>, note: String) -> Study {
-    let measured = measured.filter(|own| own.fields.iter().any(has_bars));
-    Study::new([bars].into_iter().chain(measured), note)
-}
-
-fn has_bars(field: &Field) -> bool {
-    field.groups.iter().any(|group| group.bars.iter().any(Option::is_some))
+    own.map_or_else(|| format!("{columns} empty: nothing was measured.\n"), |own| own.note(more))
 }
 
 fn noted(own: Option<&Measured>) -> String {
@@ -124,28 +101,22 @@ fn noted(own: Option<&Measured>) -> String {
 pub fn libraries(model: &Model, own: Option<&Measured>) -> Study {
     let traditional = full(TRADITIONAL, |place| model.traditional(size(Cell::Lstm, place)));
     let libraries = paper::table_1(Cell::Lstm)[1..].iter().map(of_paper);
-    let series = [traditional].into_iter().chain(libraries).collect();
-    let bars = by_size(["Figure 3: LSTM, 100 steps, Titan V", "Latency (ms)", "State"], series);
-    let titles = ["Figure 3: LSTM, 100 steps", "Latency (ms)", "State"];
-    let measured = own.map(|own| measured_by_size(own, Cell::Lstm, titles, |_, ms| ms));
-    with(bars, measured, noted(own))
+    let series: Vec<Column> = [traditional].into_iter().chain(libraries).collect();
+    let measured = measured_by_size(own, Cell::Lstm, "State", |_, ms| ms);
+    Study::new([by_size("State", &series), measured], noted(own))
 }
 
 /// Figures 11 and 12: over DeepCPU.
-pub fn over_cpu(figure: &str, cell: Cell, model: &Model, own: Option<&Measured>) -> Study {
-    let title = format!("{figure}: {} over DeepCPU", cell.name().to_uppercase());
-    let titles = [&*title, "Speed-up", "State"];
+pub fn over_cpu(cell: Cell, model: &Model, own: Option<&Measured>) -> Study {
     let ((_, cpu), papers) = paper::table_1(cell).split_last().expect("DeepCPU's");
     let over = |place: usize, ms: f64| cpu[place] / ms;
     let ours = full(MODEL, |place| over(place, model.sequence(size(cell, place))));
     let papers = papers.iter().map(|(name, times)| full(*name, |place| over(place, times[place])));
-    let bars = by_size(titles, [ours].into_iter().chain(papers).collect());
-    let note = own.map_or(String::new(), |own| {
+    let series: Vec<Column> = [ours].into_iter().chain(papers).collect();
+    let note = own.map_or("", |_| {
         "What was measured is over DeepCPU too, on the paper's processors: its times are those of Table 1. It is without PCIe.\n"
-            .to_string()
-            + &own.note(OF_ALL)
     });
-    with(bars, own.map(|own| measured_by_size(own, cell, titles, over)), note)
+    Study::new([by_size("State", &series), measured_by_size(own, cell, "State", over)], note.to_string() + &noted(own))
 }
 
 /// Figure 13.
@@ -171,7 +142,6 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Study {
             own.ms(Series::Grnn, size(Cell::Lstm, place)).map(|ms| share(place, ms, peak))
         }));
     }
-    let bars = by_size(["Figure 13: LSTM, share of the peak", "Share of the peak (%)", "State"], series);
     let mean_share = |(_, times): paper::Times, peak| {
         mean(&(0..9).map(|place| share(place, times[place], peak)).collect::<Vec<_>>())
     };
@@ -192,7 +162,7 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Study {
             own.note(OF_GRNN)
         ),
     };
-    with(bars, None, note + &of_own)
+    Study::new([by_size("State", &series)], note + &of_own)
 }
 
 /// Figure 14.
@@ -203,40 +173,34 @@ pub fn spread(model: &Model, own: Option<&Measured>) -> Study {
             ranked.iter().map(|one| one.cost.total() / ranked[0].cost.total()).collect()
         })
         .collect();
-    let series = vec![
+    let series = [
         full("fifth", |place| ranked[place][4.min(ranked[place].len() - 1)]),
         full(MEDIAN, |place| ranked[place][ranked[place].len() / 2]),
         full("last", |place| ranked[place][ranked[place].len() - 1]),
     ];
-    let costs = by_size(["Figure 14: LSTM, cost over the least", "Cost over the least", "State"], series);
-    let Some(own) = own else {
-        return with(costs, None, "Only costs are shown: nothing was measured.\n".into());
-    };
-    let regret = |place| own.regret(size(Cell::Lstm, place));
+    let regret = |place| own?.regret(size(Cell::Lstm, place));
     let run: Vec<String> = (0..9).filter_map(regret).map(|regret| regret.run.to_string()).collect();
-    let file = own.file.display();
-    if run.is_empty() {
-        let note = format!(
+    let note = match own.map(|own| (own, own.file.display())) {
+        None => "Only costs are shown: nothing was measured.\n".into(),
+        Some((_, file)) if run.is_empty() => format!(
             "Only costs are shown: {file} has no randomly drawn mappings of an LSTM (batchlab grnn tune --all).\n"
-        );
-        return with(costs, None, note);
-    }
-    let note = format!(
-        "Measured are samples, of {} mappings, on {} ({file}); the best is that of all that were measured.\n",
-        run.join(", "),
-        own.name(),
-    );
-    let title = format!("Figure 14: LSTM, latency over the best, {}", own.short());
-    let series = vec![
+        ),
+        Some((own, file)) => format!(
+            "Measured are samples, of {} mappings, on {} ({file}); the best is that of all that were measured.\n",
+            run.join(", "),
+            own.name(),
+        ),
+    };
+    let measured = [
         column("first", |place| Some(regret(place)?.first)),
         column(format!("best of first {FIRST}"), |place| Some(regret(place)?.best_of_first)),
         column("median", |place| Some(regret(place)?.median)),
         column("slowest", |place| Some(regret(place)?.slowest)),
     ];
-    let mut times = by_size([&title, "Latency over the best", "State"], series);
-    // Widths without a sample.
-    times.fields.retain(has_bars);
-    Study::new([costs, times], note)
+    let mut times = by_size("State", &measured);
+    let sampled = distinct(times.iter().filter(|bar| bar.value.is_some()).map(|bar| bar.panel.clone()));
+    times.retain(|bar| sampled.contains(&bar.panel));
+    Study::new([by_size("State", &series), times], note)
 }
 
 /// Figure 15.
@@ -252,11 +216,8 @@ pub fn networks(model: &Model, own: Option<&Measured>) -> Study {
         });
         (name, values.collect())
     };
-    let bars = |on: &str, series: Vec<Column>| {
-        let title = format!("Figure 15: two networks, {on}");
-        columns([&title, "Batch", "Latency (ms)"], &BOTH.map(|(name, ..)| name), &UP_TO_20, series)
-    };
-    let series = vec![
+    let bars = |series: Vec<Column>| columns(&BOTH.map(|(name, ..)| name), &UP_TO_20, &series);
+    let of_model = vec![
         column(MODEL.into(), &|size| Some(model.sequence(size))),
         (
             "model, layers in one launch".into(),
@@ -264,9 +225,9 @@ pub fn networks(model: &Model, own: Option<&Measured>) -> Study {
         ),
         column(TRADITIONAL.into(), &|size| Some(model.traditional(size))),
     ];
-    let measured = own.map(|own| {
+    let measured = |own: &Measured| {
         let measured = |series| column(own.label(series), &|size| own.ms(series, size));
-        bars(own.short(), own.series(Cell::Lstm).map(measured).collect())
-    });
-    with(bars("Titan V", series), measured, noted(own))
+        own.series(Cell::Lstm).map(measured).collect()
+    };
+    Study::new([bars(of_model), bars(own.map(measured).unwrap_or_default())], noted(own))
 }

@@ -4,7 +4,7 @@
 use super::measured::{Measured, Size};
 use crate::cost::grnn::Cell;
 use crate::papers::lab::{Column, columns};
-use crate::plot::Bars;
+use crate::plot::Bar;
 
 /// Of the state.
 pub const WIDTHS: [u32; 3] = [64, 256, 1024];
@@ -82,22 +82,15 @@ pub fn full(name: impl Into<String>, value: impl Fn(usize) -> f64) -> Column {
 }
 
 /// A panel for each width, a group for each batch.
-pub fn by_size([title, value, panel]: [&str; 3], series: Vec<Column>) -> Bars {
-    let panels = WIDTHS.map(|width| format!("{panel} of {width}"));
-    columns([title, "Batch", value], &panels, &BATCHES, series)
+pub fn by_size(panel: &str, series: &[Column]) -> Vec<Bar> {
+    columns(&WIDTHS.map(|width| format!("{panel} of {width}")), &BATCHES, series)
 }
 
 /// Apart from the paper's, because times of different GPUs are not comparable. `of` converts milliseconds to the
-/// drawn value.
-pub fn measured_by_size(
-    own: &Measured,
-    cell: Cell,
-    [title, value, panel]: [&str; 3],
-    of: impl Fn(usize, f64) -> f64,
-) -> Bars {
-    let column = |series| {
-        let ms = |place| own.ms(series, size(cell, place));
-        column(own.label(series), |place| ms(place).map(|ms| of(place, ms)))
-    };
-    by_size([&format!("{title}, {}", own.short()), value, panel], own.series(cell).map(column).collect())
+/// drawn value. Without measurements there are no bars.
+pub fn measured_by_size(own: Option<&Measured>, cell: Cell, panel: &str, of: impl Fn(usize, f64) -> f64) -> Vec<Bar> {
+    let column =
+        |own: &Measured, series| column(own.label(series), |place| Some(of(place, own.ms(series, size(cell, place))?)));
+    let series = own.map(|own| own.series(cell).map(|series| column(own, series)).collect());
+    by_size(panel, &series.unwrap_or_default() as &Vec<Column>)
 }

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::experiment::Report;
 use crate::results::saved::read_json;
 use crate::results::summary::SummaryRow;
-use crate::results::table::aligned;
+use crate::results::table::{aligned, tabulate};
 use count::{Counter, Counts};
 use kernels::{KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
 use sample::Samples;
@@ -55,8 +55,9 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
     ("jit-infer", |found| {
         let Ok((_, report)) = found.run("table2") else { return Ok(Verdict::not_run()) };
         let costs = costs(report)?;
-        let ms = |policy| costs.iter().find(|cost| cost.policy == policy).map_or(f64::NAN, |cost| cost.ms);
-        let gain = ms("one at a time") / ms("JIT, cells");
+        let of =
+            |policy| costs.iter().find(|(name, _)| name == policy).map_or(f64::NAN, |(_, cost)| milliseconds(cost));
+        let gain = of("one at a time") / of("JIT, cells");
         Ok(Verdict::near(gain, 6.25, "x", gain > 1.0))
     }),
 ];
@@ -123,30 +124,21 @@ impl Launches {
 
 /// Why there is no result of an exhibit.
 pub fn not_at_hand(exhibit: &Exhibit) -> String {
-    match exhibit.made {
-        Made::Measurement => format!("not measured: {}\n", Paper::Jit.missing("measurement")),
-        _ => format!("not counted: {}\n", Paper::Jit.missing("trees")),
-    }
+    let (what, name) =
+        if exhibit.made == Made::Measurement { ("measured", "measurement") } else { ("counted", "trees") };
+    format!("not {what}: {}\n", Paper::Jit.contents().missing[name])
 }
 
-/// What a policy's run of Table 2 took for 256 samples (pairs of trees).
-struct Cost {
-    policy: String,
-    /// Without the way of a task to the worker's thread, which takes longer where the machine has other work.
-    ms: f64,
-    /// Of [`COSTS`].
-    parts: [f64; 5],
-}
+/// What a policy's run of Table 2 took for 256 samples (pairs of trees): the values of [`COSTS`], in ms or by their number.
+type Cost = (String, [f64; 5]);
 
-/// Columns of host.json: its name, the heading with the unit, the unit's share of the value, and the decimals. The host
-/// does the analysis, the processor the execution with its copies.
-const COSTS: [(&str, &str, f64, usize); 5] = [
-    ("scheduler_s", "analysis ms", 1e3, 2),
-    ("busy_s", "execution ms", 1e3, 2),
-    ("launches", "launches", 1.0, 0),
-    ("copies", "copies", 1.0, 0),
-    ("copying_s", "copying ms", 1e3, 2),
-];
+/// Columns of host.json. The host does the analysis, the processor the execution with its copies.
+const COSTS: [&str; 5] = ["scheduler_s", "busy_s", "launches", "copies", "copying_s"];
+
+/// Without the way of a task to the worker's thread, which takes longer where the machine has other work.
+fn milliseconds([analysis, execution, ..]: &[f64; 5]) -> f64 {
+    analysis + execution
+}
 
 /// Fails if the run's host.json cannot be read.
 fn costs(report: &Report) -> Result<Vec<Cost>> {
@@ -154,19 +146,25 @@ fn costs(report: &Report) -> Result<Vec<Cost>> {
     let runs = report.rows.iter().zip(host["runs"].as_array().into_iter().flatten());
     let cost = |(row, host): (&SummaryRow, &Value)| {
         let batches = row.runs[0].completed as f64 / TREES_OF_BATCH;
-        let parts = COSTS.map(|(key, _, unit, _)| unit * host[key].as_f64().unwrap_or(f64::NAN) / batches);
-        Cost { policy: row.policy.clone(), ms: parts[0] + parts[1], parts }
+        let of =
+            |key: &str| if key.ends_with("_s") { 1e3 } else { 1.0 } * host[key].as_f64().unwrap_or(f64::NAN) / batches;
+        (row.policy.clone(), COSTS.map(of))
     };
     Ok(runs.map(cost).collect())
 }
 
 /// A row for each policy.
 pub fn measured(report: &Report) -> Result<String> {
-    let head = ["for 256 samples", "samples/s"].into_iter().chain(COSTS.map(|(_, heading, ..)| heading));
-    let row = |Cost { policy, ms, parts }: Cost| {
-        let parts = parts.into_iter().zip(COSTS).map(|(value, (.., decimals))| format!("{value:.decimals$}"));
-        [policy, format!("{:.0}", 256e3 / ms)].into_iter().chain(parts).collect()
-    };
-    let rows = costs(report)?.into_iter().map(row);
-    Ok(aligned(&std::iter::once(head.map(String::from).collect()).chain(rows).collect::<Vec<_>>()))
+    Ok(tabulate(
+        &costs(report)?,
+        &[
+            ("for 256 samples", &|(policy, _)| policy.clone()),
+            ("samples/s", &|(_, cost)| format!("{:.0}", 256e3 / milliseconds(cost))),
+            ("analysis ms", &|(_, [analysis, ..])| format!("{analysis:.2}")),
+            ("execution ms", &|(_, [_, execution, ..])| format!("{execution:.2}")),
+            ("launches", &|(_, [.., launches, _, _])| format!("{launches:.0}")),
+            ("copies", &|(_, [.., copies, _])| format!("{copies:.0}")),
+            ("copying ms", &|(_, [.., copying])| format!("{copying:.2}")),
+        ],
+    ))
 }

@@ -1,6 +1,5 @@
 //! Measured times as CSV.
 
-use std::fmt::Display;
 use std::path::Path;
 
 use clap::ValueEnum;
@@ -34,19 +33,15 @@ impl Measured {
         }
         let mut measured: Option<Measured> = None;
         while let Some(row) = rows.read()? {
-            let line = Line(row);
-            let (gpu, multiprocessors) = (line.name("gpu", "the name of a GPU")?, line.whole("multiprocessors")?);
+            let (gpu, multiprocessors) = (name(row, "gpu", "the name of a GPU")?, whole(row, "multiprocessors")?);
             let measured = measured.get_or_insert_with(|| Measured::new(path, gpu, multiprocessors));
             if measured.gpu != gpu || measured.multiprocessors != multiprocessors {
-                return Err(line.error(
-                    "gpu",
-                    format!(
-                        "\"{gpu}\" with {multiprocessors} multiprocessors, where the rows above are of {}; a file is of one GPU",
-                        measured.name()
-                    ),
-                ));
+                let above = measured.name();
+                let what =
+                    format!("\"{gpu}\" with {multiprocessors} multiprocessors, where the rows above are of {above}");
+                return Err(row.error("gpu", &format!("{what}; a file is of one GPU")));
             }
-            measured.add(line.parse()?);
+            measured.add(parse(row)?);
         }
         measured.ok_or_else(|| Error::input(format!("{}: no rows below the header", path.display())))
     }
@@ -99,76 +94,60 @@ impl Measured {
 }
 
 /// Of a file with all [`COLUMNS`].
-struct Line<'a>(CsvRow<'a>);
-
-impl<'a> Line<'a> {
-    fn parse(&self) -> Result<Row> {
-        let cell = self.one_of("cell", Cell::value_variants(), name_of)?;
-        let [hidden, batch, steps] = ["hidden", "batch", "steps"].map(|name| self.whole(name));
-        let size = Size { cell, hidden: hidden?, batch: batch?, steps: steps? };
-        let ms = self.number("ms")?;
-        if ms <= 0.0 {
-            return Err(self.error("ms", format!("\"{}\" is not a time; must be above 0", self.text("ms"))));
-        }
-        let way = self.one_of("way", Way::value_variants(), name_of)?;
-        let is_counted = way == Way::Grnn || !self.text("launches").is_empty();
-        let launches = is_counted.then(|| self.whole("launches")).transpose()?;
-        let mapped = (way == Way::Grnn).then(|| self.ranked(cell)).transpose()?;
-        let more = COLUMNS.split(',').skip(KERNEL).find(|name| mapped.is_none() && !self.text(name).is_empty());
-        match more {
-            Some(more) => Err(self.error(more, format!("\"{}\", but cuDNN has no mappings; empty", self.text(more)))),
-            None => Ok(Row { size, way, mapped, launches, ms }),
-        }
+fn parse(row: CsvRow<'_>) -> Result<Row> {
+    let cell = one_of(row, "cell", Cell::value_variants())?;
+    let [hidden, batch, steps] = ["hidden", "batch", "steps"].map(|name| whole(row, name));
+    let size = Size { cell, hidden: hidden?, batch: batch?, steps: steps? };
+    let ms = number(row, "ms")?;
+    if ms <= 0.0 {
+        return Err(row.error("ms", &format!("\"{}\" is not a time; must be above 0", row.text("ms")?)));
     }
-
-    fn ranked(&self, cell: Cell) -> Result<Ranked> {
-        let rnn = self.one_of("kernel", cell.kernels(), name_of)?;
-        let mapping = Mapping {
-            tile_width: self.whole("tile_width")?,
-            tile_height: self.whole("tile_height")?,
-            groups: self.whole("work_groups")?,
-            group_size: self.whole("group_size")?,
-        };
-        let (rank, valid) = (self.whole("rank")?, self.whole("valid")?);
-        if rank > valid {
-            return Err(self.error("rank", format!("\"{rank}\" of {valid} valid mappings; from 1 to {valid}")));
-        }
-        let chosen = self.one_of("chosen", Chosen::value_variants(), name_of)?;
-        let constants = self.name("constants", "the name of a device")?.to_string();
-        Ok(Ranked { rnn, mapping, rank, valid, cost: self.number("cost")?, constants, chosen })
+    let way = one_of(row, "way", Way::value_variants())?;
+    let is_counted = way == Way::Grnn || !row.text("launches")?.is_empty();
+    let launches = is_counted.then(|| whole(row, "launches")).transpose()?;
+    let mapped = (way == Way::Grnn).then(|| ranked(row, cell)).transpose()?;
+    let more = COLUMNS.split(',').zip(row.fields()).skip(KERNEL).find(|(_, text)| mapped.is_none() && !text.is_empty());
+    match more {
+        Some((name, text)) => Err(row.error(name, &format!("\"{text}\", but cuDNN has no mappings; empty"))),
+        None => Ok(Row { size, way, mapped, launches, ms }),
     }
+}
 
-    fn text(&self, name: &str) -> &'a str {
-        self.0.text(name).expect("a column of the header")
+fn ranked(row: CsvRow<'_>, cell: Cell) -> Result<Ranked> {
+    let rnn = one_of(row, "kernel", cell.kernels())?;
+    let [tile_width, tile_height, groups, group_size] =
+        ["tile_width", "tile_height", "work_groups", "group_size"].map(|name| whole(row, name));
+    let (tile_width, tile_height, groups, group_size) = (tile_width?, tile_height?, groups?, group_size?);
+    let mapping = Mapping { tile_width, tile_height, groups, group_size };
+    let (rank, valid) = (whole(row, "rank")?, whole(row, "valid")?);
+    if rank > valid {
+        return Err(row.error("rank", &format!("\"{rank}\" of {valid} valid mappings; from 1 to {valid}")));
     }
+    let chosen = one_of(row, "chosen", Chosen::value_variants())?;
+    let constants = name(row, "constants", "the name of a device")?.to_string();
+    Ok(Ranked { rnn, mapping, rank, valid, cost: number(row, "cost")?, constants, chosen })
+}
 
-    fn error(&self, name: &str, what: impl Display) -> Error {
-        self.0.error(name, &what.to_string())
-    }
+fn name<'r>(row: CsvRow<'r>, column: &str, what: &str) -> Result<&'r str> {
+    let text = row.text(column)?;
+    if text.is_empty() { Err(row.error(column, &format!("is empty; {what}"))) } else { Ok(text) }
+}
 
-    fn name(&self, name: &str, what: &str) -> Result<&'a str> {
-        match self.text(name) {
-            "" => Err(self.error(name, format!("is empty; {what}"))),
-            text => Ok(text),
-        }
+fn whole(row: CsvRow<'_>, column: &str) -> Result<u32> {
+    match row.whole(column)? {
+        value @ 1..=MAX => Ok(value as u32),
+        value => Err(row.error(column, &format!("\"{value}\" is out of range; a whole number from 1 to {MAX}"))),
     }
+}
 
-    fn whole(&self, name: &str) -> Result<u32> {
-        match self.0.whole(name)? {
-            value @ 1..=MAX => Ok(value as u32),
-            value => Err(self.error(name, format!("\"{value}\" is out of range; a whole number from 1 to {MAX}"))),
-        }
-    }
+fn number(row: CsvRow<'_>, column: &str) -> Result<f64> {
+    row.number(column)?.ok_or_else(|| row.error(column, "is empty; a number is needed"))
+}
 
-    fn number(&self, name: &str) -> Result<f64> {
-        self.0.number(name)?.ok_or_else(|| self.error(name, "is empty; a number is needed"))
-    }
-
-    fn one_of<T: Copy>(&self, name: &str, all: &[T], called: impl Fn(&T) -> String) -> Result<T> {
-        let text = self.text(name);
-        all.iter().find(|one| called(one) == text).copied().ok_or_else(|| {
-            let known: Vec<String> = all.iter().map(&called).collect();
-            self.error(name, format!("unknown \"{text}\"; known: {}", known.join(", ")))
-        })
-    }
+fn one_of<T: ValueEnum>(row: CsvRow<'_>, column: &str, all: &[T]) -> Result<T> {
+    let text = row.text(column)?;
+    all.iter().find(|one| name_of(*one) == text).cloned().ok_or_else(|| {
+        let known: Vec<String> = all.iter().map(name_of).collect();
+        row.error(column, &format!("unknown \"{text}\"; known: {}", known.join(", ")))
+    })
 }
