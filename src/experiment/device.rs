@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::Run;
 use super::control::batch_times;
 use super::executor::{Executor, Loaded, Simulation, Simulator, Target, Verify};
-use super::inputs::Inputs;
+use super::inputs::{Inputs, NEVER};
 use super::verify::{self, Answered, Tolerance, Verified};
 use crate::backend::cuda::Options;
 use crate::backend::{Backend, Launched};
@@ -22,7 +22,7 @@ use crate::metrics::validity::Extrapolation;
 use crate::network::Network;
 use crate::network::Spec;
 use crate::policy::registry::Batches;
-use crate::scenario::{ArrivalSpec, Record, Scenario, costs};
+use crate::scenario::{ArrivalSpec, PolicyEntry, Record, Scenario, Workload, costs};
 use crate::units::{CellId, Nanos, RequestId};
 use crate::workload::cell_graph::CellGraph;
 use crate::workload::shape::Shape;
@@ -32,12 +32,7 @@ use crate::workload::trace::Requests;
 pub enum Device {
     Simulated(&'static dyn Simulator, Vec<TableModel>, Option<Arc<NoiseRecord>>),
     /// An executor with the network loaded. One run at a time holds it.
-    Real {
-        network: Arc<Network>,
-        loaded: Mutex<Box<dyn Loaded>>,
-        verify: Verify,
-        keeps_chosen_only: bool,
-    },
+    Real(&'static dyn Executor, Mutex<Box<dyn Loaded>>, Verify),
 }
 
 /// Larger batches need not lie on a line for the closed form to be shown.
@@ -63,7 +58,7 @@ pub(super) fn simulated_by(target: Target) -> String {
 
 /// Reads the inputs and prepares the device, so that mistakes show before the first run.
 pub fn prepare(scenario: &Scenario, target: Target) -> Result<(Inputs<'_>, Device)> {
-    prepare_inputs(Inputs::new(scenario)?, target)
+    prepare_until(scenario, target, &NEVER)
 }
 
 /// As [`prepare`], unless `stop` is set while requests are drawn.
@@ -72,10 +67,7 @@ pub(super) fn prepare_until<'s>(
     target: Target,
     stop: &'s AtomicBool,
 ) -> Result<(Inputs<'s>, Device)> {
-    prepare_inputs(Inputs::new(scenario)?.until(stop), target)
-}
-
-fn prepare_inputs(inputs: Inputs<'_>, target: Target) -> Result<(Inputs<'_>, Device)> {
+    let inputs = Inputs::new(scenario)?.until(stop);
     let device = Device::new(&inputs, target)?;
     Ok((inputs, device))
 }
@@ -107,12 +99,10 @@ impl Device {
             ))),
             Target::Real(executor, verify) => {
                 let loaded = load(scenario, executor)?;
-                let network = Arc::clone(loaded.network());
                 for (id, graph) in inputs.sample()?.graphs.iter().enumerate() {
-                    network.check(graph).within(format_args!("{file}: request {id}"))?;
+                    loaded.network().check(graph).within(format_args!("{file}: request {id}"))?;
                 }
-                let keeps_chosen_only = executor.abilities().keeps_chosen_only;
-                Ok(Device::Real { network, loaded: Mutex::new(loaded), verify, keeps_chosen_only })
+                Ok(Device::Real(executor, Mutex::new(loaded), verify))
             }
         }
     }
@@ -129,17 +119,18 @@ impl Device {
                 }
                 (prepared, served, Vec::new(), None)
             }
-            Device::Real { network, loaded, verify, keeps_chosen_only } => {
+            Device::Real(executor, loaded, verify) => {
                 // Every repeat has the requests and arrivals of the first.
                 let mut prepared = inputs.prepare(&Run { replication: 0, ..*run }, keep)?;
                 let requests = Arc::clone(&prepared.requests);
                 let choose = |all| verify::chosen(*verify, all, &mut inputs.stream(run.replication, "verify"));
                 let mut options = options(inputs, run.policy, &requests);
-                if *keeps_chosen_only {
-                    let chosen = choose((0..requests.len() as u64).map(RequestId).collect());
-                    options.keep = verify::kept(network, &requests, chosen);
-                }
                 let mut loaded = loaded.lock().expect("a run that panics ends the program");
+                let keeps_chosen_only = executor.abilities().keeps_chosen_only;
+                if keeps_chosen_only {
+                    let chosen = choose((0..requests.len() as u64).map(RequestId).collect());
+                    options.keep = verify::kept(loaded.network(), &requests, chosen);
+                }
                 let mut backend = loaded.start(&requests, &options, None)?;
                 let served = prepared.serve(&mut *backend, stop);
                 let finished = verify::finished(&prepared.record);
@@ -178,21 +169,21 @@ impl Device {
     pub fn costs(&self, policy: usize) -> Option<&TableModel> {
         match self {
             Device::Simulated(_, costs, _) => Some(&costs[policy]),
-            Device::Real { .. } => None,
+            Device::Real(..) => None,
         }
     }
 
     pub fn verify(&self, output: &RunOutput, stop: &AtomicBool) -> Result<Verified> {
-        let Device::Real { network, loaded, .. } = self else { return Ok(Verified::default()) };
-        let precision = loaded.lock().expect("a run that panics ends the program").precision();
-        let tolerance = Tolerance::new(precision, network.spec());
+        let Device::Real(_, loaded, _) = self else { return Ok(Verified::default()) };
+        let loaded = loaded.lock().expect("a run that panics ends the program");
+        let (network, tolerance) = (loaded.network(), Tolerance::new(loaded.precision(), loaded.network().spec()));
         verify::compare(network, &output.requests, &output.answers, &tolerance, stop)
     }
 
     pub fn describe(&self) -> String {
         match self {
             Device::Simulated(simulator, ..) => simulated_by(Target::Simulated(*simulator)),
-            Device::Real { loaded, .. } => loaded.lock().expect("a run that panics ends the program").describe(),
+            Device::Real(_, loaded, _) => loaded.lock().expect("a run that panics ends the program").describe(),
         }
     }
 
@@ -262,14 +253,11 @@ fn options(inputs: &Inputs<'_>, policy: usize, requests: &Requests) -> Options {
 }
 
 fn exceeds_the_clock(scenario: &Scenario, run: &Run) -> Error {
-    let entry = &scenario.policies[run.policy];
-    let costs = entry.costs.as_ref().map_or(String::new(), |costs| costs.display().to_string());
+    let PolicyEntry { label, costs, .. } = &scenario.policies[run.policy];
+    let costs = costs.as_ref().map_or(String::new(), |costs| costs.display().to_string());
+    let (file, load, end) = (scenario.file.display(), run.load, Nanos::MAX);
     Error::input(format!(
-        "{}: \"{}\" at {} is not done when the clock ends, after {}; are the costs in {costs} in nanoseconds?",
-        scenario.file.display(),
-        entry.label,
-        run.load,
-        Nanos::MAX,
+        "{file}: \"{label}\" at {load} is not done when the clock ends, after {end}; are the costs in {costs} in nanoseconds?"
     ))
 }
 
@@ -286,18 +274,15 @@ fn load(scenario: &Scenario, executor: &dyn Executor) -> Result<Box<dyn Loaded>>
     }
     let of_operators = scenario.policies.iter().find(|entry| entry.settings.runs_operators());
     if let Some(entry) = of_operators.filter(|_| !executor.abilities().runs_operators) {
+        let (label, kind, name) = (&entry.label, entry.settings.kind(), executor.name());
         return Err(Error::input(format!(
-            "{file}: policy \"{}\": kind \"{}\" runs operators; {} computes whole cells only, so take --backend cpu or the \
-             simulator",
-            entry.label,
-            entry.settings.kind(),
-            executor.name()
+            "{file}: policy \"{label}\": kind \"{kind}\" runs operators; {name} computes whole cells only, so take --backend \
+             cpu or the simulator"
         )));
     }
     let loaded = || {
-        let persistent = device.grnn.as_ref().filter(|_| executor.abilities().persistent_kernels);
-        let persistent =
-            persistent.map(|file| grnn::Cell::of(model).and_then(|_| grnn::Device::read(file))).transpose()?;
+        let wanted = device.grnn.as_ref().filter(|_| executor.abilities().persistent_kernels);
+        let persistent = wanted.map(|file| grnn::Cell::of(model).and_then(|_| grnn::Device::read(file))).transpose()?;
         let network = Network::new(model, &spec(scenario));
         let network = if of_operators.is_some() { network.and_then(Network::with_operators) } else { network };
         let network = network.within("workload")?;
@@ -307,14 +292,9 @@ fn load(scenario: &Scenario, executor: &dyn Executor) -> Result<Box<dyn Loaded>>
 }
 
 pub fn spec(scenario: &Scenario) -> Spec {
-    let workload = &scenario.workload;
-    Spec {
-        hidden: workload.hidden,
-        embedding: workload.embedding,
-        vocabulary: workload.vocabulary,
-        seed: scenario.seed,
-        weights: workload.weights.as_ref().map(|weights| weights.to_path_buf()),
-    }
+    let Workload { hidden, embedding, vocabulary, ref weights, .. } = scenario.workload;
+    let weights = weights.as_ref().map(|weights| weights.to_path_buf());
+    Spec { hidden, embedding, vocabulary, seed: scenario.seed, weights }
 }
 
 fn simulated_costs<'i>(inputs: &'i Inputs<'_>, policy: usize) -> Result<&'i CostTable> {
@@ -349,13 +329,16 @@ fn check_inputs(inputs: &Inputs<'_>) -> Result<()> {
 }
 
 fn nodes(batches: Batches, requests: &Requests, cells: usize) -> Vec<u32> {
-    match batches {
-        Batches::Nodes(of_cells) => of_cells,
-        Batches::Requests(most) => {
-            let most = most.min(requests.len() as u32);
-            widths(requests, cells).into_iter().map(|width| width.saturating_mul(most)).collect()
-        }
+    let most = match batches {
+        Batches::Nodes(of_cells) => return of_cells,
+        Batches::Requests(most) => most.min(requests.len() as u32),
+    };
+    // For each cell type, the most nodes of any request at the same depth.
+    let mut widest = vec![0u32; cells];
+    for graph in requests.graphs.iter() {
+        widest.iter_mut().zip(graph.widths(cells)).for_each(|(widest, width)| *widest = width.max(*widest));
     }
+    widest.into_iter().map(|width| width.saturating_mul(most)).collect()
 }
 
 fn count_nodes(requests: &Requests, cells: usize) -> Vec<u32> {
@@ -368,15 +351,6 @@ fn count_nodes(requests: &Requests, cells: usize) -> Vec<u32> {
         }
     }
     counts
-}
-
-/// For each cell type, the most nodes of any request at the same depth.
-fn widths(requests: &Requests, cells: usize) -> Vec<u32> {
-    let mut widest = vec![0; cells];
-    for graph in requests.graphs.iter() {
-        widest.iter_mut().zip(graph.widths(cells)).for_each(|(widest, width)| *widest = width.max(*widest));
-    }
-    widest
 }
 
 /// Debug builds check the laws after every run of every test.

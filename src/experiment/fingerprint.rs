@@ -1,66 +1,47 @@
 //! What decides the results of a run, as a hash.
 
+use std::mem;
 use std::path::Path;
 
-use serde_json::{Map, Value, json};
+use serde_json::json;
 
+use crate::cost::table::Overhead;
 use crate::error::{Error, Result};
-use crate::scenario::{Load, PolicyEntry, Scenario};
+use crate::scenario::{ArrivalSpec, Device, Load, Output, PolicyEntry, Scenario};
 use crate::shipped;
 use crate::workload::random::fnv1a;
 
 /// For each policy, a hash of everything that determines its results. Other policies and the list of loads are left
 /// out, so that either can grow when a sweep is resumed; so are costs in real runs.
 pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<String>> {
-    let mut common = scenario.resolved_json();
-    let root = common.as_object_mut().expect("a scenario is a table");
-    let mut policies =
-        root.remove("policy").map_or(Vec::new(), |policies| policies.as_array().cloned().unwrap_or_default());
-    for (table, keys) in [("output", &["plots", "plot_point", "title"][..]), ("arrivals", &["rates", "clients"])] {
-        if let Some(Value::Object(table)) = root.get_mut(table) {
-            table.retain(|key, _| !keys.contains(&key.as_str()));
-        }
-    }
-    if matches!(scenario.workload.load, Load::Trace { .. }) {
+    let mut common = scenario.clone();
+    let mut policies = mem::take(&mut common.policies);
+    common.output = Output { plots: Vec::new(), plot_point: None, title: None, ..common.output };
+    match (&mut common.workload.load, &mut common.arrivals) {
         // Rates or several scales are loads; a single scale is not in the name of its point.
-        let of_rates = root.get("arrivals").is_some_and(Value::is_object);
-        // `remove` would change the order of the others.
-        root.retain(|key, _| key != "arrivals");
-        if let Some(Value::Object(workload)) = root.get_mut("workload")
-            && (of_rates || workload["time_scale"].is_array())
-        {
-            workload.remove("time_scale");
+        (Load::Trace { time_scale, .. }, arrivals) => {
+            if arrivals.take().is_some() || time_scale.len() > 1 {
+                time_scale.clear();
+            }
         }
+        (_, Some(ArrivalSpec::Closed { clients, .. })) => clients.clear(),
+        (_, arrivals) => *arrivals = arrivals.take().map(|arrivals| arrivals.at(&[])),
     }
     if real {
-        root.remove("overhead");
-        for table in root.get_mut("device").into_iter().chain(&mut policies).filter_map(Value::as_object_mut) {
-            table.retain(|key, _| !["costs", "roofline", "noise", "overhead"].contains(&key.as_str()));
+        common.overhead = Overhead::default();
+        common.device = Device { costs: None, roofline: None, noise: None, ..common.device };
+        for policy in &mut policies {
+            (policy.costs, policy.overhead) = (None, Overhead::default());
         }
     }
-    let weights = scenario.workload.weights.as_deref();
-    let model = scenario.workload.model.file().map(|(_, path)| path);
-    let of_classes = scenario.classes.iter().map(|class| class.dataset.as_deref());
-    let shared = [Some(&**scenario.workload.source()), weights, model, scenario.device.grnn.as_deref()]
-        .into_iter()
-        .chain(of_classes);
+    let files = common.inputs().map(|(_, path)| hash_of(path)).collect::<Result<Vec<_>>>()?.join(" ");
     let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("BATCHLAB_COMMIT"));
-    let common = format!("{version} {commit} {device} {common} {}", hashes(shared)?);
-    let of_policy = |(settings, policy): (&Value, &PolicyEntry)| {
-        let own = [&policy.costs, &scenario.device.roofline, &scenario.device.noise];
-        let own = hashes(own.into_iter().map(|file| file.as_deref().filter(|_| !real)))?;
-        Ok(hash(&format!("{common} {settings} {own}")))
+    let common = format!("{version} {commit} {device} {} {files}", common.resolved_json());
+    let of_policy = |policy: &PolicyEntry| {
+        let costs = policy.costs.as_deref().map_or(Ok(String::new()), hash_of)?;
+        Ok(hash(&format!("{common} {} {costs}", json!(policy))))
     };
-    policies.iter().zip(&scenario.policies).map(of_policy).collect()
-}
-
-fn hashes<'p>(files: impl Iterator<Item = Option<&'p Path>>) -> Result<String> {
-    let hashes = files.map(|file| file.map_or(Ok(String::new()), hash_of)).collect::<Result<Vec<_>>>();
-    hashes.map(|hashes| hashes.join(" "))
-}
-
-pub(super) fn inputs_of(scenario: &Scenario) -> Result<Map<String, Value>> {
-    scenario.inputs().map(|(given, path)| Ok((given.to_string(), json!(hash_of(path)?)))).collect()
+    policies.iter().map(of_policy).collect()
 }
 
 /// Of a text, such as a scenario with all that decides its results.

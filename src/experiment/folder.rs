@@ -14,17 +14,21 @@ use serde_json::{Map, Value, json};
 
 use super::device::Device;
 use super::executor::Target;
-use super::fingerprint::{fingerprints, hash, inputs_of};
+use super::fingerprint::{fingerprints, hash, hash_of};
 use super::inputs::Inputs;
-use super::point::{Host, PointResult};
+use super::verify::Verified;
 use super::{Job, Run};
+use crate::backend::Launched;
 use crate::error::{Error, Result};
 use crate::files::{PARTIAL, create_new, folder_name, write_whole};
+use crate::metrics::recorder::Recorder;
 use crate::metrics::summary::Summary;
+use crate::metrics::validity::Lateness;
 use crate::plot;
 use crate::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
 use crate::results::swept;
 use crate::scenario::{PolicyEntry, Scenario};
+use crate::units::Nanos;
 use crate::workload::shape::Shape;
 
 /// Of `run.json` and marks. Another number is another meaning of these files.
@@ -63,28 +67,18 @@ pub struct Folder {
     fingerprints: Vec<String>,
 }
 
-/// What a finished point or search leaves. It counts while all of the files are there.
+/// What a finished point or search leaves: its summary or its rounds. It counts while all of the files are there.
 #[derive(Serialize, Deserialize)]
 struct Mark<T> {
     fingerprint: String,
     #[serde(default, skip_serializing_if = "Files::is_empty")]
     files: Files,
     #[serde(flatten)]
-    found: T,
+    found: BTreeMap<String, T>,
 }
 
 /// Names and sizes in bytes.
 pub(super) type Files = BTreeMap<String, u64>;
-
-#[derive(Serialize, Deserialize)]
-struct Point {
-    summary: Summary,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Rounds<R> {
-    rounds: R,
-}
 
 /// A folder of one run, for files that are not yet in the point's folder.
 pub(super) struct Stage {
@@ -119,10 +113,7 @@ impl Folder {
     /// Refuses a folder whose `run.json` is of another format, or of other settings of one of these policies.
     pub(super) fn refuse_others(folders: &[Folder]) -> Result<()> {
         let path = folders[0].path.join("run.json");
-        let Some(run) = fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Value>(&text).ok())
-        else {
-            return Ok(());
-        };
+        let Some(run) = read_json::<Value>(&path) else { return Ok(()) };
         let format = run["format"].as_u64();
         if format != Some(FORMAT) {
             let other = format.map_or("without a number".into(), |other| other.to_string());
@@ -154,8 +145,8 @@ impl Folder {
         let names: Map<String, Value> =
             policies.map(|policy| (policy.label.clone(), json!(folder_name(&policy.label)))).collect();
         let mut inputs = Map::new();
-        for scenario in scenarios {
-            inputs.extend(inputs_of(scenario)?);
+        for (given, path) in scenarios.iter().flat_map(|scenario| scenario.inputs()) {
+            inputs.insert(given.to_string(), json!(hash_of(path)?));
         }
         let fingerprints: BTreeMap<String, &String> = folders.iter().flat_map(Folder::named_fingerprints).collect();
         let mut reproduces = json!({
@@ -280,35 +271,31 @@ impl Folder {
     pub(super) fn finished(folders: &[Folder], jobs: &[Job]) -> Result<Vec<Option<Summary>>> {
         let finished = |Job { variant, run, .. }: &Job| {
             let folder = &folders[*variant];
-            Ok(folder
-                .read_mark(&folder.point(run).join(numbered(run.replication, POINT)), run.policy)?
-                .map(|Point { summary }| summary))
+            folder.read_mark(&folder.point(run).join(numbered(run.replication, POINT)), run.policy)
         };
         // One after the other again, so that the first error is told.
         jobs.par_iter().map(finished).collect::<Vec<_>>().into_iter().collect()
     }
 
     fn read_mark<T: DeserializeOwned>(&self, path: &Path, policy: usize) -> Result<Option<T>> {
-        if !path.is_file() {
-            return Ok(None);
-        }
-        let read = fs::read_to_string(path).ok().and_then(|text| serde_json::from_str(&text).ok());
-        let Some(Mark { fingerprint, files, found }) = read else { return Ok(None) };
+        let Some(Mark { fingerprint, files, mut found }) = read_json(path) else { return Ok(None) };
         if fingerprint != self.fingerprints[policy] {
             return Err(other_settings(path));
         }
         let size = |name: &String| fs::metadata(path.with_file_name(name)).map(|found| found.len()).ok();
-        Ok(files.iter().all(|(name, bytes)| size(name) == Some(*bytes)).then_some(found))
+        let complete = files.iter().all(|(name, bytes)| size(name) == Some(*bytes));
+        Ok(found.pop_first().map(|(_, found)| found).filter(|_| complete))
     }
 
-    fn write_mark(&self, path: &Path, policy: usize, files: Files, found: impl Serialize) -> Result<()> {
+    fn write_mark(&self, path: &Path, policy: usize, files: Files, name: &str, found: impl Serialize) -> Result<()> {
+        let found = BTreeMap::from([(name.to_string(), found)]);
         write_json(path, &Mark { fingerprint: self.fingerprints[policy].clone(), files, found })
     }
 
     /// Of a finished run, or of an interrupted one: a separate file, so that the two are not mistaken for each other.
     pub(super) fn write_point(&self, run: &Run, summary: &Summary, files: Files, interrupted: bool) -> Result<()> {
         let name = numbered(run.replication, if interrupted { INTERRUPTED } else { POINT });
-        self.write_mark(&self.point(run).join(name), run.policy, files, Point { summary: summary.clone() })
+        self.write_mark(&self.point(run).join(name), run.policy, files, "summary", summary)
     }
 
     fn search_file(&self, kind: &str, policy: usize, replication: u32) -> PathBuf {
@@ -317,8 +304,7 @@ impl Folder {
 
     /// What a replication of a search has found, round by round.
     pub(super) fn searched<T: DeserializeOwned>(&self, kind: &str, policy: usize, replication: u32) -> Result<Vec<T>> {
-        let rounds = self.read_mark(&self.search_file(kind, policy, replication), policy)?;
-        Ok(rounds.map_or(Vec::new(), |Rounds { rounds }| rounds))
+        Ok(self.read_mark(&self.search_file(kind, policy, replication), policy)?.unwrap_or_default())
     }
 
     pub(super) fn write_searched(
@@ -328,11 +314,11 @@ impl Folder {
         replication: u32,
         rounds: &[impl Serialize],
     ) -> Result<()> {
-        self.write_mark(&self.search_file(kind, policy, replication), policy, Files::new(), Rounds { rounds })
+        self.write_mark(&self.search_file(kind, policy, replication), policy, Files::new(), "rounds", rounds)
     }
 
     /// The only file in which two simulated runs of one seed differ.
-    pub(super) fn write_host(&self, runs: &[Value], wall: Duration) -> Result<()> {
+    pub(super) fn write_host(&self, runs: &[&Value], wall: Duration) -> Result<()> {
         let now = crate::clock::unix_seconds();
         let host = json!({
             "device": self.device,
@@ -344,8 +330,16 @@ impl Folder {
         write_json(&self.path.join("host.json"), &host)
     }
 
-    pub(super) fn host_row(&self, run: &Run, finished: &PointResult) -> Option<Value> {
-        let Host { wall, decisions, launched, busy, verified, failures: _ } = finished.host.as_ref()?;
+    /// Of a run that took `wall`, its files included.
+    pub(super) fn host_row(
+        &self,
+        run: &Run,
+        Recorder { decisions, busy, .. }: &Recorder,
+        launched: Option<&Launched>,
+        verified: &Verified,
+        lateness: Option<Lateness>,
+        wall: Duration,
+    ) -> Value {
         let per = |count: u64| (count > 0).then(|| decisions.time.as_nanos() as f64 / count as f64);
         let mut row = json!({
             "policy": folder_name(&self.policies[run.policy].label),
@@ -358,13 +352,14 @@ impl Folder {
         });
         if let Some(launched) = launched {
             row["scheduler_s"] = json!(decisions.time.as_secs_f64());
+            let busy = busy.iter().copied().fold(Nanos::ZERO, Nanos::saturating_add);
             row["busy_s"] = json!(busy.as_secs_f64());
             row["launches"] = json!(launched.launches);
             row["copies"] = json!(launched.copies);
             row["copied_bytes"] = json!(launched.copied_bytes);
             row["copying_s"] = json!(launched.copying.as_secs_f64());
         }
-        if let Some(lateness) = finished.summary.lateness {
+        if let Some(lateness) = lateness {
             row["lateness"] = json!(lateness);
             row["verified"] = json!(verified.requests);
             if let Some(largest) = verified.largest {
@@ -372,7 +367,7 @@ impl Folder {
                 row["largest_error_of_tolerated"] = json!(largest.of_tolerated);
             }
         }
-        Some(row)
+        row
     }
 
     fn write_lengths(&self, shapes: &[Shape]) -> Result<()> {
@@ -421,6 +416,11 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
     let of_results =
         entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.file_name() != PARTIAL);
     of_results.map(|entry| entry.path()).collect()
+}
+
+/// `None` if the file is missing or damaged.
+fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {

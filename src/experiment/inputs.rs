@@ -48,7 +48,7 @@ pub struct Inputs<'s> {
     stop: &'s AtomicBool,
 }
 
-static NEVER: AtomicBool = AtomicBool::new(false);
+pub(super) static NEVER: AtomicBool = AtomicBool::new(false);
 
 enum Origin {
     Dataset {
@@ -345,12 +345,16 @@ impl Origin {
                 let read = Trace::read(trace)?;
                 let shapes = Arc::clone(&read.shapes);
                 let requests = Requests::unfold(shapes, model).map_err(Error::input).within(trace.display())?;
-                let classes = match &read.classes {
-                    Some(names) => {
-                        let known = scenario.classes.iter().map(ClassEntry::class).collect();
-                        Some(Classes::by_name(names, known).map_err(Error::input).within(trace.display())?)
+                let all = scenario.classes.iter().map(ClassEntry::class).collect();
+                let classes = match (&read.classes, shares(scenario)) {
+                    (Some(names), _) => {
+                        Some(Classes::by_name(names, all).map_err(Error::input).within(trace.display())?)
                     }
-                    None => draw_classes(scenario, read.len(), 0),
+                    (None, Some(shares)) => {
+                        let drawn = shares.sample_iter(random::stream(scenario.seed, 0, "classes"));
+                        Some(Classes { all, of: drawn.take(read.len()).map(|class| class as u16).collect() })
+                    }
+                    (None, None) => None,
                 };
                 let requests = Requests { classes: classes.map(Arc::new), ..requests };
                 Ok(Origin::Trace { requests: Arc::new(requests), trace: read })
@@ -369,16 +373,9 @@ impl Origin {
     }
 }
 
+/// Of the scenario's classes, if it has any.
 fn shares(scenario: &Scenario) -> Option<WeightedIndex<f64>> {
     WeightedIndex::new(scenario.classes.iter().map(|class| class.share)).ok()
-}
-
-/// By the shares of the scenario's classes, if it has any.
-fn draw_classes(scenario: &Scenario, count: usize, replication: u32) -> Option<Classes> {
-    let shares = shares(scenario)?;
-    let stream = &mut random::stream(scenario.seed, replication, "classes");
-    let of = (0..count).map(|_| shares.sample(stream) as u16).collect();
-    Some(Classes { all: scenario.classes.iter().map(ClassEntry::class).collect(), of })
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ pub struct Report {
 }
 
 impl Report {
-    fn new(folder: Folder, rows: Vec<SummaryRow>, points: &[Option<PointResult>]) -> Report {
+    fn new(folder: Folder, rows: Vec<SummaryRow>, points: &[Option<PointResult>], locked: bool) -> Report {
         let done = || points.iter().flatten();
         let here = || done().filter_map(|point| point.host.as_ref());
         Report {
@@ -94,7 +94,7 @@ impl Report {
             verified: here().map(|host| host.verified).sum(),
             failed: done().map(|point| point.summary.failed).sum(),
             failures: here().flat_map(|host| host.failures.clone()).collect(),
-            locked: true,
+            locked,
             folder,
         }
     }
@@ -143,7 +143,7 @@ pub fn run_sweep(
     let clock = clock::now();
     let completed: Vec<_> = scenarios.iter().map(|scenario| options.target.completed(scenario)).collect();
     let scenarios: Vec<&Scenario> = completed.iter().map(|scenario| &**scenario).collect();
-    let jobs = own_jobs(&scenarios, options);
+    let jobs = jobs(&scenarios, options);
     let variants = variants(&scenarios, options.target, &jobs, stop)?;
     let (folders, taken_over, lock) = open(&scenarios, &variants, &jobs, options)?;
     let failure = Mutex::new(None);
@@ -181,13 +181,11 @@ pub fn run_sweep(
         write::write_summary(&folder.summary(), &rows)?;
         write::write_differences(&folder.path.join("differences.csv"), &rows)?;
         write::write_classes(&folder.path.join("classes.csv"), &rows)?;
-        let host = |(job, finished): (&Job, &Option<_>)| folders[job.variant].host_row(&job.run, finished.as_ref()?);
-        let host: Vec<_> = jobs.iter().zip(&finished).filter_map(host).collect();
-        folder.write_host(&host, clock.elapsed())?;
+        let here = finished.iter().flatten().filter_map(|point| point.host.as_ref());
+        folder.write_host(&here.map(|host| &host.row).collect::<Vec<_>>(), clock.elapsed())?;
     }
     failure.map_or(Ok(()), Err)?;
-    let mut report = Report::new(folder.clone(), rows, &finished);
-    report.locked = lock.held;
+    let mut report = Report::new(folder.clone(), rows, &finished, lock.held);
     if options.shard.is_none() && !report.interrupted() {
         draw(scenarios[0], options, &mut report)?;
         lock.complete();
@@ -216,14 +214,6 @@ pub fn points(scenarios: &[Scenario], options: &Options, look: bool) -> Result<V
         Point { finished: finished.is_some(), ..point }
     };
     Ok(jobs.iter().zip(finished).map(point).collect())
-}
-
-fn own_jobs(scenarios: &[&Scenario], options: &Options) -> Vec<Job> {
-    let jobs = jobs(scenarios, options);
-    match &options.shard {
-        None => jobs,
-        Some((_, own)) => jobs.into_iter().zip(own).filter_map(|(job, own)| own.then_some(job)).collect(),
-    }
 }
 
 /// Prepares the scenarios that have jobs; a shard may need only some.
@@ -270,53 +260,46 @@ fn open(
     Ok((folders, finished, lock))
 }
 
-/// The first replication of every point. Neighbours share their requests.
-fn first_jobs(scenarios: &[&Scenario]) -> Vec<Job> {
-    let mut jobs = Vec::new();
+/// The jobs of all shards, or of one. Neighbours share their requests. Policies take turns under each load: in real runs,
+/// with the variants, so that slow drifts affect all; in simulated ones, so that shards of neighbours have some of each.
+fn jobs(scenarios: &[&Scenario], options: &Options) -> Vec<Job> {
+    let mut first = Vec::new();
     for (variant, scenario) in scenarios.iter().enumerate() {
         for policy in 0..scenario.policies.len() {
             for load in scenario.points() {
                 let run = Run { policy, load, replication: 0 };
-                jobs.push(Job { variant, run, row: jobs.len() });
+                first.push(Job { variant, run, row: first.len() });
             }
         }
     }
-    jobs
-}
-
-/// Policies take turns under each load: in real runs, with the variants, so that slow drifts affect all; in simulated
-/// ones, so that shards of neighbours have some of each.
-fn jobs(scenarios: &[&Scenario], options: &Options) -> Vec<Job> {
     let loads: Vec<usize> = scenarios.iter().map(|scenario| scenario.points().len()).collect();
-    let mut first = first_jobs(scenarios);
     let place = |job: &Job| (if options.target.is_real() { 0 } else { job.variant }, job.row % loads[job.variant]);
     first.sort_by_key(place);
     let repeat = |replication, job: &Job| Job { run: Run { replication, ..job.run }, ..*job };
-    (0..options.replications).flat_map(|replication| first.iter().map(move |job| repeat(replication, job))).collect()
+    let all = (0..options.replications).flat_map(|number| first.iter().map(move |job| repeat(number, job)));
+    match &options.shard {
+        None => all.collect(),
+        Some((_, own)) => all.zip(own).filter_map(|(job, own)| own.then_some(job)).collect(),
+    }
 }
 
 /// A row for each point whose replications are all finished.
 fn rows(scenarios: &[&Scenario], target: Target, jobs: &[Job], finished: &[Option<PointResult>]) -> Vec<SummaryRow> {
-    let firsts = first_jobs(scenarios);
-    let mut summaries: Vec<Option<Vec<Summary>>> = vec![Some(Vec::new()); firsts.len()];
-    for (job, finished) in jobs.iter().zip(finished) {
-        match (finished, &mut summaries[job.row]) {
-            (Some(finished), Some(runs)) => runs.push(finished.summary.clone()),
-            (_, runs) => *runs = None,
-        }
-    }
-    let row = |(job, runs): (&Job, Option<Vec<Summary>>)| {
-        let entry = job.entry(scenarios);
+    let mut runs: Vec<(&Job, &Option<PointResult>)> = jobs.iter().zip(finished).collect();
+    runs.sort_by_key(|(job, _)| job.row);
+    let row = |of_point: &[(&Job, &Option<PointResult>)]| {
+        let (job, entry) = (of_point[0].0, of_point[0].0.entry(scenarios));
+        let runs = of_point.iter().map(|(_, finished)| Some(finished.as_ref()?.summary.clone()));
         Some(SummaryRow {
             policy: entry.label.clone(),
             swept: entry.swept.clone(),
             backend: target.name().into(),
             point: job.run.load.to_string(),
-            runs: runs?,
+            runs: runs.collect::<Option<_>>()?,
             class: String::new(),
         })
     };
-    firsts.iter().zip(summaries).filter_map(row).collect()
+    runs.chunk_by(|a, b| a.0.row == b.0.row).filter_map(row).collect()
 }
 
 fn draw(scenario: &Scenario, Options { stated, .. }: &Options, report: &mut Report) -> Result<()> {

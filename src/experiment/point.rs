@@ -2,21 +2,21 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+
+use serde_json::Value;
 
 use super::Run;
 use super::device::{Device, RunOutput};
 use super::folder::{BATCHES, FAILURES, Folder, REJECTIONS, numbered};
 use super::inputs::Inputs;
 use super::verify::Verified;
-use crate::backend::Launched;
 use crate::clock;
 use crate::error::{Context as _, Error, Result};
 use crate::metrics::recorder::{Decisions, Keep, Recorder};
 use crate::metrics::summary::{Summary, summarize};
 use crate::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
 use crate::results::{timeline, write};
-use crate::units::Nanos;
+use crate::units::{Nanos, RequestId};
 
 #[derive(Clone, Debug)]
 pub(super) struct PointResult {
@@ -28,12 +28,9 @@ pub(super) struct PointResult {
 /// Host measurements, which must not influence results of a seed.
 #[derive(Clone, Debug)]
 pub(super) struct Host {
-    /// The duration of the run, its files included.
-    pub wall: Duration,
+    /// In `host.json`.
+    pub row: Value,
     pub decisions: Decisions,
-    pub launched: Option<Launched>,
-    /// Of all workers.
-    pub busy: Nanos,
     pub verified: Verified,
     /// Messages of the first failures; the run's file lists all.
     pub failures: Vec<String>,
@@ -92,14 +89,14 @@ pub(super) fn run_point(
         verified => verified?,
     };
     folder.write_point(run, &summary, files, false)?;
-    let Recorder { decisions, failures, busy, .. } = ran.record;
-    let busy = busy.into_iter().fold(Nanos::ZERO, Nanos::saturating_add);
     let (policy, load) = (inputs.scenario.policies[run.policy].name(), run.load);
-    let failures = failures.iter().take(FAILURES_SHOWN);
-    let failures = failures
-        .map(|(request, _, reason)| format!("\"{policy}\" at {load}: request {request} failed: {reason}"))
-        .collect();
-    let host = Host { wall: clock.elapsed(), decisions, launched: ran.launched, busy, verified, failures };
+    let message = |(request, _, reason): &(RequestId, Nanos, String)| {
+        format!("\"{policy}\" at {load}: request {request} failed: {reason}")
+    };
+    let failures = ran.record.failures.iter().take(FAILURES_SHOWN).map(message).collect();
+    let (launched, lateness) = (ran.launched.as_ref(), summary.lateness);
+    let row = folder.host_row(run, &ran.record, launched, &verified, lateness, clock.elapsed());
+    let host = Host { row, decisions: ran.record.decisions, verified, failures };
     Ok(PointResult { summary, host: Some(host) })
 }
 
@@ -125,10 +122,6 @@ fn verify(ran: &RunOutput, run: &Run, inputs: &Inputs<'_>, device: &Device, stop
     if ran.interrupted {
         return Err(Error::Interrupted);
     }
-    device.verify(ran, stop).within(format_args!(
-        "\"{}\" at {}, repeat {}",
-        inputs.scenario.policies[run.policy].label,
-        run.load,
-        run.replication + 1
-    ))
+    let (label, load, repeat) = (&inputs.scenario.policies[run.policy].label, run.load, run.replication + 1);
+    device.verify(ran, stop).within(format_args!("\"{label}\" at {load}, repeat {repeat}"))
 }

@@ -129,26 +129,19 @@ impl Tolerance {
         largest: &mut Largest,
     ) -> Result<(), String> {
         let Followed { output: expected, shortfalls } = expected;
-        if (found.state.len(), found.words.len()) != (expected.state.len(), expected.words.len()) {
-            return Err(format!(
-                "{} numbers and {} words, not {} and {}",
-                found.state.len(),
-                found.words.len(),
-                expected.state.len(),
-                expected.words.len()
-            ));
+        let sizes = |of: &Output| (of.state.len(), of.words.len());
+        let ((numbers, words), (due, due_words)) = (sizes(found), sizes(expected));
+        if (numbers, words) != (due, due_words) {
+            return Err(format!("{numbers} numbers and {words} words, not {due} and {due_words}"));
         }
         // The words of a chain are those of its last nodes.
         let first = depth.saturating_sub(shortfalls.len() as u32) + 1;
         for (place, (shortfall, depth)) in shortfalls.iter().zip(first..).enumerate() {
-            if !largest.take(*shortfall, self.at(depth)) {
+            let (tolerated, found, best) = (self.at(depth), found.words[place], expected.words[place]);
+            if !largest.take(*shortfall, tolerated) {
                 return Err(format!(
-                    "word {place} is {}, whose score is {:.3e} of the scores' root mean square below that of word {}; tolerated \
-                     are {:.3e}",
-                    found.words[place],
-                    shortfall,
-                    expected.words[place],
-                    self.at(depth)
+                    "word {place} is {found}, whose score is {shortfall:.3e} of the scores' root mean square below that of word \
+                     {best}; tolerated are {tolerated:.3e}"
                 ));
             }
         }

@@ -33,10 +33,7 @@ impl std::iter::Sum for Verified {
     fn sum<I: Iterator<Item = Verified>>(iter: I) -> Verified {
         iter.fold(Verified::default(), |a, b| Verified {
             requests: a.requests + b.requests,
-            largest: match (a.largest, b.largest) {
-                (Some(a), Some(b)) => Some(a.max(b)),
-                (one, other) => one.or(other),
-            },
+            largest: [a.largest, b.largest].into_iter().flatten().reduce(Largest::max),
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Whether a run met a latency objective.
 
-use super::recorder::Recorder;
+use super::recorder::{Outcome, Recorder};
 use super::stats::Quantile;
 use super::summary::RunRecord;
 use super::validity::{Warmup, saturated};
@@ -37,26 +37,25 @@ impl Attainment {
     pub fn of(record: &Recorder, warmup: Warmup, slo: Nanos, quantile: Quantile, time: Time) -> Attainment {
         let run = RunRecord::new(record);
         let measured = &run.order[run.warmup(warmup).0..];
-        let served = measured.iter().map(|r| *r as usize).filter(|r| run.finished(*r));
         let tokens = match time {
             Time::Latency => None,
             Time::FirstToken => Some(record.tokens.as_ref().expect("only language models have such objectives")),
         };
-        let mut latencies: Vec<u64> = match tokens {
-            Some(tokens) => served.map(|r| tokens.sequences[r].first.saturating_since(record.arrival[r]).0).collect(),
-            None => served.map(|r| run.latency(r)).collect(),
+        let time = |request: &u32| {
+            let [latency, ..] = run.spans(*request)?;
+            Some(tokens.map_or(latency, |tokens| tokens.to_first(record, *request)))
         };
+        let mut latencies: Vec<u64> = measured.iter().filter_map(time).collect();
         let rank = quantile.rank(measured.len());
-        let mut is_measured = vec![false; record.arrival.len()];
-        measured.iter().for_each(|r| is_measured[*r as usize] = true);
-        let rejected = record.rejections.iter().filter(|(r, _)| is_measured[r.index()]).count() as u64;
+        let outcomes = measured.iter().map(|request| run.departures[*request as usize].1);
+        let rejected = outcomes.filter(|how| matches!(how, Outcome::Rejected | Outcome::Expired)).count() as u64;
         Attainment {
             measured: measured.len() as u64,
             within: latencies.iter().filter(|latency| **latency <= slo.0).count() as u64,
             rejected,
             failed: (measured.len() - latencies.len()) as u64 - rejected,
             latency: (rank <= latencies.len()).then(|| Nanos(*latencies.select_nth_unstable(rank - 1).1)),
-            saturated: saturated(record, &run.order, |request| run.departures[request as usize].0),
+            saturated: saturated(&run),
             gap: tokens.and_then(|tokens| tokens.gaps.quantile(quantile)),
         }
     }

@@ -125,17 +125,16 @@ impl<'a> Fastest<'a> {
         let depths = graph.depths();
         let mut order: Vec<u32> = (0..graph.len() as u32).collect();
         order.sort_unstable_by_key(|node| depths[*node as usize]);
-        let mut before = vec![Nanos::ZERO; graph.len()];
-        let mut longest = Nanos::ZERO;
+        // The end of each node; until it is reached, that of its latest input.
+        let mut ends = vec![Nanos::ZERO; graph.len()];
         for node in order {
-            let done = before[node as usize].saturating_add(self.best(graph.cells()[node as usize], 0).time);
-            longest = longest.max(done);
+            let end = ends[node as usize].saturating_add(self.best(graph.cells()[node as usize], 0).time);
+            ends[node as usize] = end;
             for &next in graph.successors(node) {
-                let before = &mut before[next as usize];
-                *before = done.max(*before);
+                ends[next as usize] = end.max(ends[next as usize]);
             }
         }
-        longest
+        ends.into_iter().max().unwrap_or_default()
     }
 }
 

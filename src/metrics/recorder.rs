@@ -305,9 +305,6 @@ impl Recorder {
 
     #[inline]
     pub(crate) fn completed(&mut self, completion: &Completion, task: &OpenTask) {
-        if self.keep.first_tasks {
-            self.keep_first_tasks(completion, task);
-        }
         if let Some(stream) = &mut self.stream {
             task.requests.iter().for_each(|request| stream.started(*request, completion.start));
         }
@@ -315,7 +312,12 @@ impl Recorder {
             let rejected = self.turned_away.get(request).is_some_and(|at| *at <= task.submit);
             assert!(!rejected, "request {request} was submitted after it had been rejected");
             let start = &mut self.start[request.index()];
-            *start = completion.start.min(*start);
+            if completion.start < *start {
+                *start = completion.start;
+                if let Some(first) = self.first_task.get_mut(request.index()) {
+                    *first = Some(completion.task);
+                }
+            }
         }
         self.task_count += 1;
         self.batch_sum += u64::from(task.batch);
@@ -365,15 +367,6 @@ impl Recorder {
     /// All later tasks of the worker start after the earlier ones.
     pub(crate) fn idles(&mut self, worker: WorkerId) {
         self.spans[worker.index()].clear();
-    }
-
-    /// Call before the starts are updated.
-    fn keep_first_tasks(&mut self, completion: &Completion, task: &OpenTask) {
-        for request in &task.requests {
-            if completion.start < self.start[request.index()] {
-                self.first_task[request.index()] = Some(completion.task);
-            }
-        }
     }
 
     fn keep_task(&mut self, completion: &Completion, task: &OpenTask) {

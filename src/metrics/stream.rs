@@ -107,11 +107,9 @@ impl Spans {
 
     pub fn times(&self) -> Times {
         let samples = self.histogram.len();
-        let some = |value: f64| (samples > 0).then_some(value / 1e6);
-        let [p50_ms, p90_ms, p95_ms, p99_ms, p999_ms] =
-            Quantile::ALL.map(|quantile| self.quantile(quantile).map(Nanos::as_millis_f64));
-        let (mean_ms, max_ms) = (some(self.sum as f64 / samples as f64), some(self.max as f64));
-        Times { samples, mean_ms, p50_ms, p90_ms, p95_ms, p99_ms, p999_ms, max_ms }
+        let mean = (samples > 0).then(|| self.sum as f64 / samples as f64);
+        let quantiles = Quantile::ALL.map(|quantile| self.quantile(quantile).map(|at| at.0));
+        Times::new(samples, mean, mean.map(|_| self.max), quantiles)
     }
 }
 

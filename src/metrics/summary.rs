@@ -61,7 +61,7 @@ pub struct Summary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Lateness>,
     /// Of the rejected, those that were at their deadline or past it.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub expired: u64,
     /// The objective of goodput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -77,8 +77,8 @@ pub struct Summary {
     pub classes: Vec<(String, Summary)>,
 }
 
-fn is_zero(count: &u64) -> bool {
-    *count == 0
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Over the measured requests that finished.
@@ -97,18 +97,16 @@ pub struct Times {
 impl Times {
     /// Times in nanoseconds, which are reordered.
     pub(super) fn of(spans: &mut [u64]) -> Times {
+        let (mean, max) = (mean(spans), spans.iter().max().copied());
+        Times::new(spans.len() as u64, mean, max, quantiles(spans, Quantile::ALL))
+    }
+
+    /// From nanoseconds; the quantiles are [`Quantile::ALL`].
+    pub(super) fn new(samples: u64, mean: Option<f64>, max: Option<u64>, quantiles: [Option<u64>; 5]) -> Times {
         let millis = |ns: u64| Nanos(ns).as_millis_f64();
-        let [p50_ms, p90_ms, p95_ms, p99_ms, p999_ms] = quantiles(spans, Quantile::ALL).map(|q| q.map(millis));
-        Times {
-            samples: spans.len() as u64,
-            mean_ms: mean(spans).map(|ns| ns / 1e6),
-            p50_ms,
-            p90_ms,
-            p95_ms,
-            p99_ms,
-            p999_ms,
-            max_ms: spans.iter().max().copied().map(millis),
-        }
+        let [p50_ms, p90_ms, p95_ms, p99_ms, p999_ms] = quantiles.map(|quantile| quantile.map(millis));
+        let (mean_ms, max_ms) = (mean.map(|ns| ns / 1e6), max.map(millis));
+        Times { samples, mean_ms, p50_ms, p90_ms, p95_ms, p99_ms, p999_ms, max_ms }
     }
 }
 
@@ -147,10 +145,10 @@ fn of_requests(record: &Recorder, measure: &Measure) -> (Summary, Option<(Nanos,
     let lateness = record.lateness.get(warmup..).filter(|_| !measure.closed_loop);
     let summary = Summary {
         steady,
-        saturated: saturated(record, &run.order, |request| run.departures[request as usize].0),
+        saturated: saturated(&run),
         lateness: lateness.and_then(|spans| Lateness::of(spans, whole.latency.p50_ms)),
         classes: classes.map(of_class).collect(),
-        tokens: record.tokens.as_ref().map(|tokens| tokens.summary(record, &run.order[warmup..]).into()),
+        tokens: record.tokens.as_ref().map(|tokens| tokens.summary(&run, &run.order[warmup..]).into()),
         ..whole
     };
     (summary, period(&run.order))
@@ -173,7 +171,7 @@ pub(super) fn share(part: u64, whole: u64) -> Option<f64> {
 
 /// A record, with data that several metrics need.
 pub(super) struct RunRecord<'a> {
-    record: &'a Recorder,
+    pub record: &'a Recorder,
     /// In the order of arrival.
     pub order: Vec<u32>,
     pub departures: Vec<(Nanos, Outcome)>,
@@ -188,27 +186,37 @@ impl<'a> RunRecord<'a> {
     /// measured arrival of the run.
     fn part(&self, requests: &[u32], warmup: usize, measured: Option<(Nanos, Nanos)>, slo: Option<Nanos>) -> Part {
         let mut part = Part::new(slo);
-        for (rank, request) in requests.iter().map(|request| *request as usize).enumerate() {
-            part.arrived(self.record.arrival[request], rank >= warmup);
-            part.outcomes[self.departures[request].1 as usize] += 1;
-            let Some(finish) = happened(self.record.finish[request]) else { continue };
-            let good = part.served(self.latency(request), rank >= warmup);
-            if let Some((_, last)) = measured.filter(|(first, _)| finish >= *first) {
-                part.completed(finish, good, finish > last);
+        for (rank, request) in requests.iter().enumerate() {
+            let (left, outcome) = self.departures[*request as usize];
+            part.arrived(self.record.arrival[*request as usize], rank >= warmup);
+            part.outcomes[outcome as usize] += 1;
+            let Some([latency, ..]) = self.spans(*request) else { continue };
+            let good = part.served(latency, rank >= warmup);
+            if let Some((_, last)) = measured.filter(|(first, _)| left >= *first) {
+                part.completed(left, good, left > last);
             }
         }
         part
     }
 
-    /// Of those that finished: from arrival to finish, to start, and from start to finish.
     fn times(&self, requests: &[u32]) -> [Times; 3] {
         // One buffer for all three times: a run may have ten million requests.
         let mut spans = Vec::with_capacity(requests.len());
-        [RunRecord::latency, RunRecord::queue, RunRecord::compute].map(|span| {
+        [0, 1, 2].map(|which| {
             spans.clear();
-            spans.extend(requests.iter().map(|&r| r as usize).filter(|&r| self.finished(r)).map(|r| span(self, r)));
+            spans.extend(requests.iter().filter_map(|request| Some(self.spans(*request)?[which])));
             Times::of(&mut spans)
         })
+    }
+
+    /// Of a request that finished, in nanoseconds: the latency, the time in the queue, and that from start to finish, which
+    /// is 0 without a task.
+    pub fn spans(&self, request: u32) -> Option<[u64; 3]> {
+        let Recorder { arrival, start, finish, .. } = self.record;
+        let finish = happened(finish[request as usize])?;
+        let latency = finish.saturating_since(arrival[request as usize]).0;
+        let compute = finish.saturating_since(start[request as usize]).0;
+        Some([latency, latency - compute, compute])
     }
 
     /// Of each class in the order of arrival, and how many of them are the warm-up.
@@ -222,23 +230,6 @@ impl<'a> RunRecord<'a> {
         members
     }
 
-    pub fn finished(&self, request: usize) -> bool {
-        happened(self.record.finish[request]).is_some()
-    }
-
-    pub fn latency(&self, request: usize) -> u64 {
-        self.record.finish[request].saturating_since(self.record.arrival[request]).0
-    }
-
-    fn queue(&self, request: usize) -> u64 {
-        self.latency(request) - self.compute(request)
-    }
-
-    /// 0 for a request that finished without a task.
-    fn compute(&self, request: usize) -> u64 {
-        self.record.finish[request].saturating_since(self.record.start[request]).0
-    }
-
     /// Also whether the latencies settle.
     pub fn warmup(&self, rule: Warmup) -> (usize, Option<bool>) {
         let all = self.order.len();
@@ -248,9 +239,9 @@ impl<'a> RunRecord<'a> {
             // `as` maps NaN to zero and saturates; a fraction above 1 leaves out all.
             Warmup::Share(share) => (((share * all as f64) as usize).min(all), None),
             Warmup::Mser5 => {
-                let finished: Vec<usize> = (0..all).filter(|&rank| self.finished(self.order[rank] as usize)).collect();
-                let latencies: Vec<f64> =
-                    finished.iter().map(|&rank| self.latency(self.order[rank] as usize) as f64).collect();
+                let latency = |(rank, request): (usize, &u32)| Some((rank, self.spans(*request)?[0] as f64));
+                let (finished, latencies): (Vec<usize>, Vec<f64>) =
+                    self.order.iter().enumerate().filter_map(latency).unzip();
                 match mser5(&latencies) {
                     // The rule counts finished requests; the others between them are dropped too.
                     Truncation::Steady(dropped) => (if dropped == 0 { 0 } else { finished[dropped] }, Some(true)),

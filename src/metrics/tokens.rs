@@ -10,9 +10,9 @@ use std::mem;
 
 use serde::{Deserialize, Serialize};
 
-use super::recorder::{Recorder, happened};
+use super::recorder::Recorder;
 use super::stream::Spans;
-use super::summary::Times;
+use super::summary::{RunRecord, Times};
 use crate::task::{Completion, Iteration, OpenTask};
 use crate::units::{Nanos, Rate, RequestId, WorkerId};
 
@@ -198,14 +198,18 @@ pub struct TokenSummary {
 }
 
 impl Tokens {
+    /// From a request's arrival to its first token, in nanoseconds.
+    pub(super) fn to_first(&self, record: &Recorder, request: u32) -> u64 {
+        self.sequences[request as usize].first.saturating_since(record.arrival[request as usize]).0
+    }
+
     /// `measured`: requests, of which those that were served count.
-    pub(super) fn summary(&self, record: &Recorder, measured: &[u32]) -> TokenSummary {
-        let served =
-            || measured.iter().map(|request| *request as usize).filter(|r| happened(record.finish[*r]).is_some());
-        let since_arrival = |at: Nanos, request: usize| at.saturating_since(record.arrival[request]).0;
-        let mut first: Vec<u64> = served().map(|r| since_arrival(self.sequences[r].first, r)).collect();
-        let normalised =
-            served().map(|r| since_arrival(record.finish[r], r) as f64 / f64::from(self.sequences[r].output));
+    pub(super) fn summary(&self, run: &RunRecord<'_>, measured: &[u32]) -> TokenSummary {
+        let record = run.record;
+        let served = || measured.iter().filter_map(|request| Some((*request, run.spans(*request)?[0])));
+        let mut first: Vec<u64> = served().map(|(request, _)| self.to_first(record, request)).collect();
+        let output = |request: u32| f64::from(self.sequences[request as usize].output);
+        let normalised = served().map(|(request, latency)| latency as f64 / output(request));
         let began = record.arrival.iter().min().copied().unwrap_or_default();
         let seconds = record.end.saturating_since(began).as_secs_f64();
         let of = |part: f64, whole: f64| (whole > 0.0).then_some(part / whole);

@@ -4,8 +4,9 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
-use super::recorder::{Recorder, happened};
+use super::recorder::Recorder;
 use super::stats::{Quantile, mean, quantiles};
+use super::summary::RunRecord;
 use crate::units::Nanos;
 
 /// Requests are counted in the order of arrival.
@@ -80,9 +81,8 @@ const PARTS: usize = 10;
 
 /// Whether the number in the system grew steadily while requests arrived, more than a random walk would; `None` where
 /// the run is too short to tell.
-///
-/// `order` has the requests in the order of arrival; `left` is when each left, [`Nanos::MAX`] for never.
-pub(super) fn saturated(record: &Recorder, order: &[u32], left: impl Fn(u32) -> Nanos) -> Option<bool> {
+pub(super) fn saturated(run: &RunRecord<'_>) -> Option<bool> {
+    let RunRecord { record, order, departures } = run;
     let arrival = |request: u32| record.arrival[request as usize].0;
     let (first, last) = (arrival(*order.first()?), arrival(*order.last()?));
     let quarter = (last - first) / 4;
@@ -90,10 +90,9 @@ pub(super) fn saturated(record: &Recorder, order: &[u32], left: impl Fn(u32) -> 
         return None;
     }
     let part = order.len().div_ceil(PARTS);
-    let service = median(record, &order[..part], |r| record.finish[r].saturating_since(record.start[r]))?;
+    let service = median(run, &order[..part], |[.., compute]| compute)?;
     // A great overload shows even in a short period: the last waited longer than the whole of it.
-    let last_wait =
-        median(record, &order[order.len() - part..], |r| record.start[r].saturating_since(record.arrival[r]));
+    let last_wait = median(run, &order[order.len() - part..], |[_, queue, _]| queue);
     if last_wait.is_some_and(|wait| wait > last - first && wait > SERVICES_IN_A_LONG_WAIT * service) {
         return Some(true);
     }
@@ -102,7 +101,7 @@ pub(super) fn saturated(record: &Recorder, order: &[u32], left: impl Fn(u32) -> 
     }
     let mut presence = [0u128; 3];
     for &request in order {
-        let (came, went) = (arrival(request), left(request).0);
+        let (came, went) = (arrival(request), departures[request as usize].0.0);
         for (k, sum) in (1..).zip(&mut presence) {
             let (from, to) = (first + k * quarter, first + (k + 1) * quarter);
             *sum += u128::from(went.min(to).saturating_sub(came.max(from)));
@@ -122,9 +121,8 @@ pub(super) fn grows([second, third, fourth]: [f64; 3], requests: f64, variation:
 }
 
 /// `None` if fewer than half of the requests finished.
-fn median(record: &Recorder, requests: &[u32], span: impl Fn(usize) -> Nanos) -> Option<u64> {
-    let finished = |r: &usize| happened(record.finish[*r]).is_some();
-    let mut spans: Vec<u64> = requests.iter().map(|&r| r as usize).filter(finished).map(|r| span(r).0).collect();
+fn median(run: &RunRecord<'_>, requests: &[u32], which: fn([u64; 3]) -> u64) -> Option<u64> {
+    let mut spans: Vec<u64> = requests.iter().filter_map(|request| run.spans(*request).map(which)).collect();
     if spans.is_empty() || 2 * spans.len() < requests.len() {
         return None;
     }
@@ -167,13 +165,8 @@ impl Lateness {
         let mean_us = mean(&spans)? / 1e3;
         let [p99] = quantiles(&mut spans, [Quantile::P99]);
         let share = median_ms.filter(|median| *median > 0.0).map(|median| mean_us / 1e3 / median);
-        Some(Lateness {
-            mean_us,
-            p99_us: p99.map(micros),
-            max_us,
-            share,
-            valid: share.map(|share| share <= LATENESS_BOUND),
-        })
+        let (p99_us, valid) = (p99.map(micros), share.map(|share| share <= LATENESS_BOUND));
+        Some(Lateness { mean_us, p99_us, max_us, share, valid })
     }
 
     /// Means of the means and percentiles, the maximum of the maxima. Valid if all runs are, invalid if one is.
@@ -286,8 +279,7 @@ mod tests {
     }
 
     fn verdict(record: &Recorder) -> Option<bool> {
-        let order: Vec<u32> = (0..record.arrival.len() as u32).collect();
-        saturated(record, &order, |request| record.finish[request as usize])
+        saturated(&RunRecord::new(record))
     }
 
     #[test]

@@ -4,15 +4,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue, Deserializer};
+use toml::de::{DeTable, DeValue};
 
 use super::arrivals;
 use super::costs::CostEstimates;
 use super::given::{self, Given, MOST_KEPT};
 use super::section::{Owner, Section, unknown};
-use super::source::{Source, shown};
+use super::source::Source;
 use super::sweep::{self, Axis, Choice};
 use super::{ArrivalSpec, ClassEntry, Input, Load, Output, PolicyEntry, Record, Scenario, Warmup, Workload};
 use crate::error::{Error, Result};
@@ -38,8 +37,7 @@ pub(super) fn scenarios(source: &Source, registry: &Registry) -> Result<Vec<Scen
     let one = |choices: Vec<Choice<'_, '_>>| {
         let mut table = Spanned::new(0..0, DeValue::Table(root.clone()));
         sweep::apply(source, &mut table, &choices)?;
-        let root = Section::root(source, table_of(&Section::root(source, DeTable::new()), "", &table)?.into_inner());
-        scenario(&root, registry, &axes, &choices)
+        scenario(&Section::new(source, "", table, Owner::default())?, registry, &axes, &choices)
     };
     sweep::product(&axes, None).into_iter().map(one).collect()
 }
@@ -62,7 +60,7 @@ fn scenario(
     axes: &[Axis<'_>],
     choices: &[Choice<'_, '_>],
 ) -> Result<Scenario> {
-    let (given, arrivals) = match (root.read(), arrival_spec(root)) {
+    let (given, arrivals) = match (root.read(root.table.clone()), arrival_spec(root)) {
         (Ok(given), Ok(arrivals)) => (given, arrivals),
         (given, arrivals) => return Err(Error::all(given.err().into_iter().chain(arrivals.err()).collect())),
     };
@@ -74,16 +72,16 @@ fn scenario(
 
 /// Long sweeps make long names.
 fn points_have_folders(scenario: &Scenario) -> Result<(), String> {
-    for (load, policy) in scenario.points().iter().flat_map(|load| scenario.policies.iter().map(move |one| (load, one)))
-    {
-        let name = swept::place(&load.to_string(), &policy.swept);
-        if name.len() > MAX_FOLDER {
-            return Err(format!(
-                "sweep: the folder of a point of \"{}\" would have a name of {} letters; at most {MAX_FOLDER}; sweep fewer keys \
-                 at once: {name}",
-                policy.label,
-                name.len()
-            ));
+    for load in scenario.points() {
+        for PolicyEntry { label, swept, .. } in &scenario.policies {
+            let name = swept::place(&load.to_string(), swept);
+            let letters = name.len();
+            if letters > MAX_FOLDER {
+                return Err(format!(
+                    "sweep: the folder of a point of \"{label}\" would have a name of {letters} letters; at most {MAX_FOLDER}; \
+                     sweep fewer keys at once: {name}"
+                ));
+            }
         }
     }
     Ok(())
@@ -104,18 +102,11 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
     for (key, input) in [("costs", costs), ("roofline", roofline), ("grnn", grnn), ("noise", noise)] {
         find_input(&format!("device.{key}"), input, file)?;
     }
-    match &output.title {
-        Some(title) if title.trim().is_empty() => return Err("output.title: must not be empty".into()),
-        title => title.as_deref().map_or(Ok(()), |title| printed("output.title", title))?,
-    }
-    if workload.model.is_llm() && output.record == Record::Stream {
-        return Err("output.record: a stream keeps no times of tokens; set record = \"full\"".into());
-    }
-    record(&output, &workload.load, metrics.warmup)?;
-    let policies = Vec::new();
-    let file = file.to_path_buf();
+    output.title.as_deref().map_or(Ok(()), |title| printed("output.title", title))?;
+    record(&output, &workload, metrics.warmup)?;
+    let (policies, file, _sweep) = (Vec::new(), file.to_path_buf(), None);
     let scenario =
-        Scenario { name, seed, file, workload, arrivals, classes, device, overhead, metrics, output, policies };
+        Scenario { name, seed, file, workload, arrivals, classes, device, overhead, metrics, output, policies, _sweep };
     let points: Vec<String> = scenario.points().iter().map(ToString::to_string).collect();
     match &scenario.output.plot_point {
         Some(point) if !points.contains(point) => {
@@ -127,8 +118,8 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
 }
 
 /// Refuses what a record cannot have.
-fn record(output: &Output, load: &Load, warmup: Warmup) -> Result<(), String> {
-    let problem = match (output.record, load) {
+fn record(output: &Output, workload: &Workload, warmup: Warmup) -> Result<(), String> {
+    let problem = match (output.record, &workload.load) {
         (Record::Full, _) if output.log_every.is_some() => {
             "output.log_every: goes with record = \"stream\"; a full record logs every request, so remove it"
         }
@@ -139,6 +130,7 @@ fn record(output: &Output, load: &Load, warmup: Warmup) -> Result<(), String> {
             ));
         }
         (Record::Full, _) => return Ok(()),
+        _ if workload.model.is_llm() => "output.record: a stream keeps no times of tokens; set record = \"full\"",
         (_, Load::Trace { .. }) => {
             "output.record: a stream draws its requests, and a trace has them; set record = \"full\""
         }
@@ -152,22 +144,20 @@ fn record(output: &Output, load: &Load, warmup: Warmup) -> Result<(), String> {
     Err(problem.into())
 }
 
-/// Refuses what a terminal would obey.
+/// Refuses what shows nothing, and what a terminal would obey.
 fn printed(key: &str, text: &str) -> Result<(), String> {
-    match text.contains(char::is_control) {
-        true => Err(format!("{key}: {text:?} has a control character; leave it out")),
-        false => Ok(()),
+    match text {
+        _ if text.trim().is_empty() => Err(format!("{key}: must not be empty")),
+        _ if text.contains(char::is_control) => Err(format!("{key}: {text:?} has a control character; leave it out")),
+        _ => Ok(()),
     }
 }
 
 fn folder_safe(key: &str, text: &str) -> Result<(), String> {
-    if text.trim().is_empty() {
-        return Err(format!("{key}: must not be empty"));
-    }
+    printed(key, text)?;
     if text.contains(['/', '\\']) || text == "." || text == ".." {
         return Err(format!("{key}: \"{text}\" cannot name a folder of results; leave out slashes"));
     }
-    printed(key, text)?;
     match folder_name(text).len() {
         0..=MAX_NAME => Ok(()),
         bytes => Err(format!("{key}: names a folder of results in {bytes} letters; at most {MAX_NAME}")),
@@ -270,13 +260,11 @@ fn no_process() -> String {
 
 fn arrival_spec(root: &Section<'_>) -> Result<Option<ArrivalSpec>> {
     let Some(value) = root.table.get_ref().get("arrivals") else { return Ok(None) };
-    let table = table_of(root, "arrivals", value)?;
-    let mut section = Section { source: root.source, owner: arrivals::owner(""), table };
+    let has_trace = |workload: &Spanned<DeValue<'_>>| workload.get_ref().get("trace").is_some();
+    let mut section = Section::new(root.source, "arrivals", value.clone(), arrivals::owner(""))?;
     let (span, name) = match section.table.get_ref().get("process") {
-        Some(process) => {
-            (process.span(), process.get_ref().as_str().map_or_else(|| shown(process.get_ref()), str::to_string))
-        }
-        None if replays_trace(root) => (value.span(), "trace".into()),
+        Some(process) => (process.span(), sweep::written(process.get_ref())),
+        None if root.table.get_ref().get("workload").is_some_and(has_trace) => (value.span(), "trace".into()),
         None => return Err(section.refuse(&no_process())),
     };
     section.owner = arrivals::owner(&name);
@@ -286,26 +274,14 @@ fn arrival_spec(root: &Section<'_>) -> Result<Option<ArrivalSpec>> {
     keys.remove("process");
     tagged.insert(Spanned::new(span, name.into()), Spanned::new(section.table.span(), DeValue::Table(keys)));
     let tagged = Spanned::new(section.table.span(), tagged);
-    let spec = section.parse(tagged, |table| ArrivalSpec::deserialize(Deserializer::from(table)))?;
+    let spec: ArrivalSpec = section.read(tagged)?;
     spec.check().map_err(|problem| section.refuse(&problem))?;
     Ok(Some(spec))
 }
 
-fn replays_trace(root: &Section<'_>) -> bool {
-    let workload = root.table.get_ref().get("workload").and_then(|workload| workload.get_ref().as_table());
-    workload.is_some_and(|workload| workload.get("trace").is_some())
-}
-
-fn table_of<'s>(root: &Section<'s>, key: &str, value: &Spanned<DeValue<'s>>) -> Result<Spanned<DeTable<'s>>> {
-    match value.get_ref() {
-        DeValue::Table(table) => Ok(Spanned::new(value.span(), table.clone())),
-        other => Err(root.refuse(&format!("{key}: must be a table, not {}", shown(other)))),
-    }
-}
-
 fn find_input(key: &str, input: &mut Option<Input>, scenario: &Path) -> Result<(), String> {
     if let Some(input) = input {
-        input.found = find(&input.given, scenario).map_err(|problem| format!("{key}: {problem}"))?;
+        input.found = Some(find(&input.given, scenario).map_err(|problem| format!("{key}: {problem}"))?);
     }
     Ok(())
 }
@@ -325,10 +301,8 @@ fn find(given: &str, scenario: &Path) -> Result<PathBuf, String> {
     if let Some(found) = places.iter().find(on_disk).or_else(|| places.iter().find(|path| shipped::is_built_in(path))) {
         return Ok(found.clone());
     }
-    let tried: Vec<String> = places
-        .iter()
-        .map(|path| format!("{}{}", path.display(), if path.is_dir() { " (a folder)" } else { "" }))
-        .collect();
+    let tried = |path: &PathBuf| format!("{}{}", path.display(), if path.is_dir() { " (a folder)" } else { "" });
+    let tried: Vec<String> = places.iter().map(tried).collect();
     let built_in = if Path::new(given).is_relative() { ", nor built in" } else { "" };
     Err(format!("no such file: {}{built_in}", tried.join(", nor ")))
 }
@@ -351,9 +325,8 @@ fn policies(
         let key = format!("policy[{index}]");
         let mut item = item.clone();
         sweep::apply(root.source, &mut item, own)?;
-        let table = table_of(root, &key, &item)?;
-        let mut section =
-            Section { source: root.source, owner: Owner { prefix: format!("{key}."), ..Owner::default() }, table };
+        let owner = Owner { prefix: format!("{key}."), ..Owner::default() };
+        let mut section = Section::new(root.source, &key, item, owner)?;
         let mut entry = policy(&mut section, registry, scenario)?;
         entry.swept = sweep::swept(choices.iter().chain(own));
         // Some file systems ignore case.
@@ -380,26 +353,21 @@ fn policies(
 fn policy<'s>(section: &mut Section<'s>, registry: &Registry, scenario: &Scenario) -> Result<PolicyEntry> {
     section.owner.shared = given::POLICY;
     let span = section.table.span();
-    let (shared, own): (DeTable<'s>, DeTable<'s>) = section
-        .table
-        .get_ref()
-        .clone()
-        .into_iter()
-        .partition(|(key, _)| section.owner.shared.contains(&key.get_ref().as_ref()));
+    let keys = section.table.get_ref().clone().into_iter();
+    let (shared, own): (DeTable<'s>, DeTable<'s>) =
+        keys.partition(|(key, _)| given::POLICY.contains(&key.get_ref().as_ref()));
     let known: Vec<&str> = registry.kinds().collect();
     let Some(kind) = shared.get("kind") else {
         return Err(section.refuse(&format!("kind: missing; one of {}", known.join(", "))));
     };
-    let kind = kind.get_ref().as_str().map_or_else(|| shown(kind.get_ref()), str::to_string);
+    let kind = sweep::written(kind.get_ref());
     if registry.keys(&kind).is_none() {
         return Err(section.refuse(&unknown(&format!("kind: unknown policy \"{kind}\""), &kind, &known)));
     }
     section.owner.prefix = format!("{} ({kind}): ", section.owner.prefix.trim_end_matches('.'));
     let settings = section.parse(Spanned::new(span.clone(), own), |own| registry.parse(&kind, own))?;
-    let shared =
-        section.parse(Spanned::new(span, shared), |table| given::Policy::deserialize(Deserializer::from(table)))?;
+    let given::Policy { label, mut costs, overhead, .. } = section.read(Spanned::new(span, shared))?;
     let checked = || {
-        let given::Policy { label, mut costs, overhead, .. } = shared;
         let label = label.unwrap_or(kind);
         folder_safe("label", &label)?;
         // Such folders stand beside the result files.

@@ -97,20 +97,14 @@ impl CostEstimates {
     }
 
     pub fn build(&self, settings: &dyn Settings, setup: Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        match (settings.iterates(), setup.model.is_llm()) {
-            (true, false) => {
-                let (kind, model) = (settings.describe().name, setup.model.name());
-                return Err(format!("{kind} serves language models only (llm or llm:FILE), not {model}"));
-            }
-            (false, true) => {
-                let kind = settings.describe().name;
-                return Err(format!("{kind} serves no language models; use static, orca, vllm or sarathi"));
-            }
-            _ => {}
+        let (kind, model) = (settings.describe().name, setup.model);
+        match (settings.iterates(), model.is_llm()) {
+            (true, false) => Err(format!("{kind} serves language models only (llm or llm:FILE), not {}", model.name())),
+            (false, true) => Err(format!("{kind} serves no language models; use static, orca, vllm or sarathi")),
+            _ => settings.build(&self.within(setup)).map_err(|problem| match &self.model {
+                Ok(_) => problem,
+                Err(broken) => format!("{problem} (no costs are known: {broken})"),
+            }),
         }
-        settings.build(&self.within(setup)).map_err(|problem| match &self.model {
-            Ok(_) => problem,
-            Err(broken) => format!("{problem} (no costs are known: {broken})"),
-        })
     }
 }

@@ -7,7 +7,7 @@ use serde::de::{DeserializeOwned, Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::{ClassEntry, Device, Input, Metrics, Output, Warmup, named};
+use super::{Input, Scenario, Warmup, named};
 use crate::cost::table::Overhead;
 use crate::policy::values::time_with_unit;
 use crate::units::{Nanos, Rate};
@@ -21,31 +21,8 @@ pub const MOST_KEPT: u64 = 200_000_000;
 /// A larger number is probably a typing error.
 pub const MAX_WORKERS: u32 = 65_535;
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Given {
-    pub name: String,
-    #[serde(default = "one")]
-    pub seed: u64,
-    pub workload: Workload,
-    #[serde(rename = "arrivals")]
-    _arrivals: Option<IgnoredAny>,
-    #[serde(default, rename = "class")]
-    pub classes: Vec<ClassEntry>,
-    #[serde(default)]
-    pub device: Device,
-    #[serde(default)]
-    pub overhead: Overhead,
-    #[serde(default)]
-    pub metrics: Metrics,
-    #[serde(default)]
-    pub output: Output,
-    #[serde(rename = "policy")]
-    _policy: Vec<IgnoredAny>,
-    /// It was taken out before; here it is known.
-    #[serde(rename = "sweep")]
-    _sweep: Option<IgnoredAny>,
-}
+/// Arrivals and policies are read by themselves.
+pub type Given = Scenario<Workload, IgnoredAny, IgnoredAny>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -18,7 +18,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use serde::de::{DeserializeOwned, IntoDeserializer, value};
+use serde::de::{DeserializeOwned, IgnoredAny, IntoDeserializer, value};
 use serde::{Deserialize, Serialize, Serializer};
 use smart_default::SmartDefault;
 
@@ -28,6 +28,7 @@ use crate::cost::table::Overhead;
 use crate::error::{Error, Result};
 use crate::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
 pub use crate::metrics::stats::Quantile;
+use crate::metrics::summary::is_default;
 pub use crate::metrics::validity::Warmup;
 use crate::plot;
 use crate::policy::registry::{Configured, Registry};
@@ -38,28 +39,38 @@ use crate::workload::class::Class;
 use crate::workload::model::Model;
 use crate::workload::operator::Sizes;
 
-/// A checked scenario, ready to run. As JSON it has every key with its effective value.
-#[derive(Clone, Debug, Serialize)]
-pub struct Scenario {
+/// A checked scenario, ready to run. As JSON it has every key with its effective value. Before it is checked, it has other
+/// types of workloads, arrivals and policies.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario<W = Workload, A = ArrivalSpec, P = PolicyEntry> {
     /// Names the folder of its results.
     pub name: String,
+    #[serde(default = "given::one")]
     pub seed: u64,
     #[serde(skip)]
     pub file: PathBuf,
-    pub workload: Workload,
+    pub workload: W,
     /// `None` if a trace gives the arrivals and their rate.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub arrivals: Option<ArrivalSpec>,
-    #[serde(rename = "class", skip_serializing_if = "Vec::is_empty")]
+    pub arrivals: Option<A>,
+    #[serde(default, rename = "class", skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassEntry>,
+    #[serde(default)]
     pub device: Device,
     /// The default overhead of tasks besides their cells.
+    #[serde(default)]
     pub overhead: Overhead,
+    #[serde(default)]
     pub metrics: Metrics,
+    #[serde(default)]
     pub output: Output,
     /// At least one.
     #[serde(rename = "policy")]
-    pub policies: Vec<PolicyEntry>,
+    pub policies: Vec<P>,
+    /// It was taken out before; here it is known.
+    #[serde(rename = "sweep", skip_serializing)]
+    pub(crate) _sweep: Option<IgnoredAny>,
 }
 
 /// The model, and the source of its requests.
@@ -231,15 +242,17 @@ impl fmt::Display for Warmup {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, SmartDefault, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Output {
-    #[serde(deserialize_with = "given::choice", skip_serializing_if = "Record::is_full")]
+    #[serde(deserialize_with = "given::choice", skip_serializing_if = "is_default")]
     pub record: Record,
     /// With a streamed record: each request whose number is a multiple is logged.
     #[serde(deserialize_with = "given::count", skip_serializing_if = "Option::is_none")]
     pub log_every: Option<u64>,
+    #[default = true]
     pub requests: bool,
+    #[default = true]
     pub tasks: bool,
     /// A timeline for trace viewers.
     pub timeline: bool,
@@ -259,28 +272,6 @@ pub enum Record {
     Full,
     /// Counts, sums and histograms; requests are drawn when they arrive and forgotten after they have left.
     Stream,
-}
-
-impl Record {
-    fn is_full(&self) -> bool {
-        *self == Record::Full
-    }
-}
-
-impl Default for Output {
-    fn default() -> Self {
-        let (record, log_every) = (Record::Full, None);
-        Output {
-            record,
-            log_every,
-            requests: true,
-            tasks: true,
-            timeline: false,
-            plots: Vec::new(),
-            plot_point: None,
-            title: None,
-        }
-    }
 }
 
 /// A class of requests.
@@ -338,31 +329,26 @@ impl PolicyEntry {
 }
 
 /// A file or generator; dereferences to its path.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(from = "String")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Input {
     /// As written in the scenario.
     pub given: String,
-    /// Where it was found; for a generator, its name.
-    found: PathBuf,
+    /// Where it was found, if it is a file.
+    #[serde(skip)]
+    found: Option<PathBuf>,
 }
 
 impl Deref for Input {
     type Target = Path;
     fn deref(&self) -> &Path {
-        &self.found
+        self.found.as_deref().unwrap_or(Path::new(&self.given))
     }
 }
 
 impl From<String> for Input {
     fn from(given: String) -> Self {
-        Input { found: PathBuf::from(&given), given }
-    }
-}
-
-impl Serialize for Input {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.given)
+        Input { given, found: None }
     }
 }
 
@@ -402,10 +388,8 @@ impl Scenario {
             match value {
                 toml::Value::String(text) => {
                     // As `costs.csv` or `dnn:network.csv`.
-                    let kind = |given: &str| {
-                        let kind = text.strip_suffix(given)?;
-                        (kind.is_empty() || kind.ends_with(':')).then(|| kind.to_string())
-                    };
+                    let kind =
+                        |given: &str| text.strip_suffix(given).filter(|kind| kind.is_empty() || kind.ends_with(':'));
                     let mut inputs = self.inputs().filter(|(_, path)| !shipped::is_built_in(path));
                     if let Some((kind, path)) = inputs.find_map(|(given, path)| Some((kind(given)?, path))) {
                         *text = format!("{kind}{}", path.display());

@@ -38,8 +38,7 @@ impl Reference {
                     table = format!("policy {kind}");
                     found.tables.push((table.clone(), std::mem::take(&mut heading)));
                 }
-                let is_new = !found.keys.iter().any(|other| other.table == table && other.name == key);
-                if is_new {
+                if !found.of(&table).any(|other| other.name == key) {
                     let about = comment.join(" ");
                     found.keys.push(Key { table: table.clone(), name: key, value, has_default: text == line, about });
                 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::source::Source;
 use super::{Scenario, check};
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Error, Result};
 use crate::policy::registry::Registry;
 
 impl Scenario {
@@ -28,36 +28,30 @@ impl Scenario {
     /// Converts the JSON to TOML, so that one parser checks both. Files are looked for in the current folder and beside
     /// `file`, the original scenario; `kept_in` keeps the JSON.
     pub fn restore(resolved: &Value, file: &Path, kept_in: &Path, registry: &Registry) -> Result<Scenario> {
-        let mut root = match given(resolved.clone()) {
-            Some(Value::Object(root)) => root,
-            _ => return Err(Error::input("scenario: must be a table")).within(kept_in.display()),
+        let refused = |problem: String| Error::input(format!("{}: {problem}", kept_in.display()));
+        let Some(Value::Object(mut root)) = given(resolved.clone()) else {
+            return Err(refused("scenario: must be a table".into()));
         };
-        if root.get("arrivals").is_some_and(|arrivals| !arrivals.is_null()) {
+        if let (true, Some(workload)) = (root.contains_key("arrivals"), root.get_mut("workload")) {
             // The default for a trace, which rates scale instead.
-            root.get_mut("workload").and_then(Value::as_object_mut).map(|workload| workload.remove("time_scale"));
+            workload.as_object_mut().map(|workload| workload.remove("time_scale"));
         }
-        let policies = root.get_mut("policy").and_then(Value::as_array_mut);
-        let mut take = |policy: &mut Value| policy.as_object_mut().and_then(|keys| keys.remove("swept"));
-        let swept: Vec<Option<Value>> = policies.into_iter().flatten().map(&mut take).collect();
+        let mut swept = Vec::new();
+        for policy in root.get_mut("policy").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(kind) = policy["kind"].as_str().filter(|kind| registry.keys(kind).is_none()) {
+                return Err(refused(format!(
+                    "the policy \"{kind}\" is one of another program; use the program that ran it on these results"
+                )));
+            }
+            let keys = policy.as_object_mut().and_then(|keys| keys.remove("swept")).map(serde_json::from_value);
+            swept.push(keys.transpose().map_err(|cause| refused(format!("swept: {cause}")))?.unwrap_or_default());
+        }
         // Seeds may exceed TOML's integers.
         let seed = root.remove("seed").as_ref().and_then(Value::as_u64);
-        let entries = root.get("policy").and_then(Value::as_array).into_iter().flatten();
-        if let Some(kind) =
-            entries.filter_map(|entry| entry["kind"].as_str()).find(|kind| registry.keys(kind).is_none())
-        {
-            let problem = format!(
-                "the policy \"{kind}\" is one of another program; use the program that ran it on these results"
-            );
-            return Err(Error::input(problem)).within(kept_in.display());
-        }
-        let text = toml::to_string(&root).map_err(|cause| Error::input(format!("scenario: {cause}")));
-        let mut scenario =
-            check::scenario_alone(&Source::kept(file, text.within(kept_in.display())?, kept_in), registry)?;
+        let text = toml::to_string(&root).map_err(|cause| refused(format!("scenario: {cause}")))?;
+        let mut scenario = check::scenario_alone(&Source::kept(file, text, kept_in), registry)?;
         scenario.seed = seed.unwrap_or(scenario.seed);
-        for (entry, swept) in scenario.policies.iter_mut().zip(swept) {
-            let read = serde_json::from_value(swept.unwrap_or_else(|| json!([])));
-            entry.swept = read.map_err(|cause| Error::input(format!("swept: {cause}"))).within(kept_in.display())?;
-        }
+        scenario.policies.iter_mut().zip(swept).for_each(|(entry, swept)| entry.swept = swept);
         Ok(scenario)
     }
 }

@@ -1,14 +1,15 @@
 //! The JSON Schema of scenarios, for editors. Keys, defaults and descriptions are those of the reference; what a value
 //! may be is found by handing samples to the readers of the tables.
 
+use std::collections::BTreeSet;
+
 use clap::ValueEnum as _;
 use serde_json::{Map, Value, json};
 use toml::de::{DeTable, Error};
 
-use super::given::{self, POLICY};
+use super::given::{Given, POLICY};
 use super::reference::{Key, Reference};
 use super::section::Owner;
-use super::{Device, Metrics, Output, Overhead};
 use crate::plot::Kind;
 use crate::policy::registry::Registry;
 use crate::workload::arrivals::PROCESSES;
@@ -35,10 +36,7 @@ pub fn schema(registry: &Registry) -> Value {
     }
     for (table, about) in reference.tables.iter().filter(|(table, _)| !table.starts_with("policy")) {
         let keys = reference.of(table).map(|key| (key.name.to_string(), of_section(key))).collect();
-        let required: &[&str] = match table.as_str() {
-            "workload" => &["model"],
-            _ => &[],
-        };
+        let required: &[&str] = if table == "workload" { &["model"] } else { &[] };
         properties.insert(table.clone(), object(about, keys, required));
     }
     // Its keys are the paths of others.
@@ -68,13 +66,8 @@ fn described(mut schema: Value, about: &str, default: Option<&Value>) -> Value {
 }
 
 fn of_section(key: &Key) -> Value {
-    let read = |text: &str| match key.table.as_str() {
-        "device" => toml::from_str::<Device>(text).map(drop),
-        "metrics" => toml::from_str::<Metrics>(text).map(drop),
-        "output" => toml::from_str::<Output>(text).map(drop),
-        "overhead" => toml::from_str::<Overhead>(text).map(drop),
-        _ => toml::from_str::<given::Workload>(&format!("model = 'lstm'\n{text}")).map(drop),
-    };
+    let others = "name = 's'\npolicy = []\nworkload.model = 'lstm'";
+    let read = |text: &str| toml::from_str::<Given>(&format!("{others}\n{}.{text}", key.table)).map(drop);
     let allowed = match (key.table.as_str(), key.name) {
         ("arrivals", "process") => json!({ "enum": ([&PROCESSES[..], &["closed", "trace"]].concat()) }),
         ("arrivals", _) | ("workload", "model") => of_example(&key.value),
@@ -106,15 +99,12 @@ fn of_reader(key: &str, example: &Value, about: &str, read: Read<'_>) -> Value {
     {
         return json!({ "enum": known.split(", ").collect::<Vec<_>>() });
     }
-    let mut types: Vec<&str> =
-        SAMPLES.iter().filter(|(_, sample)| reads(sample).is_ok()).map(|(name, _)| *name).collect();
+    let accepted = SAMPLES.iter().filter(|(_, sample)| reads(sample).is_ok()).map(|(name, _)| *name);
+    let mut types: BTreeSet<&str> = accepted.chain([type_of(example)]).collect();
     let words = about.split('"').skip(1).step_by(2).any(|word| reads(&format!("'{word}'")).is_ok());
     types.extend(words.then_some("string"));
-    types.push(type_of(example));
-    types.sort_unstable();
-    types.dedup();
-    if types.contains(&"number") {
-        types.retain(|name| *name != "integer");
+    if types.contains("number") {
+        types.remove("integer");
     }
     json!({ "type": types })
 }

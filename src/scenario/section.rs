@@ -37,16 +37,21 @@ struct Place {
 }
 
 impl<'s> Section<'s> {
-    pub fn root(source: &'s Source, table: DeTable<'s>) -> Section<'s> {
-        Section { source, owner: Owner::default(), table: Spanned::new(0..0, table) }
+    /// `name` is that of the value, which has to be a table.
+    pub fn new(source: &'s Source, name: &str, value: Spanned<DeValue<'s>>, owner: Owner) -> Result<Section<'s>> {
+        let span = value.span();
+        match value.into_inner() {
+            DeValue::Table(table) => Ok(Section { source, owner, table: Spanned::new(span, table) }),
+            other => Err(source.error(span, format!("{name}: must be a table, not {}", shown(&other)))),
+        }
     }
 
-    pub fn read<T: Deserialize<'s>>(&self) -> Result<T> {
-        self.parse(self.table.clone(), |table| T::deserialize(Deserializer::from(table)))
+    /// Parts of the table, with the places that they have in it.
+    pub fn read<T: Deserialize<'s>>(&self, table: Spanned<DeTable<'s>>) -> Result<T> {
+        self.parse(table, |table| T::deserialize(Deserializer::from(table)))
     }
 
-    /// Parts of the table, with the places that they have in it. Serde tells of one mistake; without its key it tells of
-    /// the next.
+    /// As [`Section::read`]. Serde tells of one mistake; without its key it tells of the next.
     pub fn parse<T>(
         &self,
         mut table: Spanned<DeTable<'s>>,
@@ -141,23 +146,8 @@ fn visit(key: String, name: Span, value: &Spanned<DeValue<'_>>, places: &mut Vec
 
 /// What a key without a default must be.
 pub(super) fn needed(key: &str) -> Option<String> {
-    Some(match key {
-        "name" => "a name for the folder of the results".into(),
-        "workload" => "a table with a model, and a dataset or a trace".into(),
-        "workload.model" => format!("one of {}", model::KNOWN),
-        "policy" => "at least one [[policy]] table".into(),
-        "arrivals.rates" => "a list of requests per second, such as [1000, 2000]".into(),
-        "workload.time_scale" => "a number above 0, or a list of such numbers".into(),
-        "arrivals.clients" => "a list of numbers of clients, such as [1, 8]".into(),
-        "arrivals.cv" => "the coefficient of variation of the gaps, a number from 0.001 to 1000".into(),
-        "arrivals.ratio" => "the high rate over the low one, a number from 1 to 1e6".into(),
-        "arrivals.low" | "arrivals.high" => "a time of at least 1us, such as \"100ms\"".into(),
-        "arrivals.period" => "the time in which the pattern repeats, such as \"86400s\"".into(),
-        "arrivals.pattern" => "a list of relative rates, such as [0.5, 1, 2]".into(),
-        "arrivals.from" | "arrivals.to" => "a number of requests per second from 1e-6 to 1e9".into(),
-        "arrivals.steps" => "the number of steps, at least 2".into(),
-        _ => return None,
-    })
+    let known: toml::Table = toml::from_str(include_str!("needed.toml")).expect("the file is TOML");
+    Some(known.get(key)?.as_str()?.replace("MODELS", model::KNOWN))
 }
 
 impl Owner {

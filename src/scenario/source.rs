@@ -19,23 +19,20 @@ pub(super) struct Source {
     pub file: PathBuf,
     text: String,
     overrides: Vec<Override>,
-    /// For each `--sweep`, one for each value.
-    pub sweeps: Vec<Vec<Override>>,
+    pub sweeps: Vec<Override>,
     /// The file that keeps a restored scenario, which was checked before. Its lines mean nothing to the user.
     pub kept_in: Option<PathBuf>,
 }
 
-/// A value for a key: `--set KEY=VALUE`, or one of those of `--sweep KEY=V1,V2`.
+/// Values for a key: that of `--set KEY=VALUE`, or those of `--sweep KEY=V1,V2`.
 #[derive(Clone, Debug)]
 pub(super) struct Override {
     option: &'static str,
     written: String,
     offset: usize,
     pub path: Vec<String>,
-    /// The place of the value in `written`.
-    value: Span,
-    /// `v=VALUE` after blanks, which move the value to its place in the document.
-    assigned: String,
+    /// The place of each value in `written`, and `v=VALUE` after blanks, which move it to its place in the document.
+    values: Vec<(Span, String)>,
 }
 
 /// A value to set at a path. The place of the key is for messages.
@@ -52,8 +49,8 @@ impl Source {
             offset += written.len() + 1;
             Override::parse(option, written, offset - written.len() - 1, split)
         };
-        let set = |written| parse("--set", written, sweep::whole);
-        let overrides = overrides.iter().map(set).collect::<Result<Vec<_>>>()?.concat();
+        let set = |written| parse("--set", written, |text| Ok(vec![Span { start: 0, end: text.len() }]));
+        let overrides = overrides.iter().map(set).collect::<Result<_>>()?;
         let sweep = |written| parse("--sweep", written, sweep::split);
         let sweeps = sweeps.iter().map(sweep).collect::<Result<_>>()?;
         Ok(Source { file: file.to_path_buf(), text, overrides, sweeps, kept_in: None })
@@ -72,7 +69,9 @@ impl Source {
         })?;
         let mut root = Spanned::new(table.span(), DeValue::Table(table.into_inner()));
         for set in &self.overrides {
-            self.apply(&Setting { path: &set.path, span: &set.span(), value: &set.value() }, 0, &mut root)?;
+            for value in set.values() {
+                self.apply(&Setting { path: &set.path, span: &set.span(), value: &value }, 0, &mut root)?;
+            }
         }
         match root.into_inner() {
             DeValue::Table(table) => Ok(table),
@@ -82,35 +81,27 @@ impl Source {
 
     /// Sets the value at the rest of the path, from `depth` on, and creates missing tables.
     pub fn apply<'s>(&self, set: &Setting<'_, 's>, depth: usize, value: &mut Spanned<DeValue<'s>>) -> Result<()> {
-        let (key, is_last) = (&set.path[depth], depth + 1 == set.path.len());
-        let name = || Spanned::new(set.span.clone(), key.clone().into());
-        match value.get_mut() {
-            DeValue::Table(table) if is_last => {
-                // An insertion would keep the old key and its place.
-                table.remove(key.as_str());
-                table.insert(name(), set.value.clone());
-                Ok(())
-            }
+        let Some(key) = set.path.get(depth) else {
+            *value = set.value.clone();
+            return Ok(());
+        };
+        let refuse = |problem| self.error(set.span.clone(), format!("{}: {problem}", set.path[..depth].join(".")));
+        let below = match value.get_mut() {
             DeValue::Table(table) => {
-                let made = || Spanned::new(set.span.clone(), DeValue::Table(DeTable::new()));
-                self.apply(set, depth + 1, table.entry(name()).or_insert_with(made))
+                if depth + 1 == set.path.len() {
+                    // Otherwise the old key and its place would stay.
+                    table.remove(key.as_str());
+                }
+                let name = Spanned::new(set.span.clone(), key.clone().into());
+                table.entry(name).or_insert_with(|| Spanned::new(set.span.clone(), DeValue::Table(DeTable::new())))
             }
             DeValue::Array(items) => {
                 let items: &mut [_] = items;
-                let index = find_item(items, key).map_err(|problem| {
-                    self.error(set.span.clone(), format!("{}: {problem}", set.path[..depth].join(".")))
-                })?;
-                if is_last {
-                    items[index] = set.value.clone();
-                    return Ok(());
-                }
-                self.apply(set, depth + 1, &mut items[index])
+                &mut items[find_item(items, key).map_err(refuse)?]
             }
-            scalar => {
-                let problem = format!("no table but {}, so it has no key \"{key}\"", shown(scalar));
-                Err(self.error(set.span.clone(), format!("{}: {problem}", set.path[..depth].join("."))))
-            }
-        }
+            scalar => return Err(refuse(format!("no table but {}, so it has no key \"{key}\"", shown(scalar)))),
+        };
+        self.apply(set, depth + 1, below)
     }
 
     /// `FILE:LINE`, the override, or the file that keeps the scenario.
@@ -119,7 +110,7 @@ impl Source {
             return kept_in.display().to_string();
         }
         let file = self.file.display();
-        let options = self.overrides.iter().chain(self.sweeps.iter().flatten());
+        let options = self.overrides.iter().chain(&self.sweeps);
         match options.rev().find(|set| set.offset <= span.start) {
             Some(set) => format!("{file}: {} {}", set.option, set.written),
             None => {
@@ -141,16 +132,17 @@ impl Override {
         written: &str,
         offset: usize,
         split: impl Fn(&str) -> Result<Vec<Span>, String>,
-    ) -> Result<Vec<Override>> {
+    ) -> Result<Override> {
         let wrong = |problem| Error::input(format!("{option} {written}: {problem}"));
         let (path, value_at) = split_override(written)
             .map_err(|problem| wrong(format!("{problem}; write it as {option} key.path=value")))?;
         let one = |place: Span| {
             let value = value_at + place.start..value_at + place.end;
             let assigned = format!("{}v={}", " ".repeat(offset + value.start - 2), &written[value.clone()]);
-            Override { option, written: written.to_string(), offset, path: path.clone(), value, assigned }
+            (value, assigned)
         };
-        Ok(split(&written[value_at..]).map_err(wrong)?.into_iter().map(one).collect())
+        let values = split(&written[value_at..]).map_err(wrong)?.into_iter().map(one).collect();
+        Ok(Override { option, written: written.to_string(), offset, path, values })
     }
 
     pub fn span(&self) -> Span {
@@ -158,12 +150,14 @@ impl Override {
     }
 
     /// A word that is not valid TOML is a text, as in `workload.dataset=constant:24`.
-    pub fn value(&self) -> Spanned<DeValue<'_>> {
-        let table = DeTable::parse(&self.assigned).map(Spanned::into_inner);
-        match table.map(|mut table| (table.remove("v"), table.is_empty())) {
-            Ok((Some(value), true)) => value,
-            _ => Spanned::new(self.span(), DeValue::String(self.written[self.value.clone()].into())),
-        }
+    pub fn values(&self) -> impl Iterator<Item = Spanned<DeValue<'_>>> {
+        self.values.iter().map(|(place, assigned)| {
+            let table = DeTable::parse(assigned).map(Spanned::into_inner);
+            match table.map(|mut table| (table.remove("v"), table.is_empty())) {
+                Ok((Some(value), true)) => value,
+                _ => Spanned::new(self.span(), DeValue::String(self.written[place.clone()].into())),
+            }
+        })
     }
 }
 

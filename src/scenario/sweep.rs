@@ -33,10 +33,9 @@ pub(super) fn axes<'s>(source: &'s Source, root: &mut DeTable<'s>) -> Result<Vec
     }
     // Tables have their keys in the order of the alphabet.
     lists.sort_by_key(|(_, span, _)| span.start);
-    for values in &source.sweeps {
-        let first = &values[0];
-        lists.retain(|(path, ..)| *path != first.path);
-        lists.push((first.path.clone(), first.span(), values.iter().map(|value| value.value()).collect()));
+    for given in &source.sweeps {
+        lists.retain(|(path, ..)| *path != given.path);
+        lists.push((given.path.clone(), given.span(), given.values().collect()));
     }
     let mut axes: Vec<Axis<'s>> = Vec::new();
     for list in lists {
@@ -58,19 +57,13 @@ type List<'s> = (Vec<String>, Span, Vec<Spanned<DeValue<'s>>>);
 fn read_table<'s>(source: &Source, above: Vec<String>, table: DeTable<'s>, lists: &mut Vec<List<'s>>) -> Result<()> {
     for (name, value) in table {
         let (key, span, value_span) = (name.get_ref(), name.span(), value.span());
-        let mut path = above.clone();
+        let path = match above.is_empty() {
+            true => split_override(&format!("{key}=")).map_err(|why| source.error(span.clone(), why))?.0,
+            false => [&above[..], &[key.to_string()]].concat(),
+        };
         match value.into_inner() {
-            DeValue::Table(below) => {
-                path.push(key.to_string());
-                read_table(source, path, below, lists)?;
-            }
-            DeValue::Array(items) => {
-                match above.is_empty() {
-                    true => path = split_override(&format!("{key}=")).map_err(|why| source.error(span.clone(), why))?.0,
-                    false => path.push(key.to_string()),
-                }
-                lists.push((path, span, items.into_iter().collect()));
-            }
+            DeValue::Table(below) => read_table(source, path, below, lists)?,
+            DeValue::Array(items) => lists.push((path, span, items.into_iter().collect())),
             other => {
                 let problem =
                     format!("sweep: {key}: must be a list of values, such as [1, 2, 4], not {}", shown(&other));
@@ -137,7 +130,7 @@ pub(super) fn swept<'a, 's: 'a>(choices: impl Iterator<Item = &'a Choice<'a, 's>
 }
 
 /// A value in columns and in names of folders.
-fn written(value: &DeValue<'_>) -> String {
+pub(super) fn written(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => text.to_string(),
         DeValue::Array(items) => {
@@ -151,11 +144,6 @@ fn written(value: &DeValue<'_>) -> String {
         }
         other => shown(other),
     }
-}
-
-/// The place of a text that is a single value.
-pub(super) fn whole(text: &str) -> Result<Vec<Span>, String> {
-    Ok(Vec::from([Span { start: 0, end: text.len() }]))
 }
 
 /// The places of the values in `1,2,[3,4],"5,6"`: commas in brackets or quotes do not separate them.
