@@ -73,13 +73,13 @@ pub(super) fn run_point(
     summary.extrapolated = device.extrapolated(inputs, run, &ran.record);
     let stage = folder.stage()?;
     if logged {
-        write_logs(&stage.path, &ran.record, inputs, keep, summary.warmup)?;
+        write_logs(stage.path(), &ran.record, inputs, keep, summary.warmup)?;
     }
     // For every run, so that the spread of batch sizes is known.
-    write::write_batches(&stage.path.join(numbered(run.replication, BATCHES)), &ran.record, &inputs.steps)?;
+    write::write_batches(&stage.path().join(numbered(run.replication, BATCHES)), &ran.record, &inputs.steps)?;
     for (file, of) in [(FAILURES, &ran.record.failures), (REJECTIONS, &ran.record.refusals)] {
         if !of.is_empty() {
-            write::write_failures(&stage.path.join(numbered(run.replication, file)), of)?;
+            write::write_failures(&stage.path().join(numbered(run.replication, file)), of)?;
         }
     }
     let files = folder.publish(run, &stage)?;
