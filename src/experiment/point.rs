@@ -12,6 +12,7 @@ use super::verify::Verified;
 use crate::backend::Launched;
 use crate::clock;
 use crate::error::{Context as _, Error, Result};
+use crate::files::write_whole;
 use crate::metrics::recorder::{Decisions, Keep, Recorder};
 use crate::metrics::summary::{Summary, summarize};
 use crate::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
@@ -107,10 +108,10 @@ fn write_logs(folder: &Path, record: &Recorder, inputs: &Inputs<'_>, keep: Keep,
     let output = &inputs.scenario.output;
     let place = |file| folder.join(file);
     if output.requests {
-        write::write_requests(&place(RequestLine::FILE), record, warmup)?;
+        write_whole(&place(RequestLine::FILE), |out| write::requests(out, record, warmup))?;
     }
     if output.tasks {
-        write::write_tasks(&place(TaskLine::FILE), record, &inputs.steps)?;
+        write_whole(&place(TaskLine::FILE), |out| write::tasks(out, record, &inputs.steps))?;
         if keep.rounds {
             write::write_rounds(&place(RoundLine::FILE), record)?;
         }
