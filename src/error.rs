@@ -41,21 +41,24 @@ impl Error {
         Error::Input(lines.join("\n"))
     }
 
+    /// About a file or folder, or something in it.
+    pub fn at(path: &Path, what: impl Display) -> Self {
+        Error::Input(format!("{}: {what}", path.display()))
+    }
+
     pub fn unreadable(path: &Path, cause: &std::io::Error) -> Self {
-        Error::Input(format!("{}: cannot be read: {cause}", path.display()))
+        Error::at(path, format_args!("cannot be read: {cause}"))
     }
 
     pub fn unwritable(path: &Path, cause: &std::io::Error) -> Self {
         Error::Failed(format!("{}: cannot be written: {cause}", path.display()))
     }
 
-    fn rewritten(self, words: impl FnOnce(String) -> String) -> Error {
-        match self {
-            Error::Input(message) => Error::Input(words(message)),
-            Error::Failed(message) => Error::Failed(words(message)),
-            Error::Incomplete(message) => Error::Incomplete(words(message)),
-            Error::Interrupted => Error::Interrupted,
+    fn rewritten(mut self, words: impl FnOnce(&str) -> String) -> Error {
+        if let Error::Input(message) | Error::Failed(message) | Error::Incomplete(message) = &mut self {
+            *message = words(message);
         }
+        self
     }
 
     pub fn exit_code(&self) -> u8 {
@@ -75,20 +78,15 @@ pub fn refuse_if<E>(wrong: bool, error: impl FnOnce() -> E) -> Result<(), E> {
 /// `; did you mean workers?` if a known name is similar, else nothing.
 pub fn nearest(name: &str, known: &[&str]) -> String {
     let nearest = known.iter().map(|candidate| (strsim::levenshtein(name, candidate), candidate)).min();
-    match nearest {
-        Some((distance, candidate)) if distance <= 1 + name.len() / 4 => format!("; did you mean {candidate}?"),
-        _ => String::new(),
-    }
+    let similar = nearest.filter(|(distance, _)| *distance <= 1 + name.len() / 4);
+    similar.map_or(String::new(), |(_, candidate)| format!("; did you mean {candidate}?"))
 }
 
 /// For a terminal or a figure, with a replacement character for each control character, which texts of files may have.
 /// Line breaks and tabs stay.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let harmful = |c: char| c.is_control() && c != '\n' && c != '\t';
-    match text.contains(harmful) {
-        true => Cow::Owned(text.replace(harmful, "\u{fffd}")),
-        false => Cow::Borrowed(text),
-    }
+    if text.contains(harmful) { text.replace(harmful, "\u{fffd}").into() } else { text.into() }
 }
 
 /// Adds context to an error.

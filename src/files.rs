@@ -3,10 +3,9 @@
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
+use tempfile::{Builder, NamedTempFile};
 
 use crate::error::{Error, Result};
 use crate::memory::bounded;
@@ -31,14 +30,12 @@ pub fn unpacked<'a>(input: impl Read + 'a) -> Box<dyn Read + 'a> {
 /// # Errors
 /// Names the file that can't be written; the old file stays.
 pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
-    let unwritable = |cause: io::Error| Error::unwritable(path, &cause);
-    let (partial, file) = create_partial(folder_of(path)?).map_err(unwritable)?;
-    let written = fill_file(file, fill).and_then(|()| fs::rename(&partial, path));
-    written.map_err(|cause| {
-        // The message about the write matters more than one about the clean-up.
-        let _ = fs::remove_file(&partial);
-        unwritable(cause)
-    })
+    let partial = create_partial(folder_of(path)?);
+    let written = partial.and_then(|mut partial| {
+        fill_file(partial.as_file_mut(), fill)?;
+        partial.persist(path).map(drop).map_err(|failed| failed.error)
+    });
+    written.map_err(|cause| Error::unwritable(path, &cause))
 }
 
 /// As [`write_whole`], at a path that the user has typed: follows links, and writes directly to pipes and the like.
@@ -47,14 +44,13 @@ pub fn write_typed(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<
         return write_whole(&place_of(path)?, fill);
     }
     let opened = File::options().write(true).open(path);
-    opened.and_then(|file| fill_file(file, fill)).map_err(|cause| Error::unwritable(path, &cause))
+    opened.and_then(|mut file| fill_file(&mut file, fill)).map_err(|cause| Error::unwritable(path, &cause))
 }
 
-fn fill_file(file: File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+fn fill_file(file: &mut File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 16, file);
     fill(&mut out)?;
-    out.into_inner().map_err(io::IntoInnerError::into_error)?;
-    Ok(())
+    out.flush()
 }
 
 /// The file, or the target of a link; a folder is an error.
@@ -80,7 +76,7 @@ pub fn can_write(path: &Path) -> Result<()> {
     }
     let place = place_of(path)?;
     let created = create_partial(folder_of(&place)?);
-    created.and_then(|(partial, _)| fs::remove_file(partial)).map_err(|cause| Error::unwritable(path, &cause))
+    created.and_then(NamedTempFile::close).map_err(|cause| Error::unwritable(path, &cause))
 }
 
 /// The folder of a file, created if needed.
@@ -90,34 +86,15 @@ fn folder_of(path: &Path) -> Result<&Path> {
     Ok(folder)
 }
 
-/// A new file for the contents of one in `folder`: in the results' folder for such files, else beside it.
-fn create_partial(folder: &Path) -> io::Result<(PathBuf, File)> {
+/// A new file for the contents of one in `folder`: in the results' folder for such files, else beside it. It is removed
+/// unless it is renamed.
+fn create_partial(folder: &Path) -> io::Result<NamedTempFile> {
     let is_folder = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     // A point's folder lies two levels below the results.
     let within = folder.ancestors().take(3).map(|above| above.join(PARTIAL)).find(is_folder);
-    let stem = within.map_or_else(|| folder.join(format!("{PARTIAL}-")), |within| within.join(""));
-    create_new(&stem, |path| File::options().write(true).create_new(true).open(path))
-}
-
-/// Creates what no process has yet: `STEM` with the host, the process and a number. `create` must fail if the path is
-/// there already, even as a link, which another user may have put there.
-pub fn create_new<T>(stem: &Path, create: impl Fn(&Path) -> io::Result<T>) -> io::Result<(PathBuf, T)> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    static HOST: LazyLock<String> = LazyLock::new(|| {
-        let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-        folder_name(if name.trim().is_empty() { "host" } else { name.trim() })
-    });
-    loop {
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let mut path = stem.as_os_str().to_owned();
-        path.push(format!("{}-{}-{number}", *HOST, std::process::id()));
-        let path = PathBuf::from(path);
-        match create(&path) {
-            // Containers may share a name, a process number and a file system.
-            Err(cause) if cause.kind() == io::ErrorKind::AlreadyExists => {}
-            created => return Ok((path, created?)),
-        }
-    }
+    // With the permissions of other files; those of temporary files are the user's only.
+    let create = |path: &Path| File::options().write(true).create_new(true).open(path);
+    Builder::new().prefix(PARTIAL).make_in(within.as_deref().unwrap_or(folder), create)
 }
 
 /// A folder's name for any text: letters, digits, space and `. _ - + ( ) = ,` stay, all else becomes `_`, and so do

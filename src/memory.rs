@@ -54,10 +54,7 @@ impl<R: Read> Read for Bounded<R> {
         self.left = left.ok_or_else(|| io::Error::other("is longer than a quarter of the free memory"))?;
         let end = to[..read].iter().rposition(|byte| *byte == b'\n');
         self.line = end.map_or(self.line + read, |end| read - end - 1);
-        match self.line > self.longest {
-            true => Err(io::Error::other("a line is too long")),
-            false => Ok(read),
-        }
+        if self.line > self.longest { Err(io::Error::other("a line is too long")) } else { Ok(read) }
     }
 }
 

@@ -94,21 +94,18 @@ impl Shipped {
             ([], Err(cause)) => {
                 let names: Vec<&str> = all.iter().flat_map(|one| one.name.rsplit('/').next()).collect();
                 let guess = nearest(name, &names);
+                let known = match self {
+                    Shipped::Scenario => "batchlab scenarios lists what is".into(),
+                    _ => format!("known: {}", all.iter().map(|one| one.name).collect::<Vec<_>>().join(", ")),
+                };
                 let error = Error::unreadable(given, &cause);
-                Err(Error::input(format!("{error}; nothing built in has that name{guess}; {}", self.known(&all))))
+                Err(Error::input(format!("{error}; nothing built in has that name{guess}; {known}")))
             }
             (several, _) if several.contains(&name) => Ok(self.path(name)),
-            (several, _) => Err(Error::input(format!(
-                "{text}: several built-in files have this name; name one of {}",
-                several.join(", ")
-            ))),
-        }
-    }
-
-    fn known(self, all: &[BuiltIn]) -> String {
-        match self {
-            Shipped::Scenario => "batchlab scenarios lists what is".into(),
-            _ => format!("known: {}", all.iter().map(|one| one.name).collect::<Vec<_>>().join(", ")),
+            (several, _) => {
+                let names = several.join(", ");
+                Err(Error::at(given, format!("several built-in files have this name; name one of {names}")))
+            }
         }
     }
 }

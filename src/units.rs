@@ -1,15 +1,15 @@
 //! Time, rates and ids as types, so that interfaces take no bare integers.
 
 use std::fmt;
-use std::iter::Sum;
-use std::ops::{Add, AddAssign, Mul, Sub};
 
+use derive_more::{Add, AddAssign, Mul, Sub, Sum};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Nanoseconds: an instant since the start of the run, or a span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
+#[derive(Add, AddAssign, Mul, Sub, Sum)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
@@ -97,39 +97,6 @@ pub fn nanos_or_time<'de, D: Deserializer<'de>, T: From<Nanos>>(deserializer: D)
     }
 
     deserializer.deserialize_any(Either).map(T::from)
-}
-
-impl Add for Nanos {
-    type Output = Nanos;
-    fn add(self, other: Nanos) -> Nanos {
-        Nanos(self.0 + other.0)
-    }
-}
-
-impl AddAssign for Nanos {
-    fn add_assign(&mut self, other: Nanos) {
-        self.0 += other.0;
-    }
-}
-
-impl Sub for Nanos {
-    type Output = Nanos;
-    fn sub(self, other: Nanos) -> Nanos {
-        Nanos(self.0 - other.0)
-    }
-}
-
-impl Mul<u64> for Nanos {
-    type Output = Nanos;
-    fn mul(self, times: u64) -> Nanos {
-        Nanos(self.0 * times)
-    }
-}
-
-impl Sum for Nanos {
-    fn sum<I: Iterator<Item = Nanos>>(iter: I) -> Nanos {
-        iter.fold(Nanos::ZERO, Add::add)
-    }
 }
 
 impl fmt::Display for Nanos {

@@ -42,9 +42,7 @@ pub fn run(args: &Args) -> Result<()> {
     let figures = args.out.as_ref().map(|out| write(&comparison, out)).transpose()?;
     args.shown.show(|| report::table(&comparison), || report::to_json(&comparison))?;
     if !args.quiet {
-        for note in &comparison.notes {
-            say(note);
-        }
+        comparison.notes.iter().for_each(say);
         if let Some((out, figures)) = args.out.as_ref().zip(figures) {
             let without = if figures == 0 { "; no figures without request logs (output.requests = true)" } else { "" };
             say(format_args!("comparison in {}{without}", out.display()));

@@ -41,9 +41,8 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
             args.shown.show(|| life.text(), || life.to_json())
         }
         What::Task => {
-            let account = Account::new(&again, TaskId(number)).ok_or_else(|| {
-                Error::input(format!("{}: task {number} was not done when the run ended", args.results.display()))
-            })?;
+            let undone = || Error::at(&args.results, format!("task {number} was not done when the run ended"));
+            let account = Account::new(&again, TaskId(number)).ok_or_else(undone)?;
             args.shown.show(|| account.text(), || account.to_json())
         }
     }
@@ -52,14 +51,12 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
 fn only<'r>(args: &Args, results: &'r Results) -> Result<&'r Point> {
     match results.points.as_slice() {
         [point] => Ok(point),
-        [] => Err(Error::input(format!("{}: holds the results of no point", args.results.display()))),
+        [] => Err(Error::at(&args.results, "holds the results of no point")),
         several => {
             let folders: String = several.iter().map(|point| format!("\n  {}", point.folder.display())).collect();
             let (count, what) = (several.len(), if args.subject.what == What::Request { "life" } else { "task" });
-            Err(Error::input(format!(
-                "{}: holds {count} points, and a number means another {what} in each; name one of{folders}",
-                args.results.display()
-            )))
+            let why = format!("holds {count} points, and a number means another {what} in each; name one of{folders}");
+            Err(Error::at(&args.results, why))
         }
     }
 }

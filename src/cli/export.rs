@@ -79,15 +79,14 @@ impl<'a> Table<'a, '_> {
         })
     }
 
-    fn row<'t>(&mut self, point: &[String], fields: impl IntoIterator<Item = &'t str>) -> io::Result<()> {
+    fn row<'t>(&mut self, point: &[impl AsRef<[u8]>], fields: impl IntoIterator<Item = &'t str>) -> io::Result<()> {
         point.iter().try_for_each(|field| self.csv.write_field(field))?;
         fields.into_iter().try_for_each(|field| self.csv.write_field(field))?;
         Ok(self.csv.write_record(None::<&[u8]>)?)
     }
 
     fn header<'n>(&mut self, names: impl IntoIterator<Item = &'n str>) -> io::Result<()> {
-        let of_points = ["scenario", "policy", "load"].iter().chain(&self.keys).chain(&["replication"]);
-        let of_points: Vec<String> = of_points.map(ToString::to_string).collect();
+        let of_points = [&["scenario", "policy", "load"], &self.keys[..], &["replication"]].concat();
         self.row(&of_points, names)
     }
 
@@ -113,12 +112,8 @@ impl<'a> Table<'a, '_> {
                 names = Some(log.names().map(String::from).collect());
             }
             let point = self.point(side, place, 1);
-            loop {
-                match log.read() {
-                    Ok(Some(row)) => self.row(&point, row.fields())?,
-                    Ok(None) => break,
-                    Err(error) => return self.read(Err(error)),
-                }
+            while let Some(row) = self.read(log.read())? {
+                self.row(&point, row.fields())?;
             }
         }
         Ok(())
@@ -157,15 +152,14 @@ fn fields(class: &str, summary: &Summary) -> Vec<String> {
 fn open_log<T: LogRow>(path: &Path, names: Option<&[String]>) -> Result<CsvFile> {
     if !path.is_file() {
         let key = T::FILE.trim_end_matches(".csv");
-        return Err(Error::input(format!("{}: is missing; a run writes it with output.{key} = true", path.display())));
+        return Err(Error::at(path, format!("is missing; a run writes it with output.{key} = true")));
     }
     let log = CsvFile::open(path)?;
     match names {
-        Some(names) if log.names().ne(names) => Err(Error::input(format!(
-            "{}: its columns are not {}, as before; run the scenario again",
-            path.display(),
-            names.join(", ")
-        ))),
+        Some(names) if log.names().ne(names) => {
+            let before = names.join(", ");
+            Err(Error::at(path, format!("its columns are not {before}, as before; run the scenario again")))
+        }
         _ => Ok(log),
     }
 }

@@ -5,28 +5,21 @@ mod tune;
 
 use std::path::PathBuf;
 
-use super::render::print;
+use super::render::{print, put};
 use crate::backend::cuda::gpu::grnn::{Host, measure};
 use crate::cost::grnn::{Device, SCHEDULERS, device_file};
 use crate::error::{Error, Result};
-use crate::files::{can_write, write_typed};
-
-/// Find the fastest mapping of persistent kernels for recurrent networks
-#[derive(clap::Args, Clone, Debug)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
+use crate::files::can_write;
 
 #[derive(clap::Subcommand, Clone, Debug)]
-enum Command {
+pub enum Command {
     Fit(FitArgs),
     Rank(rank::Args),
     Tune(tune::Args),
 }
 
-pub fn run(args: &Args) -> Result<()> {
-    match &args.command {
+pub fn run(command: &Command) -> Result<()> {
+    match command {
         Command::Fit(args) => fit(args),
         Command::Rank(args) => rank::run(args),
         Command::Tune(args) => tune::run(args),
@@ -38,7 +31,7 @@ pub fn run(args: &Args) -> Result<()> {
 /// Micro-benchmarks measure multiply-adds, shuffles, the L2 cache, the barrier of a row, products and reductions; S1, S2 and S3
 /// are fitted to them. rank and tune read the file with --device.
 #[derive(clap::Args, Clone, Debug)]
-struct FitArgs {
+pub struct FitArgs {
     /// The name of the device
     #[arg(long, value_name = "NAME", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     device_name: String,
@@ -56,15 +49,14 @@ fn fit(args: &FitArgs) -> Result<()> {
         return Err(Error::input(format!("--out {out}: a device file ends with .toml, as --device wants it")));
     }
     can_write(&args.out)?;
-    let host = Host::open().map_err(|error| {
-        Error::input(format!("{error}; fit measures on a GPU; scenarios/devices has files of others"))
-    })?;
+    let way = "fit measures on a GPU; scenarios/devices has files of others";
+    let host = Host::open().map_err(|error| Error::input(format!("{error}; {way}")))?;
     let reported = host.reported(&args.device_name)?;
     let measured = measure(&host, SCHEDULERS, args.times as usize)?;
     let device = measured.device(&reported)?;
     let text = device_file(&device, &measured, &reported);
     Device::parse(&text, "what was fitted").map_err(|error| Error::failed(error.to_string()))?;
-    write_typed(&args.out, |file| file.write_all(text.as_bytes()))?;
+    put(Some(&args.out), &text)?;
     let [products, reductions] = measured.misses(&device.constants).map(|miss| 100.0 * miss);
     print(&format!(
         "{text}\nThe fits miss products by up to {products:.1} %, reductions by up to {reductions:.1} %. Written to {out}\n"

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::profile::put;
+use super::render::put;
 use super::render::say;
 use crate::error::{Context as _, Result};
 use crate::import::perf_analyzer::Measured;

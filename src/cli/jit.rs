@@ -15,15 +15,8 @@ use crate::papers::jit::sample::Samples;
 use crate::results::table::tabulate;
 use crate::workload::random;
 
-/// Count the launches of JIT dynamic batching
-#[derive(clap::Args, Clone, Debug)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(clap::Subcommand, Clone, Debug)]
-enum Command {
+pub enum Command {
     /// Count the launches of a child-sum tree-LSTM on a file of trees, with and without batching
     ///
     /// Without batching, each node of a tree, the initial state of each leaf and, with --pairs, the head of each pair is a
@@ -33,7 +26,7 @@ enum Command {
 }
 
 #[derive(clap::Args, Clone, Debug)]
-struct Count {
+pub struct Count {
     /// One tree per line, as the 1-based parent of each node, optionally after the number of leaves and a tab; or a trace file
     trees: PathBuf,
     /// Take every two lines as a pair of trees that is compared
@@ -55,13 +48,9 @@ struct Count {
     shown: Shown,
 }
 
-pub fn run(args: &Args) -> Result<()> {
-    let Command::Count(args) = &args.command;
+pub fn run(Command::Count(args): &Command) -> Result<()> {
     let samples = Samples::read(&args.trees, args.pairs)?;
-    let order = match &args.order {
-        Some(file) => samples.read_order(file)?,
-        None => samples.order(),
-    };
+    let order = args.order.as_ref().map_or_else(|| Ok(samples.order()), |file| samples.read_order(file))?;
     let (batch, counter) = (args.batch.get() as usize, Counter::new(&samples));
     let (cells, operators) = (counter.count(&order, batch), KernelCounts::of(&samples, &order, batch));
     let range = args.orders.map(|orders| range(&samples, &counter, batch, orders.get(), args.seed));

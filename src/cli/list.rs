@@ -28,20 +28,17 @@ pub struct PoliciesArgs {
 pub fn policies(args: &PoliciesArgs, registry: &Registry) -> Result<()> {
     let known: Vec<&str> = registry.kinds().collect();
     let kind = |name: &String| {
-        registry
-            .names(name)
-            .first()
-            .copied()
-            .ok_or_else(|| unknown(&format!("unknown policy \"{name}\""), name, &known))
+        let found = registry.names(name).first().copied();
+        found.ok_or_else(|| unknown(&format!("unknown policy \"{name}\""), name, &known))
     };
     let named = args.kinds.iter().map(kind).collect::<Result<Vec<_>, String>>().map_err(Error::input)?;
     let reference = Reference::read();
     let mut shown = args.shown.several();
     for kind in if named.is_empty() { known } else { named.clone() } {
-        let (about, defaults) =
-            (registry.about(kind).unwrap_or_default(), registry.defaults(kind).into_iter().flatten());
+        let about = registry.about(kind).unwrap_or_default();
+        let keys = registry.defaults(kind).into_iter().flatten();
         let keys: Vec<Key<'_>> =
-            defaults.map(|(key, default)| Key { key, default, about: reference.about(kind, key) }).collect();
+            keys.map(|(key, default)| Key { key, default, about: reference.about(kind, key) }).collect();
         let details = reference.heading(kind);
         let table = || if named.is_empty() { line(kind, about, &keys) } else { page(kind, about, details, &keys) };
         shown.show(table, || json!({ "kind": kind, "about": about, "details": details, "keys": keys }))?;
@@ -82,22 +79,13 @@ fn wrapped(indent: &str, text: &str) -> String {
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-/// List the GPUs of this host and the CUDA libraries
-///
-/// Exits with 1 if the backend cuda lacks a GPU or a library, so that scripts can ask.
-#[derive(clap::Args, Clone, Debug)]
-pub struct DevicesArgs {
-    #[command(flatten)]
-    pub shown: Shown,
-}
-
 /// Fails after printing if the backend `cuda` lacks a GPU or a library.
-pub fn devices(args: &DevicesArgs) -> Result<()> {
+pub fn devices(shown: Shown) -> Result<()> {
     let found = libraries::find();
     let libraries = Libraries::of(&found);
     let gpus = of_driver(&found);
     let seen = gpus.as_deref().unwrap_or_default();
-    args.shown.show(|| table(seen, &libraries), || json!({ "gpus": seen, "libraries": libraries }))?;
+    shown.show(|| table(seen, &libraries), || json!({ "gpus": seen, "libraries": libraries }))?;
     gpus.map(drop)?;
     found.nvrtc.need()?;
     found.cublas.need()?;

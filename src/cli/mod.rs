@@ -62,9 +62,9 @@ struct Cli {
 
 /// One line for each command: its name, its options, and what runs it, given the options, the registry and the executors.
 macro_rules! commands {
-    ($($(#[$attribute:meta])? $name:ident($options:ty) $run:expr;)*) => {
+    ($($(#[$attribute:meta])* $name:ident($options:ty) $run:expr;)*) => {
         #[derive(Subcommand, Debug)]
-        enum Command { $($(#[$attribute])? $name($options)),* }
+        enum Command { $($(#[$attribute])* $name($options)),* }
 
         impl Command {
             fn run(&self, registry: &Registry, executors: &Executors) -> Result<()> {
@@ -86,18 +86,27 @@ commands! {
     Report(report::Args) |args, _, _| report::run(args);
     Export(export::Args) |args, _, _| export::run(args);
     Profile(profile::Args) profile::run;
-    Trace(trace::Args) |args, _, _| trace::run(args);
+    /// Make, describe, import and convert traces
+    #[command(subcommand)]
+    Trace(trace::Command) |command, _, _| trace::run(command);
     Import(import::Args) |args, _, _| import::run(args);
     Reproduce(reproduce::Args) |args, registry, _| reproduce::run(args, registry);
     Replay(replay::Args) |args, registry, _| replay::run(args, registry);
     Explain(explain::Args) explain::run;
     Validate(validate::Args) validate::run;
-    Jit(jit::Args) |args, _, _| jit::run(args);
-    Grnn(grnn::Args) |args, _, _| grnn::run(args);
+    /// Count the launches of JIT dynamic batching
+    #[command(subcommand)]
+    Jit(jit::Command) |command, _, _| jit::run(command);
+    /// Find the fastest mapping of persistent kernels for recurrent networks
+    #[command(subcommand)]
+    Grnn(grnn::Command) |command, _, _| grnn::run(command);
     Network(network::Args) |args, _, _| network::run(args);
     Scenarios(scenarios::Args) |args, registry, _| scenarios::run(args, registry);
     Policies(list::PoliciesArgs) |args, registry, _| list::policies(args, registry);
-    Devices(list::DevicesArgs) |args, _, _| list::devices(args);
+    /// List the GPUs of this host and the CUDA libraries
+    ///
+    /// Exits with 1 if the backend cuda lacks a GPU or a library, so that scripts can ask.
+    Devices(Shown) |shown: &Shown, _, _| list::devices(*shown);
     Init(shell::InitArgs) |args, _, _| shell::init(args);
     Schema(shell::SchemaArgs) |args, registry, _| shell::schema(args, registry);
     Completions(shell::CompletionsArgs) |args, _, executors| shell::completions(args, command(executors));
@@ -127,12 +136,10 @@ pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
 fn command(executors: &Executors) -> clap::Command {
     let simulators = executors.simulators.iter().map(|one| PossibleValue::new(one.name()).help(one.about()));
     let computing = executors.executors.iter().map(|one| PossibleValue::new(one.name()).help(one.about()));
-    let (simulators, computing) = (simulators.collect::<Vec<_>>(), computing.collect::<Vec<_>>());
+    let (simulators, computing) = (PossibleValuesParser::new(simulators), PossibleValuesParser::new(computing));
     let mut command = Cli::command();
-    for (name, values) in
-        [("sim", &simulators), ("real", &computing), ("profile", &computing), ("validate", &computing)]
-    {
-        let parser = PossibleValuesParser::new(values.clone());
+    for name in ["sim", "real", "profile", "validate"] {
+        let parser = if name == "sim" { simulators.clone() } else { computing.clone() };
         command = command.mut_subcommand(name, |command| command.mut_arg("backend", |arg| arg.value_parser(parser)));
     }
     negative_numbers_are_values(command)
@@ -198,12 +205,6 @@ impl Common {
         Ok(scenario)
     }
 
-    pub fn scenarios(&self, paths: &[PathBuf], registry: &Registry) -> Result<Vec<Scenario>> {
-        let scenarios = paths.iter().map(|path| self.scenario(path, registry)).collect::<Result<Vec<_>>>()?;
-        named_apart(scenarios.iter())?;
-        Ok(scenarios)
-    }
-
     /// For each file, the scenarios of its sweep and of `sweeps`.
     pub fn sweeps(&self, paths: &[PathBuf], sweeps: &[String], registry: &Registry) -> Result<Vec<Vec<Scenario>>> {
         let expand = |path: &PathBuf| self.sweep(path, sweeps, registry);
@@ -219,8 +220,7 @@ impl Common {
         note_built_in(files_of(&scenarios), self.quiet);
         for scenario in &mut scenarios {
             if self.seed.is_some() && scenario.policies[0].swept.iter().any(|(key, _)| key == "seed") {
-                let file = path.display();
-                return Err(Error::input(format!("{file}: --seed: the seed is swept; leave one of the two out")));
+                return Err(Error::at(&path, "--seed: the seed is swept; leave one of the two out"));
             }
             scenario.seed = self.seed.unwrap_or(scenario.seed);
         }
@@ -289,12 +289,10 @@ fn named_apart<'s>(scenarios: impl Iterator<Item = &'s Scenario>) -> Result<()> 
     for scenario in scenarios {
         // Some file systems ignore case.
         if let Some(other) = seen.insert(folder_name(&scenario.name).to_lowercase(), &scenario.file) {
-            return Err(Error::input(format!(
-                "{}: name: \"{}\" is also the name in {}; each scenario of one call needs a folder of its own",
-                scenario.file.display(),
-                scenario.name,
-                other.display()
-            )));
+            let (name, other) = (&scenario.name, other.display());
+            let why =
+                format!("\"{name}\" is also the name in {other}; each scenario of one call needs a folder of its own");
+            return Err(Error::at(&scenario.file, format_args!("name: {why}")));
         }
     }
     Ok(())

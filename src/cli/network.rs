@@ -62,9 +62,9 @@ pub fn run(args: &Args) -> Result<()> {
     let roofline = |device: &PathBuf| Roofline::read(&find(Shipped::Device, device, false)?, args.precision);
     let device = args.roofline.as_ref().map(roofline).transpose()?.map(Arc::new);
     let costs = costs(args, &model, device.as_ref())?;
-    let times =
-        |costs: &TableModel| args.batch.iter().map(|batch| slice::times(&network, costs, *batch, tokens)).collect();
-    let shown = Shown { args, network: &network, tokens, times: costs.as_ref().map(times), costs };
+    let sizes = args.batch.iter().flat_map(|batch| costs.iter().map(move |costs| (*batch, costs)));
+    let times = sizes.map(|(batch, costs)| (batch, slice::times(&network, costs, batch, tokens))).collect();
+    let shown = Shown { args, network: &network, tokens, times, costs };
     let stages = shown.stages()?;
     args.shown.show(|| shown.table(&stages), || shown.json(device.as_deref(), &stages))
 }
@@ -100,24 +100,21 @@ struct Shown<'a> {
     network: &'a Dnn,
     tokens: u32,
     costs: Option<TableModel>,
-    /// For each batch size, the times of the operators.
-    times: Option<Vec<Vec<Nanos>>>,
+    /// Batch sizes with the times of the operators; empty without a device and a cost table.
+    times: Vec<(u32, Vec<Nanos>)>,
 }
 
 impl Shown<'_> {
     fn stages(&self) -> Result<Vec<Range<usize>>> {
         let costs = |option: &str| {
-            self.costs.as_ref().ok_or_else(|| {
-                Error::input(format!(
-                    "{option}: needs the times of operators; name a device (--roofline) or a cost table (--costs)"
-                ))
-            })
+            let way = "name a device (--roofline) or a cost table (--costs)";
+            let why = || Error::input(format!("{option}: needs the times of operators; {way}"));
+            self.costs.as_ref().ok_or_else(why)
         };
-        let Args { stages, at, preferred, batch, .. } = self.args;
+        let Args { stages, at, preferred, .. } = self.args;
         if let Some(count) = stages {
             costs("--stages")?;
-            let by_batch = batch.iter().zip(self.times.iter().flatten());
-            let (_, times) = by_batch.max_by_key(|(batch, _)| **batch).expect("there is a batch");
+            let (_, times) = self.times.iter().max_by_key(|(batch, _)| *batch).expect("there is a batch");
             slice::even(times, *count).map_err(Error::input).within("--stages")
         } else if let Some(threshold) = preferred {
             costs("--preferred")?;
@@ -137,23 +134,21 @@ impl Shown<'_> {
         self.costs.as_ref().map(|costs| costs.preferred(operator.cell, input).unwrap_or(1))
     }
 
-    /// Of all these operators together, for each batch size; `None` without a device and a cost table.
-    fn times(&self, operators: &Range<usize>) -> Option<Vec<(u32, Nanos)>> {
-        let sum = |times: &Vec<Nanos>| times[operators.clone()].iter().copied().sum();
-        Some(self.args.batch.iter().copied().zip(self.times.as_ref()?.iter().map(sum)).collect())
+    /// Of all these operators together, for each batch size.
+    fn times(&self, operators: &Range<usize>) -> impl Iterator<Item = (u32, Nanos)> {
+        self.times.iter().map(|(batch, times)| (*batch, times[operators.clone()].iter().copied().sum()))
     }
 
     /// A line of a table: texts, then the times of these operators.
     fn line<T: ToString>(&self, texts: &[T], operators: &Range<usize>) -> Vec<String> {
         let micros = |(_, time): (u32, Nanos)| format!("{:.1}", time.0 as f64 / 1e3);
-        let times = self.times(operators).into_iter().flatten().map(micros);
-        texts.iter().map(ToString::to_string).chain(times).collect()
+        texts.iter().map(ToString::to_string).chain(self.times(operators).map(micros)).collect()
     }
 
     /// A line of headings, the last ones for times.
     fn headings(&self, names: &[&str]) -> Vec<String> {
-        let batches = self.args.batch.iter().filter(|_| self.costs.is_some());
-        names.iter().map(ToString::to_string).chain(batches.map(|batch| format!("µs at {batch}"))).collect()
+        let batches = self.times.iter().map(|(batch, _)| format!("µs at {batch}"));
+        names.iter().map(ToString::to_string).chain(batches).collect()
     }
 
     /// Multiply-adds of one query, and weights.
@@ -200,8 +195,8 @@ impl Shown<'_> {
 
     fn json(&self, device: Option<&Roofline>, stages: &[Range<usize>]) -> Value {
         let times = |operators: &Range<usize>| -> Option<Value> {
-            let times = self.times(operators)?.into_iter();
-            Some(times.map(|(batch, time)| (batch.to_string(), json!(time))).collect())
+            let times = self.times(operators).map(|(batch, time)| (batch.to_string(), json!(time)));
+            self.costs.is_some().then(|| times.collect())
         };
         let operator = |(place, operator): (usize, &Operator)| {
             let Work { kind, count, rows, inner, columns, elements } = operator.form.at(self.tokens);

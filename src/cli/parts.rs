@@ -7,7 +7,7 @@ use super::render::Shown;
 use crate::error::{Error, Result};
 use crate::experiment::lock;
 use crate::experiment::shard::{Point, Shard, shards};
-use crate::results::table::tabulate;
+use crate::results::table::{ranges, tabulate};
 
 /// One process needs none of them. On a cluster, call the command with `--shard I/N` for each I from 1 to N, then with
 /// `--resume`: the files are those of one process.
@@ -44,10 +44,9 @@ impl Parts {
 
     /// Prints the plan. With `--shard`, only its points.
     pub fn show(&self, points: &[Point], shown: Shown) -> Result<()> {
-        let own = self.own(points).map(|(_, own)| own);
-        let is_own = |point: &Point| own.as_ref().is_none_or(|own| own[point.point - 1]);
-        let numbered = (1..).zip(points).map(|(number, point)| Point { point: number, ..point.clone() });
-        let listed: Vec<Point> = numbered.filter(is_own).collect();
+        let own = self.own(points).map_or(vec![true; points.len()], |(_, own)| own);
+        let numbered = (1..).zip(points).zip(own).filter(|(_, own)| *own);
+        let listed: Vec<Point> = numbered.map(|((point, of), _)| Point { point, ..of.clone() }).collect();
         let table = || {
             tabulate(
                 &listed,
@@ -77,29 +76,11 @@ impl Parts {
             let of_points = points.iter().zip(shards(points, *count));
             let mut again: Vec<u32> = of_points.filter_map(|(point, of)| (!point.finished).then_some(of)).collect();
             again.dedup();
-            format!("; of {count} shards, run again --array={}", ranges(&again))
+            format!("; of {count} shards, run again --array={}", ranges(&again).join(","))
         };
         let counts: BTreeSet<u32> = folders.iter().flat_map(|folder| lock::shards(folder)).collect();
         text.extend(counts.iter().map(again));
         text += "; or call --resume to compute them here";
         Err(Error::Incomplete(text))
-    }
-}
-
-/// `2,5-7`, of ascending numbers.
-fn ranges(numbers: &[u32]) -> String {
-    let range = |run: &[u32]| match run {
-        [one] => one.to_string(),
-        _ => format!("{}-{}", run[0], run[run.len() - 1]),
-    };
-    numbers.chunk_by(|a, b| a + 1 == *b).map(range).collect::<Vec<_>>().join(",")
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn neighbours_are_a_range() {
-        assert_eq!(super::ranges(&[2, 5, 6, 7, 9, 10]), "2,5-7,9-10");
-        assert_eq!(super::ranges(&[1]), "1");
     }
 }

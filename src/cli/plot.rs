@@ -77,19 +77,17 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
         say(format_args!("batchlab: note: {note}"));
     }
     let inputs = Inputs::open(&args.results)?;
-    let (place, format) = place(args, &inputs)?;
+    let (place, is_file, format) = place(args, &inputs)?;
     let options = Options { format: args.options.format.or(format), ..args.options.clone() };
     let missing = missing_letters(&inputs, &options);
     if options.format != Some(Format::Svg) && !missing.is_empty() && !args.quiet {
         say(format_args!("batchlab: warning: the figures' font has no {missing:?}; the PNG shows boxes instead"));
     }
-    let files = match (args.kind.as_slice(), place) {
-        ([], Place::Stem(place) | Place::Folder(place)) => draw_all(&inputs, &options, &place)?,
-        ([kind], Place::Stem(stem)) => draw(*kind, &inputs, &options, &stem)?.files,
-        (kinds, Place::Stem(folder) | Place::Folder(folder)) => {
-            let drawn = kinds.iter().map(|kind| draw(*kind, &inputs, &options, &folder.join(options.stem(*kind))));
-            drawn.map(|figure| Ok(figure?.files)).collect::<Result<Vec<_>>>()?.concat()
-        }
+    let stem = |kind: &Kind| if is_file { place.clone() } else { place.join(options.stem(*kind)) };
+    let drawn = |kind: &Kind| Ok(draw(*kind, &inputs, &options, &stem(kind))?.files);
+    let files = match &args.kind[..] {
+        [] => draw_all(&inputs, &options, &place)?,
+        kinds => kinds.iter().map(drawn).collect::<Result<Vec<_>>>()?.concat(),
     };
     let of_point = args.kind.is_empty() || args.kind.iter().any(|kind| OF_POINT.contains(kind));
     let point = inputs.default_point(&options).filter(|_| (of_point || options.x.is_some()) && !args.quiet);
@@ -100,21 +98,15 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-enum Place {
-    /// One figure, with the format's ending.
-    Stem(PathBuf),
-    /// Several, each named after its kind.
-    Folder(PathBuf),
-}
-
-/// Where figures go, and the format that a file's name asks for.
-fn place(args: &Args, inputs: &Inputs) -> Result<(Place, Option<Format>)> {
+/// Where figures go; whether that is the one figure's file, without the format's ending, or a folder, in which each is named
+/// after its kind; and the format that a file's name asks for.
+fn place(args: &Args, inputs: &Inputs) -> Result<(PathBuf, bool, Option<Format>)> {
     let Some(output) = &args.out else {
         let beside = match (&inputs.folders[..], &inputs.files[..]) {
             ([only], []) => only.results.path.clone(),
             _ => PathBuf::new(),
         };
-        return Ok((Place::Folder(beside), None));
+        return Ok((beside, false, None));
     };
     let wrong = |why: &str| Err(Error::input(format!("-o {}: {why}", output.display())));
     let format = match output.extension().and_then(|e| e.to_str()) {
@@ -127,15 +119,15 @@ fn place(args: &Args, inputs: &Inputs) -> Result<(Place, Option<Format>)> {
     };
     let one = args.kind.len() == 1;
     if output.is_dir() || output.to_string_lossy().ends_with('/') || (!one && format.is_none()) {
-        return Ok((Place::Folder(output.clone()), None));
+        return Ok((output.clone(), false, None));
     }
     match (format, args.options.format) {
         (Some(named), Some(asked)) if named != asked && asked != Format::Both => {
             wrong("has another ending than --format asks for")
         }
         _ if !one => wrong("is one file's name, but there may be several figures; name one --kind"),
-        (None, _) => Ok((Place::Stem(output.clone()), None)),
-        (Some(_), _) => Ok((Place::Stem(output.with_extension("")), format)),
+        (None, _) => Ok((output.clone(), true, None)),
+        (Some(_), _) => Ok((output.with_extension(""), true, format)),
     }
 }
 

@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering;
 
 use clap::ArgGroup;
 
-use super::render::{print, say};
+use super::render::{put, say};
 use super::{find, progress, seed, stop_on_ctrl_c};
 use crate::backend::cuda::gpu::floors::{self, Floors};
 use crate::cost::grnn;
 use crate::error::{Context as _, Error, Result};
 use crate::experiment::executor::{Executor, Executors};
 use crate::experiment::standard::Cuda;
-use crate::files::{can_write, write_typed};
+use crate::files::can_write;
 use crate::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
 use crate::network::Spec;
 use crate::policy::registry::Registry;
@@ -22,7 +22,10 @@ use crate::scenario::{Scenario, named as known};
 use crate::shipped::Shipped;
 use crate::workload::model::Model;
 
-pub const REPEATS: u32 = 5;
+const REPEATS: u32 = 5;
+
+/// Before the real runs of a validation; pieces follow.
+const REPEATS_BEFORE_RUNS: u32 = 2;
 
 /// Beside the table.
 pub const NOISE: &str = "noise.csv";
@@ -172,24 +175,14 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     measure(wanted, settings, args.out.as_deref(), args.quiet).map(drop)
 }
 
-/// Measures all cells of its model, at the device's batch sizes, and writes the table.
-pub fn of_scenario(
-    scenario: &Scenario,
-    executor: &'static dyn Executor,
-    repeats: u32,
-    output: &Path,
-    quiet: bool,
-) -> Result<Session> {
+/// For a validation: measures all cells of its model, at the device's batch sizes, and writes the table.
+pub fn before_runs(scenario: &Scenario, executor: &'static dyn Executor, out: &Path, quiet: bool) -> Result<Session> {
     let wanted = Wanted::of_scenario(scenario, &[])?;
-    let settings = Settings {
-        batches: profile::batches_of(executor, std::iter::once(&wanted.model)).to_vec(),
-        repeats,
-        workers: scenario.device.workers,
-        executor,
-        gpu: scenario.device.gpu(),
-        persistent: persistent_of(scenario, executor)?,
-    };
-    measure(vec![wanted], settings, Some(output), quiet)
+    let batches = profile::batches_of(executor, std::iter::once(&wanted.model)).to_vec();
+    let (workers, gpu, persistent) =
+        (scenario.device.workers, scenario.device.gpu(), persistent_of(scenario, executor)?);
+    let settings = Settings { batches, repeats: REPEATS_BEFORE_RUNS, workers, executor, gpu, persistent };
+    measure(vec![wanted], settings, Some(out), quiet)
 }
 
 /// Of `--inputs`: only feed-forward cells take tokens, and listed networks only up to a number.
@@ -272,30 +265,17 @@ pub fn write(session: &mut Session, output: Option<&Path>, quiet: bool) -> Resul
     let command: Vec<String> = std::env::args().skip(1).collect();
     let made = session.made(&format!("batchlab {}", command.join(" ")));
     put(output, &made.csv)?;
+    let mut said = made.notes;
     if let Some(path) = output {
         put(Some(&path.with_file_name(NOISE)), &made.noise)?;
+        said.insert(0, made.shown.trim_end().into());
+        said.push(format!("costs in {}, noise in {NOISE} beside them", path.display()));
     }
-    if !quiet {
-        if output.is_some() {
-            say(made.shown.trim_end());
-        }
-        made.notes.iter().for_each(say);
-        if let Some(path) = output {
-            say(format_args!("costs in {}, noise in {NOISE} beside them", path.display()));
-        }
-    }
+    said.iter().filter(|_| !quiet).for_each(say);
     if made.interrupted {
         return Err(Error::failed("interrupted: the table has only what was measured until then"));
     }
     Ok(())
-}
-
-/// To standard output without a path.
-pub(super) fn put(path: Option<&Path>, text: &str) -> Result<()> {
-    match path {
-        Some(path) => write_typed(path, |out| out.write_all(text.as_bytes())),
-        None => print(text),
-    }
 }
 
 fn floors(args: &Args) -> Result<()> {
@@ -317,13 +297,8 @@ fn floors(args: &Args) -> Result<()> {
 
 fn wanted(args: &Args) -> Result<Vec<Wanted>> {
     let plain = |model: Model, hidden: u32, cells: Vec<String>| {
-        let spec = Spec {
-            hidden,
-            embedding: args.embedding.unwrap_or(hidden),
-            vocabulary: args.vocabulary,
-            seed: args.seed,
-            weights: None,
-        };
+        let Args { embedding, vocabulary, seed, .. } = *args;
+        let spec = Spec { hidden, embedding: embedding.unwrap_or(hidden), vocabulary, seed, weights: None };
         let inputs = if matches!(model, Model::Dnn(_)) { &args.inputs[..] } else { &[] };
         Wanted::of_cells(model, spec, cells, inputs)
     };

@@ -2,11 +2,13 @@
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::{Error, Result, printable};
+use crate::files::write_typed;
 
 /// The option of every command that prints results.
 #[derive(clap::Args, Clone, Copy, Debug)]
@@ -32,36 +34,28 @@ impl Shown {
     }
 
     pub fn several(self) -> Several {
-        Several { format: self.format, results: Vec::new() }
+        Several { json: (self.format == Format::Json).then(Vec::new) }
     }
 }
 
 /// Results of one call: tables are printed at once, JSON at the end as one array.
 pub struct Several {
-    format: Format,
-    results: Vec<Value>,
+    json: Option<Vec<Value>>,
 }
 
 impl Several {
     pub fn show<J: Serialize>(&mut self, table: impl FnOnce() -> String, json: impl FnOnce() -> J) -> Result<()> {
-        match self.format {
-            Format::Table => print(&table()),
-            Format::Json => {
-                match serde_json::to_value(json()).map_err(Error::failed)? {
-                    Value::Array(list) => self.results.extend(list),
-                    one => self.results.push(one),
-                }
-                Ok(())
-            }
+        let Some(results) = &mut self.json else { return print(&table()) };
+        match serde_json::to_value(json()).map_err(Error::failed)? {
+            Value::Array(list) => results.extend(list),
+            one => results.push(one),
         }
+        Ok(())
     }
 
     /// One result is an array too, so that a program reads all calls alike.
     pub fn end(self) -> Result<()> {
-        match self.format {
-            Format::Table => Ok(()),
-            Format::Json => print(&format!("{:#}\n", Value::Array(self.results))),
-        }
+        self.json.map_or(Ok(()), |results| print(&format!("{:#}\n", Value::Array(results))))
     }
 }
 
@@ -78,6 +72,14 @@ pub fn print(text: &str) -> Result<()> {
 /// A line on standard error. If that can't be written, the exit code still tells.
 pub fn say(line: impl Display) {
     let _ = writeln!(io::stderr(), "{}", printable(&line.to_string()));
+}
+
+/// To a file that the user has named, or to standard output.
+pub fn put(path: Option<&Path>, text: &str) -> Result<()> {
+    match path {
+        Some(path) => write_typed(path, |out| out.write_all(text.as_bytes())),
+        None => print(text),
+    }
 }
 
 /// As [`print()`].

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::find;
 use super::render::Shown;
-use crate::error::{Error, Result};
+use crate::error::{Context as _, Error, Result};
 use crate::experiment::device::Device;
 use crate::experiment::executor::Target;
 use crate::experiment::inputs::Inputs;
@@ -59,11 +59,9 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let results = Results::open(&args.results, registry)?;
     let recorded: Vec<&Point> = results.points.iter().filter(|point| Recording::is_in(&point.folder)).collect();
     if recorded.is_empty() {
-        return Err(Error::input(format!(
-            "{}: there is no rounds.csv in any of its points; a replay needs a run on a real backend, which records \
-             the events that its policies were given",
-            args.results.display()
-        )));
+        let why = "there is no rounds.csv in any of its points; a replay needs a run on a real backend, which records the \
+            events that its policies were given";
+        return Err(Error::at(&args.results, why));
     }
     let inputs = results.scenarios.iter().map(Inputs::new).collect::<Result<Vec<_>>>()?;
     let devices = results.scenarios.iter().filter(|_| args.ledger).map(|scenario| simulated(args, scenario));
@@ -71,12 +69,8 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let row = |point: &&Point| {
         let model = devices.get(point.variant).and_then(|device| device.costs(point.run.policy));
         let (replay, ledger) = replayed(&inputs[point.variant], point, model)?;
-        Ok(Row {
-            policy: results.scenario(point).policies[point.run.policy].name(),
-            point: point.run.load.to_string(),
-            replay,
-            ledger,
-        })
+        let policy = results.scenario(point).policies[point.run.policy].name();
+        Ok(Row { policy, point: point.run.load.to_string(), replay, ledger })
     };
     let rows = recorded.par_iter().with_max_len(1).map(row).collect::<Result<Vec<Row>>>()?;
 
@@ -85,11 +79,10 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     args.shown.show(|| text(&rows), json)?;
     match rows.iter().filter(|row| row.replay.difference.is_some()).count() {
         0 => Ok(()),
-        differing => Err(Error::failed(format!(
-            "{}: {differing} of {} recorded runs have other decisions in the replay",
-            args.results.display(),
-            rows.len()
-        ))),
+        differing => {
+            let what = format!("{differing} of {} recorded runs have other decisions in the replay", rows.len());
+            Err(Error::failed(what)).within(args.results.display())
+        }
     }
 }
 
@@ -103,11 +96,9 @@ fn simulated(args: &Args, scenario: &Scenario) -> Result<Device> {
     let device = &scenario.device;
     let computed = device.roofline.is_some() || device.grnn.is_some();
     if let Some(policy) = scenario.policies.iter().find(|policy| policy.costs.is_none() && !computed) {
-        return Err(Error::input(format!(
-            "{}: its scenario names no costs for \"{}\"; name the table to simulate with, as --costs COSTS.csv",
-            args.results.display(),
-            policy.label
-        )));
+        let why = format!("its scenario names no costs for \"{}\"", policy.label);
+        let way = "name the table to simulate with, as --costs COSTS.csv";
+        return Err(Error::at(&args.results, format!("{why}; {way}")));
     }
     Ok(prepare(&scenario, Target::SIM)?.1)
 }
@@ -163,11 +154,10 @@ fn ledger_text(ledger: &Ledger) -> String {
     }
     line("all by the model", &ledger.model);
     let owner = match ledger.owner() {
-        Some(owner) => format!(
-            "owner of the gap: {} (by the model, the mean changes by {:+.2} % of the real one)\n",
-            name_of(&owner),
-            100.0 * ledger.effect(owner).unwrap_or_default()
-        ),
+        Some(owner) => {
+            let (name, percent) = (name_of(&owner), 100.0 * ledger.effect(owner).unwrap_or_default());
+            format!("owner of the gap: {name} (by the model, the mean changes by {percent:+.2} % of the real one)\n")
+        }
         None => "no term changes anything\n".into(),
     };
     aligned(&lines) + &owner

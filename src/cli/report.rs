@@ -15,9 +15,10 @@ use crate::plot::{self, BY_KEY, Inputs, Kind, Undrawn};
 use crate::results::read::CsvTable;
 use crate::results::saved::{read_json, within};
 use crate::results::summary::SummaryRow;
+use crate::results::swept::distinct;
 use crate::units::Nanos;
 use crate::validate::compare::report::{HEADINGS, cells};
-use crate::validate::compare::side::Side;
+use crate::validate::compare::side::{Place, Side};
 use crate::validate::compare::{Comparison, Row, compare};
 
 /// Write a page to read and to send: tables, figures, warnings and differences of results
@@ -63,7 +64,7 @@ pub fn run(args: &Args) -> Result<()> {
     for (number, study) in (1..).zip(&studies) {
         sections.push(study.section(&format!("results-{number}"), args)?);
     }
-    let with_summary: Vec<&Study> = studies.iter().filter(|study| study.side.is_some()).collect();
+    let with_summary: Vec<&Study> = studies.iter().filter(|study| study.rows.is_some()).collect();
     if let [first, others @ ..] = with_summary.as_slice()
         && !others.is_empty()
     {
@@ -74,43 +75,34 @@ pub fn run(args: &Args) -> Result<()> {
     let title = args.title.clone().unwrap_or_else(|| names.join(", "));
     let text = page(&title, "", &sections);
     let fill = |file: &mut dyn Write| file.write_all(text.as_bytes());
-    let out = match (&args.out, args.results.as_slice()) {
-        (Some(out), _) => write_typed(out, fill).map(|()| out.clone()),
-        (None, [only]) => write_whole(&only.join("report.html"), fill).map(|()| only.join("report.html")),
-        (None, _) => write_whole(Path::new("report.html"), fill).map(|()| "report.html".into()),
+    let beside = if let [only] = &*args.results { only.join("report.html") } else { "report.html".into() };
+    match &args.out {
+        Some(out) => write_typed(out, fill),
+        None => write_whole(&beside, fill),
     }?;
-    print(&format!("{}\n", out.display()))
+    print(&format!("{}\n", args.out.as_ref().unwrap_or(&beside).display()))
 }
 
-/// A results folder. Searches write no summary.
+/// A results folder.
 struct Study {
     path: PathBuf,
     name: String,
     run: Value,
-    side: Option<Side>,
-    rows: Vec<SummaryRow>,
+    /// Of the summary, which searches do not write.
+    rows: Option<Vec<SummaryRow>>,
 }
 
 impl Study {
     fn open(path: &Path) -> Result<Study> {
-        let side = match path.join("summary.csv").is_file() || !TABLES.iter().any(|(file, _)| path.join(file).is_file())
-        {
-            true => Some(Side::open(path)?),
-            false => None,
-        };
-        let run = ["run.json", "knee.json", "workers.json"].into_iter().find(|file| path.join(file).is_file());
+        let has = |file: &str| path.join(file).is_file();
+        let is_summary = has("summary.csv") || !TABLES.iter().any(|(file, _)| has(file));
+        let rows = is_summary.then(|| rows(path)).transpose()?;
+        let run = ["run.json", "knee.json", "workers.json"].into_iter().find(|file| has(file));
         let run = run.map_or(Ok(Value::Null), |run| read_json(&within(path, &[run])?))?;
         let folder = || path.canonicalize().unwrap_or_else(|_| path.into());
         let last = || folder().file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let name = run.pointer("/scenario/name").and_then(Value::as_str).map_or_else(last, String::from);
-        let mut rows = Vec::new();
-        for place in side.iter().flat_map(|side| &side.places) {
-            let side = side.as_ref().expect("it has places");
-            let (policy, point, swept) = (place.policy.clone(), place.load.clone(), place.swept.clone());
-            let (backend, class, runs) = (side.backend().into(), String::new(), side.runs(place)?);
-            rows.push(SummaryRow { policy, swept, backend, point, class, runs });
-        }
-        Ok(Study { path: path.into(), name, run, side, rows })
+        Ok(Study { path: path.into(), name, run, rows })
     }
 
     fn setting(&self, pointer: &str) -> &Value {
@@ -120,13 +112,13 @@ impl Study {
     fn section(&self, id: &str, args: &Args) -> Result<Section> {
         let mut section = Section::new(id, &format!("{} ({})", self.name, self.path.display()));
         section.add("question", "Question", &self.question()?);
-        if self.side.is_some() {
-            let all = folded("All columns", &csv(&self.path, "summary.csv")?.unwrap_or_default());
-            section.add("summary", "Results", &(self.summary() + &all));
+        if let Some(rows) = &self.rows {
+            let all = folded("All columns", &csv(&self.path, "summary.csv")?);
+            section.add("summary", "Results", &(self.summary(rows) + &all));
             section.add("figures", "Figures", &self.figures(args)?);
         }
         for (file, title) in TABLES {
-            section.add(file.trim_end_matches(".csv"), title, &csv(&self.path, file)?.unwrap_or_default());
+            section.add(file.trim_end_matches(".csv"), title, &csv(&self.path, file)?);
         }
         Ok(section)
     }
@@ -157,27 +149,23 @@ impl Study {
 
     /// Each swept key with its values; the other facts are those of the first combination.
     fn sweep(&self) -> String {
-        let mut keys: Vec<(&str, Vec<&str>)> = Vec::new();
-        let variants = array(self.setting("/variants")).iter();
-        for pair in variants.flat_map(|one| array(&one["policy"])).flat_map(|policy| array(&policy["swept"])) {
-            let (Some(key), Some(value)) = (pair[0].as_str(), pair[1].as_str()) else { continue };
-            match keys.iter_mut().find(|(known, _)| *known == key) {
-                Some((_, values)) if values.contains(&value) => {}
-                Some((_, values)) => values.push(value),
-                None => keys.push((key, vec![value])),
-            }
-        }
-        let keys = keys.iter().map(|(key, values)| format!("{key} = {}", values.join(", ")));
-        keys.collect::<Vec<_>>().join("; ")
+        let policies = array(self.setting("/variants")).iter().flat_map(|one| array(&one["policy"]));
+        let pairs = policies.flat_map(|policy| array(&policy["swept"]));
+        let pairs = distinct(pairs.filter_map(|pair| Some((pair[0].as_str()?, pair[1].as_str()?))));
+        let with_values = |key: &str| {
+            let values: Vec<&str> = pairs.iter().filter(|(of, _)| *of == key).map(|(_, value)| *value).collect();
+            format!("{key} = {}", values.join(", "))
+        };
+        distinct(pairs.iter().map(|(key, _)| *key)).into_iter().map(with_values).collect::<Vec<_>>().join("; ")
     }
 
     /// With the notes that `sim` prints.
-    fn summary(&self) -> String {
+    fn summary(&self, rows: &[SummaryRow]) -> String {
         let costs_of = |row: &SummaryRow| {
             let own = array(self.setting("/scenario/policy")).iter().find(|policy| policy["label"] == row.policy);
             own.map_or(String::new(), |policy| settings(&policy["costs"]))
         };
-        summary(&self.rows, &sim::notes(&self.rows, &costs_of))
+        summary(rows, &sim::notes(rows, &costs_of))
     }
 
     fn options(&self) -> Result<plot::Options> {
@@ -198,6 +186,16 @@ impl Study {
     fn figures(&self, args: &Args) -> Result<String> {
         drawn(&Inputs::open(&[&self.path])?, &self.kinds(&args.kind), &self.options()?, &args.x)
     }
+}
+
+fn rows(path: &Path) -> Result<Vec<SummaryRow>> {
+    let side = Side::open(path)?;
+    let row = |place: &Place| {
+        let Place { policy, load, swept, .. } = place.clone();
+        let (backend, class, runs) = (side.backend().into(), String::new(), side.runs(place)?);
+        Ok(SummaryRow { policy, swept, backend, point: load, class, runs })
+    };
+    side.places.iter().map(row).collect()
 }
 
 /// Kinds that have no data are left out; the reader is told why.
@@ -223,8 +221,7 @@ fn drawn(inputs: &Inputs, kinds: &[Kind], options: &plot::Options, keys: &[Strin
 
 /// All results in one figure of each kind, and how each differs from the first.
 fn together(first: &Study, others: &[&Study], args: &Args) -> Result<Section> {
-    let paths: Vec<&Path> =
-        [first].into_iter().chain(others.iter().copied()).map(|study| study.path.as_path()).collect();
+    let paths: Vec<&Path> = [first].iter().chain(others).map(|study| &*study.path).collect();
     let options = plot::Options { point: None, title: None, ..first.options()? };
     let mut section = Section::new("together", "Comparison");
     let figures = drawn(&Inputs::open(&paths)?, &first.kinds(&args.kind), &options, &args.x)?;
@@ -254,15 +251,15 @@ fn differences(comparison: &Comparison) -> String {
     facts(&sides) + &notes(&comparison.notes) + &table(&headings, &lines)
 }
 
-/// `None` without the file.
-fn csv(folder: &Path, name: &str) -> Result<Option<String>> {
+/// Empty without the file.
+fn csv(folder: &Path, name: &str) -> Result<String> {
     let path = within(folder, &[name])?;
     if !path.is_file() {
-        return Ok(None);
+        return Ok(String::new());
     }
-    let file = CsvTable::read(&path)?;
-    let lines: Vec<Vec<String>> = file.rows().map(|row| row.fields().map(String::from).collect()).collect();
-    Ok(Some(table(&file.names().collect::<Vec<_>>(), &lines)))
+    let content = CsvTable::read(&path)?;
+    let lines: Vec<Vec<String>> = content.rows().map(|row| row.fields().map(String::from).collect()).collect();
+    Ok(table(&content.file.names().collect::<Vec<_>>(), &lines))
 }
 
 /// Empty if it is none.

@@ -112,10 +112,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
         common.note(format!("shard {shard}: its points are finished in {}", out.display()));
         return common.shown.several().end();
     }
-    let mut checked = Vec::new();
-    for (paper, found) in &findings {
-        checked.extend(check(*paper, found)?);
-    }
+    let checked = findings.iter().map(|(paper, found)| check(*paper, found)).collect::<Result<Vec<_>>>()?.concat();
     if !order.all.is_empty() {
         let (page, file) = (report::html(&order.on_page(), &findings, &checked, &out), out.join("index.html"));
         write_whole(&file, |file| file.write_all(page.as_bytes()))?;
@@ -140,8 +137,7 @@ impl<'a> Work<'a> {
             match item.exhibit.made {
                 Made::Study => work.studies.push(*item),
                 Made::Count => {
-                    let found = Launches::of(data)?.map_or(Found::Missing, Found::Launches);
-                    insert(&mut work.findings, item, found);
+                    insert(&mut work.findings, item, Launches::of(data)?.map_or(Found::Missing, Found::Launches))
                 }
                 Made::Measurement if !args.measure => insert(&mut work.findings, item, Found::Missing),
                 Made::Scenario | Made::Measurement => {
@@ -212,9 +208,7 @@ impl<'a> Work<'a> {
                 let figure = one_figure(&[other, &report], &options.out.join(&item.exhibit.name))?;
                 report.figures.splice(..0, figure);
             }
-            for why in &report.undrawn {
-                common.note(format!("{}: no figure: {why}", item.name()));
-            }
+            report.undrawn.iter().for_each(|why| common.note(format!("{}: no figure: {why}", item.name())));
             insert(&mut findings, &item, Found::Run(Box::new((scenario, report))));
         }
         bar.finish_and_clear();
@@ -259,10 +253,8 @@ fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked]
         let own: Vec<Checked> = checked.iter().filter(|one| one.is_with(item)).cloned().collect();
         let report::Shown { text, json, .. } = report::Shown::of(item, findings, width());
         let claims = || if own.is_empty() { String::new() } else { format!("{}\n", report::table(&own)) };
-        shown.show(
-            || format!("{}: {}\n{text}\n{}", item.name(), item.exhibit.place, claims()),
-            || json!({ "figure": item.name(), "results": json, "claims": report::to_json(&own) }),
-        )?;
+        let text = || format!("{}: {}\n{text}\n{}", item.name(), item.exhibit.place, claims());
+        shown.show(text, || json!({ "figure": item.name(), "results": json, "claims": report::to_json(&own) }))?;
     }
     if !order.claims.is_empty() {
         let claims: Vec<Checked> = checked.iter().filter(|one| order.claims.contains(&one.paper)).cloned().collect();

@@ -60,18 +60,13 @@ fn copy(names: &[PathBuf], folder: &Path, registry: &Registry) -> Result<()> {
     for name in names {
         let scenarios = Scenario::expand(&Shipped::Scenario.find(name)?, &[], &[], registry)?;
         for file in files_of(&scenarios) {
-            let plain = shipped::within_repository(file).ok_or_else(|| {
-                Error::input(format!(
-                    "{}: lies outside of this folder; copy works on built-in scenarios",
-                    file.display()
-                ))
-            })?;
+            let outside = || Error::at(file, "lies outside of this folder; copy works on built-in scenarios");
+            let plain = shipped::within_repository(file).ok_or_else(outside)?;
             copies.insert(folder.join(plain), file.to_path_buf());
         }
     }
     if let Some(there) = copies.keys().find(|copy| copy.exists()) {
-        let there = there.display();
-        return Err(Error::input(format!("{there}: exists already; name another folder, or remove the file")));
+        return Err(Error::at(there, "exists already; name another folder, or remove the file"));
     }
     for (copy, file) in copies {
         let content = shipped::read(&file).map_err(|cause| Error::unreadable(&file, &cause))?;

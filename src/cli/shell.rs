@@ -2,13 +2,12 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap_complete::Shell;
 
-use super::render::{print, print_with};
+use super::render::{print, print_with, put};
 use crate::error::{Error, Result};
-use crate::files::write_typed;
 use crate::policy::registry::Registry;
 use crate::scenario::schema;
 
@@ -63,29 +62,16 @@ pub fn man(args: &ManArgs, command: clap::Command) -> Result<()> {
 }
 
 pub fn schema(args: &SchemaArgs, registry: &Registry) -> Result<()> {
-    let schema = format!("{:#}\n", schema::schema(registry));
-    match &args.out {
-        None => print(&schema),
-        Some(file) => write(file, &schema),
-    }
+    put(args.out.as_deref(), &format!("{:#}\n", schema::schema(registry)))
 }
 
 pub fn init(args: &InitArgs) -> Result<()> {
     let file = args.file.as_path();
     let costs = file.with_file_name("v100.csv");
-    for path in [file, &costs] {
-        if path.exists() {
-            let path = path.display();
-            return Err(Error::input(format!(
-                "{path}: exists already; name another file, as batchlab init mine/first.toml"
-            )));
-        }
+    if let Some(path) = [file, &costs].into_iter().find(|path| path.exists()) {
+        return Err(Error::at(path, "exists already; name another file, as batchlab init mine/first.toml"));
     }
-    write(file, include_str!("init.toml"))?;
-    write(&costs, include_str!("../../scenarios/costs/v100.csv"))?;
+    put(Some(file), include_str!("init.toml"))?;
+    put(Some(&costs), include_str!("../../scenarios/costs/v100.csv"))?;
     print(&format!("{}\n{}\n", file.display(), costs.display()))
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    write_typed(path, |out| out.write_all(text.as_bytes()))
 }

@@ -8,7 +8,6 @@ use super::render::width;
 use super::{Common, Sweeps};
 use crate::error::{Error, Result};
 use crate::experiment::executor::{Executors, Target, Verify};
-use crate::experiment::shard::{Point, Shard};
 use crate::experiment::verify::{Largest, Verified};
 use crate::experiment::{self, Options, Report};
 use crate::files::folder_name;
@@ -117,31 +116,26 @@ pub fn real(args: &RealArgs, registry: &Registry, executors: &Executors) -> Resu
 fn run_shard(sweeps: &[Vec<Scenario>], args: &SimArgs, options: &Options) -> Result<()> {
     let common = &args.common;
     let points = sweeps.iter().map(|scenarios| experiment::points(scenarios, options, false));
-    let points: Vec<Vec<Point>> = points.collect::<Result<_>>()?;
+    let points = points.collect::<Result<Vec<_>>>()?;
     let Some((shard, mut rest)) = args.parts.own(&points.concat()) else { return Ok(()) };
     for (scenarios, points) in sweeps.iter().zip(&points) {
         let own: Vec<bool> = rest.drain(..points.len()).collect();
         let runs = own.iter().filter(|own| **own).count();
-        let options = Options { shard: Some((shard, own)), ..options.clone() };
-        let name = &scenarios[0].name;
-        let report =
-            common.carry_out(runs, name, |stop, done| experiment::run_sweep(scenarios, &options, stop, done))?;
-        tell_of_shard(common, shard, &report)?;
+        let report = carried_out(scenarios, runs, common, &Options { shard: Some((shard, own)), ..options.clone() })?;
+        let ((done, all), before, folder) = (report.finished, report.taken_over, report.folder.path.display());
+        if report.interrupted() {
+            return Err(Error::failed(format_args!(
+                "interrupted: {done} of {all} points of shard {shard} are finished and kept in {folder}; call it again"
+            )));
+        }
+        tell_of_locks(common, report.locked);
+        common.note(format!("shard {shard}: {all} points are finished in {folder}, {before} of them before this call"));
     }
     common.shown.several().end()
 }
 
-pub fn tell_of_shard(common: &Common, shard: Shard, report: &Report) -> Result<()> {
-    let ((done, all), folder) = (report.finished, report.folder.path.display());
-    if report.interrupted() {
-        return Err(Error::failed(format!(
-            "interrupted: {done} of {all} points of shard {shard} are finished and kept in {folder}; call it again"
-        )));
-    }
-    tell_of_locks(common, report.locked);
-    let before = report.taken_over;
-    common.note(format!("shard {shard}: {all} points are finished in {folder}, {before} of them before this call"));
-    Ok(())
+fn carried_out(scenarios: &[Scenario], runs: usize, common: &Common, options: &Options) -> Result<Report> {
+    common.carry_out(runs, &scenarios[0].name, |stop, done| experiment::run_sweep(scenarios, options, stop, done))
 }
 
 pub fn tell_of_locks(common: &Common, locked: bool) {
@@ -159,14 +153,11 @@ fn run_all(sweeps: &[Vec<Scenario>], common: &Common, options: &Options) -> Resu
         // A mistake in the last scenario must not appear after hours of the first.
         sweeps.iter().flatten().try_for_each(|scenario| experiment::prepare(scenario, options.target).map(drop))?;
     }
-    let mut shown = common.shown.several();
-    let mut failed = None;
+    let (mut shown, mut failed) = (common.shown.several(), None);
     for scenarios in sweeps {
         let scenario = &scenarios[0];
         let points: usize = scenarios.iter().map(|one| one.policies.len() * one.points().len()).sum();
-        let runs = points * options.replications as usize;
-        let report = common
-            .carry_out(runs, &scenario.name, |stop, done| experiment::run_sweep(scenarios, options, stop, done))?;
+        let report = carried_out(scenarios, points * options.replications as usize, common, options)?;
         let table = || format!("{}\n{}\n", scenario.name, table::table(&report.rows, width()));
         shown.show(table, || summary::to_json(&scenario.name, &report.rows))?;
         tell(common, scenarios, &report);
@@ -263,13 +254,11 @@ fn extrapolations(rows: &[SummaryRow], costs_of: &dyn Fn(&SummaryRow) -> String)
         let above = (sum.above, "larger", format!("above {to} the slope of the last two rows goes on"));
         let sides = [below, above].into_iter().filter(|(count, ..)| *count > 0);
         let (sides, rules): (Vec<_>, Vec<_>) = sides.map(|(_, side, rule)| (side, rule)).unzip();
+        let (batches, cells) = (percent(sum.below + sum.above, sum.batches), percent(sum.cells_beyond, sum.cells));
+        let (sides, rules) = (sides.join(" or "), rules.join(", "));
         format!(
-            "extrapolated: {:.2} % of the batches of {cell} ({:.2} % of its cells) were {} than the measured {from}..{to} of \
-             {costs}; {}",
-            percent(sum.below + sum.above, sum.batches),
-            percent(sum.cells_beyond, sum.cells),
-            sides.join(" or "),
-            rules.join(", "),
+            "extrapolated: {batches:.2} % of the batches of {cell} ({cells:.2} % of its cells) were {sides} than the measured \
+             {from}..{to} of {costs}; {rules}"
         )
     };
     sums.iter().map(note).collect()
@@ -288,11 +277,7 @@ fn lateness(row: &SummaryRow, late: &Lateness) -> String {
         ),
         None => "too few requests for a verdict".to_string(),
     };
-    format!(
-        "\"{}\" at {}: the generator was late by {:.1} us on average, {p99}at most {:.1} us; {share}{verdict}",
-        row.name(),
-        row.point,
-        late.mean_us,
-        late.max_us
-    )
+    let (name, point, mean, max) = (row.name(), &row.point, late.mean_us, late.max_us);
+    let late = format!("the generator was late by {mean:.1} us on average, {p99}at most {max:.1} us");
+    format!("\"{name}\" at {point}: {late}; {share}{verdict}")
 }

@@ -23,15 +23,8 @@ use crate::workload::arrivals::{PROCESSES, Process, check_rate, within_the_clock
 use crate::workload::random;
 use crate::workload::trace::Trace;
 
-/// Make, describe, import and convert traces
-#[derive(Debug, clap::Args)]
-pub struct Args {
-    #[command(subcommand)]
-    command: Command,
-}
-
 #[derive(Debug, clap::Subcommand)]
-enum Command {
+pub enum Command {
     /// Draw a trace from a dataset and an arrival process
     Gen(generate::Args),
     /// Describe a trace: rate, burstiness, lengths
@@ -48,8 +41,8 @@ enum Command {
     Convert(convert::Args),
 }
 
-pub fn run(args: &Args) -> Result<()> {
-    match &args.command {
+pub fn run(command: &Command) -> Result<()> {
+    match command {
         Command::Gen(args) => generate::run(args),
         Command::Info(args) => info::run(args),
         Command::Import(args) => import::run(args),
@@ -180,13 +173,13 @@ mod tests {
 
     #[derive(Parser)]
     struct Cli {
-        #[command(flatten)]
-        args: Args,
+        #[command(subcommand)]
+        command: Command,
     }
 
     pub(super) fn run(words: &[&str]) -> Result<()> {
         let cli = Cli::try_parse_from([&["trace"], words].concat()).expect("the options are known");
-        super::run(&cli.args)
+        super::run(&cli.command)
     }
 
     pub(super) fn fails(words: &[&str]) -> String {

@@ -4,9 +4,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
-use super::compare;
-use super::profile;
-use super::{Common, find, number_in, stop_on_ctrl_c};
+use super::{Common, compare, find, named_apart, number_in, profile, stop_on_ctrl_c};
 use crate::error::{Error, Result};
 use crate::experiment::executor::{Executor, Executors, Target, Verify};
 use crate::experiment::{Report, prepare};
@@ -15,9 +13,6 @@ use crate::policy::registry::Registry;
 use crate::scenario::Scenario;
 use crate::shipped::Shipped;
 use crate::validate::set::{self, Known, Line, Part, Plan, report};
-
-/// Of the profile before the real runs; pieces follow.
-const REPEATS: u32 = 2;
 
 /// Validate the simulator against this machine
 ///
@@ -69,7 +64,8 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     let executor = executors.executor(&args.backend)?;
     let set = || executor.validation_set().iter().map(PathBuf::from).collect();
     let files = if args.scenarios.is_empty() { set() } else { args.scenarios.clone() };
-    let scenarios = common.scenarios(&files, registry)?;
+    let scenarios = files.iter().map(|file| common.scenario(file, registry)).collect::<Result<Vec<_>>>()?;
+    named_apart(scenarios.iter())?;
     let target = Target::Real(executor, Verify::Sample);
     let mut device = String::new();
     for scenario in &scenarios {
@@ -77,13 +73,8 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         profile::persistent_of(scenario, executor)?; // The simulation uses them, so the real runs must have them.
         device = prepare(scenario, target)?.1.describe();
     }
-    let plan = Plan {
-        out: common.out.clone().unwrap_or_else(|| PathBuf::from("results/validate")),
-        target,
-        loads: args.loads.clone(),
-        repeats: args.repeats,
-        seconds: args.seconds,
-    };
+    let Args { repeats, seconds, .. } = *args;
+    let plan = Plan { out: common.out("validate"), target, loads: args.loads.clone(), repeats, seconds };
     let stop = stop_on_ctrl_c()?;
     let mut lines: Vec<Line> = Vec::new();
     for scenario in &scenarios {
@@ -102,22 +93,17 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     common.note(format!("profiles, results and figures in {}", plan.out.display()));
     match lines.iter().find(|line| !line.same_decisions()) {
         None => Ok(()),
-        Some(line) => Err(Error::failed(format!(
-            "{} at {}: a replay resulted in other decisions than the recorded run; batchlab replay {} shows the first",
-            line.scenario,
-            line.rate,
-            plan.out.join(target.name()).join(&line.scenario).display()
+        Some(Line { scenario, rate, .. }) => Err(Error::failed(format_args!(
+            "{scenario} at {rate}: a replay resulted in other decisions than the recorded run; batchlab replay {} shows the first",
+            plan.out.join(target.name()).join(scenario).display()
         ))),
     }
 }
 
 /// The real runs of each policy, and what a profile in turn with them says of the device.
-fn run_for_real(
-    args: &Args,
-    executor: &'static dyn Executor,
-    plan: &Plan,
-    scenario: &Scenario,
-) -> Result<(Vec<(Part, Report)>, Known)> {
+type Ran = (Vec<(Part, Report)>, Known);
+
+fn run_for_real(args: &Args, executor: &'static dyn Executor, plan: &Plan, scenario: &Scenario) -> Result<Ran> {
     let (common, stop) = (&args.common, stop_on_ctrl_c()?);
     let folder = plan.out.join(folder_name(&scenario.name));
     let (costs, profile) = match &args.costs {
@@ -125,7 +111,7 @@ fn run_for_real(
         None => {
             common.note(format!("{}: measuring the cells", scenario.name));
             let costs = folder.join("costs-before.csv");
-            let profile = profile::of_scenario(scenario, executor, REPEATS, &costs, common.quiet)?;
+            let profile = profile::before_runs(scenario, executor, &costs, common.quiet)?;
             (costs, Some(Mutex::new(profile)))
         }
     };
@@ -139,8 +125,7 @@ fn run_for_real(
     let mut real = Vec::new();
     for part in &parts {
         let (name, repeats, capacity) = (&part.scenario.name, plan.repeats, part.capacity.0);
-        let rates: Vec<String> = part.rates.iter().map(ToString::to_string).collect();
-        let rates = rates.join(", ");
+        let rates = part.rates.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         common.note(format!("{name}: capacity {capacity:.0} req/s; {repeats} real runs at each of {rates} req/s"));
         let run = |stop: &AtomicBool, done: &(dyn Fn() + Sync)| {
             let after = || {

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tempfile::TempDir;
 
 use super::device::Device;
 use super::executor::Target;
@@ -20,7 +21,7 @@ use super::verify::Verified;
 use super::{Job, Run};
 use crate::backend::Launched;
 use crate::error::{Error, Result};
-use crate::files::{PARTIAL, create_new, folder_name, write_whole};
+use crate::files::{PARTIAL, folder_name, write_whole};
 use crate::metrics::recorder::Recorder;
 use crate::metrics::summary::Summary;
 use crate::metrics::validity::Lateness;
@@ -79,18 +80,6 @@ struct Mark<T> {
 
 /// Names and sizes in bytes.
 pub(super) type Files = BTreeMap<String, u64>;
-
-/// A folder of one run, for files that are not yet in the point's folder.
-pub(super) struct Stage {
-    pub path: PathBuf,
-}
-
-impl Drop for Stage {
-    fn drop(&mut self) {
-        // The end of the sweep removes what is left.
-        let _ = fs::remove_dir_all(&self.path);
-    }
-}
 
 impl Folder {
     /// One for each scenario of a sweep, within the same path. `devices` describes theirs.
@@ -238,15 +227,13 @@ impl Folder {
     }
 
     /// Where the files of a run are written, until [`Folder::publish`] moves them.
-    pub(super) fn stage(&self) -> Result<Stage> {
+    pub(super) fn stage(&self) -> Result<TempDir> {
         let within = self.path.join(PARTIAL);
-        let (path, ()) = create_new(&within.join(""), |path| fs::create_dir(path))
-            .map_err(|cause| Error::unwritable(&within, &cause))?;
-        Ok(Stage { path })
+        tempfile::tempdir_in(&within).map_err(|cause| Error::unwritable(&within, &cause))
     }
 
     /// Moves the files of a run to the point's folder; the disk has them then.
-    pub(super) fn publish(&self, run: &Run, stage: &Stage) -> Result<Files> {
+    pub(super) fn publish(&self, run: &Run, stage: &TempDir) -> Result<Files> {
         let point = self.point(run);
         let unwritable = |cause: io::Error| Error::unwritable(&point, &cause);
         fs::create_dir_all(&point).map_err(unwritable)?;
@@ -261,7 +248,7 @@ impl Folder {
             fs::rename(&path, point.join(&name))?;
             Ok((name.to_string_lossy().into_owned(), file.metadata()?.len()))
         };
-        fs::read_dir(&stage.path).and_then(|files| files.map(publish).collect()).map_err(unwritable)
+        fs::read_dir(stage.path()).and_then(|files| files.map(publish).collect()).map_err(unwritable)
     }
 
     /// `None` for each run that is not finished, or of which a file is missing.
@@ -418,9 +405,10 @@ fn folders_in(folder: &Path) -> Vec<PathBuf> {
     of_results.map(|entry| entry.path()).collect()
 }
 
-/// `None` if the file is missing or damaged.
+/// `None` if it is missing, damaged, or no file: a pipe would block.
 fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
-    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+    let text = path.is_file().then(|| fs::read_to_string(path).ok())??;
+    serde_json::from_str(&text).ok()
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {

@@ -12,6 +12,7 @@ use super::inputs::Inputs;
 use super::verify::Verified;
 use crate::clock;
 use crate::error::{Context as _, Error, Result};
+use crate::files::write_whole;
 use crate::metrics::recorder::{Decisions, Keep, Recorder};
 use crate::metrics::summary::{Summary, summarize};
 use crate::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
@@ -70,13 +71,13 @@ pub(super) fn run_point(
     summary.extrapolated = device.extrapolated(inputs, run, &ran.record);
     let stage = folder.stage()?;
     if logged {
-        write_logs(&stage.path, &ran.record, inputs, keep, summary.warmup)?;
+        write_logs(stage.path(), &ran.record, inputs, keep, summary.warmup)?;
     }
     // For every run, so that the spread of batch sizes is known.
-    write::write_batches(&stage.path.join(numbered(run.replication, BATCHES)), &ran.record, &inputs.steps)?;
+    write::write_batches(&stage.path().join(numbered(run.replication, BATCHES)), &ran.record, &inputs.steps)?;
     for (file, of) in [(FAILURES, &ran.record.failures), (REJECTIONS, &ran.record.refusals)] {
         if !of.is_empty() {
-            write::write_failures(&stage.path.join(numbered(run.replication, file)), of)?;
+            write::write_failures(&stage.path().join(numbered(run.replication, file)), of)?;
         }
     }
     let files = folder.publish(run, &stage)?;
@@ -104,10 +105,10 @@ fn write_logs(folder: &Path, record: &Recorder, inputs: &Inputs<'_>, keep: Keep,
     let output = &inputs.scenario.output;
     let place = |file| folder.join(file);
     if output.requests {
-        write::write_requests(&place(RequestLine::FILE), record, warmup)?;
+        write_whole(&place(RequestLine::FILE), |out| write::requests(out, record, warmup))?;
     }
     if output.tasks {
-        write::write_tasks(&place(TaskLine::FILE), record, &inputs.steps)?;
+        write_whole(&place(TaskLine::FILE), |out| write::tasks(out, record, &inputs.steps))?;
         if keep.rounds {
             write::write_rounds(&place(RoundLine::FILE), record)?;
         }

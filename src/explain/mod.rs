@@ -17,7 +17,7 @@ use crate::metrics::summary::summarize;
 use crate::results::logs::{LogRow as _, RequestLine};
 use crate::results::write;
 use crate::task::{HostOverhead, MemberList, Reason, Step, Task, TaskRow};
-use crate::units::{Nanos, TaskId};
+use crate::units::TaskId;
 use crate::validate::recorded::{Recording, bytes_of};
 use crate::validate::replay::replay;
 use crate::validate::results::{Point, Results};
@@ -73,11 +73,6 @@ impl Formed {
     pub fn runs(&self) -> u64 {
         self.steps.iter().map(Step::cells).sum()
     }
-
-    /// Batched cells in sequence.
-    pub fn length(&self) -> u64 {
-        self.steps.iter().map(|step| u64::from(step.times)).sum()
-    }
 }
 
 pub struct Again {
@@ -125,20 +120,12 @@ impl Again {
             What::Task => ("task", record.task_count),
         };
         if number >= count {
-            return Err(Error::input(format!(
-                "{}: has no {what} {number}; its {what}s are 0 to {}",
-                point.folder.display(),
-                count.saturating_sub(1)
-            )));
+            let last = count.saturating_sub(1);
+            return Err(Error::at(&point.folder, format!("has no {what} {number}; its {what}s are 0 to {last}")));
         }
-        Ok(Again {
-            policy: results.scenario(point).policies[point.run.policy].name(),
-            point: point.run.load.to_string(),
-            steps: inputs.steps.to_vec(),
-            requests,
-            record,
-            formed,
-        })
+        let policy = results.scenario(point).policies[point.run.policy].name();
+        let (point, steps) = (point.run.load.to_string(), inputs.steps.to_vec());
+        Ok(Again { policy, point, steps, requests, record, formed })
     }
 
     /// `None` if it did not finish.
@@ -166,34 +153,26 @@ impl Again {
         }
     }
 
-    /// The tasks on the same worker and stream between two instants.
-    pub fn busy_with(&self, of: &TaskRow, from: Nanos, to: Nanos) -> Vec<TaskId> {
-        let same = |row: &&TaskRow| row.worker == of.worker && row.stream == of.stream && row.task != of.task;
-        let overlaps = |row: &&TaskRow| row.start < to && row.finish > from;
-        self.record.tasks.iter().filter(same).filter(overlaps).map(|row| row.task).collect()
+    /// The other tasks on its worker and stream.
+    pub fn beside(&self, of: &TaskRow) -> impl Iterator<Item = &TaskRow> {
+        let place = (of.worker, of.stream);
+        self.record.tasks.iter().filter(move |row| (row.worker, row.stream) == place && row.task != of.task)
     }
 }
 
+type Repeated<'r> = Result<(Inputs<'r>, Recorder)>;
+
 /// Repeats a simulated run and compares its log.
-fn simulated<'r>(
-    results: &'r Results,
-    point: &Point,
-    watcher: Watcher<'_>,
-    executors: &Executors,
-) -> Result<(Inputs<'r>, Recorder)> {
+fn simulated<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>, executors: &Executors) -> Repeated<'r> {
     let Ok(simulator) = executors.simulator(&results.backend) else {
-        return Err(Error::input(format!(
-            "{}: has no rounds.csv, without which the decisions of a run on a real backend can't be gone through again; \
-             run it with output.tasks = true",
-            point.folder.display()
-        )));
+        let why = "has no rounds.csv, without which the decisions of a run on a real backend can't be gone through again; \
+            run it with output.tasks = true";
+        return Err(Error::at(&point.folder, why));
     };
     let (inputs, device) = prepare(results.scenario(point), Target::Simulated(simulator))?;
     if inputs.streams_by(point.run.load).is_some() {
-        return Err(Error::input(format!(
-            "{}: its record is a stream, which forgets requests; run it with output.record = \"full\"",
-            point.folder.display()
-        )));
+        let why = "its record is a stream, which forgets requests; run it with output.record = \"full\"";
+        return Err(Error::at(&point.folder, why));
     }
     let record = {
         let mut run = inputs.prepare(&point.run, Keep { tasks: true, reasons: true, ..Keep::default() })?;
@@ -207,16 +186,16 @@ fn simulated<'r>(
     write::requests(&mut again, &record, warmup)
         .map_err(|cause| Error::failed(format!("the log of the run: {cause}")))?;
     match bytes_of(&point.folder, RequestLine::FILE)? {
-        Some(then) if then != again => Err(Error::input(format!(
-            "{}: requests.csv differs from the results of its scenario now: the cost table or the program has changed; run \
-             the scenario again, and explain that",
-            point.folder.display()
-        ))),
+        Some(then) if then != again => Err(Error::at(
+            &point.folder,
+            "requests.csv differs from the results of its scenario now: the cost table or the program has changed; run the \
+             scenario again, and explain that",
+        )),
         _ => Ok((inputs, record)),
     }
 }
 
-fn played<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> Result<(Inputs<'r>, Recorder)> {
+fn played<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> Repeated<'r> {
     let inputs = Inputs::new(results.scenario(point))?;
     let recording = Recording::read(&point.folder, &inputs.steps)?;
     let replay = replay(&inputs, point, &recording, watcher)?;

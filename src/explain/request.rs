@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Again, Formed};
 use crate::metrics::recorder::happened;
 use crate::metrics::tokens::Sequence;
-use crate::results::table::{shortened, tabulate};
+use crate::results::table::{ranges, shortened, tabulate};
 use crate::task::{MemberList, TaskRow};
 use crate::units::{Nanos, NodeId, RequestId, TaskId};
 use crate::validate::replay::requests_of;
@@ -47,15 +47,13 @@ impl<'a> Life<'a> {
         let mut stops: Vec<Stop<'a>> = Vec::new();
         for formed in &again.formed {
             let Some(row) = again.row(formed.task) else { continue };
-            let nodes = formed
-                .members
-                .nodes(|of| if of == request { graph.nodes() } else { 0 })
-                .into_iter()
-                .filter(|node| node.request == request);
-            let nodes: Vec<NodeId> = nodes.map(|node| node.node).collect();
+            let members = formed.members.nodes(|of| if of == request { graph.nodes() } else { 0 }).into_iter();
+            let own = members.filter(|member| member.request == request);
+            let nodes: Vec<NodeId> = own.map(|member| member.node).collect();
             let needed = last_needed(&stops, &nodes, graph);
             let ready = needed.map_or(arrival, |row| row.finish.max(arrival));
-            let behind = again.busy_with(row, ready, row.start);
+            let behind = again.beside(row).filter(|other| other.start < row.start && other.finish > ready);
+            let behind = behind.map(|other| other.task).collect();
             stops.push(Stop { row, formed, nodes, ready, needed: needed.map(|row| row.task), behind });
         }
         let finish = happened(again.record.finish[request.index()]);
@@ -65,15 +63,13 @@ impl<'a> Life<'a> {
     /// Why it left without a result, if so.
     fn broken_off(&self) -> Option<String> {
         let record = &self.again.record;
-        let failure = record.failures.iter().find(|(id, ..)| *id == self.request);
-        let rejection = record.rejections.iter().find(|(id, _)| *id == self.request);
-        failure.map(|(_, at, reason)| format!("failed after {}: {reason}", span(self.arrival, *at))).or(rejection.map(
-            |(id, at)| {
-                let reason = record.refusals.iter().find(|(other, ..)| other == id);
-                let reason = reason.map_or(String::new(), |(_, _, reason)| format!(": {reason}"));
-                format!("was turned away after {}{reason}", span(self.arrival, *at))
-            },
-        ))
+        if let Some((_, at, reason)) = record.failures.iter().find(|(id, ..)| *id == self.request) {
+            return Some(format!("failed after {}: {reason}", span(self.arrival, *at)));
+        }
+        let (_, at) = record.rejections.iter().find(|(id, _)| *id == self.request)?;
+        let reason = record.refusals.iter().find(|(id, ..)| *id == self.request);
+        let reason = reason.map_or(String::new(), |(.., reason)| format!(": {reason}"));
+        Some(format!("was turned away after {}{reason}", span(self.arrival, *at)))
     }
 
     /// Before the first task, in tasks, and between tasks.
@@ -95,17 +91,12 @@ impl<'a> Life<'a> {
         let Again { policy, point, requests, .. } = self.again;
         let shape = shortened(&requests.shapes[self.request.index()].to_string(), SHAPE_WIDTH);
         let [before, inside, between] = self.parts().map(milliseconds);
-        let left = match (self.finish, self.broken_off()) {
-            (_, Some(broken_off)) => broken_off,
-            (Some(finish), None) => {
-                let rest = match self.tokens() {
-                    Some(_) => String::new(),
-                    None => format!(", was in tasks for {inside}, stood between tasks for {between}"),
-                };
-                format!("left after {}: waited {before} for its first task{rest}", span(self.arrival, finish))
-            }
-            (None, None) => "never left".into(),
+        let rest = match self.tokens() {
+            Some(_) => String::new(),
+            None => format!(", was in tasks for {inside}, stood between tasks for {between}"),
         };
+        let done = |at| format!("left after {}: waited {before} for its first task{rest}", span(self.arrival, at));
+        let left = self.broken_off().or(self.finish.map(done)).unwrap_or("never left".into());
         let padding = match self.padding() {
             0 => "no padding".into(),
             padding => format!("padding: {padding} of the cells that its row ran are not its own"),
@@ -206,10 +197,7 @@ impl Stop<'_> {
         if self.ready >= self.row.start {
             return String::new();
         }
-        let since = match self.needed {
-            Some(task) => format!("since task {task}"),
-            None => "since it arrived".into(),
-        };
+        let since = self.needed.map_or("since it arrived".into(), |task| format!("since task {task}"));
         let behind = match self.behind.as_slice() {
             [] => "the worker had nothing to do".into(),
             few if few.len() <= LISTED => format!("behind {}", joined(few)),
@@ -219,10 +207,9 @@ impl Stop<'_> {
             Nanos::ZERO => String::new(),
             ahead => format!(", {} of host work", milliseconds(ahead)),
         };
-        match self.row.submit > self.ready {
-            true => format!("{since}; {behind}{host}; submitted after {}", span(self.ready, self.row.submit)),
-            false => format!("{since}; {behind}{host}"),
-        }
+        let late = (self.row.submit > self.ready).then(|| span(self.ready, self.row.submit));
+        let late = late.map_or(String::new(), |late| format!("; submitted after {late}"));
+        format!("{since}; {behind}{host}{late}")
     }
 
     fn to_json(&self, again: &Again) -> Value {
@@ -275,11 +262,7 @@ fn last_needed<'a>(stops: &[Stop<'a>], nodes: &[NodeId], graph: &CellGraph) -> O
 
 /// Nodes as ranges: `0-3, 7`.
 fn nodes_text(nodes: &[NodeId]) -> String {
-    let range = |range: &[NodeId]| match range {
-        [first, .., last] => format!("{first}-{last}"),
-        few => few.iter().map(ToString::to_string).collect(),
-    };
-    let ranges: Vec<String> = nodes.chunk_by(|a, b| a.0 + 1 == b.0).map(range).collect();
+    let ranges = ranges(&nodes.iter().map(|node| node.0).collect::<Vec<_>>());
     let more = if ranges.len() > LISTED { format!(" … ({})", nodes.len()) } else { String::new() };
     ranges[..ranges.len().min(LISTED)].join(",") + &more
 }

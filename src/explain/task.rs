@@ -25,8 +25,7 @@ impl<'a> Account<'a> {
 
     /// On the same worker and stream.
     fn before(&self) -> Option<&TaskRow> {
-        let rows = self.again.record.tasks.iter().take_while(|row| row.task < self.row.task);
-        rows.filter(|row| row.worker == self.row.worker && row.stream == self.row.stream).last()
+        self.again.beside(self.row).take_while(|row| row.task < self.row.task).last()
     }
 
     /// Its members: `request`, `request:node` or `request:first-last`.
@@ -51,14 +50,10 @@ impl<'a> Account<'a> {
         let mut lines = vec![format!(
             "task {task} under {policy} at {point}: {names} in a batch of {batch} on worker {worker}, stream {stream}"
         )];
-        match again.reason(*task) {
-            Some(Reason { what, size, when }) => lines.extend([
-                format!("why this: {what}"),
-                format!("why this size: {size}"),
-                format!("why then: {when}"),
-            ]),
-            None => lines.push("its policy gives no reasons".into()),
-        }
+        let why = |Reason { what, size, when }: &Reason| {
+            format!("why this: {what}\n  why this size: {size}\n  why then: {when}")
+        };
+        lines.push(again.reason(*task).map_or("its policy gives no reasons".into(), why));
         let (waited, took) = (span(*submit, *start), span(*start, *finish));
         lines.push(format!("submitted at {}, started {waited} later, took {took}", milliseconds(*submit)));
         if let Some(before) = self.before() {
@@ -102,9 +97,9 @@ impl<'a> Account<'a> {
         if self.formed.iteration {
             return format!("tokens: {all}, {padding}");
         }
-        let length = self.formed.length();
-        let runs = || format!("{} operators in ", self.formed.runs());
-        let operators = if self.formed.operators { runs() } else { String::new() };
+        let length: u64 = self.formed.steps.iter().map(|step| u64::from(step.times)).sum();
+        let operators = self.formed.operators.then(|| format!("{} operators in ", self.formed.runs()));
+        let operators = operators.unwrap_or_default();
         let es = if length == 1 { "" } else { "es" };
         format!("cells: {all}, {padding}; {operators}{length} batch{es} in sequence")
     }

@@ -42,14 +42,11 @@ fn drawn(mark: &Mark) -> String {
         }
         Mark::Area(points, rgb) => format!("<polygon points=\"{}\" fill=\"{}\"/>\n", list(points), color(*rgb)),
         Mark::Text(Text { words, at: (x, y), size, align, color: rgb }) => {
-            let anchor = match align {
-                Align::Left => "start",
-                Align::Center | Align::Upright => "middle",
-                Align::Right => "end",
-            };
-            let turn = match align {
-                Align::Upright => format!(" transform=\"rotate(-90 {x:.1} {y:.1})\""),
-                _ => String::new(),
+            let (anchor, turn) = match align {
+                Align::Left => ("start", String::new()),
+                Align::Center => ("middle", String::new()),
+                Align::Upright => ("middle", format!(" transform=\"rotate(-90 {x:.1} {y:.1})\"")),
+                Align::Right => ("end", String::new()),
             };
             format!(
                 "<text x=\"{x:.1}\" y=\"{y:.1}\" font-size=\"{size}\" text-anchor=\"{anchor}\" fill=\"{}\"{turn}>{}</text>\n",

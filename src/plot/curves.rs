@@ -2,7 +2,7 @@
 
 use super::axis::{Axis, number};
 use super::canvas::{Canvas, Stroke};
-use super::input::{Row, Series, distinct, x_label, x_values};
+use super::input::{Row, Series, x_label, x_values};
 use super::legend::{Entry, Key, RULE, WHISKER, marker_entries};
 use super::panel::{Curve, Dot, LINE, Panel, figure, log_y, room_for, swept_x};
 use super::remark::Remark;
@@ -11,6 +11,7 @@ use crate::error::Result;
 use crate::metrics::bounds::{AffineService, Bounds};
 use crate::metrics::summary::Summary;
 use crate::results::columns::Metric;
+use crate::results::swept::distinct;
 
 /// Of saturated runs, whose latency shows only how long they were.
 const SATURATED_LINE: f64 = 0.8;

@@ -13,7 +13,7 @@ use crate::results::columns::Metric;
 use crate::results::logs::{LogRow, RequestLine};
 use crate::results::read::{CsvRow, Log};
 use crate::results::saved::Saved;
-use crate::results::swept::{self, Swept};
+use crate::results::swept::{self, Swept, distinct};
 use crate::units::Nanos;
 
 /// With a swept key on the x axis; if all loads have more, one load is shown.
@@ -338,16 +338,6 @@ impl Folder {
         let name = self.results.settings().ok()?.pointer("/scenario/workload/model")?.as_str()?.to_string();
         name.split(':').next().map(String::from)
     }
-}
-
-pub fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
-    let mut seen = Vec::new();
-    for value in values {
-        if !seen.contains(&value) {
-            seen.push(value);
-        }
-    }
-    seen
 }
 
 /// With a swept key on the x axis: the key, and the load if there is only one.

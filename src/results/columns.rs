@@ -7,7 +7,6 @@ use serde_json::{Map, Value as Json};
 
 use super::swept::{self, Swept};
 use crate::metrics::summary::Summary;
-use crate::units::Rate;
 
 /// The name of a variant, in files and in JSON.
 pub fn name_of(variant: &impl ValueEnum) -> String {
@@ -67,9 +66,8 @@ impl Value {
     pub fn to_json(&self) -> Json {
         match self {
             Value::Text(text) => text.as_str().into(),
-            Value::Given(text) => text
-                .as_ref()
-                .map_or(Json::Null, |text| serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into())),
+            Value::Given(None) => Json::Null,
+            Value::Given(Some(text)) => serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into()),
             Value::Truth(truth) => (*truth).into(),
             Value::Number(Some(count), Unit::Count) if count.fract() == 0.0 => (*count as u64).into(),
             Value::Number(number, _) => (*number).into(),
@@ -155,9 +153,9 @@ struct Definition {
 }
 
 metrics! {
-    Offered "offered_rps" PerSecond [] |s| s.offered.map(per_second);
-    Throughput "throughput_rps" PerSecond ["throughput", "req/s"] |s| s.throughput.map(per_second);
-    Goodput "goodput_rps" PerSecond ["goodput", "req/s"] |s| s.goodput.map(per_second);
+    Offered "offered_rps" PerSecond [] |s| s.offered.map(|rate| rate.0);
+    Throughput "throughput_rps" PerSecond ["throughput", "req/s"] |s| s.throughput.map(|rate| rate.0);
+    Goodput "goodput_rps" PerSecond ["goodput", "req/s"] |s| s.goodput.map(|rate| rate.0);
     Completed "completed" Count [] |s| Some(s.completed as f64);
     Failed "failed" Count [] |s| Some(s.failed as f64);
     Rejected "rejected" Count ["rej", "%"] |s| Some(s.rejected as f64);
@@ -184,14 +182,10 @@ metrics! {
     TbtP99 "tbt_p99_ms" Millis ["tbt p99", "ms"] |s| s.tokens.as_ref()?.tbt.p99_ms;
     TbtMax "tbt_max_ms" Millis ["tbt max", "ms"] |s| s.tokens.as_ref()?.tbt.max_ms;
     Normalised "normalised_ms" Millis ["latency", "ms/token"] |s| s.tokens.as_ref()?.normalised_ms;
-    TokenRate "tokens_per_s" PerSecond ["tokens", "1/s"] |s| s.tokens.as_ref()?.throughput.map(per_second);
+    TokenRate "tokens_per_s" PerSecond ["tokens", "1/s"] |s| Some(s.tokens.as_ref()?.throughput?.0);
     KvMean "kv_mean" Ratio [] |s| s.tokens.as_ref()?.kv_mean;
     KvPeak "kv_peak" Ratio ["kv peak", "%"] |s| s.tokens.as_ref()?.kv_peak;
     Preemptions "preemptions" Count ["preempted", "times"] |s| Some(s.tokens.as_ref()?.preemptions as f64);
-}
-
-fn per_second(rate: Rate) -> f64 {
-    rate.0
 }
 
 impl Metric {

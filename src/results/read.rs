@@ -21,15 +21,13 @@ pub struct CsvFile {
 /// A CSV file held in memory.
 #[derive(Debug)]
 pub struct CsvTable {
-    path: PathBuf,
-    names: StringRecord,
+    pub file: CsvFile,
     records: Vec<StringRecord>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct CsvRow<'a> {
-    path: &'a Path,
-    names: &'a StringRecord,
+    file: &'a CsvFile,
     record: &'a StringRecord,
 }
 
@@ -46,7 +44,7 @@ impl CsvFile {
         let mut reader = csv::Reader::from_reader(file);
         let names = reader.headers().map_err(|cause| broken(path, &cause))?.clone();
         if names.is_empty() {
-            return Err(Error::input(format!("{}: is empty; it should begin with a header", path.display())));
+            return Err(Error::at(path, "is empty; it should begin with a header"));
         }
         Ok(CsvFile { path: path.to_path_buf(), names, reader, record: StringRecord::new() })
     }
@@ -57,14 +55,15 @@ impl CsvFile {
 
     /// `None` after the last. A row must have as many fields as the header.
     pub fn read(&mut self) -> Result<Option<CsvRow<'_>>> {
-        match self.reader.read_record(&mut self.record) {
-            Ok(more) => Ok(more.then(|| self.row())),
-            Err(cause) => Err(broken(&self.path, &cause)),
-        }
+        let more = self.reader.read_record(&mut self.record).map_err(|cause| broken(&self.path, &cause))?;
+        Ok(more.then_some(CsvRow { file: self, record: &self.record }))
     }
 
-    fn row(&self) -> CsvRow<'_> {
-        CsvRow { path: &self.path, names: &self.names, record: &self.record }
+    fn place(&self, name: &str) -> Result<usize> {
+        self.names.iter().position(|known| known == name).ok_or_else(|| {
+            let known = self.names.iter().collect::<Vec<_>>().join(", ");
+            Error::at(&self.path, format_args!("no column \"{name}\"; there are {known}"))
+        })
     }
 }
 
@@ -72,22 +71,18 @@ impl CsvTable {
     pub fn read(path: &Path) -> Result<CsvTable> {
         let mut file = CsvFile::open(path)?;
         let records = file.reader.records().collect::<Result<_, _>>().map_err(|cause| broken(path, &cause))?;
-        Ok(CsvTable { path: file.path, names: file.names, records })
-    }
-
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.names.iter()
+        Ok(CsvTable { file, records })
     }
 
     pub fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
-        self.records.iter().map(|record| CsvRow { path: &self.path, names: &self.names, record })
+        self.records.iter().map(|record| CsvRow { file: &self.file, record })
     }
 }
 
 impl<T: LogRow> Log<T> {
     pub fn open(path: &Path) -> Result<Log<T>> {
         let file = CsvFile::open(path)?;
-        T::COLUMNS[..T::NEEDED].iter().try_for_each(|name| place(&file.path, &file.names, name).map(drop))?;
+        T::COLUMNS[..T::NEEDED].iter().try_for_each(|name| file.place(name).map(drop))?;
         Ok(Log { file, rows: PhantomData })
     }
 
@@ -103,7 +98,7 @@ impl<T: LogRow> Log<T> {
 
     /// About the row that was read last.
     pub fn error(&self, name: &str, what: &str) -> Error {
-        self.file.row().error(name, what)
+        CsvRow { file: &self.file, record: &self.file.record }.error(name, what)
     }
 }
 
@@ -114,7 +109,7 @@ impl<'a> CsvRow<'a> {
 
     /// The error for an unknown column lists those of the file.
     pub fn text(&self, name: &str) -> Result<&'a str> {
-        Ok(&self.record[place(self.path, self.names, name)?])
+        Ok(&self.record[self.file.place(name)?])
     }
 
     /// `None` if the field is empty.
@@ -136,19 +131,19 @@ impl<'a> CsvRow<'a> {
     /// Names file, line and column.
     pub fn error(&self, name: &str, what: &str) -> Error {
         let line = self.record.position().map_or(0, csv::Position::line);
-        Error::input(format!("{}: line {line}: {name}: {what}", self.path.display()))
+        Error::at(&self.file.path, format_args!("line {line}: {name}: {what}"))
     }
 
     fn typed<T: LogRow>(&self) -> Result<T> {
-        self.record.deserialize(Some(self.names)).map_err(|cause| {
-            let csv::ErrorKind::Deserialize { err, .. } = cause.kind() else { return broken(self.path, &cause) };
+        let names = &self.file.names;
+        self.record.deserialize(Some(names)).map_err(|cause| {
+            let csv::ErrorKind::Deserialize { err, .. } = cause.kind() else { return broken(&self.file.path, &cause) };
             let field = err.field().unwrap_or_default() as usize;
-            match err.kind() {
-                DeserializeErrorKind::ParseInt(cause) => {
-                    self.error(&self.names[field], &not_whole(&self.record[field], cause.kind()))
-                }
-                kind => self.error(&self.names[field], &kind.to_string()),
-            }
+            let what = match err.kind() {
+                DeserializeErrorKind::ParseInt(cause) => not_whole(&self.record[field], cause.kind()),
+                kind => kind.to_string(),
+            };
+            self.error(&names[field], &what)
         })
     }
 }
@@ -161,23 +156,16 @@ fn not_whole(text: &str, why: &IntErrorKind) -> String {
     }
 }
 
-fn place(path: &Path, names: &StringRecord, name: &str) -> Result<usize> {
-    names.iter().position(|known| known == name).ok_or_else(|| {
-        let known = names.iter().collect::<Vec<_>>().join(", ");
-        Error::input(format!("{}: no column \"{name}\"; there are {known}", path.display()))
-    })
-}
-
 fn broken(path: &Path, cause: &csv::Error) -> Error {
-    let path = path.display();
     let line = cause.position().map_or(0, csv::Position::line);
-    match cause.kind() {
+    let what = match cause.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => {
-            Error::input(format!("{path}: line {line}: has {len} fields, but the header has {expected_len}"))
+            format!("line {line}: has {len} fields, but the header has {expected_len}")
         }
-        csv::ErrorKind::Utf8 { .. } => Error::input(format!("{path}: line {line}: is not UTF-8 text")),
-        _ => Error::input(format!("{path}: cannot be read: {cause}")),
-    }
+        csv::ErrorKind::Utf8 { .. } => format!("line {line}: is not UTF-8 text"),
+        _ => format!("cannot be read: {cause}"),
+    };
+    Error::at(path, what)
 }
 
 #[cfg(test)]

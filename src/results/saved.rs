@@ -9,7 +9,7 @@ use super::columns::Metric;
 use super::logs::LogRow;
 use super::read::{CsvRow, CsvTable, Log};
 use super::swept::{self, Swept};
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Error, Result};
 use crate::files::folder_name;
 use crate::metrics::bounds::Bounds;
 
@@ -25,7 +25,7 @@ impl Saved {
     pub fn open(path: &Path) -> Result<Saved> {
         let file = within(path, &["summary.csv"])?;
         if !file.is_file() {
-            return Err(Error::input(format!("{}: has no summary.csv{}", path.display(), scenarios_below(path))));
+            return Err(Error::at(path, format_args!("has no summary.csv{}", scenarios_below(path))));
         }
         let summary = CsvTable::read(&file)?;
         summary.rows().try_for_each(|row| row.text("policy").map(drop))?;
@@ -35,7 +35,7 @@ impl Saved {
         let policies = settings.pointer("/scenario/policy").and_then(Value::as_array).into_iter().flatten();
         let pairs: Vec<&Value> = policies.filter_map(|policy| policy["swept"].as_array()).flatten().collect();
         let is_swept = |name: &&str| pairs.iter().any(|pair| pair[0] == *name);
-        saved.swept = saved.summary.names().filter(is_swept).map(String::from).collect();
+        saved.swept = saved.summary.file.names().filter(is_swept).map(String::from).collect();
         Ok(saved)
     }
 
@@ -74,8 +74,8 @@ impl Saved {
     pub fn bounds(&self) -> Result<Option<Bounds>> {
         let path = within(&self.path, &["bounds.json"])?;
         let Ok(text) = fs::read_to_string(&path) else { return Ok(None) };
-        let parsed = serde_json::from_str(&text);
-        parsed.map(Some).map_err(|cause| Error::input(format!("{}: {cause}; run the scenario again", path.display())))
+        let parsed = serde_json::from_str(&text).map(Some);
+        parsed.map_err(|cause| Error::at(&path, format_args!("{cause}; run the scenario again")))
     }
 }
 
@@ -85,8 +85,7 @@ pub fn within(folder: &Path, parts: &[&str]) -> Result<PathBuf> {
     for part in parts {
         path.push(part);
         if path.is_symlink() {
-            let path = path.display();
-            return Err(Error::input(format!("{path}: is a link; results are read only from their own folder")));
+            return Err(Error::at(&path, "is a link; results are read only from their own folder"));
         }
     }
     Ok(path)
@@ -94,7 +93,7 @@ pub fn within(folder: &Path, parts: &[&str]) -> Result<PathBuf> {
 
 pub fn read_json(path: &Path) -> Result<Value> {
     let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
-    serde_json::from_str(&text).map_err(|cause| Error::input(format!("is not JSON: {cause}"))).within(path.display())
+    serde_json::from_str(&text).map_err(|cause| Error::at(path, format_args!("is not JSON: {cause}")))
 }
 
 /// For a user who named the parent folder of results.

@@ -53,12 +53,10 @@ impl SummaryRow {
 
     /// Of any figure.
     pub fn estimated(&self, of: impl Fn(&Summary) -> Option<f64>) -> Estimate {
-        let values: Option<Vec<f64>> = self.runs.iter().map(of).collect();
-        let Some(values) = values else { return Estimate::default() };
-        match interval(&values) {
-            Some(Interval { mean, half_width }) => Estimate { value: Some(mean), half_width: Some(half_width) },
-            None => Estimate { value: values.first().copied(), half_width: None },
-        }
+        let Some(values) = self.values(of) else { return Estimate::default() };
+        let interval = interval(&values);
+        let value = interval.map(|interval| interval.mean).or(values.first().copied());
+        Estimate { value, half_width: interval.map(|interval| interval.half_width) }
     }
 
     /// The difference to another policy on the same traces, paired by replication. `None` with fewer than two
@@ -67,7 +65,8 @@ impl SummaryRow {
     /// # Panics
     /// When the numbers of replications differ.
     pub fn difference(&self, other: &SummaryRow, metric: Metric) -> Option<Interval> {
-        paired_difference(&self.values(metric)?, &other.values(metric)?)
+        let of = |run: &Summary| metric.of(run);
+        paired_difference(&self.values(of)?, &other.values(of)?)
     }
 
     /// Yes if any replication says so, no if all say no.
@@ -112,48 +111,54 @@ impl SummaryRow {
 
     /// `None` unless all replications measured it.
     pub fn lateness(&self) -> Option<Lateness> {
-        let each: Option<Vec<Lateness>> = self.runs.iter().map(|run| run.lateness).collect();
-        Lateness::over(&each?)
+        Lateness::over(&self.values(|run| run.lateness)?)
     }
 
     /// `None` unless all replications have it.
-    fn values(&self, metric: Metric) -> Option<Vec<f64>> {
-        self.runs.iter().map(|run| metric.of(run)).collect()
+    fn values<V>(&self, of: impl Fn(&Summary) -> Option<V>) -> Option<Vec<V>> {
+        self.runs.iter().map(of).collect()
     }
 }
 
-fn value(metric: &Metric) -> Column<'static, SummaryRow> {
-    let metric = *metric;
+fn value(&metric: &Metric) -> Column<'static, SummaryRow> {
     Column::number(metric.name(), metric.unit(), move |row: &SummaryRow| row.estimate(metric).value)
 }
 
-fn half_width(metric: &Metric) -> Column<'static, SummaryRow> {
-    let metric = *metric;
+fn half_width(&metric: &Metric) -> Column<'static, SummaryRow> {
     let name = format!("{}_ci", metric.name());
     Column::number(name, metric.unit(), move |row: &SummaryRow| row.estimate(metric).half_width)
 }
 
-fn slo() -> Column<'static, SummaryRow> {
-    Column::number("slo_ms", Unit::Millis, |row: &SummaryRow| row.slo().map(Nanos::as_millis_f64))
-}
-
 /// The columns about the load generator are there if any row ran on a real clock, half-widths if any has several
-/// replications. Swept keys come last.
-pub fn columns(rows: &[SummaryRow]) -> Vec<Column<'static, SummaryRow>> {
+/// replications. Swept keys come last. Rows of classes lack the metrics that need tasks or workers.
+pub fn columns(rows: &[SummaryRow], of_classes: bool) -> Vec<Column<'static, SummaryRow>> {
+    use Metric::{ComputeP90, Max, MeanBatch, Padding, QueueP90, Utilization};
+    let others = [MeanBatch, Padding, Utilization, Max, QueueP90, ComputeP90];
+    let metrics = || Metric::ALL.iter().filter(|metric| !of_classes || !others.contains(metric));
+    let point = || Column::text("point", |row: &SummaryRow| row.point.clone());
     let mut columns = vec![
         Column::text("policy", |row: &SummaryRow| row.policy.clone()),
         Column::text("backend", |row: &SummaryRow| row.backend.clone()),
     ];
-    for metric in Metric::ALL {
-        if *metric == Metric::Warmup {
-            columns.push(Column::text("point", |row: &SummaryRow| row.point.clone()));
-            columns.push(Column::truth("saturated", SummaryRow::saturated));
+    if of_classes {
+        columns.extend([point(), Column::text("class", |row: &SummaryRow| row.class.clone())]);
+    }
+    for metric in metrics() {
+        if *metric == Metric::Warmup && !of_classes {
+            columns.extend([point(), Column::truth("saturated", SummaryRow::saturated)]);
         }
         columns.push(value(metric));
     }
     let tokens = if rows.iter().any(SummaryRow::has_tokens) { Metric::OF_TOKENS } else { &[] };
     columns.extend(tokens.iter().map(value));
-    columns.extend([slo(), Column::count("replications", |row: &SummaryRow| row.runs.len())]);
+    let slo = |row: &SummaryRow| row.slo().map(Nanos::as_millis_f64);
+    columns.push(Column::number("slo_ms", Unit::Millis, slo));
+    if of_classes {
+        let expired = |row: &SummaryRow| row.estimated(|run| Some(run.expired as f64)).value;
+        columns.push(Column::number("expired", Unit::Count, expired));
+        columns.push(Column::number("within_slo", Unit::Ratio, |row: &SummaryRow| row.within_slo().value));
+    }
+    columns.push(Column::count("replications", |row: &SummaryRow| row.runs.len()));
     if rows.iter().any(|row| row.lateness().is_some()) {
         let late = |name: &'static str, of: fn(Lateness) -> Option<f64>| {
             Column::number(name, Unit::Micros, move |row: &SummaryRow| row.lateness().and_then(of))
@@ -164,34 +169,9 @@ pub fn columns(rows: &[SummaryRow]) -> Vec<Column<'static, SummaryRow>> {
         columns.push(Column::truth("valid", |row: &SummaryRow| row.lateness().and_then(|late| late.valid)));
     }
     if rows.iter().any(|row| row.runs.len() > 1) {
-        columns.extend(Metric::ALL.iter().chain(tokens).map(half_width));
-    }
-    columns.extend(swept_columns(rows, |row| &row.swept));
-    columns
-}
-
-/// Of classes: without the metrics that need tasks or workers, which are not those of a class.
-pub fn class_columns(rows: &[SummaryRow]) -> Vec<Column<'static, SummaryRow>> {
-    use Metric::{ComputeP90, Max, MeanBatch, Padding, QueueP90, Utilization};
-    let others = [MeanBatch, Padding, Utilization, Max, QueueP90, ComputeP90];
-    let metrics = || Metric::ALL.iter().filter(|metric| !others.contains(metric));
-    let mut columns = vec![
-        Column::text("policy", |row: &SummaryRow| row.policy.clone()),
-        Column::text("backend", |row: &SummaryRow| row.backend.clone()),
-        Column::text("point", |row: &SummaryRow| row.point.clone()),
-        Column::text("class", |row: &SummaryRow| row.class.clone()),
-    ];
-    columns.extend(metrics().map(value));
-    let expired = |row: &SummaryRow| row.estimated(|run| Some(run.expired as f64)).value;
-    columns.extend([
-        slo(),
-        Column::number("expired", Unit::Count, expired),
-        Column::number("within_slo", Unit::Ratio, |row: &SummaryRow| row.within_slo().value),
-        Column::count("replications", |row: &SummaryRow| row.runs.len()),
-    ]);
-    if rows.iter().any(|row| row.runs.len() > 1) {
-        columns.extend(metrics().map(half_width));
-        columns.push(Column::number("within_slo_ci", Unit::Ratio, |row: &SummaryRow| row.within_slo().half_width));
+        columns.extend(metrics().chain(tokens).map(half_width));
+        let within = |row: &SummaryRow| row.within_slo().half_width;
+        columns.extend(of_classes.then(|| Column::number("within_slo_ci", Unit::Ratio, within)));
     }
     columns.extend(swept_columns(rows, |row| &row.swept));
     columns
@@ -202,7 +182,7 @@ const FIRST_IN_JSON: [&str; 5] = ["policy", "backend", "point", "replications", 
 
 /// The scenario's name and an object for each row, with the names of `summary.csv`.
 pub fn to_json(scenario: &str, rows: &[SummaryRow]) -> Json {
-    let mut columns = columns(rows);
+    let mut columns = columns(rows, false);
     let place = |name: &str| FIRST_IN_JSON.iter().position(|first| *first == name);
     columns.sort_by_key(|column| place(&column.name).unwrap_or(FIRST_IN_JSON.len()));
     let object = |row: &SummaryRow| {
@@ -210,7 +190,7 @@ pub fn to_json(scenario: &str, rows: &[SummaryRow]) -> Json {
         object["worker_utilization"] = row.worker_utilization().into();
         let classes = row.classes();
         if !classes.is_empty() {
-            let columns = class_columns(&classes);
+            let columns = self::columns(&classes, true);
             object["classes"] = classes.iter().map(|class| to_object(&columns[3..], class)).collect();
         }
         object

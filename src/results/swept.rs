@@ -27,25 +27,29 @@ pub fn is_of_policy(key: &str) -> bool {
 
 /// The keys of rows, each once.
 pub fn keys<'r>(rows: impl IntoIterator<Item = &'r [Swept]>) -> Vec<&'r str> {
-    let mut keys: Vec<&str> = Vec::new();
-    for (key, _) in rows.into_iter().flatten() {
-        if !keys.contains(&key.as_str()) {
-            keys.push(key);
-        }
-    }
+    let mut keys = distinct(rows.into_iter().flatten().map(|(key, _)| key.as_str()));
     // So those of a row stand in the row's order, whatever the first row has.
     keys.sort_by_key(|key| is_of_policy(key));
     keys
 }
 
+/// Each once, in the order of the first.
+pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen
+}
+
 /// Without the policy, whose label stands beside it.
 pub fn short(key: &str) -> &str {
     let Some(rest) = key.strip_prefix("policy.") else { return key };
-    let after = match rest.strip_prefix('"') {
-        Some(quoted) => quoted.split_once("\".").map(|(_, after)| after),
-        None => rest.split_once('.').map(|(_, after)| after),
-    };
-    after.unwrap_or(key)
+    let quoted = rest.strip_prefix('"');
+    let parts = quoted.map_or_else(|| rest.split_once('.'), |quoted| quoted.split_once("\"."));
+    parts.map_or(key, |(_, after)| after)
 }
 
 /// Of a key in full or without its policy.
@@ -55,11 +59,8 @@ pub fn value<'a>(swept: &'a [Swept], key: &str) -> Option<&'a str> {
 
 /// A number, or a time in ms.
 pub fn number(value: &str) -> Option<f64> {
-    value
-        .parse()
-        .ok()
-        .or_else(|| Nanos::parse(value).ok().map(Nanos::as_millis_f64))
-        .filter(|number: &f64| number.is_finite())
+    let number = value.parse().ok().or_else(|| Nanos::parse(value).ok().map(Nanos::as_millis_f64));
+    number.filter(|number: &f64| number.is_finite())
 }
 
 /// Numbers by size, then other texts as they are.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::columns::{Metric, Unit};
 use super::summary::{Estimate, SummaryRow};
-use super::swept;
+use super::swept::{self, distinct};
 use crate::metrics::stats::Quantile;
 use crate::metrics::summary::Summary;
 use crate::units::Nanos;
@@ -84,11 +84,12 @@ impl Table {
         let objectives: BTreeSet<Nanos> = rows.iter().filter_map(SummaryRow::slo).collect();
         let objectives: Vec<String> = objectives.iter().map(ToString::to_string).collect();
         let goodput = format!("goodput: requests served within {}, per second", objectives.join(" or "));
+        let marked = |note: &'static str| (note, any(&|row| note_of(row) == Some(note)));
         let notes = [
             (goodput.as_str(), !objectives.is_empty()),
-            (SATURATED, any(&|row| row.saturated() == Some(true))),
-            (UNKNOWN, any(&|row| row.saturated().is_none() && tells_of_saturation(row))),
-            (ABOVE, any(&is_above)),
+            marked(SATURATED),
+            marked(UNKNOWN),
+            marked(ABOVE),
             (INVALID, any(&is_invalid)),
             (REPLICATED, any(&|row| row.runs.len() > 1)),
         ];
@@ -114,9 +115,8 @@ impl Table {
         }
         let rejected = with_rejected.then_some(["rej", "%"]);
         let names = [["class", ""], ["requests", ""], ["p50", "ms"], ["p99", "ms"], ["within", "%"]];
-        let objectives: Vec<String> = objectives.iter().map(|(class, slo)| format!("{class} {slo}")).collect();
-        let note =
-            format!("within: measured requests served within the objective of their class ({})", objectives.join(", "));
+        let objectives = objectives.iter().map(|(class, slo)| format!("{class} {slo}")).collect::<Vec<_>>().join(", ");
+        let note = format!("within: measured requests served within the objective of their class ({objectives})");
         let notes = if objectives.is_empty() { Vec::new() } else { vec![note] };
         let headings = headings(&swept, names.into_iter().chain(rejected));
         (!lines.is_empty()).then_some(Table { headings, lines, notes })
@@ -124,13 +124,7 @@ impl Table {
 }
 
 fn short_keys(rows: &[SummaryRow]) -> Vec<&str> {
-    let mut swept: Vec<&str> = Vec::new();
-    for key in swept::keys(rows.iter().map(|row| &row.swept[..])).into_iter().map(swept::short) {
-        if !swept.contains(&key) {
-            swept.push(key);
-        }
-    }
-    swept
+    distinct(swept::keys(rows.iter().map(|row| &row.swept[..])).into_iter().map(swept::short))
 }
 
 /// Of the columns behind the policy, the swept keys and the load.
@@ -144,11 +138,6 @@ fn rejects(row: &SummaryRow) -> bool {
     row.runs.iter().any(|run| run.rejected > 0)
 }
 
-/// Saturation means nothing where all requests arrive at once.
-fn tells_of_saturation(row: &SummaryRow) -> bool {
-    row.point != "offline"
-}
-
 fn is_invalid(row: &SummaryRow) -> bool {
     row.lateness().is_some_and(|late| late.valid == Some(false))
 }
@@ -160,8 +149,17 @@ fn offered(row: &SummaryRow) -> Option<f64> {
 
 fn is_above(row: &SummaryRow) -> bool {
     let throughput = row.estimate(Metric::Throughput).value;
-    row.saturated() == Some(false)
-        && offered(row).zip(throughput).is_some_and(|(offered, throughput)| throughput > CLEARLY_ABOVE * offered)
+    offered(row).zip(throughput).is_some_and(|(offered, throughput)| throughput > CLEARLY_ABOVE * offered)
+}
+
+/// What the mark of its throughput means.
+fn note_of(row: &SummaryRow) -> Option<&'static str> {
+    match row.saturated() {
+        Some(true) => Some(SATURATED),
+        Some(false) => is_above(row).then_some(ABOVE),
+        // Saturation means nothing where all requests arrive at once.
+        None => (row.point != "offline").then_some(UNKNOWN),
+    }
 }
 
 /// The policy, the swept keys and the load.
@@ -176,18 +174,10 @@ fn head(row: &SummaryRow, swept: &[&str]) -> Vec<String> {
 
 fn cells(row: &SummaryRow, swept: &[&str], metrics: &[Metric]) -> Vec<String> {
     let mut line = head(row, swept);
-    for metric in metrics {
-        let mut cell = cell(row, *metric);
-        if *metric == Metric::Throughput {
-            cell.push_str(match row.saturated() {
-                Some(true) => &SATURATED[..1],
-                _ if is_above(row) => &ABOVE[..1],
-                None if tells_of_saturation(row) => &UNKNOWN[..1],
-                _ => "",
-            });
-        }
-        line.push(cell);
-    }
+    line.extend(metrics.iter().map(|metric| {
+        let note = note_of(row).filter(|_| *metric == Metric::Throughput);
+        cell(row, *metric) + note.map_or("", |note| &note[..1])
+    }));
     line
 }
 
@@ -197,21 +187,15 @@ fn cell(row: &SummaryRow, metric: Metric) -> String {
         (arrived > 0).then(|| run.rejected as f64 / arrived as f64)
     };
     let estimate = if metric == Metric::Rejected { row.estimated(rejected) } else { row.estimate(metric) };
-    match (estimate, metric) {
-        (Estimate { value: Some(share), .. }, _) if metric.heading().is_some_and(|[_, unit]| unit == "%") => {
-            percent(share)
-        }
-        (Estimate { value: Some(value), half_width: Some(half) }, _) if metric.unit() != Unit::Ratio => {
-            format!("{}{}", significant(value), relative(half, value))
-        }
-        (Estimate { value: Some(value), .. }, _) => significant(value),
-        (Estimate { value: None, .. }, _) => match quantile(metric) {
-            Some(quantile) if row.runs.iter().any(|run| run.latency.samples > 0) => {
-                format!("n<{}", quantile.samples_needed())
-            }
-            _ => "-".into(),
-        },
+    let Estimate { value: Some(value), half_width } = estimate else {
+        let quantile = quantile(metric).filter(|_| row.runs.iter().any(|run| run.latency.samples > 0));
+        return quantile.map_or("-".into(), |quantile| format!("n<{}", quantile.samples_needed()));
+    };
+    if metric.heading().is_some_and(|[_, unit]| unit == "%") {
+        return percent(value);
     }
+    let half_width = half_width.filter(|_| metric.unit() != Unit::Ratio);
+    significant(value) + &half_width.map_or(String::new(), |half_width| relative(half_width, value))
 }
 
 fn percent(share: f64) -> String {
@@ -229,18 +213,14 @@ fn quantile(metric: Metric) -> Option<Quantile> {
 
 /// Four significant digits, or more if the whole part has more.
 pub fn significant(value: f64) -> String {
-    let decimals = decimals(value);
-    format!("{value:.decimals$}")
-}
-
-fn decimals(value: f64) -> usize {
-    match value.abs() {
+    let decimals = match value.abs() {
         v if v >= 1000.0 => 0,
         v if v >= 100.0 => 1,
         v if v >= 10.0 => 2,
         v if v >= 1.0 || v == 0.0 => 3,
         _ => 4,
-    }
+    };
+    format!("{value:.decimals$}")
 }
 
 /// In percent; empty where the value is zero.
@@ -261,6 +241,15 @@ pub fn shortened(name: &str, width: usize) -> String {
     name.chars().take(width - 1).chain(['…']).collect()
 }
 
+/// `2`, `5-7`, of ascending numbers.
+pub fn ranges(numbers: &[u32]) -> Vec<String> {
+    let range = |run: &[u32]| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        one => format!("{}", one[0]),
+    };
+    numbers.chunk_by(|a, b| a + 1 == *b).map(range).collect()
+}
+
 /// A column's heading, and its cell in a row.
 pub type Heading<'a, T> = (&'a str, &'a dyn Fn(&T) -> String);
 
@@ -273,18 +262,12 @@ pub fn tabulate<T>(rows: &[T], columns: &[Heading<'_, T>]) -> String {
 
 /// The first column is aligned left, the others right.
 pub fn aligned(lines: &[Vec<String>]) -> String {
-    let width = |cell: &String| cell.chars().count();
-    let columns = lines.first().map_or(0, Vec::len);
-    let widths: Vec<usize> =
-        (0..columns).map(|c| lines.iter().map(|line| width(&line[c])).max().unwrap_or(0)).collect();
+    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..lines.first().map_or(0, Vec::len)).map(width).collect();
     let mut text = String::new();
     for line in lines {
-        for (c, cell) in line.iter().enumerate() {
-            let pad = " ".repeat(widths[c] - width(cell));
-            match c {
-                0 => text.push_str(&format!("{cell}{pad}")),
-                _ => text.push_str(&format!("  {pad}{cell}")),
-            }
+        for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
+            text += &if column == 0 { format!("{cell:<width$}") } else { format!("  {cell:>width$}") };
         }
         text.truncate(text.trim_end().len());
         text.push('\n');
@@ -397,6 +380,12 @@ a policy with a nam…  offline      123.5*      -       -       -          -   
         let run = |throughput| Summary { throughput: Some(Rate(throughput)), ..Summary::default() };
         let text = table(&[row("a", &[run(10.0), run(200.0)])], None);
         assert!(text.contains(" 105.0±>100%"), "{text}");
+    }
+
+    #[test]
+    fn neighbours_are_a_range() {
+        assert_eq!(ranges(&[2, 5, 6, 7, 9, 10]), ["2", "5-7", "9-10"]);
+        assert_eq!(ranges(&[1]), ["1"]);
     }
 
     #[test]

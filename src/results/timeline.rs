@@ -133,12 +133,11 @@ impl Timeline<'_> {
             if let Some(Some(task)) = self.record.first_task.get(stay.request) {
                 args["first_task"] = task.0.into();
             }
-            let start = stay.start.unwrap_or(stay.end);
-            if start > stay.arrival || stay.start.is_none() {
-                events.slice(REQUESTS, tid, &json!("waiting"), stay.arrival, start, &args)?;
-            }
-            if stay.start.is_some() {
-                events.slice(REQUESTS, tid, &json!("computing"), start, stay.end, &args)?;
+            let waited = stay.start.is_none_or(|start| start > stay.arrival);
+            let waiting = waited.then(|| ("waiting", stay.arrival, stay.start.unwrap_or(stay.end)));
+            let computing = stay.start.map(|start| ("computing", start, stay.end));
+            for (name, from, to) in waiting.into_iter().chain(computing) {
+                events.slice(REQUESTS, tid, &json!(name), from, to, &args)?;
             }
         }
         Ok(())
@@ -153,7 +152,7 @@ impl Timeline<'_> {
             let Ok(place) = tasks.binary_search_by_key(first, |task| task.task) else { continue };
             let (row, track) = (self.tracks.len() + stay.row, self.track_of(&tasks[place]));
             let flow = format!(r#""name":"starts","cat":"request","id":{}"#, stay.request);
-            let (from, to) = (Micros(start), Micros(tasks[place].start));
+            let (from, to) = (micros(start), micros(tasks[place].start));
             events.push(format_args!(r#""ph":"s",{flow},"pid":{REQUESTS},"tid":{row},"ts":{from}"#))?;
             events.push(format_args!(r#""ph":"f","bp":"e",{flow},"pid":{WORKERS},"tid":{track},"ts":{to}"#))?;
         }
@@ -162,33 +161,26 @@ impl Timeline<'_> {
 
     /// Requests in the system and waiting requests, at each change.
     fn draw_counters(&self, events: &mut Events<'_>) -> io::Result<()> {
-        let mut changes: Vec<(Nanos, i64, i64)> = Vec::with_capacity(3 * self.stays.len());
+        const COUNTERS: [&str; 2] = ["requests in the system", "requests waiting"];
+        let mut changes: Vec<(Nanos, usize, i64)> = Vec::with_capacity(4 * self.stays.len());
         for stay in &self.stays {
             let left = (stay.outcome != "never finished").then_some(stay.end);
-            changes.push((stay.arrival, 1, 1));
-            changes.extend(stay.start.or(left).map(|started| (started, 0, -1)));
-            changes.extend(left.map(|left| (left, -1, 0)));
+            changes.extend([0, 1].map(|counter| (stay.arrival, counter, 1)));
+            changes.extend(stay.start.or(left).map(|started| (started, 1, -1)));
+            changes.extend(left.map(|left| (left, 0, -1)));
         }
         changes.sort_unstable();
-        let (mut present, mut waiting) = (0, 0);
+        let mut counts = [0; 2];
         for instant in changes.chunk_by(|a, b| a.0 == b.0) {
-            let before = (present, waiting);
-            for (_, coming, queueing) in instant {
-                present += coming;
-                waiting += queueing;
-            }
-            let ts = Micros(instant[0].0);
-            for (name, count, earlier) in
-                [("requests in the system", present, before.0), ("requests waiting", waiting, before.1)]
-            {
-                if count != earlier {
-                    events.push(format_args!(
-                        r#""ph":"C","name":"{name}","pid":{REQUESTS},"ts":{ts},"args":{{"requests":{count}}}"#
-                    ))?;
-                }
+            let (before, ts) = (counts, micros(instant[0].0));
+            instant.iter().for_each(|(_, counter, change)| counts[*counter] += change);
+            for ((name, count), _) in COUNTERS.iter().zip(counts).zip(before).filter(|((_, now), then)| now != then) {
+                events.push(format_args!(
+                    r#""ph":"C","name":"{name}","pid":{REQUESTS},"ts":{ts},"args":{{"requests":{count}}}"#
+                ))?;
             }
         }
-        debug_assert!(self.record.finish.contains(&Nanos::MAX) || (present, waiting) == (0, 0));
+        debug_assert!(self.record.finish.contains(&Nanos::MAX) || counts == [0, 0]);
         Ok(())
     }
 }
@@ -212,18 +204,13 @@ impl Events<'_> {
     }
 
     fn slice(&mut self, pid: u32, tid: usize, name: &Value, start: Nanos, end: Nanos, args: &Value) -> io::Result<()> {
-        let (ts, dur) = (Micros(start), Micros(end - start));
+        let (ts, dur) = (micros(start), micros(end - start));
         self.push(format_args!(r#""ph":"X","pid":{pid},"tid":{tid},"name":{name},"ts":{ts},"dur":{dur},"args":{args}"#))
     }
 }
 
-struct Micros(Nanos);
-
-impl fmt::Display for Micros {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ns = self.0.0;
-        write!(f, "{}.{:03}", ns / 1000, ns % 1000)
-    }
+fn micros(Nanos(ns): Nanos) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
 }
 
 #[cfg(test)]

@@ -3,8 +3,10 @@
 use std::io::{self, Write};
 use std::path::Path;
 
+use serde::Serialize;
+
 use super::columns::{Column, Metric};
-use super::logs::{BatchLine, DifferenceLine, FailureLine, LogRow, RequestLine, RoundLine, TaskLine, TokenLine};
+use super::logs::{BatchLine, DifferenceLine, FailureLine, LogRow as _, RequestLine, RoundLine, TaskLine, TokenLine};
 use super::summary::{self, SummaryRow};
 use crate::error::Result;
 use crate::files::write_whole;
@@ -15,23 +17,18 @@ use crate::task::Round;
 use crate::units::{CellId, Nanos, RequestId};
 use crate::workload::model::CellType;
 
-/// Writes `requests.csv`, with the number of requests in the warm-up.
-pub fn write_requests(path: &Path, record: &Recorder, warmup: u64) -> Result<()> {
-    write_whole(path, |out| requests(out, record, warmup))
-}
-
-/// Writes the rows of `requests.csv`.
+/// Writes the rows of `requests.csv`, with the number of requests in the warm-up.
 pub fn requests(out: &mut dyn Write, record: &Recorder, warmup: u64) -> io::Result<()> {
     if let Some(stream) = &record.stream {
         let mut logged: Vec<&Logged> = stream.log.iter().collect();
         logged.sort_unstable_by_key(|logged| logged.request);
-        return log(out, logged.into_iter().map(|logged| sampled(stream, logged, warmup)));
+        return log(out, RequestLine::COLUMNS, logged.into_iter().map(|logged| sampled(stream, logged, warmup)));
     }
     let mut measured = vec![1; record.arrival.len()];
     record.in_order().iter().take(warmup as usize).for_each(|request| measured[*request as usize] = 0);
     let departures = record.departures();
     let arrived = record.arrival.iter().enumerate().filter_map(|(id, at)| Some((id, happened(*at)?)));
-    let line = |(id, arrival_ns): (usize, Nanos)| {
+    let lines = arrived.map(|(id, arrival_ns)| {
         let finish_ns = happened(record.finish[id]);
         let start_ns = finish_ns.map(|_| record.start[id]);
         let class = record.classes.as_ref().map(|classes| classes.class(RequestId(id as u64)).name.to_string());
@@ -45,19 +42,13 @@ pub fn requests(out: &mut dyn Write, record: &Recorder, warmup: u64) -> io::Resu
             measured: measured[id],
             outcome: departures[id].1,
         }
-    };
-    let Some(tokens) = &record.tokens else { return log(out, arrived.map(line)) };
-    let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(out);
-    table.write_record([RequestLine::COLUMNS, TokenLine::COLUMNS].concat())?;
-    for (id, arrival) in arrived {
-        let Sequence { first, output, worst_gap, preemptions, .. } = tokens.sequences[id];
-        let first_token_ns = happened(first);
-        table.serialize((
-            line((id, arrival)),
-            TokenLine { first_token_ns, output, worst_gap_ns: worst_gap, preemptions },
-        ))?;
-    }
-    table.flush()
+    });
+    let Some(tokens) = &record.tokens else { return log(out, RequestLine::COLUMNS, lines) };
+    let with_tokens = lines.map(|line| {
+        let Sequence { first, output, worst_gap, preemptions, .. } = tokens.sequences[line.id.index()];
+        (line, TokenLine { first_token_ns: happened(first), output, worst_gap_ns: worst_gap, preemptions })
+    });
+    log(out, &[RequestLine::COLUMNS, TokenLine::COLUMNS].concat(), with_tokens)
 }
 
 fn sampled(stream: &Stream, logged: &Logged, warmup: u64) -> RequestLine {
@@ -75,11 +66,6 @@ fn sampled(stream: &Stream, logged: &Logged, warmup: u64) -> RequestLine {
     }
 }
 
-/// Writes `tasks.csv`.
-pub fn write_tasks(path: &Path, record: &Recorder, cells: &[CellType]) -> Result<()> {
-    write_whole(path, |out| tasks(out, record, cells))
-}
-
 /// Writes the rows of `tasks.csv`.
 pub fn tasks(out: &mut dyn Write, record: &Recorder, cells: &[CellType]) -> io::Result<()> {
     let lines = record.tasks.iter().map(|row| TaskLine {
@@ -92,7 +78,7 @@ pub fn tasks(out: &mut dyn Write, record: &Recorder, cells: &[CellType]) -> io::
         start_ns: happened(row.start),
         finish_ns: happened(row.finish),
     });
-    log(out, lines)
+    log(out, TaskLine::COLUMNS, lines)
 }
 
 /// Writes `rounds.csv`, a row for each call of the policy.
@@ -102,13 +88,13 @@ pub fn write_rounds(path: &Path, record: &Recorder) -> Result<()> {
         let completed: Vec<_> = delivered.by_ref().take(round.completions as usize).map(ToString::to_string).collect();
         RoundLine { now_ns: round.now, completed: completed.join(";"), arrived: round.arrivals }
     };
-    write_whole(path, |out| log(out, record.rounds.iter().map(line)))
+    write_whole(path, |out| log(out, RoundLine::COLUMNS, record.rounds.iter().map(line)))
 }
 
 /// Writes `failures.csv`, or the rejections with a reason in the same form.
 pub fn write_failures(path: &Path, failures: &[(RequestId, Nanos, String)]) -> Result<()> {
     let lines = failures.iter().map(|(id, at, why)| FailureLine { id: *id, at_ns: *at, reason: why.to_string() });
-    write_whole(path, |out| log(out, lines))
+    write_whole(path, |out| log(out, FailureLine::COLUMNS, lines))
 }
 
 /// Writes `batches.csv`: executions by cell type and batch size.
@@ -117,7 +103,7 @@ pub fn write_batches(path: &Path, record: &Recorder, cells: &[CellType]) -> Resu
         let executed = (0..).zip(sizes).filter(|(_, tasks)| **tasks > 0);
         executed.map(|(batch, tasks)| BatchLine { cell: cell.name.clone(), batch, tasks: *tasks })
     });
-    write_whole(path, |out| log(out, lines))
+    write_whole(path, |out| log(out, BatchLine::COLUMNS, lines))
 }
 
 const COMPARED: [Metric; 7] =
@@ -126,8 +112,7 @@ const COMPARED: [Metric; 7] =
 /// Writes `differences.csv`: every other policy beside the scenario's first at each point. Writes no file without
 /// replications or a second policy.
 pub fn write_differences(path: &Path, rows: &[SummaryRow]) -> Result<()> {
-    let mut lines = Vec::new();
-    let mut pairs = 0;
+    let (mut lines, mut pairs) = (Vec::new(), 0);
     for row in rows.iter().filter(|row| row.runs.len() > 1) {
         let first = |other: &&SummaryRow| other.policy == rows[0].policy && other.is_beside(row);
         let Some(against) = rows.iter().find(first).filter(|against| !std::ptr::eq(*against, row)) else { continue };
@@ -144,18 +129,18 @@ pub fn write_differences(path: &Path, rows: &[SummaryRow]) -> Result<()> {
             });
         }
     }
-    if pairs > 0 { write_whole(path, |out| log(out, lines)) } else { Ok(()) }
+    if pairs > 0 { write_whole(path, |out| log(out, DifferenceLine::COLUMNS, lines)) } else { Ok(()) }
 }
 
 /// Writes `summary.csv`.
 pub fn write_summary(path: &Path, rows: &[SummaryRow]) -> Result<()> {
-    write_columns(path, &summary::columns(rows), rows)
+    write_columns(path, &summary::columns(rows, false), rows)
 }
 
 /// Writes `classes.csv`, unless there are no classes.
 pub fn write_classes(path: &Path, rows: &[SummaryRow]) -> Result<()> {
     let rows: Vec<SummaryRow> = rows.iter().flat_map(SummaryRow::classes).collect();
-    if rows.is_empty() { Ok(()) } else { write_columns(path, &summary::class_columns(&rows), &rows) }
+    if rows.is_empty() { Ok(()) } else { write_columns(path, &summary::columns(&rows, true), &rows) }
 }
 
 /// A table with a row for each `T`.
@@ -170,9 +155,9 @@ pub fn write_columns<T>(path: &Path, columns: &[Column<'_, T>], rows: &[T]) -> R
     })
 }
 
-fn log<T: LogRow>(out: &mut dyn Write, rows: impl IntoIterator<Item = T>) -> io::Result<()> {
+fn log(out: &mut dyn Write, columns: &[&str], rows: impl IntoIterator<Item: Serialize>) -> io::Result<()> {
     let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(out);
-    table.write_record(T::COLUMNS)?;
+    table.write_record(columns)?;
     rows.into_iter().try_for_each(|row| table.serialize(row))?;
     table.flush()
 }
@@ -205,7 +190,7 @@ mod tests {
         let never = u64::MAX;
         let run = record(&[(0, 5, 7), (1, 5, never), (2, never, never), (never, never, never), (10, 12, 1_234_567)]);
         assert_eq!(
-            read(|path| write_requests(path, &run, 1)),
+            read(|path| write_whole(path, |out| requests(out, &run, 1))),
             "id,arrival_ns,start_ns,finish_ns,class,length,measured,outcome\n0,0,5,7,,,0,served\n1,1,,,,,1,unfinished\n\
              2,2,,,,,1,unfinished\n4,10,12,1234567,,,1,served\n"
         );
@@ -261,7 +246,7 @@ mod tests {
             finish: Nanos(30),
         });
         assert_eq!(
-            read(|path| write_tasks(path, &run, &cells)),
+            read(|path| write_whole(path, |out| tasks(out, &run, &cells))),
             "task,worker,stream,cell,batch,submit_ns,start_ns,finish_ns\n4,1,0,leaf+internal,2,1,2,30\n"
         );
         assert_eq!(read(|path| write_batches(path, &run, &cells)), "cell,batch,tasks\ninternal,2,3\nleaf,1,7\n");

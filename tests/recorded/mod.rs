@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -185,8 +186,9 @@ pub fn record_with(scenario: &Path, out: &Path, quirks: Quirks, look: &dyn Fn(&R
             look(&run, &record);
             let folder = report.folder.point(&run);
             let warmup = summarize(&record, &inputs.measure(load)).warmup;
-            write::write_requests(&folder.join("requests.csv"), &record, warmup).expect("the folder can be written");
-            write::write_tasks(&folder.join("tasks.csv"), &record, &inputs.steps).expect("the folder can be written");
+            let log = |name: &str| File::create(folder.join(name)).expect("the folder can be written");
+            write::requests(&mut log("requests.csv"), &record, warmup).expect("the folder can be written");
+            write::tasks(&mut log("tasks.csv"), &record, &inputs.steps).expect("the folder can be written");
             write::write_rounds(&folder.join("rounds.csv"), &record).expect("the folder can be written");
             if !finished {
                 std::fs::remove_file(folder.join("point.json")).expect("it was there");

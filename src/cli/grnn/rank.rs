@@ -5,10 +5,9 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::cli::render::Shown;
+use crate::cli::render::{Shown, put};
 use crate::cost::grnn::{Cell, Device, Launches, Ranked, Sizes, Space, csv, rank, weights_of_thread};
 use crate::error::Result;
-use crate::files::write_typed;
 use crate::results::table::tabulate;
 use crate::shipped::Shipped;
 
@@ -53,30 +52,24 @@ fn devices() -> String {
 pub fn run(args: &Args) -> Result<()> {
     let device = Device::open(&args.device)?;
     let space = Space { widest: args.max_tile_width, uneven: args.loose };
-    let ranked = rank(args.cell, args.hidden, args.batch, &device, &space);
+    let Args { cell, hidden, batch, .. } = *args;
+    let ranked = rank(cell, hidden, batch, &device, &space);
     if let Some(file) = &args.out {
-        let text = csv(args.cell, args.hidden, args.batch, &ranked);
-        write_typed(file, |out| out.write_all(text.as_bytes()))?;
+        put(Some(file), &csv(cell, hidden, batch, &ranked))?;
     }
-    let size: u64 = args.cell.kernels().iter().map(|rnn| space.size(*rnn, args.batch)).sum();
+    let size: u64 = cell.kernels().iter().map(|rnn| space.size(*rnn, batch)).sum();
     let shown = &ranked[..args.top.min(ranked.len())];
     let text = || {
-        let head = format!(
-            "{}, hidden {}, batch {}, on {}: {} of {size} mappings are valid\n",
-            args.cell.name(),
-            args.hidden,
-            args.batch,
-            device.name,
-            ranked.len()
-        );
+        let (cell, on, valid) = (cell.name(), &device.name, ranked.len());
+        let head = format!("{cell}, hidden {hidden}, batch {batch}, on {on}: {valid} of {size} mappings are valid\n");
         head + &if ranked.is_empty() { instead(args, &device, &space) } else { mappings(shown, args) }
     };
     let json = || {
         json!({
             "device": device.name,
-            "cell": args.cell.name(),
-            "hidden": args.hidden,
-            "batch": args.batch,
+            "cell": cell.name(),
+            "hidden": hidden,
+            "batch": batch,
             "space": size,
             "valid": ranked.len(),
             "top": shown.iter().map(|one| object(one, args)).collect::<Vec<_>>(),

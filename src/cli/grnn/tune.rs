@@ -14,8 +14,7 @@ use crate::cost::device_file;
 use crate::cost::grnn::{Cell, Device, Mapping, Ranked, Rnn, Space, rank};
 use crate::error::{Error, Result};
 use crate::files::can_write;
-use crate::papers::measured;
-use crate::papers::measured::{Chosen, Measured, Row, Size, Way};
+use crate::papers::measured::{self, Chosen, Measured, Row, Size, Way};
 use crate::results::table::tabulate;
 use crate::workload::random;
 
@@ -72,38 +71,34 @@ pub struct Args {
     shown: Shown,
 }
 
+/// Places in the ranking, and why each is run.
+type Places = BTreeMap<usize, Chosen>;
 /// A mapping that was run, and the time of a launch.
 type Timed = (measured::Ranked, Duration);
 
 pub fn run(args: &Args) -> Result<()> {
-    let host = Host::open().map_err(|error| {
-        Error::input(format!("{error}; tune runs kernels on a GPU, and batchlab grnn rank needs none"))
-    })?;
+    let way = "tune runs kernels on a GPU, and batchlab grnn rank needs none";
+    let host = Host::open().map_err(|error| Error::input(format!("{error}; {way}")))?;
     let (gpu, device) = (host.name().to_string(), device(args, &host)?);
-    let part = args.batch.div_ceil(args.launches);
-    let needed = args.batch.div_ceil(part);
-    if needed < args.launches {
-        return Err(Error::input(format!(
-            "--launches {}: a batch of {} in parts of {part} is {needed} launches",
-            args.launches, args.batch
-        )));
+    let Args { cell, hidden, batch, launches, steps, .. } = *args;
+    let part = batch.div_ceil(launches);
+    let needed = batch.div_ceil(part);
+    if needed < launches {
+        let why = format!("a batch of {batch} in parts of {part} is {needed} launches");
+        return Err(Error::input(format!("--launches {launches}: {why}")));
     }
-    let all = rank(args.cell, args.hidden, part, &device, &Space::default());
+    let all = rank(cell, hidden, part, &device, &Space::default());
     if all.is_empty() {
         return Err(Error::input(format!(
-            "no mapping of {} with hidden {} and batch {part} is valid on {gpu}; batchlab grnn rank shows which batches run instead, and \
-             --launches splits a batch",
-            args.cell.name(),
-            args.hidden
+            "no mapping of {} with hidden {hidden} and batch {part} is valid on {gpu}; batchlab grnn rank shows which batches run \
+             instead, and --launches splits a batch",
+            cell.name()
         )));
     }
     let places = places(&all, args, &gpu)?;
-    let file = args.out.as_deref().map(|path| {
-        can_write(path)?;
-        Measured::open(path, &gpu, host.multiprocessors())
-    });
-    let file = file.transpose()?;
-    let tuner = Tuner::new(host, args.cell, args.hidden, part, args.steps)?;
+    let open = |path| can_write(path).and_then(|()| Measured::open(path, &gpu, host.multiprocessors()));
+    let file = args.out.as_deref().map(open).transpose()?;
+    let tuner = Tuner::new(host, cell, hidden, part, steps)?;
     // The user's choice may not contain the fastest.
     let whole = args.kernel.is_none() && args.mappings.is_empty();
     let may_recall = whole && !args.again && args.all == 0 && file.is_none();
@@ -112,15 +107,12 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let (measured, outcome) = measure(&tuner, &all, &places, &device.name, args);
     let Some(best) = measured.iter().min_by_key(|(_, time)| *time) else { return outcome };
-    let (fastest, time) = best;
+    let (measured::Ranked { rnn, mapping, .. }, time) = *best;
     let nanoseconds = time.as_nanos() as u64;
-    let found = Tuned { rnn: fastest.rnn, mapping: fastest.mapping, steps: args.steps, nanoseconds };
     // A faster mapping of an earlier run stays.
-    let is_beaten = |known: Tuned| {
-        known.steps == found.steps && known.mapping != found.mapping && known.nanoseconds < found.nanoseconds
-    };
+    let is_beaten = |known: Tuned| known.steps == steps && known.mapping != mapping && known.nanoseconds < nanoseconds;
     if whole && !tuner.recall().is_some_and(is_beaten) {
-        tuner.keep(&found);
+        tuner.keep(&Tuned { rnn, mapping, steps, nanoseconds });
     }
     if let Some(file) = file {
         write(file, &measured, args)?;
@@ -128,11 +120,11 @@ pub fn run(args: &Args) -> Result<()> {
     let json = || {
         json!({
             "gpu": gpu,
-            "cell": args.cell.name(),
-            "hidden": args.hidden,
-            "batch": args.batch,
-            "launches": args.launches,
-            "steps": args.steps,
+            "cell": cell.name(),
+            "hidden": hidden,
+            "batch": batch,
+            "launches": launches,
+            "steps": steps,
             "valid": all.len(),
             "best": object(best, args),
             "measured": measured.iter().map(|one| object(one, args)).collect::<Vec<_>>(),
@@ -149,16 +141,12 @@ fn device(args: &Args, host: &Host) -> Result<Device> {
     Ok(Device { multiprocessors: host.multiprocessors(), ..device })
 }
 
-/// Places in the ranking, and why each is run.
-fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chosen>> {
+fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<Places> {
     let is_wanted = |place: &usize| args.kernel.is_none_or(|kernel| all[*place].rnn == kernel);
     let of_kernel: Vec<usize> = (0..all.len()).filter(is_wanted).collect();
     if of_kernel.is_empty() {
-        let kernel = args.kernel.map_or(String::new(), |kernel| kernel.to_string());
-        return Err(Error::input(format!(
-            "--kernel {kernel}: none of the {} valid mappings on {gpu} is of it",
-            all.len()
-        )));
+        let (kernel, count) = (args.kernel.map_or(String::new(), |kernel| kernel.to_string()), all.len());
+        return Err(Error::input(format!("--kernel {kernel}: none of the {count} valid mappings on {gpu} is of it")));
     }
     if args.mappings.is_empty() {
         let mut rng = random::stream(args.seed, 0, "grnn tune");
@@ -171,11 +159,8 @@ fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chos
     for mapping in &args.mappings {
         let mut found = of_kernel.iter().filter(|place| all[**place].mapping == *mapping).peekable();
         if found.peek().is_none() {
-            return Err(Error::input(format!(
-                "--mapping {mapping}: is not valid on {gpu}; {} mappings are, and batchlab grnn rank --out \
-                 lists a device's",
-                of_kernel.len()
-            )));
+            let way = format!("{} mappings are, and batchlab grnn rank --out lists a device's", of_kernel.len());
+            return Err(Error::input(format!("--mapping {mapping}: is not valid on {gpu}; {way}")));
         }
         places.extend(found.map(|place| (*place, Chosen::Given)));
     }
@@ -184,33 +169,26 @@ fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<BTreeMap<usize, Chos
 
 /// Skips mappings that the GPU can't run; it is an error if none is left. A wrong result or a failing GPU ends the
 /// measurement; earlier results are kept.
-fn measure(
-    tuner: &Tuner,
-    all: &[Ranked],
-    places: &BTreeMap<usize, Chosen>,
-    device: &str,
-    args: &Args,
-) -> (Vec<Timed>, Result<()>) {
+fn measure(tuner: &Tuner, all: &[Ranked], places: &Places, device: &str, args: &Args) -> (Vec<Timed>, Result<()>) {
     let mut measured = Vec::new();
     let mut refused = Ok(());
     for (&place, &chosen) in places {
+        let (rank, valid) = (place as u32 + 1, all.len() as u32);
         let mut kernel = match tuner.kernel(&all[place]) {
             Ok(kernel) => kernel,
             Err(error) => {
-                say(format_args!("rank {} is passed over: {error}", place + 1));
+                say(format_args!("rank {rank} is passed over: {error}"));
                 refused = Err(error);
                 continue;
             }
         };
-        match tuner.measure(&mut kernel, args.times as usize) {
-            Ok(time) => {
-                let Ranked { rnn, mapping, cost } = all[place];
-                let (rank, valid) = (place as u32 + 1, all.len() as u32);
-                let (cost, constants) = (cost.total(), device.to_string());
-                measured.push((measured::Ranked { rnn, mapping, rank, valid, cost, constants, chosen }, time));
-            }
+        let time = match tuner.measure(&mut kernel, args.times as usize) {
+            Ok(time) => time,
             Err(error) => return (measured, Err(error)),
-        }
+        };
+        let Ranked { rnn, mapping, cost } = all[place];
+        let (cost, constants) = (cost.total(), device.to_string());
+        measured.push((measured::Ranked { rnn, mapping, rank, valid, cost, constants, chosen }, time));
     }
     let outcome = if measured.is_empty() { refused } else { Ok(()) };
     (measured, outcome)
@@ -237,14 +215,10 @@ fn words(rnn: impl std::fmt::Display, mapping: &Mapping) -> String {
 }
 
 fn show_known(known: &Tuned, gpu: &str, args: &Args) -> Result<()> {
-    let time = Duration::from_nanos(known.nanoseconds);
+    let Tuned { rnn, mapping, steps, nanoseconds } = known;
+    let (mapping, ms) = (words(rnn, mapping), milliseconds(Duration::from_nanos(*nanoseconds), args));
     let table = || {
-        format!(
-            "known from an earlier run on {gpu}: {}: {:.4} ms for {} steps; --again measures anew\n",
-            words(known.rnn, &known.mapping),
-            milliseconds(time, args),
-            known.steps
-        )
+        format!("known from an earlier run on {gpu}: {mapping}: {ms:.4} ms for {steps} steps; --again measures anew\n")
     };
     args.shown.show(table, || json!({ "gpu": gpu, "launches": args.launches, "known": known }))
 }
@@ -252,11 +226,9 @@ fn show_known(known: &Tuned, gpu: &str, args: &Args) -> Result<()> {
 fn table(measured: &[Timed], best: &Timed, valid: usize, gpu: &str, args: &Args) -> String {
     let Args { cell, hidden, batch, steps, launches, .. } = args;
     let in_launches = if *launches > 1 { format!(" in {launches} launches") } else { String::new() };
-    let head = format!(
-        "{}, hidden {hidden}, batch {batch}{in_launches}, {steps} steps, on {gpu}: {} of {valid} valid mappings were run\n",
-        cell.name(),
-        measured.len(),
-    );
+    let (cell, count) = (cell.name(), measured.len());
+    let on = format!("{cell}, hidden {hidden}, batch {batch}{in_launches}, {steps} steps, on {gpu}");
+    let head = format!("{on}: {count} of {valid} valid mappings were run\n");
     let is_shown = |one: &&Timed| one.0.chosen != Chosen::Drawn || one.0.rank == best.0.rank;
     let rows = tabulate(
         &measured.iter().filter(is_shown).collect::<Vec<_>>(),

@@ -5,6 +5,7 @@ use std::iter;
 
 use crate::error::{Error, Result};
 use crate::papers::{Item, Paper};
+use crate::results::swept::distinct;
 
 /// The figures and claims that the user asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,14 +46,10 @@ impl Order {
                     order.all.extend(&papers);
                     order.claims.extend(&papers);
                 }
-                figure => {
-                    let item = find(figure, &papers)?;
-                    if !order.named.contains(&item) {
-                        order.named.push(item);
-                    }
-                }
+                figure => order.named.push(find(figure, &papers)?),
             }
         }
+        order.named = distinct(order.named);
         Ok(order)
     }
 
@@ -83,8 +80,8 @@ fn find(name: &str, papers: &[Paper]) -> Result<Item> {
         [item] => Ok(*item),
         [] => Err(Error::input(format!("unknown figure \"{name}\"; known: {}", known(papers)))),
         several => {
-            let commands: Vec<String> = several.iter().map(Item::name).collect();
-            Err(Error::input(format!("\"{name}\" is a figure of several papers; say {}", commands.join(" or "))))
+            let commands = several.iter().map(Item::name).collect::<Vec<_>>().join(" or ");
+            Err(Error::input(format!("\"{name}\" is a figure of several papers; say {commands}")))
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::workload::dataset::cut_length;
 use crate::workload::trace::Trace;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub struct Args {
     /// The trace; `-` for standard input
     file: PathBuf,
     /// Multiply the time between requests by this: 0.5 doubles the load
@@ -43,11 +43,9 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 fn convert(trace: &Trace, args: &Args) -> Result<Trace> {
-    let kept: Vec<usize> = (0..trace.len())
-        .filter(|id| args.max_length.is_none_or(|most| cut_length(&trace.shapes[*id]) <= most))
-        .skip(args.skip)
-        .take(args.take.unwrap_or(usize::MAX))
-        .collect();
+    let (longest, most) = (args.max_length.unwrap_or(u32::MAX), args.take.unwrap_or(usize::MAX));
+    let fits = |id: &usize| cut_length(&trace.shapes[*id]) <= longest;
+    let kept: Vec<usize> = (0..trace.len()).filter(fits).skip(args.skip).take(most).collect();
     let Some(&first) = kept.first() else {
         return Err(Error::input(format!("nothing is left of {} requests; take more or skip fewer", trace.len())));
     };

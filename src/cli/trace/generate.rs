@@ -12,7 +12,7 @@ use crate::workload::shape::Shape;
 use crate::workload::trace::Trace;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub struct Args {
     /// A file of lengths or trees, constant:24, constant:24>27, complete-tree:16 or generator:NAME
     #[arg(long, value_name = "SPEC")]
     dataset: String,

@@ -9,7 +9,7 @@ use crate::workload::import::{Format, Kind, read_text};
 use crate::workload::trace::Trace;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub struct Args {
     /// The file, which may be compressed with gzip; `-` for standard input
     file: PathBuf,
     /// The file's format [default: azure, burstgpt, mooncake or csv, by the first line]

@@ -11,7 +11,7 @@ use crate::workload::describe::{Bin, Description, Peak};
 use crate::workload::trace::Trace;
 
 #[derive(Debug, clap::Args)]
-pub(super) struct Args {
+pub struct Args {
     /// The trace, a file or a built-in one such as figure5; `-` for standard input
     file: PathBuf,
     /// Length of the busiest window to find, such as 100ms [default: 1s, less for traces under 10s]
