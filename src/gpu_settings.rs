@@ -18,20 +18,11 @@ pub enum Precision {
 
 impl Precision {
     pub const ALL: [Precision; 4] = [Precision::F32, Precision::Tf32, Precision::Bf16, Precision::F16];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Precision::F32 => "f32",
-            Precision::Tf32 => "tf32",
-            Precision::Bf16 => "bf16",
-            Precision::F16 => "f16",
-        }
-    }
 }
 
 impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+        self.serialize(f)
     }
 }
 
@@ -69,9 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_precision_has_one_name() {
-        for precision in Precision::ALL {
-            assert_eq!(serde_json::to_value(precision).unwrap(), precision.name());
-        }
+    fn a_precision_has_the_name_of_its_key() {
+        assert_eq!(Precision::ALL.map(|precision| precision.to_string()), ["f32", "tf32", "bf16", "f16"]);
     }
 }

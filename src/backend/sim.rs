@@ -97,6 +97,7 @@ pub struct SharedSim<T> {
 /// In 2^-32 of a nanosecond at full speed. All of time takes 96 bits.
 type Work = u128;
 
+#[derive(Default)]
 struct Worker {
     streams: Vec<Stream>,
     /// Streams whose first tasks wait for their start, by that instant.
@@ -138,7 +139,9 @@ fn speed(demands: u64) -> Share {
 
 impl<T: Timing> SharedSim<T> {
     pub fn new(workers: usize, streams: u16, timing: T) -> Self {
-        let workers = (0..workers).map(|_| Worker::new(streams)).collect();
+        let streams = || (0..streams).map(|_| Stream::default()).collect();
+        let worker = |_| Worker { streams: streams(), next: Nanos::MAX, ..Worker::default() };
+        let workers = (0..workers).map(worker).collect();
         SharedSim { timing, now: Nanos::ZERO, workers, done: BinaryHeap::new() }
     }
 
@@ -157,18 +160,6 @@ impl<T: Timing> SharedSim<T> {
 }
 
 impl Worker {
-    fn new(streams: u16) -> Worker {
-        Worker {
-            streams: (0..streams).map(|_| Stream::default()).collect(),
-            waiting: BinaryHeap::new(),
-            running: BinaryHeap::new(),
-            demands: 0,
-            clock: 0,
-            read: Nanos::ZERO,
-            next: Nanos::MAX,
-        }
-    }
-
     fn is_busy(&self) -> bool {
         !self.waiting.is_empty() || !self.running.is_empty()
     }

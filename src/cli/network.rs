@@ -28,7 +28,7 @@ pub struct Args {
     /// Show the times on this device, a TOML file or a built-in one: h200, titan-rtx, titan-v or v100
     #[arg(long, value_name = "DEVICE")]
     roofline: Option<PathBuf>,
-    #[arg(long, help = format!("The precision of the device's arithmetic: {}", Precision::ALL.map(Precision::name).join(", ")),
+    #[arg(long, help = format!("The precision of the device's arithmetic: {}", Precision::ALL.map(|one| one.to_string()).join(", ")),
           default_value = "f32", value_parser = named::<Precision>)]
     precision: Precision,
     /// A cost table, whose rows replace the times computed for the device
@@ -220,7 +220,7 @@ impl Shown<'_> {
         json!({
             "network": self.network.given,
             "device": device.map(|device| &device.name),
-            "precision": device.map(|_| self.args.precision.name()),
+            "precision": device.map(|_| self.args.precision),
             "tokens": (self.tokens > 0).then_some(self.tokens),
             "multiply_adds": macs as u64,
             "weights": weights as u64,

@@ -84,7 +84,7 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "N,…", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub inputs: Vec<u32>,
 
-    #[arg(long, help = format!("The format in which a GPU multiplies: {}", Precision::ALL.map(Precision::name).join(", ")),
+    #[arg(long, help = format!("The format in which a GPU multiplies: {}", Precision::ALL.map(|one| one.to_string()).join(", ")),
           default_value = "f32", conflicts_with = "scenario", value_parser = known::<Precision>)]
     pub precision: Precision,
 

@@ -249,6 +249,7 @@ fn options(inputs: &Inputs<'_>, policy: usize, requests: &Requests) -> Options {
         several_launches: inputs.runs_several_steps(policy),
         streams: inputs.streams(policy),
         task_limit: inputs.scenario.device.task_limit,
+        room: None,
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use batchlab::backend::cuda::gpu::grnn::{Configuration, Host, Layer, Persistent, States, measure};
 use batchlab::cost::grnn::{Cell, Mapping, Rnn, Sizes};
+use batchlab::gpu_settings::Precision;
 use batchlab::network::weights::Weights;
 use batchlab::network::{Network, Spec};
 use batchlab::units::{CellId, RequestId};
@@ -30,7 +31,7 @@ impl Both {
         let spec = Spec { hidden, embedding: 7, vocabulary: 40, seed: 5, weights: None };
         let host = Host::open().expect("a GPU");
         let weights = Weights::open(&model, &spec).expect("weights from a seed");
-        let layer = Arc::new(Layer::new(&host, cell, &weights, &spec).expect("weights on the GPU"));
+        let layer = Arc::new(Layer::new(&host, cell, &weights, &spec, Precision::F32).expect("weights on the GPU"));
         let network = Network::new(&model, &spec).expect("a network");
         Both { host, layer, network, table: weights.take("embedding.weight"), spec }
     }

@@ -96,7 +96,7 @@ pub fn warning(log: &str) -> Option<&str> {
 pub fn nvrtc() -> Option<Nvrtc> {
     let found = libraries::find();
     if found.nvrtc.found.is_none() {
-        let reason = found.nvrtc.story();
+        let reason = &found.nvrtc.story;
         assert!(env::var_os("REQUIRE_NVRTC").is_none_or(|value| value != "1"), "REQUIRE_NVRTC=1, and {reason}");
         println!("skipped: {reason}");
     }

@@ -68,13 +68,14 @@ struct Launcher<'a> {
 impl Worker {
     /// Requests with nodes that the launches do not reach fail.
     pub fn run_operators(&mut self, requests: &[RequestId], launches: &Launches) {
+        self.put_ahead();
         let Some(by) = &self.network.by_operator else {
             let reason = "this network computes whole cells only".to_string();
             return requests.iter().for_each(|request| self.table.fail(*request, reason.clone()));
         };
         let programs = by.programs(launches.kernels);
-        self.memory.begin(requests, programs, by.hidden, &self.table);
-        let (memory, network, launched) = (&mut self.memory, &*self.network, &mut self.launched);
+        self.work.memory.begin(requests, programs, by.hidden, &self.table);
+        let (memory, network, launched) = (&mut self.work.memory, &*self.network, &mut self.launched);
         let mut launcher = Launcher { memory, by, programs, network, launched };
         for units in launches.each() {
             if self.stop.load(Ordering::Relaxed) {
@@ -234,8 +235,8 @@ impl<'a> Launcher<'a> {
     fn note(&mut self, op: &Op, wave: &'a Wave, from: usize) -> usize {
         let mut size = 0;
         for (node, copy) in self.copies(op, wave) {
-            let Node { outputs, .. } = self.memory.nodes[node as usize];
-            let before = self.memory.nodes[node as usize].before();
+            let node @ Node { outputs, .. } = self.memory.nodes[node as usize];
+            let before = node.before();
             self.memory.outputs[outputs as usize + op.place(before) + copy as usize] = from + size;
             size += op.width * if op.rows == Rows::Stacked { before as usize } else { 1 };
         }

@@ -214,11 +214,8 @@ impl Nodes {
         }
         let place = self.vacant.pop().unwrap_or((self.states.len() / state.len()) as u32);
         let from = place as usize * state.len();
-        if from == self.states.len() {
-            self.states.extend_from_slice(state);
-        } else {
-            self.states[from..from + state.len()].copy_from_slice(state);
-        }
+        self.states.resize(self.states.len().max(from + state.len()), 0.0);
+        self.states[from..from + state.len()].copy_from_slice(state);
         self.places.put(node, place);
         self.words.extend(words.iter().map(|word| (node, *word)));
     }

@@ -75,40 +75,30 @@ pub struct Worker {
     pub(super) network: Arc<Network>,
     pub(super) table: Arc<Table>,
     pub(super) stop: Arc<AtomicBool>,
-    pub(super) batches: Vec<Rows>,
-    pub(super) queries: Queries,
-    /// The cell type whose rows are newer than the table.
-    ahead: Option<CellId>,
-    pub(super) scratch: Scratch,
-    pub(super) memory: Memory,
+    pub(super) work: Work,
     /// By the present task.
     pub(super) launched: Launched,
-    pub(super) list: ReadyList,
-    /// Kept for its memory.
-    pub(super) nodes: Vec<NodeRef>,
     /// Receives the times of steps of whole requests.
     pub log: Option<Sender<StepTime>>,
 }
 
+/// What a worker keeps between its jobs, unless one panics.
+#[derive(Default)]
+pub(super) struct Work {
+    batches: Vec<Rows>,
+    queries: Queries,
+    /// The cell type whose rows are newer than the table.
+    ahead: Option<CellId>,
+    scratch: Scratch,
+    pub memory: Memory,
+    list: ReadyList,
+    nodes: Vec<NodeRef>,
+}
+
 impl Worker {
     pub fn new(id: WorkerId, network: Arc<Network>, table: Arc<Table>, stop: Arc<AtomicBool>) -> Worker {
-        Worker {
-            id,
-            alone: false,
-            spins: false,
-            network,
-            table,
-            stop,
-            batches: Vec::new(),
-            queries: Queries::default(),
-            ahead: None,
-            scratch: Scratch::default(),
-            memory: Memory::default(),
-            launched: Launched::default(),
-            list: ReadyList::default(),
-            nodes: Vec::new(),
-            log: None,
-        }
+        let (work, launched) = (Work::default(), Launched::default());
+        Worker { id, alone: false, spins: false, network, table, stop, work, launched, log: None }
     }
 
     pub fn serve(mut self, jobs: &Receiver<Job>, reports: &Sender<Report>) {
@@ -143,14 +133,8 @@ impl Worker {
             return self.run_nodes(step, nodes);
         }
         match (&job.members, &job.steps[..]) {
-            (MemberList::Requests(requests), steps) => {
-                self.put_ahead();
-                self.run_whole(job.id, steps, requests);
-            }
-            (MemberList::Operators(requests, launches), _) => {
-                self.put_ahead();
-                self.run_operators(requests, launches);
-            }
+            (MemberList::Requests(requests), steps) => self.run_whole(job.id, steps, requests),
+            (MemberList::Operators(requests, launches), _) => self.run_operators(requests, launches),
             (MemberList::Parts(list), steps) if shared::parts_fit(list, steps) => self.run_parts(steps, list),
             (members, _) => {
                 members.requests().for_each(|request| self.table.fail(request, shared::NOT_ONE_BATCH.to_string()));
@@ -160,8 +144,9 @@ impl Worker {
 
     /// Requests with nodes that the steps do not reach fail.
     fn run_whole(&mut self, task: TaskId, steps: &[Step], requests: &[RequestId]) {
-        self.batches.iter_mut().for_each(Rows::clear);
-        self.list.begin(requests, &self.table.graphs);
+        self.put_ahead();
+        self.work.batches.iter_mut().for_each(Rows::clear);
+        self.work.list.begin(requests, &self.table.graphs);
         for step in steps {
             for _ in 0..step.times {
                 if self.stop.load(Ordering::Relaxed) {
@@ -177,9 +162,9 @@ impl Worker {
             }
         }
         self.put_ahead();
-        self.batches.iter_mut().for_each(|rows| rows.dismiss(&self.table, |_| true, |_| ()));
+        self.work.batches.iter_mut().for_each(|rows| rows.dismiss(&self.table, |_| true, |_| ()));
         requests.iter().for_each(|request| self.table.expect_done(*request));
-        self.batches.iter_mut().for_each(Rows::clear);
+        self.work.batches.iter_mut().for_each(Rows::clear);
     }
 
     /// Runs a step of whole requests once. Rows stay in place as long as no node is ready to join; ended rows run on as padding while the
@@ -188,14 +173,15 @@ impl Worker {
         let size = step.batch as usize;
         self.launched.launches += 1;
         if let Some(operators) = self.network.operators() {
-            self.nodes.clear();
-            self.list.take(step.cell, size, &mut self.nodes);
-            let stayed = self.queries.run(step, &self.nodes, operators, &self.table, &mut self.scratch);
-            self.nodes.iter().for_each(|node| self.list.ran(*node, &self.table.graphs));
+            let Work { queries, scratch, list, nodes, .. } = &mut self.work;
+            nodes.clear();
+            list.take(step.cell, size, nodes);
+            let stayed = queries.run(step, nodes, operators, &self.table, scratch);
+            nodes.iter().for_each(|node| list.ran(*node, &self.table.graphs));
             return stayed;
         }
         self.make_room(step.cell);
-        let Worker { network, table, batches, list, nodes, scratch, launched, .. } = self;
+        let Worker { network, table, work: Work { batches, list, nodes, scratch, .. }, launched, .. } = self;
         let rows = &mut batches[step.cell.index()];
         let stay = (1..=rows.len()).contains(&size) && rows.going_on() <= size && list.is_empty(step.cell);
         if stay {
@@ -212,14 +198,11 @@ impl Worker {
         }
         rows.run(network, step.input, scratch);
         let mut all_go_on = true;
-        rows.dismiss(
-            table,
-            |row| row.next().is_none(),
-            |node| {
-                all_go_on = false;
-                list.ran(node, &table.graphs);
-            },
-        );
+        let ended = |node| {
+            all_go_on = false;
+            list.ran(node, &table.graphs);
+        };
+        rows.dismiss(table, |row| row.next().is_none(), ended);
         stay && all_go_on
     }
 
@@ -236,22 +219,22 @@ impl Worker {
 
     fn run_nodes(&mut self, step: &Step, nodes: &[NodeRef]) {
         if let Some(operators) = self.network.operators() {
-            self.queries.run(step, nodes, operators, &self.table, &mut self.scratch);
+            self.work.queries.run(step, nodes, operators, &self.table, &mut self.work.scratch);
             return;
         }
         self.make_room(step.cell);
-        let stay = step.batch as usize == nodes.len() && self.batches[step.cell.index()].go_on_with(nodes);
-        if !stay || self.ahead != Some(step.cell) {
+        let stay = step.batch as usize == nodes.len() && self.work.batches[step.cell.index()].go_on_with(nodes);
+        if !stay || self.work.ahead != Some(step.cell) {
             self.put_ahead();
         }
-        let rows = &mut self.batches[step.cell.index()];
+        let rows = &mut self.work.batches[step.cell.index()];
         if stay {
             rows.go_on();
         } else {
             rows.gather(nodes, step.batch as usize, &self.table);
         }
-        rows.run(&self.network, step.input, &mut self.scratch);
-        self.ahead = Some(step.cell);
+        rows.run(&self.network, step.input, &mut self.work.scratch);
+        self.work.ahead = Some(step.cell);
     }
 
     /// Writes newer states to the table, unless the next job continues with exactly these rows. Without a next job, the
@@ -259,48 +242,42 @@ impl Worker {
     pub fn settle(&mut self, next: Option<&Job>) {
         let batch = next.and_then(Job::batch);
         if let Some(operators) = self.network.operators() {
-            if !batch.is_some_and(|(step, nodes)| self.queries.go_on_with(operators, step, nodes)) {
-                self.queries.put(&self.table);
+            if !batch.is_some_and(|(step, nodes)| self.work.queries.go_on_with(operators, step, nodes)) {
+                self.work.queries.put(&self.table);
             }
             return;
         }
-        let Some(cell) = self.ahead else { return };
-        let rows = &self.batches[cell.index()];
+        let Some(cell) = self.work.ahead else { return };
+        let rows = &self.work.batches[cell.index()];
         let goes_on = |(step, nodes): (&Step, &[NodeRef])| {
             step.cell == cell && step.batch as usize == nodes.len() && rows.go_on_with(nodes)
         };
-        let stay =
-            if next.is_none() { self.alone && rows.going_on() == rows.len() } else { batch.is_some_and(goes_on) };
-        if !stay {
+        let waits = next.is_none() && self.alone && rows.going_on() == rows.len();
+        if !waits && !batch.is_some_and(goes_on) {
             self.put_ahead();
         }
     }
 
     pub(super) fn put_ahead(&mut self) {
-        self.queries.put(&self.table);
-        if let Some(cell) = self.ahead.take() {
-            self.batches[cell.index()].put_all(&self.table);
+        self.work.queries.put(&self.table);
+        if let Some(cell) = self.work.ahead.take() {
+            self.work.batches[cell.index()].put_all(&self.table);
         }
     }
 
-    pub(super) fn make_room(&mut self, cell: CellId) {
-        for new in self.batches.len()..=cell.index() {
-            self.batches.push(Rows::new(CellId(new as u16), self.network.state()));
+    fn make_room(&mut self, cell: CellId) {
+        for new in self.work.batches.len()..=cell.index() {
+            self.work.batches.push(Rows::new(CellId(new as u16), self.network.state()));
         }
     }
 
     /// A job panicked: its requests fail, and the memory that it used is dropped.
     fn broke_off(&mut self, job: &Job, panic: &(dyn Any + Send)) {
-        let message =
-            panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        let message = message.unwrap_or("no message");
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let message = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
         for request in job.members.requests() {
             self.table.fail(request, format!("worker {} broke off in task {}: {message}", self.id, job.id));
         }
-        self.batches.clear();
-        self.queries = Queries::default();
-        self.ahead = None;
-        self.scratch = Scratch::default();
-        self.memory = Memory::default();
+        self.work = Work::default();
     }
 }

@@ -6,7 +6,7 @@
 use crate::units::{CellId, RequestId, StreamId, WorkerId};
 
 /// A stream of a worker: a queue of work on a GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Stream {
     pub worker: WorkerId,
     pub id: StreamId,

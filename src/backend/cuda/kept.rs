@@ -1,5 +1,7 @@
 //! The model's cells, and the requests whose outputs are kept, with the places of these outputs in the host's memory.
 
+use std::collections::BTreeMap;
+
 use super::device::{Device, HostPlace, Needs};
 use crate::backend::shared;
 use crate::error::{Error, Result};
@@ -13,105 +15,87 @@ use crate::workload::model::Model;
 /// The kept requests of a run.
 #[derive(Debug)]
 pub struct Kept {
-    requests: Vec<Request>,
-    /// The nodes whose states are copied to the host, with their places: request by request, ascending.
-    fetched: Vec<(u32, HostPlace)>,
+    requests: BTreeMap<RequestId, Request>,
     writes: Vec<bool>,
     has_words: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Request {
-    id: RequestId,
-    /// The index of its first copied node.
-    fetched: usize,
+    /// The nodes whose states are copied to the host, ascending, with their places.
+    fetched: Vec<(u32, HostPlace)>,
     /// The place of its first node's word.
     words: u32,
 }
 
 impl Kept {
-    /// Assigns places to these requests, which must be ascending, and returns the memory that the run needs.
+    /// Assigns places to these requests, and returns the memory that the run needs.
     pub fn new(keep: &[RequestId], graphs: &[CellGraph], network: &Network, cells: &[Cell]) -> Result<(Kept, Needs)> {
         let writes: Vec<bool> = cells.iter().map(|cell| cell.writes).collect();
         let has_words = writes.contains(&true);
-        let requests = Vec::with_capacity(keep.len());
-        let mut kept = Kept { requests, fetched: Vec::new(), writes, has_words };
         let nodes = |graph: &CellGraph| if has_words { graph.nodes() } else { 0 };
+        let small = |number: u64| {
+            u32::try_from(number)
+                .map_err(|_| Error::failed("the outputs of the requests that are kept are too many to be held at once"))
+        };
         // Words that are not kept are all written to the same places.
         let mut words = graphs.iter().map(nodes).max().unwrap_or(0);
-        let mut begin = 0;
-        let too_many = |_| Error::failed("the outputs of the requests that are kept are too many to be held at once");
+        let (mut requests, mut count, mut begin) = (BTreeMap::new(), 0, 0);
         for &id in keep {
             let graph = &graphs[id.index()];
-            let request = Request { id, fetched: kept.fetched.len(), words: u32::try_from(words).map_err(too_many)? };
-            kept.requests.push(request);
+            let mut request = Request { fetched: Vec::new(), words: small(words)? };
             for (node, numbers) in fetched(network, graph) {
-                let number = u32::try_from(kept.fetched.len()).map_err(too_many)?;
-                kept.fetched.push((node, HostPlace { number, begin, numbers }));
+                request.fetched.push((node, HostPlace { number: small(count)?, begin, numbers }));
+                count += 1;
                 begin += u64::from(numbers);
             }
+            requests.insert(id, request);
             words += nodes(graph);
         }
         let room = graphs.iter().map(|graph| match graph {
             CellGraph::Chains(_) => 1,
             CellGraph::Graph(graph) => graph.len() as u64,
         });
-        let needs = Needs {
-            states: room.sum(),
-            words: u32::try_from(words).map_err(too_many)?,
-            fetched: u32::try_from(kept.fetched.len()).map_err(too_many)?,
-            numbers: begin,
-        };
-        Ok((kept, needs))
+        let needs = Needs { states: room.sum(), words: small(words)?, fetched: small(count)?, numbers: begin };
+        Ok((Kept { requests, writes, has_words }, needs))
     }
 
     /// The place of a request's first word.
     pub fn words(&self, request: RequestId) -> u32 {
-        let kept = if self.has_words { self.find(request) } else { None };
-        kept.map_or(0, |at| self.requests[at].words)
+        let kept = if self.has_words { self.requests.get(&request) } else { None };
+        kept.map_or(0, |kept| kept.words)
     }
 
     /// The place for the state after this node, if it is copied and the request is kept.
     pub fn place(&self, request: RequestId, node: u32) -> Option<HostPlace> {
-        let fetched = self.fetched(self.find(request)?);
+        let fetched = &self.requests.get(&request)?.fetched;
         fetched.binary_search_by_key(&node, |(fetched, _)| *fetched).ok().map(|at| fetched[at].1)
     }
 
     /// The output of a kept request whose last task has finished.
     pub fn output(&self, request: RequestId, graph: &CellGraph, device: &impl Device) -> Option<Output> {
-        let kept = self.find(request)?;
-        let nodes = 0..graph.nodes() as u32;
+        let kept = self.requests.get(&request)?;
+        let nodes = if self.has_words { 0..graph.nodes() as u32 } else { 0..0 };
+        let writing = nodes.filter(|node| self.writes[cell(graph, *node).index()]);
         Some(Output {
-            state: self.fetched(kept).iter().flat_map(|(_, place)| device.fetched(*place).iter().copied()).collect(),
-            words: nodes
-                .filter(|node| self.has_words && self.writes[cell(graph, *node).index()])
-                .map(|node| device.word(self.requests[kept].words + node))
-                .collect(),
+            state: kept.fetched.iter().flat_map(|(_, place)| device.fetched(*place).iter().copied()).collect(),
+            words: writing.map(|node| device.word(kept.words + node)).collect(),
         })
-    }
-
-    fn find(&self, request: RequestId) -> Option<usize> {
-        self.requests.binary_search_by_key(&request, |kept| kept.id).ok()
-    }
-
-    fn fetched(&self, kept: usize) -> &[(u32, HostPlace)] {
-        let end = self.requests.get(kept + 1).map_or(self.fetched.len(), |next| next.fetched);
-        &self.fetched[self.requests[kept].fetched..end]
     }
 }
 
 /// The nodes whose states are copied, ascending, with their sizes in numbers: nodes without successors. In listed
 /// networks all nodes, since the output after many operators says little about each.
-fn fetched<'a>(network: &'a Network, graph: &'a CellGraph) -> Box<dyn Iterator<Item = (u32, u32)> + 'a> {
+fn fetched(network: &Network, graph: &CellGraph) -> Vec<(u32, u32)> {
     if let Some(operators) = network.operators() {
-        return Box::new((0..).zip(operators.lengths(graph).map(|length| length as u32)));
+        return (0..).zip(operators.lengths(graph).map(|length| length as u32)).collect();
     }
     let width = network.state() as u32;
     match graph {
-        CellGraph::Chains(_) => Box::new(std::iter::once((graph.nodes() as u32 - 1, width))),
+        CellGraph::Chains(_) => vec![(graph.nodes() as u32 - 1, width)],
         CellGraph::Graph(graph) => {
             let last = (0..graph.len() as u32).filter(|node| graph.successors(*node).is_empty());
-            Box::new(last.map(move |node| (node, width)))
+            last.map(|node| (node, width)).collect()
         }
     }
 }

@@ -62,6 +62,8 @@ pub struct Options {
     pub streams: u16,
     /// The worker of a task that runs longer is given up; `None` for [`TASK_LIMIT`].
     pub task_limit: Option<Nanos>,
+    /// How many plans are held beside those that were prepared ahead; `None` for as many as the memory is likely to hold.
+    pub room: Option<usize>,
 }
 
 /// Far above the time of any sensible task.
@@ -85,7 +87,6 @@ pub struct Cuda<'d, D: Device> {
     task_limit: Nanos,
     /// Workers found to be lost while a task of another was queued, and why.
     unwell: Vec<(WorkerId, String)>,
-    lost: Vec<RequestId>,
 }
 
 impl<'d, D: Device> Cuda<'d, D> {
@@ -101,19 +102,7 @@ impl<'d, D: Device> Cuda<'d, D> {
         check(network.model())?;
         // Plans that are not captured are more numerous: one for each length of an operator, or each number of steps.
         let many = network.operators().is_some() || device.most_steps(1) > 0;
-        let room = if many { plans::ROOM_UNCAPTURED } else { plans::ROOM };
-        Cuda::with_room(device, network, requests, workers, options, room)
-    }
-
-    /// The same for any model, with room for `room` plans that are not prepared ahead.
-    fn with_room(
-        device: &'d mut D,
-        network: Arc<Network>,
-        requests: &Requests,
-        workers: usize,
-        options: &Options,
-        room: usize,
-    ) -> Result<Cuda<'d, D>> {
+        let room = options.room.unwrap_or(if many { plans::ROOM_UNCAPTURED } else { plans::ROOM });
         let cells = kept::cells(&network);
         let (kept, needs) = Kept::new(&options.keep, &requests.graphs, &network, &cells)?;
         let pools = Pools::new(device.begin(workers, &needs).map_err(Error::failed)?);
@@ -131,7 +120,6 @@ impl<'d, D: Device> Cuda<'d, D> {
             between_calls: BETWEEN_CALLS,
             task_limit: options.task_limit.unwrap_or(TASK_LIMIT),
             unwell: Vec::new(),
-            lost: Vec::new(),
         };
         cuda.materialise(workers, options)?;
         cuda.epoch = clock::now();
@@ -179,17 +167,11 @@ impl<'d, D: Device> Cuda<'d, D> {
                 .fail(request, format!("task {} on worker {worker} could not be queued: {fault}", in_flight.task));
         }
         self.streams.clear_rows(id);
+        self.queued.copies.clear();
         if fault.lost {
             return Some(fault.reason.clone());
         }
-        let signalled = self.wait_for_uses(id).and_then(|()| self.device.signal(self.streams.stream(id)));
-        match signalled {
-            Ok(()) => {
-                self.streams.counted(id);
-                None
-            }
-            Err(fault) => Some(fault.reason),
-        }
+        self.wait_for_uses(id).and_then(|()| self.copy_and_signal(id)).err().map(|fault| fault.reason)
     }
 
     /// Gives up a worker: its tasks in flight fail, as do all requests that need the states that it holds.
@@ -201,8 +183,7 @@ impl<'d, D: Device> Cuda<'d, D> {
 
     fn write_off(&mut self, worker: WorkerId, reason: &str) {
         self.states.pools.lose(worker, reason);
-        self.streams.lose(worker, &mut self.lost);
-        for request in self.lost.drain(..) {
+        for request in self.streams.lose(worker) {
             self.states.fail(request, lost(worker, reason));
         }
         self.states.orphan();
@@ -283,10 +264,10 @@ impl<D: Device> Backend for Cuda<'_, D> {
             self.streams.push_lost(stream, in_flight);
             return;
         }
-        let broken = match self.queue(stream, task.steps, &mut in_flight) {
-            Ok(()) => None,
-            Err(fault) => self.broke_off(stream, &in_flight, &fault),
-        };
+        std::mem::swap(&mut self.queued.outcome, &mut in_flight.outcome);
+        let queued = self.queue(stream, task.steps, &in_flight.members);
+        std::mem::swap(&mut self.queued.outcome, &mut in_flight.outcome);
+        let broken = queued.err().and_then(|fault| self.broke_off(stream, &in_flight, &fault));
         self.streams.push(stream, in_flight);
         self.unwell.extend(broken.map(|reason| (task.worker, reason)));
         for (worker, reason) in std::mem::take(&mut self.unwell) {

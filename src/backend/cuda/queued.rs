@@ -1,9 +1,9 @@
 //! Queuing of tasks: the gathers, the launches and the copies of each kind of task.
 
-use super::device::{Batch, Device, Fault, HostPlace, Plan, Shape, Slot};
+use super::device::{Batch, Device, Fault, HostPlace, Shape, Slot};
 use super::slots::{Gathering, Launch, Migration};
 use super::states::States;
-use super::streams::{InFlight, Member, Outcome, StreamKey};
+use super::streams::{Member, Outcome, StreamKey};
 use super::{Cuda, plans};
 use crate::backend::ready_list::ReadyList;
 use crate::backend::shared;
@@ -18,7 +18,7 @@ pub struct Queued {
     launches: u64,
     batch: Gathering,
     /// States to copy after the launch, and their places on the host.
-    copies: Vec<(Slot, HostPlace)>,
+    pub(super) copies: Vec<(Slot, HostPlace)>,
     /// Nodes of failed requests, which have no row.
     dropped: Vec<NodeRef>,
     /// The nodes of a task of whole requests that are ready.
@@ -26,46 +26,28 @@ pub struct Queued {
     /// The nodes of one launch.
     nodes: Vec<NodeRef>,
     parts: Vec<Part>,
+    /// Of the task.
+    pub(super) outcome: Outcome,
 }
 
 impl Queued {
     /// A row has reached its last node: notes the state to copy, if it is kept, and whether the request ends.
-    fn note_last(&mut self, row: &Member, states: &States, ends: &mut Vec<RequestId>) {
+    fn note_last(&mut self, row: &Member, states: &States) {
         self.copies.extend(states.wanted(row));
-        ends.extend(row.has_ended().then_some(row.request));
-    }
-}
-
-/// The size of one launch.
-#[derive(Clone, Copy)]
-struct Size {
-    cell: CellId,
-    /// The rows, padding included.
-    rows: u32,
-    /// The tokens to which the policy pads it, for operators that have a size.
-    tokens: u32,
-    /// The steps that a persistent kernel runs; 0 for a launch of the cell.
-    steps: u32,
-    signals: bool,
-}
-
-impl Size {
-    fn of(step: &Step, signals: bool) -> Size {
-        Size { cell: step.cell, rows: step.batch, tokens: step.input, steps: 0, signals }
+        self.outcome.ends.extend(row.has_ended().then_some(row.request));
     }
 }
 
 impl<D: Device> Cuda<'_, D> {
     /// Queues a task on a stream. After a fault, part of it may be queued.
-    pub(super) fn queue(&mut self, id: StreamKey, steps: &[Step], in_flight: &mut InFlight) -> Result<(), Fault> {
+    pub(super) fn queue(&mut self, id: StreamKey, steps: &[Step], members: &MemberList) -> Result<(), Fault> {
         self.queued.copies.clear();
-        let InFlight { members, outcome, .. } = in_flight;
         match (members, steps) {
-            (members, steps) if self.runs_sequences(members, steps) => self.queue_sequences(id, steps, outcome)?,
-            (MemberList::Requests(requests), steps) => self.queue_whole(id, steps, requests, outcome)?,
+            (members, steps) if self.runs_sequences(members, steps) => self.queue_sequences(id, steps)?,
+            (MemberList::Requests(requests), steps) => self.queue_whole(id, steps, requests)?,
             (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
                 self.queued.nodes.clone_from(nodes);
-                let launched = self.queue_batch(id, Size::of(step, true), outcome)?;
+                let launched = self.queue_batch(id, self.size(id, step, true))?;
                 if launched {
                     self.streams.counted(id);
                 }
@@ -74,9 +56,7 @@ impl<D: Device> Cuda<'_, D> {
                     self.copy_and_signal(id)?;
                 }
             }
-            (MemberList::Parts(list), steps) if shared::parts_fit(list, steps) => {
-                self.queue_parts(id, steps, list, outcome)?;
-            }
+            (MemberList::Parts(list), steps) if shared::parts_fit(list, steps) => self.queue_parts(id, steps, list)?,
             (members, _) => {
                 members.requests().for_each(|request| self.states.fail(request, shared::NOT_ONE_BATCH.to_string()));
                 return Ok(());
@@ -85,18 +65,18 @@ impl<D: Device> Cuda<'_, D> {
         self.streams.record(id, self.device)
     }
 
+    /// The shape of a launch as a step asks for it, without inputs. Its tokens are those to which the policy pads it.
+    fn size(&self, id: StreamKey, step: &Step, signals: bool) -> Shape {
+        let (stream, Step { cell, batch: rows, input: tokens, .. }) = (self.streams.stream(id), *step);
+        Shape { stream, cell, rows, inputs: 0, tokens, steps: 0, signals }
+    }
+
     /// Queues parts of requests node by node. Rows of parts that have ended become padding.
-    fn queue_parts(
-        &mut self,
-        id: StreamKey,
-        steps: &[Step],
-        list: &[Part],
-        outcome: &mut Outcome,
-    ) -> Result<(), Fault> {
+    fn queue_parts(&mut self, id: StreamKey, steps: &[Step], list: &[Part]) -> Result<(), Fault> {
         for place in 0..shared::longest_part(list) {
             match shared::part_nodes(list, place, steps, &self.states.graphs, &mut self.queued.nodes) {
                 Ok(step) => {
-                    self.queue_batch(id, Size::of(&step, false), outcome)?;
+                    self.queue_batch(id, self.size(id, &step, false))?;
                     // The next node overwrites the slot that is copied.
                     self.copy(id)?;
                 }
@@ -108,39 +88,30 @@ impl<D: Device> Cuda<'_, D> {
 
     /// Queues one launch over the nodes in [`Queued`]. Continues from the rows of the launch before if these nodes are
     /// the next of all of them; gathers otherwise. Returns whether there was anything to launch.
-    fn queue_batch(&mut self, id: StreamKey, size: Size, outcome: &mut Outcome) -> Result<bool, Fault> {
-        let launch = self.next_launch(id);
+    fn queue_batch(&mut self, id: StreamKey, size: Shape) -> Result<bool, Fault> {
+        self.queued.launches += 1;
+        let launch = self.last_launch(id);
         let rows = self.streams.rows(id, size.cell);
         let shape = rows.shape.filter(|shape| shape.rows == size.rows && shape.signals == size.signals);
         let nodes = &self.queued.nodes;
         let stay = rows.go_on_with(nodes) && nodes.iter().all(|at| self.states.goes_on(*at));
-        let plan = match shape.filter(|_| stay).and_then(|shape| self.plans.find(shape)) {
-            Some(plan) => {
-                rows.go_on();
-                nodes.iter().for_each(|at| self.states.advance(*at, &launch));
-                plan
+        if let Some(plan) = shape.filter(|_| stay).and_then(|shape| self.plans.find(shape)) {
+            rows.go_on();
+            nodes.iter().for_each(|at| self.states.advance(*at, &launch));
+            self.device.launch(plan)?;
+        } else {
+            self.take(id, size.cell, launch);
+            if self.queued.batch.rows.is_empty() {
+                self.wait_for_uses(id)?;
+                return Ok(false);
             }
-            None => {
-                self.take(id, size.cell, &launch);
-                if self.queued.batch.rows.is_empty() {
-                    self.wait_for_uses(id)?;
-                    return Ok(false);
-                }
-                self.gather(id, size, outcome)?
-            }
-        };
-        self.device.launch(plan)?;
+            self.gather_and_launch(id, size)?;
+        }
         let Cuda { states, streams, queued, .. } = self;
-        states.vacate(&mut queued.batch);
         for row in streams.rows(id, size.cell).members.iter().filter(|row| row.node == row.last) {
-            queued.note_last(row, states, &mut outcome.ends);
+            queued.note_last(row, states);
         }
         Ok(true)
-    }
-
-    fn next_launch(&mut self, id: StreamKey) -> Launch {
-        self.queued.launches += 1;
-        self.last_launch(id)
     }
 
     fn last_launch(&self, id: StreamKey) -> Launch {
@@ -149,14 +120,14 @@ impl<D: Device> Cuda<'_, D> {
     }
 
     /// Makes a row for each of the nodes in [`Queued`]. A node that can't run makes its request fail and has no row.
-    fn take(&mut self, id: StreamKey, cell: CellId, launch: &Launch) {
+    fn take(&mut self, id: StreamKey, cell: CellId, launch: Launch) {
         let Cuda { states, streams, queued: Queued { batch, dropped, nodes, .. }, .. } = self;
         let rows = streams.rows(id, cell);
         rows.clear();
-        batch.clear();
+        batch.begin(launch);
         dropped.clear();
         for &at in nodes.iter() {
-            match states.take(at, cell, launch, batch) {
+            match states.take(at, cell, batch) {
                 Ok(member) => rows.members.push(member),
                 Err(reason) => {
                     reason.into_iter().for_each(|reason| states.fail(at.request, reason));
@@ -192,30 +163,31 @@ impl<D: Device> Cuda<'_, D> {
         Ok(())
     }
 
-    /// Queues the gather of the rows that were [taken](Cuda::take).
-    fn gather(&mut self, id: StreamKey, size: Size, outcome: &mut Outcome) -> Result<Plan, Fault> {
+    /// Queues the gather of the rows that were [taken](Cuda::take), and a launch over them.
+    fn gather_and_launch(&mut self, id: StreamKey, size: Shape) -> Result<(), Fault> {
         self.wait_for_uses(id)?;
         let Cuda { device, cells, streams, plans, queued: Queued { batch, .. }, .. } = self;
-        let (stream, kind) = (streams.stream(id), cells[size.cell.index()]);
+        let kind = cells[size.cell.index()];
         let inputs = if kind.counts_inputs { plans::rounded(batch.inputs.len() as u32, size.rows) } else { 0 };
         let tokens = match kind.sized {
             true => batch.rows.iter().map(|row| row.tokens).fold(size.tokens.max(1), u32::max),
             false => 0,
         };
-        let Size { cell, rows, steps, signals, .. } = size;
-        let shape = Shape { stream, cell, rows, inputs, tokens, steps, signals };
-        streams.rows(id, cell).shape = Some(shape);
+        let shape = Shape { inputs, tokens, ..size };
+        streams.rows(id, size.cell).shape = Some(shape);
         let plan = plans.get(shape, *device)?;
         for place in 0..self.queued.batch.migrations.len() {
             let Migration { request, from, to } = self.queued.batch.migrations[place];
-            outcome.migrated.push((from.0, request));
-            if let Err(fault) = self.device.copy_peer(from, (stream, to)) {
+            self.queued.outcome.migrated.push((from.0, request));
+            if let Err(fault) = self.device.copy_peer(from, (size.stream, to)) {
                 self.blame(from.0, id, fault)?;
             }
         }
-        let batch = &self.queued.batch;
+        let batch = &mut self.queued.batch;
         self.device.gather(plan, &Batch { rows: &batch.rows, inputs: &batch.inputs })?;
-        Ok(plan)
+        self.device.launch(plan)?;
+        self.states.vacate(batch);
+        Ok(())
     }
 
     /// Queues the copies of the noted states to the host.
@@ -224,7 +196,7 @@ impl<D: Device> Cuda<'_, D> {
         self.queued.copies.drain(..).try_for_each(|(slot, place)| self.device.copy_to_host(stream, slot, place))
     }
 
-    fn copy_and_signal(&mut self, id: StreamKey) -> Result<(), Fault> {
+    pub(super) fn copy_and_signal(&mut self, id: StreamKey) -> Result<(), Fault> {
         self.copy(id)?;
         self.device.signal(self.streams.stream(id))?;
         self.streams.counted(id);
@@ -232,19 +204,13 @@ impl<D: Device> Cuda<'_, D> {
     }
 
     /// Queues all nodes of whole requests, with one signal at the end. Requests whose nodes the steps do not cover fail.
-    fn queue_whole(
-        &mut self,
-        id: StreamKey,
-        steps: &[Step],
-        requests: &[RequestId],
-        outcome: &mut Outcome,
-    ) -> Result<(), Fault> {
+    fn queue_whole(&mut self, id: StreamKey, steps: &[Step], requests: &[RequestId]) -> Result<(), Fault> {
         self.streams.clear_rows(id);
         self.queued.list.begin(requests, &self.states.graphs);
         let cells = self.cells.len();
         for step in steps.iter().filter(|step| step.batch > 0 && step.cell.index() < cells) {
             for _ in 0..step.times {
-                self.queue_step(id, step, outcome)?;
+                self.queue_step(id, step)?;
             }
         }
         for cell in 0..self.cells.len() as u16 {
@@ -257,37 +223,38 @@ impl<D: Device> Cuda<'_, D> {
 
     /// Queues one run of a step. Rows stay in place as long as no node is ready to join them; ended rows stay as padding
     /// while the step keeps its size.
-    fn queue_step(&mut self, id: StreamKey, step: &Step, outcome: &mut Outcome) -> Result<(), Fault> {
-        let size = Size::of(step, false);
+    fn queue_step(&mut self, id: StreamKey, step: &Step) -> Result<(), Fault> {
+        let size = self.size(id, step, false);
         let rows = self.streams.rows(id, size.cell);
         let stay = rows.shape.filter(|shape| shape.rows == size.rows && self.queued.list.is_empty(size.cell));
-        let plan = if let Some(plan) = stay.and_then(|shape| self.plans.find(shape)) {
+        if let Some(plan) = stay.and_then(|shape| self.plans.find(shape)) {
             rows.go_on();
             self.queued.dropped.clear();
-            plan
+            self.device.launch(plan)?;
         } else {
             self.dismiss(id, size.cell);
             self.queued.nodes.clear();
             self.queued.list.take(size.cell, size.rows as usize, &mut self.queued.nodes);
-            let launch = self.next_launch(id);
-            self.take(id, size.cell, &launch);
-            self.gather(id, size, outcome)?
-        };
-        self.device.launch(plan)?;
-        self.states.vacate(&mut self.queued.batch);
-        self.drop_ended(id, size.cell, outcome);
+            self.queued.launches += 1;
+            self.take(id, size.cell, self.last_launch(id));
+            self.gather_and_launch(id, size)?;
+        }
+        self.drop_ended(id, size.cell);
         // The next operator of a listed network overwrites the slot that is copied.
         self.copy(id)
     }
 
     /// Turns the rows that have reached their last node into padding, and makes their successors ready.
-    fn drop_ended(&mut self, id: StreamKey, cell: CellId, outcome: &mut Outcome) {
+    fn drop_ended(&mut self, id: StreamKey, cell: CellId) {
         let launch = self.last_launch(id);
         let Cuda { states, streams, queued, .. } = self;
-        streams.rows(id, cell).drop_ended(|row| {
-            states.advance(row.at(), &launch);
-            queued.note_last(row, states, &mut outcome.ends);
-            queued.list.ran(row.at(), &states.graphs);
+        streams.rows(id, cell).members.retain(|row| {
+            if row.node == row.last {
+                states.advance(row.at(), &launch);
+                queued.note_last(row, states);
+                queued.list.ran(row.at(), &states.graphs);
+            }
+            row.node < row.last
         });
         // A node without a row delays no other: its successors have no row either.
         let Queued { dropped, list, .. } = queued;
@@ -340,13 +307,13 @@ impl<D: Device> Cuda<'_, D> {
 
     /// Queues the parts that [`Cuda::runs_sequences`] has left: each step (that is, a number of runs of the cell) is one
     /// launch over the chains that are still in it, or several if it has too many runs for one.
-    fn queue_sequences(&mut self, id: StreamKey, steps: &[Step], outcome: &mut Outcome) -> Result<(), Fault> {
+    fn queue_sequences(&mut self, id: StreamKey, steps: &[Step]) -> Result<(), Fault> {
         let mut from = 0;
         for step in steps {
             let end = from + step.times;
             while from < end {
                 let run = self.device.most_steps(step.batch).clamp(1, end - from);
-                self.queue_sequence(id, Size { steps: run, ..Size::of(step, false) }, from, outcome)?;
+                self.queue_sequence(id, Shape { steps: run, ..self.size(id, step, false) }, from)?;
                 from += run;
             }
         }
@@ -355,13 +322,14 @@ impl<D: Device> Cuda<'_, D> {
     }
 
     /// Queues one launch: of each part the next `size.steps` nodes from place `from` on.
-    fn queue_sequence(&mut self, id: StreamKey, size: Size, from: u32, outcome: &mut Outcome) -> Result<(), Fault> {
+    fn queue_sequence(&mut self, id: StreamKey, size: Shape, from: u32) -> Result<(), Fault> {
         let Queued { nodes, parts, .. } = &mut self.queued;
         let left = parts.iter().filter(|part| (from as usize) < shared::part_length(part));
         nodes.clear();
         nodes.extend(left.map(|part| NodeRef { request: part.request, node: NodeId(part.from.0 + from) }));
-        let launch = self.next_launch(id);
-        self.take(id, size.cell, &launch);
+        self.queued.launches += 1;
+        let launch = self.last_launch(id);
+        self.take(id, size.cell, launch);
         let Queued { batch: Gathering { rows, .. }, parts, .. } = &mut self.queued;
         if rows.is_empty() {
             return self.wait_for_uses(id);
@@ -372,16 +340,13 @@ impl<D: Device> Cuda<'_, D> {
             let part = of_rows.find(|part| part.request == row.request).expect("each row belongs to a part");
             row.last = part.to.0.min(row.node + size.steps) - 1;
         }
-        let plan = self.gather(id, size, outcome)?;
-        self.device.launch(plan)?;
+        self.gather_and_launch(id, size)?;
         let Cuda { states, streams, queued, .. } = self;
-        states.vacate(&mut queued.batch);
-        let rows = streams.rows(id, size.cell);
-        rows.go_to(queued.batch.rows.iter().map(|row| row.last));
-        for row in &rows.members {
+        for (place, row) in streams.rows(id, size.cell).members.iter_mut().enumerate() {
+            row.node = queued.batch.rows[place].last;
             states.advance(row.at(), &launch);
             if row.node == row.last {
-                queued.note_last(row, states, &mut outcome.ends);
+                queued.note_last(row, states);
             }
         }
         Ok(())

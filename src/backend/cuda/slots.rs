@@ -57,7 +57,7 @@ impl Pools {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Launch {
     /// Counts the launches of the run, from 1.
     pub number: u64,
@@ -66,8 +66,10 @@ pub struct Launch {
     pub used: Use,
 }
 
+/// The batch of a launch.
 #[derive(Debug, Default)]
 pub struct Gathering {
+    launch: Launch,
     pub rows: Vec<Row>,
     /// The input states of the rows.
     pub inputs: Vec<Slot>,
@@ -86,7 +88,8 @@ pub struct Migration {
 }
 
 impl Gathering {
-    pub fn clear(&mut self) {
+    pub fn begin(&mut self, launch: Launch) {
+        self.launch = launch;
         self.rows.clear();
         self.inputs.clear();
         self.waits.clear();
@@ -94,16 +97,16 @@ impl Gathering {
         self.vacated.clear();
     }
 
-    fn uses(&mut self, held: &mut Held, launch: &Launch) {
-        if held.used.stream != launch.used.stream {
+    fn uses(&mut self, held: &mut Held) {
+        if held.used.stream != self.launch.used.stream {
             self.waits.push(held.used);
         }
-        held.used = launch.used;
+        held.used = self.launch.used;
     }
 
-    fn writes(&mut self, held: &mut Held, launch: &Launch) {
-        self.uses(held, launch);
-        held.written = launch.number;
+    fn writes(&mut self, held: &mut Held) {
+        self.uses(held);
+        held.written = self.launch.number;
     }
 }
 
@@ -131,10 +134,8 @@ impl Held {
     }
 
     fn check(&self, pools: &Pools) -> Result<(), String> {
-        let worker = self.worker;
-        pools
-            .lost(worker)
-            .map_or(Ok(()), |reason| Err(format!("its state was on worker {worker}, which is lost: {reason}")))
+        let Some(reason) = pools.lost(self.worker) else { return Ok(()) };
+        Err(format!("its state was on worker {}, which is lost: {reason}", self.worker))
     }
 }
 
@@ -167,19 +168,13 @@ impl Chain {
     }
 
     /// Finds the slot for the next node, and brings the state there if it is on another worker.
-    pub fn take(
-        &mut self,
-        at: NodeRef,
-        launch: &Launch,
-        pools: &mut Pools,
-        batch: &mut Gathering,
-    ) -> Result<Slot, String> {
-        let NodeRef { request, node: NodeId(node) } = at;
+    pub fn take(&mut self, at: NodeRef, pools: &mut Pools, batch: &mut Gathering) -> Result<Slot, String> {
+        let (NodeRef { request, node: NodeId(node) }, launch) = (at, batch.launch);
         in_order(node, self.done)?;
         let here = match self.held.iter().position(|held| held.worker == launch.worker) {
             Some(here) => here,
             None => {
-                self.held.push(Held::new(pools, launch)?);
+                self.held.push(Held::new(pools, &launch)?);
                 self.held.len() - 1
             }
         };
@@ -190,13 +185,13 @@ impl Chain {
             }
             from.check(pools)?;
             if here != self.at as usize {
-                batch.uses(from, launch);
+                batch.uses(from);
                 let from = (from.worker, from.slot);
                 batch.migrations.push(Migration { request, from, to: self.held[here].slot });
             }
         }
         let held = &mut self.held[here];
-        batch.writes(held, launch);
+        batch.writes(held);
         (self.at, self.done) = (here as u32, node + 1);
         if node > 0 {
             batch.inputs.push(held.slot);
@@ -223,31 +218,24 @@ impl Nodes {
     }
 
     /// Takes the states that a node needs, and finds a slot for its own.
-    pub fn take(
-        &mut self,
-        graph: &Graph,
-        at: NodeRef,
-        launch: &Launch,
-        pools: &mut Pools,
-        batch: &mut Gathering,
-    ) -> Result<Slot, String> {
-        let NodeRef { request, node: NodeId(node) } = at;
+    pub fn take(&mut self, of: &Graph, at: NodeRef, pools: &mut Pools, batch: &mut Gathering) -> Result<Slot, String> {
+        let (NodeRef { request, node: NodeId(node) }, launch) = (at, batch.launch);
         if self.places.has_run(node) {
             return Err(run_twice(node));
         }
-        for &input in graph.inputs(node) {
+        for &input in of.inputs(node) {
             let place = self.places.input(node, input)?;
             let held = &mut self.held[place as usize];
             if held.written == launch.number {
                 return Err(run_before(node, input));
             }
             held.check(pools)?;
-            batch.uses(held, launch);
+            batch.uses(held);
             let Held { worker, mut slot, .. } = *held;
             if worker != launch.worker {
-                let here = self.room(launch, pools)?;
+                let here = self.room(&launch, pools)?;
                 let held = &mut self.held[here as usize];
-                batch.writes(held, launch);
+                batch.writes(held);
                 batch.migrations.push(Migration { request, from: (worker, slot), to: held.slot });
                 batch.vacated.push((request, here));
                 slot = held.slot;
@@ -257,14 +245,14 @@ impl Nodes {
                 batch.vacated.push((request, place));
             }
         }
-        let place = self.room(launch, pools)?;
+        let place = self.room(&launch, pools)?;
         let held = &mut self.held[place as usize];
-        batch.writes(held, launch);
+        batch.writes(held);
         let slot = held.slot;
         self.places.put(node, place);
         if self.places.left == 0 {
             // The request ends with this launch, so all its other nodes must be over by then.
-            self.held.iter_mut().for_each(|held| batch.uses(held, launch));
+            self.held.iter_mut().for_each(|held| batch.uses(held));
         }
         Ok(slot)
     }

@@ -15,7 +15,7 @@ use crate::network::Network;
 use crate::network::operators::Operators;
 use crate::network::reference::Output;
 use crate::task::NodeRef;
-use crate::units::{CellId, RequestId};
+use crate::units::{CellId, NodeId, RequestId};
 use crate::workload::cell_graph::CellGraph;
 
 #[derive(Debug)]
@@ -52,50 +52,20 @@ impl States {
 
     /// Adds the row of a node to a batch. Fails with the reason why the request has to fail, or with `None` if it has
     /// ended already.
-    pub fn take(
-        &mut self,
-        at: NodeRef,
-        cell: CellId,
-        launch: &Launch,
-        batch: &mut Gathering,
-    ) -> Result<Member, Option<String>> {
+    pub fn take(&mut self, at: NodeRef, cell: CellId, batch: &mut Gathering) -> Result<Member, Option<String>> {
         let before = (batch.inputs.len(), batch.migrations.len(), batch.vacated.len());
-        let taken = self.take_or_not(at, cell, launch, batch);
-        match taken {
-            Ok((member, state)) => {
-                let tokens = match &self.requests[at.request.index()] {
-                    State::Chain(chain) => chain.tokens,
-                    _ => 0,
-                };
-                batch.rows.push(Row {
-                    request: at.request,
-                    node: at.node.0,
-                    last: member.last,
-                    state,
-                    words: self.kept.words(at.request),
-                    tokens,
-                    inputs_end: batch.inputs.len() as u32,
-                });
-                Ok(member)
-            }
-            Err(reason) => {
-                batch.inputs.truncate(before.0);
-                batch.migrations.truncate(before.1);
-                batch.vacated.truncate(before.2);
-                Err(reason)
-            }
+        let taken = self.take_or_not(at, cell, batch);
+        if taken.is_err() {
+            batch.inputs.truncate(before.0);
+            batch.migrations.truncate(before.1);
+            batch.vacated.truncate(before.2);
         }
+        taken
     }
 
-    /// The same without the row; returns the slot of the node's state.
-    fn take_or_not(
-        &mut self,
-        at: NodeRef,
-        cell: CellId,
-        launch: &Launch,
-        batch: &mut Gathering,
-    ) -> Result<(Member, Slot), Option<String>> {
-        let States { graphs, network, pools, requests, spare, .. } = self;
+    /// The same, but leaves what it has added before it fails.
+    fn take_or_not(&mut self, at: NodeRef, cell: CellId, batch: &mut Gathering) -> Result<Member, Option<String>> {
+        let States { graphs, network, kept, pools, requests, spare, .. } = self;
         let (graph, state) = (&graphs[at.request.index()], &mut requests[at.request.index()]);
         if matches!(state, State::Done | State::Failed(_)) {
             return Err(None);
@@ -118,18 +88,19 @@ impl States {
                 }
             };
         }
-        let (slot, ends) = match (state, graph) {
+        let (state, tokens, ends) = match (state, graph) {
             (State::Chain(chain), _) => {
-                let slot = chain.take(at, launch, pools, batch)?;
-                (slot, u64::from(last) + 1 == graph.nodes())
+                (chain.take(at, pools, batch)?, chain.tokens, u64::from(last) + 1 == graph.nodes())
             }
             (State::Graph(nodes), CellGraph::Graph(graph)) => {
-                let slot = nodes.take(graph, at, launch, pools, batch)?;
-                (slot, nodes.places.left == 0)
+                (nodes.take(graph, at, pools, batch)?, 0, nodes.places.left == 0)
             }
             _ => unreachable!("a state is of its graph's kind"),
         };
-        Ok((Member { request: at.request, node: at.node.0, last, ends }, slot))
+        let NodeRef { request, node: NodeId(node) } = at;
+        let (words, inputs_end) = (kept.words(request), batch.inputs.len() as u32);
+        batch.rows.push(Row { request, node, last, state, words, tokens, inputs_end });
+        Ok(Member { request, node, last, ends })
     }
 
     /// Whether a node is the next of a chain.
@@ -168,33 +139,30 @@ impl States {
 
     /// Ends a request whose last task is done.
     pub fn finish(&mut self, request: RequestId, device: &mut impl Device) {
-        let state = &mut self.requests[request.index()];
-        if matches!(state, State::Done | State::Failed(_)) {
-            return;
-        }
-        let pools = &mut self.pools;
+        let before = self.retiring.len();
+        self.end(request, State::Done);
         let mut non_finite = false;
-        let mut give_back = |held: Held| non_finite |= held.give_back(pools, device);
-        match std::mem::replace(state, State::Done) {
-            State::Chain(chain) => chain.held.into_iter().for_each(give_back),
-            State::Graph(mut nodes) => {
-                nodes.held.drain(..).for_each(&mut give_back);
-                self.spare.push(nodes);
-            }
-            State::Fresh | State::Done | State::Failed(_) => {}
+        for held in self.retiring.drain(before..) {
+            non_finite |= held.give_back(&mut self.pools, device);
         }
         if non_finite {
-            *state = State::Failed(Some("non-finite numbers in a state of the request".into()));
+            let reason = "non-finite numbers in a state of the request";
+            self.requests[request.index()] = State::Failed(Some(reason.into()));
         }
     }
 
     /// Makes a request fail, unless it has ended.
     pub fn fail(&mut self, request: RequestId, reason: String) {
+        self.end(request, State::Failed(Some(reason.into())));
+    }
+
+    /// Ends a request, unless it has ended; its slots retire.
+    fn end(&mut self, request: RequestId, ended: State) {
         let state = &mut self.requests[request.index()];
         if matches!(state, State::Done | State::Failed(_)) {
             return;
         }
-        match std::mem::replace(state, State::Failed(Some(reason.into()))) {
+        match std::mem::replace(state, ended) {
             State::Chain(chain) => self.retiring.extend(chain.held),
             State::Graph(mut nodes) => {
                 self.retiring.append(&mut nodes.held);

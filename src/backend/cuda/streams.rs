@@ -16,11 +16,11 @@ use crate::task::{MemberList, NodeRef};
 use crate::units::{CellId, Nanos, NodeId, RequestId, TaskId, WorkerId};
 
 /// The index of a stream in [`Streams`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StreamKey(u16);
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamKey(usize);
 
 /// A use of a slot by queued work: it is over when the stream's signal has reached this count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Use {
     pub stream: StreamKey,
     pub signal: u64,
@@ -53,7 +53,7 @@ impl InFlight {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Queue {
     stream: Stream,
     /// The signal after all that is queued.
@@ -92,46 +92,35 @@ pub struct Streams {
 impl Streams {
     pub fn open(&mut self, stream: Stream) -> StreamKey {
         *self.index.entry(stream).or_insert_with(|| {
-            self.queues.push(Queue {
-                stream,
-                queued: 0,
-                done: 0,
-                finish: Nanos::ZERO,
-                in_flight: VecDeque::new(),
-                awaited: false,
-                events: VecDeque::new(),
-                behind: Vec::new(),
-                waits: SmallVec::new(),
-                rows: Vec::new(),
-            });
-            StreamKey((self.queues.len() - 1) as u16)
+            self.queues.push(Queue { stream, ..Queue::default() });
+            StreamKey(self.queues.len() - 1)
         })
     }
 
     pub fn stream(&self, id: StreamKey) -> Stream {
-        self.queue(id).stream
+        self.queues[id.0].stream
     }
 
     /// The use by the work that is queued up to the next signal.
     pub fn next_use(&self, id: StreamKey) -> Use {
-        Use { stream: id, signal: self.queue(id).queued + 1 }
+        Use { stream: id, signal: self.queues[id.0].queued + 1 }
     }
 
     /// Queued work will increment the stream's signal.
     pub fn counted(&mut self, id: StreamKey) {
-        self.queue_mut(id).queued += 1;
+        self.queues[id.0].queued += 1;
     }
 
     pub fn is_over(&self, used: Use) -> bool {
-        used.signal <= self.queue(used.stream).done
+        used.signal <= self.queues[used.stream.0].done
     }
 
     pub fn is_lost(&self, id: StreamKey) -> bool {
-        self.queue(id).is_lost()
+        self.queues[id.0].is_lost()
     }
 
     pub fn rows(&mut self, id: StreamKey, cell: CellId) -> &mut Rows {
-        let rows = &mut self.queue_mut(id).rows;
+        let rows = &mut self.queues[id.0].rows;
         if rows.len() <= cell.index() {
             rows.resize_with(cell.index() + 1, Rows::default);
         }
@@ -139,16 +128,16 @@ impl Streams {
     }
 
     pub fn clear_rows(&mut self, id: StreamKey) {
-        self.queue_mut(id).rows.iter_mut().for_each(Rows::clear);
+        self.queues[id.0].rows.iter_mut().for_each(Rows::clear);
     }
 
     /// Makes a stream wait for a use by another stream, unless it waits for it already.
     pub fn order(&mut self, id: StreamKey, used: Use, device: &mut impl Device) -> Result<(), Fault> {
-        let known = self.queue(id).behind.get(usize::from(used.stream.0)).copied().unwrap_or(0);
+        let known = self.queues[id.0].behind.get(used.stream.0).copied().unwrap_or(0);
         if used.stream == id || self.is_over(used) || used.signal <= known {
             return Ok(());
         }
-        let other = self.queue_mut(used.stream);
+        let other = &mut self.queues[used.stream.0];
         other.awaited = true;
         let (count, event) = match other.events.iter().find(|(count, _)| *count >= used.signal) {
             Some(found) => *found,
@@ -162,18 +151,18 @@ impl Streams {
         let signal = other.in_flight.get(last).map_or(used.signal, |in_flight| in_flight.signal);
         let stream = self.stream(id);
         device.wait(stream, event)?;
-        let queue = self.queue_mut(id);
-        if queue.behind.len() <= usize::from(used.stream.0) {
-            queue.behind.resize(usize::from(used.stream.0) + 1, 0);
+        let queue = &mut self.queues[id.0];
+        if queue.behind.len() <= used.stream.0 {
+            queue.behind.resize(used.stream.0 + 1, 0);
         }
-        queue.behind[usize::from(used.stream.0)] = count;
+        queue.behind[used.stream.0] = count;
         queue.waits.push(Use { stream: used.stream, signal });
         Ok(())
     }
 
     /// Records an event after a stream's last task, if others have ever waited for this stream.
     pub fn record(&mut self, id: StreamKey, device: &mut impl Device) -> Result<(), Fault> {
-        let queue = self.queue_mut(id);
+        let queue = &mut self.queues[id.0];
         if queue.awaited {
             let event = device.record(queue.stream)?;
             queue.events.push_back((queue.queued, event));
@@ -187,7 +176,7 @@ impl Streams {
     }
 
     pub fn push(&mut self, id: StreamKey, mut in_flight: InFlight) {
-        let queue = self.queue_mut(id);
+        let queue = &mut self.queues[id.0];
         in_flight.signal = queue.queued;
         in_flight.behind = std::mem::take(&mut queue.waits);
         queue.in_flight.push_back(in_flight);
@@ -196,7 +185,7 @@ impl Streams {
     /// Adds a task for a lost worker. Nothing of it is queued; it ends after the tasks before it.
     pub fn push_lost(&mut self, id: StreamKey, in_flight: InFlight) {
         self.push(id, in_flight);
-        self.queue_mut(id).done = LOST;
+        self.queues[id.0].done = LOST;
     }
 
     pub fn recycle(&mut self, mut outcome: Outcome) {
@@ -232,7 +221,7 @@ impl Streams {
         let start = in_flight.start(queue.finish);
         queue.finish = now;
         if queue.awaited {
-            let is_over = |used: &mut Use| usize::from(used.stream.0) == id && used.signal <= in_flight.signal;
+            let is_over = |used: &mut Use| used.stream.0 == id && used.signal <= in_flight.signal;
             for other in self.queues.iter_mut().flat_map(|queue| &mut queue.in_flight) {
                 let waited = other.behind.len();
                 other.behind.retain(|used| !is_over(used));
@@ -270,35 +259,28 @@ impl Streams {
         finished.flat_map(|in_flight| &in_flight.outcome.migrated).any(|(from, _)| *from == worker)
     }
 
-    /// Ends the tasks of a lost worker. Appends the requests that fail with it: those of its tasks, and those whose
+    /// Ends the tasks of a lost worker. Returns the requests that fail with it: those of its tasks, and those whose
     /// states were being copied from it.
-    pub fn lose(&mut self, worker: WorkerId, requests: &mut Vec<RequestId>) {
+    pub fn lose(&mut self, worker: WorkerId) -> Vec<RequestId> {
+        let mut requests = Vec::new();
         for queue in &mut self.queues {
             for in_flight in &queue.in_flight {
                 if queue.stream.worker == worker {
                     requests.extend(in_flight.members.requests());
                 }
-                requests.extend(
-                    in_flight.outcome.migrated.iter().filter(|(from, _)| *from == worker).map(|(_, request)| *request),
-                );
+                let from_it = in_flight.outcome.migrated.iter().filter(|(from, _)| *from == worker);
+                requests.extend(from_it.map(|(_, request)| *request));
             }
             if queue.stream.worker == worker {
                 queue.done = LOST;
                 queue.rows.iter_mut().for_each(Rows::clear);
             }
         }
+        requests
     }
 
     fn of(&self, worker: WorkerId) -> impl Iterator<Item = &Queue> {
         self.queues.iter().filter(move |queue| queue.stream.worker == worker)
-    }
-
-    fn queue(&self, id: StreamKey) -> &Queue {
-        &self.queues[usize::from(id.0)]
-    }
-
-    fn queue_mut(&mut self, id: StreamKey) -> &mut Queue {
-        &mut self.queues[usize::from(id.0)]
     }
 }
 
@@ -345,23 +327,7 @@ impl Rows {
         !nodes.is_empty() && self.members.len() == nodes.len() && self.members.iter().zip(nodes).all(next)
     }
 
-    /// Continues to the last node of each row in a launch of several steps, in the order of the rows.
-    pub fn go_to(&mut self, lasts: impl Iterator<Item = u32>) {
-        self.members.iter_mut().zip(lasts).for_each(|(row, last)| row.node = last);
-    }
-
     pub fn go_on(&mut self) {
         self.members.iter_mut().for_each(|row| row.node += 1);
-    }
-
-    /// Removes the rows that have ended, which become padding; calls `ended` for each.
-    pub fn drop_ended(&mut self, mut ended: impl FnMut(&Member)) {
-        self.members.retain(|row| {
-            let stays = row.node < row.last;
-            if !stays {
-                ended(row);
-            }
-            stays
-        });
     }
 }

@@ -96,7 +96,7 @@ impl Roofline {
             in_range(key, value, least, MAX)?;
         }
         for (precision, Unit { peak_gflops, bytes, tiles, slice }) in self.units() {
-            let key = |key: &str| format!("{}.{key}", precision.name());
+            let key = |key: &str| format!("{precision}.{key}");
             in_range(&key("peak_gflops"), *peak_gflops, 1, MAX)?;
             in_range(&key("bytes"), *bytes, 1, MAX_TILE)?;
             in_range(&key("slice"), slice.unwrap_or(1), 1, MAX)?;
@@ -122,11 +122,10 @@ impl Roofline {
         let mut sheet = device_file::parse(text, file, Roofline::check)?;
         let units: Vec<(Precision, &Unit)> = sheet.units().collect();
         let unit = units.iter().find(|(of, _)| *of == precision).map(|(_, unit)| (*unit).clone()).ok_or_else(|| {
-            let known: Vec<&str> = units.iter().map(|(of, _)| of.name()).collect();
+            let known: Vec<String> = units.iter().map(|(of, _)| of.to_string()).collect();
             Error::input(format!(
-                "{file}: no table [{}], so the times in that precision are unknown (device.precision); \
+                "{file}: no table [{precision}], so the times in that precision are unknown (device.precision); \
                  it has: {}",
-                precision.name(),
                 if known.is_empty() { "none".to_string() } else { known.join(", ") }
             ))
         })?;

@@ -1,6 +1,6 @@
 //! A persistent kernel with its memory, and a network on the CPU beside it.
 
-use batchlab::backend::cuda::gpu::grnn::{Configuration, HEADERS};
+use batchlab::backend::cuda::gpu::grnn::{Configuration, headers};
 use batchlab::cost::grnn::{Mapping, Rnn, Sizes};
 use batchlab::network::weights::Weights;
 use batchlab::network::{Network, Spec};
@@ -54,8 +54,11 @@ impl Bench {
         changes: &[Change<'_>],
     ) -> Option<Bench> {
         let configuration = Configuration::new(Sizes { rnn, hidden, batch }, mapping(of)).expect("a mapping");
-        let mut sources: Vec<(&str, String)> =
-            HEADERS.iter().chain([&configuration.source()]).map(|(name, text)| (*name, text.to_string())).collect();
+        let mut sources: Vec<(&str, String)> = headers()
+            .into_iter()
+            .chain([configuration.source()])
+            .map(|(name, text)| (name, text.to_string()))
+            .collect();
         for (from, to) in changes {
             let changed = sources.iter_mut().rev().find(|(_, text)| text.contains(from));
             let (_, text) = changed.unwrap_or_else(|| panic!("no kernel has {from}"));

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::thread;
 
-use batchlab::backend::cuda::gpu::grnn::{Configuration, HEADERS};
+use batchlab::backend::cuda::gpu::grnn::{Configuration, headers};
 use batchlab::backend::cuda::gpu::nvrtc::{Nvrtc, Source, Target};
 use batchlab::cost::grnn::{Cell, Device, Launches, Sizes, Space, rank, weights_of_thread};
 
@@ -33,7 +33,7 @@ fn compiled(nvrtc: &Nvrtc, configuration: &Configuration, architecture: u32) -> 
     let mut options = configuration.options();
     options.push("--ptxas-options=-v".into());
     let (name, text) = configuration.source();
-    let source = Source { name, text, headers: &HEADERS };
+    let source = Source { name, text, headers: &headers() };
     let log =
         nvrtc.compile(&source, Target::Cubin(architecture), &options).unwrap_or_else(|error| panic!("{error}")).log;
     assert_eq!(warning(&log), None, "{configuration:?}, sm_{architecture}:\n{log}");

@@ -1,6 +1,6 @@
 //! Micro-benchmarks: what they compute has all their work in it, and they compile without spills.
 
-use batchlab::backend::cuda::gpu::grnn::{MICRO, MICRO_HEADERS, micro_options};
+use batchlab::backend::cuda::gpu::grnn::{MICRO, file, headers, micro_options};
 use batchlab::backend::cuda::gpu::nvrtc::{Source, Target};
 
 use crate::compile::{ARCHITECTURES, figures, nvrtc, warning};
@@ -17,7 +17,7 @@ const READ: usize = 16384;
 
 fn kernels() -> Option<Kernels> {
     let constants: Vec<String> = micro_options().into_iter().filter(|option| option.starts_with("-DTHREADS")).collect();
-    Kernels::variant("micro", &[&MICRO_HEADERS[..], &[MICRO]].concat(), &constants)
+    Kernels::variant("micro", &[&headers()[..], &[file(MICRO)]].concat(), &constants)
 }
 
 /// The results of all threads. A clock has told the cycles of each block.
@@ -131,7 +131,8 @@ fn they_compile_without_spills() {
     for architecture in ARCHITECTURES.into_iter().filter(|known| nvrtc.architectures.contains(known)) {
         let mut options = micro_options();
         options.push("--ptxas-options=-v".into());
-        let source = Source { name: MICRO.0, text: MICRO.1, headers: &MICRO_HEADERS };
+        let (name, text) = file(MICRO);
+        let source = Source { name, text, headers: &headers() };
         let compiled = nvrtc.compile(&source, Target::Cubin(architecture), &options);
         let log = compiled.unwrap_or_else(|error| panic!("{error}")).log;
         assert_eq!(warning(&log), None, "sm_{architecture}:\n{log}");

@@ -33,57 +33,42 @@ pub(super) struct Function {
 // SAFETY: a function belongs to a context, not to a thread; every call makes the context the calling thread's first.
 unsafe impl Send for Function {}
 
-/// Arguments in the order of the kernel's parameters. Each takes eight bytes, of which the driver reads as many as the
-/// parameter has; a number of four bytes is stored in the first four.
-#[derive(Debug, Default)]
-pub(super) struct Arguments {
-    values: Vec<u64>,
-    wide: Vec<bool>,
-}
+/// Arguments in the order of the kernel's parameters, and whether they have eight bytes. Each takes eight, of which the
+/// driver reads as many as the parameter has; a number of four bytes is stored in the first four.
+type Arguments = Vec<(u64, bool)>;
 
 /// One argument (an address or a long number is a `u64`), or several in a row.
 pub(super) trait Argument {
     fn put(self, arguments: &mut Arguments);
 }
 
-impl Argument for () {
-    fn put(self, _: &mut Arguments) {}
-}
-
 impl Argument for u64 {
     fn put(self, arguments: &mut Arguments) {
-        arguments.values.push(self);
-        arguments.wide.push(true);
+        arguments.push((self, true));
     }
 }
 
 impl Argument for u32 {
     fn put(self, arguments: &mut Arguments) {
-        arguments.values.push(four_bytes(self));
-        arguments.wide.push(false);
+        arguments.push((four_bytes(self), false));
     }
 }
 
+/// Tuples of so many arguments or fewer.
 macro_rules! several {
-    ($($name:ident)+) => {
-        impl<$($name: Argument),+> Argument for ($($name,)+) {
-            #[allow(non_snake_case)] // the types' names serve as the fields'
+    ($($first:ident $($rest:ident)*)?) => {
+        impl<$($first: Argument, $($rest: Argument),*)?> Argument for ($($first, $($rest,)*)?) {
+            #[allow(non_snake_case, unused_variables)] // the types' names serve as the fields'
             fn put(self, arguments: &mut Arguments) {
-                let ($($name,)+) = self;
-                $($name.put(arguments);)+
+                let ($($first, $($rest,)*)?) = self;
+                $($first.put(arguments); $($rest.put(arguments);)*)?
             }
         }
+
+        $(several!($($rest)*);)?
     };
 }
 
-several!(A B);
-several!(A B C);
-several!(A B C D);
-several!(A B C D E);
-several!(A B C D E F);
-several!(A B C D E F G);
-several!(A B C D E F G H);
-several!(A B C D E F G H I);
 several!(A B C D E F G H I J);
 
 /// The eight bytes whose first four are this number's.
@@ -116,8 +101,8 @@ impl Call {
     pub fn new(function: &Function, grid: (u32, u32), arguments: impl Argument) -> Call {
         let mut list = Arguments::default();
         arguments.put(&mut list);
-        assert_eq!(list.wide, function.wide, "a kernel's arguments match its parameters");
-        let mut values = list.values;
+        let (mut values, wide): (Vec<u64>, Vec<bool>) = list.into_iter().unzip();
+        assert_eq!(wide, function.wide, "a kernel's arguments match its parameters");
         let places = values.iter_mut().map(|value| (&raw mut *value).cast()).collect();
         Call { function: function.raw, grid, threads: BLOCK, shared: 0, cooperative: false, values, places }
     }

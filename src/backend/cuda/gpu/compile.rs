@@ -1,11 +1,13 @@
 //! The kernels: their source, which is part of the program, compiled for a GPU, cached on disk, and loaded.
 
+use std::collections::BTreeMap;
 use std::ffi::{CString, OsString, c_void};
 use std::path::PathBuf;
 use std::{env, fs};
 
 use cudarc::driver::result;
 use cudarc::driver::sys::CUmodule;
+use include_dir::{Dir, File, include_dir};
 
 use super::call::{Function, wide_parameters};
 use super::driver::{Gpu, Owned, dotted};
@@ -15,100 +17,72 @@ use crate::error::{Error, Result};
 use crate::files;
 use crate::gpu_settings::Precision;
 
-/// A file of kernels: its name, its text, and the kernels in it.
-type File = (&'static str, &'static str, &'static [(Kernel, &'static str)]);
+static FOLDER: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/kernels");
 
-/// Defines the kernels and the files that contain them.
-macro_rules! kernels {
-    ($($file:literal: $($kernel:ident = $name:literal),+;)+) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(super) enum Kernel {
-            $($($kernel,)+)+
-        }
-
-        const FILES: &[File] = &[$((
-            concat!($file, ".cu"),
-            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/", $file, ".cu")),
-            &[$((Kernel::$kernel, $name)),+],
-        )),+];
-    };
+/// A file of kernels: its name and its text.
+///
+/// # Panics
+///
+/// If there is no such file.
+pub fn file(name: &'static str) -> (&'static str, &'static str) {
+    (name, FOLDER.get_file(name).and_then(File::contents_utf8).expect("the file is part of the program"))
 }
 
-kernels! {
-    "gather": GatherChain = "gather_chain", GatherLeaf = "gather_leaf", GatherPair = "gather_pair",
-        GatherSum = "gather_sum", GatherQueries = "gather_queries";
-    "lstm": StepLstm = "step_lstm";
-    "argmax": DecoderWord = "decoder_word";
-    "gru": GruReset = "gru_reset", GruUpdate = "gru_update";
-    "tree": StepLeaf = "step_leaf", StepPair = "step_pair";
-    "childsum": StepSum = "step_sum";
-    "listed": OperandRows = "operand_rows", OperandPairs = "operand_pairs", CopyNumbers = "copy_numbers",
-        Squash = "squash";
-    "sequences": TakeSequences = "take_sequences", GiveSequences = "give_sequences";
-    "signal": Signal = "signal";
+/// The names and texts of all headers, each of which includes only those before it.
+pub fn headers() -> [(&'static str, &'static str); 3] {
+    ["portable.cuh", "grnn_sums.cuh", "grnn.cuh"].map(file)
 }
 
-/// The header that all of them include.
-const HEADER: (&str, &str) =
-    ("portable.cuh", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/portable.cuh")));
-
-/// A compiled file, loaded on a GPU.
-pub(super) type Module = Owned<CUmodule>;
-
-impl Module {
-    /// Compiles a source, or finds it in the cache, and loads it.
-    pub fn load(host: &Host, source: &Source<'_>, options: &[String]) -> Result<Module> {
-        let Host { gpu, nvrtc, cache, .. } = host;
-        let image = compiled(source, options, nvrtc, target(gpu, nvrtc)?, cache)?;
-        // SAFETY: the image is the compiler's output, or the same bytes from the cache, followed by a zero.
-        let load = || unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) };
-        let module = gpu.call(format_args!("{} can't be loaded", source.name), load).map_err(Error::failed)?;
-        // SAFETY: it was loaded above.
-        Ok(unsafe { Owned::new(gpu, module, result::module::unload) })
-    }
-
-    /// A kernel of the source that the module was loaded from. The module must outlive the function's launches.
-    pub fn function(&self, source: &Source<'_>, kernel: &str) -> Result<Function> {
-        let missing = || Error::failed(format!("{} has no kernel {kernel}", source.name));
-        let wide = wide_parameters(source.text, kernel).ok_or_else(missing)?;
-        let name = CString::new(kernel).expect("names contain no zeros");
-        // SAFETY: the module is loaded.
-        let get = |module| unsafe { result::module::get_function(module, name) };
-        let raw = self.call(format_args!("{kernel} can't be loaded"), get).map_err(Error::failed)?;
-        Ok(Function { raw, wide })
-    }
+/// The files that need no other constant than the element.
+pub(super) fn of_cells() -> impl Iterator<Item = &'static str> {
+    let names = FOLDER.files().filter_map(|file| file.path().to_str());
+    names.filter(|name| name.ends_with(".cu") && !name.starts_with("grnn"))
 }
 
-/// The kernels, loaded on one GPU.
-#[derive(Debug)]
+/// The kernels that a file exports.
+fn exported(text: &str) -> impl Iterator<Item = &str> {
+    text.split("EXPORT_KERNEL(").skip(1).filter_map(|rest| rest.split(')').next())
+}
+
+/// Kernels, loaded on one GPU.
+#[derive(Debug, Default)]
 pub(super) struct Kernels {
-    _modules: Vec<Module>,
-    /// In the order of [`Kernel`].
-    functions: Vec<Function>,
+    functions: BTreeMap<&'static str, Function>,
+    _modules: Vec<Owned<CUmodule>>,
 }
 
 impl Kernels {
-    /// Compiles the kernels for a GPU, or finds them in the cache, and loads them.
-    pub fn load(host: &Host, precision: Precision) -> Result<Kernels> {
-        let mut loaded = Kernels { _modules: Vec::new(), functions: Vec::new() };
-        for file in FILES {
-            let source = source(file);
-            let module = Module::load(host, &source, &options(precision))?;
-            for (_, name) in file.2 {
-                loaded.functions.push(module.function(&source, name)?);
+    /// Compiles files for a GPU, or finds them in the cache, and loads them.
+    pub fn load(host: &Host, names: impl IntoIterator<Item = &'static str>, options: &[String]) -> Result<Kernels> {
+        let Host { gpu, nvrtc, cache, .. } = host;
+        let (target, headers) = (target(gpu, nvrtc)?, headers());
+        let mut loaded = Kernels::default();
+        for (name, text) in names.into_iter().map(file) {
+            let image = compiled(&Source { name, text, headers: &headers }, options, nvrtc, target, cache)?;
+            // SAFETY: the image is the compiler's output, or the same bytes from the cache, followed by a zero.
+            let load = || unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) };
+            let module = gpu.call(format_args!("{name} can't be loaded"), load).map_err(Error::failed)?;
+            // SAFETY: it was loaded above.
+            let module = unsafe { Owned::new(gpu, module, result::module::unload) };
+            for kernel in exported(text) {
+                let wide = wide_parameters(text, kernel).expect("a file defines what it exports");
+                let name = CString::new(kernel).expect("names contain no zeros");
+                // SAFETY: the module is loaded.
+                let get = |module| unsafe { result::module::get_function(module, name) };
+                let raw = module.call(format_args!("{kernel} can't be loaded"), get).map_err(Error::failed)?;
+                loaded.functions.insert(kernel, Function { raw, wide });
             }
             loaded._modules.push(module);
         }
         Ok(loaded)
     }
 
-    pub fn function(&self, kernel: Kernel) -> &Function {
-        &self.functions[kernel as usize]
+    /// # Panics
+    ///
+    /// If no loaded file exports the kernel.
+    pub fn function(&self, kernel: &str) -> &Function {
+        &self.functions[kernel]
     }
-}
-
-fn source((name, text, _): &File) -> Source<'static> {
-    Source { name, text, headers: &[HEADER] }
 }
 
 /// The target to compile to for a GPU. Fails if the GPU is older than all that the compiler knows.
@@ -145,7 +119,7 @@ fn compiled(source: &Source<'_>, options: &[String], nvrtc: &Nvrtc, target: Targ
 }
 
 /// The compiler's options beside the architecture.
-fn options(precision: Precision) -> Vec<String> {
+pub(super) fn options(precision: Precision) -> Vec<String> {
     let element = match precision {
         Precision::F32 | Precision::Tf32 => 0,
         Precision::F16 => 1,
@@ -225,11 +199,11 @@ mod tests {
 
     #[test]
     fn every_kernel_is_in_its_file() {
-        let kernels =
-            FILES.iter().flat_map(|(file, text, kernels)| kernels.iter().map(move |kernel| (file, text, kernel)));
-        for (number, (file, text, (kernel, name))) in kernels.enumerate() {
-            assert!(wide_parameters(text, name).is_some(), "{name} in {file}");
-            assert_eq!(*kernel as usize, number, "functions are in the order of the kernels");
+        let files = FOLDER.files().filter_map(|file| file.path().to_str());
+        for name in files.filter(|name| name.ends_with(".cu")) {
+            let (_, text) = file(name);
+            assert_ne!(exported(text).count(), 0, "{name}");
+            exported(text).for_each(|kernel| assert!(wide_parameters(text, kernel).is_some(), "{kernel} in {name}"));
         }
     }
 
@@ -237,25 +211,26 @@ mod tests {
     fn kernels_compile_and_come_from_the_cache_the_second_time() {
         let found = libraries::find();
         let Some(nvrtc) = &found.nvrtc.found else {
-            println!("skipped: {}", found.nvrtc.story());
+            println!("skipped: {}", found.nvrtc.story);
             return;
         };
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::in_folder(folder.path());
         let newest = *nvrtc.architectures.last().unwrap();
         // A compiler that does not know the GPU produces text; one file of that is enough.
-        let of_text = &FILES[FILES.len() - 1..];
-        let machine_code = (nvrtc.target(80), &b"\x7fELF"[..], FILES);
-        for (target, magic, files) in [machine_code, (nvrtc.target(newest + 1), b"//", of_text)] {
-            for file in files {
-                let image =
-                    || compiled(&source(file), &options(Precision::Bf16), nvrtc, target.unwrap(), &cache).unwrap();
+        let files: Vec<&str> = of_cells().collect();
+        let machine_code = (nvrtc.target(80), &b"\x7fELF"[..], &files[..]);
+        for (target, magic, files) in [machine_code, (nvrtc.target(newest + 1), b"//", &files[..1])] {
+            for name in files {
+                let ((name, text), headers) = (file(name), headers());
+                let source = Source { name, text, headers: &headers };
+                let image = || compiled(&source, &options(Precision::Bf16), nvrtc, target.unwrap(), &cache).unwrap();
                 let first = image();
-                assert!(first.trim_ascii_start().starts_with(magic), "{}", file.0);
+                assert!(first.trim_ascii_start().starts_with(magic), "{name}");
                 assert_eq!(first, image());
             }
         }
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), FILES.len() + 1);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), files.len() + 1);
         assert_eq!(nvrtc.target(1), None);
     }
 

@@ -1,10 +1,14 @@
 //! cuBLAS: its functions, and a handle.
 
 use std::ffi::{CStr, c_char, c_void};
+use std::fmt;
 use std::path::PathBuf;
 use std::ptr;
 use std::sync::Arc;
 
+use cudarc::cublas::sys::{
+    cublasComputeType_t as Compute, cublasGemmAlgo_t as Algorithm, cublasOperation_t as Operation, cudaDataType as Type,
+};
 use cudarc::driver::sys::CUstream;
 use libloading::Library;
 
@@ -21,7 +25,7 @@ type HandlePointer = *mut c_void;
 const OLDEST_OF_13: u32 = 75;
 
 functions! {
-    /// Enumerations are plain numbers, because later versions may have more members.
+    /// A status is a plain number, because later versions may have more of them.
     Functions {
         property = cublasGetProperty(i32, *mut i32) -> i32;
         create = cublasCreate_v2(*mut HandlePointer) -> i32;
@@ -29,26 +33,15 @@ functions! {
         set_stream = cublasSetStream_v2(HandlePointer, CUstream) -> i32;
         set_workspace = cublasSetWorkspace_v2(HandlePointer, *mut c_void, usize) -> i32;
         multiply = cublasGemmEx(
-            HandlePointer, i32, i32, i32, i32, i32, *const c_void, *const c_void, i32, i32, *const c_void, i32, i32,
-            *const c_void, *mut c_void, i32, i32, i32, i32,
+            HandlePointer, Operation, Operation, i32, i32, i32, *const c_void, *const c_void, Type, i32, *const c_void,
+            Type, i32, *const c_void, *mut c_void, Type, i32, Compute, Algorithm,
         ) -> i32;
         multiply_pairs = cublasGemmStridedBatchedEx(
-            HandlePointer, i32, i32, i32, i32, i32, *const c_void, *const c_void, i32, i32, i64, *const c_void, i32, i32,
-            i64, *const c_void, *mut c_void, i32, i32, i64, i32, i32, i32,
+            HandlePointer, Operation, Operation, i32, i32, i32, *const c_void, *const c_void, Type, i32, i64,
+            *const c_void, Type, i32, i64, *const c_void, *mut c_void, Type, i32, i64, i32, Compute, Algorithm,
         ) -> i32;
         describe = cublasGetStatusString(i32) -> *const c_char;
     }
-}
-
-mod constants {
-    pub const TRANSPOSED: i32 = 1;
-    pub const PLAIN: i32 = 0;
-    pub const R_32F: i32 = 0;
-    pub const R_16F: i32 = 2;
-    pub const R_16BF: i32 = 14;
-    pub const COMPUTE_32F: i32 = 68;
-    pub const COMPUTE_32F_FAST_TF32: i32 = 77;
-    pub const DEFAULT_ALGORITHM: i32 = -1;
 }
 
 #[derive(Clone, Debug)]
@@ -83,7 +76,7 @@ impl Cublas {
         }
     }
 
-    fn check(&self, doing: &str, status: i32) -> Result<(), Fault> {
+    fn check(&self, doing: impl fmt::Display, status: i32) -> Result<(), Fault> {
         if status == 0 {
             return Ok(());
         }
@@ -98,50 +91,33 @@ impl Cublas {
 /// GPU's.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Product {
-    /// The left operand, and the distance of its rows in elements.
-    pub operand: u64,
+    /// The left matrix, and the distance of its rows in elements.
+    pub left: u64,
     pub stride: u32,
-    pub weights: u64,
+    /// The weights.
+    pub right: u64,
     /// The result in float32, and the distance of its rows.
     pub result: u64,
     pub result_stride: u32,
     pub rows: u32,
     pub inputs: u32,
     pub outputs: u32,
-}
-
-/// Products \[rows, columns\] = \[rows, inner\] · \[inner, columns\] of pairs of row-major matrices. All left matrices
-/// are contiguous, as are all right ones and all results.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pairs {
-    pub left: u64,
-    pub right: u64,
-    /// In float32.
-    pub result: u64,
-    pub count: u32,
-    pub rows: u32,
-    pub inner: u32,
-    pub columns: u32,
+    /// The number of products \[rows, inputs\] · \[inputs, outputs\] of pairs of matrices, if it is that instead. All
+    /// left matrices are contiguous, as are all right ones and all results.
+    pub pairs: Option<u32>,
 }
 
 /// The properties by which the library selects a kernel: the sizes of a product or of pairs, and the distances of rows.
-pub(super) type Size = [u32; 5];
+pub(super) type Size = ([u32; 5], Option<u32>);
 
 impl Product {
     /// Of contiguous matrices with these rows, inputs and outputs.
-    pub fn of([rows, inputs, outputs]: [u32; 3], operand: u64, weights: u64, result: u64) -> Product {
-        Product { operand, stride: inputs, weights, result, result_stride: outputs, rows, inputs, outputs }
+    pub fn of([rows, inputs, outputs]: [u32; 3], left: u64, right: u64, result: u64) -> Product {
+        Product { left, stride: inputs, right, result, result_stride: outputs, rows, inputs, outputs, pairs: None }
     }
 
     pub fn size(&self) -> Size {
-        [self.rows, self.inputs, self.outputs, self.stride, self.result_stride]
-    }
-}
-
-impl Pairs {
-    pub fn size(&self) -> Size {
-        // Unlike any product, whose rows have a distance.
-        [self.rows, self.inner, self.columns, self.count, 0]
+        ([self.rows, self.inputs, self.outputs, self.stride, self.result_stride], self.pairs)
     }
 }
 
@@ -150,8 +126,8 @@ impl Pairs {
 pub(super) struct Handle {
     cublas: Cublas,
     handle: HandlePointer,
-    element: i32,
-    compute: i32,
+    element: Type,
+    compute: Compute,
     pub stream: Owned<CUstream>,
     _workspace: Memory,
 }
@@ -160,10 +136,10 @@ impl Handle {
     /// Opens a stream of a GPU. Without a workspace of its own the library would allocate one in every graph.
     pub fn new(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<Handle, Fault> {
         let (element, compute) = match precision {
-            Precision::F32 => (constants::R_32F, constants::COMPUTE_32F),
-            Precision::Tf32 => (constants::R_32F, constants::COMPUTE_32F_FAST_TF32),
-            Precision::Bf16 => (constants::R_16BF, constants::COMPUTE_32F),
-            Precision::F16 => (constants::R_16F, constants::COMPUTE_32F),
+            Precision::F32 => (Type::CUDA_R_32F, Compute::CUBLAS_COMPUTE_32F),
+            Precision::Tf32 => (Type::CUDA_R_32F, Compute::CUBLAS_COMPUTE_32F_FAST_TF32),
+            Precision::Bf16 => (Type::CUDA_R_16BF, Compute::CUBLAS_COMPUTE_32F),
+            Precision::F16 => (Type::CUDA_R_16F, Compute::CUBLAS_COMPUTE_32F),
         };
         let (stream, workspace) = (gpu.stream()?, Memory::new(gpu, workspace_of(gpu), "products' workspace")?);
         let (address, bytes) = (workspace.address() as *mut c_void, workspace.bytes);
@@ -187,82 +163,68 @@ impl Handle {
     ///
     /// The addresses are memory of the handle's context, as large as the sizes say, that outlives the queued work.
     pub unsafe fn multiply(&self, product: &Product) -> Result<(), Fault> {
-        let (one, zero) = (1.0f32, 0.0f32);
-        // The library is column-major: it sees weights [inputs, outputs], an operand [inputs, rows] and a result
-        // [outputs, rows]. SAFETY: the caller's promise; both factors are read before the call returns.
-        let status = unsafe {
-            (self.cublas.functions.multiply)(
-                self.handle,
-                constants::TRANSPOSED,
-                constants::PLAIN,
-                product.outputs as i32,
-                product.rows as i32,
-                product.inputs as i32,
-                (&raw const one).cast(),
-                product.weights as *const c_void,
-                self.element,
-                product.inputs as i32,
-                product.operand as *const c_void,
-                self.element,
-                product.stride as i32,
-                (&raw const zero).cast(),
-                product.result as *mut c_void,
-                constants::R_32F,
-                product.result_stride as i32,
-                self.compute,
-                constants::DEFAULT_ALGORITHM,
-            )
-        };
-        let Product { rows, inputs, outputs, .. } = product;
-        // The text is only made for a fault.
-        if status == 0 {
-            return Ok(());
-        }
-        self.cublas.check(&format!("a product [{rows}, {inputs}] by [{outputs}, {inputs}]ᵀ"), status)
-    }
-
-    /// Queues products of pairs of matrices on the handle's stream.
-    ///
-    /// # Safety
-    ///
-    /// As [`Handle::multiply`].
-    pub unsafe fn multiply_pairs(&self, pairs: &Pairs) -> Result<(), Fault> {
-        let Pairs { count, rows, inner, columns, .. } = *pairs;
+        let Product { rows, inputs, outputs, pairs, .. } = *product;
         let (one, zero) = (1.0f32, 0.0f32);
         let size = |height: u32, width: u32| i64::from(height) * i64::from(width);
-        // In column-major order the right matrix is [columns, inner] and comes first, the left one is [inner, rows].
-        // SAFETY: the caller's promise; both factors are read before the call returns.
+        // The library is column-major: it sees weights [inputs, outputs], a left matrix [inputs, rows] and a result
+        // [outputs, rows]; the right matrix of a pair is [outputs, inputs]. SAFETY: the caller's promise; both factors
+        // are read before the call returns.
         let status = unsafe {
-            (self.cublas.functions.multiply_pairs)(
-                self.handle,
-                constants::PLAIN,
-                constants::PLAIN,
-                columns as i32,
-                rows as i32,
-                inner as i32,
-                (&raw const one).cast(),
-                pairs.right as *const c_void,
-                self.element,
-                columns as i32,
-                size(inner, columns),
-                pairs.left as *const c_void,
-                self.element,
-                inner as i32,
-                size(rows, inner),
-                (&raw const zero).cast(),
-                pairs.result as *mut c_void,
-                constants::R_32F,
-                columns as i32,
-                size(rows, columns),
-                count as i32,
-                self.compute,
-                constants::DEFAULT_ALGORITHM,
-            )
+            match pairs {
+                None => (self.cublas.functions.multiply)(
+                    self.handle,
+                    Operation::CUBLAS_OP_T,
+                    Operation::CUBLAS_OP_N,
+                    outputs as i32,
+                    rows as i32,
+                    inputs as i32,
+                    (&raw const one).cast(),
+                    product.right as *const c_void,
+                    self.element,
+                    inputs as i32,
+                    product.left as *const c_void,
+                    self.element,
+                    product.stride as i32,
+                    (&raw const zero).cast(),
+                    product.result as *mut c_void,
+                    Type::CUDA_R_32F,
+                    product.result_stride as i32,
+                    self.compute,
+                    Algorithm::CUBLAS_GEMM_DFALT,
+                ),
+                Some(count) => (self.cublas.functions.multiply_pairs)(
+                    self.handle,
+                    Operation::CUBLAS_OP_N,
+                    Operation::CUBLAS_OP_N,
+                    outputs as i32,
+                    rows as i32,
+                    inputs as i32,
+                    (&raw const one).cast(),
+                    product.right as *const c_void,
+                    self.element,
+                    outputs as i32,
+                    size(inputs, outputs),
+                    product.left as *const c_void,
+                    self.element,
+                    inputs as i32,
+                    size(rows, inputs),
+                    (&raw const zero).cast(),
+                    product.result as *mut c_void,
+                    Type::CUDA_R_32F,
+                    outputs as i32,
+                    size(rows, outputs),
+                    count as i32,
+                    self.compute,
+                    Algorithm::CUBLAS_GEMM_DFALT,
+                ),
+            }
         };
-        if status == 0 {
-            return Ok(());
+        match pairs {
+            None => self.cublas.check(format_args!("a product [{rows}, {inputs}] by [{outputs}, {inputs}]ᵀ"), status),
+            Some(count) => {
+                self.cublas.check(format_args!("{count} products [{rows}, {inputs}] by [{inputs}, {outputs}]"), status)
+            }
         }
-        self.cublas.check(&format!("{count} products [{rows}, {inner}] by [{inner}, {columns}]"), status)
     }
 }
 

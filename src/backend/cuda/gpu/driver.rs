@@ -74,7 +74,7 @@ impl Driver {
         match count {
             Ok(0) => Err(none("0 devices".into())),
             Ok(count) => Ok(count as usize),
-            Err(error) => Err(none(Said(error).to_string())),
+            Err(error) => Err(none(said(error))),
         }
     }
 
@@ -103,19 +103,17 @@ pub fn dotted((major, minor): (u32, u32)) -> String {
 }
 
 /// An error in the driver's own words.
-pub(super) struct Said(pub DriverError);
-
-impl fmt::Display for Said {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.0.error_string().map(|text| text.to_string_lossy().into_owned());
-        write!(f, "{} ({:?})", text.unwrap_or_else(|_| "unknown error".into()), self.0.0)
-    }
+fn said(error: DriverError) -> String {
+    let text = error.error_string().map_or("unknown error".into(), |text| text.to_string_lossy());
+    format!("{text} ({:?})", error.0)
 }
 
 /// Whether a worker can continue after an error, because the call was wrong and not the computation. All other errors
 /// stick to the context: every later call fails too.
 fn survivable(error: CUresult) -> bool {
-    matches!(
+    let of_a_capture =
+        CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED..=CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    let is_survivable = matches!(
         error,
         CUresult::CUDA_ERROR_INVALID_VALUE
             | CUresult::CUDA_ERROR_OUT_OF_MEMORY
@@ -138,22 +136,14 @@ fn survivable(error: CUresult) -> bool {
             | CUresult::CUDA_ERROR_TOO_MANY_PEERS
             | CUresult::CUDA_ERROR_NOT_PERMITTED
             | CUresult::CUDA_ERROR_NOT_SUPPORTED
-            | CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
-            | CUresult::CUDA_ERROR_STREAM_CAPTURE_INVALIDATED
-            | CUresult::CUDA_ERROR_STREAM_CAPTURE_MERGE
-            | CUresult::CUDA_ERROR_STREAM_CAPTURE_UNMATCHED
-            | CUresult::CUDA_ERROR_STREAM_CAPTURE_UNJOINED
-            | CUresult::CUDA_ERROR_STREAM_CAPTURE_ISOLATION
-            | CUresult::CUDA_ERROR_STREAM_CAPTURE_IMPLICIT
-            | CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD
-            | CUresult::CUDA_ERROR_CAPTURED_EVENT
             | CUresult::CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE
-    )
+    );
+    is_survivable || of_a_capture.contains(&error)
 }
 
 /// The meaning of a failed call for the backend. `doing` names its purpose.
 pub(super) fn fault(doing: impl fmt::Display, error: DriverError) -> Fault {
-    Fault { reason: format!("{doing}: {}", Said(error)), lost: !survivable(error.0) }
+    Fault { reason: format!("{doing}: {}", said(error)), lost: !survivable(error.0) }
 }
 
 /// A GPU with the driver's context, which lives as long as everything that was created in it.
@@ -189,7 +179,6 @@ impl Gpu {
     /// Opens a GPU, which must be one of those that [`Driver::gpus`] counted. Fails if another process has exclusive
     /// use of it, or if it is broken.
     fn look_at(number: usize) -> Result<Arc<Gpu>> {
-        let doing = format_args!("GPU {number} can't be opened").to_string();
         let opened = || -> Result<Gpu, DriverError> {
             let context = CudaContext::new(number)?;
             let attribute = |attribute| context.attribute(attribute).map(|value| value.max(0) as u32);
@@ -199,7 +188,8 @@ impl Gpu {
             let (lost, given_up) = (OnceLock::new(), AtomicBool::new(false));
             Ok(Gpu { number, name: context.name()?, multiprocessors, architecture, lost, given_up, context })
         };
-        opened().map(Arc::new).map_err(|error| Error::failed(fault(doing, error)))
+        let failed = |error| Error::failed(fault(format_args!("GPU {number} can't be opened"), error));
+        opened().map(Arc::new).map_err(failed)
     }
 
     /// Opens a stream.
@@ -212,10 +202,7 @@ impl Gpu {
 
     /// Fails if it is lost.
     pub fn usable(&self) -> Result<(), Fault> {
-        match self.lost.get() {
-            None => Ok(()),
-            Some(reason) => Err(Fault { reason: reason.clone(), lost: true }),
-        }
+        self.lost.get().map_or(Ok(()), |reason| Err(Fault { reason: reason.clone(), lost: true }))
     }
 
     /// No call reaches it any more, so that none waits for work that does not end.
@@ -337,12 +324,8 @@ impl<T: Copy> Owned<T> {
     }
 
     /// Calls the driver for it in the GPU's context. `doing` names the purpose.
-    pub fn call<R>(
-        &self,
-        doing: impl fmt::Display,
-        call: impl FnOnce(T) -> Result<R, DriverError>,
-    ) -> Result<R, Fault> {
-        self.gpu.call(doing, || call(self.raw))
+    pub fn call<R>(&self, doing: impl fmt::Display, run: impl FnOnce(T) -> Result<R, DriverError>) -> Result<R, Fault> {
+        self.gpu.call(doing, || run(self.raw))
     }
 }
 
@@ -444,6 +427,7 @@ mod tests {
     fn an_error_of_the_computation_costs_the_worker() {
         assert!(survivable(CUresult::CUDA_ERROR_OUT_OF_MEMORY));
         assert!(survivable(CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE));
+        assert!(survivable(CUresult::CUDA_ERROR_CAPTURED_EVENT));
         assert!(!survivable(CUresult::CUDA_ERROR_LAUNCH_TIMEOUT));
         assert!(!survivable(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS));
         assert!(!survivable(CUresult::CUDA_ERROR_ECC_UNCORRECTABLE));

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -36,16 +35,16 @@ pub struct Found {
 /// Searches for the libraries and opens them. They stay open until the program ends.
 pub fn find() -> Found {
     let places = Place::all(&|name| env::var_os(name));
-    let driver = Search::new("NVIDIA driver", Wanted::driver(), &places, Driver::bind);
+    let driver = Search::new("NVIDIA driver", &names("libcuda", 1..=1), &places, Driver::bind);
     // The output of libraries newer than the driver can't be loaded.
     let newest = driver.found.as_ref().map(|driver| driver.version.0);
     let gpus = driver.found.as_ref().map(Driver::served).unwrap_or_default();
-    let nvrtc = Search::new("NVRTC", Wanted::of_toolkit("libnvrtc", newest), &places, |library, path| {
+    let nvrtc = Search::new("NVRTC", &of_toolkit("libnvrtc", newest), &places, |library, path| {
         Nvrtc::bind(library, path)?.serving(&gpus)
     });
     let cublas_of = |major: Option<u32>| {
         let bind = |library, path| Cublas::bind(library, path)?.serving(&gpus, major);
-        Search::new("cuBLAS", Wanted::of_toolkit("libcublas", newest), &places, bind)
+        Search::new("cuBLAS", &of_toolkit("libcublas", newest), &places, bind)
     };
     // The two are installed together, so that those of one major version fit best; others work too.
     let paired = cublas_of(nvrtc.found.as_ref().map(|nvrtc| nvrtc.version.0));
@@ -59,7 +58,7 @@ pub struct Search<T> {
     pub found: Option<T>,
     name: &'static str,
     /// The names and places that were tried, and why the files found there were refused.
-    story: String,
+    pub story: String,
 }
 
 impl<T> Search<T> {
@@ -70,76 +69,42 @@ impl<T> Search<T> {
         })
     }
 
-    /// The names and places that were tried.
-    pub fn story(&self) -> &str {
-        &self.story
-    }
-
     fn new(
         name: &'static str,
-        wanted: Wanted,
+        names: &[String],
         places: &[Place],
         bind: impl Fn(&'static Library, PathBuf) -> Result<T, String>,
     ) -> Search<T> {
-        let mut refused = Vec::new();
-        let found = places.iter().flat_map(|place| wanted.files(place)).find_map(|file| {
+        let all: Vec<&str> = places.iter().map(|place| place.name.as_str()).collect();
+        let mut story = format!("looked for {} in {}", names.join(", "), all.join(", "));
+        let found = places.iter().flat_map(|place| place.files(names)).find_map(|file| {
             // SAFETY: opening a library runs its initialisers. These are the vendor's libraries, by name and from
             // folders that the user or the system's administrator has set up for them.
-            match unsafe { Library::new(&file) } {
+            let refused = match unsafe { Library::new(&file) } {
                 // A library with threads and devices of its own is never closed.
                 Ok(library) => match bind(Box::leak(Box::new(library)), opened_from(&file)) {
                     Ok(found) => return Some(found),
-                    Err(reason) => refused.push(format!("{}: {reason}", file.display())),
+                    Err(reason) => reason,
                 },
+                Err(reason) if file.is_absolute() => reason.to_string(),
                 // For a bare name the story says enough.
-                Err(reason) if file.is_absolute() => refused.push(format!("{}: {reason}", file.display())),
-                Err(_) => {}
-            }
+                Err(_) => return None,
+            };
+            story += &format!("; {}: {refused}", file.display());
             None
         });
-        let places: Vec<&str> = places.iter().map(|place| place.name.as_str()).collect();
-        let mut story = format!("looked for {} in {}", wanted.text(), places.join(", "));
-        refused.iter().for_each(|refusal| write!(story, "; {refusal}").expect("a string takes all"));
         Search { found, name, story }
     }
 }
 
-/// The file names of a library.
-struct Wanted {
-    stem: &'static str,
-    /// The numbers after `.so.`, best first.
-    versions: Vec<u32>,
+/// The file names of a library with the numbers after `.so.`, best first.
+fn names(stem: &str, versions: impl Iterator<Item = u32>) -> Vec<String> {
+    // A name without a number is a link for linkers to any version.
+    versions.map(|version| format!("{stem}.so.{version}")).chain([format!("{stem}.so")]).collect()
 }
 
-impl Wanted {
-    fn driver() -> Wanted {
-        Wanted { stem: "libcuda", versions: vec![1] }
-    }
-
-    fn of_toolkit(stem: &'static str, newest: Option<u32>) -> Wanted {
-        Wanted { stem, versions: (OLDEST_MAJOR..=newest.unwrap_or(NEWEST_MAJOR)).rev().collect() }
-    }
-
-    fn names(&self) -> impl Iterator<Item = String> {
-        let numbered = self.versions.iter().map(|version| format!("{}.so.{version}", self.stem));
-        // A name without a number is a link for linkers to any version.
-        numbered.chain([format!("{}.so", self.stem)])
-    }
-
-    fn text(&self) -> String {
-        self.names().collect::<Vec<_>>().join(", ")
-    }
-
-    /// The files of these names in a place, best first; for the loader, the names themselves.
-    fn files(&self, place: &Place) -> Vec<PathBuf> {
-        match &place.folders {
-            None => self.names().map(PathBuf::from).collect(),
-            Some(folders) => {
-                let files = self.names().flat_map(|name| folders.iter().map(move |folder| folder.join(&name)));
-                files.filter(|file| file.exists()).collect()
-            }
-        }
-    }
+fn of_toolkit(stem: &str, newest: Option<u32>) -> Vec<String> {
+    names(stem, (OLDEST_MAJOR..=newest.unwrap_or(NEWEST_MAJOR)).rev())
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -152,6 +117,13 @@ struct Place {
 impl Place {
     fn folders(name: impl Into<String>, folders: Vec<PathBuf>) -> Place {
         Place { name: name.into(), folders: Some(folders) }
+    }
+
+    /// The files of these names, best first; for the loader, the names themselves.
+    fn files(&self, names: &[String]) -> Vec<PathBuf> {
+        let Some(folders) = &self.folders else { return names.iter().map(PathBuf::from).collect() };
+        let files = names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+        files.filter(|file| file.exists()).collect()
     }
 
     /// All places in order, by the environment that `variable` reads.
@@ -300,11 +272,11 @@ mod tests {
         assert_eq!(places[2].folders.as_ref().unwrap().last(), Some(&cuda.join("targets/x/lib")));
         assert_eq!(places.last().unwrap().folders, Some(vec![lib.clone()]));
 
-        let wanted = |newest| Wanted::of_toolkit("libnvrtc", newest);
-        assert_eq!(wanted(Some(13)).files(&places[0]), [named.join("libnvrtc.so")]);
+        let wanted = |newest| of_toolkit("libnvrtc", newest);
+        assert_eq!(places[0].files(&wanted(Some(13))), [named.join("libnvrtc.so")]);
         let newest_first = [lib.join("libnvrtc.so.13"), lib.join("libnvrtc.so.12")];
-        assert_eq!(wanted(Some(13)).files(places.last().unwrap()), newest_first);
-        assert_eq!(wanted(Some(12)).files(places.last().unwrap()), newest_first[1..]);
+        assert_eq!(places.last().unwrap().files(&wanted(Some(13))), newest_first);
+        assert_eq!(places.last().unwrap().files(&wanted(Some(12))), newest_first[1..]);
     }
 
     #[test]
@@ -325,7 +297,7 @@ mod tests {
             Place::folders(home.path().display().to_string(), vec![home.path().to_path_buf()]),
             Place { name: "the system's library path".into(), folders: None },
         ];
-        let search = Search::<()>::new("Absent", Wanted::of_toolkit("libabsent", Some(12)), &places, |_, _| Ok(()));
+        let search = Search::<()>::new("Absent", &of_toolkit("libabsent", Some(12)), &places, |_, _| Ok(()));
         let message = search.need().unwrap_err().to_string();
         let folder = home.path().display();
         let beginning = format!(

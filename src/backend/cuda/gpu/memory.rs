@@ -201,9 +201,9 @@ impl Staging {
         Staging { gpu: Arc::clone(gpu), blocks: Vec::new(), pieces: VecDeque::new(), room: 0 }
     }
 
-    /// Makes the pieces large enough for a batch. No queued work may read them.
-    pub fn fit(&mut self, rows: usize, inputs: usize) -> Result<(), Fault> {
-        let room = ROW * rows + inputs;
+    /// Makes pieces that have room for these numbers: [`ROW`] of each row, and one of each input. No queued work may read
+    /// them.
+    pub fn fit(&mut self, room: usize) -> Result<(), Fault> {
         if room <= self.room {
             return Ok(());
         }

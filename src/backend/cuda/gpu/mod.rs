@@ -22,14 +22,14 @@ mod stream;
 mod weights;
 mod worker;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use cudarc::driver::{result, sys};
 
 use self::cells::Sequences;
-use self::compile::{Cache, Kernels};
+use self::compile::{Cache, Kernels, of_cells, options};
 pub use self::driver::About;
 use self::driver::Gpu;
 use self::host::Host;
@@ -104,12 +104,23 @@ impl Gpus {
         for number in 0..workers {
             let (nvrtc, cublas, cache) = (nvrtc.clone(), cublas.clone(), cache.clone());
             let host = Host { gpu: Gpu::open(number)?, nvrtc, cublas, cache };
-            let kernels = Kernels::load(&host, settings.precision).or_way_out(CPU)?;
+            let kernels = Kernels::load(&host, of_cells(), &options(settings.precision)).or_way_out(CPU)?;
             let mut upload = Upload::new(&host.gpu, &weights, spec, settings.precision);
             let cells = cells::of_model(model, &mut upload).map_err(Error::failed)?;
             let sequences = persistent.map(|device| Sequences::new(host.clone(), model, device, &mut upload));
-            let worker = Worker::new(host, kernels, cells, sequences.transpose()?, cells::stride(state));
-            opened.push(worker.map_err(Error::failed)?);
+            opened.push(Worker {
+                streams: BTreeMap::new(),
+                pool: None,
+                non_finite: Mapped::new(&host.gpu, 0, "a note for each state").map_err(Error::failed)?,
+                slots: 0,
+                stride: cells::stride(state),
+                cells,
+                sequences: sequences.transpose()?,
+                persistent: None,
+                kernels,
+                cublas: host.cublas,
+                gpu: host.gpu,
+            });
         }
         let gpus: Vec<Arc<Gpu>> = opened.iter().map(|worker| Arc::clone(&worker.gpu)).collect();
         for gpu in &gpus {
@@ -141,16 +152,11 @@ impl Gpus {
     fn stream(&mut self, stream: Stream) -> Result<&mut StreamState, Fault> {
         let worker = worker_of(&mut self.workers, stream.worker)?;
         worker.gpu.usable()?;
-        let place = stream.id.index();
-        if worker.streams.len() <= place {
-            worker.streams.resize_with(place + 1, || None);
+        if !worker.streams.contains_key(&stream.id) {
+            let opened = StreamState::open(worker, self.settings.precision)?;
+            worker.streams.insert(stream.id, opened);
         }
-        if worker.streams[place].is_none() {
-            let (memories, precision) = (worker.memories(), self.settings.precision);
-            let opened = StreamState::open(&worker.gpu, &worker.kernels, &worker.cublas, precision, memories)?;
-            worker.streams[place] = Some(opened);
-        }
-        Ok(worker.streams[place].as_mut().expect("it was opened above"))
+        Ok(worker.streams.get_mut(&stream.id).expect("it was opened above"))
     }
 
     /// A plan with its stream.
@@ -160,7 +166,7 @@ impl Gpus {
         let Stream { worker, id } = plan.shape.stream;
         let worker = &mut self.workers[worker.index()];
         worker.gpu.usable()?;
-        Ok((plan, worker.streams[id.index()].as_mut().expect("a plan's stream is open")))
+        Ok((plan, worker.streams.get_mut(&id).expect("a plan's stream is open")))
     }
 
     /// Makes a plan. The stream's memory must fit its shape.
@@ -229,16 +235,13 @@ impl Device for Gpus {
         if more_words {
             self.words = Mapped::new(&gpu, (needs.words as usize).next_power_of_two(), "words")?;
         }
-        // Moves are noted before anything fails, so that no plan keeps freed memory.
         let mut moved = vec![more_words; self.workers.len()];
-        let mut fits = Ok(());
-        for (worker, moved) in self.workers[..workers].iter_mut().zip(&mut moved) {
-            let room = worker.slots;
-            let outcome = worker.fit(needs.states);
-            *moved |= worker.slots != room;
-            fits = fits.and(outcome.and_then(|()| worker.reset()));
-        }
+        let fits = self.workers[..workers].iter_mut().zip(&mut moved).try_for_each(|(worker, moved)| {
+            *moved |= worker.fit(needs.states)?;
+            worker.reset()
+        });
         if let Err(fault) = fits {
+            // No plan keeps freed memory.
             self.give_up(|_| true);
             return Err(fault);
         }
@@ -248,7 +251,8 @@ impl Device for Gpus {
 
     fn most_steps(&self, rows: u32) -> u32 {
         // All workers have the same network. If the GPUs differ, the weaker one decides.
-        self.workers.iter().map(|worker| worker.most_steps(rows)).min().unwrap_or(0)
+        let of = |worker: &Worker| worker.sequences.as_ref().map_or(0, |sequences| sequences.most_steps(rows));
+        self.workers.iter().map(of).min().unwrap_or(0)
     }
 
     fn prepare(&mut self, shape: Shape) -> Result<Plan, Fault> {
@@ -296,7 +300,7 @@ impl Device for Gpus {
     fn launch(&mut self, plan: Plan) -> Result<(), Fault> {
         let Shape { stream, steps, .. } = self.planned(plan)?.0.shape;
         if steps > 0 {
-            self.workers[stream.worker.index()].one_at_a_time(stream.id.index())?;
+            self.workers[stream.worker.index()].one_at_a_time(stream.id)?;
         }
         let (plan, stream) = self.planned(plan)?;
         plan.launch(stream)
@@ -308,7 +312,7 @@ impl Device for Gpus {
 
     fn signalled(&self, stream: Stream) -> u64 {
         let worker = &self.workers[stream.worker.index()];
-        worker.streams.get(stream.id.index()).and_then(Option::as_ref).map_or(0, StreamState::signalled)
+        worker.streams.get(&stream.id).map_or(0, StreamState::signalled)
     }
 
     fn record(&mut self, stream: Stream) -> Result<Event, Fault> {
@@ -347,7 +351,7 @@ impl Device for Gpus {
         let target = self.fetched.place(begin as usize);
         let worker = &mut self.workers[stream.worker.index()];
         let source = worker.state(slot)?;
-        let on = worker.streams[stream.id.index()].as_ref().expect("it was opened above");
+        let on = &worker.streams[&stream.id];
         self.brought[number as usize] = Some((stream, on.next_signal()));
         on.on().call("a state can't be fetched", |on| {
             // SAFETY: the slot is a state of the pool, and the place has room for it; both live while work is queued.
@@ -368,13 +372,13 @@ impl Device for Gpus {
     }
 
     fn take_non_finite(&mut self, worker: WorkerId, slot: Slot) -> bool {
-        self.workers[worker.index()].take_non_finite(slot)
+        self.workers[worker.index()].non_finite.at(slot.0 as usize).swap(0, Ordering::Relaxed) != 0
     }
 
     fn health(&mut self, worker: WorkerId) -> Result<(), Fault> {
         let worker = worker_of(&mut self.workers, worker)?;
         worker.gpu.usable()?;
-        worker.streams.iter().flatten().try_for_each(StreamState::health)
+        worker.streams.values().try_for_each(StreamState::health)
     }
 
     fn give_up(&mut self, worker: WorkerId, reason: &str) {

@@ -12,6 +12,9 @@ use crate::error::{Error, Result};
 
 type Program = *mut c_void;
 
+/// A function that writes something of a program.
+type Ask<T> = unsafe extern "C" fn(Program, *mut T) -> i32;
+
 functions! {
     /// Results are plain numbers, because later versions may have more of them.
     Functions {
@@ -174,11 +177,7 @@ impl<'a> Building<'a> {
     }
 
     /// The output of a pair of functions, of which the first returns its length.
-    fn take(
-        &self,
-        size: unsafe extern "C" fn(Program, *mut usize) -> i32,
-        fill: unsafe extern "C" fn(Program, *mut c_char) -> i32,
-    ) -> Result<Vec<u8>, i32> {
+    fn take(&self, size: Ask<usize>, fill: Ask<c_char>) -> Result<Vec<u8>, i32> {
         let mut length = 0;
         // SAFETY: the program is alive.
         let status = unsafe { size(self.program, &mut length) };

@@ -4,7 +4,7 @@ use cudarc::driver::result::{self, graph::launch};
 use cudarc::driver::sys::{CUgraphExec, CUgraphInstantiate_flags, CUstreamCaptureMode};
 
 use super::call::Call;
-use super::cells::{Setup, Work};
+use super::cells::{Setup, Table, Work};
 use super::driver::Owned;
 use super::stream::StreamState;
 use super::weights::element;
@@ -31,19 +31,22 @@ enum Launch {
 impl PlanState {
     /// Makes a plan. The stream is open, and its memory [fits](StreamState::fit) the shape.
     pub fn new(shape: Shape, worker: &Worker, spec: &Spec, words: u64, settings: Settings) -> Result<PlanState, Fault> {
-        let stream = worker.streams[shape.stream.id.index()].as_ref().expect("the stream is open");
+        let stream = &worker.streams[&shape.stream.id];
         let (cell, memory) = (worker.cell_of(&shape), worker.memory_of(&shape));
         let fused = shape.signals && settings.signal == Signal::Fused;
+        let [rows, inputs, age, arrived, ref buffers @ ..] = stream.pieces(memory)[..] else {
+            unreachable!("a plan's memory is made before the plan")
+        };
         let ground = Setup {
             kernels: &worker.kernels,
             spec,
             multiprocessors: worker.gpu.multiprocessors,
             element: element(settings.precision) as u32,
             shape,
-            buffers: stream.batching(memory).buffers(),
-            table: stream.batching(memory).table(),
+            buffers: buffers.to_vec(),
+            table: Table { rows, inputs, age },
             states: worker.states(words),
-            tail: stream.tail(memory, fused),
+            tail: stream.tail(arrived, fused),
         };
         let mut work = cell.work(&ground);
         if shape.signals && !fused {
@@ -72,7 +75,7 @@ impl PlanState {
 
     /// The most inputs of a batch. Cells that do not count their inputs have room for those of each row.
     fn room(&self, stream: &StreamState) -> usize {
-        if self.shape.inputs > 0 { self.shape.inputs as usize } else { stream.batching(self.memory).room() }
+        if self.shape.inputs > 0 { self.shape.inputs as usize } else { stream.room(self.memory) }
     }
 
     pub fn launch(&mut self, stream: &mut StreamState) -> Result<(), Fault> {
@@ -104,8 +107,6 @@ unsafe fn queue(work: &mut [Work], stream: &StreamState) -> Result<(), Fault> {
             Work::Kernel(call) => unsafe { call.queue("a kernel", &products.stream) }?,
             // SAFETY: the caller's promise.
             Work::Product(product) => unsafe { products.multiply(product) }?,
-            // SAFETY: the caller's promise.
-            Work::Pairs(pairs) => unsafe { products.multiply_pairs(pairs) }?,
         }
     }
     Ok(())

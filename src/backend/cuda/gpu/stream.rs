@@ -2,18 +2,18 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use cudarc::driver::result;
 use cudarc::driver::sys::{CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream, cuStreamQuery};
 
 use super::call::Call;
-use super::cells::{Cell, Table, Tail, Work};
-use super::compile::{Kernel, Kernels};
-use super::cublas::{Cublas, Handle, Size};
-use super::driver::{Gpu, Owned};
+use super::cells::{Cell, Tail, Work};
+use super::compile::Kernels;
+use super::cublas::{Handle, Size};
+use super::driver::Owned;
 use super::memory::{Mapped, Memory, ROW, Staging};
+use super::worker::Worker;
 use crate::backend::cuda::device::{Fault, Shape};
 use crate::gpu_settings::Precision;
 
@@ -28,9 +28,9 @@ pub(super) struct StreamState {
     /// The sizes of products whose kernels are loaded.
     loaded: RefCell<HashSet<Size>>,
     events: Vec<Owned<CUevent>>,
-    /// The working memories: one for each cell type, and the last for persistent kernels. Cells that share one use the
-    /// first.
-    batches: Vec<Option<Batching>>,
+    /// The working memories, each of several [pieces](StreamState::pieces): one for each cell type, and the last for
+    /// persistent kernels. Cells that share one use the first. Empty if there was no batch yet.
+    batches: Vec<Vec<Memory>>,
     pub staging: Staging,
     /// The signal's counters, on the GPU and on the host.
     counted: Memory,
@@ -42,13 +42,8 @@ pub(super) struct StreamState {
 }
 
 impl StreamState {
-    pub fn open(
-        gpu: &Arc<Gpu>,
-        kernels: &Kernels,
-        cublas: &Cublas,
-        precision: Precision,
-        memories: usize,
-    ) -> Result<StreamState, Fault> {
+    pub fn open(worker: &Worker, precision: Precision) -> Result<StreamState, Fault> {
+        let Worker { gpu, kernels, cublas, cells, .. } = worker;
         let products = Handle::new(gpu, cublas, precision)?;
         let event = |_| {
             let event = || result::event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING);
@@ -63,7 +58,7 @@ impl StreamState {
             products,
             loaded: RefCell::default(),
             events,
-            batches: (0..memories).map(|_| None).collect(),
+            batches: (0..=cells.len()).map(|_| Vec::new()).collect(),
             staging: Staging::new(gpu),
             signal: signal(kernels, &counted, &host),
             counted,
@@ -98,8 +93,6 @@ impl StreamState {
         work.iter().try_for_each(|work| match work {
             // SAFETY: the caller's promise, and the memory outlives the stream's work.
             Work::Product(product) if is_new(product.size()) => unsafe { self.products.multiply(product) },
-            // SAFETY: as above.
-            Work::Pairs(pairs) if is_new(pairs.size()) => unsafe { self.products.multiply_pairs(pairs) },
             _ => Ok(()),
         })
     }
@@ -112,42 +105,46 @@ impl StreamState {
     /// Makes a working memory large enough for a batch of a cell. Returns whether it has moved, which invalidates the
     /// plans that use it; gathered rows move with it. After a fault the old one stays.
     pub fn fit(&mut self, memory: usize, of: &dyn Cell, shape: &Shape, precision: Precision) -> Result<bool, Fault> {
-        let (rows, inputs) = (shape.rows.max(1), shape.inputs);
-        let bytes = |rows, inputs, steps| -> Vec<usize> {
-            let buffers = of.buffers(&Shape { rows, inputs, steps, ..*shape }).into_iter();
-            buffers.map(|buffer| buffer.bytes(precision)).collect()
+        let bytes = |rows: u32, inputs: u32, steps: u32| -> Vec<usize> {
+            let table = [rows as usize * ROW, inputs.max(MOST_INPUTS * rows) as usize, 1, 1];
+            let buffers = of.buffers(&Shape { rows, inputs, steps, ..*shape });
+            let buffers = buffers.into_iter().map(|buffer| buffer.bytes(precision));
+            table.into_iter().map(|numbers| numbers * size_of::<u32>()).chain(buffers).collect()
         };
-        let needed = bytes(rows, inputs, shape.steps);
-        let old = self.batches[memory].as_ref();
-        if old.is_some_and(|old| rows <= old.rows && inputs <= old.inputs && old.holds(&needed)) {
+        let (rows, inputs, steps) = (shape.rows.max(1), shape.inputs, shape.steps);
+        let needed = bytes(rows, inputs, steps);
+        let old = &self.batches[memory];
+        if !old.is_empty() && needed.iter().zip(old).all(|(needed, old)| *needed <= old.bytes) {
             return Ok(false);
         }
         // Powers of two, so that growth row by row or step by step moves memory only a few times.
-        let (rows, inputs) = (rows.next_power_of_two(), inputs.next_power_of_two());
-        let steps = if shape.steps == 0 { 0 } else { shape.steps.next_power_of_two() };
-        let (rows, inputs) = old.map_or((rows, inputs), |old| (rows.max(old.rows), inputs.max(old.inputs)));
-        let mut bytes = bytes(rows, inputs, steps);
+        let steps = if steps == 0 { 0 } else { steps.next_power_of_two() };
+        let mut larger = bytes(rows.next_power_of_two(), inputs.next_power_of_two(), steps);
         // A larger batch may be split into more launches, each of which is smaller.
-        bytes.iter_mut().zip(&needed).for_each(|(bytes, needed)| *bytes = *needed.max(bytes));
-        if let Some(old) = old {
-            bytes.iter_mut().zip(&old.buffers).for_each(|(bytes, old)| *bytes = old.bytes.max(*bytes));
-        }
+        larger.iter_mut().zip(&needed).for_each(|(bytes, needed)| *bytes = *needed.max(bytes));
+        larger.iter_mut().zip(old).for_each(|(bytes, old)| *bytes = old.bytes.max(*bytes));
         self.synchronize()?;
-        self.staging.fit(rows as usize, inputs.max(MOST_INPUTS * rows) as usize)?;
-        let mut new = Batching::new(&self.on().gpu, rows, inputs, &bytes)?;
-        if let Some(old) = &self.batches[memory] {
-            new.take_over(old)?;
-        }
-        self.batches[memory] = Some(new);
+        self.staging.fit((larger[ROWS] + larger[INPUTS]) / size_of::<u32>())?;
+        let new = larger.into_iter().map(|bytes| Memory::zeros(&self.on().gpu, bytes, "the working memory of batches"));
+        let mut new = new.collect::<Result<Vec<Memory>, Fault>>()?;
+        // Rows keep their places, since none is wider than before.
+        new.iter_mut().zip(old).try_for_each(|(new, old)| new.take_over(old))?;
+        self.batches[memory] = new;
         Ok(true)
     }
 
-    pub fn batching(&self, memory: usize) -> &Batching {
-        self.batches[memory].as_ref().expect("a plan's memory is made before the plan")
+    /// The addresses of a working memory's pieces: the tables of rows and of their inputs, the launches since the gather,
+    /// the blocks that have arrived, and the buffers of the cell.
+    pub fn pieces(&self, memory: usize) -> Vec<u64> {
+        self.batches[memory].iter().map(Memory::address).collect()
     }
 
-    pub fn tail(&self, memory: usize, signals: bool) -> Tail {
-        let arrived = self.batching(memory).arrived.address();
+    /// The most input slots of a batch.
+    pub fn room(&self, memory: usize) -> usize {
+        self.batches[memory][INPUTS].bytes / size_of::<u32>()
+    }
+
+    pub fn tail(&self, arrived: u64, signals: bool) -> Tail {
         Tail { arrived, counted: self.counted.address(), host: self.host.address(0), signals }
     }
 
@@ -190,7 +187,7 @@ impl StreamState {
     /// # Safety
     ///
     /// The event is alive.
-    pub unsafe fn wait(&mut self, event: CUevent) -> Result<(), Fault> {
+    pub unsafe fn wait(&self, event: CUevent) -> Result<(), Fault> {
         let flags = CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: the stream is alive, the event by the caller's promise.
         self.on().call("a wait can't be queued", |on| unsafe { result::stream::wait_event(on, event, flags) })
@@ -207,63 +204,12 @@ impl StreamState {
 }
 
 fn signal(kernels: &Kernels, counted: &Memory, host: &Mapped<u64>) -> Call {
-    Call::new(kernels.function(Kernel::Signal), (1, 1), (counted.address(), host.address(0))).of_threads(1)
+    Call::new(kernels.function("signal"), (1, 1), (counted.address(), host.address(0))).of_threads(1)
 }
 
 /// The inputs of a node whose cell does not count them: at most the two children in a binary tree.
 const MOST_INPUTS: u32 = 2;
 
-/// A working memory: the tables of rows and the buffers of a cell's batches.
-#[derive(Debug)]
-pub(super) struct Batching {
-    rows: u32,
-    inputs: u32,
-    table_rows: Memory,
-    table_inputs: Memory,
-    age: Memory,
-    arrived: Memory,
-    buffers: Vec<Memory>,
-}
-
-impl Batching {
-    fn new(gpu: &Arc<Gpu>, rows: u32, inputs: u32, bytes: &[usize]) -> Result<Batching, Fault> {
-        let what = "the working memory of batches";
-        let number = || Memory::zeros(gpu, size_of::<u32>(), what);
-        let buffers = bytes.iter().map(|bytes| Memory::zeros(gpu, *bytes, what));
-        Ok(Batching {
-            rows,
-            inputs,
-            table_rows: Memory::zeros(gpu, rows as usize * ROW * size_of::<u32>(), what)?,
-            table_inputs: Memory::zeros(gpu, inputs.max(MOST_INPUTS * rows) as usize * size_of::<u32>(), what)?,
-            age: number()?,
-            arrived: number()?,
-            buffers: buffers.collect::<Result<_, _>>()?,
-        })
-    }
-
-    fn holds(&self, bytes: &[usize]) -> bool {
-        bytes.iter().zip(&self.buffers).all(|(bytes, buffer)| *bytes <= buffer.bytes)
-    }
-
-    /// Copies the contents of smaller memory of the same cell. Rows keep their places, since none is wider than before.
-    fn take_over(&mut self, old: &Batching) -> Result<(), Fault> {
-        self.table_rows.take_over(&old.table_rows)?;
-        self.table_inputs.take_over(&old.table_inputs)?;
-        self.age.take_over(&old.age)?;
-        self.buffers.iter_mut().zip(&old.buffers).try_for_each(|(new, old)| new.take_over(old))
-    }
-
-    pub fn table(&self) -> Table {
-        let (rows, inputs) = (self.table_rows.address(), self.table_inputs.address());
-        Table { rows, inputs, age: self.age.address() }
-    }
-
-    pub fn buffers(&self) -> Vec<u64> {
-        self.buffers.iter().map(Memory::address).collect()
-    }
-
-    /// The most input slots.
-    pub fn room(&self) -> usize {
-        self.inputs.max(MOST_INPUTS * self.rows) as usize
-    }
-}
+/// The first pieces of a working memory.
+const ROWS: usize = 0;
+const INPUTS: usize = 1;

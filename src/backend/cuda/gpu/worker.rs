@@ -1,16 +1,17 @@
 //! A worker: one GPU with the network, the pool of states and the streams.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::cells::{Cell, Sequences, States};
 use super::compile::Kernels;
 use super::cublas::Cublas;
 use super::driver::{Gpu, size};
-use super::host::Host;
 use super::memory::{Mapped, Memory};
 use super::stream::StreamState;
 use crate::backend::cuda::device::{Fault, Shape, Slot};
 use crate::gpu_settings::Precision;
+use crate::units::StreamId;
 
 /// The percentage of free memory for states; streams, graphs and libraries need the rest later.
 const STATES_SHARE: usize = 75;
@@ -21,48 +22,24 @@ const MOST_SLOTS: u64 = u32::MAX as u64;
 /// The worker. Fields are dropped in order: users before what they use.
 #[derive(Debug)]
 pub(super) struct Worker {
-    pub streams: Vec<Option<StreamState>>,
-    pool: Option<Memory>,
+    pub streams: BTreeMap<StreamId, StreamState>,
+    pub pool: Option<Memory>,
     /// For each slot whether a NaN or an infinity was stored there.
-    non_finite: Mapped<u32>,
+    pub non_finite: Mapped<u32>,
     pub slots: u32,
     /// [`super::cells::stride`].
-    stride: u32,
+    pub stride: u32,
     pub cells: Vec<Box<dyn Cell>>,
     /// The same cells in persistent kernels.
     pub sequences: Option<Sequences>,
     /// The stream that last launched a persistent kernel.
-    persistent: Option<usize>,
+    pub persistent: Option<StreamId>,
     pub kernels: Kernels,
     pub cublas: Cublas,
     pub gpu: Arc<Gpu>,
 }
 
 impl Worker {
-    pub fn new(
-        host: Host,
-        kernels: Kernels,
-        cells: Vec<Box<dyn Cell>>,
-        sequences: Option<Sequences>,
-        stride: u32,
-    ) -> Result<Worker, Fault> {
-        let Host { gpu, cublas, .. } = host;
-        let non_finite = Mapped::new(&gpu, 0, "a note for each state")?;
-        Ok(Worker {
-            streams: Vec::new(),
-            pool: None,
-            non_finite,
-            slots: 0,
-            stride,
-            cells,
-            sequences,
-            persistent: None,
-            kernels,
-            cublas,
-            gpu,
-        })
-    }
-
     pub fn cell_of(&self, shape: &Shape) -> &dyn Cell {
         cell_of(&self.cells, &self.sequences, shape)
     }
@@ -77,43 +54,35 @@ impl Worker {
         }
     }
 
-    pub fn memories(&self) -> usize {
-        self.cells.len() + 1
-    }
-
     /// Makes the memory of an open stream large enough for a shape; returns whether it has moved. After a fault the old
     /// one stays.
     pub fn fit_stream(&mut self, shape: &Shape, precision: Precision) -> Result<bool, Fault> {
         let memory = self.memory_of(shape);
         let Worker { streams, cells, sequences, .. } = self;
-        let stream = streams[shape.stream.id.index()].as_mut().expect("the stream is open");
+        let stream = streams.get_mut(&shape.stream.id).expect("the stream is open");
         stream.fit(memory, cell_of(cells, sequences, shape), shape, precision)
     }
 
     /// Makes an open stream wait for the persistent kernel of another stream. All blocks of such a kernel must be
     /// resident, so the blocks of two could wait for each other's places.
-    pub fn one_at_a_time(&mut self, stream: usize) -> Result<(), Fault> {
+    pub fn one_at_a_time(&mut self, stream: StreamId) -> Result<(), Fault> {
         if let Some(other) = self.persistent.filter(|other| *other != stream) {
-            let other = self.streams[other].as_mut().expect("it has been used");
-            let event = other.record()?;
-            let event = other.event(event);
+            let other = self.streams.get_mut(&other).expect("it has been used");
+            let number = other.record()?;
+            let event = other.event(number);
             // SAFETY: events live as long as their streams, which are never closed.
-            unsafe { self.streams[stream].as_mut().expect("the stream is open").wait(event) }?;
+            unsafe { self.streams[&stream].wait(event) }?;
         }
         self.persistent = Some(stream);
         Ok(())
     }
 
-    pub fn most_steps(&self, rows: u32) -> u32 {
-        self.sequences.as_ref().map_or(0, |sequences| sequences.most_steps(rows))
-    }
-
-    /// Makes room for this number of states, or for as many as fit. More room moves the pool, which invalidates all
-    /// plans. No work may be queued.
-    pub fn fit(&mut self, states: u64) -> Result<(), Fault> {
+    /// Makes room for this number of states, or for as many as fit. Returns whether the pool has moved, which invalidates
+    /// all plans. No work may be queued.
+    pub fn fit(&mut self, states: u64) -> Result<bool, Fault> {
         let wanted = states.clamp(1, MOST_SLOTS);
         if wanted <= u64::from(self.slots) {
-            return Ok(());
+            return Ok(false);
         }
         let (free, total) = self.gpu.memory()?;
         let bytes = self.stride as usize * size_of::<f32>();
@@ -131,7 +100,7 @@ impl Worker {
         }
         let slots = wanted.min(fits as u64) as u32;
         if slots <= self.slots {
-            return Ok(());
+            return Ok(false);
         }
         // The old pool is freed first: both may not fit.
         self.slots = 0;
@@ -139,7 +108,7 @@ impl Worker {
         self.non_finite = Mapped::new(&self.gpu, slots as usize, "a note for each state")?;
         self.pool = Some(Memory::new(&self.gpu, slots as usize * bytes, "states")?);
         self.slots = slots;
-        Ok(())
+        Ok(true)
     }
 
     /// Resets signals, events and flags. No work may be queued.
@@ -147,7 +116,7 @@ impl Worker {
         for slot in 0..self.slots as usize {
             self.non_finite.at(slot).store(0, std::sync::atomic::Ordering::Relaxed);
         }
-        self.streams.iter_mut().flatten().try_for_each(StreamState::reset)
+        self.streams.values_mut().try_for_each(StreamState::reset)
     }
 
     pub fn states(&self, words: u64) -> States {
@@ -161,11 +130,6 @@ impl Worker {
         }
         let offset = u64::from(slot.0) * u64::from(self.stride) * size_of::<f32>() as u64;
         Ok(self.states(0).pool + offset)
-    }
-
-    /// Whether a NaN or an infinity was stored in a slot since the last call.
-    pub fn take_non_finite(&self, slot: Slot) -> bool {
-        self.non_finite.at(slot.0 as usize).swap(0, std::sync::atomic::Ordering::Relaxed) != 0
     }
 }
 

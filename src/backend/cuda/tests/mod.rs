@@ -161,8 +161,9 @@ impl<'s> Service<'s> {
         let mut recorder = Recorder::new(self.requests.len(), self.workers, cells.len(), keep);
         let mut source = OpenLoop::new(self.requests, &arrivals);
         let network = Arc::clone(self.network);
-        let mut cuda = Cuda::with_room(device, network, self.requests, self.workers, &self.options, self.room)
-            .expect("a device that is well");
+        let options = Options { room: Some(self.room), ..self.options.clone() };
+        let mut cuda =
+            Cuda::new(device, network, self.requests, self.workers, &options).expect("a device that is well");
         cuda.between_calls = self.between_calls;
         let workers = self.astray.then_some(self.workers as u16);
         let mut backend =

@@ -34,9 +34,9 @@ impl<'d> Hand<'d> {
         room: usize,
     ) -> Hand<'d> {
         let keep = (0..requests.len() as u64).map(RequestId).collect();
-        let options = Options { keep, ..Options::default() };
+        let options = Options { keep, room: Some(room), ..Options::default() };
         let network = std::sync::Arc::clone(network);
-        let cuda = Cuda::with_room(device, network, requests, workers, &options, room).expect("a device that is well");
+        let cuda = Cuda::new(device, network, requests, workers, &options).expect("a device that is well");
         Hand { cuda, next: 0 }
     }
 

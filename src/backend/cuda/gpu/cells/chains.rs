@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::{Buffer, Call, Cell, Fault, Kernel, Matrix, Memory, Setup, Shape, Upload, Work, operand_and_product};
+use super::{Buffer, Call, Cell, Fault, Matrix, Memory, Setup, Shape, Upload, Work, operand_and_product};
 
 /// Additional work of an LSTM step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl Cell for Lstm {
         let arguments = (at.states(), words, kind, operand, product, bias, at.widths(), at.tail());
         vec![
             at.product(operand, self.gates.inputs, at.shape.rows, &self.gates, product),
-            Work::Kernel(at.call(Kernel::StepLstm, at.widest(), arguments)),
+            at.call("step_lstm", at.widest(), arguments),
         ]
     }
 }
@@ -60,7 +60,7 @@ impl Cell for Lstm {
 /// Gathers \[x|h\]. With `feeds_back`, x is of the word in the state.
 fn gather(at: &Setup<'_>, embedding: &Memory, feeds_back: bool) -> Call {
     let arguments = (at.pool(), at.words(embedding), u32::from(feeds_back), at.buffers[OPERAND], at.widths());
-    at.gathering(Kernel::GatherChain, at.widest(), arguments)
+    at.gathering("gather_chain", at.widest(), arguments)
 }
 
 /// The step that reads the word in its state and writes the likeliest next one there.
@@ -100,7 +100,7 @@ impl Cell for Decoder {
         let mut work = step.work(at);
         work.push(at.product(h, step.gates.inputs, at.shape.rows, projection, scores));
         // One block looks through all words of a row.
-        work.push(Work::Kernel(at.call(Kernel::DecoderWord, 1, (at.states(), found, next, at.tail()))));
+        work.push(at.call("decoder_word", 1, (at.states(), found, next, at.tail())));
         work
     }
 }
@@ -149,9 +149,9 @@ impl Cell for Gru {
         let update = (at.states(), words, operand, gates, values, bias, at.widths(), at.tail());
         vec![
             at.product(operand, self.gates.inputs, at.shape.rows, &self.gates, gates),
-            Work::Kernel(at.call(Kernel::GruReset, units, reset)),
+            at.call("gru_reset", units, reset),
             at.product(candidate, self.gates.inputs, at.shape.rows, &self.candidate, values),
-            Work::Kernel(at.call(Kernel::GruUpdate, units, update)),
+            at.call("gru_update", units, update),
         ]
     }
 }

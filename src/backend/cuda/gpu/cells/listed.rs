@@ -8,9 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{
-    Argument, Buffer, Call, Cell, Fault, Kernel, Matrix, Memory, Pairs, Product, Setup, Shape, Tail, Upload, Work,
-};
+use super::{Argument, Buffer, Cell, Fault, Matrix, Memory, Product, Setup, Shape, Tail, Upload, Work};
 use crate::network::operators::{reads, slope, tensor, writes};
 use crate::workload::dnn::{Dnn, Form, Kind, Operator, Work as Sizes};
 
@@ -41,7 +39,8 @@ pub fn all<'n>(network: &'n Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn Cell
         let own = match known.get(&operator.form) {
             Some(own) => Arc::clone(own),
             None => {
-                let own = own_by_tokens(&operator.form, network.most_tokens.unwrap_or(0));
+                let sizes = (0..=network.most_tokens.unwrap_or(0)).flat_map(|tokens| own(&operator.form.at(tokens)));
+                let own: Vec<u8> = sizes.flat_map(u32::to_le_bytes).collect();
                 let own = Arc::new(Memory::holding(upload.gpu, &own, "an operator's sizes")?);
                 known.insert(&operator.form, Arc::clone(&own));
                 own
@@ -50,11 +49,6 @@ pub fn all<'n>(network: &'n Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn Cell
         Ok(Box::new(Listed { form: operator.form.clone(), weights, own, length_at: widest(network) }))
     };
     network.distinct().iter().map(made).collect()
-}
-
-/// [`own`] for all numbers of tokens, as bytes.
-fn own_by_tokens(form: &Form, most: u32) -> Vec<u8> {
-    (0..=most).flat_map(|tokens| own(&form.at(tokens))).flat_map(u32::to_le_bytes).collect()
 }
 
 /// The sizes that kernels read for a query, in the layout of their `Own`.
@@ -102,16 +96,16 @@ impl Listed {
         (at.table.rows, some.from, some.count, at.pool(), self.length_at, self.own.address(), at.table.age)
     }
 
-    fn operand(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Call {
+    fn operand(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Work {
         let (units, [operand, product]) = (reads(padded) as u32, [OPERAND, PRODUCT].map(|place| at.buffers[place]));
         let read = (self.queries(at, some), at.spec.seed);
         match padded.kind {
-            Kind::Matmul => at.call_rows(Kernel::OperandRows, units, some.count, (read, operand, units)),
-            Kind::Memory => at.call_rows(Kernel::CopyNumbers, units, some.count, (read, product, units)),
+            Kind::Matmul => at.call_rows("operand_rows", units, some.count, (read, operand, units)),
+            Kind::Memory => at.call_rows("copy_numbers", units, some.count, (read, product, units)),
             Kind::BatchedMatmul => {
                 let [groups, rows, inner, columns] = sizes(padded);
                 let pairs = (operand, right_of(at, padded, some), (groups, rows, inner, columns));
-                at.call_rows(Kernel::OperandPairs, units, some.count, (read, pairs))
+                at.call_rows("operand_pairs", units, some.count, (read, pairs))
             }
         }
     }
@@ -134,21 +128,21 @@ impl Listed {
                 })
                 .collect(),
             (Kind::BatchedMatmul, _) => {
-                let (right, count) = (right_of(at, padded, some), some.count * groups);
-                vec![Work::Pairs(Pairs { left: operand, right, result, count, rows, inner, columns })]
+                let (right, pairs) = (right_of(at, padded, some), Some(some.count * groups));
+                vec![Work::Product(Product { pairs, ..Product::of([rows, inner, columns], operand, right, result) })]
             }
             _ => Vec::new(),
         }
     }
 
     /// Writes the results of some queries to their states; the last queries end the launch.
-    fn squash(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Call {
+    fn squash(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Work {
         let [count, rows, columns] = written(padded);
         let is_last = u32::from(some.from + some.count >= at.shape.rows);
         let Tail { arrived, counted, host, signals } = at.tail;
         let product = (at.states.non_finite, at.buffers[PRODUCT], count, rows, columns);
         let ending = (is_last, arrived, counted, host, u32::from(signals));
-        at.call_rows(Kernel::Squash, writes(padded) as u32, some.count, (self.queries(at, some), product, ending))
+        at.call_rows("squash", writes(padded) as u32, some.count, (self.queries(at, some), product, ending))
     }
 }
 
@@ -181,10 +175,8 @@ impl Cell for Listed {
         let all = (0..at.shape.rows).step_by(step as usize);
         all.flat_map(|from| {
             let some = Queries { from, count: step.min(at.shape.rows - from) };
-            let mut work = vec![Work::Kernel(self.operand(at, &padded, some))];
-            work.extend(self.products(at, &padded, some));
-            work.push(Work::Kernel(self.squash(at, &padded, some)));
-            work
+            let (operand, squash) = (self.operand(at, &padded, some), self.squash(at, &padded, some));
+            [operand].into_iter().chain(self.products(at, &padded, some)).chain([squash])
         })
         .collect()
     }

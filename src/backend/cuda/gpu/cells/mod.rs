@@ -7,10 +7,10 @@ mod trees;
 
 use self::chains::{Decoder, Gru, Kind, Lstm};
 pub(super) use self::sequences::Sequences;
-use self::trees::{ChildSum, Internal, Leaf};
+use self::trees::{ChildSum, Node};
 use super::call::{Argument, BLOCK, Call};
-use super::compile::{Kernel, Kernels};
-use super::cublas::{Pairs, Product};
+use super::compile::Kernels;
+use super::cublas::Product;
 use super::memory::Memory;
 use super::weights::{Matrix, Upload, element};
 use crate::backend::cuda::device::{Fault, Shape};
@@ -36,7 +36,7 @@ pub(super) trait Cell: std::fmt::Debug + Send {
     /// The gather: of the rows alone, unless the cell has an operand of each row. Its first three arguments are
     /// [set](Call::set_staged) for each batch.
     fn gather(&self, at: &Setup<'_>) -> Call {
-        at.gathering(Kernel::GatherQueries, 1, ())
+        at.gathering("gather_queries", 1, ())
     }
 
     /// The kernels and products that compute the batch, in order.
@@ -69,7 +69,6 @@ fn operand_and_product(of: &Shape, matrix: &Matrix) -> [Buffer; 2] {
 pub(super) enum Work {
     Kernel(Call),
     Product(Product),
-    Pairs(Pairs),
 }
 
 /// All cells of a model, in the order of their types ([`Model::cell_types`]).
@@ -82,13 +81,13 @@ pub(super) fn of_model(model: &Model, upload: &mut Upload<'_>) -> Result<Vec<Box
             vec![Box::new(Decoder::new(upload)?), Box::new(Lstm::new(upload, Kind::Encoder, "encoder", embedding)?)]
         }
         Model::TreeLstm => {
-            vec![Box::new(Internal::new(upload)?), Box::new(Leaf::new(upload, "leaf.weight", "leaf.bias")?)]
+            vec![Box::new(Node::internal(upload)?), Box::new(Node::leaf(upload, "leaf.weight", "leaf.bias")?)]
         }
         Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
             // One set of weights serves all numbers of children.
             let internal = ChildSum::new(upload)?;
             // All that the equations leave of a node without children.
-            let leaf = Leaf::new(upload, "childsum.weight_iou_x", "childsum.bias_iou")?;
+            let leaf = Node::leaf(upload, "childsum.weight_iou_x", "childsum.bias_iou")?;
             let internals = (1..model.cell_types().len()).map(|_| Box::new(internal.clone()) as Box<dyn Cell>);
             internals.chain([Box::new(leaf) as Box<dyn Cell>]).collect()
         }
@@ -154,19 +153,20 @@ const MOST_ROWS: u32 = 65535;
 
 impl Setup<'_> {
     /// A launch of a kernel whose threads share the `units` of every row.
-    fn call(&self, kernel: Kernel, units: u32, arguments: impl Argument) -> Call {
+    fn call(&self, kernel: &str, units: u32, arguments: impl Argument) -> Work {
         self.call_rows(kernel, units, self.shape.rows, arguments)
     }
 
     /// A launch over some of the rows.
-    fn call_rows(&self, kernel: Kernel, units: u32, rows: u32, arguments: impl Argument) -> Call {
+    fn call_rows(&self, kernel: &str, units: u32, rows: u32, arguments: impl Argument) -> Work {
         let rows = rows.min(MOST_ROWS);
-        Call::new(self.kernels.function(kernel), (blocks(units, rows, self.multiprocessors), rows), arguments)
+        let grid = (blocks(units, rows, self.multiprocessors), rows);
+        Work::Kernel(Call::new(self.kernels.function(kernel), grid, arguments))
     }
 
     /// A launch of a gather over `units` of every row: as few blocks as possible, because each reads the host's memory.
     /// `arguments` follow the staged rows, which are set for each batch, and the table; the age follows them.
-    fn gathering(&self, kernel: Kernel, units: u32, arguments: impl Argument) -> Call {
+    fn gathering(&self, kernel: &str, units: u32, arguments: impl Argument) -> Call {
         let grid = (fewest_blocks(units), self.shape.rows.min(MOST_ROWS));
         let staged = (0u64, 0u64, 0u32);
         Call::new(self.kernels.function(kernel), grid, (staged, self.table(), arguments, self.table.age))

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::{Argument, Buffer, Call, Cell, Fault, Kernel, Memory, Setup, Shape, Upload, Work};
+use super::{Argument, Buffer, Cell, Fault, Memory, Setup, Shape, Upload, Work};
 use crate::backend::cuda::gpu::grnn::{BESIDE, Chosen, HIDDEN, Host, INPUTS, LENGTHS, VECTORS};
 use crate::cost::grnn::{self, Device};
 use crate::error::{Error, Result};
@@ -26,8 +26,7 @@ impl Sequences {
     pub fn new(host: Host, model: &Model, device: &Device, upload: &mut Upload<'_>) -> Result<Sequences> {
         let cell = grnn::Cell::of(model)?;
         let embedding = upload.table("embedding.weight").map_err(Error::failed)?;
-        let chosen = Chosen::new(host, cell, upload.weights, upload.spec, device, upload.precision)?;
-        Ok(Sequences { chosen, embedding })
+        Ok(Sequences { chosen: Chosen::new(host, cell, device, upload)?, embedding })
     }
 
     pub fn most_steps(&self, rows: u32) -> u32 {
@@ -46,20 +45,20 @@ impl Sequences {
     }
 
     /// Gathers the states and the words of some rows as `size` sequences.
-    fn take(&self, at: &Setup<'_>, some: impl Argument, size: u32) -> Call {
+    fn take(&self, at: &Setup<'_>, some: impl Argument, size: u32) -> Work {
         let (width, input_width) = (at.spec.embedding, self.chosen.layer.row());
         let vectors = (at.words(&self.embedding), width, at.buffers[VECTORS], input_width);
         let states = (at.buffers[HIDDEN], self.cells(at), at.spec.hidden, at.buffers[LENGTHS]);
         let arguments = (some, size, at.shape.steps, at.pool(), vectors, states);
-        at.call_rows(Kernel::TakeSequences, input_width.max(at.spec.hidden), size * at.shape.steps, arguments)
+        at.call_rows("take_sequences", input_width.max(at.spec.hidden), size * at.shape.steps, arguments)
     }
 
     /// Scatters the final states of `count` rows into their slots.
-    fn give(&self, at: &Setup<'_>, some: impl Argument, count: u32, size: u32) -> Call {
+    fn give(&self, at: &Setup<'_>, some: impl Argument, count: u32, size: u32) -> Work {
         let last = u64::from(at.shape.steps) * u64::from(size * at.spec.hidden) * size_of::<f32>() as u64;
         let states = (at.buffers[HIDDEN] + last, self.cells(at), at.spec.hidden);
         let arguments = (some, at.pool(), at.states.non_finite, states);
-        at.call_rows(Kernel::GiveSequences, at.spec.hidden, count, arguments)
+        at.call_rows("give_sequences", at.spec.hidden, count, arguments)
     }
 }
 
@@ -83,10 +82,8 @@ impl Cell for Sequences {
         for (count, kernel) in self.chosen.launches(at.shape.rows) {
             let (some, size) = ((at.table.rows, from, count), kernel.configuration.sizes().batch);
             let (product, call) = kernel.launch(at.shape.steps, size, &self.chosen.layer, &at.buffers);
-            work.push(Work::Kernel(self.take(at, some, size)));
-            work.push(Work::Product(product));
-            work.push(Work::Kernel(call));
-            work.push(Work::Kernel(self.give(at, some, count, size)));
+            let (take, give) = (self.take(at, some, size), self.give(at, some, count, size));
+            work.extend([take, Work::Product(product), Work::Kernel(call), give]);
             from += count;
         }
         work

@@ -3,77 +3,53 @@
 
 use std::sync::Arc;
 
-use super::{Buffer, Call, Cell, Fault, Kernel, Matrix, Memory, Setup, Shape, Upload, Work, operand_and_product};
+use super::{Buffer, Call, Cell, Fault, Matrix, Memory, Setup, Shape, Upload, Work, operand_and_product};
 
-/// A node without children.
+/// A node of one product: a leaf, or an internal node of a binary tree, which has one or two children.
 #[derive(Debug)]
-pub(in super::super) struct Leaf {
-    embedding: Arc<Memory>,
-    /// x to the gates i, o, u.
+pub(in super::super) struct Node {
+    /// Of a leaf.
+    embedding: Option<Arc<Memory>>,
+    /// x to the gates i, o, u, or \[h of the left|h of the right\] to these and the forget gates of the left and the
+    /// right.
     gates: Matrix,
     bias: Arc<Memory>,
 }
 
-impl Leaf {
-    pub fn new(upload: &mut Upload<'_>, tensor: &str, bias: &str) -> Result<Leaf, Fault> {
+impl Node {
+    pub fn leaf(upload: &mut Upload<'_>, tensor: &str, bias: &str) -> Result<Node, Fault> {
         let gates = upload.matrix(&[tensor])?;
-        Ok(Leaf { embedding: upload.table("embedding.weight")?, gates, bias: upload.bias(bias)? })
-    }
-}
-
-impl Cell for Leaf {
-    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
-        operand_and_product(of, &self.gates).into()
+        Ok(Node { embedding: Some(upload.table("embedding.weight")?), gates, bias: upload.bias(bias)? })
     }
 
-    fn gather(&self, at: &Setup<'_>) -> Call {
-        let width = at.spec.embedding;
-        at.gathering(Kernel::GatherLeaf, width, (at.words(&self.embedding), at.buffers[0], width))
-    }
-
-    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
-        step(at, Kernel::StepLeaf, &self.gates, &self.bias)
-    }
-}
-
-/// A node with one or two children.
-#[derive(Debug)]
-pub(in super::super) struct Internal {
-    /// \[h of the left|h of the right\] to the gates i, o, u and the forget gates of the left and the right.
-    gates: Matrix,
-    bias: Arc<Memory>,
-}
-
-impl Internal {
-    pub fn new(upload: &mut Upload<'_>) -> Result<Internal, Fault> {
+    pub fn internal(upload: &Upload<'_>) -> Result<Node, Fault> {
         let gates = upload.matrix(&["internal.weight_left", "internal.weight_right"])?;
-        Ok(Internal { gates, bias: upload.bias("internal.bias")? })
+        Ok(Node { embedding: None, gates, bias: upload.bias("internal.bias")? })
     }
 }
 
-impl Cell for Internal {
+impl Cell for Node {
     fn buffers(&self, of: &Shape) -> Vec<Buffer> {
         operand_and_product(of, &self.gates).into()
     }
 
     fn gather(&self, at: &Setup<'_>) -> Call {
-        at.gathering(Kernel::GatherPair, at.spec.hidden, (at.pool(), at.buffers[0], at.spec.hidden))
+        let (width, hidden, operand) = (at.spec.embedding, at.spec.hidden, at.buffers[0]);
+        match &self.embedding {
+            Some(embedding) => at.gathering("gather_leaf", width, (at.words(embedding), operand, width)),
+            None => at.gathering("gather_pair", hidden, (at.pool(), operand, hidden)),
+        }
     }
 
     fn work(&self, at: &Setup<'_>) -> Vec<Work> {
-        step(at, Kernel::StepPair, &self.gates, &self.bias)
+        let (hidden, product) = (at.spec.hidden, at.buffers[1]);
+        let kernel = if self.embedding.is_some() { "step_leaf" } else { "step_pair" };
+        let arguments = (at.states(), product, self.bias.address(), hidden, at.tail());
+        vec![
+            at.product(at.buffers[0], self.gates.inputs, at.shape.rows, &self.gates, product),
+            at.call(kernel, hidden, arguments),
+        ]
     }
-}
-
-/// One product, and a kernel that applies the gates.
-fn step(at: &Setup<'_>, kernel: Kernel, gates: &Matrix, bias: &Memory) -> Vec<Work> {
-    let (operand, product) = (at.buffers[0], at.buffers[1]);
-    let hidden = at.spec.hidden;
-    let arguments = (at.states(), product, bias.address(), hidden, at.tail());
-    vec![
-        at.product(operand, gates.inputs, at.shape.rows, gates, product),
-        Work::Kernel(at.call(kernel, hidden, arguments)),
-    ]
 }
 
 /// A child-sum node that has children. The children's h are rows of an operand of their own, because each child has a
@@ -117,7 +93,7 @@ impl Cell for ChildSum {
     fn gather(&self, at: &Setup<'_>) -> Call {
         let (words, operand, children) = (at.words(&self.embedding), at.buffers[0], at.buffers[1]);
         let arguments = (at.pool(), words, operand, children, at.shape.inputs, at.widths());
-        at.gathering(Kernel::GatherSum, at.widest(), arguments)
+        at.gathering("gather_sum", at.widest(), arguments)
     }
 
     fn work(&self, at: &Setup<'_>) -> Vec<Work> {
@@ -135,11 +111,7 @@ impl Cell for ChildSum {
         }
         let (gates_bias, forget_bias) = (self.gates_bias.address(), self.forget_bias.address());
         let biased = (gates, gates_bias, forget_word, forget_child, forget_bias);
-        work.push(Work::Kernel(at.call(
-            Kernel::StepSum,
-            at.spec.hidden,
-            (at.states(), biased, at.spec.hidden, at.tail()),
-        )));
+        work.push(at.call("step_sum", at.spec.hidden, (at.states(), biased, at.spec.hidden, at.tail())));
         work
     }
 }

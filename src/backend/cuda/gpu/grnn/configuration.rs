@@ -1,13 +1,8 @@
 //! The sizes and options with which a persistent kernel is compiled and launched.
 
+use crate::backend::cuda::gpu::compile::file;
 use crate::cost::grnn::{Mapping, Rnn, Sizes, weights_of_thread};
 use crate::error::{Error, Result};
-
-macro_rules! kernel_file {
-    ($name:literal) => {
-        ($name, include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/", $name)))
-    };
-}
 
 const WARP: u32 = 32;
 
@@ -19,10 +14,6 @@ const OF_MULTIPROCESSOR: u32 = 65_536;
 
 /// The registers of a thread that hold no weights (GRNN, equation 5).
 const BESIDE_WEIGHTS: u32 = 32;
-
-/// The headers of the kernels, as names and texts.
-pub const HEADERS: [(&str, &str); 3] =
-    [kernel_file!("portable.cuh"), kernel_file!("grnn_sums.cuh"), kernel_file!("grnn.cuh")];
 
 /// A persistent kernel: the network's sizes, and the mapping of a step to the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,30 +27,24 @@ impl Configuration {
     /// and have a thread for each sum; blocks are not too large.
     pub fn new(sizes: Sizes, mapping: Mapping) -> Result<Configuration> {
         let Mapping { tile_width, tile_height, groups, group_size } = mapping;
-        let refuse = |what: String| {
-            Err(Error::input(format!(
-                "a tile of {tile_width} by {tile_height} with {groups} groups of {group_size} threads is no mapping of {}: {what}",
-                sizes.rnn
-            )))
+        let (outputs, sums) = (tile_width * sizes.rnn.gates(), || mapping.sub_tile_width(sizes.rnn) * tile_height);
+        let wrong = if [sizes.hidden, sizes.batch, tile_width, tile_height, groups, group_size].contains(&0) {
+            "a size is 0".to_string()
+        } else if group_size > WARP || !group_size.is_power_of_two() {
+            format!("a group has 1, 2, 4, 8, 16 or {WARP} threads")
+        } else if !outputs.is_multiple_of(groups) {
+            format!("its {outputs} outputs are no multiple of the groups")
+        } else if sums() > group_size {
+            format!("a group has {} sums, and has to have a thread for each", sums())
+        } else if mapping.threads() > THREADS {
+            format!("a block has up to {THREADS} threads")
+        } else {
+            return Ok(Configuration { sizes, mapping });
         };
-        if [sizes.hidden, sizes.batch, tile_width, tile_height, groups, group_size].contains(&0) {
-            return refuse("a size is 0".into());
-        }
-        if group_size > WARP || !group_size.is_power_of_two() {
-            return refuse(format!("a group has 1, 2, 4, 8, 16 or {WARP} threads"));
-        }
-        let outputs = tile_width * sizes.rnn.gates();
-        if !outputs.is_multiple_of(groups) {
-            return refuse(format!("its {outputs} outputs are no multiple of the groups"));
-        }
-        let sums = mapping.sub_tile_width(sizes.rnn) * tile_height;
-        if sums > group_size {
-            return refuse(format!("a group has {sums} sums, and has to have a thread for each"));
-        }
-        if mapping.threads() > THREADS {
-            return refuse(format!("a block has up to {THREADS} threads"));
-        }
-        Ok(Configuration { sizes, mapping })
+        Err(Error::input(format!(
+            "a tile of {tile_width} by {tile_height} with {groups} groups of {group_size} threads is no mapping of {}: {wrong}",
+            sizes.rnn
+        )))
     }
 
     pub fn sizes(&self) -> Sizes {
@@ -76,26 +61,17 @@ impl Configuration {
     }
 
     pub(super) fn source_of(rnn: Rnn) -> (&'static str, &'static str) {
-        match rnn {
-            Rnn::Lstm => kernel_file!("grnn_lstm.cu"),
-            Rnn::GruDouble | Rnn::GruSingle => kernel_file!("grnn_gru.cu"),
-        }
+        file(if rnn == Rnn::Lstm { "grnn_lstm.cu" } else { "grnn_gru.cu" })
     }
 
     pub fn kernel(&self) -> &'static str {
-        match self.sizes.rnn {
-            Rnn::Lstm => "persistent_lstm",
-            Rnn::GruDouble | Rnn::GruSingle => "persistent_gru",
-        }
+        if self.sizes.rnn == Rnn::Lstm { "persistent_lstm" } else { "persistent_gru" }
     }
 
     /// The compiler's options beside the architecture.
     pub fn options(&self) -> Vec<String> {
-        let mut options = self.constants();
-        options.push("-DELEMENT=0".into());
-        options.push("--std=c++17".into());
-        options.push(format!("--maxrregcount={}", self.registers()));
-        options
+        let registers = format!("--maxrregcount={}", self.registers());
+        [self.constants(), vec!["-DELEMENT=0".into(), "--std=c++17".into(), registers]].concat()
     }
 
     /// The constants of the compilation. The batch is not one of them: a kernel runs any batch for which its grid has

@@ -6,24 +6,21 @@ use cudarc::driver::result;
 use cudarc::driver::sys::CUfunction_attribute;
 
 use super::persistent::Tuned;
-use super::{Configuration, HEADERS, Host, Layer};
+use super::{Configuration, Host, Layer};
 use crate::backend::cuda::gpu::call::{Call, Function};
-use crate::backend::cuda::gpu::compile::Module;
+use crate::backend::cuda::gpu::compile::Kernels;
 use crate::backend::cuda::gpu::cublas::Product;
-use crate::backend::cuda::gpu::nvrtc::Source;
+use crate::backend::cuda::gpu::driver::Gpu;
+use crate::backend::cuda::gpu::weights::Upload;
 use crate::cost::grnn::{Cell, Device, Launches, Mapping, Ranked, Rnn, Sizes, Space, rank};
 use crate::error::{Error, Result};
-use crate::gpu_settings::Precision;
-use crate::network::Spec;
-use crate::network::weights::Weights;
 
 /// The dynamic shared memory that a kernel may use without a special attribute, in bytes.
 const SHARED: u32 = 48 << 10;
 
 #[derive(Debug)]
 pub struct Kernel {
-    module: Module,
-    function: Function,
+    kernels: Kernels,
     /// The batch of its sizes is the largest that it runs.
     pub configuration: Configuration,
 }
@@ -32,38 +29,33 @@ impl Kernel {
     /// Compiles a kernel, or finds it in the cache, and loads it. Fails if not all blocks are resident at the same
     /// time, or if they have too little shared memory.
     pub fn new(host: &Host, configuration: Configuration) -> Result<Kernel> {
-        let (name, text) = configuration.source();
-        let source = Source { name, text, headers: &HEADERS };
-        let module = Module::load(host, &source, &configuration.options())?;
-        let function = module.function(&source, configuration.kernel())?;
-        let kernel = Kernel { module, function, configuration };
-        kernel.check_room()?;
+        let kernels = Kernels::load(host, [configuration.source().0], &configuration.options())?;
+        let kernel = Kernel { kernels, configuration };
+        kernel.check_room(&host.gpu)?;
         Ok(kernel)
+    }
+
+    fn function(&self) -> &Function {
+        self.kernels.function(self.configuration.kernel())
     }
 
     /// The launch of some steps of a batch, and the product of its inputs, which comes first. `at` has the addresses of
     /// the layer's [buffers](Layer::buffers).
-    pub(in crate::backend::cuda::gpu) fn launch(
-        &self,
-        steps: u32,
-        batch: u32,
-        layer: &Layer,
-        at: &[u64],
-    ) -> (Product, Call) {
+    pub fn launch(&self, steps: u32, batch: u32, layer: &Layer, at: &[u64]) -> (Product, Call) {
         let [vectors, inputs, hidden, beside, lengths, arrived] = *at else { unreachable!("a launch has six buffers") };
         let (sizes, mapping) = (Sizes { batch, ..self.configuration.sizes() }, self.configuration.mapping());
         let arguments = (steps, batch, lengths, inputs, layer.recurrent.address(), hidden, beside, arrived);
-        let call = Call::new(&self.function, (mapping.columns(&sizes), mapping.rows(&sizes)), arguments)
+        let call = Call::new(self.function(), (mapping.columns(&sizes), mapping.rows(&sizes)), arguments)
             .of_threads(mapping.threads())
             .cooperative(self.configuration.shared());
         (layer.product(vectors, steps * batch, inputs), call)
     }
 
     /// Checks that all blocks are resident at the same time.
-    fn check_room(&self) -> Result<()> {
-        let (gpu, function) = (&self.module.gpu, self.function.raw);
-        let (sizes, mapping, shared) =
-            (self.configuration.sizes(), self.configuration.mapping(), self.configuration.shared());
+    fn check_room(&self, gpu: &Gpu) -> Result<()> {
+        let Kernel { configuration, .. } = self;
+        let (sizes, mapping, shared) = (configuration.sizes(), configuration.mapping(), configuration.shared());
+        let function = self.function().raw;
         if shared > SHARED {
             let most = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             let too_much = |_| {
@@ -105,19 +97,13 @@ pub struct Chosen {
 
 impl Chosen {
     /// Copies a network's weights to a GPU, and determines which batches have kernels. `device` describes the GPU to
-    /// the performance model; the number of multiprocessors is the GPU's own. `precision` is the inputs' format.
-    pub fn new(
-        host: Host,
-        cell: Cell,
-        weights: &Weights,
-        spec: &Spec,
-        device: &Device,
-        precision: Precision,
-    ) -> Result<Chosen> {
+    /// the performance model; the number of multiprocessors is the GPU's own. The inputs have the format of `upload`.
+    pub fn new(host: Host, cell: Cell, device: &Device, upload: &Upload<'_>) -> Result<Chosen> {
+        let Upload { weights, spec, precision, .. } = *upload;
         let device = Device { multiprocessors: host.multiprocessors(), ..device.clone() };
         let launches = Launches::new(cell, spec.hidden, &device, &Space::default());
         launches.check(cell, spec.hidden, host.name())?;
-        let layer = Layer::with_inputs_in(&host, cell, weights, spec, precision)?;
+        let layer = Layer::new(&host, cell, weights, spec, precision)?;
         Ok(Chosen { kernels: BTreeMap::new(), launches, layer, device, host })
     }
 

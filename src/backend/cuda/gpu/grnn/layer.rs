@@ -11,7 +11,6 @@ use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
 use crate::network::Spec;
 use crate::network::weights::Weights;
-use crate::workload::model::Model;
 
 /// The buffers of a launch: the input vectors; their products, \[steps, batch, gates, hidden\]; the states,
 /// \[steps + 1, batch, hidden\]; an LSTM's c, or the values that the blocks of a GRU exchange; the steps of each
@@ -41,19 +40,9 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Copies the weights `lstm.*` or `gru.*` of a network to a GPU.
-    pub fn new(host: &Host, cell: Cell, weights: &Weights, spec: &Spec) -> Result<Layer> {
-        Layer::with_inputs_in(host, cell, weights, spec, Precision::F32)
-    }
-
-    /// The same, for inputs in another format. The recurrent weights are always float32.
-    pub(super) fn with_inputs_in(
-        host: &Host,
-        cell: Cell,
-        weights: &Weights,
-        spec: &Spec,
-        precision: Precision,
-    ) -> Result<Layer> {
+    /// Copies the weights `lstm.*` or `gru.*` of a network to a GPU, for inputs of this format. The recurrent weights are
+    /// always float32.
+    pub fn new(host: &Host, cell: Cell, weights: &Weights, spec: &Spec, precision: Precision) -> Result<Layer> {
         let tensor = |name: &str| weights.take(&format!("{}.{name}", cell.name()));
         let (embedding, row) = (spec.embedding as usize, row(spec.embedding) as usize);
         let biases: Vec<[f32; 2]> = tensor("bias").into_iter().map(|bias| parted(bias, precision)).collect();
@@ -75,10 +64,7 @@ impl Layer {
 
     /// The gates of an element whose products with the inputs are computed before the launch.
     pub(in crate::backend::cuda::gpu) fn gates(&self) -> u32 {
-        match self.cell {
-            Cell::Lstm => 4,
-            Cell::Gru => 3,
-        }
+        if self.has_c() { 4 } else { 3 }
     }
 
     /// The numbers in each buffer of a launch, in the order of [`VECTORS`] and the following.
@@ -104,13 +90,6 @@ impl Layer {
         let (embedding, row) = (self.embedding as usize, self.row() as usize);
         let ones = vec![[1.0; 2]; vectors.len() / embedding];
         joined(vectors, &ones, embedding, row)
-    }
-}
-
-pub(super) fn model(cell: Cell) -> Model {
-    match cell {
-        Cell::Lstm => Model::Lstm,
-        Cell::Gru => Model::Gru,
     }
 }
 

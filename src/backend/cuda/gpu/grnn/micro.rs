@@ -3,23 +3,18 @@
 use cudarc::driver::sys::CUstream;
 
 use super::Host;
-use super::configuration::HEADERS;
 use crate::backend::cuda::device::Fault;
 use crate::backend::cuda::gpu::call::{Argument, Call, Function};
-use crate::backend::cuda::gpu::compile::Module;
+use crate::backend::cuda::gpu::compile::Kernels;
 use crate::backend::cuda::gpu::driver::{Owned, median};
 use crate::backend::cuda::gpu::memory::Memory;
-use crate::backend::cuda::gpu::nvrtc::Source;
 use crate::backend::cuda::gpu::weights::elements;
 use crate::cost::grnn::{Measured, Product, Reduction};
 use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
 
-/// Their file, as name and text.
-pub const MICRO: (&str, &str) =
-    ("grnn_micro.cu", include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/grnn_micro.cu")));
-
-pub const MICRO_HEADERS: [(&str, &str); 2] = [HEADERS[0], HEADERS[1]];
+/// Their file.
+pub const MICRO: &str = "grnn_micro.cu";
 
 /// The compiler's options beside the architecture.
 pub fn micro_options() -> Vec<String> {
@@ -68,32 +63,31 @@ struct Bench<'h> {
 /// multiprocessor, which share a block's warps.
 pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<Measured> {
     let mut bench = Bench::new(host, times).map_err(Error::failed)?;
-    let source = Source { name: MICRO.0, text: MICRO.1, headers: &MICRO_HEADERS };
-    let module = Module::load(host, &source, &micro_options())?;
-    let load = |kernel| module.function(&source, kernel);
+    let kernels = Kernels::load(host, [MICRO], &micro_options())?;
     let one_warp = Grid { blocks: 1, threads: WARP };
     let of_warps = |warps: u32| Grid { blocks: 1, threads: warps * schedulers * WARP };
     let everywhere = host.gpu.multiprocessors;
     let rounds = |count: u32| f64::from(ROUNDS * count);
 
-    let fma = bench.run(&load("micro_fma")?, one_warp, None)? / rounds(CHAIN);
-    let reductions = load("micro_reductions")?;
+    let fma = bench.run(kernels.function("micro_fma"), one_warp, ())? / rounds(CHAIN);
+    let reductions = kernels.function("micro_reductions");
     // After the five shuffles of one value, a multiply-add prepares the next round.
-    let shuffle = (bench.run(&reductions, one_warp, Some(1))? / rounds(1) - fma) / f64::from(STEPS);
-    let l2 = load("micro_l2")?;
+    let shuffle = (bench.run(reductions, one_warp, 1u32)? / rounds(1) - fma) / f64::from(STEPS);
+    let l2 = kernels.function("micro_l2");
     let mut bytes = |blocks| -> Result<f64> {
-        let cycles = bench.run(&l2, Grid { blocks, threads: THREADS }, None)?;
+        let cycles = bench.run(l2, Grid { blocks, threads: THREADS }, ())?;
         Ok(rounds(READ) * size_of::<f32>() as f64 / cycles)
     };
     let l2 = [bytes(1)?, bytes(everywhere)?];
-    let barrier = bench.meet(&load("micro_barrier")?, Grid { blocks: everywhere, threads: THREADS })? / rounds(1);
+    let barrier = kernels.function("micro_barrier");
+    let barrier = bench.meet(barrier, Grid { blocks: everywhere, threads: THREADS })? / rounds(1);
 
-    let of_products = load("micro_products")?;
+    let of_products = kernels.function("micro_products");
     let (mut products, mut reduced) = (Vec::new(), Vec::new());
     for (warps, count) in COUNTS.into_iter().flat_map(|warps| COUNTS.map(|count| (warps, count))) {
-        let cycles = bench.run(&of_products, of_warps(warps), Some(count))? / rounds(STATES / WARP);
+        let cycles = bench.run(of_products, of_warps(warps), count)? / rounds(STATES / WARP);
         products.push(Product { warps, outputs: count, cycles });
-        let cycles = (bench.run(&reductions, of_warps(warps), Some(count))? / rounds(1) - fma) / f64::from(STEPS);
+        let cycles = (bench.run(reductions, of_warps(warps), count)? / rounds(1) - fma) / f64::from(STEPS);
         reduced.push(Reduction { values: warps * count, cycles });
     }
     Ok(Measured { fma, shuffle, l2, barrier, products, reductions: reduced })
@@ -117,13 +111,9 @@ impl Bench<'_> {
     }
 
     /// The cycles of a kernel, some of which have a constant as their first parameter.
-    fn run(&mut self, kernel: &Function, grid: Grid, constant: Option<u32>) -> Result<f64> {
-        let common = (ROUNDS, self.numbers.address(), self.ending());
-        let call = match constant {
-            Some(constant) => Call::new(kernel, (grid.blocks, 1), (constant, common)),
-            None => Call::new(kernel, (grid.blocks, 1), common),
-        };
-        self.median(call.of_threads(grid.threads), grid)
+    fn run(&mut self, kernel: &Function, grid: Grid, constant: impl Argument) -> Result<f64> {
+        let arguments = (constant, ROUNDS, self.numbers.address(), self.ending());
+        self.median(Call::new(kernel, (grid.blocks, 1), arguments).of_threads(grid.threads), grid)
     }
 
     /// The cycles of blocks that wait for each other.

@@ -11,10 +11,11 @@ mod layer;
 mod micro;
 mod persistent;
 
-pub use self::configuration::{Configuration, HEADERS};
-pub use self::kernel::Chosen;
+pub use self::configuration::Configuration;
+pub(super) use self::kernel::Chosen;
 pub use self::layer::Layer;
 pub(super) use self::layer::{BESIDE, HIDDEN, INPUTS, LENGTHS, VECTORS};
-pub use self::micro::{MICRO, MICRO_HEADERS, measure, micro_options};
+pub use self::micro::{MICRO, measure, micro_options};
 pub use self::persistent::{Persistent, States, Tuned, Tuner};
+pub use super::compile::{file, headers};
 pub use super::host::Host;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::kernel::Kernel;
-use super::layer::{ARRIVED, BESIDE, HIDDEN, LENGTHS, VECTORS, model};
-use super::{Configuration, HEADERS, Host, Layer};
+use super::layer::{ARRIVED, BESIDE, HIDDEN, LENGTHS, VECTORS};
+use super::{Configuration, Host, Layer, headers};
 use crate::backend::cuda::device::Fault;
 use crate::backend::cuda::gpu::compile::Key;
 use crate::backend::cuda::gpu::cublas::Handle;
@@ -22,6 +22,7 @@ use crate::network::weights::Weights;
 use crate::network::{Network, Spec};
 use crate::units::{CellId, RequestId};
 use crate::workload::cell_graph::CellGraph;
+use crate::workload::model::Model;
 
 const BEHIND: u32 = 8;
 
@@ -60,11 +61,8 @@ impl Persistent {
     pub fn new(host: &Host, layer: &Arc<Layer>, configuration: Configuration) -> Result<Persistent> {
         let Sizes { rnn, hidden, .. } = configuration.sizes();
         if (rnn == Rnn::Lstm) != layer.has_c() || hidden != layer.hidden {
-            let (cell, width) = (model(layer.cell), layer.hidden);
-            return Err(Error::input(format!(
-                "a kernel {rnn} of {hidden} for the weights of {} of {width}",
-                cell.name()
-            )));
+            let (cell, width) = (layer.cell.name(), layer.hidden);
+            return Err(Error::input(format!("a kernel {rnn} of {hidden} for the weights of {cell} of {width}")));
         }
         let kernel = Kernel::new(host, configuration)?;
         Ok(Persistent {
@@ -99,23 +97,17 @@ impl Persistent {
 
     fn take(&mut self, lengths: &[u32], begin: &States, inputs: &[f32]) -> Result<()> {
         let sizes = self.kernel.configuration.sizes();
-        let (batch, hidden) = (lengths.len(), sizes.hidden as usize);
+        let (batch, hidden, most) = (lengths.len(), sizes.hidden as usize, sizes.batch);
         let steps = lengths.iter().copied().max().unwrap_or(0) as usize;
         let c = if self.layer.has_c() { batch * hidden } else { 0 };
         let vectors = steps * batch * self.layer.embedding as usize;
-        if batch > sizes.batch as usize || steps == 0 {
-            return Err(Error::input(format!(
-                "{steps} steps of {batch} sequences for a kernel of up to {}",
-                sizes.batch
-            )));
+        if batch > most as usize || steps == 0 {
+            return Err(Error::input(format!("{steps} steps of {batch} sequences for a kernel of up to {most}")));
         }
-        if [begin.h.len(), begin.c.len(), inputs.len()] != [batch * hidden, c, vectors] {
-            let (h, given) = (begin.h.len(), inputs.len());
-            let wanted = format!("{} numbers of h, {c} of c and {vectors} of inputs", batch * hidden);
-            return Err(Error::input(format!(
-                "{h} numbers of h, {} of c and {given} of inputs for {wanted}",
-                begin.c.len()
-            )));
+        let (given, wanted) = ([begin.h.len(), begin.c.len(), inputs.len()], [batch * hidden, c, vectors]);
+        if given != wanted {
+            let numbers = |[h, c, inputs]: [usize; 3]| format!("{h} numbers of h, {c} of c and {inputs} of inputs");
+            return Err(Error::input(format!("{} for {}", numbers(given), numbers(wanted))));
         }
         let largest = (steps + 1) as u64 * (batch * hidden) as u64 * u64::from(self.layer.gates());
         if largest > u64::from(u32::MAX) {
@@ -129,11 +121,9 @@ impl Persistent {
 
     fn fill(&mut self, steps: u32, lengths: &[u32], begin: &States, inputs: &[f32]) -> Result<(), Fault> {
         let batch = lengths.len() as u32;
-        let is_such = |room: &Room| (room.steps, room.batch) == (steps, batch);
-        let mut room = match self.room.take().filter(is_such) {
-            Some(room) => room,
-            None => self.room(steps, batch)?,
-        };
+        // The old memory goes first: both may not fit.
+        self.room = None;
+        let mut room = self.room(steps, batch)?;
         let bytes = |numbers: &[f32]| elements(numbers, Precision::F32);
         let lengths: Vec<u8> = lengths.iter().flat_map(|length| length.to_le_bytes()).collect();
         room.buffers[VECTORS].write(&bytes(&self.layer.inputs(inputs)))?;
@@ -217,7 +207,7 @@ impl Tuned {
         let (name, multiprocessors, architecture, version) =
             (&gpu.name, gpu.multiprocessors, gpu.architecture, nvrtc.version);
         let of = format!("{name} {multiprocessors} {architecture} {version:?} {} {hidden} {batch}", cell.name());
-        Key::of(&[of.as_str()].into_iter().chain(HEADERS.map(|(_, text)| text)).chain(kernels).collect::<Vec<_>>())
+        Key::of(&[of.as_str()].into_iter().chain(headers().map(|(_, text)| text)).chain(kernels).collect::<Vec<_>>())
     }
 }
 
@@ -237,8 +227,9 @@ impl Tuner {
     /// Copies a network with seeded weights to a GPU, with sequences of this number of steps.
     pub fn new(host: Host, cell: Cell, hidden: u32, batch: u32, steps: u32) -> Result<Tuner> {
         let spec = Spec { hidden, embedding: hidden, vocabulary: WORDS, seed: 1, weights: None };
-        let (network, weights) = (Network::new(&model(cell), &spec)?, Weights::open(&model(cell), &spec)?);
-        let layer = Arc::new(Layer::new(&host, cell, &weights, &spec)?);
+        let model = Model::parse(cell.name()).expect("a cell has the name of its model");
+        let (network, weights) = (Network::new(&model, &spec)?, Weights::open(&model, &spec)?);
+        let layer = Arc::new(Layer::new(&host, cell, &weights, &spec, Precision::F32)?);
         let (table, width) = (weights.take("embedding.weight"), hidden as usize);
         let places = (0..steps).flat_map(|step| (0..batch).map(move |sequence| (sequence, step)));
         let words = places.map(|(sequence, step)| network.token(RequestId(sequence.into()), step) as usize);
