@@ -180,7 +180,7 @@ impl PaddedBatch {
         }
         let batch = self.requests.len() as u32 + more;
         let task = Task { batch, ..Task::new(WorkerId(0), &self.padded, &[], 0) };
-        costs.extra(Extra::Launch(batch)).saturating_add(task_time(costs, &task, None))
+        costs.extra(Extra::Launch, batch).saturating_add(task_time(costs, &task, None))
     }
 }
 
