@@ -1,7 +1,8 @@
 //! Time by batch size, interpolated between measured points.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use crate::units::Nanos;
 
@@ -36,30 +37,18 @@ impl Best {
 const TABULATED: u32 = 2048;
 
 impl Curve {
-    pub fn new(mut points: Vec<(u32, u64)>) -> Result<Curve, String> {
-        points.sort_unstable();
-        if points.is_empty() {
-            return Err("a cost curve has at least one point".into());
-        }
-        if points[0].0 == 0 {
-            return Err("a batch has at least one member".into());
-        }
-        if let Some(pair) = points.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(format!("batch {} is given twice", pair[0].0));
-        }
+    /// Of a time in ns by batch. `None` without points, or with a batch of 0.
+    pub fn new(points: BTreeMap<u32, u64>) -> Option<Curve> {
+        let points: Vec<(u32, u64)> = points.into_iter().collect();
+        points.first().filter(|(batch, _)| *batch > 0)?;
         let mut curve = Curve { points, small: Arc::from([]), preferred: 1 };
         curve.small = (0..=TABULATED).map(|batch| curve.compute(batch)).collect();
         curve.preferred = preferred(|batch| curve.at(batch));
-        Ok(curve)
+        Some(curve)
     }
 
     pub fn constant(time: Nanos) -> Curve {
-        static NOTHING: LazyLock<Curve> = LazyLock::new(|| Curve::flat(Nanos::ZERO));
-        if time == Nanos::ZERO { NOTHING.clone() } else { Curve::flat(time) }
-    }
-
-    fn flat(time: Nanos) -> Curve {
-        Curve::new(vec![(1, time.0), (2, time.0)]).expect("two different batches")
+        Curve::new(BTreeMap::from([(1, time.0), (2, time.0)])).expect("there are two points")
     }
 
     pub fn at(&self, batch: u32) -> Nanos {
@@ -91,21 +80,23 @@ impl Curve {
     fn compute(&self, batch: u32) -> Nanos {
         let points = &self.points;
         let above = points.partition_point(|(b, _)| *b <= batch);
-        let (from, to) = match (above, points.len()) {
-            (0, _) => return Nanos(points[0].1),
-            (1, 1) => ((0, 0), points[0]),
+        match (above, points.len()) {
+            (0, _) => Nanos(points[0].1),
+            (1, 1) => on_line([(0, 0), points[0]], batch),
             (_, count) => {
                 let to = above.min(count - 1);
-                (points[to - 1], points[to])
+                on_line([points[to - 1], points[to]], batch)
             }
-        };
-        let (b0, t0) = (i128::from(from.0), i128::from(from.1));
-        let (b1, t1) = (i128::from(to.0), i128::from(to.1));
-        let run = b1 - b0;
-        let scaled = t0 * run + (t1 - t0) * (i128::from(batch) - b0);
-        let rounded = (2 * scaled + run).div_euclid(2 * run);
-        Nanos(rounded.clamp(0, i128::from(u64::MAX)) as u64)
+        }
     }
+}
+
+/// The time at a place of the line through two points, rounded half up and never below zero.
+pub(super) fn on_line([(before, from), (after, to)]: [(u32, u64); 2], at: u32) -> Nanos {
+    let [from, to] = [from, to].map(i128::from);
+    let run = i128::from(after - before);
+    let scaled = from * run + (to - from) * (i128::from(at) - i128::from(before));
+    Nanos((2 * scaled + run).div_euclid(2 * run).clamp(0, u64::MAX.into()) as u64)
 }
 
 pub const LARGEST: u32 = 1024;
@@ -121,16 +112,20 @@ pub fn preferred(time: impl Fn(u32) -> Nanos) -> u32 {
 mod tests {
     use super::*;
 
+    fn curve(points: &[(u32, u64)]) -> Curve {
+        Curve::new(points.iter().copied().collect()).unwrap()
+    }
+
     #[test]
-    fn clones_and_curves_of_nothing_share_their_table() {
-        let (one, other) = (Curve::constant(Nanos::ZERO), Curve::constant(Nanos::ZERO));
-        assert!(Arc::ptr_eq(&one.small, &other.small) && Arc::ptr_eq(&one.small, &one.clone().small));
-        assert_eq!([0, 1, 5000].map(|batch| one.at(batch)), [Nanos::ZERO; 3]);
+    fn clones_share_their_table() {
+        let curve = Curve::constant(Nanos(3));
+        assert!(Arc::ptr_eq(&curve.small, &curve.clone().small));
+        assert_eq!([0, 1, 5000].map(|batch| curve.at(batch)), [Nanos(3); 3]);
     }
 
     #[test]
     fn it_is_linear_between_points_flat_below_and_goes_on_above() {
-        let curve = Curve::new(vec![(4, 100), (8, 201), (16, 301)]).unwrap();
+        let curve = curve(&[(4, 100), (8, 201), (16, 301)]);
         assert_eq!(curve.at(1), Nanos(100));
         assert_eq!(curve.at(4), Nanos(100));
         assert_eq!(curve.at(6), Nanos(151), "150.5 is rounded up");
@@ -142,7 +137,7 @@ mod tests {
 
     #[test]
     fn from_the_preferred_batch_on_twice_as_many_take_half_as_long_again() {
-        let preferred = |points: &[(u32, u64)]| Curve::new(points.to_vec()).unwrap().preferred();
+        let preferred = |points: &[(u32, u64)]| curve(points).preferred();
         assert_eq!(preferred(&[(1, 100), (8, 100), (16, 150), (32, 300)]), 8);
         assert_eq!(preferred(&[(1, 100), (8, 100), (16, 149), (32, 300)]), 16);
         assert_eq!(preferred(&[(8, 9)]), 8);
@@ -152,29 +147,28 @@ mod tests {
 
     #[test]
     fn a_single_point_is_in_proportion_above() {
-        let curve = Curve::new(vec![(10, 7)]).unwrap();
+        let curve = curve(&[(10, 7)]);
         assert_eq!(curve.at(3), Nanos(7));
         assert_eq!(curve.at(25), Nanos(18), "17.5 is rounded up");
     }
 
     #[test]
     fn a_falling_curve_is_known() {
-        let falls = |points: &[(u32, u64)]| Curve::new(points.to_vec()).unwrap().falls();
+        let falls = |points: &[(u32, u64)]| curve(points).falls();
         assert_eq!(falls(&[(1, 1000), (2, 1100), (4, 220), (8, 400)]), Some((2, 4)));
         assert_eq!(falls(&[(1, 1000), (2, 990), (4, 1100)]), None, "measurements scatter");
     }
 
     #[test]
     fn a_falling_curve_stops_at_zero() {
-        let curve = Curve::new(vec![(1, 10), (2, 5)]).unwrap();
+        let curve = curve(&[(1, 10), (2, 5)]);
         assert_eq!(curve.at(3), Nanos(0));
         assert_eq!(curve.at(9_999), Nanos(0));
     }
 
     #[test]
     fn bad_points_are_refused() {
-        assert!(Curve::new(vec![]).is_err());
-        assert!(Curve::new(vec![(0, 1)]).is_err());
-        assert_eq!(Curve::new(vec![(3, 1), (3, 2)]).unwrap_err(), "batch 3 is given twice");
+        assert!(Curve::new(BTreeMap::new()).is_none());
+        assert!(Curve::new(BTreeMap::from([(0, 1)])).is_none());
     }
 }

@@ -2,7 +2,6 @@
 
 pub mod curve;
 pub mod decoder;
-pub mod device_file;
 pub mod grnn;
 pub mod noise;
 pub mod operators;
@@ -15,6 +14,7 @@ pub mod transfer;
 
 use crate::task::{Members, Step};
 use crate::units::{CellId, Nanos, Share};
+use crate::workload::row_names::{COPY, EMPTY, GATHER, LAUNCH, TASK, WHOLE};
 
 /// The times of a device. By default only [`CostModel::cell`] takes time. [`table::TableModel`] combines cost tables,
 /// rooflines and GRNN's model.
@@ -28,8 +28,13 @@ pub trait CostModel: Send + Sync {
         Runs::repeated(self.cell(step), step)
     }
 
-    /// One cost of a task beside the runs of its cells.
-    fn extra(&self, _: Extra<'_>) -> Nanos {
+    /// One cost of a task beside the runs of its cells, by the number that [`Extra`] tells.
+    fn extra(&self, _: Extra, _: u32) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// Of a step after another cell type, whose weights have replaced its own in the caches.
+    fn switch(&self, _: &Step, _: MemberKind) -> Nanos {
         Nanos::ZERO
     }
 
@@ -66,21 +71,24 @@ impl Runs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extra<'a> {
+pub enum Extra {
     /// Of every task, by batch size.
-    Task(u32),
+    Task,
     /// From the submission to the earliest start on an idle worker, by batch size.
-    Launch(u32),
+    Launch,
     /// Of the states, by batch size.
-    Gather(u32),
+    Gather,
     /// Beginning and end of whole requests, by their number.
-    Requests(u32),
-    /// A step after another cell type, whose weights have replaced its own in the caches.
-    Switch(&'a Step, MemberKind),
+    Requests,
     /// Passing results, by their number from 0, to the next level of a loop.
-    Copy(u32),
-    /// A cell without rows in such a loop.
+    Copy,
+    /// A cell without rows in such a loop, by 1.
     EmptyCall,
+}
+
+impl Extra {
+    /// The names of its rows in a cost table, by variant.
+    const ROWS: [&str; 6] = [TASK, LAUNCH, GATHER, WHOLE, COPY, EMPTY];
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::shipped;
 use crate::units::Nanos;
 use crate::workload::arrivals::LAST_ARRIVAL;
+use crate::workload::describe::mean_and_sd;
 use crate::workload::random::Stream;
 
 /// How long tasks of a profile took, over time, and how much longer than their rows of the cost table. Its file is a CSV
@@ -118,18 +119,16 @@ impl NoiseRecord {
 
     /// Their mean and standard deviation, and the correlation of tasks that are about so far apart, where known.
     pub fn describe(&self) -> String {
-        let count = self.samples.len() as f64;
-        let mean = self.samples.iter().map(Sample::factor).sum::<f64>() / count;
-        let variance = self.samples.iter().map(|sample| (sample.factor() - mean).powi(2)).sum::<f64>() / count;
+        let (mean, deviation) = mean_and_sd(self.samples.iter().map(Sample::factor)).expect("a record has a sample");
         let lags = [("1 ms", 1), ("10 ms", 10), ("100 ms", 100), ("1 s", 1_000), ("10 s", 10_000)];
         let known = lags.iter().filter_map(|(name, ms)| {
-            let correlation = self.covariance(mean, Nanos(ms * 1_000_000))? / variance;
+            let correlation = self.covariance(mean, Nanos(ms * 1_000_000))? / deviation.powi(2);
             correlation.is_finite().then(|| format!("{correlation:.2} at {name}"))
         });
         let known: Vec<String> = known.collect();
         format!(
             "noise: tasks take {mean:.4} times their row on average, with a deviation of {:.2} %; correlation {}",
-            100.0 * variance.sqrt(),
+            100.0 * deviation,
             if known.is_empty() { "unknown".into() } else { known.join(", ") }
         )
     }

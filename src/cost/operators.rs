@@ -13,30 +13,27 @@ pub const BALANCE: u64 = 17;
 
 const FLOAT: u64 = 4;
 
-/// In floating-point operations, or in bytes that take as long.
+/// Numbers that an operator reads and writes: weights once, the others with each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Work {
-    flops_of_row: u64,
-    bytes: u64,
-    bytes_of_row: u64,
+pub(super) struct Work {
+    pub weights: u64,
+    pub of_row: u64,
 }
 
 impl Work {
-    fn of(operator: &Operator) -> Work {
+    pub fn of(operator: &Operator) -> Work {
         let [rows, columns] = operator.shape.map(u64::from);
-        match operator.kind {
-            Kind::Matmul { .. } | Kind::Affine { .. } => Work {
-                flops_of_row: 2 * rows * columns,
-                bytes: FLOAT * rows * columns,
-                bytes_of_row: FLOAT * (rows + columns),
-            },
-            Kind::Lookup { .. } => Work { flops_of_row: 0, bytes: 0, bytes_of_row: FLOAT * 2 * rows },
-            _ => Work { flops_of_row: rows, bytes: 0, bytes_of_row: FLOAT * (rows + columns) },
+        let has_products = matches!(operator.kind, Kind::Matmul { .. } | Kind::Affine { .. });
+        let is_lookup = matches!(operator.kind, Kind::Lookup { .. });
+        Work {
+            weights: if has_products { rows * columns } else { 0 },
+            of_row: if is_lookup { 2 * rows } else { rows + columns },
         }
     }
 
+    /// In floating-point operations, or in bytes that take as long. Only those of products can take longer than bytes.
     fn at(self, rows: u64) -> u64 {
-        (self.flops_of_row * rows).max(BALANCE * (self.bytes + self.bytes_of_row * rows))
+        (2 * self.weights * rows).max(BALANCE * FLOAT * (self.weights + self.of_row * rows))
     }
 }
 

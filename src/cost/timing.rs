@@ -67,7 +67,7 @@ pub fn mean_demand<'s>(
 
 impl<C: CostModel> Timing for C {
     fn start(&mut self, task: &Task<'_>, submit: Nanos, _: bool) -> Start {
-        let earliest = submit.saturating_add(task.host.ahead).saturating_add(self.extra(Extra::Launch(task.batch)));
+        let earliest = submit.saturating_add(task.host.ahead).saturating_add(self.extra(Extra::Launch, task.batch));
         Start { earliest, gap: Nanos::ZERO }
     }
 
@@ -89,11 +89,11 @@ impl<C: CostModel> Timing for C {
 #[inline]
 pub fn task_time(costs: &(impl CostModel + ?Sized), task: &Task<'_>, mut before: Option<CellId>) -> Nanos {
     let members = MemberKind::of(&task.members);
-    let mut time = costs.extra(Extra::Task(task.batch)).saturating_add(task.host.during);
+    let mut time = costs.extra(Extra::Task, task.batch).saturating_add(task.host.during);
     let (mut first_switch, mut moves_states) = (None, false);
     for step in task.steps {
         if before.replace(step.cell).is_some_and(|before| before != step.cell) {
-            let switch = costs.extra(Extra::Switch(step, members));
+            let switch = costs.switch(step, members);
             match first_switch {
                 None => first_switch = Some(switch),
                 Some(_) => time = time.saturating_add(switch),
@@ -104,14 +104,14 @@ pub fn task_time(costs: &(impl CostModel + ?Sized), task: &Task<'_>, mut before:
         moves_states |= runs.moves_states;
     }
     for copies in task.fold_loop.copies {
-        time = time.saturating_add(costs.extra(Extra::Copy(copies.rows)).saturating_mul(u64::from(copies.times)));
+        time = time.saturating_add(costs.extra(Extra::Copy, copies.rows).saturating_mul(u64::from(copies.times)));
     }
-    time = time.saturating_add(costs.extra(Extra::EmptyCall).saturating_mul(task.fold_loop.empty_calls));
+    time = time.saturating_add(costs.extra(Extra::EmptyCall, 1).saturating_mul(task.fold_loop.empty_calls));
     if !moves_states && members == MemberKind::Requests {
-        time = time.saturating_add(costs.extra(Extra::Requests(task.batch)));
+        time = time.saturating_add(costs.extra(Extra::Requests, task.batch));
     }
     let gather = task.gather && !moves_states;
-    let gather = if gather { costs.extra(Extra::Gather(task.batch)) } else { Nanos::ZERO };
+    let gather = if gather { costs.extra(Extra::Gather, task.batch) } else { Nanos::ZERO };
     // After another cell the states go back to their requests anyway: the task pays the larger of the two.
     time.saturating_add(gather.max(first_switch.unwrap_or_default()))
 }

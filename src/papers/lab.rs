@@ -17,7 +17,7 @@ use crate::experiment::search::Searches;
 use crate::experiment::shard::Shard;
 use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
-use crate::plot::input::distinct;
+use crate::results::swept::distinct;
 use crate::plot::{self, Bar, Bars, Figure};
 use crate::results::table::aligned;
 use crate::scenario::{LoadPoint, Quantile, Scenario};

@@ -2,7 +2,8 @@
 
 use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Canvas, Rect, Stroke};
-use super::input::{Row, distinct, x_label};
+use super::input::{Row, x_label};
+use crate::results::swept::distinct;
 use super::legend::{Entry, Key, Told, WHISKER, bar};
 use super::panel::{Content, Frame, lay_out};
 use super::remark::{IN_LEGEND, stated_entry, stated_style};

@@ -76,7 +76,7 @@ pub fn costs(batches: &ByBatch) -> BTreeMap<u32, Cost> {
 }
 
 pub fn curve(costs: &BTreeMap<u32, Cost>) -> Option<Curve> {
-    Curve::new(costs.iter().map(|(batch, (time, _))| (*batch, time.0)).collect()).ok()
+    Curve::new(costs.iter().map(|(batch, (time, _))| (*batch, time.0)).collect())
 }
 
 /// The times of tasks whose ends the host sees late, and several at once. For tasks that were submitted together, in

@@ -161,7 +161,7 @@ fn served(inputs: &Inputs<'_>, device: &Device, run: &Run, Faulty(faults): &Faul
     let entry = &inputs.scenario.policies[run.policy];
     let (cells, sizes) = (&inputs.cells, entry.settings.batch_sizes());
     let given = Given { requests: &requests, cells, workers: inputs.workers(), device: costs, sizes };
-    let launched_at_once = costs.extra(Extra::Launch(1)) == Nanos::ZERO;
+    let launched_at_once = costs.extra(Extra::Launch, 1) == Nanos::ZERO;
     let guarantees = guarantees(inputs, run.policy, faults, launched_at_once);
     let record = record.with_failures();
     let kept = match entry.settings.iterates() {

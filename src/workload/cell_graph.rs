@@ -7,7 +7,6 @@ mod cut;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::iter::successors;
 use std::ops::Deref;
@@ -160,57 +159,40 @@ struct Lists {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum GraphError {
     Empty,
-    NoSuchNode(u32),
     Cycle(Vec<u32>),
 }
 
-impl fmt::Display for GraphError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            GraphError::Empty => f.write_str("a cell graph has at least one node"),
-            GraphError::NoSuchNode(node) => write!(f, "an edge names node {node}, which is not there"),
-            GraphError::Cycle(nodes) => {
-                let names: Vec<String> = nodes.iter().chain(&nodes[..1]).map(u32::to_string).collect();
-                write!(f, "the cell graph has a cycle: {}", names.join(" -> "))
-            }
-        }
-    }
+/// `1 -> 2 -> 1`.
+pub fn circle(nodes: &[u32], name: impl Fn(&u32) -> String) -> String {
+    nodes.iter().chain(&nodes[..1]).map(name).collect::<Vec<_>>().join(" -> ")
 }
 
 impl Graph {
     /// An edge `(a, b)` says that node `b` needs node `a`; duplicates count once.
+    ///
+    /// # Panics
+    /// If an edge names a node that is not there.
     pub fn new(cells: Vec<CellId>, edges: &[(u32, u32)]) -> Result<Graph, GraphError> {
         if cells.is_empty() {
             return Err(GraphError::Empty);
-        }
-        if let Some(&node) = edges.iter().flat_map(|(a, b)| [a, b]).find(|n| **n as usize >= cells.len()) {
-            return Err(GraphError::NoSuchNode(node));
         }
         let mut sorted = edges.to_vec();
         sorted.sort_unstable();
         sorted.dedup();
         let edges = Edges::Lists(Lists::new(cells.len(), sorted.into_iter()));
         let order = topological_order(cells.len(), &edges)?;
-        let (depths, subgraph_of) = (depths(&order, &edges), cut(&cells, &edges, &order));
+        let (depths, subgraph_of) = (longest(&order, &edges, |_, _| 1), cut(&cells, &edges, &order));
         Ok(Graph::assemble(cells.into(), edges, subgraph_of, depths))
-    }
-
-    /// `internal` at nodes with children. Each leaf is a subgraph, and all internal nodes are one, since every parent
-    /// is internal.
-    pub fn from_tree(tree: &Tree, leaf: CellId, internal: CellId) -> Graph {
-        assert_ne!(leaf, internal, "leaves and internal nodes are cells of two types");
-        Graph::from_tree_by_children(tree, |children| if children == 0 { leaf } else { internal })
     }
 
     /// Cells depend on the number of children. Connected nodes of one type are a subgraph; contracting them leaves a
     /// tree, so none waits for itself.
-    pub fn from_tree_by_children(tree: &Tree, cell: impl Fn(u32) -> CellId) -> Graph {
+    pub fn from_tree(tree: &Tree, cell: impl Fn(u32) -> CellId) -> Graph {
         let children = tree.child_counts();
         let cells: Box<[CellId]> = children.iter().map(|count| cell(*count)).collect();
         let edges = Edges::Parents(tree.parents().into());
         let subgraph_of = connected(cells.len(), &edges, |a, b| cells[a] == cells[b]);
-        let depths = heights(tree);
-        Graph::assemble(cells, edges, subgraph_of, depths)
+        Graph::assemble(cells, edges, subgraph_of, tree.heights().0)
     }
 
     fn assemble(cells: Box<[CellId]>, edges: Edges, subgraph_of: Box<[u32]>, depths: Box<[u32]>) -> Graph {
@@ -354,31 +336,13 @@ fn find_cycle(missing: &[u32], edges: &Edges) -> Vec<u32> {
     cycle
 }
 
-fn depths(order: &[u32], edges: &Edges) -> Box<[u32]> {
-    let mut depth = vec![0u32; order.len()];
-    for &node in order {
-        for &next in edges.of(node) {
-            depth[next as usize] = depth[next as usize].max(depth[node as usize] + 1);
+/// By node, the longest path to it, by the length of an edge.
+fn longest(order: &[u32], edges: &Edges, length: impl Fn(usize, usize) -> u32) -> Box<[u32]> {
+    let mut longest = vec![0u32; order.len()];
+    for node in order.iter().map(|node| *node as usize) {
+        for next in edges.of(node as u32).iter().map(|next| *next as usize) {
+            longest[next] = longest[next].max(longest[node] + length(node, next));
         }
     }
-    depth.into()
-}
-
-/// By node, the edges to its deepest leaf. Faster than the depths of a general graph.
-pub fn heights(tree: &Tree) -> Box<[u32]> {
-    let children = tree.child_counts();
-    let mut missing = children.clone();
-    let mut height = vec![0u32; tree.len()];
-    for mut node in (0..tree.len()).filter(|node| children[*node] == 0) {
-        while let Some(parent) = Some(tree.parents()[node]).filter(|p| *p != Tree::NO_PARENT) {
-            let parent = parent as usize;
-            height[parent] = height[parent].max(height[node] + 1);
-            missing[parent] -= 1;
-            if missing[parent] > 0 {
-                break;
-            }
-            node = parent;
-        }
-    }
-    height.into()
+    longest.into()
 }

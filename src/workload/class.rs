@@ -39,18 +39,17 @@ impl Classes {
         let mut classes = Classes { all: known, of: Vec::with_capacity(names.len()) };
         let fixed = !classes.all.is_empty();
         for (request, name) in names.iter().enumerate() {
-            let place = classes.all.iter().position(|class| class.name == *name);
-            if place.is_none() && fixed {
+            let known = classes.all.iter().position(|class| class.name == *name);
+            let place = known.unwrap_or(classes.all.len());
+            if known.is_none() && fixed {
                 let known: Vec<&str> = classes.all.iter().map(|class| &*class.name).collect();
                 return Err(format!(
                     "request {request}: class \"{name}\" is not in the scenario; its [[class]] tables are {}",
                     known.join(", ")
                 ));
-            }
-            let place = place.unwrap_or_else(|| {
+            } else if known.is_none() {
                 classes.all.push(Class::new(Arc::clone(name)));
-                classes.all.len() - 1
-            });
+            }
             let place = u16::try_from(place).map_err(|_| format!("request {request}: more than 65,536 classes"))?;
             classes.of.push(place);
         }

@@ -11,10 +11,11 @@ use rand_distr::weighted::WeightedIndex;
 
 use super::generators::{self, GENERATORS, Generator, Shares, Treebank};
 use super::graph_model::{GraphModel, Takes};
+use super::input::at;
 use super::model::{Model, Unfolder};
 use super::random::Stream;
 use super::shape::Shape;
-use crate::error::{Context, Error, Result};
+use crate::error::{Error, Result};
 
 const MAX_COMPLETE_LEAVES: u32 = 1 << 20;
 
@@ -63,17 +64,16 @@ impl Dataset {
     /// - `generator:NAME`, one of [`GENERATORS`].
     pub fn open(spec: &str, model: &Model, find: &dyn Fn(&str) -> PathBuf) -> Result<Dataset> {
         let family = Family::of(model);
-        let shapes = if let Some(size) = spec.strip_prefix("constant:") {
-            constant(size, model, &family).within(spec)?
-        } else if let Some(leaves) = spec.strip_prefix("complete-tree:") {
-            complete_tree(leaves, model, &family).within(spec)?
-        } else if let Some(name) = spec.strip_prefix("generator:") {
-            generator(name, model, &family).within(spec)?
-        } else {
-            let path = find(spec);
-            Shapes::Table(files::read(&path, model, &family).within(path.display())?)
+        let shapes = match spec.split_once(':') {
+            Some(("constant", size)) => constant(size, model, &family).map_err(at(spec)),
+            Some(("complete-tree", leaves)) => complete_tree(leaves, model, &family).map_err(at(spec)),
+            Some(("generator", name)) => generator(name, model, &family).map_err(at(spec)),
+            _ => {
+                let path = find(spec);
+                files::read(&path, model, &family).map(Shapes::Table).map_err(at(path.display()))
+            }
         };
-        Ok(Dataset { spec: spec.to_string(), shapes })
+        Ok(Dataset { spec: spec.to_string(), shapes: shapes.map_err(Error::Input)? })
     }
 
     /// Draws `n` shapes with replacement, without those longer than `max_length` (by [`cut_length`]).
@@ -150,7 +150,7 @@ pub fn cut_length(shape: &Shape) -> u32 {
     }
 }
 
-fn constant(size: &str, model: &Model, family: &Family) -> Result<Shapes> {
+fn constant(size: &str, model: &Model, family: &Family) -> Result<Shapes, String> {
     let in_full = size.contains(|c: char| c.is_alphabetic());
     let text = match family {
         _ if in_full => size.to_string(),
@@ -159,31 +159,28 @@ fn constant(size: &str, model: &Model, family: &Family) -> Result<Shapes> {
         Family::Pairs(shape) if size.contains('>') => format!("{}:{size}", shape((1, 1)).kind()),
         Family::Pairs(shape) => format!("{}:{size}>{size}", shape((1, 1)).kind()),
         Family::Trees => {
-            return Err(Error::input(format!(
-                "the model {} takes trees; write complete-tree:{size} or constant:tree:PARENTS",
-                model.name()
-            )));
+            let name = model.name();
+            return Err(format!("the model {name} takes trees; write complete-tree:{size} or constant:tree:PARENTS"));
         }
     };
-    let shape: Shape = text.parse().map_err(Error::input)?;
-    Unfolder::new(model).unfold(&shape).map_err(Error::input)?;
+    let shape: Shape = text.parse()?;
+    Unfolder::new(model).unfold(&shape)?;
     Ok(Shapes::Table(vec![(shape, 1.0)]))
 }
 
-fn complete_tree(leaves: &str, model: &Model, family: &Family) -> Result<Shapes> {
+fn complete_tree(leaves: &str, model: &Model, family: &Family) -> Result<Shapes, String> {
     if !matches!(family, Family::Trees) {
         return Err(not_for(model, family, "is a tree"));
     }
-    let number = leaves.parse().ok().filter(|n| (1..=MAX_COMPLETE_LEAVES).contains(n)).ok_or_else(|| {
-        Error::input(format!("\"{leaves}\" is not a whole number of leaves from 1 to {MAX_COMPLETE_LEAVES}"))
-    })?;
+    let is_not = || format!("\"{leaves}\" is not a whole number of leaves from 1 to {MAX_COMPLETE_LEAVES}");
+    let number = leaves.parse().ok().filter(|n| (1..=MAX_COMPLETE_LEAVES).contains(n)).ok_or_else(is_not)?;
     Ok(Shapes::Table(vec![(Shape::Tree(Arc::new(generators::complete_tree(number))), 1.0)]))
 }
 
-fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes> {
+fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes, String> {
     let Some((_, generator)) = GENERATORS.iter().find(|(known, _)| *known == name) else {
         let known = GENERATORS.map(|(known, _)| known).join(", ");
-        return Err(Error::input(format!("unknown generator \"{name}\"; known: {known}")));
+        return Err(format!("unknown generator \"{name}\"; known: {known}"));
     };
     let not_for = |what| Err(not_for(model, family, what));
     match (generator, family) {
@@ -210,14 +207,14 @@ fn table<T>(shares: Shares<T>, shape: impl Fn(T) -> Shape) -> Shapes {
     Shapes::Table(shares.into_iter().map(|(size, share)| (shape(size), share)).collect())
 }
 
-fn not_for(model: &Model, family: &Family, what: &str) -> Error {
+fn not_for(model: &Model, family: &Family, what: &str) -> String {
     let way_out = match family {
         Family::Lengths(_) => "constant:N, generator:europarl-en, -de or paper-lstm",
         Family::Pairs(_) => "constant:S>T, generator:europarl-de-en, azure-conversation or sharegpt",
         Family::Trees => "complete-tree:N, generator:treebank",
         Family::Graphs(_) => "constant:K, generator:graphs",
     };
-    Error::input(format!("{what}, but {}, or {way_out}", takes(model, family)))
+    format!("{what}, but {}, or {way_out}", takes(model, family))
 }
 
 fn takes(model: &Model, family: &Family) -> String {

@@ -2,7 +2,6 @@
 
 use serde::Serialize;
 
-use super::cell_graph::heights;
 use super::shape::{Shape, Tree};
 use super::trace::Trace;
 use crate::units::Nanos;
@@ -148,10 +147,11 @@ impl Lengths {
 }
 
 pub fn height(tree: &Tree) -> u32 {
-    heights(tree).into_iter().max().unwrap_or(0)
+    tree.heights().0.into_iter().max().unwrap_or(0)
 }
 
-fn mean_and_sd(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {
+/// Of a population; `None` without values.
+pub fn mean_and_sd(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {
     let n = values.clone().count() as f64;
     if n == 0.0 {
         return None;

@@ -1,6 +1,8 @@
 //! Synthetic shapes, fitted to public corpora; `traces/README.md` gives parameters and quality. A fitted distribution
 //! lists each length's share, so that it is handled like a measured histogram.
 
+use std::iter::successors;
+
 use rand::RngExt;
 use rand_distr::{Beta, Distribution};
 use statrs::function::erf::{erf, erf_inv};
@@ -114,17 +116,12 @@ fn independent(first: &[u32], second: &[u32]) -> Shares<(u32, u32)> {
 /// 1 + Poisson(Gamma(shape `r`, scale `(1 - p) / p`)).
 fn negative_binomial(r: f64, p: f64) -> Shares<u32> {
     let mean = 1.0 + r * (1.0 - p) / p;
-    let mut share = p.powf(r);
-    let mut shares = Vec::new();
-    for excess in 0.. {
-        let length = excess + 1;
-        if f64::from(length) > mean && share < NEGLIGIBLE {
-            break;
-        }
-        shares.push((length, share));
-        share *= (r + f64::from(excess)) / f64::from(excess + 1) * (1.0 - p);
-    }
-    shares
+    let next = |&(length, share): &(u32, f64)| {
+        let growth = (r + f64::from(length - 1)) / f64::from(length) * (1.0 - p);
+        Some((length + 1, share * growth))
+    };
+    let counts = |(length, share): &(u32, f64)| f64::from(*length) <= mean || *share >= NEGLIGIBLE;
+    successors(Some((1, p.powf(r))), next).take_while(counts).collect()
 }
 
 /// `source × exp(N(mean, sd))`, rounded, at least 1.
@@ -143,15 +140,8 @@ fn translations(source: u32) -> Shares<u32> {
     };
     const REACH: f64 = 7.0; // Seven standard deviations leave out a share of 1e-12.
     let last = (f64::from(source) * (mean + REACH * sd).exp()).ceil() as u32;
-    let mut before = 0.0;
-    (1..=last)
-        .map(|target| {
-            let after = below(target);
-            let share = after - before;
-            before = after;
-            (target, share)
-        })
-        .collect()
+    let less = |target: u32| if target > 1 { below(target - 1) } else { 0.0 };
+    (1..=last).map(|target| (target, below(target) - less(target))).collect()
 }
 
 /// Binary constituency trees like those of the Stanford Sentiment Treebank: random splits, in which short constituents

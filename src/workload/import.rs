@@ -61,13 +61,6 @@ pub struct Imported {
     pub sorted: bool,
 }
 
-struct Columns {
-    time: &'static str,
-    input: &'static str,
-    output: &'static str,
-    unit: Unit,
-}
-
 /// How a time is read, in nanoseconds, and what it is called.
 type Unit = (fn(&str) -> Option<i128>, &'static str);
 
@@ -75,44 +68,43 @@ const SECONDS: Unit = (|text| decimal(text, 1e9), "a number of seconds, 0 or mor
 const MILLISECONDS: Unit = (|text| decimal(text, 1e6), "a number of milliseconds, 0 or more");
 const DATE: Unit = (date_time, "a date and a time, as 2023-11-16 18:15:46.6805900");
 
+/// A format with times: the columns of the time and of the lengths of input and output, the last optional.
+type Timed = (Format, [&'static str; 3], Unit);
+
+static TIMED: [Timed; 4] = [
+    (Format::Azure, ["timestamp", "contexttokens", "generatedtokens"], DATE),
+    (Format::BurstGpt, ["timestamp", "request tokens", "response tokens"], SECONDS),
+    (Format::Mooncake, ["timestamp", "input_length", "output_length"], MILLISECONDS),
+    (Format::Csv, ["arrival_s", "length_in", "length_out"], SECONDS),
+];
+
 impl Format {
     pub fn of_header(first_line: &str) -> Result<Format> {
         let names: Vec<String> = match serde_json::from_str::<Map<String, Value>>(first_line) {
             Ok(object) => object.keys().map(|name| normalized(name)).collect(),
             Err(_) => first_line.split(',').map(normalized).collect(),
         };
-        [Format::Azure, Format::BurstGpt, Format::Mooncake, Format::Csv]
-            .into_iter()
-            .find(|format| {
-                let columns = format.columns().expect("these have columns");
-                [columns.time, columns.input].iter().all(|needed| names.iter().any(|name| name == needed))
-            })
-            .ok_or_else(|| {
-                Error::input(
-                    "line 1: not the header of azure, burstgpt, mooncake or csv; name the format with --format, as sentences or parents",
-                )
-            })
+        let has = |needed: &&str| names.iter().any(|name| name == needed);
+        let found = TIMED.iter().find(|(_, columns, _)| columns[..2].iter().all(has));
+        found.map(|(format, ..)| *format).ok_or_else(|| {
+            Error::input(
+                "line 1: not the header of azure, burstgpt, mooncake or csv; name the format with --format, as sentences or parents",
+            )
+        })
     }
 
-    fn columns(self) -> Option<Columns> {
-        let columns = |time, input, output, unit| Some(Columns { time, input, output, unit });
-        match self {
-            Format::Azure => columns("timestamp", "contexttokens", "generatedtokens", DATE),
-            Format::BurstGpt => columns("timestamp", "request tokens", "response tokens", SECONDS),
-            Format::Mooncake => columns("timestamp", "input_length", "output_length", MILLISECONDS),
-            Format::Csv => columns("arrival_s", "length_in", "length_out", SECONDS),
-            Format::Sentences | Format::Parents | Format::Treebank | Format::Conllu => None,
-        }
+    fn timed(self) -> Option<&'static Timed> {
+        TIMED.iter().find(|(format, ..)| *format == self)
     }
 
     pub fn is_timed(self) -> bool {
-        self.columns().is_some()
+        self.timed().is_some()
     }
 
     /// Without a `kind`, two lengths make seq2seq shapes, one a chain, a parse a tree.
     pub fn read(self, text: &str, kind: Option<Kind>) -> Result<Imported> {
-        let imported = match (self, self.columns()) {
-            (_, Some(columns)) => read_timed(text, &columns, kind)?,
+        let imported = match (self, self.timed()) {
+            (_, Some(timed)) => read_timed(text, timed, kind)?,
             (Format::Treebank, _) => read_trees(text, treebanks::brackets, kind)?,
             (Format::Conllu, _) => read_trees(text, treebanks::conllu, kind)?,
             (Format::Parents, _) => read_trees(text, treebanks::parents, kind)?,
@@ -129,17 +121,17 @@ fn normalized(name: &str) -> String {
     name.trim_start_matches('\u{feff}').trim().to_ascii_lowercase()
 }
 
-fn read_timed(text: &str, columns: &Columns, kind: Option<Kind>) -> Result<Imported> {
+fn read_timed(text: &str, (_, columns, unit): &Timed, kind: Option<Kind>) -> Result<Imported> {
     let (header, rows) = if text.starts_with('{') { json_rows(text)? } else { csv_rows(text)? };
     let place = |name: &str| header.iter().position(|column| column == name);
     let need = |name: &str| {
         let is_not = || Error::input(format!("line 1: no column \"{name}\" in the header \"{}\"", header.join(",")));
         place(name).ok_or_else(is_not)
     };
-    let (time, length) = (need(columns.time)?, need(columns.input)?);
+    let (time, length) = (need(columns[0])?, need(columns[1])?);
     let target = match kind {
-        None => place(columns.output),
-        Some(Kind::Seq2seq | Kind::Llm) => Some(need(columns.output)?),
+        None => place(columns[2]),
+        Some(Kind::Seq2seq | Kind::Llm) => Some(need(columns[2])?),
         Some(Kind::Chain | Kind::Tokens) => None,
         Some(Kind::Tree) => {
             return Err(Error::input("a length can't become a tree; it becomes a chain, seq2seq, llm or tokens"));
@@ -166,7 +158,7 @@ fn read_timed(text: &str, columns: &Columns, kind: Option<Kind>) -> Result<Impor
             let is_not = || wrong(column, format!("\"{}\" is not a whole number up to {MAX_LENGTH}", field(column)));
             tokens(field(column)).ok_or_else(is_not)
         };
-        let (parse, time_is) = columns.unit;
+        let (parse, time_is) = unit;
         let at = parse(field(time)).ok_or_else(|| wrong(time, format!("\"{}\" is not {time_is}", field(time))))?;
         let (input, output) = (size(length)?, target.map(size).transpose()?);
         if input == 0 || output == Some(0) {
@@ -246,7 +238,7 @@ fn read_trees(text: &str, notation: Notation, kind: Option<Kind>) -> Result<Impo
     if !matches!(kind, None | Some(Kind::Tree)) {
         return Err(Error::input("a parse becomes a tree"));
     }
-    let trees = treebanks::read(notation, text)?;
+    let trees = treebanks::read(notation, text).map_err(Error::input)?;
     let shapes = trees.into_iter().map(|found| Shape::Tree(Arc::new(found.tree))).collect();
     Ok(Imported { shapes, ..Imported::default() })
 }

@@ -10,6 +10,7 @@ pub mod draws;
 pub mod generators;
 pub mod graph_model;
 pub mod import;
+pub mod input;
 pub mod model;
 pub mod operator;
 pub mod random;

@@ -238,14 +238,15 @@ impl<'a> Unfolder<'a> {
                 Run { cell: CellId(1), length: *source, input: 0 },
                 Run { cell: CellId(0), length: *target, input: 0 },
             ])),
-            (Model::TreeLstm | Model::ChildSumTreeLstm, Shape::Tree(tree)) => {
-                self.once(shape, || Ok(CellGraph::Graph(Graph::from_tree(tree, CellId(1), CellId(0)).into())))
+            (Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_), Shape::Tree(tree)) => {
+                self.once(shape, || {
+                    model.check_tree(tree)?;
+                    // Leaves are the last cell.
+                    let most = if let Model::ChildSumByArity(most) = model { u32::from(*most) } else { 1 };
+                    let cell = |children: u32| CellId(if children == 0 { most } else { children.min(most) - 1 } as u16);
+                    Ok(CellGraph::Graph(Graph::from_tree(tree, cell).into()))
+                })
             }
-            (Model::ChildSumByArity(most), Shape::Tree(tree)) => self.once(shape, || {
-                model.check_tree(tree)?;
-                let cell = |children| CellId(if children == 0 { u16::from(*most) } else { children as u16 - 1 });
-                Ok(CellGraph::Graph(Graph::from_tree_by_children(tree, cell).into()))
-            }),
             (Model::Dnn(_), Shape::Tokens(n)) => Ok(CellGraph::chains([Run { cell: CellId(0), length: 1, input: *n }])),
             (Model::Dnn(_), Shape::Fixed) => Ok(CellGraph::chain(CellId(0), 1)),
             // A chain by a rule is faster to make than to look up.

@@ -162,47 +162,35 @@ pub fn kernels(operators: &[Operator]) -> Vec<Operator> {
 /// of equal depth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Depths {
-    operators: Vec<Reach>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Reach {
-    /// Edges from an operator without operators as inputs.
-    from_word: u32,
-    /// Edges from a state; `None` without a path.
-    from_state: Option<u32>,
+    /// By operator, the edges from one without operators as inputs, and from a state; `None` without a path.
+    edges: Vec<[Option<u32>; 2]>,
 }
 
 impl Depths {
     pub fn of(list: &[Operator]) -> Depths {
-        let mut operators: Vec<Reach> = Vec::with_capacity(list.len());
+        let mut edges: Vec<[Option<u32>; 2]> = Vec::with_capacity(list.len());
         for operator in list {
             let inputs = operator.inputs.iter().map(|source| match source {
-                Source::Word => Reach::default(),
-                Source::State => Reach { from_word: 0, from_state: Some(1) },
-                Source::Operator(earlier) => {
-                    let Reach { from_word, from_state } = operators[*earlier as usize];
-                    Reach { from_word: from_word + 1, from_state: from_state.map(|edges| edges + 1) }
-                }
+                Source::Word => [Some(0), None],
+                Source::State => [Some(0), Some(1)],
+                Source::Operator(earlier) => edges[*earlier as usize].map(|edges| edges.map(|edges| edges + 1)),
             });
-            let reach = inputs.fold(Reach::default(), |longest, input| Reach {
-                from_word: longest.from_word.max(input.from_word),
-                from_state: longest.from_state.max(input.from_state),
-            });
-            operators.push(reach);
+            let longest =
+                inputs.fold([Some(0), None], |[word, state], input| [word.max(input[0]), state.max(input[1])]);
+            edges.push(longest);
         }
-        Depths { operators }
+        Depths { edges }
     }
 
     /// `states`: the depth of the operator that gives the deepest preceding state (for [`Rows::ForEach`] that cell's);
     /// `None` without preceding cells.
     pub fn depth(&self, operator: usize, states: Option<u32>) -> u32 {
-        let Reach { from_word, from_state } = self.operators[operator];
-        from_word.max(states.zip(from_state).map_or(0, |(depth, edges)| depth + edges))
+        let [from_word, from_state] = self.edges[operator];
+        from_word.max(states.zip(from_state).map(|(depth, edges)| depth + edges)).unwrap_or(0)
     }
 
     pub fn state(&self, states: Option<u32>) -> u32 {
-        self.depth(self.operators.len() - 1, states)
+        self.depth(self.edges.len() - 1, states)
     }
 }
 
@@ -275,7 +263,7 @@ mod tests {
         );
         assert_eq!(["lookup", "gates", "kept", "h"].map(|name| at(name, Some(7))), [0, 8, 11, 14]);
         assert_eq!(depths.state(Some(7)), 14);
-        let takes_state = |name: &str| depths.operators[place(name)].from_state.is_some();
+        let takes_state = |name: &str| depths.edges[place(name)][1].is_some();
         assert!(!takes_state("lookup") && takes_state("i"));
     }
 

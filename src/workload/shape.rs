@@ -2,8 +2,6 @@
 //! `tokens:37`, `fixed`, `graph:2`, `llm:1020>129`.
 
 use std::fmt;
-use std::iter::successors;
-use std::mem;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -134,11 +132,11 @@ impl Tree {
             }
             (Some(_), None) => {}
         }
-        let parents: Box<[u32]> = one_based.iter().map(|p| p.wrapping_sub(1)).collect();
-        if let Some(node) = node_off_the_root(&parents) {
-            return Err(format!("node {} never reaches the root: its parents form a cycle", node + 1));
+        let tree = Tree { parents: one_based.iter().map(|p| p.wrapping_sub(1)).collect() };
+        match tree.heights().1.iter().position(|missing| *missing > 0) {
+            Some(node) => Err(format!("node {} never reaches the root: its parents form a cycle", node + 1)),
+            None => Ok(tree),
         }
-        Ok(Tree { parents })
     }
 
     #[allow(clippy::len_without_is_empty)] // a tree has at least one node
@@ -164,22 +162,24 @@ impl Tree {
     pub fn leaves(&self) -> usize {
         self.child_counts().iter().filter(|&&children| children == 0).count()
     }
-}
 
-fn node_off_the_root(parents: &[u32]) -> Option<usize> {
-    let mut reaches_root: Vec<bool> = parents.iter().map(|parent| *parent == Tree::NO_PARENT).collect();
-    for start in 0..parents.len() {
-        let way = successors(Some(start), |node| Some(parents[*node] as usize)).take_while(|node| !reaches_root[*node]);
-        // A way within a cycle has no end.
-        if way.take(parents.len() + 1).count() > parents.len() {
-            return Some(start);
+    /// By node, the edges to its deepest leaf; and its children on cycles, which trees do not have.
+    pub fn heights(&self) -> (Box<[u32]>, Vec<u32>) {
+        let children = self.child_counts();
+        let (mut heights, mut missing) = (vec![0u32; self.len()], children.clone());
+        for mut node in (0..self.len()).filter(|node| children[*node] == 0) {
+            while let Some(parent) = Some(self.parents[node]).filter(|p| *p != Tree::NO_PARENT) {
+                let parent = parent as usize;
+                heights[parent] = heights[parent].max(heights[node] + 1);
+                missing[parent] -= 1;
+                if missing[parent] > 0 {
+                    break;
+                }
+                node = parent;
+            }
         }
-        let mut node = start;
-        while !mem::replace(&mut reaches_root[node], true) {
-            node = parents[node] as usize;
-        }
+        (heights.into(), missing)
     }
-    None
 }
 
 impl fmt::Display for Tree {

@@ -29,12 +29,9 @@ const HEADER: &str = "id,arrival_ns,shape";
 const WITH_CLASS: &str = "id,arrival_ns,shape,class";
 
 impl Trace {
+    #[allow(clippy::len_without_is_empty)] // no one asks
     pub fn len(&self) -> usize {
         self.shapes.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.shapes.is_empty()
     }
 
     /// `id,arrival_ns,shape` and optionally `class`, plain or compressed with gzip; ids 0, 1, 2, …, arrivals not
@@ -263,12 +260,9 @@ impl Requests {
         Ok(Requests { shapes, graphs, classes: None })
     }
 
+    #[allow(clippy::len_without_is_empty)] // no one asks
     pub fn len(&self) -> usize {
         self.shapes.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.shapes.is_empty()
     }
 
     pub fn request(&self, id: RequestId, arrival: Nanos) -> Request<'_> {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
+use super::input;
 use crate::shipped;
 
 /// The shape of a decoder. Sizes are counts of numbers, whatever their precision.
@@ -30,8 +31,8 @@ pub struct Transformer {
 }
 
 /// A thousand times the largest model: no product of sizes overflows.
-const MAX: u64 = 1 << 20;
-const MAX_LAYERS: u64 = 1 << 12;
+const MAX: f64 = (1 << 20) as f64;
+const MAX_LAYERS: f64 = (1 << 12) as f64;
 
 impl Transformer {
     /// `given` is the file's name in the scenario. Errors name the file, and the line or the key.
@@ -41,23 +42,14 @@ impl Transformer {
     }
 
     fn parse(given: &str, path: &Path, text: &str) -> Result<Transformer, String> {
-        let read: Transformer = toml::from_str(text).map_err(|error| {
-            let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
-            format!("{given}:{line}: {}", error.message().replace('\n', ", "))
+        let read: Transformer = input::settings(text, given, |key| match key {
+            "layers" => Some(1.0..=MAX_LAYERS),
+            "matrices" => Some(1.0..=3.0),
+            _ => Some(1.0..=MAX),
         })?;
-        let Transformer { layers, hidden, inner, matrices, heads, kv_heads, vocabulary, .. } = read;
-        for (key, value, most) in [
-            ("layers", layers, MAX_LAYERS),
-            ("hidden", hidden, MAX),
-            ("inner", inner, MAX),
-            ("matrices", matrices, 3),
-            ("heads", heads, hidden),
-            ("kv_heads", kv_heads, heads),
-            ("vocabulary", vocabulary, MAX),
-        ] {
-            if !(1..=most).contains(&value) {
-                return Err(format!("{given}: {key}: {value} is out of range; a whole number from 1 to {most}"));
-            }
+        let Transformer { hidden, heads, kv_heads, .. } = read;
+        if kv_heads > heads {
+            return Err(format!("{given}: kv_heads: {kv_heads} is out of range; a whole number from 1 to {heads}"));
         }
         if hidden % heads != 0 {
             return Err(format!(

@@ -1,10 +1,10 @@
 //! Files of trees, in the notations of published treebanks. Words, labels and relations are ignored.
 
-use crate::error::{Context, Error, Result};
-use crate::workload::shape::Tree;
+use super::input::at;
+use super::shape::Tree;
 
 /// Reads the trees of a text: [`parents`], [`brackets`] or [`conllu`].
-pub type Notation = fn(&str) -> Result<Vec<Found>>;
+pub type Notation = fn(&str) -> Result<Vec<Found>, String>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
@@ -23,31 +23,31 @@ pub fn notation(text: &str) -> Notation {
 }
 
 /// At least one tree.
-pub fn read(notation: Notation, text: &str) -> Result<Vec<Found>> {
+pub fn read(notation: Notation, text: &str) -> Result<Vec<Found>, String> {
     let trees = notation(text.trim_start_matches('\u{feff}'))?;
-    if trees.is_empty() { Err(Error::input("holds no trees")) } else { Ok(trees) }
+    if trees.is_empty() { Err("holds no trees".into()) } else { Ok(trees) }
 }
 
 /// A tree per line: 1-based parents, 0 for the root (SICK's `.parents`), optionally after the number of leaves and a tab.
-pub fn parents(text: &str) -> Result<Vec<Found>> {
+pub fn parents(text: &str) -> Result<Vec<Found>, String> {
     (1..)
         .zip(text.lines())
         .filter(|(_, line)| !line.trim().is_empty())
         .map(|(number, line)| {
-            let tree = tree_line(line).within(format_args!("line {number}"))?;
+            let tree = tree_line(line).map_err(at(format_args!("line {number}")))?;
             Ok(Found { line: number, tree })
         })
         .collect()
 }
 
 /// `p1 p2 …` or `leaves<TAB>p1 p2 …`.
-fn tree_line(line: &str) -> Result<Tree> {
-    let Some((leaves, parents)) = line.split_once('\t') else { return line.parse().map_err(Error::input) };
-    let tree: Tree = parents.parse().map_err(Error::input)?;
+fn tree_line(line: &str) -> Result<Tree, String> {
+    let Some((leaves, parents)) = line.split_once('\t') else { return line.parse() };
+    let tree: Tree = parents.parse()?;
     match leaves.trim().parse::<usize>() {
         Ok(n) if n == tree.leaves() => Ok(tree),
-        Ok(n) => Err(Error::input(format!("says {n} leaves, but {} nodes have no children", tree.leaves()))),
-        Err(_) => Err(Error::input(format!("\"{leaves}\" is not a number of leaves"))),
+        Ok(n) => Err(format!("says {n} leaves, but {} nodes have no children", tree.leaves())),
+        Err(_) => Err(format!("\"{leaves}\" is not a number of leaves")),
     }
 }
 
@@ -71,7 +71,7 @@ struct Reader<'t> {
 
 /// S-expressions (Penn, Stanford), on any number of lines: `(LABEL WORD)` is a leaf, `(LABEL NODE NODE)` an inner node, as
 /// in `(3 (2 good) (2 film))`. An unlabelled bracket around a sentence is not part of the tree.
-pub fn brackets(text: &str) -> Result<Vec<Found>> {
+pub fn brackets(text: &str) -> Result<Vec<Found>, String> {
     let mut reader = Reader::default();
     for (number, line) in (1..).zip(text.lines()) {
         for token in tokens(line) {
@@ -83,11 +83,11 @@ pub fn brackets(text: &str) -> Result<Vec<Found>> {
                 ")" => reader.close(),
                 word => reader.word(word),
             };
-            taken.within(format_args!("line {number}"))?;
+            taken.map_err(at(format_args!("line {number}")))?;
         }
     }
     match reader.open.first() {
-        Some(open) => Err(Error::input(format!("line {}: a bracket is never closed", open.line))),
+        Some(open) => Err(format!("line {}: a bracket is never closed", open.line)),
         None => Ok(reader.trees),
     }
 }
@@ -100,9 +100,9 @@ fn tokens(line: &str) -> impl Iterator<Item = &str> {
 }
 
 impl<'t> Reader<'t> {
-    fn word(&mut self, word: &'t str) -> Result<()> {
+    fn word(&mut self, word: &'t str) -> Result<(), String> {
         match self.open.last_mut() {
-            None => Err(Error::input(format!("\"{word}\" is outside of all brackets"))),
+            None => Err(format!("\"{word}\" is outside of all brackets")),
             Some(open) if open.words.len() == 2 || !open.children.is_empty() => Err(beside_another(word)),
             Some(open) => {
                 open.words.push(word);
@@ -111,12 +111,12 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn close(&mut self) -> Result<()> {
-        let closed = self.open.pop().ok_or_else(|| Error::input("a closing bracket without an opening one"))?;
+    fn close(&mut self) -> Result<(), String> {
+        let closed = self.open.pop().ok_or_else(|| "a closing bracket without an opening one".to_string())?;
         let node = match (&closed.words[..], &closed.children[..]) {
             ([_, word], [_, ..]) => return Err(beside_another(word)),
-            ([], []) => return Err(Error::input(format!("an empty bracket; {NODE}"))),
-            ([label], []) => return Err(Error::input(format!("\"({label})\" is a label without a word; {NODE}"))),
+            ([], []) => return Err(format!("an empty bracket; {NODE}")),
+            ([label], []) => return Err(format!("\"({label})\" is a label without a word; {NODE}")),
             ([], [sentence]) if self.open.is_empty() => *sentence,
             (_, children) => {
                 self.parents.push(0);
@@ -128,7 +128,7 @@ impl<'t> Reader<'t> {
         match self.open.last_mut() {
             Some(above) => above.children.push(node),
             None => {
-                let tree = Tree::from_parents(&self.parents).map_err(Error::input)?;
+                let tree = Tree::from_parents(&self.parents)?;
                 self.trees.push(Found { line: closed.line, tree });
                 self.parents.clear();
             }
@@ -137,8 +137,8 @@ impl<'t> Reader<'t> {
     }
 }
 
-fn beside_another(word: &str) -> Error {
-    Error::input(format!("\"{word}\" is next to another child; put it into brackets of its own"))
+fn beside_another(word: &str) -> String {
+    format!("\"{word}\" is next to another child; put it into brackets of its own")
 }
 
 /// ID, FORM, LEMMA, UPOS, XPOS, FEATS, HEAD, DEPREL, DEPS, MISC.
@@ -148,7 +148,7 @@ const HEAD: usize = 6;
 
 /// Ten columns per word, the seventh its head, which is its parent; an empty line after each sentence
 /// (universaldependencies.org/format.html).
-pub fn conllu(text: &str) -> Result<Vec<Found>> {
+pub fn conllu(text: &str) -> Result<Vec<Found>, String> {
     let mut trees = Vec::new();
     let mut heads: Vec<u32> = Vec::new();
     let mut first = None;
@@ -156,7 +156,7 @@ pub fn conllu(text: &str) -> Result<Vec<Found>> {
         if line.trim().is_empty() {
             let line = first.take().unwrap_or(number);
             if !heads.is_empty() {
-                let tree = Tree::from_parents(&heads).map_err(Error::input).within(format_args!("line {line}"))?;
+                let tree = Tree::from_parents(&heads).map_err(at(format_args!("line {line}")))?;
                 trees.push(Found { line, tree });
                 heads.clear();
             }
@@ -164,20 +164,18 @@ pub fn conllu(text: &str) -> Result<Vec<Found>> {
         }
         first.get_or_insert(number);
         if !line.starts_with('#') {
-            heads.extend(head(line, heads.len() + 1).within(format_args!("line {number}"))?);
+            heads.extend(head(line, heads.len() + 1).map_err(at(format_args!("line {number}")))?);
         }
     }
     Ok(trees)
 }
 
 /// `None` for lines that are not words of the tree: ranges (`1-2`) and nodes of the enhanced graph (`2.1`).
-fn head(line: &str, number: usize) -> Result<Option<u32>> {
+fn head(line: &str, number: usize) -> Result<Option<u32>, String> {
     let columns: Vec<&str> = line.split('\t').map(str::trim).collect();
     if columns.len() != COLUMNS {
-        return Err(Error::input(format!(
-            "has {} columns; a word of CoNLL-U has {COLUMNS}, with tabs between them",
-            columns.len()
-        )));
+        let found = columns.len();
+        return Err(format!("has {found} columns; a word of CoNLL-U has {COLUMNS}, with tabs between them"));
     }
     let id = columns[ID];
     let whole = |part: &str| part.parse::<u32>().is_ok();
@@ -185,14 +183,12 @@ fn head(line: &str, number: usize) -> Result<Option<u32>> {
         return Ok(None);
     }
     if id.parse() != Ok(number) {
-        return Err(Error::input(format!("ID: \"{id}\" should be {number}; words are numbered 1, 2, 3 and so on")));
+        return Err(format!("ID: \"{id}\" should be {number}; words are numbered 1, 2, 3 and so on"));
     }
     let head = columns[HEAD];
-    head.parse().map(Some).map_err(|_| {
-        Error::input(format!(
-            "HEAD: \"{head}\" is not a word's number, 0 for the root; a file without heads has no trees"
-        ))
-    })
+    let is_not =
+        |_| format!("HEAD: \"{head}\" is not a word's number, 0 for the root; a file without heads has no trees");
+    head.parse().map(Some).map_err(is_not)
 }
 
 #[cfg(test)]
@@ -203,7 +199,7 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Result<Vec<(usize, String)>> {
+    fn read(text: &str) -> Result<Vec<(usize, String)>, String> {
         let trees = super::read(notation(text), text)?;
         Ok(trees.into_iter().map(|found| (found.line, found.tree.to_string())).collect())
     }
@@ -272,7 +268,7 @@ mod tests {
                 "line 1: nodes 1 and 2 both have parent 0; a tree has one root",
             ),
         ] {
-            assert_eq!(read(text).unwrap_err().to_string(), message, "{text:?}");
+            assert_eq!(read(text).unwrap_err(), message, "{text:?}");
         }
     }
 

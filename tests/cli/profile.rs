@@ -19,7 +19,7 @@ fn covers(model: &str, more: &[&str], batches: (u32, u32), others: &[&str]) -> S
     for cell in (0..cells.len() as u16).map(CellId) {
         assert_eq!(table.measured(cell), batches.0..=batches.1, "{text}");
     }
-    assert!(table.extra(Extra::Launch(3)).0 > 0, "{text}");
+    assert!(table.extra(Extra::Launch, 3).0 > 0, "{text}");
     let rows = |name: &str| text.lines().filter(|line| line.split(',').next() == Some(name)).count();
     assert_eq!(["task", "launch"].map(rows), [3, 3], "{text}");
     for name in others {

@@ -111,8 +111,8 @@ impl Backend for Machine<'_> {
             self.costs.cell(step).0 * u64::from(step.times) * slower
         };
         let cells: u64 = task.steps.iter().map(cell).sum();
-        let gather = if task.gather { self.costs.extra(Extra::Gather(task.batch)).0 } else { 0 };
-        let duration = cells + gather + self.costs.extra(Extra::Task(task.batch)).0;
+        let gather = if task.gather { self.costs.extra(Extra::Gather, task.batch).0 } else { 0 };
+        let duration = cells + gather + self.costs.extra(Extra::Task, task.batch).0;
         let longer = (duration as f64 * self.rng.random_range(0.0..=self.quirks.spread)) as u64;
         let start = (self.now.get() + self.late(self.quirks.launch)).max(self.free[task.worker.index()]);
         let finish = start + duration + longer;

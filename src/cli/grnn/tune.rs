@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use crate::backend::cuda::gpu::grnn::{Host, Tuned, Tuner};
 use crate::cli::render::{Shown, say};
 use crate::cli::seed;
-use crate::cost::device_file;
 use crate::cost::grnn::{Cell, Device, Mapping, Ranked, Rnn, Space, rank};
+use crate::cost::roofline::Roofline;
 use crate::error::{Error, Result};
 use crate::files::can_write;
 use crate::papers::measured::{self, Chosen, Measured, Row, Size, Way};
@@ -136,7 +136,7 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 fn device(args: &Args, host: &Host) -> Result<Device> {
-    let by_name = || device_file::of_gpu(host.name()).map(|(file, _)| file);
+    let by_name = || Roofline::of_gpu(host.name()).map(|(file, _)| file);
     let device = Device::open(args.device.as_deref().or_else(by_name).unwrap_or("titan-v"))?;
     Ok(Device { multiprocessors: host.multiprocessors(), ..device })
 }

@@ -1,20 +1,22 @@
 //! The table `[grnn]` of a device file.
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
 use super::Times;
-use crate::cost::device_file::{self, in_range};
 use crate::error::{Error, Result};
 use crate::shipped::{self, Shipped};
+use crate::workload::input;
 
 /// A GPU in GRNN's performance model (Figure 10). The unit of cost is the time of a dependent fused multiply-add.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Device {
     pub name: String,
     /// SMs: multiprocessors, each with one block.
     pub multiprocessors: u32,
+    #[serde(rename = "grnn")]
     pub constants: Constants,
 }
 
@@ -92,18 +94,27 @@ impl Reductions {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct File {
     name: String,
     multiprocessors: u32,
     grnn: Option<Constants>,
 }
 
-const MOST: i64 = 1 << 24;
-/// In nanoseconds, or picoseconds for a unit of cost.
-const MOST_TIME: i64 = 1_000_000_000;
-/// Batches up to 32 times this are tried.
-const MOST_MULTIPROCESSORS: u32 = 4096;
+const MOST: f64 = (1 << 24) as f64;
+
+fn range(key: &str) -> Option<RangeInclusive<f64>> {
+    Some(match key.strip_prefix("grnn.") {
+        // Batches up to 32 times this are tried.
+        None if key == "multiprocessors" => 1.0..=4096.0,
+        None => return None,
+        // In nanoseconds, or picoseconds for a unit of cost.
+        Some(key) if key.starts_with("time.") => 0.0..=1e9,
+        Some("products.warps" | "products.outputs" | "products.bound_cost" | "reductions.value") => 0.001..=1000.0,
+        Some("thread_registers" | "second_synchronisation" | "shuffle" | "reductions.bound_values") => 0.0..=MOST,
+        Some(_) => 1.0..=MOST,
+    })
+}
 
 impl Device {
     pub fn open(given: &str) -> Result<Device> {
@@ -116,50 +127,25 @@ impl Device {
     }
 
     pub fn parse(text: &str, file: &str) -> Result<Device> {
-        let File { name, multiprocessors, grnn } = device_file::parse(text, file, File::check)?;
+        let File { name, multiprocessors, grnn } = input::settings(text, file, range).map_err(Error::input)?;
         let constants = grnn.ok_or_else(|| {
             Error::input(format!(
                 "{file}: no table [grnn], so the speed of persistent kernels on the {name} is unknown; \
                  scenarios/devices/titan-v.toml shows what it holds"
             ))
         })?;
+        let Reductions { value, bound, bound_values } = constants.reductions;
+        let most = bound.max(bound_values);
+        if libm::pow(value, most.into()).is_infinite() {
+            return Err(Error::input(format!(
+                "{file}: grnn.reductions: {value} to the power of {most} is larger than any number; take a smaller value, bound or bound_values"
+            )));
+        }
         Ok(Device { name, multiprocessors, constants })
     }
 
     /// What [`Device::parse`] reads.
     pub fn text(&self) -> String {
-        let Device { name, multiprocessors, constants } = self.clone();
-        toml::to_string(&File { name, multiprocessors, grnn: Some(constants) }).expect("numbers and names are TOML")
-    }
-}
-
-impl File {
-    fn check(&self) -> Result<(), String> {
-        let Some(constants) = &self.grnn else { return Ok(()) };
-        in_range("multiprocessors", self.multiprocessors, 1, MOST_MULTIPROCESSORS)?;
-        check("grnn", &toml::Value::try_from(constants).expect("numbers are TOML"))?;
-        let Reductions { value, bound, bound_values } = constants.reductions;
-        let most = bound.max(bound_values);
-        match libm::pow(value, most.into()).is_finite() {
-            true => Ok(()),
-            false => Err(format!(
-                "grnn.reductions: {value} to the power of {most} is larger than any number; take a smaller value, bound or bound_values"
-            )),
-        }
-    }
-}
-
-/// Refuses a number out of the range of its key, and such numbers in a table.
-fn check(key: &str, value: &toml::Value) -> Result<(), String> {
-    const FROM_0: [&str; 4] =
-        ["grnn.thread_registers", "grnn.second_synchronisation", "grnn.shuffle", "grnn.reductions.bound_values"];
-    match value {
-        toml::Value::Table(keys) => keys.iter().try_for_each(|(name, value)| check(&format!("{key}.{name}"), value)),
-        toml::Value::Integer(time) if key.starts_with("grnn.time.") => in_range(key, *time, 0, MOST_TIME),
-        toml::Value::Integer(number) => in_range(key, *number, i64::from(!FROM_0.contains(&key)), MOST),
-        toml::Value::Float(number) if !(0.001..=1000.0).contains(number) => {
-            Err(format!("{key}: {number} is out of range; a number from 0.001 to 1000"))
-        }
-        _ => Ok(()),
+        toml::to_string(self).expect("numbers and names are TOML")
     }
 }

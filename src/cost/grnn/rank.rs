@@ -54,8 +54,8 @@ pub struct Ranked {
 /// By ascending cost, then by tile width, tile height, groups, group size and synchronisations. Empty if no kernel runs
 /// this batch: [`Launches`] then runs another one.
 pub fn rank(cell: Cell, hidden: u32, batch: u32, device: &Device, space: &Space) -> Vec<Ranked> {
-    let of_kernel = |&rnn: &Rnn| ranked(Sizes { rnn, hidden, batch }, device, space, |_| true);
-    sorted(cell.kernels().iter().flat_map(of_kernel).collect())
+    let kernels = cell.kernels().iter().map(|&rnn| Sizes { rnn, hidden, batch });
+    ranked(kernels, device, space, |_| true)
 }
 
 /// A layer of several LSTM layers that run at once, each on its share of the multiprocessors. Its dot products cover the
@@ -64,20 +64,23 @@ pub fn rank(cell: Cell, hidden: u32, batch: u32, device: &Device, space: &Space)
 fn rank_layer(hidden: u32, batch: u32, layers: u32, device: &Device, space: &Space) -> Vec<Ranked> {
     let sizes = Sizes { rnn: Rnn::Lstm, hidden: 2 * hidden, batch };
     let device = Device { multiprocessors: 2 * (device.multiprocessors / layers), ..device.clone() };
-    sorted(ranked(sizes, &device, space, |mapping| hidden.is_multiple_of(mapping.tile_width)))
+    ranked([sizes], &device, space, |mapping| hidden.is_multiple_of(mapping.tile_width))
 }
 
-fn ranked(sizes: Sizes, device: &Device, space: &Space, is_allowed: impl Fn(&Mapping) -> bool) -> Vec<Ranked> {
+fn ranked(
+    kernels: impl IntoIterator<Item = Sizes>,
+    device: &Device,
+    space: &Space,
+    is_allowed: impl Fn(&Mapping) -> bool,
+) -> Vec<Ranked> {
     let mut all = Vec::new();
-    space.each_valid(&sizes, device, |mapping| {
-        if is_allowed(&mapping) {
-            all.push(Ranked { rnn: sizes.rnn, mapping, cost: Cost::of(&mapping, &sizes, device) });
-        }
-    });
-    all
-}
-
-fn sorted(mut all: Vec<Ranked>) -> Vec<Ranked> {
+    for sizes in kernels {
+        space.each_valid(&sizes, device, |mapping| {
+            if is_allowed(&mapping) {
+                all.push(Ranked { rnn: sizes.rnn, mapping, cost: Cost::of(&mapping, &sizes, device) });
+            }
+        });
+    }
     all.sort_by(|a, b| {
         let place = |one: &Ranked| (one.mapping, one.rnn.synchronisations());
         a.cost.total().total_cmp(&b.cost.total()).then_with(|| place(a).cmp(&place(b)))

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::Roofline;
 use crate::cost::curve::{Best, preferred};
-use crate::cost::operators::rows_of_node;
+use crate::cost::operators::{Work, rows_of_node};
 use crate::units::Nanos;
 use crate::workload::dnn::{Form, Kind, Size};
 use crate::workload::operator::{self, Operator};
@@ -42,14 +42,11 @@ impl Kernels {
         let mut elements = 0;
         for operator in operators {
             let rows = u64::from(rows_of_node(operator, chain));
-            let [gives, takes] = operator.shape.map(u64::from);
+            let (Work { weights, of_row }, [gives, takes]) = (Work::of(operator), operator.shape.map(u64::from));
             match operator.kind {
                 operator::Kind::Opaque => return None,
-                operator::Kind::Matmul { .. } | operator::Kind::Affine { .. } => {
-                    forms.push(form(Kind::Matmul, [1, rows, takes, gives, rows * (gives + takes)]));
-                }
-                operator::Kind::Lookup { .. } => elements += rows * 2 * gives,
-                _ => elements += rows * (gives + takes),
+                _ if weights > 0 => forms.push(form(Kind::Matmul, [1, rows, takes, gives, rows * of_row])),
+                _ => elements += rows * of_row,
             }
         }
         if elements > 0 {

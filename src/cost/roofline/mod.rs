@@ -8,18 +8,19 @@ mod kernels;
 #[cfg(test)]
 mod tests;
 
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 pub use self::kernels::Kernels;
-use super::device_file::{self, in_range};
 use crate::error::{Error, Result};
 use crate::gpu_settings::Precision;
-use crate::shipped;
+use crate::shipped::{self, BuiltIn, Shipped};
 use crate::units::Nanos;
 use crate::workload::dnn::{Kind, Work};
+use crate::workload::input;
 
 /// A device's data sheet.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -74,9 +75,19 @@ impl Unit {
 }
 
 /// Of a device file: a thousand times the largest device.
-const MAX: u64 = 1 << 40;
+const MAX: f64 = (1u64 << 40) as f64;
 /// Tile sides and bytes of a number: their products must not overflow.
-const MAX_TILE: u64 = 1 << 16;
+const MAX_TILE: f64 = (1 << 16) as f64;
+
+fn range(key: &str) -> Option<RangeInclusive<f64>> {
+    match key.rsplit('.').next()? {
+        _ if key.starts_with("grnn") => None,
+        "launch_ns" | "latency_ns" => Some(0.0..=MAX),
+        "bytes" | "rows" | "columns" => Some(1.0..=MAX_TILE),
+        "efficiency" => Some(1.0..=100.0),
+        _ => Some(1.0..=MAX),
+    }
+}
 
 impl Roofline {
     fn units(&self) -> impl Iterator<Item = (Precision, &Unit)> {
@@ -85,42 +96,17 @@ impl Roofline {
         units.into_iter().filter_map(|(precision, unit)| Some((precision, unit.as_ref()?)))
     }
 
-    fn check(&self) -> Result<(), String> {
-        for (key, value, least) in [
-            ("multiprocessors", self.multiprocessors, 1),
-            ("bandwidth_mb_s", self.bandwidth_mb_s, 1),
-            ("memory_mb", self.memory_mb.unwrap_or(1), 1),
-            ("launch_ns", self.launch.0, 0),
-            ("latency_ns", self.latency.0, 0),
-        ] {
-            in_range(key, value, least, MAX)?;
-        }
-        for (precision, Unit { peak_gflops, bytes, tiles, slice }) in self.units() {
-            let key = |key: &str| format!("{precision}.{key}");
-            in_range(&key("peak_gflops"), *peak_gflops, 1, MAX)?;
-            in_range(&key("bytes"), *bytes, 1, MAX_TILE)?;
-            in_range(&key("slice"), slice.unwrap_or(1), 1, MAX)?;
-            if tiles.is_empty() {
-                return Err(format!("{}: empty; kernels have at least one shape of tiles", key("tiles")));
-            }
-            for (place, tile) in tiles.iter().enumerate() {
-                let key = |name: &str| key(&format!("tiles[{place}].{name}"));
-                in_range(&key("rows"), tile.rows, 1, MAX_TILE)?;
-                in_range(&key("columns"), tile.columns, 1, MAX_TILE)?;
-                in_range(&key("efficiency"), tile.efficiency, 1, 100)?;
-            }
-        }
-        Ok(())
-    }
-
     pub fn read(path: &Path, precision: Precision) -> Result<Roofline> {
         let text = shipped::text(path)?;
         Roofline::parse(&text, &path.display().to_string(), precision)
     }
 
     pub fn parse(text: &str, file: &str, precision: Precision) -> Result<Roofline> {
-        let mut sheet = device_file::parse(text, file, Roofline::check)?;
+        let mut sheet: Roofline = input::settings(text, file, range).map_err(Error::input)?;
         let units: Vec<(Precision, &Unit)> = sheet.units().collect();
+        if let Some((of, _)) = units.iter().find(|(_, unit)| unit.tiles.is_empty()) {
+            return Err(Error::input(format!("{file}: {of}.tiles: empty; kernels have at least one shape of tiles")));
+        }
         let unit = units.iter().find(|(of, _)| *of == precision).map(|(_, unit)| (*unit).clone()).ok_or_else(|| {
             let known: Vec<String> = units.iter().map(|(of, _)| of.to_string()).collect();
             Error::input(format!(
@@ -131,6 +117,20 @@ impl Roofline {
         })?;
         sheet.unit = unit;
         Ok(sheet)
+    }
+
+    /// The file of a GPU by the driver's name, such as "NVIDIA TITAN V", which must contain the device's name as whole
+    /// words: a GH200 is not an H200. With its data sheet in float32.
+    pub fn of_gpu(gpu: &str) -> Option<(&'static str, Roofline)> {
+        let words = |name: &str| -> Vec<String> {
+            name.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_ascii_lowercase).collect()
+        };
+        let gpu = words(gpu);
+        Shipped::Device.all().into_iter().find_map(|BuiltIn { name: file, text }| {
+            let sheet = Roofline::parse(text, file, Precision::F32).expect("a shipped file is complete");
+            let name = words(&sheet.name);
+            gpu.windows(name.len()).any(|part| part == name).then_some((file, sheet))
+        })
     }
 
     pub fn busy(&self, work: &Work, batch: u32) -> Nanos {

@@ -163,6 +163,17 @@ fn a_device_file_is_checked() {
     }
 }
 
+#[test]
+fn a_gpu_is_known_by_the_words_of_its_name() {
+    let file = |gpu| Roofline::of_gpu(gpu).map(|(file, _)| file);
+    assert_eq!(file("NVIDIA TITAN V"), Some("titan-v"));
+    assert_eq!(file("Tesla V100-SXM2-16GB"), Some("v100"));
+    assert_eq!(file("NVIDIA TITAN RTX"), Some("titan-rtx"));
+    assert_eq!(file("NVIDIA GH200 480GB"), None);
+    let (file, sheet) = Roofline::of_gpu("NVIDIA H200").unwrap();
+    assert_eq!((file, sheet.unit.peak_gflops, sheet.multiprocessors), ("h200", 66_908, 132));
+}
+
 fn works() -> impl Strategy<Value = Form> {
     let kinds = prop_oneof![Just(Kind::Matmul), Just(Kind::BatchedMatmul), Just(Kind::Memory)];
     (kinds, 1u64..20, 1u64..5_000, 1u64..50_000, 1u64..5_000, 0u64..1 << 24).prop_map(

@@ -1,6 +1,5 @@
 //! The profiled cost table: a CSV file of `cell,batch,ns`, with optional `input` and `stddev_ns`.
 
-mod header;
 mod model;
 
 use std::collections::BTreeMap;
@@ -9,25 +8,33 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use self::header::Header;
-pub use self::header::MAX_BATCH;
 pub use self::model::TableModel;
 use self::model::{CellCosts, OperatorCosts, Rows, StepCosts};
+use super::Extra;
 use super::curve::Curve;
 use super::decoder::Decoder;
 use super::operators;
 use super::persistent::Persistent;
 use super::roofline::{Kernels, Roofline};
-use crate::error::{Context as _, Error, Result};
+use crate::error::{Error, Result};
 use crate::shipped;
 use crate::units::{Nanos, nanos_or_time};
 use crate::workload::dnn::Form;
+use crate::workload::input::{self, Columns};
 use crate::workload::model::{CellType, Model};
 use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
-use crate::workload::row_names::{
-    COPY, EMPTY, GATHER, ITERATION, KERNEL, LAUNCH, PERSISTENT, SWITCH, TASK, TRANSFER, WHOLE,
-};
+use crate::workload::row_names::{GATHER, ITERATION, KERNEL, LAUNCH, PERSISTENT, SWITCH, TASK, TRANSFER, WHOLE};
+
+/// [`Curve::best`] tries all batches up to it.
+pub const MAX_BATCH: u32 = 1 << 20;
+
+const COLUMNS: [&str; 5] = ["cell", "batch", "ns", "input", "stddev_ns"];
+/// Of a language model's iterations, instead of batch and input. Times are interpolated over the context, not padded to
+/// the next input.
+const ITERATIONS: [&str; 5] = ["cell", "tokens", "ns", "context", "stddev_ns"];
+const FORMAT: &str = "a cost table has the columns cell,batch,ns and may have input,stddev_ns, or for \
+                      iterations of a language model cell,tokens,context,ns";
 
 #[derive(Clone, Debug)]
 pub struct CostTable {
@@ -70,35 +77,35 @@ impl CostTable {
 
     /// `name` is for messages. Lines that begin with `#` are comments.
     pub fn parse(text: &str, name: &str) -> Result<CostTable> {
-        let mut lines = (1..)
-            .zip(text.trim_start_matches('\u{feff}').lines())
-            .filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+        let mut lines = input::lines(text);
         let (line, header) = lines.next().unwrap_or((1, ""));
-        let header = Header::parse(header).within(format_args!("{name}:{line}"))?;
-        let mut points: BTreeMap<(String, u32), BTreeMap<u32, u64>> = BTreeMap::new();
+        let is_context = |name: &str| name.trim().trim_matches('"') == ITERATIONS[3];
+        let has_context = header.split(',').any(is_context);
+        let columns = if has_context { ITERATIONS } else { COLUMNS };
+        let refuse = |line: usize| move |problem| Error::input(format!("{name}:{line}: {problem}"));
+        let header = Columns::parse(header, columns, 3, FORMAT).map_err(refuse(line))?;
+        // By cell, input and batch.
+        let mut points: BTreeMap<String, BTreeMap<u32, BTreeMap<u32, u64>>> = BTreeMap::new();
         for (line, text) in lines {
-            let row = header.row(text).within(format_args!("{name}:{line}"))?;
-            let curve = points.entry((row.cell.clone(), row.input)).or_default();
-            if curve.insert(row.batch, row.ns).is_some() {
-                return Err(Error::input(format!(
-                    "{name}:{line}: a second row for the cell \"{}\" at batch {}; each batch has one row",
-                    row.cell, row.batch
-                )));
+            let (cell, input, batch, ns) =
+                header.row(text).and_then(|row| point(row, &columns)).map_err(refuse(line))?;
+            let curves = points.entry(cell.clone()).or_default();
+            if curves.entry(input).or_default().insert(batch, ns).is_some() {
+                let twice = format!("a second row for the cell \"{cell}\" at batch {batch}; each batch has one row");
+                return Err(refuse(line)(twice));
             }
         }
-        let mut cells: BTreeMap<String, Rows> = BTreeMap::new();
-        for ((cell, input), points) in points {
-            let curve = Curve::new(points.into_iter().collect());
-            let curve = curve.map_err(|e| Error::input(format!("{name}: cell \"{cell}\": {e}")))?;
-            cells.entry(cell).or_insert_with(|| Rows { by_input: Vec::new() }).by_input.push((input, curve));
-        }
-        if cells.is_empty() {
+        if points.is_empty() {
             return Err(Error::input(format!("{name}: no rows; a cost table has at least one line cell,batch,ns")));
         }
-        let is_grid = |rows: &Rows| header.context && rows.by_input.len() > 1;
-        let costs = |rows| if is_grid(&rows) { CellCosts::Grid(rows) } else { CellCosts::Rows(rows) };
-        let cells = cells.into_iter().map(|(cell, rows)| (cell, costs(rows))).collect();
-        Ok(CostTable { name: name.to_string(), cells, persistent: None, kv_tokens: None })
+        let costs = |inputs: BTreeMap<u32, BTreeMap<u32, u64>>| {
+            let curve = |points| Curve::new(points).expect("rows have batches from 1 on");
+            let rows = Rows { by_input: inputs.into_iter().map(|(input, points)| (input, curve(points))).collect() };
+            let is_grid = has_context && rows.by_input.len() > 1;
+            if is_grid { CellCosts::Grid(rows) } else { CellCosts::Rows(rows) }
+        };
+        let cells = points.into_iter().map(|(cell, inputs)| (cell, costs(inputs))).collect();
+        Ok(CostTable { name: name.to_string(), cells, ..CostTable::empty() })
     }
 
     pub fn empty() -> CostTable {
@@ -204,7 +211,7 @@ impl CostTable {
     }
 
     pub fn device(&self, cells: &[CellType], overhead: Overhead) -> Result<TableModel> {
-        let (mut steps, mut whole_steps) = (StepCosts::default(), StepCosts::default());
+        let (mut steps, mut whole_steps) = (Vec::new(), Vec::new());
         for cell in cells {
             let rows = |part: &str| self.rows(&cell.name, part).cloned();
             let unknown = || {
@@ -216,9 +223,9 @@ impl CostTable {
                     known.join(", ")
                 ))
             };
-            let anywhere = (rows("").ok_or_else(unknown)?, rows(&format!(".{SWITCH}")));
+            let anywhere = StepCosts { run: rows("").ok_or_else(unknown)?, switch: rows(&format!(".{SWITCH}")) };
             let in_whole = match (rows(&format!(".{WHOLE}")), rows(&format!(".{WHOLE}.{SWITCH}"))) {
-                (Some(costs), switch) => (costs, switch),
+                (Some(run), switch) => StepCosts { run, switch },
                 (None, None) => anywhere.clone(),
                 (None, Some(_)) => {
                     return Err(Error::input(format!(
@@ -231,23 +238,23 @@ impl CostTable {
             steps.push(anywhere);
             whole_steps.push(in_whole);
         }
-        let curve = |given: Option<Nanos>, name: &str| match (given, self.curve(name)) {
-            (None, Some(rows)) => rows.clone(),
-            (given, _) => Curve::constant(given.unwrap_or(Nanos::ZERO)),
+        let extra = |name| {
+            let given = match name {
+                TASK => overhead.task,
+                GATHER => overhead.gather,
+                LAUNCH => overhead.launch,
+                _ => None,
+            };
+            given.map(Curve::constant).or_else(|| self.curve(name).cloned())
         };
         Ok(TableModel {
             batches: cells.iter().map(|cell| cell.batches.clone()).collect(),
             steps,
             whole_steps,
-            whole: curve(None, WHOLE),
-            copy: curve(None, COPY),
+            extras: Extra::ROWS.map(extra),
             transfer: self.curve(TRANSFER).cloned(),
-            empty: curve(None, EMPTY),
-            task: curve(overhead.task, TASK),
-            gather: curve(overhead.gather, GATHER),
-            launch: curve(overhead.launch, LAUNCH),
             operators: Vec::new(),
-            kernel: curve(None, KERNEL),
+            kernel: self.curve(KERNEL).cloned(),
             persistent: self.persistent.clone(),
             kv_tokens: self.kv_tokens,
         })
@@ -273,10 +280,30 @@ impl CostTable {
     }
 }
 
+/// The cell, the input, the batch and the time of a row.
+fn point(
+    [cell, batch, ns, input, spread]: [String; 5],
+    columns: &[&str; 5],
+) -> Result<(String, u32, u32, u64), String> {
+    let refuse = |column: usize, text: &str, what: &str| format!("{}: \"{text}\" is not {what}", columns[column]);
+    if cell.is_empty() {
+        return Err(refuse(0, &cell, "the name of a cell"));
+    }
+    // Checked but not used.
+    if !spread.is_empty() && !spread.parse().is_ok_and(|spread: f64| spread >= 0.0) {
+        return Err(refuse(4, &spread, "a number of nanoseconds, 0 or more"));
+    }
+    let allowed = batch.parse().ok().filter(|batch| (1..=MAX_BATCH).contains(batch));
+    let allowed = allowed.ok_or_else(|| refuse(1, &batch, &format!("a whole number from 1 to {MAX_BATCH}")))?;
+    let time = ns.parse().map_err(|_| refuse(2, &ns, "a whole number of nanoseconds, 0 or more"))?;
+    let size = if input.is_empty() { "0" } else { &*input };
+    Ok((cell, size.parse().map_err(|_| refuse(3, size, "a whole number, 0 or more"))?, allowed, time))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost::{CostModel as _, Extra, MemberKind};
+    use crate::cost::{CostModel as _, MemberKind};
     use crate::task::Step;
     use crate::units::CellId;
 
@@ -288,7 +315,7 @@ mod tests {
         let device = table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
         let step = |batch| Step { cell: CellId(0), batch, times: 1, input: 0 };
         assert_eq!(device.cell(&step(6)), Nanos(15));
-        assert_eq!(device.extra(Extra::Gather(2)), Nanos(6));
+        assert_eq!(device.extra(Extra::Gather, 2), Nanos(6));
     }
 
     #[test]
@@ -298,10 +325,7 @@ mod tests {
         let device = CostTable::parse(rows, "t.csv").unwrap().device(&cells, Overhead::default()).unwrap();
         let step = |cell| Step { cell: CellId(cell), batch: 1, times: 1, input: 0 };
         assert_eq!([0, 1, 2, 3].map(|cell| device.cell(&step(cell)).0), [10, 20, 10, 5]);
-        assert_eq!(
-            [0, 1, 2, 3].map(|cell| device.extra(Extra::Switch(&step(cell), MemberKind::Nodes)).0),
-            [3, 3, 3, 0]
-        );
+        assert_eq!([0, 1, 2, 3].map(|cell| device.switch(&step(cell), MemberKind::Nodes).0), [3, 3, 3, 0]);
     }
 
     #[test]
@@ -311,7 +335,8 @@ mod tests {
         let device = |overhead| table.device(&Model::Lstm.cell_types(), overhead).unwrap();
         let measured = device(Overhead::default());
         let extras = |device: &TableModel, task, gather, launch| {
-            [Extra::Task(task), Extra::Gather(gather), Extra::Launch(launch)].map(|extra| device.extra(extra).0)
+            let extras = [(Extra::Task, task), (Extra::Gather, gather), (Extra::Launch, launch)];
+            extras.map(|(extra, batch)| device.extra(extra, batch).0)
         };
         assert_eq!(extras(&measured, 2, 2, 1), [5, 40, 40]);
         let given = Overhead { task: Some(Nanos(0)), gather: None, launch: Some(Nanos(1)) };
@@ -331,8 +356,8 @@ mod tests {
             let device = device(rows).unwrap();
             let cell = CellId(cells.iter().position(|known| known.name == cell).unwrap() as u16);
             let step = Step { cell, batch: 2, times: 1, input: 0 };
-            let switch = device.extra(Extra::Switch(&step, MemberKind::Requests));
-            [device.runs(&step, MemberKind::Requests).time.0, switch.0, device.extra(Extra::Requests(2)).0]
+            let switch = device.switch(&step, MemberKind::Requests);
+            [device.runs(&step, MemberKind::Requests).time.0, switch.0, device.extra(Extra::Requests, 2).0]
         };
         assert_eq!(costs(rows, "encoder"), [12, 0, 7], "the switch of other tasks is none of these");
         assert_eq!(costs(rows, "decoder"), [40, 10, 7]);
@@ -368,7 +393,7 @@ mod tests {
         assert_eq!([at(1, 0), at(11, 0), at(1, 1000), at(11, 1000)], [100, 200, 300, 500]);
         assert_eq!([at(6, 0), at(1, 500), at(6, 500), at(6, 1)], [150, 200, 275, 150], "0.25 is rounded down");
         assert_eq!(at(6, 2000), 650, "beyond the last, the line goes on");
-        assert_eq!(device.extra(Extra::Task(9)), Nanos(63));
+        assert_eq!(device.extra(Extra::Task, 9), Nanos(63));
         let error = CostTable::parse("cell,tokens,context,ns\niteration,x,0,1\n", "t.csv").unwrap_err().to_string();
         assert!(error.contains("t.csv:2: tokens: \"x\" is not a whole number"), "{error}");
     }

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::cost::curve::{Best, Curve};
+use crate::cost::curve::{Best, Curve, on_line};
 use crate::cost::decoder::Decoder;
 use crate::cost::persistent::Persistent;
 use crate::cost::roofline::Kernels;
@@ -14,35 +14,24 @@ use crate::units::{CellId, Nanos, Share};
 #[derive(Clone, Debug)]
 pub struct TableModel {
     pub(super) batches: Vec<Vec<u32>>,
-    pub(super) steps: StepCosts,
-    pub(super) whole_steps: StepCosts,
-    pub(super) whole: Curve,
-    pub(super) copy: Curve,
+    /// By cell.
+    pub(super) steps: Vec<StepCosts>,
+    pub(super) whole_steps: Vec<StepCosts>,
+    /// By [`Extra`].
+    pub(super) extras: [Option<Curve>; Extra::ROWS.len()],
     /// Of states that a task takes from other workers, by their number.
     pub transfer: Option<Curve>,
-    pub(super) empty: Curve,
-    pub(super) task: Curve,
-    pub(super) gather: Curve,
-    pub(super) launch: Curve,
     pub(super) operators: Vec<OperatorCosts>,
-    pub(super) kernel: Curve,
+    pub(super) kernel: Option<Curve>,
     pub(super) persistent: Option<Arc<Persistent>>,
     pub(super) kv_tokens: Option<u64>,
 }
 
-/// By cell.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct StepCosts {
-    cells: Vec<CellCosts>,
+    pub run: CellCosts,
     /// Extra time after a cell of another type.
-    switches: Vec<Option<CellCosts>>,
-}
-
-impl StepCosts {
-    pub(super) fn push(&mut self, (costs, switch): (CellCosts, Option<CellCosts>)) {
-        self.cells.push(costs);
-        self.switches.push(switch);
-    }
+    pub switch: Option<CellCosts>,
 }
 
 #[derive(Clone, Debug)]
@@ -62,45 +51,38 @@ impl TableModel {
     /// Of a step, or of the cell whose share it takes; and its rows for each node of that cell.
     fn costs(&self, step: CellId) -> (&CellCosts, u32) {
         match self.operator(step) {
-            None => (&self.steps.cells[step.index()], 1),
+            None => (&self.steps[step.index()].run, 1),
             Some(OperatorCosts::Own(costs)) => (costs, 1),
-            Some(OperatorCosts::Share(share)) => (&self.steps.cells[share.cell.index()], share.rows_of_node),
+            Some(OperatorCosts::Share(share)) => (&self.steps[share.cell.index()].run, share.rows_of_node),
         }
     }
 
     fn operator(&self, step: CellId) -> Option<&OperatorCosts> {
-        self.operators.get(step.index().checked_sub(self.steps.cells.len())?)
+        self.operators.get(step.index().checked_sub(self.steps.len())?)
     }
 
-    fn of(&self, members: MemberKind) -> &StepCosts {
+    fn of(&self, members: MemberKind) -> &[StepCosts] {
         if members == MemberKind::Requests { &self.whole_steps } else { &self.steps }
     }
 
-    fn run(&self, costs: &StepCosts, step: &Step) -> Nanos {
-        match self.operator(step.cell) {
-            Some(costs) => self.operator_at(costs, step),
-            None => costs.cells[step.cell.index()].at(step),
-        }
-    }
-
-    fn operator_at(&self, costs: &OperatorCosts, step: &Step) -> Nanos {
-        let time = match costs {
-            OperatorCosts::Own(rows) => rows.at(step),
-            OperatorCosts::Share(share) => {
+    fn run(&self, costs: &[StepCosts], step: &Step) -> Nanos {
+        let time = match self.operator(step.cell) {
+            None => return costs[step.cell.index()].run.at(step),
+            Some(OperatorCosts::Own(rows)) => rows.at(step),
+            Some(OperatorCosts::Share(share)) => {
                 let of_cell = Step { cell: share.cell, batch: share.nodes(step.batch), ..*step };
                 let (own, all) = share.at(step.batch);
-                let time = self.whole_steps.cells[share.cell.index()].at(&of_cell);
+                let time = self.whole_steps[share.cell.index()].run.at(&of_cell);
                 // At most the cell's own time, rounded half up.
                 Nanos(((2 * u128::from(time.0) * u128::from(own) + u128::from(all)) / (2 * u128::from(all))) as u64)
             }
         };
-        time.max(self.kernel.at(step.batch))
+        time.max(self.kernel.as_ref().map_or(Nanos::ZERO, |least| least.at(step.batch)))
     }
 
     /// In any kind of task, in batches up to `largest` and the table's largest.
     pub fn best(&self, cell: CellId, input: u32, largest: u32) -> Best {
-        let [steps, whole] =
-            [&self.steps, &self.whole_steps].map(|costs| costs.cells[cell.index()].best(input, largest));
+        let [steps, whole] = [&self.steps, &self.whole_steps].map(|costs| costs[cell.index()].run.best(input, largest));
         self.persistent.iter().fold(steps.or(whole), |best, kernels| best.or(kernels.best(largest)))
     }
 
@@ -114,7 +96,7 @@ impl TableModel {
 
     /// The [preferred batch](crate::cost::curve::preferred) of a cell; `None` for operators.
     pub fn preferred(&self, cell: CellId, input: u32) -> Option<u32> {
-        self.steps.cells.get(cell.index()).map(|costs| costs.preferred(input))
+        self.steps.get(cell.index()).map(|costs| costs.run.preferred(input))
     }
 }
 
@@ -136,19 +118,13 @@ impl CostModel for TableModel {
     }
 
     #[inline]
-    fn extra(&self, extra: Extra<'_>) -> Nanos {
-        match extra {
-            Extra::Task(batch) => self.task.at(batch),
-            Extra::Launch(batch) => self.launch.at(batch),
-            Extra::Gather(batch) => self.gather.at(batch),
-            Extra::Requests(requests) => self.whole.at(requests),
-            Extra::Switch(step, members) => {
-                let switch = self.of(members).switches.get(step.cell.index());
-                switch.and_then(Option::as_ref).map_or(Nanos::ZERO, |costs| costs.at(step))
-            }
-            Extra::Copy(rows) => self.copy.at(rows),
-            Extra::EmptyCall => self.empty.at(1),
-        }
+    fn extra(&self, extra: Extra, count: u32) -> Nanos {
+        self.extras[extra as usize].as_ref().map_or(Nanos::ZERO, |curve| curve.at(count))
+    }
+
+    fn switch(&self, step: &Step, members: MemberKind) -> Nanos {
+        let costs = self.of(members).get(step.cell.index());
+        costs.and_then(|costs| costs.switch.as_ref()).map_or(Nanos::ZERO, |switch| switch.at(step))
     }
 
     /// By the preferred batch; an operator without rows has its cell's.
@@ -191,11 +167,8 @@ impl Rows {
     /// Linear between the two next inputs, and beyond the last two; flat below the first. Rounded half up.
     fn between(&self, batch: u32, input: u32) -> Nanos {
         let next = self.by_input.partition_point(|(size, _)| *size < input).min(self.by_input.len() - 1);
-        let ((low, before), (high, after)) = (&self.by_input[next.max(1) - 1], &self.by_input[next.max(1)]);
-        let [from, to] = [before, after].map(|curve| i128::from(curve.at(batch).0));
-        let span = i128::from(high - low);
-        let scaled = from * span + (to - from) * i128::from(input.saturating_sub(*low));
-        Nanos((2 * scaled + span).div_euclid(2 * span).clamp(0, u64::MAX.into()) as u64)
+        let points = [next.max(1) - 1, next.max(1)].map(|place| &self.by_input[place]);
+        on_line(points.map(|(input, curve)| (*input, curve.at(batch).0)), input.max(points[0].0))
     }
 
     pub fn measured(&self) -> RangeInclusive<u32> {

@@ -3,12 +3,11 @@
 use super::measured::{FIRST, Measured, OF_ALL, OF_GRNN, Series, Size};
 use super::model::Model;
 use super::paper::{self, MAPPINGS, PAPER, PEAK, PEAK_CPU, STEPS, by_size, column, full, measured_by_size, size};
-use crate::cost::device_file::of_gpu;
 use crate::cost::grnn::{Cell, Mapping, Rnn};
 use crate::cost::roofline::Roofline;
 use crate::papers::findings::mean;
 use crate::papers::lab::{Column, Study, columns};
-use crate::plot::input::distinct;
+use crate::results::swept::distinct;
 
 /// Bars that claims look up.
 pub const MODEL: &str = "GRNN, model";
@@ -129,7 +128,7 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Study {
     };
     // A slice of a GPU does not have the whole's peak.
     let whole = |own: &Measured, sheet: &Roofline| sheet.multiprocessors == u64::from(own.multiprocessors);
-    let sheet = own.and_then(|own| of_gpu(&own.gpu).filter(|(_, sheet)| whole(own, sheet)));
+    let sheet = own.and_then(|own| Roofline::of_gpu(&own.gpu).filter(|(_, sheet)| whole(own, sheet)));
     let known = |(name, times): paper::Times, peak| full(name, move |place| share(place, times[place], peak));
     let mut series = vec![
         full(MODEL, |place| share(place, model.sequence(size(Cell::Lstm, place)), PEAK)),

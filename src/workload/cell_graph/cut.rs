@@ -1,6 +1,6 @@
 //! Cutting a graph into subgraphs.
 
-use super::{Edges, Lists};
+use super::{Edges, Lists, longest};
 use crate::units::CellId;
 
 /// Cuts a graph into subgraphs, numbered by their lowest node: first the connected sets of one type. Such sets may wait
@@ -12,13 +12,7 @@ pub(super) fn cut(cells: &[CellId], edges: &Edges, order: &[u32]) -> Box<[u32]> 
     if !circular.iter().any(|c| *c) {
         return whole;
     }
-    let mut changes = vec![0u32; cells.len()];
-    for &node in order {
-        for &next in edges.of(node) {
-            let step = u32::from(cells[node as usize] != cells[next as usize]);
-            changes[next as usize] = changes[next as usize].max(changes[node as usize] + step);
-        }
-    }
+    let changes = longest(order, edges, |a, b| u32::from(cells[a] != cells[b]));
     connected(cells.len(), edges, |a, b| {
         cells[a] == cells[b] && (!circular[whole[a] as usize] || changes[a] == changes[b])
     })
@@ -43,16 +37,11 @@ pub(super) fn connected(nodes: usize, edges: &Edges, joins: impl Fn(usize, usize
             }
         }
     }
-    let mut number = vec![0u32; nodes];
-    let mut count = 0;
+    let (mut number, mut numbers) = (Vec::with_capacity(nodes), 0..);
     for node in 0..nodes as u32 {
         let lowest = find(&mut root, node);
-        if lowest == node {
-            number[node as usize] = count;
-            count += 1;
-        } else {
-            number[node as usize] = number[lowest as usize];
-        }
+        let known = number.get(lowest as usize).copied();
+        number.extend(known.or_else(|| numbers.next()));
     }
     number.into()
 }

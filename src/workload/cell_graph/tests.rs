@@ -18,10 +18,9 @@ fn assert_acyclic(graph: &Graph) {
 fn a_tree_is_cut_into_its_leaves_and_the_rest() {
     // ((0 1) (2 3)); BatchMaker, section 4.4.
     let tree: Tree = "5 5 6 6 7 7 0".parse().unwrap();
-    let direct = Graph::from_tree(&tree, CellId(1), CellId(0));
-    let by_children = Graph::from_tree_by_children(&tree, |children| CellId(u16::from(children == 0)));
+    let direct = Graph::from_tree(&tree, |children| CellId(u16::from(children == 0)));
     let general = graph("bbbbaaa", &[(0, 4), (1, 4), (2, 5), (3, 5), (4, 6), (5, 6)]);
-    for graph in [&direct, &by_children, &general] {
+    for graph in [&direct, &general] {
         assert_eq!(graph.subgraph_of(), [0, 1, 2, 3, 4, 4, 4]);
         assert_eq!(graph.subgraphs()[4].outer_inputs, 4);
         assert_eq!(*graph.entries(4), [4, 5]);
@@ -34,7 +33,7 @@ fn a_tree_is_cut_into_its_leaves_and_the_rest() {
 
 #[test]
 fn a_single_leaf_is_a_tree() {
-    let graph = Graph::from_tree(&"0".parse().unwrap(), CellId(1), CellId(0));
+    let graph = Graph::from_tree(&"0".parse().unwrap(), |children| CellId(u16::from(children == 0)));
     assert_eq!(graph.cells(), [CellId(1)]);
     assert_eq!(graph.subgraphs().len(), 1);
 }
@@ -64,8 +63,6 @@ fn sets_that_wait_for_each_other_are_split_where_they_do() {
 fn a_cycle_is_named() {
     let error = Graph::new(vec![CellId(0); 4], &[(0, 1), (1, 2), (2, 3), (3, 1)]).unwrap_err();
     assert_eq!(error, GraphError::Cycle(vec![1, 2, 3]));
-    assert_eq!(error.to_string(), "the cell graph has a cycle: 1 -> 2 -> 3 -> 1");
-    assert_eq!(Graph::new(vec![CellId(0)], &[(0, 5)]).unwrap_err(), GraphError::NoSuchNode(5));
     assert_eq!(Graph::new(vec![], &[]).unwrap_err(), GraphError::Empty);
 }
 

@@ -6,23 +6,23 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::{Family, not_for, takes};
-use crate::error::{Context, Error, Result};
 use crate::shipped;
 use crate::workload::generators::Shares;
 use crate::workload::import::sentences;
+use crate::workload::input::at;
 use crate::workload::model::Model;
 use crate::workload::shape::{MAX_LENGTH, Shape, Tree};
 use crate::workload::treebanks::{self, notation};
 
 /// Messages begin with the line, if there is one.
-pub(super) fn read(path: &Path, model: &Model, family: &Family) -> Result<Shares<Shape>> {
+pub(super) fn read(path: &Path, model: &Model, family: &Family) -> Result<Shares<Shape>, String> {
     let bytes = shipped::read(path).map_err(|cause| match cause.kind() {
         ErrorKind::NotFound => {
-            Error::input("no such file; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME")
+            "no such file; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME".into()
         }
-        _ => Error::input(format!("cannot be read: {cause}")),
+        _ => format!("cannot be read: {cause}"),
     })?;
-    let text = String::from_utf8(bytes).map_err(|_| Error::input("not a text file in UTF-8"))?;
+    let text = String::from_utf8(bytes).map_err(|_| "not a text file in UTF-8")?;
     match family {
         Family::Trees => read_trees(&text, model, family),
         Family::Graphs(_) => Err(not_for(model, family, "is a file")),
@@ -46,49 +46,52 @@ fn read_histogram(
     model: &Model,
     family: &Family,
     shape: impl Fn(&[u32]) -> Shape,
-) -> Result<Shares<Shape>> {
+) -> Result<Shares<Shape>, String> {
     if !is_header(text, columns) {
         let header = text.lines().next().unwrap_or("").trim_start_matches('\u{feff}');
         if header.contains('\t') && !header.contains(',') {
             return Err(not_for(model, family, "line 1: is a tree"));
         }
-        return Err(Error::input(format!("line 1: the header is \"{header}\", but {}", takes(model, family))));
+        return Err(format!("line 1: the header is \"{header}\", but {}", takes(model, family)));
     }
     let mut counts: Vec<(Vec<u32>, u64)> = Vec::new();
     let mut total: u64 = 0;
     for (number, line) in (2..).zip(text.lines().skip(1)).filter(|(_, line)| !line.trim().is_empty()) {
-        let row = histogram_row(line, columns).within(format_args!("line {number}"))?;
-        total = total
-            .checked_add(row.1)
-            .ok_or_else(|| Error::input(format!("line {number}: the counts sum to more than {}", u64::MAX)))?;
+        let row = histogram_row(line, columns).map_err(at(format_args!("line {number}")))?;
+        let sum = total.checked_add(row.1);
+        total = sum.ok_or_else(|| format!("line {number}: the counts sum to more than {}", u64::MAX))?;
         counts.push(row);
     }
     if total == 0 {
-        return Err(Error::input("the counts sum to 0; at least one has to be above"));
+        return Err("the counts sum to 0; at least one has to be above".into());
     }
     // The order of rows must not matter.
     counts.sort_unstable();
     Ok(counts.into_iter().map(|(lengths, count)| (shape(&lengths), count as f64)).collect())
 }
 
-fn histogram_row(line: &str, columns: &[&str]) -> Result<(Vec<u32>, u64)> {
+fn histogram_row(line: &str, columns: &[&str]) -> Result<(Vec<u32>, u64), String> {
     let (fields, wanted): (Vec<&str>, _) = (line.split(',').map(str::trim).collect(), columns.len());
     if fields.len() != wanted {
         let (found, columns) = (fields.len(), columns.join(","));
-        return Err(Error::input(format!("\"{line}\" has {found} fields; it takes {wanted}: {columns}")));
+        return Err(format!("\"{line}\" has {found} fields; it takes {wanted}: {columns}"));
     }
     let (count, lengths) = fields.split_last().expect("there is a column for the count");
     let length = |(field, name): (&&str, &&str)| {
         let length = field.parse().ok().filter(|n| (1..=MAX_LENGTH).contains(n));
-        let is_not = || Error::input(format!("{name}: \"{field}\" is not a whole number from 1 to {MAX_LENGTH}"));
-        length.ok_or_else(is_not)
+        length.ok_or_else(|| format!("{name}: \"{field}\" is not a whole number from 1 to {MAX_LENGTH}"))
     };
-    let lengths = lengths.iter().zip(columns).map(length).collect::<Result<_>>()?;
-    let is_not = |_| Error::input(format!("count: \"{count}\" is not a whole number, 0 or more"));
-    Ok((lengths, count.parse().map_err(is_not)?))
+    let lengths = lengths.iter().zip(columns).map(length).collect::<Result<_, String>>()?;
+    let count = count.parse().map_err(|_| format!("count: \"{count}\" is not a whole number, 0 or more"))?;
+    Ok((lengths, count))
 }
 
-fn read_sentences(text: &str, model: &Model, family: &Family, shape: impl Fn(u32) -> Shape) -> Result<Shares<Shape>> {
+fn read_sentences(
+    text: &str,
+    model: &Model,
+    family: &Family,
+    shape: impl Fn(u32) -> Shape,
+) -> Result<Shares<Shape>, String> {
     if let Some(tree) = treebanks::read(notation(text), text).ok().and_then(|trees| trees.into_iter().next()) {
         return Err(not_for(model, family, &format!("line {}: is a tree", tree.line)));
     }
@@ -97,20 +100,20 @@ fn read_sentences(text: &str, model: &Model, family: &Family, shape: impl Fn(u32
         *counts.entry(length).or_insert(0) += 1;
     }
     if counts.is_empty() {
-        return Err(Error::input("holds no sentences"));
+        return Err("holds no sentences".into());
     }
     Ok(counts.into_iter().map(|(length, count)| (shape(length), count as f64)).collect())
 }
 
-fn read_trees(text: &str, model: &Model, family: &Family) -> Result<Shares<Shape>> {
+fn read_trees(text: &str, model: &Model, family: &Family) -> Result<Shares<Shape>, String> {
     if is_header(text, &LENGTHS) || is_header(text, &PAIRS) {
         let first = text.lines().next().unwrap_or("");
         let but = takes(model, family);
-        return Err(Error::input(format!("line 1: \"{first}\" is the header of a histogram, but {but}")));
+        return Err(format!("line 1: \"{first}\" is the header of a histogram, but {but}"));
     }
     let mut counts: HashMap<Tree, u64> = HashMap::new();
     for found in treebanks::read(notation(text), text)? {
-        model.check_tree(&found.tree).map_err(Error::input).within(format_args!("line {}", found.line))?;
+        model.check_tree(&found.tree).map_err(at(format_args!("line {}", found.line)))?;
         *counts.entry(found.tree).or_insert(0) += 1;
     }
     let mut trees: Vec<(Tree, u64)> = counts.into_iter().collect();

@@ -5,24 +5,25 @@ use std::path::Path;
 
 use super::{Dnn, Form, Kind, Operator, Size, too_large};
 use crate::units::CellId;
+use crate::workload::input::{self, Columns, at};
 use crate::workload::row_names;
 use crate::workload::shape::MAX_LENGTH;
 
-/// The first two are required.
+/// The first two are needed.
 const COLUMNS: [&str; 7] = ["name", "kind", "count", "rows", "inner", "columns", "elements"];
+const FORMAT: &str = "a network has the columns name and kind, and may have count, rows, inner, columns, elements";
 
 const MAX_OPERATORS: usize = 10_000;
 
 const MAX_WORK: u128 = 1 << 60;
 
 pub(super) fn parse(given: &str, path: &Path, text: &str) -> Result<Dnn, String> {
-    let lines = (1..).zip(text.trim_start_matches('\u{feff}').lines());
-    let mut lines = lines.filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
-    let at = |line: usize| move |problem| format!("line {line}: {problem}");
+    let mut lines = input::lines(text);
+    let at = |line: usize| at(format!("line {line}"));
     let (line, first) = lines.next().unwrap_or((1, ""));
     let most_tokens = most_tokens(first).map_err(at(line))?;
     let (line, header) = lines.next().unwrap_or((line + 1, ""));
-    let header = parse_header(header).map_err(at(line))?;
+    let header = Columns::parse(header, COLUMNS, 2, FORMAT).map_err(at(line))?;
 
     let mut known: BTreeMap<String, (usize, Form)> = BTreeMap::new();
     let mut names = Vec::new();
@@ -49,7 +50,7 @@ pub(super) fn parse(given: &str, path: &Path, text: &str) -> Result<Dnn, String>
 }
 
 fn most_tokens(line: &str) -> Result<Option<u32>, String> {
-    match fields(line)[..] {
+    match line.split(',').map(str::trim).collect::<Vec<_>>()[..] {
         ["shape", "fixed"] => Ok(None),
         ["shape", "tokens", most] => match most.parse() {
             Ok(most) if (1..=MAX_LENGTH).contains(&most) => Ok(Some(most)),
@@ -64,62 +65,36 @@ fn most_tokens(line: &str) -> Result<Option<u32>, String> {
     }
 }
 
-/// The names of the columns, also those without a name, which a spreadsheet leaves behind.
-fn parse_header(line: &str) -> Result<Vec<&str>, String> {
-    let names = fields(line);
-    if let Some(unknown) = names.iter().find(|name| !name.is_empty() && !COLUMNS.contains(name)) {
-        return Err(format!("unknown column \"{unknown}\"; known: {}", COLUMNS.join(", ")));
-    }
-    if let Some(twice) = COLUMNS.iter().find(|column| names.iter().filter(|name| name == column).count() > 1) {
-        return Err(format!("column \"{twice}\" is given twice"));
-    }
-    let (required, others) = COLUMNS.split_at(2);
-    match required.iter().all(|column| names.contains(column)) {
-        true => Ok(names),
-        false => Err(format!(
-            "\"{}\" is not a header; a network has the columns name and kind, and may have {}",
-            line.trim(),
-            others.join(", ")
-        )),
-    }
-}
-
-fn row(line: &str, header: &[&str], most_tokens: Option<u32>) -> Result<(String, Form), String> {
-    let fields = fields(line);
-    if fields.len() != header.len() {
-        let (line, width) = (line.trim(), header.len());
-        return Err(format!("\"{line}\" has {} fields where the header has {width}", fields.len()));
-    }
-    let text = |column| header.iter().position(|name| *name == column).map_or("", |place| fields[place]);
-    let name = text("name");
-    check_name(name).map_err(|problem| format!("name: {problem}"))?;
-    let kind = Kind::ALL.iter().find(|(known, _)| *known == text("kind")).map(|(_, kind)| *kind).ok_or_else(|| {
+fn row(line: &str, header: &Columns<{ COLUMNS.len() }>, most_tokens: Option<u32>) -> Result<(String, Form), String> {
+    let texts = header.row(line)?;
+    let [name, kind, ..] = &texts;
+    check_name(name).map_err(at("name"))?;
+    let kind = Kind::ALL.iter().find(|(known, _)| *known == *kind).map(|(_, kind)| *kind).ok_or_else(|| {
         let known = Kind::ALL.map(|(known, _)| known).join(", ");
-        format!("kind: unknown value \"{}\"; known: {known}", text("kind"))
+        format!("kind: unknown value \"{kind}\"; known: {known}")
     })?;
 
-    let size = |column| match text(column) {
-        "" => Ok(None),
-        text => checked(text, most_tokens).map(Some).map_err(|problem| format!("{column}: {problem}")),
+    let size = |column: &str, text: &str| match text {
+        "" if column == "elements" => {
+            let (operator, example) = match kind {
+                Kind::Memory => ("memory operator", ""),
+                _ => (kind.name(), ", such as rows·inner + rows·columns"),
+            };
+            Err(format!("missing; the numbers that a {operator} reads and writes for each query{example}"))
+        }
+        "" if kind == Kind::Memory => Ok(Size::constant(0)),
+        "" if column == "count" => Ok(Size::constant(1)),
+        "" => Err(format!("missing; a {} has rows, inner and columns", kind.name())),
+        text => match checked(text, most_tokens)? {
+            size if column == "elements" => Ok(size),
+            _ if kind == Kind::Memory => Err("a memory operator has no products; leave it empty".into()),
+            size if size == Size::constant(0) => Err("0 is too small; at least 1".into()),
+            size => Ok(size),
+        },
     };
-    let of_product = |column| match size(column)? {
-        Some(_) if kind == Kind::Memory => Err(format!("{column}: a memory operator has no products; leave it empty")),
-        None if kind == Kind::Memory => Ok(Size::constant(0)),
-        None if column == "count" => Ok(Size::constant(1)),
-        None => Err(format!("{column}: missing; a {} has rows, inner and columns", kind.name())),
-        Some(size) if size == Size::constant(0) => Err(format!("{column}: 0 is too small; at least 1")),
-        Some(size) => Ok(size),
-    };
-    let (count, rows, inner) = (of_product("count")?, of_product("rows")?, of_product("inner")?);
-    let columns = of_product("columns")?;
-    let elements = size("elements")?.ok_or_else(|| {
-        let (operator, example) = match kind {
-            Kind::Memory => ("memory operator", ""),
-            _ => (kind.name(), ", such as rows·inner + rows·columns"),
-        };
-        format!("elements: missing; the numbers that a {operator} reads and writes for each query{example}")
-    })?;
-    let form = Form { kind, count, rows, inner, columns, elements };
+    let sized = |place: usize| size(COLUMNS[place], &texts[place]).map_err(at(COLUMNS[place]));
+    let (count, rows, inner) = (sized(2)?, sized(3)?, sized(4)?);
+    let form = Form { kind, count, rows, inner, columns: sized(5)?, elements: sized(6)? };
     let largest = form.at(most_tokens.unwrap_or(0));
     if largest.flops(1) > MAX_WORK || largest.weights() > MAX_WORK {
         return Err("rows, inner and columns: the product is larger than that of any network (2^60 operations)".into());
@@ -147,10 +122,6 @@ fn check_name(name: &str) -> Result<(), String> {
         true => Err(format!("\"{name}\" has a meaning of its own in cost tables; take another")),
         false => Ok(()),
     }
-}
-
-fn fields(line: &str) -> Vec<&str> {
-    line.split(',').map(str::trim).collect()
 }
 
 #[cfg(test)]
@@ -241,9 +212,9 @@ mod tests {
             ),
             (
                 "shape,fixed\n",
-                "line 2: \"\" is not a header; a network has the columns name and kind, and may have count, rows, ",
+                "line 2: no column \"name\"; a network has the columns name and kind, and may have count, rows, ",
             ),
-            ("shape,fixed\nname,sort\n", "line 2: unknown column \"sort\"; known: name, kind, count, "),
+            ("shape,fixed\nname,kind,sort\n", "line 2: unknown column \"sort\"; known: name, kind, count, "),
             ("shape,fixed\nname,kind,name\n", "line 2: column \"name\" is given twice"),
             ("shape,fixed\nname,kind\n", "no operators; "),
         ] {

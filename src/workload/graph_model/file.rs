@@ -5,12 +5,13 @@ use std::ops::RangeInclusive;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::expression::{Item, Linear, Relative};
+use super::expression::{Item, Linear};
 use super::operators;
-use super::rule::{self, Family, Need, Range, Rule};
+use super::rule::{self, Family, Need, Rule};
 use super::{Cell, Given, Takes, Unfolding};
 use crate::units::CellId;
-use crate::workload::cell_graph::{Graph, GraphError};
+use crate::workload::cell_graph::{Graph, GraphError, circle};
+use crate::workload::input::at;
 use crate::workload::row_names;
 
 const MAX_BATCH: u32 = 1 << 20;
@@ -52,12 +53,8 @@ struct GraphEntry {
     nodes: Vec<String>,
     #[serde(default)]
     edges: Vec<[u32; 2]>,
-    #[serde(default = "one")]
-    weight: u32,
-}
-
-fn one() -> u32 {
-    1
+    /// 1 if it is not given.
+    weight: Option<u32>,
 }
 
 pub(super) fn parse(text: &str) -> Result<(Vec<Cell>, Unfolding), String> {
@@ -119,10 +116,6 @@ fn cell_id(name: &str, cells: &[Cell]) -> Result<CellId, String> {
     })
 }
 
-fn at(path: impl std::fmt::Display) -> impl Fn(String) -> String {
-    move |problem| format!("{path}: {problem}")
-}
-
 fn rule_of(entry: &RuleEntry, cells: &[Cell]) -> Result<Rule, String> {
     if entry.nodes.is_empty() {
         return Err("unfold.nodes: is empty; a rule has at least one family of nodes".into());
@@ -137,13 +130,10 @@ fn rule_of(entry: &RuleEntry, cells: &[Cell]) -> Result<Rule, String> {
         if families.iter().any(|other| other.name == *name) {
             return Err(format!("{path}.name: a second family \"{name}\"; names must be unique"));
         }
-        families.push(Family {
-            name: name.clone(),
-            cell: cell_id(cell, cells).map_err(at(format_args!("{path}.cell")))?,
-            indices: over.keys().cloned().collect(),
-            range: range(over, children.as_ref(), entry.shape).map_err(at(path))?,
-            needs: Vec::new(),
-        });
+        let cell = cell_id(cell, cells).map_err(at(format_args!("{path}.cell")))?;
+        let (lasts, children) = range(over, children.as_ref(), entry.shape).map_err(at(path))?;
+        let indices = over.keys().cloned().collect();
+        families.push(Family { name: name.clone(), cell, indices, lasts, children, needs: Vec::new() });
     }
     for (place, entry) in entry.nodes.iter().enumerate() {
         let need = |(number, text): (usize, &String)| {
@@ -155,6 +145,9 @@ fn rule_of(entry: &RuleEntry, cells: &[Cell]) -> Result<Rule, String> {
     Rule::new(entry.shape, families).map_err(at("unfold"))
 }
 
+type Range = (Vec<Linear>, Option<RangeInclusive<u32>>);
+
+/// The last value of each index and, for a tree, the numbers of children.
 fn range(over: &Map<String, Value>, children: Option<&Value>, takes: Takes) -> Result<Range, String> {
     if let Some(name) = over.keys().find(|name| !is_name(name) || *name == "root") {
         return Err(format!("over: \"{name}\" is not the name of an index; {NAMES}, and root is reserved"));
@@ -164,17 +157,21 @@ fn range(over: &Map<String, Value>, children: Option<&Value>, takes: Takes) -> R
             Err(format!("over.{name}: there is no tree; unfold.shape must be \"tree\""))
         }
         Some(_) if over.len() > 1 => Err("over: an index over a tree must be the only index".into()),
-        Some(_) => children.map_or(Ok(0..=u32::MAX), number_of_children).map(Range::Tree).map_err(at("children")),
+        Some(_) => {
+            let wanted = children.map_or(Ok(0..=u32::MAX), number_of_children).map_err(at("children"))?;
+            // As many as the tree has nodes.
+            Ok((vec![Linear { times: vec![1], constant: 0 }], Some(wanted)))
+        }
         None if children.is_some() => {
             Err("children: needs an index over a tree, as \"over\": { \"v\": \"tree\" }".into())
         }
         None => {
             let last = |(name, last): (&String, &Value)| {
                 let text = text_of(last).ok_or("must be a number, or a sum such as \"N\" or \"S + 1\"".into());
-                let last = text.and_then(|text| Linear::parse(&text, &[], rule::sizes(takes)));
+                let last = text.and_then(|text| Linear::parse(&text, rule::sizes(takes)));
                 last.map_err(at(format_args!("over.{name}")))
             };
-            over.iter().map(last).collect::<Result<_, _>>().map(Range::Indices)
+            Ok((over.iter().map(last).collect::<Result<_, String>>()?, None))
         }
     }
 }
@@ -223,8 +220,8 @@ fn need(text: &str, of: &Family, families: &[Family], sizes: &[&str]) -> Result<
                     "\"{name}\" ranges over a tree; its indices are v, v.children, v.parent, root or *"
                 ));
             }
-            (Item::Tree(relative), None) => {
-                let what = if *relative == Relative::Root { "root" } else { "a node of a tree" };
+            (Item::Itself | Item::Children | Item::Parent | Item::Root, None) => {
+                let what = if *item == Item::Root { "root" } else { "a node of a tree" };
                 return Err(format!("\"{name}\" does not range over a tree; {what} is not an index of it"));
             }
             _ => {}
@@ -241,7 +238,7 @@ fn is_name(text: &str) -> bool {
 }
 
 fn graphs_of(entries: Vec<GraphEntry>, cells: &[Cell]) -> Result<Vec<Given>, String> {
-    if entries.iter().all(|entry| entry.weight == 0) {
+    if entries.iter().all(|entry| entry.weight == Some(0)) {
         return Err("graphs: no weight is above 0; at least one must be".into());
     }
     let graph = |(place, entry)| graph_of(entry, cells).map_err(at(format_args!("graphs[{place}]")));
@@ -259,12 +256,10 @@ fn graph_of(entry: GraphEntry, cells: &[Cell]) -> Result<Given, String> {
     }
     let edges: Vec<(u32, u32)> = entry.edges.iter().map(|[from, to]| (from - 1, to - 1)).collect();
     match Graph::new(nodes.clone(), &edges) {
-        Ok(_) => Ok(Given { nodes, edges, weight: entry.weight }),
+        Ok(_) => Ok(Given { nodes, edges, weight: entry.weight.unwrap_or(1) }),
         Err(GraphError::Empty) => Err("nodes: is empty; a graph has at least one node".into()),
         Err(GraphError::Cycle(cycle)) => {
-            let names: Vec<String> = cycle.iter().chain(&cycle[..1]).map(|node| (node + 1).to_string()).collect();
-            Err(format!("edges: nodes need each other: {}", names.join(" -> ")))
+            Err(format!("edges: nodes need each other: {}", circle(&cycle, |node| (node + 1).to_string())))
         }
-        Err(other) => Err(other.to_string()),
     }
 }
