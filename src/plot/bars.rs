@@ -3,7 +3,6 @@
 use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Canvas, Rect, Stroke};
 use super::input::{Row, x_label};
-use crate::results::swept::distinct;
 use super::legend::{Entry, Key, Told, WHISKER, bar};
 use super::panel::{Content, Frame, lay_out};
 use super::remark::{IN_LEGEND, stated_entry, stated_style};
@@ -12,6 +11,7 @@ use super::style::{INK, SMALL, Style};
 use super::{Drawing, Inputs, Options, nothing};
 use crate::results::columns::Metric;
 use crate::results::swept;
+use crate::results::swept::distinct;
 use crate::results::table::significant;
 
 const HEIGHT: f64 = 120.0;

@@ -291,7 +291,8 @@ pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec
 
 /// As `STEM.svg` and `STEM.png` unless one of them is asked for.
 pub fn write(canvas: Canvas, format: Option<Format>, stem: &Path) -> Result<Figure> {
-    let formats: [(_, _, fn(&Canvas) -> Result<Vec<u8>>); 2] =
+    type Picture = fn(&Canvas) -> Result<Vec<u8>>;
+    let formats: [(_, _, Picture); 2] =
         [("svg", Format::Png, |canvas| Ok(render::svg(canvas)?.into_bytes())), ("png", Format::Svg, render::png)];
     let mut files = Vec::new();
     for (extension, _, picture) in formats.into_iter().filter(|(_, other, _)| format != Some(*other)) {

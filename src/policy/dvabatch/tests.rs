@@ -139,9 +139,8 @@ impl Policy for Seen {
         }
         for (stage, executor) in mechanism.executors.iter().enumerate() {
             let item = |item: &Item| format!("({}, {}, {})", item.row.0, item.start, item.num);
-            match executor.state {
-                ExecutorState::Working(running) => text += &format!(" stage {stage} runs {};", item(&running.item)),
-                _ => {}
+            if let ExecutorState::Working(running) = executor.state {
+                text += &format!(" stage {stage} runs {};", item(&running.item));
             }
             executor.queue.iter().for_each(|waits| text += &format!(" queue {stage} has {};", item(waits)));
         }
