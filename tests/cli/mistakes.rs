@@ -51,7 +51,7 @@ fn of_the_scenario() {
         (
             "[[policy]]",
             "[output]\nplots = [\"queue-cfd\"]\n[[policy]]",
-            "t.toml:12: output.plots: unknown kind of figure \"queue-cfd\"; known: latency-throughput",
+            "t.toml:12: output.plots[0]: unknown value \"queue-cfd\"; did you mean queue-cdf?; known: latency-throughput",
         ),
         (
             "\"A\"",
