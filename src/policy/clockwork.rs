@@ -5,15 +5,10 @@
 
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
-use super::Policy;
 use super::due_first::{DueFirst, first_in};
-use super::registry::{Batches, PolicyKind, Settings, Setup};
+use super::prelude::*;
 use super::values::BatchSizes;
 use super::whole::by_rule;
-use crate::units::Nanos;
 
 /// `kind = "clockwork"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]

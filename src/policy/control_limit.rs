@@ -2,17 +2,9 @@
 //! requests are there, then takes all of them, up to the cap. For Poisson arrivals and one worker, the best policy for a
 //! sum of latency and busy time has this form; `batchlab tune --optimal` computes its `wait_for`.
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
-use super::Policy;
-use super::registry::{Batches, PolicyKind, Settings, Setup};
-use super::values::at_least_1;
+use super::prelude::*;
 use super::whole::{FirstCome, PaddedBatch, Waiting, by_rule};
 use crate::error::refuse_if;
-use crate::task::Reason;
-use crate::units::Nanos;
-use crate::workload::trace::Request;
 
 /// `kind = "control-limit"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]

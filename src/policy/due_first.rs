@@ -4,13 +4,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::registry::Setup;
-use super::values::at_least_1;
+use super::prelude::*;
 use super::whole::{PaddedBatch, Waiting};
 use crate::cost::CostModel;
-use crate::task::{Dispatch, Reason};
-use crate::units::{Nanos, WorkerId};
-use crate::workload::trace::Request;
 
 /// Sequences that wait, the earliest deadline first; of equal ones, the earliest arrival. Those without a deadline come
 /// last. Batches are padded to their longest member.

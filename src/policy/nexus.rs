@@ -2,14 +2,9 @@
 //! first request that can wait for the whole window to run; those before it are dropped, because a batch small enough for
 //! them would lower the throughput.
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
-use super::Policy;
 use super::due_first::DueFirst;
-use super::registry::{Batches, PolicyKind, Settings, Setup};
+use super::prelude::*;
 use super::whole::by_rule;
-use crate::units::Nanos;
 
 /// `kind = "nexus"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]

@@ -4,15 +4,9 @@
 //! the lowest of the idle ones takes the batch, so that few are needed at low load. `target_batch` is the early drop of
 //! the authors' implementation (`kWindowDrop` in its `batch_policy`).
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
-use super::Policy;
 use super::due_first::DueFirst;
-use super::registry::{Batches, PolicyKind, Settings, Setup};
-use super::values::at_least_1;
+use super::prelude::*;
 use super::whole::by_rule;
-use crate::units::Nanos;
 
 /// `kind = "symphony"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]

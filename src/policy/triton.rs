@@ -7,17 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use serde::{Deserialize, Serialize};
-use smart_default::SmartDefault;
-
-use super::registry::{Batches, PolicyKind, Settings, Setup};
-use super::values::at_least_1;
+use super::prelude::*;
 use super::whole::{PaddedBatch, Waiting};
-use super::{Completed, Outcomes, Policy};
 use crate::error::refuse_if;
-use crate::task::{Dispatch, Reason, Task};
-use crate::units::{Nanos, RequestId, StreamId, WorkerId};
-use crate::workload::trace::Request;
+use crate::units::StreamId;
 
 /// `kind = "triton"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
