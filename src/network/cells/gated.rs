@@ -116,9 +116,9 @@ impl<const GATES: usize, const ROWS: usize> Formula<ROWS, 2> for Gates<GATES> {
     fn of<I: Isa>(&self, isa: I, rows: [I::F32; ROWS], _: [I::F32; 2]) -> [I::F32; 2] {
         let ops = isa.f32();
         let mut c = gated_tanh(isa, ops.add(rows[0], rows[GATES]), ops.add(rows[2], rows[GATES + 2]));
-        for forget in 3..GATES {
+        for (cell, forget) in (3..GATES).enumerate() {
             let gate = ops.add(rows[forget], rows[GATES + forget]);
-            c = ops.add(c, gated(isa, gate, rows[2 * GATES + forget - 3]));
+            c = ops.add(c, gated(isa, gate, rows[2 * GATES + cell]));
         }
         [gated_tanh(isa, ops.add(rows[1], rows[GATES + 1]), c), c]
     }

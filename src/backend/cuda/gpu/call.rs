@@ -54,7 +54,7 @@ impl Argument for u32 {
     }
 }
 
-/// Tuples of so many arguments or fewer.
+/// Tuples of these arguments or fewer.
 macro_rules! several {
     ($($first:ident $($rest:ident)*)?) => {
         impl<$($first: Argument, $($rest: Argument),*)?> Argument for ($($first, $($rest,)*)?) {
