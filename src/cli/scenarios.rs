@@ -1,6 +1,7 @@
 //! `batchlab scenarios`.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -31,7 +32,7 @@ pub struct Args {
 enum Command {
     /// Write scenarios to a folder, with the cost tables, traces, networks and devices that they name
     ///
-    /// They keep their paths below the folder, and run in it. A file that exists is never replaced.
+    /// They keep their paths below the folder, and run in it. A file with other contents is never replaced.
     Copy {
         /// Names of scenarios
         #[arg(required = true, value_name = "NAME")]
@@ -62,15 +63,20 @@ fn copy(names: &[PathBuf], folder: &Path, registry: &Registry) -> Result<()> {
         for file in files_of(&scenarios) {
             let outside = || Error::at(file, "lies outside of this folder; copy works on built-in scenarios");
             let plain = shipped::within_repository(file).ok_or_else(outside)?;
-            copies.insert(folder.join(plain), file.to_path_buf());
+            let content = shipped::read(file).map_err(|cause| Error::unreadable(file, &cause))?;
+            copies.insert(folder.join(plain), content);
         }
     }
-    if let Some(there) = copies.keys().find(|copy| copy.exists()) {
-        return Err(Error::at(there, "exists already; name another folder, or remove the file"));
+    // Scenarios share files.
+    let is_same = |copy: &Path, content: &[u8]| copy.is_file() && fs::read(copy).is_ok_and(|there| there == content);
+    let is_other = |(copy, content): &(&PathBuf, &Vec<u8>)| copy.exists() && !is_same(copy, content);
+    if let Some((there, _)) = copies.iter().find(is_other) {
+        return Err(Error::at(there, "exists already with other contents; name another folder, or remove the file"));
     }
-    for (copy, file) in copies {
-        let content = shipped::read(&file).map_err(|cause| Error::unreadable(&file, &cause))?;
-        write_whole(&copy, |out| out.write_all(&content))?;
+    for (copy, content) in copies {
+        if !copy.exists() {
+            write_whole(&copy, |out| out.write_all(&content))?;
+        }
         print(&format!("{}\n", copy.display()))?;
     }
     Ok(())

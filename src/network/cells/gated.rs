@@ -18,7 +18,7 @@ use crate::network::{Batch, Cell, Scratch, first};
 pub const CHILDREN: usize = 2;
 
 /// A cell with `GATES` gates, of which the fourth and later ones forget an input cell each. `ROWS`: those of its
-/// [formula](Gates).
+/// formula.
 #[derive(Debug)]
 pub struct Gated<const GATES: usize, const ROWS: usize> {
     /// Of the words, if it reads any.
