@@ -43,6 +43,13 @@ fn tokens(text: &str) -> Result<Vec<Token<'_>>> {
     Ok(tokens)
 }
 
+fn several(value: Value) -> Vec<Value> {
+    match value {
+        Value::Array(values) => values,
+        one => vec![one],
+    }
+}
+
 struct Parser<'a> {
     tokens: Peekable<IntoIter<Token<'a>>>,
 }
@@ -78,11 +85,11 @@ impl<'a> Parser<'a> {
             let value = self.value(depth)?;
             match fields.get_mut(name) {
                 None => drop(fields.insert(name.into(), value)),
-                Some(Value::Array(several)) => match value {
-                    Value::Array(more) => several.extend(more),
-                    one => several.push(one),
-                },
-                Some(before) => *before = Value::Array(vec![before.take(), value]),
+                Some(before) => {
+                    let mut all = several(before.take());
+                    all.extend(several(value));
+                    *before = Value::Array(all);
+                }
             }
         }
     }
@@ -126,6 +133,7 @@ mod tests {
             ("a: [1, 2, 3], b <c: TYPE_FP32;>", r#"{"a":[1,2,3],"b":{"c":"TYPE_FP32"}}"#),
             ("a [ { key: 1 value: {b: -2} } , { key: 3 } ]", r#"{"a":[{"key":1,"value":{"b":-2}},{"key":3}]}"#),
             ("a: []\nb: true b: false b: [1.5]", r#"{"a":[],"b":[true,false,1.5]}"#),
+            ("a: 1 a: [2, 3] a: 4", r#"{"a":[1,2,3,4]}"#),
             ("", "{}"),
         ] {
             assert_eq!(Value::Object(parse(text).unwrap()).to_string(), expected, "{text}");
