@@ -85,25 +85,34 @@ def summary(latencies, end):
 
 
 def knee(run, target_ms, tolerance=0.02, tries=3):
-    """The highest rate at which p99 keeps the target, by bisection below the throughput without idle time.
+    """The highest rate at which p99 keeps the target, by bisection around the throughput without idle time.
 
     `run(rate)` serves once and returns what `summary` does; a rate of None means that all requests are there at the
     start. A rate holds if it does so in most of `tries` runs: one hiccup of the machine decides nothing. Returns the rate
     and the summary of a run that held it, or (0, None).
     """
-    capacity = run(None)[0]
-    # A little more than the capacity, which is measured too.
-    low, high, best = 0.0, 1.1 * capacity, None
-    while high - low > tolerance * capacity:
-        rate = (low + high) / 2
-        held = broken = 0
-        while max(held, broken) <= tries // 2:
+
+    def held(rate):
+        """The summary of a run that held the rate, if most did."""
+        held, broken = [], 0
+        while max(len(held), broken) <= tries // 2:
             measured = run(rate)
             if measured[-1] <= target_ms:
-                held, kept = held + 1, measured
+                held.append(measured)
             else:
                 broken += 1
-        if held > broken:
+        return held[-1] if len(held) > broken else None
+
+    capacity, *_, p99 = run(None)
+    if p99 <= target_ms:
+        raise SystemExit(f"all requests at once are served within {target_ms} ms; take a longer trace")
+    low, high, best = 0.0, 1.1 * capacity, None
+    # The capacity is measured too: it may have met a slow moment of the machine.
+    while kept := held(high):
+        low, high, best = high, 1.1 * high, kept
+    while high - low > tolerance * capacity:
+        rate = (low + high) / 2
+        if kept := held(rate):
             low, best = rate, kept
         else:
             high = rate
