@@ -24,6 +24,7 @@ pub struct Draws<'a> {
 
 impl Draws<'_> {
     /// The class is 0 without classes.
+    #[inline]
     pub fn draw(&mut self) -> (Shape, u16) {
         let class = self.classes.as_mut().map_or(0, |(shares, stream)| shares.sample(stream));
         // Drawn for every request, so that classes with datasets of their own shift no shape.
