@@ -103,7 +103,21 @@ impl TaskSink for Submission<'_> {
 }
 
 /// Records the requests that the policy has finished or rejected.
+#[inline]
 fn settle(
+    outcomes: &mut Outcomes,
+    now: Nanos,
+    source: &mut dyn Source,
+    backend: &mut dyn Backend,
+    recorder: &mut Recorder,
+) {
+    // At most instants no request leaves.
+    if !outcomes.is_empty() {
+        record(outcomes, now, source, backend, recorder);
+    }
+}
+
+fn record(
     outcomes: &mut Outcomes,
     now: Nanos,
     source: &mut dyn Source,

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::hint::black_box;
-use std::mem;
 use std::sync::Arc;
 
 use hdrhistogram::Histogram;
@@ -73,7 +72,7 @@ pub struct Stream {
 struct Streamed {
     part: Part,
     spans: [Spans; 3],
-    /// The completions of one instant, that of the last one.
+    /// The completions of one instant, that of the last one before the window.
     latest: (Nanos, Completions),
 }
 
@@ -116,6 +115,8 @@ impl Spans {
 /// The number in the system over time, and the gaps between arrivals.
 #[derive(Debug, Default)]
 struct Presence {
+    /// The numbers of the requests with which the quarters of the arrivals begin, and the last one.
+    bounds: [u64; 5],
     inside: u64,
     since: Nanos,
     /// In request-nanoseconds.
@@ -124,30 +125,28 @@ struct Presence {
     quarters: Vec<(u128, Nanos)>,
     /// The last arrival.
     latest: Nanos,
-    gaps: u64,
-    mean_gap: f64,
-    squares: f64,
+    /// Of the gaps between arrivals, in square nanoseconds: at most the square of the last arrival.
+    squares: u128,
 }
 
 impl Presence {
+    fn new(requests: u64) -> Presence {
+        let bound = |quarter: u64| (u128::from(requests) * u128::from(quarter) / 4) as u64;
+        Presence { bounds: [0, 1, 2, 3, 4].map(|quarter| bound(quarter).min(requests - 1)), ..Presence::default() }
+    }
+
     fn change(&mut self, now: Nanos, to: u64) {
         self.sum += u128::from(self.inside) * u128::from(now.saturating_since(self.since).0);
         (self.inside, self.since) = (to, self.since.max(now));
     }
 
-    fn arrived(&mut self, number: u64, at: Nanos, requests: u64) {
+    fn arrived(&mut self, number: u64, at: Nanos) {
         self.change(at, self.inside + 1);
         if number > 0 {
-            // Welford's mean and sum of squares.
-            let gap = (at - self.latest).0 as f64;
-            self.gaps += 1;
-            let off = gap - self.mean_gap;
-            self.mean_gap += off / self.gaps as f64;
-            self.squares += off * (gap - self.mean_gap);
+            self.squares += u128::from((at - self.latest).0).pow(2);
         }
         self.latest = at;
-        let of_quarter = |quarter: usize| (u128::from(requests) * quarter as u128 / 4).min(u128::from(requests) - 1);
-        while self.quarters.len() < 5 && u128::from(number) >= of_quarter(self.quarters.len()) {
+        while self.bounds.get(self.quarters.len()).is_some_and(|bound| number >= *bound) {
             self.quarters.push((self.sum, at));
         }
     }
@@ -163,7 +162,9 @@ impl Presence {
         if requests < FEWEST_ARRIVALS as u64 || fourth.1 < SERVICES_IN_A_QUARTER * service {
             return None;
         }
-        let variation = (self.squares / self.gaps as f64).sqrt() / self.mean_gap;
+        let gaps = (requests - 1) as f64;
+        let mean_gap = (self.latest - self.quarters[0].1).0 as f64 / gaps;
+        let variation = (self.squares as f64 / gaps / mean_gap.powi(2) - 1.0).max(0.0).sqrt();
         grows([second, third, fourth].map(|(mean, _)| mean), requests as f64, variation)
     }
 }
@@ -184,16 +185,19 @@ impl Streamed {
         let latency = at.saturating_since(life.arrival).0;
         let compute = at.saturating_since(life.start).0;
         if measured {
-            for (spans, span) in self.spans.iter_mut().zip([latency, latency - compute, compute]) {
-                spans.add(span, 1);
-            }
+            let [latencies, queueing, computing] = &mut self.spans;
+            latencies.add(latency, 1);
+            queueing.add(latency - compute, 1);
+            computing.add(compute, 1);
         }
         let good = self.part.served(latency, measured);
         self.part.completed(at, good, late);
-        if self.latest.0 != at {
-            self.latest = (at, Completions::default());
+        if self.part.period.is_none() {
+            if self.latest.0 != at {
+                self.latest = (at, Completions::default());
+            }
+            self.latest.1.add(good);
         }
-        self.latest.1.add(good);
     }
 
     fn summary(&self, window: Option<Window>) -> Summary {
@@ -209,7 +213,7 @@ impl Stream {
             classes,
             lives: VecDeque::new(),
             oldest: 0,
-            presence: Presence::default(),
+            presence: Presence::new(rules.requests),
             whole: Streamed::new(rules.slo),
             by_class,
             log: Vec::new(),
@@ -224,12 +228,15 @@ impl Stream {
         if measured && self.whole.part.period.is_none() {
             self.by_class.iter_mut().chain([&mut self.whole]).for_each(|streamed| streamed.begin(at));
         }
-        for Streamed { part, .. } in self.by_class.get_mut(class).into_iter().chain([&mut self.whole]) {
-            part.arrived(at, measured);
-        }
-        self.presence.arrived(number, at, self.rules.requests);
+        self.each_with(class, |streamed| streamed.part.arrived(at, measured));
+        self.presence.arrived(number, at);
         let (length, class) = (request.shape.length(), class as u16);
         self.lives.push_back(Life { arrival: at, start: Nanos::MAX, length, class, left: false });
+    }
+
+    /// The class, if there are classes, and the whole run.
+    fn each_with(&mut self, class: usize, change: impl FnMut(&mut Streamed)) {
+        self.by_class.get_mut(class).into_iter().chain([&mut self.whole]).for_each(change);
     }
 
     fn life(&mut self, request: RequestId) -> &mut Life {
@@ -239,7 +246,11 @@ impl Stream {
 
     /// Loads what is used next, all at once: each is far from the others in memory.
     pub(super) fn load(&self, requests: &[RequestId]) {
-        let of = |request: &RequestId| self.lives[(request.0 - self.oldest) as usize].arrival.0;
+        let of = |request: &RequestId| {
+            // Both ends: some lie across two lines of the cache.
+            let life = &self.lives[(request.0 - self.oldest) as usize];
+            life.arrival.0 ^ u64::from(life.class)
+        };
         black_box(requests.iter().fold(0, |all, request| all ^ of(request)));
     }
 
@@ -250,9 +261,10 @@ impl Stream {
     }
 
     pub(super) fn left(&mut self, request: RequestId, at: Nanos, mut outcome: Outcome) {
-        let life = self.life(request);
-        assert!(!mem::replace(&mut life.left, true), "request {request} left twice");
-        let life = *life;
+        let life = *self.life(request);
+        assert!(!life.left, "request {request} left twice");
+        // Only now: a flag that was just written holds up the copy of what is around it.
+        self.life(request).left = true;
         while self.lives.front().is_some_and(|life| life.left) {
             self.lives.pop_front();
             self.oldest += 1;
@@ -265,12 +277,13 @@ impl Stream {
         }
         let (all, last) = (self.rules.requests, self.whole.part.period.map_or(Nanos::ZERO, |(_, last)| last));
         let late = self.oldest + self.lives.len() as u64 == all && at > last;
-        for streamed in self.by_class.get_mut(class).into_iter().chain([&mut self.whole]) {
+        let measured = request.0 >= self.rules.warmup;
+        self.each_with(class, |streamed| {
             streamed.part.outcomes[outcome as usize] += 1;
             if outcome == Outcome::Served {
-                streamed.served(&life, at, request.0 >= self.rules.warmup, late);
+                streamed.served(&life, at, measured, late);
             }
-        }
+        });
         if request.0.is_multiple_of(self.rules.log_every) {
             self.log.push(Logged { request, life, finish: at, outcome });
         }

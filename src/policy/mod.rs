@@ -95,6 +95,10 @@ pub struct Outcomes {
 }
 
 impl Outcomes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.finished.is_empty() && self.rejected.requests.is_empty()
+    }
+
     /// All its nodes must have completed.
     pub fn finish(&mut self, request: RequestId) {
         self.finished.push(request);

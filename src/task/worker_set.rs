@@ -32,16 +32,17 @@ impl WorkerSet {
     }
 
     pub fn first_from(&self, worker: usize) -> Option<usize> {
-        first_bit_from(&self.words[..self.words.len().min(worker / 64 + 1)], worker).or_else(|| {
-            let word = first_bit_from(&self.filled, worker / 64 + 1)?;
-            Some(word * 64 + self.words[word].trailing_zeros() as usize)
+        first_in_word(&self.words, worker).or_else(|| {
+            let next = worker / 64 + 1;
+            let later = || (next / 64 + 1..self.filled.len()).find_map(|word| first_in_word(&self.filled, word * 64));
+            let word = first_in_word(&self.filled, next).or_else(later)?;
+            first_in_word(&self.words, word * 64)
         })
     }
 }
 
-fn first_bit_from(words: &[u64], bit: usize) -> Option<usize> {
-    let first = *words.get(bit / 64)? & (u64::MAX << (bit % 64));
-    let rest = words.iter().copied().enumerate().skip(bit / 64 + 1);
-    let mut words = [(bit / 64, first)].into_iter().chain(rest);
-    words.find(|(_, word)| *word != 0).map(|(place, word)| place * 64 + word.trailing_zeros() as usize)
+/// The first bit from this one on that is set in the same word.
+fn first_in_word(words: &[u64], bit: usize) -> Option<usize> {
+    let left = words.get(bit / 64)? & (u64::MAX << (bit % 64));
+    (left != 0).then(|| bit / 64 * 64 + left.trailing_zeros() as usize)
 }

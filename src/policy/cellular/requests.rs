@@ -4,16 +4,16 @@ use std::hint::black_box;
 use std::ops::Index;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
-
 use super::chain::Running;
 use crate::policy::Outcomes;
 use crate::units::{CellId, Nanos, NodeId, RequestId, TaskId};
-use crate::workload::cell_graph::{CellGraph, Graph, Run};
+use crate::workload::cell_graph::{CellGraph, Graph, Run, Runs};
 use crate::workload::trace::Request;
 
 pub type RequestKey = u32;
 
+/// A line of the cache.
+#[repr(align(64))]
 pub struct RequestState {
     pub request: RequestId,
     pub arrival: Nanos,
@@ -21,12 +21,15 @@ pub struct RequestState {
 }
 
 enum Rest {
-    /// The present run first; `before` counts the nodes before it.
+    Run(Run),
+    /// Several; `before` counts the nodes before the present run.
     Runs {
-        left: SmallVec<[Run; 2]>,
+        runs: Runs,
+        present: u32,
         before: u32,
     },
-    Graph(GraphState),
+    /// In a box, so that the state of a chain is small.
+    Graph(Box<GraphState>),
 }
 
 struct GraphState {
@@ -38,6 +41,30 @@ struct GraphState {
     nodes_left: u32,
     /// The last completed task, and the request's first position in it.
     seen: (TaskId, usize),
+}
+
+impl GraphState {
+    fn new(graph: &Arc<Graph>) -> GraphState {
+        let mut new = GraphState {
+            graph: Arc::clone(graph),
+            inner_missing: Vec::new(),
+            outer_missing: Vec::new(),
+            nodes_left: 0,
+            seen: (TaskId(u64::MAX), 0),
+        };
+        new.begin(graph);
+        new
+    }
+
+    fn begin(&mut self, graph: &Arc<Graph>) {
+        self.graph = Arc::clone(graph);
+        self.inner_missing.clear();
+        self.inner_missing.extend_from_slice(graph.inner_inputs());
+        self.outer_missing.clear();
+        self.outer_missing.extend(graph.subgraphs().iter().map(|subgraph| subgraph.outer_inputs));
+        self.nodes_left = graph.len() as u32;
+        self.seen = (TaskId(u64::MAX), 0);
+    }
 }
 
 pub struct Released<'a> {
@@ -67,18 +94,30 @@ impl Index<RequestKey> for Requests {
 }
 
 impl RequestState {
+    /// The present run, and the number of nodes before it.
+    fn present(&self) -> (&Run, u32) {
+        match &self.rest {
+            Rest::Run(run) => (run, 0),
+            Rest::Runs { runs, present, before } => (&runs[*present as usize], *before),
+            Rest::Graph(_) => unreachable!("a graph has no runs"),
+        }
+    }
+
     /// Length and input size of the present run.
     pub fn run(&self) -> (u32, u32) {
         match &self.rest {
-            Rest::Runs { left, .. } => (left[0].length, left[0].input),
             Rest::Graph(_) => (1, 0),
+            _ => (self.present().0.length, self.present().0.input),
         }
     }
 
     pub fn last_node(&self, subgraph: u32) -> NodeId {
         match &self.rest {
-            Rest::Runs { left, before } => NodeId(before + left[0].length - 1),
             Rest::Graph(state) => NodeId(state.graph.entries(subgraph)[0]),
+            _ => {
+                let (run, before) = self.present();
+                NodeId(before + run.length - 1)
+            }
         }
     }
 
@@ -89,49 +128,40 @@ impl RequestState {
 
     fn cell(&self, subgraph: u32) -> CellId {
         match &self.rest {
-            Rest::Runs { left, .. } => left[0].cell,
             Rest::Graph(state) => state.graph.subgraphs()[subgraph as usize].cell,
+            _ => self.present().0.cell,
         }
     }
 }
 
 impl Requests {
     pub fn arrive(&mut self, request: &Request<'_>) {
-        let reused = self.vacant.pop();
-        let key = reused.unwrap_or(self.states.len() as RequestKey);
-        let rest = match request.graph {
+        let (id, arrival) = (request.id, request.arrival);
+        let key = self.vacant.pop().unwrap_or(self.states.len() as RequestKey);
+        if key as usize == self.states.len() {
+            let rest = Rest::Run(Run { cell: CellId(0), length: 0, input: 0 });
+            self.states.push(RequestState { request: id, arrival, rest });
+        }
+        let state = &mut self.states[key as usize];
+        (state.request, state.arrival) = (id, arrival);
+        match request.graph {
             CellGraph::Chains(runs) => {
+                // Most requests are one run. It is written in place, field by field.
+                state.rest = match runs {
+                    Runs::One([run]) => Rest::Run(*run),
+                    _ => Rest::Runs { runs: runs.clone(), present: 0, before: 0 },
+                };
                 self.released.push((0, 0, key));
-                Rest::Runs { left: SmallVec::from_slice(runs), before: 0 }
             }
             CellGraph::Graph(graph) => {
-                // Reuse the counters of this place's last request.
-                let (mut inner_missing, mut outer_missing) = match reused.map(|key| &mut self.states[key as usize].rest)
-                {
-                    Some(Rest::Graph(old)) => {
-                        (std::mem::take(&mut old.inner_missing), std::mem::take(&mut old.outer_missing))
-                    }
-                    _ => Default::default(),
-                };
-                inner_missing.clear();
-                inner_missing.extend_from_slice(graph.inner_inputs());
-                outer_missing.clear();
-                outer_missing.extend(graph.subgraphs().iter().map(|part| part.outer_inputs));
-                let free = (0..outer_missing.len()).filter(|s| outer_missing[*s] == 0);
-                self.released.extend(free.map(|subgraph| (0, subgraph as u32, key)));
-                Rest::Graph(GraphState {
-                    graph: Arc::clone(graph),
-                    inner_missing,
-                    outer_missing,
-                    nodes_left: graph.len() as u32,
-                    seen: (TaskId(u64::MAX), 0),
-                })
+                match &mut state.rest {
+                    // Reuse the memory of this place's last request.
+                    Rest::Graph(last) => last.begin(graph),
+                    rest => *rest = Rest::Graph(Box::new(GraphState::new(graph))),
+                }
+                let free = (0..).zip(graph.subgraphs()).filter(|(_, subgraph)| subgraph.outer_inputs == 0);
+                self.released.extend(free.map(|(subgraph, _)| (0, subgraph, key)));
             }
-        };
-        let state = RequestState { request: request.id, arrival: request.arrival, rest };
-        match reused {
-            Some(key) => self.states[key as usize] = state,
-            None => self.states.push(state),
         }
     }
 
@@ -171,17 +201,20 @@ impl Requests {
 
     pub fn chain_done(&mut self, chain: &Running, task: TaskId, position: usize, outcomes: &mut Outcomes) {
         let state = &mut self.states[chain.key as usize];
-        match &mut state.rest {
-            Rest::Graph(_) => self.node_done(chain.key, chain.last.0, task, position, outcomes),
-            Rest::Runs { left, before } => {
-                *before += left.remove(0).length;
-                if left.is_empty() {
-                    outcomes.finish(state.request);
-                    self.vacant.push(chain.key);
-                } else {
-                    self.released.push((position, 0, chain.key));
-                }
+        let ends = match &mut state.rest {
+            Rest::Graph(_) => return self.node_done(chain.key, chain.last.0, task, position, outcomes),
+            Rest::Run(_) => true,
+            Rest::Runs { runs, present, before } => {
+                *before += runs[*present as usize].length;
+                *present += 1;
+                *present as usize == runs.len()
             }
+        };
+        if ends {
+            outcomes.finish(state.request);
+            self.vacant.push(chain.key);
+        } else {
+            self.released.push((position, 0, chain.key));
         }
     }
 
