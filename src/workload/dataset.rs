@@ -3,6 +3,7 @@
 
 mod files;
 
+use std::mem;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -121,7 +122,7 @@ pub struct Sampler<'a> {
     shapes: &'a Shapes,
     /// Up to the sum of the weights.
     range: Uniform<f64>,
-    /// The sum of the weights up to each row.
+    /// The sum of the weights up to each row; of the last, infinity.
     ends: Vec<f64>,
     /// For equal parts of the range, the first row that ends in the part or later: a draw looks at few rows.
     first_rows: Vec<u32>,
@@ -136,10 +137,12 @@ impl<'a> Sampler<'a> {
             *sum += weight;
             Some(*sum)
         });
-        let ends: Vec<f64> = ends.collect();
-        let range = Uniform::new(0.0, *ends.last()?).ok()?;
+        let mut ends: Vec<f64> = ends.collect();
+        // The last row takes what rounding adds.
+        let total = mem::replace(ends.last_mut()?, f64::INFINITY);
+        let range = Uniform::new(0.0, total).ok()?;
         let parts = 2 * ends.len();
-        let mut sampler = Sampler { shapes, range, parts: parts as f64 / ends.last()?, ends, first_rows: Vec::new() };
+        let mut sampler = Sampler { shapes, range, parts: parts as f64 / total, ends, first_rows: Vec::new() };
         let first_row = |part| sampler.ends.partition_point(|end| sampler.part(*end) < part) as u32;
         sampler.first_rows = (0..=parts).map(first_row).collect();
         Some(sampler)
