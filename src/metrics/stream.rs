@@ -247,7 +247,7 @@ impl Stream {
     /// Loads what is used next, all at once: each is far from the others in memory.
     pub(super) fn load(&self, requests: &[RequestId]) {
         let of = |request: &RequestId| {
-            // Both ends: some lie across two lines of the cache.
+            // Both ends: some lie across two cache lines.
             let life = &self.lives[(request.0 - self.oldest) as usize];
             life.arrival.0 ^ u64::from(life.class)
         };

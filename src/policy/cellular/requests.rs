@@ -12,7 +12,7 @@ use crate::workload::trace::Request;
 
 pub type RequestKey = u32;
 
-/// A line of the cache.
+/// Fills a cache line, so that none lies across two.
 #[repr(align(64))]
 pub struct RequestState {
     pub request: RequestId,
