@@ -22,8 +22,10 @@ const STRIP: usize = 2 * LANES;
 const HIGHEST: usize = TILES.len();
 /// Inputs of a block. Its part of a strip stays in a core's second cache while the tiles pass over it.
 const DEPTH: usize = 512;
-/// How many vectors of weights are fetched before their use: 16 KiB, which weights in main memory need.
-const AHEAD: usize = 256;
+/// How many vectors of weights the first tile fetches before their use: 16 KiB, which weights in main memory need.
+const FAR_AHEAD: usize = 256;
+/// The same for the other tiles, whose weights are in the second cache. More would push the left rows out of the first.
+const AHEAD: usize = 32;
 
 /// By the rows of a tile, how it is computed, and how many strips at once: few rows need several strips for enough
 /// independent sums.
@@ -63,6 +65,8 @@ struct Operands {
     result: *mut f32,
     result_stride: usize,
     columns: usize,
+    /// How many vectors of weights are fetched before their use.
+    ahead: usize,
 }
 
 impl RowTiles {
@@ -116,6 +120,7 @@ impl RowTiles {
                             result: result.as_mut_ptr().add(row * columns + column),
                             result_stride: columns,
                             columns: width,
+                            ahead: if tile == 0 { FAR_AHEAD } else { AHEAD },
                         };
                         TILES[height - 1].0(operands, depth, from == 0);
                     }
@@ -158,7 +163,7 @@ unsafe fn tile<const M: usize, const V: usize>(at: Operands, inputs: usize, is_f
     for input in 0..inputs {
         let weights: [_; V] = std::array::from_fn(|v| {
             let weights = weights[v].wrapping_add(input * STRIP);
-            _mm_prefetch::<_MM_HINT_T0>(weights.wrapping_add(AHEAD / V * STRIP).cast());
+            _mm_prefetch::<_MM_HINT_T0>(weights.wrapping_add(at.ahead / V * STRIP).cast());
             // SAFETY: the strip has a row for each input.
             unsafe { _mm512_maskz_loadu_ps(!0, weights) }
         });
