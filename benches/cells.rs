@@ -99,8 +99,9 @@ impl Bench {
         let states: Vec<f32> = (0..batch * self.network.state()).map(|i| (i % 193) as f32 / 193.0 - 0.5).collect();
         let ends: Vec<u32> = (1..=batch as u32).collect();
         let (mut out, mut scratch) = (vec![f32::NAN; states.len()], Scratch::default());
+        let at: Vec<_> = ends.iter().map(|end| end - 1..*end).collect();
         let rows =
-            Batch { rows: batch, tokens: &tokens, token_ends: &ends, padded_to: 0, states: &states, state_ends: &ends };
+            Batch { rows: batch, tokens: &tokens, token_ends: &ends, padded_to: 0, states: &states, states_at: &at };
         let mut step = || self.network.cell(CellId(0)).run(&rows, &mut out, &mut scratch);
 
         let (mut products, mut steps, mut of_peak, mut of_step) = (vec![], vec![], vec![], vec![]);

@@ -133,20 +133,22 @@ pub struct Batch<'a> {
     pub token_ends: &'a [u32],
     /// The words that each row is padded to, if the cell's time depends on it; else 0.
     pub padded_to: u32,
-    /// Row after row, each state [`Network::state`] numbers wide.
+    /// Each [`Network::state`] numbers wide. Some may belong to no row.
     pub states: &'a [f32],
-    /// The end of each row's states, counted in states.
-    pub state_ends: &'a [u32],
+    /// Where in `states` those of each row are, counted in states.
+    pub states_at: &'a [Range<u32>],
 }
 
 impl Batch<'_> {
     pub fn tokens_of(&self, row: usize) -> Range<usize> {
-        span(self.token_ends, row)
+        let from = row.checked_sub(1).map_or(0, |before| self.token_ends[before]);
+        from as usize..self.token_ends[row] as usize
     }
 
     /// Counted in states.
     pub fn states_of(&self, row: usize) -> Range<usize> {
-        span(self.state_ends, row)
+        let Range { start, end } = self.states_at[row];
+        start as usize..end as usize
     }
 
     fn token(&self, row: usize) -> u32 {
@@ -165,11 +167,6 @@ impl Batch<'_> {
             None => into.fill(0.0),
         }
     }
-}
-
-fn span(ends: &[u32], row: usize) -> Range<usize> {
-    let from = row.checked_sub(1).map_or(0, |before| ends[before]);
-    from as usize..ends[row] as usize
 }
 
 /// A thread's working memory, which grows to the largest batch.

@@ -92,7 +92,7 @@ impl Network {
             token_ends: &[tokens.len() as u32],
             padded_to: 0,
             states,
-            state_ends: &[(states.len() / self.state()) as u32],
+            states_at: &[0..(states.len() / self.state()) as u32],
         };
         self.cell(cell).run(&batch, &mut out, scratch);
         out

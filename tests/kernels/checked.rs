@@ -212,7 +212,7 @@ fn of_cpu(device: &Device, station: &Station, live: &[usize]) -> Option<Vec<f32>
     }
     let mut tokens = Vec::new();
     let mut states = Vec::new();
-    let mut ends = Vec::new();
+    let mut states_at = Vec::new();
     for at in live {
         let row = station.rows[*at];
         tokens.push(device.network.token(RequestId(row.request.into()), row.node + station.age[0]));
@@ -222,8 +222,9 @@ fn of_cpu(device: &Device, station: &Station, live: &[usize]) -> Option<Vec<f32>
             false if station.kind.is_leaf() => &[],
             false => inputs_of(&station.rows, *at, &station.inputs),
         };
+        let begin = (states.len() / device.network.state()) as u32;
         taken.iter().for_each(|slot| states.extend_from_slice(device.state(*slot)));
-        ends.push((states.len() / device.network.state()) as u32);
+        states_at.push(begin..(states.len() / device.network.state()) as u32);
     }
     let batch = Batch {
         rows: live.len(),
@@ -231,7 +232,7 @@ fn of_cpu(device: &Device, station: &Station, live: &[usize]) -> Option<Vec<f32>
         token_ends: &(1..=live.len() as u32).collect::<Vec<u32>>(),
         padded_to: 0,
         states: &states,
-        state_ends: &ends,
+        states_at: &states_at,
     };
     let mut out = vec![f32::NAN; live.len() * device.network.state()];
     device.network.cell(station.kind.cell()).run(&batch, &mut out, &mut Scratch::default());

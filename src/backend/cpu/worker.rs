@@ -223,45 +223,38 @@ impl Worker {
             return;
         }
         self.make_room(step.cell);
-        let stay = step.batch as usize == nodes.len() && self.work.batches[step.cell.index()].go_on_with(nodes);
-        if !stay || self.work.ahead != Some(step.cell) {
+        if self.work.ahead != Some(step.cell) {
             self.put_ahead();
         }
         let rows = &mut self.work.batches[step.cell.index()];
-        if stay {
-            rows.go_on();
-        } else {
-            rows.gather(nodes, step.batch as usize, &self.table);
-        }
+        rows.gather(nodes, step.batch as usize, &self.table);
         rows.run(&self.network, step.input, &mut self.work.scratch);
         self.work.ahead = Some(step.cell);
     }
 
-    /// Writes newer states to the table, unless the next job continues with exactly these rows. Without a next job, the
-    /// only worker waits for one if no request ends.
+    /// Writes newer states to the table, except those of rows with which the next job goes on. Without a next job, the
+    /// only worker waits for one and writes those of rows that end.
     pub fn settle(&mut self, next: Option<&Job>) {
-        let batch = next.and_then(Job::batch);
         if let Some(operators) = self.network.operators() {
+            let batch = next.and_then(Job::batch);
             if !batch.is_some_and(|(step, nodes)| self.work.queries.go_on_with(operators, step, nodes)) {
                 self.work.queries.put(&self.table);
             }
             return;
         }
         let Some(cell) = self.work.ahead else { return };
-        let rows = &self.work.batches[cell.index()];
-        let goes_on = |(step, nodes): (&Step, &[NodeRef])| {
-            step.cell == cell && step.batch as usize == nodes.len() && rows.go_on_with(nodes)
-        };
-        let waits = next.is_none() && self.alone && rows.going_on() == rows.len();
-        if !waits && !batch.is_some_and(goes_on) {
-            self.put_ahead();
+        let rows = &mut self.work.batches[cell.index()];
+        match next.map(Job::batch) {
+            Some(Some((step, nodes))) if step.cell == cell => rows.put_leavers(nodes, &self.table),
+            None if self.alone => rows.put_those(&self.table, |row| row.next().is_none()),
+            _ => self.put_ahead(),
         }
     }
 
     pub(super) fn put_ahead(&mut self) {
         self.work.queries.put(&self.table);
         if let Some(cell) = self.work.ahead.take() {
-            self.work.batches[cell.index()].put_all(&self.table);
+            self.work.batches[cell.index()].put_those(&self.table, |_| true);
         }
     }
 

@@ -51,7 +51,7 @@ fn computed(network: &Network, precision: Precision, id: u32, graph: &CellGraph,
             token_ends: &[1],
             padded_to: 0,
             states: &operands,
-            state_ends: &[(states.len() / width) as u32],
+            states_at: &[0..(states.len() / width) as u32],
         };
         network.cell(cell).run(&batch, &mut out, &mut scratch);
         out

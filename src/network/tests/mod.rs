@@ -2,6 +2,7 @@
 
 mod naive;
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -131,22 +132,23 @@ fn run(network: &Network, cell: usize, rows: &[&Row], scratch: &mut Scratch) -> 
         buffer.fill(f32::NAN);
     }
     let mut out = vec![f32::NAN; rows.len() * width];
-    let ends = |length: &dyn Fn(&Row) -> usize| -> Vec<u32> {
+    let spans = |length: &dyn Fn(&Row) -> usize| -> Vec<Range<u32>> {
         rows.iter()
             .scan(0, |end, row| {
+                let begin = *end;
                 *end += length(row) as u32;
-                Some(*end)
+                Some(begin..*end)
             })
             .collect()
     };
     let batch = Batch {
         rows: rows.len(),
         tokens: &rows.iter().flat_map(|row| row.tokens.clone()).collect::<Vec<_>>(),
-        token_ends: &ends(&|row| row.tokens.len()),
+        token_ends: &spans(&|row| row.tokens.len()).iter().map(|span| span.end).collect::<Vec<_>>(),
         // Padding must not change the words' results.
         padded_to: if rows.len().is_multiple_of(2) { 9 } else { 0 },
         states: &rows.iter().flat_map(|row| row.states.clone()).collect::<Vec<_>>(),
-        state_ends: &ends(&|row| row.states.len() / width),
+        states_at: &spans(&|row| row.states.len() / width),
     };
     network.cell(CellId(cell as u16)).run(&batch, &mut out, scratch);
     out.chunks_exact(width).map(|state| state.iter().map(|x| x.to_bits()).collect()).collect()

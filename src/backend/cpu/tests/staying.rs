@@ -110,7 +110,7 @@ fn the_only_worker_waits_for_the_next_job() {
 }
 
 #[test]
-fn rows_that_join_leave_or_change_places_are_gathered_again() {
+fn rows_stay_while_others_join_leave_or_change_places() {
     let mut bench = Bench::new(3, CellGraph::chain(CellId(0), 4));
     let jobs = [
         job(0, &[(0, 0), (1, 0)]),
@@ -121,10 +121,35 @@ fn rows_that_join_leave_or_change_places_are_gathered_again() {
         job(0, &[(2, 2)]),
         job(0, &[(2, 3)]),
     ];
+    // By job, the requests whose states are in the table then.
+    let stored: [&[u64]; 7] = [&[], &[], &[1, 2], &[0, 1, 2], &[0, 1, 2], &[0, 1, 2], &[0, 1, 2]];
     for (place, job) in jobs.iter().enumerate() {
         bench.run(job, jobs.get(place + 1));
+        let found: Vec<u64> = (0..3).filter(|request| !bench.table.is_fresh(RequestId(*request))).collect();
+        assert_eq!(found, stored[place], "after job {place}");
     }
     (0..3).for_each(|request| bench.assert_done(request));
+}
+
+#[test]
+fn a_batch_leaves_the_table_alone_for_those_that_stay() {
+    let mut bench = Bench::new(40, CellGraph::chain(CellId(0), 30));
+    // One request joins at each job, at the front, and the one that joined 30 jobs earlier has ended.
+    let jobs: Vec<Job> = (0..69_u32)
+        .map(|now| {
+            let members: Vec<_> =
+                (0..40).rev().filter(|r| (*r..*r + 30).contains(&now)).map(|r| (r, now - r)).collect();
+            job(0, &members)
+        })
+        .collect();
+    for (now, job) in (0..).zip(&jobs) {
+        bench.run(job, jobs.get(now as usize + 1));
+        for request in 0..40_u32 {
+            let fresh = bench.table.is_fresh(RequestId(request.into()));
+            assert_eq!(fresh, now < request + 29, "request {request} after job {now}");
+        }
+    }
+    (0..40).for_each(|request| bench.assert_done(request));
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub struct Mix {
 impl Cell for Mix {
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], _: &mut Scratch) {
         assert_eq!(out.len(), batch.rows * WIDTH);
-        assert_eq!(batch.states.len(), batch.state_ends.last().map_or(0, |end| *end as usize * WIDTH));
+        assert_eq!(batch.states_at.len(), batch.rows);
         for (row, out) in out.chunks_exact_mut(WIDTH).enumerate() {
             let tokens = &batch.tokens[batch.tokens_of(row)];
             assert!(!tokens.is_empty(), "every row has a word");
@@ -89,7 +89,7 @@ pub fn alone(network: &Network, request: RequestId, graph: &CellGraph) -> u64 {
             token_ends: &[tokens.len() as u32],
             padded_to: 0,
             states: &taken,
-            state_ends: &[needs.len() as u32],
+            states_at: &[0..needs.len() as u32],
         };
         let cell = network.cell(*cell);
         cell.run(&batch, &mut states[*node as usize], &mut Scratch::default());

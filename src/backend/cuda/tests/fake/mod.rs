@@ -12,6 +12,7 @@ mod slots;
 
 use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use rand::RngExt as _;
@@ -310,10 +311,10 @@ impl Fake {
     }
 
     /// The results of a cell on these rows.
-    fn stepped(&self, shape: Shape, tokens: &[u32], states: &[f32], state_ends: &[u32]) -> Vec<Vec<f32>> {
+    fn stepped(&self, shape: Shape, tokens: &[u32], states: &[f32], states_at: &[Range<u32>]) -> Vec<Vec<f32>> {
         let rows = tokens.len();
         let token_ends: Vec<u32> = (1..=rows as u32).collect();
-        let batch = network::Batch { rows, tokens, token_ends: &token_ends, padded_to: 0, states, state_ends };
+        let batch = network::Batch { rows, tokens, token_ends: &token_ends, padded_to: 0, states, states_at };
         let mut out = vec![0.0; rows * self.network.state()];
         if rows > 0 {
             self.network.cell(shape.cell).run(&batch, &mut out, &mut Scratch::default());
@@ -327,7 +328,7 @@ impl Fake {
         assert_eq!(table.shape, shape, "the plan that is launched is for the gathered batch");
         engine.computed += u64::from(shape.rows);
         let mut begin = 0;
-        let (mut tokens, mut states, mut state_ends, mut live) = (vec![], Vec::<Vec<f32>>::new(), vec![], vec![]);
+        let (mut tokens, mut states, mut states_at, mut live) = (vec![], Vec::<Vec<f32>>::new(), vec![], vec![]);
         let mut read = vec![];
         for row in &table.rows {
             let inputs = begin as usize..row.inputs_end as usize;
@@ -337,6 +338,7 @@ impl Fake {
                 continue;
             }
             tokens.push(self.network.token(row.request, node));
+            let begun = states.len() as u32;
             let slots = if table.age > 0 { vec![row.state] } else { table.inputs[inputs.clone()].to_vec() };
             for (place, slot) in slots.iter().enumerate() {
                 let state = engine.place(worker, *slot).read(by, clock, (worker, slot));
@@ -348,7 +350,7 @@ impl Fake {
                 states.push(state);
                 read.push((live.len(), *slot));
             }
-            state_ends.push(states.len() as u32);
+            states_at.push(begun..states.len() as u32);
             live.push((*row, node));
         }
         for (place, (row, _)) in live.iter().enumerate() {
@@ -359,7 +361,7 @@ impl Fake {
         table.age += 1;
         let came = match self.network.operators() {
             Some(operators) => operated(operators, shape, &live, &states),
-            None => self.stepped(shape, &tokens, &states.concat(), &state_ends),
+            None => self.stepped(shape, &tokens, &states.concat(), &states_at),
         };
         for ((row, node), mut out) in live.into_iter().zip(came) {
             if self.network.operators().is_none()
@@ -393,9 +395,9 @@ impl Fake {
                 engine.place(stream.worker, row.state).read(by, clock, (stream.worker, row.state));
             }
             for node in row.node..=row.last {
-                let ends = [u32::from(node > 0)];
+                let at = 0..u32::from(node > 0);
                 let token = self.network.token(row.request, node);
-                state = self.stepped(shape, &[token], &state, &ends).remove(0);
+                state = self.stepped(shape, &[token], &state, &[at]).remove(0);
                 if self.trouble.not_a_number == Some((row.request, node)) {
                     state[0] = f32::NAN;
                 }
