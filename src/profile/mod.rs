@@ -3,7 +3,7 @@
 //!
 //! - A **cell**: a task with the members of the task before, from start to finish. Trees and feed-forward networks
 //!   always change members, so their times include the gather.
-//! - **gather**: the additional time for other members.
+//! - **gather**: the additional time if a twentieth of the members, and at least one, is exchanged.
 //! - **switch**: the additional time of a step after one of another cell, whose weights fill the caches.
 //! - **whole**: steps in tasks of whole requests (`CELL.whole`, `CELL.whole.switch`), and the time of such a task
 //!   beside its steps.

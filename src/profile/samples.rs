@@ -19,7 +19,7 @@ pub type ByBatch = BTreeMap<u32, Samples>;
 pub enum Kind {
     /// A task with the members of the task before; trees and feed-forward networks always change them.
     Task,
-    /// With other members.
+    /// With some other members.
     Exchanged,
     /// Directly after another cell.
     Switched,

@@ -28,9 +28,12 @@ const ROWS: u32 = 256;
 /// ... but in no more trains than this.
 const MOST_TRAINS: u32 = 16;
 
+/// Sentences have about this number of words. So of a batch of sentences, one member in this number ends with each step.
+const WORDS: u32 = 20;
+
 const SETS: usize = 8;
 
-/// Two sets of requests for each worker: one cell runs on either, or two cells take turns.
+/// Two sets of requests for each worker: one cell runs on members of both, or two cells take turns.
 #[derive(Debug)]
 pub struct Bench {
     cells: [String; 2],
@@ -88,13 +91,15 @@ pub fn measure(bench: &Bench, subject: &mut Subject<'_>, batches: &[u32], profil
         trains.run_nodes(1, |_, worker| (encoder, 0, members(worker, set, largest)))?;
     }
     let ids = bench.cells.each_ref().map(|cell| id_of(&wanted.model, cell));
+    let turns = ids[0] != ids[1];
     let mut run = |batch: u32, alternate: bool| {
         trains.run_nodes(length, |place, worker| {
-            let set = if alternate { place % 2 } else { 0 };
-            (ids[set], bench.input, members(worker, set, batch as usize))
+            let turn = if alternate { place % 2 } else { 0 };
+            let (set, others) = if turns { (turn, 0) } else { (0, turn * batch.div_ceil(WORDS) as usize) };
+            let members = members(worker, set, batch as usize);
+            (ids[set], bench.input, members.start + others..members.end + others)
         })
     };
-    let turns = ids[0] != ids[1];
     run(most, turns)?; // Warms up.
     let runs: &[(Kind, bool)] = match (single, turns) {
         (true, _) => &[(Kind::Task, false)],
