@@ -39,7 +39,7 @@ def real(scenario, trace, time_scale, settings):
 
 
 def own_run(scenario, path, trace, settings):
-    """`run` of `serving.knee` for a scenario with one policy."""
+    """`run` of `serving.in_turns` for a scenario with one policy."""
 
     def run(rate):
         (row,) = real(scenario, path, trace.rate / rate if rate else AT_ONCE, settings).values()

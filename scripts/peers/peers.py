@@ -39,17 +39,23 @@ def serve_all(args, workload, systems):
     `systems` gives (name, largest batch, run). Every single run is written down.
     """
     runs, knees = [], []
-    for name, max_batch, run in systems:
-        def noted(rate):
+
+    def noted(name, max_batch, run):
+        def measure(rate):
             measured = run(rate)
             runs.append([name, max_batch, rate or "all at once", *measured])
             print(f"{workload}, {name}, batches of {max_batch}, {table.figures(runs[-1][2:])}", flush=True)
             return measured
 
-        for rate in args.rates:
-            noted(rate)
-        for target in args.targets:
-            rate, measured = serving.knee(noted, target, args.tolerance, args.tries)
+        return measure
+
+    systems = [(name, max_batch, noted(name, max_batch, run)) for name, max_batch, run in systems]
+    for rate in args.rates:
+        for *_, measure in systems:
+            measure(rate)
+    for target in args.targets:
+        searches = [(measure, serving.knee(target, args.tolerance, args.tries)) for *_, measure in systems]
+        for (name, max_batch, _), (rate, measured) in zip(systems, serving.in_turns(searches)):
             knees.append([name, max_batch, target, rate, *(measured or [0, "", "", ""])])
     latency = ["throughput_rps", "p50_ms", "p90_ms", "p99_ms"]
     common.write_csv(args.out / f"{workload}-runs.csv", ["system", "max_batch", "rate", *latency], runs)
@@ -75,7 +81,7 @@ def serve_chains(args):
         for size in args.max_batch:
             for peer in chains.sentence_peers(args.hidden):
                 prepare = lambda members, peer=peer: peer.prepare(*sentences.batch(members))
-                buckets = lambda: serving.Buckets(trace, size)
+                buckets = lambda size=size: serving.Buckets(trace, size)
                 yield f"{peer.name}, padded buckets", size, serving.peer_run(trace, buckets, prepare, peer.run)
 
     serve_all(args, "chains", systems())
@@ -93,7 +99,7 @@ def serve_trees(args):
         for size in args.max_batch:
             for peer in trees.peers(args.hidden, forest):
                 prepare = lambda members, peer=peer: peer.prepare([forest[member] for member in members])
-                batches = lambda: serving.FirstCome(trace, size)
+                batches = lambda size=size: serving.FirstCome(trace, size)
                 yield peer.name, size, serving.peer_run(trace, batches, prepare, peer.run)
 
     serve_all(args, "trees", systems())

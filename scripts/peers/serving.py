@@ -84,43 +84,62 @@ def summary(latencies, end):
     return [len(latencies) / end] + [percentile(latencies, share) * 1e3 for share in (0.5, 0.9, 0.99)]
 
 
-def knee(run, target_ms, tolerance=0.02, tries=3):
-    """The highest rate at which p99 keeps the target, by bisection around the throughput without idle time.
+def knee(target_ms, tolerance=0.02, tries=3):
+    """Finds the highest rate at which p99 keeps the target, by bisection around the throughput without idle time.
 
-    `run(rate)` serves once and returns what `summary` does; a rate of None means that all requests are there at the
-    start. A rate holds if it does so in most of `tries` runs: one hiccup of the machine decides nothing. Returns the rate
-    and the summary of a run that held it, or (0, None).
+    A generator, for `in_turns`: it yields the rate of the next run, and expects that run's `summary`. A rate of None
+    means that all requests are there at the start. A rate holds if it does so in most of `tries` runs: one hiccup of the
+    machine decides nothing. Returns the rate and the summary of a run that held it, or (0, None).
     """
 
     def held(rate):
         """The summary of a run that held the rate, if most did."""
         held, broken = [], 0
         while max(len(held), broken) <= tries // 2:
-            measured = run(rate)
+            measured = yield rate
             if measured[-1] <= target_ms:
                 held.append(measured)
             else:
                 broken += 1
         return held[-1] if len(held) > broken else None
 
-    capacity, *_, p99 = run(None)
+    capacity, *_, p99 = yield None
     if p99 <= target_ms:
         raise SystemExit(f"all requests at once are served within {target_ms} ms; take a longer trace")
     low, high, best = 0.0, 1.1 * capacity, None
-    # The capacity is measured too: it may have met a slow moment of the machine.
-    while kept := held(high):
+    while True:
+        while high - low > tolerance * capacity:
+            rate = (low + high) / 2
+            if kept := (yield from held(rate)):
+                low, best = rate, kept
+            else:
+                high = rate
+        # The capacity, or the rate that did not hold, may have met a slow moment of the machine.
+        if not (kept := (yield from held(high))):
+            return low, best
         low, high, best = high, 1.1 * high, kept
-    while high - low > tolerance * capacity:
-        rate = (low + high) / 2
-        if kept := held(rate):
-            low, best = rate, kept
-        else:
-            high = rate
-    return low, best
+
+
+def in_turns(searches):
+    """What each search finds. They take turns run by run, so that a slow minute of the machine meets all of them.
+
+    A search is a pair: `run(rate)`, which serves once and returns what `summary` does, and a `knee`.
+    """
+    found = [None] * len(searches)
+    waiting = {place: next(search) for place, (_, search) in enumerate(searches)}
+    while waiting:
+        for place, rate in list(waiting.items()):
+            run, search = searches[place]
+            try:
+                waiting[place] = search.send(run(rate))
+            except StopIteration as end:
+                found[place] = end.value
+                del waiting[place]
+    return found
 
 
 def peer_run(trace, make_batches, prepare, execute):
-    """`run` of `knee` for a peer: only `execute` is on the clock, `prepare` (padding, building graphs) is not."""
+    """`run` of `in_turns` for a peer: only `execute` is on the clock, `prepare` (padding, building graphs) is not."""
 
     def run(rate):
         speed = rate / trace.rate if rate else float("inf")
