@@ -86,14 +86,9 @@ impl Network {
 
     fn node(&self, cell: CellId, tokens: &[u32], states: &[f32], scratch: &mut Scratch) -> Vec<f32> {
         let mut out = vec![0.0; self.state()];
-        let batch = Batch {
-            rows: 1,
-            tokens,
-            token_ends: &[tokens.len() as u32],
-            padded_to: 0,
-            states,
-            states_at: &[0..(states.len() / self.state()) as u32],
-        };
+        let all = 0..(states.len() / self.state()) as u32;
+        let batch =
+            Batch { rows: 1, tokens, token_ends: &[tokens.len() as u32], padded_to: 0, states, states_at: &[all] };
         self.cell(cell).run(&batch, &mut out, scratch);
         out
     }

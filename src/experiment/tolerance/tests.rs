@@ -45,13 +45,14 @@ fn computed(network: &Network, precision: Precision, id: u32, graph: &CellGraph,
             state[..hidden].iter_mut().for_each(|h| *h = rounded(precision, *h));
         }
         let mut out = vec![0.0; width];
+        let all = 0..(states.len() / width) as u32;
         let batch = Batch {
             rows: 1,
             tokens: &[network.token(RequestId(id.into()), node)],
             token_ends: &[1],
             padded_to: 0,
             states: &operands,
-            states_at: &[0..(states.len() / width) as u32],
+            states_at: &[all],
         };
         network.cell(cell).run(&batch, &mut out, &mut scratch);
         out

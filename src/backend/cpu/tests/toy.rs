@@ -83,13 +83,14 @@ pub fn alone(network: &Network, request: RequestId, graph: &CellGraph) -> u64 {
             size => (0..*size).map(|place| network.token(request, place)).collect(),
         };
         let taken: Vec<f32> = needs.iter().flat_map(|input| states[*input as usize]).collect();
+        let all = 0..needs.len() as u32;
         let batch = Batch {
             rows: 1,
             tokens: &tokens,
             token_ends: &[tokens.len() as u32],
             padded_to: 0,
             states: &taken,
-            states_at: &[0..needs.len() as u32],
+            states_at: &[all],
         };
         let cell = network.cell(*cell);
         cell.run(&batch, &mut states[*node as usize], &mut Scratch::default());
