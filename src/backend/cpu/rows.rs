@@ -93,22 +93,8 @@ impl Rows {
         self.rows.len()
     }
 
-    /// The number of rows with a next node.
-    pub fn going_on(&self) -> usize {
-        self.rows.iter().filter(|row| row.next().is_some()).count()
-    }
-
-    /// The next node of each row reads the state that the row has written.
-    pub fn go_on(&mut self) {
-        swap(&mut self.taken, &mut self.made);
-        self.taken_at.clear();
-        self.taken_at.extend((0..self.rows.len() as u32).map(|row| row..row + 1));
-        for row in &mut self.rows {
-            row.stored = false;
-            if let Some(member) = &mut row.member {
-                member.node.0 += 1;
-            }
-        }
+    pub fn next_nodes(&self) -> impl Iterator<Item = NodeRef> {
+        self.rows.iter().filter_map(Row::next)
     }
 
     /// A row for each of these nodes, and padding up to `size` rows. The states of rows that go on are not copied; those
@@ -233,25 +219,5 @@ impl Rows {
         table.put(member, self.cell, &self.made[row * self.width..][..self.width], &self.words[row]);
         self.words[row].clear();
         Some(member)
-    }
-
-    /// Removes padding down to `size` rows, if possible, and keeps the order.
-    pub fn close_up(&mut self, size: usize) {
-        let mut surplus = self.rows.len().saturating_sub(size);
-        let mut kept = 0;
-        for row in 0..self.rows.len() {
-            if surplus > 0 && self.rows[row].member.is_none() {
-                surplus -= 1;
-                continue;
-            }
-            if kept < row {
-                self.rows[kept] = self.rows[row];
-                self.made.copy_within(row * self.width..(row + 1) * self.width, kept * self.width);
-                self.words.swap(kept, row);
-            }
-            kept += 1;
-        }
-        self.rows.truncate(kept);
-        self.made.truncate(kept * self.width);
     }
 }

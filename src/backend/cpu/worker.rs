@@ -183,10 +183,11 @@ impl Worker {
         self.make_room(step.cell);
         let Worker { network, table, work: Work { batches, list, nodes, scratch, .. }, launched, .. } = self;
         let rows = &mut batches[step.cell.index()];
-        let stay = (1..=rows.len()).contains(&size) && rows.going_on() <= size && list.is_empty(step.cell);
+        nodes.clear();
+        nodes.extend(rows.next_nodes());
+        let stay = (1..=rows.len()).contains(&size) && nodes.len() <= size && list.is_empty(step.cell);
         if stay {
-            rows.close_up(size);
-            rows.go_on();
+            rows.gather(nodes, size, table);
         } else {
             let began = clock::now();
             rows.dismiss(table, |_| true, |node| list.ran(node, &table.graphs));
