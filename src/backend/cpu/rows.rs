@@ -14,7 +14,7 @@ pub struct Rows {
     cell: CellId,
     width: usize,
     rows: Vec<Row>,
-    /// The rows before the last gather.
+    /// The rows before the last gather, kept for their memory.
     before: Vec<Row>,
     taken: Vec<f32>,
     /// Where in `taken` the states of each row are, counted in states.
@@ -70,7 +70,7 @@ impl Finder {
         }
     }
 
-    /// The place of the row's next node in the noted list.
+    /// The place of the row's next node among `nodes`, which were noted last.
     fn find(&self, row: &Row, nodes: &[NodeRef]) -> Option<usize> {
         let next = row.next()?;
         let place = *self.places.get(next.request.index())? as usize;
