@@ -18,10 +18,18 @@ impl Nanos {
     /// Later than any event.
     pub const MAX: Nanos = Nanos(u64::MAX);
 
-    /// Rounded to a nanosecond; negative values and NaN become zero.
+    /// The nearest whole number, halves up; negative values and NaN become zero, and large ones [`Nanos::MAX`].
+    #[inline]
+    pub fn rounded(nanos: f64) -> Self {
+        // `as` saturates at both ends and maps NaN to zero. `f64::round` would be a call of the C library.
+        let whole = nanos as u64;
+        Nanos(whole.saturating_add((nanos - whole as f64 >= 0.5).into()))
+    }
+
+    /// As [`Nanos::rounded`].
+    #[inline]
     pub fn from_secs_f64(seconds: f64) -> Self {
-        // `as` saturates at both ends and maps NaN to zero.
-        Nanos((seconds * 1e9).round() as u64)
+        Nanos::rounded(seconds * 1e9)
     }
 
     /// For plots and summaries only.
@@ -66,7 +74,7 @@ impl Nanos {
             other => return Err(format!("unknown unit \"{other}\" in \"{text}\"; known: ns, us, ms, s")),
         };
         match number.trim().parse::<f64>() {
-            Ok(value) if value >= 0.0 && value * scale < u64::MAX as f64 => Ok(Nanos((value * scale).round() as u64)),
+            Ok(value) if value >= 0.0 && value * scale < u64::MAX as f64 => Ok(Nanos::rounded(value * scale)),
             _ => Err(format!("\"{text}\" is not a time; write it as 250us, 2ms or 1.5s")),
         }
     }
@@ -195,6 +203,15 @@ mod tests {
         assert_eq!(Nanos::parse("250us"), Ok(Nanos(250_000)));
         for bad in ["2", "2 parsecs", "-1ms", "ms", "1e30s"] {
             assert!(Nanos::parse(bad).is_err(), "{bad} should be refused");
+        }
+    }
+
+    #[test]
+    fn rounding_is_that_of_floats_at_every_size() {
+        let sizes = (-3..70).map(|power| f64::from(power).exp2());
+        let near = sizes.flat_map(|size| [size.next_down(), size, size.next_up(), size + 0.5, size + 0.25, -size]);
+        for nanos in near.chain([0.0, -0.0, 0.5f64.next_down(), 1.5, 2.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]) {
+            assert_eq!(Nanos::rounded(nanos), Nanos(nanos.round() as u64), "{nanos:e}");
         }
     }
 

@@ -56,7 +56,7 @@ impl Measured {
                 refuse_if(!(micros > 0.0 && micros < 1e12), || format!("a compute time of {micros} µs"))?;
                 let size = size as u32;
                 refuse_if(self.times.contains_key(&size), || format!("the batch size {size} has a row already"))?;
-                Ok((size, Nanos((micros * 1e3).round() as u64)))
+                Ok((size, Nanos::rounded(micros * 1e3)))
             };
             match read() {
                 Ok((size, time)) => drop(self.times.insert(size, time)),

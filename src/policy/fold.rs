@@ -74,7 +74,7 @@ struct Host {
 impl Fold {
     fn construction(&self, nodes: u64) -> HostOverhead {
         let all = self.construct_ns.saturating_mul(nodes);
-        let ahead = Nanos((all.0 as f64 * self.overlap).round() as u64).min(all);
+        let ahead = Nanos::rounded(all.0 as f64 * self.overlap).min(all);
         HostOverhead { ahead, during: all - ahead }
     }
 

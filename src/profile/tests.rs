@@ -91,7 +91,7 @@ impl Timing for Truth {
 
     fn disturbed(&mut self, time: Nanos, start: Nanos) -> Nanos {
         let at = self.started + start.0;
-        let time = Nanos((time.0 as f64 * self.device.0.at(at as f64 / 1e9)).round() as u64);
+        let time = Nanos::rounded(time.0 as f64 * self.device.0.at(at as f64 / 1e9));
         self.clock.store(at + time.0, Ordering::Relaxed);
         time
     }

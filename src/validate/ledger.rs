@@ -271,7 +271,7 @@ impl Durations {
             }
             (one, other) => one.or(other).map_or(1.0, |(_, ratio)| ratio),
         };
-        Nanos((by_model.0 as f64 * ratio).round() as u64)
+        Nanos::rounded(by_model.0 as f64 * ratio)
     }
 }
 

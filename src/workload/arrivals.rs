@@ -167,7 +167,7 @@ impl Source for ClosedLoop<'_> {
             Think::Constant(time) => time,
             Think::Exponential(mean) => {
                 let times: f64 = Exp1.sample(&mut self.thoughts[client as usize]);
-                Nanos((mean.0 as f64 * times).round() as u64)
+                Nanos::rounded(mean.0 as f64 * times)
             }
         };
         self.due.push(Reverse((now.saturating_add(think), client)));

@@ -109,7 +109,7 @@ impl Trace {
         if last >= u64::MAX as f64 {
             return Err(Error::input(format!("a time scale of {factor} moves the last arrival beyond {}", Nanos::MAX)));
         }
-        let arrivals = self.arrivals.iter().map(|at| Nanos((at.0 as f64 * factor).round() as u64)).collect();
+        let arrivals = self.arrivals.iter().map(|at| Nanos::rounded(at.0 as f64 * factor)).collect();
         Ok(Trace { arrivals, ..self.clone() })
     }
 

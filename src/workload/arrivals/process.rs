@@ -148,7 +148,7 @@ pub fn check_rate(rate: Rate) -> Result<(), String> {
 fn renewals(rate: Rate, mut gap: impl FnMut() -> f64) -> impl FnMut() -> Nanos {
     let mut sum = Sum::default();
     // Multiplying first is exact for whole sums.
-    move || Nanos((sum.add(gap()) * 1e9 / rate.0).round() as u64)
+    move || Nanos::rounded(sum.add(gap()) * 1e9 / rate.0)
 }
 
 /// `states`: rate and time, both in seconds, without end. Gaps are drawn in expected requests.
