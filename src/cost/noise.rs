@@ -66,7 +66,7 @@ impl NoiseRecord {
                 start = last.start + last.took;
                 stretches.push(samples.len()..samples.len());
             }
-            let (took, work) = (took.max(Nanos(1)), Nanos(((took.0 as f64 / factor).round() as u64).max(1)));
+            let (took, work) = (took.max(Nanos(1)), Nanos::rounded(took.0 as f64 / factor).max(Nanos(1)));
             let (took_before, work_before) = (last.took_before + last.took, last.work_before + last.work);
             samples.push(Sample { start, took, work, took_before, work_before });
             stretches.last_mut().expect("the first sample begins one").end = samples.len();

@@ -84,6 +84,9 @@ impl Case {
             "llm" => format!("[device]\nkv_tokens = {kv_tokens}\n{}", text.expand("<device llm>")),
             _ => text.expand("<device>"),
         };
+        if scenario.contains("noise.csv") {
+            files.insert("noise.csv", noise(&mut text));
+        }
         scenario += &text.expand(if with_classes { "<classes>" } else { "" });
         scenario += &policies(&model, &costs, kv_tokens, registry, &mut text);
         let faults = Fault::value_variants().iter().copied().filter(|_| text.happens(20)).collect();
@@ -155,6 +158,18 @@ fn trace(model: &Model, classes: bool, rng: &mut Stream) -> Vec<String> {
         clock = clock.saturating_add(rng.random_range(0..=gap));
         let class = if classes { [",a", ",b"][rng.random_range(0..2)] } else { "" };
         lines.push(format!("{clock},{}{class}", draw_shape(model, rng)));
+    }
+    lines
+}
+
+/// Tasks as short as those of the case and up to pauses of seconds, in stretches.
+fn noise(text: &mut Text) -> Vec<String> {
+    let mut clock: u64 = 0;
+    let mut lines = vec!["time_ns,size,factor,ns".to_string()];
+    for _ in 0..text.random.random_range(1..30) {
+        let took: u64 = text.expand("<took>").parse().expect("a number");
+        lines.push(text.expand(&format!("{clock},1,<factor>,{took}")));
+        clock += took + if text.happens(20) { 1 << 30 } else { 0 };
     }
     lines
 }

@@ -189,8 +189,9 @@ fn guarantees(inputs: &Inputs<'_>, policy: usize, faults: &[Fault], launched_at_
     let work_conserving = never_waits && launched_at_once && !faults.contains(&Fault::Late);
     let shorter = [Fault::Lost, Fault::Refused].iter().any(|fault| faults.contains(fault));
     let pins = ["cellular", "late"].contains(&kind);
-    // Operators that need no state, such as look-ups, run ahead of their cells.
-    let bounded = !shorter && device.grnn.is_none() && !settings.runs_operators();
+    // Operators that need no state, such as look-ups, run ahead of their cells. Noise may shorten tasks.
+    let exact = device.grnn.is_none() && device.noise.is_none();
+    let bounded = !shorter && exact && !settings.runs_operators();
     let holds_back = has("preserve_ordering", true.into());
     Guarantees { max_batch, work_conserving, pins, bounded, holds_back, cases: 0 }
 }

@@ -25,7 +25,7 @@ fn searched(seeds: std::ops::Range<u64>, registry: &Registry) -> (Counts, Vec<St
 
 #[test]
 fn random_scenarios_keep_the_laws() {
-    let (counts, told, folder) = searched(1..101, &Registry::standard());
+    let (counts, told, folder) = searched(1..111, &Registry::standard());
     assert_eq!(counts.broken, 0, "{}", told.concat());
     assert!(counts.refused * 4 < counts.cases && counts.runs > 200, "{counts}");
     assert_eq!(folder.path().read_dir().unwrap().count(), 0, "cases that pass leave nothing");
