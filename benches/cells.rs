@@ -1,6 +1,6 @@
 //! An LSTM step beside the matrix product in it, and that product beside what the core can do at most.
 //!
-//! Three things take turns, so that a busy spell of the machine meets all of them: multiply-adds in registers alone (the
+//! Three things take turns, so that a busy spell of the machine meets all of them: multiply-adds in registers (the
 //! peak of a core), the library's product at the step's shape, and the step. One thread; each ratio is the median of the
 //! ratios of the rounds.
 
