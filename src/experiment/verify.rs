@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn of_large_activations_so_many_requests_are_kept_as_there_is_room_for() {
+    fn large_activations_are_kept_for_as_many_requests_as_fit() {
         let operators: String = (0..32).map(|place| format!("m{place},memory,16777216\n")).collect();
         let text = format!("shape,fixed\nname,kind,elements\n{operators}");
         let listed = Dnn::parse("n.csv", std::path::Path::new("n.csv"), &text).unwrap();

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_field_is_no_number_and_no_error() {
+    fn an_empty_field_is_neither_a_number_nor_an_error() {
         let table = with("a,b\n1.5,\n", CsvTable::read).unwrap();
         let row = table.rows().next().unwrap();
         assert_eq!(row.number("a").unwrap(), Some(1.5));

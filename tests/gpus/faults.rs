@@ -108,8 +108,8 @@ pub fn with_poison(model: &Model, spec: Spec, word: u32) -> (TempDir, Spec) {
 }
 
 #[test]
-fn numbers_that_are_none_are_noted_for_their_slot() {
-    if !inside("faults::numbers_that_are_none_are_noted_for_their_slot", &[]) {
+fn nan_and_infinity_are_noted_for_their_slot() {
+    if !inside("faults::nan_and_infinity_are_noted_for_their_slot", &[]) {
         return;
     }
     let (model, spec) = (Model::Lstm, spec());

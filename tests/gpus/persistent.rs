@@ -72,9 +72,9 @@ impl Both {
 }
 
 #[test]
-fn sequences_come_to_what_they_come_to_alone() {
+fn sequences_have_the_results_of_runs_by_themselves() {
     for seed in ["0", "7"] {
-        if inside("persistent::sequences_come_to_what_they_come_to_alone", &[("SEED", seed)]) {
+        if inside("persistent::sequences_have_the_results_of_runs_by_themselves", &[("SEED", seed)]) {
             for (cell, rnn) in [(Cell::Lstm, Rnn::Lstm), (Cell::Gru, Rnn::GruDouble), (Cell::Gru, Rnn::GruSingle)] {
                 let both = Both::new(cell, 18);
                 let mut kernel = both.kernel(rnn, 3, [5, 2, 10, 8]);

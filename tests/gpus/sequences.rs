@@ -111,8 +111,8 @@ fn persistent_kernels_of_one_gpu_run_one_at_a_time() {
 }
 
 #[test]
-fn numbers_that_are_none_are_noted() {
-    if !inside("sequences::numbers_that_are_none_are_noted", &[]) {
+fn nan_and_infinity_are_noted() {
+    if !inside("sequences::nan_and_infinity_are_noted", &[]) {
         return;
     }
     const STEPS: u32 = 3;

@@ -7,7 +7,7 @@ use super::host_cuda::Element;
 use super::layer::Kind;
 
 #[test]
-fn a_slot_with_a_number_that_is_none_is_marked() {
+fn a_slot_with_nan_or_infinity_is_marked() {
     for kind in Kind::CHAINS.into_iter().chain(Kind::TREES) {
         for (hidden, units) in [(5, 2), (260, 1)] {
             for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {

@@ -89,7 +89,7 @@ fn trees(device: &mut Device, model: &Model, graphs: &[&Graph], first: &[u32]) {
 }
 
 #[test]
-fn whole_requests_come_to_what_they_come_to_alone() {
+fn whole_requests_have_the_results_of_runs_by_themselves() {
     for (model, seed) in ["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm"].into_iter().zip(20..) {
         let model = Model::parse(model).expect("a model");
         let rng = &mut random::stream(seed, 0, "shapes");

@@ -66,7 +66,7 @@ fn what_is_no_score_is_passed_over() {
 }
 
 #[test]
-fn a_word_that_is_none_is_read_as_the_first() {
+fn an_unknown_word_is_read_as_the_first() {
     let spec = Spec { hidden: 3, embedding: 5, vocabulary: 4, seed: 1, weights: None };
     let cut = Cut { units: 1, rows: 1, seed: 0 };
     let model = Kind::Decoder.model();

@@ -99,7 +99,7 @@ proptest! {
     }
 
     #[test]
-    fn a_query_comes_to_the_same_bits_in_every_batch_and_padded_to_any_size(text in lists(), seed in any::<u64>()) {
+    fn a_query_results_in_the_same_bits_in_every_batch_and_padded_to_any_size(text in lists(), seed in any::<u64>()) {
         let network = network(&text, seed);
         let operators = network.operators().unwrap();
         let rng = &mut random::stream(seed, 0, "batches");

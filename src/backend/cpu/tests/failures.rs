@@ -81,7 +81,7 @@ fn is_trouble(network: &Network, request: RequestId, graph: &CellGraph) -> bool 
 }
 
 #[test]
-fn numbers_that_are_none_make_their_own_requests_fail() {
+fn nan_and_infinity_fail_only_their_requests() {
     let healthy = toy::network();
     let network = toy::of_cells(vec![Box::new(Faulty(Mix { salt: 0, writes: true }, Trouble::NotANumber))]);
     for (case, policy) in (0..).zip(policies()) {

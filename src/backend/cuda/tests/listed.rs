@@ -125,7 +125,7 @@ fn a_batch_is_padded_to_its_longest_or_to_what_the_task_says() {
 }
 
 #[test]
-fn numbers_that_are_none_fail_their_request_alone() {
+fn nan_and_infinity_fail_only_their_request() {
     let model = listed(EXAMPLE);
     let (network, mut rng) = (network(&model), random::stream(9, 0, "cuda listed broken"));
     let requests = requests(&model, 12, &mut rng);

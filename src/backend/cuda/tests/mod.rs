@@ -190,7 +190,7 @@ impl<'s> Service<'s> {
 }
 
 #[test]
-fn every_request_comes_to_what_it_comes_to_alone() {
+fn every_request_has_the_results_of_a_run_by_itself() {
     for case in 0..240 {
         let mut rng = random::stream(case, 0, "cuda");
         let network = network(MODELS[case as usize % MODELS.len()], case);
