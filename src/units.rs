@@ -21,7 +21,7 @@ impl Nanos {
     /// The nearest whole number, halves up; negative values and NaN become zero, and large ones [`Nanos::MAX`].
     #[inline]
     pub fn rounded(nanos: f64) -> Self {
-        // `as` saturates at both ends and maps NaN to zero. `f64::round` would be a call of the C library.
+        // `as` saturates at both ends and maps NaN to zero. `f64::round` would call the C library.
         let whole = nanos as u64;
         Nanos(whole.saturating_add((nanos - whole as f64 >= 0.5).into()))
     }
