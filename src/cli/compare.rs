@@ -66,7 +66,7 @@ pub fn write(comparison: &Comparison, out: &Path) -> Result<usize> {
     let mut files = 0;
     for point in points {
         if let Some(canvas) = plot::compared_cdf(&inputs, point, &options)? {
-            files += plot::write(canvas, options.format, &out.join(format!("{PICTURE}{point}")))?.files.len();
+            files += plot::write(canvas, &[], &out.join(format!("{PICTURE}{point}")))?.files.len();
         }
     }
     Ok(files)

@@ -6,7 +6,8 @@ use clap::{Args as ClapArgs, ValueEnum};
 
 use super::render::{print, say};
 use crate::error::{Error, Result};
-use crate::plot::{Format, Inputs, Kind, Options, draw, draw_all, missing_letters};
+use crate::plot::data::{self, Datum};
+use crate::plot::{Figure, Format, Inputs, Kind, Look, Options, draw, draw_all, missing_letters};
 
 /// Draw figures from results
 ///
@@ -26,9 +27,13 @@ pub struct Args {
     #[command(flatten)]
     pub options: Options,
 
-    /// Output file, with or without .svg or .png, or folder
+    /// Output file, with or without .svg, .png or .pdf, or folder
     #[arg(short, long, value_name = "STEM_OR_DIR", alias = "output")]
     pub out: Option<PathBuf>,
+
+    /// Also write the drawn points to a CSV file: figure, panel, series, values, the ends of intervals and what these are
+    #[arg(long, value_name = "FILE.csv")]
+    pub data: Option<PathBuf>,
 
     /// Print only the names of files and errors, without notes
     #[arg(long, short)]
@@ -77,25 +82,33 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
         say(format_args!("batchlab: note: {note}"));
     }
     let inputs = Inputs::open(&args.results)?;
-    let (place, is_file, format) = place(args, &inputs)?;
-    let options = Options { format: args.options.format.or(format), ..args.options.clone() };
-    let missing = missing_letters(&inputs, &options);
-    if options.format != Some(Format::Svg) && !missing.is_empty() && !args.quiet {
-        say(format_args!("batchlab: warning: the figures' font has no {missing:?}; the PNG shows boxes instead"));
+    let (place, is_file, named) = place(args, &inputs)?;
+    let format = named.map_or_else(|| args.options.look.format.clone(), |named| vec![named]);
+    let options = Options { look: Look { format, ..args.options.look.clone() }, ..args.options.clone() };
+    let missing = missing_letters(&inputs, &options)?;
+    if Format::all(&options.look.format) != [Format::Svg] && !missing.is_empty() && !args.quiet {
+        let way = "--font FILE takes another font";
+        say(format_args!(
+            "batchlab: warning: the figures' font has no {missing:?}; PNG and PDF show boxes instead; {way}"
+        ));
     }
     let stem = |kind: &Kind| if is_file { place.clone() } else { place.join(options.stem(*kind)) };
-    let drawn = |kind: &Kind| Ok(draw(*kind, &inputs, &options, &stem(kind))?.files);
-    let files = match &args.kind[..] {
+    let drawn = |kind: &Kind| draw(*kind, &inputs, &options, &stem(kind));
+    let figures = match &args.kind[..] {
         [] => draw_all(&inputs, &options, &place)?,
-        kinds => kinds.iter().map(drawn).collect::<Result<Vec<_>>>()?.concat(),
+        kinds => kinds.iter().map(drawn).collect::<Result<Vec<_>>>()?,
     };
+    if let Some(file) = &args.data {
+        let of = |figure: &Figure| (figure.name.clone(), figure.canvas.data.clone());
+        data::write(file, &figures.iter().map(of).collect::<Vec<(String, Vec<Datum>)>>())?;
+    }
     let of_point = args.kind.is_empty() || args.kind.iter().any(|kind| OF_POINT.contains(kind));
     let point = inputs.default_point(&options).filter(|_| (of_point || options.x.is_some()) && !args.quiet);
     if let Some(point) = point {
         let held = "the highest rate that saturates no policy, but for policies that are saturated at every rate";
         say(format_args!("batchlab: note: figures of one point show {point}: {held}; --point chooses another"));
     }
-    Ok(files)
+    Ok(figures.into_iter().flat_map(|figure| figure.files).chain(args.data.clone()).collect())
 }
 
 /// Where figures go; whether that is the one figure's file, without the format's ending, or a folder, in which each is named
@@ -112,8 +125,9 @@ fn place(args: &Args, inputs: &Inputs) -> Result<(PathBuf, bool, Option<Format>)
     let format = match output.extension().and_then(|e| e.to_str()) {
         Some("svg") => Some(Format::Svg),
         Some("png") => Some(Format::Png),
-        Some(other @ ("pdf" | "eps" | "ps" | "jpg" | "jpeg" | "gif" | "webp" | "tif" | "tiff" | "bmp")) => {
-            return wrong(&format!("unknown picture format \"{other}\"; known: svg, png"));
+        Some("pdf") => Some(Format::Pdf),
+        Some(other @ ("eps" | "ps" | "jpg" | "jpeg" | "gif" | "webp" | "tif" | "tiff" | "bmp")) => {
+            return wrong(&format!("unknown picture format \"{other}\"; known: svg, png, pdf"));
         }
         _ => None,
     };
@@ -121,13 +135,14 @@ fn place(args: &Args, inputs: &Inputs) -> Result<(PathBuf, bool, Option<Format>)
     if output.is_dir() || output.to_string_lossy().ends_with('/') || (!one && format.is_none()) {
         return Ok((output.clone(), false, None));
     }
-    match (format, args.options.format) {
-        (Some(named), Some(asked)) if named != asked && asked != Format::Both => {
+    let asked = &args.options.look.format;
+    match format {
+        Some(named) if !asked.is_empty() && !Format::all(asked).contains(&named) => {
             wrong("has another ending than --format asks for")
         }
         _ if !one => wrong("is one file's name, but there may be several figures; name one --kind"),
-        (None, _) => Ok((output.clone(), true, None)),
-        (Some(_), _) => Ok((output.with_extension(""), true, format)),
+        None => Ok((output.clone(), true, None)),
+        Some(_) => Ok((output.with_extension(""), true, format.filter(|_| asked.is_empty()))),
     }
 }
 

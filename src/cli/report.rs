@@ -11,7 +11,7 @@ use super::sim;
 use crate::error::{Context as _, Error, Result};
 use crate::files::{write_typed, write_whole};
 use crate::page::{Section, date, facts, figures, folded, notes, page, summary, table};
-use crate::plot::{self, BY_KEY, Inputs, Kind, Undrawn};
+use crate::plot::{self, BY_KEY, Inputs, Kind, Look, Undrawn};
 use crate::results::read::CsvTable;
 use crate::results::saved::{read_json, within};
 use crate::results::summary::SummaryRow;
@@ -173,7 +173,11 @@ impl Study {
         let slo = text("/scenario/metrics/slo").map(|slo| Nanos::parse(&slo));
         let slo = slo.transpose().map_err(Error::input).within(self.path.join("run.json").display())?;
         let point = text("/scenario/output/plot_point");
-        Ok(plot::Options { title: text("/scenario/output/title"), point, slo, ..plot::Options::default() })
+        // A page has a size and a font of its own.
+        let look = serde_json::from_value(self.setting("/scenario/output/figure").clone()).unwrap_or_default();
+        let Look { x_range, y_range, x_scale, y_scale, label, order, .. } = look;
+        let look = Look { x_range, y_range, x_scale, y_scale, label, order, ..Look::default() };
+        Ok(plot::Options { title: text("/scenario/output/title"), point, slo, look, ..plot::Options::default() })
     }
 
     /// Asked for, or those of the scenario.
@@ -222,7 +226,7 @@ fn drawn(inputs: &Inputs, kinds: &[Kind], options: &plot::Options, keys: &[Strin
 /// All results in one figure of each kind, and how each differs from the first.
 fn together(first: &Study, others: &[&Study], args: &Args) -> Result<Section> {
     let paths: Vec<&Path> = [first].iter().chain(others).map(|study| &*study.path).collect();
-    let options = plot::Options { point: None, title: None, ..first.options()? };
+    let options = plot::Options { point: None, title: None, look: Look::default(), ..first.options()? };
     let mut section = Section::new("together", "Comparison");
     let figures = drawn(&Inputs::open(&paths)?, &first.kinds(&args.kind), &options, &args.x)?;
     section.add("figures", "Figures of all results", &figures);

@@ -267,7 +267,7 @@ fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked]
 fn one_figure(reports: &[&Report], stem: &Path) -> Result<Option<Figure>> {
     let folders: Vec<&Path> = reports.iter().map(|report| &*report.folder.path).collect();
     let drawn = Kind::LatencyRate.drawn(&Inputs::open(&folders)?, &plot::Options::default());
-    drawn.ok().map(|canvas| plot::write(canvas, None, stem)).transpose()
+    drawn.ok().map(|canvas| plot::write(canvas, &[], stem)).transpose()
 }
 
 fn listed(paper: Paper) -> String {

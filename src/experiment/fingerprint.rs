@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::cost::table::Overhead;
 use crate::error::{Error, Result};
+use crate::plot::Look;
 use crate::scenario::{ArrivalSpec, Device, Load, Output, PolicyEntry, Scenario};
 use crate::shipped;
 use crate::workload::random::fnv1a;
@@ -16,7 +17,8 @@ use crate::workload::random::fnv1a;
 pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<String>> {
     let mut common = scenario.clone();
     let mut policies = mem::take(&mut common.policies);
-    common.output = Output { plots: Vec::new(), plot_point: None, title: None, ..common.output };
+    common.output =
+        Output { plots: Vec::new(), plot_point: None, title: None, figure: Look::default(), ..common.output };
     match (&mut common.workload.load, &mut common.arrivals) {
         // Rates or several scales are loads; a single scale is not in the name of its point.
         (Load::Trace { time_scale, .. }, arrivals) => {

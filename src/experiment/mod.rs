@@ -311,6 +311,7 @@ fn draw(scenario: &Scenario, Options { stated, .. }: &Options, report: &mut Repo
         point: scenario.output.plot_point.clone(),
         slo: scenario.metrics.slo,
         stated: stated.clone(),
+        look: scenario.output.figure.clone(),
         ..plot::Options::default()
     };
     let folder = &report.folder.path;

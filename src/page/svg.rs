@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn series_and_their_values_are_marked_and_escaped() {
-        let mut canvas = Canvas::new(60.0, 40.0);
+        let mut canvas = Canvas::sized(60.0, 40.0);
         canvas.line(&[(0.0, 0.0), (9.0, 9.0)], Stroke::solid(INK, 1.0));
         let stroke = Stroke::solid((0, 114, 178), 2.0);
         canvas.group("a < \"b\"", |canvas| canvas.line(&[(5.0, 5.0), (50.0, 30.0)], stroke));

@@ -62,7 +62,7 @@ impl Study {
         self.bars.retain(|bars| bars.bars.iter().any(|bar| bar.value.is_some()));
         for (i, bars) in self.bars.iter().enumerate() {
             let stem = if i == 0 { "bars".to_string() } else { format!("bars-{}", i + 1) };
-            self.figures.push(plot::write(with_values(bars).drawn(), None, &folder.join(stem))?);
+            self.figures.push(plot::write(with_values(bars).drawn(), &[], &folder.join(stem))?);
         }
         let file = folder.join(NUMBERS);
         write_whole(&file, |out| out.write_all(self.csv().as_bytes()))?;

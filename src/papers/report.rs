@@ -256,7 +256,7 @@ mod tests {
         let paper = Paper::BatchMaker;
         let exhibit = paper.exhibits().iter().find(|exhibit| exhibit.name == "fig7a").unwrap();
         let study = Study {
-            figures: vec![Figure { canvas: Canvas::new(480.0, 300.0), files: Vec::new() }],
+            figures: vec![Figure { name: String::new(), canvas: Canvas::sized(480.0, 300.0), files: Vec::new() }],
             numbers: Some("out/batchmaker/fig7a/numbers.csv".into()),
             note: "a < b".into(),
             ..Study::default()

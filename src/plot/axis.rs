@@ -2,6 +2,8 @@
 
 use indicatif::HumanFloatCount;
 
+use super::look::Range;
+
 /// How values are spread along an axis; bins have one width, and no grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
@@ -17,6 +19,16 @@ pub struct Tick {
     pub label: String,
 }
 
+/// What decides the ticks of an axis.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ticks {
+    /// Multiples of a step, with at most this many steps.
+    Steps(usize),
+    Decades,
+    /// These, some of them without a label.
+    Given,
+}
+
 #[derive(Clone, Debug)]
 pub struct Axis {
     /// With the unit.
@@ -26,35 +38,156 @@ pub struct Axis {
     pub high: f64,
     /// Ascending.
     pub ticks: Vec<Tick>,
+    made: Ticks,
 }
 
 impl Axis {
     /// From 0 to exactly `high`, with at most about `room` labels.
     pub fn linear(label: impl Into<String>, high: f64, room: usize) -> Axis {
-        let (high, step) = steps(high, room);
-        // Slack for rounding: an end that is a multiple of the step gets its tick.
-        let values = (0..=(high / step + 1e-9) as u32).map(|i| f64::from(i) * step);
-        let ticks = values.map(|value| Tick { value, label: number(value) }).collect();
-        Axis { label: label.into(), spread: Spread::Linear, low: 0.0, high, ticks }
+        let high = if high > 0.0 { high } else { 1.0 };
+        let mut axis = Axis {
+            label: label.into(),
+            spread: Spread::Linear,
+            low: 0.0,
+            high,
+            ticks: Vec::new(),
+            made: Ticks::Steps(room.max(1)),
+        };
+        axis.ticks = axis.multiples(room);
+        axis
     }
 
     /// The end is rounded up to a tick.
     pub fn linear_to_tick(label: impl Into<String>, high: f64, room: usize) -> Axis {
-        let (high, step) = steps(high, room);
+        let high = if high > 0.0 { high } else { 1.0 };
+        let step = step(high, room);
         Axis::linear(label, (high / step - 1e-9).ceil() * step, room)
     }
 
     /// A logarithmic axis around two positive values. The lower end is rounded down to a 1, 2 or 5, the upper end up
-    /// to the next digit. Labels take `extent` of `length`: each 1, 2 and 5 if they fit, otherwise powers of ten or
-    /// some of them.
-    pub fn log(label: impl Into<String>, low: f64, high: f64, length: f64, extent: impl Fn(&str) -> f64) -> Axis {
+    /// to the next digit. It has labels only when it is [`fitted`](Axis::fitted).
+    pub fn log(label: impl Into<String>, low: f64, high: f64) -> Axis {
         let low = round_down(low, &[1.0, 2.0, 5.0]);
         let high = round_up(high.max(low * 2.0), &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]);
-        let mut axis = Axis { label: label.into(), spread: Spread::Log, low, high, ticks: Vec::new() };
-        let (first, last) = (exponent(low), exponent(high));
-        let within = low * (1.0 - 1e-9)..=high * (1.0 + 1e-9);
+        Axis { label: label.into(), spread: Spread::Log, low, high, ticks: Vec::new(), made: Ticks::Decades }
+    }
+
+    /// With a tick at each of the values, which ascend, on a logarithmic axis if they span several magnitudes.
+    pub fn at_values(label: &str, values: &[(f64, String)]) -> Axis {
+        let (first, last) = (values.first().map_or(0.0, |value| value.0), values.last().map_or(1.0, |value| value.0));
+        // Such as 1, 2, 4, 8, 16.
+        let spread = if first > 0.0 && last >= 16.0 * first { Spread::Log } else { Spread::Linear };
+        let ticks = values.iter().map(|(value, name)| Tick { value: *value, label: name.clone() }).collect();
+        let axis = Axis { label: label.into(), spread, low: first, high: last, ticks, made: Ticks::Given };
+        axis.around(first, last)
+    }
+
+    /// Of bins or rows with these labels.
+    pub fn bins(label: impl Into<String>, [low, high]: [f64; 2], ticks: Vec<Tick>) -> Axis {
+        Axis { label: label.into(), spread: Spread::Bins, low, high, ticks, made: Ticks::Given }
+    }
+
+    /// With a margin, so that markers at the ends do not touch the border.
+    fn around(self, first: f64, last: f64) -> Axis {
+        const MARGIN: f64 = 0.05;
+        let (low, high) = match self.spread {
+            Spread::Log => (first * (first / last).powf(MARGIN), last * (last / first).powf(MARGIN)),
+            _ if last > first => (first - (last - first) * MARGIN, last + (last - first) * MARGIN),
+            _ => (first - 0.5, first + 0.5),
+        };
+        Axis { low, high, ..self }
+    }
+
+    /// As it was asked for: another spread, with `least` as the least value that a logarithmic axis has to show, and other
+    /// ends. What cannot be is an error that begins with the option.
+    pub fn asked(
+        mut self,
+        [scale, range]: [&str; 2],
+        spread: Option<Spread>,
+        ends: Option<Range>,
+        least: f64,
+    ) -> Result<Axis, String> {
+        if self.spread == Spread::Bins {
+            return Ok(self);
+        }
+        if let Some(spread) = spread.filter(|spread| *spread != self.spread) {
+            if spread == Spread::Log && !(least > 0.0 && least.is_finite()) {
+                return Err(format!("{scale} log: no value is above 0"));
+            }
+            self = match (self.made, spread) {
+                (Ticks::Given, _) => {
+                    let (first, last) = (self.ticks[0].value, self.ticks[self.ticks.len() - 1].value);
+                    Axis { spread, ..self }.around(first, last)
+                }
+                (_, Spread::Log) => Axis::log(self.label, least, self.high),
+                _ => Axis::linear_to_tick(self.label, self.high, 5),
+            };
+        }
+        if let Some(Range { low, high }) = ends {
+            self.low = low.unwrap_or(self.low);
+            self.high = high.unwrap_or(self.high);
+        }
+        let (low, high) = (number(self.low), number(self.high));
+        if self.spread == Spread::Log && self.low <= 0.0 {
+            return Err(format!("{range}: a logarithmic axis begins above 0, not at {low}; or {scale} linear"));
+        }
+        if self.low >= self.high {
+            return Err(format!("{range}: {low} is not below {high}, where the data ends; give both ends"));
+        }
+        self.ticks.retain(|tick| self.low <= tick.value && tick.value <= self.high);
+        Ok(self)
+    }
+
+    /// With ticks whose labels, of this extent, fit the length; the ends stay.
+    pub fn fitted(mut self, length: f64, extent: impl Fn(&str) -> f64) -> Axis {
+        match self.made {
+            Ticks::Steps(most) => {
+                let all = (1..=most).rev().map(|room| Axis { ticks: self.multiples(room), ..self.clone() });
+                let least = Axis { ticks: self.multiples(1), ..self.clone() };
+                return all.into_iter().find(|axis| axis.has_room(length, &extent)).unwrap_or(least);
+            }
+            Ticks::Decades => self.ticks = self.decades(length, extent),
+            Ticks::Given if self.spread == Spread::Bins => {
+                // Every second or third has a label, counted from the last.
+                let count = self.ticks.len();
+                let every = |stride: usize| {
+                    let mut thinned = self.clone();
+                    let hidden = thinned.ticks.iter_mut().enumerate().filter(|(i, _)| (count - 1 - i) % stride > 0);
+                    hidden.for_each(|(_, tick)| tick.label.clear());
+                    thinned
+                };
+                let fits = (1..=count.max(1)).map(every).find(|axis| axis.has_room(length, &extent));
+                return fits.unwrap_or_else(|| every(count.max(1)));
+            }
+            Ticks::Given => {
+                let all = std::mem::take(&mut self.ticks);
+                for tick in all {
+                    self.ticks.push(tick);
+                    if !self.has_room(length, &extent) {
+                        self.ticks.last_mut().expect("there is this one").label.clear();
+                    }
+                }
+            }
+        }
+        self
+    }
+
+    /// Of a step, with at most about `room` labels.
+    fn multiples(&self, room: usize) -> Vec<Tick> {
+        let step = step(self.high - self.low, room);
+        // Slack for rounding: an end that is a multiple of the step gets its tick.
+        let (first, last) = ((self.low / step - 1e-9).ceil() as i64, (self.high / step + 1e-9).floor() as i64);
+        let values = (first..=last).map(|i| i as f64 * step);
+        values.map(|value| Tick { value, label: number(value) }).collect()
+    }
+
+    /// Each 1, 2 and 5 if the labels fit, otherwise powers of ten or some of them.
+    fn decades(&self, length: f64, extent: impl Fn(&str) -> f64) -> Vec<Tick> {
+        let (first, last) = (exponent(self.low), exponent(self.high));
+        let within = self.low * (1.0 - 1e-9)..=self.high * (1.0 + 1e-9);
         // Over many decades, minor ticks would run together.
         const MOST_MINOR: i32 = 6;
+        let mut axis = self.clone();
         // Stride 0 labels each 1, 2 and 5.
         for stride in 0..=last - first + 1 {
             let shown = |power: i32, digit: u32| match stride {
@@ -72,28 +205,7 @@ impl Axis {
                 break;
             }
         }
-        axis
-    }
-
-    /// With a tick at each of the values, which ascend; labels that would touch the one before are left out.
-    pub fn at_values(label: &str, values: &[(f64, String)], length: f64, extent: impl Fn(&str) -> f64) -> Axis {
-        const MARGIN: f64 = 0.05;
-        let (first, last) = (values.first().map_or(0.0, |value| value.0), values.last().map_or(1.0, |value| value.0));
-        // Such as 1, 2, 4, 8, 16.
-        let spread = if first > 0.0 && last >= 16.0 * first { Spread::Log } else { Spread::Linear };
-        let (low, high) = match spread {
-            Spread::Log => (first * (first / last).powf(MARGIN), last * (last / first).powf(MARGIN)),
-            _ if last > first => (first - (last - first) * MARGIN, last + (last - first) * MARGIN),
-            _ => (first - 0.5, first + 0.5),
-        };
-        let mut axis = Axis { label: label.into(), spread, low, high, ticks: Vec::new() };
-        for (value, name) in values {
-            axis.ticks.push(Tick { value: *value, label: name.clone() });
-            if !axis.has_room(length, &extent) {
-                axis.ticks.last_mut().expect("there is this one").label.clear();
-            }
-        }
-        axis
+        axis.ticks
     }
 
     pub fn labels(&self) -> impl DoubleEndedIterator<Item = &str> {
@@ -121,10 +233,9 @@ impl Axis {
     }
 }
 
-/// The end of a linear axis, 1 if there is none above 0, and the distance of its ticks.
-fn steps(high: f64, room: usize) -> (f64, f64) {
-    let high = if high > 0.0 { high } else { 1.0 };
-    (high, round_up(high / room.max(1) as f64, &[1.0, 2.0, 5.0]))
+/// The distance of the ticks of a linear axis of this length.
+fn step(length: f64, room: usize) -> f64 {
+    round_up(length / room.max(1) as f64, &[1.0, 2.0, 5.0])
 }
 
 /// Of the power of ten at or below a value.
@@ -186,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_log_axis_thins_its_labels_as_it_grows() {
-        let log = |low, high, length| Axis::log("", low, high, length, |label| 10.0 * label.len() as f64);
+        let log = |low, high, length| Axis::log("", low, high).fitted(length, |label| 10.0 * label.len() as f64);
         assert_eq!(labels(&log(3.0, 420.0, 300.0)), ["2", "5", "10", "20", "50", "100", "200", "500"]);
         assert_eq!(labels(&log(3.0, 420.0, 100.0)), ["10", "100"]);
         assert_eq!(labels(&log(0.011, 9000.0, 400.0)), ["0.01", "0.1", "1", "10", "100", "1,000"]);
@@ -197,14 +308,14 @@ mod tests {
     #[test]
     fn a_log_axis_ends_around_its_values() {
         for (low, high, ends) in [(3.0, 420.0, (2.0, 500.0)), (10.0, 10.0, (10.0, 20.0)), (0.5, 0.91, (0.5, 1.0))] {
-            let axis = Axis::log("", low, high, 300.0, |_| 10.0);
+            let axis = Axis::log("", low, high);
             assert!((axis.low / ends.0 - 1.0).abs() < 1e-9 && (axis.high / ends.1 - 1.0).abs() < 1e-9, "{axis:?}");
         }
     }
 
     #[test]
     fn places_run_from_0_to_1() {
-        let axis = Axis::log("", 1.0, 100.0, 300.0, |_| 10.0);
+        let axis = Axis::log("", 1.0, 100.0);
         for (value, place) in [(1.0, 0.0), (10.0, 0.5), (100.0, 1.0)] {
             assert!((axis.place(value) - place).abs() < 1e-12);
         }

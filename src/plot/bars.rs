@@ -2,13 +2,15 @@
 
 use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Canvas, Rect, Stroke};
-use super::input::{Row, x_label};
-use super::legend::{Entry, Key, Told, WHISKER, bar};
-use super::panel::{Content, Frame, lay_out};
+use super::data::{Datum, OF_REPLICATIONS};
+use super::input::{Row, replications, x_label};
+use super::layout::{Content, Frame, drawn};
+use super::legend::{Entry, Key, SPAN, Told, WHISKER, bar, interval_label, marker};
+use super::panel::Panel;
 use super::remark::{IN_LEGEND, stated_entry, stated_style};
-use super::render::text_width;
-use super::style::{INK, SMALL, Style};
-use super::{Drawing, Inputs, Options, nothing};
+use super::sheet::Sheet;
+use super::style::{INK, Style};
+use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::results::columns::Metric;
 use crate::results::swept;
 use crate::results::swept::distinct;
@@ -20,6 +22,7 @@ const WHISKERS: &str = "mean to p99";
 
 #[derive(Clone, Debug, Default)]
 pub struct Bars {
+    pub sheet: Sheet,
     pub title: Option<String>,
     /// The difference between groups, such as "Load".
     pub across: String,
@@ -33,6 +36,8 @@ pub struct Bars {
     pub log: bool,
     /// Of series that have bars of their own; empty: those of series 0, 1 and so on.
     pub styles: Vec<Style>,
+    /// What intervals are, if bars have some.
+    pub interval: String,
 }
 
 /// A bar and its place.
@@ -45,8 +50,12 @@ pub struct Bar {
     pub value: Option<f64>,
     /// The 99th percentile of what the value is the mean of.
     pub upto: Option<f64>,
+    /// The ends of the value's 95 % interval over replications.
+    pub interval: Option<[f64; 2]>,
     /// Then a hollow marker stands on it.
     pub saturated: bool,
+    /// The load generator was late: a crossed marker stands on it.
+    pub invalid: bool,
 }
 
 impl Bar {
@@ -57,56 +66,118 @@ impl Bar {
 
 impl Bars {
     pub fn drawn(&self) -> Canvas {
-        let own: Vec<&str> = self.series.iter().filter(|s| self.marked_by(s).is_none()).map(String::as_str).collect();
-        let style = |place: usize| self.styles.get(place).copied().unwrap_or(Style::of(place));
-        let mut legend: Vec<Entry> = (0..).zip(&own).map(|(i, label)| Entry::new(*label, Key::Bar(style(i)))).collect();
-        let names = distinct(self.bars.iter().map(|bar| bar.panel.as_str()));
-        if own.len() == 1 && names.len() > 1 {
+        self.with_axes(self.contents())
+    }
+
+    /// With the axes that were asked for.
+    pub fn asked(&self, options: &Options) -> Drawing {
+        let least =
+            self.bars.iter().filter_map(|bar| bar.value).filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+        let asked = |content: Content| {
+            let axes = [content.x, content.y];
+            let [x, y] = options.asked(axes, [1.0, least])?;
+            Ok(Content { x, y, ..content })
+        };
+        Ok(self.with_axes(self.contents().into_iter().map(asked).collect::<Result<_, Undrawn>>()?))
+    }
+
+    fn own(&self) -> Vec<&str> {
+        self.series.iter().filter(|s| self.marked_by(s).is_none()).map(String::as_str).collect()
+    }
+
+    fn style(&self, place: usize) -> Style {
+        self.styles.get(place).copied().unwrap_or(Style::of(place))
+    }
+
+    fn panels(&self) -> Vec<&str> {
+        distinct(self.bars.iter().map(|bar| bar.panel.as_str()))
+    }
+
+    fn contents(&self) -> Vec<Content> {
+        let panels = self.panels();
+        panels.iter().map(|panel| self.content(panel, panels.len())).collect()
+    }
+
+    fn legend(&self) -> Vec<Entry> {
+        let own = self.own();
+        let mut legend: Vec<Entry> =
+            (0..).zip(&own).map(|(i, label)| Entry::new(*label, Key::Bar(self.style(i)))).collect();
+        if own.len() == 1 && self.panels().len() > 1 {
             legend.clear();
         }
         let any = |is: fn(&Bar) -> bool| self.bars.iter().any(is);
-        legend.extend(any(|bar| bar.upto.is_some()).then(|| Entry::new(WHISKERS, Key::Whisker)));
+        let intervals = any(|bar| bar.interval.is_some());
+        let tail = if intervals { Key::Span } else { Key::Whisker };
+        let marked = |told| {
+            Entry::told(
+                if told { "saturated" } else { "not valid: requests were late" },
+                Told { invalid: !told, ..Told::default() },
+            )
+        };
+        let more = [
+            any(|bar| bar.upto.is_some()).then(|| Entry::new(WHISKERS, tail)),
+            intervals.then(|| Entry::new(&self.interval, Key::Whisker)),
+            any(|bar| bar.saturated && bar.value.is_some()).then(|| marked(true)),
+            any(|bar| bar.invalid && bar.value.is_some()).then(|| marked(false)),
+            stated_entry(own.len() < self.series.len()),
+        ];
+        legend.extend(more.into_iter().flatten());
         legend
-            .extend(any(|bar| bar.saturated && bar.value.is_some()).then(|| Entry::told("saturated", Told::default())));
-        legend.extend(stated_entry(own.len() < self.series.len()));
-        let frame = Frame { title: self.title.as_deref(), legend: &legend, columns: 2, right: None };
-        let (mut canvas, panels) = lay_out(&frame, names.iter().map(|name| self.content(name, names.len())).collect());
+    }
+
+    fn with_axes(&self, contents: Vec<Content>) -> Canvas {
+        let (legend, panels) = (self.legend(), self.panels());
+        let frame =
+            Frame { sheet: &self.sheet, title: self.title.as_deref(), legend: &legend, beside: true, right: None };
+        drawn(&frame, contents, |canvas, i, panel| self.draw(canvas, panel, panels[i]))
+    }
+
+    fn draw(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
+        let own = self.own();
         let width = 0.8 / own.len().max(1) as f64;
-        for (name, panel) in names.iter().zip(&panels) {
-            // They cover bars.
-            let mut markers = Vec::new();
-            let groups = distinct(self.of_panel(name).map(|bar| &bar.group));
-            let group = |bar: &Bar| groups.iter().position(|group| **group == bar.group);
-            let series = |bar: &Bar| self.series.iter().position(|series| *series == bar.series);
-            let mut all: Vec<&Bar> = self.of_panel(name).collect();
-            all.sort_by_key(|bar| (group(bar), series(bar)));
-            for one in all {
-                let (label, stated_of) = (one.series.as_str(), self.marked_by(&one.series));
-                let place = own.iter().position(|own| *own == stated_of.unwrap_or(label));
-                let (Some(value), Some(place), Some(group)) = (one.value, place, group(one)) else { continue };
-                let from = group as f64 - 0.4 + place as f64 * width;
-                let ((left, bottom), (right, top)) = (panel.at(from, panel.y.low), panel.at(from + width, value));
-                let middle = ((left + right) / 2.0, top);
-                canvas.spot(label, Rect { left, top, right, bottom }, self.values(one, value));
-                if stated_of.is_some() {
-                    markers.push((IN_LEGEND, stated_style(), middle, false));
-                    continue;
-                }
-                let gap = ((right - left) * 0.08).min(0.6);
-                canvas.group(label, |canvas| {
-                    bar(canvas, &Rect { left: left + gap, top, right: right - gap, bottom }, &style(place));
-                    if let Some(upto) = one.upto {
-                        panel.whisker(canvas, from + width / 2.0, 0.0, [value, upto], Stroke::solid(INK, WHISKER));
+        // They cover bars.
+        let mut markers = Vec::new();
+        let groups = distinct(self.of_panel(name).map(|bar| &bar.group));
+        let group = |bar: &Bar| groups.iter().position(|group| **group == bar.group);
+        let series = |bar: &Bar| self.series.iter().position(|series| *series == bar.series);
+        let mut all: Vec<&Bar> = self.of_panel(name).collect();
+        all.sort_by_key(|bar| (group(bar), series(bar)));
+        for one in all {
+            let (label, stated_of) = (one.series.as_str(), self.marked_by(&one.series));
+            let place = own.iter().position(|own| *own == stated_of.unwrap_or(label));
+            let (Some(value), Some(place), Some(group)) = (one.value, place, group(one)) else { continue };
+            canvas.data.extend(one.data(panel, value));
+            let from = group as f64 - 0.4 + place as f64 * width;
+            let ((left, bottom), (right, top)) =
+                (panel.at(from, panel.y.low), panel.at(from + width, value.min(panel.y.high)));
+            let middle = ((left + right) / 2.0, top);
+            canvas.spot(label, Rect { left, top, right, bottom }, self.values(one, value));
+            let above = value > panel.y.high;
+            let told = Told { saturated: one.saturated, invalid: one.invalid, above, ..Told::default() };
+            if stated_of.is_some() {
+                markers.push((IN_LEGEND, stated_style(), middle, Told { above, ..Told::default() }));
+                continue;
+            }
+            let gap = ((right - left) * 0.08).min(0.6);
+            canvas.group(label, |canvas| {
+                bar(canvas, &Rect { left: left + gap, top, right: right - gap, bottom }, &self.style(place));
+                let stroke = |width| Stroke::solid(INK, width);
+                match (one.upto, one.interval) {
+                    (Some(upto), None) => {
+                        panel.whisker(canvas, from + width / 2.0, 0.0, [value, upto], stroke(WHISKER))
                     }
-                });
-                markers.extend(one.saturated.then_some((label, style(place), middle, true)));
-            }
-            for (label, style, at, hollow) in markers {
-                canvas.group(label, |canvas| canvas.marker(at, &style, 0.0, hollow));
-            }
-            panel.axes(&mut canvas);
+                    (Some(upto), Some(_)) => panel.span(canvas, from + width / 2.0, 0.0, [value, upto], stroke(SPAN)),
+                    _ => {}
+                }
+                one.interval
+                    .into_iter()
+                    .for_each(|ends| panel.whisker(canvas, from + width / 2.0, 0.0, ends, stroke(WHISKER)));
+            });
+            markers.extend((one.saturated || one.invalid || above).then_some((label, self.style(place), middle, told)));
         }
-        canvas
+        for (label, style, at, told) in markers {
+            canvas.group(label, |canvas| marker(canvas, at, &style, 0.0, told));
+        }
     }
 
     /// The series whose bars have the paper's values of this one as marks.
@@ -122,48 +193,56 @@ impl Bars {
     /// For a page.
     fn values(&self, bar: &Bar, value: f64) -> String {
         let upto = bar.upto.map_or(String::new(), |upto| format!("\n{WHISKERS}: {}", significant(upto)));
-        format!("{}: {}\n{}: {}{upto}", self.across, bar.group, self.value, significant(value))
+        let interval = bar.interval.map_or(String::new(), |[_, high]| format!(" ± {}", significant(high - value)));
+        format!("{}: {}\n{}: {}{interval}{upto}", self.across, bar.group, self.value, significant(value))
     }
 
     fn content(&self, panel: &str, panels: usize) -> Content {
         let of_bars = |of: fn(&Bar) -> Option<f64>| self.of_panel(panel).filter_map(of);
-        let highest = of_bars(|bar| Some(bar.value?.max(bar.upto.unwrap_or(0.0)))).fold(0.0, f64::max);
+        let ends = |bar: &Bar| bar.upto.unwrap_or(0.0).max(bar.interval.map_or(0.0, |[_, high]| high));
+        let highest = self.of_panel(panel).filter_map(|bar| Some(bar.value?.max(ends(bar)))).fold(0.0, f64::max);
         let lowest = of_bars(|bar| bar.value.filter(|value| *value > 0.0)).fold(highest, f64::min);
         let (height, room) = if panels > 1 { (HEIGHT, 4) } else { (ALONE, 5) };
         let y = match self.log && lowest > 0.0 {
             // Below the lowest, which would have no bar.
-            true => Axis::log(&self.value, 0.7 * lowest, highest, height, |_| SMALL + 3.0),
+            true => Axis::log(&self.value, 0.7 * lowest, highest),
             false => Axis::linear_to_tick(&self.value, highest, room),
         };
-        // Labels too wide for every group: every second or third has one, counted from the last.
         let groups = distinct(self.of_panel(panel).map(|bar| &bar.group));
-        let widest = groups.iter().map(|group| text_width(group, SMALL)).fold(0.0, f64::max) + 6.0;
         let count = groups.len();
-        let stride = if panels > 1 { 1 } else { (widest * count as f64 / 390.0).ceil().max(1.0) as usize };
-        let ticks = groups.into_iter().enumerate().map(|(i, group)| {
-            let shown = (count - 1 - i).is_multiple_of(stride);
-            Tick { value: i as f64, label: if shown { group.clone() } else { String::new() } }
-        });
-        let (label, ticks) = (self.across.clone(), ticks.collect());
-        let x = Axis { label, spread: Spread::Bins, low: -0.5, high: count as f64 - 0.5, ticks };
-        Content { heading: panel.into(), height, x, y }
+        let ticks = (0..).zip(groups).map(|(i, group)| Tick { value: f64::from(i), label: group.clone() });
+        let x = Axis::bins(&self.across, [-0.5, count as f64 - 0.5], ticks.collect());
+        Content::new(panel, height, [x, y])
+    }
+}
+
+impl Bar {
+    fn data(&self, panel: &Panel, value: f64) -> Vec<Datum> {
+        let Bar { invalid, saturated, .. } = *self;
+        let plain = Datum { invalid, saturated, ..Datum::new(panel, &self.series, &self.group, value) };
+        plain.with_each([(self.interval, OF_REPLICATIONS), (self.upto.map(|upto| [value, upto]), WHISKERS)])
     }
 }
 
 pub fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
-    let series = inputs.series(options)?;
+    let series = inputs.series(&options.in_panels())?;
     let (policies, parts) = inputs.by_folder(&series);
     let mut bars = Vec::new();
     for (folder, own) in &parts {
-        let panel = if parts.len() == 1 && options.title.is_some() { String::new() } else { folder.name.clone() };
+        let panel = if parts.len() == 1 && options.title.is_some() {
+            String::new()
+        } else {
+            options.look.name(&folder.name).to_string()
+        };
         let mut of_folder = Vec::new();
-        for (_, s) in own {
+        for s in own {
             for Row { row, x, .. } in &s.rows {
                 let point = row.point()?;
                 let load = || point.parse::<f64>().map_or(point.to_string(), |rate| number(rate.round()));
                 let (panel, group, series) = (panel.clone(), x.clone().unwrap_or_else(load), s.name.clone());
                 let (value, upto) = (row.metric(Metric::Mean)?, row.metric(Metric::P99)?);
-                of_folder.push(Bar { panel, group, series, value, upto, saturated: row.saturated()? });
+                let (interval, saturated, invalid) = (row.interval(Metric::Mean)?, row.saturated()?, !row.is_valid()?);
+                of_folder.push(Bar { panel, group, series, value, upto, interval, saturated, invalid });
             }
         }
         if options.x.is_some() {
@@ -178,16 +257,21 @@ pub fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
     }
     /// A linear axis would show the short bars as nothing.
     const WIDE: f64 = 100.0;
+    let log = options.spread().map_or(most > WIDE * least, |spread| spread == Spread::Log);
+    let rows = series.iter().flat_map(|s| s.rows.iter().map(|row| row.row));
     let drawing = Bars {
-        log: !options.linear && most > WIDE * least,
+        sheet: options.sheet(),
+        log,
         title: options.title.clone(),
         across: x_label(&series, options).unwrap_or_else(|| "Load (requests/s)".into()),
         value: "Latency (ms)".into(),
-        series: policies.into_iter().map(String::from).collect(),
+        styles: policies.iter().map(|(_, style)| *style).collect(),
+        series: policies.into_iter().map(|(policy, _)| policy.into()).collect(),
         bars,
+        interval: interval_label(&replications(rows)),
         ..Bars::default()
     };
-    Ok(drawing.drawn())
+    drawing.asked(options)
 }
 
 #[cfg(test)]

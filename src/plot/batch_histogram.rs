@@ -26,6 +26,7 @@ pub fn histogram(inputs: &Inputs, options: &Options) -> Drawing {
         ends.iter().zip(shares).map(|(end, share)| Bar::new(number(*end as f64), &s.label, share)).collect::<Vec<_>>()
     };
     let bars = Bars {
+        sheet: options.sheet(),
         title: options.title.clone(),
         across: format!("{label}{}", at_point(&point)),
         value: "Share of executed cells (%)".into(),
@@ -34,7 +35,7 @@ pub fn histogram(inputs: &Inputs, options: &Options) -> Drawing {
         styles: all.iter().map(|(s, _)| s.style).collect(),
         ..Bars::default()
     };
-    Ok(bars.drawn())
+    bars.asked(options)
 }
 
 fn cells_by_batch(series: &Series<'_>, point: &str) -> Result<Cells, Undrawn> {

@@ -3,6 +3,8 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
+use super::data::Datum;
+use super::sheet::Sheet;
 use super::style::{PAPER, Rgb, Style};
 use crate::error::printable;
 
@@ -105,11 +107,22 @@ pub struct Canvas {
     /// In the order of their marks. Only pages use groups and spots.
     pub groups: Vec<Group>,
     pub spots: Vec<Spot>,
+    pub sheet: Sheet,
+    /// What is drawn, as numbers.
+    pub data: Vec<Datum>,
 }
 
 impl Canvas {
-    pub fn new(width: f64, height: f64) -> Canvas {
-        Canvas { width, height, marks: Vec::new(), groups: Vec::new(), spots: Vec::new() }
+    /// As high as the sheet, if that has a height.
+    pub fn new(sheet: Sheet) -> Canvas {
+        let (width, height) = (sheet.width, sheet.height.unwrap_or(0.0));
+        let (marks, groups, spots, data) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        Canvas { width, height, marks, groups, spots, sheet, data }
+    }
+
+    /// Of this size.
+    pub fn sized(width: f64, height: f64) -> Canvas {
+        Canvas { width, height, ..Canvas::new(Sheet::default()) }
     }
 
     /// The marks that `draw` makes are of a series.

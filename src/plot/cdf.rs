@@ -1,10 +1,13 @@
 //! Cumulative distributions of queueing time, computation time and latency at one point, and their drawing.
 
-use super::axis::Axis;
+use super::axis::{Axis, Spread};
 use super::canvas::{Canvas, Stroke};
+use super::data::Datum;
 use super::input::{Folder, Series, at_point};
+use super::layout::{MOST_ACROSS, figure};
 use super::legend::{Entry, Key};
-use super::panel::{Curve, Dot, LINE, figure, log_x, log_y};
+use super::look::Scale;
+use super::panel::{Curve, Dot, LINE};
 use super::style::{INK, Style};
 use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
 use crate::error::Result;
@@ -33,47 +36,80 @@ pub struct Line {
     pub cdf: Cdf,
 }
 
-/// Neighbouring lines of one label share an entry in the legend. With `tail`, the share above each value.
-pub fn drawn(options: &Options, lines: &[Line], more: Vec<Entry>, axes: [Axis; 2], tail: bool) -> Canvas {
-    let labels = lines.chunk_by(|one, other| one.label == other.label);
-    let legend = labels.map(|lines| Entry::new(&lines[0].label, Key::Line(lines[0].style))).chain(more).collect();
-    let shown = |share: f64| if tail { 1.0 - share } else { share };
-    // Hollow markers first: rings around full ones at the same point.
-    let (hollow, full): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.hollow);
-    let curve = |line: &Line| {
-        let Line { label, style, hollow, cdf } = line;
+/// A panel's heading, its lines and its axes.
+pub type Lines = (String, Vec<Line>, [Axis; 2]);
+
+/// Lines of one label share an entry in the legend. With `tail`, the share above each value.
+pub fn drawn(options: &Options, panels: Vec<Lines>, more: Vec<Entry>, tail: bool) -> Canvas {
+    let mut legend: Vec<Entry> = Vec::new();
+    for line in panels.iter().flat_map(|(_, lines, _)| lines) {
+        if legend.iter().all(|entry| entry.label != line.label) {
+            legend.push(Entry::new(&line.label, Key::Line(line.style)));
+        }
+    }
+    legend.extend(more);
+    let fields = panels.iter().map(|(heading, _, axes)| (heading.clone(), axes.clone(), Vec::new())).collect();
+    figure(options, legend, fields, |canvas, i, panel| {
+        let lines = &panels[i].1;
+        // Hollow markers first: rings around full ones at the same point.
+        let (hollow, full): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.hollow);
+        let curves: Vec<Curve> = hollow.into_iter().chain(full).map(|line| line.curve(tail)).collect();
+        panel.curves(canvas, &curves);
+        for line in lines {
+            let datum = |(x, y)| Datum { saturated: line.hollow, ..Datum::new(panel, &line.label, x, y) };
+            canvas.data.extend(line.cdf.curve(tail).into_iter().map(datum));
+        }
+    })
+}
+
+impl Line {
+    fn curve(&self, tail: bool) -> Curve {
+        let Line { label, style, hollow, cdf } = self;
+        let shown = |share: f64| if tail { 1.0 - share } else { share };
         let dot = |share: f64| {
             let (x, y, marked) = (cdf.quantile(share), shown(share), MARKED.contains(&share));
             Dot { x, y, marked, saturated: *hollow, ..Dot::default() }
         };
         let dots = SHOWN.into_iter().filter(|share| *share <= cdf.served()).map(dot).collect();
         Curve { label: label.clone(), style: *style, lines: vec![(LINE, cdf.curve(tail))], dots }
-    };
-    let curves: Vec<Curve> = hollow.into_iter().chain(full).map(curve).collect();
-    figure(options, legend, axes, Vec::new(), |canvas, panel| panel.curves(canvas, &curves))
+    }
 }
 
 pub fn times(name: &str, span: Span, inputs: &Inputs, options: &Options) -> Drawing {
-    let (point, series) = inputs.at_point(options)?;
+    let panels = inputs.at_points(options)?;
+    let panels =
+        panels.into_iter().map(|(heading, point, series)| lines(name, span, heading, &point, &series, options));
+    Ok(drawn(options, panels.collect::<Result<_, _>>()?, Vec::new(), options.tail))
+}
+
+fn lines(
+    name: &str,
+    span: Span,
+    heading: String,
+    point: &str,
+    series: &[Series<'_>],
+    options: &Options,
+) -> Result<Lines, Undrawn> {
     let line = |s: &Series<'_>| {
-        let hollow = s.row_at(&point).map_or(Ok(false), |row| row.saturated())?;
+        let hollow = s.row_at(point).map_or(Ok(false), |row| row.saturated())?;
         let (suffix, dash) = if hollow { (" (saturated)", SATURATED) } else { ("", s.style.dash) };
         let (label, style) = (format!("{}{suffix}", s.label), Style { dash, ..s.style });
-        Ok(Line { label, style, hollow, cdf: distribution(s, &point, span)? })
+        Ok(Line { label, style, hollow, cdf: distribution(s, point, span)? })
     };
     let lines = series.iter().map(line).collect::<Result<Vec<_>, Undrawn>>()?;
     let Some((least, largest)) = ends(&lines) else {
         return Err(nothing(format!("every time at point {point} is 0, which a logarithmic axis does not show")));
     };
-    let x = log_x(format!("{name}{} (ms)", at_point(&point)), least, largest);
-    let y = match options.tail {
-        false => shares(),
-        true => {
-            let requests = lines.iter().map(|line| line.cdf.count()).max().unwrap_or(1);
-            log_y("Share of slower requests", 0.5 / requests as f64, 1.0)
-        }
+    let label = format!("{name}{} (ms)", at_point(point));
+    let x = match options.look.x_scale {
+        Some(Scale::Linear) => Axis::linear_to_tick(label, largest, MOST_ACROSS),
+        _ => Axis::log(label, least, largest),
     };
-    Ok(drawn(options, &lines, Vec::new(), [x, y], options.tail))
+    let requests = lines.iter().map(|line| line.cdf.count()).max().unwrap_or(1);
+    let fewest = 0.5 / requests as f64;
+    let y = if options.tail { Axis::log("Share of slower requests", fewest, 1.0) } else { shares() };
+    let axes = options.asked_of([x, y], options.look.y_scale.map(Spread::from), [least, fewest])?;
+    Ok((heading, lines, axes))
 }
 
 pub fn shares() -> Axis {
@@ -122,7 +158,7 @@ fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Cdf, Und
 pub fn compared(inputs: &Inputs, point: &str, options: &Options) -> Result<Option<Canvas>> {
     const SECOND: &[f64] = &[6.0, 3.5];
     let [first, second] = &inputs.folders[..] else { panic!("two results folders are compared") };
-    let all = inputs.series(options).map_err(|undrawn| undrawn.error(Kind::LatencyCdf))?;
+    let all = inputs.series(&options.in_panels()).map_err(|undrawn| undrawn.error(Kind::LatencyCdf))?;
     let found = |series: &Series<'_>| match series.row_at(point).map(|_| distribution(series, point, latency)) {
         None | Some(Err(Undrawn::Nothing(_))) => Ok(None),
         Some(Err(Undrawn::Broken(error))) => Err(error),
@@ -131,18 +167,18 @@ pub fn compared(inputs: &Inputs, point: &str, options: &Options) -> Result<Optio
     let mut lines: Vec<Line> = Vec::new();
     let (of_first, of_second): (Vec<_>, Vec<_>) = all.iter().partition(|series| series.is_of(first));
     let pairs = of_first.iter().filter_map(|one| Some((one, of_second.iter().find(|s| s.name == one.name)?)));
-    for (colour, (one, other)) in pairs.enumerate() {
+    for (one, other) in pairs {
         let (Some(cdf), Some(other_cdf)) = (found(one)?, found(other)?) else { continue };
         for (cdf, dash, hollow) in [(cdf, &[][..], false), (other_cdf, SECOND, true)] {
-            let style = Style { dash, ..Style::of(colour) };
+            let style = Style { dash, ..one.style };
             lines.push(Line { label: one.name.clone(), style, hollow, cdf });
         }
     }
     let Some((least, largest)) = ends(&lines) else { return Ok(None) };
     let folder = |of: &Folder, dash| Entry::new(&of.name, Key::Stroke(Stroke { color: INK, width: LINE, dash }));
     let folders = vec![folder(first, &[]), folder(second, SECOND)];
-    let x = log_x(format!("Latency{} (ms)", at_point(point)), least, largest);
-    Ok(Some(drawn(options, &lines, folders, [x, shares()], false)))
+    let x = Axis::log(format!("Latency{} (ms)", at_point(point)), least, largest);
+    Ok(Some(drawn(options, vec![(String::new(), lines, [x, shares()])], folders, false)))
 }
 
 /// Of at least one sample.

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::axis::{Axis, Spread, Tick};
+use super::axis::{Axis, Tick};
 use super::canvas::{Align, Canvas, Rect, Stroke};
+use super::data::Datum;
 use super::input::Series;
+use super::layout::{Content, Frame, MOST_ACROSS, PADDING, drawn, room};
 use super::legend::{Entry, Key};
-use super::panel::{Content, Frame, PADDING, Panel, lay_out};
+use super::panel::Panel;
 use super::remark::{stated, stated_entry};
-use super::render::text_width;
 use super::style::{GRID, INK, MEDIUM, PAPER, Rgb, SMALL, Style, tint};
 use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::error::Result;
@@ -17,6 +18,8 @@ use crate::units::{Nanos, StreamId, WorkerId};
 
 const MOST_REQUESTS: usize = 60;
 const WAITING: f64 = 0.28;
+/// The lowest and the highest row, unless the sheet's height decides.
+const ROWS: (f64, f64) = (8.0, 20.0);
 
 /// The bar of the figure's largest batch.
 const TALLEST: f64 = 40.0;
@@ -41,6 +44,8 @@ struct Schedule {
     tasks: Vec<Task>,
     /// Ascending.
     lanes: Vec<Lane>,
+    /// The height of a request.
+    row: f64,
 }
 
 pub fn schedules(inputs: &Inputs, options: &Options) -> Drawing {
@@ -48,34 +53,53 @@ pub fn schedules(inputs: &Inputs, options: &Options) -> Drawing {
     let schedules = series.iter().map(|s| schedule(s, &point, options)).collect::<Result<Vec<_>, _>>()?;
     match schedules.iter().map(|schedule| end(&schedule.requests)).max().unwrap_or(0) {
         0 => Err(nothing("no time passes in these schedules")),
-        end => Ok(drawn(&schedules, end, options)),
+        end => figure(schedules, end, options),
     }
 }
 
-fn drawn(schedules: &[Schedule], end: u64, options: &Options) -> Canvas {
+fn figure(mut schedules: Vec<Schedule>, end: u64, options: &Options) -> Drawing {
     let (unit, name) = time_unit(end);
-    let x = Axis::linear(format!("Time ({name})"), end as f64 / unit * 1.02, 8);
+    let x = Axis::linear(format!("Time ({name})"), end as f64 / unit * 1.02, MOST_ACROSS);
+    // Its rows are no values.
+    let rows = Axis::bins("", [0.0, 1.0], Vec::new());
+    let [x, _] = options.asked([x, rows], [1.0 / unit, 1.0])?;
     let largest = schedules.iter().flat_map(|s| &s.tasks).map(|task| task.batch).max().unwrap_or(1);
-    let content = |one: &Schedule| {
-        let (heading, y) = (one.label.clone(), one.y_axis(largest));
-        Content { heading, height: y.low, x: x.clone(), y }
-    };
-    let contents: Vec<Content> = schedules.iter().map(content).collect();
-    let of = |one: &Schedule, y: &Axis| stated(options.stated.iter().filter(|value| value.of == one.label), &x, y);
-    let any_stated = schedules.iter().zip(&contents).any(|(one, content)| !of(one, &content.y).is_empty());
+    let sheet = options.sheet();
+    let mut frame = Frame { sheet: &sheet, title: options.title.as_deref(), legend: &[], beside: false, right: None };
     let shades = [("waiting", WAITING), ("computing", 0.8)];
     let mut legend: Vec<Entry> = shades
         .map(|(label, shade)| Entry::new(label, Key::Bar(Style { color: tint(INK, shade), ..Style::of(0) })))
         .into();
+    legend.extend(stated_entry(!options.stated.is_empty()));
+    frame.legend = &legend;
+    let room = room(&frame, &legend, schedules.len(), true);
+    fit_rows(&mut schedules, room);
+    let content = |one: &Schedule| {
+        let y = one.y_axis(largest);
+        Content { least: y.low, ..Content::new(&one.label, y.low, [x.clone(), y]) }
+    };
+    let contents: Vec<Content> = schedules.iter().map(content).collect();
+    let of = |one: &Schedule, y: &Axis| stated(options.stated.iter().filter(|value| value.of == one.label), &x, y);
+    let any_stated = schedules.iter().zip(&contents).any(|(one, content)| !of(one, &content.y).is_empty());
+    legend.truncate(shades.len());
     legend.extend(stated_entry(any_stated));
-    let frame = Frame { title: options.title.as_deref(), legend: &legend, columns: 1, right: None };
-    let (mut canvas, panels) = lay_out(&frame, contents);
-    for (schedule, panel) in schedules.iter().zip(&panels) {
-        schedule.draw(&mut canvas, panel, unit, largest);
-        panel.remark_lines(&mut canvas, &of(schedule, &panel.y));
-        panel.axes(&mut canvas);
-    }
-    canvas
+    let frame = Frame { sheet: &sheet, title: options.title.as_deref(), legend: &legend, beside: false, right: None };
+    Ok(drawn(&frame, contents, |canvas, i, panel| {
+        let schedule = &schedules[i];
+        schedule.draw(canvas, panel, unit, largest);
+        panel.remark_lines(canvas, &of(schedule, &panel.y));
+        canvas.data.extend(schedule.data(panel, unit));
+    }))
+}
+
+/// Rows as high as the panels' room allows, if it is limited.
+fn fit_rows(schedules: &mut [Schedule], room: Option<f64>) {
+    const LOWEST: f64 = 3.0;
+    let Some(room) = room else { return };
+    let others: f64 = schedules.iter().map(|one| one.bottom(one.lanes.len()) - one.bottom(0) + BELOW).sum();
+    let rows: usize = schedules.iter().map(|one| one.requests.len()).sum();
+    let row = ((room - others) / rows as f64).clamp(LOWEST, 2.0 * ROWS.1);
+    schedules.iter_mut().for_each(|one| one.row = row);
 }
 
 /// The largest unit in which the end is at least 1, in ns.
@@ -94,25 +118,38 @@ fn end(requests: &[RequestLine]) -> u64 {
 }
 
 impl Schedule {
-    fn row(&self) -> f64 {
-        (260.0 / self.requests.len() as f64).clamp(8.0, 20.0)
-    }
-
     /// The lower end of the requests or, below them, of a number of lanes.
     fn bottom(&self, lanes: usize) -> f64 {
-        self.requests.len() as f64 * self.row() + lanes as f64 * (ABOVE_LANE + TALLEST)
+        self.requests.len() as f64 * self.row + lanes as f64 * (ABOVE_LANE + TALLEST)
     }
 
     /// In units below the top: the requests' numbers, and the scale of each lane.
     fn y_axis(&self, largest: u64) -> Axis {
-        let labelled = (16.0 / self.row()).ceil() as usize;
+        let labelled = (16.0 / self.row).ceil() as usize;
         let requests = self.requests.iter().enumerate().step_by(labelled);
-        let requests = requests.map(|(i, request)| ((i as f64 + 0.5) * self.row(), request.id.to_string()));
+        let requests = requests.map(|(i, request)| ((i as f64 + 0.5) * self.row, request.id.to_string()));
         let bottoms = (1..=self.lanes.len()).map(|lanes| self.bottom(lanes));
         let scales = bottoms.flat_map(|bottom| [(bottom - TALLEST, largest.to_string()), (bottom, "0".into())]);
         let ticks = requests.chain(scales).map(|(value, label)| Tick { value, label }).collect();
         let low = self.bottom(self.lanes.len()) + BELOW;
-        Axis { label: String::new(), spread: Spread::Bins, low, high: 0.0, ticks }
+        Axis::bins("", [low, 0.0], ticks)
+    }
+
+    /// When requests waited and were computed.
+    fn data(&self, panel: &Panel, unit: f64) -> Vec<Datum> {
+        let row = |request: &RequestLine| {
+            let ends = |from: Option<Nanos>, to: Option<Nanos>| Some([from?, to?].map(|time| time.0 as f64 / unit));
+            let RequestLine { arrival_ns, start_ns, finish_ns, .. } = *request;
+            let parts = [(ends(Some(arrival_ns), start_ns), "waiting"), (ends(start_ns, finish_ns), "computing")];
+            let axes = [panel.x.label.clone(), "Request".into()];
+            let of = |(across, interval): (Option<[f64; 2]>, &'static str)| {
+                let from = across?[0];
+                let y = request.id.0 as f64;
+                Some(Datum { axes: axes.clone(), across, interval, ..Datum::new(panel, &self.label, from, y) })
+            };
+            parts.into_iter().filter_map(of).collect::<Vec<_>>()
+        };
+        self.requests.iter().flat_map(row).collect()
     }
 
     fn lane_label(&self, (worker, stream): Lane) -> String {
@@ -127,8 +164,8 @@ impl Schedule {
 
     fn draw(&self, canvas: &mut Canvas, panel: &Panel, unit: f64, largest: u64) {
         let Rect { left, top, right, .. } = panel.area;
-        let x = |ns: u64| panel.at((ns as f64 / unit).min(panel.x.high), 0.0).0;
-        let row = self.row();
+        let x = |ns: u64| panel.at((ns as f64 / unit).clamp(panel.x.low, panel.x.high), 0.0).0;
+        let row = self.row;
         for (i, request) in self.requests.iter().enumerate() {
             let bar = |from: Nanos, to: Option<Nanos>| {
                 let (upper, lower) = (top + (i as f64 + 0.14) * row, top + (i as f64 + 0.86) * row);
@@ -169,7 +206,7 @@ fn draw_bars(canvas: &mut Canvas, area: &Rect, tasks: &[(f64, f64, u64)], larges
         if body.width() > 3.0 {
             canvas.line(&[(right, upper), (right, bottom)], Stroke::solid(PAPER, 0.8));
         }
-        if text_width(&batch.to_string(), SMALL) <= body.width() - 2.0 {
+        if canvas.sheet.face.width(&batch.to_string(), SMALL) <= body.width() - 2.0 {
             // Above a bar that is too low.
             let baseline = if bottom - upper > SMALL { upper + SMALL - 1.0 } else { upper - 2.5 };
             canvas.text(batch.to_string(), ((left + right) / 2.0, baseline), SMALL, Align::Center, INK);
@@ -186,7 +223,8 @@ fn schedule(series: &Series<'_>, point: &str, options: &Options) -> Result<Sched
     tasks.retain(|task| task.start < end);
     let lanes: BTreeSet<Lane> = tasks.iter().map(|task| task.lane).collect();
     let (label, color, lanes) = (series.label.clone(), series.style.color, lanes.into_iter().collect());
-    Ok(Schedule { label, color, requests, tasks, lanes })
+    let row = (260.0 / requests.len() as f64).clamp(ROWS.0, ROWS.1);
+    Ok(Schedule { label, color, requests, tasks, lanes, row })
 }
 
 fn requests(series: &Series<'_>, point: &str, first: Option<usize>) -> Result<Vec<RequestLine>, Undrawn> {
@@ -234,8 +272,8 @@ mod tests {
         let (start_ns, finish_ns) = (Some(Nanos(0)), Some(Nanos(1000)));
         let requests = vec![RequestLine::earlier(RequestId(7), [Some(Nanos(0)), start_ns, finish_ns])];
         let tasks = vec![task(0, 1), task(1, 2), task(2, 4)];
-        let schedule = Schedule { label: "p".into(), color: INK, requests, tasks, lanes: vec![lane] };
-        let canvas = drawn(&[schedule], 1000, &Options::default());
+        let schedule = Schedule { label: "p".into(), color: INK, requests, tasks, lanes: vec![lane], row: 20.0 };
+        let canvas = figure(vec![schedule], 1000, &Options::default()).unwrap();
         let bars = canvas.marks.iter().filter_map(|mark| match mark {
             Mark::Area(corners, color) if *color == tint(INK, 0.3) => Some(corners[2].1 - corners[0].1),
             _ => None,

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::axis::number;
 use super::style::Style;
-use super::{Options, Undrawn, nothing};
+use super::{Options, Undrawn, names, nothing};
 use crate::error::{Error, Result};
 use crate::results::columns::Metric;
 use crate::results::logs::{LogRow, RequestLine};
@@ -23,6 +23,8 @@ const MOST_SERIES: usize = 8;
 pub struct Inputs {
     pub folders: Vec<Folder>,
     pub files: Vec<PathBuf>,
+    /// Of each policy in the palette.
+    places: Vec<(String, usize)>,
 }
 
 #[derive(Debug)]
@@ -59,13 +61,13 @@ pub struct Row<'a> {
     rate: f64,
 }
 
-/// A folder, and its series with the places of their policies among those of all folders.
-pub type Part<'s> = (&'s Folder, Vec<(usize, &'s Series<'s>)>);
+/// A folder and its series.
+pub type Part<'s> = (&'s Folder, Vec<&'s Series<'s>>);
 
 impl Inputs {
     /// Results folders, and files of lengths or traces.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Inputs> {
-        let mut inputs = Inputs { folders: Vec::new(), files: Vec::new() };
+        let mut inputs = Inputs { folders: Vec::new(), files: Vec::new(), places: Vec::new() };
         for path in paths.iter().map(AsRef::as_ref) {
             let kind = std::fs::metadata(path).map_err(|cause| Error::unreadable(path, &cause))?;
             if !kind.is_dir() {
@@ -79,7 +81,25 @@ impl Inputs {
             inputs.folders.push(folder);
         }
         inputs.tell_apart();
+        inputs.places = names::places(&inputs.kinds());
         Ok(inputs)
+    }
+
+    /// The policies of all folders, with their kinds where the settings say them.
+    fn kinds(&self) -> Vec<(String, Option<String>)> {
+        let mut all: Vec<(String, Option<String>)> = Vec::new();
+        for folder in &self.folders {
+            let settings = folder.results.settings().unwrap_or_default();
+            let kinds = names::kinds(&settings);
+            for policy in folder.policies() {
+                let kind = kinds.iter().find(|(label, _)| *label == policy).map(|(_, kind)| kind.to_string());
+                match all.iter_mut().find(|(label, _)| label == policy) {
+                    Some((_, known)) => *known = known.take().or(kind),
+                    None => all.push((policy.into(), kind)),
+                }
+            }
+        }
+        all
     }
 
     /// Extends equal names by as many parts of the paths as make them different.
@@ -116,46 +136,58 @@ impl Inputs {
         distinct(self.folders.iter().flat_map(|folder| &folder.results.swept).map(String::as_str))
     }
 
-    /// The chosen policies, in the summaries' order.
+    /// The chosen policies, in the summaries' order or the one asked for. With panels, equal policies of several folders have
+    /// one label and one style.
     pub fn series(&self, options: &Options) -> Result<Vec<Series<'_>>, Undrawn> {
         let Some(first) = self.folders.first() else {
             return Err(nothing("this kind of figure needs a results folder, the one with summary.csv"));
         };
+        let known: Vec<&str> = self.places.iter().map(|(policy, _)| policy.as_str()).collect();
+        let order = names::ordered(&options.look.order, &known)?;
         let mut all = Vec::new();
         for folder in &self.folders {
-            all.extend(folder.series(options)?);
+            all.extend(folder.series(options, &order)?);
         }
-        let known = distinct(all.iter().map(|s| s.policy));
-        let chosen = chosen_policies(&options.policies, &known)?;
+        let present = distinct(all.iter().map(|s| s.policy));
+        let chosen = names::chosen("--policies", &options.policies, &present)?;
         let is_chosen = |s: &Series<'_>| chosen.contains(&s.policy);
         if options.x.is_some() && all.iter().filter(|s| is_chosen(s)).count() > MOST_SERIES {
             let point = point(&all, options)?;
             all.retain(|s| s.load == Some(point.as_str()));
         }
-        let loads = distinct(all.iter().filter_map(|s| s.load)).len();
-        let mut of_policy = vec![0; known.len()];
-        for (i, s) in all.iter_mut().enumerate() {
-            s.style = Style::of(i);
-            let place = known.iter().position(|policy| *policy == s.policy).expect("each policy is known");
-            if !s.swept.is_empty() {
-                // Combinations of a policy have its colour.
-                s.style = Style { color: Style::of(place).color, ..Style::of(of_policy[place]) };
-            }
-            of_policy[place] += 1;
-            s.name = swept::label(s.policy, &s.swept);
-            s.name.extend(s.load.filter(|_| loads > 1).map(|load| format!(", at {load}")));
-        }
-        let names: Vec<String> = all.iter().map(|s| s.name.clone()).collect();
-        for s in &mut all {
-            s.label = match names.iter().filter(|other| **other == s.name).count() {
-                1 => s.name.clone(),
-                _ => format!("{}: {}", s.folder.name, s.name),
-            };
-        }
+        self.name(&mut all, options);
         match (&options.x, all.is_empty()) {
             (Some(key), true) => Err(self.not_swept(key).into()),
             (None, true) => Err(nothing(format!("{}: has no rows", first.results.path.join("summary.csv").display()))),
             _ => Ok(all.into_iter().filter(is_chosen).collect()),
+        }
+    }
+
+    /// Labels and styles. Combinations of a policy have its colour; the first has its line and marker, too.
+    fn name(&self, all: &mut [Series<'_>], options: &Options) {
+        let loads = distinct(all.iter().filter_map(|s| s.load)).len();
+        let mut of_policy: Vec<(&str, &str)> = Vec::new();
+        for s in all.iter_mut() {
+            let folder = if options.panels { s.folder.full.to_str().unwrap_or_default() } else { "" };
+            let before = of_policy.iter().filter(|other| **other == (s.policy, folder)).count();
+            of_policy.push((s.policy, folder));
+            let place = self.places.iter().find(|(policy, _)| policy == s.policy).map_or(0, |(_, place)| *place);
+            s.style = Style { color: Style::of(place).color, ..Style::of(place + before) };
+            let name = swept::label(s.policy, &s.swept);
+            s.name = match options.look.name(&name) {
+                same if same == name => swept::label(options.look.name(s.policy), &s.swept),
+                other => other.into(),
+            };
+            s.name.extend(s.load.filter(|_| loads > 1).map(|load| format!(", at {load}")));
+        }
+        let names: Vec<String> = all.iter().map(|s| s.name.clone()).collect();
+        for s in all {
+            s.label = match names.iter().filter(|other| **other == s.name).count() {
+                several if several > 1 && !options.panels => {
+                    format!("{}: {}", options.look.name(&s.folder.name), s.name)
+                }
+                _ => s.name.clone(),
+            };
         }
     }
 
@@ -176,6 +208,23 @@ impl Inputs {
         Ok((point, series))
     }
 
+    /// As [`Inputs::at_point`]; with panels, for each folder by itself, with its name.
+    pub fn at_points(&self, options: &Options) -> Result<Vec<(String, String, Vec<Series<'_>>)>, Undrawn> {
+        if !options.panels {
+            let (point, series) = self.at_point(options)?;
+            return Ok(vec![(String::new(), point, series)]);
+        }
+        let series = self.series(options)?;
+        let of_folder = |folder: &Folder| {
+            let mut own: Vec<Series<'_>> = series.iter().filter(|s| s.is_of(folder)).cloned().collect();
+            let point = point(&own, options)?;
+            own.retain(|s| s.row_at(&point).is_some());
+            Ok((options.look.name(&folder.name).to_string(), point, own))
+        };
+        let with_series = self.folders.iter().filter(|folder| series.iter().any(|s| s.is_of(folder)));
+        with_series.map(of_folder).collect()
+    }
+
     /// The load that figures show because none is chosen; `None` if they show all, or there is only one.
     pub fn default_point(&self, options: &Options) -> Option<String> {
         let loads = self.folders.iter().flat_map(|folder| folder.results.rows()).filter_map(|row| row.point().ok());
@@ -194,31 +243,18 @@ impl Inputs {
         first.filter(|_| self.folders.iter().all(|folder| folder.slo() == first))
     }
 
-    /// The policies of all folders, each once, and the series of each folder.
-    pub fn by_folder<'s>(&'s self, series: &'s [Series<'s>]) -> (Vec<&'s str>, Vec<Part<'s>>) {
-        let policies = distinct(series.iter().map(|s| s.name.as_str()));
-        let place = |s: &'s Series<'s>| policies.iter().position(|policy| *policy == s.name).map(|place| (place, s));
-        let of = |folder| (folder, series.iter().filter(|s| s.is_of(folder)).filter_map(place).collect());
-        let parts = self.folders.iter().map(of).collect();
-        (policies, parts)
-    }
-}
-
-/// All if none is asked for.
-fn chosen_policies<'k>(asked: &[String], known: &[&'k str]) -> Result<Vec<&'k str>> {
-    let find = |part: &str| {
-        let unknown = || format!("--policies: unknown policy \"{part}\"; there are {}", known.join(", "));
-        known.iter().find(|policy| **policy == part).copied().ok_or_else(|| Error::input(unknown()))
-    };
-    let mut chosen = Vec::new();
-    for text in asked {
-        // A label may contain a comma, so the whole text comes first.
-        match find(text) {
-            Ok(policy) => chosen.push(policy),
-            Err(_) => chosen.extend(text.split(',').map(|part| find(part.trim())).collect::<Result<Vec<_>>>()?),
+    /// The policies of all folders, each once with its style, and the series of each folder that has some.
+    pub fn by_folder<'s>(&'s self, series: &'s [Series<'s>]) -> (Vec<(&'s str, Style)>, Vec<Part<'s>>) {
+        let mut policies: Vec<(&str, Style)> = Vec::new();
+        for s in series {
+            if policies.iter().all(|(name, _)| *name != s.name) {
+                policies.push((&s.name, s.style));
+            }
         }
+        let of = |folder| (folder, series.iter().filter(|s| s.is_of(folder)).collect());
+        let parts: Vec<Part<'_>> = self.folders.iter().map(of).collect();
+        (policies, parts.into_iter().filter(|(_, own)| !own.is_empty()).collect())
     }
-    Ok(if asked.is_empty() { known.to_vec() } else { chosen })
 }
 
 /// The point whose requests are compared: the user's choice, or the highest rate that saturates no policy. Policies
@@ -288,8 +324,8 @@ impl Folder {
         distinct(self.results.rows().map(|row| row.policy()))
     }
 
-    /// By policy, then by swept values, without names and styles.
-    fn series(&self, options: &Options) -> Result<Vec<Series<'_>>> {
+    /// By policy in this order, then by swept values, without names and styles.
+    fn series(&self, options: &Options, order: &[&str]) -> Result<Vec<Series<'_>>> {
         let mut all: Vec<Series<'_>> = Vec::new();
         for row in self.results.rows() {
             let (policy, mut swept, mut load, mut x) = (row.policy(), self.results.swept_of(row)?, None, None);
@@ -316,8 +352,7 @@ impl Folder {
                 _ => a.rate.total_cmp(&b.rate),
             });
         }
-        let policies = self.policies();
-        let place = |s: &Series<'_>| policies.iter().position(|policy| *policy == s.policy);
+        let place = |s: &Series<'_>| order.iter().position(|policy| *policy == s.policy);
         all.sort_by(|a, b| {
             let values = a.swept.iter().zip(&b.swept).map(|((_, a), (_, b))| swept::order(a, b));
             place(a).cmp(&place(b)).then(values.fold(Ordering::Equal, Ordering::then))
@@ -345,6 +380,11 @@ pub fn x_label(series: &[Series<'_>], options: &Options) -> Option<String> {
     let loads = distinct(series.iter().filter_map(|s| s.load));
     let load = loads.first().filter(|_| loads.len() == 1).map_or(String::new(), |load| at_point(load));
     options.x.as_ref().map(|key| format!("{key}{load}"))
+}
+
+/// The numbers of replications of the rows that have several, each once.
+pub fn replications<'r>(rows: impl Iterator<Item = CsvRow<'r>>) -> Vec<u64> {
+    distinct(rows.filter_map(|row| row.replications().ok()).filter(|runs| *runs > 1))
 }
 
 /// The places of the values of a swept key on an axis, ascending: numbers at their size, texts side by side.
@@ -401,15 +441,5 @@ mod tests {
         ] {
             assert_eq!(at_point(point), label);
         }
-    }
-
-    #[test]
-    fn a_label_with_a_comma_can_be_chosen() {
-        let known = ["padded (10, 512)", "cellular", "merged"];
-        let chosen = |asked: &[&str]| chosen_policies(&asked.iter().map(|a| a.to_string()).collect::<Vec<_>>(), &known);
-        assert_eq!(chosen(&["padded (10, 512)"]).unwrap(), ["padded (10, 512)"]);
-        assert_eq!(chosen(&["merged,cellular"]).unwrap(), ["merged", "cellular"]);
-        let error = chosen(&["celular"]).unwrap_err().to_string();
-        assert!(error.contains("\"celular\"; there are padded (10, 512), cellular, merged"), "{error}");
     }
 }

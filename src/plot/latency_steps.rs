@@ -1,10 +1,12 @@
 //! Latency in the order of the requests where the load changes, and that load. A panel for each results folder.
 
-use super::axis::Axis;
+use super::axis::{Axis, Spread};
 use super::canvas::{Align, HALF_DIGIT, Stroke};
+use super::data::Datum;
 use super::input::Series;
+use super::layout::{Content, Frame, drawn};
 use super::legend::{Entry, Key, RULE};
-use super::panel::{Content, Curve, Dot, Frame, LINE, lay_out};
+use super::panel::{Curve, Dot, LINE, Panel};
 use super::style::{INK, REFERENCE, SMALL, Style};
 use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::error::Result;
@@ -26,53 +28,63 @@ struct Course {
     load: Vec<(f64, f64)>,
 }
 
-type Panel = (String, Vec<(usize, Course)>);
+type Field<'s> = (String, Vec<(&'s Series<'s>, Course)>);
 
 pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
-    let series = inputs.series(options)?;
+    let series = inputs.series(&options.in_panels())?;
     let (policies, parts) = inputs.by_folder(&series);
-    let mut fields: Vec<Panel> = Vec::new();
+    let mut fields: Vec<Field<'_>> = Vec::new();
     for (folder, own) in parts {
-        let curves = own.into_iter().map(|(place, s)| Ok((place, course(s)?)));
-        fields.push((folder.name.clone(), curves.collect::<Result<_, Undrawn>>()?));
+        let curves = own.into_iter().map(|s| Ok((s, course(s)?)));
+        fields.push((options.look.name(&folder.name).into(), curves.collect::<Result<_, Undrawn>>()?));
     }
-    let style = |place| Style { dash: &[], ..Style::of(place) };
-    let key = |place| Key::Stroke(Stroke::solid(style(place).color, LINE));
-    let mut legend: Vec<Entry> = (0..).zip(&policies).map(|(place, label)| Entry::new(*label, key(place))).collect();
+    let key = |style: Style| Key::Stroke(Stroke::solid(style.color, LINE));
+    let mut legend: Vec<Entry> = policies.iter().map(|(label, style)| Entry::new(*label, key(*style))).collect();
     legend.push(Entry::new("load", Key::Stroke(RULE)));
-    let (title, slo) = (options.title.as_deref(), options.slo.or_else(|| inputs.slo()));
-    let frame = Frame { title, legend: &legend, columns: 2, right: Some("Load (requests/s)") };
-    let (mut canvas, panels) = lay_out(&frame, fields.iter().map(|field| content(field, slo)).collect());
-    for ((_, curves), panel) in fields.iter().zip(&panels) {
-        let Some((_, first)) = curves.first() else { continue };
+    let (slo, sheet) = (options.slo.or_else(|| inputs.slo()), options.sheet());
+    let right = Some("Load (requests/s)");
+    let frame = Frame { sheet: &sheet, title: options.title.as_deref(), legend: &legend, beside: true, right };
+    let contents = fields.iter().map(|field| content(field, slo, options)).collect::<Result<_, _>>()?;
+    Ok(drawn(&frame, contents, |canvas, i, panel| {
+        let curves = &fields[i].1;
+        let Some((_, first)) = curves.first() else { return };
         let fastest = first.load.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
-        let mut loads = panel.clone();
-        loads.y = Axis::linear_to_tick("", fastest, 4);
-        loads.line(&mut canvas, &first.load, RULE);
-        let curve = |(place, course): &(usize, Course)| {
+        let loads = Panel { y: Axis::linear_to_tick("", fastest, 4), ..panel.clone() };
+        loads.line(canvas, &first.load, RULE);
+        let curve = |(s, course): &(&Series<'_>, Course)| {
             let dots = course.latency.iter().map(|&(x, y)| Dot { x, y, ..Dot::default() }).collect();
-            let lines = vec![(LINE, course.latency.clone())];
-            Curve { label: policies[*place].into(), style: style(*place), lines, dots }
+            let (label, style) = (s.name.clone(), Style { dash: &[], ..s.style });
+            Curve { label, style, lines: vec![(LINE, course.latency.clone())], dots }
         };
-        panel.curves(&mut canvas, &curves.iter().map(curve).collect::<Vec<_>>());
-        panel.axes(&mut canvas);
+        panel.curves(canvas, &curves.iter().map(curve).collect::<Vec<_>>());
+        for (s, course) in curves {
+            canvas.data.extend(course.latency.iter().map(|(x, y)| Datum::new(panel, &s.name, x, *y)));
+        }
+        let load = |(x, y): &(f64, f64)| {
+            let axes = [panel.x.label.clone(), right.unwrap_or_default().into()];
+            Datum { axes, ..Datum::new(panel, "load", x, *y) }
+        };
+        canvas.data.extend(first.load.iter().map(load));
         for tick in &loads.y.ticks {
             let (x, y) = loads.at(loads.x.high, tick.value);
             canvas.line(&[(x, y), (x + 4.0, y)], Stroke::solid(INK, 1.0));
             canvas.text(&tick.label, (x + 6.0, y + HALF_DIGIT * SMALL), SMALL, Align::Left, REFERENCE);
         }
-    }
-    Ok(canvas)
+    }))
 }
 
-fn content((name, curves): &Panel, slo: Option<Nanos>) -> Content {
+fn content((name, curves): &Field<'_>, slo: Option<Nanos>, options: &Options) -> Result<Content, Undrawn> {
     let all = || curves.iter().flat_map(|(_, course)| &course.latency);
     let last = all().map(|(last, _)| *last).fold(1.0, f64::max);
     let lowest = all().map(|(_, ms)| *ms).fold(f64::INFINITY, f64::min);
     let most = slo.map_or(f64::INFINITY, |slo| MOST * slo.as_millis_f64());
     let highest = all().map(|(_, ms)| *ms).fold(0.0, f64::max).min(most).max(lowest * 10.0);
-    let y = Axis::log("Latency (ms)", lowest, highest, HEIGHT, |_| SMALL + 12.0);
-    Content { heading: name.clone(), height: HEIGHT, x: Axis::linear("Request", last, 3), y }
+    let y = match options.spread() {
+        Some(Spread::Linear) => Axis::linear_to_tick("Latency (ms)", highest, 4),
+        _ => Axis::log("Latency (ms)", lowest, highest),
+    };
+    let axes = options.asked([Axis::linear("Request", last, 3), y], [1.0, lowest])?;
+    Ok(Content::new(name, HEIGHT, axes))
 }
 
 fn course(series: &Series<'_>) -> Result<Course, Undrawn> {

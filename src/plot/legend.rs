@@ -2,12 +2,16 @@
 
 use super::axis::Axis;
 use super::canvas::{Align, Canvas, Group, HALF_DIGIT, Point, Rect, Stroke};
-use super::panel::{Dot, LINE, PADDING};
-use super::render::{fitted, text_width};
-use super::style::{Hatch, INK, LARGE, REFERENCE, REFERENCE_DASH, SMALL, Style, WIDTH, tint};
+use super::face::Face;
+use super::layout::PADDING;
+use super::panel::{Dot, LINE, Panel};
+use super::style::{GRID, Hatch, INK, LARGE, PAPER, REFERENCE, REFERENCE_DASH, SMALL, Style, tint};
 
 pub const WHISKER: f64 = 1.4;
+/// Of a line beside whiskers that have another meaning.
+pub const SPAN: f64 = 0.9;
 const CAP: f64 = 3.0;
+const CROSS: f64 = 1.6;
 
 pub const RULE: Stroke = Stroke { color: REFERENCE, width: 1.6, dash: REFERENCE_DASH };
 
@@ -23,6 +27,8 @@ pub enum Key {
     Stroke(Stroke),
     Bar(Style),
     Whisker,
+    /// A thin line without caps.
+    Span,
     Marker(Style, Told),
 }
 
@@ -35,6 +41,8 @@ pub struct Told {
     pub rejected: bool,
     /// Its value is above the axis: an arrow.
     pub above: bool,
+    /// The load generator was late: a cross.
+    pub invalid: bool,
 }
 
 impl Key {
@@ -42,7 +50,7 @@ impl Key {
         match self {
             Key::Line(_) | Key::Stroke(_) => 26.0,
             Key::Bar(_) => 18.0,
-            Key::Whisker | Key::Marker(..) => 12.0,
+            Key::Whisker | Key::Span | Key::Marker(..) => 12.0,
         }
     }
 }
@@ -60,46 +68,115 @@ impl Entry {
 
     /// With the hollow marker of saturated runs, and what else it tells.
     pub fn told(label: &str, told: Told) -> Entry {
-        Entry::new(label, Key::Marker(Style { color: INK, ..Style::of(0) }, Told { saturated: true, ..told }))
+        Entry::new(label, Key::Marker(Style { color: INK, ..Style::of(0) }, Told { saturated: !told.invalid, ..told }))
     }
 }
 
-/// For what the markers tell.
-pub fn marker_entries<'d>(dots: impl Iterator<Item = &'d Dot> + Clone, y: &Axis) -> Vec<Entry> {
-    let any = |says: &dyn Fn(&Dot) -> bool| dots.clone().any(says);
+/// For what whiskers are. `replications`: the numbers of replications behind the intervals.
+pub fn whisker_entries<'d>(dots: impl Iterator<Item = &'d Dot> + Clone, replications: &[u64]) -> Vec<Entry> {
+    let intervals = dots.clone().any(|dot| dot.interval.is_some() || dot.across.is_some());
+    let spans = dots.clone().any(|dot| dot.span.is_some());
+    let span = Entry::new("p50–p99", if intervals { Key::Span } else { Key::Whisker });
+    let interval = Entry::new(interval_label(replications), Key::Whisker);
+    [(spans, span), (intervals, interval)].into_iter().filter_map(|(is, entry)| is.then_some(entry)).collect()
+}
+
+/// What a whisker over replications is.
+pub fn interval_label(replications: &[u64]) -> String {
+    match (replications.iter().min(), replications.iter().max()) {
+        (Some(few), Some(many)) if few == many => format!("95 % interval of {many} replications"),
+        (Some(few), Some(many)) => format!("95 % interval of {few} to {many} replications"),
+        _ => "95 % interval over replications".into(),
+    }
+}
+
+/// For what the markers of panels, with their vertical axes, tell.
+pub fn marker_entries<'d, D: Iterator<Item = &'d Dot> + Clone>(
+    panels: impl Iterator<Item = (D, &'d Axis)>,
+) -> Vec<Entry> {
+    let panels: Vec<(D, &Axis)> = panels.collect();
+    let any = |says: &dyn Fn(&Dot) -> bool| panels.iter().any(|(dots, _)| dots.clone().any(says));
+    let above = panels.iter().any(|(dots, y)| dots.clone().any(|dot| dot.y > y.high));
     let none = Told::default();
-    let entries = [
+    let entries: [(bool, &str, Told); 4] = [
         (any(&|dot| dot.saturated), "saturated", none),
         (any(&|dot| dot.rejected), "requests rejected", Told { rejected: true, ..none }),
-        (any(&|dot| dot.y > y.high), "above the axis", Told { above: true, ..none }),
+        (any(&|dot| dot.invalid), "not valid: requests were late", Told { invalid: true, ..none }),
+        (above, "above the axis", Told { above: true, ..none }),
     ];
     entries.into_iter().filter(|(any, ..)| *any).map(|(_, label, told)| Entry::told(label, told)).collect()
 }
 
-const HEADER_WIDTH: f64 = WIDTH - 2.0 * PADDING;
-
 /// The title, centred, above the legend's rows. Returns where they end.
 pub fn header(canvas: &mut Canvas, title: Option<&str>, legend: &[Entry]) -> f64 {
+    let face = canvas.sheet.face.clone();
+    let wide = canvas.width - 2.0 * PADDING;
     let mut top = PADDING;
     if let Some(title) = title {
         let at = (canvas.width / 2.0, top + LARGE);
-        canvas.text(fitted(title, LARGE, HEADER_WIDTH), at, LARGE, Align::Center, INK);
+        canvas.text(face.fitted(title, LARGE, wide), at, LARGE, Align::Center, INK);
         top += LARGE + 9.0;
     }
-    let places = legend_places(legend);
+    let places = legend_places(&face, legend, wide);
     for (entry, place) in legend.iter().zip(&places) {
         let end = places.iter().rfind(|p| p.row == place.row).map_or(0.0, |last| last.end);
-        let x = PADDING + (HEADER_WIDTH - end) / 2.0 + place.x;
+        let x = PADDING + (wide - end) / 2.0 + place.x;
         let y = top + (place.row as f64 + 0.5) * LEGEND_ROW;
-        let first = canvas.marks.len();
-        draw_key(canvas, entry.key, x, y);
-        let at = (x + entry.key.width() + KEY_GAP, y + HALF_DIGIT * SMALL);
-        canvas.text(&place.label, at, SMALL, Align::Left, INK);
-        let half = LEGEND_ROW / 2.0;
-        let key = Some(Rect { left: x, top: y - half, right: x + place.end - place.x, bottom: y + half });
-        canvas.groups.push(Group { series: entry.label.clone(), marks: first..canvas.marks.len(), key });
+        draw_entry(canvas, entry, &place.label, (x, y), place.end - place.x);
     }
     top + places.last().map_or(0.0, |last| (last.row + 1) as f64 * LEGEND_ROW)
+}
+
+/// From the left end of its middle.
+fn draw_entry(canvas: &mut Canvas, entry: &Entry, label: &str, (x, y): Point, wide: f64) {
+    let first = canvas.marks.len();
+    draw_key(canvas, entry.key, x, y);
+    let at = (x + entry.key.width() + KEY_GAP, y + HALF_DIGIT * SMALL);
+    canvas.text(label, at, SMALL, Align::Left, INK);
+    let half = LEGEND_ROW / 2.0;
+    let key = Some(Rect { left: x, top: y - half, right: x + wide, bottom: y + half });
+    canvas.groups.push(Group { series: entry.label.clone(), marks: first..canvas.marks.len(), key });
+}
+
+/// Of a box around its content.
+const BOX: f64 = 4.0;
+const BOX_ROW: f64 = 18.0;
+
+/// Width and height of a legend in a box.
+pub fn box_of(face: &Face, legend: &[Entry]) -> [f64; 2] {
+    let wide = |entry: &Entry| entry.key.width() + KEY_GAP + face.width(&entry.label, SMALL);
+    let widest = legend.iter().map(wide).fold(0.0, f64::max);
+    [widest + 2.0 * BOX, legend.len() as f64 * BOX_ROW + 2.0 * BOX]
+}
+
+/// In the panel, and at the place, where it hides least of the marks from number `first` on.
+pub fn draw_box(canvas: &mut Canvas, legend: &[Entry], [width, height]: [f64; 2], panels: &[Panel], first: usize) {
+    const MARGIN: f64 = 6.0;
+    /// Places in each direction.
+    const TRIED: u32 = 9;
+    let places = |panel: &Panel| {
+        let Rect { left, top, right, bottom } = panel.area;
+        let part = |from: f64, to: f64, i: u32| from + (to - from) * f64::from(i) / f64::from(TRIED - 1);
+        let lefts = move |i| part(right - MARGIN - width, left + MARGIN, i);
+        let tops = move |i| part(top + MARGIN, bottom - MARGIN - height, i);
+        (0..TRIED).flat_map(move |row| {
+            (0..TRIED).map(move |column| {
+                let (left, top) = (lefts(column), tops(row));
+                // In a corner rather than along a side, and along a side rather than in the middle.
+                let [row, column] = [row, column].map(|i| u32::from(i > 0 && i + 1 < TRIED));
+                (Rect { left, top, right: left + width, bottom: top + height }, f64::from(row + column))
+            })
+        })
+    };
+    let roomy = panels.iter().filter(|panel| panel.area.width() > width && panel.area.height() > height);
+    let all = roomy.flat_map(places).map(|(place, cost)| (place, cost + canvas.hidden(&place, first)));
+    let Some((place, _)) = all.min_by(|(_, a), (_, b)| a.total_cmp(b)) else { return };
+    canvas.fill(&place, PAPER);
+    canvas.border(&place, Stroke::solid(GRID, 1.0));
+    for (row, entry) in (0..).zip(legend) {
+        let at = (place.left + BOX, place.top + BOX + (f64::from(row) + 0.5) * BOX_ROW);
+        draw_entry(canvas, entry, &entry.label, at, width - 2.0 * BOX);
+    }
 }
 
 /// From the left of its row.
@@ -111,14 +188,14 @@ struct Place {
     label: String,
 }
 
-fn legend_places(legend: &[Entry]) -> Vec<Place> {
+fn legend_places(face: &Face, legend: &[Entry], width: f64) -> Vec<Place> {
     let (mut row, mut x) = (0, 0.0);
     let mut places = Vec::with_capacity(legend.len());
     for entry in legend {
         let key = entry.key.width() + KEY_GAP;
-        let label = fitted(&entry.label, SMALL, HEADER_WIDTH - key);
-        let wide = key + text_width(&label, SMALL);
-        if x > 0.0 && x + wide > HEADER_WIDTH {
+        let label = face.fitted(&entry.label, SMALL, width - key);
+        let wide = key + face.width(&label, SMALL);
+        if x > 0.0 && x + wide > width {
             (row, x) = (row + 1, 0.0);
         }
         places.push(Place { row, x, end: x + wide, label });
@@ -141,6 +218,7 @@ fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
         Key::Whisker => {
             whisker(canvas, [(middle, block.top), (middle, block.bottom)], &block, Stroke::solid(INK, WHISKER))
         }
+        Key::Span => canvas.line(&[(middle, block.top), (middle, block.bottom)], Stroke::solid(INK, SPAN)),
         // Room for the arrow.
         Key::Marker(style, told) if told.above => marker(canvas, (middle, y + 4.0), &style, 0.0, told),
         Key::Marker(style, told) => marker(canvas, (middle, y), &style, 0.0, told),
@@ -150,8 +228,10 @@ fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
 /// With the caps that are in the area.
 pub fn whisker(canvas: &mut Canvas, ends: [Point; 2], area: &Rect, stroke: Stroke) {
     canvas.line_within(area, &ends, stroke);
+    let upright = ends[0].0 == ends[1].0;
     for (x, y) in ends.into_iter().filter(|end| area.holds(*end)) {
-        canvas.line(&[(x - CAP, y), (x + CAP, y)], stroke);
+        let (across, up) = if upright { (CAP, 0.0) } else { (0.0, CAP) };
+        canvas.line(&[(x - across, y - up), (x + across, y + up)], stroke);
     }
 }
 
@@ -162,6 +242,12 @@ pub fn marker(canvas: &mut Canvas, (x, y): Point, style: &Style, grown: f64, tol
     if told.rejected {
         let reach = 6.2 + grown;
         canvas.line(&[(x - reach, y - reach), (x + reach, y + reach)], Stroke::solid(INK, WHISKER));
+    }
+    if told.invalid {
+        let reach = 6.8 + grown;
+        for side in [-reach, reach] {
+            canvas.line(&[(x - side, y - reach), (x + side, y + reach)], Stroke::solid(INK, CROSS));
+        }
     }
     if told.above {
         let (from, tip, stroke) = (y - 6.2, y - 13.0, Stroke::solid(style.color, WHISKER));
@@ -193,7 +279,7 @@ mod tests {
     fn a_legend_that_does_not_fit_on_one_row_takes_more() {
         let entries: Vec<Entry> =
             (0..6).map(|i| Entry { label: format!("padded, width {i}0"), key: Key::Line(Style::of(i)) }).collect();
-        let places = legend_places(&entries);
+        let places = legend_places(&Face::default(), &entries, 464.0);
         assert_eq!(places[0].row, 0);
         assert!(places[5].row >= 2, "{places:?}");
         assert!(places.iter().all(|place| place.end <= 464.0));

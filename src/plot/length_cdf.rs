@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::axis::{Axis, number};
+use super::axis::{Axis, Spread, number};
 use super::cdf::{Cdf, Line, drawn, shares};
 use super::input::stem;
-use super::panel::room_for;
+use super::layout::MOST_ACROSS;
 use super::style::Style;
 use super::{Drawing, Inputs, Options, nothing};
 use crate::error::{Error, Result};
@@ -52,9 +52,9 @@ pub fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
         let before = lines.len();
         for part in parts {
             let label = match (single, part.name) {
-                (_, "") => source.clone(),
+                (_, "") => options.look.name(&source).to_string(),
                 (true, name) => name.to_string(),
-                (false, name) => format!("{source}: {name}"),
+                (false, name) => format!("{}: {name}", options.look.name(&source)),
             };
             units.insert(part.unit);
             let counts = part.histogram.into_iter().map(|(length, count)| (length as f64, count));
@@ -71,8 +71,10 @@ pub fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
         false => units.into_iter().collect::<Vec<_>>().join(" or "),
     };
     let longest = lines.iter().map(|line| line.cdf.largest()).fold(1.0, f64::max);
-    let x = Axis::linear_to_tick(format!("Length ({unit})"), longest, room_for(longest).min(8));
-    Ok(drawn(options, &lines, Vec::new(), [x, shares()], false))
+    let shortest = lines.iter().filter_map(|line| line.cdf.low_end()).fold(f64::INFINITY, f64::min);
+    let x = Axis::linear_to_tick(format!("Length ({unit})"), longest, MOST_ACROSS);
+    let axes = options.asked_of([x, shares()], options.look.y_scale.map(Spread::from), [shortest, 1e-3])?;
+    Ok(drawn(options, vec![(String::new(), lines, axes)], Vec::new(), false))
 }
 
 /// One without a name, or two. The unit follows from the shapes or the run's model.

@@ -5,11 +5,17 @@
 
 pub mod axis;
 pub mod canvas;
+pub mod data;
+pub mod face;
 pub mod input;
+pub mod layout;
 pub mod legend;
+pub mod look;
+pub mod names;
 pub mod panel;
 pub mod remark;
 pub mod render;
+pub mod sheet;
 pub mod style;
 
 mod bars;
@@ -19,6 +25,7 @@ mod curves;
 mod gantt;
 mod latency_steps;
 mod length_cdf;
+mod pdf;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -30,12 +37,18 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::files::{folder_name, write_whole};
 use crate::results::columns::{Metric, about, name_of};
+use crate::results::swept::distinct;
 use crate::units::Nanos;
+use axis::{Axis, Spread};
 pub use bars::{Bar, Bars};
 use canvas::Canvas;
 pub use cdf::compared as compared_cdf;
+use face::Face;
 pub use input::Inputs;
+use look::Length;
+pub use look::{Format, Look};
 pub use remark::Stated;
+use sheet::Sheet;
 
 /// The kinds of figures, in the order in which they are drawn if none is chosen. A kind's name is that on the command
 /// line, in scenarios and of its files; its comment is its caption.
@@ -95,6 +108,11 @@ pub const BY_KEY: &[Kind] = &[Kind::LatencyRate, Kind::ThroughputRate, Kind::Goo
 
 impl Kind {
     pub fn drawn(self, inputs: &Inputs, options: &Options) -> Drawing {
+        let options = &options.ready(inputs)?;
+        options.fits(self.draw(inputs, options)?)
+    }
+
+    fn draw(self, inputs: &Inputs, options: &Options) -> Drawing {
         if options.x.is_some() && !BY_KEY.contains(&self) {
             return Err(nothing("--x is for throughput-rate, latency-rate, goodput and bars"));
         }
@@ -160,17 +178,6 @@ impl Options {
     }
 }
 
-/// The files of a figure.
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Scalable, for papers
-    Svg,
-    /// Pixels, for slides and web pages
-    Png,
-    /// Both
-    Both,
-}
-
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Options {
     /// Title of the figure
@@ -189,8 +196,8 @@ pub struct Options {
     /// Latency objective with its unit, such as 100ms, drawn as a line in latency-rate [default: the scenario's]
     #[arg(long, value_parser = Nanos::parse)]
     pub slo: Option<Nanos>,
-    /// Use a linear axis for latency instead of a logarithmic one
-    #[arg(long)]
+    /// Use a linear axis for latency instead of a logarithmic one: short for --y-scale linear
+    #[arg(long, conflicts_with = "y_scale")]
     pub linear: bool,
     /// Draw tails (1 - CDF on a logarithmic axis) instead of distributions
     #[arg(long)]
@@ -204,24 +211,95 @@ pub struct Options {
     /// Draw no bars from p50 to p99 in latency-throughput
     #[arg(long)]
     pub no_bars: bool,
-    /// Picture format
-    #[arg(long, value_enum)]
-    pub format: Option<Format>,
+    /// Give each results folder a panel of its own, beside each other where there is room
+    #[arg(long)]
+    pub panels: bool,
+    #[command(flatten)]
+    pub look: Look,
+    /// Of the look's font.
+    #[arg(skip)]
+    pub face: Face,
     /// Values of a paper.
     #[arg(skip)]
     pub stated: Vec<Stated>,
 }
 
-/// The letters of title, policies and inputs that the figures' font lacks, each once. A PNG has boxes in their place;
-/// an SVG depends on its viewer.
-pub fn missing_letters(inputs: &Inputs, options: &Options) -> String {
+impl Options {
+    /// With the font read, and labels of policies and folders that there are.
+    fn ready(&self, inputs: &Inputs) -> Result<Options> {
+        let face = self.look.font.as_deref().map_or(Ok(self.face.clone()), Face::of)?;
+        let all = Options { look: Look { label: Vec::new(), ..self.look.clone() }, ..self.clone() };
+        let mut known = inputs.names();
+        known.extend(inputs.series(&all).unwrap_or_default().into_iter().map(|series| series.name));
+        let look = self.look.with_labels(&distinct(known))?;
+        Ok(Options { look, face, ..self.clone() })
+    }
+
+    fn sheet(&self) -> Sheet {
+        Sheet::of(&self.look, self.face.clone())
+    }
+
+    /// With equal policies of several folders under one label and in one style.
+    fn in_panels(&self) -> Options {
+        Options { panels: true, ..self.clone() }
+    }
+
+    /// How latencies are spread on the y axis.
+    fn spread(&self) -> Option<Spread> {
+        if self.linear { Some(Spread::Linear) } else { self.look.y_scale.map(Spread::from) }
+    }
+
+    /// Axes with the labels, spreads and ends that are asked for. `least`: the least values above 0.
+    fn asked(&self, axes: [Axis; 2], least: [f64; 2]) -> Result<[Axis; 2], Undrawn> {
+        self.asked_of(axes, self.spread(), least)
+    }
+
+    /// With this spread of the y axis.
+    fn asked_of(&self, [x, y]: [Axis; 2], spread: Option<Spread>, least: [f64; 2]) -> Result<[Axis; 2], Undrawn> {
+        let look = &self.look;
+        let named = |mut axis: Axis, name| {
+            if look.name(name) != name {
+                axis.label = look.name(name).into();
+            }
+            axis
+        };
+        let x_scale = look.x_scale.map(Spread::from);
+        let x = named(x, "x").asked(["--x-scale", "--x-range"], x_scale, look.x_range, least[0]);
+        let y = named(y, "y").asked(["--y-scale", "--y-range"], spread, look.y_range, least[1]);
+        Ok([x.map_err(Error::input)?, y.map_err(Error::input)?])
+    }
+
+    /// Fails if the figure is larger than its sheet.
+    fn fits(&self, canvas: Canvas) -> Result<Canvas, Undrawn> {
+        let sheet = &canvas.sheet;
+        let sides =
+            [("width", sheet.width, canvas.width), ("height", sheet.height.unwrap_or(canvas.height), canvas.height)];
+        match sides.into_iter().find(|(_, given, needed)| needed > given) {
+            None => Ok(canvas),
+            Some((side, given, needed)) => {
+                let [given, needed] = [given, needed].map(|side| Length((side * sheet.unit).ceil()));
+                let way = "give more, a smaller --font-size, or --legend none";
+                Err(Error::input(format!(
+                    "--{side}: {given} is too little for this figure, which needs {needed}; {way}"
+                ))
+                .into())
+            }
+        }
+    }
+}
+
+/// The letters of title, policies and inputs that the figures' font lacks, each once. A PNG and a PDF have boxes in their
+/// place; an SVG depends on its viewer.
+pub fn missing_letters(inputs: &Inputs, options: &Options) -> Result<String> {
+    let face = options.look.font.as_deref().map_or(Ok(options.face.clone()), Face::of)?;
     let mut missing = String::new();
-    for letter in options.title.iter().chain(&inputs.names()).flat_map(|text| text.chars()) {
-        if !render::has(letter) && !missing.contains(letter) {
+    let labels = options.look.label.iter().map(|(_, text)| text);
+    for letter in options.title.iter().chain(labels).chain(&inputs.names()).flat_map(|text| text.chars()) {
+        if !face.has(letter) && !missing.contains(letter) {
             missing.push(letter);
         }
     }
-    missing
+    Ok(missing)
 }
 
 #[derive(Debug)]
@@ -257,6 +335,8 @@ pub type Drawing = Result<Canvas, Undrawn>;
 /// A figure and its files.
 #[derive(Clone, Debug)]
 pub struct Figure {
+    /// The files' name without a folder and an ending.
+    pub name: String,
     pub canvas: Canvas,
     pub files: Vec<PathBuf>,
 }
@@ -264,11 +344,11 @@ pub struct Figure {
 /// As [`write()`]; inputs without the data are an error.
 pub fn draw(kind: Kind, inputs: &Inputs, options: &Options, stem: &Path) -> Result<Figure> {
     let canvas = kind.drawn(inputs, options).map_err(|undrawn| undrawn.error(kind))?;
-    write(canvas, options.format, stem)
+    write(canvas, &options.look.format, stem)
 }
 
-/// Every kind that has data, as `FOLDER/KIND.svg` and `.png`. If none has, the error gives the reason for each.
-pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec<PathBuf>> {
+/// Every kind that has data, as `FOLDER/KIND.svg` and so on. If none has, the error gives the reason for each.
+pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec<Figure>> {
     let mut drawn = Vec::new();
     let mut reasons = String::new();
     for kind in Kind::value_variants() {
@@ -282,29 +362,27 @@ pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec
         return Err(Error::input(format!("there is nothing to draw{reasons}")));
     }
     // After all are drawn: an error leaves no partial set.
-    let mut files = Vec::new();
-    for (name, canvas) in drawn {
-        files.extend(write(canvas, options.format, &folder.join(name))?.files);
-    }
-    Ok(files)
+    drawn.into_iter().map(|(name, canvas)| write(canvas, &options.look.format, &folder.join(name))).collect()
 }
 
-/// As `STEM.svg` and `STEM.png` unless one of them is asked for.
-pub fn write(canvas: Canvas, format: Option<Format>, stem: &Path) -> Result<Figure> {
-    type Picture = fn(&Canvas) -> Result<Vec<u8>>;
-    let formats: [(_, _, Picture); 2] =
-        [("svg", Format::Png, |canvas| Ok(render::svg(canvas)?.into_bytes())), ("png", Format::Svg, render::png)];
+/// As `STEM.svg` and so on: SVG and PNG unless other formats are asked for.
+pub fn write(canvas: Canvas, formats: &[Format], stem: &Path) -> Result<Figure> {
     let mut files = Vec::new();
-    for (extension, _, picture) in formats.into_iter().filter(|(_, other, _)| format != Some(*other)) {
-        let bytes = picture(&canvas)?;
+    for format in Format::all(formats) {
+        let bytes = match format {
+            Format::Png => render::png(&canvas)?,
+            Format::Pdf => pdf::pdf(&canvas)?,
+            Format::Svg | Format::Both => render::svg(&canvas)?.into_bytes(),
+        };
         // A stem may contain a dot.
         let mut path = stem.as_os_str().to_owned();
-        path.push(format!(".{extension}"));
+        path.push(format!(".{}", format.extension()));
         let path = PathBuf::from(path);
         write_whole(&path, |out| out.write_all(&bytes))?;
         files.push(path);
     }
-    Ok(Figure { canvas, files })
+    let name = stem.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    Ok(Figure { name, canvas, files })
 }
 
 #[cfg(test)]

@@ -1,25 +1,14 @@
-//! Plot areas with their axes, headings and labels.
+//! Plot areas with their axes and curves.
 
-use super::Options;
-use super::axis::{Axis, Spread, Tick, number};
+use super::axis::{Axis, Tick};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
-use super::legend::{Entry, Key, Told, header, marker, whisker};
-use super::remark::{Remark, stated, stated_entry};
-use super::render::{fitted, text_width};
-use super::style::{GRID, INK, MEDIUM, SMALL, Style, WIDTH};
+use super::legend::{Told, marker, whisker};
+use super::style::{GRID, INK, SMALL, Style};
+use crate::error::Result;
+use crate::results::read::CsvRow;
 use crate::results::table::significant;
 
-/// Between a figure's border and its content.
-pub const PADDING: f64 = 8.0;
 pub const LINE: f64 = 2.2;
-const HEIGHT: f64 = 250.0;
-const HEADING: f64 = 24.0;
-/// Ticks and labels of a horizontal axis.
-const TICKS_HEIGHT: f64 = 7.0 + SMALL;
-const X_AXIS_HEIGHT: f64 = TICKS_HEIGHT + 6.0 + MEDIUM + PADDING;
-/// The label of a vertical axis.
-const Y_LABEL_WIDTH: f64 = PADDING + MEDIUM + 8.0;
-const GAP: f64 = 14.0;
 
 /// A closer marker hides another.
 const HIDING: f64 = 4.0;
@@ -37,8 +26,22 @@ pub struct Dot {
     pub saturated: bool,
     /// Requests were turned away: a bar through its marker.
     pub rejected: bool,
+    /// The load generator was late: a cross over its marker.
+    pub invalid: bool,
     /// The median and the 99th percentile, joined by a line.
-    pub whisker: Option<[f64; 2]>,
+    pub span: Option<[f64; 2]>,
+    /// The 95 % interval of y, over replications.
+    pub interval: Option<[f64; 2]>,
+    /// The same of x.
+    pub across: Option<[f64; 2]>,
+}
+
+impl Dot {
+    /// With a marker that tells of the run.
+    pub fn of(row: &CsvRow<'_>, x: f64, y: f64) -> Result<Dot> {
+        let (saturated, rejected, invalid) = (row.saturated()?, row.rejects()?, !row.is_valid()?);
+        Ok(Dot { x, y, marked: true, saturated, rejected, invalid, ..Dot::default() })
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -73,126 +76,11 @@ impl Curve {
 
 #[derive(Clone, Debug)]
 pub struct Panel {
+    /// Its heading.
+    pub name: String,
     pub area: Rect,
     pub x: Axis,
     pub y: Axis,
-}
-
-pub struct Frame<'a> {
-    pub title: Option<&'a str>,
-    pub legend: &'a [Entry],
-    /// At most.
-    pub columns: usize,
-    /// Of second vertical axes, whose ticks the figure draws.
-    pub right: Option<&'a str>,
-}
-
-/// What a panel shows.
-pub struct Content {
-    pub heading: String,
-    pub height: f64,
-    pub x: Axis,
-    pub y: Axis,
-}
-
-/// Of second vertical axes.
-const RIGHT_TICKS: f64 = 48.0;
-
-/// One plot area below title and legend, with a paper's values on its axes among the remarks. `data` draws between the
-/// lines of the remarks and their labels. The axes are drawn over what touches them.
-pub fn figure(
-    options: &Options,
-    mut legend: Vec<Entry>,
-    [x, y]: [Axis; 2],
-    mut remarks: Vec<Remark>,
-    data: impl FnOnce(&mut Canvas, &Panel),
-) -> Canvas {
-    let stated = stated(&options.stated, &x, &y);
-    legend.extend(stated_entry(!stated.is_empty()));
-    remarks.extend(stated);
-    let frame = Frame { title: options.title.as_deref(), legend: &legend, columns: 1, right: None };
-    let (mut canvas, mut panels) = lay_out(&frame, vec![Content { heading: String::new(), height: HEIGHT, x, y }]);
-    let (panel, first) = (panels.remove(0), canvas.marks.len());
-    panel.remark_lines(&mut canvas, &remarks);
-    data(&mut canvas, &panel);
-    panel.remark_labels(&mut canvas, &remarks, first);
-    panel.axes(&mut canvas);
-    canvas
-}
-
-/// Two columns if these are allowed and the horizontal labels fit. All areas have the axis labels of the first, and those
-/// beside each other its height.
-pub fn lay_out(frame: &Frame<'_>, contents: Vec<Content>) -> (Canvas, Vec<Panel>) {
-    let widths = |axis: &Axis| axis.labels().map(|label| text_width(label, SMALL)).collect::<Vec<_>>();
-    let largest = |of: &dyn Fn(&Content) -> f64| contents.iter().map(of).fold(0.0, f64::max);
-    let left = 7.0 + largest(&|one| widths(&one.y).into_iter().fold(0.0, f64::max));
-    let right = frame.right.map_or(largest(&|one| overhang(&one.x)), |_| RIGHT_TICKS);
-    let needed = largest(&|one| widths(&one.x).into_iter().map(|width| width + 7.0).sum());
-    let margins = Y_LABEL_WIDTH + PADDING + frame.right.map_or(0.0, |_| MEDIUM + 8.0);
-    let width = |columns: f64| (WIDTH - margins - columns * (left + right) - (columns - 1.0) * GAP) / columns;
-    let columns = if contents.len() > 1 && frame.columns > 1 && needed <= width(2.0) { 2 } else { 1 };
-    let wide = width(columns as f64);
-    let arrows = frame.legend.iter().any(|entry| matches!(entry.key, Key::Marker(_, Told { above: true, .. })));
-    let heading = match contents.iter().all(|one| one.heading.is_empty()) {
-        true if arrows => 17.0,
-        true => 9.0,
-        false => HEADING,
-    };
-    let mut canvas = Canvas::new(WIDTH, 0.0);
-    let mut panels: Vec<Panel> = Vec::new();
-    let mut bottom = header(&mut canvas, frame.title, frame.legend);
-    let mut top = bottom + heading;
-    for (i, Content { heading: name, height, x, y }) in contents.into_iter().enumerate() {
-        let column = i % columns;
-        if i > 0 && column == 0 {
-            top = bottom + TICKS_HEIGHT + GAP + heading;
-        }
-        bottom = top + height;
-        let left = Y_LABEL_WIDTH + left + column as f64 * (wide + right + GAP + left);
-        let area = Rect { left, top, right: left + wide, bottom };
-        canvas.text(fitted(&name, MEDIUM, wide), (left, top - 7.0), MEDIUM, Align::Left, INK);
-        let panel = Panel { area, x, y };
-        panel.grid(&mut canvas);
-        panels.push(panel);
-    }
-    canvas.height = (bottom + X_AXIS_HEIGHT).ceil();
-    let Some(Panel { area, x, y }) = panels.first() else { return (canvas, panels) };
-    let middle = (area.top + bottom) / 2.0;
-    canvas.text(&y.label, (PADDING + 0.8 * MEDIUM, middle), MEDIUM, Align::Upright, INK);
-    canvas.text(frame.right.unwrap_or_default(), (WIDTH - PADDING, middle), MEDIUM, Align::Upright, INK);
-    // Moved if it would stick out of the figure.
-    let half = PADDING / 2.0 + text_width(&x.label, MEDIUM) / 2.0;
-    let middle = (area.left + panels[columns - 1].area.right) / 2.0;
-    let at = (middle.min(WIDTH - half).max(half), bottom + TICKS_HEIGHT + 6.0 + 0.8 * MEDIUM);
-    canvas.text(&x.label, at, MEDIUM, Align::Center, INK);
-    (canvas, panels)
-}
-
-/// Reach of a horizontal axis's last label beyond the right end.
-fn overhang(x: &Axis) -> f64 {
-    let half = x.labels().next_back().map_or(0.0, |label| text_width(label, SMALL) / 2.0);
-    match x.spread {
-        // The last bin's label stands half a bin before the end.
-        Spread::Bins => (half - 190.0 / (x.high - x.low)).max(0.0),
-        Spread::Linear | Spread::Log => half.max(4.0),
-    }
-}
-
-/// Labels as wide as this value's that fit below an area.
-pub fn room_for(value: f64) -> usize {
-    (380.0 / (text_width(&number(value.round()), SMALL) + 14.0)) as usize
-}
-
-pub fn log_x(label: impl Into<String>, low: f64, high: f64) -> Axis {
-    Axis::log(label, low, high, 380.0, |label| text_width(label, SMALL) + 10.0)
-}
-
-pub fn swept_x(key: &str, values: &[(f64, String)]) -> Axis {
-    Axis::at_values(key, values, 380.0, |label| text_width(label, SMALL) + 10.0)
-}
-
-pub fn log_y(label: impl Into<String>, low: f64, high: f64) -> Axis {
-    Axis::log(label, low, high, HEIGHT, |_| SMALL + 3.0)
 }
 
 impl Panel {
@@ -202,7 +90,7 @@ impl Panel {
         (self.area.left + across * self.area.width(), self.area.bottom - up * self.area.height())
     }
 
-    fn grid(&self, canvas: &mut Canvas) {
+    pub fn grid(&self, canvas: &mut Canvas) {
         let Rect { left, top, right, bottom } = self.area;
         let stroke = Stroke::solid(GRID, 0.8);
         for tick in self.x.in_grid() {
@@ -258,18 +146,29 @@ impl Panel {
                     let over = curves[i + 1..].iter().filter(|later| later.dots.iter().any(hides)).count();
                     // Markers at one place share an arrow.
                     let above = dot.y > self.y.high && over == 0;
-                    let told = Told { saturated: dot.saturated, rejected: dot.rejected, above };
+                    let told = Told { saturated: dot.saturated, rejected: dot.rejected, above, invalid: dot.invalid };
                     let grown = RING * over.min(MOST_RINGS) as f64;
                     canvas.group(label, |canvas| marker(canvas, (x, y), style, grown, told));
                 }
-                let more = [(dot.saturated, "\nsaturated"), (dot.rejected, "\nrequests rejected")];
-                let more: String = more.iter().filter(|(is, _)| *is).map(|(_, words)| *words).collect();
-                let (of_x, of_y) = (significant(dot.x), significant(dot.y));
-                let values = format!("{}: {of_x}\n{}: {of_y}{more}", self.x.label, self.y.label);
                 let area = Rect { left: x - REACH, top: y - REACH, right: x + REACH, bottom: y + REACH };
-                canvas.spot(label, area, values);
+                canvas.spot(label, area, self.values(dot));
             }
         }
+    }
+
+    /// For a page.
+    fn values(&self, dot: &Dot) -> String {
+        let more = [
+            (dot.saturated, "\nsaturated"),
+            (dot.rejected, "\nrequests rejected"),
+            (dot.invalid, "\nnot valid: requests were late"),
+        ];
+        let more: String = more.iter().filter(|(is, _)| *is).map(|(_, words)| *words).collect();
+        let within = |interval: Option<[f64; 2]>| {
+            interval.map_or(String::new(), |[low, high]| format!(" ± {}", significant((high - low) / 2.0)))
+        };
+        let (of_x, of_y) = (significant(dot.x) + &within(dot.across), significant(dot.y) + &within(dot.interval));
+        format!("{}: {of_x}\n{}: {of_y}{more}", self.x.label, self.y.label)
     }
 
     /// `beside` units beside `x`.
@@ -277,17 +176,32 @@ impl Panel {
         let ends = ends.map(|y| self.at(x, y)).map(|(x, y)| (x + beside, y));
         whisker(canvas, ends, &self.area, stroke);
     }
+
+    /// A line without caps.
+    pub fn span(&self, canvas: &mut Canvas, x: f64, beside: f64, ends: [f64; 2], stroke: Stroke) {
+        let ends = ends.map(|y| self.at(x, y)).map(|(x, y)| (x + beside, y));
+        canvas.line_within(&self.area, &ends, stroke);
+    }
+
+    /// From left to right.
+    pub fn whisker_across(&self, canvas: &mut Canvas, y: f64, ends: [f64; 2], stroke: Stroke) {
+        whisker(canvas, ends.map(|x| self.at(x, y)), &self.area, stroke);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plot::Options;
     use crate::plot::canvas::Mark;
+    use crate::plot::face::Face;
+    use crate::plot::layout::figure;
 
     fn empty(longest: f64) -> (Canvas, Panel) {
         let axes = [longest, 1.0].map(|end| Axis::linear("", end, 4));
         let mut shown = None;
-        let canvas = figure(&Options::default(), Vec::new(), axes, Vec::new(), |_, panel| shown = Some(panel.clone()));
+        let fields = vec![(String::new(), axes, Vec::new())];
+        let canvas = figure(&Options::default(), Vec::new(), fields, |_, _, panel| shown = Some(panel.clone()));
         (canvas, shown.unwrap())
     }
 
@@ -295,7 +209,7 @@ mod tests {
     fn the_last_tick_label_is_inside_the_figure() {
         let (canvas, panel) = empty(20_000.0);
         let (x, _) = panel.at(20_000.0, 0.0);
-        assert!(x + text_width("20,000", SMALL) / 2.0 <= canvas.width);
+        assert!(x + Face::default().width("20,000", SMALL) / 2.0 <= canvas.width);
     }
 
     fn dot((x, y, saturated): (f64, f64, bool)) -> Dot {

@@ -6,7 +6,6 @@ use super::axis::Axis;
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
 use super::legend::{Entry, Key, RULE, Told};
 use super::panel::Panel;
-use super::render::text_width;
 use super::style::{PAPER, REFERENCE, SMALL, Style};
 
 const LINE: Stroke = Stroke { color: REFERENCE, width: 1.6, dash: &[] };
@@ -94,7 +93,8 @@ impl Panel {
             canvas.group(IN_LEGEND, |canvas| canvas.marker(ends[0], &stated_style(), 0.0, false));
         }
         for (remark, ends) in points.iter().filter(|(remark, _)| !remark.in_legend && !remark.label.is_empty()) {
-            let Some((label, apart)) = self.room(canvas, *ends, text_width(&remark.label, SMALL), first) else {
+            let Some((label, apart)) = self.room(canvas, *ends, canvas.sheet.face.width(&remark.label, SMALL), first)
+            else {
                 continue;
             };
             canvas.group(remark.series(), |canvas| {

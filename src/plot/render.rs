@@ -1,51 +1,55 @@
-//! A drawing as SVG or PNG, and the widths of texts. No font of the system is used, so a drawing always gives the
-//! same bytes.
+//! A drawing as SVG or PNG.
 
-use std::sync::LazyLock;
-
-use ab_glyph::{Font, FontRef, Glyph, PxScale, ScaleFont};
+use ab_glyph::Font as _;
 use plotters::prelude::{BitMapBackend, DrawingBackend, RGBColor, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontDesc, FontFamily, FontStyle, FontTransform, ShapeStyle, TextStyle};
 
 use super::canvas::{Align, Canvas, Mark, Point, Text};
-use super::style::{PAPER, Rgb, WIDTH};
+use super::face::Face;
+use super::look::Length;
+use super::style::{PAPER, Rgb};
 use crate::error::{Error, Result};
-
-/// The embedded font and fallbacks of SVG viewers; Verdana has the same widths.
-const FAMILIES: &str = "DejaVu Sans, Verdana, Arial, sans-serif";
-
-static FONT: LazyLock<FontRef<'static>> =
-    LazyLock::new(|| FontRef::try_from_slice(dejavu::sans::regular()).expect("the embedded font can be read"));
 
 /// For one unit. plotters rounds coordinates to pixels, so the SVG is drawn ten times larger than its stated size.
 const SVG_PIXELS: f64 = 10.0;
-/// For one unit: 430 to the inch in a column of 8.5 cm.
-const PNG_PIXELS: usize = 3;
+/// In print, for one inch.
+const PNG_PIXELS: f64 = 432.0;
+/// On the longer side of a PNG; a larger figure has fewer to the inch.
+const MOST_PIXELS: f64 = 6000.0;
 /// plotters does not smooth edges, so a PNG pixel is the mean of this many by this many.
 const OVERSAMPLING: usize = 2;
 
 pub fn svg(canvas: &Canvas) -> Result<String> {
-    let (width, height) = pixels(canvas, SVG_PIXELS);
+    let [width, height] = pixels(canvas, SVG_PIXELS);
     let mut document = String::new();
-    paint(canvas, SVGBackend::with_string(&mut document, (width, height)), SVG_PIXELS, write_text)?;
+    paint(canvas, SVGBackend::with_string(&mut document, (width, height)), SVG_PIXELS, |painter, text| {
+        write_text(painter, text, &canvas.sheet.face.families())
+    })?;
     let drawn = format!("width=\"{width}\" height=\"{height}\"");
-    let shown = format!("width=\"{}\" height=\"{}\"", canvas.width, canvas.height);
+    let sides = [canvas.width, canvas.height].map(|side| match canvas.sheet.is_sized {
+        true => Length(side * canvas.sheet.unit).to_string(),
+        false => side.to_string(),
+    });
+    let shown = format!("width=\"{}\" height=\"{}\"", sides[0], sides[1]);
     Ok(document.replacen(&drawn, &shown, 1))
 }
 
 pub fn png(canvas: &Canvas) -> Result<Vec<u8>> {
-    let unit = (PNG_PIXELS * OVERSAMPLING) as f64;
-    let (width, height) = pixels(canvas, unit);
+    let unit = (canvas.sheet.unit / 72.0 * PNG_PIXELS).min(MOST_PIXELS / canvas.width.max(canvas.height));
+    let size = pixels(canvas, unit);
+    let [width, height] = size.map(|side| side * OVERSAMPLING as u32);
     let mut drawn = vec![255; width as usize * height as usize * 3];
-    paint(canvas, BitMapBackend::with_buffer(&mut drawn, (width, height)), unit, paint_text)?;
-    let (columns, rows) = (width / OVERSAMPLING as u32, height / OVERSAMPLING as u32);
-    encoded(&averaged(&drawn, width as usize), columns, rows)
+    let scale = unit * OVERSAMPLING as f64;
+    let painter = BitMapBackend::with_buffer(&mut drawn, (width, height));
+    paint(canvas, painter, scale, |painter, text| paint_text(painter, text, scale, &canvas.sheet.face))?;
+    let per_metre = unit / canvas.sheet.unit * 72.0 / 0.0254;
+    encoded(&averaged(&drawn, width as usize), size, per_metre.round() as u32)
         .map_err(|cause| Error::failed(format!("the PNG cannot be encoded: {cause}")))
 }
 
-fn pixels(canvas: &Canvas, unit: f64) -> (u32, u32) {
-    ((canvas.width * unit).round() as u32, (canvas.height * unit).round() as u32)
+fn pixels(canvas: &Canvas, unit: f64) -> [u32; 2] {
+    [canvas.width, canvas.height].map(|side| (side * unit).round() as u32)
 }
 
 /// `width`: of what is drawn.
@@ -64,7 +68,11 @@ fn averaged(drawn: &[u8], width: usize) -> Vec<u8> {
     image
 }
 
-fn encoded(image: &[u8], width: u32, height: u32) -> std::result::Result<Vec<u8>, png::EncodingError> {
+fn encoded(
+    image: &[u8],
+    [width, height]: [u32; 2],
+    per_metre: u32,
+) -> std::result::Result<Vec<u8>, png::EncodingError> {
     let mut file = Vec::new();
     let mut encoder = png::Encoder::new(&mut file, width, height);
     encoder.set_color(png::ColorType::Rgb);
@@ -72,8 +80,6 @@ fn encoded(image: &[u8], width: u32, height: u32) -> std::result::Result<Vec<u8>
     encoder.set_compression(png::Compression::Best);
     // Best for flat areas and sharp letters.
     encoder.set_filter(png::FilterType::NoFilter);
-    // Its natural width is a column.
-    let per_metre = (WIDTH * PNG_PIXELS as f64 / 0.085).round() as u32;
     encoder.set_pixel_dims(Some(png::PixelDimensions { xppu: per_metre, yppu: per_metre, unit: png::Unit::Meter }));
     let mut writer = encoder.write_header()?;
     writer.write_image_data(image)?;
@@ -86,7 +92,7 @@ fn paint<B: DrawingBackend>(
     canvas: &Canvas,
     mut painter: B,
     unit: f64,
-    text: fn(&mut B, &Text, f64) -> Result<()>,
+    mut text: impl FnMut(&mut B, &Text) -> Result<()>,
 ) -> Result<()> {
     let at = |point| pixel(point, unit);
     let paper = ShapeStyle::from(rgb(PAPER)).filled();
@@ -105,7 +111,7 @@ fn paint<B: DrawingBackend>(
                 let style = ShapeStyle::from(rgb(*color)).filled();
                 painter.fill_polygon(points.iter().map(|p| at(*p)), &style).map_err(failed)?;
             }
-            Mark::Text(words) => text(&mut painter, words, unit)?,
+            Mark::Text(words) => text(&mut painter, words)?,
         }
     }
     painter.present().map_err(failed)
@@ -115,9 +121,10 @@ fn pixel((x, y): Point, unit: f64) -> (i32, i32) {
     ((x * unit).round() as i32, (y * unit).round() as i32)
 }
 
-fn write_text(painter: &mut SVGBackend<'_>, text: &Text, unit: f64) -> Result<()> {
+fn write_text(painter: &mut SVGBackend<'_>, text: &Text, families: &str) -> Result<()> {
+    let unit = SVG_PIXELS;
     // plotters' font size and its distance from the point to the baseline, for one em.
-    let font = FontDesc::new(FontFamily::Name(FAMILIES), 1.24 * text.size * unit, FontStyle::Normal);
+    let font = FontDesc::new(FontFamily::Name(families), 1.24 * text.size * unit, FontStyle::Normal);
     let ((x, y), rise) = (text.at, 0.76 * text.size);
     let (font, at, side) = match text.align {
         Align::Left => (font, (x, y - rise), HPos::Left),
@@ -130,8 +137,8 @@ fn write_text(painter: &mut SVGBackend<'_>, text: &Text, unit: f64) -> Result<()
 }
 
 /// plotters' own texts lack the space on the left of each letter.
-fn paint_text(painter: &mut BitMapBackend<'_>, text: &Text, unit: f64) -> Result<()> {
-    let (glyphs, width) = placed(&text.words, (text.size * unit) as f32);
+fn paint_text(painter: &mut BitMapBackend<'_>, text: &Text, unit: f64, face: &Face) -> Result<()> {
+    let (glyphs, width) = face.placed(&text.words, (text.size * unit) as f32);
     let before = match text.align {
         Align::Left => 0,
         Align::Center | Align::Upright => (width / 2.0).round() as i32,
@@ -139,7 +146,7 @@ fn paint_text(painter: &mut BitMapBackend<'_>, text: &Text, unit: f64) -> Result
     };
     let (x, y) = pixel(text.at, unit);
     let mut done = Ok(());
-    for letter in glyphs.into_iter().filter_map(|glyph| FONT.outline_glyph(glyph)) {
+    for letter in glyphs.into_iter().filter_map(|glyph| face.font().outline_glyph(glyph)) {
         let corner = letter.px_bounds().min;
         letter.draw(|column, row, coverage| {
             let along = corner.x as i32 + column as i32 - before;
@@ -162,48 +169,13 @@ fn rgb((red, green, blue): Rgb) -> RGBColor {
     RGBColor(red, green, blue)
 }
 
-pub fn has(letter: char) -> bool {
-    FONT.glyph_id(letter).0 != 0
-}
-
-pub fn text_width(words: &str, size: f64) -> f64 {
-    f64::from(placed(words, size as f32).1)
-}
-
-/// Shortened with an ellipsis if too wide.
-pub fn fitted(words: &str, size: f64, width: f64) -> String {
-    let ends = words.char_indices().map(|(end, _)| end).rev();
-    let shorter = ends.map(|end| format!("{}…", words[..end].trim_end()));
-    let mut all = [words.to_string()].into_iter().chain(shorter);
-    all.find(|text| text_width(text, size) <= width).unwrap_or_default()
-}
-
-/// From the origin, and the width.
-fn placed(words: &str, size: f32) -> (Vec<Glyph>, f32) {
-    // ab_glyph's scale is the height from the deepest to the highest letter.
-    let em = FONT.units_per_em().unwrap_or(FONT.height_unscaled());
-    let scale = PxScale::from(size * FONT.height_unscaled() / em);
-    let font = FONT.as_scaled(scale);
-    let mut x = 0.0;
-    let mut glyphs: Vec<Glyph> = Vec::with_capacity(words.len());
-    for letter in words.chars() {
-        let id = font.glyph_id(letter);
-        if let Some(before) = glyphs.last() {
-            x += font.kern(before.id, id);
-        }
-        glyphs.push(id.with_scale_and_position(scale, ab_glyph::point(x, 0.0)));
-        x += font.h_advance(id);
-    }
-    (glyphs, x)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::plot::canvas::Stroke;
 
     fn sketch() -> Canvas {
-        let mut canvas = Canvas::new(60.0, 40.0);
+        let mut canvas = Canvas::sized(60.0, 40.0);
         canvas.line(&[(5.0, 5.0), (50.0, 30.0)], Stroke::solid((0, 0, 0), 2.0));
         canvas.text("a < b", (30.0, 20.0), 10.0, Align::Center, (0, 0, 0));
         canvas
@@ -218,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_png_has_three_pixels_a_unit() {
+    fn a_png_has_three_pixels_for_half_a_point() {
         let file = png(&sketch()).unwrap();
         let reader = png::Decoder::new(file.as_slice()).read_info().unwrap();
         assert_eq!(reader.info().size(), (180, 120));
@@ -231,22 +203,15 @@ mod tests {
     }
 
     #[test]
-    fn text_is_as_wide_as_its_letters() {
-        let (one, two) = (text_width("0", 10.0), text_width("00", 10.0));
-        assert!((6.3..6.4).contains(&one), "{one}: a digit of DejaVu Sans is 0.636 em wide");
-        assert!((two - 2.0 * one).abs() < 0.01);
-        assert_eq!(fitted("cellular", 10.0, 100.0), "cellular");
-        let short = fitted("a label that is far too long", 10.0, 50.0);
-        assert!(short.ends_with('…') && text_width(&short, 10.0) <= 50.0);
-    }
-
-    #[test]
     fn a_text_covers_pixels_on_the_right_side_of_its_place() {
         let covered = |align| {
-            let mut canvas = Canvas::new(100.0, 100.0);
+            let mut canvas = Canvas::sized(100.0, 100.0);
             canvas.text("HHH", (50.0, 50.0), 10.0, align, (0, 0, 0));
             let mut drawn = vec![255; 100 * 100 * 3];
-            paint(&canvas, BitMapBackend::with_buffer(&mut drawn, (100, 100)), 1.0, paint_text).unwrap();
+            paint(&canvas, BitMapBackend::with_buffer(&mut drawn, (100, 100)), 1.0, |painter, text| {
+                paint_text(painter, text, 1.0, &Face::default())
+            })
+            .unwrap();
             let (mut left, mut right, mut top, mut bottom) = (usize::MAX, 0, usize::MAX, 0);
             for i in (0..100 * 100).filter(|i| drawn[3 * i] < 255) {
                 (left, right) = (left.min(i % 100), right.max(i % 100));

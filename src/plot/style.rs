@@ -2,9 +2,7 @@
 
 pub type Rgb = (u8, u8, u8);
 
-/// Of every figure, in units. A unit prints as 1/480 of a column: half a point in a column of 8.5 cm.
-pub const WIDTH: f64 = 480.0;
-/// Ticks and legends: 7.5 points in print.
+/// Ticks and legends, in units.
 pub const SMALL: f64 = 15.0;
 pub const MEDIUM: f64 = 16.0;
 pub const LARGE: f64 = 17.0;

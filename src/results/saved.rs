@@ -129,6 +129,27 @@ impl<'a> CsvRow<'a> {
         self.text(metric.name()).map_or(Ok(None), |_| self.metric(metric))
     }
 
+    /// The ends of the 95 % interval over replications; `None` without replications.
+    pub fn interval(&self, metric: Metric) -> Result<Option<[f64; 2]>> {
+        let column = format!("{}_ci", metric.name());
+        let half = self.text(&column).map_or(Ok(None), |_| self.number(&column))?;
+        Ok(half.zip(self.metric(metric)?).map(|(half, middle)| [middle - half, middle + half]))
+    }
+
+    /// Runs behind the row; 1 in earlier summaries.
+    pub fn replications(&self) -> Result<u64> {
+        self.text("replications").map_or(Ok(1), |_| self.whole("replications"))
+    }
+
+    /// Whether requests were handed over in time; simulated ones always are.
+    pub fn is_valid(&self) -> Result<bool> {
+        match self.text("valid") {
+            Ok("true" | "") | Err(_) => Ok(true),
+            Ok("false") => Ok(false),
+            Ok(other) => Err(self.error("valid", &format!("\"{other}\" is neither true nor false"))),
+        }
+    }
+
     /// `None` for points without a rate and for closed loops, whose rate depends on the system.
     pub fn rate(&self) -> Result<Option<f64>> {
         let closed = self.point().is_ok_and(|point| point.starts_with("clients-"));

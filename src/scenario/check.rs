@@ -16,6 +16,7 @@ use super::sweep::{self, Axis, Choice};
 use super::{ArrivalSpec, ClassEntry, Input, Load, Output, PolicyEntry, Record, Scenario, Warmup, Workload};
 use crate::error::{Error, Result};
 use crate::files::folder_name;
+use crate::plot::face;
 use crate::policy::registry::{Registry, Setup};
 use crate::results::swept;
 use crate::shipped;
@@ -89,7 +90,7 @@ fn points_have_folders(scenario: &Scenario) -> Result<(), String> {
 
 /// Without its policies.
 fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<Scenario, String> {
-    let Given { name, seed, mut workload, mut classes, mut device, overhead, metrics, output, .. } = given;
+    let Given { name, seed, mut workload, mut classes, mut device, overhead, metrics, mut output, .. } = given;
     folder_safe("name", &name)?;
     let of_classes: Option<Vec<&Input>> = classes.iter().map(|class| class.dataset.as_ref()).collect();
     if let (None, None, Some([first, ..])) = (&workload.dataset, &workload.trace, of_classes.as_deref()) {
@@ -103,6 +104,10 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
         find_input(&format!("device.{key}"), input, file)?;
     }
     output.title.as_deref().map_or(Ok(()), |title| printed("output.title", title))?;
+    if let Some(font) = output.figure.font.as_mut().filter(|font| face::is_file(font)) {
+        let found = find(font, file).map_err(|problem| format!("output.figure.font: {problem}"))?;
+        *font = found.display().to_string();
+    }
     record(&output, &workload, metrics.warmup)?;
     let (policies, file, _sweep) = (Vec::new(), file.to_path_buf(), None);
     let scenario =

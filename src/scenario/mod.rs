@@ -261,6 +261,9 @@ pub struct Output {
     #[serde(deserialize_with = "given::point")]
     pub plot_point: Option<String>,
     pub title: Option<String>,
+    /// How figures look.
+    #[serde(skip_serializing_if = "is_default")]
+    pub figure: plot::Look,
 }
 
 /// What a simulated run keeps of its requests.

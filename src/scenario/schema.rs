@@ -37,7 +37,14 @@ pub fn schema(registry: &Registry) -> Value {
     for (table, about) in reference.tables.iter().filter(|(table, _)| !table.starts_with("policy")) {
         let keys = reference.of(table).map(|key| (key.name.to_string(), of_section(key))).collect();
         let required: &[&str] = if table == "workload" { &["model"] } else { &[] };
-        properties.insert(table.clone(), object(about, keys, required));
+        let table_of = object(about, keys, required);
+        // One of `output.figure` stands in its parent, which comes before it.
+        match table.split_once('.') {
+            None => properties.insert(table.clone(), table_of),
+            Some((parent, own)) => {
+                properties[parent]["properties"].as_object_mut().and_then(|all| all.insert(own.into(), table_of))
+            }
+        };
     }
     // Its keys are the paths of others.
     properties["sweep"]["additionalProperties"] = json!({ "type": ["array", "object"] });
@@ -71,6 +78,7 @@ fn of_section(key: &Key) -> Value {
     let allowed = match (key.table.as_str(), key.name) {
         ("arrivals", "process") => json!({ "enum": ([&PROCESSES[..], &["closed", "trace"]].concat()) }),
         ("arrivals", _) | ("workload", "model") => of_example(&key.value),
+        ("output.figure", "format") => json!({ "type": "array", "items": { "enum": ["svg", "png", "pdf"] } }),
         ("output", "plots") => json!({ "type": "array", "items": { "enum": Kind::value_variants() } }),
         _ => of_reader(key.name, &key.value, &key.about, &read),
     };

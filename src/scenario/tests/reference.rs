@@ -88,7 +88,7 @@ fn every_known_key_is_shown() {
     }
     let mut known: Vec<String> = Vec::new();
     let mut add = |table: &str, keys: &[String]| known.extend(keys.iter().map(|key| format!("{table}{key}")));
-    for table in ["", "workload.", "device.", "overhead.", "metrics.", "output."] {
+    for table in ["", "workload.", "device.", "overhead.", "metrics.", "output.", "output.figure."] {
         add(table, &known_keys(&format!("{table}nonsense=1")));
     }
     let processes = known_keys("arrivals.process=nonsense");
