@@ -59,6 +59,10 @@ impl Curve {
         self.preferred
     }
 
+    pub fn least(&self) -> Nanos {
+        Nanos(self.points.iter().map(|(_, time)| *time).min().unwrap_or(0))
+    }
+
     /// Batches with points; outside, times are extrapolated.
     pub fn measured(&self) -> RangeInclusive<u32> {
         let batch = |point: Option<&(u32, u64)>| point.map_or(0, |(batch, _)| *batch);

@@ -10,6 +10,7 @@ pub mod roofline;
 pub mod slice;
 pub mod table;
 pub mod timing;
+pub mod traffic;
 pub mod transfer;
 
 use crate::task::{Members, Step};
@@ -38,8 +39,8 @@ pub trait CostModel: Send + Sync {
         Nanos::ZERO
     }
 
-    /// The share of the device that a run can use: min(1, batch / preferred batch). Tasks of several streams run at
-    /// full speed while their demands sum to at most 1.
+    /// The share of the device that a run can use: as measured, or min(1, batch / preferred batch). Tasks of several
+    /// streams run at full speed while their demands sum to at most 1.
     fn demand(&self, _: &Step) -> Share {
         Share::WHOLE
     }

@@ -98,8 +98,11 @@ impl<'a> Fastest<'a> {
         *known.entry((cell, input)).or_insert_with(|| {
             let of_each = devices.iter().map(|device| {
                 let alone = device.best(cell, input, largest[cell.index()]);
-                let preferred = device.preferred(cell, input).unwrap_or(1);
-                Best { share_ns: beside_others(&alone, preferred, *streams), ..alone }
+                let share_ns = match device.least_demand(cell) {
+                    Some(least) => alone.share_ns * least.max(1.0 / f64::from(*streams)),
+                    None => beside_others(&alone, device.preferred(cell, input).unwrap_or(1), *streams),
+                };
+                Best { share_ns, ..alone }
             });
             of_each.reduce(Best::or).expect("a scenario has a policy")
         })
@@ -148,6 +151,8 @@ fn beside_others(alone: &Best, preferred: u32, streams: u16) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::cost::table::{CostTable, Overhead};
     use crate::workload::model::Model;
@@ -174,6 +179,22 @@ mod tests {
         // Beyond the table a cell takes 1.5 more, and at 16 it is 28 / 16.
         let larger = bounds(&Model::Lstm, &[rows], &["chain:1"], 16, 1);
         assert_eq!(larger.ceiling_rps, Some(1e9 / 1.75));
+    }
+
+    #[test]
+    fn streams_serve_no_more_than_the_least_demand_lets_them() {
+        let ceiling = |demand: &str, streams: u16| {
+            let rows = format!("cell,batch,ns\nlstm,4,10\nlstm,8,16\n{demand}");
+            let cells = Model::Lstm.cell_types();
+            let device = CostTable::parse(&rows, "t").unwrap().device(&cells, Overhead::default()).unwrap();
+            let requests = Requests::unfold(Arc::from(vec!["chain:2".parse().unwrap()]), &Model::Lstm).unwrap();
+            let of = Bounds::of(&requests, &mut Fastest::new([&device], vec![8], streams), 1);
+            (of.ceiling_rps.unwrap() * 4e-9 * 100.0).round() / 100.0
+        };
+        // In batches of 8 a cell takes 2; of a device that it needs whole, in half of the time on two streams, and so on.
+        let half = "lstm.demand,1,900000\nlstm.demand,8,500000\n";
+        assert_eq!(["lstm.demand,1,1000000\n", half].map(|rows| ceiling(rows, 4)), [1.0, 2.0]);
+        assert_eq!(ceiling(half, 1), 1.0);
     }
 
     #[test]

@@ -20,7 +20,8 @@ use crate::workload::operator::catalogue::Catalogue;
 /// device's model, unless the weights do not fit (GRNN). `None` without a source.
 pub fn named(costs: Option<&Path>, device: &Device, workload: &Workload) -> Result<Option<CostTable>> {
     let (model, sizes) = (&workload.model, workload.sizes());
-    let mut table = costs.map(CostTable::read).transpose()?;
+    let table = costs.map(CostTable::read).transpose()?;
+    let mut table = table.map(|table| table.with_traffic(model, &sizes, device.precision));
     let mut kv_tokens = device.kv_tokens.map(u64::from);
     if let Some(file) = &device.roofline {
         let roofline = Arc::new(Roofline::read(file, device.precision)?);

@@ -20,7 +20,11 @@ pub const EMPTY: &str = "empty";
 pub const KERNEL: &str = "kernel";
 /// Suffix: extra time after a cell of another type.
 pub const SWITCH: &str = "switch";
+/// Suffix: the share of the device that a step uses beside those of other streams, in parts per million.
+pub const DEMAND: &str = "demand";
+/// Of the device's memory, in 10^6 bytes per second; `batch` is 1.
+pub const BANDWIDTH: &str = "bandwidth_mb_s";
 /// Suffix: a step in the cell's persistent kernel. With another `.launch`: the launch itself.
 pub const PERSISTENT: &str = "persistent";
 
-pub(super) const RESERVED: [&str; 8] = [TASK, GATHER, LAUNCH, WHOLE, COPY, TRANSFER, EMPTY, KERNEL];
+pub(super) const RESERVED: [&str; 9] = [TASK, GATHER, LAUNCH, WHOLE, COPY, TRANSFER, EMPTY, KERNEL, BANDWIDTH];

@@ -136,17 +136,22 @@ const COSTS: &str = "lstm,1,100\nlstm,4,100\nlstm,8,200";
 
 /// Chains of three that arrive at once, with a cost of 5 ns for each task.
 fn served(streams: u16, percent: u32, requests: usize) -> Recorder {
-    let device = Device::new("lstm", 1, COSTS, Overhead { task: Some(Nanos(5)), ..Overhead::default() });
+    served_with(COSTS, streams, percent, requests)
+}
+
+fn served_with(costs: &str, streams: u16, percent: u32, requests: usize) -> Recorder {
+    let device = Device::new("lstm", 1, costs, Overhead { task: Some(Nanos(5)), ..Overhead::default() });
     let requests = device.requests(vec![Shape::Chain(3); requests]);
     let arrivals = vec![Nanos::ZERO; requests.len()];
     device.run(&Abreast { streams, percent }, &requests, &arrivals, Keep { tasks: true, ..Keep::default() })
 }
 
+fn batches(record: &Recorder) -> Vec<(u16, u32, u64, u64)> {
+    record.tasks.iter().map(|task| (task.stream.0, task.batch, task.start.0, task.finish.0)).collect()
+}
+
 #[test]
 fn halves_run_at_full_speed_and_wholes_at_half() {
-    let batches = |record: &Recorder| -> Vec<(u16, u32, u64, u64)> {
-        record.tasks.iter().map(|task| (task.stream.0, task.batch, task.start.0, task.finish.0)).collect()
-    };
     let halves = served(2, 100, 6);
     assert_eq!(batches(&halves), [(0, 2, 0, 305), (1, 2, 0, 305), (0, 2, 305, 610)]);
     assert_eq!(halves.busy, [Nanos(610)], "not the sum");
@@ -155,6 +160,15 @@ fn halves_run_at_full_speed_and_wholes_at_half() {
     assert_eq!(wholes.busy, [Nanos(610)]);
     let one = served(1, 100, 8);
     assert_eq!(batches(&one), [(0, 4, 0, 305), (0, 4, 305, 610)]);
+}
+
+#[test]
+fn measured_demands_replace_the_preferred_batch() {
+    let costs = format!("{COSTS}\nlstm.demand,1,250000\nlstm.demand,4,750000");
+    // Three are the least that use half of the device: 0.25 + 2 · 0.5 / 3 of it, so that two batches together take 7/6 of
+    // the 305 ns, and what is left alone 305.
+    assert_eq!(batches(&served_with(&costs, 2, 100, 9)), [(0, 3, 0, 356), (1, 3, 0, 356), (0, 3, 356, 661)]);
+    assert_eq!(batches(&served_with(&costs, 2, 150, 8)), [(0, 4, 0, 458), (1, 4, 0, 458)]);
 }
 
 fn registry() -> Registry {

@@ -1,6 +1,8 @@
 //! The profiled cost table: a CSV file of `cell,batch,ns`, with optional `input` and `stddev_ns`.
 
 mod model;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,14 +11,16 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub use self::model::TableModel;
-use self::model::{CellCosts, OperatorCosts, Rows, StepCosts};
+use self::model::{CellCosts, OperatorCosts, PARTS, Rows, StepCosts};
 use super::Extra;
 use super::curve::Curve;
 use super::decoder::Decoder;
 use super::operators;
 use super::persistent::Persistent;
 use super::roofline::{Kernels, Roofline};
+use super::traffic::Traffic;
 use crate::error::{Error, Result};
+use crate::gpu_settings::Precision;
 use crate::shipped;
 use crate::units::{Nanos, nanos_or_time};
 use crate::workload::dnn::Form;
@@ -24,7 +28,9 @@ use crate::workload::input::{self, Columns};
 use crate::workload::model::{CellType, Model};
 use crate::workload::operator::Sizes;
 use crate::workload::operator::catalogue::Catalogue;
-use crate::workload::row_names::{GATHER, ITERATION, KERNEL, LAUNCH, PERSISTENT, SWITCH, TASK, TRANSFER, WHOLE};
+use crate::workload::row_names::{
+    BANDWIDTH, DEMAND, GATHER, ITERATION, KERNEL, LAUNCH, PERSISTENT, SWITCH, TASK, TRANSFER, WHOLE,
+};
 
 /// [`Curve::best`] tries all batches up to it.
 pub const MAX_BATCH: u32 = 1 << 20;
@@ -42,6 +48,9 @@ pub struct CostTable {
     cells: BTreeMap<String, CellCosts>,
     persistent: Option<Arc<Persistent>>,
     kv_tokens: Option<u64>,
+    bandwidth_mb_s: Option<u64>,
+    /// By cell, if the device's bandwidth is known.
+    traffic: BTreeMap<String, Arc<Traffic>>,
 }
 
 /// A scenario's overheads per task. `None`: the table's rows of that name, or 0 without rows.
@@ -89,6 +98,7 @@ impl CostTable {
         for (line, text) in lines {
             let (cell, input, batch, ns) =
                 header.row(text).and_then(|row| point(row, &columns)).map_err(refuse(line))?;
+            in_range(&cell, input, batch, ns).map_err(refuse(line))?;
             let curves = points.entry(cell.clone()).or_default();
             if curves.entry(input).or_default().insert(batch, ns).is_some() {
                 let twice = format!("a second row for the cell \"{cell}\" at batch {batch}; each batch has one row");
@@ -104,12 +114,35 @@ impl CostTable {
             let is_grid = has_context && rows.by_input.len() > 1;
             if is_grid { CellCosts::Grid(rows) } else { CellCosts::Rows(rows) }
         };
+        let bandwidth_mb_s = points.remove(BANDWIDTH).map(|rows| rows[&0][&1]);
         let cells = points.into_iter().map(|(cell, inputs)| (cell, costs(inputs))).collect();
-        Ok(CostTable { name: name.to_string(), cells, ..CostTable::empty() })
+        Ok(CostTable { name: name.to_string(), cells, bandwidth_mb_s, ..CostTable::empty() })
     }
 
     pub fn empty() -> CostTable {
-        CostTable { name: "the cost table".into(), cells: BTreeMap::new(), persistent: None, kv_tokens: None }
+        CostTable {
+            name: "the cost table".into(),
+            cells: BTreeMap::new(),
+            persistent: None,
+            kv_tokens: None,
+            bandwidth_mb_s: None,
+            traffic: BTreeMap::new(),
+        }
+    }
+
+    /// Adds what the steps of a model's cells move, if the table names the device's bandwidth.
+    #[must_use]
+    pub fn with_traffic(mut self, model: &Model, sizes: &Sizes, precision: Precision) -> CostTable {
+        let Some(bandwidth) = self.bandwidth_mb_s else { return self };
+        let operators = model.operators(sizes);
+        for (place, cell) in model.cell_types().into_iter().enumerate() {
+            let traffic = match model.network() {
+                Some(network) => Some(Traffic::of_listed(&network.distinct()[place].form, precision, bandwidth)),
+                None => Traffic::of_cell(&operators[place], cell.chain, precision, bandwidth),
+            };
+            self.traffic.extend(traffic.map(|traffic| (cell.name, Arc::new(traffic))));
+        }
+        self
     }
 
     /// Adds times by the roofline for cells without rows.
@@ -186,6 +219,9 @@ impl CostTable {
     pub fn falling(&self) -> Vec<String> {
         let note = |(cell, costs): (&String, &CellCosts)| {
             let CellCosts::Rows(rows) = costs else { return None };
+            if is_demand(cell) {
+                return None;
+            }
             let (from, to) = rows.by_input.iter().find_map(|(_, curve)| curve.falls())?;
             Some(format!("{}: the time of {cell} falls from batch {from} to {to}", self.name))
         };
@@ -210,6 +246,17 @@ impl CostTable {
         self.rows(cell, "").is_some()
     }
 
+    /// The costs of a cell's steps in tasks of any kind, or of an operator.
+    fn step(&self, cell: &str, run: CellCosts) -> StepCosts {
+        let demand = match self.rows(cell, &format!(".{DEMAND}")) {
+            Some(CellCosts::Rows(rows) | CellCosts::Grid(rows)) => Some(rows.clone()),
+            _ => None,
+        };
+        // Times of a data sheet keep the rule by the preferred batch.
+        let traffic = matches!(run, CellCosts::Rows(_)).then(|| self.traffic.get(cell).cloned()).flatten();
+        StepCosts { run, switch: self.rows(cell, &format!(".{SWITCH}")).cloned(), demand, traffic }
+    }
+
     pub fn device(&self, cells: &[CellType], overhead: Overhead) -> Result<TableModel> {
         let (mut steps, mut whole_steps) = (Vec::new(), Vec::new());
         for cell in cells {
@@ -223,9 +270,9 @@ impl CostTable {
                     known.join(", ")
                 ))
             };
-            let anywhere = StepCosts { run: rows("").ok_or_else(unknown)?, switch: rows(&format!(".{SWITCH}")) };
+            let anywhere = self.step(&cell.name, rows("").ok_or_else(unknown)?);
             let in_whole = match (rows(&format!(".{WHOLE}")), rows(&format!(".{WHOLE}.{SWITCH}"))) {
-                (Some(run), switch) => StepCosts { run, switch },
+                (Some(run), switch) => StepCosts { run, switch, ..anywhere.clone() },
                 (None, None) => anywhere.clone(),
                 (None, Some(_)) => {
                     return Err(Error::input(format!(
@@ -263,7 +310,7 @@ impl CostTable {
     /// As [`CostTable::device`], for steps that may be operators.
     pub fn device_with(&self, cells: &[CellType], operators: &Catalogue, overhead: Overhead) -> Result<TableModel> {
         let costs = operators.entries.iter().map(|entry| match self.cells.get(&entry.name) {
-            Some(rows) => OperatorCosts::Own(rows.clone()),
+            Some(rows) => OperatorCosts::Own(Box::new(self.step(&entry.name, rows.clone()))),
             None => {
                 let place = entry.cell.index();
                 let (list, chain) = (&operators.operators[place].operators, cells[place].chain);
@@ -300,127 +347,23 @@ fn point(
     Ok((cell, size.parse().map_err(|_| refuse(3, size, "a whole number, 0 or more"))?, allowed, time))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cost::{CostModel as _, MemberKind};
-    use crate::task::Step;
-    use crate::units::CellId;
+fn is_demand(name: &str) -> bool {
+    name.strip_suffix(DEMAND).is_some_and(|cell| cell.ends_with('.'))
+}
 
-    #[test]
-    fn a_table_is_read_whatever_the_order_of_its_rows_and_columns() {
-        let table =
-            CostTable::parse("\u{feff}batch, cell,ns\n# measured\n8,\"lstm\",20\n4,lstm,10\n\n1,gather,3\n", "t.csv")
-                .unwrap();
-        let device = table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
-        let step = |batch| Step { cell: CellId(0), batch, times: 1, input: 0 };
-        assert_eq!(device.cell(&step(6)), Nanos(15));
-        assert_eq!(device.extra(Extra::Gather, 2), Nanos(6));
+/// Of rows that hold no times.
+fn in_range(name: &str, input: u32, batch: u32, value: u64) -> Result<(), String> {
+    if is_demand(name) && value > PARTS.into() {
+        return Err(format!(
+            "ns: {value} parts per million; a demand is at most {PARTS}, the whole device (CELL.{DEMAND} is the share of it \
+             that a step uses)"
+        ));
     }
-
-    #[test]
-    fn the_rows_of_a_name_hold_for_the_cells_that_add_a_number_to_it() {
-        let rows = "cell,batch,ns\ninternal,1,10\ninternal.switch,1,3\ninternal2,1,20\nleaf,1,5\n";
-        let cells = Model::ChildSumByArity(3).cell_types();
-        let device = CostTable::parse(rows, "t.csv").unwrap().device(&cells, Overhead::default()).unwrap();
-        let step = |cell| Step { cell: CellId(cell), batch: 1, times: 1, input: 0 };
-        assert_eq!([0, 1, 2, 3].map(|cell| device.cell(&step(cell)).0), [10, 20, 10, 5]);
-        assert_eq!([0, 1, 2, 3].map(|cell| device.switch(&step(cell), MemberKind::Nodes).0), [3, 3, 3, 0]);
+    if name == BANDWIDTH && ((input, batch) != (0, 1) || value == 0) {
+        return Err(format!(
+            "\"{BANDWIDTH}\" with batch {batch} and {value}; the bandwidth of the device's memory is one row \
+             {BANDWIDTH},1,N, with N in 10^6 bytes per second, 1 or more"
+        ));
     }
-
-    #[test]
-    fn overheads_are_the_scenarios_or_the_tables_or_nothing() {
-        let rows = "cell,batch,ns\nlstm,1,10\ntask,1,3\ntask,3,7\ngather,1,20\nlaunch,2,40\n";
-        let table = CostTable::parse(rows, "t.csv").unwrap();
-        let device = |overhead| table.device(&Model::Lstm.cell_types(), overhead).unwrap();
-        let measured = device(Overhead::default());
-        let extras = |device: &TableModel, task, gather, launch| {
-            let extras = [(Extra::Task, task), (Extra::Gather, gather), (Extra::Launch, launch)];
-            extras.map(|(extra, batch)| device.extra(extra, batch).0)
-        };
-        assert_eq!(extras(&measured, 2, 2, 1), [5, 40, 40]);
-        let given = Overhead { task: Some(Nanos(0)), gather: None, launch: Some(Nanos(1)) };
-        assert_eq!(extras(&device(given), 9, 1, 9), [0, 20, 1]);
-        let none = CostTable::parse("cell,batch,ns\nlstm,1,10\n", "t.csv").unwrap();
-        let none = none.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
-        assert_eq!(extras(&none, 9, 9, 9), [0; 3]);
-    }
-
-    #[test]
-    fn steps_of_whole_requests_have_rows_of_their_own_or_those_of_the_cell() {
-        let rows = "cell,batch,ns\nencoder,1,10\nencoder.switch,1,3\nencoder.whole,1,8\nencoder.whole,3,16\n\
-                    decoder,1,20\ndecoder.switch,1,5\nwhole,1,2\nwhole,2,7\n";
-        let cells = Model::Seq2Seq.cell_types();
-        let device = |rows: &str| CostTable::parse(rows, "t.csv").unwrap().device(&cells, Overhead::default());
-        let costs = |rows: &str, cell: &str| {
-            let device = device(rows).unwrap();
-            let cell = CellId(cells.iter().position(|known| known.name == cell).unwrap() as u16);
-            let step = Step { cell, batch: 2, times: 1, input: 0 };
-            let switch = device.switch(&step, MemberKind::Requests);
-            [device.runs(&step, MemberKind::Requests).time.0, switch.0, device.extra(Extra::Requests, 2).0]
-        };
-        assert_eq!(costs(rows, "encoder"), [12, 0, 7], "the switch of other tasks is none of these");
-        assert_eq!(costs(rows, "decoder"), [40, 10, 7]);
-        assert_eq!(costs(&format!("{rows}encoder.whole.switch,2,1\n"), "encoder"), [12, 1, 7]);
-        assert_eq!(costs("cell,batch,ns\nencoder,1,10\ndecoder,1,20\n", "encoder"), [20, 0, 0]);
-
-        let error = device(&format!("{rows}decoder.whole.switch,2,1\n")).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "t.csv: rows for \"decoder.whole.switch\" but none for \"decoder.whole\"; they are added to those"
-        );
-        let twice = CostTable::parse(&format!("{rows}encoder.whole,3,1\n"), "t.csv").unwrap_err().to_string();
-        assert!(twice.contains("t.csv:10: a second row for the cell \"encoder.whole\" at batch 3"), "{twice}");
-    }
-
-    #[test]
-    fn a_padded_input_takes_the_next_size() {
-        let table = CostTable::parse("cell,batch,ns,input\nbert,1,10,64\nbert,1,20,128\n", "t.csv").unwrap();
-        let device = table.device(&Model::Dnn("bert".into()).cell_types(), Overhead::default()).unwrap();
-        let at = |input| device.cell(&Step { cell: CellId(0), batch: 1, times: 1, input }).0;
-        assert_eq!([at(1), at(64), at(65), at(128)], [10, 10, 20, 20]);
-        assert_eq!(table.largest_input("bert"), Some(128));
-        assert_eq!(device.measured(CellId(0)), 1..=1);
-    }
-
-    #[test]
-    fn iterations_are_interpolated_over_tokens_and_context() {
-        let rows = "cell,tokens,context,ns\niteration,1,0,100\niteration,11,0,200\niteration,1,1000,300\n\
-                    iteration,11,1000,500\ntask,1,,7\n";
-        let table = CostTable::parse(rows, "t.csv").unwrap();
-        let device = table.device(&Model::Llm(None).cell_types(), Overhead::default()).unwrap();
-        let at = |batch, input| device.cell(&Step { cell: CellId(0), batch, times: 1, input }).0;
-        assert_eq!([at(1, 0), at(11, 0), at(1, 1000), at(11, 1000)], [100, 200, 300, 500]);
-        assert_eq!([at(6, 0), at(1, 500), at(6, 500), at(6, 1)], [150, 200, 275, 150], "0.25 is rounded down");
-        assert_eq!(at(6, 2000), 650, "beyond the last, the line goes on");
-        assert_eq!(device.extra(Extra::Task, 9), Nanos(63));
-        let error = CostTable::parse("cell,tokens,context,ns\niteration,x,0,1\n", "t.csv").unwrap_err().to_string();
-        assert!(error.contains("t.csv:2: tokens: \"x\" is not a whole number"), "{error}");
-    }
-
-    #[test]
-    fn broken_tables_are_named_by_line() {
-        for (text, part) in [
-            ("", "t.csv:1: no column \"cell\""),
-            ("cell,batch\nlstm,1\n", "t.csv:1: no column \"ns\""),
-            ("cell,batch,ns,colour\n", "unknown column \"colour\""),
-            ("cell,batch,ns,ns\n", "t.csv:1: column \"ns\" is given twice"),
-            ("cell,batch,ns\n", "no rows"),
-            ("# measured\r\n\r\ncell,batch,ns\r\nlstm,1,5\r\n\r\nlstm,x,5\r\n", "t.csv:6: batch: \"x\" is not a whole"),
-            ("cell,batch,ns\nlstm,0,5\n", "t.csv:2: batch: \"0\" is not a whole number from 1"),
-            ("cell,batch,ns\nlstm,1048577,5\n", "t.csv:2: batch: \"1048577\" is not a whole number from 1 to 1048576"),
-            ("cell,batch,ns\nlstm,1\n", "t.csv:2: \"lstm,1\" has 2 fields where the header has 3"),
-            ("cell,batch,ns\n\nlstm,1,5\nlstm,1,6\n", "t.csv:4: a second row for the cell"),
-            ("cell,batch,ns\nlstm,1,-5\n", "t.csv:2: ns: \"-5\" is not a whole number of nanoseconds"),
-            ("cell,batch,ns\n,1,5\n", "t.csv:2: cell: \"\" is not the name"),
-            ("cell,batch,ns,input\nlstm,1,5,x\n", "t.csv:2: input: \"x\""),
-            ("cell,batch,ns,stddev_ns\nlstm,1,5,nan\n", "t.csv:2: stddev_ns: \"nan\""),
-        ] {
-            let error = CostTable::parse(text, "t.csv").unwrap_err().to_string();
-            assert!(error.contains(part), "{text:?} gave {error:?}");
-        }
-        let table = CostTable::parse("cell,batch,ns\nlstm,1,5\n", "t.csv").unwrap();
-        let error = table.device(&Model::Gru.cell_types(), Overhead::default()).unwrap_err().to_string();
-        assert!(error.contains("no rows for the cell \"gru\"") && error.contains("has: lstm"), "{error}");
-    }
+    Ok(())
 }

@@ -7,6 +7,7 @@ use crate::cost::curve::{Best, Curve, on_line};
 use crate::cost::decoder::Decoder;
 use crate::cost::persistent::Persistent;
 use crate::cost::roofline::Kernels;
+use crate::cost::traffic::Traffic;
 use crate::cost::{CostModel, Extra, MemberKind, Runs, operators};
 use crate::task::Step;
 use crate::units::{CellId, Nanos, Share};
@@ -32,11 +33,30 @@ pub(super) struct StepCosts {
     pub run: CellCosts,
     /// Extra time after a cell of another type.
     pub switch: Option<CellCosts>,
+    /// In [`PARTS`].
+    pub demand: Option<Rows>,
+    pub traffic: Option<Arc<Traffic>>,
+}
+
+/// Of the device: rows of demands are in parts per million.
+pub(super) const PARTS: u32 = 1_000_000;
+
+impl StepCosts {
+    /// By the rows of demands. Otherwise by the preferred batch and, if the device's bandwidth is known, at least by
+    /// what the step moves in its time.
+    fn demand(&self, step: &Step) -> Share {
+        if let Some(rows) = &self.demand {
+            return Share::of(rows.held(step), PARTS);
+        }
+        let share = Share::of(step.batch, self.run.preferred(step.input));
+        let moved = |traffic: &Arc<Traffic>| traffic.share(step.batch, step.input, self.run.at(step));
+        self.traffic.as_ref().map_or(share, |traffic| share.max(moved(traffic)))
+    }
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum OperatorCosts {
-    Own(CellCosts),
+    Own(Box<StepCosts>),
     Share(operators::Share),
 }
 
@@ -44,16 +64,16 @@ impl TableModel {
     /// Batches measured at every input size.
     pub fn measured(&self, cell: CellId) -> RangeInclusive<u32> {
         let (costs, scale) = self.costs(cell);
-        let range = costs.measured();
+        let range = costs.run.measured();
         range.start().saturating_mul(scale)..=range.end().saturating_mul(scale)
     }
 
     /// Of a step, or of the cell whose share it takes; and its rows for each node of that cell.
-    fn costs(&self, step: CellId) -> (&CellCosts, u32) {
+    fn costs(&self, step: CellId) -> (&StepCosts, u32) {
         match self.operator(step) {
-            None => (&self.steps[step.index()].run, 1),
+            None => (&self.steps[step.index()], 1),
             Some(OperatorCosts::Own(costs)) => (costs, 1),
-            Some(OperatorCosts::Share(share)) => (&self.steps[share.cell.index()].run, share.rows_of_node),
+            Some(OperatorCosts::Share(share)) => (&self.steps[share.cell.index()], share.rows_of_node),
         }
     }
 
@@ -68,7 +88,7 @@ impl TableModel {
     fn run(&self, costs: &[StepCosts], step: &Step) -> Nanos {
         let time = match self.operator(step.cell) {
             None => return costs[step.cell.index()].run.at(step),
-            Some(OperatorCosts::Own(rows)) => rows.at(step),
+            Some(OperatorCosts::Own(costs)) => costs.run.at(step),
             Some(OperatorCosts::Share(share)) => {
                 let of_cell = Step { cell: share.cell, batch: share.nodes(step.batch), ..*step };
                 let (own, all) = share.at(step.batch);
@@ -92,6 +112,13 @@ impl TableModel {
             Some(kernels) if self.operator(cell).is_none() => kernels.measured(),
             _ => self.measured(cell),
         }
+    }
+
+    /// The smallest in the rows of a cell's demands, as a fraction of the device; `None` without such rows.
+    pub fn least_demand(&self, cell: CellId) -> Option<f64> {
+        let rows = self.costs(cell).0.demand.as_ref()?;
+        let least = rows.by_input.iter().map(|(_, curve)| curve.least()).min()?;
+        Some(least.0 as f64 / f64::from(PARTS))
     }
 
     /// The [preferred batch](crate::cost::curve::preferred) of a cell; `None` for operators.
@@ -127,10 +154,10 @@ impl CostModel for TableModel {
         costs.and_then(|costs| costs.switch.as_ref()).map_or(Nanos::ZERO, |switch| switch.at(step))
     }
 
-    /// By the preferred batch; an operator without rows has its cell's.
+    /// An operator without rows has its cell's.
     fn demand(&self, step: &Step) -> Share {
         let (costs, rows_of_node) = self.costs(step.cell);
-        Share::of(step.batch.div_ceil(rows_of_node), costs.preferred(step.input))
+        costs.demand(&Step { batch: step.batch.div_ceil(rows_of_node), ..*step })
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {
@@ -162,6 +189,12 @@ impl Rows {
     fn from(&self, input: u32) -> &[(u32, Curve)] {
         let fitting = self.by_input.partition_point(|(size, _)| *size < input).min(self.by_input.len() - 1);
         &self.by_input[fitting..]
+    }
+
+    /// Between the rows of the next size; outside, the value of the nearest row.
+    fn held(&self, step: &Step) -> u32 {
+        let curve = &self.from(step.input)[0].1;
+        curve.at(step.batch.min(*curve.measured().end())).0 as u32
     }
 
     /// Linear between the two next inputs, and beyond the last two; flat below the first. Rounded half up.

@@ -7,7 +7,6 @@ use super::call::Call;
 use super::cells::{Setup, Table, Work};
 use super::driver::Owned;
 use super::stream::StreamState;
-use super::weights::element;
 use super::worker::Worker;
 use crate::backend::cuda::device::{Batch, Fault, Shape};
 use crate::gpu_settings::{LaunchBy, Settings, Signal};
@@ -41,7 +40,7 @@ impl PlanState {
             kernels: &worker.kernels,
             spec,
             multiprocessors: worker.gpu.multiprocessors,
-            element: element(settings.precision) as u32,
+            element: settings.precision.bytes() as u32,
             shape,
             buffers: buffers.to_vec(),
             table: Table { rows, inputs, age },

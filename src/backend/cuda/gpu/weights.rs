@@ -78,14 +78,6 @@ impl<'a> Upload<'a> {
     }
 }
 
-/// The bytes of an element.
-pub(super) fn element(precision: Precision) -> usize {
-    match precision {
-        Precision::F32 | Precision::Tf32 => 4,
-        Precision::Bf16 | Precision::F16 => 2,
-    }
-}
-
 pub(super) fn elements(numbers: &[f32], precision: Precision) -> Vec<u8> {
     match precision {
         Precision::F32 | Precision::Tf32 => numbers.iter().flat_map(|number| number.to_le_bytes()).collect(),
@@ -103,6 +95,5 @@ mod tests {
         assert_eq!(elements(&[1.0, -2.0], Precision::Tf32), [0, 0, 128, 63, 0, 0, 0, 192]);
         assert_eq!(elements(&[1.0 + 3.0 / 512.0], Precision::Bf16), bf16::from_f32(1.0 + 1.0 / 128.0).to_le_bytes());
         assert_eq!(elements(&[1.0 + 3.0 / 4096.0], Precision::F16), f16::from_f32(1.0 + 1.0 / 1024.0).to_le_bytes());
-        assert_eq!([Precision::F32, Precision::F16].map(element), [4, 2]);
     }
 }

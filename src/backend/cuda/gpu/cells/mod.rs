@@ -12,7 +12,7 @@ use super::call::{Argument, BLOCK, Call};
 use super::compile::Kernels;
 use super::cublas::Product;
 use super::memory::Memory;
-use super::weights::{Matrix, Upload, element};
+use super::weights::{Matrix, Upload};
 use crate::backend::cuda::device::{Fault, Shape};
 use crate::gpu_settings::Precision;
 use crate::network::Spec;
@@ -53,7 +53,7 @@ pub(super) enum Buffer {
 impl Buffer {
     pub fn bytes(self, precision: Precision) -> usize {
         match self {
-            Buffer::Elements(count) => count * element(precision),
+            Buffer::Elements(count) => count * precision.bytes() as usize,
             Buffer::Floats(count) => count * size_of::<f32>(),
         }
     }
