@@ -72,6 +72,8 @@ pub struct Abilities {
     pub runs_operators: bool,
     /// Task times are those at which the host observed them.
     pub host_observed_times: bool,
+    /// The streams of a worker share one device. On the CPU each has a thread.
+    pub shares_streams: bool,
 }
 
 /// A network that an executor has loaded.

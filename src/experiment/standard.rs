@@ -133,6 +133,7 @@ impl Executor for Cuda {
             persistent_kernels: true,
             keeps_chosen_only: true,
             host_observed_times: true,
+            shares_streams: true,
             ..Abilities::default()
         }
     }

@@ -9,7 +9,7 @@ use rand::seq::SliceRandom as _;
 use super::samples::{Kind, TASKS};
 use super::steady::{self, Bench};
 use super::wanted::Wanted;
-use super::{Profile, Settings, Subject, served, whole};
+use super::{Profile, Settings, Subject, served, streams, whole};
 use crate::error::Result;
 use crate::units::Nanos;
 use crate::workload::random::{Stream, stream};
@@ -65,11 +65,20 @@ fn parts(wanted: &Wanted, settings: &Settings) -> Vec<Part> {
             Box::new(move |subject, sizes, profile| steady::measure_persistent(&cell, subject, sizes, profile));
         part(&[], measure)
     };
+    let of_chain = |bench: Bench| {
+        bench.chain()?;
+        let measure: Measure =
+            Box::new(move |subject, sizes, profile| streams::measure(&bench, subject, sizes, profile));
+        Some(part(&streams::KINDS, measure))
+    };
+    let shares_streams = settings.executor.abilities().shares_streams;
+    let side_by_side = if shares_streams { steady::benches(wanted) } else { Vec::new() };
     let in_kernels = if settings.persistent.is_some() { &wanted.cells[..] } else { &[] };
     let whole = Part { sizes: whole::sizes(wanted, settings), ..part(&[Kind::Whole], one_by_one(whole::measure)) };
     let launches = Part { sizes: served::launch_batches(settings), ..part(&[], one_by_one(served::measure_launch)) };
     let steady = steady::benches(wanted).into_iter().map(of_bench).chain(in_kernels.iter().cloned().map(of_kernel));
-    trees.into_iter().chain(steady).chain([whole, launches]).collect()
+    let side_by_side = side_by_side.into_iter().filter_map(of_chain);
+    trees.into_iter().chain(steady).chain(side_by_side).chain([whole, launches]).collect()
 }
 
 /// One visit of the chosen sizes of each part; of the last part at the end.

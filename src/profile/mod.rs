@@ -8,6 +8,7 @@
 //! - **whole**: steps in tasks of whole requests (`CELL.whole`, `CELL.whole.switch`), and the time of such a task
 //!   beside its steps.
 //! - **persistent**: a step in a persistent kernel (`CELL.persistent`), and the launch (`CELL.persistent.launch`).
+//! - **demand**: the share of the device that a step uses, from steps on several streams at once ([`streams`]).
 //! - Operators of **listed networks**, in tasks of whole requests.
 //! - **task**: from the finish of a task to the start of the next in the queue.
 //! - **launch**: from the finish of a task with an empty queue to the start of the task decided upon then.
@@ -25,6 +26,7 @@ mod report;
 mod samples;
 mod served;
 mod steady;
+mod streams;
 mod wanted;
 mod whole;
 
@@ -36,7 +38,7 @@ use std::sync::mpsc::{Receiver, channel};
 use self::blocks::Block;
 pub use self::blocks::steps;
 pub use self::report::Session;
-use self::samples::{ByBatch, Now, Samples, Slowness, Timed, Times, mean_over_median};
+use self::samples::{ByBatch, Kind, Now, Samples, Slowness, Timed, Times, mean_over_median};
 pub use self::wanted::{Wanted, batches_of, cells_of, measured};
 use self::whole::TaskTime;
 use crate::backend::Backend;
@@ -77,15 +79,29 @@ impl Steps<'_> {
 }
 
 impl Subject<'_> {
-    /// Prepares batches of up to `largest`. Logs steps of tasks of whole requests where the device can time them.
+    /// Logs steps of tasks of whole requests where the device can time them.
     fn start(&mut self, requests: &Requests, largest: u32) -> Result<(Box<dyn Backend + '_>, Receiver<StepTime>)> {
+        let options = self.options(largest)?;
+        self.start_with(requests, &options)
+    }
+
+    /// For batches of up to `largest`, which are prepared.
+    fn options(&self, largest: u32) -> Result<Options> {
         // Of each member: states and gates.
         let bytes = u128::from(largest) * u128::from(self.wanted.spec.hidden) * 8 * size_of::<f32>() as u128;
         require(bytes, format_args!("--batches {largest}"), "measure smaller ones")?;
         let cells = 0..self.wanted.model.cell_types().len() as u16;
         let materialise = cells.map(|cell| (CellId(cell), largest)).collect();
+        Ok(Options { materialise, ..Options::default() })
+    }
+
+    fn start_with(
+        &mut self,
+        requests: &Requests,
+        options: &Options,
+    ) -> Result<(Box<dyn Backend + '_>, Receiver<StepTime>)> {
         let (log, steps) = channel();
-        let backend = self.engine.start(requests, &Options { materialise, ..Options::default() }, Some(log))?;
+        let backend = self.engine.start(requests, options, Some(log))?;
         Ok((backend, steps))
     }
 
@@ -130,18 +146,24 @@ impl Profile {
         self.times.0.values_mut().flatten().map(|(batch, samples)| (*batch, samples))
     }
 
+    /// Without those that ran beside others of their worker.
+    fn timed_alone(&mut self) -> impl Iterator<Item = (u32, &mut Samples)> {
+        let alone = self.times.0.iter_mut().filter(|((kind, ..), _)| !matches!(kind, Kind::Streams(_)));
+        alone.flat_map(|(_, sizes)| sizes).map(|(batch, samples)| (*batch, samples))
+    }
+
     /// Separates the costs of tasks from the slowness of blocks.
     fn level(&mut self) {
         let slowness = Slowness::fit(self.timed().map(|(_, samples)| &*samples));
         self.timed().for_each(|(_, samples)| samples.level(&slowness));
         self.slowness = slowness;
-        self.mean_over_median = mean_over_median(self.timed().map(|(_, samples)| &*samples));
+        self.mean_over_median = mean_over_median(self.timed_alone().map(|(_, samples)| &*samples));
     }
 
     /// The batch sizes of the tasks, and their times beside those of the table.
     fn noise(&mut self) -> Vec<(u32, Measured)> {
         let ratio = self.mean_over_median;
-        let factors = self.timed().flat_map(|(batch, samples)| {
+        let factors = self.timed_alone().flat_map(|(batch, samples)| {
             let cost = (samples.median().0 as f64 * ratio).max(1.0);
             samples.visits().flatten().map(move |&Timed { at, time, .. }| {
                 (batch, Measured { at, took: time, factor: time.0.max(1) as f64 / cost })

@@ -17,7 +17,7 @@ use crate::metrics::recorder::Decisions;
 use crate::network::Network;
 use crate::results::table::aligned;
 use crate::units::Nanos;
-use crate::workload::row_names::{GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
+use crate::workload::row_names::{DEMAND, GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 
 #[derive(Clone, Debug)]
 pub struct Made {
@@ -178,6 +178,12 @@ fn rows(profile: &Profile, overheads: bool, sized: bool) -> Vec<Vec<String>> {
             rows(&name, input, profile.mean_over_median, &costs);
         }
     }
+    for (cell, input) in
+        times.0.keys().filter(|(kind, ..)| *kind == Kind::Streams(1)).map(|(_, cell, input)| (cell, *input))
+    {
+        let parts = times.demands(cell).into_iter().map(|(batch, (parts, spread))| (batch, (Nanos(parts), spread)));
+        rows(&format!("{cell}.{DEMAND}"), input, 1.0, &parts.collect());
+    }
     if overheads {
         rows(TASK, 0, 1.0, &costs(&profile.between));
         rows(GATHER, 0, 1.0, &gathers(profile));
@@ -202,6 +208,18 @@ fn gathers(Profile { times, .. }: &Profile) -> Costs {
     by_batch.into_iter().map(|(batch, found)| (batch, mean(found))).collect()
 }
 
+/// How the demands were measured, and where two streams contradict four.
+fn shared(profile: &Profile, cell: &str) -> String {
+    let found = profile.times.disagreeing(cell);
+    let each: Vec<String> =
+        found.iter().map(|(batch, took, said)| format!("{batch}: {took:.2} instead of {said:.2}")).collect();
+    let checked = match &each[..] {
+        [] => "two streams take what they say, within 10 %".to_string(),
+        each => format!("two streams take other times (over those of a step alone, by batch: {})", each.join(", ")),
+    };
+    format!("{cell}.{DEMAND}: parts per million of the device, from steps on four streams at once; {checked}")
+}
+
 fn about(profile: &Profile) -> Vec<String> {
     let mut lines = vec![format!(
         "ns of cells: the median times {:.4}, by which the mean of samples is above the medians of their visits, because \
@@ -223,6 +241,9 @@ fn about(profile: &Profile) -> Vec<String> {
              the launch what the shorter ones take beside their steps"
         )
     }));
+    lines.extend(
+        profile.times.0.keys().filter(|(kind, ..)| *kind == Kind::Streams(4)).map(|(_, cell, _)| shared(profile, cell)),
+    );
     let us_each = |all: Decisions| all.time.as_nanos() as f64 / all.calls.max(1) as f64 / 1e3;
     let of = |(batch, decisions): (&u32, &Vec<Decisions>)| (*batch, decisions.iter().copied().sum::<Decisions>());
     let each: Vec<(u32, Decisions)> = profile.decisions.iter().map(of).filter(|(_, all)| all.calls > 0).collect();

@@ -29,6 +29,8 @@ pub enum Kind {
     WholeSwitched,
     /// A task of this number of steps in a persistent kernel.
     Persistent(u32),
+    /// A task of several steps, while this number of streams of its worker run the same.
+    Streams(u16),
 }
 
 /// By kind, cell name and input size (0 if it has none).
@@ -60,6 +62,38 @@ impl Times {
             (*batch, own.map_or((Nanos::ZERO, 0.0), longer))
         };
         self.get(other, cell, input).into_iter().flatten().map(more).collect()
+    }
+
+    /// Of a cell's tasks by batch size, on this number of streams.
+    fn on_streams(&self, streams: u16, cell: &str) -> impl Iterator<Item = (u32, Cost)> + '_ {
+        self.get(Kind::Streams(streams), cell, 0).into_iter().flat_map(costs)
+    }
+
+    /// The share of the device that a step uses, in parts per million: a fourth of what a step takes while four streams
+    /// run the same, over what it takes alone.
+    pub fn demands(&self, cell: &str) -> BTreeMap<u32, (u64, f64)> {
+        let alone: BTreeMap<u32, Cost> = self.on_streams(1, cell).collect();
+        let demand = |(batch, (together, spread)): (u32, Cost)| {
+            let (time, deviation) = *alone.get(&batch).filter(|(time, _)| time.0 > 0)?;
+            let share = 1e6 * together.0 as f64 / (4.0 * time.0 as f64);
+            let relative = (spread / together.0.max(1) as f64).hypot(deviation / time.0 as f64);
+            Some((batch, (share.round().min(1e6) as u64, share * relative)))
+        };
+        self.on_streams(4, cell).filter_map(demand).collect()
+    }
+
+    /// Where two streams took another time than the demands say: the batch, and both over the time of a step alone.
+    pub fn disagreeing(&self, cell: &str) -> Vec<(u32, f64, f64)> {
+        /// As a share of the time.
+        const NEGLIGIBLE: f64 = 0.1;
+        let alone: BTreeMap<u32, Cost> = self.on_streams(1, cell).collect();
+        let demands = self.demands(cell);
+        let compare = |(batch, (together, _)): (u32, Cost)| {
+            let said = f64::max(1.0, 2.0 * demands.get(&batch)?.0 as f64 / 1e6);
+            let took = together.0 as f64 / alone.get(&batch)?.0.0 as f64;
+            ((took / said - 1.0).abs() > NEGLIGIBLE).then_some((batch, took, said))
+        };
+        self.on_streams(2, cell).filter_map(compare).collect()
     }
 
     /// Of a step in a persistent kernel and its launch.
@@ -293,6 +327,22 @@ mod tests {
         assert_eq!(five.median(), Nanos(5));
         assert!((five.deviation() - 3.0 / 1.349).abs() < 1e-9, "{}", five.deviation());
         assert_eq!(samples(&[1, 2, 3, 4]).median(), Nanos(2));
+    }
+
+    #[test]
+    fn a_demand_is_a_fourth_of_what_four_streams_take() {
+        let mut times = Times::default();
+        // Alone, on two and on four streams: as if alone, twice and four times as long, and longer than in turn.
+        for (batch, took) in [(1, [80, 80, 80]), (2, [80, 80, 160]), (4, [80, 160, 320]), (8, [80, 100, 400])] {
+            for (streams, time) in [1, 2, 4].into_iter().zip(took) {
+                times.at(Kind::Streams(streams), "lstm", 0, batch).add(Nanos(time));
+            }
+        }
+        let demands: Vec<(u32, u64)> =
+            times.demands("lstm").into_iter().map(|(batch, (share, _))| (batch, share)).collect();
+        assert_eq!(demands, [(1, 250_000), (2, 500_000), (4, 1_000_000), (8, 1_000_000)]);
+        assert_eq!(times.disagreeing("lstm"), [(8, 1.25, 2.0)]);
+        assert!(times.demands("gru").is_empty());
     }
 
     #[test]

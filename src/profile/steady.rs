@@ -7,9 +7,10 @@ use super::samples::{Kind, Now, STEPS, Timed, as_seen};
 use super::wanted::{Wanted, of_input};
 use super::{Profile, Subject, id_of, unfolded};
 use crate::backend::Backend;
+use crate::backend::cuda::Options;
 use crate::error::{Error, Result};
 use crate::task::{Completion, MemberList, NodeRef, Part, Step, Task};
-use crate::units::{CellId, Nanos, NodeId, RequestId, TaskId, WorkerId};
+use crate::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::workload::dnn::Operator;
 use crate::workload::model::Model;
 use crate::workload::shape::{MAX_LENGTH, Shape};
@@ -24,7 +25,7 @@ const SEEN_TRAIN: usize = 32;
 const LAUNCH_TRAINS: u32 = 3;
 
 /// Small batches are noisier: they run until this many members have run, ...
-const ROWS: u32 = 256;
+pub(super) const ROWS: u32 = 256;
 /// ... but in no more trains than this.
 const MOST_TRAINS: u32 = 16;
 
@@ -39,6 +40,15 @@ pub struct Bench {
     cells: [String; 2],
     shapes: [Shape; 2],
     input: u32,
+}
+
+impl Bench {
+    /// The cell and a request of it, if one cell runs in long chains.
+    pub fn chain(&self) -> Option<(&str, &Shape)> {
+        let [cell, other] = &self.cells;
+        let is_chain = matches!(self.shapes[0], Shape::Chain(_) | Shape::Seq2Seq { .. });
+        (is_chain && cell == other).then_some((cell, &self.shapes[0]))
+    }
 }
 
 pub fn benches(wanted: &Wanted) -> Vec<Bench> {
@@ -177,10 +187,10 @@ pub fn measure_persistent(cell: &str, subject: &mut Subject<'_>, batches: &[u32]
 }
 
 /// The next node of each request.
-struct Supply(Vec<u32>);
+pub(super) struct Supply(Vec<u32>);
 
 impl Supply {
-    fn parts(&mut self, requests: Range<usize>, nodes: u32) -> impl Iterator<Item = Part> {
+    pub(super) fn parts(&mut self, requests: Range<usize>, nodes: u32) -> impl Iterator<Item = Part> {
         let from = requests.start as u32;
         (from..).zip(&mut self.0[requests]).map(move |(request, next)| {
             *next += nodes;
@@ -188,12 +198,12 @@ impl Supply {
         })
     }
 
-    fn nodes(&mut self, requests: Range<usize>) -> Vec<NodeRef> {
+    pub(super) fn nodes(&mut self, requests: Range<usize>) -> Vec<NodeRef> {
         self.parts(requests, 1).map(|part| NodeRef { request: part.request, node: part.from }).collect()
     }
 }
 
-struct Trains<'e> {
+pub(super) struct Trains<'e> {
     backend: Box<dyn Backend + 'e>,
     now: &'e Now,
     started: Nanos,
@@ -205,9 +215,18 @@ struct Trains<'e> {
 
 impl<'e> Trains<'e> {
     fn start(subject: &'e mut Subject<'_>, requests: &Requests, largest: u32) -> Result<Trains<'e>> {
+        let options = subject.options(largest)?;
+        Trains::with_options(subject, requests, &options)
+    }
+
+    pub(super) fn with_options(
+        subject: &'e mut Subject<'_>,
+        requests: &Requests,
+        options: &Options,
+    ) -> Result<Trains<'e>> {
         let (workers, seen) = (subject.settings.workers, subject.host_observed_times());
         let (now, started) = (subject.now, subject.now.time.get());
-        let (backend, _) = subject.start(requests, largest)?;
+        let (backend, _) = subject.start_with(requests, options)?;
         Ok(Trains { backend, now, started, workers, submitted: 0, supply: Supply(vec![0; requests.len()]), seen })
     }
 
@@ -229,19 +248,32 @@ impl<'e> Trains<'e> {
         length: usize,
         mut task: impl FnMut(usize, usize, &mut Supply) -> (Step, MemberList),
     ) -> Result<Train> {
+        self.run_side_by_side(1, length, |place, (worker, _), supply| task(place, worker, supply))
+    }
+
+    /// On the first `streams` streams of each worker. `task` gives the task at a place for a worker's stream.
+    pub(super) fn run_side_by_side(
+        &mut self,
+        streams: u16,
+        length: usize,
+        mut task: impl FnMut(usize, (usize, u16), &mut Supply) -> (Step, MemberList),
+    ) -> Result<Train> {
         let (first, mut requests) = (self.submitted, Vec::new());
-        for (place, worker) in (0..length).flat_map(|place| (0..self.workers).map(move |worker| (place, worker))) {
-            let (step, members) = task(place, worker, &mut self.supply);
+        let lanes: Vec<(usize, u16)> =
+            (0..self.workers).flat_map(|worker| (0..streams).map(move |stream| (worker, stream))).collect();
+        for (place, lane) in (0..length).flat_map(|place| lanes.iter().map(move |lane| (place, *lane))) {
+            let (step, members) = task(place, lane, &mut self.supply);
             requests.extend(members.requests());
             let steps = [step];
-            let task = Task::whole_requests(WorkerId(worker as u16), &steps, &[], step.cells());
-            self.backend.submit(TaskId(self.submitted), &Task { batch: step.batch, ..task }, Some(members));
+            let task = Task::whole_requests(WorkerId(lane.0 as u16), &steps, &[], step.cells());
+            let task = Task { batch: step.batch, stream: StreamId(lane.1), ..task };
+            self.backend.submit(TaskId(self.submitted), &task, Some(members));
             self.submitted += 1;
         }
-        let mut tasks = vec![Vec::with_capacity(length); self.workers];
+        let mut tasks = vec![Vec::with_capacity(length); lanes.len()];
         for _ in first..self.submitted {
             let done = self.backend.wait(None).ok_or_else(|| Error::failed("a task that was submitted never ended"))?;
-            tasks[(done.task.0 - first) as usize % self.workers].push(done);
+            tasks[(done.task.0 - first) as usize % lanes.len()].push(done);
         }
         tasks.iter_mut().for_each(|tasks| tasks.sort_unstable_by_key(|task: &Completion| task.task));
         self.now.time.set(self.started.saturating_add(self.backend.now()));
@@ -253,8 +285,8 @@ impl<'e> Trains<'e> {
     }
 }
 
-struct Train {
-    /// By worker.
+pub(super) struct Train {
+    /// By worker and stream.
     tasks: Vec<Vec<Completion>>,
     seen: bool,
     /// When the backend started.
@@ -264,7 +296,7 @@ struct Train {
 
 impl Train {
     /// The times of tasks between two others.
-    fn durations(&self) -> Vec<Timed> {
+    pub(super) fn durations(&self) -> Vec<Timed> {
         self.durations_at(|_| true)
     }
 

@@ -4,16 +4,17 @@ use std::sync::atomic::AtomicU64;
 
 use rand::RngExt as _;
 
+use super::report::Made;
 use super::*;
-use crate::backend::sim::Sim;
+use crate::backend::sim;
 use crate::cost::table::{CostTable, Overhead};
 use crate::cost::timing::{Start, Timing};
 use crate::cost::{CostModel as _, MemberKind};
-use crate::experiment::executor::Loaded;
+use crate::experiment::executor::{Abilities, Loaded};
 use crate::gpu_settings::Precision;
 use crate::network::{Network, Spec};
 use crate::task::{Step, Task};
-use crate::units::Nanos;
+use crate::units::{Nanos, Share};
 use crate::workload::random::stream;
 
 /// A device that takes [`truth`] for each task, times its slowness at that instant.
@@ -22,11 +23,20 @@ struct Disturbed(Box<dyn Slow>);
 
 trait Slow: std::fmt::Debug + Sync + Send {
     fn at(&self, seconds: f64) -> f64;
+
+    fn shares_streams(&self) -> bool {
+        false
+    }
 }
 
 /// In nanoseconds: stairs of six rows.
 fn truth(batch: u32) -> u64 {
     300_000 + 500_000 * u64::from(batch.div_ceil(6))
+}
+
+/// A fourth of the device is the least that four streams show.
+fn true_demand(batch: u32) -> Share {
+    Share::of(25 + batch, 100)
 }
 
 impl Executor for &'static Disturbed {
@@ -36,6 +46,10 @@ impl Executor for &'static Disturbed {
 
     fn about(&self) -> &'static str {
         "A simulation"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities { shares_streams: self.0.shares_streams(), ..Abilities::default() }
     }
 
     fn load(&self, network: Network, _: &GpuSettings, _: Option<&grnn::Device>, _: usize) -> Result<Box<dyn Loaded>> {
@@ -65,12 +79,12 @@ impl Loaded for Engine {
     fn start<'e>(
         &'e mut self,
         _: &Requests,
-        _: &Options,
+        options: &Options,
         _: Option<std::sync::mpsc::Sender<StepTime>>,
     ) -> Result<Box<dyn Backend + 'e>> {
         let clock = Arc::clone(&self.clock);
         let started = clock.load(Ordering::Relaxed) + 5_000_000;
-        Ok(Box::new(Sim::new(1, Truth { device: self.device, clock, started })))
+        Ok(sim::device(1, options.streams, Truth { device: self.device, clock, started }))
     }
 }
 
@@ -87,6 +101,10 @@ impl Timing for Truth {
 
     fn duration(&mut self, task: &Task<'_>, _: Option<CellId>) -> Nanos {
         Nanos(truth(task.batch))
+    }
+
+    fn demand(&mut self, task: &Task<'_>) -> Share {
+        true_demand(task.batch)
     }
 
     fn disturbed(&mut self, time: Nanos, start: Nanos) -> Nanos {
@@ -132,8 +150,7 @@ impl Slow for Drift {
     }
 }
 
-/// The times of the table over the true ones.
-fn profiled(slow: Box<dyn Slow>, repeats: u32) -> Vec<(u32, f64)> {
+fn made(slow: Box<dyn Slow>, repeats: u32) -> (Vec<u32>, Made) {
     let executor: &'static dyn Executor = Box::leak(Box::new(&*Box::leak(Box::new(Disturbed(slow)))));
     let spec = Spec { hidden: 1, embedding: 1, vocabulary: 2, seed: 1, weights: None };
     let wanted = Wanted::of_cells(Model::Lstm, spec, cells_of(&Model::Lstm), &[]);
@@ -142,7 +159,12 @@ fn profiled(slow: Box<dyn Slow>, repeats: u32) -> Vec<(u32, f64)> {
     let settings = Settings { batches: batches.clone(), repeats, workers: 1, executor, gpu, persistent: None };
     let mut session = Session::new(vec![wanted], settings).unwrap();
     session.measure(&AtomicBool::new(false), &|| ()).unwrap();
-    let made = session.made("batchlab profile");
+    (batches, session.made("batchlab profile"))
+}
+
+/// The times of the table over the true ones.
+fn profiled(slow: Box<dyn Slow>, repeats: u32) -> Vec<(u32, f64)> {
+    let (batches, made) = made(slow, repeats);
     let table = CostTable::parse(&made.csv, "costs").unwrap();
     let table = table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
     let time = |batch| table.runs(&Step { cell: CellId(0), batch, times: 1, input: 0 }, MemberKind::Nodes).time.0;
@@ -153,6 +175,36 @@ fn profiled(slow: Box<dyn Slow>, repeats: u32) -> Vec<(u32, f64)> {
 fn within_a_percent(ratios: &[(u32, f64)], level: f64) {
     let off: Vec<_> = ratios.iter().filter(|(_, ratio)| (ratio / level - 1.0).abs() > 0.01).collect();
     assert!(off.is_empty(), "{off:?}");
+}
+
+/// Always as fast, on streams that share it.
+#[derive(Debug)]
+struct Shared;
+
+impl Slow for Shared {
+    fn at(&self, _: f64) -> f64 {
+        1.0
+    }
+
+    fn shares_streams(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn steps_on_four_streams_give_the_demands_of_a_shared_device() {
+    let (batches, made) = made(Box::new(Shared), 2);
+    let table = CostTable::parse(&made.csv, "costs").unwrap();
+    let table = table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
+    for batch in batches {
+        let found = table.demand(&Step { cell: CellId(0), batch, times: 1, input: 0 });
+        let ratio = found.0 as f64 / true_demand(batch).0 as f64;
+        assert!((ratio - 1.0).abs() < 1e-3, "{batch}: {ratio}");
+    }
+    let said = "lstm.demand: parts per million of the device, from steps on four streams at once; two streams take what they say";
+    assert!(made.notes.iter().any(|note| note.starts_with(said)), "{:?}", made.notes);
+    let alone = self::made(Box::new(Drift(100.0)), 1).1;
+    assert!(!alone.csv.contains("demand"), "on threads of their own");
 }
 
 #[test]

@@ -16,7 +16,15 @@ fn cells_are_profiled_and_simulated() {
     assert!(costs.contains("Host CUDA"), "{costs}");
     for batch in [1, 2, 4] {
         assert!(costs.lines().any(|line| line.starts_with(&format!("lstm,{batch},"))), "{costs}");
+        let demand = costs.lines().find_map(|line| line.strip_prefix(&format!("lstm.demand,{batch},")));
+        let parts: u64 =
+            demand.and_then(|row| row.split(',').next()?.parse().ok()).unwrap_or_else(|| panic!("{costs}"));
+        assert!((1..=1_000_000).contains(&parts), "{costs}");
     }
+    assert!(
+        costs.contains("# lstm.demand: parts per million of the device, from steps on four streams at once; "),
+        "{costs}"
+    );
     host.desk.run(&["sim", "t.toml", "--set", "device.costs=gpu.csv", "-q", "--out", "simulated"]).ok();
 }
 
