@@ -110,16 +110,26 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
     }
     record(&output, &workload, metrics.warmup)?;
     let (policies, file, _sweep) = (Vec::new(), file.to_path_buf(), None);
-    let scenario =
+    let mut scenario =
         Scenario { name, seed, file, workload, arrivals, classes, device, overhead, metrics, output, policies, _sweep };
     let points: Vec<String> = scenario.points().iter().map(ToString::to_string).collect();
-    match &scenario.output.plot_point {
-        Some(point) if !points.contains(point) => {
+    if let Some(point) = &scenario.output.plot_point
+        && !points.contains(point)
+    {
+        scenario.output.plot_point = Some(nearest(point, &points).ok_or_else(|| {
             let known = points.join(", ");
-            Err(format!("output.plot_point: no point of this scenario is \"{point}\"; known: {known}"))
-        }
-        _ => Ok(scenario),
+            format!("output.plot_point: no point of this scenario is \"{point}\"; known: {known}")
+        })?);
     }
+    Ok(scenario)
+}
+
+/// The rate that is nearest to another, the lower one of two. `None` for points that are no rates.
+fn nearest(rate: &str, points: &[String]) -> Option<String> {
+    let rate: f64 = rate.parse().ok()?;
+    let distance = |point: &String| point.parse().ok().map(|one: f64| (one - rate).abs());
+    let by_distance = points.iter().filter_map(|point| Some((distance(point)?, point)));
+    by_distance.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, point)| point.clone())
 }
 
 /// Refuses what a record cannot have.

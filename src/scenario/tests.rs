@@ -171,6 +171,8 @@ fn overrides_replace_and_create() {
         ("metrics.warmup=10%", "/metrics/warmup", json!("10%")),
         ("metrics.warmup=5000", "/metrics/warmup", json!(5000)),
         ("output.plot_point=1000", "/output/plot_point", json!("1000")),
+        ("output.plot_point=3000", "/output/plot_point", json!("2000.5")),
+        ("output.plot_point=1100.5", "/output/plot_point", json!("1000")),
         ("output.title=Padded, and not", "/output/title", json!("Padded, and not")),
     ] {
         let scenario = desk.read(GOOD, &[set]).unwrap_or_else(|error| panic!("{set}: {error}"));

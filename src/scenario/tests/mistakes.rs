@@ -200,8 +200,8 @@ fn bad_scenarios_are_refused_with_their_place() {
         ("[device]", "[output]\ntasks = 1\n[device]", "s.toml:9: output.tasks: must be true or false, not 1"),
         (
             "[device]",
-            "[output]\nplot_point = 3000\n[device]",
-            "s.toml:9: output.plot_point: no point of this scenario is \"3000\"; known: 1000, 2000.5",
+            "[output]\nplot_point = \"offline\"\n[device]",
+            "s.toml:9: output.plot_point: no point of this scenario is \"offline\"; known: 1000, 2000.5",
         ),
         (
             "[arrivals]",
