@@ -83,7 +83,9 @@ impl Table {
         let headings = headings(&swept, metrics.iter().filter_map(|metric| metric.heading()));
         let objectives: BTreeSet<Nanos> = rows.iter().filter_map(SummaryRow::slo).collect();
         let objectives: Vec<String> = objectives.iter().map(ToString::to_string).collect();
-        let goodput = format!("goodput: requests served within {}, per second", objectives.join(" or "));
+        let grows =
+            if any(&grows) { "; - where queues grew without end, so that the run's length decides" } else { "" };
+        let goodput = format!("goodput: requests served within {}, per second{grows}", objectives.join(" or "));
         let marked = |note: &'static str| (note, any(&|row| note_of(row) == Some(note)));
         let notes = [
             (goodput.as_str(), !objectives.is_empty()),
@@ -138,6 +140,11 @@ fn rejects(row: &SummaryRow) -> bool {
     row.runs.iter().any(|run| run.rejected > 0)
 }
 
+/// Its queues grow as long as requests come: it is saturated and turns none away.
+fn grows(row: &SummaryRow) -> bool {
+    row.saturated() == Some(true) && !rejects(row)
+}
+
 fn is_invalid(row: &SummaryRow) -> bool {
     row.lateness().is_some_and(|late| late.valid == Some(false))
 }
@@ -175,6 +182,9 @@ fn head(row: &SummaryRow, swept: &[&str]) -> Vec<String> {
 fn cells(row: &SummaryRow, swept: &[&str], metrics: &[Metric]) -> Vec<String> {
     let mut line = head(row, swept);
     line.extend(metrics.iter().map(|metric| {
+        if *metric == Metric::Goodput && grows(row) {
+            return "-".into();
+        }
         let note = note_of(row).filter(|_| *metric == Metric::Throughput);
         cell(row, *metric) + note.map_or("", |note| &note[..1])
     }));
@@ -373,6 +383,24 @@ a policy with a nam…  offline      123.5*      -       -       -          -   
         assert!(text.contains(" 8047+ ") && text.contains(" 8010 "), "{text}");
         assert!(text.contains("\n+ above the offered rate: "), "{text}");
         assert!(table(&[row("a", &[of(8047.0, true)])], None).contains(" 8047* "));
+    }
+
+    #[test]
+    fn a_goodput_that_only_the_length_of_the_run_decides_is_not_shown() {
+        let of = |saturated, rejected| Summary {
+            slo: Some(Nanos(50_000_000)),
+            goodput: Some(Rate(605.0)),
+            throughput: Some(Rate(700.0)),
+            saturated: Some(saturated),
+            rejected,
+            ..Summary::default()
+        };
+        let text = |saturated, rejected| table(&[row("a", &[of(saturated, rejected)])], None);
+        assert!(
+            !text(true, 0).contains("605") && text(true, 0).contains("per second; - where queues grew without end")
+        );
+        assert!(text(false, 0).contains(" 605.0 ") && text(true, 9).contains(" 605.0 "), "{}", text(true, 9));
+        assert!(!text(true, 9).contains("queues grew"), "a policy that turns requests away serves what it can");
     }
 
     #[test]
