@@ -257,8 +257,7 @@ pub struct Output {
     /// A timeline for trace viewers.
     pub timeline: bool,
     pub plots: Vec<plot::Kind>,
-    /// The point (see [`Scenario::points`]) of figures that show only one. A rate that is none of them stands for the
-    /// nearest.
+    /// The point (see [`Scenario::points`]) of figures that show only one. Another rate stands for the nearest.
     #[serde(deserialize_with = "given::point")]
     pub plot_point: Option<String>,
     pub title: Option<String>,
