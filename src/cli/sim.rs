@@ -198,6 +198,10 @@ fn tell(common: &Common, scenarios: &[Scenario], report: &Report) {
     }
     let tables: BTreeSet<&Path> = scenario.policies.iter().filter_map(|policy| policy.costs.as_deref()).collect();
     tables.into_iter().for_each(|table| common.note_falling(table));
+    let traditional = report.traditional.as_ref();
+    traditional
+        .iter()
+        .for_each(|why| common.note(format!("all steps ran in traditional kernels, not in device.grnn's: {why}")));
     notes(&report.rows, &costs_of).iter().for_each(|note| common.note(note));
     let Decisions { calls, tasks, time } = report.decisions;
     if calls > 0 {

@@ -187,6 +187,15 @@ impl Device {
         }
     }
 
+    /// Why cells run in traditional kernels although `device.grnn` asks for persistent ones.
+    pub fn traditional(&self, inputs: &Inputs<'_>) -> Result<Option<String>> {
+        let Device::Real(_, loaded, _) = self else {
+            // All policies have the same device.
+            return Ok(inputs.costs(0)?.and_then(|table| table.traditional().map(Into::into)));
+        };
+        Ok(loaded.lock().expect("a run that panics ends the program").traditional())
+    }
+
     /// On the requests of the first replication; `None` on a real device and for language models.
     pub fn bounds(&self, inputs: &Inputs<'_>) -> Result<Option<Bounds>> {
         let Device::Simulated(_, costs, _) = self else { return Ok(None) };

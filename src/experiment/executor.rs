@@ -89,6 +89,11 @@ pub trait Loaded: Send {
     /// The device and the versions of its libraries, for results.
     fn describe(&self) -> String;
 
+    /// Why cells run in traditional kernels although persistent ones were asked for.
+    fn traditional(&self) -> Option<String> {
+        None
+    }
+
     /// Starts the workers of a run and, when they are ready, the clock. With [`Abilities::logs_steps`], the time of
     /// each step goes to `log`.
     fn start(&mut self, requests: &Requests, options: &Options, log: StepLog) -> Result<Box<dyn Backend + '_>>;

@@ -66,6 +66,8 @@ pub struct Report {
     pub rows: Vec<SummaryRow>,
     pub figures: Vec<plot::Figure>,
     pub undrawn: Vec<String>,
+    /// Why cells ran in traditional kernels although persistent ones were asked for.
+    pub traditional: Option<String>,
     pub decisions: Decisions,
     /// Finished runs, and all runs.
     pub finished: (usize, usize),
@@ -88,6 +90,7 @@ impl Report {
             rows,
             figures: Vec::new(),
             undrawn: Vec::new(),
+            traditional: None,
             decisions: here().map(|host| host.decisions).sum(),
             finished: (done().count(), points.len()),
             taken_over: done().count() - here().count(),
@@ -186,6 +189,9 @@ pub fn run_sweep(
     }
     failure.map_or(Ok(()), Err)?;
     let mut report = Report::new(folder.clone(), rows, &finished, lock.held);
+    for (inputs, device) in variants.iter().flatten() {
+        report.traditional = report.traditional.or(device.traditional(inputs)?);
+    }
     if options.shard.is_none() && !report.interrupted() {
         draw(scenarios[0], options, &mut report)?;
         lock.complete();

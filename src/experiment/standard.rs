@@ -155,7 +155,7 @@ impl Executor for Cuda {
             gpus,
             workers,
             precision: settings.precision,
-            persistent: persistent.map(|device| device.name.clone()),
+            wanted: persistent.map(|device| device.name.clone()),
         }))
     }
 
@@ -173,7 +173,8 @@ struct OnGpus {
     gpus: Gpus,
     workers: usize,
     precision: Precision,
-    persistent: Option<String>,
+    /// The device whose model chooses persistent kernels.
+    wanted: Option<String>,
 }
 
 impl Loaded for OnGpus {
@@ -193,13 +194,25 @@ impl Loaded for OnGpus {
         let Libraries { driver, nvrtc, cublas } = Libraries::of(&libraries::find());
         let version = |library: Option<Library>| library.map_or("unknown".into(), |library| library.version);
         let [driver, nvrtc, cublas] = [driver, nvrtc, cublas].map(version);
-        let kernels = self.persistent.as_ref().map(|name| format!(", persistent kernels by the model of {name}"));
+        let kernels = match &self.wanted {
+            Some(name) if self.gpus.has_persistent_kernels() => format!(", persistent kernels by the model of {name}"),
+            Some(_) => ", traditional kernels".into(),
+            None => String::new(),
+        };
         format!(
-            "{times}{}, driver CUDA {driver}, NVRTC {nvrtc}, cuBLAS {cublas}, {}{}",
+            "{times}{}, driver CUDA {driver}, NVRTC {nvrtc}, cuBLAS {cublas}, {}{kernels}",
             names.join(" + "),
             self.precision,
-            kernels.unwrap_or_default()
         )
+    }
+
+    fn traditional(&self) -> Option<String> {
+        let wanted = self.wanted.as_ref().filter(|_| !self.gpus.has_persistent_kernels());
+        wanted.map(|_| {
+            let (network, gpu) = (&self.network, self.gpus.describe(WorkerId(0)));
+            let (name, hidden) = (network.model().name(), network.spec().hidden);
+            format!("the registers of {gpu}, do not hold the weights of {name} with hidden {hidden}")
+        })
     }
 
     fn start(&mut self, requests: &Requests, options: &Options, _: StepLog) -> Result<Box<dyn Backend + '_>> {

@@ -94,6 +94,7 @@ impl Session {
         for (place, profile) in profiles.iter_mut().enumerate() {
             profile.level();
             notes.push(wanted[place].described(engines[place].precision()));
+            notes.extend(engines[place].traditional().map(|why| format!("no rows {PERSISTENT}: {why}")));
             notes.extend(about(profile));
             table.extend(rows(profile, place == 0, sized));
             factors.extend(profile.noise());

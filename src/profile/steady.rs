@@ -156,9 +156,13 @@ pub fn measure_operators(subject: &mut Subject<'_>, input: u32, batch: u32, prof
     Ok(())
 }
 
-/// Tasks of parts of chains in two lengths. Members stay, because a launch gathers and scatters in any case.
+/// Tasks of parts of chains in two lengths. Members stay, because a launch gathers and scatters in any case. Nothing, if
+/// the device runs them in traditional kernels.
 pub fn measure_persistent(cell: &str, subject: &mut Subject<'_>, batches: &[u32], profile: &mut Profile) -> Result<()> {
     let Subject { wanted, settings, steps, .. } = *subject;
+    if subject.engine.traditional().is_some() {
+        return batches.iter().try_for_each(|_| steps.done());
+    }
     let largest = batches.iter().max().map_or(1, |most| *most as usize);
     let id = id_of(&wanted.model, cell);
     let requests = unfolded(vec![Shape::Chain(MAX_LENGTH); settings.workers * largest], &wanted.model)?;

@@ -17,7 +17,7 @@ use crate::workload::model::Model;
 use crate::workload::operator::catalogue::Catalogue;
 
 /// From a cost table; for cells without rows, a device's data sheet; and for persistent kernels, the table or the
-/// device's model, unless the weights do not fit (GRNN). `None` without a source.
+/// device's model. `None` without a source.
 pub fn named(costs: Option<&Path>, device: &Device, workload: &Workload) -> Result<Option<CostTable>> {
     let (model, sizes) = (&workload.model, workload.sizes());
     let table = costs.map(CostTable::read).transpose()?;
@@ -42,19 +42,38 @@ pub fn named(costs: Option<&Path>, device: &Device, workload: &Workload) -> Resu
         });
     }
     if let Some(file) = &device.grnn {
-        let cell = grnn::Cell::of(model)?;
-        let kernels = grnn::Device::read(file)?;
         let rows = table.unwrap_or_else(CostTable::empty);
-        let modelled = || grnn::Persistent::new(cell, sizes.hidden, &kernels).within(file.display());
-        let fits = || grnn::Launches::new(cell, sizes.hidden, &kernels, &grnn::Space::default()).largest().is_some();
-        let times = match rows.persistent(cell.name())?.map_or_else(|| modelled().map(Persistent::Modelled), Ok) {
-            // As in the paper, a model too large for registers runs in traditional kernels, if their times are known.
-            Err(_) if rows.has(cell.name()) && !fits() => return Ok(Some(rows)),
-            times => times?,
-        };
-        table = Some(rows.with_persistent(Arc::new(times), cell.name()));
+        table = Some(with_kernels(rows, file, device, workload)?);
     }
     Ok(table.map(|table| table.with_kv_tokens(kv_tokens)))
+}
+
+/// Adds persistent kernels. As in the paper, a model whose weights no registers hold runs in traditional kernels: those
+/// of the table, or of the file's own data sheet.
+fn with_kernels(rows: CostTable, file: &Path, device: &Device, workload: &Workload) -> Result<CostTable> {
+    let (model, sizes) = (&workload.model, workload.sizes());
+    let cell = grnn::Cell::of(model)?;
+    let kernels = grnn::Device::read(file)?;
+    if let Some(measured) = rows.persistent(cell.name())? {
+        return Ok(rows.with_persistent(Arc::new(measured), cell.name()));
+    }
+    let launches = grnn::Launches::new(cell, sizes.hidden, &kernels, &grnn::Space::default());
+    let Some(refused) = launches.refused(cell, sizes.hidden, &kernels.name) else {
+        let times = grnn::Persistent::new(launches, &kernels).within(file.display())?;
+        return Ok(rows.with_persistent(Arc::new(Persistent::Modelled(times)), cell.name()));
+    };
+    let rows = if rows.has(cell.name()) {
+        rows
+    } else {
+        let sheet = Roofline::read(file, device.precision).map_err(|missing| {
+            Error::input(format!(
+                "device.grnn: {refused}; the times of its traditional kernels are unknown, since {missing}; add device.costs or \
+                 device.roofline, or take a smaller workload.hidden"
+            ))
+        })?;
+        rows.or_computed(&Arc::new(sheet), model, &sizes)?
+    };
+    Ok(rows.in_traditional_kernels(refused))
 }
 
 /// The times of a policy's steps, cells or operators.

@@ -129,7 +129,6 @@ fn a_scenario_runs_on_persistent_kernels() {
     assert!(p50(0) > p50(1) + 0.1 && p50(1) > 0.054, "{json}");
     for (set, message) in [
         ("workload.model=seq2seq", "device.grnn: persistent kernels run lstm and gru, and the model is seq2seq"),
-        ("workload.hidden=4096", "no persistent kernel runs lstm with hidden 4096 on the Titan V"),
         ("device.grnn=plain.toml", "plain.toml: no table [grnn]"),
         ("device.grnn=timeless.toml", "timeless.toml: no table [grnn.time] for the Titan V"),
         (
@@ -141,13 +140,40 @@ fn a_scenario_runs_on_persistent_kernels() {
         desk.write("timeless.toml", titan_v().split("[grnn.time]").next().unwrap());
         desk.sim(&["--set", set]).failed(2, message);
     }
-    // With times of traditional kernels, a model that is too large for registers runs in those.
-    let wide = ["--set", "workload.hidden=4096", "--set", "device.roofline=titan-v.toml", "--format", "json"];
-    let [with, without] = [SCENARIO, &SCENARIO.replace("grnn = ", "precision = \"f32\" # ")].map(|text| {
-        desk.write("t.toml", text);
-        desk.sim(&wide).ok().json()["rows"].clone()
-    });
-    assert_eq!(with, without);
+}
+
+#[test]
+fn a_network_too_wide_for_registers_is_simulated_in_traditional_kernels() {
+    let desk = Desk::new();
+    desk.write("titan-v.toml", titan_v());
+    let device = titan_v();
+    let (_, kernels) = device.split_once("[grnn]").unwrap();
+    desk.write("bare.toml", format!("name = \"Bare\"\nmultiprocessors = 80\n[grnn]{kernels}"));
+    desk.write("costs.csv", "cell,batch,ns\nlstm,1,1000000\nlstm,512,1000000\n");
+    desk.write("t.toml", SCENARIO);
+    let wide = ["--set", "workload.hidden=4096", "--format", "json"];
+    let run = |more: &[&str]| desk.run(&[&["sim", "t.toml", "--out", "out"], &wide[..], more].concat());
+    let because = "all steps ran in traditional kernels, not in device.grnn's: no persistent kernel runs lstm with hidden \
+                   4096 on the Titan V: its registers do not hold the weights";
+    let without = SCENARIO.replace("grnn = ", "roofline = ");
+    for (times, plain) in [
+        // The device's own data sheet, one that is named, and rows of a table.
+        (&[][..], &[][..]),
+        (&["--set", "device.roofline=titan-v.toml"], &[]),
+        (&["--set", "device.costs=costs.csv"], &["--set", "device.costs=costs.csv"]),
+    ] {
+        desk.write("t.toml", SCENARIO);
+        let fallen_back = run(times).ok();
+        assert!(fallen_back.stderr.contains(because), "{}", fallen_back.stderr);
+        desk.write("t.toml", &without);
+        assert_eq!(fallen_back.json()["rows"], run(plain).ok().json()["rows"], "{times:?}");
+    }
+    desk.write("t.toml", SCENARIO);
+    let narrow = desk.run(&["sim", "t.toml", "--out", "out"]).ok();
+    assert!(!narrow.stderr.contains("traditional"), "{}", narrow.stderr);
+    let message = "device.grnn: no persistent kernel runs lstm with hidden 4096 on the Bare: its registers do not hold the \
+                   weights; the times of its traditional kernels are unknown, since bare.toml";
+    run(&["--set", "device.grnn=bare.toml"]).failed(2, message);
 }
 
 #[test]

@@ -148,15 +148,15 @@ impl Launches {
         u32::try_from(self.kernels.len()).ok().filter(|largest| *largest > 0)
     }
 
-    pub fn check(&self, cell: Cell, hidden: u32, device: &str) -> Result<()> {
-        match self.largest() {
-            Some(_) => Ok(()),
-            None => Err(Error::input(format!(
-                "no persistent kernel runs {} with hidden {hidden} on the {device}: its registers do not hold the weights; leave device.grnn out, \
-                 or take a smaller workload.hidden",
+    /// Why no kernel runs any batch, if that is so; traditional kernels run then (section 4).
+    pub fn refused(&self, cell: Cell, hidden: u32, device: &str) -> Option<String> {
+        let says = || {
+            format!(
+                "no persistent kernel runs {} with hidden {hidden} on the {device}: its registers do not hold the weights",
                 cell.name()
-            ))),
-        }
+            )
+        };
+        self.kernels.is_empty().then(says)
     }
 
     /// The sequences of each launch; empty if the weights do not fit.
@@ -181,9 +181,9 @@ pub struct Persistent {
 }
 
 impl Persistent {
-    pub fn new(cell: Cell, hidden: u32, device: &Device) -> Result<Persistent> {
-        let launches = Launches::new(cell, hidden, device, &Space::default());
-        Persistent::of(launches, cell, hidden, device, 0)
+    /// Of the kernels of these launches. An error if there are none, or if the device has no times.
+    pub fn new(launches: Launches, device: &Device) -> Result<Persistent> {
+        Persistent::of(launches, device, 0)
     }
 
     /// Several LSTM layers in one launch, all as wide as their input. A layer is one step behind the layer before it, so
@@ -192,14 +192,14 @@ impl Persistent {
     /// 8.5); this is a definition of this project.
     pub fn of_layers(hidden: u32, layers: u32, device: &Device) -> Result<Persistent> {
         if layers < 2 {
-            return Persistent::new(Cell::Lstm, hidden, device);
+            return Persistent::new(Launches::new(Cell::Lstm, hidden, device, &Space::default()), device);
         }
         let space = Space::default();
         let launches = Launches::of_ranking(device, |batch| rank_layer(hidden, batch, layers, device, &space));
-        Persistent::of(launches, Cell::Lstm, hidden, device, layers - 1)
+        Persistent::of(launches, device, layers - 1)
     }
 
-    fn of(launches: Launches, cell: Cell, hidden: u32, device: &Device, more_steps: u32) -> Result<Persistent> {
+    fn of(launches: Launches, device: &Device, more_steps: u32) -> Result<Persistent> {
         let name = &device.name;
         let times: &Times = device.constants.time.as_ref().ok_or_else(|| {
             Error::input(format!(
@@ -207,8 +207,8 @@ impl Persistent {
                  scenarios/devices/titan-v.toml has one; of another GPU batchlab profile --grnn measures rows for the cost table"
             ))
         })?;
-        launches.check(cell, hidden, name)?;
-        let largest = launches.largest().unwrap_or(0);
+        let none = || Error::input(format!("the registers of the {name} hold the weights of no persistent kernel"));
+        let largest = launches.largest().ok_or_else(none)?;
         let step = |batch| launches.of(batch).map(|(_, best)| times.step(best.rnn, best.cost.total())).sum();
         Ok(Persistent { launch: times.launch, steps: (1..=largest).map(step).collect(), launches, more_steps })
     }

@@ -47,6 +47,7 @@ pub struct CostTable {
     name: String,
     cells: BTreeMap<String, CellCosts>,
     persistent: Option<Arc<Persistent>>,
+    traditional: Option<String>,
     kv_tokens: Option<u64>,
     bandwidth_mb_s: Option<u64>,
     /// By cell, if the device's bandwidth is known.
@@ -124,6 +125,7 @@ impl CostTable {
             name: "the cost table".into(),
             cells: BTreeMap::new(),
             persistent: None,
+            traditional: None,
             kv_tokens: None,
             bandwidth_mb_s: None,
             traffic: BTreeMap::new(),
@@ -197,6 +199,17 @@ impl CostTable {
         }
         self.persistent = Some(kernels);
         self
+    }
+
+    /// Notes why persistent kernels, which were asked for, do not run.
+    #[must_use]
+    pub fn in_traditional_kernels(self, because: String) -> CostTable {
+        CostTable { traditional: Some(because), ..self }
+    }
+
+    /// Why cells run in traditional kernels although persistent ones were asked for.
+    pub fn traditional(&self) -> Option<&str> {
+        self.traditional.as_deref()
     }
 
     pub fn persistent(&self, cell: &str) -> Result<Option<Persistent>> {

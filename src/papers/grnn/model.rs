@@ -49,7 +49,8 @@ impl Model {
         // Ranking all mappings takes long, and six exhibits ask for the same ones.
         static KNOWN: Mutex<BTreeMap<(Cell, u32), Persistent>> = Mutex::new(BTreeMap::new());
         let mut known = KNOWN.lock().expect("ranking does not panic");
-        let new = || Persistent::new(cell, hidden, &self.device).expect("the registers hold the weights");
+        let launches = || Launches::new(cell, hidden, &self.device, &Space::default());
+        let new = || Persistent::new(launches(), &self.device).expect("the registers hold the weights");
         known.entry((cell, hidden)).or_insert_with(new).runs(batch, steps).as_millis_f64()
     }
 

@@ -255,9 +255,26 @@ fn missing_persistent_kernels_are_refused() {
     let refuses = |more: &[&str], message| host.real(&[&PERSISTENT[..], more].concat()).failed(2, message);
     let trees = ["--set", "workload.model=tree-lstm", "--set", "workload.dataset=complete-tree:5"];
     refuses(&[&trees[..], &TREES].concat(), "t.toml: device.grnn: persistent kernels run lstm and gru");
-    let wide = "t.toml: no persistent kernel runs lstm with hidden 1024 on the Host CUDA: its registers do not hold the weights";
-    refuses(&["--set", "workload.hidden=1024"], wide);
     refuses(&["--set", "device.grnn=none.toml"], "device.grnn: no such file: none.toml");
+}
+
+#[test]
+fn a_network_that_no_registers_hold_runs_in_traditional_kernels() {
+    let Some(host) = with_persistent_kernels() else { return };
+    let few = host.desk.read("titan-v.toml").replace("registers = 65536", "registers = 64");
+    host.desk.write("few.toml", few);
+    every_policy(&host);
+    let few = ["--set", "device.grnn=few.toml", "--set", "policy.A.chunk=3"];
+    let ran = host.real(&[&["--verify", "all"], &few[..]].concat()).ok();
+    assert!(ran.stderr.contains("verified: 160 requests"), "{}", ran.stderr);
+    let says = "all steps ran in traditional kernels, not in device.grnn's: the registers of Host CUDA";
+    assert!(ran.stderr.contains(says), "{}", ran.stderr);
+    let run: Value = serde_json::from_str(&host.desk.read("out/t/run.json")).unwrap();
+    assert!(run["device"].as_str().unwrap().ends_with(", traditional kernels"), "{run}");
+    let profile = ["profile", "--scenario", "t.toml", "--backend", "cuda", "--batches", "1", "--repeats", "1"];
+    let table = host.run(&[&profile[..], &few[..2]].concat()).ok().stdout;
+    assert!(table.contains("# no rows persistent: the registers of Host CUDA"), "{table}");
+    assert!(table.contains("\nlstm,1,") && !table.contains("lstm.persistent"), "{table}");
 }
 
 #[test]

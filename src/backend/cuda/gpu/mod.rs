@@ -76,10 +76,10 @@ unsafe impl Send for Gpus {}
 
 impl Gpus {
     /// Opens one GPU for each worker, and loads the network's kernels and weights. With `persistent`, GRNN's
-    /// description of such a GPU, launches of several steps run in persistent kernels.
+    /// description of such a GPU, launches of several steps run in persistent kernels, if the registers hold the weights.
     ///
-    /// Fails if a library is missing or too old, if there are fewer GPUs than workers or too little memory, if the
-    /// model has no kernels, or if the weights fit neither it nor, for persistent kernels, the registers.
+    /// Fails if a library is missing or too old, if there are fewer GPUs than workers or too little memory, or if the
+    /// model has no kernels.
     pub fn new(
         model: &Model,
         spec: &Spec,
@@ -115,7 +115,7 @@ impl Gpus {
                 slots: 0,
                 stride: cells::stride(state),
                 cells,
-                sequences: sequences.transpose()?,
+                sequences: sequences.transpose()?.flatten(),
                 persistent: None,
                 kernels,
                 cublas: host.cublas,
@@ -146,6 +146,11 @@ impl Gpus {
     pub fn describe(&self, worker: WorkerId) -> String {
         let gpu = &self.workers[worker.index()].gpu;
         format!("{}, {} multiprocessors", gpu.name, gpu.multiprocessors)
+    }
+
+    /// Whether launches of several steps run in persistent kernels.
+    pub fn has_persistent_kernels(&self) -> bool {
+        self.most_steps(1) > 0
     }
 
     /// A stream, opened if it is new.

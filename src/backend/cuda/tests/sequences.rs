@@ -116,3 +116,15 @@ fn kernels_are_ready_before_the_clock_starts() {
     let expected: Vec<[u32; 2]> = (1..=8).rev().map(|rows| [rows, 7]).collect();
     assert_eq!(ready, expected, "of all batches, for as many steps as a launch has");
 }
+
+#[test]
+fn without_persistent_kernels_steps_run_in_the_cells_own() {
+    // A device whose registers do not hold the weights.
+    let chains = ["chain:5", "chain:2", "chain:3"];
+    let padded: &[Step] = &[step(0, 3, 6)];
+    assert_eq!(run(&chains, 0, &[(padded, whole(3))]), (vec![[3, 0]], (1, 18)), "one after the other");
+    let three: &[Step] = &[step(0, 3, 3)];
+    let chunks = [(three, parts(&[(0, 0, 3), (1, 0, 2), (2, 0, 3)])), (three, parts(&[(0, 3, 5)]))];
+    let (plans, _) = run(&chains, 0, &chunks);
+    assert_eq!(plans, [[3, 0]]);
+}

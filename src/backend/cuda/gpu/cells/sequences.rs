@@ -22,11 +22,12 @@ pub(in super::super) struct Sequences {
 }
 
 impl Sequences {
-    /// Copies a model's weights to a GPU. `device` describes the GPU to GRNN's performance model.
-    pub fn new(host: Host, model: &Model, device: &Device, upload: &mut Upload<'_>) -> Result<Sequences> {
+    /// Copies a model's weights to a GPU. `device` describes the GPU to GRNN's performance model. `None` if its
+    /// registers do not hold the weights.
+    pub fn new(host: Host, model: &Model, device: &Device, upload: &mut Upload<'_>) -> Result<Option<Sequences>> {
         let cell = grnn::Cell::of(model)?;
         let embedding = upload.table("embedding.weight").map_err(Error::failed)?;
-        Ok(Sequences { chosen: Chosen::new(host, cell, device, upload)?, embedding })
+        Ok(Chosen::new(host, cell, device, upload)?.map(|chosen| Sequences { chosen, embedding }))
     }
 
     pub fn most_steps(&self, rows: u32) -> u32 {

@@ -98,13 +98,17 @@ pub struct Chosen {
 impl Chosen {
     /// Copies a network's weights to a GPU, and determines which batches have kernels. `device` describes the GPU to
     /// the performance model; the number of multiprocessors is the GPU's own. The inputs have the format of `upload`.
-    pub fn new(host: Host, cell: Cell, device: &Device, upload: &Upload<'_>) -> Result<Chosen> {
+    ///
+    /// `None` if the registers do not hold the weights: traditional kernels run then (GRNN, section 4).
+    pub fn new(host: Host, cell: Cell, device: &Device, upload: &Upload<'_>) -> Result<Option<Chosen>> {
         let Upload { weights, spec, precision, .. } = *upload;
         let device = Device { multiprocessors: host.multiprocessors(), ..device.clone() };
         let launches = Launches::new(cell, spec.hidden, &device, &Space::default());
-        launches.check(cell, spec.hidden, host.name())?;
+        if launches.largest().is_none() {
+            return Ok(None);
+        }
         let layer = Layer::new(&host, cell, weights, spec, precision)?;
-        Ok(Chosen { kernels: BTreeMap::new(), launches, layer, device, host })
+        Ok(Some(Chosen { kernels: BTreeMap::new(), launches, layer, device, host }))
     }
 
     /// Compiles the kernels for a batch, or finds them in the cache, and loads them.
