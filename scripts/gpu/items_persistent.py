@@ -117,7 +117,7 @@ def beside_cudnn(bench, found):
 
 
 def sequences(bench):
-    """Table 1's sizes, and cuDNN beside them."""
+    """Table 1's sizes and batch 5, and cuDNN beside them."""
     found = {}
 
     def fastest(size):

@@ -57,7 +57,9 @@ FULL = Scale(
     step_precisions=("f32", "tf32", "bf16", "f16"), repeats=5, full_batch=512, small_batch=64, length=24, full_rounds=40,
     networks=("example", "bert-base", "bert-large", "unet", "linknet", "vgg19", "resnet152"), network_requests=256,
     network_batch=16, network_tokens=128,
-    persistent=tuple((cell, hidden, batch) for cell in ("lstm", "gru") for hidden in (64, 256, 1024) for batch in (1, 10, 20)),
+    # Table 1's sizes, and batch 5 of section 8.2.
+    persistent=tuple((cell, hidden, batch) for cell in ("lstm", "gru") for hidden in (64, 256, 1024) for batch in (1, 10, 20))
+    + tuple(("lstm", hidden, 5) for hidden in (64, 256, 1024)),
     sequence=100, sampled=((("lstm", 256, 20), 200), (("gru", 256, 10), 60), (("lstm", 64, 10), 60)),
     layers=tuple(("lstm", hidden, batch, steps) for hidden, steps in ((256, 20), (128, 100)) for batch in (1, 4, 8, 12, 16, 20)),
     requests=40000, seconds=3.0, validation_repeats=5, loads=(50, 70, 90, 120), validated=("chains", "seq2seq", "trees"),
