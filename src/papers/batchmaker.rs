@@ -7,7 +7,7 @@ use crate::cost::table::{CostTable, Overhead};
 use crate::error::{Error, Result};
 use crate::files::folder_name;
 use crate::results::columns::Metric;
-use crate::results::logs::{BatchLine, LogRow, RequestLine};
+use crate::results::logs::{BatchLine, LogRow};
 use crate::results::read::Log;
 use crate::task::Step;
 use crate::units::CellId;
@@ -252,11 +252,7 @@ fn step_us(found: &Findings, policy: &str, batch: u32) -> Result<f64> {
 
 /// Of Figure 5's requests, ascending, in steps of a millisecond.
 fn finish_steps(found: &Findings, policy: &str) -> Result<Vec<f64>> {
-    let mut rows = Log::open(&found.run("fig5")?.1.folder.path.join(policy).join("trace").join(RequestLine::FILE))?;
-    let mut steps = Vec::new();
-    while let Some(RequestLine { finish_ns, .. }) = rows.read()? {
-        steps.extend(finish_ns.map(|finish| finish.0 as f64 / 1e6));
-    }
+    let mut steps: Vec<f64> = found.steps("fig5", policy)?.iter().map(|[_, finish]| *finish).collect();
     steps.sort_by(f64::total_cmp);
     Ok(steps)
 }

@@ -6,7 +6,10 @@ use super::lab::Study;
 use super::{Launches, Measured};
 use crate::error::{Error, Result};
 use crate::experiment::Report;
+use crate::files::folder_name;
 use crate::results::columns::Metric;
+use crate::results::logs::{LogRow as _, RequestLine};
+use crate::results::read::Log;
 use crate::results::summary::SummaryRow;
 use crate::scenario::Scenario;
 
@@ -54,6 +57,17 @@ impl Findings {
             true => Err(Error::input(format!("{exhibit}: no results of a policy labelled \"{policy}\""))),
             false => Ok(Series { rows }),
         }
+    }
+
+    /// Start and finish of each request of a trace, by id, in milliseconds: the steps of schedules on unit times.
+    pub fn steps(&self, exhibit: &str, policy: &str) -> Result<Vec<[f64; 2]>> {
+        let point = self.run(exhibit)?.1.folder.path.join(folder_name(policy)).join("trace");
+        let mut rows = Log::open(&point.join(RequestLine::FILE))?;
+        let mut steps = Vec::new();
+        while let Some(RequestLine { start_ns, finish_ns, .. }) = rows.read()? {
+            steps.push([start_ns, finish_ns].map(|time| time.map_or(f64::NAN, |time| time.0 as f64 / 1e6)));
+        }
+        Ok(steps)
     }
 
     pub fn peak(&self, exhibit: &str, policy: &str) -> Result<f64> {

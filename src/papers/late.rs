@@ -4,6 +4,14 @@ use super::{Check, Verdict};
 use crate::results::columns::Metric;
 
 pub const CHECKS: &[(&str, Check)] = &[
+    ("late-fig1", |found| {
+        let steps = |policy| found.steps("fig1", policy);
+        let (dataflow, late) = (steps("Dataflow batching")?, steps("Late Batching")?);
+        let [from, to]: [Vec<f64>; 2] = [0, 1].map(|end| dataflow.iter().skip(10).map(|ends| ends[end]).collect());
+        let together = |times: &[f64]| times.iter().all(|time| *time == times[0]);
+        let batch = if together(&from) && together(&to) { vec![from[0], to[0]] } else { [from, to].concat() };
+        Ok(Verdict::exact(&[&batch[..], &late[10]].concat(), &[105.0, 112.0, 102.0, 105.0], "steps"))
+    }),
     ("late-gain", |found| {
         // In overload MXNet's throughput varies with the requests that were drawn; a maximum would favour it.
         let gain = |figure| {
