@@ -4,6 +4,7 @@
 //! draws no unseeded random number and iterates no hash map: the same events give the same tasks on every backend.
 
 pub mod admission;
+pub mod closed;
 pub mod due_first;
 pub mod registry;
 pub mod sequences;

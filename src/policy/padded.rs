@@ -8,8 +8,10 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
+use super::closed::{self, ClosedBatches, Version};
 use super::prelude::*;
 use super::whole::{PaddedBatch, Waiting};
+use crate::error::refuse_if;
 use crate::workload::model::Model;
 
 /// `kind = "padded"`.
@@ -34,6 +36,9 @@ pub struct Padded {
     /// instance takes the next batch when the running one has read its inputs (`ready_for_input_` in
     /// `tensorrt_backend`).
     pub ahead: u32,
+    /// Triton's batcher in this release; its delay is `window`. Both `None` and `"22.03"` form a batch when a worker takes
+    /// it.
+    pub version: Option<Version>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -66,6 +71,7 @@ impl Settings for Padded {
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         setup.require_sequences("padded batching")?;
         at_least_1([("bucket_width", self.bucket_width), ("max_batch", self.max_batch)])?;
+        self.check_version(setup)?;
         let pad_to = if self.pays_for_inputs(setup) { self.pad_to } else { PadTo::Longest };
         let longest = setup.longest.unwrap_or(u32::MAX);
         Ok(Box::new(PaddedPolicy {
@@ -74,6 +80,7 @@ impl Settings for Padded {
             longest: longest.min(setup.model.network().and_then(|network| network.most_tokens).unwrap_or(u32::MAX)),
             buckets: BTreeMap::new(),
             spare: Vec::new(),
+            closed: ClosedBatches::of(self.version, setup.workers, self.max_batch, self.window),
             turn: None,
             pointer: 0,
             now: Nanos::ZERO,
@@ -87,6 +94,20 @@ impl Settings for Padded {
 }
 
 impl Padded {
+    /// Triton has one queue, from which it sends one batch after another.
+    fn check_version(&self, setup: &Setup<'_>) -> Result<(), String> {
+        if self.version != Some(Version::Closed) {
+            return Ok(());
+        }
+        refuse_if(self.turn != Turn::Batch, || "version: \"21.10\" needs turn = \"batch\"".to_string())?;
+        let (width, longest) = (self.bucket_width, setup.longest.unwrap_or(1));
+        refuse_if(width < longest, || {
+            format!(
+                "version: \"21.10\" has one bucket; bucket_width ({width}) must be at least the longest request ({longest})"
+            )
+        })
+    }
+
     /// False if a cost table without input sizes gives all sizes the same time: nothing is then padded to a bucket.
     fn pays_for_inputs(&self, setup: &Setup<'_>) -> bool {
         let (Model::Dnn(_), Some(costs)) = (setup.model, setup.costs) else { return true };
@@ -104,6 +125,7 @@ struct PaddedPolicy {
     buckets: BTreeMap<u32, VecDeque<Waiting>>,
     /// The memory of buckets that became empty.
     spare: Vec<VecDeque<Waiting>>,
+    closed: Option<ClosedBatches>,
     /// The bucket whose turn it is, and how many of its requests the turn still covers.
     turn: Option<(u32, usize)>,
     pointer: u32,
@@ -140,14 +162,24 @@ impl PaddedPolicy {
         (bucket + 1).saturating_mul(self.settings.bucket_width).min(self.longest)
     }
 
-    fn send(&mut self, (bucket, covered): (u32, usize), worker: WorkerId, dispatch: &mut Dispatch<'_>) {
-        let (bound, size) = (self.bound(bucket), self.full(covered));
+    /// Moves the first requests of a bucket into a closed batch, or else into the one that is sent. Returns how many are
+    /// left.
+    fn draw(&mut self, bucket: u32, size: usize) -> usize {
         let waiting = self.buckets.get_mut(&bucket).expect("requests wait in the bucket");
-        self.batch.fill(waiting.drain(..size));
+        match &mut self.closed {
+            Some(closed) => closed.close(waiting.drain(..size)),
+            None => self.batch.fill(waiting.drain(..size)),
+        }
         let left = waiting.len();
         if left == 0 {
             self.spare.extend(self.buckets.remove(&bucket));
         }
+        left
+    }
+
+    /// To the longest request of the bucket, if the settings say so.
+    fn pad(&mut self, bucket: u32) {
+        let bound = self.bound(bucket);
         if self.settings.pad_to == PadTo::Bucket {
             let steps = &mut self.batch.steps;
             if self.operators {
@@ -156,12 +188,55 @@ impl PaddedPolicy {
                 steps[0].times = bound;
             }
         }
-        let ready = |unfinished| match unfinished {
+    }
+
+    /// Closes batches while there is a place.
+    fn close(&mut self) {
+        while self.closed.as_ref().is_some_and(ClosedBatches::has_place)
+            && let Some((bucket, size)) = self.next_turn()
+        {
+            self.draw(bucket, size);
+        }
+    }
+
+    /// False if no batch may be sent.
+    fn send_next(&mut self, worker: WorkerId, dispatch: &mut Dispatch<'_>) -> bool {
+        self.close();
+        if let Some(closed) = &mut self.closed {
+            let merged = closed.take(self.now, &mut self.batch);
+            if merged > 0 {
+                self.send_closed(merged, worker, dispatch);
+            }
+            return merged > 0;
+        }
+        let turn = self.turn.or_else(|| self.next_turn());
+        turn.into_iter().for_each(|turn| self.send(turn, worker, dispatch));
+        turn.is_some()
+    }
+
+    fn send_closed(&mut self, merged: usize, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
+        self.pad(0);
+        let (unfinished, size) = (dispatch.unfinished(worker), self.batch.requests.len());
+        dispatch.submit_because(&self.batch.task(worker), || Reason {
+            what: "the requests that have waited longest".into(),
+            size: closed::reason(size, merged, self.settings.window),
+            when: self.ready(worker, unfinished),
+        });
+    }
+
+    fn ready(&self, worker: WorkerId, unfinished: usize) -> String {
+        match unfinished {
             0 => format!("worker {worker} had nothing to do"),
             _ => format!("worker {worker} may have {} behind the running batch (ahead)", self.settings.ahead),
-        };
+        }
+    }
+
+    fn send(&mut self, (bucket, covered): (u32, usize), worker: WorkerId, dispatch: &mut Dispatch<'_>) {
+        let size = self.full(covered);
+        let left = self.draw(bucket, size);
+        self.pad(bucket);
         let unfinished = dispatch.unfinished(worker);
-        let reason = || self.reason(bucket, covered, size, left, ready(unfinished));
+        let reason = || self.reason(bucket, covered, size, left, self.ready(worker, unfinished));
         dispatch.submit_because(&self.batch.task(worker), reason);
         self.turn = (covered > size).then_some((bucket, covered - size));
         if self.turn.is_none() {
@@ -210,14 +285,16 @@ impl Policy for PaddedPolicy {
         for unfinished in 0..=self.settings.ahead as usize {
             let mut workers = dispatch.with_unfinished(unfinished);
             while let Some(worker) = workers.next(dispatch) {
-                let Some(turn) = self.turn.or_else(|| self.next_turn()) else { return };
-                self.send(turn, worker, dispatch);
+                if !self.send_next(worker, dispatch) {
+                    return;
+                }
             }
         }
+        self.close();
     }
 
     fn works_ahead(&self) -> bool {
-        self.settings.ahead > 0
+        self.settings.ahead > 0 || self.closed.is_some()
     }
 
     fn wake_at(&self) -> Option<Nanos> {

@@ -3,10 +3,12 @@
 //! `scheduler_utils.cc`). docs/TRITON.md lists the fields of `config.pbtxt`.
 //!
 //! When an instance is free, the requests that waited longest in the most urgent levels form a batch: of the largest
-//! preferred size that they fill, or of all of them once the oldest has waited for `max_queue_delay`.
+//! preferred size that they fill, or of all of them once the oldest has waited for `max_queue_delay`. In release 21.10
+//! batches are formed before an instance is free ([`ClosedBatches`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use super::closed::{self, ClosedBatches, Version};
 use super::prelude::*;
 use super::whole::{PaddedBatch, Waiting};
 use crate::error::refuse_if;
@@ -45,6 +47,7 @@ pub struct Triton {
     /// Batches of an instance behind the running one, with fixed members. TensorRT's backend has 1: its instance takes
     /// the next batch when the running one has read its inputs (`ready_for_input_` in `tensorrt_backend`).
     pub ahead: u32,
+    pub version: Version,
 }
 
 /// Each worker counts the tasks of each of its instances.
@@ -87,7 +90,9 @@ impl Settings for Triton {
             settings.preferred_batch_size.push(self.max_batch);
         }
         let unfinished = vec![vec![0; self.instances.into()]; setup.workers];
-        Ok(Box::new(TritonPolicy { settings, levels, unfinished, ..TritonPolicy::default() }))
+        let instances = setup.workers * usize::from(self.instances);
+        let closed = ClosedBatches::of(Some(self.version), instances, self.max_batch, self.max_queue_delay);
+        Ok(Box::new(TritonPolicy { settings, levels, closed, unfinished, ..TritonPolicy::default() }))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
@@ -116,6 +121,12 @@ impl Triton {
         refuse_if(self.mandatory && preferred.is_empty(), || {
             "mandatory: no size is preferred; give preferred_batch_size, or leave it out".to_string()
         })?;
+        let own = [("mandatory", self.mandatory), ("max_total", self.max_total.is_some())];
+        if let Some((key, _)) = own.iter().find(|(_, given)| *given && self.version == Version::Closed) {
+            return Err(format!(
+                "{key}: not with version \"21.10\", which merges batches up to max_batch; leave one out"
+            ));
+        }
         refuse_if(self.max_total == Some(0), || "max_total: 0 is too small; at least 1, or leave it out".to_string())?;
         let levels = self.levels()?;
         refuse_if(self.preserve_ordering && levels.len() > 1, || {
@@ -208,11 +219,33 @@ impl Level {
     }
 }
 
+/// Where a batch comes from.
+enum Chosen {
+    Formed {
+        /// With the chosen ones.
+        waiting: usize,
+        rule: &'static str,
+    },
+    Closed {
+        merged: usize,
+    },
+}
+
+/// The first of the waiting requests.
+fn first(levels: &mut [Level], mut wanted: usize) -> impl Iterator<Item = Waiting> {
+    levels.iter_mut().flat_map(|level| [&mut level.queue, &mut level.delayed]).flat_map(move |queue| {
+        let size = wanted.min(queue.len());
+        wanted -= size;
+        queue.drain(..size)
+    })
+}
+
 #[derive(Default)]
 struct TritonPolicy {
     settings: Triton,
     /// From the most urgent.
     levels: Vec<Level>,
+    closed: Option<ClosedBatches>,
     /// Tasks of each worker's instances.
     unfinished: Vec<Vec<u32>>,
     /// With `preserve_ordering`: the requests that were sent, and those of them that wait for earlier ones to leave.
@@ -251,26 +284,49 @@ impl TritonPolicy {
         }
     }
 
-    /// Sends a batch to the worker's instance with the fewest tasks.
-    fn send(&mut self, size: usize, rule: &str, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
-        let waiting: usize = self.levels.iter().map(Level::len).sum();
-        self.batch.clear();
-        for level in &mut self.levels {
-            for queue in [&mut level.queue, &mut level.delayed] {
-                let wanted = size - self.batch.requests.len();
-                self.batch.extend(queue.drain(..wanted.min(queue.len())));
+    /// Closes batches while there is a place. Returns until when no batch is ready, if requests wait for that.
+    fn close(&mut self, now: Nanos) -> Option<Nanos> {
+        while self.closed.as_ref().is_some_and(ClosedBatches::has_place) {
+            match self.next(now) {
+                Err(until) => return until,
+                Ok((size, _)) => {
+                    self.closed.as_mut().expect("it has a place").close(first(&mut self.levels, size));
+                }
             }
         }
+        None
+    }
+
+    /// Fills `batch` for a free instance. Otherwise returns until when no batch is ready, if requests wait for that.
+    fn take(&mut self, now: Nanos) -> Result<Chosen, Option<Nanos>> {
+        let until = self.close(now);
+        if let Some(closed) = &mut self.closed {
+            return match closed.take(now, &mut self.batch) {
+                0 => Err(until),
+                merged => Ok(Chosen::Closed { merged }),
+            };
+        }
+        let (size, rule) = self.next(now)?;
+        let waiting = self.levels.iter().map(Level::len).sum();
+        self.batch.fill(first(&mut self.levels, size));
+        Ok(Chosen::Formed { waiting, rule })
+    }
+
+    /// Sends the batch to the worker's instance with the fewest tasks.
+    fn send(&mut self, chosen: &Chosen, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
         if self.settings.preserve_ordering {
             self.sent.extend(&self.batch.requests);
         }
         let instances = self.unfinished[worker.index()].iter_mut().enumerate();
         let (place, tasks) = instances.min_by_key(|(_, tasks)| **tasks).expect("at least one instance");
         *tasks += 1;
-        let stream = StreamId(place as u16);
+        let (stream, size) = (StreamId(place as u16), self.batch.requests.len());
         dispatch.submit_because(&Task { stream, ..self.batch.task(worker) }, || Reason {
             what: "the requests that have waited longest, of the most urgent levels".into(),
-            size: format!("{size} of {waiting} that wait: {rule}"),
+            size: match chosen {
+                Chosen::Formed { waiting, rule } => format!("{size} of {waiting} that wait: {rule}"),
+                Chosen::Closed { merged } => closed::reason(size, *merged, self.settings.max_queue_delay),
+            },
             when: format!("instance {stream} of worker {worker} was free"),
         });
     }
@@ -296,22 +352,24 @@ impl Policy for TritonPolicy {
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
         self.levels.iter_mut().for_each(|level| level.expire(dispatch));
         self.wake = self.levels.iter().map(|level| level.expires).min().filter(|at| *at < Nanos::MAX);
-        for unfinished in 0..usize::from(self.settings.instances) * (self.settings.ahead as usize + 1) {
-            let mut workers = dispatch.with_unfinished(unfinished);
-            while let Some(worker) = workers.next(dispatch) {
-                match self.next(dispatch.now()) {
-                    Ok((size, rule)) => self.send(size, rule, worker, dispatch),
-                    Err(until) => {
-                        self.wake = self.wake.into_iter().chain(until).min();
-                        return;
+        let now = dispatch.now();
+        let until = 'offered: {
+            for unfinished in 0..usize::from(self.settings.instances) * (self.settings.ahead as usize + 1) {
+                let mut workers = dispatch.with_unfinished(unfinished);
+                while let Some(worker) = workers.next(dispatch) {
+                    match self.take(now) {
+                        Ok(chosen) => self.send(&chosen, worker, dispatch),
+                        Err(until) => break 'offered until,
                     }
                 }
             }
-        }
+            self.close(now)
+        };
+        self.wake = self.wake.into_iter().chain(until).min();
     }
 
     fn works_ahead(&self) -> bool {
-        self.settings.ahead > 0 || self.settings.instances > 1
+        self.settings.ahead > 0 || self.settings.instances > 1 || self.closed.is_some()
     }
 
     fn wake_at(&self) -> Option<Nanos> {

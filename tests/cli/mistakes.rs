@@ -223,10 +223,21 @@ fn of_an_override() {
             "policy.A.max_batch.gru=3: policy[0] (cellular): max_batch.gru: the model has no such",
         ),
         ("policy.B.window=2", "policy.B.window=2: policy[1] (padded): window: must be a time with its unit in quotes"),
+        ("policy.B.version=\"21.1\"", "version: unknown variant `21.1`, expected `21.10` or `22.03`"),
+        ("policy.B.version=\"21.10\"", "policy[1] (padded): version: \"21.10\" needs turn = \"batch\""),
         ("policy.B.window=2ps", "window: unknown unit \"ps\" in \"2ps\"; known: ns, us, ms, s"),
     ] {
         desk.refuses(&["--set", set], message);
     }
+}
+
+#[test]
+fn of_a_release_of_triton() {
+    let desk = Desk::new();
+    let closed = ["--set", "policy.B.version=\"21.10\"", "--set", "policy.B.turn=batch", "--set"];
+    let longest = "\"21.10\" has one bucket; bucket_width (2) must be at least the longest request (";
+    desk.refuses(&[&closed[..], &["policy.B.bucket_width=2"]].concat(), longest);
+    desk.sim(&[&closed[..], &["policy.B.bucket_width=512"]].concat()).ok();
 }
 
 #[test]

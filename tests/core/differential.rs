@@ -62,6 +62,13 @@ fn padded_works_ahead_as_the_reference_does() {
     agree("ahead", "seq2seq", 400);
 }
 
+/// 1,200 cases in which batches are closed, half of them of Triton's own policy.
+#[test]
+fn closed_batches_agree_with_the_reference() {
+    agree("closed", "lstm", 800);
+    agree("closed", "seq2seq", 400);
+}
+
 #[test]
 fn merged_agrees_with_the_reference() {
     for model in ["lstm", "seq2seq", "tree-lstm", "graphs"] {
@@ -224,6 +231,17 @@ fn case_of(run: &Run) -> Case {
             turn: text("turn").unwrap_or("bucket").into(),
             window: text("window").map_or(0, nanoseconds),
             ahead: table.get("ahead").map_or(0, |value| value.as_integer().expect("a number") as usize),
+            closes: text("version") == Some("21.10"),
+        },
+        // Without levels, preferred sizes and timeouts it is one bucket.
+        "triton" => Policy::Padded {
+            bucket_width: u32::MAX,
+            max_batch: number("max_batch"),
+            pad_to_longest: true,
+            turn: "batch".into(),
+            window: text("max_queue_delay").map_or(0, nanoseconds),
+            ahead: table.get("ahead").map_or(0, |value| value.as_integer().expect("a number") as usize),
+            closes: text("version") == Some("21.10"),
         },
         "merged" => Policy::Merged { max_batch: number("max_batch") },
         "fold" => Policy::Fold {
@@ -507,6 +525,19 @@ fn random_policy(rng: &mut Stream, kind: &str, model: &str, longest_time: u64) -
                 "{turn}{ahead}bucket_width = {width}\nmax_batch = {max_batch}\npad_to = \"{pad_to}\"\nwindow = \"{window}ns\""
             )
         }
+        "closed" => {
+            let window = if rng.random_bool(0.3) { 0 } else { rng.random_range(0..=longest_time) };
+            let both = format!("version = '21.10'\nmax_batch = {max_batch}\nahead = {}\n", rng.random_range(0..=2));
+            match rng.random_bool(0.5) {
+                true => format!("kind = 'triton'\n{both}max_queue_delay = '{window}ns'"),
+                false => {
+                    let (width, pad_to) = (rng.random_range(12..=20), pick(rng, &["bucket", "longest"]));
+                    format!(
+                        "kind = 'padded'\n{both}window = '{window}ns'\nturn = 'batch'\nbucket_width = {width}\npad_to = '{pad_to}'"
+                    )
+                }
+            }
+        }
         "merged" | "ideal" => format!("max_batch = {max_batch}"),
         "fold" => {
             let construct = if rng.random_bool(0.2) { 0 } else { rng.random_range(0..=longest_time) };
@@ -528,9 +559,10 @@ fn random_policy(rng: &mut Stream, kind: &str, model: &str, longest_time: u64) -
         _ => String::new(),
     };
     let kind = match kind {
-        "chunks" => "cellular",
-        "ahead" => "padded",
-        kind => kind,
+        "chunks" => "kind = 'cellular'".into(),
+        "ahead" => "kind = 'padded'".into(),
+        "closed" => String::new(),
+        kind => format!("kind = '{kind}'"),
     };
-    format!("kind = \"{kind}\"\n{text}").parse().expect("a table")
+    format!("{kind}\n{text}").parse().expect("a table")
 }

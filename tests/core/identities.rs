@@ -97,6 +97,24 @@ fn on_single_cells_cellular_and_padded_are_the_same() {
     assert_eq!((one.start, one.finish), (other.start, other.finish));
 }
 
+/// Without a delay, the two closed batches of a single instance are two more with fixed members.
+#[test]
+fn closed_batches_of_one_instance_are_two_more_ahead() {
+    let device = Device::new("lstm", 1, "lstm,1,1000\nlstm,3,1700\nlstm,4,1850", Overhead::default());
+    for (seed, ahead) in (0..30).zip([0, 1, 3].into_iter().cycle()) {
+        let mut rng = stream(seed, 0, "closed");
+        let requests = device.requests((0..300).map(|_| Shape::Chain(rng.random_range(1..=9))));
+        let arrivals = random_arrivals(seed, 300, 5_000);
+        let run = |text: String| device.run(&*policy(&text), &requests, &arrivals, Keep::default());
+        let triton = "kind = 'triton'\nmax_batch = 4";
+        let open = run(format!("{triton}\nahead = {}", ahead + 2));
+        for closed in [PADDED, triton] {
+            let closed = run(format!("{closed}\nahead = {ahead}\nversion = '21.10'"));
+            assert_eq!((&closed.start, &closed.finish), (&open.start, &open.finish), "seed {seed}");
+        }
+    }
+}
+
 /// If every time is seven times as long, overheads and windows included, every latency is seven times as long. With one
 /// stage and one set of buffers DVABatch neither stretches nor splits: it is a dynamic batcher with a window.
 #[test]

@@ -5,6 +5,7 @@ use batchlab::cost::table::Overhead;
 use batchlab::metrics::recorder::Keep;
 use batchlab::policy::cellular::Cellular;
 use batchlab::policy::clockwork::Clockwork;
+use batchlab::policy::closed::Version;
 use batchlab::policy::control_limit::ControlLimit;
 use batchlab::policy::fold::Fold;
 use batchlab::policy::ideal::Ideal;
@@ -83,6 +84,24 @@ fn padded_keeps_the_laws() {
 }
 
 #[test]
+fn padded_with_closed_batches_keeps_the_laws() {
+    for (ahead, window) in [(0, 0), (2, 0), (0, 400), (1, 90)] {
+        let (turn, version) = (Turn::Batch, Some(Version::Closed));
+        let policy = Padded {
+            bucket_width: 1_000,
+            max_batch: 4,
+            turn,
+            ahead,
+            window: Nanos(window),
+            version,
+            ..Padded::default()
+        };
+        let work_conserving = window == 0;
+        check(&policy, &Guarantees { max_batch: 4, work_conserving, ..Guarantees::default() });
+    }
+}
+
+#[test]
 fn padded_with_a_window_keeps_the_laws_but_may_idle() {
     let policy = Padded { bucket_width: 5, max_batch: 4, window: Nanos(400), ..Padded::default() };
     check(&policy, &Guarantees { max_batch: 4, work_conserving: false, ..Guarantees::default() });
@@ -107,6 +126,9 @@ fn triton_keeps_the_laws() {
     let policies = [
         Triton::default(),
         Triton { ahead: 2, ..Triton::default() },
+        Triton { version: Version::Closed, instances: 2, ..Triton::default() },
+        Triton { version: Version::Closed, preferred_batch_size: vec![2, 3], ahead: 1, ..delay.clone() },
+        Triton { version: Version::Closed, preserve_ordering: true, instances: 3, ..timeouts(TimeoutAction::Reject) },
         Triton { preferred_batch_size: vec![2, 3], ..delay.clone() },
         Triton { preferred_batch_size: vec![2, 5], mandatory: true, instances: 3, ..delay.clone() },
         Triton { max_total: Some(12), instances: 2, ahead: 1, ..delay },

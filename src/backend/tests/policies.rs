@@ -49,6 +49,7 @@ pub fn random(sequences: bool, longest_chunk: u32, rng: &mut Stream) -> Box<dyn 
             turn: [Turn::Bucket, Turn::Batch, Turn::Oldest, Turn::Fullest][rng.random_range(0..4)],
             window: Nanos(rng.random_range(0..50_000)),
             ahead: rng.random_range(0..3),
+            version: None,
         }),
     }
 }

@@ -66,6 +66,8 @@ pub enum Policy {
         turn: String,
         window: u64,
         ahead: usize,
+        /// Triton 21.10.
+        closes: bool,
     },
     Merged {
         max_batch: u32,
@@ -131,6 +133,8 @@ trait Scheduler {
     fn offer(&mut self, worker: usize, now: u64, free: u64) -> Vec<Batch>;
     /// The instants at which the policy must be asked again even without events.
     fn wake_ups(&self) -> Vec<u64>;
+    /// What it does at an instant after all workers with room were offered work.
+    fn settle(&mut self, _now: u64) {}
     /// A worker has room with at most this number of unfinished tasks.
     fn lookahead(&self) -> usize {
         0
@@ -151,19 +155,23 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
         Policy::Cellular { max_tasks, lookahead, chunk, sizes, limits } => {
             Box::new(cellular::Cellular::new(case, &graphs, *max_tasks, *lookahead, *chunk, sizes, limits.clone()))
         }
-        Policy::Padded { bucket_width, max_batch, pad_to_longest, turn, window, ahead } => Box::new(whole::Padded {
-            case,
-            graphs: &graphs,
-            width: *bucket_width as usize,
-            max_batch: *max_batch as usize,
-            pad_to_longest: *pad_to_longest,
-            turn,
-            window: *window,
-            ahead: *ahead,
-            waiting: Vec::new(),
-            covered: Vec::new(),
-            pointer: 0,
-        }),
+        Policy::Padded { bucket_width, max_batch, pad_to_longest, turn, window, ahead, closes } => {
+            Box::new(whole::Padded {
+                case,
+                graphs: &graphs,
+                width: *bucket_width as usize,
+                max_batch: *max_batch as usize,
+                pad_to_longest: *pad_to_longest,
+                turn,
+                window: *window,
+                ahead: *ahead,
+                closes: *closes,
+                waiting: Vec::new(),
+                covered: Vec::new(),
+                closed: Vec::new(),
+                pointer: 0,
+            })
+        }
         Policy::Merged { max_batch } => {
             Box::new(whole::Merged { case, graphs: &graphs, max_batch: *max_batch as usize, waiting: Vec::new() })
         }
@@ -243,6 +251,7 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
                 free = finish;
             }
         }
+        policy.settle(now);
     }
 
     let requests = (0..graphs.len()).map(|id| request_row(id, arrivals[id], &graphs[id], &tasks)).collect();

@@ -28,10 +28,14 @@ pub struct Padded<'a> {
     pub window: u64,
     /// Batches behind a worker's running one.
     pub ahead: usize,
-    /// In the order of arrival, without the covered ones.
+    /// Batches are closed when they are formed; two wait for each worker.
+    pub closes: bool,
+    /// In the order of arrival, without the covered and the closed ones.
     pub waiting: Vec<usize>,
     /// The requests of the turn under way that have not been sent; none if no turn is.
     pub covered: Vec<usize>,
+    /// The members of each closed batch.
+    pub closed: Vec<Vec<usize>>,
     /// The bucket at which the next search begins.
     pub pointer: usize,
 }
@@ -73,14 +77,34 @@ impl Padded<'_> {
     }
 }
 
-impl Scheduler for Padded<'_> {
-    fn arrive(&mut self, request: usize) {
-        self.waiting.push(request);
+impl Padded<'_> {
+    /// Closes batches until two wait for each worker or none may be formed.
+    fn close(&mut self, now: u64) {
+        while self.closed.len() < 2 * self.case.workers && self.ready(0, now) {
+            self.closed.push(take(&mut self.waiting, self.max_batch));
+        }
     }
 
-    fn complete(&mut self, _: &[(usize, usize)]) {}
+    /// The first closed batch. With a window, the following ones join one after another, as long as a member of each is
+    /// older than the window and there is room for all of its members. Choice: to be as old as the window is not enough.
+    fn merge(&mut self, now: u64) -> Vec<usize> {
+        let mut members = if self.closed.is_empty() { vec![] } else { self.closed.remove(0) };
+        while let Some(next) = self.closed.first() {
+            let old = next.iter().any(|request| now - self.case.trace[*request].0 > self.window);
+            if self.window == 0 || !old || members.len() + next.len() > self.max_batch {
+                break;
+            }
+            members.extend(self.closed.remove(0));
+        }
+        members
+    }
 
-    fn offer(&mut self, _: usize, now: u64, _: u64) -> Vec<Batch> {
+    /// The members of the next batch.
+    fn next_members(&mut self, now: u64) -> Vec<usize> {
+        if self.closes {
+            self.close(now);
+            return self.merge(now);
+        }
         if self.covered.is_empty() {
             let Some(bucket) = self.next(now) else { return vec![] };
             self.covered = self.members(bucket);
@@ -89,7 +113,22 @@ impl Scheduler for Padded<'_> {
             }
             self.waiting.retain(|request| !self.covered.contains(request));
         }
-        let members = take(&mut self.covered, self.max_batch);
+        take(&mut self.covered, self.max_batch)
+    }
+}
+
+impl Scheduler for Padded<'_> {
+    fn arrive(&mut self, request: usize) {
+        self.waiting.push(request);
+    }
+
+    fn complete(&mut self, _: &[(usize, usize)]) {}
+
+    fn offer(&mut self, _: usize, now: u64, _: u64) -> Vec<Batch> {
+        let members = self.next_members(now);
+        if members.is_empty() {
+            return vec![];
+        }
         let bucket = self.bucket(members[0]);
         // Choice: nothing looks at the pointer before the turn is over, so that it may move at once.
         self.pointer = bucket + 1;
@@ -117,6 +156,12 @@ impl Scheduler for Padded<'_> {
 
     fn wake_ups(&self) -> Vec<u64> {
         self.waiting.iter().map(|request| self.case.trace[*request].0 + self.window).collect()
+    }
+
+    fn settle(&mut self, now: u64) {
+        if self.closes {
+            self.close(now);
+        }
     }
 
     fn lookahead(&self) -> usize {
