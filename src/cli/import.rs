@@ -7,6 +7,7 @@ use super::render::say;
 use crate::error::{Context as _, Result};
 use crate::import::perf_analyzer::Measured;
 use crate::import::triton;
+use crate::policy::closed::Version;
 use crate::shipped;
 
 /// Make policies and cost tables from files of other serving tools
@@ -28,6 +29,9 @@ enum From {
     Triton {
         /// The model's config.pbtxt
         config: PathBuf,
+        /// Triton's release
+        #[arg(long, value_enum, default_value = "22.03")]
+        release: Version,
     },
     /// A cost table from measurements of perf_analyzer (its option -f) at concurrency 1
     ///
@@ -45,8 +49,8 @@ enum From {
 
 pub fn run(args: &Args) -> Result<()> {
     let text = match &args.from {
-        From::Triton { config } => {
-            let imported = triton::policy(&shipped::text(config)?).within(config.display())?;
+        From::Triton { config, release } => {
+            let imported = triton::policy(&shipped::text(config)?, *release).within(config.display())?;
             imported.notes.iter().for_each(|note| say(format_args!("{}: {note}", config.display())));
             imported.table()?
         }

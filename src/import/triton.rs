@@ -7,6 +7,7 @@ use toml::Table;
 
 use super::text_format;
 use crate::error::{Error, Result};
+use crate::policy::closed::Version;
 use crate::policy::triton::{QueuePolicy, TimeoutAction, Triton};
 use crate::units::Nanos;
 
@@ -91,9 +92,11 @@ fn make_list(field: Option<&mut Value>) {
     }
 }
 
+/// For this release of Triton.
+///
 /// # Errors
 /// Text that is no configuration, other schedulers than the dynamic batcher, and values that the batcher does not take.
-pub fn policy(text: &str) -> Result<Imported> {
+pub fn policy(text: &str, version: Version) -> Result<Imported> {
     let mut fields = text_format::parse(text)?;
     make_list(fields.get_mut("instance_group"));
     for list in ["preferred_batch_size", "priority_queue_policy"] {
@@ -136,6 +139,7 @@ pub fn policy(text: &str) -> Result<Imported> {
         priority_queue_policy: policies.map(|Entry { key, value }| (key.to_string(), value)).collect(),
         preserve_ordering: batching.preserve_ordering,
         instances: on_gpus.iter().fold(0, |sum: u16, group| sum.saturating_add(group.count)).max(1),
+        version,
         ..Triton::default()
     };
     policy.check().map_err(Error::input)?;
@@ -175,8 +179,8 @@ model_warmup [ { name: "w" batch_size: 1 } ]
 
     #[test]
     fn a_configuration_becomes_a_policy() {
-        let imported = policy(CONFIG).unwrap();
-        let expected = "max_batch = 16\npreferred_batch_size = [4, 8]\nmax_queue_delay = '100us'\n\
+        let imported = policy(CONFIG, Version::Closed).unwrap();
+        let expected = "version = '21.10'\nmax_batch = 16\npreferred_batch_size = [4, 8]\nmax_queue_delay = '100us'\n\
                         priority_levels = 2\ndefault_priority_level = 2\ninstances = 2\n\
                         default_queue_policy = { timeout_action = 'delay', default_timeout = '5ms' }\n\
                         priority_queue_policy = { 1 = { max_queue_size = 10, allow_timeout_override = true } }\n";
@@ -199,7 +203,7 @@ model_warmup [ { name: "w" batch_size: 1 } ]
             ("dynamic_batching { default_queue_policy { timeout_action: DROP } }", "unknown variant `DROP`"),
             ("max_batch_size: 4 dynamic_batching { preferred_batch_size: 8 }", "8 must be between 1 and max_batch (4)"),
         ] {
-            let error = policy(text).unwrap_err().to_string();
+            let error = policy(text, Version::default()).unwrap_err().to_string();
             assert!(error.contains(message), "{text}: {error}");
         }
     }

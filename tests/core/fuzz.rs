@@ -16,6 +16,7 @@ use batchlab::import::perf_analyzer::Measured;
 use batchlab::import::triton;
 use batchlab::network::Spec;
 use batchlab::network::weights::Weights;
+use batchlab::policy::closed::Version;
 use batchlab::policy::registry::Registry;
 use batchlab::results::saved::Saved;
 use batchlab::scenario::Scenario;
@@ -256,7 +257,7 @@ fn imports() {
     fuzz(
         "triton",
         &corpus(&["tests/data/triton"], ".pbtxt"),
-        text(|text| drop(triton::policy(text).map(|one| one.table()))),
+        text(|text| drop(triton::policy(text, Version::default()).map(|one| one.table()))),
     );
     let measurements = corpus(&["tests/data/triton"], ".csv");
     let read = |text: &str| {
