@@ -71,7 +71,8 @@ fn parts(wanted: &Wanted, settings: &Settings) -> Vec<Part> {
             Box::new(move |subject, sizes, profile| streams::measure(&bench, subject, sizes, profile));
         Some(part(&streams::KINDS, measure))
     };
-    let shares_streams = settings.executor.abilities().shares_streams;
+    // Parts of chains in persistent kernels need the whole device.
+    let shares_streams = settings.executor.abilities().shares_streams && settings.persistent.is_none();
     let side_by_side = if shares_streams { steady::benches(wanted) } else { Vec::new() };
     let in_kernels = if settings.persistent.is_some() { &wanted.cells[..] } else { &[] };
     let whole = Part { sizes: whole::sizes(wanted, settings), ..part(&[Kind::Whole], one_by_one(whole::measure)) };

@@ -31,7 +31,8 @@ pub fn measure(bench: &Bench, subject: &mut Subject<'_>, batches: &[u32], profil
     let (most, lanes) = (batches.iter().max().copied().unwrap_or(1), STREAMS.into_iter().max().unwrap_or(1));
     let requests = vec![shape.clone(); settings.workers * usize::from(lanes) * most as usize];
     let requests = unfolded(requests, &wanted.model)?;
-    let options = Options { streams: lanes, several_launches: true, ..subject.options(most)? };
+    let sizes = batches.to_vec();
+    let options = Options { streams: lanes, several_launches: true, sizes, ..subject.options(most)? };
     let mut trains = Trains::with_options(subject, &requests, &options)?;
     let members = |(worker, stream): (usize, u16), batch: u32| {
         let first = (worker * usize::from(lanes) + usize::from(stream)) * most as usize;
