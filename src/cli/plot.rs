@@ -53,14 +53,42 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 /// The kinds that show one point.
-const OF_POINT: [Kind; 5] = [Kind::QueueCdf, Kind::ComputeCdf, Kind::LatencyCdf, Kind::BatchHistogram, Kind::Gantt];
+const OF_POINT: [Kind; 6] =
+    [Kind::QueueCdf, Kind::ComputeCdf, Kind::LatencyCdf, Kind::BatchHistogram, Kind::Gantt, Kind::HeatMap];
 
 /// Options that only some kinds read.
 fn unread(args: &Args) -> Vec<String> {
     const LATENCIES: [Kind; 5] =
         [Kind::LatencyThroughput, Kind::P50Throughput, Kind::P99Throughput, Kind::LatencyRate, Kind::Bars];
-    let options: [(&str, bool, &[Kind]); 7] = [
-        ("--point", args.options.point.is_some() && args.options.x.is_none(), &OF_POINT),
+    const OF_BINS: [Kind; 3] = [Kind::Bars, Kind::BatchHistogram, Kind::HeatMap];
+    const SIDE_BY_SIDE: [Kind; 13] = [
+        Kind::LatencyThroughput,
+        Kind::P50Throughput,
+        Kind::P99Throughput,
+        Kind::ThroughputRate,
+        Kind::LatencyRate,
+        Kind::TtftRate,
+        Kind::TbtRate,
+        Kind::NormalisedRate,
+        Kind::Goodput,
+        Kind::QueueCdf,
+        Kind::ComputeCdf,
+        Kind::LatencyCdf,
+        Kind::Bars,
+    ];
+    let (options, look) = (&args.options, &args.options.look);
+    let with_x: Vec<Kind> = Kind::value_variants().iter().filter(|kind| !OF_BINS.contains(kind)).copied().collect();
+    let with_y: Vec<Kind> =
+        Kind::value_variants().iter().filter(|kind| ![Kind::Gantt, Kind::HeatMap].contains(kind)).copied().collect();
+    let options: [(&str, bool, &[Kind]); 14] = [
+        ("--point", options.point.is_some() && options.x.is_none(), &OF_POINT),
+        ("--y", options.y.is_some(), &[Kind::HeatMap]),
+        ("--metric", options.metric.is_some(), &[Kind::HeatMap]),
+        ("--panels", options.panels, &SIDE_BY_SIDE),
+        ("--x-range", look.x_range.is_some(), &with_x),
+        ("--x-scale", look.x_scale.is_some(), &with_x),
+        ("--y-range", look.y_range.is_some(), &with_y),
+        ("--y-scale", look.y_scale.is_some(), &with_y),
         ("--linear", args.options.linear, &LATENCIES),
         ("--first", args.options.first.is_some(), &[Kind::Gantt]),
         ("--tail", args.options.tail, &OF_POINT[..3]),

@@ -302,6 +302,9 @@ impl Args {
             scenario.arrivals = scenario.arrivals.map(|arrivals| arrivals.at(&rates));
             scenario.output.plots = vec![Kind::P99Throughput];
             scenario.output.plot_point = None;
+            // Names of policies that are not tuned.
+            scenario.output.figure.order.clear();
+            scenario.output.figure.label.clear();
             scenario.output.title = Some(format!("{}: settings of {}", scenario.name, self.policy));
             scenario.device.workers = tried.answer.workers.map_or(scenario.device.workers, |workers| workers as usize);
             scenario

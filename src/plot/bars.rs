@@ -3,10 +3,11 @@
 use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Canvas, Rect, Stroke};
 use super::data::{Datum, OF_REPLICATIONS};
-use super::input::{Row, replications, x_label};
+use super::input::Row;
 use super::layout::{Content, Frame, drawn};
 use super::legend::{Entry, Key, SPAN, Told, WHISKER, bar, interval_label, marker};
 use super::panel::Panel;
+use super::points::{replications, x_label};
 use super::remark::{IN_LEGEND, stated_entry, stated_style};
 use super::sheet::Sheet;
 use super::style::{INK, Style};
@@ -36,6 +37,8 @@ pub struct Bars {
     pub log: bool,
     /// Of series that have bars of their own; empty: those of series 0, 1 and so on.
     pub styles: Vec<Style>,
+    /// Each group has one bar, which needs no entry in the legend.
+    pub one_each: bool,
     /// What intervals are, if bars have some.
     pub interval: String,
 }
@@ -102,7 +105,7 @@ impl Bars {
         let own = self.own();
         let mut legend: Vec<Entry> =
             (0..).zip(&own).map(|(i, label)| Entry::new(*label, Key::Bar(self.style(i)))).collect();
-        if own.len() == 1 && self.panels().len() > 1 {
+        if self.one_each || own.len() == 1 && self.panels().len() > 1 {
             legend.clear();
         }
         let any = |is: fn(&Bar) -> bool| self.bars.iter().any(is);
@@ -134,7 +137,7 @@ impl Bars {
 
     fn draw(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
         let own = self.own();
-        let width = 0.8 / own.len().max(1) as f64;
+        let width = if self.one_each { 0.8 } else { 0.8 / own.len().max(1) as f64 };
         // They cover bars.
         let mut markers = Vec::new();
         let groups = distinct(self.of_panel(name).map(|bar| &bar.group));
@@ -147,7 +150,7 @@ impl Bars {
             let place = own.iter().position(|own| *own == stated_of.unwrap_or(label));
             let (Some(value), Some(place), Some(group)) = (one.value, place, group(one)) else { continue };
             canvas.data.extend(one.data(panel, value));
-            let from = group as f64 - 0.4 + place as f64 * width;
+            let from = group as f64 - 0.4 + if self.one_each { 0.0 } else { place as f64 * width };
             let ((left, bottom), (right, top)) =
                 (panel.at(from, panel.y.low), panel.at(from + width, value.min(panel.y.high)));
             let middle = ((left + right) / 2.0, top);
@@ -236,12 +239,13 @@ pub fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
         };
         let mut of_folder = Vec::new();
         for s in own {
-            for Row { row, x, .. } in &s.rows {
+            for Row { row, whole, x, .. } in &s.rows {
                 let point = row.point()?;
                 let load = || point.parse::<f64>().map_or(point.to_string(), |rate| number(rate.round()));
                 let (panel, group, series) = (panel.clone(), x.clone().unwrap_or_else(load), s.name.clone());
                 let (value, upto) = (row.metric(Metric::Mean)?, row.metric(Metric::P99)?);
-                let (interval, saturated, invalid) = (row.interval(Metric::Mean)?, row.saturated()?, !row.is_valid()?);
+                let (interval, saturated, invalid) =
+                    (row.interval(Metric::Mean)?, whole.saturated()?, !whole.is_valid()?);
                 of_folder.push(Bar { panel, group, series, value, upto, interval, saturated, invalid });
             }
         }

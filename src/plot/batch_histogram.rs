@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use super::axis::number;
 use super::bars::{Bar, Bars};
-use super::input::{Series, at_point};
+use super::input::Series;
+use super::points::at_point;
 use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::results::logs::BatchLine;
 

@@ -3,11 +3,12 @@
 use super::axis::{Axis, Spread};
 use super::canvas::{Canvas, Stroke};
 use super::data::Datum;
-use super::input::{Folder, Series, at_point};
+use super::input::{Folder, Series};
 use super::layout::{MOST_ACROSS, figure};
 use super::legend::{Entry, Key};
 use super::look::Scale;
 use super::panel::{Curve, Dot, LINE};
+use super::points::at_point;
 use super::style::{INK, Style};
 use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
 use crate::error::Result;
@@ -91,7 +92,7 @@ fn lines(
     options: &Options,
 ) -> Result<Lines, Undrawn> {
     let line = |s: &Series<'_>| {
-        let hollow = s.row_at(point).map_or(Ok(false), |row| row.saturated())?;
+        let hollow = s.saturated_at(point)?;
         let (suffix, dash) = if hollow { (" (saturated)", SATURATED) } else { ("", s.style.dash) };
         let (label, style) = (format!("{}{suffix}", s.label), Style { dash, ..s.style });
         Ok(Line { label, style, hollow, cdf: distribution(s, point, span)? })
@@ -129,10 +130,16 @@ fn ends(lines: &[Line]) -> Option<(f64, f64)> {
 /// In milliseconds, of the requests after the warm-up. The curve ends at the share that was served.
 fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Cdf, Undrawn> {
     let (path, mut rows) = series.requests(point)?;
-    let mut warmup = series.row_at(point).map_or(Ok(0), |row| row.warmup())?;
+    // Of a class, requests say themselves whether they count.
+    let class = series.class();
+    let warmup = series.row_at(point).filter(|_| class.is_none());
+    let mut warmup = warmup.map_or(Ok(0), |row| row.warmup())?;
     let mut times = Vec::new();
     let mut unserved = 0;
-    while let Some(RequestLine { arrival_ns, start_ns, finish_ns, .. }) = rows.read()? {
+    while let Some(RequestLine { arrival_ns, start_ns, finish_ns, class: own, measured, .. }) = rows.read()? {
+        if class.is_some_and(|class| own != class || measured == 0) {
+            continue;
+        }
         if warmup > 0 {
             warmup -= 1;
             continue;

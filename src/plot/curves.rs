@@ -1,12 +1,12 @@
 //! Curves: latency against delivered throughput; latency, throughput and goodput against the offered rate.
 
 use super::axis::{Axis, Spread, number};
-use super::canvas::{Canvas, Stroke};
 use super::data::Datum;
-use super::input::{Folder, Row, Series, replications, x_label, x_values};
+use super::input::{Folder, Row, Series};
 use super::layout::{MOST_ACROSS, figure};
-use super::legend::{Entry, Key, RULE, SPAN, WHISKER, marker_entries, whisker_entries};
-use super::panel::{Curve, Dot, LINE, Panel};
+use super::legend::{Entry, Key, RULE, marker_entries, whisker_entries};
+use super::panel::{Curve, Dot, LINE, SATURATED_LINE};
+use super::points::{replications, x_label, x_values};
 use super::remark::Remark;
 use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::error::Result;
@@ -14,9 +14,6 @@ use crate::metrics::bounds::{AffineService, Bounds};
 use crate::metrics::summary::Summary;
 use crate::results::columns::Metric;
 use crate::results::swept::distinct;
-
-/// Of saturated runs, whose latency shows only how long they were.
-const SATURATED_LINE: f64 = 0.8;
 
 /// More would hide the lines.
 const MOST_WITH_SPANS: usize = 4;
@@ -70,7 +67,7 @@ impl<'i> Runs<'i> {
         let place = |text: &String| values.iter().find(|(_, other)| other == text).map(|(place, _)| *place);
         let mut all = vec![Vec::new(); series.len()];
         for (s, dots) in series.iter().zip(&mut all) {
-            for Row { row, x: text, .. } in &s.rows {
+            for Row { row, whole, x: text, .. } in &s.rows {
                 let at = text.as_ref().map_or_else(|| row.metric(x), |text| Ok(place(text)))?;
                 if let (Some(at), Some(value)) = (at, row.metric_if_known(y)?) {
                     let across = if text.is_some() { None } else { row.interval(x)? };
@@ -79,7 +76,7 @@ impl<'i> Runs<'i> {
                         span: span.map(<[f64; 2]>::from),
                         interval: row.interval(y)?,
                         across,
-                        ..Dot::of(row, at, value)?
+                        ..Dot::of(whole, at, value)?
                     });
                 }
             }
@@ -161,7 +158,7 @@ fn drawn(
         let runs = panels.get(i).expect("each panel has its runs");
         let curve = |(s, dots): (&Series<'_>, &Vec<Dot>)| Curve::through(&s.label, s.style, dots, panel.y.high, thin);
         let curves: Vec<Curve> = runs.series.iter().zip(&runs.dots).map(curve).collect();
-        draw_whiskers(canvas, panel, &curves);
+        panel.whiskers(canvas, &curves);
         panel.curves(canvas, &curves);
         let data = curves.iter().flat_map(|curve| curve.dots.iter().map(move |dot| (&curve.label, dot)));
         canvas.data.extend(data.flat_map(|(label, dot)| Datum::of_dot(panel, label, dot)));
@@ -258,38 +255,13 @@ fn short(ms: f64) -> f64 {
     (ms * scale).round() / scale
 }
 
-/// Those of several policies stand side by side, so that they do not hide each other. Intervals are wider than the spans
-/// below them.
-fn draw_whiskers(canvas: &mut Canvas, panel: &Panel, curves: &[Curve]) {
-    /// Within a marker.
-    const BESIDE: f64 = 5.4;
-    let last = (curves.len() - 1) as f64;
-    let has_intervals = curves.iter().flat_map(|curve| &curve.dots).any(|dot| dot.interval.is_some());
-    for (place, Curve { label, style, dots, .. }) in curves.iter().enumerate() {
-        let beside = (place as f64 - last / 2.0) * BESIDE / last.max(2.0);
-        for dot in dots {
-            let wide = if dot.saturated { SATURATED_LINE } else { WHISKER };
-            let stroke = |width| Stroke::solid(style.color, width);
-            canvas.group(label, |canvas| {
-                match dot.span {
-                    Some(ends) if has_intervals => panel.span(canvas, dot.x, beside, ends, stroke(SPAN)),
-                    Some(ends) => panel.whisker(canvas, dot.x, beside, ends, stroke(wide)),
-                    None => {}
-                }
-                dot.interval.into_iter().for_each(|ends| panel.whisker(canvas, dot.x, 0.0, ends, stroke(wide)));
-                dot.across.into_iter().for_each(|ends| panel.whisker_across(canvas, dot.y, ends, stroke(wide)));
-            });
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn a_saturated_run_does_not_set_the_scale() {
-        let axis = |dots: &[(f64, bool)], linear| {
+        let axis = |dots: &[(f64, bool)], linear: bool| {
             let dots = vec![dots.iter().map(|&(y, saturated)| Dot { y, saturated, ..Dot::default() }).collect()];
             let runs = Runs { heading: String::new(), series: Vec::new(), dots, swept: None };
             runs.latency_axis("", &[5.5], None, linear.then_some(Spread::Linear))

@@ -84,7 +84,7 @@ impl Face {
         match self.is_own {
             true => Ok(&self.bytes),
             false => Err(Error::input(format!(
-                "--font \"{name}\": is not built in, and {format} needs its letters; give the font's file (.ttf or .otf), \
+                "--font: \"{name}\" is not built in, and {format} needs its letters; give the font's file (.ttf or .otf), \
                  one of {built_in}, or --format svg"
             ))),
         }
@@ -173,7 +173,7 @@ mod tests {
         assert!(other.families().starts_with("Times New Roman, DejaVu Sans, "));
         let error = other.embedded("PDF").unwrap_err().to_string();
         assert!(
-            error.contains("--font \"Times New Roman\": is not built in, and PDF needs its letters; give"),
+            error.contains("--font: \"Times New Roman\" is not built in, and PDF needs its letters; give"),
             "{error}"
         );
         assert_eq!(Face::default().families(), FALLBACKS);

@@ -62,32 +62,27 @@ fn figure(mut schedules: Vec<Schedule>, end: u64, options: &Options) -> Drawing 
     let x = Axis::linear(format!("Time ({name})"), end as f64 / unit * 1.02, MOST_ACROSS);
     // Its rows are no values.
     let rows = Axis::bins("", [0.0, 1.0], Vec::new());
-    let [x, _] = options.asked([x, rows], [1.0 / unit, 1.0])?;
+    let [x, rows] = options.asked([x, rows], [1.0 / unit, 1.0])?;
     let largest = schedules.iter().flat_map(|s| &s.tasks).map(|task| task.batch).max().unwrap_or(1);
-    let sheet = options.sheet();
-    let mut frame = Frame { sheet: &sheet, title: options.title.as_deref(), legend: &[], beside: false, right: None };
+    let of = |label: &str, y: &Axis| stated(options.stated.iter().filter(|value| value.of == label), &x, y);
     let shades = [("waiting", WAITING), ("computing", 0.8)];
     let mut legend: Vec<Entry> = shades
         .map(|(label, shade)| Entry::new(label, Key::Bar(Style { color: tint(INK, shade), ..Style::of(0) })))
         .into();
-    legend.extend(stated_entry(!options.stated.is_empty()));
-    frame.legend = &legend;
+    legend.extend(stated_entry(schedules.iter().any(|one| !of(&one.label, &rows).is_empty())));
+    let sheet = options.sheet();
+    let frame = Frame { sheet: &sheet, title: options.title.as_deref(), legend: &legend, beside: false, right: None };
     let room = room(&frame, &legend, schedules.len(), true);
     fit_rows(&mut schedules, room);
     let content = |one: &Schedule| {
         let y = one.y_axis(largest);
-        Content { least: y.low, ..Content::new(&one.label, y.low, [x.clone(), y]) }
+        Content { is_fixed: true, ..Content::new(&one.label, y.low, [x.clone(), y]) }
     };
     let contents: Vec<Content> = schedules.iter().map(content).collect();
-    let of = |one: &Schedule, y: &Axis| stated(options.stated.iter().filter(|value| value.of == one.label), &x, y);
-    let any_stated = schedules.iter().zip(&contents).any(|(one, content)| !of(one, &content.y).is_empty());
-    legend.truncate(shades.len());
-    legend.extend(stated_entry(any_stated));
-    let frame = Frame { sheet: &sheet, title: options.title.as_deref(), legend: &legend, beside: false, right: None };
     Ok(drawn(&frame, contents, |canvas, i, panel| {
         let schedule = &schedules[i];
         schedule.draw(canvas, panel, unit, largest);
-        panel.remark_lines(canvas, &of(schedule, &panel.y));
+        panel.remark_lines(canvas, &of(&schedule.label, &panel.y));
         canvas.data.extend(schedule.data(panel, unit));
     }))
 }
@@ -98,7 +93,7 @@ fn fit_rows(schedules: &mut [Schedule], room: Option<f64>) {
     let Some(room) = room else { return };
     let others: f64 = schedules.iter().map(|one| one.bottom(one.lanes.len()) - one.bottom(0) + BELOW).sum();
     let rows: usize = schedules.iter().map(|one| one.requests.len()).sum();
-    let row = ((room - others) / rows as f64).clamp(LOWEST, 2.0 * ROWS.1);
+    let row = ((room - others) / rows as f64).max(LOWEST);
     schedules.iter_mut().for_each(|one| one.row = row);
 }
 

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::axis::number;
+use super::points::{is_point, point};
+use super::searched::{KNEE, TUNE, WORKERS};
 use super::style::Style;
 use super::{Options, Undrawn, names, nothing};
 use crate::error::{Error, Result};
-use crate::results::columns::Metric;
 use crate::results::logs::{LogRow, RequestLine};
 use crate::results::read::{CsvRow, Log};
-use crate::results::saved::Saved;
+use crate::results::saved::{Saved, read_json};
 use crate::results::swept::{self, Swept, distinct};
 use crate::units::Nanos;
 
@@ -32,7 +32,9 @@ pub struct Folder {
     /// The scenario's name: the last part of the path, or more if several folders have that name.
     pub name: String,
     pub results: Saved,
-    full: PathBuf,
+    pub(super) full: PathBuf,
+    /// As the summary has them, then of what searches have found.
+    policies: Vec<String>,
 }
 
 /// A policy's rows in one folder's summary, with one combination of swept keys.
@@ -43,18 +45,21 @@ pub struct Series<'a> {
     pub style: Style,
     /// The policy and its swept keys; [`Series::label`] may extend it.
     pub name: String,
-    policy: &'a str,
-    swept: Vec<Swept>,
+    pub policy: &'a str,
+    /// With the class, as the key `class`, in figures by class.
+    pub swept: Vec<Swept>,
     /// With a swept key on the x axis, each load is a series.
-    load: Option<&'a str>,
+    pub(super) load: Option<&'a str>,
     /// In the order of the x axis; rows without a rate come last.
     pub rows: Vec<Row<'a>>,
-    folder: &'a Folder,
+    pub(super) folder: &'a Folder,
 }
 
 #[derive(Clone, Debug)]
 pub struct Row<'a> {
     pub row: CsvRow<'a>,
+    /// Of a class's row, that of all requests; otherwise the same.
+    pub whole: CsvRow<'a>,
     /// The value of the swept key on the x axis.
     pub x: Option<String>,
     /// Infinite for closed loops and traces.
@@ -89,13 +94,15 @@ impl Inputs {
     fn kinds(&self) -> Vec<(String, Option<String>)> {
         let mut all: Vec<(String, Option<String>)> = Vec::new();
         for folder in &self.folders {
-            let settings = folder.results.settings().unwrap_or_default();
+            let of_search = |file| read_json(&folder.results.path.join(file));
+            let settings = folder.results.settings().or_else(|_| of_search("knee.json"));
+            let settings = settings.or_else(|_| of_search("workers.json")).unwrap_or_default();
             let kinds = names::kinds(&settings);
-            for policy in folder.policies() {
-                let kind = kinds.iter().find(|(label, _)| *label == policy).map(|(_, kind)| kind.to_string());
+            for policy in &folder.policies {
+                let kind = kinds.iter().find(|(label, _)| label == policy).map(|(_, kind)| kind.to_string());
                 match all.iter_mut().find(|(label, _)| label == policy) {
                     Some((_, known)) => *known = known.take().or(kind),
-                    None => all.push((policy.into(), kind)),
+                    None => all.push((policy.clone(), kind)),
                 }
             }
         }
@@ -118,13 +125,16 @@ impl Inputs {
 
     /// All that appear in legends.
     pub fn names(&self) -> Vec<String> {
-        let policies = self.folders.iter().flat_map(|folder| folder.policies()).map(String::from);
+        let policies = self.folders.iter().flat_map(|folder| folder.policies.clone());
         let folders = self.folders.iter().map(|folder| folder.name.clone());
         policies.chain(folders).chain(self.files.iter().map(|file| stem(file))).collect()
     }
 
     /// The swept keys, if no folder has several loads to draw figures over.
     pub fn keys_of_one_load(&self) -> Vec<String> {
+        if self.has_no_summary() {
+            return Vec::new();
+        }
         let loads = |folder: &Folder| distinct(folder.results.rows().filter_map(|row| row.point().ok())).len();
         if self.folders.iter().any(|folder| loads(folder) > 1) {
             return Vec::new();
@@ -158,12 +168,26 @@ impl Inputs {
         self.name(&mut all, options);
         match (&options.x, all.is_empty()) {
             (Some(key), true) => Err(self.not_swept(key).into()),
-            (None, true) => Err(nothing(format!("{}: has no rows", first.results.path.join("summary.csv").display()))),
+            (None, true) if first.results.has_summary() => {
+                Err(nothing(format!("{}: has no rows", first.results.path.join("summary.csv").display())))
+            }
+            (None, true) => Err(nothing(format!("{}: has no summary.csv", first.results.path.display()))),
             _ => Ok(all.into_iter().filter(is_chosen).collect()),
         }
     }
 
-    /// Labels and styles. Combinations of a policy have its colour; the first has its line and marker, too.
+    /// Of a policy's combination of swept keys with this number: its colour; the first has its line and marker, too.
+    pub fn style(&self, policy: &str, combination: usize) -> Style {
+        let place = self.places.iter().find(|(known, _)| known == policy).map_or(0, |(_, place)| *place);
+        Style { color: Style::of(place).color, ..Style::of(place + combination) }
+    }
+
+    /// Whether all folders are of searches.
+    pub fn has_no_summary(&self) -> bool {
+        self.folders.iter().all(|folder| !folder.results.has_summary())
+    }
+
+    /// Labels and styles.
     fn name(&self, all: &mut [Series<'_>], options: &Options) {
         let loads = distinct(all.iter().filter_map(|s| s.load)).len();
         let mut of_policy: Vec<(&str, &str)> = Vec::new();
@@ -171,8 +195,7 @@ impl Inputs {
             let folder = if options.panels { s.folder.full.to_str().unwrap_or_default() } else { "" };
             let before = of_policy.iter().filter(|other| **other == (s.policy, folder)).count();
             of_policy.push((s.policy, folder));
-            let place = self.places.iter().find(|(policy, _)| policy == s.policy).map_or(0, |(_, place)| *place);
-            s.style = Style { color: Style::of(place).color, ..Style::of(place + before) };
+            s.style = self.style(s.policy, before);
             let name = swept::label(s.policy, &s.swept);
             s.name = match options.look.name(&name) {
                 same if same == name => swept::label(options.look.name(s.policy), &s.swept),
@@ -257,78 +280,54 @@ impl Inputs {
     }
 }
 
-/// The point whose requests are compared: the user's choice, or the highest rate that saturates no policy. Policies
-/// that are saturated at every rate do not count. One with several values of a swept key has to hold with one of them.
-fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
-    // Each policy with its swept keys, at any load; the load and its rate; whether it holds.
-    let mut runs = Vec::new();
-    for s in series {
-        let of = (&*s.folder.full, s.policy, &*s.swept);
-        for Row { row, .. } in &s.rows {
-            let rate = row.metric(Metric::Offered)?.unwrap_or(f64::NEG_INFINITY);
-            runs.push((of, row.point()?, rate, !row.saturated()?));
-        }
-    }
-    let known = distinct(runs.iter().map(|(_, load, ..)| *load));
-    if let Some(asked) = &options.point {
-        if series.iter().any(|s| s.row_at(asked).is_some()) {
-            return Ok(asked.clone());
-        }
-        let same = |point: &&&str| is_point(point, asked);
-        let unknown = || format!("--point: no point \"{asked}\" in these results; there are {}", known.join(", "));
-        return known.iter().find(same).map(ToString::to_string).ok_or_else(|| Error::input(unknown()));
-    }
-    let at = |point| runs.iter().filter(move |(_, load, ..)| *load == point);
-    let holds = |of, point: Option<&str>| {
-        runs.iter().any(|(other, load, _, holds)| *holds && *other == of && point.is_none_or(|point| *load == point))
-    };
-    let rate = |point| at(point).map(|(_, _, rate, _)| *rate).fold(f64::MIN, f64::max);
-    let held =
-        known.iter().copied().filter(|point| at(*point).all(|(of, ..)| holds(*of, Some(*point)) || !holds(*of, None)));
-    // Of equal rates, the first.
-    let best = held.rev().max_by(|a, b| rate(*a).total_cmp(&rate(*b)));
-    Ok(best.unwrap_or(known[0]).to_string())
-}
-
-/// Rates may be written in several ways.
-fn is_point(point: &str, asked: &str) -> bool {
-    point == asked || matches!((point.parse::<f64>(), asked.parse::<f64>()), (Ok(a), Ok(b)) if a == b)
-}
-
-/// The part of an axis label with the point's rate or clients. Empty for a trace.
-pub fn at_point(point: &str) -> String {
-    let (load, keys) = point.split_at(point.find(',').unwrap_or(point.len()));
-    let keys = keys.replacen(',', ", ", 1);
-    match (load.parse::<f64>(), load.strip_prefix("clients-")) {
-        (Ok(rate), _) => format!(" at {} requests/s{keys}", number(rate)),
-        (_, Some(clients)) => format!(" with {clients} clients{keys}"),
-        _ => String::new(),
-    }
-}
-
 pub fn stem(path: &Path) -> String {
     path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
 impl Folder {
     fn open(path: &Path) -> Result<Folder> {
-        let results = Saved::open(path)?;
+        let searches = [KNEE, WORKERS, TUNE];
+        let results = Saved::open_or(path, &searches.each_ref().map(|search| search.file))?;
+        let mut policies: Vec<String> = results.rows().map(|row| row.policy().to_string()).collect();
+        for search in searches {
+            policies.extend(search.read(path)?.into_iter().flat_map(|(rows, _)| rows).map(|row| row.policy));
+        }
+        let policies = distinct(policies);
         // `.` and `..` have no name.
         let full = path.canonicalize().map_err(|cause| Error::unreadable(path, &cause))?;
         let name = full.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
-        Ok(Folder { name, results, full })
+        Ok(Folder { name, results, full, policies })
     }
 
-    /// In the order of the summary.
-    fn policies(&self) -> Vec<&str> {
-        distinct(self.results.rows().map(|row| row.policy()))
+    /// Those of the summary; by class, those of classes, each with that of all requests.
+    fn rows(&self, options: &Options) -> Result<Vec<(CsvRow<'_>, CsvRow<'_>)>> {
+        if !options.by_class {
+            return Ok(self.results.rows().map(|row| (row, row)).collect());
+        }
+        let mut all = Vec::new();
+        for row in self.results.class_rows() {
+            let place = (row.policy(), self.results.place(row)?);
+            let is_same = |whole: &CsvRow<'_>| self.results.place(*whole).is_ok_and(|at| (whole.policy(), at) == place);
+            let whole = self.results.rows().find(is_same).ok_or_else(|| row.error("point", "is not in summary.csv"))?;
+            all.push((row, whole));
+        }
+        match all.is_empty() {
+            true => Err(Error::at(
+                &self.results.path,
+                "--by-class: has no classes.csv; a scenario with [[class]] gives one",
+            )),
+            false => Ok(all),
+        }
     }
 
     /// By policy in this order, then by swept values, without names and styles.
     fn series(&self, options: &Options, order: &[&str]) -> Result<Vec<Series<'_>>> {
         let mut all: Vec<Series<'_>> = Vec::new();
-        for row in self.results.rows() {
+        for (row, whole) in self.rows(options)? {
             let (policy, mut swept, mut load, mut x) = (row.policy(), self.results.swept_of(row)?, None, None);
+            if options.by_class {
+                swept.insert(0, ("class".into(), row.text("class")?.into()));
+            }
             if let Some(asked) = &options.x {
                 let point = row.point()?;
                 let key = swept.iter().position(|(key, _)| key == asked || swept::short(key) == asked);
@@ -344,7 +343,7 @@ impl Folder {
                 all.push(Series { label, style, name, policy, swept, load, rows, folder: self });
                 all.len() - 1
             });
-            all[at].rows.push(Row { row, x, rate: row.rate()?.unwrap_or(f64::INFINITY) });
+            all[at].rows.push(Row { row, whole, x, rate: row.rate()?.unwrap_or(f64::INFINITY) });
         }
         for s in &mut all {
             s.rows.sort_by(|a, b| match (&a.x, &b.x) {
@@ -375,28 +374,6 @@ impl Folder {
     }
 }
 
-/// With a swept key on the x axis: the key, and the load if there is only one.
-pub fn x_label(series: &[Series<'_>], options: &Options) -> Option<String> {
-    let loads = distinct(series.iter().filter_map(|s| s.load));
-    let load = loads.first().filter(|_| loads.len() == 1).map_or(String::new(), |load| at_point(load));
-    options.x.as_ref().map(|key| format!("{key}{load}"))
-}
-
-/// The numbers of replications of the rows that have several, each once.
-pub fn replications<'r>(rows: impl Iterator<Item = CsvRow<'r>>) -> Vec<u64> {
-    distinct(rows.filter_map(|row| row.replications().ok()).filter(|runs| *runs > 1))
-}
-
-/// The places of the values of a swept key on an axis, ascending: numbers at their size, texts side by side.
-pub fn x_values(series: &[Series<'_>]) -> Vec<(f64, String)> {
-    let mut values: Vec<&String> = series.iter().flat_map(|s| &s.rows).filter_map(|row| row.x.as_ref()).collect();
-    values.sort_by(|a, b| swept::order(a, b));
-    values.dedup();
-    let numbers: Option<Vec<f64>> = values.iter().map(|value| swept::number(value)).collect();
-    let places = numbers.unwrap_or_else(|| (0..values.len()).map(|place| place as f64).collect());
-    places.into_iter().zip(values.into_iter().cloned()).collect()
-}
-
 impl<'a> Series<'a> {
     pub fn is_of(&self, folder: &Folder) -> bool {
         std::ptr::eq(self.folder, folder)
@@ -409,6 +386,20 @@ impl<'a> Series<'a> {
             row.point().is_ok_and(|load| load == point) || place(*row).is_ok_and(|place| place == point)
         };
         self.rows.iter().map(|row| row.row).find(is_at)
+    }
+
+    /// Whether the run of a point was saturated.
+    pub fn saturated_at(&self, point: &str) -> Result<bool> {
+        let at = |row: &&Row<'a>| {
+            let place = self.folder.results.place(row.row);
+            row.row.point().is_ok_and(|load| load == point) || place.is_ok_and(|place| place == point)
+        };
+        self.rows.iter().find(at).map_or(Ok(false), |row| row.whole.saturated())
+    }
+
+    /// Of figures by class.
+    pub fn class(&self) -> Option<&str> {
+        swept::value(&self.swept, "class")
     }
 
     /// Where a log of a point is, and its rows, if it was written.
@@ -424,22 +415,5 @@ impl<'a> Series<'a> {
         let hint = "a run writes it with output.requests = true";
         let rows = rows.ok_or_else(|| nothing(format!("there is no {}; {hint}", path.display())))?;
         Ok((path, rows))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_axis_names_the_load_and_the_swept_keys() {
-        for (point, label) in [
-            ("5000", " at 5,000 requests/s"),
-            ("5000,device.workers=2", " at 5,000 requests/s, device.workers=2"),
-            ("clients-8", " with 8 clients"),
-            ("trace", ""),
-        ] {
-            assert_eq!(at_point(point), label);
-        }
     }
 }

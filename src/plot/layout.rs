@@ -48,14 +48,14 @@ pub struct Content {
     /// If the sheet does not say.
     pub height: f64,
     /// Whatever the sheet says.
-    pub least: f64,
+    pub is_fixed: bool,
     pub x: Axis,
     pub y: Axis,
 }
 
 impl Content {
     pub fn new(heading: &str, height: f64, [x, y]: [Axis; 2]) -> Content {
-        Content { heading: heading.into(), height, least: LEAST, x, y }
+        Content { heading: heading.into(), height, is_fixed: false, x, y }
     }
 }
 
@@ -163,7 +163,8 @@ fn lay_out(frame: &Frame<'_>, legend: &[Entry], mut contents: Vec<Content>) -> (
     let needed = bottom + X_AXIS_HEIGHT;
     canvas.height = frame.sheet.height.filter(|height| needed <= height + 1.0).unwrap_or(needed.ceil());
     if let Some(last) = panels.get(columns - 1) {
-        canvas.width = canvas.width.max(last.area.right + right + PADDING);
+        let needed = last.area.right + right + PADDING;
+        canvas.width = Some(canvas.width).filter(|width| needed <= width + 1.0).unwrap_or(needed);
     }
     label_axes(&mut canvas, frame, &panels, columns);
     (canvas, panels)
@@ -199,8 +200,7 @@ fn set_heights(contents: &mut [Content], columns: usize, room: Option<f64>) {
     let scale = room.map_or(1.0, |room| room / all);
     for contents in contents.chunks_mut(columns) {
         let height = row(contents) * scale;
-        let least = largest(contents, |one| one.least);
-        contents.iter_mut().for_each(|one| one.height = height.max(least));
+        contents.iter_mut().filter(|one| !one.is_fixed).for_each(|one| one.height = height.max(LEAST));
     }
 }
 

@@ -29,6 +29,8 @@ pub enum Key {
     Whisker,
     /// A thin line without caps.
     Span,
+    /// A field with a striped corner.
+    Corner,
     Marker(Style, Told),
 }
 
@@ -49,7 +51,7 @@ impl Key {
     fn width(self) -> f64 {
         match self {
             Key::Line(_) | Key::Stroke(_) => 26.0,
-            Key::Bar(_) => 18.0,
+            Key::Bar(_) | Key::Corner => 18.0,
             Key::Whisker | Key::Span | Key::Marker(..) => 12.0,
         }
     }
@@ -218,6 +220,10 @@ fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
         Key::Whisker => {
             whisker(canvas, [(middle, block.top), (middle, block.bottom)], &block, Stroke::solid(INK, WHISKER))
         }
+        Key::Corner => {
+            canvas.border(&block, Stroke::solid(INK, 0.8));
+            corner(canvas, &block);
+        }
         Key::Span => canvas.line(&[(middle, block.top), (middle, block.bottom)], Stroke::solid(INK, SPAN)),
         // Room for the arrow.
         Key::Marker(style, told) if told.above => marker(canvas, (middle, y + 4.0), &style, 0.0, told),
@@ -253,6 +259,15 @@ pub fn marker(canvas: &mut Canvas, (x, y): Point, style: &Style, grown: f64, tol
         let (from, tip, stroke) = (y - 6.2, y - 13.0, Stroke::solid(style.color, WHISKER));
         canvas.line(&[(x, from), (x, tip)], stroke);
         canvas.line(&[(x - HEAD, tip + HEAD), (x, tip), (x + HEAD, tip + HEAD)], stroke);
+    }
+}
+
+/// Stripes in the upper right corner.
+pub fn corner(canvas: &mut Canvas, area: &Rect) {
+    let reach = area.width().min(area.height()) * 0.45;
+    for part in [0.4, 0.7, 1.0] {
+        let (x, y) = (area.right - reach * part, area.top + reach * part);
+        canvas.line(&[(x, area.top), (area.right, y)], Stroke::solid(INK, 1.0));
     }
 }
 

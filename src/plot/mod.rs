@@ -23,9 +23,12 @@ mod batch_histogram;
 mod cdf;
 mod curves;
 mod gantt;
+mod heat_map;
 mod latency_steps;
 mod length_cdf;
 mod pdf;
+mod points;
+mod searched;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -101,10 +104,21 @@ pub enum Kind {
     // BatchMaker, Figure 5.
     /// the schedule: a row for each request and each worker
     Gantt,
+    /// a metric over two swept keys
+    HeatMap,
+    /// highest rate that holds the objective, as find-knee has found it, by policy or over a swept key
+    Knee,
+    /// fewest workers that hold the objective, as find-workers has found them, by policy or over a swept key
+    Workers,
+    /// what tune has found over one of its keys
+    Tune,
 }
 
 /// Those that can have a swept key on the x axis.
 pub const BY_KEY: &[Kind] = &[Kind::LatencyRate, Kind::ThroughputRate, Kind::Goodput, Kind::Bars];
+
+/// Those that are about swept keys.
+pub const OF_KEYS: &[Kind] = &[Kind::HeatMap, Kind::Knee, Kind::Workers, Kind::Tune];
 
 impl Kind {
     pub fn drawn(self, inputs: &Inputs, options: &Options) -> Drawing {
@@ -113,8 +127,9 @@ impl Kind {
     }
 
     fn draw(self, inputs: &Inputs, options: &Options) -> Drawing {
-        if options.x.is_some() && !BY_KEY.contains(&self) {
-            return Err(nothing("--x is for throughput-rate, latency-rate, goodput and bars"));
+        if options.x.is_some() && !BY_KEY.contains(&self) && !OF_KEYS.contains(&self) {
+            let known: Vec<String> = BY_KEY.iter().chain(OF_KEYS).map(Kind::to_string).collect();
+            return Err(nothing(format!("--x is for {}", known.join(", "))));
         }
         match self {
             Kind::LatencyThroughput => curves::against_throughput(Metric::P90, inputs, options),
@@ -136,6 +151,10 @@ impl Kind {
             Kind::Bars => bars::by_load(inputs, options),
             Kind::LatencySteps => latency_steps::by_request(inputs, options),
             Kind::Gantt => gantt::schedules(inputs, options),
+            Kind::HeatMap => heat_map::over_two_keys(inputs, options),
+            Kind::Knee => searched::KNEE.drawn(inputs, options),
+            Kind::Workers => searched::WORKERS.drawn(inputs, options),
+            Kind::Tune => searched::TUNE.drawn(inputs, options),
         }
     }
 
@@ -190,9 +209,19 @@ pub struct Options {
     /// policy, but for policies that are saturated at every rate]
     #[arg(long)]
     pub point: Option<String>,
-    /// Swept key on the x axis of throughput-rate, latency-rate, goodput and bars, such as device.workers or max_batch
+    /// Swept key on the x axis of throughput-rate, latency-rate, goodput, bars, heat-map, knee, workers and tune, such as
+    /// device.workers or max_batch
     #[arg(long, value_name = "KEY")]
     pub x: Option<String>,
+    /// Swept key on the y axis of heat-map
+    #[arg(long, value_name = "KEY")]
+    pub y: Option<String>,
+    /// Value of heat-map: a column of summary.csv, knee_rps or workers [default: p99_ms, or what a search has found]
+    #[arg(long, value_name = "NAME")]
+    pub metric: Option<String>,
+    /// Show each class of requests (classes.csv) as a series of its own
+    #[arg(long)]
+    pub by_class: bool,
     /// Latency objective with its unit, such as 100ms, drawn as a line in latency-rate [default: the scenario's]
     #[arg(long, value_parser = Nanos::parse)]
     pub slo: Option<Nanos>,

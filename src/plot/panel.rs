@@ -2,13 +2,15 @@
 
 use super::axis::{Axis, Tick};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
-use super::legend::{Told, marker, whisker};
+use super::legend::{SPAN, Told, WHISKER, marker, whisker};
 use super::style::{GRID, INK, SMALL, Style};
 use crate::error::Result;
 use crate::results::read::CsvRow;
 use crate::results::table::significant;
 
 pub const LINE: f64 = 2.2;
+/// Of saturated runs, whose latency shows only how long they were.
+pub const SATURATED_LINE: f64 = 0.8;
 
 /// A closer marker hides another.
 const HIDING: f64 = 4.0;
@@ -175,6 +177,31 @@ impl Panel {
     pub fn whisker(&self, canvas: &mut Canvas, x: f64, beside: f64, ends: [f64; 2], stroke: Stroke) {
         let ends = ends.map(|y| self.at(x, y)).map(|(x, y)| (x + beside, y));
         whisker(canvas, ends, &self.area, stroke);
+    }
+
+    /// Those of several policies stand side by side, so that they do not hide each other. Intervals are wider than the spans
+    /// below them.
+    pub fn whiskers(&self, canvas: &mut Canvas, curves: &[Curve]) {
+        /// Within a marker.
+        const BESIDE: f64 = 5.4;
+        let last = curves.len().saturating_sub(1) as f64;
+        let has_intervals = curves.iter().flat_map(|curve| &curve.dots).any(|dot| dot.interval.is_some());
+        for (place, Curve { label, style, dots, .. }) in curves.iter().enumerate() {
+            let beside = (place as f64 - last / 2.0) * BESIDE / last.max(2.0);
+            for dot in dots {
+                let wide = if dot.saturated { SATURATED_LINE } else { WHISKER };
+                let stroke = |width| Stroke::solid(style.color, width);
+                canvas.group(label, |canvas| {
+                    match dot.span {
+                        Some(ends) if has_intervals => self.span(canvas, dot.x, beside, ends, stroke(SPAN)),
+                        Some(ends) => self.whisker(canvas, dot.x, beside, ends, stroke(wide)),
+                        None => {}
+                    }
+                    dot.interval.into_iter().for_each(|ends| self.whisker(canvas, dot.x, 0.0, ends, stroke(wide)));
+                    dot.across.into_iter().for_each(|ends| self.whisker_across(canvas, dot.y, ends, stroke(wide)));
+                });
+            }
+        }
     }
 
     /// A line without caps.

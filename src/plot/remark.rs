@@ -12,6 +12,8 @@ const LINE: Stroke = Stroke { color: REFERENCE, width: 1.6, dash: &[] };
 pub const IN_LEGEND: &str = "stated in the paper";
 /// A label that is farther away has a line to what it names.
 const NEAR: f64 = 12.0;
+/// Between a label and what it names.
+const GAP: f64 = 4.0;
 
 /// A value that a paper states. Figures with this quantity on an axis show it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -77,7 +79,13 @@ pub fn stated_style() -> Style {
 impl Panel {
     /// Below the data.
     pub fn remark_lines(&self, canvas: &mut Canvas, remarks: &[Remark]) {
-        for remark in remarks.iter().filter(|remark| remark.line.first() != remark.line.last()) {
+        let face = canvas.sheet.face.clone();
+        // Without its name, a line would say nothing.
+        let is_named = |remark: &&Remark| {
+            remark.stated || remark.in_legend || face.width(&remark.label, SMALL) + 2.0 * GAP <= self.area.width()
+        };
+        let lines = remarks.iter().filter(|remark| remark.line.first() != remark.line.last());
+        for remark in lines.filter(is_named) {
             let stroke = if remark.stated { LINE } else { RULE };
             canvas.group(remark.series(), |canvas| self.line(canvas, &remark.line, stroke));
         }
@@ -112,7 +120,6 @@ impl Panel {
 
     /// The best place for a label, near its line and hiding little, and the distance.
     fn room(&self, canvas: &Canvas, [from, to]: [Point; 2], width: f64, first: usize) -> Option<(Rect, f64)> {
-        const GAP: f64 = 4.0;
         const STEP: f64 = 5.0;
         let Rect { left, top, right, bottom } = self.area;
         let steps = |from: f64, to: f64| (0..).map(move |i| from - f64::from(i) * STEP).take_while(move |at| *at >= to);

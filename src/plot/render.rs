@@ -36,6 +36,7 @@ pub fn svg(canvas: &Canvas) -> Result<String> {
 }
 
 pub fn png(canvas: &Canvas) -> Result<Vec<u8>> {
+    canvas.sheet.face.embedded("PNG")?;
     let unit = (canvas.sheet.unit / 72.0 * PNG_PIXELS).min(MOST_PIXELS / canvas.width.max(canvas.height));
     let size = pixels(canvas, unit);
     let [width, height] = size.map(|side| side * OVERSAMPLING as u32);

@@ -17,6 +17,10 @@ pub const PAPER: Rgb = (255, 255, 255);
 const COLORS: [Rgb; 7] =
     [(0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233), (0, 0, 0)];
 
+/// The same, darker: for an eighth series and more.
+const DARK: [Rgb; 7] =
+    [(0, 62, 98), (122, 54, 0), (0, 90, 66), (122, 52, 92), (138, 94, 0), (30, 98, 134), (128, 128, 128)];
+
 /// In units; the first is solid.
 const DASHES: [&[f64]; 5] = [&[], &[9.0, 4.0], &[2.5, 2.5], &[10.0, 3.0, 2.5, 3.0], &[5.0, 2.5]];
 
@@ -65,7 +69,7 @@ impl Style {
     /// The first 840 styles differ.
     pub fn of(series: usize) -> Style {
         Style {
-            color: COLORS[series % COLORS.len()],
+            color: if series / COLORS.len() % 2 == 0 { COLORS } else { DARK }[series % COLORS.len()],
             dash: DASHES[series % DASHES.len()],
             marker: MARKERS[series % MARKERS.len()],
             hatch: HATCHES[series % HATCHES.len()],
@@ -82,7 +86,7 @@ pub fn tint(color: Rgb, strength: f64) -> Rgb {
 /// The colour and the strength that give this tint.
 pub fn untinted(tinted: Rgb) -> Option<(Rgb, f64)> {
     let from_paper = |(red, green, blue): Rgb| 765.0 - f64::from(red) - f64::from(green) - f64::from(blue);
-    COLORS.into_iter().find_map(|color| {
+    COLORS.into_iter().chain(DARK).find_map(|color| {
         let strength = (from_paper(tinted) / from_paper(color) * 100.0).round() / 100.0;
         (tint(color, strength) == tinted).then_some((color, strength))
     })
@@ -103,13 +107,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eight_series_differ_in_marker_and_neighbours_in_everything() {
+    fn series_differ_in_colour_or_in_both_marker_and_dash() {
         for i in 0..8 {
             for j in 0..i {
                 assert_ne!(Style::of(i).marker, Style::of(j).marker);
             }
             let (a, b) = (Style::of(i), Style::of(i + 1));
             assert!(a.color != b.color && a.dash != b.dash && a.hatch != b.hatch);
+        }
+        for (i, j) in (0..28).flat_map(|i| (0..i).map(move |j| (i, j))) {
+            let (a, b) = (Style::of(i), Style::of(j));
+            assert!(a.color != b.color || a.marker != b.marker && a.dash != b.dash, "{i} and {j}");
         }
     }
 

@@ -4,6 +4,9 @@ use std::fs;
 
 use super::*;
 
+mod looks;
+mod swept;
+
 const HEADER: &str =
     "policy,backend,offered_rps,throughput_rps,goodput_rps,mean_ms,p50_ms,p90_ms,p99_ms,point,saturated,warmup";
 
@@ -82,9 +85,9 @@ fn every_kind_is_drawn_twice_to_the_same_bytes() {
         files.iter().map(|file| (name(file), fs::read(file).unwrap())).collect::<Vec<_>>()
     };
     let both = drawn(Vec::new());
-    // They need a stepping load, or a language model.
+    // They need a stepping load, a language model, or a sweep.
     let others = [Kind::LatencySteps, Kind::TtftRate, Kind::TbtRate, Kind::NormalisedRate];
-    let kinds = Kind::value_variants().iter().filter(|kind| !others.contains(kind));
+    let kinds = Kind::value_variants().iter().filter(|kind| !others.contains(kind) && !OF_KEYS.contains(kind));
     let names: Vec<String> = kinds.flat_map(|kind| [format!("{kind}.svg"), format!("{kind}.png")]).collect();
     assert_eq!(both.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), names);
     // Whether a drawing gives the same PNG twice is tested where PNGs are made.

@@ -196,6 +196,27 @@ impl Metric {
         self.definition().name
     }
 
+    /// Of every model and of language models.
+    pub fn all() -> impl Iterator<Item = Metric> {
+        Metric::EVERY.iter().copied()
+    }
+
+    /// By its column, or without the unit.
+    pub fn named(name: &str) -> Option<Metric> {
+        Metric::all().find(|metric| metric.name() == name || metric.short_name() == name)
+    }
+
+    /// With the unit, for an axis.
+    pub fn label(self) -> String {
+        let name = self.short_name().replace('_', " ");
+        match self.unit() {
+            Unit::Millis => format!("{name} (ms)"),
+            Unit::PerSecond => format!("{name} (1/s)"),
+            Unit::Micros => format!("{name} (µs)"),
+            Unit::Count | Unit::Ratio => name,
+        }
+    }
+
     /// Without the unit: `p99`, `throughput`.
     pub fn short_name(self) -> &'static str {
         self.name().trim_end_matches("_ms").trim_end_matches("_rps")

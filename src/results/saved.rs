@@ -16,26 +16,41 @@ use crate::metrics::bounds::Bounds;
 #[derive(Debug)]
 pub struct Saved {
     pub path: PathBuf,
-    summary: CsvTable,
+    /// `None` of a search.
+    summary: Option<CsvTable>,
+    /// The rows by class, if requests have classes.
+    classes: Option<CsvTable>,
     /// The columns of swept keys.
     pub swept: Vec<String>,
 }
 
 impl Saved {
     pub fn open(path: &Path) -> Result<Saved> {
+        Saved::open_or(path, &[])
+    }
+
+    /// One of these files may be there instead of a summary.
+    pub fn open_or(path: &Path, others: &[&str]) -> Result<Saved> {
         let file = within(path, &["summary.csv"])?;
         if !file.is_file() {
+            if others.iter().any(|other| path.join(other).is_file()) {
+                return Ok(Saved { path: path.to_path_buf(), summary: None, classes: None, swept: Vec::new() });
+            }
             return Err(Error::at(path, format_args!("has no summary.csv{}", scenarios_below(path))));
         }
         let summary = CsvTable::read(&file)?;
         summary.rows().try_for_each(|row| row.text("policy").map(drop))?;
-        let mut saved = Saved { path: path.to_path_buf(), summary, swept: Vec::new() };
+        let classes = within(path, &["classes.csv"])?;
+        let classes = classes.is_file().then(|| CsvTable::read(&classes)).transpose()?;
+        classes.iter().flat_map(CsvTable::rows).try_for_each(|row| row.text("policy").map(drop))?;
+        let mut saved = Saved { path: path.to_path_buf(), summary: Some(summary), classes, swept: Vec::new() };
         // A summary alone, without its settings, is of no sweep. Each swept key concerns a policy of the first scenario.
         let settings = saved.settings().unwrap_or_default();
         let policies = settings.pointer("/scenario/policy").and_then(Value::as_array).into_iter().flatten();
         let pairs: Vec<&Value> = policies.filter_map(|policy| policy["swept"].as_array()).flatten().collect();
         let is_swept = |name: &&str| pairs.iter().any(|pair| pair[0] == *name);
-        saved.swept = saved.summary.file.names().filter(is_swept).map(String::from).collect();
+        let names = saved.summary.iter().flat_map(|summary| summary.file.names());
+        saved.swept = names.filter(is_swept).map(String::from).collect();
         Ok(saved)
     }
 
@@ -52,7 +67,16 @@ impl Saved {
     }
 
     pub fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
-        self.summary.rows()
+        self.summary.iter().flat_map(CsvTable::rows)
+    }
+
+    /// Of each class; none without classes.
+    pub fn class_rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
+        self.classes.iter().flat_map(CsvTable::rows)
+    }
+
+    pub fn has_summary(&self) -> bool {
+        self.summary.is_some()
     }
 
     /// A file of a policy at a place.

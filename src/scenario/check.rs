@@ -16,9 +16,10 @@ use super::sweep::{self, Axis, Choice};
 use super::{ArrivalSpec, ClassEntry, Input, Load, Output, PolicyEntry, Record, Scenario, Warmup, Workload};
 use crate::error::{Error, Result};
 use crate::files::folder_name;
-use crate::plot::face;
+use crate::plot::face::{self, Face};
+use crate::plot::{Format, names};
 use crate::policy::registry::{Registry, Setup};
-use crate::results::swept;
+use crate::results::swept::{self, distinct};
 use crate::shipped;
 use crate::workload::arrivals::PROCESSES;
 use crate::workload::model::Model;
@@ -68,7 +69,27 @@ fn scenario(
     let mut scenario = checked(given, arrivals, &root.source.file).map_err(|problem| root.refuse(&problem))?;
     scenario.policies = policies(root, registry, &scenario, axes, choices)?;
     points_have_folders(&scenario).map_err(|problem| root.refuse(&problem))?;
+    look(&scenario).map_err(|problem| root.refuse(&problem))?;
     Ok(scenario)
+}
+
+/// Refuses now what would only be refused when figures are drawn: unknown policies and fonts.
+fn look(scenario: &Scenario) -> Result<(), String> {
+    let look = &scenario.output.figure;
+    let labels = distinct(scenario.policies.iter().map(|policy| policy.label.as_str()));
+    let known = labels.iter().map(ToString::to_string).chain(scenario.policies.iter().map(PolicyEntry::name));
+    let known: Vec<String> = known.chain([scenario.name.clone()]).collect();
+    let of = |key: &str, error: Error| {
+        format!("output.figure.{key}: {}", error.to_string().trim_start_matches(&format!("--{key}: ")))
+    };
+    names::ordered(&look.order, &labels).map_err(|error| of("order", error))?;
+    look.with_labels(&known).map_err(|error| of("label", error))?;
+    let face = look.font.as_deref().map_or(Ok(Face::default()), Face::of).map_err(|error| of("font", error))?;
+    let others = Format::all(&look.format).into_iter().filter(|format| *format != Format::Svg);
+    others
+        .map(|format| face.embedded(format.extension()).map(drop))
+        .collect::<Result<()>>()
+        .map_err(|error| of("font", error))
 }
 
 /// Long sweeps make long names.

@@ -76,7 +76,7 @@ fn notes_say_what_has_no_effect_and_which_point_is_shown() {
     assert_eq!(notes(&["--kind", "goodput"]), "");
     let told = notes(&["--kind", "goodput", "--kind", "bars", "--point", "100", "--linear", "--first", "3"]);
     for note in [
-        "note: --point has no effect on goodput, bars; it is for queue-cdf, compute-cdf, latency-cdf, batch-histogram, gantt",
+        "note: --point has no effect on goodput, bars; it is for queue-cdf, compute-cdf, latency-cdf, batch-histogram, gantt, heat-map",
         "note: --linear has no effect on goodput; it is for latency-throughput, ",
         "note: --first has no effect on goodput, bars; it is for gantt\n",
     ] {
@@ -120,6 +120,110 @@ fn mistakes_are_named() {
     desk.write("file", "");
     desk.run(&["plot", "out/t", "--kind", "goodput", "-o", "file/x.svg"]).failed(1, "file: cannot be written: ");
     assert!(desk.files("out").keys().all(|name| !name.ends_with(".svg")), "nothing was drawn");
+}
+
+#[test]
+fn the_look_is_given_by_options_or_by_the_scenario() {
+    let desk = with_results();
+    let look =
+        ["--width", "3.3in", "--height", "2in", "--font", "DejaVu Serif", "--font-size", "8pt", "--y-range", "1..500"];
+    let more = ["--x-scale", "log", "--label", "A=First", "--label", "y=Time", "--order", "B", "--legend", "inside"];
+    let plain = ["plot", "out/t", "--kind", "latency-rate", "--format", "svg,png,pdf", "-o", "by/options"];
+    let ran = desk.run(&[&plain[..], &look, &more, &["--data", "points.csv"]].concat()).ok();
+    assert_eq!(ran.stdout, "by/options.svg\nby/options.png\nby/options.pdf\npoints.csv\n");
+    let svg = desk.read("by/options.svg");
+    for part in ["width=\"237.6pt\" height=\"144pt\"", "DejaVu Serif, DejaVu Sans", "\nFirst\n", "\nTime\n"] {
+        assert!(svg.contains(part), "{part}: {svg}");
+    }
+    assert!(
+        desk.read("points.csv").contains("\noptions,,First,Offered rate (requests/s),100,,,Time,"),
+        "{}",
+        desk.read("points.csv")
+    );
+    let table = "output.figure={ width = '3.3in', height = '2in', font = 'DejaVu Serif', font_size = '8pt', y_range = '1..500', \
+        x_scale = 'log', label = { A = 'First', y = 'Time' }, order = ['B'], legend = 'inside', format = ['svg', 'pdf'] }";
+    desk.sim(&[
+        "--set",
+        "metrics.slo=20ms",
+        "--set",
+        "workload.requests=2000",
+        "--set",
+        "output.plots=['latency-rate']",
+        "--set",
+        table,
+    ])
+    .ok();
+    let (pdf, svg) = (fs::read(desk.path("out/t/latency-rate.pdf")).unwrap(), desk.read("out/t/latency-rate.svg"));
+    assert!(!desk.path("out/t/latency-rate.png").exists());
+    desk.run(&[&plain[..], &look, &more, &["--slo", "20ms"]].concat()).ok();
+    assert_eq!(svg, desk.read("by/options.svg"));
+    assert!(pdf == fs::read(desk.path("by/options.pdf")).unwrap());
+    desk.run(&["sim", "t.toml", "--set", "output.figure.width=3.3"])
+        .failed(2, "output.figure.width: \"3.3\" has no unit; write a number with in, cm, mm, pt or px, such as 3.3in");
+    desk.run(&["sim", "t.toml", "--set", "output.figure.order=['C']"])
+        .failed(2, "output.figure.order: unknown policy \"C\"; there are A, B");
+    desk.run(&["sim", "t.toml", "--set", "output.figure.label={ C = 'x' }"])
+        .failed(2, "output.figure.label: nothing is called \"C\"; there are A, B, t, x, y");
+    desk.run(&["sim", "t.toml", "--set", "output.figure.font=Times"])
+        .failed(2, "output.figure.font: \"Times\" is not built in, and png needs its letters");
+    desk.run(&["sim", "t.toml", "--set", "output.figure.legend=top"])
+        .failed(2, "output.figure.legend: unknown value \"top\"; known: inside, outside, none");
+}
+
+#[test]
+fn mistakes_in_the_look_are_named() {
+    let desk = with_results();
+    for (words, message) in [
+        (&["--format", "svg,eps"][..], "unknown value \"eps\"; known: svg, png, pdf"),
+        (&["--width", "3.3"], "\"3.3\" has no unit; write a number with in, cm, mm, pt or px, such as 3.3in"),
+        (&["--width", "3in2"], "\"3in2\" is not a length"),
+        (&["--height", "3m"], "\"3m\" is not a length"),
+        (&["--height", "1mm"], "\"1mm\" is out of range; from 1cm to 100cm"),
+        (&["--font-size", "2pt"], "\"2pt\" is out of range; from 4pt to 72pt"),
+        (
+            &["--font", "Times"],
+            "--font: \"Times\" is not built in, and PNG needs its letters; give the font's file (.ttf or .otf)",
+        ),
+        (&["--font", "none.ttf"], "none.ttf: cannot be read"),
+        (&["--x-range", "9..1"], "\"9..1\" does not ascend"),
+        (&["--y-range", "5"], "\"5\" is not a range; write A..B, A.. or ..B with numbers, such as 0..500"),
+        (&["--y-range", "0..5"], "--y-range: a logarithmic axis begins above 0, not at 0; or --y-scale linear"),
+        (&["--x-scale", "cubic"], "unknown value \"cubic\"; known: log, linear"),
+        (&["--label", "C=x"], "--label: nothing is called \"C\"; there are A, B, t, x, y"),
+        (&["--label", "A"], "\"A\" is not KEY=TEXT; KEY is a policy's label, a results folder, x or y"),
+        (&["--order", "C"], "--order: unknown policy \"C\"; there are A, B"),
+        (&["--legend", "top"], "unknown value \"top\"; known: inside, outside, none"),
+        (&["--height", "1cm"], "--height: 29pt is too little for this figure, which needs "),
+        (&["--by-class"], "--by-class: has no classes.csv"),
+        (&["--linear", "--y-scale", "log"], "cannot be used with"),
+    ] {
+        desk.run(&[&["plot", "out/t", "--kind", "latency-rate"], words].concat()).failed(2, message);
+    }
+    desk.run(&["plot", "out/t", "--kind", "knee"])
+        .failed(2, "there is no knee.csv with an answer; find-knee writes it");
+    desk.run(&["plot", "out/t", "--kind", "heat-map"]).failed(2, "heat-map: needs two swept keys");
+}
+
+#[test]
+fn a_search_and_a_sweep_of_two_keys_are_drawn() {
+    let desk = Desk::new();
+    let few = ["--set", "workload.requests=1000", "--out", "out"];
+    let keys = ["--sweep", "policy.A.max_batch=2,8", "--sweep", "device.workers=1,2"];
+    desk.run(&[&["sim", "t.toml"], &keys[..], &few].concat()).ok();
+    let search = ["--slo", "60ms", "--replications", "2", "--tolerance", "0.1", "--max-requests", "4000"];
+    desk.run(&[&["find-knee", "t.toml"], &keys[..2], &search, &few].concat()).ok();
+    let draw = |more: &[&str]| {
+        let words = [&["plot", "out/t", "--policies", "A", "--format", "svg", "--quiet"], more].concat();
+        desk.run(&words).ok().stdout
+    };
+    assert_eq!(draw(&["--kind", "heat-map", "--point", "200"]), "out/t/heat-map.svg\n");
+    assert!(desk.read("out/t/heat-map.svg").contains("\nmax_batch\n"));
+    assert_eq!(
+        draw(&["--kind", "knee", "--x", "max_batch", "--data", "knee.csv"]),
+        "out/t/knee-by-max_batch.svg\nknee.csv\n"
+    );
+    let data = desk.read("knee.csv");
+    assert!(data.lines().count() == 3 && data.contains(",95 % interval,"), "{data}");
 }
 
 #[test]
