@@ -213,7 +213,7 @@ fn drawn(inputs: &Inputs, kinds: &[Kind], options: &plot::Options, keys: &[Strin
     let (mut canvases, mut undrawn) = (Vec::new(), Vec::new());
     for (kind, options) in &all {
         match kind.drawn(inputs, options) {
-            Ok(canvas) => canvases.push((options.caption(*kind), canvas)),
+            Ok(canvas) => canvases.push((options.caption(*kind, &canvas), canvas)),
             Err(Undrawn::Nothing(why)) => undrawn.push(format!("no {kind}: {why}")),
             Err(Undrawn::Broken(error)) => return Err(error),
         }

@@ -119,7 +119,8 @@ impl Axis {
                     let (first, last) = (self.ticks[0].value, self.ticks[self.ticks.len() - 1].value);
                     Axis { spread, ..self }.around(first, last)
                 }
-                (_, Spread::Log) => Axis::log(self.label, least, self.high),
+                // Below the least value, whose marker must not overlap the axis.
+                (_, Spread::Log) => Axis::log(self.label, least * 0.93, self.high),
                 _ => Axis::linear_to_tick(self.label, self.high, 5),
             };
         }

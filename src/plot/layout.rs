@@ -4,7 +4,7 @@ use super::Options;
 use super::axis::{Axis, Spread};
 use super::canvas::{Align, Canvas, Rect};
 use super::face::Face;
-use super::legend::{Entry, Key, Told, box_of, draw_box, header};
+use super::legend::{Entry, Key, Told, draw_inside, header};
 use super::look::Legend;
 use super::panel::Panel;
 use super::remark::{Remark, stated, stated_entry};
@@ -90,23 +90,21 @@ pub fn figure(
 
 /// Panels, filled by `data`, with their numbers. The axes are drawn over what touches them.
 pub fn drawn(frame: &Frame<'_>, contents: Vec<Content>, mut data: impl FnMut(&mut Canvas, usize, &Panel)) -> Canvas {
-    let inside = (frame.sheet.legend == Legend::Inside).then(|| box_of(&frame.sheet.face, frame.legend));
-    let fits = |panels: &[Panel], [width, height]: [f64; 2]| {
-        panels.iter().any(|panel| width <= 0.7 * panel.area.width() && height <= 0.7 * panel.area.height())
+    let mut with_legend = |legend: &[Entry]| {
+        let (mut canvas, panels) = lay_out(frame, legend, contents.clone());
+        let first = canvas.marks.len();
+        for (i, panel) in panels.iter().enumerate() {
+            data(&mut canvas, i, panel);
+            panel.axes(&mut canvas);
+        }
+        (canvas, panels, first)
     };
-    let mut legend = if frame.sheet.legend == Legend::Outside { frame.legend } else { &[] };
-    let (mut canvas, mut panels) = lay_out(frame, legend, contents.clone());
-    if inside.is_some_and(|size| !fits(&panels, size)) {
-        legend = frame.legend;
-        (canvas, panels) = lay_out(frame, legend, contents);
+    if frame.sheet.legend == Legend::Outside {
+        return with_legend(frame.legend).0;
     }
-    let first = canvas.marks.len();
-    for (i, panel) in panels.iter().enumerate() {
-        data(&mut canvas, i, panel);
-        panel.axes(&mut canvas);
-    }
-    if let Some(size) = inside.filter(|size| legend.is_empty() && fits(&panels, *size)) {
-        draw_box(&mut canvas, frame.legend, size, &panels, first);
+    let (mut canvas, panels, first) = with_legend(&[]);
+    if frame.sheet.legend == Legend::Inside && !draw_inside(&mut canvas, frame.legend, &panels, first) {
+        return with_legend(frame.legend).0;
     }
     canvas
 }

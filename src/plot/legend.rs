@@ -145,15 +145,21 @@ const BOX: f64 = 4.0;
 const BOX_ROW: f64 = 18.0;
 
 /// Width and height of a legend in a box.
-pub fn box_of(face: &Face, legend: &[Entry]) -> [f64; 2] {
+fn box_of(face: &Face, legend: &[Entry]) -> [f64; 2] {
     let wide = |entry: &Entry| entry.key.width() + KEY_GAP + face.width(&entry.label, SMALL);
     let widest = legend.iter().map(wide).fold(0.0, f64::max);
     [widest + 2.0 * BOX, legend.len() as f64 * BOX_ROW + 2.0 * BOX]
 }
 
-/// In the panel, and at the place, where it hides least of the marks from number `first` on.
-pub fn draw_box(canvas: &mut Canvas, legend: &[Entry], [width, height]: [f64; 2], panels: &[Panel], first: usize) {
+/// In a box in the panel, and at the place, where it hides least of the marks from number `first` on. `false`: there is no
+/// room, or it would hide markers or labels.
+pub fn draw_inside(canvas: &mut Canvas, legend: &[Entry], panels: &[Panel], first: usize) -> bool {
     const MARGIN: f64 = 6.0;
+    /// More is hidden by a marker, or by many dashes.
+    const MOST_HIDDEN: f64 = 150.0;
+    /// Of a panel's width and height.
+    const MOST_COVERED: f64 = 0.7;
+    let [width, height] = box_of(&canvas.sheet.face, legend);
     /// Places in each direction.
     const TRIED: u32 = 9;
     let places = |panel: &Panel| {
@@ -170,15 +176,21 @@ pub fn draw_box(canvas: &mut Canvas, legend: &[Entry], [width, height]: [f64; 2]
             })
         })
     };
-    let roomy = panels.iter().filter(|panel| panel.area.width() > width && panel.area.height() > height);
-    let all = roomy.flat_map(places).map(|(place, cost)| (place, cost + canvas.hidden(&place, first)));
-    let Some((place, _)) = all.min_by(|(_, a), (_, b)| a.total_cmp(b)) else { return };
+    let fits = |area: &Rect| width <= MOST_COVERED * area.width() && height <= MOST_COVERED * area.height();
+    let all = panels
+        .iter()
+        .filter(|panel| fits(&panel.area))
+        .flat_map(places)
+        .map(|(place, cost)| (place, cost + canvas.hidden(&place, first)));
+    let best = all.min_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|(_, cost)| *cost < MOST_HIDDEN);
+    let Some((place, _)) = best else { return false };
     canvas.fill(&place, PAPER);
     canvas.border(&place, Stroke::solid(GRID, 1.0));
     for (row, entry) in (0..).zip(legend) {
         let at = (place.left + BOX, place.top + BOX + (f64::from(row) + 0.5) * BOX_ROW);
         draw_entry(canvas, entry, &entry.label, at, width - 2.0 * BOX);
     }
+    true
 }
 
 /// From the left of its row.

@@ -59,7 +59,7 @@ use sheet::Sheet;
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     // BatchMaker, Figures 7, 8, 11, 13, 14 and 15.
-    /// 90th percentile of latency against delivered throughput, with whiskers from the median to the 99th
+    /// 90th percentile of latency against delivered throughput, with lines from the median to the 99th
     LatencyThroughput,
     // Late Batching, Figures 3 and 6.
     /// median of latency against delivered throughput
@@ -96,7 +96,7 @@ pub enum Kind {
     /// share of the executed cells by batch size
     BatchHistogram,
     // DVABatch, Figures 14 and 16.
-    /// mean latency by load in groups of bars, with whiskers to the 99th percentile
+    /// mean latency by load in groups of bars, with lines to the 99th percentile
     Bars,
     // DVABatch, Figure 15.
     /// latency in the order of the requests under a stepping load
@@ -117,6 +117,9 @@ pub enum Kind {
 /// Those that can have a swept key on the x axis.
 pub const BY_KEY: &[Kind] = &[Kind::LatencyRate, Kind::ThroughputRate, Kind::Goodput, Kind::Bars];
 
+/// Those of logs that tell no classes apart.
+const WHOLE: &[Kind] = &[Kind::LengthCdf, Kind::BatchHistogram, Kind::LatencySteps, Kind::Gantt];
+
 /// Those that are about swept keys.
 pub const OF_KEYS: &[Kind] = &[Kind::HeatMap, Kind::Knee, Kind::Workers, Kind::Tune];
 
@@ -130,6 +133,9 @@ impl Kind {
         if options.x.is_some() && !BY_KEY.contains(&self) && !OF_KEYS.contains(&self) {
             let known: Vec<String> = BY_KEY.iter().chain(OF_KEYS).map(Kind::to_string).collect();
             return Err(nothing(format!("--x is for {}", known.join(", "))));
+        }
+        if options.by_class && (OF_KEYS.contains(&self) || WHOLE.contains(&self)) {
+            return Err(nothing("--by-class is for figures of summaries and for distributions of times"));
         }
         match self {
             Kind::LatencyThroughput => curves::against_throughput(Metric::P90, inputs, options),
@@ -187,7 +193,12 @@ impl Options {
     }
 
     /// What the figure shows.
-    pub fn caption(&self, kind: Kind) -> String {
+    pub fn caption(&self, kind: Kind, canvas: &Canvas) -> String {
+        let replicated = canvas.data.iter().any(|datum| datum.interval == data::OF_REPLICATIONS);
+        self.about(kind) + if replicated { "; whiskers with caps are 95 % intervals over replications" } else { "" }
+    }
+
+    fn about(&self, kind: Kind) -> String {
         let about = kind.about();
         let by_load = [" against offered rate", " by load"].into_iter().find(|by| about.contains(by));
         match (&self.x, by_load) {

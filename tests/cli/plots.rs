@@ -158,12 +158,14 @@ fn the_look_is_given_by_options_or_by_the_scenario() {
     desk.run(&[&plain[..], &look, &more, &["--slo", "20ms"]].concat()).ok();
     assert_eq!(svg, desk.read("by/options.svg"));
     assert!(pdf == fs::read(desk.path("by/options.pdf")).unwrap());
-    desk.run(&["sim", "t.toml", "--set", "output.figure.width=3.3"])
-        .failed(2, "output.figure.width: \"3.3\" has no unit; write a number with in, cm, mm, pt or px, such as 3.3in");
+    desk.run(&["sim", "t.toml", "--set", "output.figure.width=3 feet"]).failed(
+        2,
+        "output.figure.width: \"3 feet\" is not a length; write a number with in, cm, mm, pt or px, such as 3.3in",
+    );
     desk.run(&["sim", "t.toml", "--set", "output.figure.order=['C']"])
         .failed(2, "output.figure.order: unknown policy \"C\"; there are A, B");
-    desk.run(&["sim", "t.toml", "--set", "output.figure.label={ C = 'x' }"])
-        .failed(2, "output.figure.label: nothing is called \"C\"; there are A, B, t, x, y");
+    desk.run(&["sim", "t.toml", "--set", "output.figure.label={ Third = 'x' }"])
+        .failed(2, "output.figure.label: nothing is called \"Third\"; there are A, B, t, x, y");
     desk.run(&["sim", "t.toml", "--set", "output.figure.font=Times"])
         .failed(2, "output.figure.font: \"Times\" is not built in, and png needs its letters");
     desk.run(&["sim", "t.toml", "--set", "output.figure.legend=top"])
@@ -189,7 +191,7 @@ fn mistakes_in_the_look_are_named() {
         (&["--y-range", "5"], "\"5\" is not a range; write A..B, A.. or ..B with numbers, such as 0..500"),
         (&["--y-range", "0..5"], "--y-range: a logarithmic axis begins above 0, not at 0; or --y-scale linear"),
         (&["--x-scale", "cubic"], "unknown value \"cubic\"; known: log, linear"),
-        (&["--label", "C=x"], "--label: nothing is called \"C\"; there are A, B, t, x, y"),
+        (&["--label", "Third=x"], "--label: nothing is called \"Third\"; there are A, B, t, x, y"),
         (&["--label", "A"], "\"A\" is not KEY=TEXT; KEY is a policy's label, a results folder, x or y"),
         (&["--order", "C"], "--order: unknown policy \"C\"; there are A, B"),
         (&["--legend", "top"], "unknown value \"top\"; known: inside, outside, none"),

@@ -5,8 +5,7 @@ use crate::plot::canvas::{Align, Mark, Text};
 use crate::plot::look::{Legend, Range, Scale};
 
 fn texts(canvas: &Canvas) -> Vec<&Text> {
-    let text = |mark| if let &Mark::Text(ref text) = mark { Some(text) } else { None };
-    canvas.marks.iter().filter_map(text).collect()
+    canvas.marks.iter().filter_map(|mark| if let Mark::Text(text) = mark { Some(text) } else { None }).collect()
 }
 
 fn drawn(kind: Kind, inputs: &Inputs, look: Look) -> Canvas {
@@ -101,11 +100,7 @@ fn a_figure_that_does_not_fit_says_what_it_needs() {
     assert!(error.starts_with("--height: 29pt is too little for this figure, which needs "), "{error}");
     let error = refused(Kind::Bars, &inputs, look("1cm", "5in"));
     assert!(error.starts_with("--width: 29pt is too little for this figure, which needs "), "{error}");
-    assert_eq!(
-        drawn(Kind::Gantt, &inputs, look("3in", "3in")).height,
-        432.0,
-        "rows of a schedule are as low as needed"
-    );
+    assert_eq!(drawn(Kind::Gantt, &inputs, look("3in", "5in")).height, 720.0, "rows of a schedule are as high as fits");
 }
 
 #[test]
@@ -153,7 +148,10 @@ fn names_and_their_order_are_those_asked_for() {
     let plain = drawn(Kind::QueueCdf, &inputs, Look::default());
     let colour = |canvas: &Canvas, of: &str| {
         let group = canvas.groups.iter().find(|group| group.series == of && group.key.is_some()).unwrap();
-        format!("{:?}", canvas.marks[group.marks.end - 2])
+        let Mark::Area(_, color) = canvas.marks[group.marks.end - 2] else {
+            panic!("the marker comes before the label")
+        };
+        color
     };
     let renamed = drawn(Kind::QueueCdf, &inputs, Look { order: Vec::new(), ..look });
     assert_eq!(colour(&plain, "padded (bw=10)"), colour(&renamed, "MXNet"), "its marker stays");
