@@ -1,6 +1,8 @@
-//! The scenarios, cost tables, devices, networks and traces of the repository, which are inside the program. A file on
-//! disk comes first; without one, a path such as `traces/figure5.csv` means the built-in copy in any folder.
+//! The scenarios, cost tables, devices, networks, traces and measurements of the repository, which are inside the
+//! program. A file on disk comes first; without one, a path such as `traces/figure5.csv` means the built-in copy in any
+//! folder.
 
+use std::fmt::Debug;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Component, Path, PathBuf};
@@ -12,6 +14,16 @@ use crate::memory::bounded;
 
 static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scenarios");
 static TRACES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/traces");
+
+/// Persistent kernels on an H100, and cuDNN's: what GRNN's claims are compared with.
+pub const GRNN_MEASURED: &str = "results/reference/gpu/measured.csv";
+/// The CPU backend beside other systems.
+pub const PEERS: &str = "results/reference/peers.txt";
+
+static MEASUREMENTS: [(&str, &[u8]); 2] = [
+    (GRNN_MEASURED, include_bytes!("../results/reference/gpu/measured.csv")),
+    (PEERS, include_bytes!("../results/reference/peers.txt")),
+];
 
 /// Decides where a name is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,7 +148,9 @@ pub fn within_repository(path: &Path) -> Option<PathBuf> {
 fn content(path: &Path) -> Option<&'static [u8]> {
     let path = within_repository(path)?;
     let of = |(folder, tree): (&str, &'static Dir<'_>)| tree.get_file(path.strip_prefix(folder).ok()?);
-    [("scenarios", &SCENARIOS), ("traces", &TRACES)].into_iter().find_map(of).map(include_dir::File::contents)
+    let listed = [("scenarios", &SCENARIOS), ("traces", &TRACES)].into_iter().find_map(of);
+    let measured = || MEASUREMENTS.iter().find(|(name, _)| path == Path::new(name)).map(|(_, text)| *text);
+    listed.map(include_dir::File::contents).or_else(measured)
 }
 
 /// Whether a path means a built-in file: there is one, and none on disk.
@@ -148,7 +162,12 @@ pub fn is_file(path: &Path) -> bool {
     path.is_file() || is_built_in(path)
 }
 
-pub fn open(path: &Path) -> io::Result<Box<dyn Read>> {
+/// A file, on disk or built in.
+pub trait Input: Read + Debug + Send {}
+
+impl<T: Read + Debug + Send> Input for T {}
+
+pub fn open(path: &Path) -> io::Result<Box<dyn Input>> {
     match content(path).filter(|_| !path.exists()) {
         Some(text) => Ok(Box::new(text)),
         None => Ok(Box::new(File::open(path)?)),

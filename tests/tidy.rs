@@ -269,3 +269,14 @@ fn the_wording_is_plain() {
     }
     report("the wording is plain", &broken);
 }
+
+/// `Cargo.toml` leaves other results out of packages.
+#[test]
+fn packages_contain_what_the_program_includes() {
+    let mut cargo = std::process::Command::new(env!("CARGO"));
+    let listed = cargo.args(["package", "--list", "--allow-dirty", "--offline"]).current_dir(root()).output().unwrap();
+    let files = String::from_utf8(listed.stdout).unwrap();
+    for file in ["results/reference/gpu/measured.csv", "results/reference/peers.txt"] {
+        assert!(files.lines().any(|listed| listed == file), "{file}: {}", String::from_utf8_lossy(&listed.stderr));
+    }
+}

@@ -28,6 +28,7 @@ use crate::papers::{
 use crate::plot::{self, Figure, Inputs, Kind};
 use crate::policy::registry::Registry;
 use crate::scenario::Scenario;
+use crate::shipped::GRNN_MEASURED;
 
 /// Reproduce the papers' figures, or check their claims
 ///
@@ -49,9 +50,10 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 
-    /// Times of persistent kernels on a GPU, to compare with GRNN's (from grnn tune --out or scripts/gpu-check.sh)
-    #[arg(long, value_name = "FILE")]
-    pub measured: Option<PathBuf>,
+    /// Times of persistent kernels on a GPU, to compare with GRNN's (from grnn tune --out or scripts/gpu-check.sh); the default, an
+    /// H100's, is inside the program
+    #[arg(long, value_name = "FILE", default_value = GRNN_MEASURED)]
+    pub measured: PathBuf,
 
     /// Also measure jit table2 on this processor, which takes a minute; with a folder of data on SICK's trees, otherwise on
     /// generated ones
@@ -74,7 +76,7 @@ struct Work<'a> {
     scenarios: Vec<(Item, Scenario)>,
     studies: Vec<Item>,
     findings: BTreeMap<Paper, Findings>,
-    measured: Option<Measured>,
+    measured: Measured,
 }
 
 /// Of a study that searches, in requests: a guess, as searches differ.
@@ -129,7 +131,7 @@ fn insert(findings: &mut BTreeMap<Paper, Findings>, item: &Item, found: Found) {
 impl<'a> Work<'a> {
     /// Reads all scenarios first.
     fn read(items: &[Item], args: &'a Args, registry: &'a Registry) -> Result<Work<'a>> {
-        let measured = args.measured.as_deref().map(Measured::read).transpose()?;
+        let measured = Measured::read(&args.measured)?;
         let (out, findings) = (args.common.out("reproduce"), BTreeMap::new());
         let mut work = Work { args, registry, out, scenarios: Vec::new(), studies: Vec::new(), findings, measured };
         for item in items {
@@ -225,7 +227,7 @@ impl<'a> Work<'a> {
         for of_paper in studies.chunk_by(|a, b| a.paper == b.paper) {
             let paper = of_paper[0].paper;
             let load = |name: &str, sets: &[String]| self.scenario(paper, name, sets);
-            let (out, measured) = (self.out.join(paper.name()), self.measured.as_ref());
+            let (out, measured) = (self.out.join(paper.name()), &self.measured);
             if keep == Keep::Nothing {
                 // Those of other settings would stay for ever.
                 let _ = fs::remove_dir_all(out.join(SEARCHES));
@@ -240,7 +242,7 @@ impl<'a> Work<'a> {
         }
         bar.finish_and_clear();
         if let Some(found) = findings.get_mut(&Paper::Grnn) {
-            found.measured = self.measured;
+            found.measured = Some(self.measured);
         }
         Ok(findings)
     }

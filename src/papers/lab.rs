@@ -54,7 +54,7 @@ impl Study {
 
     /// Titles the drawings that have values, and writes them.
     pub fn write(&mut self, exhibit: &Exhibit, lab: &Lab<'_>) -> Result<()> {
-        let (gpu, folder) = (lab.measured.map_or("", Measured::short), lab.out.join(&exhibit.name));
+        let (gpu, folder) = (lab.measured.short(), lab.out.join(&exhibit.name));
         for (bars, [title, across, value]) in self.bars.iter_mut().zip(&exhibit.drawings) {
             bars.title = Some(title.replace("{gpu}", gpu));
             [bars.across, bars.value] = [across, value].map(String::clone);
@@ -146,7 +146,7 @@ pub struct Lab<'a> {
     pub load: &'a (dyn Fn(&str, &[String]) -> Result<Scenario> + Sync),
     pub out: PathBuf,
     /// Times that were measured on a GPU.
-    pub measured: Option<&'a Measured>,
+    pub measured: &'a Measured,
     pub keep: Keep,
     /// Set on Ctrl-C.
     pub stop: &'a AtomicBool,

@@ -31,6 +31,9 @@ pub enum Word {
     Off,
     /// A constant or a rule was chosen by this value, so it is not counted
     Derived,
+    /// A time that was measured on another GPU than the paper's and differs, so it is not counted
+    #[value(name = "other GPU")]
+    OtherGpu,
     /// Not measured: it needs data that is not available, or a real machine
     #[value(name = "not run")]
     NotRun,
@@ -48,6 +51,7 @@ impl Word {
             Word::Trend => "direction",
             Word::Off => "off",
             Word::Derived => "derived",
+            Word::OtherGpu => "other-gpu",
             Word::NotRun => "not-run",
         }
     }
@@ -124,6 +128,12 @@ impl Verdict {
         Verdict { word: Word::Derived, ..self }
     }
 
+    /// Times that another GPU than the paper's took: a difference is no miss.
+    pub(super) fn of_another_gpu(self) -> Verdict {
+        let word = if self.word.holds() { self.word } else { Word::OtherGpu };
+        Verdict { word, ..self }
+    }
+
     pub(super) fn with(mut self, more: &str) -> Verdict {
         self.ours.push_str(more);
         self
@@ -135,6 +145,9 @@ impl Verdict {
             // A miss must not look like a number within the tolerance.
             (Some(gap), Word::Trend | Word::Off) if (gap.abs() - 100.0 * TOLERANCE).abs() < 0.005 => {
                 format!("{gap:+.3} %")
+            }
+            (Some(gap), Word::Within) if gap.abs() > 100.0 * TOLERANCE - 0.05 => {
+                format!("{gap:+.2} %: within by the last digit")
             }
             (Some(gap), _) => format!("{gap:+.2} %"),
             (None, _) => "-".into(),
@@ -191,8 +204,16 @@ mod tests {
         assert_eq!([word(115.1, true), word(20.0, true)], [Word::Trend; 2]);
         assert_eq!([word(100.0, false), word(300.0, false)], [Word::Off; 2]);
         assert_eq!(Verdict::near(80.0, 100.0, "ms", true).gap_text(), "-20.00 %");
-        assert_eq!(Verdict::near(115.0, 100.0, "ms", true).gap_text(), "+15.00 %");
+        assert_eq!(Verdict::near(114.9, 100.0, "ms", true).gap_text(), "+14.90 %");
+        assert_eq!(Verdict::near(115.0, 100.0, "ms", true).gap_text(), "+15.00 %: within by the last digit");
         assert_eq!(Verdict::near(115.002, 100.0, "ms", true).gap_text(), "+15.002 %", "a miss");
+    }
+
+    #[test]
+    fn a_time_of_another_gpu_is_no_miss() {
+        let word = |ours| Verdict::near(ours, 100.0, "ms", false).of_another_gpu().word;
+        assert_eq!(word(50.0), Word::OtherGpu);
+        assert_eq!(Verdict::near(105.0, 100.0, "ms", true).of_another_gpu().word, Word::Within);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! CSV files, read by the names of their columns.
 
-use std::fs::File;
 use std::marker::PhantomData;
 use std::num::IntErrorKind;
 use std::path::{Path, PathBuf};
@@ -9,12 +8,13 @@ use csv::{DeserializeErrorKind, StringRecord};
 
 use super::logs::LogRow;
 use crate::error::{Error, Result};
+use crate::shipped::{self, Input};
 
 #[derive(Debug)]
 pub struct CsvFile {
     path: PathBuf,
     names: StringRecord,
-    reader: csv::Reader<File>,
+    reader: csv::Reader<Box<dyn Input>>,
     record: StringRecord,
 }
 
@@ -40,7 +40,7 @@ pub struct Log<T> {
 
 impl CsvFile {
     pub fn open(path: &Path) -> Result<CsvFile> {
-        let file = File::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
+        let file = shipped::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
         let mut reader = csv::Reader::from_reader(file);
         let names = reader.headers().map_err(|cause| broken(path, &cause))?.clone();
         if names.is_empty() {

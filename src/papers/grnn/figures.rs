@@ -2,7 +2,10 @@
 
 use super::measured::{FIRST, Measured, OF_ALL, OF_GRNN, Series, Size};
 use super::model::Model;
-use super::paper::{self, MAPPINGS, PAPER, PEAK, PEAK_CPU, STEPS, by_size, column, full, measured_by_size, size};
+use super::paper::{
+    self, MAPPINGS, NETWORK_BATCHES, NETWORKS, PAPER, PEAK, PEAK_CPU, STEPS, by_size, column, full, measured_by_size,
+    size,
+};
 use crate::cost::grnn::{Cell, Mapping, Rnn};
 use crate::cost::roofline::Roofline;
 use crate::papers::findings::mean;
@@ -13,7 +16,6 @@ use crate::results::swept::distinct;
 pub const MODEL: &str = "GRNN, model";
 pub const SINGLE: &str = "one, model";
 pub const DOUBLE: &str = "two, model";
-pub const MEDIAN: &str = "median";
 /// Without a file of measurements.
 const THIS_GPU: &str = "this GPU";
 const TRADITIONAL: &str = "traditional, data sheet";
@@ -174,7 +176,7 @@ pub fn spread(model: &Model, own: Option<&Measured>) -> Study {
         .collect();
     let series = [
         full("fifth", |place| ranked[place][4.min(ranked[place].len() - 1)]),
-        full(MEDIAN, |place| ranked[place][ranked[place].len() / 2]),
+        full("median", |place| ranked[place][ranked[place].len() / 2]),
         full("last", |place| ranked[place][ranked[place].len() - 1]),
     ];
     let regret = |place| own?.regret(size(Cell::Lstm, place));
@@ -204,23 +206,20 @@ pub fn spread(model: &Model, own: Option<&Measured>) -> Study {
 
 /// Figure 15.
 pub fn networks(model: &Model, own: Option<&Measured>) -> Study {
-    const UP_TO_20: [u32; 6] = [1, 4, 8, 12, 16, 20];
-    // Name, layers, width and steps.
-    const BOTH: [(&str, u32, u32, u32); 2] = [("Text classification", 2, 256, 20), ("CharRNN", 3, 128, 100)];
-    let at_once = BOTH.map(|(_, layers, width, steps)| model.layers(width, layers, steps));
+    let at_once = NETWORKS.map(|(_, layers, width, steps)| model.layers(width, layers, steps));
     let column = |name: String, of_layer: &dyn Fn(Size) -> Option<f64>| -> Column {
-        let values = BOTH.iter().flat_map(|&(_, layers, hidden, steps)| {
+        let values = NETWORKS.iter().flat_map(|&(_, layers, hidden, steps)| {
             let of_batch = move |batch| of_layer(Size { cell: Cell::Lstm, hidden, batch, steps });
-            UP_TO_20.map(|batch| Some(f64::from(layers) * of_batch(batch)?))
+            NETWORK_BATCHES.map(|batch| Some(f64::from(layers) * of_batch(batch)?))
         });
         (name, values.collect())
     };
-    let bars = |series: Vec<Column>| columns(&BOTH.map(|(name, ..)| name), &UP_TO_20, &series);
+    let bars = |series: Vec<Column>| columns(&NETWORKS.map(|(name, ..)| name), &NETWORK_BATCHES, &series);
     let of_model = vec![
         column(MODEL.into(), &|size| Some(model.sequence(size))),
         (
             "model, layers in one launch".into(),
-            at_once.iter().flat_map(|at_once| UP_TO_20.map(|batch| Some(at_once(batch)))).collect(),
+            at_once.iter().flat_map(|at_once| NETWORK_BATCHES.map(|batch| Some(at_once(batch)))).collect(),
         ),
         column(TRADITIONAL.into(), &|size| Some(model.traditional(size))),
     ];

@@ -13,7 +13,8 @@ use crate::units::Nanos;
 use crate::workload::model::Model as Network;
 use crate::workload::operator::Sizes;
 
-const TITAN_V: &str = "titan-v";
+/// The device file of the paper's GPU.
+pub const TITAN_V: &str = "titan-v";
 
 /// On a Titan V, which runs all sizes of the paper. Times are in ms.
 pub struct Model {

@@ -11,6 +11,11 @@ pub const WIDTHS: [u32; 3] = [64, 256, 1024];
 pub const BATCHES: [u32; 3] = [1, 10, 20];
 pub const STEPS: u32 = 100;
 
+/// Section 8.5: name, layers, width and steps of two LSTM networks.
+pub const NETWORKS: [(&str, u32, u32, u32); 2] = [("Text classification", 2, 256, 20), ("CharRNN", 3, 128, 100)];
+/// Figure 15.
+pub const NETWORK_BATCHES: [u32; 6] = [1, 4, 8, 12, 16, 20];
+
 /// A system's name, and its milliseconds at the nine sizes: a row for each width, with a value for each batch.
 pub type Times = (&'static str, [f64; 9]);
 

@@ -65,7 +65,13 @@ impl Measured {
     }
 
     fn new(path: &Path, gpu: &str, multiprocessors: u32) -> Measured {
-        Measured { file: path.to_path_buf(), gpu: gpu.to_string(), multiprocessors, rows: Vec::new() }
+        Measured {
+            file: path.to_path_buf(),
+            gpu: gpu.to_string(),
+            multiprocessors,
+            rows: Vec::new(),
+            earlier: Vec::new(),
+        }
     }
 
     /// The multiprocessors distinguish slices of a GPU.

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 
 use crate::cost::grnn::{Cell, Mapping, Rnn};
+use crate::papers::findings::range;
 use crate::results::columns::name_of;
 
 /// GRNN's result is the fastest of this number of the model's first mappings (sections 7.2 and 8.1).
@@ -86,14 +87,22 @@ pub struct Row {
 impl Row {
     /// The same way for the same size, or a mapping of it ranked with other constants: such ranks can't be compared.
     fn replaces(&self, old: &Row) -> bool {
-        let replaced = match (&self.mapped, &old.mapped) {
+        let other_ranking = match (&self.mapped, &old.mapped) {
+            (Some(new), Some(past)) => self.launches == old.launches && new.constants != past.constants,
+            _ => false,
+        };
+        self.repeats(old) || (self.size, self.way) == (old.size, old.way) && other_ranking
+    }
+
+    /// The same way for the same size, and of mappings the same one.
+    fn repeats(&self, old: &Row) -> bool {
+        let same = match (&self.mapped, &old.mapped) {
             (Some(new), Some(past)) => {
-                let same = (new.rnn, new.mapping) == (past.rnn, past.mapping);
-                self.launches == old.launches && (same || new.constants != past.constants)
+                self.launches == old.launches && (new.rnn, new.mapping) == (past.rnn, past.mapping)
             }
             _ => true,
         };
-        (self.size, self.way) == (old.size, old.way) && replaced
+        (self.size, self.way) == (old.size, old.way) && same
     }
 }
 
@@ -144,6 +153,15 @@ pub struct Regret {
     pub median: f64,
     pub slowest: f64,
     pub run: usize,
+    /// By how much the times of the mapping of rank 1 differ, where the file has several; else 0.
+    pub spread: f64,
+}
+
+impl Regret {
+    /// Whether the mapping of rank 1 is the fastest, as far as its own times can tell.
+    pub fn first_is_best(&self) -> bool {
+        self.first <= 1.0 + self.spread
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -152,11 +170,14 @@ pub struct Measured {
     pub gpu: String,
     pub multiprocessors: u32,
     rows: Vec<Row>,
+    /// Earlier times of what rows of the same file repeat.
+    earlier: Vec<Row>,
 }
 
 impl Measured {
     /// Removes those that it replaces.
     pub fn add(&mut self, row: Row) {
+        self.earlier.extend(self.rows.iter().filter(|old| row.repeats(old)).cloned());
         self.rows.retain(|old| !row.replaces(old));
         self.rows.push(row);
     }
@@ -203,12 +224,15 @@ impl Measured {
         }
         let mut times: Vec<f64> = sample().map(|(_, row)| row.ms).collect();
         times.sort_by(f64::total_cmp);
+        let again = self.earlier.iter().filter(|old| one.repeats(old)).map(|old| old.ms);
+        let (quickest, longest) = range(again.chain([one.ms]));
         Some(Regret {
             first: one.ms / best,
             best_of_first: least(first)? / best,
             median: times[times.len() / 2] / best,
             slowest: times[times.len() - 1] / best,
             run: times.len(),
+            spread: longest / quickest - 1.0,
         })
     }
 
@@ -280,6 +304,23 @@ mod tests {
         assert_eq!(measured.rows, [&kept[..], &[mapped(64, "Titan V", 2.0), mapped(32, "Titan V", 3.0)]].concat());
         measured.add(mapped(16, "fitted", 4.0));
         assert_eq!(measured.rows, [&kept[..], &[mapped(16, "fitted", 4.0)]].concat());
+    }
+
+    #[test]
+    fn a_first_mapping_within_its_own_spread_of_the_fastest_is_the_best() {
+        let folder = tempfile::tempdir().unwrap();
+        let best = |times: &[f64]| {
+            let mut measured = Measured::open(&folder.path().join("m.csv"), "GPU", 4).unwrap();
+            let mut ranked = |groups, chosen, ms| {
+                let mut row = mapped(groups, "Titan V", ms);
+                row.mapped.as_mut().unwrap().chosen = chosen;
+                measured.add(row);
+            };
+            ranked(9, Chosen::Drawn, 1.0);
+            times.iter().for_each(|ms| ranked(1, Chosen::First, *ms));
+            measured.regret(SIZE).unwrap().first_is_best()
+        };
+        assert_eq!([best(&[1.0]), best(&[1.02]), best(&[1.05, 1.02]), best(&[1.03, 1.02])], [true, false, true, false]);
     }
 
     #[test]
