@@ -9,7 +9,7 @@ from common import SEED, THREADS, VOCABULARY  # before the libraries
 import numpy as np
 import torch
 
-from trees import by_level
+from forest import by_level
 
 torch.set_num_threads(THREADS)
 

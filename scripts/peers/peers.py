@@ -9,6 +9,7 @@ import importlib.metadata
 import os
 import platform
 import statistics
+import time
 from pathlib import Path
 
 import common
@@ -90,9 +91,10 @@ def serve_chains(args):
 def serve_trees(args):
     """Parse trees through a binary tree-LSTM: batches in the order of arrival against cellular batching."""
     import trees
+    from forest import trees_of
 
     trace = common.read_trace(args.trace)
-    forest = trees.trees_of(trace.shapes)
+    forest = trees_of(trace.shapes)
 
     def systems():
         yield from own_systems(args, "trees.toml", trace)
@@ -136,8 +138,9 @@ def throughput(workload, args, peers, forest, sizes):
 def trees_throughput(args):
     """Throughput of the binary tree-LSTM, batches of equally many trees."""
     import trees
+    from forest import trees_of
 
-    forest = trees.trees_of(common.read_trace(args.trace).shapes)
+    forest = trees_of(common.read_trace(args.trace).shapes)
     peers = trees.peers(args.hidden, forest)
     throughput("trees", args, peers, forest, [args.batch] * len(peers))
 
@@ -145,10 +148,50 @@ def trees_throughput(args):
 def childsum_throughput(args):
     """Throughput of the child-sum tree-LSTM: one tree at a time, and batches of pairs."""
     import childsum
-    import trees
+    from forest import trees_of
 
-    forest = trees.trees_of(common.read_trace(args.trace).shapes)
+    forest = trees_of(common.read_trace(args.trace).shapes)
     throughput("childsum", args, childsum.peers(args.hidden, args.embedding, forest), forest, [1, args.batch])
+
+
+def dynet_host(args):
+    """DyNet's work on the host for a tree: building the graph, and ordering it. Needs DyNet and NumPy only.
+
+    With a tiny width hardly any arithmetic is left. CPU time is taken, so that other work of the machine counts little.
+    """
+    import forest
+
+    if forest.dynet is None:
+        raise SystemExit("DyNet can't be imported; pip install dyNET38==2.2")
+    trees = forest.trees_of(common.read_trace(args.trace).shapes)
+    leaves = sum(1 for tree in trees for children in tree.children if not children)
+    nodes = sum(len(tree.words) for tree in trees)
+    operators = leaves * forest.LEAF_OPERATORS + (nodes - leaves) * forest.INTERNAL_OPERATORS
+    peer = forest.DyNet(forest.Weights(args.hidden))
+    rounds = {size: [] for size in args.batches}
+    # The first round takes memory from the system.
+    for round_ in range(args.rounds + 1):
+        for size, times in rounds.items():
+            building = ordering = 0.0
+            for start in range(0, len(trees), size):
+                begin = time.process_time()
+                batch = peer.prepare(trees[start : start + size])
+                built = time.process_time()
+                peer.run(batch)
+                building += built - begin
+                ordering += time.process_time() - built
+            if round_ > 0:
+                times.append((building, ordering))
+    rows = []
+    for size, times in rounds.items():
+        for what, of in zip(("construct", "merge"), zip(*times)):
+            per_operator = [seconds / operators * 1e9 for seconds in of]
+            per_tree = statistics.median(of) / len(trees) * 1e6
+            rows.append([size, what, per_tree, statistics.median(per_operator), min(per_operator), max(per_operator)])
+    columns = ["batch", "what", "us_per_tree", "ns_per_operator", "least_ns", "most_ns"]
+    common.write_csv(args.out / "dynet-host.csv", columns, rows)
+    print(f"{len(trees)} trees of {nodes / len(trees):.1f} nodes and {operators / len(trees):.0f} operators, {args.rounds} rounds")
+    table.aligned("DyNet on the host", columns, [[str(row[0]), *row[1:]] for row in rows])
 
 
 def show_table(args):
@@ -202,6 +245,9 @@ def parse():
     added.add_argument("--batch", type=int, default=512, help="trees in a batch: two for a pair")
     added.add_argument("--embedding", type=int, default=300, help="width of a word")
     added.add_argument("--rounds", type=int, default=3, help="rounds, of which the median counts")
+    added = command("dynet-host", dynet_host, 1)
+    added.add_argument("--batches", type=numbers, default=[1, 10, 64], help="trees in a batch")
+    added.add_argument("--rounds", type=int, default=15, help="rounds, of which the median counts")
     command("table", show_table, None)
     command("versions", versions, None)
     return parser.parse_args()

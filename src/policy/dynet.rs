@@ -21,14 +21,13 @@ pub struct DyNet {
     pub max_batch: u32,
     #[default(By::Agenda)]
     pub by: By,
-    /// The host's time to build the graph, for each operator. The default is 1.8 ms for ten trees (5,190 operators) at
-    /// hidden size 256, recalled from papers on later systems and not measured here.
+    /// The host's time to build the graph, for each operator. The default was measured (scripts/peers/README.md).
     #[serde(deserialize_with = "crate::units::nanos_or_time")]
-    #[default(Nanos(347))]
+    #[default(Nanos(290))]
     pub construct_ns: Nanos,
-    /// The host's time to order the graph, for each operator; 1.2 ms for the same trees.
+    /// The host's time to order the graph, for each operator; measured likewise.
     #[serde(deserialize_with = "crate::units::nanos_or_time")]
-    #[default(Nanos(231))]
+    #[default(Nanos(100))]
     pub merge_ns: Nanos,
 }
 

@@ -33,7 +33,7 @@ pub struct Jit {
     pub max_batch: u32,
     /// The host's time for a look-up. The paper gives none; the default is DyNet's `merge_ns`.
     #[serde(deserialize_with = "crate::units::nanos_or_time")]
-    #[default(Nanos(231))]
+    #[default(Nanos(100))]
     pub analysis_ns: Nanos,
     /// Whether the tables of scopes are kept (section 4.3). Whole graphs have none.
     #[default = true]
