@@ -1,6 +1,6 @@
 //! Checks of Late Batching's claims (*Low Latency Model Serving with Late Batching*, AISys 2017).
 
-use super::{Check, Verdict};
+use super::{Check, Series, Verdict};
 use crate::results::columns::Metric;
 
 pub const CHECKS: &[(&str, Check)] = &[
@@ -30,5 +30,24 @@ pub const CHECKS: &[(&str, Check)] = &[
         let [median, tail] = [Metric::P50, Metric::P99].map(|metric| ours.cuts(metric, &mxnet, ours.peak() / 2.0));
         let cuts = (median.0.min(tail.0), median.1.max(tail.1));
         Ok(Verdict::range(cuts, (25.0, 40.0), "%", cuts.0 > 0.0))
+    }),
+    ("late-fold", |found| {
+        let mut texts = Vec::new();
+        let mut holds = true;
+        for (figure, of) in [("fig3", "Europarl"), ("fig6", "length 20")] {
+            let (fold, mxnet) = (found.series(figure, "Fold")?, found.series(figure, "MXNet")?);
+            // Beyond Fold's peak its latency only says for how long the run was.
+            let below = || {
+                let both = fold.points(Metric::P50).zip(mxnet.points(Metric::P50));
+                both.filter(|((rate, _), _)| *rate <= fold.peak()).map(|((_, ours), (_, theirs))| ours < theirs)
+            };
+            let (lower, all) = (below().filter(|lower| *lower).count(), below().count());
+            let [peak, mxnet] = [&fold, &mxnet].map(Series::peak);
+            holds &= peak < mxnet && lower == 0;
+            texts.push(format!(
+                "{of}: peak {peak:.0} req/s against {mxnet:.0}, p50 lower at {lower} of {all} loads below it"
+            ));
+        }
+        Ok(Verdict::order(holds, texts.join("; ")))
     }),
 ];

@@ -131,6 +131,11 @@ impl Paper {
         self.claims().iter().filter(|one| one.id == claim).flat_map(Claim::values).collect()
     }
 
+    /// Whether it is one of the five papers that this project implements.
+    pub fn is_implemented(self) -> bool {
+        !matches!(self, Paper::Neighbours | Paper::Continuous)
+    }
+
     pub fn named(name: &str) -> Option<Paper> {
         Paper::all().find(|paper| paper.name() == name)
     }

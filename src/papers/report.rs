@@ -32,26 +32,30 @@ pub fn table(checked: &[Checked]) -> String {
     text + &summary(checked)
 }
 
-/// By verdict, and how many of the simulated ones hold.
+/// By verdict, and how many of the simulated ones hold: of the papers that this project implements, and of others.
 pub fn summary(checked: &[Checked]) -> String {
     let count = |word: Word| checked.iter().filter(|one| one.verdict.word == word).count();
     let words = Word::value_variants().iter().copied().filter(|word| count(*word) > 0);
     let words: Vec<String> = words.map(|word| format!("{} {}", count(word), word.name())).collect();
     let mut text = format!("{} claims: {}\n", checked.len(), words.join(", "));
-    // A claim that a row of the cost table was made from checks nothing.
-    let simulated = || checked.iter().filter(|one| one.claim.kind == "sim" && one.verdict.word != Word::Derived);
-    let all = simulated().count();
-    if all > 0 {
-        let holds = simulated().filter(|one| one.verdict.word.holds()).count();
-        let direction = holds + simulated().filter(|one| one.verdict.word == Word::Trend).count();
-        let percent = |part: usize| 100 * part / all;
-        text.push_str(&format!(
-            "of {all} simulated ones {holds} ({} %) are within {} % of the paper's value or in its order, {direction} ({} %) agree in \
-             direction\n",
-            percent(holds),
-            100.0 * TOLERANCE,
-            percent(direction)
-        ));
+    let papers = ["the five papers", "the papers on continuous batching"];
+    for (implemented, papers) in [true, false].into_iter().zip(papers) {
+        // A claim that a row of the cost table was made from checks nothing.
+        let is_simulated = |one: &&Checked| one.claim.kind == "sim" && one.verdict.word != Word::Derived;
+        let simulated = || checked.iter().filter(is_simulated).filter(|one| one.paper.is_implemented() == implemented);
+        let all = simulated().count();
+        if all > 0 {
+            let holds = simulated().filter(|one| one.verdict.word.holds()).count();
+            let direction = holds + simulated().filter(|one| one.verdict.word == Word::Trend).count();
+            let percent = |part: usize| 100 * part / all;
+            text.push_str(&format!(
+                "of {all} simulated ones of {papers} {holds} ({} %) are within {} % of the paper's value or in its order, \
+                 {direction} ({} %) agree in direction\n",
+                percent(holds),
+                100.0 * TOLERANCE,
+                percent(direction)
+            ));
+        }
     }
     text
 }
