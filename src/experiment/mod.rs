@@ -323,6 +323,9 @@ fn draw(scenario: &Scenario, Options { stated, .. }: &Options, report: &mut Repo
     let folder = &report.folder.path;
     let inputs = plot::Inputs::open(&[folder])?;
     for kind in &scenario.output.plots {
+        let titles = &options.look.titles;
+        let own = titles.iter().find(|(of, _)| *of == kind.to_string()).map(|(_, title)| title.clone());
+        let options = plot::Options { title: own.or(options.title.clone()), ..options.clone() };
         match plot::draw(*kind, &inputs, &options, &folder.join(kind.to_string())) {
             Ok(figure) => report.figures.push(figure),
             // There may be too few requests for a quantile. The runs are valid nevertheless.

@@ -96,9 +96,7 @@ impl Study {
 
     /// All bars that have a value, with what it is.
     fn named(&self) -> impl Iterator<Item = (&str, &Bar, f64)> {
-        self.bars
-            .iter()
-            .flat_map(|bars| bars.bars.iter().filter_map(move |bar| Some((bars.value.as_str(), bar, bar.value?))))
+        self.bars.iter().flat_map(|bars| bars.all().filter_map(move |bar| Some((bars.value.as_str(), bar, bar.value?))))
     }
 }
 
@@ -123,20 +121,24 @@ pub fn columns(panels: &[impl ToString], groups: &[impl ToString], series: &[Col
 /// Tables have an empty column for series without values, pictures don't.
 fn with_values(bars: &Bars) -> Bars {
     let mut kept = bars.clone();
-    kept.series.retain(|series| bars.bars.iter().any(|bar| bar.series == *series && bar.value.is_some()));
+    kept.series.retain(|series| bars.all().any(|bar| bar.series == *series && bar.value.is_some()));
     kept
 }
 
 fn lines(bars: &Bars) -> Vec<Vec<String>> {
     let mut lines = vec![[String::new(), bars.across.clone()].into_iter().chain(bars.series.clone()).collect()];
-    for group in bars.bars.chunk_by(|a, b| (&a.panel, &a.group) == (&b.panel, &b.group)) {
-        let shown = |bar: &Bar| match (bar.value, bar.upto) {
-            (None, _) => "-".to_string(),
-            (Some(value), None) => format!("{value:.2}"),
-            (Some(value), Some(upto)) => format!("{value:.2} ({upto:.2})"),
+    let all: Vec<&Bar> = bars.all().collect();
+    for group in all.chunk_by(|a, b| (&a.panel, &a.group) == (&b.panel, &b.group)) {
+        let shown = |series: &String| {
+            let bar = group.iter().find(|bar| bar.series == *series);
+            match bar.and_then(|bar| Some((bar.value?, bar.upto))) {
+                None => "-".to_string(),
+                Some((value, None)) => format!("{value:.2}"),
+                Some((value, Some(upto))) => format!("{value:.2} ({upto:.2})"),
+            }
         };
         let names = [group[0].panel.clone(), group[0].group.clone()];
-        lines.push(names.into_iter().chain(group.iter().map(shown)).collect());
+        lines.push(names.into_iter().chain(bars.series.iter().map(shown)).collect());
     }
     lines
 }

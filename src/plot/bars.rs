@@ -11,7 +11,7 @@ use super::points::{replications, x_label};
 use super::remark::{IN_LEGEND, stated_entry, stated_style};
 use super::sheet::Sheet;
 use super::style::{INK, Style};
-use super::{Drawing, Inputs, Options, Undrawn, nothing};
+use super::{Drawing, Inputs, Options, Undrawn, lines, nothing};
 use crate::results::columns::Metric;
 use crate::results::swept;
 use crate::results::swept::distinct;
@@ -35,6 +35,10 @@ pub struct Bars {
     pub with_papers: bool,
     /// With a logarithmic axis.
     pub log: bool,
+    /// Lines over the groups, which are many, instead of bars.
+    pub lines: bool,
+    /// A last panel that sums up the others in a unit of its own. No claim reads it as a bar of its series.
+    pub summary: Vec<Bar>,
     /// Of series that have bars of their own; empty: those of series 0, 1 and so on.
     pub styles: Vec<Style>,
     /// Each group has one bar, which needs no entry in the legend.
@@ -69,7 +73,7 @@ impl Bar {
 
 impl Bars {
     pub fn drawn(&self) -> Canvas {
-        self.with_axes(self.contents())
+        if self.lines { lines::drawn(self) } else { self.with_axes(self.contents()) }
     }
 
     /// With the axes that were asked for.
@@ -88,12 +92,12 @@ impl Bars {
         self.series.iter().filter(|s| self.marked_by(s).is_none()).map(String::as_str).collect()
     }
 
-    fn style(&self, place: usize) -> Style {
+    pub fn style(&self, place: usize) -> Style {
         self.styles.get(place).copied().unwrap_or(Style::of(place))
     }
 
     fn panels(&self) -> Vec<&str> {
-        distinct(self.bars.iter().map(|bar| bar.panel.as_str()))
+        distinct(self.all().map(|bar| bar.panel.as_str()))
     }
 
     fn contents(&self) -> Vec<Content> {
@@ -108,7 +112,7 @@ impl Bars {
         if self.one_each || own.len() == 1 && self.panels().len() > 1 {
             legend.clear();
         }
-        let any = |is: fn(&Bar) -> bool| self.bars.iter().any(is);
+        let any = |is: fn(&Bar) -> bool| self.all().any(is);
         let intervals = any(|bar| bar.interval.is_some());
         let tail = if intervals { Key::Span } else { Key::Whisker };
         let marked = |told| {
@@ -130,8 +134,9 @@ impl Bars {
 
     fn with_axes(&self, contents: Vec<Content>) -> Canvas {
         let (legend, panels) = (self.legend(), self.panels());
-        let frame =
-            Frame { sheet: &self.sheet, title: self.title.as_deref(), legend: &legend, beside: true, right: None };
+        // Of three in two columns, one cell would be empty.
+        let (title, beside) = (self.title.as_deref(), panels.len() != 3);
+        let frame = Frame { sheet: &self.sheet, title, legend: &legend, beside, right: None };
         drawn(&frame, contents, |canvas, i, panel| self.draw(canvas, panel, panels[i]))
     }
 
@@ -189,15 +194,21 @@ impl Bars {
         self.series.iter().map(String::as_str).find(|of| of.strip_suffix(", model").unwrap_or(of) == name)
     }
 
+    /// Those of the last panel, too.
+    pub fn all(&self) -> impl Iterator<Item = &Bar> {
+        self.bars.iter().chain(&self.summary)
+    }
+
     fn of_panel(&self, panel: &str) -> impl Iterator<Item = &Bar> {
-        self.bars.iter().filter(move |bar| bar.panel == panel)
+        self.all().filter(move |bar| bar.panel == panel)
     }
 
     /// For a page.
     fn values(&self, bar: &Bar, value: f64) -> String {
         let upto = bar.upto.map_or(String::new(), |upto| format!("\n{WHISKERS}: {}", significant(upto)));
         let interval = bar.interval.map_or(String::new(), |[_, high]| format!(" ± {}", significant(high - value)));
-        format!("{}: {}\n{}: {}{interval}{upto}", self.across, bar.group, self.value, significant(value))
+        let of = if self.summary.contains(bar) { &bar.panel } else { &self.value };
+        format!("{}: {}\n{of}: {}{interval}{upto}", self.across, bar.group, significant(value))
     }
 
     fn content(&self, panel: &str, panels: usize) -> Content {

@@ -173,11 +173,14 @@ impl Canvas {
         }
     }
 
-    /// What a label in the rectangle would hide of the marks from number `first` on, as the distance that is worth it.
+    /// What a label in the rectangle would hide of the marks from number `first` on, as the distance that is worth it: for
+    /// lines the hidden length.
     pub fn hidden(&self, rect: &Rect, first: usize) -> f64 {
-        let across = |points: &[Point]| points.windows(2).any(|pair| clipped_segment(pair[0], pair[1], rect).is_some());
+        let inside = |pair: &[Point]| clipped_segment(pair[0], pair[1], rect);
+        let across = |points: &[Point]| points.windows(2).any(|pair| inside(pair).is_some());
+        let length = |(from, to): (Point, Point)| (to.0 - from.0).hypot(to.1 - from.1);
         let cost = |mark: &Mark| match mark {
-            Mark::Line(points, ..) if across(points) => 25.0,
+            Mark::Line(points, ..) => points.windows(2).filter_map(inside).map(length).sum(),
             // Of a marker, or of another label.
             Mark::Area(points, _) if across(points) || points.iter().any(|corner| rect.holds(*corner)) => 200.0,
             _ => 0.0,

@@ -1,13 +1,15 @@
 //! Curves: latency against delivered throughput; latency, throughput and goodput against the offered rate.
 
 use super::axis::{Axis, Spread, number};
+use super::canvas::{Align, Canvas};
 use super::data::Datum;
 use super::input::{Folder, Row, Series};
 use super::layout::{MOST_ACROSS, figure};
 use super::legend::{Entry, Key, RULE, marker_entries, whisker_entries};
-use super::panel::{Curve, Dot, LINE, SATURATED_LINE};
+use super::panel::{Curve, Dot, LINE, Panel, SATURATED_LINE};
 use super::points::{replications, x_label, x_values};
 use super::remark::Remark;
+use super::style::SMALL;
 use super::{Drawing, Inputs, Options, Undrawn, nothing};
 use crate::error::Result;
 use crate::metrics::bounds::{AffineService, Bounds};
@@ -39,7 +41,7 @@ impl<'i> Runs<'i> {
     /// `hint`: the way out if no run has both metrics.
     fn read(inputs: &'i Inputs, options: &Options, metrics: [Metric; 2], hint: &str) -> Result<Vec<Runs<'i>>, Undrawn> {
         let series = inputs.series(options)?;
-        let spans = metrics[1] == Metric::P90 && (options.bars || series.len() <= MOST_WITH_SPANS && !options.no_bars);
+        let spans = metrics[1] == Metric::P90 && options.has_bars(series.len() <= MOST_WITH_SPANS);
         let of_folder = |folder: &'i Folder| {
             let own = series.iter().filter(|s| s.is_of(folder)).cloned().collect();
             Runs::of(options.look.name(&folder.name), own, metrics, spans, options)
@@ -83,6 +85,16 @@ impl<'i> Runs<'i> {
         }
         let swept = x_label(&series, options).map(|key| Axis::at_values(&key, &values));
         Ok(Runs { heading: heading.into(), series, dots: all, swept })
+    }
+
+    /// Of each policy's saturated runs that turn no request away, only the first: the others stand above one another, each
+    /// as high as its run was long.
+    fn up_to_saturation(mut self) -> Runs<'i> {
+        for dots in &mut self.dots {
+            let mut found = false;
+            dots.retain(|dot| !dot.saturated || dot.rejected || !std::mem::replace(&mut found, true));
+        }
+        self
     }
 
     fn dots(&self) -> impl Iterator<Item = &Dot> + Clone {
@@ -160,6 +172,7 @@ fn drawn(
         let curves: Vec<Curve> = runs.series.iter().zip(&runs.dots).map(curve).collect();
         panel.whiskers(canvas, &curves);
         panel.curves(canvas, &curves);
+        curves.iter().take(1).for_each(|curve| draw_clients(canvas, panel, curve));
         let data = curves.iter().flat_map(|curve| curve.dots.iter().map(move |dot| (&curve.label, dot)));
         canvas.data.extend(data.flat_map(|(label, dot)| Datum::of_dot(panel, label, dot)));
     });
@@ -209,6 +222,7 @@ pub fn latency(metric: Metric, label: &str, inputs: &Inputs, options: &Options) 
 /// Simulated runs also have the bounds that no policy can beat, equal ones of several scenarios once.
 pub fn against_throughput(percentile: Metric, inputs: &Inputs, options: &Options) -> Drawing {
     let panels = Runs::read(inputs, options, [Metric::Throughput, percentile], "")?;
+    let panels: Vec<Runs<'_>> = panels.into_iter().map(Runs::up_to_saturation).collect();
     drawn(options, &panels, |runs| bounded(percentile, runs, inputs, options), SATURATED_LINE)
 }
 
@@ -217,7 +231,9 @@ fn bounded(percentile: Metric, runs: &Runs<'_>, inputs: &Inputs, options: &Optio
     let bounds: Vec<Bounds> =
         folders.filter_map(|folder| folder.results.bounds().transpose()).collect::<Result<_>>()?;
     let floor = |one: &Bounds| percentile.of(&Summary { latency: one.floor, ..Summary::default() });
-    let floors = distinct(bounds.iter().filter_map(floor).filter(|ms| *ms > 0.0));
+    // Clients that wait for their answers mostly wait for each other.
+    let is_closed = runs.dots().all(|dot| dot.clients.is_some());
+    let floors = distinct(bounds.iter().filter_map(floor).filter(|ms| *ms > 0.0 && !is_closed));
     let ceilings = distinct(bounds.iter().filter_map(|one| one.ceiling_rps).filter(|rate| *rate > 0.0));
     let name = percentile.short_name();
     let y = runs.latency_axis(&format!("{name} latency (ms)"), &floors, None, options.spread());
@@ -247,6 +263,16 @@ fn mean_at_most(service: &AffineService, x: &Axis, y: &Axis) -> Remark {
     let means = rates.map_while(|rate| Some((rate, service.mean_at_most(rate).filter(|ms| *ms <= y.high)?)));
     let label = "mean at most, if all that wait are taken (Inoue)";
     Remark { in_legend: true, ..Remark::new(label, means.collect::<Vec<_>>()) }
+}
+
+/// The clients of closed loops, below the markers of the first policy.
+fn draw_clients(canvas: &mut Canvas, panel: &Panel, curve: &Curve) {
+    for dot in &curve.dots {
+        let (x, y) = panel.at(dot.x, dot.y);
+        if let Some(clients) = dot.clients.filter(|_| panel.area.holds((x, y))) {
+            canvas.text(clients.to_string(), (x + 4.0, y + SMALL + 1.0), SMALL, Align::Left, curve.style.color);
+        }
+    }
 }
 
 /// Two decimals, below 1 ms three significant digits.

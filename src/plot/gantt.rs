@@ -97,6 +97,11 @@ fn fit_rows(schedules: &mut [Schedule], room: Option<f64>) {
     schedules.iter_mut().for_each(|one| one.row = row);
 }
 
+/// Its number, and its length if that is known.
+fn name(request: &RequestLine) -> String {
+    request.length.map_or(request.id.to_string(), |length| format!("{} ({length})", request.id))
+}
+
 /// The largest unit in which the end is at least 1, in ns.
 fn time_unit(end: u64) -> (f64, &'static str) {
     match end {
@@ -122,7 +127,7 @@ impl Schedule {
     fn y_axis(&self, largest: u64) -> Axis {
         let labelled = (16.0 / self.row).ceil() as usize;
         let requests = self.requests.iter().enumerate().step_by(labelled);
-        let requests = requests.map(|(i, request)| ((i as f64 + 0.5) * self.row, request.id.to_string()));
+        let requests = requests.map(|(i, request)| ((i as f64 + 0.5) * self.row, name(request)));
         let bottoms = (1..=self.lanes.len()).map(|lanes| self.bottom(lanes));
         let scales = bottoms.flat_map(|bottom| [(bottom - TALLEST, largest.to_string()), (bottom, "0".into())]);
         let ticks = requests.chain(scales).map(|(value, label)| Tick { value, label }).collect();
@@ -157,6 +162,11 @@ impl Schedule {
         }
     }
 
+    fn rows_label(&self) -> &'static str {
+        let has_lengths = self.requests.iter().any(|request| request.length.is_some());
+        if has_lengths { "Request (length)" } else { "Request" }
+    }
+
     fn draw(&self, canvas: &mut Canvas, panel: &Panel, unit: f64, largest: u64) {
         let Rect { left, top, right, .. } = panel.area;
         let x = |ns: u64| panel.at((ns as f64 / unit).clamp(panel.x.low, panel.x.high), 0.0).0;
@@ -178,7 +188,7 @@ impl Schedule {
             canvas.spot(&self.label, bar(arrival_ns, finish_ns), values);
         }
         let middle = top + self.bottom(0) / 2.0;
-        canvas.text("Request", (PADDING + 0.8 * MEDIUM, middle), MEDIUM, Align::Upright, INK);
+        canvas.text(self.rows_label(), (PADDING + 0.8 * MEDIUM, middle), MEDIUM, Align::Upright, INK);
         for (lanes, &lane) in (1..).zip(&self.lanes) {
             let bottom = top + self.bottom(lanes);
             let area = Rect { top: bottom - TALLEST, bottom, ..panel.area };

@@ -61,6 +61,14 @@ pub struct Look {
     #[arg(long, value_name = "A,B")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub order: Vec<String>,
+    /// Whether latency-throughput has bars from p50 to p99; on the command line --bars and --no-bars
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bars: Option<bool>,
+    /// Titles of single kinds of figures, by their names
+    #[arg(skip)]
+    #[serde(with = "labels", skip_serializing_if = "Vec::is_empty")]
+    pub titles: Vec<(String, String)>,
     /// Place of the legend; inside, it is where it hides least [default: outside, above the axes]
     #[arg(long, value_name = "inside|outside|none", value_parser = named::<Legend>)]
     #[serde(skip_serializing_if = "Option::is_none")]

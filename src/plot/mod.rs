@@ -26,6 +26,7 @@ mod gantt;
 mod heat_map;
 mod latency_steps;
 mod length_cdf;
+mod lines;
 mod pdf;
 mod points;
 mod searched;
@@ -282,6 +283,11 @@ impl Options {
     /// With equal policies of several folders under one label and in one style.
     fn in_panels(&self) -> Options {
         Options { panels: true, ..self.clone() }
+    }
+
+    /// Whether latency-throughput has bars from p50 to p99.
+    fn has_bars(&self, default: bool) -> bool {
+        self.bars || !self.no_bars && self.look.bars.unwrap_or(default)
     }
 
     /// How latencies are spread on the y axis.

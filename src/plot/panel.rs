@@ -36,13 +36,16 @@ pub struct Dot {
     pub interval: Option<[f64; 2]>,
     /// The same of x.
     pub across: Option<[f64; 2]>,
+    /// Of a closed loop.
+    pub clients: Option<u32>,
 }
 
 impl Dot {
     /// With a marker that tells of the run.
     pub fn of(row: &CsvRow<'_>, x: f64, y: f64) -> Result<Dot> {
         let (saturated, rejected, invalid) = (row.saturated()?, row.rejects()?, !row.is_valid()?);
-        Ok(Dot { x, y, marked: true, saturated, rejected, invalid, ..Dot::default() })
+        let clients = row.point()?.strip_prefix("clients-").and_then(|clients| clients.parse().ok());
+        Ok(Dot { x, y, marked: true, saturated, rejected, invalid, clients, ..Dot::default() })
     }
 }
 

@@ -17,7 +17,7 @@ use super::{ArrivalSpec, ClassEntry, Input, Load, Output, PolicyEntry, Record, S
 use crate::error::{Error, Result};
 use crate::files::folder_name;
 use crate::plot::face::{self, Face};
-use crate::plot::{Format, names};
+use crate::plot::{Format, Kind, names};
 use crate::policy::registry::{Registry, Setup};
 use crate::results::swept::{self, distinct};
 use crate::shipped;
@@ -125,6 +125,8 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
         find_input(&format!("device.{key}"), input, file)?;
     }
     output.title.as_deref().map_or(Ok(()), |title| printed("output.title", title))?;
+    let kinds = output.figure.titles.iter().map(|(kind, _)| kind.parse::<Kind>().map(drop));
+    kinds.collect::<Result<(), _>>().map_err(|unknown| format!("output.figure.titles: {unknown}"))?;
     if let Some(font) = output.figure.font.as_mut().filter(|font| face::is_file(font)) {
         let found = find(font, file).map_err(|problem| format!("output.figure.font: {problem}"))?;
         *font = found.display().to_string();
