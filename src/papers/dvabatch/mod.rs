@@ -9,6 +9,7 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use super::Paper;
+use super::findings::mean as mean_of;
 use super::lab::{Column, Lab, Study, columns};
 use crate::cost::CostModel;
 use crate::cost::slice;
@@ -18,7 +19,7 @@ use crate::experiment::Report;
 use crate::experiment::device::{Device, prepare};
 use crate::experiment::executor::Target;
 use crate::network::operators::writes;
-use crate::plot::{self, Bar, Inputs, Kind};
+use crate::plot::{self, Bar, Bars, Inputs, Kind};
 use crate::results::columns::Metric;
 use crate::scenario::{PolicyEntry, Scenario};
 use crate::shipped;
@@ -159,13 +160,33 @@ fn products(lab: &Lab<'_>) -> Result<Study> {
     })
 }
 
-/// Figure 6: U-Net in four parts of even time.
+/// Figure 6: each of U-Net's operators, and the network in four parts of even time.
 fn unet(lab: &Lab<'_>) -> Result<Study> {
-    by_batch(&lab.scenario("unet", &[])?, |all, times| {
+    let scenario = lab.scenario("unet", &[])?;
+    let parts = by_batch(&scenario, |all, times| {
         let name = |part: &[Operator]| format!("{} to {}", part[0].name, part[part.len() - 1].name);
         let ranges = slice::even(times, 4).map_err(Error::failed)?;
         Ok(ranges.into_iter().map(|range| (name(&all[range.clone()]), &all[range])).collect())
-    })
+    })?;
+    let mut study = Study::new([by_operator(&scenario)?], String::new());
+    (study.bars[0].lines, study.bars[0].log) = (true, true);
+    study.bars.extend(parts.bars);
+    Ok(study)
+}
+
+/// The time of each operator of a network, in ms, in the order of its file.
+fn by_operator(scenario: &Scenario) -> Result<Vec<Bar>> {
+    let (_, device) = prepare(scenario, Target::SIM)?;
+    let (costs, network) = costs_and_network(scenario, &device);
+    let takes = |operator: &Operator, batch: u32| {
+        costs.cell(&Step { cell: operator.cell, batch, times: 1, input: 0 }).as_millis_f64()
+    };
+    let column = |batch: u32| {
+        let times = network.operators().map(|operator| Some(takes(operator, batch)));
+        (format!("batch {batch}"), times.collect())
+    };
+    let ids: Vec<usize> = (1..=network.operators().count()).collect();
+    Ok(columns(&[""], &ids, &BATCHES.map(column)))
 }
 
 /// Names and operators.
@@ -226,7 +247,31 @@ fn by_load(lab: &Lab<'_>) -> Result<Study> {
         Ok(format!("{name} {window} ({peak:.0} requests/s)"))
     };
     let windows = named("networks").iter().map(tuned).collect::<Result<Vec<_>>>()?.join(", ");
-    Ok(Study { note: format!("{DELAY}'s windows, and its peaks with them: {windows}\n"), ..study })
+    let mut study = Study { note: format!("{DELAY}'s windows, and its peaks with them: {windows}\n"), ..study };
+    for (bars, claims) in
+        study.bars.iter_mut().zip([["dva-avg-zero", "dva-avg-delay"], ["dva-p99-zero", "dva-p99-delay"]])
+    {
+        add_cuts(bars, claims);
+    }
+    Ok(study)
+}
+
+/// The last panel: by how much DVABatch cuts the latency of the two baselines, as means over the networks, and the paper's.
+fn add_cuts(bars: &mut Bars, claims: [&str; 2]) {
+    let panel = format!("Mean cut by {DVA} (%)");
+    let add = |bars: &mut Bars, load: &str, series: String, value| {
+        bars.summary.push(Bar { panel: panel.clone(), ..Bar::new(load, series, value) });
+    };
+    for (place, load) in LOADS.into_iter().enumerate() {
+        for (other, claim) in [ZERO, DELAY].into_iter().zip(claims) {
+            let of = |policy| bars.bars.iter().filter(move |bar| bar.group == load && bar.series == policy);
+            let cut = |(ours, theirs): (&Bar, &Bar)| Some(100.0 * (1.0 - ours.value? / theirs.value?));
+            let cuts: Option<Vec<f64>> = of(DVA).zip(of(other)).map(cut).collect();
+            add(bars, load, other.into(), cuts.map(|cuts| mean_of(&cuts)));
+            add(bars, load, format!("{other}, paper"), Paper::DvaBatch.values(claim).get(place).copied());
+        }
+    }
+    bars.series.extend([ZERO, DELAY].map(|other| format!("{other}, paper")));
 }
 
 /// Figure 18: only split.
@@ -305,13 +350,18 @@ fn stepping(lab: &Lab<'_>) -> Result<Study> {
         peaks(lab, name, "", &[])
     })?;
     let folders: Vec<_> = named("networks").iter().map(|[file, _]| lab.out.join("fig15").join(file)).collect();
+    let mut inputs = Inputs::open(&folders)?;
+    for (folder, [_, name]) in inputs.folders.iter_mut().zip(named("networks")) {
+        folder.name.clone_from(name);
+    }
     let options = plot::Options {
         title: Some("Figure 15: latency under a stepping load, Titan RTX".into()),
+        linear: true,
         slo: lab.scenario("bert-base", &[])?.metrics.slo,
         ..plot::Options::default()
     };
     let stem = lab.out.join("fig15").join(Kind::LatencySteps.to_string());
-    let figures = vec![plot::draw(Kind::LatencySteps, &Inputs::open(&folders)?, &options, &stem)?];
+    let figures = vec![plot::draw(Kind::LatencySteps, &inputs, &options, &stem)?];
     Ok(Study { figures, ..study })
 }
 
