@@ -183,7 +183,7 @@ const INDISTINCT: f64 = 0.03;
 /// Runs as long as the scenario's: the papers' figures compare peaks, they do not state them.
 const EFFORT: Effort = Effort { tolerance: TOLERANCE, replications: 1, max_requests: 0, near: None };
 /// Of each point with a given rate.
-const REPLICATIONS: u32 = 3;
+const REPLICATIONS: u32 = 5;
 
 impl Lab<'_> {
     pub fn scenario(&self, name: &str, sets: &[String]) -> Result<Scenario> {
@@ -250,7 +250,7 @@ impl Lab<'_> {
         best.ok_or_else(|| Error::failed(format!("{network}: {policy} holds the objective at no rate")))
     }
 
-    /// Given rates run three times, since means of single runs near the peak differ by a tenth.
+    /// Given rates run several times, since means of single runs near the peak differ by a tenth.
     pub fn run(&self, exhibit: &str, scenario: &Scenario) -> Result<Report> {
         let out = self.out.join(exhibit);
         let at_rates = matches!(scenario.points().first(), Some(LoadPoint::Rate(_)));

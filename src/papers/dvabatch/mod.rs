@@ -18,9 +18,14 @@ use crate::error::{Error, Result};
 use crate::experiment::Report;
 use crate::experiment::device::{Device, prepare};
 use crate::experiment::executor::Target;
+use crate::files::folder_name;
+use crate::metrics::stats::Interval;
 use crate::network::operators::writes;
 use crate::plot::{self, Bar, Bars, Inputs, Kind};
 use crate::results::columns::Metric;
+use crate::results::logs::{BatchLine, LogRow as _};
+use crate::results::read::Log;
+use crate::results::summary::SummaryRow;
 use crate::scenario::{PolicyEntry, Scenario};
 use crate::shipped;
 use crate::task::Step;
@@ -274,13 +279,41 @@ fn add_cuts(bars: &mut Bars, claims: [&str; 2]) {
     bars.series.extend([ZERO, DELAY].map(|other| format!("{other}, paper")));
 }
 
-/// Figure 18: only split.
+/// Figure 18: only split; and the batches that it begins with.
 fn split_alone(lab: &Lab<'_>) -> Result<Study> {
     each("split", |name| {
         let mut scenario = network(lab, name, &SHARES, &[])?;
         scenario.policies.push(variant(lab, name, "policy=operator", SPLIT)?);
-        at_loads("fig18", lab, &without(ZERO, scenario), &[DELAY, SPLIT, DVA])
+        let scenario = without(ZERO, scenario);
+        let mut bars = at_loads("fig18", lab, &scenario, &[DELAY, SPLIT, DVA])?;
+        let first = &scenario.workload.model.network().expect("a network in a file").operators().next();
+        let first = first.expect("a network has operators").name.as_str();
+        let folder = lab.out.join("fig18").join(name).join(folder_name(SPLIT));
+        for (load, point) in LOADS.into_iter().zip(scenario.points()) {
+            let median = median_batch(&folder.join(point.to_string()).join(BatchLine::FILE), first)?;
+            bars.push((1, Bar::new(load, SPLIT, median)));
+        }
+        Ok(bars)
     })
+}
+
+/// Half of the batches with which an operator ran are at least as large.
+fn median_batch(file: &Path, operator: &str) -> Result<Option<f64>> {
+    let mut rows = Log::<BatchLine>::open(file)?;
+    let mut sizes: Vec<(u64, u64)> = Vec::new();
+    while let Some(BatchLine { cell, batch, tasks }) = rows.read()? {
+        if cell == operator {
+            sizes.push((batch, tasks));
+        }
+    }
+    sizes.sort_unstable();
+    let all: u64 = sizes.iter().map(|(_, tasks)| tasks).sum();
+    let mut below = 0;
+    let median = sizes.iter().find(|(_, tasks)| {
+        below += tasks;
+        2 * below >= all
+    });
+    Ok(median.map(|(batch, _)| *batch as f64))
 }
 
 /// The network's DVABatch with another setting.
@@ -306,15 +339,33 @@ fn by_pairs(lab: &Lab<'_>) -> Result<Study> {
         scenario.output.plots.clear();
         scenario.policies = variants(lab, name, "buffer_pairs", &PAIRS)?;
         let report = lab.run("fig19", &scenario)?;
-        let values = |pairs: u32| [mean(&report, &pairs.to_string()), Some(memory * f64::from(pairs))];
-        Ok(of_variants(&PAIRS, PAIRS.map(values)))
+        let values = |pairs: &u32| [mean(&report, &pairs.to_string()), Some(memory * f64::from(*pairs))];
+        Ok(of_variants(&PAIRS, PAIRS.iter().map(values), &report))
     })
 }
 
-/// Two drawings of variants of DVABatch.
-fn of_variants(variants: &[u32], values: impl IntoIterator<Item = [Option<f64>; 2]>) -> Numbered {
-    let bars = |(variant, values): (&u32, [_; 2])| [0, 1].map(|i| (i, Bar::new(variant, DVA, values[i])));
-    variants.iter().zip(values).flat_map(bars).collect()
+/// Three drawings of variants of DVABatch: two with these values, and how far the mean is above the lowest.
+fn of_variants(variants: &[u32], values: impl Iterator<Item = [Option<f64>; 2]>, report: &Report) -> Numbered {
+    let above = above_lowest(report, &variants.iter().map(u32::to_string).collect::<Vec<_>>());
+    let bars = |((variant, [one, other]), above): ((&u32, [_; 2]), _)| {
+        [one, other, above].into_iter().enumerate().map(|(i, value)| (i, Bar::new(variant, DVA, value))).collect()
+    };
+    variants.iter().zip(values).zip(above).flat_map(bars as fn(_) -> Vec<_>).collect()
+}
+
+/// By which each policy's mean latency under the first load is above the lowest of them for certain, in percent of the
+/// lowest: the lower end of the 95 % interval of the difference, whose replications are paired.
+fn above_lowest(report: &Report, policies: &[String]) -> Vec<Option<f64>> {
+    let row = |policy: &String| report.rows.iter().find(|row| row.policy == *policy);
+    let mean = |row: &&SummaryRow| row.estimate(Metric::Mean).value;
+    let rows: Vec<Option<&SummaryRow>> = policies.iter().map(row).collect();
+    let known = rows.iter().flatten().filter_map(|row| Some((*row, mean(row)?)));
+    let Some((lowest, least)) = known.min_by(|(_, a), (_, b)| a.total_cmp(b)) else { return vec![None; rows.len()] };
+    let above = |row: Option<&SummaryRow>| {
+        let Interval { mean, half_width } = row?.difference(lowest, Metric::Mean)?;
+        Some(100.0 * (mean - half_width).max(0.0) / least)
+    };
+    rows.into_iter().map(above).collect()
 }
 
 /// Figure 21: a closed loop of one client.
@@ -381,7 +432,7 @@ fn by_stages(lab: &Lab<'_>) -> Result<Study> {
         scenario.policies = variants(lab, name, "stages", &STAGES)?;
         let report = lab.run("fig20", &scenario)?;
         let values = |(stages, peak): (&u32, f64)| [Some(peak), mean(&report, &stages.to_string())];
-        Ok(of_variants(&STAGES, STAGES.iter().zip(lab.peaks(&scenario)?).map(values)))
+        Ok(of_variants(&STAGES, STAGES.iter().zip(lab.peaks(&scenario)?).map(values), &report))
     })
 }
 
