@@ -223,7 +223,7 @@ fn of_an_override() {
             "policy.A.max_batch.gru=3: policy[0] (cellular): max_batch.gru: the model has no such",
         ),
         ("policy.B.window=2", "policy.B.window=2: policy[1] (padded): window: must be a time with its unit in quotes"),
-        ("policy.B.version=\"21.1\"", "version: unknown variant `21.1`, expected `21.10` or `22.03`"),
+        ("policy.B.version=\"21.1\"", "version: unknown value \"21.1\"; did you mean 21.10?; known: 21.10, 22.03"),
         ("policy.B.version=\"21.10\"", "policy[1] (padded): version: \"21.10\" needs turn = \"batch\""),
         ("policy.B.window=2ps", "window: unknown unit \"ps\" in \"2ps\"; known: ns, us, ms, s"),
     ] {
