@@ -181,7 +181,8 @@ fn a_batch_runs_as_the_cheapest_larger_one_or_as_several() {
 }
 
 fn persistent(cell: Cell, hidden: u32) -> Persistent {
-    Persistent::new(cell, hidden, &titan_v()).unwrap()
+    let device = titan_v();
+    Persistent::new(Launches::new(cell, hidden, &device, &Space::default()), &device).unwrap()
 }
 
 #[test]
