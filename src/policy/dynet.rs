@@ -23,7 +23,7 @@ pub struct DyNet {
     pub by: By,
     /// The host's time to build the graph, for each operator. The default was measured (scripts/peers/README.md).
     #[serde(deserialize_with = "crate::units::nanos_or_time")]
-    #[default(Nanos(290))]
+    #[default(Nanos(320))]
     pub construct_ns: Nanos,
     /// The host's time to order the graph, for each operator; measured likewise.
     #[serde(deserialize_with = "crate::units::nanos_or_time")]
