@@ -33,6 +33,10 @@ impl Rect {
         [(left, top), (right, top), (right, bottom), (left, bottom)]
     }
 
+    pub fn overlaps(&self, other: &Rect) -> bool {
+        self.left < other.right && other.left < self.right && self.top < other.bottom && other.top < self.bottom
+    }
+
     /// Inside or on the border, within a hundredth of a unit.
     pub fn holds(&self, (x, y): Point) -> bool {
         const SLACK: f64 = 0.01;
@@ -183,9 +187,22 @@ impl Canvas {
             Mark::Line(points, ..) => points.windows(2).filter_map(inside).map(length).sum(),
             // Of a marker, or of another label.
             Mark::Area(points, _) if across(points) || points.iter().any(|corner| rect.holds(*corner)) => 200.0,
+            Mark::Text(text) if self.around(text).overlaps(rect) => 200.0,
             _ => 0.0,
         };
         self.marks[first..].iter().map(cost).sum()
+    }
+
+    /// The area of a text across the figure.
+    fn around(&self, text: &Text) -> Rect {
+        let (x, y) = text.at;
+        let width = self.sheet.face.width(&text.words, text.size);
+        let left = match text.align {
+            Align::Left => x,
+            Align::Center | Align::Upright => x - width / 2.0,
+            Align::Right => x - width,
+        };
+        Rect { left, top: y - 2.0 * HALF_DIGIT * text.size, right: left + width, bottom: y }
     }
 
     pub fn text(&mut self, words: impl AsRef<str>, at: Point, size: f64, align: Align, color: Rgb) {
