@@ -41,8 +41,8 @@ pub struct Bars {
     pub summary: Vec<Bar>,
     /// Of series that have bars of their own; empty: those of series 0, 1 and so on.
     pub styles: Vec<Style>,
-    /// Each group has one bar, which needs no entry in the legend.
-    pub one_each: bool,
+    /// What a cross on a bar says, if not that requests were late.
+    pub crossed: Option<&'static str>,
     /// What intervals are, if bars have some.
     pub interval: String,
 }
@@ -109,23 +109,19 @@ impl Bars {
         let own = self.own();
         let mut legend: Vec<Entry> =
             (0..).zip(&own).map(|(i, label)| Entry::new(*label, Key::Bar(self.style(i)))).collect();
-        if self.one_each || own.len() == 1 && self.panels().len() > 1 {
+        if own.len() == 1 && self.panels().len() > 1 {
             legend.clear();
         }
         let any = |is: fn(&Bar) -> bool| self.all().any(is);
         let intervals = any(|bar| bar.interval.is_some());
         let tail = if intervals { Key::Span } else { Key::Whisker };
-        let marked = |told| {
-            Entry::told(
-                if told { "saturated" } else { "not valid: requests were late" },
-                Told { invalid: !told, ..Told::default() },
-            )
-        };
+        let crossed = self.crossed.unwrap_or("not valid: requests were late");
+        let cross = Told { invalid: true, ..Told::default() };
         let more = [
             any(|bar| bar.upto.is_some()).then(|| Entry::new(WHISKERS, tail)),
             intervals.then(|| Entry::new(&self.interval, Key::Whisker)),
-            any(|bar| bar.saturated && bar.value.is_some()).then(|| marked(true)),
-            any(|bar| bar.invalid && bar.value.is_some()).then(|| marked(false)),
+            any(|bar| bar.saturated && bar.value.is_some()).then(|| Entry::told("saturated", Told::default())),
+            any(|bar| bar.invalid && bar.value.is_some()).then(|| Entry::told(crossed, cross)),
             stated_entry(own.len() < self.series.len()),
         ];
         legend.extend(more.into_iter().flatten());
@@ -142,7 +138,7 @@ impl Bars {
 
     fn draw(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
         let own = self.own();
-        let width = if self.one_each { 0.8 } else { 0.8 / own.len().max(1) as f64 };
+        let width = 0.8 / own.len().max(1) as f64;
         // They cover bars.
         let mut markers = Vec::new();
         let groups = distinct(self.of_panel(name).map(|bar| &bar.group));
@@ -155,7 +151,7 @@ impl Bars {
             let place = own.iter().position(|own| *own == stated_of.unwrap_or(label));
             let (Some(value), Some(place), Some(group)) = (one.value, place, group(one)) else { continue };
             canvas.data.extend(one.data(panel, value));
-            let from = group as f64 - 0.4 + if self.one_each { 0.0 } else { place as f64 * width };
+            let from = group as f64 - 0.4 + place as f64 * width;
             let ((left, bottom), (right, top)) =
                 (panel.at(from, panel.y.low), panel.at(from + width, value.min(panel.y.high)));
             let middle = ((left + right) / 2.0, top);

@@ -33,6 +33,8 @@ const COLUMNS: [&str; 12] = [
     "caveat",
 ];
 
+const LIMITED: &str = "limited (see caveat)";
+
 /// A file of a search, what it looks for, and the command that writes it.
 pub struct Search {
     pub file: &'static str,
@@ -162,7 +164,7 @@ fn entries(rows: &[(&Folder, &Found)]) -> Vec<Entry> {
     let entries = [
         any(|row| row.interval.is_some()).then(|| Entry::new(interval_label(&runs), Key::Whisker)),
         any(|row| row.is_out).then(|| Entry::told("out in an earlier round", Told::default())),
-        any(|row| row.is_limited).then(|| Entry::told("limited (see caveat)", limited)),
+        any(|row| row.is_limited).then(|| Entry::told(LIMITED, limited)),
     ];
     entries.into_iter().flatten().collect()
 }
@@ -173,20 +175,20 @@ fn by_policy(rows: &[(&Folder, &Found)], label: &str, inputs: &Inputs, options: 
     let bar = |(folder, row): &(&Folder, &Found)| Bar {
         panel: if several { options.look.name(&folder.name).into() } else { String::new() },
         interval: row.interval,
-        ..Bar::new(options.look.name(&row.policy), options.look.name(&row.policy), row.answer)
+        invalid: row.is_limited,
+        ..Bar::new("", options.look.name(&row.policy), row.answer)
     };
     let policies = distinct(rows.iter().map(|(_, row)| row.policy.as_str()));
     let runs = distinct(rows.iter().filter_map(|(_, row)| row.replications));
     let bars = Bars {
         sheet: options.sheet(),
         title: options.title.clone(),
-        across: "Policy".into(),
         value: label.into(),
         styles: policies.iter().map(|policy| inputs.style(policy, 0)).collect(),
         series: policies.iter().map(|policy| options.look.name(policy).to_string()).collect(),
         bars: rows.iter().map(bar).collect(),
         interval: interval_label(&runs),
-        one_each: true,
+        crossed: Some(LIMITED),
         ..Bars::default()
     };
     bars.asked(options)

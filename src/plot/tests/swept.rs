@@ -90,7 +90,7 @@ fn what_searches_have_found_is_drawn_over_a_key_or_by_policy() {
     assert_eq!(canvas.data.iter().map(|datum| datum.y).collect::<Vec<_>>(), [1000.0, 1500.0]);
     let canvas = drawn(Kind::Workers, folder.path(), &Options::default()).unwrap();
     assert_eq!(
-        canvas.data.iter().map(|datum| (datum.x.as_str(), datum.y)).collect::<Vec<_>>(),
+        canvas.data.iter().map(|datum| (datum.series.as_str(), datum.y)).collect::<Vec<_>>(),
         [("A", 3.0), ("B", 4.0)]
     );
     let canvas = drawn(Kind::Tune, folder.path(), &over("window")).unwrap();
