@@ -263,7 +263,7 @@ fn by_load(lab: &Lab<'_>) -> Result<Study> {
 
 /// The last panel: by how much DVABatch cuts the latency of the two baselines, as means over the networks, and the paper's.
 fn add_cuts(bars: &mut Bars, claims: [&str; 2]) {
-    let panel = format!("Mean cut by {DVA} (%)");
+    let panel = "Mean cut (%)".to_string();
     let add = |bars: &mut Bars, load: &str, series: String, value| {
         bars.summary.push(Bar { panel: panel.clone(), ..Bar::new(load, series, value) });
     };
