@@ -187,7 +187,8 @@ impl Canvas {
             Mark::Line(points, ..) => points.windows(2).filter_map(inside).map(length).sum(),
             // Of a marker, or of another label.
             Mark::Area(points, _) if across(points) || points.iter().any(|corner| rect.holds(*corner)) => 200.0,
-            Mark::Text(text) if self.around(text).overlaps(rect) => 200.0,
+            // Two texts at one place are both unreadable.
+            Mark::Text(text) if self.around(text).overlaps(rect) => 2000.0,
             _ => 0.0,
         };
         self.marks[first..].iter().map(cost).sum()
