@@ -140,14 +140,14 @@ mod tests {
     #[test]
     fn mistakes_are_answered_with_what_is_known() {
         let error = |words| parse(words).unwrap_err().to_string();
-        assert!(error("batchmaker fig99").starts_with("unknown figure \"fig99\"; known: batchmaker fig3, fig5, "));
+        assert!(error("batchmaker fig99").starts_with("unknown figure \"fig99\"; known: batchmaker fig3, fig3-cpu, "));
         assert!(
             error("fig3").starts_with(
                 "\"fig3\" is a figure of several papers; say batchmaker fig3 or late fig3 or dvabatch fig3"
             )
         );
         assert_eq!(parse("neighbours").unwrap(), Order { claims: BTreeSet::new(), ..parse("neighbours all").unwrap() });
-        assert!(error("late").starts_with("late: name a figure or a list; known: late fig3, "));
+        assert!(error("late").starts_with("late: name a figure or a list; known: late fig1, "));
         assert!(parse("fig13a").is_ok(), "only one paper has it");
     }
 }

@@ -124,7 +124,8 @@ fn without_persistent_kernels_steps_run_in_the_cells_own() {
     let padded: &[Step] = &[step(0, 3, 6)];
     assert_eq!(run(&chains, 0, &[(padded, whole(3))]), (vec![[3, 0]], (1, 18)), "one after the other");
     let three: &[Step] = &[step(0, 3, 3)];
-    let chunks = [(three, parts(&[(0, 0, 3), (1, 0, 2), (2, 0, 3)])), (three, parts(&[(0, 3, 5)]))];
+    let two: &[Step] = &[step(0, 1, 2)];
+    let chunks = [(three, parts(&[(0, 0, 3), (1, 0, 2), (2, 0, 3)])), (two, parts(&[(0, 3, 5)]))];
     let (plans, _) = run(&chains, 0, &chunks);
-    assert_eq!(plans, [[3, 0]]);
+    assert_eq!(plans, [[3, 0], [1, 0]]);
 }
