@@ -77,26 +77,29 @@ impl Study {
     }
 
     pub fn to_json(&self) -> Value {
-        let one = |(value_of, bar, value): (&str, &Bar, f64)| {
+        let one = |(bars, bar, value): (&Bars, &Bar, f64)| {
+            let (title, value_of) = (&bars.title, &bars.value);
             let Bar { panel, group, series, upto: p99, .. } = bar;
-            json!({ "value_of": value_of, "panel": panel, "group": group, "series": series, "value": value, "p99": p99 })
+            json!({
+                "title": title, "value_of": value_of, "panel": panel, "group": group, "series": series, "value": value, "p99": p99
+            })
         };
         self.named().map(one).collect()
     }
 
     fn csv(&self) -> String {
-        let mut text = String::from("figure,panel,group,series,value,p99\n");
-        for (value_of, bar, value) in self.named() {
-            let names = [value_of, &bar.panel, &bar.group, &bar.series];
+        let mut text = String::from("title,figure,panel,group,series,value,p99\n");
+        for (bars, bar, value) in self.named() {
+            let names = [bars.title.as_deref().unwrap_or(""), &bars.value, &bar.panel, &bar.group, &bar.series];
             let names = names.map(|name| format!("\"{}\"", name.replace('"', "\"\"")));
             text += &format!("{},{value},{}\n", names.join(","), bar.upto.map_or(String::new(), |p99| p99.to_string()));
         }
         text
     }
 
-    /// All bars that have a value, with what it is.
-    fn named(&self) -> impl Iterator<Item = (&str, &Bar, f64)> {
-        self.bars.iter().flat_map(|bars| bars.all().filter_map(move |bar| Some((bars.value.as_str(), bar, bar.value?))))
+    /// All bars that have a value, with their drawing.
+    fn named(&self) -> impl Iterator<Item = (&Bars, &Bar, f64)> {
+        self.bars.iter().flat_map(|bars| bars.all().filter_map(move |bar| Some((bars, bar, bar.value?))))
     }
 }
 

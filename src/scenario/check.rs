@@ -78,7 +78,7 @@ fn look(scenario: &Scenario) -> Result<(), String> {
     let look = &scenario.output.figure;
     let labels = distinct(scenario.policies.iter().map(|policy| policy.label.as_str()));
     let known = labels.iter().map(ToString::to_string).chain(scenario.policies.iter().map(PolicyEntry::name));
-    let known: Vec<String> = known.chain([scenario.name.clone()]).collect();
+    let known = distinct(known.chain([scenario.name.clone()]));
     let of = |key: &str, error: Error| {
         format!("output.figure.{key}: {}", error.to_string().trim_start_matches(&format!("--{key}: ")))
     };

@@ -199,7 +199,8 @@ fn mistakes_in_the_look_are_named() {
         (&["--by-class"], "--by-class: has no classes.csv"),
         (&["--linear", "--y-scale", "log"], "cannot be used with"),
     ] {
-        desk.run(&[&["plot", "out/t", "--kind", "latency-rate"], words].concat()).failed(2, message);
+        let ran = desk.run(&[&["plot", "out/t", "--kind", "latency-rate"], words].concat());
+        assert!(ran.code == Some(2) && ran.stderr.contains(message), "expected {message}: {ran:?}");
     }
     desk.run(&["plot", "out/t", "--kind", "knee"])
         .failed(2, "there is no knee.csv with an answer; find-knee writes it");

@@ -335,7 +335,8 @@ fn a_folder_of_data_without_its_files_is_refused() {
 #[test]
 fn mistakes_are_told_before_anything_is_run() {
     let desk = Desk::new();
-    reproduce(&desk, "batchmaker fig7").failed(2, "unknown figure \"fig7\"; known: batchmaker fig3, fig5, fig7a, ");
+    reproduce(&desk, "batchmaker fig7")
+        .failed(2, "unknown figure \"fig7\"; known: batchmaker fig3, fig3-cpu, fig5, fig7a, ");
     reproduce(&desk, "fig3").failed(
         2,
         "\"fig3\" is a figure of several papers; say batchmaker fig3 or late fig3 or dvabatch fig3 or grnn fig3",

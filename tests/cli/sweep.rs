@@ -172,7 +172,7 @@ fn figures_have_a_series_for_each_combination_or_a_key_as_x() {
     at(&one, "B, max_batch=16");
     at(&one, "device.workers at 250 requests/s");
     plot(&["--x", "workers"]).failed(2, "--x workers: is not a swept key of these results");
-    plot(&["--x", "device.workers", "--kind", "gantt"]).failed(2, "gantt: --x is for throughput-rate,");
+    plot(&["--x", "device.workers", "--kind", "gantt"]).failed(2, "gantt: --x is for latency-rate, throughput-rate,");
 }
 
 #[test]

@@ -135,22 +135,16 @@ fn nan_and_infinity_are_noted() {
 }
 
 #[test]
-fn what_has_no_persistent_kernels_is_refused() {
-    if !inside("sequences::what_has_no_persistent_kernels_is_refused", &[("DEVICES", "1")]) {
+fn what_has_no_persistent_kernels_is_refused_or_runs_in_others() {
+    if !inside("sequences::what_has_no_persistent_kernels_is_refused_or_runs_in_others", &[("DEVICES", "1")]) {
         return;
     }
     let device = grnn::Device::open("titan-v").unwrap();
-    let refusal = |model: &Model, hidden| {
-        let spec = spec(hidden, 5);
-        Gpus::new(model, &spec, &Settings::default(), Some(&device), 1).unwrap_err().to_string()
-    };
+    let made = |model: &Model, hidden| Gpus::new(model, &spec(hidden, 5), &Settings::default(), Some(&device), 1);
     assert_eq!(
-        refusal(&Model::TreeLstm, 9),
+        made(&Model::TreeLstm, 9).unwrap_err().to_string(),
         "device.grnn: persistent kernels run lstm and gru, and the model is tree-lstm; leave it out"
     );
-    assert_eq!(
-        refusal(&Model::Lstm, 1024),
-        "no persistent kernel runs lstm with hidden 1024 on the Host CUDA: its registers do not hold the weights; leave device.grnn \
-         out, or take a smaller workload.hidden"
-    );
+    let [narrow, wide] = [9, 1024].map(|hidden| made(&Model::Lstm, hidden).unwrap().has_persistent_kernels());
+    assert_eq!([narrow, wide], [true, false], "registers that do not hold the weights leave it to traditional kernels");
 }
