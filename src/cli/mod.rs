@@ -81,7 +81,7 @@ commands! {
     FindWorkers(knee::WorkersArgs) |args, registry, _| knee::find_workers(args, registry);
     FindWindow(tune::WindowArgs) |args, registry, _| tune::find_window(args, registry);
     Tune(tune::Args) |args, registry, _| tune::run(args, registry);
-    Plot(plot::Args) |args, _, _| plot::run(args);
+    Plot(Box<plot::Args>) |args, _, _| plot::run(args);
     Compare(compare::Args) |args, _, _| compare::run(args);
     Report(report::Args) |args, _, _| report::run(args);
     Export(export::Args) |args, _, _| export::run(args);

@@ -153,7 +153,8 @@ impl Axis {
                 let count = self.ticks.len();
                 let every = |stride: usize| {
                     let mut thinned = self.clone();
-                    let hidden = thinned.ticks.iter_mut().enumerate().filter(|(i, _)| (count - 1 - i) % stride > 0);
+                    let hidden =
+                        thinned.ticks.iter_mut().enumerate().filter(|(i, _)| !(count - 1 - i).is_multiple_of(stride));
                     hidden.for_each(|(_, tick)| tick.label.clear());
                     thinned
                 };

@@ -62,8 +62,9 @@ pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
     legend.push(Entry::new("load", Key::Stroke(RULE)));
     let (slo, sheet) = (options.slo.or_else(|| inputs.slo()).map(Nanos::as_millis_f64), options.sheet());
     legend.extend(slo.map(|ms| Entry::new(format!("SLO {} ms", number(ms)), Key::Stroke(OBJECTIVE))));
-    let right = Some("Load (requests/s)");
-    let frame = Frame { sheet: &sheet, title: options.title.as_deref(), legend: &legend, beside: true, right };
+    let right = "Load (requests/s)";
+    let title = options.title.as_deref();
+    let frame = Frame { sheet: &sheet, title, legend: &legend, beside: true, right: Some(right) };
     let contents = fields.iter().map(|field| content(field, slo, options)).collect::<Result<_, _>>()?;
     Ok(drawn(&frame, contents, |canvas, i, panel| {
         let curves = &fields[i].1;
@@ -87,7 +88,7 @@ pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
             canvas.data.extend(course.latency.iter().map(|(x, y)| Datum::new(panel, &s.name, x, *y)));
         }
         let load = |(x, y): &(f64, f64)| {
-            let axes = [panel.x.label.clone(), right.unwrap_or_default().into()];
+            let axes = [panel.x.label.clone(), right.into()];
             Datum { axes, ..Datum::new(panel, "load", x, *y) }
         };
         canvas.data.extend(steps.iter().map(load));

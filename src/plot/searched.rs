@@ -65,6 +65,9 @@ pub struct Found {
     is_limited: bool,
 }
 
+/// The rows of several folders.
+type Rows<'i> = Vec<(&'i Folder, Found)>;
+
 impl Search {
     /// The rows of a folder and the label of their answers; `None` if the file isn't there.
     pub fn read(&self, folder: &Path) -> Result<Option<(Vec<Found>, &'static str)>> {
@@ -88,7 +91,7 @@ impl Search {
     }
 
     /// Of all folders that have some.
-    fn all<'i>(&self, inputs: &'i Inputs) -> Result<(Vec<(&'i Folder, Found)>, &'static str), Undrawn> {
+    fn all<'i>(&self, inputs: &'i Inputs) -> Result<(Rows<'i>, &'static str), Undrawn> {
         let mut all = Vec::new();
         let mut label = "";
         for folder in &inputs.folders {

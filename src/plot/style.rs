@@ -69,7 +69,7 @@ impl Style {
     /// The first 840 styles differ.
     pub fn of(series: usize) -> Style {
         Style {
-            color: if series / COLORS.len() % 2 == 0 { COLORS } else { DARK }[series % COLORS.len()],
+            color: if (series / COLORS.len()).is_multiple_of(2) { COLORS } else { DARK }[series % COLORS.len()],
             dash: DASHES[series % DASHES.len()],
             marker: MARKERS[series % MARKERS.len()],
             hatch: HATCHES[series % HATCHES.len()],

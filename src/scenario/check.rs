@@ -85,11 +85,8 @@ fn look(scenario: &Scenario) -> Result<(), String> {
     names::ordered(&look.order, &labels).map_err(|error| of("order", error))?;
     look.with_labels(&known).map_err(|error| of("label", error))?;
     let face = look.font.as_deref().map_or(Ok(Face::default()), Face::of).map_err(|error| of("font", error))?;
-    let others = Format::all(&look.format).into_iter().filter(|format| *format != Format::Svg);
-    others
-        .map(|format| face.embedded(format.extension()).map(drop))
-        .collect::<Result<()>>()
-        .map_err(|error| of("font", error))
+    let mut others = Format::all(&look.format).into_iter().filter(|format| *format != Format::Svg);
+    others.try_for_each(|format| face.embedded(format.extension()).map(drop)).map_err(|error| of("font", error))
 }
 
 /// Long sweeps make long names.

@@ -341,7 +341,7 @@ fn mistakes_are_told_before_anything_is_run() {
         2,
         "\"fig3\" is a figure of several papers; say batchmaker fig3 or late fig3 or dvabatch fig3 or grnn fig3",
     );
-    reproduce(&desk, "late").failed(2, "late: name a figure or a list; known: late fig3, ");
+    reproduce(&desk, "late").failed(2, "late: name a figure or a list; known: late fig1, ");
     reproduce(&desk, "batchmaker fig5 --scenarios nowhere").failed(2, "nowhere/batchmaker/fig5.toml");
     assert!(!desk.path("out").exists());
 }
