@@ -19,7 +19,7 @@ pub enum Precision {
 impl Precision {
     pub const ALL: [Precision; 4] = [Precision::F32, Precision::Tf32, Precision::Bf16, Precision::F16];
 
-    /// Of an operand in memory.
+    /// The bytes of an operand in memory.
     pub fn bytes(self) -> u64 {
         match self {
             Precision::F32 | Precision::Tf32 => 4,

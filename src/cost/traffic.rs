@@ -11,7 +11,7 @@ use crate::workload::operator::{Kind, Operator};
 #[derive(Clone, Debug)]
 pub struct Traffic {
     numbers: Numbers,
-    /// Of a number.
+    /// The bytes of a number.
     bytes: u64,
     bandwidth_mb_s: u64,
 }
@@ -47,7 +47,7 @@ impl Traffic {
         Traffic { numbers: Numbers::Listed(form.clone()), bytes: precision.bytes(), bandwidth_mb_s }
     }
 
-    /// In bytes.
+    /// The bytes that a step reads and writes at least.
     fn moved(&self, batch: u32, input: u32) -> u128 {
         let numbers = match &self.numbers {
             Numbers::Cell { weights, of_row } => u128::from(*weights) + u128::from(*of_row) * u128::from(batch),
@@ -56,7 +56,8 @@ impl Traffic {
         numbers * u128::from(self.bytes)
     }
 
-    /// Of the bandwidth, by a step that takes this time alone; rounded up, at most [`Share::WHOLE`].
+    /// The share of the bandwidth that a step uses which takes this time alone. It is rounded up, and at most
+    /// [`Share::WHOLE`].
     pub fn share(&self, batch: u32, input: u32, time: Nanos) -> Share {
         // A megabyte per second is a byte in a thousand nanoseconds.
         let most = u128::from(time.0) * u128::from(self.bandwidth_mb_s);

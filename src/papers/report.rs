@@ -32,7 +32,8 @@ pub fn table(checked: &[Checked]) -> String {
     text + &summary(checked)
 }
 
-/// By verdict, and how many of the simulated ones hold: of the papers that this project implements, and of others.
+/// The number of claims by verdict, and how many of the simulated ones hold, for the papers that this project
+/// implements and for the others.
 pub fn summary(checked: &[Checked]) -> String {
     let count = |word: Word| checked.iter().filter(|one| one.verdict.word == word).count();
     let words = Word::value_variants().iter().copied().filter(|word| count(*word) > 0);

@@ -72,7 +72,7 @@ impl Axis {
         Axis { label: label.into(), spread: Spread::Log, low, high, ticks: Vec::new(), made: Ticks::Decades }
     }
 
-    /// With a tick at each of the values, which ascend, on a logarithmic axis if they span several magnitudes.
+    /// An axis with a tick at each of the values, which ascend. It is logarithmic if they span several magnitudes.
     pub fn at_values(label: &str, values: &[(f64, String)]) -> Axis {
         let (first, last) = (values.first().map_or(0.0, |value| value.0), values.last().map_or(1.0, |value| value.0));
         // Such as 1, 2, 4, 8, 16.
@@ -82,12 +82,12 @@ impl Axis {
         axis.around(first, last)
     }
 
-    /// Of bins or rows with these labels.
+    /// An axis of bins or rows with these labels.
     pub fn bins(label: impl Into<String>, [low, high]: [f64; 2], ticks: Vec<Tick>) -> Axis {
         Axis { label: label.into(), spread: Spread::Bins, low, high, ticks, made: Ticks::Given }
     }
 
-    /// With a margin, so that markers at the ends do not touch the border.
+    /// The axis with a margin, so that markers at the ends do not touch the border.
     fn around(self, first: f64, last: f64) -> Axis {
         const MARGIN: f64 = 0.05;
         let (low, high) = match self.spread {
@@ -98,8 +98,8 @@ impl Axis {
         Axis { low, high, ..self }
     }
 
-    /// As it was asked for: another spread, with `least` as the least value that a logarithmic axis has to show, and other
-    /// ends. What cannot be is an error that begins with the option.
+    /// The axis with the spread and the ends that the user asked for. `least` is the least value that a logarithmic
+    /// axis has to show. What cannot be is an error that begins with the option.
     pub fn asked(
         mut self,
         [scale, range]: [&str; 2],
@@ -139,7 +139,7 @@ impl Axis {
         Ok(self)
     }
 
-    /// With ticks whose labels, of this extent, fit the length; the ends stay.
+    /// The axis with ticks whose labels, of this extent, fit the length. The ends stay.
     pub fn fitted(mut self, length: f64, extent: impl Fn(&str) -> f64) -> Axis {
         match self.made {
             Ticks::Steps(most) => {
@@ -174,7 +174,7 @@ impl Axis {
         self
     }
 
-    /// Of a step, with at most about `room` labels.
+    /// The multiples of a round step, at most about `room` of them.
     fn multiples(&self, room: usize) -> Vec<Tick> {
         let step = step(self.high - self.low, room);
         // Slack for rounding: an end that is a multiple of the step gets its tick.

@@ -76,7 +76,7 @@ impl Bars {
         if self.lines { lines::drawn(self) } else { self.with_axes(self.contents()) }
     }
 
-    /// With the axes that were asked for.
+    /// Draws the bars with the axes that the user asked for.
     pub fn asked(&self, options: &Options) -> Drawing {
         let least =
             self.bars.iter().filter_map(|bar| bar.value).filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);

@@ -117,14 +117,14 @@ pub struct Canvas {
 }
 
 impl Canvas {
-    /// As high as the sheet, if that has a height.
+    /// An empty canvas, as high as the sheet if that has a height.
     pub fn new(sheet: Sheet) -> Canvas {
         let (width, height) = (sheet.width, sheet.height.unwrap_or(0.0));
         let (marks, groups, spots, data) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         Canvas { width, height, marks, groups, spots, sheet, data }
     }
 
-    /// Of this size.
+    /// An empty canvas of this size.
     pub fn sized(width: f64, height: f64) -> Canvas {
         Canvas { width, height, ..Canvas::new(Sheet::default()) }
     }

@@ -87,8 +87,8 @@ impl<'i> Runs<'i> {
         Ok(Runs { heading: heading.into(), series, dots: all, swept })
     }
 
-    /// Of each policy's saturated runs that turn no request away, only the first: the others stand above one another, each
-    /// as high as its run was long.
+    /// Keeps only the first of each policy's saturated runs that turn no request away. The others stand above one
+    /// another, each as high as its run was long.
     fn up_to_saturation(mut self) -> Runs<'i> {
         for dots in &mut self.dots {
             let mut found = false;

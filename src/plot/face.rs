@@ -26,7 +26,7 @@ static DEFAULT: LazyLock<Face> = LazyLock::new(|| Face::built_in(&BUILT_IN[0]));
 
 #[derive(Clone)]
 pub struct Face {
-    /// Of the family.
+    /// The name of the family.
     name: String,
     font: FontArc,
     bytes: Arc<Cow<'static, [u8]>>,
@@ -77,7 +77,7 @@ impl Face {
         Ok(Face { name, font, bytes: Arc::new(Cow::Owned(bytes)), is_own: true })
     }
 
-    /// Of a format that holds the font itself.
+    /// The bytes of the font, for a format that holds the font itself.
     pub fn embedded(&self, format: &str) -> Result<&[u8]> {
         let built_in: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
         let (name, built_in) = (&self.name, built_in.join(", "));

@@ -16,7 +16,7 @@ use crate::results::swept::{self, Swept, distinct};
 use crate::results::table::significant;
 
 const COLOR: Rgb = (0, 114, 178);
-/// Of the least and the largest value, as strengths of the colour.
+/// The strengths of the colour for the least and for the largest value.
 const STRENGTHS: (f64, f64) = (0.1, 0.95);
 const ROW: f64 = 30.0;
 /// Beyond it, equal ratios have equal steps of colour.
@@ -165,7 +165,7 @@ fn two_keys<'k>(keys: &[&'k str], options: &Options) -> Result<[&'k str; 2], Und
     }
 }
 
-/// Of the summaries at one point, or of what a search has found.
+/// The fields of the summaries at one point, or of what a search has found.
 fn cells(inputs: &Inputs, options: &Options) -> Result<Cells, Undrawn> {
     let asked = options.metric.as_deref().unwrap_or(Metric::P99.name());
     if let Some(search) = [(KNEE, "knee_rps"), (TUNE, "knee_rps"), (WORKERS, "workers")]

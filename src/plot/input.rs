@@ -23,7 +23,7 @@ const MOST_SERIES: usize = 8;
 pub struct Inputs {
     pub folders: Vec<Folder>,
     pub files: Vec<PathBuf>,
-    /// Of each policy in the palette.
+    /// The place of each policy in the palette.
     places: Vec<(String, usize)>,
 }
 
@@ -33,7 +33,7 @@ pub struct Folder {
     pub name: String,
     pub results: Saved,
     pub(super) full: PathBuf,
-    /// As the summary has them, then of what searches have found.
+    /// The policies of the summary, then those that only searches have found.
     policies: Vec<String>,
 }
 
@@ -46,7 +46,7 @@ pub struct Series<'a> {
     /// The policy and its swept keys; [`Series::label`] may extend it.
     pub name: String,
     pub policy: &'a str,
-    /// With the class, as the key `class`, in figures by class.
+    /// The swept keys and their values. In figures by class, the class is the key `class`.
     pub swept: Vec<Swept>,
     /// With a swept key on the x axis, each load is a series.
     pub(super) load: Option<&'a str>,
@@ -58,7 +58,7 @@ pub struct Series<'a> {
 #[derive(Clone, Debug)]
 pub struct Row<'a> {
     pub row: CsvRow<'a>,
-    /// Of a class's row, that of all requests; otherwise the same.
+    /// The row of all requests, if this is the row of a class; otherwise the same row.
     pub whole: CsvRow<'a>,
     /// The value of the swept key on the x axis.
     pub x: Option<String>,
@@ -176,7 +176,8 @@ impl Inputs {
         }
     }
 
-    /// Of a policy's combination of swept keys with this number: its colour; the first has its line and marker, too.
+    /// The style of a policy's combination of swept keys with this number. All have the policy's colour; the first
+    /// has its line and marker, too.
     pub fn style(&self, policy: &str, combination: usize) -> Style {
         let place = self.places.iter().find(|(known, _)| known == policy).map_or(0, |(_, place)| *place);
         Style { color: Style::of(place).color, ..Style::of(place + combination) }
@@ -231,7 +232,7 @@ impl Inputs {
         Ok((point, series))
     }
 
-    /// As [`Inputs::at_point`]; with panels, for each folder by itself, with its name.
+    /// The points as of [`Inputs::at_point`]. With panels, each folder has its own, with the folder's name.
     pub fn at_points(&self, options: &Options) -> Result<Vec<(String, String, Vec<Series<'_>>)>, Undrawn> {
         if !options.panels {
             let (point, series) = self.at_point(options)?;
@@ -320,7 +321,7 @@ impl Folder {
         }
     }
 
-    /// By policy in this order, then by swept values, without names and styles.
+    /// The folder's series, by policy in this order and then by swept values. They have no names and styles yet.
     fn series(&self, options: &Options, order: &[&str]) -> Result<Vec<Series<'_>>> {
         let mut all: Vec<Series<'_>> = Vec::new();
         for (row, whole) in self.rows(options)? {
@@ -397,7 +398,7 @@ impl<'a> Series<'a> {
         self.rows.iter().find(at).map_or(Ok(false), |row| row.whole.saturated())
     }
 
-    /// Of figures by class.
+    /// The class, in figures by class.
     pub fn class(&self) -> Option<&str> {
         swept::value(&self.swept, "class")
     }

@@ -34,7 +34,7 @@ struct Course {
 }
 
 impl Course {
-    /// As a line of steps.
+    /// The load as a line of steps.
     fn line(&self) -> Vec<(f64, f64)> {
         let begins = std::iter::once(0.0).chain(self.load.iter().map(|(end, _)| *end));
         begins.zip(&self.load).flat_map(|(begin, &(end, rate))| [(begin, rate), (end, rate)]).collect()
@@ -120,7 +120,7 @@ fn mark(canvas: &mut Canvas, panel: &Panel, curves: &[(&Series<'_>, Course)], sl
     }
 }
 
-/// Up to some steps after all policies have passed the SLO.
+/// What a panel shows. It ends some steps after all policies have passed the SLO.
 fn content((name, curves): &Field<'_>, slo: Option<f64>, options: &Options) -> Result<Content, Undrawn> {
     let all = || curves.iter().flat_map(|(_, course)| &course.latency);
     let mut last = all().map(|(last, _)| *last).fold(1.0, f64::max);

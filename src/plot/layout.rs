@@ -15,7 +15,7 @@ use super::style::{INK, MEDIUM, SMALL};
 pub const PADDING: f64 = 8.0;
 /// Most labels of an x axis; as many of them as fit.
 pub const MOST_ACROSS: usize = 8;
-/// Of a panel.
+/// The height of a panel.
 const HEIGHT: f64 = 250.0;
 const HEADING: f64 = 24.0;
 /// Ticks and labels of a horizontal axis.
@@ -24,7 +24,7 @@ const X_AXIS_HEIGHT: f64 = TICKS_HEIGHT + 6.0 + MEDIUM + PADDING;
 /// The label of a vertical axis.
 const Y_LABEL_WIDTH: f64 = PADDING + MEDIUM + 8.0;
 const GAP: f64 = 14.0;
-/// Of second vertical axes.
+/// The width of a second vertical axis.
 const RIGHT_TICKS: f64 = 48.0;
 /// A smaller panel shows nothing.
 const LEAST: f64 = 45.0;
@@ -37,7 +37,7 @@ pub struct Frame<'a> {
     pub legend: &'a [Entry],
     /// Whether panels may stand beside each other.
     pub beside: bool,
-    /// Of second vertical axes, whose ticks the figure draws.
+    /// The label of second vertical axes, whose ticks the figure draws.
     pub right: Option<&'a str>,
 }
 
@@ -168,7 +168,8 @@ fn lay_out(frame: &Frame<'_>, legend: &[Entry], mut contents: Vec<Content>) -> (
     (canvas, panels)
 }
 
-/// In rows of equal numbers, if panels may stand beside each other and the labels of all bins fit.
+/// The number of panels in a row. Rows have equal numbers, if panels may stand beside each other and the labels of
+/// all bins fit.
 fn columns(frame: &Frame<'_>, contents: &[Content]) -> usize {
     /// About what vertical labels take.
     const SIDES: f64 = 60.0;
@@ -184,7 +185,7 @@ fn columns(frame: &Frame<'_>, contents: &[Content]) -> usize {
     all.next().unwrap_or(1)
 }
 
-/// Of each panel; `sides`: what its vertical labels take.
+/// The width of each panel. `sides` is what its vertical labels take.
 fn panel_width(frame: &Frame<'_>, columns: usize, sides: f64) -> f64 {
     let columns = columns as f64;
     let margins = Y_LABEL_WIDTH + PADDING + frame.right.map_or(0.0, |_| MEDIUM + 8.0);

@@ -8,7 +8,7 @@ use super::panel::{Dot, LINE, Panel};
 use super::style::{GRID, Hatch, INK, LARGE, PAPER, REFERENCE, REFERENCE_DASH, SMALL, Style, tint};
 
 pub const WHISKER: f64 = 1.4;
-/// Of a line beside whiskers that have another meaning.
+/// The width of a line beside whiskers that have another meaning.
 pub const SPAN: f64 = 0.9;
 const CAP: f64 = 3.0;
 const CROSS: f64 = 1.6;
@@ -140,7 +140,7 @@ fn draw_entry(canvas: &mut Canvas, entry: &Entry, label: &str, (x, y): Point, wi
     canvas.groups.push(Group { series: entry.label.clone(), marks: first..canvas.marks.len(), key });
 }
 
-/// Of a box around its content.
+/// The border of a box around its content.
 const BOX: f64 = 4.0;
 const BOX_ROW: f64 = 18.0;
 
@@ -151,13 +151,13 @@ fn box_of(face: &Face, legend: &[Entry]) -> [f64; 2] {
     [widest + 2.0 * BOX, legend.len() as f64 * BOX_ROW + 2.0 * BOX]
 }
 
-/// In a box in the panel, and at the place, where it hides least of the marks from number `first` on. `false`: there is no
-/// room, or it would hide markers or labels.
+/// Draws the legend in a box inside a panel, where it hides least of the marks from number `first` on. Returns
+/// `false` if there is no room, or if it would hide markers or labels.
 pub fn draw_inside(canvas: &mut Canvas, legend: &[Entry], panels: &[Panel], first: usize) -> bool {
     const MARGIN: f64 = 6.0;
     /// More is hidden by a marker, or by many dashes.
     const MOST_HIDDEN: f64 = 150.0;
-    /// Of a panel's width and height.
+    /// The largest part of a panel's width and height that a legend may cover.
     const MOST_COVERED: f64 = 0.7;
     let [width, height] = box_of(&canvas.sheet.face, legend);
     /// Places in each direction.

@@ -143,19 +143,19 @@ fn named<T: ValueEnum + Clone + Send + Sync + 'static>(text: &str) -> Result<T, 
     })
 }
 
-/// In points, 72 to the inch.
+/// A length in points, 72 to the inch.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Length(pub f64);
 
 const UNITS: [(&str, f64); 5] = [("in", 72.0), ("cm", 72.0 / 2.54), ("mm", 7.2 / 2.54), ("pt", 1.0), ("px", 0.75)];
 
 impl Length {
-    /// Of a side of a figure: from a centimetre to a metre.
+    /// Reads the length of a side of a figure, from a centimetre to a metre.
     pub fn side(text: &str) -> Result<Length, String> {
         Length::within(text, "1cm", "100cm")
     }
 
-    /// Of letters.
+    /// Reads a size of letters.
     pub fn letters(text: &str) -> Result<Length, String> {
         Length::within(text, "4pt", "72pt")
     }
@@ -236,7 +236,7 @@ fn relabelled(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// As texts in files.
+/// Makes a type a text in files.
 macro_rules! as_text {
     ($($name:ident),*) => {$(
         impl Serialize for $name {

@@ -257,7 +257,7 @@ pub struct Options {
     pub panels: bool,
     #[command(flatten)]
     pub look: Look,
-    /// Of the look's font.
+    /// The look's font, once it is read.
     #[arg(skip)]
     pub face: Face,
     /// Values of a paper.
@@ -266,7 +266,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// With the font read, and labels of policies and folders that there are.
+    /// The options with the font read. Labels have to be of policies and folders that there are.
     fn ready(&self, inputs: &Inputs) -> Result<Options> {
         let face = self.look.font.as_deref().map_or(Ok(self.face.clone()), Face::of)?;
         let all = Options { look: Look { label: Vec::new(), ..self.look.clone() }, ..self.clone() };
@@ -280,7 +280,7 @@ impl Options {
         Sheet::of(&self.look, self.face.clone())
     }
 
-    /// With equal policies of several folders under one label and in one style.
+    /// The options of a figure with panels, where equal policies of several folders have one label and one style.
     fn in_panels(&self) -> Options {
         Options { panels: true, ..self.clone() }
     }
@@ -300,7 +300,7 @@ impl Options {
         self.asked_of(axes, self.spread(), least)
     }
 
-    /// With this spread of the y axis.
+    /// The axes as [`Options::asked`] makes them, with this spread of the y axis.
     fn asked_of(&self, [x, y]: [Axis; 2], spread: Option<Spread>, least: [f64; 2]) -> Result<[Axis; 2], Undrawn> {
         let look = &self.look;
         let named = |mut axis: Axis, name| {
@@ -411,7 +411,7 @@ pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec
     drawn.into_iter().map(|(name, canvas)| write(canvas, &options.look.format, &folder.join(name))).collect()
 }
 
-/// As `STEM.svg` and so on: SVG and PNG unless other formats are asked for.
+/// Writes the figure as `STEM.svg` and `STEM.png`, unless other formats are asked for.
 pub fn write(canvas: Canvas, formats: &[Format], stem: &Path) -> Result<Figure> {
     let mut files = Vec::new();
     for format in Format::all(formats) {

@@ -24,8 +24,8 @@ pub fn kinds(settings: &Value) -> Vec<(&str, &str)> {
     policies.filter_map(|policy| Some((policy["label"].as_str()?, policy["kind"].as_str()?))).collect()
 }
 
-/// Of each label, with its kind if that is known, the place in the palette: that of its kind, unless an earlier label has
-/// it, otherwise the first that is free.
+/// The place in the palette of each label, whose kind may be known. It is the place of the kind, unless an earlier
+/// label has it; then it is the first that is free.
 pub fn places(labels: &[(String, Option<String>)]) -> Vec<(String, usize)> {
     let home = |kind: &str| PLACES.iter().position(|kinds| kinds.contains(&kind));
     let mut homes: Vec<Option<usize>> = Vec::new();
@@ -63,7 +63,7 @@ pub fn ordered<'k>(asked: &[String], known: &[&'k str]) -> Result<Vec<&'k str>> 
 }
 
 impl Look {
-    /// With labels of these names only. On the command line, a name may itself have a `=`.
+    /// The look with labels of these names only. On the command line, a name may itself have a `=`.
     pub fn with_labels(&self, known: &[String]) -> Result<Look> {
         let found = |(key, text): &(String, String)| {
             let whole = format!("{key}={text}");

@@ -9,7 +9,7 @@ use crate::results::read::CsvRow;
 use crate::results::table::significant;
 
 pub const LINE: f64 = 2.2;
-/// Of saturated runs, whose latency shows only how long they were.
+/// The width of lines to saturated runs, whose latency shows only how long they were.
 pub const SATURATED_LINE: f64 = 0.8;
 
 /// A closer marker hides another.
@@ -36,12 +36,12 @@ pub struct Dot {
     pub interval: Option<[f64; 2]>,
     /// The same of x.
     pub across: Option<[f64; 2]>,
-    /// Of a closed loop.
+    /// The number of clients of a closed loop.
     pub clients: Option<u32>,
 }
 
 impl Dot {
-    /// With a marker that tells of the run.
+    /// A dot whose marker tells of the run.
     pub fn of(row: &CsvRow<'_>, x: f64, y: f64) -> Result<Dot> {
         let (saturated, rejected, invalid) = (row.saturated()?, row.rejects()?, !row.is_valid()?);
         let clients = row.point()?.strip_prefix("clients-").and_then(|clients| clients.parse().ok());

@@ -57,7 +57,7 @@ pub fn at_point(point: &str) -> String {
     }
 }
 
-/// With a swept key on the x axis: the key, and the load if there is only one.
+/// The label of a swept key on the x axis, with the load if there is only one. `None` without such a key.
 pub fn x_label(series: &[Series<'_>], options: &Options) -> Option<String> {
     let loads = distinct(series.iter().filter_map(|s| s.load));
     let load = loads.first().filter(|_| loads.len() == 1).map_or(String::new(), |load| at_point(load));

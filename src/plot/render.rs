@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 
 /// For one unit. plotters rounds coordinates to pixels, so the SVG is drawn ten times larger than its stated size.
 const SVG_PIXELS: f64 = 10.0;
-/// In print, for one inch.
+/// The pixels of a PNG for an inch in print.
 const PNG_PIXELS: f64 = 432.0;
 /// On the longer side of a PNG; a larger figure has fewer to the inch.
 const MOST_PIXELS: f64 = 6000.0;

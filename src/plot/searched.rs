@@ -90,7 +90,7 @@ impl Search {
         Ok(Some((rows, label)))
     }
 
-    /// Of all folders that have some.
+    /// The rows of all folders that have some, and the label of their answers.
     fn all<'i>(&self, inputs: &'i Inputs) -> Result<(Rows<'i>, &'static str), Undrawn> {
         let mut all = Vec::new();
         let mut label = "";

@@ -4,9 +4,9 @@ use super::face::Face;
 use super::look::{Legend, Look};
 use super::style::SMALL;
 
-/// In points; with it the letters of ticks and legends are 7.5 points.
+/// The points of a unit. With it the letters of ticks and legends have 7.5 points.
 const UNIT: f64 = 0.5;
-/// In points: a column of 8.5 cm.
+/// The width without an option, in points: a column of 8.5 cm.
 const WIDTH: f64 = 240.0;
 
 /// Sizes are in units: the letters of ticks and legends have [`SMALL`] of them, whatever the figure's size in print.
@@ -15,7 +15,7 @@ pub struct Sheet {
     pub width: f64,
     /// `None`: what the content needs.
     pub height: Option<f64>,
-    /// In points.
+    /// The points of a unit.
     pub unit: f64,
     /// Whether a size was asked for; otherwise an SVG has a pixel for each unit, for screens.
     pub is_sized: bool,

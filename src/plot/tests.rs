@@ -53,7 +53,7 @@ fn svg_options() -> Options {
     with_look(Look::default())
 }
 
-/// As SVG.
+/// The options of an SVG with this look.
 fn with_look(look: Look) -> Options {
     Options { look: Look { format: vec![Format::Svg], ..look }, ..Options::default() }
 }

@@ -41,7 +41,7 @@ pub struct ClosedBatches {
 const FOR_EACH: usize = 2;
 
 impl ClosedBatches {
-    /// Of all workers' instances; `None` if the version closes no batches.
+    /// The queue of all workers' instances; `None` if the version closes no batches.
     pub fn of(version: Option<Version>, instances: usize, max_batch: u32, delay: Nanos) -> Option<ClosedBatches> {
         (version == Some(Version::Closed)).then(|| ClosedBatches {
             most: FOR_EACH * instances,

@@ -222,7 +222,7 @@ impl Level {
 /// Where a batch comes from.
 enum Chosen {
     Formed {
-        /// With the chosen ones.
+        /// The number of waiting requests, the chosen ones included.
         waiting: usize,
         rule: &'static str,
     },

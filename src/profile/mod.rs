@@ -146,7 +146,7 @@ impl Profile {
         self.times.0.values_mut().flatten().map(|(batch, samples)| (*batch, samples))
     }
 
-    /// Without those that ran beside others of their worker.
+    /// The samples without those that ran beside others of their worker.
     fn timed_alone(&mut self) -> impl Iterator<Item = (u32, &mut Samples)> {
         let alone = self.times.0.iter_mut().filter(|((kind, ..), _)| !matches!(kind, Kind::Streams(_)));
         alone.flat_map(|(_, sizes)| sizes).map(|(batch, samples)| (*batch, samples))

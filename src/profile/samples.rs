@@ -64,7 +64,7 @@ impl Times {
         self.get(other, cell, input).into_iter().flatten().map(more).collect()
     }
 
-    /// Of a cell's tasks by batch size, on this number of streams.
+    /// The costs of a cell's tasks by batch size, on this number of streams.
     fn on_streams(&self, streams: u16, cell: &str) -> impl Iterator<Item = (u32, Cost)> + '_ {
         self.get(Kind::Streams(streams), cell, 0).into_iter().flat_map(costs)
     }
@@ -84,7 +84,7 @@ impl Times {
 
     /// Where two streams took another time than the demands say: the batch, and both over the time of a step alone.
     pub fn disagreeing(&self, cell: &str) -> Vec<(u32, f64, f64)> {
-        /// As a share of the time.
+        /// The share of the time below which a deviation does not count.
         const NEGLIGIBLE: f64 = 0.1;
         let alone: BTreeMap<u32, Cost> = self.on_streams(1, cell).collect();
         let demands = self.demands(cell);

@@ -290,7 +290,7 @@ impl<'e> Trains<'e> {
 }
 
 pub(super) struct Train {
-    /// By worker and stream.
+    /// The completed tasks, by worker and stream.
     tasks: Vec<Vec<Completion>>,
     seen: bool,
     /// When the backend started.

@@ -15,10 +15,10 @@ use crate::task::{MemberList, Step};
 const STREAMS: [u16; 3] = [1, 2, 4];
 pub const KINDS: [Kind; 2] = [Kind::Streams(1), Kind::Streams(4)];
 
-/// Of a task.
+/// The steps of a task.
 const STEPS: u32 = 8;
 
-/// In tasks.
+/// The tasks of a stream in a row.
 const TRAIN: usize = 12;
 
 /// Each already has many steps.

@@ -196,17 +196,17 @@ impl Metric {
         self.definition().name
     }
 
-    /// Of every model and of language models.
+    /// The metrics of every model, and those of language models.
     pub fn all() -> impl Iterator<Item = Metric> {
         Metric::EVERY.iter().copied()
     }
 
-    /// By its column, or without the unit.
+    /// The metric of this name: its column, with or without the unit.
     pub fn named(name: &str) -> Option<Metric> {
         Metric::all().find(|metric| metric.name() == name || metric.short_name() == name)
     }
 
-    /// With the unit, for an axis.
+    /// The name with the unit, for an axis.
     pub fn label(self) -> String {
         let name = self.short_name().replace('_', " ");
         match self.unit() {

@@ -70,7 +70,7 @@ impl Saved {
         self.summary.iter().flat_map(CsvTable::rows)
     }
 
-    /// Of each class; none without classes.
+    /// The rows of each class. There are none without classes.
     pub fn class_rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
         self.classes.iter().flat_map(CsvTable::rows)
     }

@@ -22,7 +22,7 @@ pub const KERNEL: &str = "kernel";
 pub const SWITCH: &str = "switch";
 /// Suffix: the share of the device that a step uses beside those of other streams, in parts per million.
 pub const DEMAND: &str = "demand";
-/// Of the device's memory, in 10^6 bytes per second; `batch` is 1.
+/// The bandwidth of the device's memory, in 10^6 bytes per second; `batch` is 1.
 pub const BANDWIDTH: &str = "bandwidth_mb_s";
 /// Suffix: a step in the cell's persistent kernel. With another `.launch`: the launch itself.
 pub const PERSISTENT: &str = "persistent";

@@ -181,7 +181,8 @@ pub struct Persistent {
 }
 
 impl Persistent {
-    /// Of the kernels of these launches. An error if there are none, or if the device has no times.
+    /// The times of the kernels of these launches. It is an error if there are no kernels, or if the device has no
+    /// times.
     pub fn new(launches: Launches, device: &Device) -> Result<Persistent> {
         Persistent::of(launches, device, 0)
     }

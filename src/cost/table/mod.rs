@@ -50,7 +50,7 @@ pub struct CostTable {
     traditional: Option<String>,
     kv_tokens: Option<u64>,
     bandwidth_mb_s: Option<u64>,
-    /// By cell, if the device's bandwidth is known.
+    /// What the steps of each cell move, if the table names the device's bandwidth.
     traffic: BTreeMap<String, Arc<Traffic>>,
 }
 
@@ -364,7 +364,7 @@ fn is_demand(name: &str) -> bool {
     name.strip_suffix(DEMAND).is_some_and(|cell| cell.ends_with('.'))
 }
 
-/// Of rows that hold no times.
+/// Refuses a value that is out of range, in rows that hold no times.
 fn in_range(name: &str, input: u32, batch: u32, value: u64) -> Result<(), String> {
     if is_demand(name) && value > PARTS.into() {
         return Err(format!(

@@ -33,17 +33,17 @@ pub(super) struct StepCosts {
     pub run: CellCosts,
     /// Extra time after a cell of another type.
     pub switch: Option<CellCosts>,
-    /// In [`PARTS`].
+    /// The demands that were measured, in units of [`PARTS`].
     pub demand: Option<Rows>,
     pub traffic: Option<Arc<Traffic>>,
 }
 
-/// Of the device: rows of demands are in parts per million.
+/// The whole device: rows of demands are in parts per million of it.
 pub(super) const PARTS: u32 = 1_000_000;
 
 impl StepCosts {
-    /// By the rows of demands. Otherwise by the preferred batch and, if the device's bandwidth is known, at least by
-    /// what the step moves in its time.
+    /// The share of the device that the step uses: that of the rows of demands. Without such rows it follows from the
+    /// preferred batch, and is at least what the step moves in its time if the device's bandwidth is known.
     fn demand(&self, step: &Step) -> Share {
         if let Some(rows) = &self.demand {
             return Share::of(rows.held(step), PARTS);

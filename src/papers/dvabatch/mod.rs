@@ -353,8 +353,8 @@ fn of_variants(variants: &[u32], values: impl Iterator<Item = [Option<f64>; 2]>,
     variants.iter().zip(values).zip(above).flat_map(bars as fn(_) -> Vec<_>).collect()
 }
 
-/// By which each policy's mean latency under the first load is above the lowest of them for certain, in percent of the
-/// lowest: the lower end of the 95 % interval of the difference, whose replications are paired.
+/// The least by which each policy's mean latency under the first load is above the lowest mean, in percent of that.
+/// It is the lower end of the 95 % interval of the difference, whose replications are paired.
 fn above_lowest(report: &Report, policies: &[String]) -> Vec<Option<f64>> {
     let row = |policy: &String| report.rows.iter().find(|row| row.policy == *policy);
     let mean = |row: &&SummaryRow| row.estimate(Metric::Mean).value;

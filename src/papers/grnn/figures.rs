@@ -16,8 +16,6 @@ use crate::results::columns::name_of;
 pub const MODEL: &str = "GRNN, model";
 pub const SINGLE: &str = "one, model";
 pub const DOUBLE: &str = "two, model";
-/// Without a file of measurements.
-const THIS_GPU: &str = "this GPU";
 const TRADITIONAL: &str = "traditional, data sheet";
 
 /// A paper's system.
@@ -26,7 +24,7 @@ fn of_paper(&(name, times): &paper::Times) -> Column {
 }
 
 /// Table 1.
-pub fn latencies(model: &Model, own: Option<&Measured>) -> Study {
+pub fn latencies(model: &Model, own: &Measured) -> Study {
     let both = [Cell::Lstm, Cell::Gru];
     let drawing = |cell: Cell| {
         let ours = |place| model.sequence(size(cell, place));
@@ -38,15 +36,14 @@ pub fn latencies(model: &Model, own: Option<&Measured>) -> Study {
             full("paper, without PCIe", |place| papers.1[place] - paper::bus(place)),
         ];
         series.extend(others.iter().map(of_paper));
-        series.extend(own.is_none().then(|| column(THIS_GPU, |_| None)));
         by_size(&cell.name().to_uppercase(), &series)
     };
     let measured = both.map(|cell| measured_by_size(own, cell, &cell.name().to_uppercase(), |_, ms| ms));
-    Study::new(both.map(drawing).into_iter().chain(measured), of_columns(own, OF_ALL, "The column \"this GPU\" is"))
+    Study::new(both.map(drawing).into_iter().chain(measured), own.note(OF_ALL))
 }
 
 /// Table 2.
-pub fn mappings(model: &Model, own: Option<&Measured>) -> Study {
+pub fn mappings(model: &Model, own: &Measured) -> Study {
     let table = Size { cell: Cell::Lstm, hidden: 256, batch: 20, steps: STEPS };
     let (ranked, _) = model.ranked(table);
     let mapping = |row: usize| {
@@ -54,75 +51,69 @@ pub fn mappings(model: &Model, own: Option<&Measured>) -> Study {
         Mapping { tile_width: 32, tile_height: 2, groups, group_size }
     };
     let place = |row| ranked.iter().position(|one| one.mapping == mapping(row)).expect("the mapping is valid");
-    let measured = |row| own?.mapping(Rnn::Lstm, mapping(row), table);
+    let measured = |row| own.mapping(Rnn::Lstm, mapping(row), table);
     let column = |name: &str, value: &dyn Fn(usize) -> Option<f64>| -> Column {
         (name.into(), (0..MAPPINGS.len()).map(value).collect())
     };
     let costs =
         vec![column(MODEL, &|row| Some(ranked[place(row)].cost.total())), column(PAPER, &|row| Some(MAPPINGS[row].3))];
-    let mut ranks =
-        vec![column(MODEL, &|row| Some((place(row) + 1) as f64)), column(PAPER, &|row| Some(MAPPINGS[row].4))];
-    if let Some(own) = own {
-        ranks.push(column(&format!("model, {}", own.short()), &|row| Some(measured(row)?.0.into())));
-    }
-    let own_time = own.map_or(THIS_GPU.into(), |own| format!("GRNN, {}", own.short()));
+    let gpu = own.short();
+    let ranks = vec![
+        column(MODEL, &|row| Some((place(row) + 1) as f64)),
+        column(PAPER, &|row| Some(MAPPINGS[row].4)),
+        column(&format!("model, {gpu}"), &|row| Some(measured(row)?.0.into())),
+    ];
     let times = vec![
         column(MODEL, &|row| Some(model.mapped(&ranked[place(row)], STEPS))),
         column(PAPER, &|row| Some(MAPPINGS[row].2)),
-        column(&own_time, &|row| Some(measured(row)?.1)),
+        column(&format!("GRNN, {gpu}"), &|row| Some(measured(row)?.1)),
     ];
-    let note = of_columns(own, "ranks are those on that GPU.", "The column \"this GPU\" is");
+    let note = own.note("ranks are those on that GPU.");
     let groups = MAPPINGS.map(|(groups, size, ..)| format!("{groups}×{size}"));
     Study::new([costs, ranks, times].map(|series| columns(&[""], &groups, &series)), note)
 }
 
 /// Table 3.
-pub fn synchronisations(model: &Model, own: Option<&Measured>) -> Study {
+pub fn synchronisations(model: &Model, own: &Measured) -> Study {
     let both = [(SINGLE, Rnn::GruSingle, paper::SINGLE), (DOUBLE, Rnn::GruDouble, paper::DOUBLE)];
     let of_model = |kernel, place| model.kernel(kernel, size(Cell::Gru, place));
     let costs = both.map(|(name, kernel, _)| full(name, |place| of_model(kernel, place)[0]));
     let times = both.map(|(name, kernel, paper)| [full(name, |place| of_model(kernel, place)[1]), of_paper(&paper)]);
-    let gpu = own.map_or(THIS_GPU, Measured::short);
+    let gpu = own.short();
     let measured = [("one", Rnn::GruSingle), ("two", Rnn::GruDouble)]
-        .map(|(count, kernel)| column(format!("{count}, {gpu}"), |place| own?.fastest(kernel, size(Cell::Gru, place))));
+        .map(|(count, kernel)| column(format!("{count}, {gpu}"), |place| own.fastest(kernel, size(Cell::Gru, place))));
     let times: Vec<Column> = times.into_iter().flatten().chain(measured).collect();
-    let note = of_columns(own, "the fastest mapping of each kernel.", "The columns \"this GPU\" are");
+    let note = own.note("the fastest mapping of each kernel.");
     Study::new([by_size("GRU", &costs), by_size("GRU", &times)], note)
 }
 
-fn of_columns(own: Option<&Measured>, more: &str, columns: &str) -> String {
-    own.map_or_else(|| format!("{columns} empty: nothing was measured.\n"), |own| own.note(more))
-}
-
-fn noted(own: Option<&Measured>) -> String {
-    own.map(|own| own.note(OF_ALL)).unwrap_or_default()
-}
-
 /// Figure 3.
-pub fn libraries(model: &Model, own: Option<&Measured>) -> Study {
+pub fn libraries(model: &Model, own: &Measured) -> Study {
     let traditional = full(TRADITIONAL, |place| model.traditional(size(Cell::Lstm, place)));
     let libraries = paper::table_1(Cell::Lstm)[1..].iter().map(of_paper);
     let series: Vec<Column> = [traditional].into_iter().chain(libraries).collect();
     let measured = measured_by_size(own, Cell::Lstm, "State", |_, ms| ms);
-    Study::new([by_size("State", &series), measured], noted(own))
+    Study::new([by_size("State", &series), measured], own.note(OF_ALL))
 }
 
 /// Figures 11 and 12: over DeepCPU.
-pub fn over_cpu(cell: Cell, model: &Model, own: Option<&Measured>) -> Study {
+pub fn over_cpu(cell: Cell, model: &Model, own: &Measured) -> Study {
     let ((_, cpu), papers) = paper::table_1(cell).split_last().expect("DeepCPU's");
     let over = |place: usize, ms: f64| cpu[place] / ms;
     let ours = full(MODEL, |place| over(place, model.sequence(size(cell, place))));
     let papers = papers.iter().map(|(name, times)| full(*name, |place| over(place, times[place])));
     let series: Vec<Column> = [ours].into_iter().chain(papers).collect();
-    let note = own.map_or("", |_| {
-        "What was measured is over DeepCPU too, on the paper's processors: its times are those of Table 1. It is without PCIe. \
-         PyTorch asks cuDNN for persistent kernels in float32 only at hidden sizes up to 192, so wider states have none.\n"
-    });
-    Study::new([by_size("State", &series), measured_by_size(own, cell, "State", over)], note.to_string() + &noted(own))
+    let note = "What was measured is over DeepCPU too, on the paper's processors: its times are those of Table 1. It is without \
+                PCIe. PyTorch asks cuDNN for persistent kernels in float32 only at hidden sizes up to 192, so wider states have \
+                none.\n";
+    Study::new(
+        [by_size("State", &series), measured_by_size(own, cell, "State", over)],
+        note.to_string() + &own.note(OF_ALL),
+    )
 }
 
 /// Figure 13.
-pub fn throughput(model: &Model, own: Option<&Measured>) -> Study {
+pub fn throughput(model: &Model, own: &Measured) -> Study {
     let share = |place: usize, ms: f64, peak: f64| {
         let Size { hidden, batch, steps, .. } = size(Cell::Lstm, place);
         let [hidden, batch, steps] = [hidden, batch, steps].map(f64::from);
@@ -130,15 +121,15 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Study {
         100.0 * (2.0 * 8.0 * hidden * hidden * batch * steps) / (ms * 1e6 * peak)
     };
     // A slice of a GPU does not have the whole's peak.
-    let whole = |own: &Measured, sheet: &Roofline| sheet.multiprocessors == u64::from(own.multiprocessors);
-    let sheet = own.and_then(|own| Roofline::of_gpu(&own.gpu).filter(|(_, sheet)| whole(own, sheet)));
+    let is_whole = |sheet: &Roofline| sheet.multiprocessors == u64::from(own.multiprocessors);
+    let sheet = Roofline::of_gpu(&own.gpu).filter(|(_, sheet)| is_whole(sheet));
     let known = |(name, times): paper::Times, peak| full(name, move |place| share(place, times[place], peak));
     let mut series = vec![
         full(MODEL, |place| share(place, model.sequence(size(Cell::Lstm, place)), PEAK)),
         known(paper::LSTM, PEAK),
         known(paper::LSTM_CPU, PEAK_CPU),
     ];
-    if let Some((own, (_, sheet))) = own.zip(sheet.as_ref()) {
+    if let Some((_, sheet)) = &sheet {
         let peak = sheet.unit.peak_gflops as f64;
         series.push(column(own.label(Series::Grnn), |place| {
             own.ms(Series::Grnn, size(Cell::Lstm, place)).map(|ms| share(place, ms, peak))
@@ -152,12 +143,11 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Study {
         mean_share(paper::LSTM, PEAK),
         mean_share(paper::LSTM_CPU, PEAK_CPU)
     );
-    let of_own = match (own, sheet) {
-        (None, _) => String::new(),
-        (Some(own), None) => {
+    let of_own = match sheet {
+        None => {
             format!("{} measures, but no device file says the peak of the {}.\n", own.file.display(), own.name())
         }
-        (Some(own), Some((file, sheet))) => format!(
+        Some((file, sheet)) => format!(
             "The peak of the {} is that of scenarios/devices/{file}.toml in float32, {} operations in a nanosecond.\n{}",
             own.gpu,
             sheet.unit.peak_gflops,
@@ -168,7 +158,7 @@ pub fn throughput(model: &Model, own: Option<&Measured>) -> Study {
 }
 
 /// Figure 14.
-pub fn spread(model: &Model, own: Option<&Measured>) -> Study {
+pub fn spread(model: &Model, own: &Measured) -> Study {
     let ranked: Vec<Vec<f64>> = (0..9)
         .map(|place| {
             let (ranked, _) = model.ranked(size(Cell::Lstm, place));
@@ -180,20 +170,19 @@ pub fn spread(model: &Model, own: Option<&Measured>) -> Study {
         full("median", |place| ranked[place][ranked[place].len() / 2]),
         full("last", |place| ranked[place][ranked[place].len() - 1]),
     ];
-    let regret = |place| own?.regret(size(Cell::Lstm, place));
+    let regret = |place| own.regret(size(Cell::Lstm, place));
     let run: Vec<String> = (0..9).filter_map(regret).map(|regret| regret.run.to_string()).collect();
-    let note = match own.map(|own| (own, own.file.display())) {
-        None => "Only costs are shown: nothing was measured.\n".into(),
-        Some((_, file)) if run.is_empty() => format!(
-            "Only costs are shown: {file} has no randomly drawn mappings of an LSTM (batchlab grnn tune --all).\n"
-        ),
-        Some((own, file)) => format!(
+    let file = own.file.display();
+    let note = if run.is_empty() {
+        format!("Only costs are shown: {file} has no randomly drawn mappings of an LSTM (batchlab grnn tune --all).\n")
+    } else {
+        format!(
             "Measured are samples, of {} mappings, on {} ({file}); the best is that of all that were measured. {} of the nine \
              sizes have no samples, and their places are empty.\n",
             run.join(", "),
             own.name(),
             9 - run.len(),
-        ),
+        )
     };
     let best = [
         column("Top-1", |place| Some(regret(place)?.first)),
@@ -207,7 +196,7 @@ pub fn spread(model: &Model, own: Option<&Measured>) -> Study {
 }
 
 /// Figure 15.
-pub fn networks(model: &Model, own: Option<&Measured>) -> Study {
+pub fn networks(model: &Model, own: &Measured) -> Study {
     let at_once = NETWORKS.map(|(_, layers, width, steps)| model.layers(width, layers, steps));
     let column = |name: String, of_layer: &dyn Fn(Size) -> Option<f64>| -> Column {
         let values = NETWORKS.iter().flat_map(|&(_, layers, hidden, steps)| {
@@ -225,9 +214,6 @@ pub fn networks(model: &Model, own: Option<&Measured>) -> Study {
         ),
         column(TRADITIONAL.into(), &|size| Some(model.traditional(size))),
     ];
-    let measured = |own: &Measured| {
-        let measured = |series| column(name_of(&series), &|size| own.ms(series, size));
-        own.series(Cell::Lstm).map(measured).collect()
-    };
-    Study::new([bars(of_model), bars(own.map(measured).unwrap_or_default())], noted(own))
+    let measured = |series| column(name_of(&series), &|size| own.ms(series, size));
+    Study::new([bars(of_model), bars(own.series(Cell::Lstm).map(measured).collect())], own.note(OF_ALL))
 }

@@ -15,7 +15,7 @@ use crate::cost::grnn::Cell;
 use crate::error::{Error, Result};
 
 pub(super) fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
-    let (model, own) = (model::Model::new()?, Some(lab.measured));
+    let (model, own) = (model::Model::new()?, lab.measured);
     Ok(match name {
         "table1" => figures::latencies(&model, own),
         "table2" => figures::mappings(&model, own),

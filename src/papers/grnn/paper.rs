@@ -92,11 +92,10 @@ pub fn by_size(panel: &str, series: &[Column]) -> Vec<Bar> {
     columns(&WIDTHS.map(|width| format!("{panel} of {width}")), &BATCHES, series)
 }
 
-/// Apart from the paper's, because times of different GPUs are not comparable; the drawing's title names the GPU. `of`
-/// converts milliseconds to the drawn value. Without measurements there are no bars.
-pub fn measured_by_size(own: Option<&Measured>, cell: Cell, panel: &str, of: impl Fn(usize, f64) -> f64) -> Vec<Bar> {
-    let column =
-        |own: &Measured, series| column(name_of(&series), |place| Some(of(place, own.ms(series, size(cell, place))?)));
-    let series = own.map(|own| own.series(cell).map(|series| column(own, series)).collect());
-    by_size(panel, &series.unwrap_or_default() as &Vec<Column>)
+/// Bars of measured times. They stand apart from the paper's, because times of different GPUs are not comparable; the
+/// drawing's title names the GPU. `of` converts milliseconds to the drawn value.
+pub fn measured_by_size(own: &Measured, cell: Cell, panel: &str, of: impl Fn(usize, f64) -> f64) -> Vec<Bar> {
+    let column = |series| column(name_of(&series), |place| Some(of(place, own.ms(series, size(cell, place))?)));
+    let series: Vec<Column> = own.series(cell).map(column).collect();
+    by_size(panel, &series)
 }

@@ -12,7 +12,7 @@ fn words(canvas: &Canvas) -> Vec<String> {
     canvas.marks.iter().filter_map(text).collect()
 }
 
-/// Of one policy, over two keys.
+/// The results of a sweep of one policy over two keys.
 fn sweep() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let mut rows = vec![format!("{HEADER},policy.A.max_batch,device.workers")];

@@ -153,7 +153,8 @@ pub struct Regret {
     pub median: f64,
     pub slowest: f64,
     pub run: usize,
-    /// By how much the times of the mapping of rank 1 differ, where the file has several; else 0.
+    /// The relative difference between the times of the mapping of rank 1, where the file has several of them; 0
+    /// otherwise.
     pub spread: f64,
 }
 
