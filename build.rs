@@ -21,7 +21,13 @@ fn main() {
 
 /// What `git rev-parse` says; `None` without a repository.
 fn git(words: &[&str]) -> Option<String> {
-    let output = Command::new("git").arg("rev-parse").args(words).output().ok()?;
-    let text = String::from_utf8(output.stdout).ok().filter(|_| output.status.success())?;
+    let output = Command::new("git")
+        .arg("rev-parse")
+        .args(words)
+        .output()
+        .ok()?;
+    let text = String::from_utf8(output.stdout)
+        .ok()
+        .filter(|_| output.status.success())?;
     Some(text.trim().to_string())
 }

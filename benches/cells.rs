@@ -29,7 +29,11 @@ fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
     // With `--test` everything runs once, to see that it works.
     let test = arguments.iter().any(|argument| argument == "--test");
-    let (rounds, budget) = if test { (1, Duration::ZERO) } else { (15, Duration::from_millis(40)) };
+    let (rounds, budget) = if test {
+        (1, Duration::ZERO)
+    } else {
+        (15, Duration::from_millis(40))
+    };
     let widths = if test { &WIDTHS[..1] } else { &WIDTHS[..] };
     if let Some(filter) = arguments.iter().find(|argument| !argument.starts_with('-'))
         && !"cells".contains(filter.as_str())
@@ -37,8 +41,13 @@ fn main() {
         return;
     }
 
-    let _one_thread = ThreadPoolBuilder::new().num_threads(1).use_current_thread().build_global();
-    println!("hidden  batch  product µs   step µs  GFLOP/s  product/peak  product's share of the step");
+    let _one_thread = ThreadPoolBuilder::new()
+        .num_threads(1)
+        .use_current_thread()
+        .build_global();
+    println!(
+        "hidden  batch  product µs   step µs  GFLOP/s  product/peak  product's share of the step"
+    );
     for hidden in widths {
         let bench = Bench::new(*hidden);
         for batch in BATCHES {
@@ -78,9 +87,17 @@ struct Bench {
 impl Bench {
     fn new(hidden: usize) -> Bench {
         let width = hidden as u32;
-        let spec = Spec { hidden: width, embedding: width, vocabulary: VOCABULARY, seed: 1, weights: None };
+        let spec = Spec {
+            hidden: width,
+            embedding: width,
+            vocabulary: VOCABULARY,
+            seed: 1,
+            weights: None,
+        };
         let (inner, outer) = (2 * hidden, 4 * hidden);
-        let weights: Vec<f32> = (0..inner * outer).map(|i| (i % 251) as f32 / 2510.0 - 0.05).collect();
+        let weights: Vec<f32> = (0..inner * outer)
+            .map(|i| (i % 251) as f32 / 2510.0 - 0.05)
+            .collect();
         // As the network has them: a row for each output.
         let weights = NdTensorView::from_data([outer, inner], weights.as_slice()).transposed();
         Bench {
@@ -91,28 +108,49 @@ impl Bench {
     }
 
     fn measure(&self, batch: usize, rounds: usize, budget: Duration) -> Row {
-        let left: Vec<f32> = (0..batch * 2 * self.hidden).map(|i| (i % 199) as f32 / 199.0 - 0.5).collect();
+        let left: Vec<f32> = (0..batch * 2 * self.hidden)
+            .map(|i| (i % 199) as f32 / 199.0 - 0.5)
+            .collect();
         let mut right = vec![0.0; batch * 4 * self.hidden];
         let mut product = || self.product(batch, &left, &mut right);
 
         let tokens: Vec<u32> = (0..batch as u32).map(|row| row * 7 % VOCABULARY).collect();
-        let states: Vec<f32> = (0..batch * self.network.state()).map(|i| (i % 193) as f32 / 193.0 - 0.5).collect();
+        let states: Vec<f32> = (0..batch * self.network.state())
+            .map(|i| (i % 193) as f32 / 193.0 - 0.5)
+            .collect();
         let ends: Vec<u32> = (1..=batch as u32).collect();
         let (mut out, mut scratch) = (vec![f32::NAN; states.len()], Scratch::default());
         let at: Vec<_> = ends.iter().map(|end| end - 1..*end).collect();
-        let rows =
-            Batch { rows: batch, tokens: &tokens, token_ends: &ends, padded_to: 0, states: &states, states_at: &at };
-        let mut step = || self.network.cell(CellId(0)).run(&rows, &mut out, &mut scratch);
+        let rows = Batch {
+            rows: batch,
+            tokens: &tokens,
+            token_ends: &ends,
+            padded_to: 0,
+            states: &states,
+            states_at: &at,
+        };
+        let mut step = || {
+            self.network
+                .cell(CellId(0))
+                .run(&rows, &mut out, &mut scratch)
+        };
 
         let (mut products, mut steps, mut of_peak, mut of_step) = (vec![], vec![], vec![], vec![]);
         for _ in 0..rounds {
-            let (product, step, fastest) = (time(&mut product, budget), time(&mut step, budget), peak(budget));
+            let (product, step, fastest) = (
+                time(&mut product, budget),
+                time(&mut step, budget),
+                peak(budget),
+            );
             products.push(product);
             steps.push(step);
             of_peak.push(flops(self.hidden, batch) / product / fastest);
             of_step.push(product / step);
         }
-        assert!(out.iter().all(|number| number.abs() < 2.0), "a step of states below one half stays below two");
+        assert!(
+            out.iter().all(|number| number.abs() < 2.0),
+            "a step of states below one half stays below two"
+        );
         Row {
             product: median(products),
             step: median(steps),
@@ -124,7 +162,12 @@ impl Bench {
     fn product(&self, batch: usize, left: &[f32], out: &mut [f32]) {
         let left = NdTensorView::from_data([batch, 2 * self.hidden], left);
         GemmExecutor::<f32>::new()
-            .gemm(out, GemmInputA::Unpacked(left), GemmInputB::Packed(&self.weights), GemmOptions::default())
+            .gemm(
+                out,
+                GemmInputA::Unpacked(left),
+                GemmInputB::Packed(&self.weights),
+                GemmOptions::default(),
+            )
             .expect("the operands have the sizes that the weights were packed for");
     }
 }
@@ -153,7 +196,10 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 fn peak(budget: Duration) -> f64 {
     const REPEATS: usize = 10_000;
     let mut operations = 0;
-    let seconds = time(&mut || operations = MultiplyAdds(REPEATS).dispatch(), budget);
+    let seconds = time(
+        &mut || operations = MultiplyAdds(REPEATS).dispatch(),
+        budget,
+    );
     operations as f64 / seconds
 }
 

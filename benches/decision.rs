@@ -22,22 +22,67 @@ const WAITING: u32 = 10_000;
 
 fn decision(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decision");
-    group.sample_size(10).measurement_time(Duration::from_secs(3));
-    let one_task = Cellular { max_tasks: 1, ..Cellular::default() };
-    let trees = Cellular { max_batch: PerCell::All(64), ..Cellular::default() };
-    let (lstm, tree) = ((Model::Lstm, "traces/europarl-en.csv"), (Model::TreeLstm, "generator:treebank"));
+    group
+        .sample_size(10)
+        .measurement_time(Duration::from_secs(3));
+    let one_task = Cellular {
+        max_tasks: 1,
+        ..Cellular::default()
+    };
+    let trees = Cellular {
+        max_batch: PerCell::All(64),
+        ..Cellular::default()
+    };
+    let (lstm, tree) = (
+        (Model::Lstm, "traces/europarl-en.csv"),
+        (Model::TreeLstm, "generator:treebank"),
+    );
     let benches: [(&str, _, u32, &dyn Settings, u64); 5] = [
-        ("cellular, 512 chains, five tasks", lstm.clone(), 512, &Cellular::default(), 0x104b_7f9d_ffbc_95cf),
-        ("cellular, 512 chains, one task", lstm.clone(), 512, &one_task, 0x104b_7f9d_ffbc_95cf),
-        ("cellular, 64 nodes of trees, five tasks", tree, 64, &trees, 0x4ba5_c910_b902_0b82),
-        ("padded, 512 requests", lstm.clone(), 512, &Padded::default(), 0xd566_e95e_3936_b3d4),
-        ("merged, 64 requests", lstm, 64, &Merged::default(), 0x2374_7beb_637f_14a5),
+        (
+            "cellular, 512 chains, five tasks",
+            lstm.clone(),
+            512,
+            &Cellular::default(),
+            0x104b_7f9d_ffbc_95cf,
+        ),
+        (
+            "cellular, 512 chains, one task",
+            lstm.clone(),
+            512,
+            &one_task,
+            0x104b_7f9d_ffbc_95cf,
+        ),
+        (
+            "cellular, 64 nodes of trees, five tasks",
+            tree,
+            64,
+            &trees,
+            0x4ba5_c910_b902_0b82,
+        ),
+        (
+            "padded, 512 requests",
+            lstm.clone(),
+            512,
+            &Padded::default(),
+            0xd566_e95e_3936_b3d4,
+        ),
+        (
+            "merged, 64 requests",
+            lstm,
+            64,
+            &Merged::default(),
+            0x2374_7beb_637f_14a5,
+        ),
     ];
     for (name, (model, dataset), batch, policy, expected) in benches {
         let case = Case::new(model, dataset, REQUESTS, 1, policy);
         let run = || case.run_with(case.ready(), WAITING + batch);
         let record = run();
-        assert_eq!(fingerprint(&record), expected, "{name}: requests finish at other times");
+        assert_eq!(
+            fingerprint(&record),
+            expected,
+            "{name}: requests finish at other times"
+        );
         group.bench_function(name, |b| {
             // One run makes many decisions; it is repeated until there are as many as asked for.
             b.iter_custom(|decisions| {

@@ -12,12 +12,34 @@ fn ranking(criterion: &mut Criterion) {
     for (name, cell, hidden, batch, widest, uneven, valid) in [
         ("lstm 256, batch 20", Cell::Lstm, 256, 20, 64, false, 150),
         ("gru 256, batch 10", Cell::Gru, 256, 10, 64, false, 425),
-        ("lstm 256, batch 20, 111,888 mappings", Cell::Lstm, 256, 20, 256, false, 150),
-        ("gru 64, batch 20, tiles up to 256, uneven blocks", Cell::Gru, 64, 20, 256, true, 8_252),
+        (
+            "lstm 256, batch 20, 111,888 mappings",
+            Cell::Lstm,
+            256,
+            20,
+            256,
+            false,
+            150,
+        ),
+        (
+            "gru 64, batch 20, tiles up to 256, uneven blocks",
+            Cell::Gru,
+            64,
+            20,
+            256,
+            true,
+            8_252,
+        ),
     ] {
         let space = Space { widest, uneven };
-        assert_eq!(rank(cell, hidden, batch, &device, &space).len(), valid, "{name}");
-        group.bench_function(name, |b| b.iter(|| rank(cell, hidden, black_box(batch), &device, &space)));
+        assert_eq!(
+            rank(cell, hidden, batch, &device, &space).len(),
+            valid,
+            "{name}"
+        );
+        group.bench_function(name, |b| {
+            b.iter(|| rank(cell, hidden, black_box(batch), &device, &space))
+        });
     }
     group.bench_function("the best for every batch, lstm 256", |b| {
         b.iter(|| Launches::new(Cell::Lstm, black_box(256), &device, &Space::default()));

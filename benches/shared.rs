@@ -19,18 +19,36 @@ use rand::RngExt as _;
 const TASKS: u64 = 100_000;
 
 /// Streams, and the hash of what has to come out.
-const STREAMS: [(u16, u64); 4] =
-    [(1, 0x1a11_edfd_5814_015c), (2, 0xa25f_91e6_4fb9_46c7), (4, 0x77c8_6e03_e19f_08a8), (16, 0x73d0_154e_8bef_2cd5)];
+const STREAMS: [(u16, u64); 4] = [
+    (1, 0x1a11_edfd_5814_015c),
+    (2, 0xa25f_91e6_4fb9_46c7),
+    (4, 0x77c8_6e03_e19f_08a8),
+    (16, 0x73d0_154e_8bef_2cd5),
+];
 
 /// Runs all tasks and hashes when they are done.
 fn run(backend: &mut dyn Backend, streams: u16, batches: &[u32]) -> u64 {
     let mut submitted = 0;
     let mut stream_of = Vec::with_capacity(batches.len());
     let mut submit = |backend: &mut dyn Backend, stream_of: &mut Vec<u16>, stream: u16| {
-        let Some(batch) = batches.get(submitted as usize) else { return };
-        let steps = [Step { cell: CellId(0), batch: *batch, times: 1, input: 0 }];
+        let Some(batch) = batches.get(submitted as usize) else {
+            return;
+        };
+        let steps = [Step {
+            cell: CellId(0),
+            batch: *batch,
+            times: 1,
+            input: 0,
+        }];
         let task = Task::whole_requests(WorkerId(0), &steps, &[], 1);
-        backend.submit(TaskId(submitted), &Task { stream: StreamId(stream), ..task }, None);
+        backend.submit(
+            TaskId(submitted),
+            &Task {
+                stream: StreamId(stream),
+                ..task
+            },
+            None,
+        );
         stream_of.push(stream);
         submitted += 1;
     };
@@ -48,22 +66,38 @@ fn device() -> TableModel {
     let costs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scenarios/costs/v100.csv");
     let table = CostTable::read(&costs).expect("the table is there");
     table
-        .device(&Model::Lstm.cell_types(), Overhead { task: Some(Nanos::ZERO), ..Overhead::default() })
+        .device(
+            &Model::Lstm.cell_types(),
+            Overhead {
+                task: Some(Nanos::ZERO),
+                ..Overhead::default()
+            },
+        )
         .expect("the table has the cell")
 }
 
 fn shared(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("shared");
-    group.sample_size(10).measurement_time(Duration::from_secs(3)).throughput(Throughput::Elements(TASKS));
+    group
+        .sample_size(10)
+        .measurement_time(Duration::from_secs(3))
+        .throughput(Throughput::Elements(TASKS));
     let mut rng = random::stream(1, 0, "batches");
     let batches: Vec<u32> = (0..TASKS).map(|_| rng.random_range(1..=512)).collect();
     let device = device();
     for (streams, expected) in STREAMS {
         let ready = || sim::device(1, streams, device.clone());
         let hash = run(&mut *ready(), streams, &batches);
-        assert_eq!(hash, expected, "{streams} streams: tasks finish at other times ({hash:#018x})");
+        assert_eq!(
+            hash, expected,
+            "{streams} streams: tasks finish at other times ({hash:#018x})"
+        );
         group.bench_function(format!("streams: {streams}"), |b| {
-            b.iter_batched(ready, |mut backend| run(&mut *backend, streams, &batches), BatchSize::PerIteration);
+            b.iter_batched(
+                ready,
+                |mut backend| run(&mut *backend, streams, &batches),
+                BatchSize::PerIteration,
+            );
         });
     }
     group.finish();

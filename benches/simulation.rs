@@ -61,10 +61,18 @@ fn benches() -> Vec<Bench> {
     let cellular = || Box::new(Cellular::default());
     let chain = |name, dataset, length: f64, expected| Bench {
         dataset,
-        ..lstm(name, 1, 0.9 * CELLS_PER_SECOND / length, cellular(), expected)
+        ..lstm(
+            name,
+            1,
+            0.9 * CELLS_PER_SECOND / length,
+            cellular(),
+            expected,
+        )
     };
     let seq2seq = Cellular {
-        max_batch: PerCell::Each([("encoder".to_string(), 512), ("decoder".to_string(), 256)].into()),
+        max_batch: PerCell::Each(
+            [("encoder".to_string(), 512), ("decoder".to_string(), 256)].into(),
+        ),
         ..Cellular::default()
     };
     let tree = |name, rate, policy, expected| Bench {
@@ -78,16 +86,50 @@ fn benches() -> Vec<Bench> {
     };
     vec![
         lstm("cellular", 1, 0.9 * peak, cellular(), 0x749c_715a_3408_eece),
-        lstm("cellular, 4 workers", 4, 0.9 * 4.0 * peak, cellular(), 0x9d37_fab7_545b_c833),
-        lstm("padded", 1, 0.6 * peak, Box::<Padded>::default(), 0x347b_cd42_57bf_97cb),
-        lstm("merged", 1, 0.1 * peak, Box::<Merged>::default(), 0x2f34_476b_84dc_7042),
+        lstm(
+            "cellular, 4 workers",
+            4,
+            0.9 * 4.0 * peak,
+            cellular(),
+            0x9d37_fab7_545b_c833,
+        ),
+        lstm(
+            "padded",
+            1,
+            0.6 * peak,
+            Box::<Padded>::default(),
+            0x347b_cd42_57bf_97cb,
+        ),
+        lstm(
+            "merged",
+            1,
+            0.1 * peak,
+            Box::<Merged>::default(),
+            0x2f34_476b_84dc_7042,
+        ),
         chain("chains of 24", "constant:24", 24.0, 0xacb0_a271_dcec_1a8a),
-        chain("chains of 240", "constant:240", 240.0, 0x3f65_ebc4_5445_a95c),
-        chain("chains of 2400", "constant:2400", 2400.0, 0x615c_6f81_c522_bab4),
+        chain(
+            "chains of 240",
+            "constant:240",
+            240.0,
+            0x3f65_ebc4_5445_a95c,
+        ),
+        chain(
+            "chains of 2400",
+            "constant:2400",
+            2400.0,
+            0x615c_6f81_c522_bab4,
+        ),
         Bench {
             model: Model::Seq2Seq,
             dataset: "traces/europarl-de-en.csv",
-            ..lstm("seq2seq", 1, 4500.0, Box::new(seq2seq), 0x916f_c924_aa19_2004)
+            ..lstm(
+                "seq2seq",
+                1,
+                4500.0,
+                Box::new(seq2seq),
+                0x916f_c924_aa19_2004,
+            )
         },
         Bench {
             name: "dvabatch, four stages",
@@ -101,7 +143,10 @@ fn benches() -> Vec<Bench> {
         tree(
             "trees",
             2500.0,
-            Box::new(Cellular { max_batch: PerCell::All(64), ..Cellular::default() }),
+            Box::new(Cellular {
+                max_batch: PerCell::All(64),
+                ..Cellular::default()
+            }),
             0x6546_05cd_9f2f_ba3e,
         ),
         Bench {
@@ -113,19 +158,41 @@ fn benches() -> Vec<Bench> {
             policy: Box::<Vllm>::default(),
             expected: 0xec09_15c0_df30_4470,
         },
-        tree("trees, merged", 1200.0, Box::<Merged>::default(), 0x8cfa_945c_d334_aa92),
+        tree(
+            "trees, merged",
+            1200.0,
+            Box::<Merged>::default(),
+            0x8cfa_945c_d334_aa92,
+        ),
     ]
 }
 
 fn simulation(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("simulation");
-    group.sample_size(10).measurement_time(Duration::from_secs(3)).throughput(Throughput::Elements(REQUESTS as u64));
+    group
+        .sample_size(10)
+        .measurement_time(Duration::from_secs(3))
+        .throughput(Throughput::Elements(REQUESTS as u64));
     for bench in benches() {
-        let case = Case::new(bench.model, bench.dataset, REQUESTS, bench.workers, &*bench.policy);
+        let case = Case::new(
+            bench.model,
+            bench.dataset,
+            REQUESTS,
+            bench.workers,
+            &*bench.policy,
+        );
         let arrivals = case.arrivals(bench.rate);
         let record = case.run(case.ready(), &arrivals);
-        assert_eq!(fingerprint(&record), bench.expected, "{}: requests finish at other times", bench.name);
-        let measure = Measure { warmup: Warmup::Mser5, ..Measure::default() };
+        assert_eq!(
+            fingerprint(&record),
+            bench.expected,
+            "{}: requests finish at other times",
+            bench.name
+        );
+        let measure = Measure {
+            warmup: Warmup::Mser5,
+            ..Measure::default()
+        };
         group.bench_function(bench.name, |b| {
             b.iter_batched(
                 || case.ready(),

@@ -25,19 +25,33 @@ const LENGTH: u32 = 1000;
 
 fn submit(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("submit");
-    group.sample_size(20).measurement_time(Duration::from_secs(2));
-    let spec = Spec { hidden: 4, embedding: 4, vocabulary: 4, seed: 1, weights: None };
+    group
+        .sample_size(20)
+        .measurement_time(Duration::from_secs(2));
+    let spec = Spec {
+        hidden: 4,
+        embedding: 4,
+        vocabulary: 4,
+        seed: 1,
+        weights: None,
+    };
     let network = Arc::new(Network::new(&Model::Lstm, &spec).expect("weights from the seed"));
     for batch in [64, 512] {
         let shapes = vec![Shape::Chain(LENGTH); batch as usize];
-        let requests = Requests::unfold(shapes.into(), &Model::Lstm).expect("chains are the model's own");
+        let requests =
+            Requests::unfold(shapes.into(), &Model::Lstm).expect("chains are the model's own");
         for (name, exchange) in [("rows that stay", 0), ("rows that are gathered", 1)] {
             group.bench_function(format!("{name}, {batch}"), |b| {
                 b.iter_custom(|tasks| {
                     let mut time = Duration::ZERO;
                     for run in 0..tasks.div_ceil(u64::from(LENGTH)) {
                         let left = tasks - run * u64::from(LENGTH);
-                        time += serve(&network, &requests, left.min(u64::from(LENGTH)) as u32, exchange);
+                        time += serve(
+                            &network,
+                            &requests,
+                            left.min(u64::from(LENGTH)) as u32,
+                            exchange,
+                        );
                     }
                     time
                 });
@@ -51,9 +65,18 @@ fn submit(criterion: &mut Criterion) {
 fn serve(network: &Arc<Network>, requests: &Requests, tasks: u32, exchange: u32) -> Duration {
     let mut device = Idle::default();
     let batch = requests.len() as u32;
-    let options = Options { materialise: vec![(CellId(0), batch)], ..Options::default() };
-    let mut cuda = Cuda::new(&mut device, Arc::clone(network), requests, 1, &options).expect("a device that is well");
-    let steps = [Step { cell: CellId(0), batch, times: 1, input: 0 }];
+    let options = Options {
+        materialise: vec![(CellId(0), batch)],
+        ..Options::default()
+    };
+    let mut cuda = Cuda::new(&mut device, Arc::clone(network), requests, 1, &options)
+        .expect("a device that is well");
+    let steps = [Step {
+        cell: CellId(0),
+        batch,
+        times: 1,
+        input: 0,
+    }];
     let mut nodes = Vec::with_capacity(requests.len());
     let mut time = Duration::ZERO;
     for node in 0..tasks {
@@ -62,7 +85,10 @@ fn serve(network: &Arc<Network>, requests: &Requests, tasks: u32, exchange: u32)
         }
         nodes.clear();
         let place = |place: u32| (place + node * exchange) % batch;
-        nodes.extend((0..batch).map(|at| NodeRef { request: RequestId(place(at).into()), node: NodeId(node) }));
+        nodes.extend((0..batch).map(|at| NodeRef {
+            request: RequestId(place(at).into()),
+            node: NodeId(node),
+        }));
         let task = Task {
             worker: WorkerId(0),
             stream: StreamId(0),

@@ -13,7 +13,8 @@ use std::sync::Arc;
 
 use batchlab::policy::Policy;
 use batchlab::policy::dvabatch::{
-    ByLoad, CompWait, Conditions, DvaBatch, Enter, Entry, Lines, Onward, Room, Row, Skip, Stage, Staged, Stages,
+    ByLoad, CompWait, Conditions, DvaBatch, Enter, Entry, Lines, Onward, Room, Row, Skip, Stage,
+    Staged, Stages,
 };
 use batchlab::policy::registry::{PolicyKind, Registry, Settings, Setup};
 use batchlab::policy::values::{at_least_1, share, time_with_unit};
@@ -43,13 +44,22 @@ struct EarlyExit {
 
 impl Default for EarlyExit {
     fn default() -> Self {
-        EarlyExit { stages: 4, max_batch: 64, comp_wait: Nanos::ZERO, exit_share: 0.25, skip_share: 0.0 }
+        EarlyExit {
+            stages: 4,
+            max_batch: 64,
+            comp_wait: Nanos::ZERO,
+            exit_share: 0.25,
+            skip_share: 0.0,
+        }
     }
 }
 
 impl Settings for EarlyExit {
     fn describe(&self) -> PolicyKind {
-        PolicyKind::new("early-exit", "networks in stages, after which some queries leave")
+        PolicyKind::new(
+            "early-exit",
+            "networks in stages, after which some queries leave",
+        )
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
@@ -64,12 +74,33 @@ impl Settings for EarlyExit {
         at_least_1([("max_batch", self.max_batch)])?;
         let slicing = Arc::new(self.staged().slicing(setup)?);
         let comp_wait = CompWait::Age(self.comp_wait);
-        let entry = ByLoad { max_batch: self.max_batch, window: Nanos::ZERO, comp_wait, room: Room(None) };
+        let entry = ByLoad {
+            max_batch: self.max_batch,
+            window: Nanos::ZERO,
+            comp_wait,
+            room: Room(None),
+        };
         let last = Stage(
-            slicing.stages(setup.model.network().map_or(0, |network| network.operators().len() as u32)) as u32 - 1,
+            slicing.stages(
+                setup
+                    .model
+                    .network()
+                    .map_or(0, |network| network.operators().len() as u32),
+            ) as u32
+                - 1,
         );
-        let conditions = Certain { entry, exit_share: self.exit_share, skip_share: self.skip_share, last };
-        Ok(Box::new(Staged::new(setup.workers, &slicing, 2, Box::new(conditions))))
+        let conditions = Certain {
+            entry,
+            exit_share: self.exit_share,
+            skip_share: self.skip_share,
+            last,
+        };
+        Ok(Box::new(Staged::new(
+            setup.workers,
+            &slicing,
+            2,
+            Box::new(conditions),
+        )))
     }
 
     fn streams(&self, setup: &Setup<'_>) -> u16 {
@@ -79,7 +110,11 @@ impl Settings for EarlyExit {
 
 impl EarlyExit {
     fn staged(&self) -> DvaBatch {
-        DvaBatch { stages: Stages::Count(self.stages), max_batch: self.max_batch, ..DvaBatch::default() }
+        DvaBatch {
+            stages: Stages::Count(self.stages),
+            max_batch: self.max_batch,
+            ..DvaBatch::default()
+        }
     }
 }
 
@@ -102,12 +137,18 @@ impl Conditions for Certain {
 
     fn after(&mut self, stage: Stage, row: &Row, onward: &mut Onward) {
         let next = stage.next();
-        for (place, query) in (0..).zip(&row.queries).filter(|(_, query)| !query.left && query.resumes <= stage) {
+        for (place, query) in (0..)
+            .zip(&row.queries)
+            .filter(|(_, query)| !query.left && query.resumes <= stage)
+        {
             let found = certainty(query.request, stage);
             if found < self.exit_share {
                 onward.exits.push(place);
             } else if found < self.exit_share + self.skip_share && next < self.last {
-                onward.skips.push(Skip { place, until: next.next() });
+                onward.skips.push(Skip {
+                    place,
+                    until: next.next(),
+                });
             }
         }
     }
@@ -142,19 +183,38 @@ mod tests {
     /// stages.
     fn ways(settings: &EarlyExit) -> [i32; 4] {
         let beside_the_crate = |file: &str| Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
-        let model = Model::open("dnn:tests/schedules/four-fixed-operators.csv", &beside_the_crate).unwrap();
+        let model = Model::open(
+            "dnn:tests/schedules/four-fixed-operators.csv",
+            &beside_the_crate,
+        )
+        .unwrap();
         let cells = model.cell_types();
-        let table = CostTable::parse("cell,batch,ns\nA,1,10\nB,1,10\nC,1,10\nD,1,10\n", "costs").unwrap();
+        let table =
+            CostTable::parse("cell,batch,ns\nA,1,10\nB,1,10\nC,1,10\nD,1,10\n", "costs").unwrap();
         let device = table.device(&cells, Overhead::default()).unwrap();
         let costs: Arc<dyn CostModel> = Arc::new(device.clone());
-        let setup = Setup { model: &model, cells: &cells, workers: 1, costs: Some(&costs), longest: None };
+        let setup = Setup {
+            model: &model,
+            cells: &cells,
+            workers: 1,
+            costs: Some(&costs),
+            longest: None,
+        };
         let mut policy = settings.build(&setup).unwrap();
         let requests = Requests::unfold((0..1000).map(|_| Shape::Fixed).collect(), &model).unwrap();
         let arrivals: Vec<Nanos> = (0..1000).map(|number| Nanos(1000 * number)).collect();
         let mut recorder = Recorder::new(1000, 1, cells.len(), Keep::default());
         let mut backend = sim::device(1, settings.streams(&setup), device);
         let mut source = OpenLoop::new(&requests, &arrivals);
-        drive(&mut source, &mut *policy, &mut *backend, &mut recorder, 1, &AtomicBool::new(false)).unwrap();
+        drive(
+            &mut source,
+            &mut *policy,
+            &mut *backend,
+            &mut recorder,
+            1,
+            &AtomicBool::new(false),
+        )
+        .unwrap();
         let mut passed = [0; 4];
         for request in 0..1000 {
             let (mut stages, mut stage) = (1, 0);
@@ -163,7 +223,11 @@ mod tests {
                 if found < settings.exit_share {
                     break;
                 }
-                stage += if found < settings.exit_share + settings.skip_share && stage < 2 { 2 } else { 1 };
+                stage += if found < settings.exit_share + settings.skip_share && stage < 2 {
+                    2
+                } else {
+                    1
+                };
                 stages += 1;
             }
             passed[stages - 1] += 1;
@@ -176,7 +240,10 @@ mod tests {
     /// Whether each number is within three standard deviations of its expectation.
     fn near(passed: [i32; 4], expected: [(i32, i32); 4]) {
         assert!(
-            passed.iter().zip(expected).all(|(passed, (mean, spread))| i32::abs(passed - mean) <= spread),
+            passed
+                .iter()
+                .zip(expected)
+                .all(|(passed, (mean, spread))| i32::abs(passed - mean) <= spread),
             "{passed:?}"
         );
     }
@@ -184,16 +251,27 @@ mod tests {
     #[test]
     fn each_query_leaves_where_it_is_certain() {
         // A quarter, a quarter of the rest and so on.
-        near(ways(&EarlyExit::default()), [(250, 42), (188, 38), (141, 33), (422, 47)]);
+        near(
+            ways(&EarlyExit::default()),
+            [(250, 42), (188, 38), (141, 33), (422, 47)],
+        );
     }
 
     #[test]
     fn each_query_skips_what_it_does_not_need() {
         // Half of all skip the second stage and pass three stages, as do half of the others, which skip the third.
-        let skipping = EarlyExit { exit_share: 0.0, skip_share: 0.5, ..EarlyExit::default() };
+        let skipping = EarlyExit {
+            exit_share: 0.0,
+            skip_share: 0.5,
+            ..EarlyExit::default()
+        };
         near(ways(&skipping), [(0, 0), (0, 0), (750, 42), (250, 42)]);
         // A fifth leaves after each stage.
-        let both = EarlyExit { exit_share: 0.2, skip_share: 0.3, ..EarlyExit::default() };
+        let both = EarlyExit {
+            exit_share: 0.2,
+            skip_share: 0.3,
+            ..EarlyExit::default()
+        };
         near(ways(&both), [(200, 38), (160, 35), (440, 48), (200, 38)]);
     }
 }

@@ -20,7 +20,10 @@ use batchlab::workload::random::Stream;
 use rand::RngExt as _;
 
 fn main() -> ExitCode {
-    batchlab::cli::main_with(&Registry::standard(), &Executors::standard().with_simulator(&Jitter { share: 0.2 }))
+    batchlab::cli::main_with(
+        &Registry::standard(),
+        &Executors::standard().with_simulator(&Jitter { share: 0.2 }),
+    )
 }
 
 /// Each task takes longer than its cost by a random share of it, uniform from 0 up to `share`.
@@ -39,8 +42,21 @@ impl Simulator for Jitter {
     }
 
     fn start(&self, simulation: Simulation) -> Box<dyn Backend> {
-        let Simulation { workers, streams, costs, random } = simulation;
-        sim::device(workers, streams, Jittered { costs, share: self.share, random })
+        let Simulation {
+            workers,
+            streams,
+            costs,
+            random,
+        } = simulation;
+        sim::device(
+            workers,
+            streams,
+            Jittered {
+                costs,
+                share: self.share,
+                random,
+            },
+        )
     }
 }
 
@@ -93,12 +109,32 @@ mod tests {
     /// The records of all policies at the highest load.
     fn records(target: Target) -> Vec<Recorder> {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/own_backend.toml");
-        let scenario = Scenario::load(&file, &["workload.requests=300".into()], &Registry::standard()).unwrap();
+        let scenario = Scenario::load(
+            &file,
+            &["workload.requests=300".into()],
+            &Registry::standard(),
+        )
+        .unwrap();
         let (inputs, device) = prepare(&scenario, target).unwrap();
         let load = *scenario.points().last().unwrap();
-        let keep = Keep { tasks: true, ..Keep::default() };
+        let keep = Keep {
+            tasks: true,
+            ..Keep::default()
+        };
         let run = |policy| {
-            device.run(&inputs, &Run { policy, load, replication: 0 }, keep, &AtomicBool::new(false)).unwrap().record
+            device
+                .run(
+                    &inputs,
+                    &Run {
+                        policy,
+                        load,
+                        replication: 0,
+                    },
+                    keep,
+                    &AtomicBool::new(false),
+                )
+                .unwrap()
+                .record
         };
         (0..scenario.policies.len()).map(run).collect()
     }

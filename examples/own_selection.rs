@@ -21,7 +21,10 @@ struct LongestWait(Cellular);
 
 impl Settings for LongestWait {
     fn describe(&self) -> PolicyKind {
-        PolicyKind::new("longest-wait", "cell by cell: the cell type whose head request has waited longest")
+        PolicyKind::new(
+            "longest-wait",
+            "cell by cell: the cell type whose head request has waited longest",
+        )
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
@@ -52,8 +55,18 @@ fn it_keeps_the_laws() {
     use batchlab::policy::values::PerCell;
 
     for (max_tasks, max_batch, chunk) in [(1, 4, 1), (5, 512, 1), (3, 5, 2)] {
-        let policy =
-            LongestWait(Cellular { max_tasks, max_batch: PerCell::All(max_batch), chunk, ..Cellular::default() });
-        check(&policy, &Guarantees { max_batch, ..Guarantees::default() });
+        let policy = LongestWait(Cellular {
+            max_tasks,
+            max_batch: PerCell::All(max_batch),
+            chunk,
+            ..Cellular::default()
+        });
+        check(
+            &policy,
+            &Guarantees {
+                max_batch,
+                ..Guarantees::default()
+            },
+        );
     }
 }

@@ -7,7 +7,9 @@ use crate::clock;
 use crate::error::{Error, Result};
 use crate::metrics::recorder::Recorder;
 use crate::policy::{Completed, Outcomes, Policy};
-use crate::task::{Completion, Dispatch, MemberList, OpenTask, Rejections, Task, TaskBook, TaskSink};
+use crate::task::{
+    Completion, Dispatch, MemberList, OpenTask, Rejections, Task, TaskBook, TaskSink,
+};
 use crate::units::{CellId, Nanos, TaskId};
 use crate::workload::arrivals::Source;
 use crate::workload::shape::Shape;
@@ -51,9 +53,29 @@ pub fn drive(
                 recorder.idles(done.worker);
             }
             let ended = recorder.ended(&completion, &done);
-            let Completion { task, start, finish } = completion;
-            let OpenTask { worker, stream, ref requests, .. } = done;
-            policy.complete(&Completed { task, worker, stream, start, finish, requests, ended }, &mut outcomes);
+            let Completion {
+                task,
+                start,
+                finish,
+            } = completion;
+            let OpenTask {
+                worker,
+                stream,
+                ref requests,
+                ..
+            } = done;
+            policy.complete(
+                &Completed {
+                    task,
+                    worker,
+                    stream,
+                    start,
+                    finish,
+                    requests,
+                    ended,
+                },
+                &mut outcomes,
+            );
             recorder.delivered(task);
             settle(&mut outcomes, finish, source, backend, recorder);
             tasks.recycle(done);
@@ -76,7 +98,13 @@ pub fn drive(
         let clock = (tasks.some_idle() || policy.works_ahead()).then(clock::now);
         let before = tasks.submitted();
         let (mut sink, rejected) = (Submission { backend }, &mut outcomes.rejected);
-        policy.schedule(&mut Dispatch::new(&mut sink, &mut tasks, now, recorder.reasons(), rejected));
+        policy.schedule(&mut Dispatch::new(
+            &mut sink,
+            &mut tasks,
+            now,
+            recorder.reasons(),
+            rejected,
+        ));
         if let Some(clock) = clock.filter(|_| tasks.submitted() > before) {
             recorder.decided(clock.elapsed(), tasks.submitted() - before);
         }
@@ -97,7 +125,10 @@ impl TaskSink for Submission<'_> {
     }
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>) {
-        let members = self.backend.wants_members().then(|| MemberList::of(task, self.backend.spare()));
+        let members = self
+            .backend
+            .wants_members()
+            .then(|| MemberList::of(task, self.backend.spare()));
         self.backend.submit(id, task, members);
     }
 }
@@ -138,6 +169,10 @@ fn record(
         source.left(request, now);
     }
     if !reasons.is_empty() {
-        recorder.refusals.extend(reasons.drain(..).map(|(request, reason)| (request, now, reason)));
+        recorder.refusals.extend(
+            reasons
+                .drain(..)
+                .map(|(request, reason)| (request, now, reason)),
+        );
     }
 }

@@ -55,7 +55,9 @@ impl Error {
     }
 
     fn rewritten(mut self, words: impl FnOnce(&str) -> String) -> Error {
-        if let Error::Input(message) | Error::Failed(message) | Error::Incomplete(message) = &mut self {
+        if let Error::Input(message) | Error::Failed(message) | Error::Incomplete(message) =
+            &mut self
+        {
             *message = words(message);
         }
         self
@@ -77,16 +79,25 @@ pub fn refuse_if<E>(wrong: bool, error: impl FnOnce() -> E) -> Result<(), E> {
 
 /// `; did you mean workers?` if a known name is similar, else nothing.
 pub fn nearest(name: &str, known: &[&str]) -> String {
-    let nearest = known.iter().map(|candidate| (strsim::levenshtein(name, candidate), candidate)).min();
+    let nearest = known
+        .iter()
+        .map(|candidate| (strsim::levenshtein(name, candidate), candidate))
+        .min();
     let similar = nearest.filter(|(distance, _)| *distance <= 1 + name.len() / 4);
-    similar.map_or(String::new(), |(_, candidate)| format!("; did you mean {candidate}?"))
+    similar.map_or(String::new(), |(_, candidate)| {
+        format!("; did you mean {candidate}?")
+    })
 }
 
 /// For a terminal or a figure, with a replacement character for each control character, which texts of files may have.
 /// Line breaks and tabs stay.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let harmful = |c: char| c.is_control() && c != '\n' && c != '\t';
-    if text.contains(harmful) { text.replace(harmful, "\u{fffd}").into() } else { text.into() }
+    if text.contains(harmful) {
+        text.replace(harmful, "\u{fffd}").into()
+    } else {
+        text.into()
+    }
 }
 
 /// Adds context to an error.

@@ -33,7 +33,10 @@ pub fn write_whole(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<
     let partial = create_partial(folder_of(path)?);
     let written = partial.and_then(|mut partial| {
         fill_file(partial.as_file_mut(), fill)?;
-        partial.persist(path).map(drop).map_err(|failed| failed.error)
+        partial
+            .persist(path)
+            .map(drop)
+            .map_err(|failed| failed.error)
     });
     written.map_err(|cause| Error::unwritable(path, &cause))
 }
@@ -44,10 +47,15 @@ pub fn write_typed(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<
         return write_whole(&place_of(path)?, fill);
     }
     let opened = File::options().write(true).open(path);
-    opened.and_then(|mut file| fill_file(&mut file, fill)).map_err(|cause| Error::unwritable(path, &cause))
+    opened
+        .and_then(|mut file| fill_file(&mut file, fill))
+        .map_err(|cause| Error::unwritable(path, &cause))
 }
 
-fn fill_file(file: &mut File, fill: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+fn fill_file(
+    file: &mut File,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     let mut out = BufWriter::with_capacity(1 << 16, file);
     fill(&mut out)?;
     out.flush()
@@ -76,12 +84,17 @@ pub fn can_write(path: &Path) -> Result<()> {
     }
     let place = place_of(path)?;
     let created = create_partial(folder_of(&place)?);
-    created.and_then(NamedTempFile::close).map_err(|cause| Error::unwritable(path, &cause))
+    created
+        .and_then(NamedTempFile::close)
+        .map_err(|cause| Error::unwritable(path, &cause))
 }
 
 /// The folder of a file, created if needed.
 fn folder_of(path: &Path) -> Result<&Path> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = path
+        .parent()
+        .filter(|p| !p.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(|cause| Error::unwritable(folder, &cause))?;
     Ok(folder)
 }
@@ -91,10 +104,16 @@ fn folder_of(path: &Path) -> Result<&Path> {
 fn create_partial(folder: &Path) -> io::Result<NamedTempFile> {
     let is_folder = |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|found| found.is_dir());
     // A point's folder lies two levels below the results.
-    let within = folder.ancestors().take(3).map(|above| above.join(PARTIAL)).find(is_folder);
+    let within = folder
+        .ancestors()
+        .take(3)
+        .map(|above| above.join(PARTIAL))
+        .find(is_folder);
     // With the permissions of other files; those of temporary files are the user's only.
     let create = |path: &Path| File::options().write(true).create_new(true).open(path);
-    Builder::new().prefix(PARTIAL).make_in(within.as_deref().unwrap_or(folder), create)
+    Builder::new()
+        .prefix(PARTIAL)
+        .make_in(within.as_deref().unwrap_or(folder), create)
 }
 
 /// A folder's name for any text: letters, digits, space and `. _ - + ( ) = ,` stay, all else becomes `_`, and so do
@@ -102,7 +121,9 @@ fn create_partial(folder: &Path) -> io::Result<NamedTempFile> {
 pub fn folder_name(name: &str) -> String {
     let only_dots = name.chars().all(|c| c == '.');
     let stays = |c: char| c.is_ascii_alphanumeric() || " ._-+()=,".contains(c) && !only_dots;
-    name.chars().map(|c| if stays(c) { c } else { '_' }).collect()
+    name.chars()
+        .map(|c| if stays(c) { c } else { '_' })
+        .collect()
 }
 
 #[cfg(test)]
@@ -113,7 +134,11 @@ mod tests {
     #[test]
     fn links_are_followed_only_where_the_user_typed_them() {
         let dir = tempfile::tempdir().unwrap();
-        let (file, link, null) = (dir.path().join("file"), dir.path().join("link"), dir.path().join("null"));
+        let (file, link, null) = (
+            dir.path().join("file"),
+            dir.path().join("link"),
+            dir.path().join("null"),
+        );
         fs::write(&file, "old").unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         std::os::unix::fs::symlink("/dev/null", &null).unwrap();
@@ -126,8 +151,16 @@ mod tests {
         assert!(is_no_file(Path::new("/dev/null")));
         // A broken link is reported beforehand.
         fs::remove_file(&file).unwrap();
-        let errors = [can_write(&link).unwrap_err(), write_typed(&link, |_| Ok(())).unwrap_err()];
-        assert!(errors.iter().all(|error| error.to_string().contains("link: cannot be written: ")), "{errors:?}");
+        let errors = [
+            can_write(&link).unwrap_err(),
+            write_typed(&link, |_| Ok(())).unwrap_err(),
+        ];
+        assert!(
+            errors
+                .iter()
+                .all(|error| error.to_string().contains("link: cannot be written: ")),
+            "{errors:?}"
+        );
         // Under a name of the program's own, a link is replaced.
         for path in [&link, &null] {
             write_whole(path, |out| out.write_all(b"ours")).unwrap();
@@ -161,7 +194,11 @@ mod tests {
         });
         assert!(error.unwrap_err().to_string().contains("disk on fire"));
         assert_eq!(fs::read(&path).unwrap(), b"old");
-        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no partial file is left");
+        assert_eq!(
+            fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            1,
+            "no partial file is left"
+        );
     }
 
     #[test]
@@ -183,6 +220,9 @@ mod tests {
     #[test]
     fn a_name_becomes_that_of_a_folder() {
         assert_eq!(folder_name("bw=10, 64/128 (é)"), "bw=10, 64_128 (_)");
-        assert_eq!((folder_name(".."), folder_name("v1..2")), ("__".to_string(), "v1..2".to_string()));
+        assert_eq!(
+            (folder_name(".."), folder_name("v1..2")),
+            ("__".to_string(), "v1..2".to_string())
+        );
     }
 }

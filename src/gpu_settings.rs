@@ -17,7 +17,12 @@ pub enum Precision {
 }
 
 impl Precision {
-    pub const ALL: [Precision; 4] = [Precision::F32, Precision::Tf32, Precision::Bf16, Precision::F16];
+    pub const ALL: [Precision; 4] = [
+        Precision::F32,
+        Precision::Tf32,
+        Precision::Bf16,
+        Precision::F16,
+    ];
 
     /// The bytes of an operand in memory.
     pub fn bytes(self) -> u64 {
@@ -69,7 +74,10 @@ mod tests {
 
     #[test]
     fn a_precision_has_the_name_of_its_key() {
-        assert_eq!(Precision::ALL.map(|precision| precision.to_string()), ["f32", "tf32", "bf16", "f16"]);
+        assert_eq!(
+            Precision::ALL.map(|precision| precision.to_string()),
+            ["f32", "tf32", "bf16", "f16"]
+        );
         assert_eq!(Precision::ALL.map(Precision::bytes), [4, 4, 2, 2]);
     }
 }

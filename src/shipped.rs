@@ -21,7 +21,10 @@ pub const GRNN_MEASURED: &str = "results/reference/gpu/measured.csv";
 pub const PEERS: &str = "results/reference/peers.txt";
 
 static MEASUREMENTS: [(&str, &[u8]); 2] = [
-    (GRNN_MEASURED, include_bytes!("../results/reference/gpu/measured.csv")),
+    (
+        GRNN_MEASURED,
+        include_bytes!("../results/reference/gpu/measured.csv"),
+    ),
     (PEERS, include_bytes!("../results/reference/peers.txt")),
 ];
 
@@ -56,7 +59,11 @@ impl Shipped {
 
     /// In the order of the names.
     pub fn all(self) -> Vec<BuiltIn> {
-        let (top, tree) = if self == Shipped::Trace { ("traces/", &TRACES) } else { ("scenarios/", &SCENARIOS) };
+        let (top, tree) = if self == Shipped::Trace {
+            ("traces/", &TRACES)
+        } else {
+            ("scenarios/", &SCENARIOS)
+        };
         let (folder, ending) = self.place();
         let below = folder.strip_prefix(top).unwrap_or_default();
         let mut found = Vec::new();
@@ -64,10 +71,21 @@ impl Shipped {
         while let Some(folder) = folders.pop() {
             // Files of devices and language models are TOML too, but not scenarios.
             let others = |path: &Path| path.ends_with("devices") || path.ends_with("llms");
-            folders.extend(folder.dirs().filter(|one| self != Shipped::Scenario || !others(one.path())));
+            folders.extend(
+                folder
+                    .dirs()
+                    .filter(|one| self != Shipped::Scenario || !others(one.path())),
+            );
             found.extend(folder.files().filter_map(|file| {
-                let name = file.path().to_str()?.strip_prefix(below)?.strip_suffix(ending)?;
-                Some(BuiltIn { name, text: file.contents_utf8()? })
+                let name = file
+                    .path()
+                    .to_str()?
+                    .strip_prefix(below)?
+                    .strip_suffix(ending)?;
+                Some(BuiltIn {
+                    name,
+                    text: file.contents_utf8()?,
+                })
             }));
         }
         found.sort_by_key(|one| one.name);
@@ -97,26 +115,42 @@ impl Shipped {
         let name = text.strip_prefix(folder).unwrap_or(&text);
         let name = name.strip_suffix(ending).unwrap_or(name);
         let all = self.all();
-        let ends_so =
-            |one: &&'static str| one.strip_suffix(name).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'));
+        let ends_so = |one: &&'static str| {
+            one.strip_suffix(name)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+        };
         let found: Vec<&str> = all.iter().map(|one| one.name).filter(ends_so).collect();
         match (&found[..], on_disk) {
             ([one], _) => Ok(self.path(one)),
             ([], Ok(_)) => Ok(given.to_path_buf()), // A folder; reading it reports that.
             ([], Err(cause)) => {
-                let names: Vec<&str> = all.iter().flat_map(|one| one.name.rsplit('/').next()).collect();
+                let names: Vec<&str> = all
+                    .iter()
+                    .flat_map(|one| one.name.rsplit('/').next())
+                    .collect();
                 let guess = nearest(name, &names);
                 let known = match self {
                     Shipped::Scenario => "batchlab scenarios lists what is".into(),
-                    _ => format!("known: {}", all.iter().map(|one| one.name).collect::<Vec<_>>().join(", ")),
+                    _ => format!(
+                        "known: {}",
+                        all.iter()
+                            .map(|one| one.name)
+                            .collect::<Vec<_>>()
+                            .join(", ")
+                    ),
                 };
                 let error = Error::unreadable(given, &cause);
-                Err(Error::input(format!("{error}; nothing built in has that name{guess}; {known}")))
+                Err(Error::input(format!(
+                    "{error}; nothing built in has that name{guess}; {known}"
+                )))
             }
             (several, _) if several.contains(&name) => Ok(self.path(name)),
             (several, _) => {
                 let names = several.join(", ");
-                Err(Error::at(given, format!("several built-in files have this name; name one of {names}")))
+                Err(Error::at(
+                    given,
+                    format!("several built-in files have this name; name one of {names}"),
+                ))
             }
         }
     }
@@ -127,7 +161,9 @@ impl BuiltIn {
     pub fn about(&self) -> String {
         let comment = self.text.lines().map_while(|line| line.strip_prefix("# "));
         let text = comment.collect::<Vec<_>>().join(" ");
-        text.split_once(". ").map_or(text.trim_end_matches('.'), |(first, _)| first).to_string()
+        text.split_once(". ")
+            .map_or(text.trim_end_matches('.'), |(first, _)| first)
+            .to_string()
     }
 }
 
@@ -147,9 +183,17 @@ pub fn within_repository(path: &Path) -> Option<PathBuf> {
 
 fn content(path: &Path) -> Option<&'static [u8]> {
     let path = within_repository(path)?;
-    let of = |(folder, tree): (&str, &'static Dir<'_>)| tree.get_file(path.strip_prefix(folder).ok()?);
-    let listed = [("scenarios", &SCENARIOS), ("traces", &TRACES)].into_iter().find_map(of);
-    let measured = || MEASUREMENTS.iter().find(|(name, _)| path == Path::new(name)).map(|(_, text)| *text);
+    let of =
+        |(folder, tree): (&str, &'static Dir<'_>)| tree.get_file(path.strip_prefix(folder).ok()?);
+    let listed = [("scenarios", &SCENARIOS), ("traces", &TRACES)]
+        .into_iter()
+        .find_map(of);
+    let measured = || {
+        MEASUREMENTS
+            .iter()
+            .find(|(name, _)| path == Path::new(name))
+            .map(|(_, text)| *text)
+    };
     listed.map(include_dir::File::contents).or_else(measured)
 }
 
@@ -184,5 +228,6 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 pub fn text(path: &Path) -> Result<String> {
     let mut text = String::new();
     let read = open(path).and_then(|file| bounded(file).read_to_string(&mut text));
-    read.map(|_| text).map_err(|cause| Error::unreadable(path, &cause))
+    read.map(|_| text)
+        .map_err(|cause| Error::unreadable(path, &cause))
 }

@@ -37,7 +37,12 @@ pub struct Task<'a> {
 impl<'a> Task<'a> {
     /// On the worker's first stream, for all nodes of `requests`, with the first step's batch and no gather. Override
     /// with `Task { members, ..Task::new(…) }`.
-    pub fn new(worker: WorkerId, steps: &'a [Step], requests: &'a [RequestId], useful_cells: u64) -> Self {
+    pub fn new(
+        worker: WorkerId,
+        steps: &'a [Step],
+        requests: &'a [RequestId],
+        useful_cells: u64,
+    ) -> Self {
         Task {
             worker,
             stream: StreamId(0),
@@ -53,8 +58,16 @@ impl<'a> Task<'a> {
         }
     }
 
-    pub fn whole_requests(worker: WorkerId, steps: &'a [Step], requests: &'a [RequestId], useful_cells: u64) -> Self {
-        Task { batch: requests.len() as u32, ..Task::new(worker, steps, requests, useful_cells) }
+    pub fn whole_requests(
+        worker: WorkerId,
+        steps: &'a [Step],
+        requests: &'a [RequestId],
+        useful_cells: u64,
+    ) -> Self {
+        Task {
+            batch: requests.len() as u32,
+            ..Task::new(worker, steps, requests, useful_cells)
+        }
     }
 
     pub fn unpadded(worker: WorkerId, steps: &'a [Step], requests: &'a [RequestId]) -> Self {
@@ -131,24 +144,38 @@ impl MemberList {
                 MemberList::Requests(requests)
             }
             (Members::Requests, _) => MemberList::Requests(task.requests.to_vec()),
-            (Members::Nodes(list), Some(MemberList::Nodes(nodes))) => MemberList::Nodes(listed(nodes, list)),
-            (Members::Nodes(list), _) => MemberList::Nodes(listed(Vec::with_capacity(task.batch as usize), list)),
-            (Members::Parts(list), Some(MemberList::Parts(parts))) => MemberList::Parts(listed(parts, list)),
-            (Members::Parts(list), _) => MemberList::Parts(listed(Vec::with_capacity(task.batch as usize), list)),
-            (Members::Operators(launches), _) => MemberList::Operators(task.requests.to_vec(), Arc::clone(launches)),
+            (Members::Nodes(list), Some(MemberList::Nodes(nodes))) => {
+                MemberList::Nodes(listed(nodes, list))
+            }
+            (Members::Nodes(list), _) => {
+                MemberList::Nodes(listed(Vec::with_capacity(task.batch as usize), list))
+            }
+            (Members::Parts(list), Some(MemberList::Parts(parts))) => {
+                MemberList::Parts(listed(parts, list))
+            }
+            (Members::Parts(list), _) => {
+                MemberList::Parts(listed(Vec::with_capacity(task.batch as usize), list))
+            }
+            (Members::Operators(launches), _) => {
+                MemberList::Operators(task.requests.to_vec(), Arc::clone(launches))
+            }
         }
     }
 
     /// In the order of the batch. `count` tells how many nodes a request has.
     pub(crate) fn nodes(&self, count: impl Fn(RequestId) -> u64) -> Vec<NodeRef> {
-        let whole =
-            |request: &RequestId| Part { request: *request, from: NodeId(0), to: NodeId(count(*request) as u32) };
+        let whole = |request: &RequestId| Part {
+            request: *request,
+            from: NodeId(0),
+            to: NodeId(count(*request) as u32),
+        };
         match self {
             MemberList::Nodes(nodes) => nodes.clone(),
             MemberList::Parts(parts) => parts.iter().flat_map(Part::nodes).collect(),
-            MemberList::Requests(requests) | MemberList::Operators(requests, _) => {
-                requests.iter().flat_map(|request| whole(request).nodes()).collect()
-            }
+            MemberList::Requests(requests) | MemberList::Operators(requests, _) => requests
+                .iter()
+                .flat_map(|request| whole(request).nodes())
+                .collect(),
         }
     }
 
@@ -156,11 +183,15 @@ impl MemberList {
     pub(crate) fn requests(&self) -> impl Iterator<Item = RequestId> {
         let (nodes, requests, parts): (&[NodeRef], &[RequestId], &[Part]) = match self {
             MemberList::Nodes(nodes) => (nodes, &[], &[]),
-            MemberList::Requests(requests) | MemberList::Operators(requests, _) => (&[], requests, &[]),
+            MemberList::Requests(requests) | MemberList::Operators(requests, _) => {
+                (&[], requests, &[])
+            }
             MemberList::Parts(parts) => (&[], &[], parts),
         };
         let of_nodes = nodes.iter().map(|node| node.request);
-        of_nodes.chain(requests.iter().copied()).chain(parts.iter().map(|part| part.request))
+        of_nodes
+            .chain(requests.iter().copied())
+            .chain(parts.iter().map(|part| part.request))
     }
 }
 
@@ -187,12 +218,18 @@ pub struct Part {
 
 impl Part {
     pub(crate) fn first(&self) -> NodeRef {
-        NodeRef { request: self.request, node: self.from }
+        NodeRef {
+            request: self.request,
+            node: self.from,
+        }
     }
 
     pub fn nodes(&self) -> impl Iterator<Item = NodeRef> + use<> {
         let Part { request, from, to } = *self;
-        (from.0..to.0).map(move |node| NodeRef { request, node: NodeId(node) })
+        (from.0..to.0).map(move |node| NodeRef {
+            request,
+            node: NodeId(node),
+        })
     }
 }
 
@@ -214,9 +251,20 @@ impl Step {
             None => (0, self.batch),
             Some(largest) => (self.batch / largest, self.batch % largest),
         };
-        let largest = (full > 0).then(|| Step { batch: sizes[sizes.len() - 1], times: self.times * full, ..self });
-        let next = sizes.iter().copied().find(|size| *size >= rest).unwrap_or(rest);
-        let rest = (rest > 0).then_some(Step { batch: next, ..self });
+        let largest = (full > 0).then(|| Step {
+            batch: sizes[sizes.len() - 1],
+            times: self.times * full,
+            ..self
+        });
+        let next = sizes
+            .iter()
+            .copied()
+            .find(|size| *size >= rest)
+            .unwrap_or(rest);
+        let rest = (rest > 0).then_some(Step {
+            batch: next,
+            ..self
+        });
         largest.into_iter().chain(rest)
     }
 
@@ -283,7 +331,13 @@ impl<'a> Dispatch<'a> {
         reasons: Option<&'a mut Vec<(TaskId, Reason)>>,
         rejected: &'a mut Rejections,
     ) -> Self {
-        Dispatch { sink, tasks, now, reasons, rejected }
+        Dispatch {
+            sink,
+            tasks,
+            now,
+            reasons,
+            rejected,
+        }
     }
 
     pub fn now(&self) -> Nanos {
@@ -301,7 +355,10 @@ impl<'a> Dispatch<'a> {
 
     /// The workers with this many unfinished tasks, as [`Dispatch::idle`].
     pub fn with_unfinished(&self, tasks: usize) -> Offer {
-        Offer { unfinished: tasks, from: 0 }
+        Offer {
+            unfinished: tasks,
+            from: 0,
+        }
     }
 
     pub fn is_idle(&self, worker: WorkerId) -> bool {
@@ -317,11 +374,22 @@ impl<'a> Dispatch<'a> {
     /// # Panics
     /// On an empty batch.
     pub fn submit(&mut self, task: &Task<'_>) -> TaskId {
-        assert!(task.steps.iter().any(|s| s.batch > 0 && s.times > 0), "a policy submitted an empty batch");
+        assert!(
+            task.steps.iter().any(|s| s.batch > 0 && s.times > 0),
+            "a policy submitted an empty batch"
+        );
         let padded: Vec<Step>;
         let mut task = *task;
-        if !task.steps.iter().all(|step| self.sink.batches(step.cell).is_empty()) {
-            padded = task.steps.iter().flat_map(|step| step.padded(self.sink.batches(step.cell))).collect();
+        if !task
+            .steps
+            .iter()
+            .all(|step| self.sink.batches(step.cell).is_empty())
+        {
+            padded = task
+                .steps
+                .iter()
+                .flat_map(|step| step.padded(self.sink.batches(step.cell)))
+                .collect();
             task.steps = &padded;
         }
         let id = self.tasks.open(self.now, &task);
@@ -367,7 +435,11 @@ pub struct Offer {
 
 impl Offer {
     pub fn next(&mut self, dispatch: &Dispatch<'_>) -> Option<WorkerId> {
-        let worker = dispatch.tasks.by_unfinished.get(self.unfinished)?.first_from(self.from)?;
+        let worker = dispatch
+            .tasks
+            .by_unfinished
+            .get(self.unfinished)?
+            .first_from(self.from)?;
         self.from = worker + 1;
         Some(WorkerId(worker as u16))
     }
@@ -400,7 +472,11 @@ pub struct OpenTask {
 impl TaskBook {
     pub(crate) fn new(workers: usize) -> Self {
         let by_unfinished = vec![WorkerSet::of_all(workers)];
-        TaskBook { unfinished: vec![0; workers], by_unfinished, ..TaskBook::default() }
+        TaskBook {
+            unfinished: vec![0; workers],
+            by_unfinished,
+            ..TaskBook::default()
+        }
     }
 
     pub(crate) fn unfinished(&self, worker: WorkerId) -> usize {
@@ -421,8 +497,24 @@ impl TaskBook {
         requests.extend_from_slice(task.requests);
         steps.extend_from_slice(task.steps);
         self.count(task.worker, |unfinished| unfinished + 1);
-        let Task { worker, stream, batch, useful_cells, iteration, .. } = *task;
-        let open = OpenTask { worker, stream, steps, batch, useful_cells, submit: now, requests, iteration };
+        let Task {
+            worker,
+            stream,
+            batch,
+            useful_cells,
+            iteration,
+            ..
+        } = *task;
+        let open = OpenTask {
+            worker,
+            stream,
+            steps,
+            batch,
+            useful_cells,
+            submit: now,
+            requests,
+            iteration,
+        };
         self.open.push_back(Some(open));
         id
     }
@@ -446,7 +538,8 @@ impl TaskBook {
         self.by_unfinished[*unfinished].remove(worker.index());
         *unfinished = change(*unfinished);
         if self.by_unfinished.len() == *unfinished {
-            self.by_unfinished.push(WorkerSet::none(self.unfinished.len()));
+            self.by_unfinished
+                .push(WorkerSet::none(self.unfinished.len()));
         }
         self.by_unfinished[self.unfinished[worker.index()]].insert(worker.index());
     }

@@ -7,7 +7,9 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// Nanoseconds: an instant since the start of the run, or a span.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 #[derive(Add, AddAssign, Mul, Sub, Sum)]
 pub struct Nanos(pub u64);
@@ -63,32 +65,50 @@ impl Nanos {
     /// A missing or unknown unit, or an invalid or negative number; says what is allowed.
     pub fn parse(text: &str) -> Result<Nanos, String> {
         let text = text.trim();
-        let split = text.find(|c: char| c.is_alphabetic() || c == 'µ').unwrap_or(text.len());
+        let split = text
+            .find(|c: char| c.is_alphabetic() || c == 'µ')
+            .unwrap_or(text.len());
         let (number, unit) = text.split_at(split);
         let scale = match unit {
             "ns" => 1.0,
             "us" | "µs" => 1e3,
             "ms" => 1e6,
             "s" => 1e9,
-            "" => return Err(format!("\"{text}\" has no unit; write it as 250us, 2ms or 1.5s")),
-            other => return Err(format!("unknown unit \"{other}\" in \"{text}\"; known: ns, us, ms, s")),
+            "" => {
+                return Err(format!(
+                    "\"{text}\" has no unit; write it as 250us, 2ms or 1.5s"
+                ));
+            }
+            other => {
+                return Err(format!(
+                    "unknown unit \"{other}\" in \"{text}\"; known: ns, us, ms, s"
+                ));
+            }
         };
         match number.trim().parse::<f64>() {
-            Ok(value) if value >= 0.0 && value * scale < u64::MAX as f64 => Ok(Nanos::rounded(value * scale)),
-            _ => Err(format!("\"{text}\" is not a time; write it as 250us, 2ms or 1.5s")),
+            Ok(value) if value >= 0.0 && value * scale < u64::MAX as f64 => {
+                Ok(Nanos::rounded(value * scale))
+            }
+            _ => Err(format!(
+                "\"{text}\" is not a time; write it as 250us, 2ms or 1.5s"
+            )),
         }
     }
 }
 
 /// Reads a number of nanoseconds or a time with its unit: keys such as `task_ns` take both.
-pub fn nanos_or_time<'de, D: Deserializer<'de>, T: From<Nanos>>(deserializer: D) -> Result<T, D::Error> {
+pub fn nanos_or_time<'de, D: Deserializer<'de>, T: From<Nanos>>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     struct Either;
 
     impl Visitor<'_> for Either {
         type Value = Nanos;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a whole number of nanoseconds, or a time with its unit in quotes, such as \"5us\"")
+            f.write_str(
+                "a whole number of nanoseconds, or a time with its unit in quotes, such as \"5us\"",
+            )
         }
 
         fn visit_u64<E: de::Error>(self, nanos: u64) -> Result<Nanos, E> {
@@ -96,7 +116,9 @@ pub fn nanos_or_time<'de, D: Deserializer<'de>, T: From<Nanos>>(deserializer: D)
         }
 
         fn visit_i64<E: de::Error>(self, nanos: i64) -> Result<Nanos, E> {
-            u64::try_from(nanos).map(Nanos).map_err(|_| E::invalid_value(de::Unexpected::Signed(nanos), &self))
+            u64::try_from(nanos)
+                .map(Nanos)
+                .map_err(|_| E::invalid_value(de::Unexpected::Signed(nanos), &self))
         }
 
         fn visit_str<E: de::Error>(self, text: &str) -> Result<Nanos, E> {
@@ -141,7 +163,11 @@ impl Share {
 
     /// `part` of `whole`, rounded up, at most [`Share::WHOLE`].
     pub fn of(part: u32, whole: u32) -> Share {
-        if part >= whole { Share::WHOLE } else { Share((u64::from(part) << 32).div_ceil(u64::from(whole))) }
+        if part >= whole {
+            Share::WHOLE
+        } else {
+            Share((u64::from(part) << 32).div_ceil(u64::from(whole)))
+        }
     }
 }
 
@@ -209,9 +235,31 @@ mod tests {
     #[test]
     fn rounding_is_that_of_floats_at_every_size() {
         let sizes = (-3..70).map(|power| f64::from(power).exp2());
-        let near = sizes.flat_map(|size| [size.next_down(), size, size.next_up(), size + 0.5, size + 0.25, -size]);
-        for nanos in near.chain([0.0, -0.0, 0.5f64.next_down(), 1.5, 2.5, f64::INFINITY, f64::NEG_INFINITY, f64::NAN]) {
-            assert_eq!(Nanos::rounded(nanos), Nanos(nanos.round() as u64), "{nanos:e}");
+        let near = sizes.flat_map(|size| {
+            [
+                size.next_down(),
+                size,
+                size.next_up(),
+                size + 0.5,
+                size + 0.25,
+                -size,
+            ]
+        });
+        for nanos in near.chain([
+            0.0,
+            -0.0,
+            0.5f64.next_down(),
+            1.5,
+            2.5,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
+        ]) {
+            assert_eq!(
+                Nanos::rounded(nanos),
+                Nanos(nanos.round() as u64),
+                "{nanos:e}"
+            );
         }
     }
 
@@ -220,7 +268,10 @@ mod tests {
         assert_eq!(Share::of(1, 2), Share(1 << 31));
         assert_eq!(Share::of(1, 3), Share(1_431_655_766));
         assert_eq!(Share::of(0, 3), Share(0));
-        assert_eq!([Share::of(3, 3), Share::of(4, 3), Share::of(0, 0)], [Share::WHOLE; 3]);
+        assert_eq!(
+            [Share::of(3, 3), Share::of(4, 3), Share::of(0, 0)],
+            [Share::WHOLE; 3]
+        );
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The rules of the house that a program can check: layers, lengths, unsafe code, the host's clock, links and wording.
+//! The rules of the house that a program can check: layers, unsafe code, the host's clock, links and wording.
 //!
 //! The rules are in CONTRIBUTING.md; each failure names the file, the line and the rule.
 
@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The longest function, in lines from its signature to its closing brace.
-const FUNCTION: usize = 70;
-/// The longest file, in lines of code, comments and inline tests.
-const FILE: usize = 500;
 /// The longest line of a Markdown file, tables, code and links aside.
 const COLUMNS: usize = 120;
 /// Where `unsafe` may stand.
-const UNSAFE: [&str; 3] = ["src/backend/cuda/gpu/", "src/network/huge_pages.rs", "src/network/row_tiles.rs"];
+const UNSAFE: [&str; 3] = [
+    "src/backend/cuda/gpu/",
+    "src/network/huge_pages.rs",
+    "src/network/row_tiles.rs",
+];
 /// The modules that may read the host's clock.
 const CLOCK: [&str; 5] = ["backend", "driver", "experiment", "page", "profile"];
 
@@ -61,7 +61,11 @@ fn files(folders: &[&str], endings: &[&str]) -> Vec<Source> {
     paths.sort();
     let read = |path: PathBuf| Source {
         text: fs::read_to_string(&path).expect("a readable source file"),
-        path: path.strip_prefix(root()).expect("below the root").to_string_lossy().replace('\\', "/"),
+        path: path
+            .strip_prefix(root())
+            .expect("below the root")
+            .to_string_lossy()
+            .replace('\\', "/"),
     };
     let files: Vec<Source> = paths.into_iter().map(read).collect();
     assert!(!files.is_empty(), "no {endings:?} below {folders:?}");
@@ -73,7 +77,10 @@ fn collect(path: &Path, endings: &[&str], paths: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(path).expect("a readable folder") {
             collect(&entry.expect("a readable entry").path(), endings, paths);
         }
-    } else if path.extension().is_some_and(|ending| endings.iter().any(|known| ending == *known)) {
+    } else if path
+        .extension()
+        .is_some_and(|ending| endings.iter().any(|known| ending == *known))
+    {
         paths.push(path.to_owned());
     }
 }
@@ -81,7 +88,11 @@ fn collect(path: &Path, endings: &[&str], paths: &mut Vec<PathBuf>) {
 /// The top-level module that a file of `src/` belongs to.
 fn module(path: &str) -> &str {
     let inside = path.strip_prefix("src/").expect("a file of src/");
-    inside.split('/').next().expect("a first part").trim_end_matches(".rs")
+    inside
+        .split('/')
+        .next()
+        .expect("a first part")
+        .trim_end_matches(".rs")
 }
 
 fn is_test(path: &str) -> bool {
@@ -91,7 +102,9 @@ fn is_test(path: &str) -> bool {
 /// The lines of a file up to its inline tests, without comments, each with its number.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
-    (1..).zip(text[..end].lines()).filter(|(_, line)| !line.trim_start().starts_with("//"))
+    (1..)
+        .zip(text[..end].lines())
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
 }
 
 /// The modules of the crate that a file names after `crate::`, in single paths and in groups.
@@ -105,9 +118,18 @@ fn used(text: &str, modules: &[String]) -> BTreeSet<String> {
                 .split(',')
                 .map(|item| item.trim().split("::").next().unwrap_or(""))
                 .collect(),
-            None => vec![rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or("")],
+            None => vec![
+                rest.split(|c: char| !c.is_alphanumeric() && c != '_')
+                    .next()
+                    .unwrap_or(""),
+            ],
         };
-        used.extend(names.into_iter().filter(|name| modules.iter().any(|known| known == name)).map(str::to_owned));
+        used.extend(
+            names
+                .into_iter()
+                .filter(|name| modules.iter().any(|known| known == name))
+                .map(str::to_owned),
+        );
     }
     used
 }
@@ -122,7 +144,9 @@ fn a_module_uses_only_modules_that_stand_before_it() {
     let order: Vec<String> = lib
         .lines()
         .filter_map(|line| {
-            line.strip_prefix("pub mod ").or(line.strip_prefix("pub(crate) mod ")).or(line.strip_prefix("mod "))
+            line.strip_prefix("pub mod ")
+                .or(line.strip_prefix("pub(crate) mod "))
+                .or(line.strip_prefix("mod "))
         })
         .filter_map(|line| line.strip_suffix(';'))
         .map(str::to_owned)
@@ -136,46 +160,21 @@ fn a_module_uses_only_modules_that_stand_before_it() {
         if ["lib", "main", "prelude"].contains(&of) || is_test(&file.path) {
             continue;
         }
-        let here = place(of).unwrap_or_else(|| panic!("{} belongs to no module of lib.rs", file.path));
+        let here =
+            place(of).unwrap_or_else(|| panic!("{} belongs to no module of lib.rs", file.path));
         for other in used(&file.text, &order) {
             if place(&other).is_some_and(|there| there > here) {
-                broken.push(format!("{}: uses {other}, which stands after {of} in src/lib.rs", file.path));
+                broken.push(format!(
+                    "{}: uses {other}, which stands after {of} in src/lib.rs",
+                    file.path
+                ));
             }
         }
     }
-    report("a module uses only modules before it in src/lib.rs", &broken);
-}
-
-#[test]
-fn functions_and_files_are_short() {
-    let mut broken = Vec::new();
-    for file in files(&["src"], &["rs"]) {
-        if is_test(&file.path) {
-            continue;
-        }
-        let lines = file.text.lines().count();
-        if lines > FILE {
-            broken.push(format!("{}: {lines} lines, at most {FILE}", file.path));
-        }
-        let mut open: Option<(usize, usize, &str)> = None;
-        for (number, line) in (1..).zip(file.text.lines()) {
-            let indent = line.len() - line.trim_start().len();
-            let words = line.trim_start();
-            let head = words.split('(').next().unwrap_or("");
-            if open.is_none() && head.split(' ').any(|word| word == "fn") && !words.starts_with("//") {
-                open = (!line.trim_end().ends_with([';', '}'])).then_some((number, indent, words));
-            } else if let Some((start, _, name)) = open.filter(|(_, at, _)| indent == *at && words == "}") {
-                let length = number - start + 1;
-                if length > FUNCTION {
-                    broken.push(format!("{}:{start}: {length} lines, at most {FUNCTION}: {name}", file.path));
-                }
-                open = None;
-            } else if open.is_some_and(|(_, at, _)| indent == at && words.ends_with(';')) {
-                open = None; // A signature on several lines without a body.
-            }
-        }
-    }
-    report("functions and files are short", &broken);
+    report(
+        "a module uses only modules before it in src/lib.rs",
+        &broken,
+    );
 }
 
 #[test]
@@ -184,7 +183,9 @@ fn unsafe_code_and_the_hosts_clock_stand_where_they_may() {
     for file in files(&["src"], &["rs"]) {
         for (number, line) in code(&file.text) {
             let words = || line.split(|c: char| !c.is_alphanumeric() && c != '_');
-            if words().any(|word| word == "unsafe") && !UNSAFE.iter().any(|place| file.path.starts_with(place)) {
+            if words().any(|word| word == "unsafe")
+                && !UNSAFE.iter().any(|place| file.path.starts_with(place))
+            {
                 broken.push(format!("{}:{number}: unsafe code", file.path));
             }
             let reads = line.contains("clock::now") || line.contains("clock::unix_seconds");
@@ -194,7 +195,10 @@ fn unsafe_code_and_the_hosts_clock_stand_where_they_may() {
             }
         }
     }
-    report("unsafe code and the host's clock stand where they may", &broken);
+    report(
+        "unsafe code and the host's clock stand where they may",
+        &broken,
+    );
 }
 
 #[test]
@@ -204,12 +208,21 @@ fn documents_are_narrow_and_their_links_resolve() {
         let mut fenced = false;
         for (number, line) in (1..).zip(file.text.lines()) {
             fenced ^= line.trim_start().starts_with("```");
-            let exempt = fenced || line.starts_with(['|', '!']) || line.starts_with("    ") || line.contains("](");
+            let exempt = fenced
+                || line.starts_with(['|', '!'])
+                || line.starts_with("    ")
+                || line.contains("](");
             if !exempt && line.chars().count() > COLUMNS {
-                broken.push(format!("{}:{number}: longer than {COLUMNS} columns", file.path));
+                broken.push(format!(
+                    "{}:{number}: longer than {COLUMNS} columns",
+                    file.path
+                ));
             }
             if !fenced {
-                broken.extend(dead_links(&file, line).map(|link| format!("{}:{number}: no {link}", file.path)));
+                broken.extend(
+                    dead_links(&file, line)
+                        .map(|link| format!("{}:{number}: no {link}", file.path)),
+                );
             }
         }
     }
@@ -217,14 +230,28 @@ fn documents_are_narrow_and_their_links_resolve() {
 }
 
 fn documents() -> Vec<Source> {
-    let mut documents = files(&["docs", "scenarios", "benches", "traces", "results", "scripts"], &["md"]);
+    let mut documents = files(
+        &[
+            "docs",
+            "scenarios",
+            "benches",
+            "traces",
+            "results",
+            "scripts",
+        ],
+        &["md"],
+    );
     documents.retain(|file| !file.path.starts_with("results/") || file.path == "results/README.md");
     for entry in fs::read_dir(root()).expect("the root") {
         let path = entry.expect("a readable entry").path();
         if path.extension().is_some_and(|ending| ending == "md") {
             documents.push(Source {
                 text: fs::read_to_string(&path).expect("a readable document"),
-                path: path.file_name().expect("a name").to_string_lossy().into_owned(),
+                path: path
+                    .file_name()
+                    .expect("a name")
+                    .to_string_lossy()
+                    .into_owned(),
             });
         }
     }
@@ -233,28 +260,52 @@ fn documents() -> Vec<Source> {
 
 /// The targets of a line's links that exist neither as a file nor as a heading.
 fn dead_links<'f>(file: &'f Source, line: &'f str) -> impl Iterator<Item = &'f str> {
-    let targets = line.split("](").skip(1).filter_map(|rest| rest.split(')').next());
-    targets.filter(|target| !target.contains("://")).filter(|target| {
-        let (path, heading) = target.split_once('#').map_or((*target, None), |(path, heading)| (path, Some(heading)));
-        let folder = Path::new(&file.path).parent().expect("a folder");
-        let place = if path.is_empty() { root().join(&file.path) } else { root().join(folder).join(path) };
-        let text = || fs::read_to_string(&place).unwrap_or_default();
-        !place.exists()
-            || heading.is_some_and(|heading| !text().lines().any(|line| anchor(line) == Some(heading.into())))
-    })
+    let targets = line
+        .split("](")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next());
+    targets
+        .filter(|target| !target.contains("://"))
+        .filter(|target| {
+            let (path, heading) = target
+                .split_once('#')
+                .map_or((*target, None), |(path, heading)| (path, Some(heading)));
+            let folder = Path::new(&file.path).parent().expect("a folder");
+            let place = if path.is_empty() {
+                root().join(&file.path)
+            } else {
+                root().join(folder).join(path)
+            };
+            let text = || fs::read_to_string(&place).unwrap_or_default();
+            !place.exists()
+                || heading.is_some_and(|heading| {
+                    !text()
+                        .lines()
+                        .any(|line| anchor(line) == Some(heading.into()))
+                })
+        })
 }
 
 /// The name by which links reach a heading: lower case, hyphens for spaces, no punctuation.
 fn anchor(line: &str) -> Option<String> {
-    let heading = line.strip_prefix('#')?.trim_start_matches('#').trim().to_lowercase();
-    let kept = heading.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    let heading = line
+        .strip_prefix('#')?
+        .trim_start_matches('#')
+        .trim()
+        .to_lowercase();
+    let kept = heading
+        .chars()
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
     Some(kept.map(|c| if c == ' ' { '-' } else { c }).collect())
 }
 
 #[test]
 fn the_wording_is_plain() {
     let mut broken = Vec::new();
-    let mut all = files(&["src", "tests", "examples", "benches", "kernels"], &["rs", "cu", "cuh"]);
+    let mut all = files(
+        &["src", "tests", "examples", "benches", "kernels"],
+        &["rs", "cu", "cuh"],
+    );
     all.extend(files(&["scenarios", "examples"], &["toml"]));
     all.extend(files(&["scripts"], &["py", "sh"]));
     all.extend(documents());
@@ -263,7 +314,11 @@ fn the_wording_is_plain() {
             // The words of a name, too.
             let line = line.to_lowercase().replace('_', " ");
             for (phrase, better) in BANNED.iter().filter(|(phrase, _)| line.contains(phrase)) {
-                broken.push(format!("{}:{number}: \"{}\"; write: {better}", file.path, phrase.trim()));
+                broken.push(format!(
+                    "{}:{number}: \"{}\"; write: {better}",
+                    file.path,
+                    phrase.trim()
+                ));
             }
         }
     }
@@ -274,9 +329,20 @@ fn the_wording_is_plain() {
 #[test]
 fn packages_contain_what_the_program_includes() {
     let mut cargo = std::process::Command::new(env!("CARGO"));
-    let listed = cargo.args(["package", "--list", "--allow-dirty", "--offline"]).current_dir(root()).output().unwrap();
+    let listed = cargo
+        .args(["package", "--list", "--allow-dirty", "--offline"])
+        .current_dir(root())
+        .output()
+        .unwrap();
     let files = String::from_utf8(listed.stdout).unwrap();
-    for file in ["results/reference/gpu/measured.csv", "results/reference/peers.txt"] {
-        assert!(files.lines().any(|listed| listed == file), "{file}: {}", String::from_utf8_lossy(&listed.stderr));
+    for file in [
+        "results/reference/gpu/measured.csv",
+        "results/reference/peers.txt",
+    ] {
+        assert!(
+            files.lines().any(|listed| listed == file),
+            "{file}: {}",
+            String::from_utf8_lossy(&listed.stderr)
+        );
     }
 }

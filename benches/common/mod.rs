@@ -42,44 +42,97 @@ pub struct Ready {
 impl<'p> Case<'p> {
     /// Requests from a dataset of the repository on workers that are as fast as `scenarios/costs/v100.csv` says; those of networks of
     /// operators on a Titan RTX, and language models on an A100, as their data sheets say.
-    pub fn new(model: Model, dataset: &str, requests: usize, workers: usize, policy: &'p dyn Settings) -> Self {
+    pub fn new(
+        model: Model,
+        dataset: &str,
+        requests: usize,
+        workers: usize,
+        policy: &'p dyn Settings,
+    ) -> Self {
         let in_repository = |path: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path);
         let cells = model.cell_types();
-        let roofline = |file: &str, precision| Roofline::read(&in_repository(file), precision).map(Arc::new);
+        let roofline =
+            |file: &str, precision| Roofline::read(&in_repository(file), precision).map(Arc::new);
         let costs = match &model {
-            Model::Llm(Some(shape)) => roofline("scenarios/devices/a100.toml", Precision::F16).map(|device| {
-                let decoder = Decoder::new(&device, shape);
-                let tokens = decoder.kv_tokens(None).expect("the model fits");
-                CostTable::empty().or_decoder(decoder).with_kv_tokens(tokens)
-            }),
+            Model::Llm(Some(shape)) => {
+                roofline("scenarios/devices/a100.toml", Precision::F16).map(|device| {
+                    let decoder = Decoder::new(&device, shape);
+                    let tokens = decoder.kv_tokens(None).expect("the model fits");
+                    CostTable::empty()
+                        .or_decoder(decoder)
+                        .with_kv_tokens(tokens)
+                })
+            }
             Model::Network(_) => roofline("scenarios/devices/titan-rtx.toml", Precision::F32)
-                .and_then(|device| CostTable::empty().or_computed(&device, &model, &Sizes::square(1024))),
+                .and_then(|device| {
+                    CostTable::empty().or_computed(&device, &model, &Sizes::square(1024))
+                }),
             _ => CostTable::read(Path::new(&in_repository("scenarios/costs/v100.csv"))),
         };
         let costs = costs.expect("the times are there");
-        let device = costs.device(&cells, Overhead::default()).expect("the table has the model's cells");
+        let device = costs
+            .device(&cells, Overhead::default())
+            .expect("the table has the model's cells");
         let dataset = Dataset::open(dataset, &model, &in_repository).expect("the dataset is there");
-        let shapes = dataset.sample(requests, None, &mut random::stream(1, 0, "shapes")).expect("nothing is too long");
+        let shapes = dataset
+            .sample(requests, None, &mut random::stream(1, 0, "shapes"))
+            .expect("nothing is too long");
         let requests = Requests::unfold(shapes, &model).expect("the shapes are the model's own");
-        Case { model, cells, workers, device, policy, requests }
+        Case {
+            model,
+            cells,
+            workers,
+            device,
+            policy,
+            requests,
+        }
     }
 
     /// Poisson arrivals at a rate.
     #[allow(dead_code)] // Each bench uses a part of this file.
     pub fn arrivals(&self, rate: f64) -> Vec<Nanos> {
-        Process::Poisson.times(Some(Rate(rate)), self.requests.len(), random::stream(1, 0, "arrivals")).collect()
+        Process::Poisson
+            .times(
+                Some(Rate(rate)),
+                self.requests.len(),
+                random::stream(1, 0, "arrivals"),
+            )
+            .collect()
     }
 
     /// A fresh policy, device and record.
     pub fn ready(&self) -> Ready {
         let costs: Arc<dyn CostModel> = Arc::new(self.device.clone());
-        let Case { model, cells, workers, .. } = self;
+        let Case {
+            model,
+            cells,
+            workers,
+            ..
+        } = self;
         let longest = Some(self.requests.longest());
-        let setup = Setup { model, cells, workers: *workers, costs: Some(&costs), longest };
+        let setup = Setup {
+            model,
+            cells,
+            workers: *workers,
+            costs: Some(&costs),
+            longest,
+        };
         Ready {
-            policy: self.policy.build(&setup).expect("the policy serves the model"),
-            backend: sim::device(self.workers, self.policy.streams(&setup), self.device.clone()),
-            record: Recorder::new(self.requests.len(), self.workers, self.cells.len(), Keep::default()),
+            policy: self
+                .policy
+                .build(&setup)
+                .expect("the policy serves the model"),
+            backend: sim::device(
+                self.workers,
+                self.policy.streams(&setup),
+                self.device.clone(),
+            ),
+            record: Recorder::new(
+                self.requests.len(),
+                self.workers,
+                self.cells.len(),
+                Keep::default(),
+            ),
         }
     }
 
@@ -93,18 +146,40 @@ impl<'p> Case<'p> {
     #[allow(dead_code)]
     pub fn run_with(&self, ready: Ready, in_system: u32) -> Recorder {
         let think = Think::Constant(Nanos::ZERO);
-        self.drive(ready, &mut ClosedLoop::new(&self.requests, in_system, think, &mut random::stream(1, 0, "think")))
+        self.drive(
+            ready,
+            &mut ClosedLoop::new(
+                &self.requests,
+                in_system,
+                think,
+                &mut random::stream(1, 0, "think"),
+            ),
+        )
     }
 
     fn drive(&self, mut ready: Ready, source: &mut dyn Source) -> Recorder {
-        let (policy, backend, record) = (&mut *ready.policy, &mut *ready.backend, &mut ready.record);
-        drive(source, policy, backend, record, self.workers, &AtomicBool::new(false)).expect("nothing interrupts it");
+        let (policy, backend, record) =
+            (&mut *ready.policy, &mut *ready.backend, &mut ready.record);
+        drive(
+            source,
+            policy,
+            backend,
+            record,
+            self.workers,
+            &AtomicBool::new(false),
+        )
+        .expect("nothing interrupts it");
         ready.record
     }
 }
 
 /// A hash of when each request finished, so that a bench can't compute something else unseen.
 pub fn fingerprint(record: &Recorder) -> u64 {
-    let bytes = record.finish.iter().flat_map(|finish| finish.0.to_le_bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    let bytes = record
+        .finish
+        .iter()
+        .flat_map(|finish| finish.0.to_le_bytes());
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }

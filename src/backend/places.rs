@@ -23,7 +23,8 @@ impl Places {
         self.places.clear();
         self.places.resize(graph.len(), AHEAD);
         self.takers.clear();
-        self.takers.extend((0..graph.len() as u32).map(|node| graph.successors(node).len() as u32));
+        self.takers
+            .extend((0..graph.len() as u32).map(|node| graph.successors(node).len() as u32));
         self.left = graph.len() as u32;
     }
 

@@ -43,7 +43,15 @@ impl ReadyList {
         for (place, &request) in (0..).zip(requests) {
             self.first.push(self.missing.len());
             match &graphs[request.index()] {
-                CellGraph::Chains(runs) => self.push(runs[0].cell, Ready { depth: 0, place, node: 0, request }),
+                CellGraph::Chains(runs) => self.push(
+                    runs[0].cell,
+                    Ready {
+                        depth: 0,
+                        place,
+                        node: 0,
+                        request,
+                    },
+                ),
                 CellGraph::Graph(graph) => {
                     for node in 0..graph.len() as u32 {
                         let inputs = graph.inputs(node).len() as u32;
@@ -58,23 +66,41 @@ impl ReadyList {
     }
 
     pub fn is_empty(&self, cell: CellId) -> bool {
-        self.ready.get(cell.index()).is_none_or(BinaryHeap::is_empty)
+        self.ready
+            .get(cell.index())
+            .is_none_or(BinaryHeap::is_empty)
     }
 
     pub fn take(&mut self, cell: CellId, most: usize, nodes: &mut Vec<NodeRef>) {
-        let Some(ready) = self.ready.get_mut(cell.index()) else { return };
+        let Some(ready) = self.ready.get_mut(cell.index()) else {
+            return;
+        };
         let next = std::iter::from_fn(|| ready.pop()).take(most);
-        nodes.extend(next.map(|Reverse(next)| NodeRef { request: next.request, node: NodeId(next.node) }));
+        nodes.extend(next.map(|Reverse(next)| NodeRef {
+            request: next.request,
+            node: NodeId(next.node),
+        }));
     }
 
     pub fn ran(&mut self, NodeRef { request, node }: NodeRef, graphs: &[CellGraph]) {
-        let found = self.places.binary_search_by_key(&request, |(id, _)| *id).expect("a node of the task's requests");
+        let found = self
+            .places
+            .binary_search_by_key(&request, |(id, _)| *id)
+            .expect("a node of the task's requests");
         let place = self.places[found].1;
         match &graphs[request.index()] {
             CellGraph::Chains(_) => {
                 let node = NodeId(node.0 + 1);
                 if let Some((cell, _)) = shared::find_node(&graphs[request.index()], node) {
-                    self.push(cell, Ready { depth: node.0, place, node: node.0, request });
+                    self.push(
+                        cell,
+                        Ready {
+                            depth: node.0,
+                            place,
+                            node: node.0,
+                            request,
+                        },
+                    );
                 }
             }
             CellGraph::Graph(graph) => {
@@ -91,7 +117,15 @@ impl ReadyList {
 
     fn push_node(&mut self, graph: &Graph, place: u32, node: u32, request: RequestId) {
         let depth = graph.depths()[node as usize];
-        self.push(graph.cells()[node as usize], Ready { depth, place, node, request });
+        self.push(
+            graph.cells()[node as usize],
+            Ready {
+                depth,
+                place,
+                node,
+                request,
+            },
+        );
     }
 
     fn push(&mut self, cell: CellId, ready: Ready) {

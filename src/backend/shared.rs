@@ -31,26 +31,44 @@ pub fn find_node(graph: &CellGraph, node: NodeId) -> Option<(CellId, NodePlace)>
             let mut end = 0;
             runs.iter().find_map(|run| {
                 end += run.length;
-                let place = NodePlace { run_end: NodeId(end - 1), input: run.input };
+                let place = NodePlace {
+                    run_end: NodeId(end - 1),
+                    input: run.input,
+                };
                 (node.0 < end).then_some((run.cell, place))
             })
         }
         CellGraph::Graph(graph) => {
             let cell = graph.cells().get(node.index())?;
-            Some((*cell, NodePlace { run_end: node, input: 0 }))
+            Some((
+                *cell,
+                NodePlace {
+                    run_end: node,
+                    input: 0,
+                },
+            ))
         }
     }
 }
 
 /// Fails if there is no such node, a mistake of the policy.
-pub fn node_of_cell(graph: &CellGraph, node: NodeId, cell: CellId, network: &Network) -> Result<NodePlace, String> {
+pub fn node_of_cell(
+    graph: &CellGraph,
+    node: NodeId,
+    cell: CellId,
+    network: &Network,
+) -> Result<NodePlace, String> {
     match find_node(graph, node) {
         Some((found, place)) if found == cell => Ok(place),
         Some((found, _)) => {
             let (found, cell) = (network.cell_name(found), network.cell_name(cell));
-            Err(format!("the policy ran node {node} as the cell {cell}, but it is the cell {found}"))
+            Err(format!(
+                "the policy ran node {node} as the cell {cell}, but it is the cell {found}"
+            ))
         }
-        None => Err(format!("the policy ran node {node}, which the request does not have")),
+        None => Err(format!(
+            "the policy ran node {node}, which the request does not have"
+        )),
     }
 }
 
@@ -70,7 +88,8 @@ pub fn run_before(node: u32, input: u32) -> String {
     format!("the policy ran node {node} before node {input}, whose state it needs")
 }
 
-pub const NOT_ONE_BATCH: &str = "the policy's task lists nodes, but its steps are not one batch that holds them";
+pub const NOT_ONE_BATCH: &str =
+    "the policy's task lists nodes, but its steps are not one batch that holds them";
 
 pub fn left_over(left: u64, nodes: u64) -> String {
     format!("the steps of the policy's task ended while {left} of {nodes} nodes had not run")
@@ -99,9 +118,22 @@ pub fn part_nodes(
     nodes: &mut Vec<NodeRef>,
 ) -> Result<Step, String> {
     nodes.clear();
-    let at = |part: &Part| NodeRef { request: part.request, node: NodeId(part.from.0 + place as u32) };
-    nodes.extend(parts.iter().filter(|part| place < part_length(part)).map(at));
-    let cell = nodes.first().and_then(|at| find_node(&graphs[at.request.index()], at.node));
-    let step = steps.iter().find(|step| cell.is_some_and(|(cell, _)| step.cell == cell));
-    step.map(|step| Step { times: 1, ..*step }).ok_or_else(|| NOT_ONE_BATCH.to_string())
+    let at = |part: &Part| NodeRef {
+        request: part.request,
+        node: NodeId(part.from.0 + place as u32),
+    };
+    nodes.extend(
+        parts
+            .iter()
+            .filter(|part| place < part_length(part))
+            .map(at),
+    );
+    let cell = nodes
+        .first()
+        .and_then(|at| find_node(&graphs[at.request.index()], at.node));
+    let step = steps
+        .iter()
+        .find(|step| cell.is_some_and(|(cell, _)| step.cell == cell));
+    step.map(|step| Step { times: 1, ..*step })
+        .ok_or_else(|| NOT_ONE_BATCH.to_string())
 }

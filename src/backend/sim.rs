@@ -10,7 +10,11 @@ use crate::task::{Completion, MemberList, Task};
 use crate::units::{CellId, Nanos, Share, TaskId};
 
 /// For a policy that uses this many streams of each worker.
-pub fn device<'t, T: Timing + 't>(workers: usize, streams: u16, timing: T) -> Box<dyn Backend + 't> {
+pub fn device<'t, T: Timing + 't>(
+    workers: usize,
+    streams: u16,
+    timing: T,
+) -> Box<dyn Backend + 't> {
     match streams {
         0 | 1 => Box::new(Sim::new(workers, timing)),
         _ => Box::new(SharedSim::new(workers, streams, timing)),
@@ -26,7 +30,11 @@ fn next(now: &mut Nanos, told: &mut Told, until: Option<Nanos>) -> Option<Comple
         Some(Reverse((at, ..))) if until.is_none_or(|until| *at <= until) => {
             let Reverse((at, finish, task, start)) = told.pop()?;
             *now = (*now).max(at);
-            Some(Completion { task, start, finish })
+            Some(Completion {
+                task,
+                start,
+                finish,
+            })
         }
         _ => {
             *now = until.unwrap_or(*now);
@@ -47,7 +55,13 @@ pub struct Sim<T> {
 impl<T: Timing> Sim<T> {
     pub fn new(workers: usize, timing: T) -> Self {
         let (free_at, last) = (vec![Nanos::ZERO; workers], vec![None; workers]);
-        Sim { timing, now: Nanos::ZERO, free_at, last, running: BinaryHeap::new() }
+        Sim {
+            timing,
+            now: Nanos::ZERO,
+            free_at,
+            last,
+            running: BinaryHeap::new(),
+        }
     }
 }
 
@@ -58,13 +72,21 @@ impl<T: Timing> Backend for Sim<T> {
 
     fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
         let free = &mut self.free_at[task.worker.index()];
-        let start = self.timing.start(task, self.now, *free <= self.now).at(*free);
+        let start = self
+            .timing
+            .start(task, self.now, *free <= self.now)
+            .at(*free);
         let last = &mut self.last[task.worker.index()];
         let time = self.timing.duration(task, *last);
         let finish = start.saturating_add(self.timing.disturbed(time, start));
         *last = task.steps.last().map(|step| step.cell);
         *free = finish;
-        self.running.push(Reverse((finish.saturating_add(self.timing.completion_delay()), finish, id, start)));
+        self.running.push(Reverse((
+            finish.saturating_add(self.timing.completion_delay()),
+            finish,
+            id,
+            start,
+        )));
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {
@@ -134,25 +156,52 @@ struct Queued {
 
 /// The share of full speed at which tasks with this sum of demands run.
 fn speed(demands: u64) -> Share {
-    if demands <= Share::WHOLE.0 { Share::WHOLE } else { Share(((1u128 << 64) / u128::from(demands)) as u64) }
+    if demands <= Share::WHOLE.0 {
+        Share::WHOLE
+    } else {
+        Share(((1u128 << 64) / u128::from(demands)) as u64)
+    }
 }
 
 impl<T: Timing> SharedSim<T> {
     pub fn new(workers: usize, streams: u16, timing: T) -> Self {
         let streams = || (0..streams).map(|_| Stream::default()).collect();
-        let worker = |_| Worker { streams: streams(), next: Nanos::MAX, ..Worker::default() };
+        let worker = |_| Worker {
+            streams: streams(),
+            next: Nanos::MAX,
+            ..Worker::default()
+        };
         let workers = (0..workers).map(worker).collect();
-        SharedSim { timing, now: Nanos::ZERO, workers, done: BinaryHeap::new() }
+        SharedSim {
+            timing,
+            now: Nanos::ZERO,
+            workers,
+            done: BinaryHeap::new(),
+        }
     }
 
     /// Up to `until` or the next report to the driver.
     fn advance(&mut self, until: Nanos) {
         loop {
-            let told = self.done.peek().map_or(Nanos::MAX, |Reverse((told, ..))| *told);
+            let told = self
+                .done
+                .peek()
+                .map_or(Nanos::MAX, |Reverse((told, ..))| *told);
             // A task that ends at the instant of a report may have to be reported before it.
-            let next = self.workers.iter().filter(|worker| worker.is_busy()).map(|worker| worker.next).min();
-            let Some(next) = next.filter(|next| *next <= until.min(told)) else { return };
-            for worker in self.workers.iter_mut().filter(|worker| worker.is_busy() && worker.next == next) {
+            let next = self
+                .workers
+                .iter()
+                .filter(|worker| worker.is_busy())
+                .map(|worker| worker.next)
+                .min();
+            let Some(next) = next.filter(|next| *next <= until.min(told)) else {
+                return;
+            };
+            for worker in self
+                .workers
+                .iter_mut()
+                .filter(|worker| worker.is_busy() && worker.next == next)
+            {
                 worker.step(next, &mut self.done);
             }
         }
@@ -174,17 +223,26 @@ impl Worker {
 
     /// All tasks end at the end of time.
     fn step(&mut self, at: Nanos, done: &mut Told) {
-        self.clock += Work::from(speed(self.demands).0) * Work::from(at.saturating_since(self.read).0);
+        self.clock +=
+            Work::from(speed(self.demands).0) * Work::from(at.saturating_since(self.read).0);
         self.read = at;
         loop {
             if let Some(&Reverse((target, stream))) = self.running.peek()
                 && (target <= self.clock || at == Nanos::MAX)
             {
                 self.running.pop();
-                let task = self.streams[stream].tasks.pop_front().expect("a stream runs its first task");
+                let task = self.streams[stream]
+                    .tasks
+                    .pop_front()
+                    .expect("a stream runs its first task");
                 self.streams[stream].free = at;
                 self.demands -= task.demand.0;
-                done.push(Reverse((at.saturating_add(task.completion_delay), at, task.id, task.began)));
+                done.push(Reverse((
+                    at.saturating_add(task.completion_delay),
+                    at,
+                    task.id,
+                    task.began,
+                )));
                 self.wait_for(stream);
             } else if let Some(&Reverse((start, stream))) = self.waiting.peek()
                 && start <= at
@@ -192,7 +250,10 @@ impl Worker {
                 self.waiting.pop();
                 let task = &self.streams[stream].tasks[0];
                 self.demands += task.demand.0;
-                self.running.push(Reverse((self.clock + (Work::from(task.alone.0) << 32), stream)));
+                self.running.push(Reverse((
+                    self.clock + (Work::from(task.alone.0) << 32),
+                    stream,
+                )));
             } else {
                 break;
             }
@@ -201,11 +262,17 @@ impl Worker {
     }
 
     fn look_ahead(&mut self) {
-        let finish = self.running.peek().map_or(Nanos::MAX, |Reverse((target, _))| {
-            let left = (target - self.clock).div_ceil(Work::from(speed(self.demands).0));
-            Nanos(u64::try_from(Work::from(self.read.0) + left).unwrap_or(u64::MAX))
-        });
-        let start = self.waiting.peek().map_or(Nanos::MAX, |Reverse((start, _))| *start);
+        let finish = self
+            .running
+            .peek()
+            .map_or(Nanos::MAX, |Reverse((target, _))| {
+                let left = (target - self.clock).div_ceil(Work::from(speed(self.demands).0));
+                Nanos(u64::try_from(Work::from(self.read.0) + left).unwrap_or(u64::MAX))
+            });
+        let start = self
+            .waiting
+            .peek()
+            .map_or(Nanos::MAX, |Reverse((start, _))| *start);
         self.next = finish.min(start);
     }
 }
@@ -220,7 +287,10 @@ impl<T: Timing> Backend for SharedSim<T> {
     fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
         let (worker, stream) = (&mut self.workers[task.worker.index()], task.stream.index());
         let streams = worker.streams.len();
-        assert!(stream < streams, "a policy that uses {streams} streams submitted a task to stream {stream}");
+        assert!(
+            stream < streams,
+            "a policy that uses {streams} streams submitted a task to stream {stream}"
+        );
         if worker.is_busy() && worker.next <= self.now {
             // A task that was submitted at this instant and takes no time has ended.
             worker.step(self.now, &mut self.done);
@@ -232,7 +302,14 @@ impl<T: Timing> Backend for SharedSim<T> {
         let demand = self.timing.demand(task).min(Share::WHOLE);
         let completion_delay = self.timing.completion_delay();
         *last = task.steps.last().map(|step| step.cell);
-        tasks.push_back(Queued { id, start, began: Nanos::ZERO, alone, demand, completion_delay });
+        tasks.push_back(Queued {
+            id,
+            start,
+            began: Nanos::ZERO,
+            alone,
+            demand,
+            completion_delay,
+        });
         if tasks.len() == 1 {
             worker.wait_for(stream);
             worker.look_ahead();

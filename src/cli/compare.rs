@@ -39,12 +39,23 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<()> {
     let comparison = compare(&args.a, &args.b)?;
-    let figures = args.out.as_ref().map(|out| write(&comparison, out)).transpose()?;
-    args.shown.show(|| report::table(&comparison), || report::to_json(&comparison))?;
+    let figures = args
+        .out
+        .as_ref()
+        .map(|out| write(&comparison, out))
+        .transpose()?;
+    args.shown.show(
+        || report::table(&comparison),
+        || report::to_json(&comparison),
+    )?;
     if !args.quiet {
         comparison.notes.iter().for_each(say);
         if let Some((out, figures)) = args.out.as_ref().zip(figures) {
-            let without = if figures == 0 { "; no figures without request logs (output.requests = true)" } else { "" };
+            let without = if figures == 0 {
+                "; no figures without request logs (output.requests = true)"
+            } else {
+                ""
+            };
             say(format_args!("comparison in {}{without}", out.display()));
         }
     }
@@ -61,12 +72,21 @@ pub fn write(comparison: &Comparison, out: &Path) -> Result<usize> {
         return Ok(0);
     }
     let inputs = Inputs::open(&[a, b])?;
-    let options = plot::Options { title: Some(comparison.a.scenario().to_string()), ..plot::Options::default() };
-    let points: BTreeSet<&str> = comparison.places.iter().map(|place| place.point.as_str()).collect();
+    let options = plot::Options {
+        title: Some(comparison.a.scenario().to_string()),
+        ..plot::Options::default()
+    };
+    let points: BTreeSet<&str> = comparison
+        .places
+        .iter()
+        .map(|place| place.point.as_str())
+        .collect();
     let mut files = 0;
     for point in points {
         if let Some(canvas) = plot::compared_cdf(&inputs, point, &options)? {
-            files += plot::write(canvas, &[], &out.join(format!("{PICTURE}{point}")))?.files.len();
+            files += plot::write(canvas, &[], &out.join(format!("{PICTURE}{point}")))?
+                .files
+                .len();
         }
     }
     Ok(files)

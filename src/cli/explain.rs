@@ -41,7 +41,12 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
             args.shown.show(|| life.text(), || life.to_json())
         }
         What::Task => {
-            let undone = || Error::at(&args.results, format!("task {number} was not done when the run ended"));
+            let undone = || {
+                Error::at(
+                    &args.results,
+                    format!("task {number} was not done when the run ended"),
+                )
+            };
             let account = Account::new(&again, TaskId(number)).ok_or_else(undone)?;
             args.shown.show(|| account.text(), || account.to_json())
         }
@@ -53,9 +58,21 @@ fn only<'r>(args: &Args, results: &'r Results) -> Result<&'r Point> {
         [point] => Ok(point),
         [] => Err(Error::at(&args.results, "holds the results of no point")),
         several => {
-            let folders: String = several.iter().map(|point| format!("\n  {}", point.folder.display())).collect();
-            let (count, what) = (several.len(), if args.subject.what == What::Request { "life" } else { "task" });
-            let why = format!("holds {count} points, and a number means another {what} in each; name one of{folders}");
+            let folders: String = several
+                .iter()
+                .map(|point| format!("\n  {}", point.folder.display()))
+                .collect();
+            let (count, what) = (
+                several.len(),
+                if args.subject.what == What::Request {
+                    "life"
+                } else {
+                    "task"
+                },
+            );
+            let why = format!(
+                "holds {count} points, and a number means another {what} in each; name one of{folders}"
+            );
             Err(Error::at(&args.results, why))
         }
     }

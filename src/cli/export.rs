@@ -41,12 +41,21 @@ enum Rows {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let sides = args.results.iter().map(|path| Side::open(path)).collect::<Result<Vec<_>>>()?;
+    let sides = args
+        .results
+        .iter()
+        .map(|path| Side::open(path))
+        .collect::<Result<Vec<_>>>()?;
     let places = || sides.iter().flat_map(|side| &side.places);
     let mut unreadable = None;
     let mut fill = |out: &mut dyn Write| {
         let keys = swept::keys(places().map(|place| &place.swept[..]));
-        let mut table = Table { sides: &sides, keys, csv: csv::Writer::from_writer(out), unreadable: None };
+        let mut table = Table {
+            sides: &sides,
+            keys,
+            csv: csv::Writer::from_writer(out),
+            unreadable: None,
+        };
         let written = match args.rows {
             Rows::Requests => table.logs::<RequestLine>(),
             Rows::Tasks => table.logs::<TaskLine>(),
@@ -79,26 +88,49 @@ impl<'a> Table<'a, '_> {
         })
     }
 
-    fn row<'t>(&mut self, point: &[impl AsRef<[u8]>], fields: impl IntoIterator<Item = &'t str>) -> io::Result<()> {
-        point.iter().try_for_each(|field| self.csv.write_field(field))?;
-        fields.into_iter().try_for_each(|field| self.csv.write_field(field))?;
+    fn row<'t>(
+        &mut self,
+        point: &[impl AsRef<[u8]>],
+        fields: impl IntoIterator<Item = &'t str>,
+    ) -> io::Result<()> {
+        point
+            .iter()
+            .try_for_each(|field| self.csv.write_field(field))?;
+        fields
+            .into_iter()
+            .try_for_each(|field| self.csv.write_field(field))?;
         Ok(self.csv.write_record(None::<&[u8]>)?)
     }
 
     fn header<'n>(&mut self, names: impl IntoIterator<Item = &'n str>) -> io::Result<()> {
-        let of_points = [&["scenario", "policy", "load"], &self.keys[..], &["replication"]].concat();
+        let of_points = [
+            &["scenario", "policy", "load"],
+            &self.keys[..],
+            &["replication"],
+        ]
+        .concat();
         self.row(&of_points, names)
     }
 
     /// The first fields of a row. Replications count from 1.
     fn point(&self, side: &Side, place: &Place, replication: usize) -> Vec<String> {
-        let values = self.keys.iter().map(|key| swept::value(&place.swept, key).unwrap_or_default());
-        let texts = [side.scenario(), &place.policy, &place.load].into_iter().chain(values);
-        texts.map(String::from).chain([replication.to_string()]).collect()
+        let values = self
+            .keys
+            .iter()
+            .map(|key| swept::value(&place.swept, key).unwrap_or_default());
+        let texts = [side.scenario(), &place.policy, &place.load]
+            .into_iter()
+            .chain(values);
+        texts
+            .map(String::from)
+            .chain([replication.to_string()])
+            .collect()
     }
 
     fn points(&self) -> impl Iterator<Item = (&'a Side, &'a Place)> + use<'a> {
-        self.sides.iter().flat_map(|side| side.places.iter().map(move |place| (side, place)))
+        self.sides
+            .iter()
+            .flat_map(|side| side.places.iter().map(move |place| (side, place)))
     }
 
     fn logs<T: LogRow>(&mut self) -> io::Result<()> {
@@ -121,7 +153,10 @@ impl<'a> Table<'a, '_> {
 
     fn summaries(&mut self) -> io::Result<()> {
         let own = ["class", "saturated", "expired", "within_slo"];
-        self.header(own.into_iter().chain(Metric::ALL.iter().map(|metric| metric.name())))?;
+        self.header(
+            own.into_iter()
+                .chain(Metric::ALL.iter().map(|metric| metric.name())),
+        )?;
         for (side, place) in self.points() {
             let runs = side.runs(place);
             for (replication, all) in (1..).zip(self.read(runs)?) {
@@ -138,27 +173,42 @@ impl<'a> Table<'a, '_> {
 }
 
 fn fields(class: &str, summary: &Summary) -> Vec<String> {
-    let number = |value: Option<f64>, unit: Unit| value.map_or(String::new(), |number| unit.written(number));
+    let number =
+        |value: Option<f64>, unit: Unit| value.map_or(String::new(), |number| unit.written(number));
     let own = [
         class.to_string(),
-        summary.saturated.map_or(String::new(), |saturated| saturated.to_string()),
+        summary
+            .saturated
+            .map_or(String::new(), |saturated| saturated.to_string()),
         summary.expired.to_string(),
         number(summary.within_slo, Unit::Ratio),
     ];
-    own.into_iter().chain(Metric::ALL.iter().map(|metric| number(metric.of(summary), metric.unit()))).collect()
+    own.into_iter()
+        .chain(
+            Metric::ALL
+                .iter()
+                .map(|metric| number(metric.of(summary), metric.unit())),
+        )
+        .collect()
 }
 
 /// `names`: the columns that it must have.
 fn open_log<T: LogRow>(path: &Path, names: Option<&[String]>) -> Result<CsvFile> {
     if !path.is_file() {
         let key = T::FILE.trim_end_matches(".csv");
-        return Err(Error::at(path, format!("is missing; a run writes it with output.{key} = true")));
+        return Err(Error::at(
+            path,
+            format!("is missing; a run writes it with output.{key} = true"),
+        ));
     }
     let log = CsvFile::open(path)?;
     match names {
         Some(names) if log.names().ne(names) => {
             let before = names.join(", ");
-            Err(Error::at(path, format!("its columns are not {before}, as before; run the scenario again")))
+            Err(Error::at(
+                path,
+                format!("its columns are not {before}, as before; run the scenario again"),
+            ))
         }
         _ => Ok(log),
     }

@@ -46,7 +46,9 @@ pub struct FitArgs {
 fn fit(args: &FitArgs) -> Result<()> {
     let out = args.out.display();
     if args.out.extension().is_none_or(|end| end != "toml") {
-        return Err(Error::input(format!("--out {out}: a device file ends with .toml, as --device wants it")));
+        return Err(Error::input(format!(
+            "--out {out}: a device file ends with .toml, as --device wants it"
+        )));
     }
     can_write(&args.out)?;
     let way = "fit measures on a GPU; scenarios/devices has files of others";

@@ -50,23 +50,39 @@ enum From {
 pub fn run(args: &Args) -> Result<()> {
     let text = match &args.from {
         From::Triton { config, release } => {
-            let imported = triton::policy(&shipped::text(config)?, *release).within(config.display())?;
-            imported.notes.iter().for_each(|note| say(format_args!("{}: {note}", config.display())));
+            let imported =
+                triton::policy(&shipped::text(config)?, *release).within(config.display())?;
+            imported
+                .notes
+                .iter()
+                .for_each(|note| say(format_args!("{}: {note}", config.display())));
             imported.table()?
         }
         From::PerfAnalyzer { files, cell } => {
             let mut measured = Measured::default();
             for file in files {
-                let sized = file.split_once('=').and_then(|(size, path)| Some((size.parse().ok()?, path)));
+                let sized = file
+                    .split_once('=')
+                    .and_then(|(size, path)| Some((size.parse().ok()?, path)));
                 // A file's name may have an equals sign.
                 let sized = sized.filter(|(size, _)| *size > 0);
                 let path = sized.map_or(file.as_str(), |(_, path)| path);
-                measured.add(&shipped::text(Path::new(path))?, path, sized.map(|(size, _)| size))?;
+                measured.add(
+                    &shipped::text(Path::new(path))?,
+                    path,
+                    sized.map(|(size, _)| size),
+                )?;
             }
             let table = measured.table(cell)?;
-            measured.unused.iter().for_each(|row| say(format_args!("{row}; the row is not used")));
+            measured
+                .unused
+                .iter()
+                .for_each(|row| say(format_args!("{row}; the row is not used")));
             table
         }
     };
-    put(args.out.as_deref().filter(|path| *path != Path::new("-")), &text)
+    put(
+        args.out.as_deref().filter(|path| *path != Path::new("-")),
+        &text,
+    )
 }

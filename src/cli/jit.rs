@@ -50,10 +50,18 @@ pub struct Count {
 
 pub fn run(Command::Count(args): &Command) -> Result<()> {
     let samples = Samples::read(&args.trees, args.pairs)?;
-    let order = args.order.as_ref().map_or_else(|| Ok(samples.order()), |file| samples.read_order(file))?;
+    let order = args
+        .order
+        .as_ref()
+        .map_or_else(|| Ok(samples.order()), |file| samples.read_order(file))?;
     let (batch, counter) = (args.batch.get() as usize, Counter::new(&samples));
-    let (cells, operators) = (counter.count(&order, batch), KernelCounts::of(&samples, &order, batch));
-    let range = args.orders.map(|orders| range(&samples, &counter, batch, orders.get(), args.seed));
+    let (cells, operators) = (
+        counter.count(&order, batch),
+        KernelCounts::of(&samples, &order, batch),
+    );
+    let range = args
+        .orders
+        .map(|orders| range(&samples, &counter, batch, orders.get(), args.seed));
     let json = || {
         let mut json = json!(cells);
         json["kernels"] = json!(operators);
@@ -64,7 +72,8 @@ pub fn run(Command::Count(args): &Command) -> Result<()> {
         }
         json
     };
-    args.shown.show(|| text(args, &cells, &operators, range.as_ref()), json)
+    args.shown
+        .show(|| text(args, &cells, &operators, range.as_ref()), json)
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -82,25 +91,46 @@ fn text(args: &Count, cells: &Counts, operators: &KernelCounts, range: Option<&R
         &batches,
         &[
             ("batch", &|(number, _)| number.to_string()),
-            (if args.pairs { "pairs" } else { "trees" }, &|(_, batch)| batch.samples.to_string()),
+            (if args.pairs { "pairs" } else { "trees" }, &|(_, batch)| {
+                batch.samples.to_string()
+            }),
             ("cells", &|(_, batch)| batch.cells.to_string()),
             ("leaves", &|(_, batch)| batch.leaves.to_string()),
             ("level", &|(_, batch)| batch.max_level.to_string()),
             ("unbatched", &|(_, batch)| batch.unbatched.to_string()),
-            ("initial", &|(_, batch)| batch.begin_state_launches.to_string()),
+            ("initial", &|(_, batch)| {
+                batch.begin_state_launches.to_string()
+            }),
             ("cell", &|(_, batch)| batch.cell_launches.to_string()),
             ("head", &|(_, batch)| batch.similarity_launches.to_string()),
             ("launches", &|(_, batch)| batch.batched.to_string()),
         ],
     );
     let both = |none: u64, batched: u64| {
-        format!("{none} without batching, {batched} with: {:.0}x\n", none as f64 / batched as f64)
+        format!(
+            "{none} without batching, {batched} with: {:.0}x\n",
+            none as f64 / batched as f64
+        )
     };
     text += &format!("\ncells     {}", both(cells.unbatched, cells.batched));
-    if let Some(Range { orders, seed, min, max, mean }) = range {
-        text += &format!("orders    {min} to {max}, mean {mean:.0}, in {orders} random orders (seed {seed})\n");
+    if let Some(Range {
+        orders,
+        seed,
+        min,
+        max,
+        mean,
+    }) = range
+    {
+        text += &format!(
+            "orders    {min} to {max}, mean {mean:.0}, in {orders} random orders (seed {seed})\n"
+        );
     }
-    let KernelCounts { unbatched, batched, by_type, graph_nodes } = *operators;
+    let KernelCounts {
+        unbatched,
+        batched,
+        by_type,
+        graph_nodes,
+    } = *operators;
     text += &format!("operators {}", both(unbatched, batched));
     text += &format!("by type   {}", both(unbatched, by_type));
     text + &format!(
@@ -117,5 +147,11 @@ fn range(samples: &Samples, counter: &Counter, batch: usize, orders: u32, seed: 
         let count = counter.count(&samples.shuffled(&mut rng), batch).batched;
         (min, max, sum) = (count.min(min), count.max(max), sum + u128::from(count));
     }
-    Range { orders, seed, min, max, mean: sum as f64 / f64::from(orders) }
+    Range {
+        orders,
+        seed,
+        min,
+        max,
+        mean: sum as f64 / f64::from(orders),
+    }
 }

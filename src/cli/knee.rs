@@ -100,16 +100,35 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    pub(super) fn objective(&self, scenario: &Scenario, max_rejected: f64, example: &str) -> Result<Objective> {
+    pub(super) fn objective(
+        &self,
+        scenario: &Scenario,
+        max_rejected: f64,
+        example: &str,
+    ) -> Result<Objective> {
         if self.ttft.is_some() && !scenario.workload.model.is_llm() {
             let (file, model) = (scenario.file.display(), scenario.workload.model.name());
-            return Err(Error::input(format!("{file}: --ttft: {model} generates no tokens; give --slo")));
+            return Err(Error::input(format!(
+                "{file}: --ttft: {model} generates no tokens; give --slo"
+            )));
         }
-        let slo = self.ttft.or(self.slo).or(scenario.metrics.slo).ok_or_else(|| {
-            Error::input(format!("{}: metrics.slo: missing; add it or give --slo {example}", scenario.file.display()))
-        })?;
+        let slo = self
+            .ttft
+            .or(self.slo)
+            .or(scenario.metrics.slo)
+            .ok_or_else(|| {
+                Error::input(format!(
+                    "{}: metrics.slo: missing; add it or give --slo {example}",
+                    scenario.file.display()
+                ))
+            })?;
         let quantile = self.quantile.unwrap_or(scenario.metrics.quantile);
-        Ok(Objective { slo, quantile, max_rejected, tokens: self.ttft.map(|_| self.tbt) })
+        Ok(Objective {
+            slo,
+            quantile,
+            max_rejected,
+            tokens: self.ttft.map(|_| self.tbt),
+        })
     }
 }
 
@@ -137,24 +156,45 @@ pub fn find_knee(args: &KneeArgs, registry: &Registry) -> Result<()> {
 }
 
 pub fn find_workers(args: &WorkersArgs, registry: &Registry) -> Result<()> {
-    args.search.run(Goal::FewestWorkers(Rate(args.rate), args.max_workers), registry)
+    args.search.run(
+        Goal::FewestWorkers(Rate(args.rate), args.max_workers),
+        registry,
+    )
 }
 
 impl KneeArgs {
     fn run(&self, goal: Goal, registry: &Registry) -> Result<()> {
-        let KneeArgs { asked, sweeps, common, parts, .. } = self;
-        let (tolerance, replications, max_requests) = (self.tolerance, self.replications, self.max_requests);
-        let scenarios = common.sweep(&asked.scenario, &sweeps.sweeps, registry)?.into_iter();
+        let KneeArgs {
+            asked,
+            sweeps,
+            common,
+            parts,
+            ..
+        } = self;
+        let (tolerance, replications, max_requests) =
+            (self.tolerance, self.replications, self.max_requests);
+        let scenarios = common
+            .sweep(&asked.scenario, &sweeps.sweeps, registry)?
+            .into_iter();
         let scenarios = scenarios.map(|scenario| {
             let objective = asked.objective(&scenario, self.max_rejected, "100ms")?;
             Ok((scenario, objective))
         });
         let scenarios = scenarios.collect::<Result<Vec<(Scenario, Objective)>>>()?;
-        let effort = Effort { tolerance, replications, max_requests, near: None };
+        let effort = Effort {
+            tolerance,
+            replications,
+            max_requests,
+            near: None,
+        };
         let searches = Searches::new(goal, &scenarios, effort, &common.out(Target::SIM.name()))?;
         let (mut points, folder) = (searches.points(), &searches.folder().path);
         if parts.plan || parts.merge_only {
-            let found = searches.find(Some(&vec![false; points.len()]), &AtomicBool::new(false), &|| ())?;
+            let found = searches.find(
+                Some(&vec![false; points.len()]),
+                &AtomicBool::new(false),
+                &|| (),
+            )?;
             searches.mark_finished(&mut points, &found);
             if parts.plan {
                 return parts.show(&points, common.shown);
@@ -162,32 +202,57 @@ impl KneeArgs {
             Parts::refuse_missing(&points, std::slice::from_ref(folder))?;
         }
         let own = parts.own(&points);
-        let runs = own.as_ref().map_or(points.len(), |(_, own)| own.iter().filter(|own| **own).count());
+        let runs = own.as_ref().map_or(points.len(), |(_, own)| {
+            own.iter().filter(|own| **own).count()
+        });
         let lock = searches.open(parts.keeps(), parts.shard)?;
         tell_of_locks(common, lock.held);
         let name = &scenarios[0].0.name;
-        let found = common
-            .carry_out(runs, name, |stop, done| searches.find(own.as_ref().map(|(_, own)| &own[..]), stop, done))?;
+        let found = common.carry_out(runs, name, |stop, done| {
+            searches.find(own.as_ref().map(|(_, own)| &own[..]), stop, done)
+        })?;
         if let Some((shard, own)) = own {
             searches.mark_finished(&mut points, &found);
-            let finished = points.iter().zip(&own).filter(|(point, own)| point.finished && **own).count();
+            let finished = points
+                .iter()
+                .zip(&own)
+                .filter(|(point, own)| point.finished && **own)
+                .count();
             let folder = folder.display();
-            common.note(format!("shard {shard}: {finished} of {runs} points are finished in {folder}"));
+            common.note(format!(
+                "shard {shard}: {finished} of {runs} points are finished in {folder}"
+            ));
             return common.shown.several().end();
         }
         searches.write_settings()?;
         lock.complete();
-        let rows = scenarios.iter().zip(found).flat_map(|((scenario, objective), found)| {
-            let answers = found.into_iter().flatten().zip(&scenario.policies);
-            answers.map(|(answer, entry)| Row { entry: entry.clone(), objective: *objective, answer, round: None })
-        });
+        let rows = scenarios
+            .iter()
+            .zip(found)
+            .flat_map(|((scenario, objective), found)| {
+                let answers = found.into_iter().flatten().zip(&scenario.policies);
+                answers.map(|(answer, entry)| Row {
+                    entry: entry.clone(),
+                    objective: *objective,
+                    answer,
+                    round: None,
+                })
+            });
         let rows: Vec<Row> = rows.collect();
         let note = match rows.iter().any(|row| row.answer.half_width().is_some()) {
-            true => "± half the width of the 95 % interval over the replications, the bracket of the search included\n",
+            true => {
+                "± half the width of the 95 % interval over the replications, the bracket of the search included\n"
+            }
             false => "",
         };
         let file = folder.join(format!("{}.csv", goal.name().0));
-        let study = Study { name: name.clone(), goal, objective: scenarios[0].1, tolerance, file };
+        let study = Study {
+            name: name.clone(),
+            goal,
+            objective: scenarios[0].1,
+            tolerance,
+            file,
+        };
         study.tell(common, &rows, rows.len(), note)
     }
 }
@@ -205,13 +270,22 @@ impl Study {
             object
         };
         let text = || {
-            let line = |row: &Row| [vec![format!("  {}", row.entry.name())], self.line(row)].concat();
+            let line =
+                |row: &Row| [vec![format!("  {}", row.entry.name())], self.line(row)].concat();
             let lines: Vec<Vec<String>> = rows[..shown].iter().map(line).collect();
             // Part of the result, so never a note that `--quiet` drops.
-            let caveat = |row: &Row| Some(format!("? {}: {}\n", row.entry.name(), row.answer.caveat.as_ref()?));
+            let caveat = |row: &Row| {
+                Some(format!(
+                    "? {}: {}\n",
+                    row.entry.name(),
+                    row.answer.caveat.as_ref()?
+                ))
+            };
             let what = match self.goal {
                 Goal::HighestRate => format!("{}: the highest rate", self.name),
-                Goal::FewestWorkers(rate, _) => format!("{}: the fewest workers for {rate} req/s", self.name),
+                Goal::FewestWorkers(rate, _) => {
+                    format!("{}: the fewest workers for {rate} req/s", self.name)
+                }
             };
             let caveats: String = rows[..shown].iter().filter_map(caveat).collect();
             table(&what, &self.objective, self.tolerance, &lines) + note + &caveats
@@ -240,35 +314,75 @@ impl Study {
         };
         let columns = [
             Some(Column::text("policy", |row: &Row| row.entry.label.clone())),
-            rate.filter(|_| single).map(|rate| Column::given("rate_rps", move |_: &Row| Some(rate.to_string()))),
-            Some(Column::given("slo_ms", |row: &Row| Some(row.objective.slo.as_millis_f64().to_string()))),
-            Some(Column::text("quantile", |row: &Row| row.objective.quantile.to_string())),
-            (!single).then(|| Column::count("round", |row: &Row| row.round.map(|round| round as usize))),
-            rate.is_none().then(|| Column::number("knee_rps", Unit::PerSecond, |row: &Row| Some(row.answer.mean()?.0))),
-            rate.is_none().then(|| Column::number("knee_rps_ci", Unit::PerSecond, |row: &Row| row.answer.half_width())),
-            (single && rate.is_none()).then(|| Column::count("replications", |row: &Row| row.answer.rates.len())),
-            rate.map(|_| Column::count("workers", |row: &Row| row.answer.workers.map(|workers| workers as usize))),
+            rate.filter(|_| single)
+                .map(|rate| Column::given("rate_rps", move |_: &Row| Some(rate.to_string()))),
+            Some(Column::given("slo_ms", |row: &Row| {
+                Some(row.objective.slo.as_millis_f64().to_string())
+            })),
+            Some(Column::text("quantile", |row: &Row| {
+                row.objective.quantile.to_string()
+            })),
+            (!single)
+                .then(|| Column::count("round", |row: &Row| row.round.map(|round| round as usize))),
+            rate.is_none().then(|| {
+                Column::number("knee_rps", Unit::PerSecond, |row: &Row| {
+                    Some(row.answer.mean()?.0)
+                })
+            }),
+            rate.is_none().then(|| {
+                Column::number("knee_rps_ci", Unit::PerSecond, |row: &Row| {
+                    row.answer.half_width()
+                })
+            }),
+            (single && rate.is_none())
+                .then(|| Column::count("replications", |row: &Row| row.answer.rates.len())),
+            rate.map(|_| {
+                Column::count("workers", |row: &Row| {
+                    row.answer.workers.map(|workers| workers as usize)
+                })
+            }),
             rate.filter(|_| single).map(|_| {
-                Column::number("latency_ms", Unit::Millis, |row: &Row| row.answer.latency.map(Nanos::as_millis_f64))
+                Column::number("latency_ms", Unit::Millis, |row: &Row| {
+                    row.answer.latency.map(Nanos::as_millis_f64)
+                })
             }),
             single.then(|| Column::count("requests", |row: &Row| row.answer.requests as usize)),
-            Some(Column::given("caveat", |row: &Row| row.answer.caveat.clone())),
+            Some(Column::given("caveat", |row: &Row| {
+                row.answer.caveat.clone()
+            })),
         ];
-        columns.into_iter().flatten().chain(swept_columns(rows, |row| &row.entry.swept)).collect()
+        columns
+            .into_iter()
+            .flatten()
+            .chain(swept_columns(rows, |row| &row.entry.swept))
+            .collect()
     }
 
     /// What the table shows of a row beside its name.
     fn line(&self, row: &Row) -> Vec<String> {
-        let Answer { workers, latency, caveat, .. } = &row.answer;
-        let mark = if caveat.is_some() && row.answer.is_some() { " ?" } else { "" };
+        let Answer {
+            workers,
+            latency,
+            caveat,
+            ..
+        } = &row.answer;
+        let mark = if caveat.is_some() && row.answer.is_some() {
+            " ?"
+        } else {
+            ""
+        };
         match (self.goal, workers) {
             (Goal::HighestRate, _) => vec![rate(row.answer.mean(), row.answer.half_width()) + mark],
             (Goal::FewestWorkers(_, most), None) => vec![format!("more than {}", count(most))],
             (Goal::FewestWorkers(..), Some(workers)) => {
                 let spare = latency.map_or(String::new(), |latency| {
-                    let share = 100.0 * (1.0 - latency.as_secs_f64() / row.objective.slo.as_secs_f64());
+                    let share =
+                        100.0 * (1.0 - latency.as_secs_f64() / row.objective.slo.as_secs_f64());
                     let latency = latency.as_millis_f64();
-                    format!("{} {latency:.2} ms, {share:.0} % below the objective", row.objective.quantile)
+                    format!(
+                        "{} {latency:.2} ms, {share:.0} % below the objective",
+                        row.objective.quantile
+                    )
                 });
                 vec![format!("{}{mark}", count(*workers)), spare]
             }
@@ -281,15 +395,32 @@ fn count(workers: u32) -> String {
 }
 
 /// What was searched for, then a line for each policy or window.
-pub(super) fn table(what: &str, objective: &Objective, tolerance: f64, lines: &[Vec<String>]) -> String {
-    format!("{what} with {objective}, to {} %\n{}", tolerance * 100.0, aligned(lines))
+pub(super) fn table(
+    what: &str,
+    objective: &Objective,
+    tolerance: f64,
+    lines: &[Vec<String>],
+) -> String {
+    format!(
+        "{what} with {objective}, to {} %\n{}",
+        tolerance * 100.0,
+        aligned(lines)
+    )
 }
 
 pub(super) fn rate(rate: Option<Rate>, half_width: Option<f64>) -> String {
     // Three digits of low rates too.
-    let digits = |Rate(rate)| if rate < 10.0 { 2 } else { usize::from(rate < 100.0) };
+    let digits = |Rate(rate)| {
+        if rate < 10.0 {
+            2
+        } else {
+            usize::from(rate < 100.0)
+        }
+    };
     match (rate, half_width) {
-        (Some(rate), Some(half_width)) => format!("{:.1$} ± {half_width:.1$} req/s", rate.0, digits(rate)),
+        (Some(rate), Some(half_width)) => {
+            format!("{:.1$} ± {half_width:.1$} req/s", rate.0, digits(rate))
+        }
         (Some(rate), None) => format!("{:.1$} req/s", rate.0, digits(rate)),
         (None, _) => "holds at no rate".into(),
     }

@@ -31,17 +31,40 @@ pub fn policies(args: &PoliciesArgs, registry: &Registry) -> Result<()> {
         let found = registry.names(name).first().copied();
         found.ok_or_else(|| unknown(&format!("unknown policy \"{name}\""), name, &known))
     };
-    let named = args.kinds.iter().map(kind).collect::<Result<Vec<_>, String>>().map_err(Error::input)?;
+    let named = args
+        .kinds
+        .iter()
+        .map(kind)
+        .collect::<Result<Vec<_>, String>>()
+        .map_err(Error::input)?;
     let reference = Reference::read();
     let mut shown = args.shown.several();
-    for kind in if named.is_empty() { known } else { named.clone() } {
+    for kind in if named.is_empty() {
+        known
+    } else {
+        named.clone()
+    } {
         let about = registry.about(kind).unwrap_or_default();
         let keys = registry.defaults(kind).into_iter().flatten();
-        let keys: Vec<Key<'_>> =
-            keys.map(|(key, default)| Key { key, default, about: reference.about(kind, key) }).collect();
+        let keys: Vec<Key<'_>> = keys
+            .map(|(key, default)| Key {
+                key,
+                default,
+                about: reference.about(kind, key),
+            })
+            .collect();
         let details = reference.heading(kind);
-        let table = || if named.is_empty() { line(kind, about, &keys) } else { page(kind, about, details, &keys) };
-        shown.show(table, || json!({ "kind": kind, "about": about, "details": details, "keys": keys }))?;
+        let table = || {
+            if named.is_empty() {
+                line(kind, about, &keys)
+            } else {
+                page(kind, about, details, &keys)
+            }
+        };
+        shown.show(
+            table,
+            || json!({ "kind": kind, "about": about, "details": details, "keys": keys }),
+        )?;
     }
     shown.end()
 }
@@ -55,13 +78,22 @@ struct Key<'a> {
 
 fn line(kind: &str, about: &str, keys: &[Key<'_>]) -> String {
     let keys: Vec<&str> = keys.iter().map(|one| one.key).collect();
-    let keys = if keys.is_empty() { String::new() } else { format!("{:<14}keys: {}\n", "", keys.join(", ")) };
+    let keys = if keys.is_empty() {
+        String::new()
+    } else {
+        format!("{:<14}keys: {}\n", "", keys.join(", "))
+    };
     format!("{kind:<14}{about}\n{keys}")
 }
 
 fn page(kind: &str, about: &str, details: &str, keys: &[Key<'_>]) -> String {
     let mut text = format!("{kind}: {about}\n{}", wrapped("", details));
-    for Key { key, default, about } in keys {
+    for Key {
+        key,
+        default,
+        about,
+    } in keys
+    {
         text += &format!("\n  {key} = {default}\n{}", wrapped("      ", about));
     }
     text + "\n"
@@ -72,7 +104,9 @@ fn wrapped(indent: &str, text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + word.chars().count() < 80 => *line += &format!(" {word}"),
+            Some(line) if line.chars().count() + word.chars().count() < 80 => {
+                *line += &format!(" {word}")
+            }
             _ => lines.push(format!("{indent}{word}")),
         }
     }
@@ -85,7 +119,10 @@ pub fn devices(shown: Shown) -> Result<()> {
     let libraries = Libraries::of(&found);
     let gpus = of_driver(&found);
     let seen = gpus.as_deref().unwrap_or_default();
-    shown.show(|| table(seen, &libraries), || json!({ "gpus": seen, "libraries": libraries }))?;
+    shown.show(
+        || table(seen, &libraries),
+        || json!({ "gpus": seen, "libraries": libraries }),
+    )?;
     gpus.map(drop)?;
     found.nvrtc.need()?;
     found.cublas.need()?;
@@ -102,7 +139,9 @@ fn table(gpus: &[About], libraries: &Libraries) -> String {
                 ("gpu", &|about| about.gpu.to_string()),
                 ("name", &|about| about.name.clone()),
                 ("capability", &|about| about.capability.clone()),
-                ("multiprocessors", &|about| about.multiprocessors.to_string()),
+                ("multiprocessors", &|about| {
+                    about.multiprocessors.to_string()
+                }),
                 ("free_gib", &|about| gibibytes(about.memory_free)),
                 ("memory_gib", &|about| gibibytes(about.memory)),
             ],
@@ -112,8 +151,16 @@ fn table(gpus: &[About], libraries: &Libraries) -> String {
         Some(Library { version, path }) => [name, version, path].map(String::from).to_vec(),
         None => [name, "not found", ""].map(String::from).to_vec(),
     };
-    let Libraries { driver, nvrtc, cublas } = libraries;
-    let libraries = [library("driver, CUDA", driver), library("NVRTC", nvrtc), library("cuBLAS", cublas)];
+    let Libraries {
+        driver,
+        nvrtc,
+        cublas,
+    } = libraries;
+    let libraries = [
+        library("driver, CUDA", driver),
+        library("NVRTC", nvrtc),
+        library("cuBLAS", cublas),
+    ];
     format!("{gpus}\n{}", aligned(&libraries))
 }
 
@@ -131,8 +178,15 @@ mod tests {
             memory_free: 3 << 29,
             memory: 2 << 30,
         };
-        let driver = Some(Library { version: "12.4".into(), path: "/lib/libcuda.so.1".into() });
-        let libraries = Libraries { driver, nvrtc: None, cublas: None };
+        let driver = Some(Library {
+            version: "12.4".into(),
+            path: "/lib/libcuda.so.1".into(),
+        });
+        let libraries = Libraries {
+            driver,
+            nvrtc: None,
+            cublas: None,
+        };
         assert_eq!(
             table(&[gpu], &libraries),
             "gpu   name  capability  multiprocessors  free_gib  memory_gib\n\

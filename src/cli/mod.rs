@@ -47,7 +47,12 @@ use crate::policy::registry::Registry;
 use crate::scenario::Scenario;
 use crate::shipped::{self, Shipped};
 
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("BATCHLAB_SHORT_COMMIT"), ")");
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (",
+    env!("BATCHLAB_SHORT_COMMIT"),
+    ")"
+);
 
 const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 a mistake in the call or its files, or a folder that another \
     run writes to; 3 points are missing (--merge-only)";
@@ -122,7 +127,8 @@ pub fn main(registry: &Registry) -> ExitCode {
 
 /// As [`main`], on these executors and simulators.
 pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
-    let parsed = Cli::from_arg_matches(&command(executors).get_matches()).unwrap_or_else(|error| error.exit());
+    let parsed = Cli::from_arg_matches(&command(executors).get_matches())
+        .unwrap_or_else(|error| error.exit());
     match parsed.command.run(registry, executors) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -134,13 +140,28 @@ pub fn main_with(registry: &Registry, executors: &Executors) -> ExitCode {
 
 /// With the registered backends.
 fn command(executors: &Executors) -> clap::Command {
-    let simulators = executors.simulators.iter().map(|one| PossibleValue::new(one.name()).help(one.about()));
-    let computing = executors.executors.iter().map(|one| PossibleValue::new(one.name()).help(one.about()));
-    let (simulators, computing) = (PossibleValuesParser::new(simulators), PossibleValuesParser::new(computing));
+    let simulators = executors
+        .simulators
+        .iter()
+        .map(|one| PossibleValue::new(one.name()).help(one.about()));
+    let computing = executors
+        .executors
+        .iter()
+        .map(|one| PossibleValue::new(one.name()).help(one.about()));
+    let (simulators, computing) = (
+        PossibleValuesParser::new(simulators),
+        PossibleValuesParser::new(computing),
+    );
     let mut command = Cli::command();
     for name in ["sim", "real", "profile", "validate"] {
-        let parser = if name == "sim" { simulators.clone() } else { computing.clone() };
-        command = command.mut_subcommand(name, |command| command.mut_arg("backend", |arg| arg.value_parser(parser)));
+        let parser = if name == "sim" {
+            simulators.clone()
+        } else {
+            computing.clone()
+        };
+        command = command.mut_subcommand(name, |command| {
+            command.mut_arg("backend", |arg| arg.value_parser(parser))
+        });
     }
     negative_numbers_are_values(command)
 }
@@ -151,7 +172,9 @@ fn negative_numbers_are_values(command: clap::Command) -> clap::Command {
         let takes_values = arg.get_action().takes_values();
         arg.allow_negative_numbers(takes_values)
     };
-    command.mut_args(number).mut_subcommands(negative_numbers_are_values)
+    command
+        .mut_args(number)
+        .mut_subcommands(negative_numbers_are_values)
 }
 
 /// Options of every command that runs scenarios.
@@ -198,7 +221,12 @@ impl Common {
     }
 
     /// With the user's overrides, then `more`; without a note on built-in files.
-    pub fn scenario_with(&self, path: &Path, more: &[String], registry: &Registry) -> Result<Scenario> {
+    pub fn scenario_with(
+        &self,
+        path: &Path,
+        more: &[String],
+        registry: &Registry,
+    ) -> Result<Scenario> {
         let path = Shipped::Scenario.find(path)?;
         let mut scenario = Scenario::load(&path, &[&self.overrides, more].concat(), registry)?;
         scenario.seed = self.seed.unwrap_or(scenario.seed);
@@ -206,7 +234,12 @@ impl Common {
     }
 
     /// For each file, the scenarios of its sweep and of `sweeps`.
-    pub fn sweeps(&self, paths: &[PathBuf], sweeps: &[String], registry: &Registry) -> Result<Vec<Vec<Scenario>>> {
+    pub fn sweeps(
+        &self,
+        paths: &[PathBuf],
+        sweeps: &[String],
+        registry: &Registry,
+    ) -> Result<Vec<Vec<Scenario>>> {
         let expand = |path: &PathBuf| self.sweep(path, sweeps, registry);
         let scenarios = paths.iter().map(expand).collect::<Result<Vec<_>>>()?;
         named_apart(scenarios.iter().map(|scenarios| &scenarios[0]))?;
@@ -214,13 +247,26 @@ impl Common {
     }
 
     /// The scenarios of a file's sweep and of `sweeps`; a single one if there is none.
-    pub fn sweep(&self, path: &Path, sweeps: &[String], registry: &Registry) -> Result<Vec<Scenario>> {
+    pub fn sweep(
+        &self,
+        path: &Path,
+        sweeps: &[String],
+        registry: &Registry,
+    ) -> Result<Vec<Scenario>> {
         let path = Shipped::Scenario.find(path)?;
         let mut scenarios = Scenario::expand(&path, &self.overrides, sweeps, registry)?;
         note_built_in(files_of(&scenarios), self.quiet);
         for scenario in &mut scenarios {
-            if self.seed.is_some() && scenario.policies[0].swept.iter().any(|(key, _)| key == "seed") {
-                return Err(Error::at(&path, "--seed: the seed is swept; leave one of the two out"));
+            if self.seed.is_some()
+                && scenario.policies[0]
+                    .swept
+                    .iter()
+                    .any(|(key, _)| key == "seed")
+            {
+                return Err(Error::at(
+                    &path,
+                    "--seed: the seed is swept; leave one of the two out",
+                ));
             }
             scenario.seed = self.seed.unwrap_or(scenario.seed);
         }
@@ -228,14 +274,17 @@ impl Common {
     }
 
     pub fn out(&self, backend: &str) -> PathBuf {
-        self.out.clone().unwrap_or_else(|| PathBuf::from("results").join(backend))
+        self.out
+            .clone()
+            .unwrap_or_else(|| PathBuf::from("results").join(backend))
     }
 
     /// On as many threads as the user wants.
     pub fn on_threads<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         let threads = self.threads.map_or(0, usize::from);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        pool.map_err(|cause| Error::failed(format!("threads can't be started: {cause}")))?.install(work)
+        pool.map_err(|cause| Error::failed(format!("threads can't be started: {cause}")))?
+            .install(work)
     }
 
     /// As [`Common::on_threads`], until Ctrl-C sets the flag. The work tells of each run that is done.
@@ -259,13 +308,19 @@ impl Common {
 
     pub fn note_falling(&self, costs: &Path) {
         let falling = CostTable::read(costs).map_or_else(|_| Vec::new(), |table| table.falling());
-        falling.iter().for_each(|note| self.note(format!("{note}; check the table")));
+        falling
+            .iter()
+            .for_each(|note| self.note(format!("{note}; check the table")));
     }
 }
 
 /// Each scenario's own file, and those that it names.
 fn files_of(scenarios: &[Scenario]) -> impl Iterator<Item = &Path> {
-    scenarios.iter().flat_map(|one| one.inputs().map(|(_, path)| path).chain([one.file.as_path()]))
+    scenarios.iter().flat_map(|one| {
+        one.inputs()
+            .map(|(_, path)| path)
+            .chain([one.file.as_path()])
+    })
 }
 
 /// A file on disk, or a built-in one, by its path or name.
@@ -276,10 +331,17 @@ fn find(kind: Shipped, given: &Path, quiet: bool) -> Result<PathBuf> {
 }
 
 fn note_built_in<'p>(files: impl Iterator<Item = &'p Path>, quiet: bool) {
-    let plain = |path: &Path| shipped::within_repository(path).map(|path| path.display().to_string());
-    let used: BTreeSet<String> = files.filter(|path| shipped::is_built_in(path)).filter_map(plain).collect();
+    let plain =
+        |path: &Path| shipped::within_repository(path).map(|path| path.display().to_string());
+    let used: BTreeSet<String> = files
+        .filter(|path| shipped::is_built_in(path))
+        .filter_map(plain)
+        .collect();
     if !quiet && !used.is_empty() {
-        say(format_args!("built-in files: {}", used.into_iter().collect::<Vec<_>>().join(", ")));
+        say(format_args!(
+            "built-in files: {}",
+            used.into_iter().collect::<Vec<_>>().join(", ")
+        ));
     }
 }
 
@@ -288,10 +350,12 @@ fn named_apart<'s>(scenarios: impl Iterator<Item = &'s Scenario>) -> Result<()> 
     let mut seen = BTreeMap::new();
     for scenario in scenarios {
         // Some file systems ignore case.
-        if let Some(other) = seen.insert(folder_name(&scenario.name).to_lowercase(), &scenario.file) {
+        if let Some(other) = seen.insert(folder_name(&scenario.name).to_lowercase(), &scenario.file)
+        {
             let (name, other) = (&scenario.name, other.display());
-            let why =
-                format!("\"{name}\" is also the name in {other}; each scenario of one call needs a folder of its own");
+            let why = format!(
+                "\"{name}\" is also the name in {other}; each scenario of one call needs a folder of its own"
+            );
             return Err(Error::at(&scenario.file, format_args!("name: {why}")));
         }
     }
@@ -303,10 +367,14 @@ fn progress(quiet: bool, steps: usize, unit: &str, name: &str) -> ProgressBar {
     if quiet {
         return ProgressBar::hidden();
     }
-    let style = ProgressStyle::with_template(&format!("{{msg}} [{{bar:30}}] {{pos}}/{{len}} {unit}, {{eta}} left"))
-        .expect("the template is well-formed")
-        .progress_chars("=> ");
-    ProgressBar::new(steps as u64).with_style(style).with_message(name.to_string())
+    let style = ProgressStyle::with_template(&format!(
+        "{{msg}} [{{bar:30}}] {{pos}}/{{len}} {unit}, {{eta}} left"
+    ))
+    .expect("the template is well-formed")
+    .progress_chars("=> ");
+    ProgressBar::new(steps as u64)
+        .with_style(style)
+        .with_message(name.to_string())
 }
 
 /// Ctrl-C or a request to terminate sets the flag, which stops experiments; a second one exits at once.
@@ -324,13 +392,20 @@ pub fn stop_on_ctrl_c() -> Result<&'static AtomicBool> {
 }
 
 pub fn seed(text: &str) -> Result<u64, String> {
-    text.parse().map_err(|_| format!("must be a whole number from 0 to {}", u64::MAX))
+    text.parse()
+        .map_err(|_| format!("must be a whole number from 0 to {}", u64::MAX))
 }
 
 /// Parses a number within bounds.
 pub fn number_in(allowed: RangeInclusive<f64>) -> impl Fn(&str) -> Result<f64, String> + Clone {
     move |text| {
         let number = text.parse().ok().filter(|number| allowed.contains(number));
-        number.ok_or_else(|| format!("\"{text}\" is not a number from {} to {}", allowed.start(), allowed.end()))
+        number.ok_or_else(|| {
+            format!(
+                "\"{text}\" is not a number from {} to {}",
+                allowed.start(),
+                allowed.end()
+            )
+        })
     }
 }

@@ -44,7 +44,12 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     stages: Option<usize>,
     /// Slice the network before these operators
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "stages")]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        conflicts_with = "stages"
+    )]
     at: Vec<String>,
     /// Slice the network where the preferred batch falls from above BATCH to at most BATCH
     #[arg(long, value_name = "BATCH", conflicts_with_all = ["stages", "at"])]
@@ -59,22 +64,47 @@ pub fn run(args: &Args) -> Result<()> {
     let network = Arc::new(Dnn::read(&given, &file).map_err(Error::input)?);
     let tokens = tokens(args, &network)?;
     let model = Model::Network(Arc::clone(&network));
-    let roofline = |device: &PathBuf| Roofline::read(&find(Shipped::Device, device, false)?, args.precision);
-    let device = args.roofline.as_ref().map(roofline).transpose()?.map(Arc::new);
+    let roofline =
+        |device: &PathBuf| Roofline::read(&find(Shipped::Device, device, false)?, args.precision);
+    let device = args
+        .roofline
+        .as_ref()
+        .map(roofline)
+        .transpose()?
+        .map(Arc::new);
     let costs = costs(args, &model, device.as_ref())?;
-    let sizes = args.batch.iter().flat_map(|batch| costs.iter().map(move |costs| (*batch, costs)));
-    let times = sizes.map(|(batch, costs)| (batch, slice::times(&network, costs, batch, tokens))).collect();
-    let shown = Shown { args, network: &network, tokens, times, costs };
+    let sizes = args
+        .batch
+        .iter()
+        .flat_map(|batch| costs.iter().map(move |costs| (*batch, costs)));
+    let times = sizes
+        .map(|(batch, costs)| (batch, slice::times(&network, costs, batch, tokens)))
+        .collect();
+    let shown = Shown {
+        args,
+        network: &network,
+        tokens,
+        times,
+        costs,
+    };
     let stages = shown.stages()?;
-    args.shown.show(|| shown.table(&stages), || shown.json(device.as_deref(), &stages))
+    args.shown.show(
+        || shown.table(&stages),
+        || shown.json(device.as_deref(), &stages),
+    )
 }
 
 /// 0 for requests of one fixed size.
 fn tokens(args: &Args, network: &Dnn) -> Result<u32> {
     match (network.most_tokens, args.tokens) {
         (most, Some(tokens)) if tokens > most.unwrap_or(0) => {
-            let takes = most.map_or("requests of a fixed size".into(), |most| format!("up to {most}"));
-            Err(Error::input(format!("--tokens {tokens}: {} takes {takes}", args.network.display())))
+            let takes = most.map_or("requests of a fixed size".into(), |most| {
+                format!("up to {most}")
+            });
+            Err(Error::input(format!(
+                "--tokens {tokens}: {} takes {takes}",
+                args.network.display()
+            )))
         }
         (most, tokens) => Ok(tokens.or(most).unwrap_or(0)),
     }
@@ -92,7 +122,9 @@ fn costs(args: &Args, model: &Model, device: Option<&Arc<Roofline>>) -> Result<O
         Some(device) => table.or_computed(device, model, &Sizes::square(1))?,
         None => table,
     };
-    table.device(&model.cell_types(), Overhead::default()).map(Some)
+    table
+        .device(&model.cell_types(), Overhead::default())
+        .map(Some)
 }
 
 struct Shown<'a> {
@@ -111,59 +143,110 @@ impl Shown<'_> {
             let why = || Error::input(format!("{option}: needs the times of operators; {way}"));
             self.costs.as_ref().ok_or_else(why)
         };
-        let Args { stages, at, preferred, .. } = self.args;
+        let Args {
+            stages,
+            at,
+            preferred,
+            ..
+        } = self.args;
         if let Some(count) = stages {
             costs("--stages")?;
-            let (_, times) = self.times.iter().max_by_key(|(batch, _)| *batch).expect("there is a batch");
-            slice::even(times, *count).map_err(Error::input).within("--stages")
+            let (_, times) = self
+                .times
+                .iter()
+                .max_by_key(|(batch, _)| *batch)
+                .expect("there is a batch");
+            slice::even(times, *count)
+                .map_err(Error::input)
+                .within("--stages")
         } else if let Some(threshold) = preferred {
             costs("--preferred")?;
-            let preferred: Vec<u32> = self.network.operators().filter_map(|one| self.preferred(one)).collect();
+            let preferred: Vec<u32> = self
+                .network
+                .operators()
+                .filter_map(|one| self.preferred(one))
+                .collect();
             Ok(slice::by_preferred(&preferred, *threshold))
         } else if at.is_empty() {
             Ok(Vec::new())
         } else {
             let names: Vec<&str> = at.iter().map(String::as_str).collect();
-            slice::at(self.network, &names).map_err(Error::input).within("--at")
+            slice::at(self.network, &names)
+                .map_err(Error::input)
+                .within("--at")
         }
     }
 
     /// `None` without times.
     fn preferred(&self, operator: &Operator) -> Option<u32> {
         let input = self.network.input(operator, self.tokens);
-        self.costs.as_ref().map(|costs| costs.preferred(operator.cell, input).unwrap_or(1))
+        self.costs
+            .as_ref()
+            .map(|costs| costs.preferred(operator.cell, input).unwrap_or(1))
     }
 
     /// Of all these operators together, for each batch size.
     fn times(&self, operators: &Range<usize>) -> impl Iterator<Item = (u32, Nanos)> {
-        self.times.iter().map(|(batch, times)| (*batch, times[operators.clone()].iter().copied().sum()))
+        self.times
+            .iter()
+            .map(|(batch, times)| (*batch, times[operators.clone()].iter().copied().sum()))
     }
 
     /// A line of a table: texts, then the times of these operators.
     fn line<T: ToString>(&self, texts: &[T], operators: &Range<usize>) -> Vec<String> {
         let micros = |(_, time): (u32, Nanos)| format!("{:.1}", time.0 as f64 / 1e3);
-        texts.iter().map(ToString::to_string).chain(self.times(operators).map(micros)).collect()
+        texts
+            .iter()
+            .map(ToString::to_string)
+            .chain(self.times(operators).map(micros))
+            .collect()
     }
 
     /// A line of headings, the last ones for times.
     fn headings(&self, names: &[&str]) -> Vec<String> {
         let batches = self.times.iter().map(|(batch, _)| format!("µs at {batch}"));
-        names.iter().map(ToString::to_string).chain(batches).collect()
+        names
+            .iter()
+            .map(ToString::to_string)
+            .chain(batches)
+            .collect()
     }
 
     /// Multiply-adds of one query, and weights.
     fn totals(&self) -> (u128, u128) {
-        let macs = self.network.operators().map(|operator| operator.form.at(self.tokens).flops(1) / 2).sum();
-        (macs, self.network.distinct().iter().map(|operator| operator.form.at(self.tokens).weights()).sum())
+        let macs = self
+            .network
+            .operators()
+            .map(|operator| operator.form.at(self.tokens).flops(1) / 2)
+            .sum();
+        (
+            macs,
+            self.network
+                .distinct()
+                .iter()
+                .map(|operator| operator.form.at(self.tokens).weights())
+                .sum(),
+        )
     }
 
     fn table(&self, stages: &[Range<usize>]) -> String {
         let millions = |macs: u128| format!("{:.2}", macs as f64 / 1e6);
-        let names = ["operator", "kind", "for one query", "MMAC", "elements", "preferred"];
+        let names = [
+            "operator",
+            "kind",
+            "for one query",
+            "MMAC",
+            "elements",
+            "preferred",
+        ];
         let mut lines = vec![self.headings(&names[..if self.costs.is_some() { 6 } else { 5 }])];
         for (place, operator) in self.network.operators().enumerate() {
             let work = operator.form.at(self.tokens);
-            let mut texts = vec![operator.name.clone(), work.kind.name().into(), products(&work)];
+            let mut texts = vec![
+                operator.name.clone(),
+                work.kind.name().into(),
+                products(&work),
+            ];
             texts.extend([millions(work.flops(1) / 2), work.elements.to_string()]);
             texts.extend(self.preferred(operator).map(|batch| batch.to_string()));
             lines.push(self.line(&texts, &(place..place + 1)));
@@ -173,33 +256,59 @@ impl Shown<'_> {
         if self.costs.is_some() {
             lines.push(self.line(&["all", "", "", &millions(macs), "", ""], &all));
         }
-        let of_tokens = if self.tokens > 0 { format!(" for {} tokens", self.tokens) } else { String::new() };
+        let of_tokens = if self.tokens > 0 {
+            format!(" for {} tokens", self.tokens)
+        } else {
+            String::new()
+        };
         let (macs, weights) = (macs as f64 / 1e9, weights as f64 / 1e6);
         let text = aligned(&lines)
-            + &format!("\n{} operators, {macs:.3} G multiply-adds{of_tokens}, {weights:.3} M weights\n", all.len());
+            + &format!(
+                "\n{} operators, {macs:.3} G multiply-adds{of_tokens}, {weights:.3} M weights\n",
+                all.len()
+            );
         if stages.is_empty() {
             return text;
         }
         let mut lines = vec![self.headings(&["stage", "operators", "from", "to"])];
         for (number, stage) in (1..).zip(stages) {
             let [first, last] = self.ends(stage);
-            lines.push(self.line(&[&format!("{number}"), &stage.len().to_string(), first, last], stage));
+            lines.push(self.line(
+                &[&format!("{number}"), &stage.len().to_string(), first, last],
+                stage,
+            ));
         }
         text + "\n" + &aligned(&lines)
     }
 
     fn ends(&self, stage: &Range<usize>) -> [&str; 2] {
-        let name = |place| &*self.network.operators().nth(place).expect("the stage is one of the network's").name;
+        let name = |place| {
+            &*self
+                .network
+                .operators()
+                .nth(place)
+                .expect("the stage is one of the network's")
+                .name
+        };
         [name(stage.start), name(stage.end - 1)]
     }
 
     fn json(&self, device: Option<&Roofline>, stages: &[Range<usize>]) -> Value {
         let times = |operators: &Range<usize>| -> Option<Value> {
-            let times = self.times(operators).map(|(batch, time)| (batch.to_string(), json!(time)));
+            let times = self
+                .times(operators)
+                .map(|(batch, time)| (batch.to_string(), json!(time)));
             self.costs.is_some().then(|| times.collect())
         };
         let operator = |(place, operator): (usize, &Operator)| {
-            let Work { kind, count, rows, inner, columns, elements } = operator.form.at(self.tokens);
+            let Work {
+                kind,
+                count,
+                rows,
+                inner,
+                columns,
+                elements,
+            } = operator.form.at(self.tokens);
             json!({
                 "name": operator.name,
                 "kind": kind.name(),
@@ -233,7 +342,14 @@ impl Shown<'_> {
 
 /// Of one query: `12 x [128, 64] x [64, 128]`.
 fn products(work: &Work) -> String {
-    let Work { kind, count, rows, inner, columns, .. } = work;
+    let Work {
+        kind,
+        count,
+        rows,
+        inner,
+        columns,
+        ..
+    } = work;
     let product = format!("[{rows}, {inner}] x [{inner}, {columns}]");
     match (kind, count) {
         (Kind::Memory, _) => String::new(),

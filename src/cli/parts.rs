@@ -44,9 +44,16 @@ impl Parts {
 
     /// Prints the plan. With `--shard`, only its points.
     pub fn show(&self, points: &[Point], shown: Shown) -> Result<()> {
-        let own = self.own(points).map_or(vec![true; points.len()], |(_, own)| own);
+        let own = self
+            .own(points)
+            .map_or(vec![true; points.len()], |(_, own)| own);
         let numbered = (1..).zip(points).zip(own).filter(|(_, own)| *own);
-        let listed: Vec<Point> = numbered.map(|((point, of), _)| Point { point, ..of.clone() }).collect();
+        let listed: Vec<Point> = numbered
+            .map(|((point, of), _)| Point {
+                point,
+                ..of.clone()
+            })
+            .collect();
         let table = || {
             tabulate(
                 &listed,
@@ -57,7 +64,13 @@ impl Parts {
                     ("load", &|point| point.load.clone()),
                     ("replication", &|point| point.replication.to_string()),
                     ("cost", &|point| point.cost.to_string()),
-                    ("", &|point| if point.finished { "finished".into() } else { String::new() }),
+                    ("", &|point| {
+                        if point.finished {
+                            "finished".into()
+                        } else {
+                            String::new()
+                        }
+                    }),
                 ],
             )
         };
@@ -70,15 +83,30 @@ impl Parts {
         if missing == 0 {
             return Ok(());
         }
-        let names: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-        let mut text = format!("{}: {missing} of {} points are missing", names.join(", "), points.len());
+        let names: Vec<String> = folders
+            .iter()
+            .map(|folder| folder.display().to_string())
+            .collect();
+        let mut text = format!(
+            "{}: {missing} of {} points are missing",
+            names.join(", "),
+            points.len()
+        );
         let again = |count: &u32| {
             let of_points = points.iter().zip(shards(points, *count));
-            let mut again: Vec<u32> = of_points.filter_map(|(point, of)| (!point.finished).then_some(of)).collect();
+            let mut again: Vec<u32> = of_points
+                .filter_map(|(point, of)| (!point.finished).then_some(of))
+                .collect();
             again.dedup();
-            format!("; of {count} shards, run again --array={}", ranges(&again).join(","))
+            format!(
+                "; of {count} shards, run again --array={}",
+                ranges(&again).join(",")
+            )
         };
-        let counts: BTreeSet<u32> = folders.iter().flat_map(|folder| lock::shards(folder)).collect();
+        let counts: BTreeSet<u32> = folders
+            .iter()
+            .flat_map(|folder| lock::shards(folder))
+            .collect();
         text.extend(counts.iter().map(again));
         text += "; or call --resume to compute them here";
         Err(Error::Incomplete(text))

@@ -42,24 +42,47 @@ pub struct Args {
 
 /// Of --kind, with descriptions or names only.
 fn kinds(long: bool) -> String {
-    let name = |kind: &Kind| if long { format!("\n- {kind}: {}", kind.about()) } else { kind.to_string() };
+    let name = |kind: &Kind| {
+        if long {
+            format!("\n- {kind}: {}", kind.about())
+        } else {
+            kind.to_string()
+        }
+    };
     let names: Vec<String> = Kind::value_variants().iter().map(name).collect();
-    format!("Kind of figure (repeatable): {}", names.join(if long { "" } else { ", " }))
+    format!(
+        "Kind of figure (repeatable): {}",
+        names.join(if long { "" } else { ", " })
+    )
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let names: Vec<String> = written(args)?.iter().map(|file| format!("{}\n", file.display())).collect();
+    let names: Vec<String> = written(args)?
+        .iter()
+        .map(|file| format!("{}\n", file.display()))
+        .collect();
     print(&names.concat())
 }
 
 /// The kinds that show one point.
-const OF_POINT: [Kind; 6] =
-    [Kind::QueueCdf, Kind::ComputeCdf, Kind::LatencyCdf, Kind::BatchHistogram, Kind::Gantt, Kind::HeatMap];
+const OF_POINT: [Kind; 6] = [
+    Kind::QueueCdf,
+    Kind::ComputeCdf,
+    Kind::LatencyCdf,
+    Kind::BatchHistogram,
+    Kind::Gantt,
+    Kind::HeatMap,
+];
 
 /// Options that only some kinds read.
 fn unread(args: &Args) -> Vec<String> {
-    const LATENCIES: [Kind; 5] =
-        [Kind::LatencyThroughput, Kind::P50Throughput, Kind::P99Throughput, Kind::LatencyRate, Kind::Bars];
+    const LATENCIES: [Kind; 5] = [
+        Kind::LatencyThroughput,
+        Kind::P50Throughput,
+        Kind::P99Throughput,
+        Kind::LatencyRate,
+        Kind::Bars,
+    ];
     const OF_BINS: [Kind; 3] = [Kind::Bars, Kind::BatchHistogram, Kind::HeatMap];
     const SIDE_BY_SIDE: [Kind; 13] = [
         Kind::LatencyThroughput,
@@ -77,11 +100,22 @@ fn unread(args: &Args) -> Vec<String> {
         Kind::Bars,
     ];
     let (options, look) = (&args.options, &args.options.look);
-    let with_x: Vec<Kind> = Kind::value_variants().iter().filter(|kind| !OF_BINS.contains(kind)).copied().collect();
-    let with_y: Vec<Kind> =
-        Kind::value_variants().iter().filter(|kind| ![Kind::Gantt, Kind::HeatMap].contains(kind)).copied().collect();
+    let with_x: Vec<Kind> = Kind::value_variants()
+        .iter()
+        .filter(|kind| !OF_BINS.contains(kind))
+        .copied()
+        .collect();
+    let with_y: Vec<Kind> = Kind::value_variants()
+        .iter()
+        .filter(|kind| ![Kind::Gantt, Kind::HeatMap].contains(kind))
+        .copied()
+        .collect();
     let options: [(&str, bool, &[Kind]); 14] = [
-        ("--point", options.point.is_some() && options.x.is_none(), &OF_POINT),
+        (
+            "--point",
+            options.point.is_some() && options.x.is_none(),
+            &OF_POINT,
+        ),
         ("--y", options.y.is_some(), &[Kind::HeatMap]),
         ("--metric", options.metric.is_some(), &[Kind::HeatMap]),
         ("--panels", options.panels, &SIDE_BY_SIDE),
@@ -92,14 +126,32 @@ fn unread(args: &Args) -> Vec<String> {
         ("--linear", args.options.linear, &LATENCIES),
         ("--first", args.options.first.is_some(), &[Kind::Gantt]),
         ("--tail", args.options.tail, &OF_POINT[..3]),
-        ("--slo", args.options.slo.is_some(), &[Kind::LatencyRate, Kind::LatencySteps]),
+        (
+            "--slo",
+            args.options.slo.is_some(),
+            &[Kind::LatencyRate, Kind::LatencySteps],
+        ),
         ("--bars", args.options.bars, &[Kind::LatencyThroughput]),
-        ("--no-bars", args.options.no_bars, &[Kind::LatencyThroughput]),
+        (
+            "--no-bars",
+            args.options.no_bars,
+            &[Kind::LatencyThroughput],
+        ),
     ];
-    let listed = |kinds: &mut dyn Iterator<Item = &Kind>| kinds.map(Kind::to_string).collect::<Vec<_>>().join(", ");
+    let listed = |kinds: &mut dyn Iterator<Item = &Kind>| {
+        kinds.map(Kind::to_string).collect::<Vec<_>>().join(", ")
+    };
     let note = |(option, given, readers): (&str, bool, &[Kind])| {
-        let without = listed(&mut args.kind.iter().filter(|kind| given && !readers.contains(kind)));
-        let note = format!("{option} has no effect on {without}; it is for {}", listed(&mut readers.iter()));
+        let without = listed(
+            &mut args
+                .kind
+                .iter()
+                .filter(|kind| given && !readers.contains(kind)),
+        );
+        let note = format!(
+            "{option} has no effect on {without}; it is for {}",
+            listed(&mut readers.iter())
+        );
         (!without.is_empty()).then_some(note)
     };
     options.into_iter().filter_map(note).collect()
@@ -112,7 +164,13 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
     let inputs = Inputs::open(&args.results)?;
     let (place, is_file, named) = place(args, &inputs)?;
     let format = named.map_or_else(|| args.options.look.format.clone(), |named| vec![named]);
-    let options = Options { look: Look { format, ..args.options.look.clone() }, ..args.options.clone() };
+    let options = Options {
+        look: Look {
+            format,
+            ..args.options.look.clone()
+        },
+        ..args.options.clone()
+    };
     let missing = missing_letters(&inputs, &options)?;
     if Format::all(&options.look.format) != [Format::Svg] && !missing.is_empty() && !args.quiet {
         let way = "--font FILE takes another font";
@@ -120,7 +178,13 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
             "batchlab: warning: the figures' font has no {missing:?}; PNG and PDF show boxes instead; {way}"
         ));
     }
-    let stem = |kind: &Kind| if is_file { place.clone() } else { place.join(options.stem(*kind)) };
+    let stem = |kind: &Kind| {
+        if is_file {
+            place.clone()
+        } else {
+            place.join(options.stem(*kind))
+        }
+    };
     let drawn = |kind: &Kind| draw(*kind, &inputs, &options, &stem(kind));
     let figures = match &args.kind[..] {
         [] => draw_all(&inputs, &options, &place)?,
@@ -128,15 +192,29 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
     };
     if let Some(file) = &args.data {
         let of = |figure: &Figure| (figure.name.clone(), figure.canvas.data.clone());
-        data::write(file, &figures.iter().map(of).collect::<Vec<(String, Vec<Datum>)>>())?;
+        data::write(
+            file,
+            &figures
+                .iter()
+                .map(of)
+                .collect::<Vec<(String, Vec<Datum>)>>(),
+        )?;
     }
     let of_point = args.kind.is_empty() || args.kind.iter().any(|kind| OF_POINT.contains(kind));
-    let point = inputs.default_point(&options).filter(|_| (of_point || options.x.is_some()) && !args.quiet);
+    let point = inputs
+        .default_point(&options)
+        .filter(|_| (of_point || options.x.is_some()) && !args.quiet);
     if let Some(point) = point {
         let held = "the highest rate that saturates no policy, but for policies that are saturated at every rate";
-        say(format_args!("batchlab: note: figures of one point show {point}: {held}; --point chooses another"));
+        say(format_args!(
+            "batchlab: note: figures of one point show {point}: {held}; --point chooses another"
+        ));
     }
-    Ok(figures.into_iter().flat_map(|figure| figure.files).chain(args.data.clone()).collect())
+    Ok(figures
+        .into_iter()
+        .flat_map(|figure| figure.files)
+        .chain(args.data.clone())
+        .collect())
 }
 
 /// Where figures go; whether that is the one figure's file, without the format's ending, or a folder, in which each is named
@@ -155,7 +233,9 @@ fn place(args: &Args, inputs: &Inputs) -> Result<(PathBuf, bool, Option<Format>)
         Some("png") => Some(Format::Png),
         Some("pdf") => Some(Format::Pdf),
         Some(other @ ("eps" | "ps" | "jpg" | "jpeg" | "gif" | "webp" | "tif" | "tiff" | "bmp")) => {
-            return wrong(&format!("unknown picture format \"{other}\"; known: svg, png, pdf"));
+            return wrong(&format!(
+                "unknown picture format \"{other}\"; known: svg, png, pdf"
+            ));
         }
         _ => None,
     };
@@ -170,7 +250,11 @@ fn place(args: &Args, inputs: &Inputs) -> Result<(PathBuf, bool, Option<Format>)
         }
         _ if !one => wrong("is one file's name, but there may be several figures; name one --kind"),
         None => Ok((output.clone(), true, None)),
-        Some(_) => Ok((output.with_extension(""), true, format.filter(|_| asked.is_empty()))),
+        Some(_) => Ok((
+            output.with_extension(""),
+            true,
+            format.filter(|_| asked.is_empty()),
+        )),
     }
 }
 
@@ -198,26 +282,58 @@ mod tests {
         let written = |output: &str, more: &[&str]| {
             let (input, output) = (at("lengths.csv"), at(output));
             let files = files(&[&[input.as_str(), "-o", output.as_str()], more].concat())?;
-            let names = files.iter().map(|file| file.strip_prefix(folder.path()).unwrap().display().to_string());
+            let names = files.iter().map(|file| {
+                file.strip_prefix(folder.path())
+                    .unwrap()
+                    .display()
+                    .to_string()
+            });
             Ok::<_, Error>(names.collect::<Vec<_>>())
         };
         let kind = ["--kind", "length-cdf"];
-        assert_eq!(written("a/fig.10", &kind).unwrap(), ["a/fig.10.svg", "a/fig.10.png"]);
+        assert_eq!(
+            written("a/fig.10", &kind).unwrap(),
+            ["a/fig.10.svg", "a/fig.10.png"]
+        );
         assert_eq!(written("b.png", &kind).unwrap(), ["b.png"]);
-        assert_eq!(written("c.svg", &[&kind[..], &["--format", "both"]].concat()).unwrap(), ["c.svg", "c.png"]);
-        assert_eq!(written("d/", &[&kind[..], &["--format", "svg"]].concat()).unwrap(), ["d/length-cdf.svg"]);
-        assert_eq!(written("e", &["--format", "png"]).unwrap(), ["e/length-cdf.png"]);
+        assert_eq!(
+            written("c.svg", &[&kind[..], &["--format", "both"]].concat()).unwrap(),
+            ["c.svg", "c.png"]
+        );
+        assert_eq!(
+            written("d/", &[&kind[..], &["--format", "svg"]].concat()).unwrap(),
+            ["d/length-cdf.svg"]
+        );
+        assert_eq!(
+            written("e", &["--format", "png"]).unwrap(),
+            ["e/length-cdf.png"]
+        );
         let error = written("f.svg", &[]).unwrap_err();
-        assert!(error.to_string().contains("there may be several figures; name one --kind"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("there may be several figures; name one --kind"),
+            "{error}"
+        );
         let error = written("g.svg", &[&kind[..], &["--format", "png"]].concat()).unwrap_err();
-        assert!(error.to_string().contains("has another ending than --format asks for"), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("has another ending than --format asks for"),
+            "{error}"
+        );
         assert_eq!(error.exit_code(), 2);
     }
 
     #[test]
     fn an_unknown_kind_is_answered_with_the_known_ones() {
-        let error = files(&["results", "--kind", "pie"]).unwrap_err().to_string();
-        assert!(error.contains("unknown kind of figure \"pie\"; known: latency-throughput,"), "{error}");
+        let error = files(&["results", "--kind", "pie"])
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("unknown kind of figure \"pie\"; known: latency-throughput,"),
+            "{error}"
+        );
         let error = files(&["results", "--slo", "100"]).unwrap_err().to_string();
         assert!(error.contains("has no unit"), "{error}");
     }

@@ -132,14 +132,22 @@ pub struct CellOf {
 impl CellOf {
     fn parse(text: &str) -> Result<CellOf, String> {
         let form = || format!("\"{text}\" is not a cell with its hidden width, such as lstm:1024");
-        let (name, hidden) = text.rsplit_once(':').filter(|(name, _)| !name.is_empty()).ok_or_else(form)?;
-        Ok(CellOf { name: name.to_string(), hidden: hidden.parse().map_err(|_| form())? })
+        let (name, hidden) = text
+            .rsplit_once(':')
+            .filter(|(name, _)| !name.is_empty())
+            .ok_or_else(form)?;
+        Ok(CellOf {
+            name: name.to_string(),
+            hidden: hidden.parse().map_err(|_| form())?,
+        })
     }
 
     /// A name of both tree-LSTMs means the binary one.
     fn model(&self) -> Model {
         let has_cell = |model: &Model| profile::cells_of(model).contains(&self.name);
-        let known = [Model::Lstm, Model::Gru, Model::Seq2Seq, Model::TreeLstm].into_iter().find(has_cell);
+        let known = [Model::Lstm, Model::Gru, Model::Seq2Seq, Model::TreeLstm]
+            .into_iter()
+            .find(has_cell);
         known.unwrap_or_else(|| Model::Dnn(self.name.clone()))
     }
 }
@@ -149,15 +157,36 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         return floors(args);
     }
     let executor = executors.executor(&args.backend)?;
-    let load = |path: &PathBuf| Scenario::load(&find(Shipped::Scenario, path, args.quiet)?, &args.overrides, registry);
+    let load = |path: &PathBuf| {
+        Scenario::load(
+            &find(Shipped::Scenario, path, args.quiet)?,
+            &args.overrides,
+            registry,
+        )
+    };
     let scenario = args.scenario.as_ref().map(load).transpose()?;
     let (wanted, workers, gpu) = match &scenario {
-        Some(scenario) => {
-            (vec![Wanted::of_scenario(scenario, &args.inputs)?], scenario.device.workers, scenario.device.gpu())
-        }
+        Some(scenario) => (
+            vec![Wanted::of_scenario(scenario, &args.inputs)?],
+            scenario.device.workers,
+            scenario.device.gpu(),
+        ),
         None => {
-            let Args { precision, signal, launch, .. } = *args;
-            (wanted(args)?, usize::from(args.workers), GpuSettings { precision, signal, launch })
+            let Args {
+                precision,
+                signal,
+                launch,
+                ..
+            } = *args;
+            (
+                wanted(args)?,
+                usize::from(args.workers),
+                GpuSettings {
+                    precision,
+                    signal,
+                    launch,
+                },
+            )
         }
     };
     let persistent = match (&args.grnn, &scenario) {
@@ -170,18 +199,42 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         [] => profile::batches_of(executor, wanted.iter().map(|one| &one.model)),
         given => given,
     };
-    let batches = BTreeSet::from_iter(given.iter().copied()).into_iter().collect();
-    let settings = Settings { batches, repeats: args.repeats, workers, executor, gpu, persistent };
+    let batches = BTreeSet::from_iter(given.iter().copied())
+        .into_iter()
+        .collect();
+    let settings = Settings {
+        batches,
+        repeats: args.repeats,
+        workers,
+        executor,
+        gpu,
+        persistent,
+    };
     measure(wanted, settings, args.out.as_deref(), args.quiet).map(drop)
 }
 
 /// For a validation: measures all cells of its model, at the device's batch sizes, and writes the table.
-pub fn before_runs(scenario: &Scenario, executor: &'static dyn Executor, out: &Path, quiet: bool) -> Result<Session> {
+pub fn before_runs(
+    scenario: &Scenario,
+    executor: &'static dyn Executor,
+    out: &Path,
+    quiet: bool,
+) -> Result<Session> {
     let wanted = Wanted::of_scenario(scenario, &[])?;
     let batches = profile::batches_of(executor, std::iter::once(&wanted.model)).to_vec();
-    let (workers, gpu, persistent) =
-        (scenario.device.workers, scenario.device.gpu(), persistent_of(scenario, executor)?);
-    let settings = Settings { batches, repeats: REPEATS_BEFORE_RUNS, workers, executor, gpu, persistent };
+    let (workers, gpu, persistent) = (
+        scenario.device.workers,
+        scenario.device.gpu(),
+        persistent_of(scenario, executor)?,
+    );
+    let settings = Settings {
+        batches,
+        repeats: REPEATS_BEFORE_RUNS,
+        workers,
+        executor,
+        gpu,
+        persistent,
+    };
     measure(vec![wanted], settings, Some(out), quiet)
 }
 
@@ -189,7 +242,10 @@ pub fn before_runs(scenario: &Scenario, executor: &'static dyn Executor, out: &P
 fn check_inputs(inputs: &[u32], wanted: &[Wanted]) -> Result<()> {
     let most = |one: &Wanted| match &one.model {
         Model::Dnn(_) => u32::MAX,
-        other => other.network().and_then(|network| network.most_tokens).unwrap_or(0),
+        other => other
+            .network()
+            .and_then(|network| network.most_tokens)
+            .unwrap_or(0),
     };
     if !inputs.is_empty() && wanted.iter().all(|one| most(one) == 0) {
         return Err(Error::input(
@@ -197,10 +253,15 @@ fn check_inputs(inputs: &[u32], wanted: &[Wanted]) -> Result<()> {
              does (dnn:NAME, and dnn:FILE.csv that takes tokens)",
         ));
     }
-    for (network, most) in wanted.iter().filter_map(|one| Some((one.model.network()?, most(one)))) {
+    for (network, most) in wanted
+        .iter()
+        .filter_map(|one| Some((one.model.network()?, most(one))))
+    {
         if let Some(beyond) = inputs.iter().find(|tokens| **tokens > most) {
             let file = network.path.display();
-            return Err(Error::input(format!("--inputs: {beyond} tokens, and {file} takes up to {most}")));
+            return Err(Error::input(format!(
+                "--inputs: {beyond} tokens, and {file} takes up to {most}"
+            )));
         }
     }
     Ok(())
@@ -213,13 +274,22 @@ pub fn persistent_of(scenario: &Scenario, executor: &dyn Executor) -> Result<Opt
         grnn::Cell::of(&scenario.workload.model)?;
         grnn::Device::read(file)
     };
-    scenario.device.grnn.as_deref().map(read).transpose().within(scenario.file.display())
+    scenario
+        .device
+        .grnn
+        .as_deref()
+        .map(read)
+        .transpose()
+        .within(scenario.file.display())
 }
 
 /// Of `--grnn`, for these networks.
 fn named(device: &str, wanted: &[Wanted], executor: &dyn Executor) -> Result<grnn::Device> {
     on_gpus("--grnn", executor)?;
-    match wanted.iter().find(|one| grnn::Cell::of(&one.model).is_err()) {
+    match wanted
+        .iter()
+        .find(|one| grnn::Cell::of(&one.model).is_err())
+    {
         None => grnn::Device::open(device).within("--grnn"),
         Some(other) => Err(Error::input(format!(
             "--grnn: persistent kernels run lstm and gru, and {} has none; leave it out, or measure that in a table of its own",
@@ -237,20 +307,34 @@ fn on_gpus(key: &str, executor: &dyn Executor) -> Result<()> {
     )))
 }
 
-fn measure(wanted: Vec<Wanted>, settings: Settings, output: Option<&Path>, quiet: bool) -> Result<Session> {
+fn measure(
+    wanted: Vec<Wanted>,
+    settings: Settings,
+    output: Option<&Path>,
+    quiet: bool,
+) -> Result<Session> {
     output.map_or(Ok(()), can_write)?;
     if output.is_some_and(|path| path.file_name() == Some(NOISE.as_ref())) {
-        return Err(Error::input(format!("--out: {NOISE} is the name of the record beside the table; choose another")));
+        return Err(Error::input(format!(
+            "--out: {NOISE} is the name of the record beside the table; choose another"
+        )));
     }
     let stop = stop_on_ctrl_c()?;
     let repeats = settings.repeats;
-    let steps = wanted.iter().map(|one| profile::steps(one, &settings)).sum();
+    let steps = wanted
+        .iter()
+        .map(|one| profile::steps(one, &settings))
+        .sum();
     let bar = progress(quiet, steps, "batches", "profile");
     let done = || {
         bar.inc(1);
         if !quiet && repeats > 1 && bar.position() == (steps / repeats as usize) as u64 {
             let left = bar.elapsed().as_secs_f64() * f64::from(repeats - 1);
-            bar.suspend(|| say(format_args!("one of {repeats} repeats is measured; about {left:.0} s are left")));
+            bar.suspend(|| {
+                say(format_args!(
+                    "one of {repeats} repeats is measured; about {left:.0} s are left"
+                ))
+            });
         }
     };
     let mut session = Session::new(wanted, settings)?;
@@ -269,18 +353,25 @@ pub fn write(session: &mut Session, output: Option<&Path>, quiet: bool) -> Resul
     if let Some(path) = output {
         put(Some(&path.with_file_name(NOISE)), &made.noise)?;
         said.insert(0, made.shown.trim_end().into());
-        said.push(format!("costs in {}, noise in {NOISE} beside them", path.display()));
+        said.push(format!(
+            "costs in {}, noise in {NOISE} beside them",
+            path.display()
+        ));
     }
     said.iter().filter(|_| !quiet).for_each(say);
     if made.interrupted {
-        return Err(Error::failed("interrupted: the table has only what was measured until then"));
+        return Err(Error::failed(
+            "interrupted: the table has only what was measured until then",
+        ));
     }
     Ok(())
 }
 
 fn floors(args: &Args) -> Result<()> {
     if args.backend != Cuda.name() {
-        return Err(Error::input("--floors: only GPUs have them; add --backend cuda"));
+        return Err(Error::input(
+            "--floors: only GPUs have them; add --backend cuda",
+        ));
     }
     args.out.as_deref().map_or(Ok(()), can_write)?;
     let stop = stop_on_ctrl_c()?;
@@ -289,17 +380,37 @@ fn floors(args: &Args) -> Result<()> {
         if stop.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
-        let Floors { bytes_per_second, operations_per_second } = floors::measure(precision)?;
-        csv.push_str(&format!("{precision},{bytes_per_second:.0},{operations_per_second:.0}\n"));
+        let Floors {
+            bytes_per_second,
+            operations_per_second,
+        } = floors::measure(precision)?;
+        csv.push_str(&format!(
+            "{precision},{bytes_per_second:.0},{operations_per_second:.0}\n"
+        ));
     }
     put(args.out.as_deref(), &csv)
 }
 
 fn wanted(args: &Args) -> Result<Vec<Wanted>> {
     let plain = |model: Model, hidden: u32, cells: Vec<String>| {
-        let Args { embedding, vocabulary, seed, .. } = *args;
-        let spec = Spec { hidden, embedding: embedding.unwrap_or(hidden), vocabulary, seed, weights: None };
-        let inputs = if matches!(model, Model::Dnn(_)) { &args.inputs[..] } else { &[] };
+        let Args {
+            embedding,
+            vocabulary,
+            seed,
+            ..
+        } = *args;
+        let spec = Spec {
+            hidden,
+            embedding: embedding.unwrap_or(hidden),
+            vocabulary,
+            seed,
+            weights: None,
+        };
+        let inputs = if matches!(model, Model::Dnn(_)) {
+            &args.inputs[..]
+        } else {
+            &[]
+        };
         Wanted::of_cells(model, spec, cells, inputs)
     };
     if let Some(model) = &args.model {
@@ -317,7 +428,10 @@ fn wanted(args: &Args) -> Result<Vec<Wanted>> {
             )));
         }
         let model = cell.model();
-        match all.iter_mut().find(|other| other.model == model && other.spec.hidden == cell.hidden) {
+        match all
+            .iter_mut()
+            .find(|other| other.model == model && other.spec.hidden == cell.hidden)
+        {
             Some(other) => other.cells.push(cell.name.clone()),
             None => all.push(plain(model, cell.hidden, vec![cell.name.clone()])),
         }

@@ -27,14 +27,20 @@ enum Format {
 }
 
 impl Shown {
-    pub fn show<J: Serialize>(self, table: impl FnOnce() -> String, json: impl FnOnce() -> J) -> Result<()> {
+    pub fn show<J: Serialize>(
+        self,
+        table: impl FnOnce() -> String,
+        json: impl FnOnce() -> J,
+    ) -> Result<()> {
         let mut several = self.several();
         several.show(table, json)?;
         several.end()
     }
 
     pub fn several(self) -> Several {
-        Several { json: (self.format == Format::Json).then(Vec::new) }
+        Several {
+            json: (self.format == Format::Json).then(Vec::new),
+        }
     }
 }
 
@@ -44,8 +50,14 @@ pub struct Several {
 }
 
 impl Several {
-    pub fn show<J: Serialize>(&mut self, table: impl FnOnce() -> String, json: impl FnOnce() -> J) -> Result<()> {
-        let Some(results) = &mut self.json else { return print(&table()) };
+    pub fn show<J: Serialize>(
+        &mut self,
+        table: impl FnOnce() -> String,
+        json: impl FnOnce() -> J,
+    ) -> Result<()> {
+        let Some(results) = &mut self.json else {
+            return print(&table());
+        };
         match serde_json::to_value(json()).map_err(Error::failed)? {
             Value::Array(list) => results.extend(list),
             one => results.push(one),
@@ -55,7 +67,9 @@ impl Several {
 
     /// One result is an array too, so that a program reads all calls alike.
     pub fn end(self) -> Result<()> {
-        self.json.map_or(Ok(()), |results| print(&format!("{:#}\n", Value::Array(results))))
+        self.json.map_or(Ok(()), |results| {
+            print(&format!("{:#}\n", Value::Array(results)))
+        })
     }
 }
 
@@ -83,7 +97,9 @@ pub fn put(path: Option<&Path>, text: &str) -> Result<()> {
 }
 
 /// As [`print()`].
-pub fn print_with(fill: impl FnOnce(&mut BufWriter<io::StdoutLock<'_>>) -> io::Result<()>) -> Result<()> {
+pub fn print_with(
+    fill: impl FnOnce(&mut BufWriter<io::StdoutLock<'_>>) -> io::Result<()>,
+) -> Result<()> {
     let mut out = BufWriter::new(io::stdout().lock());
     match fill(&mut out).and_then(|()| out.flush()) {
         Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => {
@@ -91,7 +107,9 @@ pub fn print_with(fill: impl FnOnce(&mut BufWriter<io::StdoutLock<'_>>) -> io::R
             let _ = out.into_parts();
             Ok(())
         }
-        Err(cause) => Err(Error::failed(format!("standard output: cannot be written: {cause}"))),
+        Err(cause) => Err(Error::failed(format!(
+            "standard output: cannot be written: {cause}"
+        ))),
         Ok(()) => Ok(()),
     }
 }

@@ -57,30 +57,59 @@ struct Row {
 /// A difference is an error, after all results have been printed.
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let results = Results::open(&args.results, registry)?;
-    let recorded: Vec<&Point> = results.points.iter().filter(|point| Recording::is_in(&point.folder)).collect();
+    let recorded: Vec<&Point> = results
+        .points
+        .iter()
+        .filter(|point| Recording::is_in(&point.folder))
+        .collect();
     if recorded.is_empty() {
         let why = "there is no rounds.csv in any of its points; a replay needs a run on a real backend, which records the \
             events that its policies were given";
         return Err(Error::at(&args.results, why));
     }
-    let inputs = results.scenarios.iter().map(Inputs::new).collect::<Result<Vec<_>>>()?;
-    let devices = results.scenarios.iter().filter(|_| args.ledger).map(|scenario| simulated(args, scenario));
+    let inputs = results
+        .scenarios
+        .iter()
+        .map(Inputs::new)
+        .collect::<Result<Vec<_>>>()?;
+    let devices = results
+        .scenarios
+        .iter()
+        .filter(|_| args.ledger)
+        .map(|scenario| simulated(args, scenario));
     let devices = devices.collect::<Result<Vec<_>>>()?;
     let row = |point: &&Point| {
-        let model = devices.get(point.variant).and_then(|device| device.costs(point.run.policy));
+        let model = devices
+            .get(point.variant)
+            .and_then(|device| device.costs(point.run.policy));
         let (replay, ledger) = replayed(&inputs[point.variant], point, model)?;
         let policy = results.scenario(point).policies[point.run.policy].name();
-        Ok(Row { policy, point: point.run.load.to_string(), replay, ledger })
+        Ok(Row {
+            policy,
+            point: point.run.load.to_string(),
+            replay,
+            ledger,
+        })
     };
-    let rows = recorded.par_iter().with_max_len(1).map(row).collect::<Result<Vec<Row>>>()?;
+    let rows = recorded
+        .par_iter()
+        .with_max_len(1)
+        .map(row)
+        .collect::<Result<Vec<Row>>>()?;
 
-    let json =
-        || json!({ "scenario": results.scenarios[0].name, "rows": rows.iter().map(to_json).collect::<Vec<_>>() });
+    let json = || json!({ "scenario": results.scenarios[0].name, "rows": rows.iter().map(to_json).collect::<Vec<_>>() });
     args.shown.show(|| text(&rows), json)?;
-    match rows.iter().filter(|row| row.replay.difference.is_some()).count() {
+    match rows
+        .iter()
+        .filter(|row| row.replay.difference.is_some())
+        .count()
+    {
         0 => Ok(()),
         differing => {
-            let what = format!("{differing} of {} recorded runs have other decisions in the replay", rows.len());
+            let what = format!(
+                "{differing} of {} recorded runs have other decisions in the replay",
+                rows.len()
+            );
             Err(Error::failed(what)).within(args.results.display())
         }
     }
@@ -90,12 +119,23 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
 fn simulated(args: &Args, scenario: &Scenario) -> Result<Device> {
     let mut scenario = scenario.clone();
     if let Some(file) = &args.costs {
-        let costs = Input::from(find(Shipped::Costs, file, false)?.to_string_lossy().into_owned());
-        scenario.policies.iter_mut().for_each(|policy| policy.costs = Some(costs.clone()));
+        let costs = Input::from(
+            find(Shipped::Costs, file, false)?
+                .to_string_lossy()
+                .into_owned(),
+        );
+        scenario
+            .policies
+            .iter_mut()
+            .for_each(|policy| policy.costs = Some(costs.clone()));
     }
     let device = &scenario.device;
     let computed = device.roofline.is_some() || device.grnn.is_some();
-    if let Some(policy) = scenario.policies.iter().find(|policy| policy.costs.is_none() && !computed) {
+    if let Some(policy) = scenario
+        .policies
+        .iter()
+        .find(|policy| policy.costs.is_none() && !computed)
+    {
         let why = format!("its scenario names no costs for \"{}\"", policy.label);
         let way = "name the table to simulate with, as --costs COSTS.csv";
         return Err(Error::at(&args.results, format!("{why}; {way}")));
@@ -106,7 +146,11 @@ fn simulated(args: &Args, scenario: &Scenario) -> Result<Device> {
 /// A line for each point, then differences and ledgers.
 fn text(rows: &[Row]) -> String {
     let rounds = |(played, all): (usize, usize)| {
-        if played == all { all.to_string() } else { format!("{played} of {all}") }
+        if played == all {
+            all.to_string()
+        } else {
+            format!("{played} of {all}")
+        }
     };
     let equal = |replay: &Replay| match (&replay.difference, replay.finished) {
         (Some(_), _) => "no".into(),
@@ -123,7 +167,13 @@ fn text(rows: &[Row]) -> String {
             ("equal", &|row| equal(&row.replay)),
         ],
     );
-    for Row { policy, point, replay, ledger } in rows {
+    for Row {
+        policy,
+        point,
+        replay,
+        ledger,
+    } in rows
+    {
         if let Some(difference) = &replay.difference {
             text += &format!("\n{policy} at {point}: {difference}\n");
         }
@@ -136,14 +186,23 @@ fn text(rows: &[Row]) -> String {
 
 /// With the term that causes most of the gap.
 fn ledger_text(ledger: &Ledger) -> String {
-    let mut lines = vec![["latency, ms", "mean", "", "p50", "", "p99", ""].map(String::from).to_vec()];
+    let mut lines = vec![
+        ["latency, ms", "mean", "", "p50", "", "p99", ""]
+            .map(String::from)
+            .to_vec(),
+    ];
     let mut line = |name: &str, times: &Times| {
         let mut line = vec![name.to_string()];
         for (_, latency) in LATENCIES {
             let (value, real) = (latency(times), latency(&ledger.real));
-            let off = value.zip(real).map(|(value, real)| 100.0 * (value / real - 1.0));
+            let off = value
+                .zip(real)
+                .map(|(value, real)| 100.0 * (value / real - 1.0));
             line.push(value.map_or("-".into(), |value| format!("{value:.3}")));
-            line.push(off.filter(|_| lines.len() > 1).map_or(String::new(), |off| format!("{off:+.2} %")));
+            line.push(
+                off.filter(|_| lines.len() > 1)
+                    .map_or(String::new(), |off| format!("{off:+.2} %")),
+            );
         }
         lines.push(line);
     };
@@ -155,8 +214,13 @@ fn ledger_text(ledger: &Ledger) -> String {
     line("all by the model", &ledger.model);
     let owner = match ledger.owner() {
         Some(owner) => {
-            let (name, percent) = (name_of(&owner), 100.0 * ledger.effect(owner).unwrap_or_default());
-            format!("owner of the gap: {name} (by the model, the mean changes by {percent:+.2} % of the real one)\n")
+            let (name, percent) = (
+                name_of(&owner),
+                100.0 * ledger.effect(owner).unwrap_or_default(),
+            );
+            format!(
+                "owner of the gap: {name} (by the model, the mean changes by {percent:+.2} % of the real one)\n"
+            )
         }
         None => "no term changes anything\n".into(),
     };
@@ -165,11 +229,19 @@ fn ledger_text(ledger: &Ledger) -> String {
 
 type Latency = (Metric, fn(&Times) -> Option<f64>);
 
-const LATENCIES: [Latency; 3] =
-    [(Metric::Mean, |times| times.mean_ms), (Metric::P50, |times| times.p50_ms), (Metric::P99, |times| times.p99_ms)];
+const LATENCIES: [Latency; 3] = [
+    (Metric::Mean, |times| times.mean_ms),
+    (Metric::P50, |times| times.p50_ms),
+    (Metric::P99, |times| times.p99_ms),
+];
 
 fn to_json(row: &Row) -> Value {
-    let Row { policy, point, replay, ledger } = row;
+    let Row {
+        policy,
+        point,
+        replay,
+        ledger,
+    } = row;
     json!({
         "policy": policy,
         "point": point,
@@ -184,8 +256,16 @@ fn to_json(row: &Row) -> Value {
 }
 
 fn ledger_json(ledger: &Ledger) -> Value {
-    let latencies = |times| LATENCIES.iter().map(|(metric, of)| (metric.name(), of(times))).collect::<Value>();
-    let replaced = Term::ALL.iter().zip(&ledger.replaced).map(|(term, times)| (name_of(term), latencies(times)));
+    let latencies = |times| {
+        LATENCIES
+            .iter()
+            .map(|(metric, of)| (metric.name(), of(times)))
+            .collect::<Value>()
+    };
+    let replaced = Term::ALL
+        .iter()
+        .zip(&ledger.replaced)
+        .map(|(term, times)| (name_of(term), latencies(times)));
     json!({
         "real": latencies(&ledger.real),
         "recorded": latencies(&ledger.recorded),

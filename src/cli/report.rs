@@ -52,19 +52,32 @@ pub struct Args {
 /// Files beside summary.csv that are shown as they are.
 const TABLES: [(&str, &str); 5] = [
     ("knee.csv", "Highest rates that hold the objective"),
-    ("workers.csv", "Smallest numbers of workers that hold the objective"),
+    (
+        "workers.csv",
+        "Smallest numbers of workers that hold the objective",
+    ),
     ("classes.csv", "Classes of requests"),
-    ("differences.csv", "Differences between policies on the same requests"),
+    (
+        "differences.csv",
+        "Differences between policies on the same requests",
+    ),
     ("comparison.csv", "Comparison of runs"),
 ];
 
 pub fn run(args: &Args) -> Result<()> {
-    let studies = args.results.iter().map(|path| Study::open(path)).collect::<Result<Vec<_>>>()?;
+    let studies = args
+        .results
+        .iter()
+        .map(|path| Study::open(path))
+        .collect::<Result<Vec<_>>>()?;
     let mut sections = Vec::new();
     for (number, study) in (1..).zip(&studies) {
         sections.push(study.section(&format!("results-{number}"), args)?);
     }
-    let with_summary: Vec<&Study> = studies.iter().filter(|study| study.rows.is_some()).collect();
+    let with_summary: Vec<&Study> = studies
+        .iter()
+        .filter(|study| study.rows.is_some())
+        .collect();
     if let [first, others @ ..] = with_summary.as_slice()
         && !others.is_empty()
     {
@@ -75,12 +88,19 @@ pub fn run(args: &Args) -> Result<()> {
     let title = args.title.clone().unwrap_or_else(|| names.join(", "));
     let text = page(&title, "", &sections);
     let fill = |file: &mut dyn Write| file.write_all(text.as_bytes());
-    let beside = if let [only] = &*args.results { only.join("report.html") } else { "report.html".into() };
+    let beside = if let [only] = &*args.results {
+        only.join("report.html")
+    } else {
+        "report.html".into()
+    };
     match &args.out {
         Some(out) => write_typed(out, fill),
         None => write_whole(&beside, fill),
     }?;
-    print(&format!("{}\n", args.out.as_ref().unwrap_or(&beside).display()))
+    print(&format!(
+        "{}\n",
+        args.out.as_ref().unwrap_or(&beside).display()
+    ))
 }
 
 /// A results folder.
@@ -97,12 +117,26 @@ impl Study {
         let has = |file: &str| path.join(file).is_file();
         let is_summary = has("summary.csv") || !TABLES.iter().any(|(file, _)| has(file));
         let rows = is_summary.then(|| rows(path)).transpose()?;
-        let run = ["run.json", "knee.json", "workers.json"].into_iter().find(|file| has(file));
+        let run = ["run.json", "knee.json", "workers.json"]
+            .into_iter()
+            .find(|file| has(file));
         let run = run.map_or(Ok(Value::Null), |run| read_json(&within(path, &[run])?))?;
         let folder = || path.canonicalize().unwrap_or_else(|_| path.into());
-        let last = || folder().file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-        let name = run.pointer("/scenario/name").and_then(Value::as_str).map_or_else(last, String::from);
-        Ok(Study { path: path.into(), name, run, rows })
+        let last = || {
+            folder()
+                .file_name()
+                .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+        };
+        let name = run
+            .pointer("/scenario/name")
+            .and_then(Value::as_str)
+            .map_or_else(last, String::from);
+        Ok(Study {
+            path: path.into(),
+            name,
+            run,
+            rows,
+        })
     }
 
     fn setting(&self, pointer: &str) -> &Value {
@@ -118,7 +152,11 @@ impl Study {
             section.add("figures", "Figures", &self.figures(args)?);
         }
         for (file, title) in TABLES {
-            section.add(file.trim_end_matches(".csv"), title, &csv(&self.path, file)?);
+            section.add(
+                file.trim_end_matches(".csv"),
+                title,
+                &csv(&self.path, file)?,
+            );
         }
         Ok(section)
     }
@@ -126,14 +164,24 @@ impl Study {
     /// What was run, where and when.
     fn question(&self) -> Result<String> {
         let host = within(&self.path, &["host.json"])?;
-        let host = if host.is_file() { read_json(&host)? } else { Value::Null };
+        let host = if host.is_file() {
+            read_json(&host)?
+        } else {
+            Value::Null
+        };
         let text = |pointer: &str| settings(self.setting(pointer));
         let table = |name: &str| text(&format!("/scenario/{name}"));
         let finished = host["finished_unix_s"].as_u64().map_or(String::new(), date);
-        let wall = host["wall_s"].as_f64().map_or(String::new(), |s| format!("{s:.1} s"));
+        let wall = host["wall_s"]
+            .as_f64()
+            .map_or(String::new(), |s| format!("{s:.1} s"));
         let mut all = vec![("scenario", text("/file")), ("workload", table("workload"))];
         all.extend(["arrivals", "device", "metrics"].map(|name| (name, table(name))));
-        all.extend(array(self.setting("/scenario/policy")).iter().map(|policy| ("policy", settings(policy))));
+        all.extend(
+            array(self.setting("/scenario/policy"))
+                .iter()
+                .map(|policy| ("policy", settings(policy))),
+        );
         all.extend([
             ("sweep", self.sweep()),
             ("seed", text("/seed")),
@@ -144,25 +192,41 @@ impl Study {
             ("finished", finished),
             ("wall time", wall),
         ]);
-        Ok(if self.run.is_null() { String::new() } else { facts(&all) })
+        Ok(if self.run.is_null() {
+            String::new()
+        } else {
+            facts(&all)
+        })
     }
 
     /// Each swept key with its values; the other facts are those of the first combination.
     fn sweep(&self) -> String {
-        let policies = array(self.setting("/variants")).iter().flat_map(|one| array(&one["policy"]));
+        let policies = array(self.setting("/variants"))
+            .iter()
+            .flat_map(|one| array(&one["policy"]));
         let pairs = policies.flat_map(|policy| array(&policy["swept"]));
         let pairs = distinct(pairs.filter_map(|pair| Some((pair[0].as_str()?, pair[1].as_str()?))));
         let with_values = |key: &str| {
-            let values: Vec<&str> = pairs.iter().filter(|(of, _)| *of == key).map(|(_, value)| *value).collect();
+            let values: Vec<&str> = pairs
+                .iter()
+                .filter(|(of, _)| *of == key)
+                .map(|(_, value)| *value)
+                .collect();
             format!("{key} = {}", values.join(", "))
         };
-        distinct(pairs.iter().map(|(key, _)| *key)).into_iter().map(with_values).collect::<Vec<_>>().join("; ")
+        distinct(pairs.iter().map(|(key, _)| *key))
+            .into_iter()
+            .map(with_values)
+            .collect::<Vec<_>>()
+            .join("; ")
     }
 
     /// With the notes that `sim` prints.
     fn summary(&self, rows: &[SummaryRow]) -> String {
         let costs_of = |row: &SummaryRow| {
-            let own = array(self.setting("/scenario/policy")).iter().find(|policy| policy["label"] == row.policy);
+            let own = array(self.setting("/scenario/policy"))
+                .iter()
+                .find(|policy| policy["label"] == row.policy);
             own.map_or(String::new(), |policy| settings(&policy["costs"]))
         };
         summary(rows, &sim::notes(rows, &costs_of))
@@ -171,44 +235,116 @@ impl Study {
     fn options(&self) -> Result<plot::Options> {
         let text = |pointer: &str| self.setting(pointer).as_str().map(String::from);
         let slo = text("/scenario/metrics/slo").map(|slo| Nanos::parse(&slo));
-        let slo = slo.transpose().map_err(Error::input).within(self.path.join("run.json").display())?;
+        let slo = slo
+            .transpose()
+            .map_err(Error::input)
+            .within(self.path.join("run.json").display())?;
         let point = text("/scenario/output/plot_point");
         // A page has a size and a font of its own.
-        let look = serde_json::from_value(self.setting("/scenario/output/figure").clone()).unwrap_or_default();
-        let Look { x_range, y_range, x_scale, y_scale, label, order, .. } = look;
-        let look = Look { x_range, y_range, x_scale, y_scale, label, order, ..Look::default() };
-        Ok(plot::Options { title: text("/scenario/output/title"), point, slo, look, ..plot::Options::default() })
+        let look = serde_json::from_value(self.setting("/scenario/output/figure").clone())
+            .unwrap_or_default();
+        let Look {
+            x_range,
+            y_range,
+            x_scale,
+            y_scale,
+            label,
+            order,
+            ..
+        } = look;
+        let look = Look {
+            x_range,
+            y_range,
+            x_scale,
+            y_scale,
+            label,
+            order,
+            ..Look::default()
+        };
+        Ok(plot::Options {
+            title: text("/scenario/output/title"),
+            point,
+            slo,
+            look,
+            ..plot::Options::default()
+        })
     }
 
     /// Asked for, or those of the scenario.
     fn kinds(&self, asked: &[Kind]) -> Vec<Kind> {
         let own = array(self.setting("/scenario/output/plots"));
-        let own: Vec<Kind> = own.iter().filter_map(|kind| kind.as_str()?.parse().ok()).collect();
-        [asked, &own, Kind::value_variants()].into_iter().find(|kinds| !kinds.is_empty()).unwrap_or_default().to_vec()
+        let own: Vec<Kind> = own
+            .iter()
+            .filter_map(|kind| kind.as_str()?.parse().ok())
+            .collect();
+        [asked, &own, Kind::value_variants()]
+            .into_iter()
+            .find(|kinds| !kinds.is_empty())
+            .unwrap_or_default()
+            .to_vec()
     }
 
     fn figures(&self, args: &Args) -> Result<String> {
-        drawn(&Inputs::open(&[&self.path])?, &self.kinds(&args.kind), &self.options()?, &args.x)
+        drawn(
+            &Inputs::open(&[&self.path])?,
+            &self.kinds(&args.kind),
+            &self.options()?,
+            &args.x,
+        )
     }
 }
 
 fn rows(path: &Path) -> Result<Vec<SummaryRow>> {
     let side = Side::open(path)?;
     let row = |place: &Place| {
-        let Place { policy, load, swept, .. } = place.clone();
+        let Place {
+            policy,
+            load,
+            swept,
+            ..
+        } = place.clone();
         let (backend, class, runs) = (side.backend().into(), String::new(), side.runs(place)?);
-        Ok(SummaryRow { policy, swept, backend, point: load, class, runs })
+        Ok(SummaryRow {
+            policy,
+            swept,
+            backend,
+            point: load,
+            class,
+            runs,
+        })
     };
     side.places.iter().map(row).collect()
 }
 
 /// Kinds that have no data are left out; the reader is told why.
-fn drawn(inputs: &Inputs, kinds: &[Kind], options: &plot::Options, keys: &[String]) -> Result<String> {
-    let mut all: Vec<(Kind, plot::Options)> = kinds.iter().map(|kind| (*kind, options.clone())).collect();
-    for key in if keys.is_empty() { inputs.keys_of_one_load() } else { keys.to_vec() } {
-        let own: Vec<Kind> = kinds.iter().filter(|kind| BY_KEY.contains(kind)).copied().collect();
+fn drawn(
+    inputs: &Inputs,
+    kinds: &[Kind],
+    options: &plot::Options,
+    keys: &[String],
+) -> Result<String> {
+    let mut all: Vec<(Kind, plot::Options)> =
+        kinds.iter().map(|kind| (*kind, options.clone())).collect();
+    for key in if keys.is_empty() {
+        inputs.keys_of_one_load()
+    } else {
+        keys.to_vec()
+    } {
+        let own: Vec<Kind> = kinds
+            .iter()
+            .filter(|kind| BY_KEY.contains(kind))
+            .copied()
+            .collect();
         let kinds = if own.is_empty() { vec![BY_KEY[0]] } else { own };
-        all.extend(kinds.iter().map(|kind| (*kind, plot::Options { x: Some(key.clone()), ..options.clone() })));
+        all.extend(kinds.iter().map(|kind| {
+            (
+                *kind,
+                plot::Options {
+                    x: Some(key.clone()),
+                    ..options.clone()
+                },
+            )
+        }));
     }
     let (mut canvases, mut undrawn) = (Vec::new(), Vec::new());
     for (kind, options) in &all {
@@ -218,17 +354,39 @@ fn drawn(inputs: &Inputs, kinds: &[Kind], options: &plot::Options, keys: &[Strin
             Err(Undrawn::Broken(error)) => return Err(error),
         }
     }
-    let html = figures(canvases.iter().map(|(caption, canvas)| (caption.as_str(), canvas)));
+    let html = figures(
+        canvases
+            .iter()
+            .map(|(caption, canvas)| (caption.as_str(), canvas)),
+    );
     // Of all kinds, most need data of their own.
-    Ok(if kinds.len() == Kind::value_variants().len() { html } else { html + &notes(&undrawn) })
+    Ok(if kinds.len() == Kind::value_variants().len() {
+        html
+    } else {
+        html + &notes(&undrawn)
+    })
 }
 
 /// All results in one figure of each kind, and how each differs from the first.
 fn together(first: &Study, others: &[&Study], args: &Args) -> Result<Section> {
-    let paths: Vec<&Path> = [first].iter().chain(others).map(|study| &*study.path).collect();
-    let options = plot::Options { point: None, title: None, look: Look::default(), ..first.options()? };
+    let paths: Vec<&Path> = [first]
+        .iter()
+        .chain(others)
+        .map(|study| &*study.path)
+        .collect();
+    let options = plot::Options {
+        point: None,
+        title: None,
+        look: Look::default(),
+        ..first.options()?
+    };
     let mut section = Section::new("together", "Comparison");
-    let figures = drawn(&Inputs::open(&paths)?, &first.kinds(&args.kind), &options, &args.x)?;
+    let figures = drawn(
+        &Inputs::open(&paths)?,
+        &first.kinds(&args.kind),
+        &options,
+        &args.x,
+    )?;
     section.add("figures", "Figures of all results", &figures);
     for (number, other) in (2..).zip(others) {
         let html = match compare(&first.path, &other.path) {
@@ -244,14 +402,25 @@ fn together(first: &Study, others: &[&Study], args: &Args) -> Result<Section> {
 }
 
 fn differences(comparison: &Comparison) -> String {
-    let headings: Vec<&str> = ["policy", "point", "metric"].into_iter().chain(HEADINGS[1..].iter().copied()).collect();
+    let headings: Vec<&str> = ["policy", "point", "metric"]
+        .into_iter()
+        .chain(HEADINGS[1..].iter().copied())
+        .collect();
     let line = |row: &Row| {
         let place = [&row.place.policy, &row.place.point].map(String::clone);
-        place.into_iter().chain(cells(row).iter().map(|cell| cell.trim().to_string())).collect()
+        place
+            .into_iter()
+            .chain(cells(row).iter().map(|cell| cell.trim().to_string()))
+            .collect()
     };
     let lines: Vec<Vec<String>> = comparison.rows.iter().map(line).collect();
     let sides = [("A", &comparison.a), ("B", &comparison.b)];
-    let sides = sides.map(|(name, side)| (name, format!("{} ({})", side.results.path.display(), side.backend())));
+    let sides = sides.map(|(name, side)| {
+        (
+            name,
+            format!("{} ({})", side.results.path.display(), side.backend()),
+        )
+    });
     facts(&sides) + &notes(&comparison.notes) + &table(&headings, &lines)
 }
 
@@ -262,7 +431,10 @@ fn csv(folder: &Path, name: &str) -> Result<String> {
         return Ok(String::new());
     }
     let content = CsvTable::read(&path)?;
-    let lines: Vec<Vec<String>> = content.rows().map(|row| row.fields().map(String::from).collect()).collect();
+    let lines: Vec<Vec<String>> = content
+        .rows()
+        .map(|row| row.fields().map(String::from).collect())
+        .collect();
     Ok(table(&content.file.names().collect::<Vec<_>>(), &lines))
 }
 
@@ -279,9 +451,14 @@ fn settings(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Array(all) => all.iter().map(settings).collect::<Vec<_>>().join(", "),
         Value::Object(keys) => {
-            let keys = keys.iter().filter(|(key, _)| *key != "swept").map(|(key, value)| (key, settings(value)));
+            let keys = keys
+                .iter()
+                .filter(|(key, _)| *key != "swept")
+                .map(|(key, value)| (key, settings(value)));
             let keys = keys.filter(|(_, text)| !text.is_empty());
-            keys.map(|(key, text)| format!("{key} = {text}")).collect::<Vec<_>>().join("; ")
+            keys.map(|(key, text)| format!("{key} = {text}"))
+                .collect::<Vec<_>>()
+                .join("; ")
         }
         other => other.to_string(),
     }

@@ -23,7 +23,8 @@ use crate::experiment::{self, Options, Report};
 use crate::files::write_whole;
 use crate::papers::lab::{Keep, Lab, NUMBERS, SEARCHES};
 use crate::papers::{
-    Checked, Exhibit, Findings, Found, Item, Launches, Made, Measured, Paper, carry_out, check, jit, report,
+    Checked, Exhibit, Findings, Found, Item, Launches, Made, Measured, Paper, carry_out, check,
+    jit, report,
 };
 use crate::plot::{self, Figure, Inputs, Kind};
 use crate::policy::registry::Registry;
@@ -111,12 +112,22 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     tell_of_locks(common, lock.held);
     let findings = work.carried_out(&points)?;
     if let Some(shard) = parts.shard {
-        common.note(format!("shard {shard}: its points are finished in {}", out.display()));
+        common.note(format!(
+            "shard {shard}: its points are finished in {}",
+            out.display()
+        ));
         return common.shown.several().end();
     }
-    let checked = findings.iter().map(|(paper, found)| check(*paper, found)).collect::<Result<Vec<_>>>()?.concat();
+    let checked = findings
+        .iter()
+        .map(|(paper, found)| check(*paper, found))
+        .collect::<Result<Vec<_>>>()?
+        .concat();
     if !order.all.is_empty() {
-        let (page, file) = (report::html(&order.on_page(), &findings, &checked, &out), out.join("index.html"));
+        let (page, file) = (
+            report::html(&order.on_page(), &findings, &checked, &out),
+            out.join("index.html"),
+        );
         write_whole(&file, |file| file.write_all(page.as_bytes()))?;
         common.note(format!("the figures and their claims: {}", file.display()));
     }
@@ -125,7 +136,11 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
 }
 
 fn insert(findings: &mut BTreeMap<Paper, Findings>, item: &Item, found: Found) {
-    findings.entry(item.paper).or_default().exhibits.insert(item.exhibit.name.clone(), found);
+    findings
+        .entry(item.paper)
+        .or_default()
+        .exhibits
+        .insert(item.exhibit.name.clone(), found);
 }
 
 impl<'a> Work<'a> {
@@ -133,19 +148,37 @@ impl<'a> Work<'a> {
     fn read(items: &[Item], args: &'a Args, registry: &'a Registry) -> Result<Work<'a>> {
         let measured = Measured::read(&args.measured)?;
         let (out, findings) = (args.common.out("reproduce"), BTreeMap::new());
-        let mut work = Work { args, registry, out, scenarios: Vec::new(), studies: Vec::new(), findings, measured };
+        let mut work = Work {
+            args,
+            registry,
+            out,
+            scenarios: Vec::new(),
+            studies: Vec::new(),
+            findings,
+            measured,
+        };
         for item in items {
             let data = args.data.as_deref();
             match item.exhibit.made {
                 Made::Study => work.studies.push(*item),
-                Made::Count => {
-                    insert(&mut work.findings, item, Launches::of(data)?.map_or(Found::Missing, Found::Launches))
+                Made::Count => insert(
+                    &mut work.findings,
+                    item,
+                    Launches::of(data)?.map_or(Found::Missing, Found::Launches),
+                ),
+                Made::Measurement if !args.measure => {
+                    insert(&mut work.findings, item, Found::Missing)
                 }
-                Made::Measurement if !args.measure => insert(&mut work.findings, item, Found::Missing),
                 Made::Scenario | Made::Measurement => {
-                    let trees = if item.is_measured() { jit::data(data)? } else { None };
-                    let trees = trees.map(|[trees, _]| format!("workload.dataset={}", trees.display()));
-                    let scenario = work.scenario(item.paper, &item.exhibit.name, &Vec::from_iter(trees))?;
+                    let trees = if item.is_measured() {
+                        jit::data(data)?
+                    } else {
+                        None
+                    };
+                    let trees =
+                        trees.map(|[trees, _]| format!("workload.dataset={}", trees.display()));
+                    let scenario =
+                        work.scenario(item.paper, &item.exhibit.name, &Vec::from_iter(trees))?;
                     work.scenarios.push((*item, scenario));
                 }
             }
@@ -154,14 +187,25 @@ impl<'a> Work<'a> {
     }
 
     fn scenario(&self, paper: Paper, name: &str, sets: &[String]) -> Result<Scenario> {
-        let file = self.args.scenarios.join(paper.name()).join(format!("{name}.toml"));
+        let file = self
+            .args
+            .scenarios
+            .join(paper.name())
+            .join(format!("{name}.toml"));
         self.args.common.scenario_with(&file, sets, self.registry)
     }
 
     fn options(&self, item: &Item) -> Options {
         let (out, resume) = (self.out.join(item.paper.name()), self.args.parts.keeps());
         let stated = item.paper.stated(item.exhibit);
-        Options { target: Target::SIM, out, replications: 1, resume, shard: None, stated }
+        Options {
+            target: Target::SIM,
+            out,
+            replications: 1,
+            resume,
+            shard: None,
+            stated,
+        }
     }
 
     /// Those of the scenarios, and each study as one. Which are finished is looked at if it matters.
@@ -169,16 +213,27 @@ impl<'a> Work<'a> {
         let mut points = Vec::new();
         let looked_at = self.args.parts.plan || self.args.parts.merge_only;
         for (item, scenario) in &self.scenarios {
-            points.extend(experiment::points(std::slice::from_ref(scenario), &self.options(item), looked_at)?);
+            points.extend(experiment::points(
+                std::slice::from_ref(scenario),
+                &self.options(item),
+                looked_at,
+            )?);
         }
-        points.extend(self.studies.iter().map(|item| Point {
-            scenario: item.name(),
-            replication: 1,
-            // GRNN's are a model without runs.
-            cost: if item.paper == Paper::Grnn { 1 } else { STUDY },
-            // The merge looks at its runs and searches.
-            finished: self.out.join(item.paper.name()).join(&item.exhibit.name).join(NUMBERS).is_file(),
-            ..Point::default()
+        points.extend(self.studies.iter().map(|item| {
+            Point {
+                scenario: item.name(),
+                replication: 1,
+                // GRNN's are a model without runs.
+                cost: if item.paper == Paper::Grnn { 1 } else { STUDY },
+                // The merge looks at its runs and searches.
+                finished: self
+                    .out
+                    .join(item.paper.name())
+                    .join(&item.exhibit.name)
+                    .join(NUMBERS)
+                    .is_file(),
+                ..Point::default()
+            }
         }));
         Ok(points)
     }
@@ -186,22 +241,39 @@ impl<'a> Work<'a> {
     fn carried_out(mut self, points: &[Point]) -> Result<BTreeMap<Paper, Findings>> {
         let mut findings = mem::take(&mut self.findings);
         let (common, parts, stop) = (&self.args.common, &self.args.parts, stop_on_ctrl_c()?);
-        let own = parts.own(points).map_or(vec![true; points.len()], |(_, own)| own);
+        let own = parts
+            .own(points)
+            .map_or(vec![true; points.len()], |(_, own)| own);
         let (own, own_studies) = own.split_at(points.len() - self.studies.len());
         let mut rest = own;
-        let bar = progress(common.quiet, own.iter().filter(|own| **own).count(), "runs", "");
+        let bar = progress(
+            common.quiet,
+            own.iter().filter(|own| **own).count(),
+            "runs",
+            "",
+        );
         for (item, scenario) in mem::take(&mut self.scenarios) {
             bar.set_message(item.name());
-            let runs = rest.split_off(..scenario.policies.len() * scenario.points().len()).expect("each has a value");
+            let runs = rest
+                .split_off(..scenario.policies.len() * scenario.points().len())
+                .expect("each has a value");
             let shard = parts.shard.map(|shard| (shard, runs.to_vec()));
             if shard.is_some() && !runs.contains(&true) {
                 continue;
             }
-            let mut options = Options { shard, ..self.options(&item) };
+            let mut options = Options {
+                shard,
+                ..self.options(&item)
+            };
             if item.is_measured() {
-                options = Options { target: Target::Real(&Cpu, Verify::Sample), resume: false, ..options };
+                options = Options {
+                    target: Target::Real(&Cpu, Verify::Sample),
+                    resume: false,
+                    ..options
+                };
             }
-            let mut report = common.on_threads(|| experiment::run(&scenario, &options, stop, &|| bar.inc(1)))?;
+            let mut report =
+                common.on_threads(|| experiment::run(&scenario, &options, stop, &|| bar.inc(1)))?;
             if report.interrupted() {
                 return Err(Error::Interrupted);
             }
@@ -210,18 +282,35 @@ impl<'a> Work<'a> {
                 let figure = one_figure(&[other, &report], &options.out.join(&item.exhibit.name))?;
                 report.figures.splice(..0, figure);
             }
-            report.undrawn.iter().for_each(|why| common.note(format!("{}: no figure: {why}", item.name())));
-            insert(&mut findings, &item, Found::Run(Box::new((scenario, report))));
+            report
+                .undrawn
+                .iter()
+                .for_each(|why| common.note(format!("{}: no figure: {why}", item.name())));
+            insert(
+                &mut findings,
+                &item,
+                Found::Run(Box::new((scenario, report))),
+            );
         }
         bar.finish_and_clear();
-        let studies = self.studies.iter().zip(own_studies).filter_map(|(item, own)| own.then_some(*item));
+        let studies = self
+            .studies
+            .iter()
+            .zip(own_studies)
+            .filter_map(|(item, own)| own.then_some(*item));
         let studies: Vec<Item> = studies.collect();
         // A search's number of runs is not known in advance.
         let bar = progress(common.quiet, studies.len(), "runs", "");
         let tick = || bar.tick();
         let keep = match parts {
-            Parts { merge_only: true, .. } => Keep::Only,
-            Parts { shard: None, resume: false, .. } => Keep::Nothing,
+            Parts {
+                merge_only: true, ..
+            } => Keep::Only,
+            Parts {
+                shard: None,
+                resume: false,
+                ..
+            } => Keep::Nothing,
             Parts { shard, .. } => Keep::All(*shard),
         };
         for of_paper in studies.chunk_by(|a, b| a.paper == b.paper) {
@@ -232,7 +321,15 @@ impl<'a> Work<'a> {
                 // Those of other settings would stay for ever.
                 let _ = fs::remove_dir_all(out.join(SEARCHES));
             }
-            let lab = Lab { load: &load, out, measured, keep, stop, progress: &tick, tried: Mutex::default() };
+            let lab = Lab {
+                load: &load,
+                out,
+                measured,
+                keep,
+                stop,
+                progress: &tick,
+                tried: Mutex::default(),
+            };
             for item in of_paper {
                 bar.set_message(item.name());
                 let study = common.on_threads(|| carry_out(paper, item.exhibit, &lab))?;
@@ -249,18 +346,50 @@ impl<'a> Work<'a> {
 }
 
 /// Named figures with their claims, or all claims.
-fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked], shown: Shown) -> Result<()> {
+fn tell(
+    order: &Order,
+    findings: &BTreeMap<Paper, Findings>,
+    checked: &[Checked],
+    shown: Shown,
+) -> Result<()> {
     let mut shown = shown.several();
     for item in &order.named {
-        let own: Vec<Checked> = checked.iter().filter(|one| one.is_with(item)).cloned().collect();
+        let own: Vec<Checked> = checked
+            .iter()
+            .filter(|one| one.is_with(item))
+            .cloned()
+            .collect();
         let report::Shown { text, json, .. } = report::Shown::of(item, findings, width());
-        let claims = || if own.is_empty() { String::new() } else { format!("{}\n", report::table(&own)) };
-        let text = || format!("{}: {}\n{text}\n{}", item.name(), item.exhibit.place, claims());
-        shown.show(text, || json!({ "figure": item.name(), "results": json, "claims": report::to_json(&own) }))?;
+        let claims = || {
+            if own.is_empty() {
+                String::new()
+            } else {
+                format!("{}\n", report::table(&own))
+            }
+        };
+        let text = || {
+            format!(
+                "{}: {}\n{text}\n{}",
+                item.name(),
+                item.exhibit.place,
+                claims()
+            )
+        };
+        shown.show(
+            text,
+            || json!({ "figure": item.name(), "results": json, "claims": report::to_json(&own) }),
+        )?;
     }
     if !order.claims.is_empty() {
-        let claims: Vec<Checked> = checked.iter().filter(|one| order.claims.contains(&one.paper)).cloned().collect();
-        shown.show(|| report::table(&claims) + &report::by_paper(&claims), || report::to_json(&claims))?;
+        let claims: Vec<Checked> = checked
+            .iter()
+            .filter(|one| order.claims.contains(&one.paper))
+            .cloned()
+            .collect();
+        shown.show(
+            || report::table(&claims) + &report::by_paper(&claims),
+            || report::to_json(&claims),
+        )?;
     }
     shown.end()
 }
@@ -269,11 +398,28 @@ fn tell(order: &Order, findings: &BTreeMap<Paper, Findings>, checked: &[Checked]
 fn one_figure(reports: &[&Report], stem: &Path) -> Result<Option<Figure>> {
     let folders: Vec<&Path> = reports.iter().map(|report| &*report.folder.path).collect();
     let drawn = Kind::LatencyRate.drawn(&Inputs::open(&folders)?, &plot::Options::default());
-    drawn.ok().map(|canvas| plot::write(canvas, &[], stem)).transpose()
+    drawn
+        .ok()
+        .map(|canvas| plot::write(canvas, &[], stem))
+        .transpose()
 }
 
 fn listed(paper: Paper) -> String {
-    let width = paper.exhibits().iter().map(|exhibit| exhibit.name.len()).max().unwrap_or(0);
-    let line = |exhibit: &Exhibit| format!("  {} {:<width$}  {}\n", paper.name(), exhibit.name, exhibit.place);
-    iter::once(format!("{}\n", paper.title())).chain(paper.exhibits().iter().map(line)).collect()
+    let width = paper
+        .exhibits()
+        .iter()
+        .map(|exhibit| exhibit.name.len())
+        .max()
+        .unwrap_or(0);
+    let line = |exhibit: &Exhibit| {
+        format!(
+            "  {} {:<width$}  {}\n",
+            paper.name(),
+            exhibit.name,
+            exhibit.place
+        )
+    };
+    iter::once(format!("{}\n", paper.title()))
+        .chain(paper.exhibits().iter().map(line))
+        .collect()
 }

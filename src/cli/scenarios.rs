@@ -51,9 +51,11 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let all = Shipped::Scenario.all();
     let width = all.iter().map(|one| one.name.len()).max().unwrap_or(0);
     let line = |one: &BuiltIn| format!("{:<width$}  {}\n", one.name, one.about());
-    let object =
-        |one: &BuiltIn| json!({ "name": one.name, "file": Shipped::Scenario.path(one.name), "about": one.about() });
-    args.shown.show(|| all.iter().map(line).collect(), || all.iter().map(object).collect::<Vec<_>>())
+    let object = |one: &BuiltIn| json!({ "name": one.name, "file": Shipped::Scenario.path(one.name), "about": one.about() });
+    args.shown.show(
+        || all.iter().map(line).collect(),
+        || all.iter().map(object).collect::<Vec<_>>(),
+    )
 }
 
 fn copy(names: &[PathBuf], folder: &Path, registry: &Registry) -> Result<()> {
@@ -61,17 +63,28 @@ fn copy(names: &[PathBuf], folder: &Path, registry: &Registry) -> Result<()> {
     for name in names {
         let scenarios = Scenario::expand(&Shipped::Scenario.find(name)?, &[], &[], registry)?;
         for file in files_of(&scenarios) {
-            let outside = || Error::at(file, "lies outside of this folder; copy works on built-in scenarios");
+            let outside = || {
+                Error::at(
+                    file,
+                    "lies outside of this folder; copy works on built-in scenarios",
+                )
+            };
             let plain = shipped::within_repository(file).ok_or_else(outside)?;
             let content = shipped::read(file).map_err(|cause| Error::unreadable(file, &cause))?;
             copies.insert(folder.join(plain), content);
         }
     }
     // Scenarios share files.
-    let is_same = |copy: &Path, content: &[u8]| copy.is_file() && fs::read(copy).is_ok_and(|there| there == content);
-    let is_other = |(copy, content): &(&PathBuf, &Vec<u8>)| copy.exists() && !is_same(copy, content);
+    let is_same = |copy: &Path, content: &[u8]| {
+        copy.is_file() && fs::read(copy).is_ok_and(|there| there == content)
+    };
+    let is_other =
+        |(copy, content): &(&PathBuf, &Vec<u8>)| copy.exists() && !is_same(copy, content);
     if let Some((there, _)) = copies.iter().find(is_other) {
-        return Err(Error::at(there, "exists already with other contents; name another folder, or remove the file"));
+        return Err(Error::at(
+            there,
+            "exists already with other contents; name another folder, or remove the file",
+        ));
     }
     for (copy, content) in copies {
         if !copy.exists() {

@@ -62,14 +62,20 @@ pub fn man(args: &ManArgs, command: clap::Command) -> Result<()> {
 }
 
 pub fn schema(args: &SchemaArgs, registry: &Registry) -> Result<()> {
-    put(args.out.as_deref(), &format!("{:#}\n", schema::schema(registry)))
+    put(
+        args.out.as_deref(),
+        &format!("{:#}\n", schema::schema(registry)),
+    )
 }
 
 pub fn init(args: &InitArgs) -> Result<()> {
     let file = args.file.as_path();
     let costs = file.with_file_name("v100.csv");
     if let Some(path) = [file, &costs].into_iter().find(|path| path.exists()) {
-        return Err(Error::at(path, "exists already; name another file, as batchlab init mine/first.toml"));
+        return Err(Error::at(
+            path,
+            "exists already; name another file, as batchlab init mine/first.toml",
+        ));
     }
     put(Some(file), include_str!("init.toml"))?;
     put(Some(&costs), include_str!("../../scenarios/costs/v100.csv"))?;

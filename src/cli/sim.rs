@@ -86,10 +86,21 @@ pub fn sim(args: &SimArgs, registry: &Registry, executors: &Executors) -> Result
     let target = Target::Simulated(executors.simulator(&args.backend)?);
     let out = args.common.out(target.name());
     let (parts, replications) = (&args.parts, args.replications);
-    let options = Options { target, out, replications, resume: parts.keeps(), shard: None, stated: Vec::new() };
-    let scenarios = args.common.sweeps(&args.scenarios, &args.sweeps.sweeps, registry)?;
+    let options = Options {
+        target,
+        out,
+        replications,
+        resume: parts.keeps(),
+        shard: None,
+        stated: Vec::new(),
+    };
+    let scenarios = args
+        .common
+        .sweeps(&args.scenarios, &args.sweeps.sweeps, registry)?;
     if parts.plan || parts.merge_only {
-        let points = scenarios.iter().map(|sweep| experiment::points(sweep, &options, true));
+        let points = scenarios
+            .iter()
+            .map(|sweep| experiment::points(sweep, &options, true));
         let points = points.collect::<Result<Vec<_>>>()?.concat();
         if parts.plan {
             return parts.show(&points, args.common.shown);
@@ -106,23 +117,47 @@ pub fn sim(args: &SimArgs, registry: &Registry, executors: &Executors) -> Result
 pub fn real(args: &RealArgs, registry: &Registry, executors: &Executors) -> Result<()> {
     let target = Target::Real(executors.executor(&args.backend)?, args.verify);
     let out = args.common.out(target.name());
-    let options =
-        Options { target, out, replications: args.repeats, resume: args.resume, shard: None, stated: Vec::new() };
-    let scenarios = args.common.sweeps(&args.scenarios, &args.sweeps.sweeps, registry)?;
+    let options = Options {
+        target,
+        out,
+        replications: args.repeats,
+        resume: args.resume,
+        shard: None,
+        stated: Vec::new(),
+    };
+    let scenarios = args
+        .common
+        .sweeps(&args.scenarios, &args.sweeps.sweeps, registry)?;
     run_all(&scenarios, &args.common, &options)
 }
 
 /// The points of one shard, of all scenarios.
 fn run_shard(sweeps: &[Vec<Scenario>], args: &SimArgs, options: &Options) -> Result<()> {
     let common = &args.common;
-    let points = sweeps.iter().map(|scenarios| experiment::points(scenarios, options, false));
+    let points = sweeps
+        .iter()
+        .map(|scenarios| experiment::points(scenarios, options, false));
     let points = points.collect::<Result<Vec<_>>>()?;
-    let Some((shard, mut rest)) = args.parts.own(&points.concat()) else { return Ok(()) };
+    let Some((shard, mut rest)) = args.parts.own(&points.concat()) else {
+        return Ok(());
+    };
     for (scenarios, points) in sweeps.iter().zip(&points) {
         let own: Vec<bool> = rest.drain(..points.len()).collect();
         let runs = own.iter().filter(|own| **own).count();
-        let report = carried_out(scenarios, runs, common, &Options { shard: Some((shard, own)), ..options.clone() })?;
-        let ((done, all), before, folder) = (report.finished, report.taken_over, report.folder.path.display());
+        let report = carried_out(
+            scenarios,
+            runs,
+            common,
+            &Options {
+                shard: Some((shard, own)),
+                ..options.clone()
+            },
+        )?;
+        let ((done, all), before, folder) = (
+            report.finished,
+            report.taken_over,
+            report.folder.path.display(),
+        );
         if report.interrupted() {
             return Err(Error::failed(format_args!(
                 "interrupted: {done} of {all} points of shard {shard} are finished and kept in {folder}; call it again"
@@ -134,13 +169,21 @@ fn run_shard(sweeps: &[Vec<Scenario>], args: &SimArgs, options: &Options) -> Res
     common.shown.several().end()
 }
 
-fn carried_out(scenarios: &[Scenario], runs: usize, common: &Common, options: &Options) -> Result<Report> {
-    common.carry_out(runs, &scenarios[0].name, |stop, done| experiment::run_sweep(scenarios, options, stop, done))
+fn carried_out(
+    scenarios: &[Scenario],
+    runs: usize,
+    common: &Common,
+    options: &Options,
+) -> Result<Report> {
+    common.carry_out(runs, &scenarios[0].name, |stop, done| {
+        experiment::run_sweep(scenarios, options, stop, done)
+    })
 }
 
 pub fn tell_of_locks(common: &Common, locked: bool) {
     if !locked {
-        common.note("the file system has no locks: make sure that no other run writes to the folder");
+        common
+            .note("the file system has no locks: make sure that no other run writes to the folder");
     }
 }
 
@@ -151,14 +194,31 @@ const FAILURES_SHOWN: usize = 3;
 fn run_all(sweeps: &[Vec<Scenario>], common: &Common, options: &Options) -> Result<()> {
     if sweeps.len() > 1 {
         // A mistake in the last scenario must not appear after hours of the first.
-        sweeps.iter().flatten().try_for_each(|scenario| experiment::prepare(scenario, options.target).map(drop))?;
+        sweeps
+            .iter()
+            .flatten()
+            .try_for_each(|scenario| experiment::prepare(scenario, options.target).map(drop))?;
     }
     let (mut shown, mut failed) = (common.shown.several(), None);
     for scenarios in sweeps {
         let scenario = &scenarios[0];
-        let points: usize = scenarios.iter().map(|one| one.policies.len() * one.points().len()).sum();
-        let report = carried_out(scenarios, points * options.replications as usize, common, options)?;
-        let table = || format!("{}\n{}\n", scenario.name, table::table(&report.rows, width()));
+        let points: usize = scenarios
+            .iter()
+            .map(|one| one.policies.len() * one.points().len())
+            .sum();
+        let report = carried_out(
+            scenarios,
+            points * options.replications as usize,
+            common,
+            options,
+        )?;
+        let table = || {
+            format!(
+                "{}\n{}\n",
+                scenario.name,
+                table::table(&report.rows, width())
+            )
+        };
         shown.show(table, || summary::to_json(&scenario.name, &report.rows))?;
         tell(common, scenarios, &report);
         let folder = report.folder.path.display();
@@ -185,28 +245,60 @@ fn run_all(sweeps: &[Vec<Scenario>], common: &Common, options: &Options) -> Resu
 fn tell(common: &Common, scenarios: &[Scenario], report: &Report) {
     let scenario = &scenarios[0];
     let costs_of = |row: &SummaryRow| {
-        let of_row = |policy: &&PolicyEntry| policy.label == row.policy && policy.swept == row.swept;
-        let policy = scenarios.iter().flat_map(|scenario| &scenario.policies).find(of_row);
-        policy.and_then(|policy| policy.costs.as_ref()).map_or(String::new(), |costs| costs.display().to_string())
+        let of_row =
+            |policy: &&PolicyEntry| policy.label == row.policy && policy.swept == row.swept;
+        let policy = scenarios
+            .iter()
+            .flat_map(|scenario| &scenario.policies)
+            .find(of_row);
+        policy
+            .and_then(|policy| policy.costs.as_ref())
+            .map_or(String::new(), |costs| costs.display().to_string())
     };
     if report.taken_over > 0 {
-        common.note(format!("taken over from before: {} of {} runs", report.taken_over, report.finished.1));
+        common.note(format!(
+            "taken over from before: {} of {} runs",
+            report.taken_over, report.finished.1
+        ));
     }
-    let warmed_up: u64 = report.rows.iter().flat_map(|row| &row.runs).map(|run| run.warmup).max().unwrap_or(0);
-    if warmed_up > 0 {
-        common.note(format!("warm-up ({}): at most {warmed_up} requests of a run left out", scenario.metrics.warmup));
-    }
-    let tables: BTreeSet<&Path> = scenario.policies.iter().filter_map(|policy| policy.costs.as_deref()).collect();
-    tables.into_iter().for_each(|table| common.note_falling(table));
-    let traditional = report.traditional.as_ref();
-    traditional
+    let warmed_up: u64 = report
+        .rows
         .iter()
-        .for_each(|why| common.note(format!("all steps ran in traditional kernels, not in device.grnn's: {why}")));
-    notes(&report.rows, &costs_of).iter().for_each(|note| common.note(note));
+        .flat_map(|row| &row.runs)
+        .map(|run| run.warmup)
+        .max()
+        .unwrap_or(0);
+    if warmed_up > 0 {
+        common.note(format!(
+            "warm-up ({}): at most {warmed_up} requests of a run left out",
+            scenario.metrics.warmup
+        ));
+    }
+    let tables: BTreeSet<&Path> = scenario
+        .policies
+        .iter()
+        .filter_map(|policy| policy.costs.as_deref())
+        .collect();
+    tables
+        .into_iter()
+        .for_each(|table| common.note_falling(table));
+    let traditional = report.traditional.as_ref();
+    traditional.iter().for_each(|why| {
+        common.note(format!(
+            "all steps ran in traditional kernels, not in device.grnn's: {why}"
+        ))
+    });
+    notes(&report.rows, &costs_of)
+        .iter()
+        .for_each(|note| common.note(note));
     let Decisions { calls, tasks, time } = report.decisions;
     if calls > 0 {
         let per = |count: u64| time.as_nanos() as f64 / count as f64 / 1e3;
-        common.note(format!("scheduler: {:.2} us a decision, {:.2} us a task on this host", per(calls), per(tasks)));
+        common.note(format!(
+            "scheduler: {:.2} us a decision, {:.2} us a task on this host",
+            per(calls),
+            per(tasks)
+        ));
     }
     let Verified { requests, largest } = report.verified;
     match largest {
@@ -219,13 +311,33 @@ fn tell(common: &Common, scenarios: &[Scenario], report: &Report) {
             100.0 * of_tolerated
         )),
     }
-    report.failures.iter().take(FAILURES_SHOWN).for_each(|failure| common.note(failure));
+    report
+        .failures
+        .iter()
+        .take(FAILURES_SHOWN)
+        .for_each(|failure| common.note(failure));
     tell_of_locks(common, report.locked);
-    report.undrawn.iter().for_each(|why| common.note(format!("no figure: {why}")));
-    let figures = report.figures.iter().flat_map(|figure| &figure.files).filter_map(|path| path.file_name());
-    let figures: Vec<String> = figures.map(|name| name.to_string_lossy().into_owned()).collect();
-    let figures = if figures.is_empty() { String::new() } else { format!(" ({})", figures.join(", ")) };
-    common.note(format!("results in {}{figures}", report.folder.path.display()));
+    report
+        .undrawn
+        .iter()
+        .for_each(|why| common.note(format!("no figure: {why}")));
+    let figures = report
+        .figures
+        .iter()
+        .flat_map(|figure| &figure.files)
+        .filter_map(|path| path.file_name());
+    let figures: Vec<String> = figures
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    let figures = if figures.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", figures.join(", "))
+    };
+    common.note(format!(
+        "results in {}{figures}",
+        report.folder.path.display()
+    ));
 }
 
 /// What a reader of the results must know: batch sizes without a measured cost, rejected requests, late load generators.
@@ -234,7 +346,11 @@ pub fn notes(rows: &[SummaryRow], costs_of: &dyn Fn(&SummaryRow) -> String) -> V
     for row in rows {
         let rejected: u64 = row.runs.iter().map(|run| run.rejected).sum();
         if rejected > 0 {
-            notes.push(format!("\"{}\" at {}: {rejected} requests were rejected", row.name(), row.point));
+            notes.push(format!(
+                "\"{}\" at {}: {rejected} requests were rejected",
+                row.name(),
+                row.point
+            ));
         }
         notes.extend(row.lateness().map(|late| lateness(row, &late)));
     }
@@ -248,17 +364,30 @@ fn extrapolations(rows: &[SummaryRow], costs_of: &dyn Fn(&SummaryRow) -> String)
         let costs = costs_of(row);
         for found in row.runs.iter().flat_map(|run| &run.extrapolated) {
             let of_cell = sums.entry((costs.clone(), found.cell.clone()));
-            of_cell.and_modify(|sum| sum.add(found)).or_insert_with(|| found.clone());
+            of_cell
+                .and_modify(|sum| sum.add(found))
+                .or_insert_with(|| found.clone());
         }
     }
     let percent = |part: u64, whole: u64| 100.0 * part as f64 / whole as f64;
     let note = |((costs, cell), sum): (&(String, String), &Extrapolation)| {
         let (from, to) = (sum.from, sum.to);
-        let below = (sum.below, "smaller", format!("below {from} they take the time of {from}"));
-        let above = (sum.above, "larger", format!("above {to} the slope of the last two rows goes on"));
+        let below = (
+            sum.below,
+            "smaller",
+            format!("below {from} they take the time of {from}"),
+        );
+        let above = (
+            sum.above,
+            "larger",
+            format!("above {to} the slope of the last two rows goes on"),
+        );
         let sides = [below, above].into_iter().filter(|(count, ..)| *count > 0);
         let (sides, rules): (Vec<_>, Vec<_>) = sides.map(|(_, side, rule)| (side, rule)).unzip();
-        let (batches, cells) = (percent(sum.below + sum.above, sum.batches), percent(sum.cells_beyond, sum.cells));
+        let (batches, cells) = (
+            percent(sum.below + sum.above, sum.batches),
+            percent(sum.cells_beyond, sum.cells),
+        );
         let (sides, rules) = (sides.join(" or "), rules.join(", "));
         format!(
             "extrapolated: {batches:.2} % of the batches of {cell} ({cells:.2} % of its cells) were {sides} than the measured \
@@ -270,8 +399,12 @@ fn extrapolations(rows: &[SummaryRow], costs_of: &dyn Fn(&SummaryRow) -> String)
 
 /// Of the load generator, and the verdict.
 fn lateness(row: &SummaryRow, late: &Lateness) -> String {
-    let p99 = late.p99_us.map_or(String::new(), |us| format!("p99 {us:.1} us, "));
-    let share = late.share.map_or(String::new(), |share| format!("{:.2} % of the median latency; ", 100.0 * share));
+    let p99 = late
+        .p99_us
+        .map_or(String::new(), |us| format!("p99 {us:.1} us, "));
+    let share = late.share.map_or(String::new(), |share| {
+        format!("{:.2} % of the median latency; ", 100.0 * share)
+    });
     let verdict = match late.valid {
         Some(true) => "VALID".to_string(),
         Some(false) => format!(
@@ -282,6 +415,7 @@ fn lateness(row: &SummaryRow, late: &Lateness) -> String {
         None => "too few requests for a verdict".to_string(),
     };
     let (name, point, mean, max) = (row.name(), &row.point, late.mean_us, late.max_us);
-    let late = format!("the generator was late by {mean:.1} us on average, {p99}at most {max:.1} us");
+    let late =
+        format!("the generator was late by {mean:.1} us on average, {p99}at most {max:.1} us");
     format!("\"{name}\" at {point}: {late}; {share}{verdict}")
 }

@@ -56,7 +56,9 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     }
     // The command that repeats a panic shows it.
     std::panic::set_hook(Box::new(|_| ()));
-    let last = args.runs.map_or(u64::MAX, |runs| args.seed.saturating_add(runs));
+    let last = args
+        .runs
+        .map_or(u64::MAX, |runs| args.seed.saturating_add(runs));
     let counts = search(args.seed..last, registry, &args.out, stop, print)?;
     match counts.broken {
         0 => print(&format!("{counts}\n")),

@@ -102,23 +102,39 @@ fn time(text: &str) -> Result<String, String> {
 impl ArrivalArgs {
     fn process(&self) -> Result<(Process, Option<Rate>)> {
         if let Some(rate) = self.rate {
-            check_rate(Rate(rate)).map_err(Error::input).within("--rate")?;
+            check_rate(Rate(rate))
+                .map_err(Error::input)
+                .within("--rate")?;
         }
-        let Value::Object(mut keys) = json!(self) else { unreachable!("options have names") };
+        let Value::Object(mut keys) = json!(self) else {
+            unreachable!("options have names")
+        };
         keys.retain(|_, value| !value.is_null());
         keys.extend(self.rate.map(|rate| ("rates".to_string(), json!([rate]))));
-        let spec = ArrivalSpec::new(&self.process, keys).map_err(|problem| match problem.strip_prefix("rates: ") {
-            Some(_) if self.rate.is_none() => {
-                Error::input(format!("{} needs --rate, in requests per second", self.process))
+        let spec = ArrivalSpec::new(&self.process, keys).map_err(|problem| {
+            match problem.strip_prefix("rates: ") {
+                Some(_) if self.rate.is_none() => Error::input(format!(
+                    "{} needs --rate, in requests per second",
+                    self.process
+                )),
+                Some(problem) => Error::input(format!("--rate: {problem}")),
+                None => Error::input(format!("--{problem}")),
             }
-            Some(problem) => Error::input(format!("--rate: {problem}")),
-            None => Error::input(format!("--{problem}")),
         })?;
-        Ok((spec.process().expect("a closed loop is no choice"), spec.rates().first().copied()))
+        Ok((
+            spec.process().expect("a closed loop is no choice"),
+            spec.rates().first().copied(),
+        ))
     }
 
-    fn times(&self, (process, rate): (Process, Option<Rate>), requests: usize) -> Result<Arc<[Nanos]>> {
-        let times: Arc<[Nanos]> = process.times(rate, requests, self.stream("arrivals")).collect();
+    fn times(
+        &self,
+        (process, rate): (Process, Option<Rate>),
+        requests: usize,
+    ) -> Result<Arc<[Nanos]>> {
+        let times: Arc<[Nanos]> = process
+            .times(rate, requests, self.stream("arrivals"))
+            .collect();
         within_the_clock(&times)?;
         Ok(times)
     }
@@ -159,7 +175,11 @@ impl OutputArgs {
         // Devices and pipes are not reported as written files.
         if path.is_file() && !self.quiet {
             let span = trace.arrivals.last().map_or(0.0, |last| last.as_secs_f64());
-            say(format_args!("wrote {} requests over {span:.3} s to {}", trace.len(), path.display()));
+            say(format_args!(
+                "wrote {} requests over {span:.3} s to {}",
+                trace.len(),
+                path.display()
+            ));
         }
         Ok(())
     }

@@ -120,66 +120,154 @@ const SHARES: [f64; 8] = [0.1, 0.3, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 const DRAWN: usize = 6;
 
 pub fn run(args: &Args, registry: &Registry) -> Result<()> {
-    let Args { common, asked, policy, .. } = args;
+    let Args {
+        common,
+        asked,
+        policy,
+        ..
+    } = args;
     let scenario = read(asked, common, registry)?;
     let entry = entry(&scenario, policy)?;
     if args.optimal {
         return args.solve(&scenario, entry);
     }
     let objective = asked.objective(&scenario, 0.0, "50ms")?;
-    let candidates = candidates(common, &scenario.file, policy, &args.over(entry, registry)?, registry)?;
-    let goal = args.rate.map_or(Goal::HighestRate, |rate| Goal::FewestWorkers(Rate(rate), args.max_workers));
-    let Args { tolerance, replications, max_requests, .. } = *args;
-    let effort = Effort { tolerance, replications, max_requests, near: None };
+    let candidates = candidates(
+        common,
+        &scenario.file,
+        policy,
+        &args.over(entry, registry)?,
+        registry,
+    )?;
+    let goal = args.rate.map_or(Goal::HighestRate, |rate| {
+        Goal::FewestWorkers(Rate(rate), args.max_workers)
+    });
+    let Args {
+        tolerance,
+        replications,
+        max_requests,
+        ..
+    } = *args;
+    let effort = Effort {
+        tolerance,
+        replications,
+        max_requests,
+        near: None,
+    };
     over_rates(&scenario)?;
     let (count, out) = (candidates.len(), common.out("tune"));
     let folder = out.join(folder_name(&scenario.name));
     can_write(&folder.join("tune.csv"))?;
     let tried = common.carry_out(count, &scenario.name, |stop, done| {
-        tune::find(candidates, &tune::ROUNDS, goal, &objective, &effort, stop, done)
+        tune::find(
+            candidates,
+            &tune::ROUNDS,
+            goal,
+            &objective,
+            &effort,
+            stop,
+            done,
+        )
     })?;
     let row = |found: &Tried| {
         let (entry, answer) = (found.scenario.policies[0].clone(), found.answer.clone());
-        Row { entry, objective, answer, round: Some(found.round) }
+        Row {
+            entry,
+            objective,
+            answer,
+            round: Some(found.round),
+        }
     };
     let rows: Vec<Row> = tried.iter().map(row).collect();
     let left = tried.iter().filter(|one| one.is_finalist()).count();
     let note = format!("{left} of {count} settings are left after the last round\n");
-    let study = Study { name: scenario.name.clone(), goal, objective, tolerance, file: folder.join("tune.csv") };
+    let study = Study {
+        name: scenario.name.clone(),
+        goal,
+        objective,
+        tolerance,
+        file: folder.join("tune.csv"),
+    };
     study.tell(common, &rows, left, &note)?;
     if !tried[0].answer.is_some() {
         return Ok(());
     }
-    let settings = rows[0].entry.swept.iter().map(|(key, value)| format!("{key}={value}"));
+    let settings = rows[0]
+        .entry
+        .swept
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"));
     let text = scenario.text_with(&[without_sweep(common), settings.collect()].concat())?;
-    let head = format!("# {}, with the settings that batchlab tune found best.\n\n", scenario.file.display());
-    write_whole(&folder.join("tuned.toml"), |out| out.write_all((head + &text).as_bytes()))?;
+    let head = format!(
+        "# {}, with the settings that batchlab tune found best.\n\n",
+        scenario.file.display()
+    );
+    write_whole(&folder.join("tuned.toml"), |out| {
+        out.write_all((head + &text).as_bytes())
+    })?;
     args.draw(&tried, out)
 }
 
 pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
-    let WindowArgs { common, asked, policy, tolerance, .. } = args;
+    let WindowArgs {
+        common,
+        asked,
+        policy,
+        tolerance,
+        ..
+    } = args;
     let scenario = read(asked, common, registry)?;
     let kind = entry(&scenario, policy)?.kind;
-    let has_window = |kind: &str| registry.keys(kind).is_some_and(|keys| keys.contains(&"window"));
+    let has_window = |kind: &str| {
+        registry
+            .keys(kind)
+            .is_some_and(|keys| keys.contains(&"window"))
+    };
     refuse_if(!has_window(kind), || {
         let known: Vec<&str> = registry.kinds().filter(|kind| has_window(kind)).collect();
         let (file, known) = (scenario.file.display(), known.join(", "));
-        Error::input(format!("{file}: --policy: {kind} has no batch window; policies with one: {known}"))
+        Error::input(format!(
+            "{file}: --policy: {kind} has no batch window; policies with one: {known}"
+        ))
     })?;
     let objective = asked.objective(&scenario, 0.0, "200ms")?;
     // Of equal settings, the first is the best.
-    let windows: Vec<Nanos> = args.windows.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
-    let values: Vec<String> = windows.iter().map(|window| format!("{}ns", window.0)).collect();
+    let windows: Vec<Nanos> = args
+        .windows
+        .iter()
+        .copied()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect();
+    let values: Vec<String> = windows
+        .iter()
+        .map(|window| format!("{}ns", window.0))
+        .collect();
     let over = [format!("window={}", values.join(","))];
     let candidates = candidates(common, &scenario.file, policy, &over, registry)?;
-    let effort = Effort { tolerance: *tolerance, replications: 1, max_requests: WINDOW_REQUESTS, near: None };
+    let effort = Effort {
+        tolerance: *tolerance,
+        replications: 1,
+        max_requests: WINDOW_REQUESTS,
+        near: None,
+    };
     let mut tried = common.carry_out(windows.len(), &scenario.name, |stop, done| {
-        tune::find(candidates, &[], Goal::HighestRate, &objective, &effort, stop, done)
+        tune::find(
+            candidates,
+            &[],
+            Goal::HighestRate,
+            &objective,
+            &effort,
+            stop,
+            done,
+        )
     })?;
     let best = tried[0].answer.is_some().then_some(windows[tried[0].place]);
     tried.sort_by_key(|one| one.place);
-    let rows: Vec<(Nanos, Option<Rate>)> = windows.into_iter().zip(tried.iter().map(|one| one.answer.mean())).collect();
+    let rows: Vec<(Nanos, Option<Rate>)> = windows
+        .into_iter()
+        .zip(tried.iter().map(|one| one.answer.mean()))
+        .collect();
     let row = |(window, knee): &(Nanos, Option<Rate>)| json!({ "window_ms": window.as_millis_f64(), "knee_rps": knee });
     let json = || {
         json!({
@@ -194,26 +282,49 @@ pub fn find_window(args: &WindowArgs, registry: &Registry) -> Result<()> {
     };
     let text = || {
         let line = |(window, knee): &(Nanos, Option<Rate>)| {
-            let mark = if Some(*window) == best { "<- the shortest of the best" } else { "" };
+            let mark = if Some(*window) == best {
+                "<- the shortest of the best"
+            } else {
+                ""
+            };
             vec![format!("  window {window}"), rate(*knee, None), mark.into()]
         };
         let what = format!("{}: the highest rate of {policy}", scenario.name);
-        table(&what, &objective, *tolerance, &rows.iter().map(line).collect::<Vec<_>>())
+        table(
+            &what,
+            &objective,
+            *tolerance,
+            &rows.iter().map(line).collect::<Vec<_>>(),
+        )
     };
     common.shown.show(text, json)
 }
 
 /// Without the scenario's own sweep.
 fn read(asked: &Asked, common: &Common, registry: &Registry) -> Result<Scenario> {
-    Scenario::load(&Shipped::Scenario.find(&asked.scenario)?, &without_sweep(common), registry)
+    Scenario::load(
+        &Shipped::Scenario.find(&asked.scenario)?,
+        &without_sweep(common),
+        registry,
+    )
 }
 
 fn entry<'s>(scenario: &'s Scenario, policy: &str) -> Result<&'s PolicyEntry> {
-    scenario.policies.iter().find(|entry| entry.label == policy).ok_or_else(|| {
-        let known: Vec<&str> = scenario.policies.iter().map(|entry| entry.label.as_str()).collect();
-        let (file, known) = (scenario.file.display(), known.join(", "));
-        Error::input(format!("{file}: --policy: no policy is labelled \"{policy}\"; there are {known}"))
-    })
+    scenario
+        .policies
+        .iter()
+        .find(|entry| entry.label == policy)
+        .ok_or_else(|| {
+            let known: Vec<&str> = scenario
+                .policies
+                .iter()
+                .map(|entry| entry.label.as_str())
+                .collect();
+            let (file, known) = (scenario.file.display(), known.join(", "));
+            Error::input(format!(
+                "{file}: --policy: no policy is labelled \"{policy}\"; there are {known}"
+            ))
+        })
 }
 
 /// A scenario with one policy for each combination of values, without the scenario's own sweep.
@@ -225,17 +336,35 @@ fn candidates(
     registry: &Registry,
 ) -> Result<Vec<Scenario>> {
     // Keys of the scenario have a dot, but for its seed.
-    let own = |over: &String| match over.split_once('=').is_some_and(|(key, _)| key.contains('.') || key == "seed") {
+    let own = |over: &String| match over
+        .split_once('=')
+        .is_some_and(|(key, _)| key.contains('.') || key == "seed")
+    {
         true => over.clone(),
         false => format!("policy.\"{policy}\".{over}"),
     };
     let sweeps: Vec<String> = over.iter().map(own).collect();
-    let common = Common { overrides: without_sweep(common), ..common.clone() };
-    let alone = |variant: Scenario| {
-        let own = variant.policies.iter().filter(|entry| entry.label == policy).cloned();
-        own.map(|entry| Scenario { policies: vec![entry], ..variant.clone() }).collect::<Vec<_>>()
+    let common = Common {
+        overrides: without_sweep(common),
+        ..common.clone()
     };
-    Ok(common.sweep(file, &sweeps, registry)?.into_iter().flat_map(alone).collect())
+    let alone = |variant: Scenario| {
+        let own = variant
+            .policies
+            .iter()
+            .filter(|entry| entry.label == policy)
+            .cloned();
+        own.map(|entry| Scenario {
+            policies: vec![entry],
+            ..variant.clone()
+        })
+        .collect::<Vec<_>>()
+    };
+    Ok(common
+        .sweep(file, &sweeps, registry)?
+        .into_iter()
+        .flat_map(alone)
+        .collect())
 }
 
 fn without_sweep(common: &Common) -> Vec<String> {
@@ -246,14 +375,25 @@ impl Args {
     /// The best control limit at each rate.
     fn solve(&self, scenario: &Scenario, entry: &PolicyEntry) -> Result<()> {
         let (kind, file) = (entry.kind, scenario.file.display());
-        let most = entry.settings.value("max_batch").and_then(Value::as_u64).filter(|_| kind == "control-limit");
+        let most = entry
+            .settings
+            .value("max_batch")
+            .and_then(Value::as_u64)
+            .filter(|_| kind == "control-limit");
         let most = most.ok_or_else(|| {
-            Error::input(format!("{file}: --optimal: {kind} has no limit; use a policy of the kind control-limit"))
+            Error::input(format!(
+                "{file}: --optimal: {kind} has no limit; use a policy of the kind control-limit"
+            ))
         })?;
-        let alone = Scenario { policies: vec![entry.clone()], ..scenario.clone() };
+        let alone = Scenario {
+            policies: vec![entry.clone()],
+            ..scenario.clone()
+        };
         let (service, rates) = control::service(&alone, most as u32)?;
         let solve = |rate: &Rate| Ok((*rate, control::optimum(*rate, &service, self.busy_weight)?));
-        let found = self.common.on_threads(|| rates.par_iter().map(solve).collect::<Result<Vec<_>>>())?;
+        let found = self
+            .common
+            .on_threads(|| rates.par_iter().map(solve).collect::<Result<Vec<_>>>())?;
         let row = |(rate, found): &(Rate, Optimum)| json!({ "rate_rps": rate, "wait_for": found.wait_for, "cost_ms": found.cost * 1e3 });
         let json = || {
             json!({
@@ -276,7 +416,12 @@ impl Args {
                 weight => format!("least sum of mean latency and {weight} times the busy share"),
             };
             let lines: Vec<Vec<String>> = found.iter().map(line).collect();
-            format!("{}: the limit of {} with the {weighed}\n{}", scenario.name, self.policy, aligned(&lines))
+            format!(
+                "{}: the limit of {} with the {weighed}\n{}",
+                scenario.name,
+                self.policy,
+                aligned(&lines)
+            )
         };
         self.common.shown.show(text, json)
     }
@@ -284,18 +429,30 @@ impl Args {
     /// What to try: as given, or the keys that policies usually have.
     fn over(&self, entry: &PolicyEntry, registry: &Registry) -> Result<Vec<String>> {
         let keys = registry.keys(entry.kind).unwrap_or_default();
-        let default = KEYS.iter().filter(|(key, _)| keys.contains(key)).map(|(key, values)| format!("{key}={values}"));
-        let over: Vec<String> = if self.over.is_empty() { default.collect() } else { self.over.clone() };
+        let default = KEYS
+            .iter()
+            .filter(|(key, _)| keys.contains(key))
+            .map(|(key, values)| format!("{key}={values}"));
+        let over: Vec<String> = if self.over.is_empty() {
+            default.collect()
+        } else {
+            self.over.clone()
+        };
         refuse_if(over.is_empty(), || {
             let (file, kind, keys) = (self.asked.scenario.display(), entry.kind, keys.join(", "));
-            Error::input(format!("{file}: --over: name keys of {kind} with their values; there are {keys}"))
+            Error::input(format!(
+                "{file}: --over: name keys of {kind} with their values; there are {keys}"
+            ))
         })?;
         Ok(over)
     }
 
     /// Runs the best settings at shares of the best one's load.
     fn draw(&self, tried: &[Tried], out: PathBuf) -> Result<()> {
-        let most = self.rate.or(tried[0].answer.mean().map(|rate| rate.0)).unwrap_or_default();
+        let most = self
+            .rate
+            .or(tried[0].answer.mean().map(|rate| rate.0))
+            .unwrap_or_default();
         let rates = SHARES.map(|share| Rate(share * most));
         let point = |tried: &Tried| {
             let mut scenario = tried.scenario.clone();
@@ -306,15 +463,35 @@ impl Args {
             scenario.output.figure.order.clear();
             scenario.output.figure.label.clear();
             scenario.output.title = Some(format!("{}: settings of {}", scenario.name, self.policy));
-            scenario.device.workers = tried.answer.workers.map_or(scenario.device.workers, |workers| workers as usize);
+            scenario.device.workers = tried
+                .answer
+                .workers
+                .map_or(scenario.device.workers, |workers| workers as usize);
             scenario
         };
-        let scenarios: Vec<Scenario> = tried.iter().filter(|one| one.is_finalist()).take(DRAWN).map(point).collect();
+        let scenarios: Vec<Scenario> = tried
+            .iter()
+            .filter(|one| one.is_finalist())
+            .take(DRAWN)
+            .map(point)
+            .collect();
         let (target, stated) = (Target::SIM, Vec::new());
-        let options = Options { target, out, replications: 1, resume: false, shard: None, stated };
+        let options = Options {
+            target,
+            out,
+            replications: 1,
+            resume: false,
+            shard: None,
+            stated,
+        };
         let (name, runs) = (&scenarios[0].name, scenarios.len() * rates.len());
-        let report =
-            self.common.carry_out(runs, name, |stop, done| experiment::run_sweep(&scenarios, &options, stop, done))?;
-        if report.interrupted() { Err(Error::Interrupted) } else { Ok(()) }
+        let report = self.common.carry_out(runs, name, |stop, done| {
+            experiment::run_sweep(&scenarios, &options, stop, done)
+        })?;
+        if report.interrupted() {
+            Err(Error::Interrupted)
+        } else {
+            Ok(())
+        }
     }
 }

@@ -62,9 +62,22 @@ pub struct Args {
 pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
     let common = &args.common;
     let executor = executors.executor(&args.backend)?;
-    let set = || executor.validation_set().iter().map(PathBuf::from).collect();
-    let files = if args.scenarios.is_empty() { set() } else { args.scenarios.clone() };
-    let scenarios = files.iter().map(|file| common.scenario(file, registry)).collect::<Result<Vec<_>>>()?;
+    let set = || {
+        executor
+            .validation_set()
+            .iter()
+            .map(PathBuf::from)
+            .collect()
+    };
+    let files = if args.scenarios.is_empty() {
+        set()
+    } else {
+        args.scenarios.clone()
+    };
+    let scenarios = files
+        .iter()
+        .map(|file| common.scenario(file, registry))
+        .collect::<Result<Vec<_>>>()?;
     named_apart(scenarios.iter())?;
     let target = Target::Real(executor, Verify::Sample);
     let mut device = String::new();
@@ -73,8 +86,16 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         profile::persistent_of(scenario, executor)?; // The simulation uses them, so the real runs must have them.
         device = prepare(scenario, target)?.1.describe();
     }
-    let Args { repeats, seconds, .. } = *args;
-    let plan = Plan { out: common.out("validate"), target, loads: args.loads.clone(), repeats, seconds };
+    let Args {
+        repeats, seconds, ..
+    } = *args;
+    let plan = Plan {
+        out: common.out("validate"),
+        target,
+        loads: args.loads.clone(),
+        repeats,
+        seconds,
+    };
     let stop = stop_on_ctrl_c()?;
     let mut lines: Vec<Line> = Vec::new();
     for scenario in &scenarios {
@@ -82,15 +103,24 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         for (part, real) in &real {
             let simulate = || set::simulated(part, real, &known, &plan, registry, stop);
             let (comparison, of_part) = common.on_threads(simulate)?;
-            let folder = plan.out.join("compared").join(folder_name(&part.scenario.name));
+            let folder = plan
+                .out
+                .join("compared")
+                .join(folder_name(&part.scenario.name));
             compare::write(&comparison, &folder)?;
             lines.extend(of_part);
         }
         // After each scenario, so that results remain if a later one fails.
         report::write_csv(&plan.out.join("validation.csv"), &lines)?;
     }
-    common.shown.show(|| format!("{device}\n{}", report::table(&lines)), || report::to_json(&lines))?;
-    common.note(format!("profiles, results and figures in {}", plan.out.display()));
+    common.shown.show(
+        || format!("{device}\n{}", report::table(&lines)),
+        || report::to_json(&lines),
+    )?;
+    common.note(format!(
+        "profiles, results and figures in {}",
+        plan.out.display()
+    ));
     match lines.iter().find(|line| !line.same_decisions()) {
         None => Ok(()),
         Some(Line { scenario, rate, .. }) => Err(Error::failed(format_args!(
@@ -103,7 +133,12 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
 /// The real runs of each policy, and what a profile in turn with them says of the device.
 type Ran = (Vec<(Part, Report)>, Known);
 
-fn run_for_real(args: &Args, executor: &'static dyn Executor, plan: &Plan, scenario: &Scenario) -> Result<Ran> {
+fn run_for_real(
+    args: &Args,
+    executor: &'static dyn Executor,
+    plan: &Plan,
+    scenario: &Scenario,
+) -> Result<Ran> {
     let (common, stop) = (&args.common, stop_on_ctrl_c()?);
     let folder = plan.out.join(folder_name(&scenario.name));
     let (costs, profile) = match &args.costs {
@@ -117,16 +152,29 @@ fn run_for_real(args: &Args, executor: &'static dyn Executor, plan: &Plan, scena
     };
     common.note_falling(&costs);
     let piece = || match &profile {
-        Some(profile) => profile.lock().expect("a profile that panics ends the program").piece(stop),
+        Some(profile) => profile
+            .lock()
+            .expect("a profile that panics ends the program")
+            .piece(stop),
         None => Ok(()),
     };
-    let mut known = Known { costs, noise: args.noise.clone() };
+    let mut known = Known {
+        costs,
+        noise: args.noise.clone(),
+    };
     let parts = common.on_threads(|| set::parts(scenario, &known.costs, plan, stop))?;
     let mut real = Vec::new();
     for part in &parts {
         let (name, repeats, capacity) = (&part.scenario.name, plan.repeats, part.capacity.0);
-        let rates = part.rates.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        common.note(format!("{name}: capacity {capacity:.0} req/s; {repeats} real runs at each of {rates} req/s"));
+        let rates = part
+            .rates
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+            .join(", ");
+        common.note(format!(
+            "{name}: capacity {capacity:.0} req/s; {repeats} real runs at each of {rates} req/s"
+        ));
         let run = |stop: &AtomicBool, done: &(dyn Fn() + Sync)| {
             let after = || {
                 done();
@@ -138,9 +186,14 @@ fn run_for_real(args: &Args, executor: &'static dyn Executor, plan: &Plan, scena
     }
     if let Some(profile) = profile {
         let costs = folder.join("costs.csv");
-        let mut profile = profile.into_inner().expect("a profile that panics ends the program");
+        let mut profile = profile
+            .into_inner()
+            .expect("a profile that panics ends the program");
         profile::write(&mut profile, Some(&costs), true)?;
-        known = Known { noise: Some(costs.with_file_name(profile::NOISE)), costs };
+        known = Known {
+            noise: Some(costs.with_file_name(profile::NOISE)),
+            costs,
+        };
     }
     Ok((parts.into_iter().zip(real).collect(), known))
 }

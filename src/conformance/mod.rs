@@ -54,7 +54,14 @@ pub struct Guarantees {
 impl Default for Guarantees {
     fn default() -> Self {
         let (work_conserving, pins, bounded, holds_back) = (true, true, true, false);
-        Guarantees { max_batch: u32::MAX, work_conserving, pins, bounded, holds_back, cases: 200 }
+        Guarantees {
+            max_batch: u32::MAX,
+            work_conserving,
+            pins,
+            bounded,
+            holds_back,
+            cases: 200,
+        }
     }
 }
 
@@ -70,18 +77,29 @@ pub fn check(policy: &dyn Settings, guarantees: &Guarantees) {
         let broken = laws::check(given, &watched, guarantees).err().or_else(|| {
             let again = case.run(policy, setup, true);
             let unwatched = case.run(policy, setup, false);
-            let differs = again.seen != watched.seen || again.recorder.tasks != watched.recorder.tasks;
+            let differs =
+                again.seen != watched.seen || again.recorder.tasks != watched.recorder.tasks;
             if differs || again.done != watched.done {
                 return Some("repetition: a second run of the same events differs".to_string());
             }
             let differs = unwatched.done != watched.done;
-            differs.then(|| "repetition: the schedule depends on whether the backend asks for the nodes".to_string())
+            differs.then(|| {
+                "repetition: the schedule depends on whether the backend asks for the nodes"
+                    .to_string()
+            })
         });
         if let Some(law) = broken {
-            panic!("{policy:?} breaks a law on case {number}: {law}\n{}", case.describe());
+            panic!(
+                "{policy:?} breaks a law on case {number}: {law}\n{}",
+                case.describe()
+            );
         }
     });
-    assert!(served > 0, "{policy:?} serves none of the models in {} cases", guarantees.cases);
+    assert!(
+        served > 0,
+        "{policy:?} serves none of the models in {} cases",
+        guarantees.cases
+    );
 }
 
 /// Checks a backend with its own clock: conservation, order, caps, causality, work and pinning. `on` receives a
@@ -94,14 +112,20 @@ pub fn check_backend(
     guarantees: &Guarantees,
     mut on: impl FnMut(&Model, &Requests, usize, &mut dyn FnMut(&mut dyn Backend)),
 ) {
-    assert!(!policy.runs_operators(), "only simulated devices run operators");
+    assert!(
+        !policy.runs_operators(),
+        "only simulated devices run operators"
+    );
     let mut served = 0;
     each_case(policy, guarantees, |number, case, given, setup| {
         on(&case.model, &case.requests, case.workers, &mut |backend| {
             served += 1;
             let run = case.run_on(backend, policy, setup, true);
             if let Err(law) = laws::check_backend(given, &run, guarantees) {
-                panic!("a backend breaks a law under {policy:?} on case {number}: {law}\n{}", case.describe());
+                panic!(
+                    "a backend breaks a law under {policy:?} on case {number}: {law}\n{}",
+                    case.describe()
+                );
             }
         });
     });
@@ -115,12 +139,29 @@ fn each_case(
 ) {
     for number in 0..guarantees.cases {
         let case = Case::draw(number);
-        let Case { model, workers, requests, .. } = &case;
+        let Case {
+            model,
+            workers,
+            requests,
+            ..
+        } = &case;
         let (cells, device, workers) = (model.cell_types(), case.device(), *workers);
         let costs: Arc<dyn CostModel> = Arc::new(device.clone());
-        let setup = Setup { model, cells: &cells, workers, costs: Some(&costs), longest: Some(requests.longest()) };
+        let setup = Setup {
+            model,
+            cells: &cells,
+            workers,
+            costs: Some(&costs),
+            longest: Some(requests.longest()),
+        };
         if policy.build(&setup).is_ok() {
-            let given = Given { requests, cells: &cells, workers, device: &device, sizes: policy.batch_sizes() };
+            let given = Given {
+                requests,
+                cells: &cells,
+                workers,
+                device: &device,
+                sizes: policy.batch_sizes(),
+            };
             visit(number, &case, &given, &setup);
         }
     }

@@ -40,11 +40,27 @@ impl Record {
         let mut see = |_: TaskId, task: &Task<'_>, members: Option<&MemberList>| {
             let executed_cells = task.steps.iter().map(Step::cells).sum();
             let (step_batch, useful_cells) = (task.steps[0].batch, task.useful_cells);
-            seen.push(Seen { step_batch, executed_cells, useful_cells, members: members.cloned() });
+            seen.push(Seen {
+                step_batch,
+                executed_cells,
+                useful_cells,
+                members: members.cloned(),
+            });
         };
-        let recorder = serve(&mut Watched { backend, watcher: Watcher { members, see: &mut see } })?;
+        let recorder = serve(&mut Watched {
+            backend,
+            watcher: Watcher {
+                members,
+                see: &mut see,
+            },
+        })?;
         assert_eq!(recorder.tasks.len(), seen.len(), "each task is done");
-        Ok(Record { done: recorder.finish.clone(), recorder, seen, streams })
+        Ok(Record {
+            done: recorder.finish.clone(),
+            recorder,
+            seen,
+            streams,
+        })
     }
 
     pub fn tasks(&self) -> impl Iterator<Item = (&TaskRow, &Seen)> {
@@ -53,7 +69,11 @@ impl Record {
 
     /// Counts requests that the backend failed as served: their tasks ran like those of others.
     pub fn with_failures(mut self) -> Record {
-        let by_backend = self.recorder.failures.iter().filter(|(.., reason)| reason != LOST);
+        let by_backend = self
+            .recorder
+            .failures
+            .iter()
+            .filter(|(.., reason)| reason != LOST);
         by_backend.for_each(|(request, at, _)| self.done[request.index()] = *at);
         self
     }

@@ -26,11 +26,17 @@ pub struct Best {
 
 impl Best {
     pub fn of(batch: u32, time: Nanos) -> Best {
-        Best { time, share_ns: time.0 as f64 / f64::from(batch) }
+        Best {
+            time,
+            share_ns: time.0 as f64 / f64::from(batch),
+        }
     }
 
     pub fn or(self, other: Best) -> Best {
-        Best { time: self.time.min(other.time), share_ns: self.share_ns.min(other.share_ns) }
+        Best {
+            time: self.time.min(other.time),
+            share_ns: self.share_ns.min(other.share_ns),
+        }
     }
 }
 
@@ -41,7 +47,11 @@ impl Curve {
     pub fn new(points: BTreeMap<u32, u64>) -> Option<Curve> {
         let points: Vec<(u32, u64)> = points.into_iter().collect();
         points.first().filter(|(batch, _)| *batch > 0)?;
-        let mut curve = Curve { points, small: Arc::from([]), preferred: 1 };
+        let mut curve = Curve {
+            points,
+            small: Arc::from([]),
+            preferred: 1,
+        };
         curve.small = (0..=TABULATED).map(|batch| curve.compute(batch)).collect();
         curve.preferred = preferred(|batch| curve.at(batch));
         Some(curve)
@@ -52,7 +62,10 @@ impl Curve {
     }
 
     pub fn at(&self, batch: u32) -> Nanos {
-        self.small.get(batch as usize).copied().unwrap_or_else(|| self.compute(batch))
+        self.small
+            .get(batch as usize)
+            .copied()
+            .unwrap_or_else(|| self.compute(batch))
     }
 
     pub fn preferred(&self) -> u32 {
@@ -72,12 +85,16 @@ impl Curve {
     /// The first pair of batches of which the larger takes less time, beyond what measurements scatter.
     pub fn falls(&self) -> Option<(u32, u32)> {
         let falls = |pair: &&[(u32, u64)]| (pair[1].1 as f64) < 0.95 * pair[0].1 as f64;
-        self.points.windows(2).find(falls).map(|pair| (pair[0].0, pair[1].0))
+        self.points
+            .windows(2)
+            .find(falls)
+            .map(|pair| (pair[0].0, pair[1].0))
     }
 
     pub fn best(&self, largest: u32) -> Best {
         // Times are rounded, so the best batch need not be a point: try all.
-        let all = (1..=largest.max(*self.measured().end())).map(|batch| Best::of(batch, self.at(batch)));
+        let all =
+            (1..=largest.max(*self.measured().end())).map(|batch| Best::of(batch, self.at(batch)));
         all.reduce(Best::or).expect("a curve has a point")
     }
 
@@ -100,7 +117,11 @@ pub(super) fn on_line([(before, from), (after, to)]: [(u32, u64); 2], at: u32) -
     let [from, to] = [from, to].map(i128::from);
     let run = i128::from(after - before);
     let scaled = from * run + (to - from) * (i128::from(at) - i128::from(before));
-    Nanos((2 * scaled + run).div_euclid(2 * run).clamp(0, u64::MAX.into()) as u64)
+    Nanos(
+        (2 * scaled + run)
+            .div_euclid(2 * run)
+            .clamp(0, u64::MAX.into()) as u64,
+    )
 }
 
 pub const LARGEST: u32 = 1024;
@@ -109,7 +130,10 @@ pub const LARGEST: u32 = 1024;
 /// gains little (DVABatch, section 3.2).
 pub fn preferred(time: impl Fn(u32) -> Nanos) -> u32 {
     let fills = |batch: &u32| 2 * u128::from(time(2 * batch).0) >= 3 * u128::from(time(*batch).0);
-    (0..LARGEST.ilog2()).map(|power| 1 << power).find(fills).unwrap_or(LARGEST)
+    (0..LARGEST.ilog2())
+        .map(|power| 1 << power)
+        .find(fills)
+        .unwrap_or(LARGEST)
 }
 
 #[cfg(test)]
@@ -159,8 +183,15 @@ mod tests {
     #[test]
     fn a_falling_curve_is_known() {
         let falls = |points: &[(u32, u64)]| curve(points).falls();
-        assert_eq!(falls(&[(1, 1000), (2, 1100), (4, 220), (8, 400)]), Some((2, 4)));
-        assert_eq!(falls(&[(1, 1000), (2, 990), (4, 1100)]), None, "measurements scatter");
+        assert_eq!(
+            falls(&[(1, 1000), (2, 1100), (4, 220), (8, 400)]),
+            Some((2, 4))
+        );
+        assert_eq!(
+            falls(&[(1, 1000), (2, 990), (4, 1100)]),
+            None,
+            "measurements scatter"
+        );
     }
 
     #[test]

@@ -39,15 +39,22 @@ impl Decoder {
     /// Of one that feeds these tokens, and reads the keys and values of this context.
     pub fn iteration(&self, tokens: u32, context: u32) -> Nanos {
         let products = self.device.products(tokens, self.shape.matrix_weights());
-        let attention = self.device.traffic(u128::from(context) * u128::from(self.shape.kv_numbers()));
-        self.launches.saturating_add(products.max(self.weights)).saturating_add(attention)
+        let attention = self
+            .device
+            .traffic(u128::from(context) * u128::from(self.shape.kv_numbers()));
+        self.launches
+            .saturating_add(products.max(self.weights))
+            .saturating_add(attention)
     }
 
     /// The tokens whose keys and values fit beside the weights. `given`: as many as the scenario asks for. Fails where there is
     /// too little memory.
     pub fn kv_tokens(&self, given: Option<u64>) -> Result<Option<u64>, String> {
-        let Some(memory) = self.device.memory() else { return Ok(given) };
-        let [weights, token] = [self.shape.weights(), self.shape.kv_numbers()].map(|n| n * self.device.unit.bytes);
+        let Some(memory) = self.device.memory() else {
+            return Ok(given);
+        };
+        let [weights, token] =
+            [self.shape.weights(), self.shape.kv_numbers()].map(|n| n * self.device.unit.bytes);
         let (model, device) = (&self.shape.name, &self.device.name);
         let gb = |bytes: u64| format!("{:.1} GB", bytes as f64 / 1e9);
         if let Some(tokens) = given {
@@ -90,7 +97,9 @@ mod tests {
     #[test]
     fn an_iteration_reads_the_weights_once_and_the_context_by_the_token() {
         let decoder = decoder("a100", "opt-13b");
-        let ms = |tokens, context| (decoder.iteration(tokens, context).as_millis_f64() * 100.0).round() / 100.0;
+        let ms = |tokens, context| {
+            (decoder.iteration(tokens, context).as_millis_f64() * 100.0).round() / 100.0
+        };
         // 25.7 GB and 800 KiB a token at 2,039 GB/s; 320 kernels 2 µs apart.
         assert_eq!(ms(1, 0), 12.6 + 0.64);
         assert_eq!(ms(1, 10_000), 17.25);
@@ -106,10 +115,16 @@ mod tests {
         assert_eq!(kv("h100", "llama-2-7b", Some(7)), Ok(Some(7)));
         let refused = kv("a100", "llama-2-70b", None).unwrap_err();
         assert!(
-            refused.starts_with("the weights of Llama-2-70B take 138.0 GB, and 90 % of the memory of A100"),
+            refused.starts_with(
+                "the weights of Llama-2-70B take 138.0 GB, and 90 % of the memory of A100"
+            ),
             "{refused}"
         );
         assert!(kv("h200", "llama-2-70b", Some(9_000)).is_ok());
-        assert!(kv("h200", "llama-2-70b", Some(90_000)).unwrap_err().contains("give fewer"));
+        assert!(
+            kv("h200", "llama-2-70b", Some(90_000))
+                .unwrap_err()
+                .contains("give fewer")
+        );
     }
 }

@@ -67,7 +67,11 @@ pub struct Runs {
 
 impl Runs {
     pub fn repeated(one: Nanos, step: &Step) -> Runs {
-        Runs { time: one.saturating_mul(u64::from(step.times)), persistent: false, moves_states: false }
+        Runs {
+            time: one.saturating_mul(u64::from(step.times)),
+            persistent: false,
+            moves_states: false,
+        }
     }
 }
 

@@ -57,7 +57,10 @@ impl NoiseRecord {
     pub fn new(mut measured: Vec<Measured>) -> Option<NoiseRecord> {
         measured.sort_by_key(|one| one.at);
         let mut before = measured.first()?.at;
-        let (mut samples, mut stretches) = (Vec::<Sample>::with_capacity(measured.len()), Vec::<Range<usize>>::new());
+        let (mut samples, mut stretches) = (
+            Vec::<Sample>::with_capacity(measured.len()),
+            Vec::<Range<usize>>::new(),
+        );
         for Measured { at, took, factor } in measured {
             let last = samples.last().copied().unwrap_or_default();
             let passed = at - std::mem::replace(&mut before, at);
@@ -66,10 +69,23 @@ impl NoiseRecord {
                 start = last.start + last.took;
                 stretches.push(samples.len()..samples.len());
             }
-            let (took, work) = (took.max(Nanos(1)), Nanos::rounded(took.0 as f64 / factor).max(Nanos(1)));
-            let (took_before, work_before) = (last.took_before + last.took, last.work_before + last.work);
-            samples.push(Sample { start, took, work, took_before, work_before });
-            stretches.last_mut().expect("the first sample begins one").end = samples.len();
+            let (took, work) = (
+                took.max(Nanos(1)),
+                Nanos::rounded(took.0 as f64 / factor).max(Nanos(1)),
+            );
+            let (took_before, work_before) =
+                (last.took_before + last.took, last.work_before + last.work);
+            samples.push(Sample {
+                start,
+                took,
+                work,
+                took_before,
+                work_before,
+            });
+            stretches
+                .last_mut()
+                .expect("the first sample begins one")
+                .end = samples.len();
         }
         Some(NoiseRecord { samples, stretches })
     }
@@ -80,7 +96,9 @@ impl NoiseRecord {
 
     /// That has this instant.
     fn stretch(&self, at: Nanos) -> &[Sample] {
-        let place = self.stretches.partition_point(|samples| end(&self.samples[samples.clone()]) <= at);
+        let place = self
+            .stretches
+            .partition_point(|samples| end(&self.samples[samples.clone()]) <= at);
         &self.samples[self.stretches[place].clone()]
     }
 
@@ -90,7 +108,9 @@ impl NoiseRecord {
 
     /// `name` is for messages. Lines that begin with `#` are comments.
     pub fn parse(text: &str, name: &str) -> Result<NoiseRecord> {
-        let mut reader = csv::ReaderBuilder::new().comment(Some(b'#')).from_reader(text.as_bytes());
+        let mut reader = csv::ReaderBuilder::new()
+            .comment(Some(b'#'))
+            .from_reader(text.as_bytes());
         let mut measured = Vec::new();
         let mut together = 0.0;
         for row in reader.deserialize::<Measured>() {
@@ -98,38 +118,60 @@ impl NoiseRecord {
                 let wanted = "a noise record has the columns time_ns,size,factor,ns, as batchlab profile writes them";
                 Error::input(format!("{name}: {problem}; {wanted}"))
             })?;
-            let refuse = |problem: String| Error::input(format!("{name}: row {}: {problem}", measured.len() + 1));
+            let refuse = |problem: String| {
+                Error::input(format!("{name}: row {}: {problem}", measured.len() + 1))
+            };
             let (least, most) = (1.0 / Self::MOST, Self::MOST);
             if !(least..=most).contains(&row.factor) {
-                return Err(refuse(format!("factor {} is out of range; from {least} to {most}", row.factor)));
+                return Err(refuse(format!(
+                    "factor {} is out of range; from {least} to {most}",
+                    row.factor
+                )));
             }
             // Sums of times fit the clock.
             let took = row.took.0.max(1) as f64;
             together += took.max(took / row.factor) + 1.0;
             if together.max(row.at.0 as f64) > LAST_ARRIVAL.0 as f64 {
-                return Err(refuse(format!("its tasks exceed the clock; it has room for {LAST_ARRIVAL}")));
+                return Err(refuse(format!(
+                    "its tasks exceed the clock; it has room for {LAST_ARRIVAL}"
+                )));
             }
             measured.push(row);
         }
         let none = || {
-            Error::input(format!("{name}: no rows; batchlab profile -o COSTS.csv writes noise.csv beside the costs"))
+            Error::input(format!(
+                "{name}: no rows; batchlab profile -o COSTS.csv writes noise.csv beside the costs"
+            ))
         };
         NoiseRecord::new(measured).ok_or_else(none)
     }
 
     /// Their mean and standard deviation, and the correlation of tasks that are about so far apart, where known.
     pub fn describe(&self) -> String {
-        let (mean, deviation) = mean_and_sd(self.samples.iter().map(Sample::factor)).expect("a record has a sample");
-        let lags = [("1 ms", 1), ("10 ms", 10), ("100 ms", 100), ("1 s", 1_000), ("10 s", 10_000)];
+        let (mean, deviation) =
+            mean_and_sd(self.samples.iter().map(Sample::factor)).expect("a record has a sample");
+        let lags = [
+            ("1 ms", 1),
+            ("10 ms", 10),
+            ("100 ms", 100),
+            ("1 s", 1_000),
+            ("10 s", 10_000),
+        ];
         let known = lags.iter().filter_map(|(name, ms)| {
             let correlation = self.covariance(mean, Nanos(ms * 1_000_000))? / deviation.powi(2);
-            correlation.is_finite().then(|| format!("{correlation:.2} at {name}"))
+            correlation
+                .is_finite()
+                .then(|| format!("{correlation:.2} at {name}"))
         });
         let known: Vec<String> = known.collect();
         format!(
             "noise: tasks take {mean:.4} times their row on average, with a deviation of {:.2} %; correlation {}",
             100.0 * deviation,
-            if known.is_empty() { "unknown".into() } else { known.join(", ") }
+            if known.is_empty() {
+                "unknown".into()
+            } else {
+                known.join(", ")
+            }
         )
     }
 
@@ -138,8 +180,10 @@ impl NoiseRecord {
         const FEW: usize = 30;
         let pair = |sample: &Sample| {
             let then = sample.start.saturating_add(lag);
-            let second = self.samples[..self.samples.partition_point(|other| other.start <= then)].last()?;
-            let apart = then < end(self.stretch(sample.start)) && second.start >= sample.start + Nanos(lag.0 / 2);
+            let second =
+                self.samples[..self.samples.partition_point(|other| other.start <= then)].last()?;
+            let apart = then < end(self.stretch(sample.start))
+                && second.start >= sample.start + Nanos(lag.0 / 2);
             apart.then(|| (sample.factor() - mean) * (second.factor() - mean))
         };
         let products: Vec<f64> = self.samples.iter().filter_map(pair).collect();
@@ -155,7 +199,9 @@ impl Sample {
 
 /// Of the last sample.
 fn end(samples: &[Sample]) -> Nanos {
-    samples.last().map_or(Nanos::ZERO, |last| last.start + last.took)
+    samples
+        .last()
+        .map_or(Nanos::ZERO, |last| last.start + last.took)
 }
 
 /// How long the device takes for some work from an instant on. A pause is added to what meets it; a slow device
@@ -170,9 +216,18 @@ fn time_of(work: Nanos, from: Nanos, stretch: &[Sample]) -> Nanos {
 
     let all = last.work_before + last.work - first.work_before;
     let to = u128::from(done.0) + u128::from(work.0);
-    let (rounds, rest) = (to / u128::from(all.0), Nanos((to % u128::from(all.0)) as u64) + first.work_before);
+    let (rounds, rest) = (
+        to / u128::from(all.0),
+        Nanos((to % u128::from(all.0)) as u64) + first.work_before,
+    );
     let place = stretch.partition_point(|sample| sample.work_before <= rest) - 1;
-    let Sample { work_before, took_before, work, took, .. } = stretch[place];
+    let Sample {
+        work_before,
+        took_before,
+        work,
+        took,
+        ..
+    } = stretch[place];
     let ended = took_before + share(rest - work_before, took, work);
     let round = last.took_before + last.took - first.took_before;
     let time = u128::from(ended.0) + rounds * u128::from(round.0) - u128::from(begun.0);
@@ -201,7 +256,12 @@ impl Noise {
     pub fn new(record: Arc<NoiseRecord>, random: Stream) -> Noise {
         let [least, most] = Self::BLOCKS;
         let block = Nanos(record.length().0 / 4).clamp(least, most);
-        Noise { record, random, block, last: None }
+        Noise {
+            record,
+            random,
+            block,
+            last: None,
+        }
     }
 
     /// What becomes of a time that begins at this instant.
@@ -218,7 +278,8 @@ impl Noise {
         self.last = Some((number, start));
         let stretch = record.stretch(start);
         let from = stretch[0].start;
-        let instant = from + Nanos((start.0 - from.0 + at.0 % self.block.0) % (end(stretch) - from).0);
+        let instant =
+            from + Nanos((start.0 - from.0 + at.0 % self.block.0) % (end(stretch) - from).0);
         time_of(time, instant, stretch)
     }
 }
@@ -238,7 +299,11 @@ mod tests {
         let measured = tasks.into_iter().map(|(ms, factor)| {
             let took = Nanos(ms * MS);
             at += took;
-            Measured { at: at - took, took, factor }
+            Measured {
+                at: at - took,
+                took,
+                factor,
+            }
         });
         NoiseRecord::new(measured.collect()).unwrap()
     }
@@ -252,7 +317,11 @@ mod tests {
         let record = one_by_one([(3, 1.0), (1, 1.0), (7, 1.0)]);
         for from in [0, 1, 2_999_999, 3_000_000, 10_999_999] {
             for work in [0, 1, 999, 11_000_000, 123_456_789, u64::MAX] {
-                assert_eq!(after(&record, work, from), Nanos(work), "{work} from {from}");
+                assert_eq!(
+                    after(&record, work, from),
+                    Nanos(work),
+                    "{work} from {from}"
+                );
             }
         }
     }
@@ -261,12 +330,31 @@ mod tests {
     fn a_pause_is_added_and_a_slow_device_multiplies() {
         // A pause of 10 ms in the sixth task of 1 ms, and then a device that needs twice as long.
         let tasks = (0..20).map(|task| {
-            if task == 5 { (11, 11.0) } else { (2 - u64::from(task < 10), 1.0 + f64::from(u8::from(task >= 10))) }
+            if task == 5 {
+                (11, 11.0)
+            } else {
+                (
+                    2 - u64::from(task < 10),
+                    1.0 + f64::from(u8::from(task >= 10)),
+                )
+            }
         });
         let record = one_by_one(tasks);
         let time = |work_ms, from_ms| after(&record, work_ms * MS, from_ms * MS).0 / MS;
-        assert_eq!([time(5, 0), time(6, 0), time(10, 0), time(20, 0), time(40, 0)], [5, 16, 20, 40, 80]);
-        assert_eq!([time(1, 2), time(1, 20), time(4, 22), time(4, 18)], [1, 2, 8, 6]);
+        assert_eq!(
+            [
+                time(5, 0),
+                time(6, 0),
+                time(10, 0),
+                time(20, 0),
+                time(40, 0)
+            ],
+            [5, 16, 20, 40, 80]
+        );
+        assert_eq!(
+            [time(1, 2), time(1, 20), time(4, 22), time(4, 18)],
+            [1, 2, 8, 6]
+        );
         // Short tasks share a pause: in the end, they take as long as one.
         let mut now = Nanos::ZERO;
         for _ in 0..2_000 {
@@ -289,11 +377,14 @@ mod tests {
     fn a_run_goes_through_blocks_of_the_record() {
         let instants = |replication| -> Vec<u64> {
             let mut noise = Noise::new(ramp(), stream(1, replication, "noise"));
-            (0..60).map(|s| milliseconds(&mut noise, Nanos(s * SECOND))).collect()
+            (0..60)
+                .map(|s| milliseconds(&mut noise, Nanos(s * SECOND)))
+                .collect()
         };
         let run = instants(0);
         for block in run.chunks(10) {
-            let next = |pair: &[u64]| (980..=1_020).contains(&((pair[1] + 80_000 - pair[0]) % 80_000));
+            let next =
+                |pair: &[u64]| (980..=1_020).contains(&((pair[1] + 80_000 - pair[0]) % 80_000));
             assert!(block.windows(2).all(next), "{block:?}");
         }
         let starts: std::collections::BTreeSet<u64> = run.iter().step_by(10).copied().collect();
@@ -307,7 +398,11 @@ mod tests {
         // Four stretches of 2 s, each with a factor of its own.
         let measured = (0..8_000).map(|ms| {
             let at = Nanos((ms + ms / 2_000 * 60_000) * MS);
-            Measured { at, took: Nanos(MS), factor: 1.0 + (ms / 2_000) as f64 }
+            Measured {
+                at,
+                took: Nanos(MS),
+                factor: 1.0 + (ms / 2_000) as f64,
+            }
         });
         let record = Arc::new(NoiseRecord::new(measured.collect()).unwrap());
         assert_eq!(record.stretches.len(), 4);
@@ -315,11 +410,21 @@ mod tests {
         // A quarter of 8 s is a block.
         let factors = |block: u64| -> Vec<u64> {
             let at = |tenth| Nanos(2 * block * SECOND + tenth * SECOND / 10);
-            (0..19).map(|tenth| (noise.disturbed(Nanos(1_000), at(tenth)).0 + 500) / 1_000).collect()
+            (0..19)
+                .map(|tenth| (noise.disturbed(Nanos(1_000), at(tenth)).0 + 500) / 1_000)
+                .collect()
         };
         let blocks: Vec<Vec<u64>> = (0..40).map(factors).collect();
-        assert!(blocks.iter().all(|block| block.iter().all(|factor| *factor == block[0])), "{blocks:?}");
-        assert!((1..=4).all(|factor| blocks.iter().any(|block| block[0] == factor)), "{blocks:?}");
+        assert!(
+            blocks
+                .iter()
+                .all(|block| block.iter().all(|factor| *factor == block[0])),
+            "{blocks:?}"
+        );
+        assert!(
+            (1..=4).all(|factor| blocks.iter().any(|block| block[0] == factor)),
+            "{blocks:?}"
+        );
     }
 
     #[test]
@@ -334,14 +439,25 @@ mod tests {
     #[test]
     fn a_record_describes_itself() {
         // Slow and fast for 50 ms each, in tasks of 1 ms.
-        let factor = |ms: u64| if (ms / 50).is_multiple_of(2) { 1.1 } else { 0.9 };
+        let factor = |ms: u64| {
+            if (ms / 50).is_multiple_of(2) {
+                1.1
+            } else {
+                0.9
+            }
+        };
         let record = one_by_one((0..400).map(|ms| (1, factor(ms))));
         let about = record.describe();
         assert!(
-            about.starts_with("noise: tasks take 1.0000 times their row on average, with a deviation of 10.00 %"),
+            about.starts_with(
+                "noise: tasks take 1.0000 times their row on average, with a deviation of 10.00 %"
+            ),
             "{about}"
         );
-        assert!(about.ends_with("correlation 0.96 at 1 ms, 0.64 at 10 ms, 1.00 at 100 ms"), "{about}");
+        assert!(
+            about.ends_with("correlation 0.96 at 1 ms, 0.64 at 10 ms, 1.00 at 100 ms"),
+            "{about}"
+        );
     }
 
     #[test]
@@ -349,7 +465,8 @@ mod tests {
         let refused = |text: &str| NoiseRecord::parse(text, "n.csv").unwrap_err().to_string();
         assert!(refused("time_ns,size,factor,ns\n").starts_with("n.csv: no rows; "));
         assert!(
-            refused("time_ns,size,factor,ns\n5,1,1,9\n6,1,0,9\n").starts_with("n.csv: row 2: factor 0 is out of range")
+            refused("time_ns,size,factor,ns\n5,1,1,9\n6,1,0,9\n")
+                .starts_with("n.csv: row 2: factor 0 is out of range")
         );
         assert!(
             refused("time_ns,size,factor,ns\n5,1,x,9\n").contains("line: 2"),
@@ -357,8 +474,12 @@ mod tests {
             refused("time_ns,size,factor,ns\n5,1,x,9\n")
         );
         assert!(
-            refused("time_ns,size,factor,ns\n5,1,0.000001,9000000000000\n6,1,1,9000000000000000000\n")
-                .ends_with(&format!("row 2: its tasks exceed the clock; it has room for {LAST_ARRIVAL}"))
+            refused(
+                "time_ns,size,factor,ns\n5,1,0.000001,9000000000000\n6,1,1,9000000000000000000\n"
+            )
+            .ends_with(&format!(
+                "row 2: its tasks exceed the clock; it has room for {LAST_ARRIVAL}"
+            ))
         );
         assert!(refused("at,factor\n5,1\n").contains("the columns time_ns,size,factor,ns"));
     }

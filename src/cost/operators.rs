@@ -58,7 +58,10 @@ impl Share {
             cell,
             rows_of_node: rows_of_node(operator, chain),
             work: Work::of(operator),
-            all: list.iter().map(|operator| (Work::of(operator), rows_of_node(operator, chain))).collect(),
+            all: list
+                .iter()
+                .map(|operator| (Work::of(operator), rows_of_node(operator, chain)))
+                .collect(),
         }
     }
 
@@ -69,7 +72,11 @@ impl Share {
     /// The share of the cell's time for these rows, as a fraction.
     pub fn at(&self, rows: u32) -> (u64, u64) {
         let nodes = u64::from(self.nodes(rows));
-        let all = self.all.iter().map(|(work, rows)| work.at(nodes * u64::from(*rows))).sum();
+        let all = self
+            .all
+            .iter()
+            .map(|(work, rows)| work.at(nodes * u64::from(*rows)))
+            .sum();
         (self.work.at(u64::from(rows)), all)
     }
 }
@@ -80,7 +87,11 @@ mod tests {
     use crate::workload::model::Model;
     use crate::workload::operator::Sizes;
 
-    fn shares(model: &Model, cell: usize, rows_of_node: impl Fn(&Share) -> u32) -> Vec<(String, f64)> {
+    fn shares(
+        model: &Model,
+        cell: usize,
+        rows_of_node: impl Fn(&Share) -> u32,
+    ) -> Vec<(String, f64)> {
         let list = model.operators(&Sizes::square(1024)).swap_remove(cell);
         let chain = model.cell_types()[cell].chain;
         list.iter()
@@ -94,12 +105,21 @@ mod tests {
 
     #[test]
     fn the_shares_of_a_cell_sum_to_one() {
-        for model in ["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm", "dnn:net"] {
+        for model in [
+            "lstm",
+            "gru",
+            "seq2seq",
+            "tree-lstm",
+            "childsum-tree-lstm",
+            "dnn:net",
+        ] {
             let model = Model::parse(model).unwrap();
             for cell in 0..model.cell_types().len() {
                 for nodes in [1, 7, 64, 512] {
-                    let sum: f64 =
-                        shares(&model, cell, |share| nodes * share.rows_of_node).iter().map(|(_, s)| s).sum();
+                    let sum: f64 = shares(&model, cell, |share| nodes * share.rows_of_node)
+                        .iter()
+                        .map(|(_, s)| s)
+                        .sum();
                     assert!((sum - 1.0).abs() < 1e-9, "{model:?} {cell} {nodes}: {sum}");
                 }
             }
@@ -110,10 +130,18 @@ mod tests {
     fn products_have_nearly_all_of_it() {
         let share = |nodes: u32, name: &str| {
             let shares = shares(&Model::Lstm, 0, |share| nodes * share.rows_of_node);
-            shares.into_iter().find(|(operator, _)| operator == name).unwrap().1
+            shares
+                .into_iter()
+                .find(|(operator, _)| operator == name)
+                .unwrap()
+                .1
         };
         assert!(share(1, "gates") > 0.99);
-        assert!((0.75..0.95).contains(&share(512, "gates")), "{}", share(512, "gates"));
+        assert!(
+            (0.75..0.95).contains(&share(512, "gates")),
+            "{}",
+            share(512, "gates")
+        );
     }
 
     #[test]

@@ -10,7 +10,12 @@ use crate::workload::dnn::{Dnn, Operator};
 /// By operator; `tokens` is 0 for a network that takes none.
 pub fn times(network: &Dnn, costs: &dyn CostModel, batch: u32, tokens: u32) -> Vec<Nanos> {
     let of_operator = |operator: &Operator| {
-        costs.cell(&Step { cell: operator.cell, batch, times: 1, input: network.input(operator, tokens) })
+        costs.cell(&Step {
+            cell: operator.cell,
+            batch,
+            times: 1,
+            input: network.input(operator, tokens),
+        })
     };
     network.operators().map(of_operator).collect()
 }
@@ -18,14 +23,21 @@ pub fn times(network: &Dnn, costs: &dyn CostModel, batch: u32, tokens: u32) -> V
 /// As even as possible: the shortest longest stage, then the least sum of squares.
 pub fn even(times: &[Nanos], stages: usize) -> Result<Vec<Range<usize>>, String> {
     if !(1..=times.len()).contains(&stages) {
-        return Err(format!("{stages} stages of {} operators; from 1 to {}", times.len(), times.len()));
+        return Err(format!(
+            "{stages} stages of {} operators; from 1 to {}",
+            times.len(),
+            times.len()
+        ));
     }
     let mut until = vec![0u128; times.len() + 1];
     for (place, time) in times.iter().enumerate() {
         until[place + 1] = until[place] + u128::from(time.0);
     }
     let time = |from: usize, to: usize| until[to] - until[from];
-    let longest = best(times.len(), stages, |before, from, to| Some(before.max(time(from, to)))).0;
+    let longest = best(times.len(), stages, |before, from, to| {
+        Some(before.max(time(from, to)))
+    })
+    .0;
     let square = |before: u128, from, to| {
         let stage = time(from, to);
         (stage <= longest).then(|| before.saturating_add(stage.saturating_mul(stage)))
@@ -56,7 +68,8 @@ fn best(
     let mut ranges = Vec::with_capacity(stages);
     let mut end = operators;
     for ways in begins.iter().rev() {
-        let (_, from) = ways[end].expect("there are as many operators as stages, so that there is a way");
+        let (_, from) =
+            ways[end].expect("there are as many operators as stages, so that there is a way");
         ranges.push(from..end);
         end = from;
     }
@@ -66,12 +79,25 @@ fn best(
 
 pub fn at(network: &Dnn, names: &[&str]) -> Result<Vec<Range<usize>>, String> {
     let place = |name: &&str| {
-        network.operators().position(|operator| operator.name == **name).ok_or_else(|| {
-            let known: Vec<&str> = network.operators().map(|operator| operator.name.as_str()).collect();
-            format!("no operator \"{name}\" in {}; it has: {}", network.path.display(), known.join(", "))
-        })
+        network
+            .operators()
+            .position(|operator| operator.name == **name)
+            .ok_or_else(|| {
+                let known: Vec<&str> = network
+                    .operators()
+                    .map(|operator| operator.name.as_str())
+                    .collect();
+                format!(
+                    "no operator \"{name}\" in {}; it has: {}",
+                    network.path.display(),
+                    known.join(", ")
+                )
+            })
     };
-    let mut cuts = names.iter().map(place).collect::<Result<Vec<usize>, String>>()?;
+    let mut cuts = names
+        .iter()
+        .map(place)
+        .collect::<Result<Vec<usize>, String>>()?;
     cuts.sort_unstable();
     cuts.dedup();
     Ok(between(&cuts, network.operators().len()))
@@ -85,7 +111,11 @@ pub fn by_preferred(preferred: &[u32], threshold: u32) -> Vec<Range<usize>> {
 }
 
 fn between(cuts: &[usize], operators: usize) -> Vec<Range<usize>> {
-    let mut ends = cuts.iter().copied().filter(|cut| *cut > 0).chain([operators]);
+    let mut ends = cuts
+        .iter()
+        .copied()
+        .filter(|cut| *cut > 0)
+        .chain([operators]);
     let mut from = 0;
     std::iter::from_fn(|| {
         let end = ends.next()?;
@@ -100,7 +130,11 @@ mod tests {
     use super::*;
 
     fn sliced(times: &[u64], stages: usize) -> Vec<Range<usize>> {
-        even(&times.iter().copied().map(Nanos).collect::<Vec<_>>(), stages).unwrap()
+        even(
+            &times.iter().copied().map(Nanos).collect::<Vec<_>>(),
+            stages,
+        )
+        .unwrap()
     }
 
     #[test]
@@ -110,7 +144,10 @@ mod tests {
         assert_eq!(sliced(&[9, 1, 1, 1, 1], 3), [0..1, 1..3, 3..5]);
         assert_eq!(sliced(&[0, 0, 0], 3), [0..1, 1..2, 2..3]);
         assert_eq!(sliced(&[3, 4], 1), [0..2]);
-        assert_eq!(even(&[Nanos(1)], 2).unwrap_err(), "2 stages of 1 operators; from 1 to 1");
+        assert_eq!(
+            even(&[Nanos(1)], 2).unwrap_err(),
+            "2 stages of 1 operators; from 1 to 1"
+        );
         assert!(even(&[Nanos(1)], 0).is_err());
     }
 
@@ -123,11 +160,15 @@ mod tests {
 
     #[test]
     fn cuts_stand_at_names() {
-        let text = "shape,fixed\nname,kind,elements\na,memory,1\nb,memory,1\na,memory,1\nc,memory,1\n";
+        let text =
+            "shape,fixed\nname,kind,elements\na,memory,1\nb,memory,1\na,memory,1\nc,memory,1\n";
         let network = Dnn::parse("n.csv", std::path::Path::new("n.csv"), text).unwrap();
         assert_eq!(at(&network, &["c", "b"]).unwrap(), [0..1, 1..3, 3..4]);
         assert_eq!(at(&network, &["a"]).unwrap(), [0..4]);
-        assert_eq!(at(&network, &["d"]).unwrap_err(), "no operator \"d\" in n.csv; it has: a, b, a, c");
+        assert_eq!(
+            at(&network, &["d"]).unwrap_err(),
+            "no operator \"d\" in n.csv; it has: a, b, a, c"
+        );
     }
 
     proptest::proptest! {

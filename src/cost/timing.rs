@@ -57,7 +57,11 @@ pub fn mean_demand<'s>(
     let (mut used, mut time) = (0, 0);
     for step in steps {
         let runs = costs.runs(step, members);
-        let demand = if runs.persistent { Share::WHOLE } else { costs.demand(step).min(Share::WHOLE) };
+        let demand = if runs.persistent {
+            Share::WHOLE
+        } else {
+            costs.demand(step).min(Share::WHOLE)
+        };
         used += u128::from(runs.time.0) * u128::from(demand.0);
         time += u128::from(runs.time.0);
     }
@@ -67,8 +71,13 @@ pub fn mean_demand<'s>(
 
 impl<C: CostModel> Timing for C {
     fn start(&mut self, task: &Task<'_>, submit: Nanos, _: bool) -> Start {
-        let earliest = submit.saturating_add(task.host.ahead).saturating_add(self.extra(Extra::Launch, task.batch));
-        Start { earliest, gap: Nanos::ZERO }
+        let earliest = submit
+            .saturating_add(task.host.ahead)
+            .saturating_add(self.extra(Extra::Launch, task.batch));
+        Start {
+            earliest,
+            gap: Nanos::ZERO,
+        }
     }
 
     /// The rest of the task uses the [mean](mean_demand) of its steps, too.
@@ -87,12 +96,21 @@ impl<C: CostModel> Timing for C {
 
 /// The task's time if it runs alone. `before`: the stream's previous cell type.
 #[inline]
-pub fn task_time(costs: &(impl CostModel + ?Sized), task: &Task<'_>, mut before: Option<CellId>) -> Nanos {
+pub fn task_time(
+    costs: &(impl CostModel + ?Sized),
+    task: &Task<'_>,
+    mut before: Option<CellId>,
+) -> Nanos {
     let members = MemberKind::of(&task.members);
-    let mut time = costs.extra(Extra::Task, task.batch).saturating_add(task.host.during);
+    let mut time = costs
+        .extra(Extra::Task, task.batch)
+        .saturating_add(task.host.during);
     let (mut first_switch, mut moves_states) = (None, false);
     for step in task.steps {
-        if before.replace(step.cell).is_some_and(|before| before != step.cell) {
+        if before
+            .replace(step.cell)
+            .is_some_and(|before| before != step.cell)
+        {
             let switch = costs.switch(step, members);
             match first_switch {
                 None => first_switch = Some(switch),
@@ -104,14 +122,26 @@ pub fn task_time(costs: &(impl CostModel + ?Sized), task: &Task<'_>, mut before:
         moves_states |= runs.moves_states;
     }
     for copies in task.fold_loop.copies {
-        time = time.saturating_add(costs.extra(Extra::Copy, copies.rows).saturating_mul(u64::from(copies.times)));
+        time = time.saturating_add(
+            costs
+                .extra(Extra::Copy, copies.rows)
+                .saturating_mul(u64::from(copies.times)),
+        );
     }
-    time = time.saturating_add(costs.extra(Extra::EmptyCall, 1).saturating_mul(task.fold_loop.empty_calls));
+    time = time.saturating_add(
+        costs
+            .extra(Extra::EmptyCall, 1)
+            .saturating_mul(task.fold_loop.empty_calls),
+    );
     if !moves_states && members == MemberKind::Requests {
         time = time.saturating_add(costs.extra(Extra::Requests, task.batch));
     }
     let gather = task.gather && !moves_states;
-    let gather = if gather { costs.extra(Extra::Gather, task.batch) } else { Nanos::ZERO };
+    let gather = if gather {
+        costs.extra(Extra::Gather, task.batch)
+    } else {
+        Nanos::ZERO
+    };
     // After another cell the states go back to their requests anyway: the task pays the larger of the two.
     time.saturating_add(gather.max(first_switch.unwrap_or_default()))
 }
@@ -126,12 +156,23 @@ mod tests {
 
     #[test]
     fn a_task_demands_the_mean_of_its_steps_for_their_time() {
-        let rows =
-            "cell,batch,ns\ndecoder,4,10\ndecoder,8,20\nencoder,2,100\nencoder,4,200\nencoder.whole,1,0\ntask,1,999\n";
+        let rows = "cell,batch,ns\ndecoder,4,10\ndecoder,8,20\nencoder,2,100\nencoder,4,200\nencoder.whole,1,0\ntask,1,999\n";
         let table = CostTable::parse(rows, "costs").unwrap();
-        let mut model = table.device(&Model::Seq2Seq.cell_types(), Overhead::default()).unwrap();
-        let decoder = |batch, times| Step { cell: CellId(0), batch, times, input: 0 };
-        let encoder = |batch, times| Step { cell: CellId(1), batch, times, input: 0 };
+        let mut model = table
+            .device(&Model::Seq2Seq.cell_types(), Overhead::default())
+            .unwrap();
+        let decoder = |batch, times| Step {
+            cell: CellId(0),
+            batch,
+            times,
+            input: 0,
+        };
+        let encoder = |batch, times| Step {
+            cell: CellId(1),
+            batch,
+            times,
+            input: 0,
+        };
         let mut demand = |steps: &[Step], members: Members<'_>| {
             let task = Task::whole_requests(WorkerId(0), steps, &[], 1);
             Timing::demand(&mut model, &Task { members, ..task }).0
@@ -142,9 +183,18 @@ mod tests {
         assert_eq!(demand(&[decoder(3, 1)], nodes), 3 * quarter);
         assert_eq!(demand(&[decoder(5, 1)], nodes), 4 * quarter);
         // A quarter for 10 · 10 ns and half for 100 ns; then a quarter for 20 ns and half for 100 ns, rounded up.
-        assert_eq!(demand(&[decoder(1, 10), encoder(1, 1)], nodes), (quarter + 2 * quarter) / 2);
-        assert_eq!(demand(&[decoder(1, 2), encoder(1, 1)], nodes), (20 * quarter + 100 * 2 * quarter).div_ceil(120));
-        assert_eq!(demand(&[decoder(1, 10), encoder(1, 1)], Members::Requests), quarter);
+        assert_eq!(
+            demand(&[decoder(1, 10), encoder(1, 1)], nodes),
+            (quarter + 2 * quarter) / 2
+        );
+        assert_eq!(
+            demand(&[decoder(1, 2), encoder(1, 1)], nodes),
+            (20 * quarter + 100 * 2 * quarter).div_ceil(120)
+        );
+        assert_eq!(
+            demand(&[decoder(1, 10), encoder(1, 1)], Members::Requests),
+            quarter
+        );
         assert_eq!(demand(&[encoder(1, 1)], Members::Requests), 1);
     }
 }

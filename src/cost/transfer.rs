@@ -47,7 +47,11 @@ impl Transfers {
             nodes: Vec::new(),
             parts: Vec::new(),
         });
-        Transfers { costs, followed, noise: None }
+        Transfers {
+            costs,
+            followed,
+            noise: None,
+        }
     }
 
     #[must_use]
@@ -63,14 +67,20 @@ impl Timing for Transfers {
 
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos {
         let time = self.costs.duration(task, before);
-        match self.followed.as_mut().map(|followed| (followed.count(task), &followed.time)) {
+        match self
+            .followed
+            .as_mut()
+            .map(|followed| (followed.count(task), &followed.time))
+        {
             None | Some((0, _)) => time,
             Some((states, curve)) => time.saturating_add(curve.at(states)),
         }
     }
 
     fn disturbed(&mut self, time: Nanos, start: Nanos) -> Nanos {
-        self.noise.as_mut().map_or(time, |noise| noise.disturbed(time, start))
+        self.noise
+            .as_mut()
+            .map_or(time, |noise| noise.disturbed(time, start))
     }
 
     fn demand(&mut self, task: &Task<'_>) -> Share {
@@ -90,12 +100,19 @@ impl Followed {
             Members::Requests | Members::Operators(_) => {}
             Members::Nodes(list) => {
                 list(&mut self.nodes);
-                let part = |NodeRef { request, node }| Part { request, from: node, to: NodeId(node.0 + 1) };
+                let part = |NodeRef { request, node }| Part {
+                    request,
+                    from: node,
+                    to: NodeId(node.0 + 1),
+                };
                 parts.extend(self.nodes.drain(..).map(part));
             }
             Members::Parts(list) => list(&mut parts),
         }
-        let states = parts.drain(..).map(|part| self.run(&part, task.worker)).sum();
+        let states = parts
+            .drain(..)
+            .map(|part| self.run(&part, task.worker))
+            .sum();
         self.parts = parts;
         states
     }
@@ -115,7 +132,11 @@ impl Followed {
             CellGraph::Graph(graph) => (part.from.0..part.to.0)
                 .map(|node| {
                     on[node as usize] = here;
-                    graph.inputs(node).iter().filter(|input| on[**input as usize] != here).count() as u32
+                    graph
+                        .inputs(node)
+                        .iter()
+                        .filter(|input| on[**input as usize] != here)
+                        .count() as u32
                 })
                 .sum(),
         };

@@ -40,21 +40,40 @@ const MOST_STEPS: usize = 1_000_000;
 /// # Errors
 /// If the theory does not hold: requests that differ, several workers, arrivals other than Poisson.
 pub fn service(scenario: &Scenario, max_batch: u32) -> Result<(Vec<f64>, Vec<Rate>)> {
-    let refuse_if =
-        |wrong: bool, why: &str| refuse_if(wrong, || Error::input(format!("{}: {why}", scenario.file.display())));
+    let refuse_if = |wrong: bool, why: &str| {
+        refuse_if(wrong, || {
+            Error::input(format!("{}: {why}", scenario.file.display()))
+        })
+    };
     let is_poisson = matches!(scenario.arrivals, Some(ArrivalSpec::Poisson { .. }));
-    refuse_if(!is_poisson, "arrivals.process: the best limit is known for poisson only")?;
-    refuse_if(scenario.device.workers != 1, "device.workers: the best limit is known for 1 worker only")?;
-    let too_large = format!("max_batch: {max_batch} is too large for the best limit; at most {LARGEST}");
+    refuse_if(
+        !is_poisson,
+        "arrivals.process: the best limit is known for poisson only",
+    )?;
+    refuse_if(
+        scenario.device.workers != 1,
+        "device.workers: the best limit is known for 1 worker only",
+    )?;
+    let too_large =
+        format!("max_batch: {max_batch} is too large for the best limit; at most {LARGEST}");
     refuse_if(max_batch > LARGEST, &too_large)?;
     let (inputs, device) = prepare(scenario, Target::SIM)?;
     let requests = inputs.sample()?;
     let shape = &requests.shapes[0];
-    let other = requests.shapes.iter().find(|other| *other != shape).unwrap_or(shape);
-    let why = format!("workload.dataset: the best limit is known for equal requests only, not {shape} and {other}");
+    let other = requests
+        .shapes
+        .iter()
+        .find(|other| *other != shape)
+        .unwrap_or(shape);
+    let why = format!(
+        "workload.dataset: the best limit is known for equal requests only, not {shape} and {other}"
+    );
     refuse_if(other != shape, &why)?;
     let costs = device.costs(0).expect("a simulated device has costs");
-    let times = batch_times(costs, &requests.graphs[0], max_batch).into_iter().map(Nanos::as_secs_f64).collect();
+    let times = batch_times(costs, &requests.graphs[0], max_batch)
+        .into_iter()
+        .map(Nanos::as_secs_f64)
+        .collect();
     let rates = scenario.points().into_iter().filter_map(LoadPoint::rate);
     Ok((times, rates.collect()))
 }
@@ -75,7 +94,8 @@ pub fn batch_times(costs: &TableModel, graph: &CellGraph, most: u32) -> Vec<Nano
 /// A rate at which the largest batches are busy nearly all the time, and batches that take no time.
 pub fn optimum(rate: Rate, service: &[f64], weight: Nanos) -> Result<Optimum> {
     let (rate, cap, weight) = (rate.0, service.len(), weight.as_secs_f64());
-    let without_time = || Error::input("a batch takes no time; name a cost table with the times of the cells");
+    let without_time =
+        || Error::input("a batch takes no time; name a cost table with the times of the cells");
     refuse_if(service[0] <= 0.0, without_time)?;
     let most = HIGHEST_LOAD * cap as f64 / service[cap - 1];
     if rate > most {
@@ -88,7 +108,8 @@ pub fn optimum(rate: Rate, service: &[f64], weight: Nanos) -> Result<Optimum> {
     let arrivals = service.iter().map(|time| {
         let mean = rate * time;
         let most = (mean + 10.0 * mean.sqrt() + 20.0) as u64;
-        let poisson = Poisson::new(mean).map_err(|error| Error::input(format!("{rate} req/s: {error}")))?;
+        let poisson =
+            Poisson::new(mean).map_err(|error| Error::input(format!("{rate} req/s: {error}")))?;
         let mut chances: Vec<f64> = (0..most).map(|count| poisson.pmf(count)).collect();
         chances.push((1.0 - chances.iter().sum::<f64>()).max(0.0));
         Ok(chances)
@@ -99,26 +120,52 @@ pub fn optimum(rate: Rate, service: &[f64], weight: Nanos) -> Result<Optimum> {
     let mut values = vec![0.0; states];
     for _ in 0..MOST_STEPS {
         // Costs per time, as latency: the number in the system divided by the rate (Little's law).
-        let wait = |n: usize| n as f64 / rate + (values[(n + 1).min(states - 1)] - values[n]) * rate;
+        let wait =
+            |n: usize| n as f64 / rate + (values[(n + 1).min(states - 1)] - values[n]) * rate;
         let serve = |n: usize| {
             let batch = n.min(cap);
             let time = service[batch - 1];
-            let after: f64 =
-                arrivals[batch - 1].iter().enumerate().map(|(k, p)| p * values[(n - batch + k).min(states - 1)]).sum();
+            let after: f64 = arrivals[batch - 1]
+                .iter()
+                .enumerate()
+                .map(|(k, p)| p * values[(n - batch + k).min(states - 1)])
+                .sum();
             n as f64 / rate + time / 2.0 + weight + (after - values[n]) / time
         };
-        let best = |n: usize| if n == 0 { wait(0) } else { serve(n).min(wait(n)) };
+        let best = |n: usize| {
+            if n == 0 {
+                wait(0)
+            } else {
+                serve(n).min(wait(n))
+            }
+        };
         let gains: Vec<f64> = (0..states).map(best).collect();
-        let (low, high) = gains.iter().fold((f64::MAX, f64::MIN), |(low, high), gain| (gain.min(low), gain.max(high)));
+        let (low, high) = gains
+            .iter()
+            .fold((f64::MAX, f64::MIN), |(low, high), gain| {
+                (gain.min(low), gain.max(high))
+            });
         if high - low <= PRECISION * high.abs() {
-            let wait_for = (1..states).find(|n| serve(*n) <= wait(*n)).unwrap_or(cap).min(cap);
-            return Ok(Optimum { wait_for: wait_for as u32, cost: (low + high) / 2.0 });
+            let wait_for = (1..states)
+                .find(|n| serve(*n) <= wait(*n))
+                .unwrap_or(cap)
+                .min(cap);
+            return Ok(Optimum {
+                wait_for: wait_for as u32,
+                cost: (low + high) / 2.0,
+            });
         }
-        let next: Vec<f64> = values.iter().zip(&gains).map(|(value, gain)| value + step * gain).collect();
+        let next: Vec<f64> = values
+            .iter()
+            .zip(&gains)
+            .map(|(value, gain)| value + step * gain)
+            .collect();
         let origin = next[0];
         values = next.into_iter().map(|value| value - origin).collect();
     }
-    Err(Error::failed(format!("{rate} req/s: value iteration does not converge in {MOST_STEPS} steps")))
+    Err(Error::failed(format!(
+        "{rate} req/s: value iteration does not converge in {MOST_STEPS} steps"
+    )))
 }
 
 #[cfg(test)]
@@ -129,7 +176,9 @@ mod tests {
     /// means of 4.57850, 4.57745 and 4.58338 ms.
     #[test]
     fn waiting_for_a_third_request_is_best() {
-        let service: Vec<f64> = (1..=32).map(|batch| (0.1438 * f64::from(batch) + 1.8874) * 1e-3).collect();
+        let service: Vec<f64> = (1..=32)
+            .map(|batch| (0.1438 * f64::from(batch) + 1.8874) * 1e-3)
+            .collect();
         let rate = Rate(16.0 / service[31]);
         let found = optimum(rate, &service, Nanos::ZERO).unwrap();
         assert_eq!(found.wait_for, 3);
@@ -138,12 +187,26 @@ mod tests {
 
     #[test]
     fn a_busy_worker_that_costs_more_waits_longer() {
-        let service: Vec<f64> = (1..=16).map(|batch| (0.1 * f64::from(batch) + 2.0) * 1e-3).collect();
-        let limit = |weight| optimum(Rate(2_000.0), &service, Nanos(weight)).unwrap().wait_for;
+        let service: Vec<f64> = (1..=16)
+            .map(|batch| (0.1 * f64::from(batch) + 2.0) * 1e-3)
+            .collect();
+        let limit = |weight| {
+            optimum(Rate(2_000.0), &service, Nanos(weight))
+                .unwrap()
+                .wait_for
+        };
         let limits = [0, 1_000_000, 5_000_000, 20_000_000].map(limit);
-        assert!(limits.is_sorted() && limits[3] > limits[0] + 2, "{limits:?}");
-        let error = optimum(Rate(5_000.0), &service, Nanos::ZERO).unwrap_err().to_string();
-        assert_eq!(error, "5000 req/s: more than 98 % of what batches of 16 serve; at most 4355.556 req/s");
+        assert!(
+            limits.is_sorted() && limits[3] > limits[0] + 2,
+            "{limits:?}"
+        );
+        let error = optimum(Rate(5_000.0), &service, Nanos::ZERO)
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            error,
+            "5000 req/s: more than 98 % of what batches of 16 serve; at most 4355.556 req/s"
+        );
         assert!(optimum(Rate(1.0), &[0.0; 4], Nanos::ZERO).is_err());
     }
 }

@@ -96,7 +96,12 @@ pub trait Loaded: Send {
 
     /// Starts the workers of a run and, when they are ready, the clock. With [`Abilities::logs_steps`], the time of
     /// each step goes to `log`.
-    fn start(&mut self, requests: &Requests, options: &Options, log: StepLog) -> Result<Box<dyn Backend + '_>>;
+    fn start(
+        &mut self,
+        requests: &Requests,
+        options: &Options,
+        log: StepLog,
+    ) -> Result<Box<dyn Backend + '_>>;
 }
 
 /// Where the times of steps go, if they are wanted.
@@ -180,7 +185,10 @@ pub struct Executors {
 
 impl Executors {
     pub fn standard() -> Executors {
-        Executors::default().with_simulator(&Sim).with(&Cpu).with(&Cuda)
+        Executors::default()
+            .with_simulator(&Sim)
+            .with(&Cpu)
+            .with(&Cuda)
     }
 
     #[must_use]
@@ -205,8 +213,15 @@ impl Executors {
 }
 
 fn find<T: Copy>(known: &[T], name: &str, name_of: impl Fn(&T) -> &'static str) -> Result<T> {
-    known.iter().find(|one| name_of(one) == name).copied().ok_or_else(|| {
-        let names: Vec<&str> = known.iter().map(name_of).collect();
-        Error::input(format!("unknown backend \"{name}\"; known: {}", names.join(", ")))
-    })
+    known
+        .iter()
+        .find(|one| name_of(one) == name)
+        .copied()
+        .ok_or_else(|| {
+            let names: Vec<&str> = known.iter().map(name_of).collect();
+            Error::input(format!(
+                "unknown backend \"{name}\"; known: {}",
+                names.join(", ")
+            ))
+        })
 }

@@ -17,8 +17,13 @@ use crate::workload::random::fnv1a;
 pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<String>> {
     let mut common = scenario.clone();
     let mut policies = mem::take(&mut common.policies);
-    common.output =
-        Output { plots: Vec::new(), plot_point: None, title: None, figure: Look::default(), ..common.output };
+    common.output = Output {
+        plots: Vec::new(),
+        plot_point: None,
+        title: None,
+        figure: Look::default(),
+        ..common.output
+    };
     match (&mut common.workload.load, &mut common.arrivals) {
         // Rates or several scales are loads; a single scale is not in the name of its point.
         (Load::Trace { time_scale, .. }, arrivals) => {
@@ -31,14 +36,26 @@ pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Res
     }
     if real {
         common.overhead = Overhead::default();
-        common.device = Device { costs: None, roofline: None, noise: None, ..common.device };
+        common.device = Device {
+            costs: None,
+            roofline: None,
+            noise: None,
+            ..common.device
+        };
         for policy in &mut policies {
             (policy.costs, policy.overhead) = (None, Overhead::default());
         }
     }
-    let files = common.inputs().map(|(_, path)| hash_of(path)).collect::<Result<Vec<_>>>()?.join(" ");
+    let files = common
+        .inputs()
+        .map(|(_, path)| hash_of(path))
+        .collect::<Result<Vec<_>>>()?
+        .join(" ");
     let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("BATCHLAB_COMMIT"));
-    let common = format!("{version} {commit} {device} {} {files}", common.resolved_json());
+    let common = format!(
+        "{version} {commit} {device} {} {files}",
+        common.resolved_json()
+    );
     let of_policy = |policy: &PolicyEntry| {
         let costs = policy.costs.as_deref().map_or(Ok(String::new()), hash_of)?;
         Ok(hash(&format!("{common} {} {costs}", json!(policy))))

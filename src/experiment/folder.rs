@@ -50,7 +50,12 @@ const OF_THE_RUN: [&str; 12] = [
     "workers.csv",
     "workers.json",
 ];
-const LOGS: [&str; 4] = [RequestLine::FILE, TaskLine::FILE, RoundLine::FILE, "timeline.json"];
+const LOGS: [&str; 4] = [
+    RequestLine::FILE,
+    TaskLine::FILE,
+    RoundLine::FILE,
+    "timeline.json",
+];
 /// By the start and the end of their names.
 const OF_A_REPLICATION: [(&str, &str); 5] = [POINT, INTERRUPTED, FAILURES, REJECTIONS, BATCHES];
 const POINT: (&str, &str) = ("point", ".json");
@@ -83,26 +88,46 @@ pub(super) type Files = BTreeMap<String, u64>;
 
 impl Folder {
     /// One for each scenario of a sweep, within the same path. `devices` describes theirs.
-    pub(super) fn of(scenarios: &[&Scenario], devices: &[String], out: &Path, target: Target) -> Result<Vec<Folder>> {
+    pub(super) fn of(
+        scenarios: &[&Scenario],
+        devices: &[String],
+        out: &Path,
+        target: Target,
+    ) -> Result<Vec<Folder>> {
         let path = out.join(folder_name(&scenarios[0].name));
         let of = |(scenario, device): (&&Scenario, &String)| {
             let fingerprints = fingerprints(scenario, device, target.is_real())?;
-            let (path, policies, device) = (path.clone(), scenario.policies.clone(), device.clone());
-            Ok(Folder { path, policies, device, fingerprints })
+            let (path, policies, device) =
+                (path.clone(), scenario.policies.clone(), device.clone());
+            Ok(Folder {
+                path,
+                policies,
+                device,
+                fingerprints,
+            })
         };
         scenarios.iter().zip(devices).map(of).collect()
     }
 
     /// As it is, for points with other fingerprints: those of a search that `settings` describes.
     pub(super) fn for_search(self, settings: &str) -> Folder {
-        let fingerprints = self.fingerprints.iter().map(|of_policy| hash(&format!("{of_policy} {settings}"))).collect();
-        Folder { fingerprints, ..self }
+        let fingerprints = self
+            .fingerprints
+            .iter()
+            .map(|of_policy| hash(&format!("{of_policy} {settings}")))
+            .collect();
+        Folder {
+            fingerprints,
+            ..self
+        }
     }
 
     /// Refuses a folder whose `run.json` is of another format, or of other settings of one of these policies.
     pub(super) fn refuse_others(folders: &[Folder]) -> Result<()> {
         let path = folders[0].path.join("run.json");
-        let Some(run) = read_json::<Value>(&path) else { return Ok(()) };
+        let Some(run) = read_json::<Value>(&path) else {
+            return Ok(());
+        };
         let format = run["format"].as_u64();
         if format != Some(FORMAT) {
             let other = format.map_or("without a number".into(), |other| other.to_string());
@@ -113,14 +138,21 @@ impl Folder {
             )));
         }
         let mut now = folders.iter().flat_map(Folder::named_fingerprints);
-        match now.any(|(name, now)| run["fingerprints"].get(name).is_some_and(|then| then != now)) {
+        match now.any(|(name, now)| {
+            run["fingerprints"]
+                .get(name)
+                .is_some_and(|then| then != now)
+        }) {
             true => Err(other_settings(&path)),
             false => Ok(()),
         }
     }
 
     fn named_fingerprints(&self) -> impl Iterator<Item = (String, &String)> {
-        self.policies.iter().map(PolicyEntry::name).zip(&self.fingerprints)
+        self.policies
+            .iter()
+            .map(PolicyEntry::name)
+            .zip(&self.fingerprints)
     }
 
     /// Writes `run.json`, or that of a search, if it is not there yet.
@@ -131,13 +163,17 @@ impl Folder {
     ) -> Result<()> {
         let (folder, scenario) = (&folders[0], scenarios[0]);
         let policies = scenarios.iter().flat_map(|scenario| &scenario.policies);
-        let names: Map<String, Value> =
-            policies.map(|policy| (policy.label.clone(), json!(folder_name(&policy.label)))).collect();
+        let names: Map<String, Value> = policies
+            .map(|policy| (policy.label.clone(), json!(folder_name(&policy.label))))
+            .collect();
         let mut inputs = Map::new();
         for (given, path) in scenarios.iter().flat_map(|scenario| scenario.inputs()) {
             inputs.insert(given.to_string(), json!(hash_of(path)?));
         }
-        let fingerprints: BTreeMap<String, &String> = folders.iter().flat_map(Folder::named_fingerprints).collect();
+        let fingerprints: BTreeMap<String, &String> = folders
+            .iter()
+            .flat_map(Folder::named_fingerprints)
+            .collect();
         let mut reproduces = json!({
             "format": FORMAT,
             "scenario": scenario.resolved_json(),
@@ -153,7 +189,10 @@ impl Folder {
             "fingerprints": fingerprints,
         });
         if scenarios.len() > 1 {
-            reproduces["variants"] = scenarios.iter().map(|scenario| scenario.resolved_json()).collect();
+            reproduces["variants"] = scenarios
+                .iter()
+                .map(|scenario| scenario.resolved_json())
+                .collect();
         }
         let (path, text) = (folder.path.join(file), format!("{reproduces:#}\n"));
         match fs::read_to_string(&path).is_ok_and(|there| there == text) {
@@ -164,11 +203,17 @@ impl Folder {
 
     /// Writes `lengths.csv` and `bounds.json`, each only if it is the same in all variants.
     pub(super) fn write_inputs(&self, variants: &[&(Inputs<'_>, Device)]) -> Result<()> {
-        let requests = variants.iter().map(|(inputs, _)| inputs.sample()).collect::<Result<Vec<_>>>()?;
+        let requests = variants
+            .iter()
+            .map(|(inputs, _)| inputs.sample())
+            .collect::<Result<Vec<_>>>()?;
         if requests.iter().all(|one| one.shapes == requests[0].shapes) {
             self.write_lengths(&requests[0].shapes)?;
         }
-        let bounds = variants.iter().map(|(inputs, device)| device.bounds(inputs)).collect::<Result<Vec<_>>>()?;
+        let bounds = variants
+            .iter()
+            .map(|(inputs, device)| device.bounds(inputs))
+            .collect::<Result<Vec<_>>>()?;
         match &bounds[0] {
             Some(first) if bounds.iter().flatten().all(|one| one == first) => {
                 write_json(&self.path.join("bounds.json"), first)
@@ -182,12 +227,15 @@ impl Folder {
     pub(super) fn clear(&self) {
         // Marks go first, so that no kill leaves one whose files are gone.
         self.remove_from_points(|_, name| is_of(POINT, name) || is_of(SEARCH, name));
-        let of_kind = |kind: &plot::Kind| ["svg", "png", "pdf"].map(|ending| format!("{kind}.{ending}"));
+        let of_kind =
+            |kind: &plot::Kind| ["svg", "png", "pdf"].map(|ending| format!("{kind}.{ending}"));
         let figures = plot::Kind::value_variants().iter().flat_map(of_kind);
         for file in OF_THE_RUN.iter().map(ToString::to_string).chain(figures) {
             let _ = fs::remove_file(self.path.join(file));
         }
-        self.remove_from_points(|_, name| LOGS.contains(&name) || OF_A_REPLICATION.iter().any(|of| is_of(*of, name)));
+        self.remove_from_points(|_, name| {
+            LOGS.contains(&name) || OF_A_REPLICATION.iter().any(|of| is_of(*of, name))
+        });
     }
 
     /// Removes what searches of one kind have found.
@@ -200,7 +248,11 @@ impl Folder {
     fn remove_from_points(&self, removed: impl Fn(&str, &str) -> bool) {
         for policy in folders_in(&self.path) {
             for point in folders_in(&policy) {
-                let of = point.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let of = point
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy()
+                    .into_owned();
                 for file in fs::read_dir(&point).into_iter().flatten().flatten() {
                     if removed(&of, &file.file_name().to_string_lossy()) {
                         let _ = fs::remove_file(file.path());
@@ -223,7 +275,9 @@ impl Folder {
     /// Of a policy under a load, or of its searches of one kind.
     fn place(&self, policy: usize, load: &str) -> PathBuf {
         let entry = &self.policies[policy];
-        self.path.join(folder_name(&entry.label)).join(swept::place(load, &entry.swept))
+        self.path
+            .join(folder_name(&entry.label))
+            .join(swept::place(load, &entry.swept))
     }
 
     /// Where the files of a run are written, until [`Folder::publish`] moves them.
@@ -248,7 +302,9 @@ impl Folder {
             fs::rename(&path, point.join(&name))?;
             Ok((name.to_string_lossy().into_owned(), file.metadata()?.len()))
         };
-        fs::read_dir(stage.path()).and_then(|files| files.map(publish).collect()).map_err(unwritable)
+        fs::read_dir(stage.path())
+            .and_then(|files| files.map(publish).collect())
+            .map_err(unwritable)
     }
 
     /// `None` for each run that is not finished, or of which a file is missing.
@@ -258,31 +314,81 @@ impl Folder {
     pub(super) fn finished(folders: &[Folder], jobs: &[Job]) -> Result<Vec<Option<Summary>>> {
         let finished = |Job { variant, run, .. }: &Job| {
             let folder = &folders[*variant];
-            folder.read_mark(&folder.point(run).join(numbered(run.replication, POINT)), run.policy)
+            folder.read_mark(
+                &folder.point(run).join(numbered(run.replication, POINT)),
+                run.policy,
+            )
         };
         // One after the other again, so that the first error is told.
-        jobs.par_iter().map(finished).collect::<Vec<_>>().into_iter().collect()
+        jobs.par_iter()
+            .map(finished)
+            .collect::<Vec<_>>()
+            .into_iter()
+            .collect()
     }
 
     fn read_mark<T: DeserializeOwned>(&self, path: &Path, policy: usize) -> Result<Option<T>> {
-        let Some(Mark { fingerprint, files, mut found }) = read_json(path) else { return Ok(None) };
+        let Some(Mark {
+            fingerprint,
+            files,
+            mut found,
+        }) = read_json(path)
+        else {
+            return Ok(None);
+        };
         if fingerprint != self.fingerprints[policy] {
             return Err(other_settings(path));
         }
-        let size = |name: &String| fs::metadata(path.with_file_name(name)).map(|found| found.len()).ok();
+        let size = |name: &String| {
+            fs::metadata(path.with_file_name(name))
+                .map(|found| found.len())
+                .ok()
+        };
         let complete = files.iter().all(|(name, bytes)| size(name) == Some(*bytes));
-        Ok(found.pop_first().map(|(_, found)| found).filter(|_| complete))
+        Ok(found
+            .pop_first()
+            .map(|(_, found)| found)
+            .filter(|_| complete))
     }
 
-    fn write_mark(&self, path: &Path, policy: usize, files: Files, name: &str, found: impl Serialize) -> Result<()> {
+    fn write_mark(
+        &self,
+        path: &Path,
+        policy: usize,
+        files: Files,
+        name: &str,
+        found: impl Serialize,
+    ) -> Result<()> {
         let found = BTreeMap::from([(name.to_string(), found)]);
-        write_json(path, &Mark { fingerprint: self.fingerprints[policy].clone(), files, found })
+        write_json(
+            path,
+            &Mark {
+                fingerprint: self.fingerprints[policy].clone(),
+                files,
+                found,
+            },
+        )
     }
 
     /// Of a finished run, or of an interrupted one: a separate file, so that the two are not mistaken for each other.
-    pub(super) fn write_point(&self, run: &Run, summary: &Summary, files: Files, interrupted: bool) -> Result<()> {
-        let name = numbered(run.replication, if interrupted { INTERRUPTED } else { POINT });
-        self.write_mark(&self.point(run).join(name), run.policy, files, "summary", summary)
+    pub(super) fn write_point(
+        &self,
+        run: &Run,
+        summary: &Summary,
+        files: Files,
+        interrupted: bool,
+    ) -> Result<()> {
+        let name = numbered(
+            run.replication,
+            if interrupted { INTERRUPTED } else { POINT },
+        );
+        self.write_mark(
+            &self.point(run).join(name),
+            run.policy,
+            files,
+            "summary",
+            summary,
+        )
     }
 
     fn search_file(&self, kind: &str, policy: usize, replication: u32) -> PathBuf {
@@ -290,8 +396,15 @@ impl Folder {
     }
 
     /// What a replication of a search has found, round by round.
-    pub(super) fn searched<T: DeserializeOwned>(&self, kind: &str, policy: usize, replication: u32) -> Result<Vec<T>> {
-        Ok(self.read_mark(&self.search_file(kind, policy, replication), policy)?.unwrap_or_default())
+    pub(super) fn searched<T: DeserializeOwned>(
+        &self,
+        kind: &str,
+        policy: usize,
+        replication: u32,
+    ) -> Result<Vec<T>> {
+        Ok(self
+            .read_mark(&self.search_file(kind, policy, replication), policy)?
+            .unwrap_or_default())
     }
 
     pub(super) fn write_searched(
@@ -301,7 +414,13 @@ impl Folder {
         replication: u32,
         rounds: &[impl Serialize],
     ) -> Result<()> {
-        self.write_mark(&self.search_file(kind, policy, replication), policy, Files::new(), "rounds", rounds)
+        self.write_mark(
+            &self.search_file(kind, policy, replication),
+            policy,
+            Files::new(),
+            "rounds",
+            rounds,
+        )
     }
 
     /// The only file in which two simulated runs of one seed differ.
@@ -321,7 +440,9 @@ impl Folder {
     pub(super) fn host_row(
         &self,
         run: &Run,
-        Recorder { decisions, busy, .. }: &Recorder,
+        Recorder {
+            decisions, busy, ..
+        }: &Recorder,
         launched: Option<&Launched>,
         verified: &Verified,
         lateness: Option<Lateness>,
@@ -339,7 +460,10 @@ impl Folder {
         });
         if let Some(launched) = launched {
             row["scheduler_s"] = json!(decisions.time.as_secs_f64());
-            let busy = busy.iter().copied().fold(Nanos::ZERO, Nanos::saturating_add);
+            let busy = busy
+                .iter()
+                .copied()
+                .fold(Nanos::ZERO, Nanos::saturating_add);
             row["busy_s"] = json!(busy.as_secs_f64());
             row["launches"] = json!(launched.launches);
             row["copies"] = json!(launched.copies);
@@ -361,14 +485,29 @@ impl Folder {
         let mut counts = BTreeMap::new();
         for shape in shapes {
             let sides = match shape {
-                Shape::Seq2Seq { source: a, target: b } | Shape::Llm { prompt: a, output: b } => vec![*a, *b],
+                Shape::Seq2Seq {
+                    source: a,
+                    target: b,
+                }
+                | Shape::Llm {
+                    prompt: a,
+                    output: b,
+                } => vec![*a, *b],
                 other => vec![other.length()],
             };
             *counts.entry(sides).or_insert(0u64) += 1;
         }
         write_whole(&self.path.join("lengths.csv"), |out| {
             let pairs = counts.keys().any(|sides| sides.len() > 1);
-            writeln!(out, "{}", if pairs { "src_len,tgt_len,count" } else { "length,count" })?;
+            writeln!(
+                out,
+                "{}",
+                if pairs {
+                    "src_len,tgt_len,count"
+                } else {
+                    "length,count"
+                }
+            )?;
             counts.iter().try_for_each(|(sides, count)| {
                 let sides: String = sides.iter().map(|side| format!("{side},")).collect();
                 writeln!(out, "{sides}{count}")
@@ -400,8 +539,9 @@ fn is_of((stem, ending): (&str, &str), name: &str) -> bool {
 /// Of policies, or of points.
 fn folders_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let of_results =
-        entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.file_name() != PARTIAL);
+    let of_results = entries.filter(|entry| {
+        entry.file_type().is_ok_and(|kind| kind.is_dir()) && entry.file_name() != PARTIAL
+    });
     of_results.map(|entry| entry.path()).collect()
 }
 

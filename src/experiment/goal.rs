@@ -49,7 +49,8 @@ impl Answer {
     /// Of the 95 % confidence interval over the replications and the search's resolution. `None` for fewer than two
     /// replications.
     pub fn half_width(&self) -> Option<f64> {
-        interval(&self.numbers()).map(|Interval { mean, half_width }| half_width + mean * self.resolution)
+        interval(&self.numbers())
+            .map(|Interval { mean, half_width }| half_width + mean * self.resolution)
     }
 
     /// Whether anything holds the objective.
@@ -90,9 +91,17 @@ mod tests {
 
     #[test]
     fn a_kept_answer_of_workers_lacks_nothing() {
-        let answer = Answer { workers: Some(3), latency: Some(Nanos(5)), requests: 100, ..Answer::default() };
+        let answer = Answer {
+            workers: Some(3),
+            latency: Some(Nanos(5)),
+            requests: 100,
+            ..Answer::default()
+        };
         let kept = serde_json::to_value(&answer).unwrap();
         assert_eq!(serde_json::from_value::<Answer>(kept).unwrap(), answer);
-        assert!(serde_json::from_str::<Answer>("{}").is_err(), "a damaged file holds no result");
+        assert!(
+            serde_json::from_str::<Answer>("{}").is_err(),
+            "a damaged file holds no result"
+        );
     }
 }

@@ -21,7 +21,9 @@ use crate::policy::Policy;
 use crate::policy::admission::Admission;
 use crate::policy::registry::{Batches, Setup};
 use crate::scenario::costs::CostEstimates;
-use crate::scenario::{ArrivalSpec, ClassEntry, Input, Load, LoadPoint, PolicyEntry, Record, Scenario};
+use crate::scenario::{
+    ArrivalSpec, ClassEntry, Input, Load, LoadPoint, PolicyEntry, Record, Scenario,
+};
 use crate::units::Nanos;
 use crate::workload::arrivals::{ClosedLoop, Kept, OpenLoop, Source, Supply, within_the_clock};
 use crate::workload::class::{Class, Classes};
@@ -85,7 +87,14 @@ pub struct Prepared<'a> {
 impl Prepared<'_> {
     /// Drives the run. The record is valid even if the run was stopped.
     pub fn serve(&mut self, backend: &mut dyn Backend, stop: &AtomicBool) -> Result<()> {
-        drive(&mut *self.source, &mut *self.policy, backend, &mut self.record, self.workers, stop)
+        drive(
+            &mut *self.source,
+            &mut *self.policy,
+            backend,
+            &mut self.record,
+            self.workers,
+            stop,
+        )
     }
 }
 
@@ -94,22 +103,44 @@ impl<'s> Inputs<'s> {
     pub fn new(scenario: &'s Scenario) -> Result<Inputs<'s>> {
         let cells = scenario.workload.model.cell_types();
         let mut steps = cells.clone();
-        if scenario.policies.iter().any(|entry| entry.settings.runs_operators()) {
-            steps.extend(Catalogue::new(&scenario.workload.model, &scenario.workload.sizes()).types());
+        if scenario
+            .policies
+            .iter()
+            .any(|entry| entry.settings.runs_operators())
+        {
+            steps.extend(
+                Catalogue::new(&scenario.workload.model, &scenario.workload.sizes()).types(),
+            );
         }
         let estimates = |entry: &PolicyEntry| {
-            CostEstimates::read(entry.costs.as_deref(), &scenario.device, &*entry.settings, &scenario.workload)
+            CostEstimates::read(
+                entry.costs.as_deref(),
+                &scenario.device,
+                &*entry.settings,
+                &scenario.workload,
+            )
         };
         let estimates = scenario.policies.iter().map(estimates).collect();
         let origin = Origin::open(scenario)?;
         let longest = origin.longest();
-        let inputs =
-            Inputs { scenario, cells, steps, estimates, origin, longest, shared: Mutex::new(Vec::new()), stop: &NEVER };
+        let inputs = Inputs {
+            scenario,
+            cells,
+            steps,
+            estimates,
+            origin,
+            longest,
+            shared: Mutex::new(Vec::new()),
+            stop: &NEVER,
+        };
         for policy in 0..scenario.policies.len() {
             inputs.policy(policy)?;
         }
         if let Origin::Trace { .. } = &inputs.origin {
-            scenario.points().into_iter().try_for_each(|load| inputs.arrivals(load).map(drop))?;
+            scenario
+                .points()
+                .into_iter()
+                .try_for_each(|load| inputs.arrivals(load).map(drop))?;
         }
         Ok(inputs)
     }
@@ -121,7 +152,9 @@ impl<'s> Inputs<'s> {
 
     /// Of a policy; `None` without a source.
     pub fn costs(&self, policy: usize) -> Result<Option<&CostTable>> {
-        self.estimates[policy].table().within(self.scenario.file.display())
+        self.estimates[policy]
+            .table()
+            .within(self.scenario.file.display())
     }
 
     pub fn workers(&self) -> usize {
@@ -141,7 +174,12 @@ impl<'s> Inputs<'s> {
         if let Some(requests) = shared[slot].upgrade() {
             return Ok(requests);
         }
-        let count = self.scenario.workload.load.drawn().expect("a trace is read");
+        let count = self
+            .scenario
+            .workload
+            .load
+            .drawn()
+            .expect("a trace is read");
         let requests = Arc::new(self.drawn(replication, count)?);
         shared[slot] = Arc::downgrade(&requests);
         Ok(requests)
@@ -149,43 +187,75 @@ impl<'s> Inputs<'s> {
 
     /// The requests that stand for all in checks and bounds: those of the first replication, of a stream the first of them.
     pub fn sample(&self) -> Result<Arc<Requests>> {
-        match (self.scenario.workload.load.drawn(), self.scenario.output.record) {
+        match (
+            self.scenario.workload.load.drawn(),
+            self.scenario.output.record,
+        ) {
             (Some(count), Record::Stream) => self.drawn(0, count.min(SAMPLE)).map(Arc::new),
             _ => self.requests(0),
         }
     }
 
     fn draws(&self, replication: u32) -> Result<Draws<'_>> {
-        let Origin::Dataset { dataset, own, max_length } = &self.origin else { unreachable!("a trace is read") };
-        let sampler =
-            |dataset, purpose: &str| Ok((Dataset::sampler(dataset, *max_length)?, self.stream(replication, purpose)));
-        let own = own
-            .iter()
-            .zip(&self.scenario.classes)
-            .map(|(own, class)| own.as_ref().map(|own| sampler(own, &format!("shapes of {}", class.name))).transpose());
+        let Origin::Dataset {
+            dataset,
+            own,
+            max_length,
+        } = &self.origin
+        else {
+            unreachable!("a trace is read")
+        };
+        let sampler = |dataset, purpose: &str| {
+            Ok((
+                Dataset::sampler(dataset, *max_length)?,
+                self.stream(replication, purpose),
+            ))
+        };
+        let own = own.iter().zip(&self.scenario.classes).map(|(own, class)| {
+            own.as_ref()
+                .map(|own| sampler(own, &format!("shapes of {}", class.name)))
+                .transpose()
+        });
         Ok(Draws {
             own: own.collect::<Result<_>>()?,
-            classes: shares(self.scenario).map(|shares| (shares, self.stream(replication, "classes"))),
+            classes: shares(self.scenario)
+                .map(|shares| (shares, self.stream(replication, "classes"))),
             shapes: sampler(dataset, "shapes")?,
         })
     }
 
     fn drawn(&self, replication: u32, count: u32) -> Result<Requests> {
         let file = self.scenario.file.display();
-        require(u128::from(count) * REQUEST, format_args!("{file}: workload.requests = {count}"), "draw fewer")?;
+        require(
+            u128::from(count) * REQUEST,
+            format_args!("{file}: workload.requests = {count}"),
+            "draw fewer",
+        )?;
         let mut draws = self.draws(replication)?;
         let goes_on = |_: &u32| !self.stop.load(Ordering::Relaxed);
-        let (shapes, of): (Vec<Shape>, Vec<u16>) = (0..count).take_while(goes_on).map(|_| draws.draw()).unzip();
+        let (shapes, of): (Vec<Shape>, Vec<u16>) =
+            (0..count).take_while(goes_on).map(|_| draws.draw()).unzip();
         if shapes.len() < count as usize {
             return Err(Error::Interrupted);
         }
-        let requests = Requests::unfold(shapes.into(), &self.scenario.workload.model).map_err(Error::input)?;
-        let classes = draws.classes.map(|_| Classes { all: self.classes(), of });
-        Ok(Requests { classes: classes.map(Arc::new), ..requests })
+        let requests =
+            Requests::unfold(shapes.into(), &self.scenario.workload.model).map_err(Error::input)?;
+        let classes = draws.classes.map(|_| Classes {
+            all: self.classes(),
+            of,
+        });
+        Ok(Requests {
+            classes: classes.map(Arc::new),
+            ..requests
+        })
     }
 
     fn classes(&self) -> Vec<Class> {
-        self.scenario.classes.iter().map(ClassEntry::class).collect()
+        self.scenario
+            .classes
+            .iter()
+            .map(ClassEntry::class)
+            .collect()
     }
 
     pub fn prepare(&self, run: &Run, keep: Keep) -> Result<Prepared<'_>> {
@@ -195,19 +265,36 @@ impl<'s> Inputs<'s> {
             let mut record = self.recorder(requests.len(), keep);
             record.tell_of(&requests);
             let source = self.source(run, Box::new(Kept::new(Arc::clone(&requests))), true)?;
-            return Ok(Prepared { requests, source, policy, record, workers });
+            return Ok(Prepared {
+                requests,
+                source,
+                policy,
+                record,
+                workers,
+            });
         };
         let (classes, model) = (self.classes(), &self.scenario.workload.model);
         let mut record = self.recorder(0, keep);
         record.stream = Some(Box::new(Stream::new(rules, classes.clone())));
         let drawn = Drawn::new(self.draws(run.replication)?, model, classes, rules.requests);
         let source = self.source(run, Box::new(drawn), false)?;
-        Ok(Prepared { requests: self.sample()?, source, policy, record, workers })
+        Ok(Prepared {
+            requests: self.sample()?,
+            source,
+            policy,
+            record,
+            workers,
+        })
     }
 
     /// How a run is recorded that does not keep its requests; `None` if it keeps them.
     pub fn streams_by(&self, load: LoadPoint) -> Option<Rules> {
-        let Load::Drawn { requests: count, .. } = self.scenario.workload.load else { return None };
+        let Load::Drawn {
+            requests: count, ..
+        } = self.scenario.workload.load
+        else {
+            return None;
+        };
         let output = &self.scenario.output;
         let Measure { slo, warmup, .. } = self.measure(load);
         let warmup = match warmup {
@@ -218,39 +305,65 @@ impl<'s> Inputs<'s> {
             Warmup::Requests(requests) => requests.into(),
         };
         let log_every = output.log_every.unwrap_or(count.div_ceil(LOGGED));
-        (output.record == Record::Stream).then_some(Rules { requests: count, warmup, slo, log_every })
+        (output.record == Record::Stream).then_some(Rules {
+            requests: count,
+            warmup,
+            slo,
+            log_every,
+        })
     }
 
     /// `checked`: fails if requests arrive too late, for which all times are drawn at once.
-    fn source<'a>(&'a self, run: &Run, supply: Box<dyn Supply + 'a>, checked: bool) -> Result<Box<dyn Source + 'a>> {
+    fn source<'a>(
+        &'a self,
+        run: &Run,
+        supply: Box<dyn Supply + 'a>,
+        checked: bool,
+    ) -> Result<Box<dyn Source + 'a>> {
         let random = |purpose| self.stream(run.replication, purpose);
         let arrivals = self.scenario.arrivals.as_ref();
-        let times: Box<dyn Iterator<Item = Nanos>> = match (arrivals.and_then(ArrivalSpec::process), run.load) {
-            (_, LoadPoint::Clients(clients)) => {
-                let think = arrivals.and_then(ArrivalSpec::think).expect("clients send in a closed loop");
-                return Ok(Box::new(ClosedLoop::of(supply, clients, think, &mut random("think"))));
-            }
-            (None, load) => {
-                let times = self.arrivals(load)?;
-                Box::new((0..times.len()).map(move |place| times[place]))
-            }
-            (Some(process), load) => {
-                let times = process.times(load.rate(), supply.count() as usize, random("arrivals"));
-                if !checked {
-                    return Ok(Box::new(OpenLoop::of(supply, times)));
+        let times: Box<dyn Iterator<Item = Nanos>> =
+            match (arrivals.and_then(ArrivalSpec::process), run.load) {
+                (_, LoadPoint::Clients(clients)) => {
+                    let think = arrivals
+                        .and_then(ArrivalSpec::think)
+                        .expect("clients send in a closed loop");
+                    return Ok(Box::new(ClosedLoop::of(
+                        supply,
+                        clients,
+                        think,
+                        &mut random("think"),
+                    )));
                 }
-                let times: Vec<Nanos> = times.collect();
-                within_the_clock(&times).within("arrivals").within(self.scenario.file.display())?;
-                Box::new(times.into_iter())
-            }
-        };
+                (None, load) => {
+                    let times = self.arrivals(load)?;
+                    Box::new((0..times.len()).map(move |place| times[place]))
+                }
+                (Some(process), load) => {
+                    let times =
+                        process.times(load.rate(), supply.count() as usize, random("arrivals"));
+                    if !checked {
+                        return Ok(Box::new(OpenLoop::of(supply, times)));
+                    }
+                    let times: Vec<Nanos> = times.collect();
+                    within_the_clock(&times)
+                        .within("arrivals")
+                        .within(self.scenario.file.display())?;
+                    Box::new(times.into_iter())
+                }
+            };
         Ok(Box::new(OpenLoop::of(supply, times)))
     }
 
     /// Those of the trace under a load.
     fn arrivals(&self, load: LoadPoint) -> Result<Arc<[Nanos]>> {
-        let (Origin::Trace { trace, .. }, Load::Trace { trace: file, time_scale }) =
-            (&self.origin, &self.scenario.workload.load)
+        let (
+            Origin::Trace { trace, .. },
+            Load::Trace {
+                trace: file,
+                time_scale,
+            },
+        ) = (&self.origin, &self.scenario.workload.load)
         else {
             unreachable!("a process has times")
         };
@@ -261,7 +374,9 @@ impl<'s> Inputs<'s> {
         };
         let scaled = scaled.within(self.scenario.file.display())?;
         let clock = within_the_clock(&scaled.arrivals).within(file.display());
-        clock.within("workload.trace").within(self.scenario.file.display())?;
+        clock
+            .within("workload.trace")
+            .within(self.scenario.file.display())?;
         Ok(scaled.arrivals)
     }
 
@@ -274,11 +389,15 @@ impl<'s> Inputs<'s> {
     }
 
     pub fn streams(&self, policy: usize) -> u16 {
-        self.scenario.policies[policy].settings.streams(&self.setup(policy))
+        self.scenario.policies[policy]
+            .settings
+            .streams(&self.setup(policy))
     }
 
     pub(crate) fn largest_batches(&self, policy: usize) -> Option<Batches> {
-        self.scenario.policies[policy].settings.largest_batches(&self.setup(policy))
+        self.scenario.policies[policy]
+            .settings
+            .largest_batches(&self.setup(policy))
     }
 
     /// Whether tasks are whole requests, or parts of them.
@@ -303,17 +422,31 @@ impl<'s> Inputs<'s> {
     }
 
     fn setup(&self, policy: usize) -> Setup<'_> {
-        let Scenario { workload, device, .. } = self.scenario;
+        let Scenario {
+            workload, device, ..
+        } = self.scenario;
         let (model, longest) = (&workload.model, Some(self.longest));
-        let setup = Setup { model, cells: &self.cells, workers: device.workers, costs: None, longest };
+        let setup = Setup {
+            model,
+            cells: &self.cells,
+            workers: device.workers,
+            costs: None,
+            longest,
+        };
         self.estimates[policy].within(setup)
     }
 
     pub fn policy(&self, index: usize) -> Result<Box<dyn Policy>> {
         let entry = &self.scenario.policies[index];
-        let policy = self.estimates[index].build(&*entry.settings, self.setup(index)).map_err(|error| {
-            Error::input(format!("{}: policy[{index}] ({}): {error}", self.scenario.file.display(), entry.label))
-        })?;
+        let policy = self.estimates[index]
+            .build(&*entry.settings, self.setup(index))
+            .map_err(|error| {
+                Error::input(format!(
+                    "{}: policy[{index}] ({}): {error}",
+                    self.scenario.file.display(),
+                    entry.label
+                ))
+            })?;
         Ok(match self.scenario.device.max_waiting {
             Some(bound) => Box::new(Admission::new(policy, bound)),
             None => policy,
@@ -325,48 +458,87 @@ impl Origin {
     fn open(scenario: &Scenario) -> Result<Origin> {
         let (model, file) = (&scenario.workload.model, scenario.file.display());
         match &scenario.workload.load {
-            Load::Drawn { dataset, max_length, .. } => {
+            Load::Drawn {
+                dataset,
+                max_length,
+                ..
+            } => {
                 let open = |dataset: &Input, key: &str| {
-                    let opened = Dataset::open(&dataset.to_string_lossy(), model, &|path| PathBuf::from(path));
+                    let opened = Dataset::open(&dataset.to_string_lossy(), model, &|path| {
+                        PathBuf::from(path)
+                    });
                     let dataset = opened.within(key).within(&file)?;
                     // Draws nothing, but fails if no shape is short enough.
-                    let none = dataset.sample(0, *max_length, &mut random::stream(scenario.seed, 0, "shapes"));
+                    let none = dataset.sample(
+                        0,
+                        *max_length,
+                        &mut random::stream(scenario.seed, 0, "shapes"),
+                    );
                     none.within("workload").within(&file).map(|_| dataset)
                 };
                 let dataset = open(dataset, "workload.dataset")?;
                 let of_class = |(index, class): (usize, &ClassEntry)| {
                     let own = class.dataset.as_ref();
-                    own.map(|dataset| open(dataset, &format!("class[{index}].dataset"))).transpose()
+                    own.map(|dataset| open(dataset, &format!("class[{index}].dataset")))
+                        .transpose()
                 };
-                let own = scenario.classes.iter().enumerate().map(of_class).collect::<Result<Vec<_>>>()?;
-                Ok(Origin::Dataset { dataset, own, max_length: *max_length })
+                let own = scenario
+                    .classes
+                    .iter()
+                    .enumerate()
+                    .map(of_class)
+                    .collect::<Result<Vec<_>>>()?;
+                Ok(Origin::Dataset {
+                    dataset,
+                    own,
+                    max_length: *max_length,
+                })
             }
             Load::Trace { trace, .. } => {
                 let read = Trace::read(trace)?;
                 let shapes = Arc::clone(&read.shapes);
-                let requests = Requests::unfold(shapes, model).map_err(Error::input).within(trace.display())?;
+                let requests = Requests::unfold(shapes, model)
+                    .map_err(Error::input)
+                    .within(trace.display())?;
                 let all = scenario.classes.iter().map(ClassEntry::class).collect();
                 let classes = match (&read.classes, shares(scenario)) {
-                    (Some(names), _) => {
-                        Some(Classes::by_name(names, all).map_err(Error::input).within(trace.display())?)
-                    }
+                    (Some(names), _) => Some(
+                        Classes::by_name(names, all)
+                            .map_err(Error::input)
+                            .within(trace.display())?,
+                    ),
                     (None, Some(shares)) => {
                         let drawn = shares.sample_iter(random::stream(scenario.seed, 0, "classes"));
-                        Some(Classes { all, of: drawn.take(read.len()).map(|class| class as u16).collect() })
+                        Some(Classes {
+                            all,
+                            of: drawn.take(read.len()).map(|class| class as u16).collect(),
+                        })
                     }
                     (None, None) => None,
                 };
-                let requests = Requests { classes: classes.map(Arc::new), ..requests };
-                Ok(Origin::Trace { requests: Arc::new(requests), trace: read })
+                let requests = Requests {
+                    classes: classes.map(Arc::new),
+                    ..requests
+                };
+                Ok(Origin::Trace {
+                    requests: Arc::new(requests),
+                    trace: read,
+                })
             }
         }
     }
 
     fn longest(&self) -> u32 {
         match self {
-            Origin::Dataset { dataset, own, max_length } => {
+            Origin::Dataset {
+                dataset,
+                own,
+                max_length,
+            } => {
                 let all = own.iter().flatten().chain([dataset]);
-                all.map(|dataset| dataset.longest(*max_length)).max().unwrap_or(0)
+                all.map(|dataset| dataset.longest(*max_length))
+                    .max()
+                    .unwrap_or(0)
             }
             Origin::Trace { requests, .. } => requests.longest(),
         }
@@ -390,7 +562,12 @@ mod tests {
     #[test]
     fn no_requests_are_drawn_once_the_user_stops() {
         let file = Path::new("scenarios/dvabatch/vgg19.toml");
-        let scenario = Scenario::load(file, &["workload.requests=2001".into()], &Registry::standard()).unwrap();
+        let scenario = Scenario::load(
+            file,
+            &["workload.requests=2001".into()],
+            &Registry::standard(),
+        )
+        .unwrap();
         let stop = AtomicBool::new(true);
         let inputs = Inputs::new(&scenario).unwrap().until(&stop);
         assert!(matches!(inputs.requests(0), Err(Error::Interrupted)));
@@ -405,8 +582,14 @@ mod tests {
             shard: None,
             stated: vec![],
         };
-        assert!(matches!(run(&scenario, &options, &stop, &|| ()), Err(Error::Interrupted)));
-        assert!(!out.exists(), "nothing is written before the requests are there");
+        assert!(matches!(
+            run(&scenario, &options, &stop, &|| ()),
+            Err(Error::Interrupted)
+        ));
+        assert!(
+            !out.exists(),
+            "nothing is written before the requests are there"
+        );
 
         stop.store(false, Ordering::Relaxed);
         assert_eq!(inputs.requests(0).unwrap().len(), 2001);

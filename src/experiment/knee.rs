@@ -30,12 +30,19 @@ pub struct Objective {
 /// Such as `p99 at most 100ms`.
 impl fmt::Display for Objective {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Objective { slo, quantile, tokens, .. } = self;
+        let Objective {
+            slo,
+            quantile,
+            tokens,
+            ..
+        } = self;
         match tokens {
             None => write!(f, "{quantile} at most {slo}"),
             Some(gap) => {
                 write!(f, "{quantile} of the time to the first token at most {slo}")?;
-                gap.map_or(Ok(()), |gap| write!(f, ", of the times between tokens at most {gap}"))
+                gap.map_or(Ok(()), |gap| {
+                    write!(f, ", of the times between tokens at most {gap}")
+                })
             }
         }
     }
@@ -56,7 +63,10 @@ impl Effort {
     /// The scenario with runs of this many requests. A trace keeps its own number.
     pub(super) fn sized(&self, scenario: &Scenario, requests: u32) -> Scenario {
         let mut scenario = scenario.clone();
-        if let Load::Drawn { requests: drawn, .. } = &mut scenario.workload.load {
+        if let Load::Drawn {
+            requests: drawn, ..
+        } = &mut scenario.workload.load
+        {
             *drawn = requests.into();
         }
         scenario
@@ -64,12 +74,20 @@ impl Effort {
 
     /// The longest run; 0 for a trace, which cannot grow.
     pub(super) fn longest(&self, scenario: &Scenario) -> u32 {
-        scenario.workload.load.drawn().map_or(0, |given| given.max(self.max_requests))
+        scenario
+            .workload
+            .load
+            .drawn()
+            .map_or(0, |given| given.max(self.max_requests))
     }
 
     /// All replications of a trace are the same.
     pub fn replications(&self, scenario: &Scenario) -> u32 {
-        scenario.workload.load.drawn().map_or(1, |_| self.replications)
+        scenario
+            .workload
+            .load
+            .drawn()
+            .map_or(1, |_| self.replications)
     }
 }
 
@@ -90,9 +108,26 @@ const MARGIN: f64 = 1.5;
 /// The knee of each policy.
 pub fn find(question: &Question<'_>) -> Result<Vec<Searched<Answer>>> {
     let first = over_rates(question.scenario)?.0;
-    let start = question.effort.near.map_or(Start { rate: first, step: 1.0 }, |Rate(rate)| Start { rate, step: NEAR });
-    let search = |policy, rounds: Rounds<'_, _>| KneeSearch { question, policy, start }.carry_out(rounds);
-    of_each_policy(question, question.effort.replications(question.scenario), search)
+    let start = question.effort.near.map_or(
+        Start {
+            rate: first,
+            step: 1.0,
+        },
+        |Rate(rate)| Start { rate, step: NEAR },
+    );
+    let search = |policy, rounds: Rounds<'_, _>| {
+        KneeSearch {
+            question,
+            policy,
+            start,
+        }
+        .carry_out(rounds)
+    };
+    of_each_policy(
+        question,
+        question.effort.replications(question.scenario),
+        search,
+    )
 }
 
 /// The first of the scenario's rates. Fails if its load has none.
@@ -140,19 +175,37 @@ impl KneeSearch<'_> {
     fn carry_out(&self, mut rounds: Rounds<'_, FoundRate>) -> Result<Searched<Answer>> {
         let mut round = self.first();
         loop {
-            let scenario = self.question.effort.sized(self.question.scenario, round.requests);
+            let scenario = self
+                .question
+                .effort
+                .sized(self.question.scenario, round.requests);
             let prepared = || {
                 let (inputs, device) = prepare_until(&scenario, Target::SIM, self.question.stop)?;
-                let ceiling = device.bounds(&inputs)?.and_then(|bounds| bounds.ceiling_rps).unwrap_or(HIGHEST);
+                let ceiling = device
+                    .bounds(&inputs)?
+                    .and_then(|bounds| bounds.ceiling_rps)
+                    .unwrap_or(HIGHEST);
                 let requests = inputs.requests(0)?.len() as u32;
                 Ok((inputs, device, ceiling.min(HIGHEST), requests))
             };
-            let one = |(inputs, device, ceiling, requests): &(Inputs<'_>, Device, f64, u32), replication: u32| {
+            let one = |(inputs, device, ceiling, requests): &(Inputs<'_>, Device, f64, u32),
+                       replication: u32| {
                 let miss = |rate| self.miss(inputs, device, rate, replication);
-                let found = search(miss, round.starts[replication as usize], round.resolution, *ceiling)?;
-                Ok(FoundRate { found, requests: *requests })
+                let found = search(
+                    miss,
+                    round.starts[replication as usize],
+                    round.resolution,
+                    *ceiling,
+                )?;
+                Ok(FoundRate {
+                    found,
+                    requests: *requests,
+                })
             };
-            match rounds.next(prepared, one)?.map(|found| self.judge(&round, &found)) {
+            match rounds
+                .next(prepared, one)?
+                .map(|found| self.judge(&round, &found))
+            {
                 Ok(ControlFlow::Continue(next)) => round = next,
                 Ok(ControlFlow::Break(knee)) => return Ok(Ok(knee)),
                 Err(missing) => return Ok(Err(missing)),
@@ -161,20 +214,47 @@ impl KneeSearch<'_> {
     }
 
     fn first(&self) -> Round {
-        let Question { scenario, objective, effort, .. } = *self.question;
+        let Question {
+            scenario,
+            objective,
+            effort,
+            ..
+        } = *self.question;
         let requests = objective.shortest(scenario);
         // A coarse result serves to size longer runs.
         let last = requests >= effort.longest(scenario);
-        let resolution = if last { self.fine() } else { COARSE.max(self.fine()) };
-        Round { requests, resolution, starts: vec![self.start; effort.replications(scenario) as usize] }
+        let resolution = if last {
+            self.fine()
+        } else {
+            COARSE.max(self.fine())
+        };
+        Round {
+            requests,
+            resolution,
+            starts: vec![self.start; effort.replications(scenario) as usize],
+        }
     }
 
     /// Why a rate does not hold the objective, if it does not.
-    fn miss(&self, inputs: &Inputs<'_>, device: &Device, rate: f64, replication: u32) -> Result<Option<String>> {
+    fn miss(
+        &self,
+        inputs: &Inputs<'_>,
+        device: &Device,
+        rate: f64,
+        replication: u32,
+    ) -> Result<Option<String>> {
         let (objective, rate) = (self.question.objective, Rate(rate));
-        let run = Run { policy: self.policy, load: LoadPoint::Rate(rate), replication };
+        let run = Run {
+            policy: self.policy,
+            load: LoadPoint::Rate(rate),
+            replication,
+        };
         // Only at the lowest rate is the reason told.
-        let limit = if rate.0 > LOWEST { objective.limit(inputs) } else { None };
+        let limit = if rate.0 > LOWEST {
+            objective.limit(inputs)
+        } else {
+            None
+        };
         Ok(match attain(inputs, device, &run, self.question, limit)? {
             None => Some(String::new()),
             Some(attained) if objective.holds(&attained) => None,
@@ -184,12 +264,21 @@ impl KneeSearch<'_> {
 
     /// Repeats the search with longer runs until the result is as precise as the tolerance.
     fn judge(&self, round: &Round, found: &[FoundRate]) -> ControlFlow<Answer, Round> {
-        let Question { scenario, objective, effort, .. } = *self.question;
+        let Question {
+            scenario,
+            objective,
+            effort,
+            ..
+        } = *self.question;
         let (tolerance, fine, longest) = (effort.tolerance, self.fine(), effort.longest(scenario));
         let requests = found[0].requests;
         let knee = knee(found, round.resolution);
-        let Some(Rate(mean)) = knee.mean() else { return ControlFlow::Break(knee) };
-        let half_width = knee.half_width().map_or(round.resolution, |half_width| half_width / mean);
+        let Some(Rate(mean)) = knee.mean() else {
+            return ControlFlow::Break(knee);
+        };
+        let half_width = knee
+            .half_width()
+            .map_or(round.resolution, |half_width| half_width / mean);
         // Overloaded by a fraction x, a system falls behind by x seconds per second, so that its queue takes SLO / x
         // to break the objective.
         let visible = objective.slo.as_secs_f64() * mean / tolerance;
@@ -199,18 +288,31 @@ impl KneeSearch<'_> {
                 return ControlFlow::Break(knee);
             }
             if requests >= longest {
-                return ControlFlow::Break(Answer { caveat: Some(self.limit(requests, half_width, mean)), ..knee });
+                return ControlFlow::Break(Answer {
+                    caveat: Some(self.limit(requests, half_width, mean)),
+                    ..knee
+                });
             }
         }
         // The brackets of the first round are wide, but those of the next are not.
         let noise = half_width - round.resolution / 2.0;
-        let missing = if bound { GROWTH } else { (noise / (tolerance - fine)).powi(2) * MARGIN };
-        let factor = missing.max(visible / f64::from(round.requests)).clamp(1.0, GROWTH);
+        let missing = if bound {
+            GROWTH
+        } else {
+            (noise / (tolerance - fine)).powi(2) * MARGIN
+        };
+        let factor = missing
+            .max(visible / f64::from(round.requests))
+            .clamp(1.0, GROWTH);
         let step = (2.0 * half_width).clamp(fine, 1.0);
         ControlFlow::Continue(Round {
             requests: ((f64::from(round.requests) * factor) as u32).min(longest),
             resolution: fine,
-            starts: knee.rates.iter().map(|Rate(rate)| Start { rate: *rate, step }).collect(),
+            starts: knee
+                .rates
+                .iter()
+                .map(|Rate(rate)| Start { rate: *rate, step })
+                .collect(),
         })
     }
 
@@ -222,7 +324,10 @@ impl KneeSearch<'_> {
     fn limit(&self, requests: u32, half_width: f64, rate: f64) -> String {
         let overload = self.question.objective.slo.as_secs_f64() * rate / f64::from(requests);
         let open = if overload > self.question.effort.tolerance {
-            format!("an overload below {:.1} % may hold the objective to the end of the run", 100.0 * overload)
+            format!(
+                "an overload below {:.1} % may hold the objective to the end of the run",
+                100.0 * overload
+            )
         } else if half_width > self.question.effort.tolerance {
             format!("the interval is ±{:.2} %", 100.0 * half_width)
         } else {
@@ -241,7 +346,13 @@ fn knee(found: &[FoundRate], resolution: f64) -> Answer {
     let caveat = rates.as_ref().err().map(ToString::to_string);
     // The middle of the bracket is off by half its width at most.
     let (rates, resolution) = (rates.unwrap_or_default(), resolution / 2.0);
-    Answer { rates, resolution, requests: found[0].requests, caveat, ..Answer::default() }
+    Answer {
+        rates,
+        resolution,
+        requests: found[0].requests,
+        caveat,
+        ..Answer::default()
+    }
 }
 
 /// `None` if the run reached the limit.
@@ -249,36 +360,81 @@ pub(super) fn attain(
     inputs: &Inputs<'_>,
     device: &Device,
     run: &Run,
-    Question { objective, stop, .. }: &Question<'_>,
+    Question {
+        objective, stop, ..
+    }: &Question<'_>,
     limit: Option<Limit>,
 ) -> Result<Option<Attainment>> {
-    let ran = device.run(inputs, run, Keep { limit, ..Keep::default() }, stop)?;
+    let ran = device.run(
+        inputs,
+        run,
+        Keep {
+            limit,
+            ..Keep::default()
+        },
+        stop,
+    )?;
     if ran.interrupted {
-        return if ran.record.has_missed() { Ok(None) } else { Err(Error::Interrupted) };
+        return if ran.record.has_missed() {
+            Ok(None)
+        } else {
+            Err(Error::Interrupted)
+        };
     }
     let warmup = inputs.measure(run.load).warmup;
-    let Objective { slo, quantile, tokens, .. } = **objective;
-    let time = if tokens.is_some() { Time::FirstToken } else { Time::Latency };
-    Ok(Some(Attainment::of(&ran.record, warmup, slo, quantile, time)))
+    let Objective {
+        slo,
+        quantile,
+        tokens,
+        ..
+    } = **objective;
+    let time = if tokens.is_some() {
+        Time::FirstToken
+    } else {
+        Time::Latency
+    };
+    Ok(Some(Attainment::of(
+        &ran.record,
+        warmup,
+        slo,
+        quantile,
+        time,
+    )))
 }
 
 impl Objective {
     /// The length of the first runs: as long as the scenario has them, or enough for the quantile after a warm-up of half
     /// the run.
     pub fn shortest(&self, scenario: &Scenario) -> u32 {
-        scenario.workload.load.drawn().unwrap_or(0).max(2 * self.quantile.samples_needed() as u32)
+        scenario
+            .workload
+            .load
+            .drawn()
+            .unwrap_or(0)
+            .max(2 * self.quantile.samples_needed() as u32)
     }
 
     /// With more late requests in the second half, which no automatic warm-up leaves out, a run cannot hold the
     /// objective. `None` where a warm-up may be longer, also because of rejections, or requests are not in the order of
     /// arrival.
     fn limit(&self, inputs: &Inputs<'_>) -> Option<Limit> {
-        let Scenario { workload, metrics, device, classes, .. } = inputs.scenario;
+        let Scenario {
+            workload,
+            metrics,
+            device,
+            classes,
+            ..
+        } = inputs.scenario;
         let short = matches!(metrics.warmup, Warmup::Auto | Warmup::None | Warmup::Mser5);
-        let all_served = device.max_waiting.is_none() && classes.is_empty() && self.tokens.is_none();
+        let all_served =
+            device.max_waiting.is_none() && classes.is_empty() && self.tokens.is_none();
         let requests = workload.load.drawn().filter(|_| short && all_served)?;
         let late = requests - self.quantile.rank(requests as usize) as u32;
-        Some(Limit { slo: self.slo, from: u64::from(requests.div_ceil(2)), late })
+        Some(Limit {
+            slo: self.slo,
+            from: u64::from(requests.div_ceil(2)),
+            late,
+        })
     }
 
     pub fn holds(&self, attained: &Attainment) -> bool {
@@ -286,12 +442,22 @@ impl Objective {
     }
 
     fn gaps_miss(&self, attained: &Attainment) -> bool {
-        self.tokens.flatten().zip(attained.gap).is_some_and(|(most, gap)| gap > most)
+        self.tokens
+            .flatten()
+            .zip(attained.gap)
+            .is_some_and(|(most, gap)| gap > most)
     }
 
     /// Why a run did not hold it.
     pub fn miss(&self, attained: &Attainment, load: impl Display) -> String {
-        let Attainment { measured, within, rejected, failed, saturated, .. } = *attained;
+        let Attainment {
+            measured,
+            within,
+            rejected,
+            failed,
+            saturated,
+            ..
+        } = *attained;
         let late = measured - within - rejected - failed;
         if rejected > 0 && rejected >= late {
             format!("{rejected} of {measured} requests were rejected at {load}")
@@ -306,7 +472,10 @@ impl Objective {
                 attained.gap.unwrap_or_default()
             )
         } else {
-            format!("{late} of {measured} requests took longer than {} at {load}", self.slo)
+            format!(
+                "{late} of {measured} requests took longer than {} at {load}",
+                self.slo
+            )
         }
     }
 }
@@ -392,11 +561,25 @@ mod tests {
     #[test]
     fn a_run_ends_early_only_if_it_misses_the_objective() {
         let file = std::path::Path::new("scenarios/dvabatch/vgg19.toml");
-        let scenario = Scenario::load(file, &["workload.requests=2001".into()], &Registry::standard()).unwrap();
+        let scenario = Scenario::load(
+            file,
+            &["workload.requests=2001".into()],
+            &Registry::standard(),
+        )
+        .unwrap();
         let (inputs, device) = super::super::prepare(&scenario, Target::SIM).unwrap();
-        let objective =
-            Objective { slo: scenario.metrics.slo.unwrap(), quantile: Quantile::P99, max_rejected: 0.0, tokens: None };
-        let effort = Effort { tolerance: 0.01, replications: 1, max_requests: 0, near: None };
+        let objective = Objective {
+            slo: scenario.metrics.slo.unwrap(),
+            quantile: Quantile::P99,
+            max_rejected: 0.0,
+            tokens: None,
+        };
+        let effort = Effort {
+            tolerance: 0.01,
+            replications: 1,
+            max_requests: 0,
+            near: None,
+        };
         let question = Question {
             scenario: &scenario,
             objective: &objective,
@@ -406,8 +589,14 @@ mod tests {
             progress: &|| (),
         };
         let mut ended = 0;
-        for (policy, rate) in (0..scenario.policies.len()).flat_map(|policy| (1..9).map(move |i| (policy, i * 100))) {
-            let run = Run { policy, load: LoadPoint::Rate(Rate(rate.into())), replication: 0 };
+        for (policy, rate) in
+            (0..scenario.policies.len()).flat_map(|policy| (1..9).map(move |i| (policy, i * 100)))
+        {
+            let run = Run {
+                policy,
+                load: LoadPoint::Rate(Rate(rate.into())),
+                replication: 0,
+            };
             let attain = |limit| attain(&inputs, &device, &run, &question, limit).unwrap();
             let whole = objective.holds(&attain(None).unwrap());
             match attain(objective.limit(&inputs)) {
@@ -427,7 +616,10 @@ mod tests {
                     let Found::Knee(found) = search_for(knee, first, step, HIGHEST) else {
                         panic!("{knee} from {first}")
                     };
-                    assert!((found / knee - 1.0).abs() <= 0.0005, "{found} for {knee} from {first}");
+                    assert!(
+                        (found / knee - 1.0).abs() <= 0.0005,
+                        "{found} for {knee} from {first}"
+                    );
                 }
             }
         }
@@ -436,9 +628,19 @@ mod tests {
     #[test]
     fn the_search_ends_where_there_is_no_knee() {
         for first in [1e-3, 100.0, 6e8, 1e9] {
-            assert_eq!(search_for(0.0, first, 1.0, HIGHEST), Found::Nowhere("too high: 0.001".into()));
-            assert_eq!(search_for(2.0 * HIGHEST, first, 1.0, HIGHEST), Found::Bound(HIGHEST));
-            assert_eq!(search_for(700.0, first, 1.0, 500.0), Found::Bound(500.0), "not above the ceiling");
+            assert_eq!(
+                search_for(0.0, first, 1.0, HIGHEST),
+                Found::Nowhere("too high: 0.001".into())
+            );
+            assert_eq!(
+                search_for(2.0 * HIGHEST, first, 1.0, HIGHEST),
+                Found::Bound(HIGHEST)
+            );
+            assert_eq!(
+                search_for(700.0, first, 1.0, 500.0),
+                Found::Bound(500.0),
+                "not above the ceiling"
+            );
         }
     }
 }

@@ -28,9 +28,18 @@ impl Lock {
         let (path, partial) = (folder.join(".lock"), folder.join(PARTIAL));
         fs::create_dir_all(folder).map_err(|cause| Error::unwritable(folder, &cause))?;
         // Network file systems want a file that can be written.
-        let file = File::options().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&path);
         let file = file.map_err(|cause| Error::unwritable(&path, &cause))?;
-        let locked = if shard.is_some() { file.try_lock_shared() } else { file.try_lock() };
+        let locked = if shard.is_some() {
+            file.try_lock_shared()
+        } else {
+            file.try_lock()
+        };
         if let Err(TryLockError::WouldBlock) = locked {
             return Err(Error::input(format!(
                 "{}: another run is writing to this folder; wait until it has ended, or give another --out",
@@ -46,7 +55,11 @@ impl Lock {
             Some(shard) => File::create(partial.join(format!("{SHARDS}{}", shard.count))).map(drop),
         });
         made.map_err(|cause| Error::unwritable(&partial, &cause))?;
-        Ok(Lock { file, held: locked.is_ok(), partial })
+        Ok(Lock {
+            file,
+            held: locked.is_ok(),
+            partial,
+        })
     }
 
     /// Removes what killed processes have left. All points must be finished, and the lock not be a shard's.
@@ -68,6 +81,15 @@ impl Drop for Lock {
 
 /// Into how many shards an incomplete run was divided: each number that was tried, in any order.
 pub fn shards(folder: &Path) -> impl Iterator<Item = u32> {
-    let files = fs::read_dir(folder.join(PARTIAL)).into_iter().flatten().flatten();
-    files.filter_map(|file| file.file_name().to_str()?.strip_prefix(SHARDS)?.parse().ok())
+    let files = fs::read_dir(folder.join(PARTIAL))
+        .into_iter()
+        .flatten()
+        .flatten();
+    files.filter_map(|file| {
+        file.file_name()
+            .to_str()?
+            .strip_prefix(SHARDS)?
+            .parse()
+            .ok()
+    })
 }

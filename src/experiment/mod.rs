@@ -83,7 +83,12 @@ pub struct Report {
 }
 
 impl Report {
-    fn new(folder: Folder, rows: Vec<SummaryRow>, points: &[Option<PointResult>], locked: bool) -> Report {
+    fn new(
+        folder: Folder,
+        rows: Vec<SummaryRow>,
+        points: &[Option<PointResult>],
+        locked: bool,
+    ) -> Report {
         let done = || points.iter().flatten();
         let here = || done().filter_map(|point| point.host.as_ref());
         Report {
@@ -131,7 +136,12 @@ impl Job {
 }
 
 /// As [`run_sweep`], of a scenario without a sweep.
-pub fn run(scenario: &Scenario, options: &Options, stop: &AtomicBool, progress: &(dyn Fn() + Sync)) -> Result<Report> {
+pub fn run(
+    scenario: &Scenario,
+    options: &Options,
+    stop: &AtomicBool,
+    progress: &(dyn Fn() + Sync),
+) -> Result<Report> {
     run_sweep(std::slice::from_ref(scenario), options, stop, progress)
 }
 
@@ -144,7 +154,10 @@ pub fn run_sweep(
     progress: &(dyn Fn() + Sync),
 ) -> Result<Report> {
     let clock = clock::now();
-    let completed: Vec<_> = scenarios.iter().map(|scenario| options.target.completed(scenario)).collect();
+    let completed: Vec<_> = scenarios
+        .iter()
+        .map(|scenario| options.target.completed(scenario))
+        .collect();
     let scenarios: Vec<&Scenario> = completed.iter().map(|scenario| &**scenario).collect();
     let jobs = jobs(&scenarios, options);
     let variants = variants(&scenarios, options.target, &jobs, stop)?;
@@ -152,9 +165,14 @@ pub fn run_sweep(
     let failure = Mutex::new(None);
     let one = |(Job { variant, run, .. }, taken_over): (&Job, Option<Summary>)| {
         let outcome = match taken_over {
-            Some(summary) => Ok(PointResult { summary, host: None }),
+            Some(summary) => Ok(PointResult {
+                summary,
+                host: None,
+            }),
             None => {
-                let (inputs, device) = variants[*variant].as_ref().expect("variants of jobs are prepared");
+                let (inputs, device) = variants[*variant]
+                    .as_ref()
+                    .expect("variants of jobs are prepared");
                 run_point(run, inputs, device, &folders[*variant], stop)
             }
         };
@@ -167,25 +185,45 @@ pub fn run_sweep(
             Err(error) => {
                 // The others would probably fail in the same way, on a full disk for example.
                 stop.store(true, Ordering::Relaxed);
-                failure.lock().expect("no run panics while it holds the lock").get_or_insert(error);
+                failure
+                    .lock()
+                    .expect("no run panics while it holds the lock")
+                    .get_or_insert(error);
                 None
             }
         }
     };
     let finished: Vec<Option<PointResult>> = match options.target.is_real() {
         true => jobs.iter().zip(taken_over).map(one).collect(),
-        false => jobs.par_iter().zip(taken_over).with_max_len(1).map(one).collect(),
+        false => jobs
+            .par_iter()
+            .zip(taken_over)
+            .with_max_len(1)
+            .map(one)
+            .collect(),
     };
-    let failure = failure.into_inner().expect("no run panics while it holds the lock");
+    let failure = failure
+        .into_inner()
+        .expect("no run panics while it holds the lock");
     // A device that is lost may have served requests before.
-    let rows = if options.shard.is_some() { Vec::new() } else { rows(&scenarios, options.target, &jobs, &finished) };
+    let rows = if options.shard.is_some() {
+        Vec::new()
+    } else {
+        rows(&scenarios, options.target, &jobs, &finished)
+    };
     let folder = &folders[0];
     if options.shard.is_none() && (!rows.is_empty() || failure.is_none()) {
         write::write_summary(&folder.summary(), &rows)?;
         write::write_differences(&folder.path.join("differences.csv"), &rows)?;
         write::write_classes(&folder.path.join("classes.csv"), &rows)?;
-        let here = finished.iter().flatten().filter_map(|point| point.host.as_ref());
-        folder.write_host(&here.map(|host| &host.row).collect::<Vec<_>>(), clock.elapsed())?;
+        let here = finished
+            .iter()
+            .flatten()
+            .filter_map(|point| point.host.as_ref());
+        folder.write_host(
+            &here.map(|host| &host.row).collect::<Vec<_>>(),
+            clock.elapsed(),
+        )?;
     }
     failure.map_or(Ok(()), Err)?;
     let mut report = Report::new(folder.clone(), rows, &finished, lock.held);
@@ -216,8 +254,17 @@ pub fn points(scenarios: &[Scenario], options: &Options, look: bool) -> Result<V
     let point = |(job, finished): (&Job, Option<Summary>)| {
         let scenario = scenarios[job.variant];
         let load = job.run.load.to_string();
-        let point = Point::new(scenario, job.entry(&scenarios), load, job.run.replication, shard::cost(scenario));
-        Point { finished: finished.is_some(), ..point }
+        let point = Point::new(
+            scenario,
+            job.entry(&scenarios),
+            load,
+            job.run.replication,
+            shard::cost(scenario),
+        );
+        Point {
+            finished: finished.is_some(),
+            ..point
+        }
     };
     Ok(jobs.iter().zip(finished).map(point).collect())
 }
@@ -231,7 +278,10 @@ fn variants<'s>(
 ) -> Result<Vec<Option<(Inputs<'s>, Device)>>> {
     let needed: BTreeSet<usize> = jobs.iter().map(|job| job.variant).collect();
     let variant = |(place, scenario): (usize, &&'s Scenario)| {
-        needed.contains(&place).then(|| prepare_until(scenario, target, stop)).transpose()
+        needed
+            .contains(&place)
+            .then(|| prepare_until(scenario, target, stop))
+            .transpose()
     };
     scenarios.iter().enumerate().map(variant).collect()
 }
@@ -245,7 +295,11 @@ fn open(
     options: &Options,
 ) -> Result<(Vec<Folder>, Vec<Option<Summary>>, Lock)> {
     let describe = |(_, device): &(_, Device)| device.describe();
-    let device = |variant: &Option<_>| variant.as_ref().map_or_else(|| simulated_by(options.target), describe);
+    let device = |variant: &Option<_>| {
+        variant
+            .as_ref()
+            .map_or_else(|| simulated_by(options.target), describe)
+    };
     let devices: Vec<String> = variants.iter().map(device).collect();
     let folders = Folder::of(scenarios, &devices, &options.out, options.target)?;
     let (folder, shard) = (&folders[0], options.shard.as_ref().map(|(shard, _)| *shard));
@@ -257,7 +311,11 @@ fn open(
     } else {
         folder.clear();
     }
-    Folder::write_settings(&folders, scenarios, ("run.json", options.target, options.replications))?;
+    Folder::write_settings(
+        &folders,
+        scenarios,
+        ("run.json", options.target, options.replications),
+    )?;
     if shard.is_none() {
         // It would lack the runs that are now added.
         let _ = std::fs::remove_file(folder.summary());
@@ -273,29 +331,66 @@ fn jobs(scenarios: &[&Scenario], options: &Options) -> Vec<Job> {
     for (variant, scenario) in scenarios.iter().enumerate() {
         for policy in 0..scenario.policies.len() {
             for load in scenario.points() {
-                let run = Run { policy, load, replication: 0 };
-                first.push(Job { variant, run, row: first.len() });
+                let run = Run {
+                    policy,
+                    load,
+                    replication: 0,
+                };
+                first.push(Job {
+                    variant,
+                    run,
+                    row: first.len(),
+                });
             }
         }
     }
-    let loads: Vec<usize> = scenarios.iter().map(|scenario| scenario.points().len()).collect();
-    let place = |job: &Job| (if options.target.is_real() { 0 } else { job.variant }, job.row % loads[job.variant]);
+    let loads: Vec<usize> = scenarios
+        .iter()
+        .map(|scenario| scenario.points().len())
+        .collect();
+    let place = |job: &Job| {
+        (
+            if options.target.is_real() {
+                0
+            } else {
+                job.variant
+            },
+            job.row % loads[job.variant],
+        )
+    };
     first.sort_by_key(place);
-    let repeat = |replication, job: &Job| Job { run: Run { replication, ..job.run }, ..*job };
-    let all = (0..options.replications).flat_map(|number| first.iter().map(move |job| repeat(number, job)));
+    let repeat = |replication, job: &Job| Job {
+        run: Run {
+            replication,
+            ..job.run
+        },
+        ..*job
+    };
+    let all = (0..options.replications)
+        .flat_map(|number| first.iter().map(move |job| repeat(number, job)));
     match &options.shard {
         None => all.collect(),
-        Some((_, own)) => all.zip(own).filter_map(|(job, own)| own.then_some(job)).collect(),
+        Some((_, own)) => all
+            .zip(own)
+            .filter_map(|(job, own)| own.then_some(job))
+            .collect(),
     }
 }
 
 /// A row for each point whose replications are all finished.
-fn rows(scenarios: &[&Scenario], target: Target, jobs: &[Job], finished: &[Option<PointResult>]) -> Vec<SummaryRow> {
+fn rows(
+    scenarios: &[&Scenario],
+    target: Target,
+    jobs: &[Job],
+    finished: &[Option<PointResult>],
+) -> Vec<SummaryRow> {
     let mut runs: Vec<(&Job, &Option<PointResult>)> = jobs.iter().zip(finished).collect();
     runs.sort_by_key(|(job, _)| job.row);
     let row = |of_point: &[(&Job, &Option<PointResult>)]| {
         let (job, entry) = (of_point[0].0, of_point[0].0.entry(scenarios));
-        let runs = of_point.iter().map(|(_, finished)| Some(finished.as_ref()?.summary.clone()));
+        let runs = of_point
+            .iter()
+            .map(|(_, finished)| Some(finished.as_ref()?.summary.clone()));
         Some(SummaryRow {
             policy: entry.label.clone(),
             swept: entry.swept.clone(),
@@ -305,7 +400,9 @@ fn rows(scenarios: &[&Scenario], target: Target, jobs: &[Job], finished: &[Optio
             class: String::new(),
         })
     };
-    runs.chunk_by(|a, b| a.0.row == b.0.row).filter_map(row).collect()
+    runs.chunk_by(|a, b| a.0.row == b.0.row)
+        .filter_map(row)
+        .collect()
 }
 
 fn draw(scenario: &Scenario, Options { stated, .. }: &Options, report: &mut Report) -> Result<()> {
@@ -324,8 +421,14 @@ fn draw(scenario: &Scenario, Options { stated, .. }: &Options, report: &mut Repo
     let inputs = plot::Inputs::open(&[folder])?;
     for kind in &scenario.output.plots {
         let titles = &options.look.titles;
-        let own = titles.iter().find(|(of, _)| *of == kind.to_string()).map(|(_, title)| title.clone());
-        let options = plot::Options { title: own.or(options.title.clone()), ..options.clone() };
+        let own = titles
+            .iter()
+            .find(|(of, _)| *of == kind.to_string())
+            .map(|(_, title)| title.clone());
+        let options = plot::Options {
+            title: own.or(options.title.clone()),
+            ..options.clone()
+        };
         match plot::draw(*kind, &inputs, &options, &folder.join(kind.to_string())) {
             Ok(figure) => report.figures.push(figure),
             // There may be too few requests for a quantile. The runs are valid nevertheless.

@@ -74,8 +74,15 @@ pub(super) fn run_point(
         write_logs(stage.path(), &ran.record, inputs, keep, summary.warmup)?;
     }
     // For every run, so that the spread of batch sizes is known.
-    write::write_batches(&stage.path().join(numbered(run.replication, BATCHES)), &ran.record, &inputs.steps)?;
-    for (file, of) in [(FAILURES, &ran.record.failures), (REJECTIONS, &ran.record.refusals)] {
+    write::write_batches(
+        &stage.path().join(numbered(run.replication, BATCHES)),
+        &ran.record,
+        &inputs.steps,
+    )?;
+    for (file, of) in [
+        (FAILURES, &ran.record.failures),
+        (REJECTIONS, &ran.record.refusals),
+    ] {
         if !of.is_empty() {
             write::write_failures(&stage.path().join(numbered(run.replication, file)), of)?;
         }
@@ -94,21 +101,52 @@ pub(super) fn run_point(
     let message = |(request, _, reason): &(RequestId, Nanos, String)| {
         format!("\"{policy}\" at {load}: request {request} failed: {reason}")
     };
-    let failures = ran.record.failures.iter().take(FAILURES_SHOWN).map(message).collect();
+    let failures = ran
+        .record
+        .failures
+        .iter()
+        .take(FAILURES_SHOWN)
+        .map(message)
+        .collect();
     let (launched, lateness) = (ran.launched.as_ref(), summary.lateness);
-    let row = folder.host_row(run, &ran.record, launched, &verified, lateness, clock.elapsed());
-    let host = Host { row, decisions: ran.record.decisions, verified, failures };
-    Ok(PointResult { summary, host: Some(host) })
+    let row = folder.host_row(
+        run,
+        &ran.record,
+        launched,
+        &verified,
+        lateness,
+        clock.elapsed(),
+    );
+    let host = Host {
+        row,
+        decisions: ran.record.decisions,
+        verified,
+        failures,
+    };
+    Ok(PointResult {
+        summary,
+        host: Some(host),
+    })
 }
 
-fn write_logs(folder: &Path, record: &Recorder, inputs: &Inputs<'_>, keep: Keep, warmup: u64) -> Result<()> {
+fn write_logs(
+    folder: &Path,
+    record: &Recorder,
+    inputs: &Inputs<'_>,
+    keep: Keep,
+    warmup: u64,
+) -> Result<()> {
     let output = &inputs.scenario.output;
     let place = |file| folder.join(file);
     if output.requests {
-        write_whole(&place(RequestLine::FILE), |out| write::requests(out, record, warmup))?;
+        write_whole(&place(RequestLine::FILE), |out| {
+            write::requests(out, record, warmup)
+        })?;
     }
     if output.tasks {
-        write_whole(&place(TaskLine::FILE), |out| write::tasks(out, record, &inputs.steps))?;
+        write_whole(&place(TaskLine::FILE), |out| {
+            write::tasks(out, record, &inputs.steps)
+        })?;
         if keep.rounds {
             write::write_rounds(&place(RoundLine::FILE), record)?;
         }
@@ -119,10 +157,22 @@ fn write_logs(folder: &Path, record: &Recorder, inputs: &Inputs<'_>, keep: Keep,
     Ok(())
 }
 
-fn verify(ran: &RunOutput, run: &Run, inputs: &Inputs<'_>, device: &Device, stop: &AtomicBool) -> Result<Verified> {
+fn verify(
+    ran: &RunOutput,
+    run: &Run,
+    inputs: &Inputs<'_>,
+    device: &Device,
+    stop: &AtomicBool,
+) -> Result<Verified> {
     if ran.interrupted {
         return Err(Error::Interrupted);
     }
-    let (label, load, repeat) = (&inputs.scenario.policies[run.policy].label, run.load, run.replication + 1);
-    device.verify(ran, stop).within(format_args!("\"{label}\" at {load}, repeat {repeat}"))
+    let (label, load, repeat) = (
+        &inputs.scenario.policies[run.policy].label,
+        run.load,
+        run.replication + 1,
+    );
+    device
+        .verify(ran, stop)
+        .within(format_args!("\"{label}\" at {load}, repeat {repeat}"))
 }

@@ -54,17 +54,31 @@ pub struct Searches<'s> {
 impl<'s> Searches<'s> {
     /// # Errors
     /// A scenario without rates, or with files that can't be read.
-    pub fn new(goal: Goal, asked: &'s [(Scenario, Objective)], effort: Effort, out: &Path) -> Result<Self> {
+    pub fn new(
+        goal: Goal,
+        asked: &'s [(Scenario, Objective)],
+        effort: Effort,
+        out: &Path,
+    ) -> Result<Self> {
         let (kind, settings) = goal.name();
         let scenarios: Vec<&Scenario> = asked.iter().map(|(scenario, _)| scenario).collect();
         let devices = vec![simulated_by(Target::SIM); asked.len()];
-        let folders = Folder::of(&scenarios, &devices, out, Target::SIM)?.into_iter().zip(asked);
+        let folders = Folder::of(&scenarios, &devices, out, Target::SIM)?
+            .into_iter()
+            .zip(asked);
         // All that decides the results beside the scenario, with its first load.
         let folders = folders.map(|(folder, (scenario, objective))| {
             let first = over_rates(scenario)?;
-            Ok(folder.for_search(&format!("{kind} {first} {settings} {objective:?} {effort:?}")))
+            Ok(folder.for_search(&format!(
+                "{kind} {first} {settings} {objective:?} {effort:?}"
+            )))
         });
-        Ok(Searches { goal, effort, asked, folders: folders.collect::<Result<_>>()? })
+        Ok(Searches {
+            goal,
+            effort,
+            asked,
+            folders: folders.collect::<Result<_>>()?,
+        })
     }
 
     /// The points of all of them, in order, with the cost of a replication's first run.
@@ -73,7 +87,8 @@ impl<'s> Searches<'s> {
         for (scenario, objective) in self.asked {
             let cost = u64::from(objective.shortest(scenario)).max(1);
             for entry in &scenario.policies {
-                let point = |replication| Point::new(scenario, entry, String::new(), replication, cost);
+                let point =
+                    |replication| Point::new(scenario, entry, String::new(), replication, cost);
                 points.extend((0..self.goal.parts(&self.effort, scenario)).map(point));
             }
         }
@@ -89,9 +104,22 @@ impl<'s> Searches<'s> {
     ) -> Result<Vec<Vec<Searched<Answer>>>> {
         let one = |((scenario, objective), folder): (&(Scenario, Objective), &Folder)| {
             let points = scenario.policies.len() * self.goal.parts(&self.effort, scenario) as usize;
-            let own = own.as_mut().and_then(|rest| rest.split_off(..points)).map(<[bool]>::to_vec);
-            let kept = &Kept { folder: Some((folder.clone(), self.goal.name().0)), own };
-            self.goal.find(&Question { scenario, objective, effort: &self.effort, kept, stop, progress })
+            let own = own
+                .as_mut()
+                .and_then(|rest| rest.split_off(..points))
+                .map(<[bool]>::to_vec);
+            let kept = &Kept {
+                folder: Some((folder.clone(), self.goal.name().0)),
+                own,
+            };
+            self.goal.find(&Question {
+                scenario,
+                objective,
+                effort: &self.effort,
+                kept,
+                stop,
+                progress,
+            })
         };
         self.asked.iter().zip(&self.folders).map(one).collect()
     }
@@ -102,7 +130,9 @@ impl<'s> Searches<'s> {
         for (found, (scenario, _)) in found.iter().zip(self.asked) {
             for searched in found {
                 let missing = searched.as_ref().err();
-                for (replication, point) in (0..self.goal.parts(&self.effort, scenario)).zip(rest.by_ref()) {
+                for (replication, point) in
+                    (0..self.goal.parts(&self.effort, scenario)).zip(rest.by_ref())
+                {
                     point.finished = missing.is_none_or(|missing| !missing.contains(&replication));
                 }
             }
@@ -126,7 +156,11 @@ impl<'s> Searches<'s> {
     pub fn write_settings(&self) -> Result<()> {
         let file = format!("{}.json", self.goal.name().0);
         let scenarios: Vec<&Scenario> = self.asked.iter().map(|(scenario, _)| scenario).collect();
-        Folder::write_settings(&self.folders, &scenarios, (&file, Target::SIM, self.effort.replications))
+        Folder::write_settings(
+            &self.folders,
+            &scenarios,
+            (&file, Target::SIM, self.effort.replications),
+        )
     }
 }
 
@@ -145,13 +179,23 @@ impl<'k, F: Serialize + DeserializeOwned + Clone + Send + Sync> Rounds<'k, F> {
     /// With what is kept of them.
     fn of(kept: &'k Kept, policy: usize, replications: u32) -> Result<Self> {
         let first = policy * replications as usize;
-        let own = |replication: u32| kept.own.as_ref().is_none_or(|own| own[first + replication as usize]);
+        let own = |replication: u32| {
+            kept.own
+                .as_ref()
+                .is_none_or(|own| own[first + replication as usize])
+        };
         let read = |replication| match &kept.folder {
             Some((folder, kind)) => folder.searched(kind, policy, replication),
             None => Ok(Vec::new()),
         };
         let known = (0..replications).map(read).collect::<Result<_>>()?;
-        Ok(Rounds { kept, policy, own: (0..replications).map(own).collect(), known, finished: 0 })
+        Ok(Rounds {
+            kept,
+            policy,
+            own: (0..replications).map(own).collect(),
+            known,
+            finished: 0,
+        })
     }
 
     /// What all replications find in the next round. `one` searches with what is prepared, if any has to. The first round
@@ -163,34 +207,53 @@ impl<'k, F: Serialize + DeserializeOwned + Clone + Send + Sync> Rounds<'k, F> {
         one: impl Fn(&P, u32) -> Result<F> + Sync,
     ) -> Result<Searched<Vec<F>>> {
         let shared = self.finished == 0 && self.own.contains(&true);
-        let missing = (0..).zip(&self.known).filter(|(_, known)| known.len() == self.finished);
-        let (now, others): (Vec<u32>, Vec<u32>) =
-            missing.map(|(replication, _)| replication).partition(|one| shared || self.own[*one as usize]);
+        let missing = (0..)
+            .zip(&self.known)
+            .filter(|(_, known)| known.len() == self.finished);
+        let (now, others): (Vec<u32>, Vec<u32>) = missing
+            .map(|(replication, _)| replication)
+            .partition(|one| shared || self.own[*one as usize]);
         if !now.is_empty() {
             let prepared = prepare()?;
             let search = |replication: &u32| {
                 let found = one(&prepared, *replication)?;
                 let place = *replication as usize;
-                if let Some((folder, kind)) = self.kept.folder.as_ref().filter(|_| self.own[place]) {
+                if let Some((folder, kind)) = self.kept.folder.as_ref().filter(|_| self.own[place])
+                {
                     let rounds = [&self.known[place][..], std::slice::from_ref(&found)].concat();
                     folder.write_searched(kind, self.policy, *replication, &rounds)?;
                 }
                 Ok(found)
             };
-            let found = now.par_iter().with_max_len(1).map(search).collect::<Result<Vec<F>>>()?;
-            now.iter().zip(found).for_each(|(one, found)| self.known[*one as usize].push(found));
+            let found = now
+                .par_iter()
+                .with_max_len(1)
+                .map(search)
+                .collect::<Result<Vec<F>>>()?;
+            now.iter()
+                .zip(found)
+                .for_each(|(one, found)| self.known[*one as usize].push(found));
         }
         if !others.is_empty() {
             return Ok(Err(others));
         }
         self.finished += 1;
-        Ok(Ok(self.known.iter().map(|rounds| rounds[self.finished - 1].clone()).collect()))
+        Ok(Ok(self
+            .known
+            .iter()
+            .map(|rounds| rounds[self.finished - 1].clone())
+            .collect()))
     }
 }
 
 /// The answers of a scenario's policies, in parallel.
 pub(super) fn of_each_policy<F: Serialize + DeserializeOwned + Clone + Send + Sync>(
-    Question { scenario, kept, progress, .. }: &Question<'_>,
+    Question {
+        scenario,
+        kept,
+        progress,
+        ..
+    }: &Question<'_>,
     replications: u32,
     search: impl Fn(usize, Rounds<'_, F>) -> Result<Searched<Answer>> + Sync,
 ) -> Result<Vec<Searched<Answer>>> {
@@ -201,5 +264,9 @@ pub(super) fn of_each_policy<F: Serialize + DeserializeOwned + Clone + Send + Sy
         (0..own).for_each(|_| progress());
         found
     };
-    (0..scenario.policies.len()).into_par_iter().with_max_len(1).map(one).collect()
+    (0..scenario.policies.len())
+        .into_par_iter()
+        .with_max_len(1)
+        .map(one)
+        .collect()
 }

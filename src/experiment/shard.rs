@@ -38,9 +38,27 @@ impl Point {
         swept::label(&self.policy, &self.swept)
     }
 
-    pub(super) fn new(scenario: &Scenario, entry: &PolicyEntry, load: String, replication: u32, cost: u64) -> Point {
-        let (scenario, policy, swept) = (scenario.name.clone(), entry.label.clone(), entry.swept.clone());
-        Point { scenario, policy, load, swept, replication: replication + 1, cost, ..Point::default() }
+    pub(super) fn new(
+        scenario: &Scenario,
+        entry: &PolicyEntry,
+        load: String,
+        replication: u32,
+        cost: u64,
+    ) -> Point {
+        let (scenario, policy, swept) = (
+            scenario.name.clone(),
+            entry.label.clone(),
+            entry.swept.clone(),
+        );
+        Point {
+            scenario,
+            policy,
+            load,
+            swept,
+            replication: replication + 1,
+            cost,
+            ..Point::default()
+        }
     }
 }
 
@@ -57,7 +75,9 @@ impl Shard {
     /// Whether each of the points is its own. Neighbours, which share their requests, go to one shard, and the shards'
     /// costs are about the same. Nothing but the list of points and the number of shards decides.
     pub fn own(self, points: &[Point]) -> Vec<bool> {
-        shards(points, self.count).map(|shard| shard == self.index).collect()
+        shards(points, self.count)
+            .map(|shard| shard == self.index)
+            .collect()
     }
 }
 
@@ -77,7 +97,9 @@ impl FromStr for Shard {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Shard, String> {
-        let parts = text.split_once('/').and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
+        let parts = text
+            .split_once('/')
+            .and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
         let shard = parts.filter(|(index, count)| (1..=*count).contains(index));
         let shard = shard.map(|(index, count)| Shard { index, count });
         shard.ok_or_else(|| format!("\"{text}\" is not I/N with I from 1 to N, such as 2/7"))
@@ -95,7 +117,10 @@ mod tests {
     use super::*;
 
     fn points(costs: &[u64]) -> Vec<Point> {
-        let point = |cost: &u64| Point { cost: *cost, ..Point::default() };
+        let point = |cost: &u64| Point {
+            cost: *cost,
+            ..Point::default()
+        };
         costs.iter().map(point).collect()
     }
 
@@ -108,7 +133,10 @@ mod tests {
         assert_eq!(of(&[7; 2], 5), [2, 4], "some have none");
         for count in 1..40 {
             let all = of(&[2; 30], count);
-            assert!(all.is_sorted() && all.iter().all(|shard| (1..=count).contains(shard)), "{all:?}");
+            assert!(
+                all.is_sorted() && all.iter().all(|shard| (1..=count).contains(shard)),
+                "{all:?}"
+            );
         }
     }
 
@@ -116,7 +144,13 @@ mod tests {
     fn a_shard_is_one_of_several() {
         assert_eq!("2/7".parse(), Ok(Shard { index: 2, count: 7 }));
         for wrong in ["0/4", "5/4", "2", "/", "1/0", "-1/2", "a/b", "1/2/3"] {
-            assert!(wrong.parse::<Shard>().unwrap_err().starts_with(&format!("\"{wrong}\" is not I/N")), "{wrong}");
+            assert!(
+                wrong
+                    .parse::<Shard>()
+                    .unwrap_err()
+                    .starts_with(&format!("\"{wrong}\" is not I/N")),
+                "{wrong}"
+            );
         }
     }
 }

@@ -20,24 +20,31 @@ use crate::workload::model::Model;
 use crate::workload::trace::Requests;
 
 /// The scenarios that `validate` runs by default.
-pub(super) const VALIDATION_SET: [&str; 3] =
-    ["scenarios/validate/chains.toml", "scenarios/validate/seq2seq.toml", "scenarios/validate/trees.toml"];
+pub(super) const VALIDATION_SET: [&str; 3] = [
+    "scenarios/validate/chains.toml",
+    "scenarios/validate/seq2seq.toml",
+    "scenarios/validate/trees.toml",
+];
 
-const CUDA_VALIDATION_SET: [&str; 3] =
-    ["scenarios/validate/gpu/chains.toml", "scenarios/validate/gpu/seq2seq.toml", "scenarios/validate/gpu/trees.toml"];
+const CUDA_VALIDATION_SET: [&str; 3] = [
+    "scenarios/validate/gpu/chains.toml",
+    "scenarios/validate/gpu/seq2seq.toml",
+    "scenarios/validate/gpu/trees.toml",
+];
 
 /// Without AVX-512, the CPU's product kernel takes six rows at a time, so times climb in stairs. Both sides of each stair
 /// are measured up to 64; above, a stair is a few percent.
 pub(super) const BATCHES: [u32; 53] = [
-    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 27, 30, 31, 33, 36, 37,
-    39, 42, 43, 48, 49, 54, 55, 60, 61, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320, 384, 448, 512,
+    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 27,
+    30, 31, 33, 36, 37, 39, 42, 43, 48, 49, 54, 55, 60, 61, 64, 80, 96, 112, 128, 160, 192, 224,
+    256, 320, 384, 448, 512,
 ];
 
 /// A GPU's library chooses tiles of 16 to 256 rows. Both sides of each jump are measured, and sizes between them.
 const CUDA_BATCHES: [u32; 62] = [
-    1, 2, 3, 4, 6, 8, 9, 12, 14, 16, 17, 20, 24, 28, 32, 33, 36, 40, 44, 48, 49, 56, 60, 64, 65, 72, 80, 88, 96, 97,
-    104, 112, 120, 128, 129, 144, 160, 161, 176, 192, 193, 208, 224, 225, 240, 256, 257, 272, 288, 304, 320, 321, 352,
-    384, 385, 416, 448, 449, 464, 480, 496, 512,
+    1, 2, 3, 4, 6, 8, 9, 12, 14, 16, 17, 20, 24, 28, 32, 33, 36, 40, 44, 48, 49, 56, 60, 64, 65,
+    72, 80, 88, 96, 97, 104, 112, 120, 128, 129, 144, 160, 161, 176, 192, 193, 208, 224, 225, 240,
+    256, 257, 272, 288, 304, 320, 321, 352, 384, 385, 416, 448, 449, 464, 480, 496, 512,
 ];
 
 /// Simulated workers, timed by the cost table.
@@ -54,7 +61,12 @@ impl Simulator for Sim {
     }
 
     fn start(&self, simulation: Simulation) -> Box<dyn Backend> {
-        let Simulation { workers, streams, costs, random: _ } = simulation;
+        let Simulation {
+            workers,
+            streams,
+            costs,
+            random: _,
+        } = simulation;
         sim::device(workers, streams, costs)
     }
 }
@@ -72,7 +84,11 @@ impl Executor for Cpu {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { logs_steps: true, runs_operators: true, ..Abilities::default() }
+        Abilities {
+            logs_steps: true,
+            runs_operators: true,
+            ..Abilities::default()
+        }
     }
 
     fn check(&self, _: &Model, settings: &Settings) -> Result<()> {
@@ -91,7 +107,10 @@ impl Executor for Cpu {
         _: Option<&grnn::Device>,
         workers: usize,
     ) -> Result<Box<dyn Loaded>> {
-        Ok(Box::new(OnCpu { network: Arc::new(network), workers }))
+        Ok(Box::new(OnCpu {
+            network: Arc::new(network),
+            workers,
+        }))
     }
 }
 
@@ -109,10 +128,21 @@ impl Loaded for OnCpu {
         this_processor()
     }
 
-    fn start(&mut self, requests: &Requests, options: &Options, log: StepLog) -> Result<Box<dyn Backend + '_>> {
+    fn start(
+        &mut self,
+        requests: &Requests,
+        options: &Options,
+        log: StepLog,
+    ) -> Result<Box<dyn Backend + '_>> {
         let (network, workers) = (Arc::clone(&self.network), self.workers);
-        let lanes = if log.is_some() { 1 } else { cpu::lanes(workers, options.streams) };
-        Ok(Box::new(cpu::Cpu::new(network, requests, workers, lanes, log)?))
+        let lanes = if log.is_some() {
+            1
+        } else {
+            cpu::lanes(workers, options.streams)
+        };
+        Ok(Box::new(cpu::Cpu::new(
+            network, requests, workers, lanes, log,
+        )?))
     }
 }
 
@@ -149,7 +179,13 @@ impl Executor for Cuda {
         persistent: Option<&grnn::Device>,
         workers: usize,
     ) -> Result<Box<dyn Loaded>> {
-        let gpus = Gpus::new(network.model(), network.spec(), settings, persistent, workers)?;
+        let gpus = Gpus::new(
+            network.model(),
+            network.spec(),
+            settings,
+            persistent,
+            workers,
+        )?;
         Ok(Box::new(OnGpus {
             network: Arc::new(network),
             gpus,
@@ -188,14 +224,27 @@ impl Loaded for OnGpus {
 
     fn describe(&self) -> String {
         let workers = self.workers;
-        let mut names: Vec<String> = (0..workers as u16).map(|worker| self.gpus.describe(WorkerId(worker))).collect();
+        let mut names: Vec<String> = (0..workers as u16)
+            .map(|worker| self.gpus.describe(WorkerId(worker)))
+            .collect();
         names.dedup();
-        let times = if names.len() == 1 && workers > 1 { format!("{workers} x ") } else { String::new() };
-        let Libraries { driver, nvrtc, cublas } = Libraries::of(&libraries::find());
-        let version = |library: Option<Library>| library.map_or("unknown".into(), |library| library.version);
+        let times = if names.len() == 1 && workers > 1 {
+            format!("{workers} x ")
+        } else {
+            String::new()
+        };
+        let Libraries {
+            driver,
+            nvrtc,
+            cublas,
+        } = Libraries::of(&libraries::find());
+        let version =
+            |library: Option<Library>| library.map_or("unknown".into(), |library| library.version);
         let [driver, nvrtc, cublas] = [driver, nvrtc, cublas].map(version);
         let kernels = match &self.wanted {
-            Some(name) if self.gpus.has_persistent_kernels() => format!(", persistent kernels by the model of {name}"),
+            Some(name) if self.gpus.has_persistent_kernels() => {
+                format!(", persistent kernels by the model of {name}")
+            }
             Some(_) => ", traditional kernels".into(),
             None => String::new(),
         };
@@ -207,29 +256,54 @@ impl Loaded for OnGpus {
     }
 
     fn traditional(&self) -> Option<String> {
-        let wanted = self.wanted.as_ref().filter(|_| !self.gpus.has_persistent_kernels());
+        let wanted = self
+            .wanted
+            .as_ref()
+            .filter(|_| !self.gpus.has_persistent_kernels());
         wanted.map(|_| {
             let (network, gpu) = (&self.network, self.gpus.describe(WorkerId(0)));
             let (name, hidden) = (network.model().name(), network.spec().hidden);
-            format!("the registers of {gpu}, do not hold the weights of {name} with hidden {hidden}")
+            format!(
+                "the registers of {gpu}, do not hold the weights of {name} with hidden {hidden}"
+            )
         })
     }
 
-    fn start(&mut self, requests: &Requests, options: &Options, _: StepLog) -> Result<Box<dyn Backend + '_>> {
+    fn start(
+        &mut self,
+        requests: &Requests,
+        options: &Options,
+        _: StepLog,
+    ) -> Result<Box<dyn Backend + '_>> {
         let network = Arc::clone(&self.network);
-        Ok(Box::new(cuda::Cuda::new(&mut self.gpus, network, requests, self.workers, options)?))
+        Ok(Box::new(cuda::Cuda::new(
+            &mut self.gpus,
+            network,
+            requests,
+            self.workers,
+            options,
+        )?))
     }
 }
 
 fn this_processor() -> String {
     let about = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let cores = available_parallelism().map_or(1, NonZero::get);
-    format!("{}, {cores} {}", model_name(&about).unwrap_or("unknown CPU"), if cores == 1 { "core" } else { "cores" })
+    format!(
+        "{}, {cores} {}",
+        model_name(&about).unwrap_or("unknown CPU"),
+        if cores == 1 { "core" } else { "cores" }
+    )
 }
 
 fn model_name(about: &str) -> Option<&str> {
-    let names = about.lines().filter_map(|line| line.split_once(':')).filter(|(key, _)| key.trim() == "model name");
-    names.map(|(_, name)| name.trim()).find(|name| !name.is_empty())
+    let names = about
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(key, _)| key.trim() == "model name");
+    names
+        .map(|(_, name)| name.trim())
+        .find(|name| !name.is_empty())
 }
 
 #[cfg(test)]
@@ -238,8 +312,7 @@ mod tests {
 
     #[test]
     fn the_processor_has_a_name() {
-        let about =
-            "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Some CPU @ 2.00GHz\nflags\t: a b\nmodel name\t: Other\n";
+        let about = "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Some CPU @ 2.00GHz\nflags\t: a b\nmodel name\t: Other\n";
         assert_eq!(model_name(about), Some("Some CPU @ 2.00GHz"));
         assert_eq!(model_name("Hardware : board\nmodel name :\n"), None);
         assert!(this_processor().contains(" core"));

@@ -57,18 +57,30 @@ impl Largest {
     /// The larger of two, field by field.
     #[must_use]
     pub fn max(self, other: Largest) -> Largest {
-        Largest { error: self.error.max(other.error), of_tolerated: self.of_tolerated.max(other.of_tolerated) }
+        Largest {
+            error: self.error.max(other.error),
+            of_tolerated: self.of_tolerated.max(other.of_tolerated),
+        }
     }
 
     /// Records a difference. NaN counts as infinite.
     fn take(&mut self, error: f64, tolerated: f64) -> bool {
         let error = if error.is_nan() { f64::INFINITY } else { error };
-        *self = self.max(Largest { error, of_tolerated: error / tolerated });
+        *self = self.max(Largest {
+            error,
+            of_tolerated: error / tolerated,
+        });
         error <= tolerated
     }
 
     /// Records a difference, and describes it if it is too large.
-    fn compare(&mut self, found: f32, expected: f32, size: f64, tolerated: f64) -> Result<(), String> {
+    fn compare(
+        &mut self,
+        found: f32,
+        expected: f32,
+        size: f64,
+        tolerated: f64,
+    ) -> Result<(), String> {
         let error = f64::from(found - expected).abs();
         // Zeros among zeros have no size, and are right.
         let error = if error == 0.0 { 0.0 } else { error / size };
@@ -100,7 +112,11 @@ impl Tolerance {
         };
         // The widest product multiplies a word and a state, or two states.
         let inputs = f64::from(spec.hidden) + f64::from(spec.hidden.max(spec.embedding));
-        Tolerance { hidden: spec.hidden as usize, operands, step: of_product(operands, inputs) }
+        Tolerance {
+            hidden: spec.hidden as usize,
+            operands,
+            step: of_product(operands, inputs),
+        }
     }
 
     /// Compares the activation after an operator with the CPU's, computed from the same input.
@@ -108,9 +124,13 @@ impl Tolerance {
         let tolerated = of_product(self.operands, passed.work.inner as f64);
         let size = root_mean_square(passed.expected).max(root_mean_square(passed.read));
         let numbers = passed.found.iter().zip(passed.expected);
-        numbers.enumerate().try_for_each(|(place, (found, expected))| {
-            largest.compare(*found, *expected, size, tolerated).map_err(|wrong| format!("number {place} is {wrong}"))
-        })
+        numbers
+            .enumerate()
+            .try_for_each(|(place, (found, expected))| {
+                largest
+                    .compare(*found, *expected, size, tolerated)
+                    .map_err(|wrong| format!("number {place} is {wrong}"))
+            })
     }
 
     /// As a multiple of the root mean square.
@@ -128,16 +148,22 @@ impl Tolerance {
         width: usize,
         largest: &mut Largest,
     ) -> Result<(), String> {
-        let Followed { output: expected, shortfalls } = expected;
+        let Followed {
+            output: expected,
+            shortfalls,
+        } = expected;
         let sizes = |of: &Output| (of.state.len(), of.words.len());
         let ((numbers, words), (due, due_words)) = (sizes(found), sizes(expected));
         if (numbers, words) != (due, due_words) {
-            return Err(format!("{numbers} numbers and {words} words, not {due} and {due_words}"));
+            return Err(format!(
+                "{numbers} numbers and {words} words, not {due} and {due_words}"
+            ));
         }
         // The words of a chain are those of its last nodes.
         let first = depth.saturating_sub(shortfalls.len() as u32) + 1;
         for (place, (shortfall, depth)) in shortfalls.iter().zip(first..).enumerate() {
-            let (tolerated, found, best) = (self.at(depth), found.words[place], expected.words[place]);
+            let (tolerated, found, best) =
+                (self.at(depth), found.words[place], expected.words[place]);
             if !largest.take(*shortfall, tolerated) {
                 return Err(format!(
                     "word {place} is {found}, whose score is {shortfall:.3e} of the scores' root mean square below that of word \
@@ -146,18 +172,33 @@ impl Tolerance {
             }
         }
         let tolerated = self.at(depth);
-        for (state, (found, expected)) in found.state.chunks(width).zip(expected.state.chunks(width)).enumerate() {
-            for (part, (found, expected)) in found.chunks(self.hidden).zip(expected.chunks(self.hidden)).enumerate() {
+        for (state, (found, expected)) in found
+            .state
+            .chunks(width)
+            .zip(expected.state.chunks(width))
+            .enumerate()
+        {
+            for (part, (found, expected)) in found
+                .chunks(self.hidden)
+                .zip(expected.chunks(self.hidden))
+                .enumerate()
+            {
                 // The number after h and c is a word, which has been checked.
                 if part * self.hidden + expected.len() > 2 * self.hidden {
                     continue;
                 }
                 let size = root_mean_square(expected);
                 for (place, (found, expected)) in found.iter().zip(expected).enumerate() {
-                    largest.compare(*found, *expected, size, tolerated).map_err(|wrong| {
-                        let of = if state > 0 { format!(" of state {state}") } else { String::new() };
-                        format!("number {place} of {}{of} is {wrong}", ["h", "c"][part])
-                    })?;
+                    largest
+                        .compare(*found, *expected, size, tolerated)
+                        .map_err(|wrong| {
+                            let of = if state > 0 {
+                                format!(" of state {state}")
+                            } else {
+                                String::new()
+                            };
+                            format!("number {place} of {}{of} is {wrong}", ["h", "c"][part])
+                        })?;
                 }
             }
         }

@@ -35,7 +35,11 @@ impl Answer {
     /// By replication, if there are several; higher is better.
     fn scores(&self) -> Vec<f64> {
         match self.rates.is_empty() {
-            true => self.workers.map(|workers| -f64::from(workers)).into_iter().collect(),
+            true => self
+                .workers
+                .map(|workers| -f64::from(workers))
+                .into_iter()
+                .collect(),
             false => self.numbers(),
         }
     }
@@ -43,8 +47,15 @@ impl Answer {
     fn rank(&self) -> (f64, f64) {
         let scores = self.scores();
         let mean = scores.iter().sum::<f64>() / scores.len() as f64;
-        let mean = if mean.is_nan() { f64::NEG_INFINITY } else { mean };
-        (mean, self.latency.map_or(0.0, |latency| -latency.as_secs_f64()))
+        let mean = if mean.is_nan() {
+            f64::NEG_INFINITY
+        } else {
+            mean
+        };
+        (
+            mean,
+            self.latency.map_or(0.0, |latency| -latency.as_secs_f64()),
+        )
     }
 
     /// Whether a setting that gave this can't be the best any more: it is worse by more than the searches may be off, with
@@ -54,7 +65,11 @@ impl Answer {
         if own.is_empty() || others.is_empty() {
             return own.len() < others.len();
         }
-        let all_worse = |by: f64| own.iter().zip(others).all(|(own, other)| *own < other - by * other.abs());
+        let all_worse = |by: f64| {
+            own.iter()
+                .zip(others)
+                .all(|(own, other)| *own < other - by * other.abs())
+        };
         let off = (self.resolution + best.resolution) * best.rank().0.abs();
         match paired_difference(own, others) {
             Some(Interval { mean, half_width }) => {
@@ -83,27 +98,71 @@ pub fn find(
     progress: &(dyn Fn() + Sync),
 ) -> Result<Vec<Tried>> {
     let round = |left: Vec<Tried>, (tolerance, replications): (f64, u32)| -> Result<Vec<Tried>> {
-        let one = |Tried { scenario, place, answer, round }| {
-            let effort = &Effort { tolerance, replications, near: answer.mean(), ..*effort };
+        let one = |Tried {
+                       scenario,
+                       place,
+                       answer,
+                       round,
+                   }| {
+            let effort = &Effort {
+                tolerance,
+                replications,
+                near: answer.mean(),
+                ..*effort
+            };
             let kept = &Kept::default();
-            let question = Question { scenario: &scenario, objective, effort, kept, stop, progress: &|| () };
+            let question = Question {
+                scenario: &scenario,
+                objective,
+                effort,
+                kept,
+                stop,
+                progress: &|| (),
+            };
             // Without a folder of results, all of a search is carried out.
-            let answer = goal.find(&question)?.into_iter().flatten().next().expect("the answer for one policy");
+            let answer = goal
+                .find(&question)?
+                .into_iter()
+                .flatten()
+                .next()
+                .expect("the answer for one policy");
             progress();
-            Ok(Tried { scenario, place, answer, round: round + 1 })
+            Ok(Tried {
+                scenario,
+                place,
+                answer,
+                round: round + 1,
+            })
         };
-        let mut tried = left.into_par_iter().with_max_len(1).map(one).collect::<Result<Vec<Tried>>>()?;
-        tried.sort_by(|a, b| b.answer.rank().partial_cmp(&a.answer.rank()).expect("numbers"));
+        let mut tried = left
+            .into_par_iter()
+            .with_max_len(1)
+            .map(one)
+            .collect::<Result<Vec<Tried>>>()?;
+        tried.sort_by(|a, b| {
+            b.answer
+                .rank()
+                .partial_cmp(&a.answer.rank())
+                .expect("numbers")
+        });
         Ok(tried)
     };
-    let new = |(place, scenario)| Tried { scenario, place, answer: Answer::default(), round: 0 };
+    let new = |(place, scenario)| Tried {
+        scenario,
+        place,
+        answer: Answer::default(),
+        round: 0,
+    };
     let mut left: Vec<Tried> = candidates.into_iter().enumerate().map(new).collect();
     let mut out = Vec::new();
     for (tolerance, replications) in rounds {
         let tolerance = tolerance.max(effort.tolerance);
         left = round(left, (tolerance, *replications.min(&effort.replications)))?;
         let (best, half, mut places) = (left[0].answer.clone(), left.len().div_ceil(2), 0..);
-        let goes_out = |one: &mut Tried| one.answer.is_out(&best, tolerance, places.next() >= Some(half));
+        let goes_out = |one: &mut Tried| {
+            one.answer
+                .is_out(&best, tolerance, places.next() >= Some(half))
+        };
         let lost: Vec<Tried> = left.extract_if(.., goes_out).collect();
         // Those of later rounds stand before those of earlier ones.
         out.splice(..0, lost);
@@ -111,9 +170,15 @@ pub fn find(
     left = round(left, (effort.tolerance, effort.replications))?;
     let best = &left[0].answer;
     let within = best.rank().0 - effort.tolerance * best.rank().0.abs();
-    let is_equal = |one: &Answer| one.rank().0 >= within || !one.is_out(best, effort.tolerance, false);
-    let equal = left.iter().enumerate().filter(|(_, one)| is_equal(&one.answer));
-    let first = equal.min_by_key(|(_, one)| one.place).map_or(0, |(first, _)| first);
+    let is_equal =
+        |one: &Answer| one.rank().0 >= within || !one.is_out(best, effort.tolerance, false);
+    let equal = left
+        .iter()
+        .enumerate()
+        .filter(|(_, one)| is_equal(&one.answer));
+    let first = equal
+        .min_by_key(|(_, one)| one.place)
+        .map_or(0, |(first, _)| first);
     left[..=first].rotate_right(1);
     left.append(&mut out);
     Ok(left)
@@ -126,7 +191,12 @@ mod tests {
 
     fn knee(rates: &[f64]) -> Answer {
         let rates = rates.iter().copied().map(Rate).collect();
-        Answer { rates, resolution: 0.001, requests: 1, ..Answer::default() }
+        Answer {
+            rates,
+            resolution: 0.001,
+            requests: 1,
+            ..Answer::default()
+        }
     }
 
     #[test]
@@ -143,6 +213,10 @@ mod tests {
         assert!(!knee(&[101.0, 100.0, 200.0]).is_out(&best, 0.03, true));
         assert!(!best.is_out(&best, 0.03, true));
         let none = knee(&[]);
-        assert!(none.rank() < best.rank() && none.is_out(&best, 0.1, false) && !none.is_out(&none, 0.1, true));
+        assert!(
+            none.rank() < best.rank()
+                && none.is_out(&best, 0.1, false)
+                && !none.is_out(&none, 0.1, true)
+        );
     }
 }

@@ -89,7 +89,12 @@ pub struct Again {
 
 impl Again {
     /// Fails if a real run has no recording, if the results differ from the logs, or if the subject does not exist.
-    pub fn run(results: &Results, point: &Point, subject: Subject, executors: &Executors) -> Result<Again> {
+    pub fn run(
+        results: &Results,
+        point: &Point,
+        subject: Subject,
+        executors: &Executors,
+    ) -> Result<Again> {
         let Subject { what, number } = subject;
         let mut formed = Vec::new();
         let cells = results.scenario(point).workload.model.cell_types().len();
@@ -109,7 +114,10 @@ impl Again {
                 members: members.clone(),
             }));
         };
-        let watcher = Watcher { members: true, see: &mut see };
+        let watcher = Watcher {
+            members: true,
+            see: &mut see,
+        };
         let (inputs, record) = match Recording::is_in(&point.folder) {
             true => played(results, point, watcher)?,
             false => simulated(results, point, watcher, executors)?,
@@ -121,22 +129,39 @@ impl Again {
         };
         if number >= count {
             let last = count.saturating_sub(1);
-            return Err(Error::at(&point.folder, format!("has no {what} {number}; its {what}s are 0 to {last}")));
+            return Err(Error::at(
+                &point.folder,
+                format!("has no {what} {number}; its {what}s are 0 to {last}"),
+            ));
         }
         let policy = results.scenario(point).policies[point.run.policy].name();
         let (point, steps) = (point.run.load.to_string(), inputs.steps.to_vec());
-        Ok(Again { policy, point, steps, requests, record, formed })
+        Ok(Again {
+            policy,
+            point,
+            steps,
+            requests,
+            record,
+            formed,
+        })
     }
 
     /// `None` if it did not finish.
     pub fn row(&self, task: TaskId) -> Option<&TaskRow> {
-        let place = self.record.tasks.binary_search_by_key(&task, |row| row.task).ok()?;
+        let place = self
+            .record
+            .tasks
+            .binary_search_by_key(&task, |row| row.task)
+            .ok()?;
         Some(&self.record.tasks[place]).filter(|row| happened(row.finish).is_some())
     }
 
     pub fn reason(&self, task: TaskId) -> Option<&Reason> {
         let reasons = &self.record.reasons;
-        reasons.binary_search_by_key(&task, |(id, _)| *id).ok().map(|place| &reasons[place].1)
+        reasons
+            .binary_search_by_key(&task, |(id, _)| *id)
+            .ok()
+            .map(|place| &reasons[place].1)
     }
 
     pub fn names(&self, row: &TaskRow) -> String {
@@ -156,14 +181,22 @@ impl Again {
     /// The other tasks on its worker and stream.
     pub fn beside(&self, of: &TaskRow) -> impl Iterator<Item = &TaskRow> {
         let place = (of.worker, of.stream);
-        self.record.tasks.iter().filter(move |row| (row.worker, row.stream) == place && row.task != of.task)
+        self.record
+            .tasks
+            .iter()
+            .filter(move |row| (row.worker, row.stream) == place && row.task != of.task)
     }
 }
 
 type Repeated<'r> = Result<(Inputs<'r>, Recorder)>;
 
 /// Repeats a simulated run and compares its log.
-fn simulated<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>, executors: &Executors) -> Repeated<'r> {
+fn simulated<'r>(
+    results: &'r Results,
+    point: &Point,
+    watcher: Watcher<'_>,
+    executors: &Executors,
+) -> Repeated<'r> {
     let Ok(simulator) = executors.simulator(&results.backend) else {
         let why = "has no rounds.csv, without which the decisions of a run on a real backend can't be gone through again; \
             run it with output.tasks = true";
@@ -171,13 +204,29 @@ fn simulated<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>, exec
     };
     let (inputs, device) = prepare(results.scenario(point), Target::Simulated(simulator))?;
     if inputs.streams_by(point.run.load).is_some() {
-        let why = "its record is a stream, which forgets requests; run it with output.record = \"full\"";
+        let why =
+            "its record is a stream, which forgets requests; run it with output.record = \"full\"";
         return Err(Error::at(&point.folder, why));
     }
     let record = {
-        let mut run = inputs.prepare(&point.run, Keep { tasks: true, reasons: true, ..Keep::default() })?;
-        let mut backend = device.simulated(&inputs, &point.run, &run.requests).expect("the target is simulated");
-        run.serve(&mut Watched { backend: &mut *backend, watcher }, &AtomicBool::new(false))?;
+        let mut run = inputs.prepare(
+            &point.run,
+            Keep {
+                tasks: true,
+                reasons: true,
+                ..Keep::default()
+            },
+        )?;
+        let mut backend = device
+            .simulated(&inputs, &point.run, &run.requests)
+            .expect("the target is simulated");
+        run.serve(
+            &mut Watched {
+                backend: &mut *backend,
+                watcher,
+            },
+            &AtomicBool::new(false),
+        )?;
         run.record
     };
 

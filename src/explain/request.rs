@@ -46,30 +46,60 @@ impl<'a> Life<'a> {
         let arrival = again.record.arrival[request.index()];
         let mut stops: Vec<Stop<'a>> = Vec::new();
         for formed in &again.formed {
-            let Some(row) = again.row(formed.task) else { continue };
-            let members = formed.members.nodes(|of| if of == request { graph.nodes() } else { 0 }).into_iter();
+            let Some(row) = again.row(formed.task) else {
+                continue;
+            };
+            let members = formed
+                .members
+                .nodes(|of| if of == request { graph.nodes() } else { 0 })
+                .into_iter();
             let own = members.filter(|member| member.request == request);
             let nodes: Vec<NodeId> = own.map(|member| member.node).collect();
             let needed = last_needed(&stops, &nodes, graph);
             let ready = needed.map_or(arrival, |row| row.finish.max(arrival));
-            let behind = again.beside(row).filter(|other| other.start < row.start && other.finish > ready);
+            let behind = again
+                .beside(row)
+                .filter(|other| other.start < row.start && other.finish > ready);
             let behind = behind.map(|other| other.task).collect();
-            stops.push(Stop { row, formed, nodes, ready, needed: needed.map(|row| row.task), behind });
+            stops.push(Stop {
+                row,
+                formed,
+                nodes,
+                ready,
+                needed: needed.map(|row| row.task),
+                behind,
+            });
         }
         let finish = happened(again.record.finish[request.index()]);
-        Life { again, request, graph, arrival, finish, stops }
+        Life {
+            again,
+            request,
+            graph,
+            arrival,
+            finish,
+            stops,
+        }
     }
 
     /// Why it left without a result, if so.
     fn broken_off(&self) -> Option<String> {
         let record = &self.again.record;
         if let Some((_, at, reason)) = record.failures.iter().find(|(id, ..)| *id == self.request) {
-            return Some(format!("failed after {}: {reason}", span(self.arrival, *at)));
+            return Some(format!(
+                "failed after {}: {reason}",
+                span(self.arrival, *at)
+            ));
         }
-        let (_, at) = record.rejections.iter().find(|(id, _)| *id == self.request)?;
+        let (_, at) = record
+            .rejections
+            .iter()
+            .find(|(id, _)| *id == self.request)?;
         let reason = record.refusals.iter().find(|(id, ..)| *id == self.request);
         let reason = reason.map_or(String::new(), |(.., reason)| format!(": {reason}"));
-        Some(format!("was turned away after {}{reason}", span(self.arrival, *at)))
+        Some(format!(
+            "was turned away after {}{reason}",
+            span(self.arrival, *at)
+        ))
     }
 
     /// Before the first task, in tasks, and between tasks.
@@ -88,26 +118,57 @@ impl<'a> Life<'a> {
     }
 
     pub fn text(&self) -> String {
-        let Again { policy, point, requests, .. } = self.again;
-        let shape = shortened(&requests.shapes[self.request.index()].to_string(), SHAPE_WIDTH);
+        let Again {
+            policy,
+            point,
+            requests,
+            ..
+        } = self.again;
+        let shape = shortened(
+            &requests.shapes[self.request.index()].to_string(),
+            SHAPE_WIDTH,
+        );
         let [before, inside, between] = self.parts().map(milliseconds);
         let rest = match self.tokens() {
             Some(_) => String::new(),
             None => format!(", was in tasks for {inside}, stood between tasks for {between}"),
         };
-        let done = |at| format!("left after {}: waited {before} for its first task{rest}", span(self.arrival, at));
-        let left = self.broken_off().or(self.finish.map(done)).unwrap_or("never left".into());
+        let done = |at| {
+            format!(
+                "left after {}: waited {before} for its first task{rest}",
+                span(self.arrival, at)
+            )
+        };
+        let left = self
+            .broken_off()
+            .or(self.finish.map(done))
+            .unwrap_or("never left".into());
         let padding = match self.padding() {
             0 => "no padding".into(),
             padding => format!("padding: {padding} of the cells that its row ran are not its own"),
         };
-        let (arrival, cells, depth) = (milliseconds(self.arrival), self.graph.nodes(), self.graph.depth());
+        let (arrival, cells, depth) = (
+            milliseconds(self.arrival),
+            self.graph.nodes(),
+            self.graph.depth(),
+        );
         let own = match self.tokens() {
-            Some(Sequence { first: Nanos::MAX, .. }) => "it got no token".into(),
-            Some(Sequence { first, worst_gap, preemptions, output, .. }) => {
+            Some(Sequence {
+                first: Nanos::MAX, ..
+            }) => "it got no token".into(),
+            Some(Sequence {
+                first,
+                worst_gap,
+                preemptions,
+                output,
+                ..
+            }) => {
                 let gap = match output {
                     1 => String::new(),
-                    _ => format!("; the longest time between two tokens was {}", milliseconds(*worst_gap)),
+                    _ => format!(
+                        "; the longest time between two tokens was {}",
+                        milliseconds(*worst_gap)
+                    ),
                 };
                 format!(
                     "its first token came after {}{gap}; preemptions: {preemptions}\n  below are the tasks that fed its \
@@ -126,12 +187,18 @@ impl<'a> Life<'a> {
 
     /// Of a language model.
     fn tokens(&self) -> Option<&Sequence> {
-        self.again.record.tokens.as_ref().map(|tokens| &tokens.sequences[self.request.index()])
+        self.again
+            .record
+            .tokens
+            .as_ref()
+            .map(|tokens| &tokens.sequences[self.request.index()])
     }
 
     /// In batches of whole requests or parts.
     fn padding(&self) -> u64 {
-        let of_stop = |stop: &Stop<'_>| row_cells(stop.formed)?.checked_sub(own_cells(self.graph, &stop.nodes));
+        let of_stop = |stop: &Stop<'_>| {
+            row_cells(stop.formed)?.checked_sub(own_cells(self.graph, &stop.nodes))
+        };
         self.stops.iter().filter_map(of_stop).sum()
     }
 
@@ -152,13 +219,17 @@ impl<'a> Life<'a> {
                 ("batch", &|stop| stop.row.batch.to_string()),
                 ("with", &with),
                 ("worker", &|stop| stop.row.worker.to_string()),
-                ("start", &|stop| format!("+{}", span(self.arrival, stop.row.start))),
+                ("start", &|stop| {
+                    format!("+{}", span(self.arrival, stop.row.start))
+                }),
                 ("took", &|stop| span(stop.row.start, stop.row.finish)),
                 ("waited", &|stop| span(stop.ready, stop.row.start)),
             ],
         );
         let reasons = once("for".to_string()).chain(self.stops.iter().map(Stop::waited_for));
-        let line = |(figures, reason): (&str, String)| format!("{figures}  {reason}").trim_end().to_string() + "\n";
+        let line = |(figures, reason): (&str, String)| {
+            format!("{figures}  {reason}").trim_end().to_string() + "\n"
+        };
         figures.lines().zip(reasons).map(line).collect()
     }
 
@@ -197,11 +268,18 @@ impl Stop<'_> {
         if self.ready >= self.row.start {
             return String::new();
         }
-        let since = self.needed.map_or("since it arrived".into(), |task| format!("since task {task}"));
+        let since = self.needed.map_or("since it arrived".into(), |task| {
+            format!("since task {task}")
+        });
         let behind = match self.behind.as_slice() {
             [] => "the worker had nothing to do".into(),
             few if few.len() <= LISTED => format!("behind {}", joined(few)),
-            many => format!("behind {} tasks, {} to {}", many.len(), many[0], many[many.len() - 1]),
+            many => format!(
+                "behind {} tasks, {} to {}",
+                many.len(),
+                many[0],
+                many[many.len() - 1]
+            ),
         };
         let host = match self.formed.host.ahead {
             Nanos::ZERO => String::new(),
@@ -235,14 +313,21 @@ impl Stop<'_> {
 fn row_cells(formed: &Formed) -> Option<u64> {
     let whole = !formed.iteration && !matches!(&formed.members, MemberList::Nodes(_));
     let rows = requests_of(&formed.members).len() as u64;
-    let equal = formed.steps.iter().all(|step| u64::from(step.batch) == rows);
+    let equal = formed
+        .steps
+        .iter()
+        .all(|step| u64::from(step.batch) == rows);
     (whole && equal && !formed.operators).then(|| formed.cells() / rows.max(1))
 }
 
 /// A node with an input counts once for each of its tokens.
 fn own_cells(graph: &CellGraph, nodes: &[NodeId]) -> u64 {
-    let CellGraph::Chains(runs) = graph else { return nodes.len() as u64 };
-    let tokens = runs.iter().flat_map(|run| repeat_n(u64::from(run.input.max(1)), run.length as usize));
+    let CellGraph::Chains(runs) = graph else {
+        return nodes.len() as u64;
+    };
+    let tokens = runs
+        .iter()
+        .flat_map(|run| repeat_n(u64::from(run.input.max(1)), run.length as usize));
     let tokens: Vec<u64> = tokens.collect();
     nodes.iter().map(|node| tokens[node.0 as usize]).sum()
 }
@@ -257,19 +342,31 @@ fn last_needed<'a>(stops: &[Stop<'a>], nodes: &[NodeId], graph: &CellGraph) -> O
     };
     let needed: BTreeSet<u32> = nodes.iter().flat_map(needs).collect();
     let holds = |stop: &&Stop<'a>| stop.nodes.iter().any(|node| needed.contains(&node.0));
-    stops.iter().filter(holds).map(|stop| stop.row).max_by_key(|row| row.finish)
+    stops
+        .iter()
+        .filter(holds)
+        .map(|stop| stop.row)
+        .max_by_key(|row| row.finish)
 }
 
 /// Nodes as ranges: `0-3, 7`.
 fn nodes_text(nodes: &[NodeId]) -> String {
     let ranges = ranges(&nodes.iter().map(|node| node.0).collect::<Vec<_>>());
-    let more = if ranges.len() > LISTED { format!(" … ({})", nodes.len()) } else { String::new() };
+    let more = if ranges.len() > LISTED {
+        format!(" … ({})", nodes.len())
+    } else {
+        String::new()
+    };
     ranges[..ranges.len().min(LISTED)].join(",") + &more
 }
 
 fn joined(tasks: &[TaskId]) -> String {
     let names: Vec<String> = tasks.iter().map(ToString::to_string).collect();
-    format!("task{} {}", if names.len() == 1 { "" } else { "s" }, names.join(", "))
+    format!(
+        "task{} {}",
+        if names.len() == 1 { "" } else { "s" },
+        names.join(", ")
+    )
 }
 
 pub(super) fn span(from: Nanos, to: Nanos) -> String {

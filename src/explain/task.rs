@@ -20,12 +20,19 @@ impl<'a> Account<'a> {
     /// `None` for a task cut off by the end of the run.
     pub fn new(again: &'a Again, task: TaskId) -> Option<Account<'a>> {
         let formed = again.formed.iter().find(|formed| formed.task == task)?;
-        Some(Account { again, formed, row: again.row(task)? })
+        Some(Account {
+            again,
+            formed,
+            row: again.row(task)?,
+        })
     }
 
     /// On the same worker and stream.
     fn before(&self) -> Option<&TaskRow> {
-        self.again.beside(self.row).take_while(|row| row.task < self.row.task).last()
+        self.again
+            .beside(self.row)
+            .take_while(|row| row.task < self.row.task)
+            .last()
     }
 
     /// Its members: `request`, `request:node` or `request:first-last`.
@@ -34,10 +41,20 @@ impl<'a> Account<'a> {
             MemberList::Requests(requests) | MemberList::Operators(requests, _) => {
                 requests.iter().map(ToString::to_string).collect()
             }
-            MemberList::Nodes(nodes) => nodes.iter().map(|at| format!("{}:{}", at.request, at.node)).collect(),
+            MemberList::Nodes(nodes) => nodes
+                .iter()
+                .map(|at| format!("{}:{}", at.request, at.node))
+                .collect(),
             MemberList::Parts(parts) => parts
                 .iter()
-                .map(|part| format!("{}:{}-{}", part.request, part.from, part.to.0.saturating_sub(1)))
+                .map(|part| {
+                    format!(
+                        "{}:{}-{}",
+                        part.request,
+                        part.from,
+                        part.to.0.saturating_sub(1)
+                    )
+                })
                 .collect(),
         }
     }
@@ -45,7 +62,16 @@ impl<'a> Account<'a> {
     pub fn text(&self) -> String {
         let Account { again, formed, row } = self;
         let Again { policy, point, .. } = again;
-        let TaskRow { task, batch, worker, stream, submit, start, finish, .. } = row;
+        let TaskRow {
+            task,
+            batch,
+            worker,
+            stream,
+            submit,
+            start,
+            finish,
+            ..
+        } = row;
         let names = again.short_names(row);
         let mut lines = vec![format!(
             "task {task} under {policy} at {point}: {names} in a batch of {batch} on worker {worker}, stream {stream}"
@@ -53,23 +79,34 @@ impl<'a> Account<'a> {
         let why = |Reason { what, size, when }: &Reason| {
             format!("why this: {what}\n  why this size: {size}\n  why then: {when}")
         };
-        lines.push(again.reason(*task).map_or("its policy gives no reasons".into(), why));
+        lines.push(
+            again
+                .reason(*task)
+                .map_or("its policy gives no reasons".into(), why),
+        );
         let (waited, took) = (span(*submit, *start), span(*start, *finish));
-        lines.push(format!("submitted at {}, started {waited} later, took {took}", milliseconds(*submit)));
+        lines.push(format!(
+            "submitted at {}, started {waited} later, took {took}",
+            milliseconds(*submit)
+        ));
         if let Some(before) = self.before() {
             let gap = match before.finish <= *start {
                 true => format!("{} before this began", span(before.finish, *start)),
                 false => "after this began".into(),
             };
             let (task, names, batch) = (before.task, again.short_names(before), before.batch);
-            lines.push(format!("before it on the worker: task {task} ({names}, {batch}), done {gap}"));
+            lines.push(format!(
+                "before it on the worker: task {task} ({names}, {batch}), done {gap}"
+            ));
         }
         if formed.gather {
             lines.push("gather: its members are not those of the task before it".into());
         }
         if formed.host.ahead > Nanos::ZERO || formed.host.during > Nanos::ZERO {
             let [ahead, during] = [formed.host.ahead, formed.host.during].map(milliseconds);
-            lines.push(format!("host work: {ahead} ahead of it, {during} while the device stood still"));
+            lines.push(format!(
+                "host work: {ahead} ahead of it, {during} while the device stood still"
+            ));
         }
         lines.push(self.cells_text());
         let what = match formed.members {
@@ -84,7 +121,10 @@ impl<'a> Account<'a> {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
-        lines.push(format!("{what}: {}{more}", members[..members.len().min(LISTED)].join(" ")));
+        lines.push(format!(
+            "{what}: {}{more}",
+            members[..members.len().min(LISTED)].join(" ")
+        ));
         lines.join("\n  ") + "\n"
     }
 
@@ -92,13 +132,24 @@ impl<'a> Account<'a> {
         let (all, useful) = (self.formed.cells(), self.formed.useful_cells);
         let padding = match all - useful.min(all) {
             0 => "no padding".into(),
-            padding => format!("{padding} of them padding ({:.1} %)", 100.0 * padding as f64 / all as f64),
+            padding => format!(
+                "{padding} of them padding ({:.1} %)",
+                100.0 * padding as f64 / all as f64
+            ),
         };
         if self.formed.iteration {
             return format!("tokens: {all}, {padding}");
         }
-        let length: u64 = self.formed.steps.iter().map(|step| u64::from(step.times)).sum();
-        let operators = self.formed.operators.then(|| format!("{} operators in ", self.formed.runs()));
+        let length: u64 = self
+            .formed
+            .steps
+            .iter()
+            .map(|step| u64::from(step.times))
+            .sum();
+        let operators = self
+            .formed
+            .operators
+            .then(|| format!("{} operators in ", self.formed.runs()));
         let operators = operators.unwrap_or_default();
         let es = if length == 1 { "" } else { "es" };
         format!("cells: {all}, {padding}; {operators}{length} batch{es} in sequence")

@@ -16,7 +16,10 @@ const SIGNS: &str = "{}<>[]:,;";
 /// # Errors
 /// Names the line.
 pub fn parse(text: &str) -> Result<Map<String, Value>> {
-    Parser { tokens: tokens(text)?.into_iter().peekable() }.message(None, 0)
+    Parser {
+        tokens: tokens(text)?.into_iter().peekable(),
+    }
+    .message(None, 0)
 }
 
 /// A token and its line. Strings keep their quotes.
@@ -30,12 +33,18 @@ fn tokens(text: &str) -> Result<Vec<Token<'_>>> {
             let fails = |why: &str| Error::input(format!("line {line}: {why}"));
             let length = match first {
                 '"' | '\'' => {
-                    2 + rest[1..].find(first).ok_or_else(|| fails(&format!("a string without its closing {first}")))?
+                    2 + rest[1..]
+                        .find(first)
+                        .ok_or_else(|| fails(&format!("a string without its closing {first}")))?
                 }
                 _ if SIGNS.contains(first) => 1,
-                _ => rest.find(|c: char| !c.is_alphanumeric() && !"_.+-/".contains(c)).unwrap_or(rest.len()),
+                _ => rest
+                    .find(|c: char| !c.is_alphanumeric() && !"_.+-/".contains(c))
+                    .unwrap_or(rest.len()),
             };
-            refuse_if(length == 0, || fails(&format!("unexpected character {first:?}")))?;
+            refuse_if(length == 0, || {
+                fails(&format!("unexpected character {first:?}"))
+            })?;
             tokens.push((&rest[..length], line));
             rest = rest[length..].trim_start();
         }
@@ -61,12 +70,16 @@ impl<'a> Parser<'a> {
 
     /// Skips one of these signs.
     fn skip(&mut self, signs: &str) -> bool {
-        self.tokens.next_if(|(token, _)| signs.contains(token)).is_some()
+        self.tokens
+            .next_if(|(token, _)| signs.contains(token))
+            .is_some()
     }
 
     fn fails(&mut self, wanted: &str) -> Error {
         match self.tokens.peek() {
-            Some((token, line)) => Error::input(format!("line {line}: {token:?} where {wanted} must be")),
+            Some((token, line)) => {
+                Error::input(format!("line {line}: {token:?} where {wanted} must be"))
+            }
             None => Error::input(format!("the file ends where {wanted} must be")),
         }
     }
@@ -79,8 +92,12 @@ impl<'a> Parser<'a> {
                 self.tokens.next();
                 return Ok(fields);
             }
-            let is_name = |(token, _): &Token<'_>| token.starts_with(|c: char| c.is_alphabetic() || c == '_');
-            let (name, _) = self.tokens.next_if(is_name).ok_or_else(|| self.fails("the name of a field"))?;
+            let is_name =
+                |(token, _): &Token<'_>| token.starts_with(|c: char| c.is_alphabetic() || c == '_');
+            let (name, _) = self
+                .tokens
+                .next_if(is_name)
+                .ok_or_else(|| self.fails("the name of a field"))?;
             self.skip(":");
             let value = self.value(depth)?;
             match fields.get_mut(name) {
@@ -114,7 +131,10 @@ impl<'a> Parser<'a> {
             }
         }
         let is_scalar = |(token, _): &Token<'_>| !SIGNS.contains(token);
-        let (scalar, _) = self.tokens.next_if(is_scalar).ok_or_else(|| self.fails("a value"))?;
+        let (scalar, _) = self
+            .tokens
+            .next_if(is_scalar)
+            .ok_or_else(|| self.fails("a value"))?;
         Ok(match scalar.starts_with(['"', '\'']) {
             true => scalar[1..scalar.len() - 1].into(),
             false => serde_json::from_str(scalar).unwrap_or_else(|_| scalar.into()),
@@ -129,21 +149,40 @@ mod tests {
     #[test]
     fn the_forms_of_the_format_are_read() {
         for (text, expected) in [
-            ("a: 1 b: \"x y\" # comment\nc { d: 'z' }", r#"{"a":1,"b":"x y","c":{"d":"z"}}"#),
-            ("a: [1, 2, 3], b <c: TYPE_FP32;>", r#"{"a":[1,2,3],"b":{"c":"TYPE_FP32"}}"#),
-            ("a [ { key: 1 value: {b: -2} } , { key: 3 } ]", r#"{"a":[{"key":1,"value":{"b":-2}},{"key":3}]}"#),
-            ("a: []\nb: true b: false b: [1.5]", r#"{"a":[],"b":[true,false,1.5]}"#),
+            (
+                "a: 1 b: \"x y\" # comment\nc { d: 'z' }",
+                r#"{"a":1,"b":"x y","c":{"d":"z"}}"#,
+            ),
+            (
+                "a: [1, 2, 3], b <c: TYPE_FP32;>",
+                r#"{"a":[1,2,3],"b":{"c":"TYPE_FP32"}}"#,
+            ),
+            (
+                "a [ { key: 1 value: {b: -2} } , { key: 3 } ]",
+                r#"{"a":[{"key":1,"value":{"b":-2}},{"key":3}]}"#,
+            ),
+            (
+                "a: []\nb: true b: false b: [1.5]",
+                r#"{"a":[],"b":[true,false,1.5]}"#,
+            ),
             ("a: 1 a: [2, 3] a: 4", r#"{"a":[1,2,3,4]}"#),
             ("", "{}"),
         ] {
-            assert_eq!(Value::Object(parse(text).unwrap()).to_string(), expected, "{text}");
+            assert_eq!(
+                Value::Object(parse(text).unwrap()).to_string(),
+                expected,
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn mistakes_name_their_line() {
         for (text, message) in [
-            ("a: 1\nb {", "the file ends where the name of a field must be"),
+            (
+                "a: 1\nb {",
+                "the file ends where the name of a field must be",
+            ),
             ("a: 1\n}", "line 2: \"}\" where the name of a field must be"),
             ("a: \"x\ny\"", "line 1: a string without its closing \""),
             ("a: ]", "line 1: \"]\" where a value must be"),
@@ -152,8 +191,16 @@ mod tests {
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), message, "{text}");
         }
-        for deep in ["a{".repeat(1_000_000), "a:".to_string() + &"[".repeat(1_000_000)] {
-            assert!(parse(&deep).unwrap_err().to_string().contains("100 messages"));
+        for deep in [
+            "a{".repeat(1_000_000),
+            "a:".to_string() + &"[".repeat(1_000_000),
+        ] {
+            assert!(
+                parse(&deep)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("100 messages")
+            );
         }
     }
 }

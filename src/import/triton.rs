@@ -66,7 +66,11 @@ struct Entry {
 struct Queue {
     #[serde(default)]
     max_queue_size: u32,
-    #[serde(default, rename = "default_timeout_microseconds", deserialize_with = "micros")]
+    #[serde(
+        default,
+        rename = "default_timeout_microseconds",
+        deserialize_with = "micros"
+    )]
     default_timeout: Nanos,
     #[serde(default, with = "Action")]
     timeout_action: TimeoutAction,
@@ -100,34 +104,54 @@ pub fn policy(text: &str, version: Version) -> Result<Imported> {
     let mut fields = text_format::parse(text)?;
     make_list(fields.get_mut("instance_group"));
     for list in ["preferred_batch_size", "priority_queue_policy"] {
-        make_list(fields.get_mut("dynamic_batching").and_then(|batching| batching.get_mut(list)));
+        make_list(
+            fields
+                .get_mut("dynamic_batching")
+                .and_then(|batching| batching.get_mut(list)),
+        );
     }
     let (mut track, mut unknown) = (serde_path_to_error::Track::new(), Vec::new());
     let tracked = serde_path_to_error::Deserializer::new(Value::Object(fields), &mut track);
     let found = serde_ignored::deserialize(tracked, |path| {
         unknown.extend(path.to_string().rsplit('.').next().map(String::from))
     });
-    let Model { max_batch_size: max_batch, dynamic_batching, instance_group } =
-        found.map_err(|error| Error::input(serde_path_to_error::Error::new(track.path(), error)))?;
-    if let Some(other) =
-        unknown.iter().find(|name| ["sequence_batching", "ensemble_scheduling"].contains(&name.as_str()))
+    let Model {
+        max_batch_size: max_batch,
+        dynamic_batching,
+        instance_group,
+    } = found
+        .map_err(|error| Error::input(serde_path_to_error::Error::new(track.path(), error)))?;
+    if let Some(other) = unknown
+        .iter()
+        .find(|name| ["sequence_batching", "ensemble_scheduling"].contains(&name.as_str()))
     {
-        return Err(Error::input(format!("{other}: batchlab models the dynamic batcher only")));
+        return Err(Error::input(format!(
+            "{other}: batchlab models the dynamic batcher only"
+        )));
     }
     if max_batch == 0 {
-        return Err(Error::input("max_batch_size: missing or 0, so Triton does not batch this model"));
+        return Err(Error::input(
+            "max_batch_size: missing or 0, so Triton does not batch this model",
+        ));
     }
     let batching = dynamic_batching.ok_or_else(|| {
-        Error::input("dynamic_batching: missing, so each request runs by itself; use kind = \"unbatched\"")
+        Error::input(
+            "dynamic_batching: missing, so each request runs by itself; use kind = \"unbatched\"",
+        )
     })?;
     unknown.retain(|name| WITHOUT_EFFECT.split(' ').all(|other| other != name));
-    let (on_gpus, elsewhere): (Vec<Group>, Vec<Group>) =
-        instance_group.into_iter().partition(|group| ["KIND_GPU", "KIND_AUTO"].contains(&group.kind.as_str()));
+    let (on_gpus, elsewhere): (Vec<Group>, Vec<Group>) = instance_group
+        .into_iter()
+        .partition(|group| ["KIND_GPU", "KIND_AUTO"].contains(&group.kind.as_str()));
     let note = |name: String| match name.as_str() {
         "gpus" => "instance_group.gpus: set device.workers to their number".into(),
         name => format!("{name}: not modelled"),
     };
-    let notes = unknown.into_iter().chain(elsewhere.into_iter().map(|group| group.kind)).map(note).collect();
+    let notes = unknown
+        .into_iter()
+        .chain(elsewhere.into_iter().map(|group| group.kind))
+        .map(note)
+        .collect();
     let policies = batching.priority_queue_policy.into_iter();
     let policy = Triton {
         max_batch,
@@ -136,9 +160,14 @@ pub fn policy(text: &str, version: Version) -> Result<Imported> {
         priority_levels: batching.priority_levels,
         default_priority_level: batching.default_priority_level,
         default_queue_policy: batching.default_queue_policy,
-        priority_queue_policy: policies.map(|Entry { key, value }| (key.to_string(), value)).collect(),
+        priority_queue_policy: policies
+            .map(|Entry { key, value }| (key.to_string(), value))
+            .collect(),
         preserve_ordering: batching.preserve_ordering,
-        instances: on_gpus.iter().fold(0, |sum: u16, group| sum.saturating_add(group.count)).max(1),
+        instances: on_gpus
+            .iter()
+            .fold(0, |sum: u16, group| sum.saturating_add(group.count))
+            .max(1),
         version,
         ..Triton::default()
     };
@@ -151,7 +180,11 @@ impl Imported {
     pub fn table(&self) -> Result<String> {
         let mut policy = Table::try_from(&self.policy).map_err(Error::failed)?;
         policy.insert("kind".into(), "triton".into());
-        Ok(Table::from_iter([("policy".to_string(), toml::Value::Array(vec![policy.into()]))]).to_string())
+        Ok(Table::from_iter([(
+            "policy".to_string(),
+            toml::Value::Array(vec![policy.into()]),
+        )])
+        .to_string())
     }
 }
 
@@ -188,20 +221,41 @@ model_warmup [ { name: "w" batch_size: 1 } ]
         assert_eq!(format!("{:?}", imported.policy), format!("{expected:?}"));
         assert_eq!(
             imported.notes,
-            ["instance_group.gpus: set device.workers to their number", "model_warmup: not modelled"]
+            [
+                "instance_group.gpus: set device.workers to their number",
+                "model_warmup: not modelled"
+            ]
         );
     }
 
     #[test]
     fn other_schedulers_and_bad_values_are_refused() {
         for (text, message) in [
-            ("max_batch_size: 0 dynamic_batching {}", "max_batch_size: missing or 0"),
+            (
+                "max_batch_size: 0 dynamic_batching {}",
+                "max_batch_size: missing or 0",
+            ),
             ("max_batch_size: 4", "dynamic_batching: missing"),
-            ("max_batch_size: x", "max_batch_size: invalid type: string \"x\", expected u32"),
-            ("max_batch_size: 4 sequence_batching { oldest {} }", "batchlab models the dynamic batcher only"),
-            ("dynamic_batching { max_queue_delay_microseconds: -1 }", "invalid value: integer `-1`"),
-            ("dynamic_batching { default_queue_policy { timeout_action: DROP } }", "unknown variant `DROP`"),
-            ("max_batch_size: 4 dynamic_batching { preferred_batch_size: 8 }", "8 must be between 1 and max_batch (4)"),
+            (
+                "max_batch_size: x",
+                "max_batch_size: invalid type: string \"x\", expected u32",
+            ),
+            (
+                "max_batch_size: 4 sequence_batching { oldest {} }",
+                "batchlab models the dynamic batcher only",
+            ),
+            (
+                "dynamic_batching { max_queue_delay_microseconds: -1 }",
+                "invalid value: integer `-1`",
+            ),
+            (
+                "dynamic_batching { default_queue_policy { timeout_action: DROP } }",
+                "unknown variant `DROP`",
+            ),
+            (
+                "max_batch_size: 4 dynamic_batching { preferred_batch_size: 8 }",
+                "8 must be between 1 and max_batch (4)",
+            ),
         ] {
             let error = policy(text, Version::default()).unwrap_err().to_string();
             assert!(error.contains(message), "{text}: {error}");

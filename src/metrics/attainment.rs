@@ -34,12 +34,23 @@ pub enum Time {
 impl Attainment {
     /// # Panics
     /// The record has no tokens, and `time` is that of the first.
-    pub fn of(record: &Recorder, warmup: Warmup, slo: Nanos, quantile: Quantile, time: Time) -> Attainment {
+    pub fn of(
+        record: &Recorder,
+        warmup: Warmup,
+        slo: Nanos,
+        quantile: Quantile,
+        time: Time,
+    ) -> Attainment {
         let run = RunRecord::new(record);
         let measured = &run.order[run.warmup(warmup).0..];
         let tokens = match time {
             Time::Latency => None,
-            Time::FirstToken => Some(record.tokens.as_ref().expect("only language models have such objectives")),
+            Time::FirstToken => Some(
+                record
+                    .tokens
+                    .as_ref()
+                    .expect("only language models have such objectives"),
+            ),
         };
         let time = |request: &u32| {
             let [latency, ..] = run.spans(*request)?;
@@ -47,14 +58,22 @@ impl Attainment {
         };
         let mut latencies: Vec<u64> = measured.iter().filter_map(time).collect();
         let rank = quantile.rank(measured.len());
-        let outcomes = measured.iter().map(|request| run.departures[*request as usize].1);
-        let rejected = outcomes.filter(|how| matches!(how, Outcome::Rejected | Outcome::Expired)).count() as u64;
+        let outcomes = measured
+            .iter()
+            .map(|request| run.departures[*request as usize].1);
+        let rejected = outcomes
+            .filter(|how| matches!(how, Outcome::Rejected | Outcome::Expired))
+            .count() as u64;
         Attainment {
             measured: measured.len() as u64,
-            within: latencies.iter().filter(|latency| **latency <= slo.0).count() as u64,
+            within: latencies
+                .iter()
+                .filter(|latency| **latency <= slo.0)
+                .count() as u64,
             rejected,
             failed: (measured.len() - latencies.len()) as u64 - rejected,
-            latency: (rank <= latencies.len()).then(|| Nanos(*latencies.select_nth_unstable(rank - 1).1)),
+            latency: (rank <= latencies.len())
+                .then(|| Nanos(*latencies.select_nth_unstable(rank - 1).1)),
             saturated: saturated(&run),
             gap: tokens.and_then(|tokens| tokens.gaps.quantile(quantile)),
         }
@@ -65,7 +84,8 @@ impl Attainment {
     pub fn holds(&self, quantile: Quantile, max_rejected: f64) -> bool {
         let enough = |of: u64| of > 0 && self.within >= quantile.rank(of as usize) as u64;
         let tolerated = self.rejected as f64 <= max_rejected * self.measured as f64;
-        self.saturated != Some(true) && (enough(self.measured) || tolerated && enough(self.measured - self.rejected))
+        self.saturated != Some(true)
+            && (enough(self.measured) || tolerated && enough(self.measured - self.rejected))
     }
 }
 
@@ -93,32 +113,68 @@ mod tests {
         assert!(!of(89, 0, 0).holds(p90, 0.0));
         assert!(of(90, 10, 0).holds(p90, 0.0), "a tenth may miss it");
         assert!(!of(80, 20, 0).holds(p90, 0.0) && !of(80, 0, 20).holds(p90, 0.2));
-        assert!(of(80, 20, 0).holds(p90, 0.2) && !of(71, 20, 0).holds(p90, 0.2), "of 80 served");
+        assert!(
+            of(80, 20, 0).holds(p90, 0.2) && !of(71, 20, 0).holds(p90, 0.2),
+            "of 80 served"
+        );
         assert!(!of(80, 20, 0).holds(p90, 0.19));
-        assert!(!Attainment { saturated: Some(true), ..of(100, 0, 0) }.holds(p90, 1.0));
+        assert!(
+            !Attainment {
+                saturated: Some(true),
+                ..of(100, 0, 0)
+            }
+            .holds(p90, 1.0)
+        );
     }
 
     #[test]
     fn requests_are_counted_without_the_warm_up() {
         let served = |at: u64| (at * MS, at * MS, (at + 5) * MS);
-        let mut run = record(&[served(0), served(10), served(20), (30 * MS, u64::MAX, u64::MAX)]);
+        let mut run = record(&[
+            served(0),
+            served(10),
+            served(20),
+            (30 * MS, u64::MAX, u64::MAX),
+        ]);
         run.rejections.push((RequestId(3), Nanos(30 * MS)));
         run.rejected = 1;
         let counts = |warmup, slo| {
-            let Attainment { measured, within, rejected, failed, .. } =
-                Attainment::of(&run, warmup, Nanos(slo), Quantile::P50, Time::Latency);
+            let Attainment {
+                measured,
+                within,
+                rejected,
+                failed,
+                ..
+            } = Attainment::of(&run, warmup, Nanos(slo), Quantile::P50, Time::Latency);
             (measured, within, rejected, failed)
         };
         assert_eq!(counts(Warmup::None, 5 * MS), (4, 3, 1, 0));
         assert_eq!(counts(Warmup::Requests(2), 5 * MS), (2, 1, 1, 0));
         assert_eq!(counts(Warmup::None, 5 * MS - 1), (4, 0, 1, 0));
-        let latency = |quantile| Attainment::of(&run, Warmup::None, Nanos(MS), quantile, Time::Latency).latency;
+        let latency = |quantile| {
+            Attainment::of(&run, Warmup::None, Nanos(MS), quantile, Time::Latency).latency
+        };
         assert_eq!(latency(Quantile::P50), Some(Nanos(5 * MS)));
         assert_eq!(latency(Quantile::P90), None, "a quarter was not served");
-        let most: Vec<_> = (0..9).map(served).chain([(9 * MS, u64::MAX, u64::MAX)]).collect();
-        let latency =
-            |quantile| Attainment::of(&record(&most), Warmup::None, Nanos(MS), quantile, Time::Latency).latency;
-        assert_eq!(latency(Quantile::P90), Some(Nanos(5 * MS)), "nine of ten were served");
+        let most: Vec<_> = (0..9)
+            .map(served)
+            .chain([(9 * MS, u64::MAX, u64::MAX)])
+            .collect();
+        let latency = |quantile| {
+            Attainment::of(
+                &record(&most),
+                Warmup::None,
+                Nanos(MS),
+                quantile,
+                Time::Latency,
+            )
+            .latency
+        };
+        assert_eq!(
+            latency(Quantile::P90),
+            Some(Nanos(5 * MS)),
+            "nine of ten were served"
+        );
         assert_eq!(latency(Quantile::P95), None);
     }
 }

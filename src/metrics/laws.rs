@@ -13,7 +13,12 @@ pub fn presence(record: &Recorder) -> u128 {
     let rejected = record.rejections.iter().map(|(_, at)| *at);
     let failed = record.failures.iter().map(|(_, at, _)| *at);
     let departures = finished.chain(rejected).chain(failed).map(|at| (at, true));
-    let arrivals = record.arrival.iter().copied().filter_map(happened).map(|at| (at, false));
+    let arrivals = record
+        .arrival
+        .iter()
+        .copied()
+        .filter_map(happened)
+        .map(|at| (at, false));
     let mut events: Vec<(Nanos, bool)> = arrivals.chain(departures).collect();
     // Arrivals first: a request that takes no time does not leave before it arrives.
     events.sort_unstable();
@@ -21,7 +26,11 @@ pub fn presence(record: &Recorder) -> u128 {
     for (at, leaves) in events {
         integral += u128::from(number) * u128::from((at - since).0);
         since = at;
-        number = if leaves { number.saturating_sub(1) } else { number + 1 };
+        number = if leaves {
+            number.saturating_sub(1)
+        } else {
+            number + 1
+        };
     }
     integral
 }
@@ -43,13 +52,20 @@ pub fn littles_law(record: &Recorder) -> Result<(), String> {
     if integral == sum {
         Ok(())
     } else {
-        Err(format!("the number in the system adds up to {integral} request-ns, but the times spent in it to {sum} ns"))
+        Err(format!(
+            "the number in the system adds up to {integral} request-ns, but the times spent in it to {sum} ns"
+        ))
     }
 }
 
 /// Every request arrives, then starts, then finishes.
 pub fn causality(record: &Recorder) -> Result<(), String> {
-    for (id, &finish) in record.finish.iter().enumerate().filter(|(_, finish)| happened(**finish).is_some()) {
+    for (id, &finish) in record
+        .finish
+        .iter()
+        .enumerate()
+        .filter(|(_, finish)| happened(**finish).is_some())
+    {
         let (arrival, start) = (record.arrival[id], record.start[id]);
         if arrival > start || start > finish {
             return Err(format!(
@@ -65,7 +81,11 @@ pub fn causality(record: &Recorder) -> Result<(), String> {
 /// tasks.
 pub fn busy_is_covered_by_tasks(record: &Recorder) -> Result<(), String> {
     if record.tasks.len() as u64 != record.task_count {
-        return Err(format!("{} tasks ran, but the log has {}", record.task_count, record.tasks.len()));
+        return Err(format!(
+            "{} tasks ran, but the log has {}",
+            record.task_count,
+            record.tasks.len()
+        ));
     }
     let busy = &record.busy;
     let mut tasks: Vec<&TaskRow> = record.tasks.iter().collect();
@@ -74,15 +94,32 @@ pub fn busy_is_covered_by_tasks(record: &Recorder) -> Result<(), String> {
     for of_worker in tasks.chunk_by(|a, b| a.worker == b.worker) {
         let mut until = Nanos::ZERO;
         let mut of_streams: BTreeMap<StreamId, Nanos> = BTreeMap::new();
-        for &&TaskRow { worker, start, finish, stream, .. } in of_worker {
-            if of_streams.insert(stream, finish).is_some_and(|before| start < before) {
-                return Err(format!("two tasks of worker {worker}, stream {stream} overlap at {} ns", start.0));
+        for &&TaskRow {
+            worker,
+            start,
+            finish,
+            stream,
+            ..
+        } in of_worker
+        {
+            if of_streams
+                .insert(stream, finish)
+                .is_some_and(|before| start < before)
+            {
+                return Err(format!(
+                    "two tasks of worker {worker}, stream {stream} overlap at {} ns",
+                    start.0
+                ));
             }
             covered[worker.index()] += finish.saturating_since(start.max(until));
             until = until.max(finish);
         }
     }
-    match covered.iter().zip(busy).position(|(covered, busy)| covered != busy) {
+    match covered
+        .iter()
+        .zip(busy)
+        .position(|(covered, busy)| covered != busy)
+    {
         None => Ok(()),
         Some(worker) => Err(format!(
             "worker {worker} was busy for {} ns, but its tasks took {} ns",
@@ -127,34 +164,59 @@ mod tests {
         let span = run.end - run.arrival[0];
         let mean_number = presence(&run) as f64 / span.0 as f64;
         let rate = 5000.0 / span.as_millis_f64();
-        let latency = summarize(&run, &Measure::default()).latency.mean_ms.unwrap();
+        let latency = summarize(&run, &Measure::default())
+            .latency
+            .mean_ms
+            .unwrap();
         assert!((mean_number / (rate * latency) - 1.0).abs() < 1e-12);
     }
 
     #[test]
     fn broken_records_are_found() {
         let never = u64::MAX;
-        assert_eq!(littles_law(&record(&[(1, 2, never)])), Err("request 0 never left the system".into()));
+        assert_eq!(
+            littles_law(&record(&[(1, 2, never)])),
+            Err("request 0 never left the system".into())
+        );
         assert!(littles_law(&record(&[(1, 1, 20), (9, 9, 4)])).is_err());
-        assert!(causality(&record(&[(1, 0, 3)])).unwrap_err().contains("request 0 arrived at 1 ns, started at 0 ns"));
+        assert!(
+            causality(&record(&[(1, 0, 3)]))
+                .unwrap_err()
+                .contains("request 0 arrived at 1 ns, started at 0 ns")
+        );
         assert!(causality(&record(&[(1, never, 3)])).is_err());
         assert_eq!(causality(&record(&[(1, 1, 1), (1, never, never)])), Ok(()));
     }
 
     fn row(task: TaskId, stream: u16, start: u64, finish: u64) -> TaskRow {
         let (worker, stream, cells) = (WorkerId(0), StreamId(stream), smallvec![CellId(0)]);
-        TaskRow { task, worker, stream, cells, batch: 1, submit: Nanos(0), start: Nanos(start), finish: Nanos(finish) }
+        TaskRow {
+            task,
+            worker,
+            stream,
+            cells,
+            batch: 1,
+            submit: Nanos(0),
+            start: Nanos(start),
+            finish: Nanos(finish),
+        }
     }
 
     #[test]
     fn busy_time_is_checked_by_worker() {
         let mut run = record(&[]);
         (run.task_count, run.busy[0]) = (1, Nanos(5));
-        assert_eq!(busy_is_covered_by_tasks(&run), Err("1 tasks ran, but the log has 0".into()));
+        assert_eq!(
+            busy_is_covered_by_tasks(&run),
+            Err("1 tasks ran, but the log has 0".into())
+        );
         run.tasks.push(row(TaskId(0), 0, 1, 6));
         assert_eq!(busy_is_covered_by_tasks(&run), Ok(()));
         run.busy[0] = Nanos(6);
-        assert_eq!(busy_is_covered_by_tasks(&run), Err("worker 0 was busy for 6 ns, but its tasks took 5 ns".into()));
+        assert_eq!(
+            busy_is_covered_by_tasks(&run),
+            Err("worker 0 was busy for 6 ns, but its tasks took 5 ns".into())
+        );
     }
 
     #[test]
@@ -163,16 +225,25 @@ mod tests {
             let mut run = record(&[]);
             (run.task_count, run.busy[0]) = (tasks.len() as u64, Nanos(busy));
             run.tasks.extend(
-                (0..).map(TaskId).zip(tasks).map(|(task, (stream, start, finish))| row(task, *stream, *start, *finish)),
+                (0..)
+                    .map(TaskId)
+                    .zip(tasks)
+                    .map(|(task, (stream, start, finish))| row(task, *stream, *start, *finish)),
             );
             busy_is_covered_by_tasks(&run)
         };
-        assert_eq!(law(9, &[(0, 0, 5), (1, 2, 4), (0, 5, 6), (1, 7, 10)]), Ok(()));
+        assert_eq!(
+            law(9, &[(0, 0, 5), (1, 2, 4), (0, 5, 6), (1, 7, 10)]),
+            Ok(())
+        );
         assert_eq!(
             law(11, &[(0, 0, 5), (1, 2, 4)]),
             Err("worker 0 was busy for 11 ns, but its tasks took 5 ns".into())
         );
-        assert_eq!(law(5, &[(1, 0, 3), (1, 2, 5)]), Err("two tasks of worker 0, stream 1 overlap at 2 ns".into()));
+        assert_eq!(
+            law(5, &[(1, 0, 3), (1, 2, 5)]),
+            Err("two tasks of worker 0, stream 1 overlap at 2 ns".into())
+        );
     }
 
     proptest! {

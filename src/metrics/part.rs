@@ -45,7 +45,10 @@ pub(super) struct Window {
 
 impl Part {
     pub fn new(slo: Option<Nanos>) -> Part {
-        Part { slo, ..Part::default() }
+        Part {
+            slo,
+            ..Part::default()
+        }
     }
 
     /// In the order of arrival.
@@ -66,7 +69,11 @@ impl Part {
 
     /// Not before the first measured arrival of the run. `late`: after its last arrival.
     pub fn completed(&mut self, at: Nanos, good: bool, late: bool) {
-        if late { self.late[usize::from(good)].push(at) } else { self.inside.add(good) }
+        if late {
+            self.late[usize::from(good)].push(at)
+        } else {
+            self.inside.add(good)
+        }
     }
 
     /// The window in which completions are counted: from the first measured arrival to the last arrival, so that
@@ -76,8 +83,14 @@ impl Part {
         let (from, last) = self.period?;
         let inside = self.inside.all as usize;
         let all = inside + self.late.iter().map(Vec::len).sum::<usize>();
-        let needed = if from == last { all } else { (all * WINDOW_SHARE.0).div_ceil(WINDOW_SHARE.1) };
-        let Some(place) = needed.checked_sub(inside + 1) else { return Some(Window { from, to: last }) };
+        let needed = if from == last {
+            all
+        } else {
+            (all * WINDOW_SHARE.0).div_ceil(WINDOW_SHARE.1)
+        };
+        let Some(place) = needed.checked_sub(inside + 1) else {
+            return Some(Window { from, to: last });
+        };
         let mut late = self.late.concat();
         let (_, to, _) = late.select_nth_unstable(place);
         Some(Window { from, to: *to })
@@ -93,8 +106,14 @@ impl Part {
     }
 
     /// Of the latency, the time in the queue and that in tasks; without what concerns tasks and workers.
-    pub fn summary(&self, window: Option<Window>, [latency, queue, compute]: [Times; 3]) -> Summary {
-        let period = self.period.map_or(0.0, |(first, last)| (last - first).as_secs_f64());
+    pub fn summary(
+        &self,
+        window: Option<Window>,
+        [latency, queue, compute]: [Times; 3],
+    ) -> Summary {
+        let period = self
+            .period
+            .map_or(0.0, |(first, last)| (last - first).as_secs_f64());
         let achieved = (period > 0.0).then(|| Rate((self.measured - 1) as f64 / period));
         let rates = window.and_then(|window| self.rates(window));
         let [completed, rejected, expired, ..] = self.outcomes;

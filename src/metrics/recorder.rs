@@ -168,8 +168,9 @@ impl Recorder {
 
     /// The requests that arrived, in the order of arrival.
     pub fn in_order(&self) -> Vec<u32> {
-        let mut order: Vec<u32> =
-            (0..self.arrival.len() as u32).filter(|&r| happened(self.arrival[r as usize]).is_some()).collect();
+        let mut order: Vec<u32> = (0..self.arrival.len() as u32)
+            .filter(|&r| happened(self.arrival[r as usize]).is_some())
+            .collect();
         // Stable, and linear for a trace in order.
         order.sort_by_key(|&r| self.arrival[r as usize]);
         order
@@ -177,13 +178,29 @@ impl Recorder {
 
     /// When and how each request left, served or not; [`Nanos::MAX`] for requests still in the system.
     pub fn departures(&self) -> Vec<(Nanos, Outcome)> {
-        let served = |finish: &Nanos| happened(*finish).map_or(Outcome::Unfinished, |_| Outcome::Served);
-        let mut departures: Vec<_> = self.finish.iter().map(|finish| (*finish, served(finish))).collect();
+        let served =
+            |finish: &Nanos| happened(*finish).map_or(Outcome::Unfinished, |_| Outcome::Served);
+        let mut departures: Vec<_> = self
+            .finish
+            .iter()
+            .map(|finish| (*finish, served(finish)))
+            .collect();
         for (request, at) in &self.rejections {
-            let deadline = self.classes.as_ref().and_then(|classes| classes.class(*request).deadline);
-            let expired =
-                deadline.is_some_and(|deadline| at.saturating_since(self.arrival[request.index()]) >= deadline);
-            departures[request.index()] = (*at, if expired { Outcome::Expired } else { Outcome::Rejected });
+            let deadline = self
+                .classes
+                .as_ref()
+                .and_then(|classes| classes.class(*request).deadline);
+            let expired = deadline.is_some_and(|deadline| {
+                at.saturating_since(self.arrival[request.index()]) >= deadline
+            });
+            departures[request.index()] = (
+                *at,
+                if expired {
+                    Outcome::Expired
+                } else {
+                    Outcome::Rejected
+                },
+            );
         }
         for (request, at, _) in &self.failures {
             departures[request.index()] = (*at, Outcome::Failed);
@@ -195,14 +212,17 @@ impl Recorder {
     pub(crate) fn arrived(&mut self, request: &Request<'_>, handled: Nanos) {
         self.this_round.arrivals += 1;
         if let Shape::Llm { output, .. } = request.shape {
-            self.tokens.get_or_insert_default().arrived(request.id, *output);
+            self.tokens
+                .get_or_insert_default()
+                .arrived(request.id, *output);
         }
         match &mut self.stream {
             Some(stream) => stream.arrived(request),
             None => self.arrival[request.id.index()] = request.arrival,
         }
         if self.keep.rounds {
-            self.lateness.push(handled.saturating_since(request.arrival));
+            self.lateness
+                .push(handled.saturating_since(request.arrival));
         }
     }
 
@@ -215,7 +235,10 @@ impl Recorder {
 
     /// The policy has been given all events of this instant.
     pub(crate) fn round(&mut self, now: Nanos) {
-        let round = Round { now, ..std::mem::take(&mut self.this_round) };
+        let round = Round {
+            now,
+            ..std::mem::take(&mut self.this_round)
+        };
         if self.keep.rounds {
             self.rounds.push(round);
         }
@@ -226,17 +249,25 @@ impl Recorder {
         if let Some(stream) = &mut self.stream {
             return stream.left(request, at, Outcome::Failed);
         }
-        assert_eq!(self.finish[request.index()], Nanos::MAX, "request {request} failed after it had finished");
+        assert_eq!(
+            self.finish[request.index()],
+            Nanos::MAX,
+            "request {request} failed after it had finished"
+        );
     }
 
     /// Nothing runs or arrives any more: what is still in the system is lost.
     pub(crate) fn over(&mut self, at: Nanos) {
         if let Some(stream) = &self.stream {
             let lost: Vec<RequestId> = stream.remaining().collect();
-            return lost.into_iter().for_each(|request| self.failed(request, at, LOST.into()));
+            return lost
+                .into_iter()
+                .for_each(|request| self.failed(request, at, LOST.into()));
         }
         let happened = |times: &[Nanos]| times.iter().filter(|at| **at != Nanos::MAX).count();
-        if happened(&self.arrival) == happened(&self.finish) + self.rejections.len() + self.failures.len() {
+        if happened(&self.arrival)
+            == happened(&self.finish) + self.rejections.len() + self.failures.len()
+        {
             return;
         }
         for (request, (left, _)) in (0..).map(RequestId).zip(self.departures()) {
@@ -260,7 +291,10 @@ impl Recorder {
         }
         let finish = &mut self.finish[request.index()];
         assert_eq!(*finish, Nanos::MAX, "request {request} finished twice");
-        assert!(!self.turned_away.contains_key(&request), "request {request} finished after it had been rejected");
+        assert!(
+            !self.turned_away.contains_key(&request),
+            "request {request} finished after it had been rejected"
+        );
         *finish = at;
         if let Some(Limit { slo, from, .. }) = self.keep.limit {
             let late = at.saturating_since(self.arrival[request.index()]) > slo;
@@ -297,7 +331,11 @@ impl Recorder {
         if let Some(stream) = &mut self.stream {
             return stream.left(request, at, Outcome::Rejected);
         }
-        assert_eq!(self.finish[request.index()], Nanos::MAX, "request {request} was rejected after it had finished");
+        assert_eq!(
+            self.finish[request.index()],
+            Nanos::MAX,
+            "request {request} was rejected after it had finished"
+        );
         let before = self.turned_away.insert(request, at);
         assert_eq!(before, None, "request {request} was rejected twice");
         self.rejections.push((request, at));
@@ -306,11 +344,19 @@ impl Recorder {
     #[inline]
     pub(crate) fn completed(&mut self, completion: &Completion, task: &OpenTask) {
         if let Some(stream) = &mut self.stream {
-            task.requests.iter().for_each(|request| stream.started(*request, completion.start));
+            task.requests
+                .iter()
+                .for_each(|request| stream.started(*request, completion.start));
         }
         for request in task.requests.iter().filter(|_| self.stream.is_none()) {
-            let rejected = self.turned_away.get(request).is_some_and(|at| *at <= task.submit);
-            assert!(!rejected, "request {request} was submitted after it had been rejected");
+            let rejected = self
+                .turned_away
+                .get(request)
+                .is_some_and(|at| *at <= task.submit);
+            assert!(
+                !rejected,
+                "request {request} was submitted after it had been rejected"
+            );
             let start = &mut self.start[request.index()];
             if completion.start < *start {
                 *start = completion.start;
@@ -324,7 +370,10 @@ impl Recorder {
         self.useful_cells += task.useful_cells;
         self.was_busy(task.worker, completion.start, completion.finish);
         self.end = self.end.max(completion.finish);
-        let operators = task.steps.iter().any(|step| step.cell.index() >= self.cells);
+        let operators = task
+            .steps
+            .iter()
+            .any(|step| step.cell.index() >= self.cells);
         self.executed_cells += match task.iteration {
             Some(_) => task.steps.iter().map(|step| u64::from(step.batch)).sum(),
             None if operators => task.useful_cells,
@@ -347,7 +396,10 @@ impl Recorder {
 
     /// Tasks of other streams may have overlapped it.
     fn was_busy(&mut self, worker: WorkerId, start: Nanos, finish: Nanos) {
-        let (spans, busy) = (&mut self.spans[worker.index()], &mut self.busy[worker.index()]);
+        let (spans, busy) = (
+            &mut self.spans[worker.index()],
+            &mut self.busy[worker.index()],
+        );
         let first = spans.partition_point(|span| span.1 < start);
         let touched = spans[first..].partition_point(|span| span.0 <= finish);
         if touched == 0 {
@@ -356,7 +408,10 @@ impl Recorder {
             return;
         }
         // The task and all spans that it touches become one.
-        let known: Nanos = spans[first..first + touched].iter().map(|span| span.1 - span.0).sum();
+        let known: Nanos = spans[first..first + touched]
+            .iter()
+            .map(|span| span.1 - span.0)
+            .sum();
         let last = spans[first + touched - 1];
         let merged = (start.min(spans[first].0), finish.max(last.1));
         spans[first] = merged;
@@ -370,11 +425,37 @@ impl Recorder {
     }
 
     fn keep_task(&mut self, completion: &Completion, task: &OpenTask) {
-        let (cells, Completion { task: id, start, finish }) = (distinct_cells(&task.steps), *completion);
-        let OpenTask { worker, stream, batch, submit, .. } = *task;
-        let row = TaskRow { task: id, worker, stream, cells, batch, submit, start, finish };
+        let (
+            cells,
+            Completion {
+                task: id,
+                start,
+                finish,
+            },
+        ) = (distinct_cells(&task.steps), *completion);
+        let OpenTask {
+            worker,
+            stream,
+            batch,
+            submit,
+            ..
+        } = *task;
+        let row = TaskRow {
+            task: id,
+            worker,
+            stream,
+            cells,
+            batch,
+            submit,
+            start,
+            finish,
+        };
         // Tasks of several workers finish out of order; the log is in the order of submission.
-        let place = self.tasks.iter().rposition(|t| t.task < row.task).map_or(0, |p| p + 1);
+        let place = self
+            .tasks
+            .iter()
+            .rposition(|t| t.task < row.task)
+            .map_or(0, |p| p + 1);
         self.tasks.insert(place, row);
     }
 
@@ -392,12 +473,26 @@ mod tests {
 
     #[test]
     fn the_first_task_is_the_one_that_starts_first() {
-        let mut record = Recorder::new(2, 2, 1, Keep { tasks: true, first_tasks: true, ..Keep::default() });
+        let mut record = Recorder::new(
+            2,
+            2,
+            1,
+            Keep {
+                tasks: true,
+                first_tasks: true,
+                ..Keep::default()
+            },
+        );
         for (task, worker, start, finish) in [(1, 1, 20, 30), (0, 0, 10, 40)] {
             let open = OpenTask {
                 worker: WorkerId(worker),
                 stream: StreamId(0),
-                steps: vec![Step { cell: CellId(0), batch: 1, times: 1, input: 0 }],
+                steps: vec![Step {
+                    cell: CellId(0),
+                    batch: 1,
+                    times: 1,
+                    input: 0,
+                }],
                 batch: 1,
                 useful_cells: 1,
                 submit: Nanos(5),
@@ -405,20 +500,37 @@ mod tests {
                 iteration: None,
             };
             let (start, finish) = (Nanos(start), Nanos(finish));
-            record.completed(&Completion { task: TaskId(task), start, finish }, &open);
+            record.completed(
+                &Completion {
+                    task: TaskId(task),
+                    start,
+                    finish,
+                },
+                &open,
+            );
         }
         assert_eq!(record.start, [Nanos(10), Nanos::MAX]);
         assert_eq!(record.first_task, [Some(TaskId(0)), None]);
-        assert_eq!(record.tasks.iter().map(|t| t.task.0).collect::<Vec<_>>(), [0, 1], "in order of submission");
+        assert_eq!(
+            record.tasks.iter().map(|t| t.task.0).collect::<Vec<_>>(),
+            [0, 1],
+            "in order of submission"
+        );
         assert_eq!(record.busy, [Nanos(30), Nanos(10)]);
-        assert!(Recorder::new(2, 2, 1, Keep::default()).first_task.is_empty());
+        assert!(
+            Recorder::new(2, 2, 1, Keep::default())
+                .first_task
+                .is_empty()
+        );
     }
 
     #[test]
     fn a_worker_is_busy_while_at_least_one_task_runs() {
         let busy = |spans: &[(u64, u64)]| {
             let mut record = Recorder::new(0, 1, 1, Keep::default());
-            spans.iter().for_each(|(start, finish)| record.was_busy(WorkerId(0), Nanos(*start), Nanos(*finish)));
+            spans.iter().for_each(|(start, finish)| {
+                record.was_busy(WorkerId(0), Nanos(*start), Nanos(*finish))
+            });
             record.busy[0].0
         };
         assert_eq!(busy(&[(1, 3), (3, 4), (6, 9)]), 6);
@@ -434,7 +546,13 @@ mod tests {
                 (start, start + rand::RngExt::random_range(&mut rng, 0..9))
             };
             let spans: Vec<(u64, u64)> = (0..12).map(|_| span()).collect();
-            let covered = (0..50).filter(|at| spans.iter().any(|(start, finish)| start <= at && at < finish)).count();
+            let covered = (0..50)
+                .filter(|at| {
+                    spans
+                        .iter()
+                        .any(|(start, finish)| start <= at && at < finish)
+                })
+                .count();
             assert_eq!(busy(&spans), covered as u64, "{spans:?}");
         }
     }

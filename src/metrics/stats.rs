@@ -18,7 +18,13 @@ pub enum Quantile {
 
 impl Quantile {
     /// Ascending.
-    pub const ALL: [Quantile; 5] = [Quantile::P50, Quantile::P90, Quantile::P95, Quantile::P99, Quantile::P999];
+    pub const ALL: [Quantile; 5] = [
+        Quantile::P50,
+        Quantile::P90,
+        Quantile::P95,
+        Quantile::P99,
+        Quantile::P999,
+    ];
 
     pub fn share(self) -> f64 {
         f64::from(self as u16) / 1000.0
@@ -40,7 +46,10 @@ impl Quantile {
 /// # Panics
 /// When the quantiles do not ascend.
 pub fn quantiles<const N: usize>(samples: &mut [u64], wanted: [Quantile; N]) -> [Option<u64>; N] {
-    assert!(wanted.is_sorted(), "quantiles are asked for in ascending order");
+    assert!(
+        wanted.is_sorted(),
+        "quantiles are asked for in ascending order"
+    );
     let n = samples.len();
     let mut below = 0;
     wanted.map(|quantile| {
@@ -82,14 +91,20 @@ pub fn interval(samples: &[f64]) -> Option<Interval> {
     let mean = samples.iter().sum::<f64>() / n;
     let variance = samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1.0);
     let freedom = StudentsT::new(0.0, 1.0, n - 1.0).expect("one degree of freedom or more");
-    Some(Interval { mean, half_width: freedom.inverse_cdf(0.975) * (variance / n).sqrt() })
+    Some(Interval {
+        mean,
+        half_width: freedom.inverse_cdf(0.975) * (variance / n).sqrt(),
+    })
 }
 
 /// The 95 % interval of one more sample: mean ± t · s · √(1 + 1/n). `None` with fewer than two samples.
 pub fn prediction(samples: &[f64]) -> Option<Interval> {
     // The mean's half-width is t · s · √(1/n).
     let wider = (samples.len() as f64 + 1.0).sqrt();
-    interval(samples).map(|Interval { mean, half_width }| Interval { mean, half_width: half_width * wider })
+    interval(samples).map(|Interval { mean, half_width }| Interval {
+        mean,
+        half_width: half_width * wider,
+    })
 }
 
 /// The interval of the mean of `a - b`: noise that both share cancels out. `None` with fewer than two pairs.
@@ -114,13 +129,20 @@ mod tests {
     fn naive(samples: &[u64], quantile: Quantile) -> u64 {
         let at_or_below = |x: u64| samples.iter().filter(|&&y| y <= x).count();
         let share = quantile as usize;
-        *samples.iter().filter(|&&x| at_or_below(x) * 1000 >= samples.len() * share).min().unwrap()
+        *samples
+            .iter()
+            .filter(|&&x| at_or_below(x) * 1000 >= samples.len() * share)
+            .min()
+            .unwrap()
     }
 
     #[test]
     fn a_quantile_is_the_nearest_rank() {
         let mut samples: Vec<u64> = (1..=100).rev().collect();
-        assert_eq!(quantiles(&mut samples, [Quantile::P50, Quantile::P90]), [Some(50), Some(90)]);
+        assert_eq!(
+            quantiles(&mut samples, [Quantile::P50, Quantile::P90]),
+            [Some(50), Some(90)]
+        );
         let mut samples: Vec<u64> = (1..=10_001).collect();
         let all = quantiles(&mut samples, Quantile::ALL);
         assert_eq!(all, [5001, 9001, 9501, 9901, 9991].map(Some));
@@ -158,17 +180,33 @@ mod tests {
     #[test]
     fn intervals_have_the_width_of_the_table() {
         // From a printed table for 1, 4, 9, 29 and 99 degrees of freedom.
-        for (n, t) in [(2, 12.7062), (5, 2.7764), (10, 2.2622), (30, 2.0452), (100, 1.9842)] {
+        for (n, t) in [
+            (2, 12.7062),
+            (5, 2.7764),
+            (10, 2.2622),
+            (30, 2.0452),
+            (100, 1.9842),
+        ] {
             let samples: Vec<f64> = (0..n).map(|i| if i % 2 == 0 { 2.0 } else { 4.0 }).collect();
             let mean = samples.iter().sum::<f64>() / n as f64;
-            let deviation = (samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1) as f64).sqrt();
+            let deviation =
+                (samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / (n - 1) as f64).sqrt();
             let found = interval(&samples).unwrap();
             let expected = t * deviation / (n as f64).sqrt();
-            assert!((found.half_width / expected - 1.0).abs() < 1e-4, "{n}: {found:?}, not {expected}");
+            assert!(
+                (found.half_width / expected - 1.0).abs() < 1e-4,
+                "{n}: {found:?}, not {expected}"
+            );
         }
         assert_eq!(interval(&[1.0]), None);
         assert_eq!(interval(&[]), None);
-        assert_eq!(interval(&[2.0; 4]), Some(Interval { mean: 2.0, half_width: 0.0 }));
+        assert_eq!(
+            interval(&[2.0; 4]),
+            Some(Interval {
+                mean: 2.0,
+                half_width: 0.0
+            })
+        );
     }
 
     #[test]
@@ -176,7 +214,10 @@ mod tests {
         // At distance 2: s = √2, t(0.975; 1) = 12.706.
         let Interval { mean, half_width } = prediction(&[1.0, 3.0]).unwrap();
         assert_eq!(mean, 2.0);
-        assert!((half_width - 12.7062 * 2f64.sqrt() * 1.5f64.sqrt()).abs() < 1e-3, "{half_width}");
+        assert!(
+            (half_width - 12.7062 * 2f64.sqrt() * 1.5f64.sqrt()).abs() < 1e-3,
+            "{half_width}"
+        );
         assert_eq!(prediction(&[1.0]), None);
     }
 
@@ -184,7 +225,13 @@ mod tests {
     fn pairing_removes_what_both_share() {
         let a = [11.0, 21.0, 31.0];
         let b = [10.0, 20.0, 30.0];
-        assert_eq!(paired_difference(&a, &b), Some(Interval { mean: 1.0, half_width: 0.0 }));
+        assert_eq!(
+            paired_difference(&a, &b),
+            Some(Interval {
+                mean: 1.0,
+                half_width: 0.0
+            })
+        );
         assert!(interval(&a).unwrap().half_width > 20.0);
     }
 
@@ -206,6 +253,9 @@ mod tests {
             })
             .count();
         // Binomial: 3800 with a standard deviation of 13.8; the bounds are four of these.
-        assert!((3745..=3855).contains(&covered), "{covered} of {experiments} cover the mean");
+        assert!(
+            (3745..=3855).contains(&covered),
+            "{covered} of {experiments} cover the mean"
+        );
     }
 }

@@ -86,7 +86,11 @@ pub(super) struct Spans {
 
 impl Default for Spans {
     fn default() -> Spans {
-        Spans { sum: 0, max: 0, histogram: Histogram::new(DIGITS).expect("the digits are from 0 to 5") }
+        Spans {
+            sum: 0,
+            max: 0,
+            histogram: Histogram::new(DIGITS).expect("the digits are from 0 to 5"),
+        }
     }
 }
 
@@ -95,13 +99,21 @@ impl Spans {
     pub fn add(&mut self, span: u64, times: u64) {
         self.sum += u128::from(span) * u128::from(times);
         self.max = self.max.max(span);
-        self.histogram.record_n(span, times).expect("the histogram grows");
+        self.histogram
+            .record_n(span, times)
+            .expect("the histogram grows");
     }
 
     /// `None` for too few.
     pub fn quantile(&self, quantile: Quantile) -> Option<Nanos> {
         let enough = self.histogram.len() >= quantile.samples_needed() as u64;
-        enough.then(|| Nanos(self.histogram.value_at_quantile(quantile.share()).min(self.max)))
+        enough.then(|| {
+            Nanos(
+                self.histogram
+                    .value_at_quantile(quantile.share())
+                    .min(self.max),
+            )
+        })
     }
 
     pub fn times(&self) -> Times {
@@ -132,7 +144,10 @@ struct Presence {
 impl Presence {
     fn new(requests: u64) -> Presence {
         let bound = |quarter: u64| (u128::from(requests) * u128::from(quarter) / 4) as u64;
-        Presence { bounds: [0, 1, 2, 3, 4].map(|quarter| bound(quarter).min(requests - 1)), ..Presence::default() }
+        Presence {
+            bounds: [0, 1, 2, 3, 4].map(|quarter| bound(quarter).min(requests - 1)),
+            ..Presence::default()
+        }
     }
 
     fn change(&mut self, now: Nanos, to: u64) {
@@ -146,7 +161,11 @@ impl Presence {
             self.squares += u128::from((at - self.latest).0).pow(2);
         }
         self.latest = at;
-        while self.bounds.get(self.quarters.len()).is_some_and(|bound| number >= *bound) {
+        while self
+            .bounds
+            .get(self.quarters.len())
+            .is_some_and(|bound| number >= *bound)
+        {
             self.quarters.push((self.sum, at));
         }
     }
@@ -157,27 +176,44 @@ impl Presence {
             let span = pair[1].1 - pair[0].1;
             (span.0 > 0).then(|| ((pair[1].0 - pair[0].0) as f64 / span.0 as f64, span.0))
         };
-        let quarters: Vec<(f64, u64)> = self.quarters.windows(2).map(of_quarter).collect::<Option<_>>()?;
+        let quarters: Vec<(f64, u64)> = self
+            .quarters
+            .windows(2)
+            .map(of_quarter)
+            .collect::<Option<_>>()?;
         let [_, second, third, fourth] = quarters.try_into().ok()?;
         if requests < FEWEST_ARRIVALS as u64 || fourth.1 < SERVICES_IN_A_QUARTER * service {
             return None;
         }
         let gaps = (requests - 1) as f64;
         let mean_gap = (self.latest - self.quarters[0].1).0 as f64 / gaps;
-        let variation = (self.squares as f64 / gaps / mean_gap.powi(2) - 1.0).max(0.0).sqrt();
-        grows([second, third, fourth].map(|(mean, _)| mean), requests as f64, variation)
+        let variation = (self.squares as f64 / gaps / mean_gap.powi(2) - 1.0)
+            .max(0.0)
+            .sqrt();
+        grows(
+            [second, third, fourth].map(|(mean, _)| mean),
+            requests as f64,
+            variation,
+        )
     }
 }
 
 impl Streamed {
     fn new(slo: Option<Nanos>) -> Streamed {
-        Streamed { part: Part::new(slo), ..Streamed::default() }
+        Streamed {
+            part: Part::new(slo),
+            ..Streamed::default()
+        }
     }
 
     /// The window begins with this instant.
     fn begin(&mut self, at: Nanos) {
         let (latest, completions) = self.latest;
-        self.part.inside = if latest == at { completions } else { Completions::default() };
+        self.part.inside = if latest == at {
+            completions
+        } else {
+            Completions::default()
+        };
     }
 
     /// `late`: after the last arrival of the run.
@@ -201,13 +237,17 @@ impl Streamed {
     }
 
     fn summary(&self, window: Option<Window>) -> Summary {
-        self.part.summary(window, self.spans.each_ref().map(Spans::times))
+        self.part
+            .summary(window, self.spans.each_ref().map(Spans::times))
     }
 }
 
 impl Stream {
     pub fn new(rules: Rules, classes: Vec<Class>) -> Stream {
-        let by_class = classes.iter().map(|class| Streamed::new(class.slo.or(rules.slo))).collect();
+        let by_class = classes
+            .iter()
+            .map(|class| Streamed::new(class.slo.or(rules.slo)))
+            .collect();
         Stream {
             rules,
             classes,
@@ -223,24 +263,44 @@ impl Stream {
     pub(super) fn arrived(&mut self, request: &Request<'_>) {
         let (number, at) = (request.id.0, request.arrival);
         let measured = number >= self.rules.warmup;
-        let of_class = |of: &Class| request.class.is_some_and(|class| Arc::ptr_eq(&of.name, &class.name));
+        let of_class = |of: &Class| {
+            request
+                .class
+                .is_some_and(|class| Arc::ptr_eq(&of.name, &class.name))
+        };
         let class = self.classes.iter().position(of_class).unwrap_or(0);
         if measured && self.whole.part.period.is_none() {
-            self.by_class.iter_mut().chain([&mut self.whole]).for_each(|streamed| streamed.begin(at));
+            self.by_class
+                .iter_mut()
+                .chain([&mut self.whole])
+                .for_each(|streamed| streamed.begin(at));
         }
         self.each_with(class, |streamed| streamed.part.arrived(at, measured));
         self.presence.arrived(number, at);
         let (length, class) = (request.shape.length(), class as u16);
-        self.lives.push_back(Life { arrival: at, start: Nanos::MAX, length, class, left: false });
+        self.lives.push_back(Life {
+            arrival: at,
+            start: Nanos::MAX,
+            length,
+            class,
+            left: false,
+        });
     }
 
     /// The class, if there are classes, and the whole run.
     fn each_with(&mut self, class: usize, change: impl FnMut(&mut Streamed)) {
-        self.by_class.get_mut(class).into_iter().chain([&mut self.whole]).for_each(change);
+        self.by_class
+            .get_mut(class)
+            .into_iter()
+            .chain([&mut self.whole])
+            .for_each(change);
     }
 
     fn life(&mut self, request: RequestId) -> &mut Life {
-        let place = request.0.checked_sub(self.oldest).expect("a request that has left is not heard of again");
+        let place = request
+            .0
+            .checked_sub(self.oldest)
+            .expect("a request that has left is not heard of again");
         &mut self.lives[place as usize]
     }
 
@@ -256,7 +316,10 @@ impl Stream {
 
     pub(super) fn started(&mut self, request: RequestId, at: Nanos) {
         let life = self.life(request);
-        assert!(!life.left, "request {request} was submitted after it had left");
+        assert!(
+            !life.left,
+            "request {request} was submitted after it had left"
+        );
         life.start = life.start.min(at);
     }
 
@@ -272,10 +335,15 @@ impl Stream {
         self.presence.change(at, self.presence.inside - 1);
         let class = usize::from(life.class);
         let deadline = self.classes.get(class).and_then(|class| class.deadline);
-        if outcome == Outcome::Rejected && deadline.is_some_and(|time| at.saturating_since(life.arrival) >= time) {
+        if outcome == Outcome::Rejected
+            && deadline.is_some_and(|time| at.saturating_since(life.arrival) >= time)
+        {
             outcome = Outcome::Expired;
         }
-        let (all, last) = (self.rules.requests, self.whole.part.period.map_or(Nanos::ZERO, |(_, last)| last));
+        let (all, last) = (
+            self.rules.requests,
+            self.whole.part.period.map_or(Nanos::ZERO, |(_, last)| last),
+        );
         let late = self.oldest + self.lives.len() as u64 == all && at > last;
         let measured = request.0 >= self.rules.warmup;
         self.each_with(class, |streamed| {
@@ -285,18 +353,27 @@ impl Stream {
             }
         });
         if request.0.is_multiple_of(self.rules.log_every) {
-            self.log.push(Logged { request, life, finish: at, outcome });
+            self.log.push(Logged {
+                request,
+                life,
+                finish: at,
+                outcome,
+            });
         }
     }
 
     /// Those in the system.
     pub(super) fn remaining(&self) -> impl Iterator<Item = RequestId> {
-        let inside = (self.oldest..).zip(&self.lives).filter(|(_, life)| !life.left);
+        let inside = (self.oldest..)
+            .zip(&self.lives)
+            .filter(|(_, life)| !life.left);
         inside.map(|(request, _)| RequestId(request))
     }
 
     pub fn class_name(&self, life: &Life) -> &str {
-        self.classes.get(usize::from(life.class)).map_or("", |class| &class.name)
+        self.classes
+            .get(usize::from(life.class))
+            .map_or("", |class| &class.name)
     }
 
     /// Without what concerns tasks and workers.
@@ -306,13 +383,18 @@ impl Stream {
         let service = self.whole.spans[2].histogram.value_at_quantile(0.5);
         Summary {
             saturated: self.presence.saturated(self.rules.requests, service),
-            classes: classes.map(|(class, streamed)| (class.name.to_string(), streamed.summary(window))).collect(),
+            classes: classes
+                .map(|(class, streamed)| (class.name.to_string(), streamed.summary(window)))
+                .collect(),
             ..self.whole.summary(window)
         }
     }
 
     /// The first and last arrival.
     pub(super) fn arrivals(&self) -> Option<(Nanos, Nanos)> {
-        self.presence.quarters.first().map(|(_, first)| (*first, self.presence.latest))
+        self.presence
+            .quarters
+            .first()
+            .map(|(_, first)| (*first, self.presence.latest))
     }
 }

@@ -98,15 +98,35 @@ impl Times {
     /// Times in nanoseconds, which are reordered.
     pub(super) fn of(spans: &mut [u64]) -> Times {
         let (mean, max) = (mean(spans), spans.iter().max().copied());
-        Times::new(spans.len() as u64, mean, max, quantiles(spans, Quantile::ALL))
+        Times::new(
+            spans.len() as u64,
+            mean,
+            max,
+            quantiles(spans, Quantile::ALL),
+        )
     }
 
     /// From nanoseconds; the quantiles are [`Quantile::ALL`].
-    pub(super) fn new(samples: u64, mean: Option<f64>, max: Option<u64>, quantiles: [Option<u64>; 5]) -> Times {
+    pub(super) fn new(
+        samples: u64,
+        mean: Option<f64>,
+        max: Option<u64>,
+        quantiles: [Option<u64>; 5],
+    ) -> Times {
         let millis = |ns: u64| Nanos(ns).as_millis_f64();
-        let [p50_ms, p90_ms, p95_ms, p99_ms, p999_ms] = quantiles.map(|quantile| quantile.map(millis));
+        let [p50_ms, p90_ms, p95_ms, p99_ms, p999_ms] =
+            quantiles.map(|quantile| quantile.map(millis));
         let (mean_ms, max_ms) = (mean.map(|ns| ns / 1e6), max.map(millis));
-        Times { samples, mean_ms, p50_ms, p90_ms, p95_ms, p99_ms, p999_ms, max_ms }
+        Times {
+            samples,
+            mean_ms,
+            p50_ms,
+            p90_ms,
+            p95_ms,
+            p99_ms,
+            p999_ms,
+            max_ms,
+        }
     }
 }
 
@@ -131,7 +151,12 @@ fn of_requests(record: &Recorder, measure: &Measure) -> (Summary, Option<(Nanos,
     let run = RunRecord::new(record);
     let (warmup, steady) = run.warmup(measure.warmup);
     let arrival = |request: &u32| record.arrival[*request as usize];
-    let period = |requests: &[u32]| requests.first().map(arrival).zip(requests.last().map(arrival));
+    let period = |requests: &[u32]| {
+        requests
+            .first()
+            .map(arrival)
+            .zip(requests.last().map(arrival))
+    };
     let measured = period(&run.order[warmup..]);
     let part = run.part(&run.order, warmup, measured, measure.slo);
     let window = part.window();
@@ -139,16 +164,28 @@ fn of_requests(record: &Recorder, measure: &Measure) -> (Summary, Option<(Nanos,
     // A class without an objective has the scenario's.
     let of_class = |(class, (requests, warmup)): (&Class, (Vec<u32>, usize))| {
         let part = run.part(&requests, warmup, measured, class.slo.or(measure.slo));
-        (class.name.to_string(), part.summary(window, run.times(&requests[warmup..])))
+        (
+            class.name.to_string(),
+            part.summary(window, run.times(&requests[warmup..])),
+        )
     };
-    let classes = record.classes.iter().flat_map(|classes| classes.all.iter().zip(run.members(classes, warmup)));
-    let lateness = record.lateness.get(warmup..).filter(|_| !measure.closed_loop);
+    let classes = record
+        .classes
+        .iter()
+        .flat_map(|classes| classes.all.iter().zip(run.members(classes, warmup)));
+    let lateness = record
+        .lateness
+        .get(warmup..)
+        .filter(|_| !measure.closed_loop);
     let summary = Summary {
         steady,
         saturated: saturated(&run),
         lateness: lateness.and_then(|spans| Lateness::of(spans, whole.latency.p50_ms)),
         classes: classes.map(of_class).collect(),
-        tokens: record.tokens.as_ref().map(|tokens| tokens.summary(&run, &run.order[warmup..]).into()),
+        tokens: record
+            .tokens
+            .as_ref()
+            .map(|tokens| tokens.summary(&run, &run.order[warmup..]).into()),
         ..whole
     };
     (summary, period(&run.order))
@@ -156,13 +193,22 @@ fn of_requests(record: &Recorder, measure: &Measure) -> (Summary, Option<(Nanos,
 
 /// Of all workers and of each, from the first arrival to the last event.
 fn utilization(record: &Recorder, arrivals: Option<(Nanos, Nanos)>) -> (Option<f64>, Vec<f64>) {
-    let Some((first, last)) = arrivals else { return (None, Vec::new()) };
+    let Some((first, last)) = arrivals else {
+        return (None, Vec::new());
+    };
     let span = record.end.max(last).saturating_since(first).as_secs_f64();
     if span == 0.0 || record.busy.is_empty() {
         return (None, Vec::new());
     }
-    let by_worker: Vec<f64> = record.busy.iter().map(|busy| busy.as_secs_f64() / span).collect();
-    (Some(by_worker.iter().sum::<f64>() / by_worker.len() as f64), by_worker)
+    let by_worker: Vec<f64> = record
+        .busy
+        .iter()
+        .map(|busy| busy.as_secs_f64() / span)
+        .collect();
+    (
+        Some(by_worker.iter().sum::<f64>() / by_worker.len() as f64),
+        by_worker,
+    )
 }
 
 pub(super) fn share(part: u64, whole: u64) -> Option<f64> {
@@ -179,18 +225,30 @@ pub(super) struct RunRecord<'a> {
 
 impl<'a> RunRecord<'a> {
     pub fn new(record: &'a Recorder) -> Self {
-        RunRecord { record, order: record.in_order(), departures: record.departures() }
+        RunRecord {
+            record,
+            order: record.in_order(),
+            departures: record.departures(),
+        }
     }
 
     /// Some of the requests, in the order of arrival; the first of them are the warm-up. `measured`: the first and last
     /// measured arrival of the run.
-    fn part(&self, requests: &[u32], warmup: usize, measured: Option<(Nanos, Nanos)>, slo: Option<Nanos>) -> Part {
+    fn part(
+        &self,
+        requests: &[u32],
+        warmup: usize,
+        measured: Option<(Nanos, Nanos)>,
+        slo: Option<Nanos>,
+    ) -> Part {
         let mut part = Part::new(slo);
         for (rank, request) in requests.iter().enumerate() {
             let (left, outcome) = self.departures[*request as usize];
             part.arrived(self.record.arrival[*request as usize], rank >= warmup);
             part.outcomes[outcome as usize] += 1;
-            let Some([latency, ..]) = self.spans(*request) else { continue };
+            let Some([latency, ..]) = self.spans(*request) else {
+                continue;
+            };
             let good = part.served(latency, rank >= warmup);
             if let Some((_, last)) = measured.filter(|(first, _)| left >= *first) {
                 part.completed(left, good, left > last);
@@ -204,7 +262,11 @@ impl<'a> RunRecord<'a> {
         let mut spans = Vec::with_capacity(requests.len());
         [0, 1, 2].map(|which| {
             spans.clear();
-            spans.extend(requests.iter().filter_map(|request| Some(self.spans(*request)?[which])));
+            spans.extend(
+                requests
+                    .iter()
+                    .filter_map(|request| Some(self.spans(*request)?[which])),
+            );
             Times::of(&mut spans)
         })
     }
@@ -212,7 +274,12 @@ impl<'a> RunRecord<'a> {
     /// Of a request that finished, in nanoseconds: the latency, the time in the queue, and that from start to finish, which
     /// is 0 without a task.
     pub fn spans(&self, request: u32) -> Option<[u64; 3]> {
-        let Recorder { arrival, start, finish, .. } = self.record;
+        let Recorder {
+            arrival,
+            start,
+            finish,
+            ..
+        } = self.record;
         let finish = happened(finish[request as usize])?;
         let latency = finish.saturating_since(arrival[request as usize]).0;
         let compute = finish.saturating_since(start[request as usize]).0;
@@ -239,12 +306,15 @@ impl<'a> RunRecord<'a> {
             // `as` maps NaN to zero and saturates; a fraction above 1 leaves out all.
             Warmup::Share(share) => (((share * all as f64) as usize).min(all), None),
             Warmup::Mser5 => {
-                let latency = |(rank, request): (usize, &u32)| Some((rank, self.spans(*request)?[0] as f64));
+                let latency =
+                    |(rank, request): (usize, &u32)| Some((rank, self.spans(*request)?[0] as f64));
                 let (finished, latencies): (Vec<usize>, Vec<f64>) =
                     self.order.iter().enumerate().filter_map(latency).unzip();
                 match mser5(&latencies) {
                     // The rule counts finished requests; the others between them are dropped too.
-                    Truncation::Steady(dropped) => (if dropped == 0 { 0 } else { finished[dropped] }, Some(true)),
+                    Truncation::Steady(dropped) => {
+                        (if dropped == 0 { 0 } else { finished[dropped] }, Some(true))
+                    }
                     Truncation::NotSteady => (0, Some(false)),
                     Truncation::TooFew => (0, None),
                 }
@@ -266,28 +336,44 @@ mod tests {
     }
 
     fn assert_near(found: f64, expected: f64, relative: f64) {
-        assert!((found / expected - 1.0).abs() <= relative, "{found} is not {expected} within {relative}");
+        assert!(
+            (found / expected - 1.0).abs() <= relative,
+            "{found} is not {expected} within {relative}"
+        );
     }
 
     #[test]
     fn three_requests_by_hand() {
         // Two run as one batch, the third alone; a fourth is padding.
-        let mut run = record(&[(0, 2 * MS, 6 * MS), (MS, 2 * MS, 6 * MS), (4 * MS, 6 * MS, 9 * MS)]);
+        let mut run = record(&[
+            (0, 2 * MS, 6 * MS),
+            (MS, 2 * MS, 6 * MS),
+            (4 * MS, 6 * MS, 9 * MS),
+        ]);
         run.busy[0] = Nanos(7 * MS);
         (run.task_count, run.batch_sum) = (2, 3);
         (run.executed_cells, run.useful_cells) = (4, 3);
-        let measure = Measure { slo: Some(Nanos(5 * MS)), ..Measure::default() };
+        let measure = Measure {
+            slo: Some(Nanos(5 * MS)),
+            ..Measure::default()
+        };
         let summary = summarize(&run, &measure);
         assert_near(rate(summary.offered), 500.0, 1e-12);
         // Nine tenths need all three, the last at 9 ms.
         assert_near(rate(summary.throughput), 3.0 / 0.009, 1e-12);
         assert_near(rate(summary.goodput), 2.0 / 0.009, 1e-12);
-        assert_eq!((summary.completed, summary.failed, summary.rejected), (3, 0, 0));
+        assert_eq!(
+            (summary.completed, summary.failed, summary.rejected),
+            (3, 0, 0)
+        );
         assert_near(summary.latency.mean_ms.unwrap(), 16.0 / 3.0, 1e-12);
         assert_eq!(summary.queue.max_ms, Some(2.0));
         assert_eq!(summary.queue.mean_ms, Some(5.0 / 3.0));
         assert_near(summary.compute.mean_ms.unwrap(), 11.0 / 3.0, 1e-12);
-        assert_eq!(summary.latency.p50_ms, None, "three samples are no distribution");
+        assert_eq!(
+            summary.latency.p50_ms, None,
+            "three samples are no distribution"
+        );
         assert_eq!(summary.mean_batch, Some(1.5));
         assert_eq!(summary.padding, Some(0.25));
         assert_near(summary.utilization.unwrap(), 7.0 / 9.0, 1e-12);
@@ -307,7 +393,13 @@ mod tests {
     fn overload_delivers_the_capacity_with_and_without_warmup() {
         for load in [1.2, 3.0, 50.0] {
             for warmup in [Warmup::None, Warmup::Share(0.5), Warmup::Mser5] {
-                let summary = summarize(&queue(20_000, load, 1), &Measure { warmup, ..Measure::default() });
+                let summary = summarize(
+                    &queue(20_000, load, 1),
+                    &Measure {
+                        warmup,
+                        ..Measure::default()
+                    },
+                );
                 assert_near(rate(summary.throughput), 1e6, 1e-3);
                 assert_eq!(summary.saturated, Some(true));
                 assert_eq!(summary.steady, (warmup == Warmup::Mser5).then_some(false));
@@ -326,7 +418,9 @@ mod tests {
     #[test]
     fn offline_throughput_is_that_of_the_batches() {
         // Ten batches of 50, of a millisecond each.
-        let rows: Vec<_> = (0..500).map(|i| (0, i / 50 * MS, (i / 50 + 1) * MS)).collect();
+        let rows: Vec<_> = (0..500)
+            .map(|i| (0, i / 50 * MS, (i / 50 + 1) * MS))
+            .collect();
         let summary = summarize(&record(&rows), &Measure::default());
         assert_eq!(summary.offered, None);
         assert_near(rate(summary.throughput), 50_000.0, 1e-12);
@@ -334,18 +428,53 @@ mod tests {
 
     #[test]
     fn what_never_happened_leaves_no_figures() {
-        let nothing = summarize(&record(&[]), &Measure { slo: Some(Nanos(MS)), ..Measure::default() });
-        assert_eq!(nothing, Summary { slo: Some(Nanos(MS)), ..Summary::default() });
+        let nothing = summarize(
+            &record(&[]),
+            &Measure {
+                slo: Some(Nanos(MS)),
+                ..Measure::default()
+            },
+        );
+        assert_eq!(
+            nothing,
+            Summary {
+                slo: Some(Nanos(MS)),
+                ..Summary::default()
+            }
+        );
 
         let never = u64::MAX;
-        let mut stuck = record(&[(0, never, never), (MS, MS, never), (2 * MS, never, never), (never, never, never)]);
+        let mut stuck = record(&[
+            (0, never, never),
+            (MS, MS, never),
+            (2 * MS, never, never),
+            (never, never, never),
+        ]);
         stuck.rejected(RequestId(2), Nanos(3 * MS));
-        for warmup in [Warmup::None, Warmup::Mser5, Warmup::Share(0.5), Warmup::Share(1.0), Warmup::Requests(9)] {
-            let summary = summarize(&stuck, &Measure { warmup, ..Measure::default() });
-            assert_eq!((summary.completed, summary.failed, summary.rejected), (0, 2, 1));
+        for warmup in [
+            Warmup::None,
+            Warmup::Mser5,
+            Warmup::Share(0.5),
+            Warmup::Share(1.0),
+            Warmup::Requests(9),
+        ] {
+            let summary = summarize(
+                &stuck,
+                &Measure {
+                    warmup,
+                    ..Measure::default()
+                },
+            );
+            assert_eq!(
+                (summary.completed, summary.failed, summary.rejected),
+                (0, 2, 1)
+            );
             assert_eq!(summary.latency, Times::default());
         }
-        assert_eq!(summarize(&stuck, &Measure::default()).throughput, Some(Rate(0.0)));
+        assert_eq!(
+            summarize(&stuck, &Measure::default()).throughput,
+            Some(Rate(0.0))
+        );
 
         let one = summarize(&record(&[(5 * MS, 6 * MS, 7 * MS)]), &Measure::default());
         assert_eq!(one.throughput, Some(Rate(500.0)));
@@ -358,11 +487,30 @@ mod tests {
     #[test]
     fn warmup_counts_requests_in_the_order_of_arrival() {
         // Not in the order of arrival, as in a closed loop.
-        let rows = [(20 * MS, 20 * MS, 21 * MS), (0, 0, 9 * MS), (10 * MS, 10 * MS, 12 * MS)];
-        let summary = summarize(&record(&rows), &Measure { warmup: Warmup::Requests(1), ..Measure::default() });
-        assert_eq!((summary.warmup, summary.latency.samples, summary.completed), (1, 2, 3));
+        let rows = [
+            (20 * MS, 20 * MS, 21 * MS),
+            (0, 0, 9 * MS),
+            (10 * MS, 10 * MS, 12 * MS),
+        ];
+        let summary = summarize(
+            &record(&rows),
+            &Measure {
+                warmup: Warmup::Requests(1),
+                ..Measure::default()
+            },
+        );
+        assert_eq!(
+            (summary.warmup, summary.latency.samples, summary.completed),
+            (1, 2, 3)
+        );
         assert_eq!(summary.latency.max_ms, Some(2.0));
-        let half = summarize(&record(&rows), &Measure { warmup: Warmup::Share(0.5), ..Measure::default() });
+        let half = summarize(
+            &record(&rows),
+            &Measure {
+                warmup: Warmup::Share(0.5),
+                ..Measure::default()
+            },
+        );
         assert_eq!(half.warmup, 1);
     }
 
@@ -372,11 +520,21 @@ mod tests {
         let rows: Vec<_> = (0..2000)
             .map(|i| {
                 let time = if i < 100 { 20 } else { 10 } + i % 3;
-                let finish = if i % 10 == 3 { u64::MAX } else { 100 * i + time };
+                let finish = if i % 10 == 3 {
+                    u64::MAX
+                } else {
+                    100 * i + time
+                };
                 (100 * i, 100 * i, finish)
             })
             .collect();
-        let summary = summarize(&record(&rows), &Measure { warmup: Warmup::Mser5, ..Measure::default() });
+        let summary = summarize(
+            &record(&rows),
+            &Measure {
+                warmup: Warmup::Mser5,
+                ..Measure::default()
+            },
+        );
         assert_eq!(summary.steady, Some(true));
         assert!((100..=150).contains(&summary.warmup), "{}", summary.warmup);
         assert_eq!(summary.latency.max_ms, Some(12e-6));
@@ -385,7 +543,13 @@ mod tests {
 
     #[test]
     fn a_summary_reads_back_as_it_was() {
-        let summary = summarize(&queue(3000, 0.7, 4), &Measure { slo: Some(Nanos(1500)), ..Measure::default() });
+        let summary = summarize(
+            &queue(3000, 0.7, 4),
+            &Measure {
+                slo: Some(Nanos(1500)),
+                ..Measure::default()
+            },
+        );
         let text = serde_json::to_string(&summary).unwrap();
         assert_eq!(serde_json::from_str::<Summary>(&text).unwrap(), summary);
     }

@@ -27,7 +27,13 @@ pub(crate) fn queue(requests: usize, load: f64, seed: u64) -> Recorder {
 }
 
 /// The server takes all waiting requests, up to a cap, as a batch. A load of 1 is the capacity with full batches.
-pub(crate) fn batch_server(requests: usize, load: f64, cap: usize, time: fn(usize) -> u64, seed: u64) -> Recorder {
+pub(crate) fn batch_server(
+    requests: usize,
+    load: f64,
+    cap: usize,
+    time: fn(usize) -> u64,
+    seed: u64,
+) -> Recorder {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mean_gap = time(cap) as f64 / cap as f64 / load;
     let mut now = 0.0;
@@ -42,11 +48,19 @@ pub(crate) fn batch_server(requests: usize, load: f64, cap: usize, time: fn(usiz
     while let Some(&first) = arrivals.get(rows.len()) {
         let start = first.max(free);
         let waiting = &arrivals[rows.len()..];
-        let batch = waiting.iter().take(cap).take_while(|&&arrival| arrival <= start).count();
+        let batch = waiting
+            .iter()
+            .take(cap)
+            .take_while(|&&arrival| arrival <= start)
+            .count();
         free = start + time(batch);
         busy += time(batch);
         batches += 1;
-        rows.extend(waiting[..batch].iter().map(|&arrival| (arrival, start, free)));
+        rows.extend(
+            waiting[..batch]
+                .iter()
+                .map(|&arrival| (arrival, start, free)),
+        );
     }
     let mut record = record(&rows);
     record.busy[0] = Nanos(busy);

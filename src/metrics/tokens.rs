@@ -64,24 +64,50 @@ struct Worker {
 
 impl Tokens {
     pub(super) fn arrived(&mut self, request: RequestId, output: u32) {
-        let new = Sequence { output, first: Nanos::MAX, left: output, ..Sequence::default() };
+        let new = Sequence {
+            output,
+            first: Nanos::MAX,
+            left: output,
+            ..Sequence::default()
+        };
         let known = self.sequences.len().max(request.index() + 1);
         self.sequences.resize(known, new);
         self.sequences[request.index()] = new;
     }
 
     /// The sequences that end with the task, the first request first.
-    pub(super) fn iterated(&mut self, iteration: Iteration, task: &OpenTask, completion: &Completion) -> &[RequestId] {
-        let Iteration { prefilled, decodes, blocks, capacity } = iteration;
-        let OpenTask { worker, ref requests, .. } = *task;
-        assert!(blocks <= capacity, "{blocks} blocks of {capacity} are in use");
+    pub(super) fn iterated(
+        &mut self,
+        iteration: Iteration,
+        task: &OpenTask,
+        completion: &Completion,
+    ) -> &[RequestId] {
+        let Iteration {
+            prefilled,
+            decodes,
+            blocks,
+            capacity,
+        } = iteration;
+        let OpenTask {
+            worker,
+            ref requests,
+            ..
+        } = *task;
+        assert!(
+            blocks <= capacity,
+            "{blocks} blocks of {capacity} are in use"
+        );
         let time = u128::from((completion.finish - completion.start).0);
         let (used, all, most) = &mut self.blocks;
-        (*used, *all, *most) =
-            (*used + time * u128::from(blocks), *all + time * u128::from(capacity), blocks.max(*most));
+        (*used, *all, *most) = (
+            *used + time * u128::from(blocks),
+            *all + time * u128::from(capacity),
+            blocks.max(*most),
+        );
         self.capacity = capacity;
         if self.workers.len() <= worker.index() {
-            self.workers.resize_with(worker.index() + 1, Worker::default);
+            self.workers
+                .resize_with(worker.index() + 1, Worker::default);
         }
         let mut ended = mem::take(&mut self.ended);
         ended.clear();
@@ -103,7 +129,11 @@ impl Tokens {
         let older = worker.decoding - worker.fresh.len() as u64;
         if older > 0 {
             let gap = now - worker.at;
-            let lesser = worker.worst.iter().rposition(|(_, other)| *other > gap).map_or(0, |last| last + 1);
+            let lesser = worker
+                .worst
+                .iter()
+                .rposition(|(_, other)| *other > gap)
+                .map_or(0, |last| last + 1);
             worker.worst.truncate(lesser);
             worker.worst.push((worker.ticks, gap));
             self.gaps.add(gap.0, older);
@@ -149,13 +179,17 @@ impl Tokens {
         sequence.decodes = Some((on, worker.ticks));
         worker.decoding += 1;
         worker.fresh.push(request);
-        worker.ends.push(Reverse((worker.ticks + u64::from(sequence.left), request)));
+        worker
+            .ends
+            .push(Reverse((worker.ticks + u64::from(sequence.left), request)));
     }
 
     /// Decodes no longer.
     fn stops(&mut self, request: RequestId) {
         let sequence = &mut self.sequences[request.index()];
-        let Some((on, since)) = sequence.decodes.take() else { return };
+        let Some((on, since)) = sequence.decodes.take() else {
+            return;
+        };
         let worker = &mut self.workers[on.index()];
         worker.decoding -= 1;
         if worker.ticks == since {
@@ -166,7 +200,11 @@ impl Tokens {
         sequence.last = worker.at;
         // The gap to its first tick is counted already.
         let first = worker.worst.partition_point(|(tick, _)| *tick <= since + 1);
-        sequence.worst_gap = worker.worst.get(first).map_or(Nanos::ZERO, |(_, gap)| *gap).max(sequence.worst_gap);
+        sequence.worst_gap = worker
+            .worst
+            .get(first)
+            .map_or(Nanos::ZERO, |(_, gap)| *gap)
+            .max(sequence.worst_gap);
     }
 
     pub(super) fn preempted(&mut self, request: RequestId) {
@@ -200,14 +238,23 @@ pub struct TokenSummary {
 impl Tokens {
     /// From a request's arrival to its first token, in nanoseconds.
     pub(super) fn to_first(&self, record: &Recorder, request: u32) -> u64 {
-        self.sequences[request as usize].first.saturating_since(record.arrival[request as usize]).0
+        self.sequences[request as usize]
+            .first
+            .saturating_since(record.arrival[request as usize])
+            .0
     }
 
     /// `measured`: requests, of which those that were served count.
     pub(super) fn summary(&self, run: &RunRecord<'_>, measured: &[u32]) -> TokenSummary {
         let record = run.record;
-        let served = || measured.iter().filter_map(|request| Some((*request, run.spans(*request)?[0])));
-        let mut first: Vec<u64> = served().map(|(request, _)| self.to_first(record, request)).collect();
+        let served = || {
+            measured
+                .iter()
+                .filter_map(|request| Some((*request, run.spans(*request)?[0])))
+        };
+        let mut first: Vec<u64> = served()
+            .map(|(request, _)| self.to_first(record, request))
+            .collect();
         let output = |request: u32| f64::from(self.sequences[request as usize].output);
         let normalised = served().map(|(request, latency)| latency as f64 / output(request));
         let began = record.arrival.iter().min().copied().unwrap_or_default();
@@ -228,6 +275,7 @@ impl Tokens {
 impl Sequence {
     /// The worker and its tick.
     fn ends_at(&self) -> Option<(WorkerId, u64)> {
-        self.decodes.map(|(on, since)| (on, since + u64::from(self.left)))
+        self.decodes
+            .map(|(on, since)| (on, since + u64::from(self.left)))
     }
 }

@@ -43,7 +43,10 @@ const FEWEST_BATCHES: usize = 10;
 /// of the mean of the rest: the smallest d up to m / 2 that minimises the sum of (y - mean)² over the m batch means
 /// after the first d, divided by (m - d)².
 pub fn mser5(samples: &[f64]) -> Truncation {
-    let batches: Vec<f64> = samples.chunks_exact(BATCH).map(|batch| batch.iter().sum::<f64>() / BATCH as f64).collect();
+    let batches: Vec<f64> = samples
+        .chunks_exact(BATCH)
+        .map(|batch| batch.iter().sum::<f64>() / BATCH as f64)
+        .collect();
     if batches.len() < FEWEST_BATCHES {
         return Truncation::TooFew;
     }
@@ -62,7 +65,11 @@ pub fn mser5(samples: &[f64]) -> Truncation {
         }
     }
     // A minimum near the last candidate means that the series still falls or rises there.
-    if best.1 * 10 >= last * 9 { Truncation::NotSteady } else { Truncation::Steady(best.1 * BATCH) }
+    if best.1 * 10 >= last * 9 {
+        Truncation::NotSteady
+    } else {
+        Truncation::Steady(best.1 * BATCH)
+    }
 }
 
 /// Standard deviations of a random walk that count as growth.
@@ -82,7 +89,11 @@ const PARTS: usize = 10;
 /// Whether the number in the system grew steadily while requests arrived, more than a random walk would; `None` where
 /// the run is too short to tell.
 pub(super) fn saturated(run: &RunRecord<'_>) -> Option<bool> {
-    let RunRecord { record, order, departures } = run;
+    let RunRecord {
+        record,
+        order,
+        departures,
+    } = run;
     let arrival = |request: u32| record.arrival[request as usize].0;
     let (first, last) = (arrival(*order.first()?), arrival(*order.last()?));
     let quarter = (last - first) / 4;
@@ -93,7 +104,8 @@ pub(super) fn saturated(run: &RunRecord<'_>) -> Option<bool> {
     let service = median(run, &order[..part], |[.., compute]| compute)?;
     // A great overload shows even in a short period: the last waited longer than the whole of it.
     let last_wait = median(run, &order[order.len() - part..], |[_, queue, _]| queue);
-    if last_wait.is_some_and(|wait| wait > last - first && wait > SERVICES_IN_A_LONG_WAIT * service) {
+    if last_wait.is_some_and(|wait| wait > last - first && wait > SERVICES_IN_A_LONG_WAIT * service)
+    {
         return Some(true);
     }
     if quarter < SERVICES_IN_A_QUARTER * service {
@@ -107,22 +119,37 @@ pub(super) fn saturated(run: &RunRecord<'_>) -> Option<bool> {
             *sum += u128::from(went.min(to).saturating_sub(came.max(from)));
         }
     }
-    grows(presence.map(|sum| sum as f64 / quarter as f64), order.len() as f64, gap_variation(record, order))
+    grows(
+        presence.map(|sum| sum as f64 / quarter as f64),
+        order.len() as f64,
+        gap_variation(record, order),
+    )
 }
 
 /// `presence`: the mean number in the system in the second to the fourth quarter. `variation` is that of the gaps.
-pub(super) fn grows([second, third, fourth]: [f64; 3], requests: f64, variation: f64) -> Option<bool> {
+pub(super) fn grows(
+    [second, third, fourth]: [f64; 3],
+    requests: f64,
+    variation: f64,
+) -> Option<bool> {
     let growth = fourth - second;
     // Half of the arrivals lie between the middles of the two quarters.
     let arrivals = requests / 2.0;
     let chance = SIGNIFICANCE * variation.max(1.0) * arrivals.sqrt();
     let lasting = third - second >= growth / 4.0 && fourth - third >= growth / 4.0;
-    if growth > chance && lasting { Some(true) } else { (chance <= VISIBLE_OVERLOAD * arrivals).then_some(false) }
+    if growth > chance && lasting {
+        Some(true)
+    } else {
+        (chance <= VISIBLE_OVERLOAD * arrivals).then_some(false)
+    }
 }
 
 /// `None` if fewer than half of the requests finished.
 fn median(run: &RunRecord<'_>, requests: &[u32], which: fn([u64; 3]) -> u64) -> Option<u64> {
-    let mut spans: Vec<u64> = requests.iter().filter_map(|request| run.spans(*request).map(which)).collect();
+    let mut spans: Vec<u64> = requests
+        .iter()
+        .filter_map(|request| run.spans(*request).map(which))
+        .collect();
     if spans.is_empty() || 2 * spans.len() < requests.len() {
         return None;
     }
@@ -132,7 +159,11 @@ fn median(run: &RunRecord<'_>, requests: &[u32], which: fn([u64; 3]) -> u64) -> 
 
 /// Of the gaps between arrivals.
 fn gap_variation(record: &Recorder, order: &[u32]) -> f64 {
-    let gaps = || order.windows(2).map(|w| (record.arrival[w[1] as usize] - record.arrival[w[0] as usize]).0 as f64);
+    let gaps = || {
+        order
+            .windows(2)
+            .map(|w| (record.arrival[w[1] as usize] - record.arrival[w[0] as usize]).0 as f64)
+    };
     let n = (order.len() - 1) as f64;
     let mean = gaps().sum::<f64>() / n;
     let variance = gaps().map(|gap| (gap - mean).powi(2)).sum::<f64>() / n;
@@ -164,16 +195,27 @@ impl Lateness {
         let max_us = micros(spans.iter().copied().max()?);
         let mean_us = mean(&spans)? / 1e3;
         let [p99] = quantiles(&mut spans, [Quantile::P99]);
-        let share = median_ms.filter(|median| *median > 0.0).map(|median| mean_us / 1e3 / median);
+        let share = median_ms
+            .filter(|median| *median > 0.0)
+            .map(|median| mean_us / 1e3 / median);
         let (p99_us, valid) = (p99.map(micros), share.map(|share| share <= LATENESS_BOUND));
-        Some(Lateness { mean_us, p99_us, max_us, share, valid })
+        Some(Lateness {
+            mean_us,
+            p99_us,
+            max_us,
+            share,
+            valid,
+        })
     }
 
     /// Means of the means and percentiles, the maximum of the maxima. Valid if all runs are, invalid if one is.
     pub fn over(runs: &[Lateness]) -> Option<Lateness> {
         let count = runs.len() as f64;
         let average = |of: fn(&Lateness) -> Option<f64>| -> Option<f64> {
-            runs.iter().map(of).sum::<Option<f64>>().map(|sum| sum / count)
+            runs.iter()
+                .map(of)
+                .sum::<Option<f64>>()
+                .map(|sum| sum / count)
         };
         let invalid = runs.iter().any(|run| run.valid == Some(false));
         let all_valid = runs.iter().all(|run| run.valid == Some(true));
@@ -182,7 +224,11 @@ impl Lateness {
             mean_us: average(|run| Some(run.mean_us))?,
             p99_us: average(|run| run.p99_us),
             share: average(|run| run.share),
-            valid: if invalid { Some(false) } else { all_valid.then_some(true) },
+            valid: if invalid {
+                Some(false)
+            } else {
+                all_valid.then_some(true)
+            },
         })
     }
 }
@@ -208,14 +254,23 @@ impl Extrapolation {
     /// `counts[size]` are executions; `None` if all sizes are within the measured ones.
     pub fn of(cell: &str, measured: &RangeInclusive<u32>, counts: &[u64]) -> Option<Extrapolation> {
         let (from, to) = (*measured.start(), *measured.end());
-        let mut sum = Extrapolation { cell: cell.to_string(), from, to, ..Extrapolation::default() };
+        let mut sum = Extrapolation {
+            cell: cell.to_string(),
+            from,
+            to,
+            ..Extrapolation::default()
+        };
         for (size, count) in counts.iter().enumerate() {
             let cells = size as u64 * count;
             sum.batches += count;
             sum.cells += cells;
             if !measured.contains(&(size as u32)) {
                 sum.cells_beyond += cells;
-                *(if (size as u32) < from { &mut sum.below } else { &mut sum.above }) += count;
+                *(if (size as u32) < from {
+                    &mut sum.below
+                } else {
+                    &mut sum.above
+                }) += count;
             }
         }
         (sum.below + sum.above > 0).then_some(sum)
@@ -245,7 +300,10 @@ mod tests {
 
     /// The definition, in the plainest form.
     fn statistic(samples: &[f64], d: usize) -> f64 {
-        let batches: Vec<f64> = samples.chunks_exact(5).map(|b| b.iter().sum::<f64>() / 5.0).collect();
+        let batches: Vec<f64> = samples
+            .chunks_exact(5)
+            .map(|b| b.iter().sum::<f64>() / 5.0)
+            .collect();
         let rest = &batches[d..];
         let mean = rest.iter().sum::<f64>() / rest.len() as f64;
         rest.iter().map(|y| (y - mean).powi(2)).sum::<f64>() / (rest.len() as f64).powi(2)
@@ -253,10 +311,17 @@ mod tests {
 
     #[test]
     fn a_transient_is_dropped_and_little_more() {
-        let series: Vec<f64> = noise(2000, 3).enumerate().map(|(i, x)| x + if i < 100 { 20.0 } else { 0.0 }).collect();
-        let Truncation::Steady(dropped) = mser5(&series) else { panic!("the series settles") };
+        let series: Vec<f64> = noise(2000, 3)
+            .enumerate()
+            .map(|(i, x)| x + if i < 100 { 20.0 } else { 0.0 })
+            .collect();
+        let Truncation::Steady(dropped) = mser5(&series) else {
+            panic!("the series settles")
+        };
         assert!((100..=150).contains(&dropped), "{dropped}");
-        let least = (0..=200).map(|d| statistic(&series, d)).fold(f64::INFINITY, f64::min);
+        let least = (0..=200)
+            .map(|d| statistic(&series, d))
+            .fold(f64::INFINITY, f64::min);
         assert!((statistic(&series, dropped / 5) / least - 1.0).abs() < 1e-9);
     }
 
@@ -267,7 +332,10 @@ mod tests {
 
     #[test]
     fn a_series_that_grows_does_not_settle() {
-        let series: Vec<f64> = noise(2000, 5).enumerate().map(|(i, x)| x + i as f64).collect();
+        let series: Vec<f64> = noise(2000, 5)
+            .enumerate()
+            .map(|(i, x)| x + i as f64)
+            .collect();
         assert_eq!(mser5(&series), Truncation::NotSteady);
     }
 
@@ -297,7 +365,10 @@ mod tests {
         ] {
             for seed in 0..20 {
                 let said = verdict(&queue(requests, load, seed));
-                assert_eq!(said, expected, "load {load}, {requests} requests, seed {seed}");
+                assert_eq!(
+                    said, expected,
+                    "load {load}, {requests} requests, seed {seed}"
+                );
             }
         }
     }
@@ -314,7 +385,10 @@ mod tests {
         ] {
             for seed in 0..10 {
                 let said = verdict(&batch_server(requests, load, 512, time, seed));
-                assert_eq!(said, expected, "load {load}, {requests} requests, seed {seed}");
+                assert_eq!(
+                    said, expected,
+                    "load {load}, {requests} requests, seed {seed}"
+                );
             }
         }
     }
@@ -335,7 +409,14 @@ mod tests {
         assert_eq!(verdict(&record(&[(3, 4, 5)])), None);
         assert_eq!(verdict(&record(&vec![(0, 5, 9); 5000])), None);
         let never = u64::MAX;
-        assert_eq!(verdict(&record(&[(0, never, never), (5, never, never), (9, never, never)])), None);
+        assert_eq!(
+            verdict(&record(&[
+                (0, never, never),
+                (5, never, never),
+                (9, never, never)
+            ])),
+            None
+        );
     }
 
     fn late(spans: &[u64], median_ms: Option<f64>) -> Lateness {
@@ -346,19 +427,33 @@ mod tests {
     #[test]
     fn a_run_is_valid_up_to_the_bound() {
         let at_bound = late(&[0, 20_000, 10_000], Some(1.0));
-        assert_eq!((at_bound.mean_us, at_bound.max_us, at_bound.p99_us), (10.0, 20.0, None));
+        assert_eq!(
+            (at_bound.mean_us, at_bound.max_us, at_bound.p99_us),
+            (10.0, 20.0, None)
+        );
         assert_eq!((at_bound.share, at_bound.valid), (Some(0.01), Some(true)));
         assert_eq!(late(&[0, 20_000, 10_003], Some(1.0)).valid, Some(false));
-        assert_eq!(late(&[5], None).valid, None, "without a median there is no verdict");
+        assert_eq!(
+            late(&[5], None).valid,
+            None,
+            "without a median there is no verdict"
+        );
         assert_eq!(Lateness::of(&[], Some(1.0)), None);
         assert_eq!(late(&vec![7_000; 1000], Some(1.0)).p99_us, Some(7.0));
     }
 
     #[test]
     fn one_invalid_run_is_enough() {
-        let (good, bad, open) = (late(&[1_000], Some(1.0)), late(&[21_000], Some(1.0)), late(&[2_000], None));
+        let (good, bad, open) = (
+            late(&[1_000], Some(1.0)),
+            late(&[21_000], Some(1.0)),
+            late(&[2_000], None),
+        );
         let both = Lateness::over(&[good, bad]).unwrap();
-        assert_eq!((both.mean_us, both.max_us, both.valid), (11.0, 21.0, Some(false)));
+        assert_eq!(
+            (both.mean_us, both.max_us, both.valid),
+            (11.0, 21.0, Some(false))
+        );
         assert!((both.share.unwrap() - 0.011).abs() < 1e-12);
         assert_eq!(Lateness::over(&[good, open]).unwrap().valid, None);
         assert_eq!(Lateness::over(&[open, bad]).unwrap().valid, Some(false));

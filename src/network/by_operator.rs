@@ -112,11 +112,20 @@ impl ByOperator {
     pub fn new(model: &Model, spec: &Spec, cells: &[Arc<dyn Cell>]) -> Result<ByOperator> {
         let mut products: Vec<Stacked> = Vec::new();
         for cell in cells {
-            let is_new = |own: &&Arc<Affine>| products.iter().all(|known| known.products[0].name != own.name);
+            let is_new = |own: &&Arc<Affine>| {
+                products
+                    .iter()
+                    .all(|known| known.products[0].name != own.name)
+            };
             let own: Vec<_> = cell.affines().into_iter().filter(is_new).cloned().collect();
-            products.extend(own.chunk_by(|a, b| a.name == b.name).map(|own| Stacked {
-                products: own.to_vec(),
-                bias: own.iter().flat_map(|affine| affine.bias.iter().copied()).collect(),
+            products.extend(own.chunk_by(|a, b| a.name == b.name).map(|own| {
+                Stacked {
+                    products: own.to_vec(),
+                    bias: own
+                        .iter()
+                        .flat_map(|affine| affine.bias.iter().copied())
+                        .collect(),
+                }
             }));
         }
         if products.is_empty() {
@@ -127,8 +136,17 @@ impl ByOperator {
             )));
         }
         let catalogue = Catalogue::new(model, &spec.sizes());
-        let least = if *model == Model::TreeLstm { CHILDREN } else { 0 };
-        let programs = |lists: &[List]| lists.iter().map(|list| Program::new(list, &products, spec, least)).collect();
+        let least = if *model == Model::TreeLstm {
+            CHILDREN
+        } else {
+            0
+        };
+        let programs = |lists: &[List]| {
+            lists
+                .iter()
+                .map(|list| Program::new(list, &products, spec, least))
+                .collect()
+        };
         let (operators, kernels) = (programs(&catalogue.operators), programs(&catalogue.kernels));
         let weights = Weights::open(model, spec)?;
         let mut vectors = weights.take("embedding.weight");
@@ -136,12 +154,24 @@ impl ByOperator {
             vectors.extend(weights.take("decoder.embedding"));
         }
         let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
-        Ok(ByOperator { hidden, operators, kernels, products, vectors, embedding, vocabulary: spec.vocabulary })
+        Ok(ByOperator {
+            hidden,
+            operators,
+            kernels,
+            products,
+            vectors,
+            embedding,
+            vocabulary: spec.vocabulary,
+        })
     }
 
     /// By cell type; with `kernels`, a bias is apart from its product.
     pub fn programs(&self, kernels: bool) -> &[Program] {
-        if kernels { &self.kernels } else { &self.operators }
+        if kernels {
+            &self.kernels
+        } else {
+            &self.operators
+        }
     }
 
     /// Where a word's vector begins.
@@ -151,22 +181,29 @@ impl ByOperator {
 
     /// Writes `rows` rows of a launch's product to `out`.
     pub fn multiply(&self, op: &Op, left: Left<'_>, out: &mut [f32], memory: &mut Vec<f32>) {
-        let Action::Product(place, with_bias) = op.action else { return };
+        let Action::Product(place, with_bias) = op.action else {
+            return;
+        };
         let Stacked { products, bias } = &self.products[place];
         let mut begin = 0;
         for affine in products {
             for panel in &affine.product.panels {
                 let (units, wide) = (panel.units(), panel.units().len());
-                let sums = panel.multiply(left, memory).chunks_exact(affine.gates * wide);
+                let sums = panel
+                    .multiply(left, memory)
+                    .chunks_exact(affine.gates * wide);
                 for (sums, out) in sums.zip(out.chunks_exact_mut(op.width)) {
                     let gates = out[begin..].chunks_exact_mut(affine.units());
-                    sums.chunks_exact(wide).zip(gates).for_each(|(sums, out)| out[units.clone()].copy_from_slice(sums));
+                    sums.chunks_exact(wide)
+                        .zip(gates)
+                        .for_each(|(sums, out)| out[units.clone()].copy_from_slice(sums));
                 }
             }
             begin += affine.gates * affine.units();
         }
         if with_bias {
-            out.chunks_exact_mut(op.width).for_each(|out| add(out, bias));
+            out.chunks_exact_mut(op.width)
+                .for_each(|out| add(out, bias));
         }
     }
 
@@ -184,7 +221,9 @@ impl ByOperator {
                     let (above, below) = out.split_at_mut(width);
                     apply(Fraction, [row(0, place)], [above, below]);
                 }
-                Action::Times if op.inputs[1].width == op.width => apply(Times, [row(0, place), row(1, place)], [out]),
+                Action::Times if op.inputs[1].width == op.width => {
+                    apply(Times, [row(0, place), row(1, place)], [out])
+                }
                 Action::Times => {
                     let (above, below) = row(1, place).split_at(op.width);
                     apply(TimesTanh, [row(0, place), above, below], [out]);
@@ -195,7 +234,8 @@ impl ByOperator {
                 }
                 Action::Sum => {
                     let mut rows = operands.iter().enumerate().flat_map(|(input, operand)| {
-                        (place * operand.each..(place + 1) * operand.each).map(move |at| row(input, at))
+                        (place * operand.each..(place + 1) * operand.each)
+                            .map(move |at| row(input, at))
                     });
                     match operands {
                         // A cell begins the sum of its children's rows with zeros.
@@ -222,7 +262,9 @@ fn add(out: &mut [f32], row: &[f32]) {
 
 /// The lowest place of the largest score; NaN if all are NaN or minus infinity.
 fn largest(scores: &[f32]) -> f32 {
-    let scores = (0..).zip(scores).filter(|(_, score)| **score > f32::NEG_INFINITY);
+    let scores = (0..)
+        .zip(scores)
+        .filter(|(_, score)| **score > f32::NEG_INFINITY);
     let best = scores.reduce(|best: (u32, _), next| if next.1 > best.1 { next } else { best });
     best.map_or(f32::NAN, |(place, _)| place as f32)
 }
@@ -237,8 +279,14 @@ impl Program {
         let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
         let list = &list.operators;
         let product = |name: &str| {
-            let is_it = |known: &Stacked| name.rsplit_once('.').is_some_and(|(of, _)| of == known.products[0].name);
-            products.iter().position(is_it).expect("a product of the model's cells")
+            let is_it = |known: &Stacked| {
+                name.rsplit_once('.')
+                    .is_some_and(|(of, _)| of == known.products[0].name)
+            };
+            products
+                .iter()
+                .position(is_it)
+                .expect("a product of the model's cells")
         };
         // Readers of a part of a row stand side by side in it, in the order of the list.
         let mut read = vec![0; list.len()];
@@ -247,46 +295,97 @@ impl Program {
         for operator in list {
             let width = operator.shape[0] as usize;
             let action = action(operator, product);
-            let reads_c = matches!(operator.kind, Kind::Elementwise { .. }) || operator.name == "child.c";
+            let reads_c =
+                matches!(operator.kind, Kind::Elementwise { .. }) || operator.name == "child.c";
             let input = |source: &Source| {
                 let (from, whole) = match *source {
                     Source::Word => (From::Word, embedding),
-                    Source::State if matches!(operator.kind, Kind::Lookup { .. }) => (From::State(WORD), 1),
+                    Source::State if matches!(operator.kind, Kind::Lookup { .. }) => {
+                        (From::State(WORD), 1)
+                    }
                     Source::State => (From::State(if reads_c { C } else { H }), hidden),
-                    Source::Operator(place) => (From::Operator(place), operators[place as usize].width),
+                    Source::Operator(place) => {
+                        (From::Operator(place), operators[place as usize].width)
+                    }
                 };
                 let least = if operator.rows == Rows::One { least } else { 0 };
-                let mut input = Input { from, column: 0, step: 0, width: whole, least };
-                if let (From::Operator(place), Action::Copy | Action::Sigmoid | Action::Tanh) = (from, action)
+                let mut input = Input {
+                    from,
+                    column: 0,
+                    step: 0,
+                    width: whole,
+                    least,
+                };
+                if let (From::Operator(place), Action::Copy | Action::Sigmoid | Action::Tanh) =
+                    (from, action)
                     && width < whole
                 {
                     let column = read[place as usize];
                     read[place as usize] += width;
-                    let step = if operator.rows == Rows::ForEach { width } else { 0 };
-                    input = Input { column, step, width, ..input };
+                    let step = if operator.rows == Rows::ForEach {
+                        width
+                    } else {
+                        0
+                    };
+                    input = Input {
+                        column,
+                        step,
+                        width,
+                        ..input
+                    };
                 }
                 input
             };
             let inputs: Vec<Input> = operator.inputs.iter().map(input).collect();
-            let width = if action == Action::Tanh { 2 * width } else { width };
+            let width = if action == Action::Tanh {
+                2 * width
+            } else {
+                width
+            };
             // A sum over the rows of one input has one row.
             let sums_rows = action == Action::Sum && operator.inputs.len() == 1;
             let rows = if sums_rows { Rows::One } else { operator.rows };
-            operators.push(Op { rows, inputs, width, inner: operator.shape[1] as usize, action, before });
+            operators.push(Op {
+                rows,
+                inputs,
+                width,
+                inner: operator.shape[1] as usize,
+                action,
+                before,
+            });
             before[usize::from(operator.rows == Rows::ForEach)] += 1;
         }
-        let named = |name: &str| list.iter().position(|operator| operator.name == name).map(|place| place as u16);
+        let named = |name: &str| {
+            list.iter()
+                .position(|operator| operator.name == name)
+                .map(|place| place as u16)
+        };
         let c = named("c.tanh").and_then(|tanh| match operators[tanh as usize].inputs[0].from {
             From::Operator(place) => Some(place),
             From::Word | From::State(_) => None,
         });
-        let word = operators.iter().position(|op| op.action == Action::Largest).map(|place| place as u16);
-        Program { operators, state: [named("h"), c, word] }
+        let word = operators
+            .iter()
+            .position(|op| op.action == Action::Largest)
+            .map(|place| place as u16);
+        Program {
+            operators,
+            state: [named("h"), c, word],
+        }
     }
 
     /// The outputs of a node with `before` input cells, each copy by itself.
     pub fn outputs(&self, before: u32) -> usize {
-        self.operators.iter().map(|op| if op.rows == Rows::ForEach { before as usize } else { 1 }).sum()
+        self.operators
+            .iter()
+            .map(|op| {
+                if op.rows == Rows::ForEach {
+                    before as usize
+                } else {
+                    1
+                }
+            })
+            .sum()
     }
 }
 

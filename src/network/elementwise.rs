@@ -15,7 +15,12 @@ pub fn apply<const IN: usize, const OUT: usize>(
     inputs: [&[f32]; IN],
     outputs: [&mut [f32]; OUT],
 ) {
-    Pass { formula, inputs, outputs }.dispatch();
+    Pass {
+        formula,
+        inputs,
+        outputs,
+    }
+    .dispatch();
 }
 
 struct Pass<'a, F, const IN: usize, const OUT: usize> {
@@ -29,12 +34,18 @@ impl<F: Formula<IN, OUT>, const IN: usize, const OUT: usize> SimdOp for Pass<'_,
 
     #[inline(always)]
     fn eval<I: Isa>(self, isa: I) {
-        let Pass { formula, inputs, mut outputs } = self;
+        let Pass {
+            formula,
+            inputs,
+            mut outputs,
+        } = self;
         let ops = isa.f32();
         let (width, lanes) = (outputs[0].len(), ops.len());
         // Cut once, so that the loop has no bounds checks.
         let inputs = inputs.map(|row| &row[..width]);
-        outputs.iter().for_each(|row| assert_eq!(row.len(), width, "the rows of a pass are equally long"));
+        outputs
+            .iter()
+            .for_each(|row| assert_eq!(row.len(), width, "the rows of a pass are equally long"));
         let whole = width - width % lanes;
         for at in (0..whole).step_by(lanes) {
             let before = std::array::from_fn(
@@ -105,7 +116,13 @@ pub fn one_and_exp_of_negative<I: Isa>(isa: I, x: I::F32) -> I::F32 {
     // The first part has few digits, so that its product with k is exact.
     const LN_2: [f32; 2] = [0.693_145_75, 1.428_606_8e-6];
     // (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2, fitted: e^r is off by 3e-9 relatively.
-    const FIT: [f32; 5] = [0.499_999_94, 0.166_665_2, 0.041_668_393, 0.008_368_781, 0.001_381_446_7];
+    const FIT: [f32; 5] = [
+        0.499_999_94,
+        0.166_665_2,
+        0.041_668_393,
+        0.008_368_781,
+        0.001_381_446_7,
+    ];
     // Rounds to a whole number in the low bits.
     const ROUND: f32 = (3 << 22) as f32;
 
@@ -121,7 +138,9 @@ pub fn one_and_exp_of_negative<I: Isa>(isa: I, x: I::F32) -> I::F32 {
         e = ops.mul_add(e, r, ops.splat(coefficient));
     }
     let exponent = ints.shift_left::<23>(shifted.reinterpret_cast::<I::I32>());
-    let power = ints.add(exponent, ints.splat(127 << 23)).reinterpret_cast::<I::F32>();
+    let power = ints
+        .add(exponent, ints.splat(127 << 23))
+        .reinterpret_cast::<I::F32>();
     ops.mul_add(e, power, ops.one())
 }
 
@@ -131,8 +150,20 @@ pub fn tanh_fraction<I: Isa>(isa: I, x: I::F32) -> (I::F32, I::F32) {
     // Beyond this the nearest float32 is 1.
     const MOST: f32 = 9.02;
     // x P(x^2) / Q(x^2), fitted: relative error 2e-8. All coefficients are positive, so nothing cancels.
-    const P: [f32; 5] = [1.0, 0.133_797_14, 0.003_494_03, 2.058_340_8e-5, 1.331_897_2e-8];
-    const Q: [f32; 5] = [1.0, 0.467_130_3, 0.025_871_055, 0.000_328_308_55, 7.761_98e-7];
+    const P: [f32; 5] = [
+        1.0,
+        0.133_797_14,
+        0.003_494_03,
+        2.058_340_8e-5,
+        1.331_897_2e-8,
+    ];
+    const Q: [f32; 5] = [
+        1.0,
+        0.467_130_3,
+        0.025_871_055,
+        0.000_328_308_55,
+        7.761_98e-7,
+    ];
 
     let ops = isa.f32();
     let x = limited(isa, x, MOST);
@@ -153,13 +184,26 @@ mod tests {
 
     impl Formula<2, 3> for Functions {
         #[inline(always)]
-        fn of<I: Isa>(&self, isa: I, [gate, x]: [I::F32; 2], [before, ..]: [I::F32; 3]) -> [I::F32; 3] {
-            [isa.f32().add(gated(isa, gate, x), before), gated_tanh(isa, gate, x), tanh(isa, x)]
+        fn of<I: Isa>(
+            &self,
+            isa: I,
+            [gate, x]: [I::F32; 2],
+            [before, ..]: [I::F32; 3],
+        ) -> [I::F32; 3] {
+            [
+                isa.f32().add(gated(isa, gate, x), before),
+                gated_tanh(isa, gate, x),
+                tanh(isa, x),
+            ]
         }
     }
 
     fn functions(gate: &[f32], x: &[f32], before: &[f32]) -> [Vec<f32>; 3] {
-        let (mut first, mut second, mut third) = (before.to_vec(), vec![f32::NAN; x.len()], vec![f32::NAN; x.len()]);
+        let (mut first, mut second, mut third) = (
+            before.to_vec(),
+            vec![f32::NAN; x.len()],
+            vec![f32::NAN; x.len()],
+        );
         apply(Functions, [gate, x], [&mut first, &mut second, &mut third]);
         [first, second, third]
     }
@@ -174,10 +218,16 @@ mod tests {
                 let results = functions(&gate, &x, &zero);
                 for i in 0..x.len() {
                     let (gate, x) = (1.0 / (1.0 + (-f64::from(gate[i])).exp()), f64::from(x[i]));
-                    for (result, expected) in results.iter().zip([gate * x, gate * x.tanh(), x.tanh()]) {
+                    for (result, expected) in
+                        results.iter().zip([gate * x, gate * x.tanh(), x.tanh()])
+                    {
                         let error = (f64::from(result[i]) - expected).abs();
                         // If the product of the denominators overflows, the result is zero.
-                        assert!(error <= 8e-7 * expected.abs() + 2e-36, "{} for {expected} at {x}", result[i]);
+                        assert!(
+                            error <= 8e-7 * expected.abs() + 2e-36,
+                            "{} for {expected} at {x}",
+                            result[i]
+                        );
                     }
                 }
             }
@@ -189,7 +239,11 @@ mod tests {
         let value = |i: usize| (i as f32 * 0.731).sin() * 12.0;
         for width in 1..70 {
             for from in [0, 1, 5] {
-                let values = |shift: usize| (from..from + width).map(|i| value(i + shift)).collect::<Vec<f32>>();
+                let values = |shift: usize| {
+                    (from..from + width)
+                        .map(|i| value(i + shift))
+                        .collect::<Vec<f32>>()
+                };
                 let (gate, x, before) = (values(0), values(999), values(77));
                 let together = functions(&gate, &x, &before);
                 for i in 0..width {
@@ -205,19 +259,34 @@ mod tests {
     #[test]
     fn gates_saturate() {
         for far in [90.0, 1e30, f32::INFINITY] {
-            let [plain, squashed, tan] = functions(&[far, -far, far, -far], &[1.0, 1.0, -far, far], &[0.0; 4]);
+            let [plain, squashed, tan] =
+                functions(&[far, -far, far, -far], &[1.0, 1.0, -far, far], &[0.0; 4]);
             assert_eq!(plain[0], 1.0);
-            assert!(plain[1].abs() < 1e-37 && squashed[1].abs() < 1e-37 && squashed[3].abs() < 1e-37);
+            assert!(
+                plain[1].abs() < 1e-37 && squashed[1].abs() < 1e-37 && squashed[3].abs() < 1e-37
+            );
             assert!((tan[2] + 1.0).abs() < 3e-7 && (squashed[2] + 1.0).abs() < 3e-7);
         }
     }
 
     #[test]
     fn nan_stays_nan() {
-        let nan = [f32::NAN, -f32::NAN, f32::from_bits(0x7f80_0001), f32::from_bits(0x7fff_ffff)];
-        for all in [functions(&nan, &[1.0; 4], &[0.0; 4]), functions(&[1.0; 4], &nan, &[0.0; 4])] {
+        let nan = [
+            f32::NAN,
+            -f32::NAN,
+            f32::from_bits(0x7f80_0001),
+            f32::from_bits(0x7fff_ffff),
+        ];
+        for all in [
+            functions(&nan, &[1.0; 4], &[0.0; 4]),
+            functions(&[1.0; 4], &nan, &[0.0; 4]),
+        ] {
             assert!(all[..2].iter().flatten().all(|x| x.is_nan()), "{all:?}");
         }
-        assert!(functions(&[1.0; 4], &nan, &[0.0; 4])[2].iter().all(|x| x.is_nan()));
+        assert!(
+            functions(&[1.0; 4], &nan, &[0.0; 4])[2]
+                .iter()
+                .all(|x| x.is_nan())
+        );
     }
 }

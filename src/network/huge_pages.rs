@@ -19,7 +19,9 @@ impl Alloc for HugePages {
     fn alloc<T>(&self, capacity: usize) -> Vec<T> {
         let memory = Vec::with_capacity(capacity);
         let from = memory.as_ptr() as usize;
-        self.given.borrow_mut().push(from..from + capacity * size_of::<T>());
+        self.given
+            .borrow_mut()
+            .push(from..from + capacity * size_of::<T>());
         memory
     }
 
@@ -65,7 +67,9 @@ mod tests {
     #[test]
     fn memory_keeps_what_is_in_it() {
         let pages = HugePages::default();
-        let mut pieces: Vec<Vec<u32>> = [7, HUGE / 8, HUGE, 3 * HUGE / 4].map(|capacity| pages.alloc(capacity)).into();
+        let mut pieces: Vec<Vec<u32>> = [7, HUGE / 8, HUGE, 3 * HUGE / 4]
+            .map(|capacity| pages.alloc(capacity))
+            .into();
         for piece in &mut pieces {
             piece.extend(0..piece.capacity() as u32);
         }

@@ -51,7 +51,11 @@ pub struct Spec {
 
 impl Spec {
     pub fn sizes(&self) -> Sizes {
-        Sizes { hidden: self.hidden, embedding: self.embedding, vocabulary: self.vocabulary }
+        Sizes {
+            hidden: self.hidden,
+            embedding: self.embedding,
+            vocabulary: self.vocabulary,
+        }
     }
 
     /// Messages begin with the key.
@@ -64,7 +68,9 @@ impl Spec {
             )));
         }
         if model.is_llm() {
-            return Err(Error::input("model: language models are simulated only; run this scenario with batchlab sim"));
+            return Err(Error::input(
+                "model: language models are simulated only; run this scenario with batchlab sim",
+            ));
         }
         if let Some(network) = model.network() {
             return operators::check(network);
@@ -75,7 +81,9 @@ impl Spec {
             ("vocabulary", self.vocabulary, Sizes::MAX_VOCABULARY),
         ] {
             if !(1..=most).contains(&value) {
-                return Err(Error::input(format!("{key}: {value} is out of range; from 1 to {most}")));
+                return Err(Error::input(format!(
+                    "{key}: {value} is out of range; from 1 to {most}"
+                )));
             }
         }
         if matches!(model, Model::Dnn(_)) && self.embedding != self.hidden {
@@ -141,7 +149,9 @@ pub struct Batch<'a> {
 
 impl Batch<'_> {
     pub fn tokens_of(&self, row: usize) -> Range<usize> {
-        let from = row.checked_sub(1).map_or(0, |before| self.token_ends[before]);
+        let from = row
+            .checked_sub(1)
+            .map_or(0, |before| self.token_ends[before]);
         from as usize..self.token_ends[row] as usize
     }
 
@@ -157,7 +167,9 @@ impl Batch<'_> {
 
     /// A row's `place`-th input state, if it has one.
     fn state(&self, row: usize, place: usize, width: usize) -> Option<&[f32]> {
-        self.states_of(row).nth(place).map(|at| &self.states[at * width..(at + 1) * width])
+        self.states_of(row)
+            .nth(place)
+            .map(|at| &self.states[at * width..(at + 1) * width])
     }
 
     /// Copies the beginning of a row's `place`-th input state, or zeros.
@@ -198,13 +210,28 @@ impl Network {
             Model::Network(listed) => Some(Operators::new(listed, spec, &weights)),
             _ => None,
         };
-        Ok(Network { operators, ..network })
+        Ok(Network {
+            operators,
+            ..network
+        })
     }
 
     /// A network of custom cells, in the order of their [`CellId`]s, with states of `state` numbers. `spec` defines the
     /// requests' words.
-    pub fn of_cells(model: &Model, spec: &Spec, cells: Vec<Arc<dyn Cell>>, state: usize) -> Network {
-        Network { model: model.clone(), spec: spec.clone(), cells, state, operators: None, by_operator: None }
+    pub fn of_cells(
+        model: &Model,
+        spec: &Spec,
+        cells: Vec<Arc<dyn Cell>>,
+        state: usize,
+    ) -> Network {
+        Network {
+            model: model.clone(),
+            spec: spec.clone(),
+            cells,
+            state,
+            operators: None,
+            by_operator: None,
+        }
     }
 
     pub fn model(&self) -> &Model {
@@ -216,7 +243,11 @@ impl Network {
     }
 
     pub fn cell_name(&self, cell: CellId) -> String {
-        self.model.cell_types().into_iter().nth(cell.index()).map_or_else(|| cell.to_string(), |cell| cell.name)
+        self.model
+            .cell_types()
+            .into_iter()
+            .nth(cell.index())
+            .map_or_else(|| cell.to_string(), |cell| cell.name)
     }
 
     pub fn cell(&self, cell: CellId) -> &dyn Cell {
@@ -233,7 +264,10 @@ impl Network {
     /// The CPU has only whole cells of this model.
     pub fn with_operators(self) -> Result<Network> {
         let by_operator = Some(ByOperator::new(&self.model, &self.spec, &self.cells)?);
-        Ok(Network { by_operator, ..self })
+        Ok(Network {
+            by_operator,
+            ..self
+        })
     }
 
     /// The width of all states; 0 for a listed network.
@@ -243,7 +277,9 @@ impl Network {
 
     /// A binary tree-LSTM has weights for only two children.
     pub fn check(&self, graph: &CellGraph) -> Result<()> {
-        let CellGraph::Graph(graph) = graph else { return Ok(()) };
+        let CellGraph::Graph(graph) = graph else {
+            return Ok(());
+        };
         let too_many = |node: &u32| graph.inputs(*node).len() > CHILDREN;
         match (0..graph.len() as u32).find(too_many) {
             Some(node) if self.model == Model::TreeLstm => Err(Error::input(format!(

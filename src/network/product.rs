@@ -72,10 +72,15 @@ impl Product {
             joined.clear();
             for output in (0..gates).flat_map(|gate| gate * units + from..gate * units + to) {
                 for block in blocks {
-                    joined.extend_from_slice(&block.weights[output * block.inputs..(output + 1) * block.inputs]);
+                    joined.extend_from_slice(
+                        &block.weights[output * block.inputs..(output + 1) * block.inputs],
+                    );
                 }
             }
-            Panel { units: from..to, weights: pack(&memory, inputs, &joined) }
+            Panel {
+                units: from..to,
+                weights: pack(&memory, inputs, &joined),
+            }
         });
         let panels = panels.collect();
         memory.move_there();
@@ -97,7 +102,13 @@ impl Panel {
                 tiles.multiply(left, result);
                 result
             }
-            Packed::Library(weights) => gemm(left, weights.rows(), GemmInputB::Packed(weights), weights.cols(), result),
+            Packed::Library(weights) => gemm(
+                left,
+                weights.rows(),
+                GemmInputB::Packed(weights),
+                weights.cols(),
+                result,
+            ),
         }
     }
 }
@@ -141,11 +152,20 @@ fn gemm<'a>(
     let result = first(result, left.count * columns);
     if left.count > 0 {
         let used = (left.count - 1) * left.stride + inputs;
-        let left = NdTensorView::from_data_with_strides([left.count, inputs], &left.data[..used], [left.stride, 1])
-            .expect("the rows were cut to what the strides reach");
+        let left = NdTensorView::from_data_with_strides(
+            [left.count, inputs],
+            &left.data[..used],
+            [left.stride, 1],
+        )
+        .expect("the rows were cut to what the strides reach");
         // It holds no memory, but can't be sent to another thread.
         GemmExecutor::<f32>::new()
-            .gemm(result, GemmInputA::Unpacked(left), right, GemmOptions::default())
+            .gemm(
+                result,
+                GemmInputA::Unpacked(left),
+                right,
+                GemmOptions::default(),
+            )
             .expect("the operands have matching sizes");
     }
     result
@@ -154,7 +174,12 @@ fn gemm<'a>(
 impl fmt::Debug for Product {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = self.panels.last().map_or(0, |panel| panel.units.end);
-        write!(f, "Product({} x {units} units in {} panels)", self.inputs, self.panels.len())
+        write!(
+            f,
+            "Product({} x {units} units in {} panels)",
+            self.inputs,
+            self.panels.len()
+        )
     }
 }
 
@@ -167,7 +192,9 @@ mod tests {
 
     fn draw(n: usize, purpose: &str) -> Vec<f32> {
         let mut rng = random::stream(3, 0, purpose);
-        (0..n).map(|_| rng.next_u32() as f32 / (1u64 << 31) as f32 - 1.0).collect()
+        (0..n)
+            .map(|_| rng.next_u32() as f32 / (1u64 << 31) as f32 - 1.0)
+            .collect()
     }
 
     /// Whole rows of the result, gate after gate.
@@ -191,24 +218,57 @@ mod tests {
     #[test]
     fn a_row_has_the_same_bits_in_every_batch() {
         // Inner sizes around the kernel's blocks, outputs around its tiles, one panel and several.
-        let sizes =
-            [(1, 1, 1), (7, 1, 5), (64, 4, 8), (70, 3, 11), (300, 4, 150), (257, 1, 129), (1100, 1, 47), (40, 5, 333)];
+        let sizes = [
+            (1, 1, 1),
+            (7, 1, 5),
+            (64, 4, 8),
+            (70, 3, 11),
+            (300, 4, 150),
+            (257, 1, 129),
+            (1100, 1, 47),
+            (40, 5, 333),
+        ];
         for (inputs, gates, units) in sizes {
             let weights = draw(inputs * gates * units, "weights");
             let left = draw(512 * inputs, "left");
             let rows_of = |pack: Pack| {
-                let product = Product::pack_with(pack, gates, units, &[Block { weights: &weights, inputs }]);
+                let product = Product::pack_with(
+                    pack,
+                    gates,
+                    units,
+                    &[Block {
+                        weights: &weights,
+                        inputs,
+                    }],
+                );
                 let run = |rows: usize, from: usize, stride: usize| {
-                    run(&product, gates, units, Rows { data: &left[from..], stride, count: rows })
+                    run(
+                        &product,
+                        gates,
+                        units,
+                        Rows {
+                            data: &left[from..],
+                            stride,
+                            count: rows,
+                        },
+                    )
                 };
-                let alone: Vec<Vec<f32>> = (0..512).map(|row| run(1, row * inputs, inputs).remove(0)).collect();
+                let alone: Vec<Vec<f32>> = (0..512)
+                    .map(|row| run(1, row * inputs, inputs).remove(0))
+                    .collect();
                 for rows in (1..18).chain([28, 29, 33, 64, 100, 512]) {
                     for (row, result) in run(rows, 0, inputs).iter().enumerate() {
-                        assert!(same_bits(result, &alone[row]), "{inputs} x {gates} x {units}: row {row} of {rows}");
+                        assert!(
+                            same_bits(result, &alone[row]),
+                            "{inputs} x {gates} x {units}: row {row} of {rows}"
+                        );
                     }
                 }
                 for (row, result) in run(100, inputs, 2 * inputs).iter().enumerate() {
-                    assert!(same_bits(result, &alone[1 + 2 * row]), "{inputs} x {gates} x {units}: strided row {row}");
+                    assert!(
+                        same_bits(result, &alone[1 + 2 * row]),
+                        "{inputs} x {gates} x {units}: strided row {row}"
+                    );
                 }
                 alone
             };
@@ -216,7 +276,10 @@ mod tests {
             // Much more than rounding, much less than a product that is missing or counted twice.
             let most = 4.0 * inputs as f32 * f32::EPSILON;
             for (own, library) in own.iter().flatten().zip(library.iter().flatten()) {
-                assert!((own - library).abs() <= most, "{inputs} x {gates} x {units}: {own} and {library}");
+                assert!(
+                    (own - library).abs() <= most,
+                    "{inputs} x {gates} x {units}: {own} and {library}"
+                );
             }
         }
     }
@@ -227,24 +290,52 @@ mod tests {
 
     #[test]
     fn zeros_around_two_matrices_change_no_bit() {
-        for (rows, inner, columns) in
-            [(2, 1, 1), (3, 7, 5), (5, 40, 17), (40, 16, 40), (9, 255, 3), (64, 257, 33), (2, 600, 70)]
-        {
+        for (rows, inner, columns) in [
+            (2, 1, 1),
+            (3, 7, 5),
+            (5, 40, 17),
+            (40, 16, 40),
+            (9, 255, 3),
+            (64, 257, 33),
+            (2, 600, 70),
+        ] {
             let (left, right) = (draw(rows * inner, "left"), draw(inner * columns, "right"));
             let mut memory = Vec::new();
-            let own = multiply(Rows { data: &left, stride: inner, count: rows }, inner, &right, columns, &mut memory);
+            let own = multiply(
+                Rows {
+                    data: &left,
+                    stride: inner,
+                    count: rows,
+                },
+                inner,
+                &right,
+                columns,
+                &mut memory,
+            );
             let own = own.to_vec();
             for more in [1, 3, 30, 300] {
                 let padded = |numbers: &[f32], width: usize| -> Vec<f32> {
-                    let rows = numbers.chunks_exact(width).flat_map(|row| row.iter().copied().chain(vec![0.0; more]));
+                    let rows = numbers
+                        .chunks_exact(width)
+                        .flat_map(|row| row.iter().copied().chain(vec![0.0; more]));
                     rows.chain(vec![0.0; more * (width + more)]).collect()
                 };
                 let (left, right) = (padded(&left, inner), padded(&right, columns));
-                let left = Rows { data: &left, stride: inner + more, count: rows + more };
+                let left = Rows {
+                    data: &left,
+                    stride: inner + more,
+                    count: rows + more,
+                };
                 let mut memory = vec![f32::NAN; 3];
                 let result = multiply(left, inner + more, &right, columns + more, &mut memory);
-                for (result, own) in result.chunks_exact(columns + more).zip(own.chunks_exact(columns)) {
-                    assert!(same_bits(&result[..columns], own), "{rows} x {inner} x {columns}, {more} more");
+                for (result, own) in result
+                    .chunks_exact(columns + more)
+                    .zip(own.chunks_exact(columns))
+                {
+                    assert!(
+                        same_bits(&result[..columns], own),
+                        "{rows} x {inner} x {columns}, {more} more"
+                    );
                 }
             }
         }
@@ -254,26 +345,89 @@ mod tests {
     fn panels_are_columns_of_the_whole() {
         let (inputs, gates, units) = (3, 4, 300);
         let weights: Vec<f32> = (0..gates * units * inputs).map(|i| i as f32).collect();
-        let product = Product::pack(gates, units, &[Block { weights: &weights, inputs }]);
+        let product = Product::pack(
+            gates,
+            units,
+            &[Block {
+                weights: &weights,
+                inputs,
+            }],
+        );
         assert!(product.panels.len() > 1);
         // Each row picks one input, so that the result is a column of the weights.
         let left = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0];
-        for (input, row) in run(&product, gates, units, Rows { data: &left, stride: 3, count: 3 }).iter().enumerate() {
-            assert!(row.iter().copied().eq(weights.iter().skip(input).step_by(inputs).copied()));
+        for (input, row) in run(
+            &product,
+            gates,
+            units,
+            Rows {
+                data: &left,
+                stride: 3,
+                count: 3,
+            },
+        )
+        .iter()
+        .enumerate()
+        {
+            assert!(
+                row.iter()
+                    .copied()
+                    .eq(weights.iter().skip(input).step_by(inputs).copied())
+            );
         }
     }
 
     #[test]
     fn blocks_stand_side_by_side_along_the_inputs() {
-        let blocks = [Block { weights: &[1.0, 2.0, 3.0, 4.0], inputs: 2 }, Block { weights: &[5.0, 6.0], inputs: 1 }];
+        let blocks = [
+            Block {
+                weights: &[1.0, 2.0, 3.0, 4.0],
+                inputs: 2,
+            },
+            Block {
+                weights: &[5.0, 6.0],
+                inputs: 1,
+            },
+        ];
         let product = Product::pack(2, 1, &blocks);
         assert_eq!(product.inputs, 3);
-        assert_eq!(run(&product, 2, 1, Rows { data: &[1.0, 10.0, 100.0], stride: 3, count: 1 }), [[521.0, 643.0]]);
+        assert_eq!(
+            run(
+                &product,
+                2,
+                1,
+                Rows {
+                    data: &[1.0, 10.0, 100.0],
+                    stride: 3,
+                    count: 1
+                }
+            ),
+            [[521.0, 643.0]]
+        );
     }
 
     #[test]
     fn no_rows_are_no_work() {
-        let product = Product::pack(1, 1, &[Block { weights: &[1.0], inputs: 1 }]);
-        assert!(run(&product, 1, 1, Rows { data: &[], stride: 1, count: 0 }).is_empty());
+        let product = Product::pack(
+            1,
+            1,
+            &[Block {
+                weights: &[1.0],
+                inputs: 1,
+            }],
+        );
+        assert!(
+            run(
+                &product,
+                1,
+                1,
+                Rows {
+                    data: &[],
+                    stride: 1,
+                    count: 0
+                }
+            )
+            .is_empty()
+        );
     }
 }

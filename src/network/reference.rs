@@ -16,8 +16,14 @@ pub struct Output {
 impl Output {
     /// A hash of all bits: outputs are compared without being kept.
     pub fn digest(&self) -> u64 {
-        let bits = self.state.iter().map(|x| x.to_bits()).chain(self.words.iter().copied());
-        bits.fold(0xcbf2_9ce4_8422_2325, |hash, word| (hash ^ u64::from(word)).wrapping_mul(0x0100_0000_01b3))
+        let bits = self
+            .state
+            .iter()
+            .map(|x| x.to_bits())
+            .chain(self.words.iter().copied());
+        bits.fold(0xcbf2_9ce4_8422_2325, |hash, word| {
+            (hash ^ u64::from(word)).wrapping_mul(0x0100_0000_01b3)
+        })
     }
 }
 
@@ -38,8 +44,14 @@ impl Network {
     /// Cells are given the next of `words` in place of their own, until these end.
     pub fn follow(&self, request: RequestId, graph: &CellGraph, words: &[u32]) -> Followed {
         if let Some(operators) = self.operators() {
-            let output = Output { state: operators.alone(request, graph), words: Vec::new() };
-            return Followed { output, shortfalls: Vec::new() };
+            let output = Output {
+                state: operators.alone(request, graph),
+                words: Vec::new(),
+            };
+            return Followed {
+                output,
+                shortfalls: Vec::new(),
+            };
         }
         let token = |place| self.token(request, place);
         let mut scratch = Scratch::default();
@@ -47,12 +59,20 @@ impl Network {
             CellGraph::Chains(runs) => {
                 let mut followed = Followed::default();
                 let output = &mut followed.output;
-                let nodes = runs.iter().flat_map(|run| (0..run.length).map(move |_| run));
+                let nodes = runs
+                    .iter()
+                    .flat_map(|run| (0..run.length).map(move |_| run));
                 for (node, run) in (0..).zip(nodes) {
-                    let tokens = if run.input > 0 { (0..run.input).map(token).collect() } else { vec![token(node)] };
+                    let tokens = if run.input > 0 {
+                        (0..run.input).map(token).collect()
+                    } else {
+                        vec![token(node)]
+                    };
                     let before = std::mem::take(&mut output.state);
                     output.state = self.node(run.cell, &tokens, &before, &mut scratch);
-                    let Some(own) = self.cell(run.cell).word(&output.state) else { continue };
+                    let Some(own) = self.cell(run.cell).word(&output.state) else {
+                        continue;
+                    };
                     if let Some(other) = words.get(output.words.len()) {
                         let shortfall = if *other == own {
                             0.0 // The best, without computing the other scores.
@@ -70,25 +90,46 @@ impl Network {
                 order.sort_by_key(|node| graph.depths()[*node as usize]);
                 let mut states: Vec<Vec<f32>> = vec![Vec::new(); graph.len()];
                 for node in order {
-                    let taken: Vec<f32> =
-                        graph.inputs(node).iter().flat_map(|input| states[*input as usize].iter().copied()).collect();
+                    let taken: Vec<f32> = graph
+                        .inputs(node)
+                        .iter()
+                        .flat_map(|input| states[*input as usize].iter().copied())
+                        .collect();
                     let cell = graph.cells()[node as usize];
                     states[node as usize] = self.node(cell, &[token(node)], &taken, &mut scratch);
                 }
                 let cells = graph.cells().iter().zip(&states);
-                let words = cells.filter_map(|(cell, state)| self.cell(*cell).word(state)).collect();
-                let last = (0..graph.len()).filter(|node| graph.successors(*node as u32).is_empty());
+                let words = cells
+                    .filter_map(|(cell, state)| self.cell(*cell).word(state))
+                    .collect();
+                let last =
+                    (0..graph.len()).filter(|node| graph.successors(*node as u32).is_empty());
                 let state = last.flat_map(|node| states[node].iter().copied()).collect();
-                Followed { output: Output { state, words }, shortfalls: Vec::new() }
+                Followed {
+                    output: Output { state, words },
+                    shortfalls: Vec::new(),
+                }
             }
         }
     }
 
-    fn node(&self, cell: CellId, tokens: &[u32], states: &[f32], scratch: &mut Scratch) -> Vec<f32> {
+    fn node(
+        &self,
+        cell: CellId,
+        tokens: &[u32],
+        states: &[f32],
+        scratch: &mut Scratch,
+    ) -> Vec<f32> {
         let mut out = vec![0.0; self.state()];
         let all = 0..(states.len() / self.state()) as u32;
-        let batch =
-            Batch { rows: 1, tokens, token_ends: &[tokens.len() as u32], padded_to: 0, states, states_at: &[all] };
+        let batch = Batch {
+            rows: 1,
+            tokens,
+            token_ends: &[tokens.len() as u32],
+            padded_to: 0,
+            states,
+            states_at: &[all],
+        };
         self.cell(cell).run(&batch, &mut out, scratch);
         out
     }

@@ -5,8 +5,8 @@
 //! so its bits do not depend on the batch.
 
 use std::arch::x86_64::{
-    __mmask16, _MM_HINT_T0, _mm_prefetch, _mm512_fmadd_ps, _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps,
-    _mm512_set1_ps, _mm512_setzero_ps,
+    __mmask16, _MM_HINT_T0, _mm_prefetch, _mm512_fmadd_ps, _mm512_mask_storeu_ps,
+    _mm512_maskz_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps,
 };
 
 use rten_tensor::storage::Alloc;
@@ -86,7 +86,11 @@ impl RowTiles {
                 weights.extend(row.chain(std::iter::repeat(0.0)).take(STRIP));
             }
         }
-        RowTiles { inputs, columns, weights }
+        RowTiles {
+            inputs,
+            columns,
+            weights,
+        }
     }
 
     pub fn columns(&self) -> usize {
@@ -96,9 +100,18 @@ impl RowTiles {
     /// A row of `columns` sums for each left row.
     pub fn multiply(&self, left: Rows<'_>, result: &mut [f32]) {
         let (inputs, columns) = (self.inputs, self.columns);
-        assert_eq!(result.len(), left.count * columns, "the result has a row for each left row");
-        let Some(above) = left.count.checked_sub(1) else { return };
-        assert!(left.data.len() >= above * left.stride + inputs, "the last left row ends within the data");
+        assert_eq!(
+            result.len(),
+            left.count * columns,
+            "the result has a row for each left row"
+        );
+        let Some(above) = left.count.checked_sub(1) else {
+            return;
+        };
+        assert!(
+            left.data.len() >= above * left.stride + inputs,
+            "the last left row ends within the data"
+        );
         let tiles = left.count.div_ceil(HIGHEST);
         let at_once = TILES[left.count.div_ceil(tiles) - 1].1;
         let mut column = 0;
@@ -155,7 +168,10 @@ unsafe fn tile<const M: usize, const V: usize>(at: Operands, inputs: usize, is_f
             for (v, sum) in sums.iter_mut().enumerate() {
                 // SAFETY: lanes outside of the mask are not read.
                 *sum = unsafe {
-                    _mm512_maskz_loadu_ps(masks[v], at.result.wrapping_add(row * at.result_stride + v * LANES))
+                    _mm512_maskz_loadu_ps(
+                        masks[v],
+                        at.result.wrapping_add(row * at.result_stride + v * LANES),
+                    )
                 };
             }
         }
@@ -179,7 +195,11 @@ unsafe fn tile<const M: usize, const V: usize>(at: Operands, inputs: usize, is_f
         for (v, sum) in sums.iter().enumerate() {
             // SAFETY: lanes outside of the mask are not written.
             unsafe {
-                _mm512_mask_storeu_ps(at.result.wrapping_add(row * at.result_stride + v * LANES), masks[v], *sum)
+                _mm512_mask_storeu_ps(
+                    at.result.wrapping_add(row * at.result_stride + v * LANES),
+                    masks[v],
+                    *sum,
+                )
             };
         }
     }

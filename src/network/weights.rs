@@ -21,7 +21,8 @@ pub struct Tensor {
 impl Tensor {
     /// Whether a file has it as the model needs it.
     fn check(&self, file: &SafeTensors<'_>, model: &Model, spec: &Spec) -> Result<()> {
-        let (Tensor { name, shape }, listed, model) = (self, model.network().is_some(), model.name());
+        let (Tensor { name, shape }, listed, model) =
+            (self, model.network().is_some(), model.name());
         let Ok(found) = file.tensor(name) else {
             let mut names = file.names();
             names.sort_unstable();
@@ -37,11 +38,18 @@ impl Tensor {
             )));
         }
         if found.shape() != shape {
-            let Spec { hidden, embedding, vocabulary, .. } = spec;
+            let Spec {
+                hidden,
+                embedding,
+                vocabulary,
+                ..
+            } = spec;
             let sizes = if listed {
                 String::new()
             } else {
-                format!(" with hidden = {hidden}, embedding = {embedding} and vocabulary = {vocabulary}")
+                format!(
+                    " with hidden = {hidden}, embedding = {embedding} and vocabulary = {vocabulary}"
+                )
             };
             return Err(Error::input(format!(
                 "the tensor \"{name}\" has the shape {:?}, but the model {model}{sizes} needs {shape:?}, a row for each output",
@@ -52,7 +60,11 @@ impl Tensor {
     }
 
     fn bytes(&self) -> u128 {
-        self.shape.iter().map(|side| *side as u128).product::<u128>() * size_of::<f32>() as u128
+        self.shape
+            .iter()
+            .map(|side| *side as u128)
+            .product::<u128>()
+            * size_of::<f32>() as u128
     }
 }
 
@@ -62,16 +74,29 @@ const TABLE: &str = include_str!("tensors.csv");
 pub fn tensors(model: &Model, spec: &Spec) -> Vec<Tensor> {
     if let Some(network) = model.network() {
         let tensors = network.distinct().iter().filter_map(operators::tensor);
-        return tensors.map(|(name, shape)| Tensor { name, shape: shape.to_vec() }).collect();
+        return tensors
+            .map(|(name, shape)| Tensor {
+                name,
+                shape: shape.to_vec(),
+            })
+            .collect();
     }
     let (model, sizes) = (model.name(), spec.sizes());
     let model = model.split_once(':').map_or(&*model, |(kind, _)| kind);
-    let of_model = TABLE.lines().filter_map(|line| line.strip_prefix(model)?.strip_prefix(','));
+    let of_model = TABLE
+        .lines()
+        .filter_map(|line| line.strip_prefix(model)?.strip_prefix(','));
     let tensor = |(name, shape): (&str, &str)| Tensor {
         name: name.into(),
-        shape: shape.split(' ').map(|side| sizes.size(side) as usize).collect(),
+        shape: shape
+            .split(' ')
+            .map(|side| sizes.size(side) as usize)
+            .collect(),
     };
-    of_model.filter_map(|line| line.split_once(',')).map(tensor).collect()
+    of_model
+        .filter_map(|line| line.split_once(','))
+        .map(tensor)
+        .collect()
 }
 
 /// One tensor at a time, so that at most one is unpacked in memory beside the file.
@@ -97,14 +122,27 @@ impl Weights {
         require(bytes, what, "take a smaller one, or batchlab sim")?;
         let source = match &spec.weights {
             // Listed operators scale their sums.
-            None if model.network().is_some() => Source::Seed { seed: spec.seed, bound: 1.0 },
+            None if model.network().is_some() => Source::Seed {
+                seed: spec.seed,
+                bound: 1.0,
+            },
             // PyTorch's range for recurrent layers.
-            None => Source::Seed { seed: spec.seed, bound: 1.0 / (spec.hidden as f32).sqrt() },
+            None => Source::Seed {
+                seed: spec.seed,
+                bound: 1.0 / (spec.hidden as f32).sqrt(),
+            },
             Some(path) => {
                 let bytes = fs::read(path).map_err(|cause| Error::unreadable(path, &cause))?;
-                let file = SafeTensors::deserialize(&bytes)
-                    .map_err(|error| Error::input(format!("{}: is not a safetensors file: {error}", path.display())))?;
-                tensors.iter().try_for_each(|tensor| tensor.check(&file, model, spec)).within(path.display())?;
+                let file = SafeTensors::deserialize(&bytes).map_err(|error| {
+                    Error::input(format!(
+                        "{}: is not a safetensors file: {error}",
+                        path.display()
+                    ))
+                })?;
+                tensors
+                    .iter()
+                    .try_for_each(|tensor| tensor.check(&file, model, spec))
+                    .within(path.display())?;
                 Source::File(bytes)
             }
         };
@@ -112,7 +150,10 @@ impl Weights {
     }
 
     fn tensor(&self, name: &str) -> &Tensor {
-        self.tensors.iter().find(|tensor| tensor.name == name).expect("a tensor of the model")
+        self.tensors
+            .iter()
+            .find(|tensor| tensor.name == name)
+            .expect("a tensor of the model")
     }
 
     /// A row for each output, and the width of a row.
@@ -126,13 +167,21 @@ impl Weights {
                 let mut rng = random::stream(*seed, 0, &format!("weights {name}"));
                 // 24 bits fit a float32 without rounding, the same on every machine.
                 let unit = |word: u32| (word >> 8) as f32 * (1.0 / (1 << 23) as f32) - 1.0;
-                (0..self.tensor(name).shape.iter().product()).map(|_| unit(rng.next_u32()) * bound).collect()
+                (0..self.tensor(name).shape.iter().product())
+                    .map(|_| unit(rng.next_u32()) * bound)
+                    .collect()
             }
             Source::File(bytes) => {
                 let file = SafeTensors::deserialize(bytes).expect("it was read before");
-                let (numbers, _) =
-                    file.tensor(name).expect("it was checked when the file was opened").data().as_chunks();
-                numbers.iter().map(|number| f32::from_le_bytes(*number)).collect()
+                let (numbers, _) = file
+                    .tensor(name)
+                    .expect("it was checked when the file was opened")
+                    .data()
+                    .as_chunks();
+                numbers
+                    .iter()
+                    .map(|number| f32::from_le_bytes(*number))
+                    .collect()
             }
         }
     }
@@ -150,18 +199,30 @@ pub(crate) mod tests {
     pub fn write(path: &Path, model: &Model, spec: &Spec, change: impl Fn(&str, f32) -> f32) {
         let weights = Weights::open(model, spec).unwrap();
         let bytes = |Tensor { name, .. }: &Tensor| -> Vec<u8> {
-            weights.take(name).into_iter().flat_map(|x| change(name, x).to_le_bytes()).collect()
+            weights
+                .take(name)
+                .into_iter()
+                .flat_map(|x| change(name, x).to_le_bytes())
+                .collect()
         };
         let bytes: Vec<_> = weights.tensors.iter().map(bytes).collect();
-        let views =
-            weights.tensors.iter().zip(&bytes).map(|(tensor, bytes)| {
-                (&tensor.name, TensorView::new(Dtype::F32, tensor.shape.clone(), bytes).unwrap())
-            });
+        let views = weights.tensors.iter().zip(&bytes).map(|(tensor, bytes)| {
+            (
+                &tensor.name,
+                TensorView::new(Dtype::F32, tensor.shape.clone(), bytes).unwrap(),
+            )
+        });
         fs::write(path, serialize(views, None).unwrap()).unwrap();
     }
 
     fn spec(weights: Option<PathBuf>) -> Spec {
-        Spec { hidden: 4, embedding: 3, vocabulary: 9, seed: 2, weights }
+        Spec {
+            hidden: 4,
+            embedding: 3,
+            vocabulary: 9,
+            seed: 2,
+            weights,
+        }
     }
 
     #[test]
@@ -180,8 +241,13 @@ pub(crate) mod tests {
             write(&path, &model, &spec(None), |_, x| x);
             let read = Weights::open(&model, &spec(Some(path.clone()))).unwrap();
             for tensor in tensors(&model, &spec(None)) {
-                let bits =
-                    |weights: &Weights| weights.take(&tensor.name).iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+                let bits = |weights: &Weights| {
+                    weights
+                        .take(&tensor.name)
+                        .iter()
+                        .map(|x| x.to_bits())
+                        .collect::<Vec<_>>()
+                };
                 assert_eq!(bits(&drawn), bits(&read), "{}", tensor.name);
             }
         }
@@ -211,7 +277,10 @@ pub(crate) mod tests {
         for junk in [&b""[..], b"embedding", &[b'{'; 400]] {
             fs::write(&path, junk).unwrap();
             let message = refusal(&Model::Lstm, &given);
-            assert!(message.starts_with("DIR/w.safetensors: is not a safetensors file: "), "{message}");
+            assert!(
+                message.starts_with("DIR/w.safetensors: is not a safetensors file: "),
+                "{message}"
+            );
         }
         write(&path, &Model::Lstm, &spec(None), |_, x| x);
         assert_eq!(
@@ -220,12 +289,22 @@ pub(crate) mod tests {
              has: embedding.weight, lstm.bias, lstm.weight_hh, lstm.weight_ih"
         );
         assert_eq!(
-            refusal(&Model::Lstm, &Spec { embedding: 4, ..given.clone() }),
+            refusal(
+                &Model::Lstm,
+                &Spec {
+                    embedding: 4,
+                    ..given.clone()
+                }
+            ),
             "DIR/w.safetensors: the tensor \"embedding.weight\" has the shape [9, 3], but the model lstm with hidden = 4, \
              embedding = 4 and vocabulary = 9 needs [9, 4], a row for each output"
         );
         let half = TensorView::new(Dtype::F16, vec![9, 3], &[0; 54]).unwrap();
-        fs::write(&path, serialize([("embedding.weight", half)], None).unwrap()).unwrap();
+        fs::write(
+            &path,
+            serialize([("embedding.weight", half)], None).unwrap(),
+        )
+        .unwrap();
         assert_eq!(
             refusal(&Model::Lstm, &given),
             "DIR/w.safetensors: the tensor \"embedding.weight\" is of type F16, but has to be F32; convert it"

@@ -51,21 +51,39 @@ impl Findings {
     }
 
     pub fn series(&self, exhibit: &str, policy: &str) -> Result<Series<'_>> {
-        let rows = self.run(exhibit).into_iter().flat_map(|(_, report)| &report.rows);
+        let rows = self
+            .run(exhibit)
+            .into_iter()
+            .flat_map(|(_, report)| &report.rows);
         let rows: Vec<&SummaryRow> = rows.filter(|row| row.policy == policy).collect();
         match rows.is_empty() {
-            true => Err(Error::input(format!("{exhibit}: no results of a policy labelled \"{policy}\""))),
+            true => Err(Error::input(format!(
+                "{exhibit}: no results of a policy labelled \"{policy}\""
+            ))),
             false => Ok(Series { rows }),
         }
     }
 
     /// Start and finish of each request of a trace, by id, in milliseconds: the steps of schedules on unit times.
     pub fn steps(&self, exhibit: &str, policy: &str) -> Result<Vec<[f64; 2]>> {
-        let point = self.run(exhibit)?.1.folder.path.join(folder_name(policy)).join("trace");
+        let point = self
+            .run(exhibit)?
+            .1
+            .folder
+            .path
+            .join(folder_name(policy))
+            .join("trace");
         let mut rows = Log::open(&point.join(RequestLine::FILE))?;
         let mut steps = Vec::new();
-        while let Some(RequestLine { start_ns, finish_ns, .. }) = rows.read()? {
-            steps.push([start_ns, finish_ns].map(|time| time.map_or(f64::NAN, |time| time.0 as f64 / 1e6)));
+        while let Some(RequestLine {
+            start_ns,
+            finish_ns,
+            ..
+        }) = rows.read()?
+        {
+            steps.push(
+                [start_ns, finish_ns].map(|time| time.map_or(f64::NAN, |time| time.0 as f64 / 1e6)),
+            );
         }
         Ok(steps)
     }
@@ -83,7 +101,12 @@ impl<'a> Series<'a> {
     /// Offered rate and value of each point that has both.
     pub fn points(&self, metric: Metric) -> impl Iterator<Item = (f64, f64)> + use<'a> {
         let rows = self.rows.clone().into_iter();
-        rows.filter_map(move |row| Some((row.estimate(Metric::Offered).value?, row.estimate(metric).value?)))
+        rows.filter_map(move |row| {
+            Some((
+                row.estimate(Metric::Offered).value?,
+                row.estimate(metric).value?,
+            ))
+        })
     }
 
     pub fn at(&self, point: &str, metric: Metric) -> Result<f64> {
@@ -94,13 +117,19 @@ impl<'a> Series<'a> {
 
     /// The highest throughput. The scenarios reach far enough beyond saturation that it hardly rises further.
     pub fn peak(&self) -> f64 {
-        self.points(Metric::Throughput).map(|(_, value)| value).fold(0.0, f64::max)
+        self.points(Metric::Throughput)
+            .map(|(_, value)| value)
+            .fold(0.0, f64::max)
     }
 
     /// Of points whose 90th percentile of latency is at most `p90_ms`.
     pub fn peak_within(&self, p90_ms: f64) -> f64 {
-        let rows = self.rows.iter().filter(|row| row.estimate(Metric::P90).value.is_some_and(|v| v <= p90_ms));
-        rows.filter_map(|row| row.estimate(Metric::Throughput).value).fold(0.0, f64::max)
+        let rows = self
+            .rows
+            .iter()
+            .filter(|row| row.estimate(Metric::P90).value.is_some_and(|v| v <= p90_ms));
+        rows.filter_map(|row| row.estimate(Metric::Throughput).value)
+            .fold(0.0, f64::max)
     }
 
     /// The offered rate at which the 90th percentile exceeds `p90_ms`, interpolated on a logarithmic scale of
@@ -109,15 +138,22 @@ impl<'a> Series<'a> {
         let points: Vec<(f64, f64)> = self.points(Metric::P90).collect();
         let above = points.iter().position(|(_, p90)| *p90 > p90_ms)?;
         let (rate, p90) = points[above];
-        let Some((before, low)) = above.checked_sub(1).map(|i| points[i]) else { return Some(rate) };
+        let Some((before, low)) = above.checked_sub(1).map(|i| points[i]) else {
+            return Some(rate);
+        };
         Some(before + (rate - before) * (p90_ms / low).ln() / (p90 / low).ln())
     }
 
     /// The smallest and largest percentage by which a value is below the other series', at rates up to `highest`;
     /// negative if above.
     pub fn cuts(&self, metric: Metric, others: &[Series<'_>], highest: f64) -> (f64, f64) {
-        let ours: Vec<(f64, f64)> = self.points(metric).filter(|(rate, _)| *rate <= highest).collect();
-        let theirs = others.iter().flat_map(|other| ours.iter().zip(other.points(metric)));
+        let ours: Vec<(f64, f64)> = self
+            .points(metric)
+            .filter(|(rate, _)| *rate <= highest)
+            .collect();
+        let theirs = others
+            .iter()
+            .flat_map(|other| ours.iter().zip(other.points(metric)));
         range(theirs.map(|((_, ours), (_, theirs))| 100.0 * (1.0 - ours / theirs)))
     }
 }
@@ -129,5 +165,7 @@ pub fn mean(values: &[f64]) -> f64 {
 /// The least and the greatest.
 pub fn range(values: impl IntoIterator<Item = f64>) -> (f64, f64) {
     let wider = |(least, most): (f64, f64), value: f64| (value.min(least), value.max(most));
-    values.into_iter().fold((f64::INFINITY, f64::NEG_INFINITY), wider)
+    values
+        .into_iter()
+        .fold((f64::INFINITY, f64::NEG_INFINITY), wider)
 }

@@ -39,17 +39,33 @@ impl Study {
     pub fn new(drawings: impl IntoIterator<Item = Vec<Bar>>, note: String) -> Study {
         let bars = |bars: Vec<Bar>| {
             let series = distinct(bars.iter().map(|bar| bar.series.clone()));
-            Bars { series, bars, with_papers: true, ..Bars::default() }
+            Bars {
+                series,
+                bars,
+                with_papers: true,
+                ..Bars::default()
+            }
         };
-        Study { bars: drawings.into_iter().map(bars).collect(), note, ..Study::default() }
+        Study {
+            bars: drawings.into_iter().map(bars).collect(),
+            note,
+            ..Study::default()
+        }
     }
 
     /// Of all bars of a series, panel by panel.
     pub fn values(&self, drawing: usize, series: &str) -> Result<Vec<f64>> {
         let missing = || Error::failed(format!("drawing {drawing}: a bar of {series} is missing"));
-        let bars = self.bars.get(drawing).into_iter().flat_map(|drawing| &drawing.bars);
+        let bars = self
+            .bars
+            .get(drawing)
+            .into_iter()
+            .flat_map(|drawing| &drawing.bars);
         let values = bars.filter(|bar| bar.series == series).map(|bar| bar.value);
-        values.collect::<Option<Vec<f64>>>().filter(|values| !values.is_empty()).ok_or_else(missing)
+        values
+            .collect::<Option<Vec<f64>>>()
+            .filter(|values| !values.is_empty())
+            .ok_or_else(missing)
     }
 
     /// Titles the drawings that have values, and writes them.
@@ -59,10 +75,19 @@ impl Study {
             bars.title = Some(title.replace("{gpu}", gpu));
             [bars.across, bars.value] = [across, value].map(String::clone);
         }
-        self.bars.retain(|bars| bars.bars.iter().any(|bar| bar.value.is_some()));
+        self.bars
+            .retain(|bars| bars.bars.iter().any(|bar| bar.value.is_some()));
         for (i, bars) in self.bars.iter().enumerate() {
-            let stem = if i == 0 { "bars".to_string() } else { format!("bars-{}", i + 1) };
-            self.figures.push(plot::write(with_values(bars).drawn(), &[], &folder.join(stem))?);
+            let stem = if i == 0 {
+                "bars".to_string()
+            } else {
+                format!("bars-{}", i + 1)
+            };
+            self.figures.push(plot::write(
+                with_values(bars).drawn(),
+                &[],
+                &folder.join(stem),
+            )?);
         }
         let file = folder.join(NUMBERS);
         write_whole(&file, |out| out.write_all(self.csv().as_bytes()))?;
@@ -71,15 +96,26 @@ impl Study {
     }
 
     pub fn table(&self) -> String {
-        let tables = self.bars.iter().map(|bars| format!("{}\n{}", bars.value, aligned(&lines(bars))));
-        let tables: Vec<String> = tables.chain((!self.note.is_empty()).then(|| self.note.clone())).collect();
+        let tables = self
+            .bars
+            .iter()
+            .map(|bars| format!("{}\n{}", bars.value, aligned(&lines(bars))));
+        let tables: Vec<String> = tables
+            .chain((!self.note.is_empty()).then(|| self.note.clone()))
+            .collect();
         tables.join("\n")
     }
 
     pub fn to_json(&self) -> Value {
         let one = |(bars, bar, value): (&Bars, &Bar, f64)| {
             let (title, value_of) = (&bars.title, &bars.value);
-            let Bar { panel, group, series, upto: p99, .. } = bar;
+            let Bar {
+                panel,
+                group,
+                series,
+                upto: p99,
+                ..
+            } = bar;
             json!({
                 "title": title, "value_of": value_of, "panel": panel, "group": group, "series": series, "value": value, "p99": p99
             })
@@ -90,16 +126,29 @@ impl Study {
     fn csv(&self) -> String {
         let mut text = String::from("title,figure,panel,group,series,value,p99\n");
         for (bars, bar, value) in self.named() {
-            let names = [bars.title.as_deref().unwrap_or(""), &bars.value, &bar.panel, &bar.group, &bar.series];
+            let names = [
+                bars.title.as_deref().unwrap_or(""),
+                &bars.value,
+                &bar.panel,
+                &bar.group,
+                &bar.series,
+            ];
             let names = names.map(|name| format!("\"{}\"", name.replace('"', "\"\"")));
-            text += &format!("{},{value},{}\n", names.join(","), bar.upto.map_or(String::new(), |p99| p99.to_string()));
+            text += &format!(
+                "{},{value},{}\n",
+                names.join(","),
+                bar.upto.map_or(String::new(), |p99| p99.to_string())
+            );
         }
         text
     }
 
     /// All bars that have a value, with their drawing.
     fn named(&self) -> impl Iterator<Item = (&Bars, &Bar, f64)> {
-        self.bars.iter().flat_map(|bars| bars.all().filter_map(move |bar| Some((bars, bar, bar.value?))))
+        self.bars.iter().flat_map(|bars| {
+            bars.all()
+                .filter_map(move |bar| Some((bars, bar, bar.value?)))
+        })
     }
 }
 
@@ -109,8 +158,10 @@ pub type Column = (String, Vec<Option<f64>>);
 /// Panels with the same groups.
 pub fn columns(panels: &[impl ToString], groups: &[impl ToString], series: &[Column]) -> Vec<Bar> {
     let mut bars = Vec::new();
-    for (place, (panel, group)) in
-        panels.iter().flat_map(|panel| groups.iter().map(move |group| (panel, group))).enumerate()
+    for (place, (panel, group)) in panels
+        .iter()
+        .flat_map(|panel| groups.iter().map(move |group| (panel, group)))
+        .enumerate()
     {
         let bar = |(name, values): &Column| Bar {
             panel: panel.to_string(),
@@ -124,12 +175,20 @@ pub fn columns(panels: &[impl ToString], groups: &[impl ToString], series: &[Col
 /// Tables have an empty column for series without values, pictures don't.
 fn with_values(bars: &Bars) -> Bars {
     let mut kept = bars.clone();
-    kept.series.retain(|series| bars.all().any(|bar| bar.series == *series && bar.value.is_some()));
+    kept.series.retain(|series| {
+        bars.all()
+            .any(|bar| bar.series == *series && bar.value.is_some())
+    });
     kept
 }
 
 fn lines(bars: &Bars) -> Vec<Vec<String>> {
-    let mut lines = vec![[String::new(), bars.across.clone()].into_iter().chain(bars.series.clone()).collect()];
+    let mut lines = vec![
+        [String::new(), bars.across.clone()]
+            .into_iter()
+            .chain(bars.series.clone())
+            .collect(),
+    ];
     let all: Vec<&Bar> = bars.all().collect();
     for group in all.chunk_by(|a, b| (&a.panel, &a.group) == (&b.panel, &b.group)) {
         let shown = |series: &String| {
@@ -141,7 +200,12 @@ fn lines(bars: &Bars) -> Vec<Vec<String>> {
             }
         };
         let names = [group[0].panel.clone(), group[0].group.clone()];
-        lines.push(names.into_iter().chain(bars.series.iter().map(shown)).collect());
+        lines.push(
+            names
+                .into_iter()
+                .chain(bars.series.iter().map(shown))
+                .collect(),
+        );
     }
     lines
 }
@@ -184,7 +248,12 @@ const TOLERANCE: f64 = 0.01;
 /// Peaks of windows that differ by less can't be told apart: searches with single runs scatter by 1.5 %.
 const INDISTINCT: f64 = 0.03;
 /// Runs as long as the scenario's: the papers' figures compare peaks, they do not state them.
-const EFFORT: Effort = Effort { tolerance: TOLERANCE, replications: 1, max_requests: 0, near: None };
+const EFFORT: Effort = Effort {
+    tolerance: TOLERANCE,
+    replications: 1,
+    max_requests: 0,
+    near: None,
+};
 /// Of each point with a given rate.
 const REPLICATIONS: u32 = 5;
 
@@ -195,15 +264,25 @@ impl Lab<'_> {
 
     fn objective(scenario: &Scenario) -> Result<Objective> {
         let slo = scenario.metrics.slo;
-        let slo = slo.ok_or_else(|| Error::input(format!("{}: metrics.slo: missing", scenario.file.display())))?;
-        Ok(Objective { slo, quantile: Quantile::P99, max_rejected: 0.0, tokens: None })
+        let slo = slo.ok_or_else(|| {
+            Error::input(format!("{}: metrics.slo: missing", scenario.file.display()))
+        })?;
+        Ok(Objective {
+            slo,
+            quantile: Quantile::P99,
+            max_rejected: 0.0,
+            tokens: None,
+        })
     }
 
     /// The highest rate of each policy at which the 99th percentile is within the SLO; 0 if there is none.
     pub fn peaks(&self, scenario: &Scenario) -> Result<Vec<f64>> {
         let knees = self.knees(scenario, None)?;
         (self.progress)();
-        Ok(knees.iter().map(|knee| knee.mean().map_or(0.0, |Rate(rate)| rate)).collect())
+        Ok(knees
+            .iter()
+            .map(|knee| knee.mean().map_or(0.0, |Rate(rate)| rate))
+            .collect())
     }
 
     /// In a folder that the scenario's settings name, as studies search in many variations of one scenario.
@@ -213,7 +292,10 @@ impl Lab<'_> {
             Some(LoadPoint::Rate(last)) => Some(*last),
             _ => None,
         });
-        let out = self.out.join(SEARCHES).join(hash(&scenario.resolved_json().to_string()));
+        let out = self
+            .out
+            .join(SEARCHES)
+            .join(hash(&scenario.resolved_json().to_string()));
         let asked = [(scenario.clone(), Lab::objective(scenario)?)];
         let searches = Searches::new(Goal::HighestRate, &asked, Effort { near, ..EFFORT }, &out)?;
         let (own, lock) = match self.keep {
@@ -225,22 +307,39 @@ impl Lab<'_> {
         if let Some(lock) = lock.filter(|_| !matches!(self.keep, Keep::All(Some(_)))) {
             lock.complete();
         }
-        let missing = |_| Error::Incomplete(format!("{}: a search is missing", searches.folder().path.display()));
-        found.into_iter().flatten().map(|knee| knee.map_err(missing)).collect()
+        let missing = |_| {
+            Error::Incomplete(format!(
+                "{}: a search is missing",
+                searches.folder().path.display()
+            ))
+        };
+        found
+            .into_iter()
+            .flatten()
+            .map(|knee| knee.map_err(missing))
+            .collect()
     }
 
     /// The peak of a network's policy with each window. Each search begins near the peak with the window before.
     pub fn by_window(&self, network: &str, policy: &str) -> Result<Vec<Peak>> {
-        let known = || self.tried.lock().expect("no thread panics while holding it");
+        let known = || {
+            self.tried
+                .lock()
+                .expect("no thread panics while holding it")
+        };
         if let Some(found) = known().get(network) {
             return Ok(found.clone());
         }
         let mut tried: Vec<Peak> = Vec::new();
         for window in WINDOWS.map(|ms| Nanos(ms * 1_000_000)) {
-            let mut scenario = self.scenario(network, &[format!("policy.{policy}.window={}ns", window.0)])?;
+            let mut scenario =
+                self.scenario(network, &[format!("policy.{policy}.window={}ns", window.0)])?;
             scenario.policies.retain(|entry| entry.label == policy);
             let near = tried.last().and_then(|(_, peak)| *peak);
-            tried.push((window, self.knees(&scenario, near)?.first().and_then(Answer::mean)));
+            tried.push((
+                window,
+                self.knees(&scenario, near)?.first().and_then(Answer::mean),
+            ));
         }
         known().insert(network.to_string(), tried.clone());
         Ok(tried)
@@ -250,7 +349,11 @@ impl Lab<'_> {
     /// tell apart, the shortest.
     pub fn tuned(&self, network: &str, policy: &str) -> Result<(Nanos, f64)> {
         let best = best(&self.by_window(network, policy)?);
-        best.ok_or_else(|| Error::failed(format!("{network}: {policy} holds the objective at no rate")))
+        best.ok_or_else(|| {
+            Error::failed(format!(
+                "{network}: {policy} holds the objective at no rate"
+            ))
+        })
     }
 
     /// Given rates run several times, since means of single runs near the peak differ by a tenth.
@@ -259,21 +362,39 @@ impl Lab<'_> {
         let at_rates = matches!(scenario.points().first(), Some(LoadPoint::Rate(_)));
         let replications = if at_rates { REPLICATIONS } else { 1 };
         let resume = self.keep != Keep::Nothing;
-        let options = Options { target: Target::SIM, out, replications, resume, shard: None, stated: Vec::new() };
+        let options = Options {
+            target: Target::SIM,
+            out,
+            replications,
+            resume,
+            shard: None,
+            stated: Vec::new(),
+        };
         if self.keep == Keep::Only {
             let points = experiment::points(std::slice::from_ref(scenario), &options, true)?;
             if points.iter().any(|point| !point.finished) {
-                return Err(Error::Incomplete(format!("{}: points are missing", options.out.display())));
+                return Err(Error::Incomplete(format!(
+                    "{}: points are missing",
+                    options.out.display()
+                )));
             }
         }
         let report = experiment::run(scenario, &options, self.stop, self.progress)?;
-        if report.interrupted() { Err(Error::Interrupted) } else { Ok(report) }
+        if report.interrupted() {
+            Err(Error::Interrupted)
+        } else {
+            Ok(report)
+        }
     }
 }
 
 /// The first of the highest peaks that the search can't tell apart.
 fn best(peaks: &[Peak]) -> Option<(Nanos, f64)> {
-    let found = || peaks.iter().filter_map(|(window, peak)| Some((*window, peak.as_ref()?.0)));
+    let found = || {
+        peaks
+            .iter()
+            .filter_map(|(window, peak)| Some((*window, peak.as_ref()?.0)))
+    };
     let highest = found().map(|(_, peak)| peak).fold(0.0, f64::max);
     found().find(|(_, peak)| peak * (1.0 + INDISTINCT) >= highest)
 }
@@ -286,7 +407,8 @@ mod tests {
     fn the_shortest_of_the_best_windows_is_chosen() {
         let best = |rates: &[Option<f64>]| {
             let one = |(window, rate): (&u64, &Option<f64>)| (Nanos(*window), rate.map(Rate));
-            super::best(&WINDOWS.iter().zip(rates).map(one).collect::<Vec<_>>()).map(|(window, _)| window.0)
+            super::best(&WINDOWS.iter().zip(rates).map(one).collect::<Vec<_>>())
+                .map(|(window, _)| window.0)
         };
         assert_eq!(best(&[Some(90.0), Some(97.5), Some(100.0), None]), Some(2));
         assert_eq!(best(&[Some(100.0), Some(110.0), Some(90.0)]), Some(2));

@@ -63,7 +63,11 @@ struct Contents {
 }
 
 /// A paper's name, file and checks.
-type Parts = (&'static str, &'static str, &'static [&'static [(&'static str, Check)]]);
+type Parts = (
+    &'static str,
+    &'static str,
+    &'static [&'static [(&'static str, Check)]],
+);
 
 impl Paper {
     /// In the order of lists and pages.
@@ -73,20 +77,33 @@ impl Paper {
 
     fn parts(self) -> Parts {
         match self {
-            Paper::BatchMaker => ("batchmaker", include_str!("batchmaker.toml"), batchmaker::CHECKS),
+            Paper::BatchMaker => (
+                "batchmaker",
+                include_str!("batchmaker.toml"),
+                batchmaker::CHECKS,
+            ),
             Paper::Late => ("late", include_str!("late.toml"), &[late::CHECKS]),
             Paper::Jit => ("jit", include_str!("jit.toml"), &[jit::CHECKS]),
-            Paper::DvaBatch => ("dvabatch", include_str!("dvabatch.toml"), &[dvabatch::CHECKS]),
+            Paper::DvaBatch => (
+                "dvabatch",
+                include_str!("dvabatch.toml"),
+                &[dvabatch::CHECKS],
+            ),
             Paper::Grnn => ("grnn", include_str!("grnn.toml"), &[grnn::CHECKS]),
             Paper::Neighbours => ("neighbours", include_str!("neighbours.toml"), &[]),
-            Paper::Continuous => ("continuous", include_str!("continuous.toml"), &[continuous::CHECKS]),
+            Paper::Continuous => (
+                "continuous",
+                include_str!("continuous.toml"),
+                &[continuous::CHECKS],
+            ),
         }
     }
 
     fn contents(self) -> &'static Contents {
         static ALL: LazyLock<Vec<Contents>> = LazyLock::new(|| {
-            let read =
-                |(name, text, _): Parts| toml::from_str(text).unwrap_or_else(|error| panic!("{name}.toml: {error}"));
+            let read = |(name, text, _): Parts| {
+                toml::from_str(text).unwrap_or_else(|error| panic!("{name}.toml: {error}"))
+            };
             Paper::all().map(Paper::parts).map(read).collect()
         });
         &ALL[self as usize]
@@ -108,7 +125,10 @@ impl Paper {
     }
 
     pub fn items(self) -> impl Iterator<Item = Item> {
-        self.exhibits().iter().map(move |exhibit| Item { paper: self, exhibit })
+        self.exhibits().iter().map(move |exhibit| Item {
+            paper: self,
+            exhibit,
+        })
     }
 
     pub fn claims(self) -> &'static [Claim] {
@@ -117,18 +137,29 @@ impl Paper {
 
     /// The values of claims that the figures of an exhibit show.
     pub fn stated(self, exhibit: &Exhibit) -> Vec<Stated> {
-        let own = self.claims().iter().filter(|claim| claim.exhibits[0] == exhibit.name);
+        let own = self
+            .claims()
+            .iter()
+            .filter(|claim| claim.exhibits[0] == exhibit.name);
         let one = |claim: &'static Claim| {
             let mark = claim.mark.as_ref()?;
             let label = format!("{}: {}", mark.of, claim.paper.trim_end_matches(" req/s"));
-            Some(claim.values().map(move |value| Stated { value, label: label.clone(), ..mark.clone() }))
+            Some(claim.values().map(move |value| Stated {
+                value,
+                label: label.clone(),
+                ..mark.clone()
+            }))
         };
         own.filter_map(one).flatten().collect()
     }
 
     /// The numbers of a claim.
     fn values(self, claim: &str) -> Vec<f64> {
-        self.claims().iter().filter(|one| one.id == claim).flat_map(Claim::values).collect()
+        self.claims()
+            .iter()
+            .filter(|one| one.id == claim)
+            .flat_map(Claim::values)
+            .collect()
     }
 
     /// Whether it is one of the five papers that this project implements.
@@ -241,8 +272,15 @@ pub struct Claim {
 impl Claim {
     /// The numbers of the paper, in the figures' units: ms for times, requests/s for rates.
     fn values(&self) -> impl Iterator<Item = f64> {
-        let scale = if self.paper.ends_with("µs") { 1e-3 } else { 1.0 };
-        let numbers = self.paper.split([' ', ';']).filter_map(|word| word.replace(',', "").parse::<f64>().ok());
+        let scale = if self.paper.ends_with("µs") {
+            1e-3
+        } else {
+            1.0
+        };
+        let numbers = self
+            .paper
+            .split([' ', ';'])
+            .filter_map(|word| word.replace(',', "").parse::<f64>().ok());
         numbers.map(move |number| number * scale)
     }
 }
@@ -261,7 +299,11 @@ impl Checked {
     /// The claim that has the reason.
     fn explained(&self) -> &'static Claim {
         let other = |id: &String| self.paper.claims().iter().find(|claim| claim.id == *id);
-        self.claim.reason_of.as_ref().and_then(other).unwrap_or(self.claim)
+        self.claim
+            .reason_of
+            .as_ref()
+            .and_then(other)
+            .unwrap_or(self.claim)
     }
 
     /// Commands that show the reason, if there is one; the exhibits' is not among them.
@@ -271,7 +313,11 @@ impl Checked {
 
     /// That makes the exhibits.
     fn command(&self) -> String {
-        format!("batchlab reproduce {} {}", self.paper.name(), self.claim.exhibits.join(" "))
+        format!(
+            "batchlab reproduce {} {}",
+            self.paper.name(),
+            self.claim.exhibits.join(" ")
+        )
     }
 
     /// Whether it is shown with this exhibit.
@@ -285,16 +331,30 @@ impl Checked {
             Some(name) if self.verdict.word == Word::NotRun => &self.paper.contents().missing[name],
             _ => &self.explained().reason,
         };
-        (!self.verdict.word.holds()).then_some(reason).filter(|reason| !reason.is_empty())
+        (!self.verdict.word.holds())
+            .then_some(reason)
+            .filter(|reason| !reason.is_empty())
     }
 }
 
 /// The claims whose exhibits all have results.
 pub fn check(paper: Paper, findings: &Findings) -> Result<Vec<Checked>> {
-    let ready = |claim: &&Claim| claim.exhibits.iter().all(|exhibit| findings.exhibits.contains_key(exhibit));
+    let ready = |claim: &&Claim| {
+        claim
+            .exhibits
+            .iter()
+            .all(|exhibit| findings.exhibits.contains_key(exhibit))
+    };
     let checked = paper.claims().iter().filter(ready).map(|claim| {
-        let (_, check) = paper.checks().find(|(id, _)| *id == claim.id).expect("every claim has a check");
-        Ok(Checked { paper, claim, verdict: check(findings)? })
+        let (_, check) = paper
+            .checks()
+            .find(|(id, _)| *id == claim.id)
+            .expect("every claim has a check");
+        Ok(Checked {
+            paper,
+            claim,
+            verdict: check(findings)?,
+        })
     });
     checked.collect()
 }
@@ -306,27 +366,58 @@ mod tests {
     #[test]
     fn every_claim_has_a_check_and_exhibits_of_its_paper() {
         for paper in Paper::all() {
-            let ids: Vec<&str> = paper.claims().iter().map(|claim| claim.id.as_str()).collect();
-            assert_eq!(ids, paper.checks().map(|(id, _)| *id).collect::<Vec<_>>(), "in one order");
+            let ids: Vec<&str> = paper
+                .claims()
+                .iter()
+                .map(|claim| claim.id.as_str())
+                .collect();
+            assert_eq!(
+                ids,
+                paper.checks().map(|(id, _)| *id).collect::<Vec<_>>(),
+                "in one order"
+            );
             for exhibit in paper.exhibits() {
-                assert_eq!(exhibit.made == Made::Study, !exhibit.drawings.is_empty(), "{}", exhibit.name);
+                assert_eq!(
+                    exhibit.made == Made::Study,
+                    !exhibit.drawings.is_empty(),
+                    "{}",
+                    exhibit.name
+                );
             }
             for claim in paper.claims() {
                 assert!(!claim.exhibits.is_empty(), "{}", claim.id);
                 let kinds = ["exact", "sim", "input", "magnitude", "cpu", "cuda"];
                 assert!(kinds.contains(&claim.kind.as_str()), "{}", claim.id);
-                assert!(claim.missing.iter().all(|name| paper.contents().missing.contains_key(name)), "{}", claim.id);
+                assert!(
+                    claim
+                        .missing
+                        .iter()
+                        .all(|name| paper.contents().missing.contains_key(name)),
+                    "{}",
+                    claim.id
+                );
                 for exhibit in &claim.exhibits {
-                    assert!(paper.exhibits().iter().any(|known| known.name == *exhibit), "{}: {exhibit}", claim.id);
+                    assert!(
+                        paper.exhibits().iter().any(|known| known.name == *exhibit),
+                        "{}: {exhibit}",
+                        claim.id
+                    );
                 }
-                assert!(claim.reason_of.iter().all(|id| ids.contains(&id.as_str())), "{}", claim.id);
+                assert!(
+                    claim.reason_of.iter().all(|id| ids.contains(&id.as_str())),
+                    "{}",
+                    claim.id
+                );
             }
         }
     }
 
     #[test]
     fn names_are_unique() {
-        let mut ids: Vec<&str> = Paper::all().flat_map(|paper| paper.claims()).map(|claim| claim.id.as_str()).collect();
+        let mut ids: Vec<&str> = Paper::all()
+            .flat_map(|paper| paper.claims())
+            .map(|claim| claim.id.as_str())
+            .collect();
         let count = ids.len();
         ids.sort_unstable();
         ids.dedup();

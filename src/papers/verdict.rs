@@ -78,59 +78,122 @@ impl Verdict {
     }
 
     /// No gap inside the range.
-    pub(super) fn inside(ours: f64, (low, high): (f64, f64), unit: &str, direction: bool) -> Verdict {
-        Verdict::ends(shown(ours, unit), &[(ours, ours.clamp(low, high))], direction)
+    pub(super) fn inside(
+        ours: f64,
+        (low, high): (f64, f64),
+        unit: &str,
+        direction: bool,
+    ) -> Verdict {
+        Verdict::ends(
+            shown(ours, unit),
+            &[(ours, ours.clamp(low, high))],
+            direction,
+        )
     }
 
-    pub(super) fn range(ours: (f64, f64), paper: (f64, f64), unit: &str, direction: bool) -> Verdict {
+    pub(super) fn range(
+        ours: (f64, f64),
+        paper: (f64, f64),
+        unit: &str,
+        direction: bool,
+    ) -> Verdict {
         let text = format!("{:.1} to {:.1} {unit}", ours.0, ours.1);
         Verdict::ends(text, &[(ours.0, paper.0), (ours.1, paper.1)], direction)
     }
 
     pub(super) fn several(ours: &[f64], paper: &[f64], unit: &str, direction: bool) -> Verdict {
-        let list: Vec<String> = ours.iter().map(|value| format!("{}", (value * 10.0).round() / 10.0)).collect();
+        let list: Vec<String> = ours
+            .iter()
+            .map(|value| format!("{}", (value * 10.0).round() / 10.0))
+            .collect();
         let pairs: Vec<(f64, f64)> = ours.iter().copied().zip(paper.iter().copied()).collect();
-        Verdict::ends(format!("{} {unit}", list.join("; ")).trim_end().into(), &pairs, direction)
+        Verdict::ends(
+            format!("{} {unit}", list.join("; ")).trim_end().into(),
+            &pairs,
+            direction,
+        )
     }
 
     pub(super) fn above(ours: f64, bound: f64, unit: &str) -> Verdict {
         let word = if ours > bound { Word::Order } else { Word::Off };
-        let gap = if ours > bound { 0.0 } else { 100.0 * (ours / bound - 1.0) };
-        Verdict { ours: shown(ours, unit), gap: Some(gap), word }
+        let gap = if ours > bound {
+            0.0
+        } else {
+            100.0 * (ours / bound - 1.0)
+        };
+        Verdict {
+            ours: shown(ours, unit),
+            gap: Some(gap),
+            word,
+        }
     }
 
     /// Values that must equal the paper's.
     pub(super) fn exact(ours: &[f64], paper: &[f64], unit: &str) -> Verdict {
         let list: Vec<String> = ours.iter().map(|value| format!("{value}")).collect();
-        let pairs = ours.iter().zip(paper).map(|(ours, paper)| 100.0 * (ours / paper - 1.0));
+        let pairs = ours
+            .iter()
+            .zip(paper)
+            .map(|(ours, paper)| 100.0 * (ours / paper - 1.0));
         let gap = (ours.len() == paper.len()).then(|| pairs.fold(0.0, further));
-        let word = if ours == paper { Word::Exact } else { Word::Off };
-        Verdict { ours: format!("{} {unit}", list.join("; ")), gap, word }
+        let word = if ours == paper {
+            Word::Exact
+        } else {
+            Word::Off
+        };
+        Verdict {
+            ours: format!("{} {unit}", list.join("; ")),
+            gap,
+            word,
+        }
     }
 
     pub(super) fn magnitude(ours: f64, paper: f64, unit: &str) -> Verdict {
         let factor = (ours / paper).max(paper / ours);
-        let word = if factor <= MAGNITUDE { Word::Order } else { Word::Off };
-        Verdict { ours: shown(ours, unit), gap: Some(100.0 * (ours / paper - 1.0)), word }
+        let word = if factor <= MAGNITUDE {
+            Word::Order
+        } else {
+            Word::Off
+        };
+        Verdict {
+            ours: shown(ours, unit),
+            gap: Some(100.0 * (ours / paper - 1.0)),
+            word,
+        }
     }
 
     /// With the numbers that show it.
     pub(super) fn order(holds: bool, figures: String) -> Verdict {
-        Verdict { ours: figures, gap: None, word: if holds { Word::Order } else { Word::Off } }
+        Verdict {
+            ours: figures,
+            gap: None,
+            word: if holds { Word::Order } else { Word::Off },
+        }
     }
 
     pub(super) fn not_run() -> Verdict {
-        Verdict { ours: "not measured".into(), gap: None, word: Word::NotRun }
+        Verdict {
+            ours: "not measured".into(),
+            gap: None,
+            word: Word::NotRun,
+        }
     }
 
     /// A row of the cost table was made from this claim.
     pub(super) fn derived(self) -> Verdict {
-        Verdict { word: Word::Derived, ..self }
+        Verdict {
+            word: Word::Derived,
+            ..self
+        }
     }
 
     /// Times that another GPU than the paper's took: a difference is no miss.
     pub(super) fn of_another_gpu(self) -> Verdict {
-        let word = if self.word.holds() { self.word } else { Word::OtherGpu };
+        let word = if self.word.holds() {
+            self.word
+        } else {
+            Word::OtherGpu
+        };
         Verdict { word, ..self }
     }
 
@@ -143,7 +206,9 @@ impl Verdict {
         match (self.gap, self.word) {
             (Some(gap), _) if gap.abs() < 0.005 => "0 %".into(),
             // A miss must not look like a number within the tolerance.
-            (Some(gap), Word::Trend | Word::Off) if (gap.abs() - 100.0 * TOLERANCE).abs() < 0.005 => {
+            (Some(gap), Word::Trend | Word::Off)
+                if (gap.abs() - 100.0 * TOLERANCE).abs() < 0.005 =>
+            {
                 format!("{gap:+.3} %")
             }
             (Some(gap), Word::Within) if gap.abs() > 100.0 * TOLERANCE - 0.05 => {
@@ -155,14 +220,21 @@ impl Verdict {
     }
 
     fn ends(ours: String, pairs: &[(f64, f64)], direction: bool) -> Verdict {
-        let gap = pairs.iter().map(|(ours, paper)| 100.0 * (ours / paper - 1.0)).fold(0.0, further);
+        let gap = pairs
+            .iter()
+            .map(|(ours, paper)| 100.0 * (ours / paper - 1.0))
+            .fold(0.0, further);
         // Slack for rounding at the very end.
         let word = match (gap.abs() <= 100.0 * TOLERANCE + 1e-9, direction) {
             (true, true) => Word::Within,
             (false, true) => Word::Trend,
             (_, false) => Word::Off,
         };
-        Verdict { ours, gap: Some(gap), word }
+        Verdict {
+            ours,
+            gap: Some(gap),
+            word,
+        }
     }
 }
 
@@ -190,7 +262,9 @@ pub(super) fn shown(value: f64, unit: &str) -> String {
     let text = format!("{:.digits$}", value.abs());
     let (whole, decimals) = text.split_at(text.find('.').unwrap_or(text.len()));
     let sign = if value < 0.0 { "-" } else { "" };
-    format!("{sign}{}{decimals} {unit}", thousands(whole)).trim_end().to_string()
+    format!("{sign}{}{decimals} {unit}", thousands(whole))
+        .trim_end()
+        .to_string()
 }
 
 #[cfg(test)]
@@ -203,25 +277,56 @@ mod tests {
         assert_eq!([word(115.0, true), word(85.0, true)], [Word::Within; 2]);
         assert_eq!([word(115.1, true), word(20.0, true)], [Word::Trend; 2]);
         assert_eq!([word(100.0, false), word(300.0, false)], [Word::Off; 2]);
-        assert_eq!(Verdict::near(80.0, 100.0, "ms", true).gap_text(), "-20.00 %");
-        assert_eq!(Verdict::near(114.9, 100.0, "ms", true).gap_text(), "+14.90 %");
-        assert_eq!(Verdict::near(115.0, 100.0, "ms", true).gap_text(), "+15.00 %: within by the last digit");
-        assert_eq!(Verdict::near(115.002, 100.0, "ms", true).gap_text(), "+15.002 %", "a miss");
+        assert_eq!(
+            Verdict::near(80.0, 100.0, "ms", true).gap_text(),
+            "-20.00 %"
+        );
+        assert_eq!(
+            Verdict::near(114.9, 100.0, "ms", true).gap_text(),
+            "+14.90 %"
+        );
+        assert_eq!(
+            Verdict::near(115.0, 100.0, "ms", true).gap_text(),
+            "+15.00 %: within by the last digit"
+        );
+        assert_eq!(
+            Verdict::near(115.002, 100.0, "ms", true).gap_text(),
+            "+15.002 %",
+            "a miss"
+        );
     }
 
     #[test]
     fn a_time_of_another_gpu_is_no_miss() {
-        let word = |ours| Verdict::near(ours, 100.0, "ms", false).of_another_gpu().word;
+        let word = |ours| {
+            Verdict::near(ours, 100.0, "ms", false)
+                .of_another_gpu()
+                .word
+        };
         assert_eq!(word(50.0), Word::OtherGpu);
-        assert_eq!(Verdict::near(105.0, 100.0, "ms", true).of_another_gpu().word, Word::Within);
+        assert_eq!(
+            Verdict::near(105.0, 100.0, "ms", true)
+                .of_another_gpu()
+                .word,
+            Word::Within
+        );
     }
 
     #[test]
     fn a_range_is_as_far_off_as_its_further_end() {
         let verdict = Verdict::range((20.0, 84.0), (40.0, 80.0), "%", true);
-        assert_eq!((verdict.gap_text().as_str(), verdict.word), ("-50.00 %", Word::Trend));
-        assert_eq!(Verdict::inside(30.0, (25.0, 33.0), "%", true).gap, Some(0.0));
-        assert_eq!(Verdict::inside(36.3, (25.0, 33.0), "%", true).word, Word::Within);
+        assert_eq!(
+            (verdict.gap_text().as_str(), verdict.word),
+            ("-50.00 %", Word::Trend)
+        );
+        assert_eq!(
+            Verdict::inside(30.0, (25.0, 33.0), "%", true).gap,
+            Some(0.0)
+        );
+        assert_eq!(
+            Verdict::inside(36.3, (25.0, 33.0), "%", true).word,
+            Word::Within
+        );
     }
 
     #[test]

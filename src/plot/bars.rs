@@ -67,29 +67,51 @@ pub struct Bar {
 
 impl Bar {
     pub fn new(group: impl ToString, series: impl Into<String>, value: Option<f64>) -> Bar {
-        Bar { group: group.to_string(), series: series.into(), value, ..Bar::default() }
+        Bar {
+            group: group.to_string(),
+            series: series.into(),
+            value,
+            ..Bar::default()
+        }
     }
 }
 
 impl Bars {
     pub fn drawn(&self) -> Canvas {
-        if self.lines { lines::drawn(self) } else { self.with_axes(self.contents()) }
+        if self.lines {
+            lines::drawn(self)
+        } else {
+            self.with_axes(self.contents())
+        }
     }
 
     /// Draws the bars with the axes that the user asked for.
     pub fn asked(&self, options: &Options) -> Drawing {
-        let least =
-            self.bars.iter().filter_map(|bar| bar.value).filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min);
+        let least = self
+            .bars
+            .iter()
+            .filter_map(|bar| bar.value)
+            .filter(|value| *value > 0.0)
+            .fold(f64::INFINITY, f64::min);
         let asked = |content: Content| {
             let axes = [content.x, content.y];
             let [x, y] = options.asked(axes, [1.0, least])?;
             Ok(Content { x, y, ..content })
         };
-        Ok(self.with_axes(self.contents().into_iter().map(asked).collect::<Result<_, Undrawn>>()?))
+        Ok(self.with_axes(
+            self.contents()
+                .into_iter()
+                .map(asked)
+                .collect::<Result<_, Undrawn>>()?,
+        ))
     }
 
     fn own(&self) -> Vec<&str> {
-        self.series.iter().filter(|s| self.marked_by(s).is_none()).map(String::as_str).collect()
+        self.series
+            .iter()
+            .filter(|s| self.marked_by(s).is_none())
+            .map(String::as_str)
+            .collect()
     }
 
     pub fn style(&self, place: usize) -> Style {
@@ -102,13 +124,18 @@ impl Bars {
 
     fn contents(&self) -> Vec<Content> {
         let panels = self.panels();
-        panels.iter().map(|panel| self.content(panel, panels.len())).collect()
+        panels
+            .iter()
+            .map(|panel| self.content(panel, panels.len()))
+            .collect()
     }
 
     fn legend(&self) -> Vec<Entry> {
         let own = self.own();
-        let mut legend: Vec<Entry> =
-            (0..).zip(&own).map(|(i, label)| Entry::new(*label, Key::Bar(self.style(i)))).collect();
+        let mut legend: Vec<Entry> = (0..)
+            .zip(&own)
+            .map(|(i, label)| Entry::new(*label, Key::Bar(self.style(i))))
+            .collect();
         if own.len() == 1 && self.panels().len() > 1 {
             legend.clear();
         }
@@ -116,11 +143,15 @@ impl Bars {
         let intervals = any(|bar| bar.interval.is_some());
         let tail = if intervals { Key::Span } else { Key::Whisker };
         let crossed = self.crossed.unwrap_or("not valid: requests were late");
-        let cross = Told { invalid: true, ..Told::default() };
+        let cross = Told {
+            invalid: true,
+            ..Told::default()
+        };
         let more = [
             any(|bar| bar.upto.is_some()).then(|| Entry::new(WHISKERS, tail)),
             intervals.then(|| Entry::new(&self.interval, Key::Whisker)),
-            any(|bar| bar.saturated && bar.value.is_some()).then(|| Entry::told("saturated", Told::default())),
+            any(|bar| bar.saturated && bar.value.is_some())
+                .then(|| Entry::told("saturated", Told::default())),
             any(|bar| bar.invalid && bar.value.is_some()).then(|| Entry::told(crossed, cross)),
             stated_entry(own.len() < self.series.len()),
         ];
@@ -132,8 +163,16 @@ impl Bars {
         let (legend, panels) = (self.legend(), self.panels());
         // Of three in two columns, one cell would be empty.
         let (title, beside) = (self.title.as_deref(), panels.len() != 3);
-        let frame = Frame { sheet: &self.sheet, title, legend: &legend, beside, right: None };
-        drawn(&frame, contents, |canvas, i, panel| self.draw(canvas, panel, panels[i]))
+        let frame = Frame {
+            sheet: &self.sheet,
+            title,
+            legend: &legend,
+            beside,
+            right: None,
+        };
+        drawn(&frame, contents, |canvas, i, panel| {
+            self.draw(canvas, panel, panels[i])
+        })
     }
 
     fn draw(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
@@ -148,36 +187,84 @@ impl Bars {
         all.sort_by_key(|bar| (group(bar), series(bar)));
         for one in all {
             let (label, stated_of) = (one.series.as_str(), self.marked_by(&one.series));
-            let place = own.iter().position(|own| *own == stated_of.unwrap_or(label));
-            let (Some(value), Some(place), Some(group)) = (one.value, place, group(one)) else { continue };
+            let place = own
+                .iter()
+                .position(|own| *own == stated_of.unwrap_or(label));
+            let (Some(value), Some(place), Some(group)) = (one.value, place, group(one)) else {
+                continue;
+            };
             canvas.data.extend(one.data(panel, value));
             let from = group as f64 - 0.4 + place as f64 * width;
-            let ((left, bottom), (right, top)) =
-                (panel.at(from, panel.y.low), panel.at(from + width, value.min(panel.y.high)));
+            let ((left, bottom), (right, top)) = (
+                panel.at(from, panel.y.low),
+                panel.at(from + width, value.min(panel.y.high)),
+            );
             let middle = ((left + right) / 2.0, top);
-            canvas.spot(label, Rect { left, top, right, bottom }, self.values(one, value));
+            canvas.spot(
+                label,
+                Rect {
+                    left,
+                    top,
+                    right,
+                    bottom,
+                },
+                self.values(one, value),
+            );
             let above = value > panel.y.high;
-            let told = Told { saturated: one.saturated, invalid: one.invalid, above, ..Told::default() };
+            let told = Told {
+                saturated: one.saturated,
+                invalid: one.invalid,
+                above,
+                ..Told::default()
+            };
             if stated_of.is_some() {
-                markers.push((IN_LEGEND, stated_style(), middle, Told { above, ..Told::default() }));
+                markers.push((
+                    IN_LEGEND,
+                    stated_style(),
+                    middle,
+                    Told {
+                        above,
+                        ..Told::default()
+                    },
+                ));
                 continue;
             }
             let gap = ((right - left) * 0.08).min(0.6);
             canvas.group(label, |canvas| {
-                bar(canvas, &Rect { left: left + gap, top, right: right - gap, bottom }, &self.style(place));
+                bar(
+                    canvas,
+                    &Rect {
+                        left: left + gap,
+                        top,
+                        right: right - gap,
+                        bottom,
+                    },
+                    &self.style(place),
+                );
                 let stroke = |width| Stroke::solid(INK, width);
                 match (one.upto, one.interval) {
-                    (Some(upto), None) => {
-                        panel.whisker(canvas, from + width / 2.0, 0.0, [value, upto], stroke(WHISKER))
+                    (Some(upto), None) => panel.whisker(
+                        canvas,
+                        from + width / 2.0,
+                        0.0,
+                        [value, upto],
+                        stroke(WHISKER),
+                    ),
+                    (Some(upto), Some(_)) => {
+                        panel.span(canvas, from + width / 2.0, 0.0, [value, upto], stroke(SPAN))
                     }
-                    (Some(upto), Some(_)) => panel.span(canvas, from + width / 2.0, 0.0, [value, upto], stroke(SPAN)),
                     _ => {}
                 }
-                one.interval
-                    .into_iter()
-                    .for_each(|ends| panel.whisker(canvas, from + width / 2.0, 0.0, ends, stroke(WHISKER)));
+                one.interval.into_iter().for_each(|ends| {
+                    panel.whisker(canvas, from + width / 2.0, 0.0, ends, stroke(WHISKER))
+                });
             });
-            markers.extend((one.saturated || one.invalid || above).then_some((label, self.style(place), middle, told)));
+            markers.extend((one.saturated || one.invalid || above).then_some((
+                label,
+                self.style(place),
+                middle,
+                told,
+            )));
         }
         for (label, style, at, told) in markers {
             canvas.group(label, |canvas| marker(canvas, at, &style, 0.0, told));
@@ -187,7 +274,10 @@ impl Bars {
     /// The series whose bars have the paper's values of this one as marks.
     fn marked_by(&self, label: &str) -> Option<&str> {
         let name = label.strip_suffix(", paper").filter(|_| self.with_papers)?;
-        self.series.iter().map(String::as_str).find(|of| of.strip_suffix(", model").unwrap_or(of) == name)
+        self.series
+            .iter()
+            .map(String::as_str)
+            .find(|of| of.strip_suffix(", model").unwrap_or(of) == name)
     }
 
     /// Those of the last panel, too.
@@ -201,16 +291,36 @@ impl Bars {
 
     /// For a page.
     fn values(&self, bar: &Bar, value: f64) -> String {
-        let upto = bar.upto.map_or(String::new(), |upto| format!("\n{WHISKERS}: {}", significant(upto)));
-        let interval = bar.interval.map_or(String::new(), |[_, high]| format!(" ± {}", significant(high - value)));
-        let of = if self.summary.contains(bar) { &bar.panel } else { &self.value };
-        format!("{}: {}\n{of}: {}{interval}{upto}", self.across, bar.group, significant(value))
+        let upto = bar.upto.map_or(String::new(), |upto| {
+            format!("\n{WHISKERS}: {}", significant(upto))
+        });
+        let interval = bar.interval.map_or(String::new(), |[_, high]| {
+            format!(" ± {}", significant(high - value))
+        });
+        let of = if self.summary.contains(bar) {
+            &bar.panel
+        } else {
+            &self.value
+        };
+        format!(
+            "{}: {}\n{of}: {}{interval}{upto}",
+            self.across,
+            bar.group,
+            significant(value)
+        )
     }
 
     fn content(&self, panel: &str, panels: usize) -> Content {
         let of_bars = |of: fn(&Bar) -> Option<f64>| self.of_panel(panel).filter_map(of);
-        let ends = |bar: &Bar| bar.upto.unwrap_or(0.0).max(bar.interval.map_or(0.0, |[_, high]| high));
-        let highest = self.of_panel(panel).filter_map(|bar| Some(bar.value?.max(ends(bar)))).fold(0.0, f64::max);
+        let ends = |bar: &Bar| {
+            bar.upto
+                .unwrap_or(0.0)
+                .max(bar.interval.map_or(0.0, |[_, high]| high))
+        };
+        let highest = self
+            .of_panel(panel)
+            .filter_map(|bar| Some(bar.value?.max(ends(bar))))
+            .fold(0.0, f64::max);
         let lowest = of_bars(|bar| bar.value.filter(|value| *value > 0.0)).fold(highest, f64::min);
         let (height, room) = if panels > 1 { (HEIGHT, 4) } else { (ALONE, 5) };
         let y = match self.log && lowest > 0.0 {
@@ -220,7 +330,10 @@ impl Bars {
         };
         let groups = distinct(self.of_panel(panel).map(|bar| &bar.group));
         let count = groups.len();
-        let ticks = (0..).zip(groups).map(|(i, group)| Tick { value: f64::from(i), label: group.clone() });
+        let ticks = (0..).zip(groups).map(|(i, group)| Tick {
+            value: f64::from(i),
+            label: group.clone(),
+        });
         let x = Axis::bins(&self.across, [-0.5, count as f64 - 0.5], ticks.collect());
         Content::new(panel, height, [x, y])
     }
@@ -228,9 +341,18 @@ impl Bars {
 
 impl Bar {
     fn data(&self, panel: &Panel, value: f64) -> Vec<Datum> {
-        let Bar { invalid, saturated, .. } = *self;
-        let plain = Datum { invalid, saturated, ..Datum::new(panel, &self.series, &self.group, value) };
-        plain.with_each([(self.interval, OF_REPLICATIONS), (self.upto.map(|upto| [value, upto]), WHISKERS)])
+        let Bar {
+            invalid, saturated, ..
+        } = *self;
+        let plain = Datum {
+            invalid,
+            saturated,
+            ..Datum::new(panel, &self.series, &self.group, value)
+        };
+        plain.with_each([
+            (self.interval, OF_REPLICATIONS),
+            (self.upto.map(|upto| [value, upto]), WHISKERS),
+        ])
     }
 }
 
@@ -248,12 +370,32 @@ pub fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
         for s in own {
             for Row { row, whole, x, .. } in &s.rows {
                 let point = row.point()?;
-                let load = || point.parse::<f64>().map_or(point.to_string(), |rate| number(rate.round()));
-                let (panel, group, series) = (panel.clone(), x.clone().unwrap_or_else(load), s.name.clone());
+                let load = || {
+                    point
+                        .parse::<f64>()
+                        .map_or(point.to_string(), |rate| number(rate.round()))
+                };
+                let (panel, group, series) = (
+                    panel.clone(),
+                    x.clone().unwrap_or_else(load),
+                    s.name.clone(),
+                );
                 let (value, upto) = (row.metric(Metric::Mean)?, row.metric(Metric::P99)?);
-                let (interval, saturated, invalid) =
-                    (row.interval(Metric::Mean)?, whole.saturated()?, !whole.is_valid()?);
-                of_folder.push(Bar { panel, group, series, value, upto, interval, saturated, invalid });
+                let (interval, saturated, invalid) = (
+                    row.interval(Metric::Mean)?,
+                    whole.saturated()?,
+                    !whole.is_valid()?,
+                );
+                of_folder.push(Bar {
+                    panel,
+                    group,
+                    series,
+                    value,
+                    upto,
+                    interval,
+                    saturated,
+                    invalid,
+                });
             }
         }
         if options.x.is_some() {
@@ -262,13 +404,17 @@ pub fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
         bars.extend(of_folder);
     }
     let values = || bars.iter().filter_map(|bar| bar.value);
-    let (least, most) = values().fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), v| (v.min(a), v.max(b)));
+    let (least, most) = values().fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), v| {
+        (v.min(a), v.max(b))
+    });
     if values().next().is_none() {
         return Err(nothing("summary.csv has no row with mean_ms"));
     }
     /// A linear axis would show the short bars as nothing.
     const WIDE: f64 = 100.0;
-    let log = options.spread().map_or(most > WIDE * least, |spread| spread == Spread::Log);
+    let log = options
+        .spread()
+        .map_or(most > WIDE * least, |spread| spread == Spread::Log);
     let rows = series.iter().flat_map(|s| s.rows.iter().map(|row| row.row));
     let drawing = Bars {
         sheet: options.sheet(),
@@ -277,7 +423,10 @@ pub fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
         across: x_label(&series, options).unwrap_or_else(|| "Load (requests/s)".into()),
         value: "Latency (ms)".into(),
         styles: policies.iter().map(|(_, style)| *style).collect(),
-        series: policies.into_iter().map(|(policy, _)| policy.into()).collect(),
+        series: policies
+            .into_iter()
+            .map(|(policy, _)| policy.into())
+            .collect(),
         bars,
         interval: interval_label(&replications(rows)),
         ..Bars::default()
@@ -293,19 +442,30 @@ mod tests {
     #[test]
     fn bars_stand_beside_each_other_as_high_as_their_values() {
         let of_panel = |panel: &str| {
-            [("low", "a", Some(1.0)), ("low", "b", Some(2.0)), ("high", "a", None), ("high", "b", Some(4.0))].map(
-                |(group, series, value)| Bar {
-                    panel: panel.into(),
-                    upto: value.and(Some(4.0)),
-                    ..Bar::new(group, series, value)
-                },
-            )
+            [
+                ("low", "a", Some(1.0)),
+                ("low", "b", Some(2.0)),
+                ("high", "a", None),
+                ("high", "b", Some(4.0)),
+            ]
+            .map(|(group, series, value)| Bar {
+                panel: panel.into(),
+                upto: value.and(Some(4.0)),
+                ..Bar::new(group, series, value)
+            })
         };
         let bars = ["one", "two"].into_iter().flat_map(of_panel).collect();
-        let canvas = Bars { series: vec!["a".into(), "b".into()], bars, ..Bars::default() }.drawn();
+        let canvas = Bars {
+            series: vec!["a".into(), "b".into()],
+            bars,
+            ..Bars::default()
+        }
+        .drawn();
         let heights = |canvas: &Canvas| -> Vec<f64> {
             let area = |mark: &Mark| {
-                let Mark::Area(points, _) = mark else { return None };
+                let Mark::Area(points, _) = mark else {
+                    return None;
+                };
                 Some(
                     points.iter().map(|p| p.1).fold(f64::MIN, f64::max)
                         - points.iter().map(|p| p.1).fold(f64::MAX, f64::min),
@@ -317,7 +477,10 @@ mod tests {
         let heights = &heights(&canvas)[2..];
         assert_eq!(heights.len(), 6);
         for panel in heights.chunks(3) {
-            assert!((panel[1] - 2.0 * panel[0]).abs() < 1e-9 && (panel[2] - HEIGHT).abs() < 1e-9, "{panel:?}");
+            assert!(
+                (panel[1] - 2.0 * panel[0]).abs() < 1e-9 && (panel[2] - HEIGHT).abs() < 1e-9,
+                "{panel:?}"
+            );
         }
     }
 
@@ -325,12 +488,29 @@ mod tests {
     fn a_papers_values_are_marks_on_bars() {
         let bar = |series: &str, value| Bar::new("one", series, Some(value));
         let series = vec!["ours".into(), "ours, paper".into()];
-        let plain = Bars { series, bars: vec![bar("ours", 1.0), bar("ours, paper", 2.0)], ..Bars::default() };
-        let marked = Bars { with_papers: true, ..plain.clone() };
+        let plain = Bars {
+            series,
+            bars: vec![bar("ours", 1.0), bar("ours, paper", 2.0)],
+            ..Bars::default()
+        };
+        let marked = Bars {
+            with_papers: true,
+            ..plain.clone()
+        };
         let said = |bars: &Bars| {
             let canvas = bars.drawn();
-            ["ours, paper", IN_LEGEND].map(|words| canvas.groups.iter().filter(|group| group.series == words).count())
+            ["ours, paper", IN_LEGEND].map(|words| {
+                canvas
+                    .groups
+                    .iter()
+                    .filter(|group| group.series == words)
+                    .count()
+            })
         };
-        assert_eq!((said(&plain), said(&marked)), ([2, 0], [0, 2]), "an entry in the legend, and a bar or a mark");
+        assert_eq!(
+            (said(&plain), said(&marked)),
+            ([2, 0], [0, 2]),
+            "an entry in the legend, and a bar or a mark"
+        );
     }
 }

@@ -19,12 +19,28 @@ pub fn histogram(inputs: &Inputs, options: &Options) -> Drawing {
     let (point, series) = inputs.at_point(options)?;
     let of = |s| Ok((s, cells_by_batch(s, &point)?));
     let all = series.iter().map(of).collect::<Result<Vec<_>, Undrawn>>()?;
-    let ends = bin_ends(all.iter().flat_map(|(_, cells)| cells.keys().copied()).collect());
-    let exact = ends.windows(2).all(|pair| all.iter().all(|(_, c)| c.range(pair[0] + 1..pair[1]).next().is_none()));
-    let label = if exact { "Batch size" } else { "Batch size (bin end)" };
+    let ends = bin_ends(
+        all.iter()
+            .flat_map(|(_, cells)| cells.keys().copied())
+            .collect(),
+    );
+    let exact = ends.windows(2).all(|pair| {
+        all.iter()
+            .all(|(_, c)| c.range(pair[0] + 1..pair[1]).next().is_none())
+    });
+    let label = if exact {
+        "Batch size"
+    } else {
+        "Batch size (bin end)"
+    };
     let of_series = |(s, cells): &(&Series<'_>, Cells)| {
-        let shares = shares(cells, &ends).into_iter().map(|share| Some(share).filter(|share| *share > 0.0));
-        ends.iter().zip(shares).map(|(end, share)| Bar::new(number(*end as f64), &s.label, share)).collect::<Vec<_>>()
+        let shares = shares(cells, &ends)
+            .into_iter()
+            .map(|share| Some(share).filter(|share| *share > 0.0));
+        ends.iter()
+            .zip(shares)
+            .map(|(end, share)| Bar::new(number(*end as f64), &s.label, share))
+            .collect::<Vec<_>>()
     };
     let bars = Bars {
         sheet: options.sheet(),
@@ -49,7 +65,10 @@ fn cells_by_batch(series: &Series<'_>, point: &str) -> Result<Cells, Undrawn> {
         }
     }
     match cells.is_empty() {
-        true => Err(nothing(format!("{}: no batch was executed", path.display()))),
+        true => Err(nothing(format!(
+            "{}: no batch was executed",
+            path.display()
+        ))),
         false => Ok(cells),
     }
 }
@@ -62,7 +81,9 @@ fn bin_ends(mut sizes: Vec<u64>) -> Vec<u64> {
         return sizes;
     }
     let power = |size: u64| u64::BITS - (size - 1).leading_zeros();
-    (power(sizes[0])..=power(sizes[sizes.len() - 1])).map(|power| 1u64.checked_shl(power).unwrap_or(u64::MAX)).collect()
+    (power(sizes[0])..=power(sizes[sizes.len() - 1]))
+        .map(|power| 1u64.checked_shl(power).unwrap_or(u64::MAX))
+        .collect()
 }
 
 fn shares(cells: &Cells, ends: &[u64]) -> Vec<f64> {
@@ -71,7 +92,10 @@ fn shares(cells: &Cells, ends: &[u64]) -> Vec<f64> {
     for (size, count) in cells {
         binned[ends.partition_point(|end| end < size)] += count;
     }
-    binned.into_iter().map(|count| 100.0 * count / all).collect()
+    binned
+        .into_iter()
+        .map(|count| 100.0 * count / all)
+        .collect()
 }
 
 #[cfg(test)]
@@ -89,9 +113,15 @@ mod tests {
         let mut sizes: Vec<u64> = (1..=10).collect();
         sizes.push(u64::MAX);
         let ends = bin_ends(sizes);
-        assert_eq!((ends.len(), ends[..3].to_vec(), ends[63..].to_vec()), (65, vec![1, 2, 4], vec![1 << 63, u64::MAX]));
+        assert_eq!(
+            (ends.len(), ends[..3].to_vec(), ends[63..].to_vec()),
+            (65, vec![1, 2, 4], vec![1 << 63, u64::MAX])
+        );
         let most = u64::MAX as f64 * u64::MAX as f64;
-        assert_eq!(shares(&Cells::from([(4, most), (u64::MAX, most)]), &[4, u64::MAX]), [50.0, 50.0]);
+        assert_eq!(
+            shares(&Cells::from([(4, most), (u64::MAX, most)]), &[4, u64::MAX]),
+            [50.0, 50.0]
+        );
     }
 
     #[test]

@@ -29,18 +29,29 @@ impl Rect {
     }
 
     pub fn corners(&self) -> [Point; 4] {
-        let Rect { left, top, right, bottom } = *self;
+        let Rect {
+            left,
+            top,
+            right,
+            bottom,
+        } = *self;
         [(left, top), (right, top), (right, bottom), (left, bottom)]
     }
 
     pub fn overlaps(&self, other: &Rect) -> bool {
-        self.left < other.right && other.left < self.right && self.top < other.bottom && other.top < self.bottom
+        self.left < other.right
+            && other.left < self.right
+            && self.top < other.bottom
+            && other.top < self.bottom
     }
 
     /// Inside or on the border, within a hundredth of a unit.
     pub fn holds(&self, (x, y): Point) -> bool {
         const SLACK: f64 = 0.01;
-        x >= self.left - SLACK && x <= self.right + SLACK && y >= self.top - SLACK && y <= self.bottom + SLACK
+        x >= self.left - SLACK
+            && x <= self.right + SLACK
+            && y >= self.top - SLACK
+            && y <= self.bottom + SLACK
     }
 }
 
@@ -54,7 +65,11 @@ pub struct Stroke {
 
 impl Stroke {
     pub fn solid(color: Rgb, width: f64) -> Stroke {
-        Stroke { color, width, dash: &[] }
+        Stroke {
+            color,
+            width,
+            dash: &[],
+        }
     }
 }
 
@@ -121,28 +136,49 @@ impl Canvas {
     pub fn new(sheet: Sheet) -> Canvas {
         let (width, height) = (sheet.width, sheet.height.unwrap_or(0.0));
         let (marks, groups, spots, data) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Canvas { width, height, marks, groups, spots, sheet, data }
+        Canvas {
+            width,
+            height,
+            marks,
+            groups,
+            spots,
+            sheet,
+            data,
+        }
     }
 
     /// An empty canvas of this size.
     pub fn sized(width: f64, height: f64) -> Canvas {
-        Canvas { width, height, ..Canvas::new(Sheet::default()) }
+        Canvas {
+            width,
+            height,
+            ..Canvas::new(Sheet::default())
+        }
     }
 
     /// The marks that `draw` makes are of a series.
     pub fn group(&mut self, series: &str, draw: impl FnOnce(&mut Canvas)) {
         let first = self.marks.len();
         draw(self);
-        self.groups.push(Group { series: series.into(), marks: first..self.marks.len(), key: None });
+        self.groups.push(Group {
+            series: series.into(),
+            marks: first..self.marks.len(),
+            key: None,
+        });
     }
 
     pub fn spot(&mut self, series: &str, area: Rect, values: String) {
-        self.spots.push(Spot { series: series.into(), area, values });
+        self.spots.push(Spot {
+            series: series.into(),
+            area,
+            values,
+        });
     }
 
     pub fn line(&mut self, points: &[Point], stroke: Stroke) {
         for piece in dashed(points, stroke.dash) {
-            self.marks.push(Mark::Line(piece, stroke.color, stroke.width));
+            self.marks
+                .push(Mark::Line(piece, stroke.color, stroke.width));
         }
     }
 
@@ -159,7 +195,16 @@ impl Canvas {
     pub fn border(&mut self, rect: &Rect, stroke: Stroke) {
         let [from, right, below, left] = rect.corners();
         // Half a width before the beginning closes the corner.
-        self.line(&[(from.0 - stroke.width / 2.0, from.1), right, below, left, from], stroke);
+        self.line(
+            &[
+                (from.0 - stroke.width / 2.0, from.1),
+                right,
+                below,
+                left,
+                from,
+            ],
+            stroke,
+        );
     }
 
     /// A thin border of paper sets the marker off from the marks below. `grown` is added to its radius; hollow: paper
@@ -167,7 +212,11 @@ impl Canvas {
     pub fn marker(&mut self, at: Point, style: &Style, grown: f64, hollow: bool) {
         let radius = 4.6 + grown;
         let mut shape = |radius: f64, color: Rgb| {
-            let points = style.marker.outline(radius).map(|(x, y)| (at.0 + x, at.1 + y)).collect();
+            let points = style
+                .marker
+                .outline(radius)
+                .map(|(x, y)| (at.0 + x, at.1 + y))
+                .collect();
             self.marks.push(Mark::Area(points, color));
         };
         shape(radius + 1.1, PAPER);
@@ -186,7 +235,11 @@ impl Canvas {
         let cost = |mark: &Mark| match mark {
             Mark::Line(points, ..) => points.windows(2).filter_map(inside).map(length).sum(),
             // Of a marker, or of another label.
-            Mark::Area(points, _) if across(points) || points.iter().any(|corner| rect.holds(*corner)) => 200.0,
+            Mark::Area(points, _)
+                if across(points) || points.iter().any(|corner| rect.holds(*corner)) =>
+            {
+                200.0
+            }
             // Two texts at one place are both unreadable.
             Mark::Text(text) if self.around(text).overlaps(rect) => 2000.0,
             _ => 0.0,
@@ -203,13 +256,24 @@ impl Canvas {
             Align::Center | Align::Upright => x - width / 2.0,
             Align::Right => x - width,
         };
-        Rect { left, top: y - 2.0 * HALF_DIGIT * text.size, right: left + width, bottom: y }
+        Rect {
+            left,
+            top: y - 2.0 * HALF_DIGIT * text.size,
+            right: left + width,
+            bottom: y,
+        }
     }
 
     pub fn text(&mut self, words: impl AsRef<str>, at: Point, size: f64, align: Align, color: Rgb) {
         let words = printable(words.as_ref()).replace(['\n', '\t'], " ");
         if !words.is_empty() {
-            self.marks.push(Mark::Text(Text { words, at, size, align, color }));
+            self.marks.push(Mark::Text(Text {
+                words,
+                at,
+                size,
+                align,
+                color,
+            }));
         }
     }
 }
@@ -219,16 +283,23 @@ pub const HALF_DIGIT: f64 = 0.365;
 
 /// `pattern`: dashes and gaps in turn.
 fn dashed(points: &[Point], pattern: &[f64]) -> Vec<Vec<Point>> {
-    let [first, ..] = points else { return Vec::new() };
+    let [first, ..] = points else {
+        return Vec::new();
+    };
     let mut lengths = pattern.iter().copied().cycle();
-    let Some(mut left) = lengths.next() else { return vec![points.to_vec()] };
+    let Some(mut left) = lengths.next() else {
+        return vec![points.to_vec()];
+    };
     let (mut pieces, mut piece, mut is_dash) = (Vec::new(), vec![*first], true);
     for pair in points.windows(2) {
         let (mut from, to) = (pair[0], pair[1]);
         let mut length = (to.0 - from.0).hypot(to.1 - from.1);
         while length > left {
             let share = left / length;
-            from = (from.0 + (to.0 - from.0) * share, from.1 + (to.1 - from.1) * share);
+            from = (
+                from.0 + (to.0 - from.0) * share,
+                from.1 + (to.1 - from.1) * share,
+            );
             length -= left;
             piece.push(from);
             let ended = std::mem::replace(&mut piece, vec![from]);
@@ -264,8 +335,12 @@ fn clipped(points: &[Point], area: &Rect) -> Vec<Vec<Point>> {
 fn clipped_segment(from: Point, to: Point, area: &Rect) -> Option<(Point, Point)> {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let (mut enter, mut leave) = (0.0f64, 1.0f64);
-    let sides =
-        [(-dx, from.0 - area.left), (dx, area.right - from.0), (-dy, from.1 - area.top), (dy, area.bottom - from.1)];
+    let sides = [
+        (-dx, from.0 - area.left),
+        (dx, area.right - from.0),
+        (-dy, from.1 - area.top),
+        (dy, area.bottom - from.1),
+    ];
     for (towards, room) in sides {
         match towards.partial_cmp(&0.0)? {
             Ordering::Less => enter = enter.max(room / towards),
@@ -291,9 +366,20 @@ mod tests {
 
     #[test]
     fn a_line_is_cut_at_the_border_and_goes_on_where_it_comes_back() {
-        let area = Rect { left: 0.0, top: 0.0, right: 10.0, bottom: 10.0 };
+        let area = Rect {
+            left: 0.0,
+            top: 0.0,
+            right: 10.0,
+            bottom: 10.0,
+        };
         let line = [(5.0, 5.0), (5.0, -5.0), (7.0, -5.0), (7.0, 5.0), (8.0, 5.0)];
-        assert_eq!(clipped(&line, &area), vec![vec![(5.0, 5.0), (5.0, 0.0)], vec![(7.0, 0.0), (7.0, 5.0), (8.0, 5.0)]]);
+        assert_eq!(
+            clipped(&line, &area),
+            vec![
+                vec![(5.0, 5.0), (5.0, 0.0)],
+                vec![(7.0, 0.0), (7.0, 5.0), (8.0, 5.0)]
+            ]
+        );
     }
 
     #[test]
@@ -301,7 +387,10 @@ mod tests {
         let line = [(0.0, 0.0), (3.0, 0.0), (3.0, 4.0)];
         assert_eq!(
             dashed(&line, &[4.0, 2.0]),
-            vec![vec![(0.0, 0.0), (3.0, 0.0), (3.0, 1.0)], vec![(3.0, 3.0), (3.0, 4.0)]]
+            vec![
+                vec![(0.0, 0.0), (3.0, 0.0), (3.0, 1.0)],
+                vec![(3.0, 3.0), (3.0, 4.0)]
+            ]
         );
     }
 }

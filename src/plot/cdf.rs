@@ -25,7 +25,9 @@ pub fn latency([arrival, _, finish]: [u64; 3]) -> Option<u64> {
 /// The shares with markers, so that a curve can be recognised without colour.
 const MARKED: [f64; 4] = [0.1, 0.5, 0.9, 0.99];
 /// The shares whose values a page shows.
-const SHOWN: [f64; 13] = [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99];
+const SHOWN: [f64; 13] = [
+    0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99,
+];
 
 /// Of saturated runs, whose times show only how long they were.
 const SATURATED: &[f64] = &[4.0, 5.0];
@@ -49,38 +51,76 @@ pub fn drawn(options: &Options, panels: Vec<Lines>, more: Vec<Entry>, tail: bool
         }
     }
     legend.extend(more);
-    let fields = panels.iter().map(|(heading, _, axes)| (heading.clone(), axes.clone(), Vec::new())).collect();
+    let fields = panels
+        .iter()
+        .map(|(heading, _, axes)| (heading.clone(), axes.clone(), Vec::new()))
+        .collect();
     figure(options, legend, fields, |canvas, i, panel| {
         let lines = &panels[i].1;
         // Hollow markers first: rings around full ones at the same point.
         let (hollow, full): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.hollow);
-        let curves: Vec<Curve> = hollow.into_iter().chain(full).map(|line| line.curve(tail)).collect();
+        let curves: Vec<Curve> = hollow
+            .into_iter()
+            .chain(full)
+            .map(|line| line.curve(tail))
+            .collect();
         panel.curves(canvas, &curves);
         for line in lines {
-            let datum = |(x, y)| Datum { saturated: line.hollow, ..Datum::new(panel, &line.label, x, y) };
-            canvas.data.extend(line.cdf.curve(tail).into_iter().map(datum));
+            let datum = |(x, y)| Datum {
+                saturated: line.hollow,
+                ..Datum::new(panel, &line.label, x, y)
+            };
+            canvas
+                .data
+                .extend(line.cdf.curve(tail).into_iter().map(datum));
         }
     })
 }
 
 impl Line {
     fn curve(&self, tail: bool) -> Curve {
-        let Line { label, style, hollow, cdf } = self;
+        let Line {
+            label,
+            style,
+            hollow,
+            cdf,
+        } = self;
         let shown = |share: f64| if tail { 1.0 - share } else { share };
         let dot = |share: f64| {
             let (x, y, marked) = (cdf.quantile(share), shown(share), MARKED.contains(&share));
-            Dot { x, y, marked, saturated: *hollow, ..Dot::default() }
+            Dot {
+                x,
+                y,
+                marked,
+                saturated: *hollow,
+                ..Dot::default()
+            }
         };
-        let dots = SHOWN.into_iter().filter(|share| *share <= cdf.served()).map(dot).collect();
-        Curve { label: label.clone(), style: *style, lines: vec![(LINE, cdf.curve(tail))], dots }
+        let dots = SHOWN
+            .into_iter()
+            .filter(|share| *share <= cdf.served())
+            .map(dot)
+            .collect();
+        Curve {
+            label: label.clone(),
+            style: *style,
+            lines: vec![(LINE, cdf.curve(tail))],
+            dots,
+        }
     }
 }
 
 pub fn times(name: &str, span: Span, inputs: &Inputs, options: &Options) -> Drawing {
     let panels = inputs.at_points(options)?;
-    let panels =
-        panels.into_iter().map(|(heading, point, series)| lines(name, span, heading, &point, &series, options));
-    Ok(drawn(options, panels.collect::<Result<_, _>>()?, Vec::new(), options.tail))
+    let panels = panels
+        .into_iter()
+        .map(|(heading, point, series)| lines(name, span, heading, &point, &series, options));
+    Ok(drawn(
+        options,
+        panels.collect::<Result<_, _>>()?,
+        Vec::new(),
+        options.tail,
+    ))
 }
 
 fn lines(
@@ -93,13 +133,27 @@ fn lines(
 ) -> Result<Lines, Undrawn> {
     let line = |s: &Series<'_>| {
         let hollow = s.saturated_at(point)?;
-        let (suffix, dash) = if hollow { (" (saturated)", SATURATED) } else { ("", s.style.dash) };
+        let (suffix, dash) = if hollow {
+            (" (saturated)", SATURATED)
+        } else {
+            ("", s.style.dash)
+        };
         let (label, style) = (format!("{}{suffix}", s.label), Style { dash, ..s.style });
-        Ok(Line { label, style, hollow, cdf: distribution(s, point, span)? })
+        Ok(Line {
+            label,
+            style,
+            hollow,
+            cdf: distribution(s, point, span)?,
+        })
     };
-    let lines = series.iter().map(line).collect::<Result<Vec<_>, Undrawn>>()?;
+    let lines = series
+        .iter()
+        .map(line)
+        .collect::<Result<Vec<_>, Undrawn>>()?;
     let Some((least, largest)) = ends(&lines) else {
-        return Err(nothing(format!("every time at point {point} is 0, which a logarithmic axis does not show")));
+        return Err(nothing(format!(
+            "every time at point {point} is 0, which a logarithmic axis does not show"
+        )));
     };
     let label = format!("{name}{} (ms)", at_point(point));
     let x = match options.look.x_scale {
@@ -108,8 +162,16 @@ fn lines(
     };
     let requests = lines.iter().map(|line| line.cdf.count()).max().unwrap_or(1);
     let fewest = 0.5 / requests as f64;
-    let y = if options.tail { Axis::log("Share of slower requests", fewest, 1.0) } else { shares() };
-    let axes = options.asked_of([x, y], options.look.y_scale.map(Spread::from), [least, fewest])?;
+    let y = if options.tail {
+        Axis::log("Share of slower requests", fewest, 1.0)
+    } else {
+        shares()
+    };
+    let axes = options.asked_of(
+        [x, y],
+        options.look.y_scale.map(Spread::from),
+        [least, fewest],
+    )?;
     Ok((heading, lines, axes))
 }
 
@@ -136,7 +198,15 @@ fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Cdf, Und
     let mut warmup = warmup.map_or(Ok(0), |row| row.warmup())?;
     let mut times = Vec::new();
     let mut unserved = 0;
-    while let Some(RequestLine { arrival_ns, start_ns, finish_ns, class: own, measured, .. }) = rows.read()? {
+    while let Some(RequestLine {
+        arrival_ns,
+        start_ns,
+        finish_ns,
+        class: own,
+        measured,
+        ..
+    }) = rows.read()?
+    {
         if class.is_some_and(|class| own != class || measured == 0) {
             continue;
         }
@@ -154,8 +224,16 @@ fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Cdf, Und
         };
         times.push(Nanos(time).as_millis_f64());
     }
-    let cdf = Cdf::of(times).map(|cdf| Cdf { all: cdf.count() + unserved, ..cdf });
-    cdf.ok_or_else(|| nothing(format!("{}: no request finished after the warm-up", path.display())))
+    let cdf = Cdf::of(times).map(|cdf| Cdf {
+        all: cdf.count() + unserved,
+        ..cdf
+    });
+    cdf.ok_or_else(|| {
+        nothing(format!(
+            "{}: no request finished after the warm-up",
+            path.display()
+        ))
+    })
 }
 
 /// Draws the latencies of a point in two results folders over each other (the first solid, the second dashed with
@@ -164,28 +242,61 @@ fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Cdf, Und
 /// Panics unless the inputs are two results folders.
 pub fn compared(inputs: &Inputs, point: &str, options: &Options) -> Result<Option<Canvas>> {
     const SECOND: &[f64] = &[6.0, 3.5];
-    let [first, second] = &inputs.folders[..] else { panic!("two results folders are compared") };
-    let all = inputs.series(&options.in_panels()).map_err(|undrawn| undrawn.error(Kind::LatencyCdf))?;
-    let found = |series: &Series<'_>| match series.row_at(point).map(|_| distribution(series, point, latency)) {
+    let [first, second] = &inputs.folders[..] else {
+        panic!("two results folders are compared")
+    };
+    let all = inputs
+        .series(&options.in_panels())
+        .map_err(|undrawn| undrawn.error(Kind::LatencyCdf))?;
+    let found = |series: &Series<'_>| match series
+        .row_at(point)
+        .map(|_| distribution(series, point, latency))
+    {
         None | Some(Err(Undrawn::Nothing(_))) => Ok(None),
         Some(Err(Undrawn::Broken(error))) => Err(error),
         Some(Ok(cdf)) => Ok(Some(cdf)),
     };
     let mut lines: Vec<Line> = Vec::new();
-    let (of_first, of_second): (Vec<_>, Vec<_>) = all.iter().partition(|series| series.is_of(first));
-    let pairs = of_first.iter().filter_map(|one| Some((one, of_second.iter().find(|s| s.name == one.name)?)));
+    let (of_first, of_second): (Vec<_>, Vec<_>) =
+        all.iter().partition(|series| series.is_of(first));
+    let pairs = of_first
+        .iter()
+        .filter_map(|one| Some((one, of_second.iter().find(|s| s.name == one.name)?)));
     for (one, other) in pairs {
-        let (Some(cdf), Some(other_cdf)) = (found(one)?, found(other)?) else { continue };
+        let (Some(cdf), Some(other_cdf)) = (found(one)?, found(other)?) else {
+            continue;
+        };
         for (cdf, dash, hollow) in [(cdf, &[][..], false), (other_cdf, SECOND, true)] {
             let style = Style { dash, ..one.style };
-            lines.push(Line { label: one.name.clone(), style, hollow, cdf });
+            lines.push(Line {
+                label: one.name.clone(),
+                style,
+                hollow,
+                cdf,
+            });
         }
     }
-    let Some((least, largest)) = ends(&lines) else { return Ok(None) };
-    let folder = |of: &Folder, dash| Entry::new(&of.name, Key::Stroke(Stroke { color: INK, width: LINE, dash }));
+    let Some((least, largest)) = ends(&lines) else {
+        return Ok(None);
+    };
+    let folder = |of: &Folder, dash| {
+        Entry::new(
+            &of.name,
+            Key::Stroke(Stroke {
+                color: INK,
+                width: LINE,
+                dash,
+            }),
+        )
+    };
     let folders = vec![folder(first, &[]), folder(second, SECOND)];
     let x = Axis::log(format!("Latency{} (ms)", at_point(point)), least, largest);
-    Ok(Some(drawn(options, vec![(String::new(), lines, [x, shares()])], folders, false)))
+    Ok(Some(drawn(
+        options,
+        vec![(String::new(), lines, [x, shares()])],
+        folders,
+        false,
+    )))
 }
 
 /// Of at least one sample.
@@ -206,7 +317,10 @@ impl Cdf {
 
     /// Of ascending values with their counts; `None` if all counts are 0.
     pub fn weighted(ascending: impl IntoIterator<Item = (f64, u64)>) -> Option<Cdf> {
-        let mut cdf = Cdf { steps: Vec::new(), all: 0 };
+        let mut cdf = Cdf {
+            steps: Vec::new(),
+            all: 0,
+        };
         for (value, times) in ascending.into_iter().filter(|(_, times)| *times > 0) {
             cdf.all += times;
             match cdf.steps.last_mut() {
@@ -237,17 +351,27 @@ impl Cdf {
 
     /// The first percentile of the samples above 0.
     pub fn low_end(&self) -> Option<f64> {
-        let zeros = self.steps.first().map_or(0, |&(value, below)| if value > 0.0 { 0 } else { below });
+        let zeros = self
+            .steps
+            .first()
+            .map_or(0, |&(value, below)| if value > 0.0 { 0 } else { below });
         let rank = zeros + (self.count() - zeros).div_ceil(100);
         let place = self.steps.partition_point(|(_, below)| *below < rank);
-        self.steps.get(place).map(|(value, _)| *value).filter(|value| *value > 0.0)
+        self.steps
+            .get(place)
+            .map(|(value, _)| *value)
+            .filter(|value| *value > 0.0)
     }
 
     /// The smallest sample with at least this share of the samples at or below it.
     pub fn quantile(&self, share: f64) -> f64 {
         let rank = (share * self.all as f64).ceil();
-        let place = self.steps.partition_point(|(_, below)| (*below as f64) < rank);
-        self.steps.get(place).map_or(self.largest(), |(value, _)| *value)
+        let place = self
+            .steps
+            .partition_point(|(_, below)| (*below as f64) < rank);
+        self.steps
+            .get(place)
+            .map_or(self.largest(), |(value, _)| *value)
     }
 
     /// With `tail`, of the share above each value. The corners of a staircase; of one with more steps than can be seen,
@@ -255,17 +379,38 @@ impl Cdf {
     fn curve(&self, tail: bool) -> Vec<(f64, f64)> {
         const MOST: usize = 500;
         if self.steps.len() > MOST {
-            let end = if tail { (1.0 - self.served()).max(1.0 / self.all as f64) } else { self.served() };
+            let end = if tail {
+                (1.0 - self.served()).max(1.0 / self.all as f64)
+            } else {
+                self.served()
+            };
             let part = |i: usize| i as f64 / MOST as f64;
-            let share = |i| if tail { end.powf(part(i)) } else { end * part(i) };
+            let share = |i| {
+                if tail {
+                    end.powf(part(i))
+                } else {
+                    end * part(i)
+                }
+            };
             let point = |share: f64| (self.quantile(if tail { 1.0 - share } else { share }), share);
-            return (0..=MOST).map(|i| point(share(i))).chain([(self.largest(), end)]).collect();
+            return (0..=MOST)
+                .map(|i| point(share(i)))
+                .chain([(self.largest(), end)])
+                .collect();
         }
-        let share = |below: u64| if tail { self.all - below } else { below } as f64 / self.all as f64;
-        let before = [0].into_iter().chain(self.steps.iter().map(|(_, below)| *below));
-        let corners = before.zip(&self.steps).flat_map(|(before, (value, below))| [(*value, before), (*value, *below)]);
+        let share =
+            |below: u64| if tail { self.all - below } else { below } as f64 / self.all as f64;
+        let before = [0]
+            .into_iter()
+            .chain(self.steps.iter().map(|(_, below)| *below));
+        let corners = before
+            .zip(&self.steps)
+            .flat_map(|(before, (value, below))| [(*value, before), (*value, *below)]);
         // A logarithmic axis has no place for a share of 0.
-        corners.map(|(value, below)| (value, share(below))).filter(|(_, share)| !tail || *share > 0.0).collect()
+        corners
+            .map(|(value, below)| (value, share(below)))
+            .filter(|(_, share)| !tail || *share > 0.0)
+            .collect()
     }
 }
 
@@ -276,22 +421,50 @@ mod tests {
     #[test]
     fn shares_count_equal_samples_together() {
         let cdf = Cdf::of(vec![3.0, 1.0, 2.0, 2.0]).unwrap();
-        assert_eq!(cdf.curve(false), [(1.0, 0.0), (1.0, 0.25), (2.0, 0.25), (2.0, 0.75), (3.0, 0.75), (3.0, 1.0)]);
-        assert_eq!(cdf.curve(true), [(1.0, 1.0), (1.0, 0.75), (2.0, 0.75), (2.0, 0.25), (3.0, 0.25)]);
+        assert_eq!(
+            cdf.curve(false),
+            [
+                (1.0, 0.0),
+                (1.0, 0.25),
+                (2.0, 0.25),
+                (2.0, 0.75),
+                (3.0, 0.75),
+                (3.0, 1.0)
+            ]
+        );
+        assert_eq!(
+            cdf.curve(true),
+            [
+                (1.0, 1.0),
+                (1.0, 0.75),
+                (2.0, 0.75),
+                (2.0, 0.25),
+                (3.0, 0.25)
+            ]
+        );
         assert_eq!(Cdf::of(vec![]), None);
         assert_eq!(Cdf::weighted([(1.0, 0)]), None);
     }
 
     #[test]
     fn a_curve_ends_at_the_share_that_was_served() {
-        let cdf = Cdf { all: 4, ..Cdf::of(vec![1.0, 2.0, 2.0]).unwrap() };
+        let cdf = Cdf {
+            all: 4,
+            ..Cdf::of(vec![1.0, 2.0, 2.0]).unwrap()
+        };
         assert_eq!(cdf.curve(false).last(), Some(&(2.0, 0.75)));
-        assert_eq!((cdf.served(), cdf.quantile(0.25), cdf.quantile(0.5)), (0.75, 1.0, 2.0));
+        assert_eq!(
+            (cdf.served(), cdf.quantile(0.25), cdf.quantile(0.5)),
+            (0.75, 1.0, 2.0)
+        );
     }
 
     #[test]
     fn a_weight_is_as_many_samples() {
-        assert_eq!(Cdf::weighted([(1.0, 1), (2.0, 2), (3.0, 1)]), Cdf::of(vec![1.0, 2.0, 2.0, 3.0]));
+        assert_eq!(
+            Cdf::weighted([(1.0, 1), (2.0, 2), (3.0, 1)]),
+            Cdf::of(vec![1.0, 2.0, 2.0, 3.0])
+        );
     }
 
     #[test]
@@ -306,15 +479,24 @@ mod tests {
 
     #[test]
     fn a_curve_of_many_samples_has_few_points_on_the_staircase() {
-        let cdf = Cdf { all: 12_500, ..Cdf::of((0..10_000).map(f64::from).collect()).unwrap() };
+        let cdf = Cdf {
+            all: 12_500,
+            ..Cdf::of((0..10_000).map(f64::from).collect()).unwrap()
+        };
         for tail in [false, true] {
             let curve = cdf.curve(tail);
-            assert!(curve.len() < 600 && curve.windows(2).all(|pair| pair[0].0 <= pair[1].0), "{curve:?}");
+            assert!(
+                curve.len() < 600 && curve.windows(2).all(|pair| pair[0].0 <= pair[1].0),
+                "{curve:?}"
+            );
             for &(value, share) in &curve {
                 let below = if tail { 1.0 - share } else { share } * 12_500.0;
                 assert!((value - below).abs() <= 1.5, "{value} {share}");
             }
-            assert!((curve.last().unwrap().1 - if tail { 0.2 } else { 0.8 }).abs() < 1e-9, "the share that was served");
+            assert!(
+                (curve.last().unwrap().1 - if tail { 0.2 } else { 0.8 }).abs() < 1e-9,
+                "the share that was served"
+            );
         }
     }
 }

@@ -32,19 +32,43 @@ pub struct Datum {
 impl Datum {
     pub fn new(panel: &Panel, series: &str, x: impl ToString, y: f64) -> Datum {
         let axes = [panel.x.label.clone(), panel.y.label.clone()];
-        Datum { panel: panel.name.clone(), series: series.into(), axes, x: x.to_string(), y, ..Datum::default() }
+        Datum {
+            panel: panel.name.clone(),
+            series: series.into(),
+            axes,
+            x: x.to_string(),
+            y,
+            ..Datum::default()
+        }
     }
 
     pub fn of_dot(panel: &Panel, series: &str, dot: &Dot) -> Vec<Datum> {
-        let Dot { x, y, across, invalid, saturated, .. } = *dot;
-        let plain = Datum { across, invalid, saturated, ..Datum::new(panel, series, x, y) };
+        let Dot {
+            x,
+            y,
+            across,
+            invalid,
+            saturated,
+            ..
+        } = *dot;
+        let plain = Datum {
+            across,
+            invalid,
+            saturated,
+            ..Datum::new(panel, series, x, y)
+        };
         plain.with_each([(dot.interval, OF_REPLICATIONS), (dot.span, P50_TO_P99)])
     }
 
     /// Once for each of its intervals, or without one.
     pub fn with_each(self, intervals: [(Option<[f64; 2]>, &'static str); 2]) -> Vec<Datum> {
-        let with =
-            |(ends, interval): (Option<[f64; 2]>, _)| Some(Datum { ends: Some(ends?), interval, ..self.clone() });
+        let with = |(ends, interval): (Option<[f64; 2]>, _)| {
+            Some(Datum {
+                ends: Some(ends?),
+                interval,
+                ..self.clone()
+            })
+        };
         let all: Vec<Datum> = intervals.into_iter().filter_map(with).collect();
         if all.is_empty() { vec![self] } else { all }
     }
@@ -101,5 +125,7 @@ pub fn write(path: &Path, figures: &[(String, Vec<Datum>)]) -> Result<()> {
 }
 
 fn ends(ends: Option<[f64; 2]>) -> [String; 2] {
-    ends.map_or([String::new(), String::new()], |ends| ends.map(|end| end.to_string()))
+    ends.map_or([String::new(), String::new()], |ends| {
+        ends.map(|end| end.to_string())
+    })
 }

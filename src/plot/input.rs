@@ -72,7 +72,11 @@ pub type Part<'s> = (&'s Folder, Vec<&'s Series<'s>>);
 impl Inputs {
     /// Results folders, and files of lengths or traces.
     pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Inputs> {
-        let mut inputs = Inputs { folders: Vec::new(), files: Vec::new(), places: Vec::new() };
+        let mut inputs = Inputs {
+            folders: Vec::new(),
+            files: Vec::new(),
+            places: Vec::new(),
+        };
         for path in paths.iter().map(AsRef::as_ref) {
             let kind = std::fs::metadata(path).map_err(|cause| Error::unreadable(path, &cause))?;
             if !kind.is_dir() {
@@ -81,7 +85,10 @@ impl Inputs {
             }
             let folder = Folder::open(path)?;
             if inputs.folders.iter().any(|other| other.full == folder.full) {
-                return Err(Error::input(format!("{}: this results folder is named twice", path.display())));
+                return Err(Error::input(format!(
+                    "{}: this results folder is named twice",
+                    path.display()
+                )));
             }
             inputs.folders.push(folder);
         }
@@ -95,11 +102,19 @@ impl Inputs {
         let mut all: Vec<(String, Option<String>)> = Vec::new();
         for folder in &self.folders {
             let of_search = |file| read_json(&folder.results.path.join(file));
-            let settings = folder.results.settings().or_else(|_| of_search("knee.json"));
-            let settings = settings.or_else(|_| of_search("workers.json")).unwrap_or_default();
+            let settings = folder
+                .results
+                .settings()
+                .or_else(|_| of_search("knee.json"));
+            let settings = settings
+                .or_else(|_| of_search("workers.json"))
+                .unwrap_or_default();
             let kinds = names::kinds(&settings);
             for policy in &folder.policies {
-                let kind = kinds.iter().find(|(label, _)| label == policy).map(|(_, kind)| kind.to_string());
+                let kind = kinds
+                    .iter()
+                    .find(|(label, _)| label == policy)
+                    .map(|(_, kind)| kind.to_string());
                 match all.iter_mut().find(|(label, _)| label == policy) {
                     Some((_, known)) => *known = known.take().or(kind),
                     None => all.push((policy.clone(), kind)),
@@ -111,12 +126,25 @@ impl Inputs {
 
     /// Extends equal names by as many parts of the paths as make them different.
     fn tell_apart(&mut self) {
-        let deepest = self.folders.iter().map(|folder| folder.full.iter().count()).max().unwrap_or(0);
+        let deepest = self
+            .folders
+            .iter()
+            .map(|folder| folder.full.iter().count())
+            .max()
+            .unwrap_or(0);
         for parts in 2..=deepest {
-            let names: Vec<String> = self.folders.iter().map(|folder| folder.name.clone()).collect();
+            let names: Vec<String> = self
+                .folders
+                .iter()
+                .map(|folder| folder.name.clone())
+                .collect();
             for folder in &mut self.folders {
                 if names.iter().filter(|other| **other == folder.name).count() > 1 {
-                    let all: Vec<_> = folder.full.iter().map(|part| part.to_string_lossy()).collect();
+                    let all: Vec<_> = folder
+                        .full
+                        .iter()
+                        .map(|part| part.to_string_lossy())
+                        .collect();
                     folder.name = all[all.len().saturating_sub(parts)..].join("/");
                 }
             }
@@ -125,9 +153,15 @@ impl Inputs {
 
     /// All that appear in legends.
     pub fn names(&self) -> Vec<String> {
-        let policies = self.folders.iter().flat_map(|folder| folder.policies.clone());
+        let policies = self
+            .folders
+            .iter()
+            .flat_map(|folder| folder.policies.clone());
         let folders = self.folders.iter().map(|folder| folder.name.clone());
-        policies.chain(folders).chain(self.files.iter().map(|file| stem(file))).collect()
+        policies
+            .chain(folders)
+            .chain(self.files.iter().map(|file| stem(file)))
+            .collect()
     }
 
     /// The swept keys, if no folder has several loads to draw figures over.
@@ -135,7 +169,9 @@ impl Inputs {
         if self.has_no_summary() {
             return Vec::new();
         }
-        let loads = |folder: &Folder| distinct(folder.results.rows().filter_map(|row| row.point().ok())).len();
+        let loads = |folder: &Folder| {
+            distinct(folder.results.rows().filter_map(|row| row.point().ok())).len()
+        };
         if self.folders.iter().any(|folder| loads(folder) > 1) {
             return Vec::new();
         }
@@ -143,16 +179,27 @@ impl Inputs {
     }
 
     fn swept_keys(&self) -> Vec<&str> {
-        distinct(self.folders.iter().flat_map(|folder| &folder.results.swept).map(String::as_str))
+        distinct(
+            self.folders
+                .iter()
+                .flat_map(|folder| &folder.results.swept)
+                .map(String::as_str),
+        )
     }
 
     /// The chosen policies, in the summaries' order or the one asked for. With panels, equal policies of several folders have
     /// one label and one style.
     pub fn series(&self, options: &Options) -> Result<Vec<Series<'_>>, Undrawn> {
         let Some(first) = self.folders.first() else {
-            return Err(nothing("this kind of figure needs a results folder, the one with summary.csv"));
+            return Err(nothing(
+                "this kind of figure needs a results folder, the one with summary.csv",
+            ));
         };
-        let known: Vec<&str> = self.places.iter().map(|(policy, _)| policy.as_str()).collect();
+        let known: Vec<&str> = self
+            .places
+            .iter()
+            .map(|(policy, _)| policy.as_str())
+            .collect();
         let order = names::ordered(&options.look.order, &known)?;
         let mut all = Vec::new();
         for folder in &self.folders {
@@ -168,10 +215,14 @@ impl Inputs {
         self.name(&mut all, options);
         match (&options.x, all.is_empty()) {
             (Some(key), true) => Err(self.not_swept(key).into()),
-            (None, true) if first.results.has_summary() => {
-                Err(nothing(format!("{}: has no rows", first.results.path.join("summary.csv").display())))
-            }
-            (None, true) => Err(nothing(format!("{}: has no summary.csv", first.results.path.display()))),
+            (None, true) if first.results.has_summary() => Err(nothing(format!(
+                "{}: has no rows",
+                first.results.path.join("summary.csv").display()
+            ))),
+            (None, true) => Err(nothing(format!(
+                "{}: has no summary.csv",
+                first.results.path.display()
+            ))),
             _ => Ok(all.into_iter().filter(is_chosen).collect()),
         }
     }
@@ -179,13 +230,22 @@ impl Inputs {
     /// The style of a policy's combination of swept keys with this number. All have the policy's colour; the first
     /// has its line and marker, too.
     pub fn style(&self, policy: &str, combination: usize) -> Style {
-        let place = self.places.iter().find(|(known, _)| known == policy).map_or(0, |(_, place)| *place);
-        Style { color: Style::of(place).color, ..Style::of(place + combination) }
+        let place = self
+            .places
+            .iter()
+            .find(|(known, _)| known == policy)
+            .map_or(0, |(_, place)| *place);
+        Style {
+            color: Style::of(place).color,
+            ..Style::of(place + combination)
+        }
     }
 
     /// Whether all folders are of searches.
     pub fn has_no_summary(&self) -> bool {
-        self.folders.iter().all(|folder| !folder.results.has_summary())
+        self.folders
+            .iter()
+            .all(|folder| !folder.results.has_summary())
     }
 
     /// Labels and styles.
@@ -193,8 +253,15 @@ impl Inputs {
         let loads = distinct(all.iter().filter_map(|s| s.load)).len();
         let mut of_policy: Vec<(&str, &str)> = Vec::new();
         for s in all.iter_mut() {
-            let folder = if options.panels { s.folder.full.to_str().unwrap_or_default() } else { "" };
-            let before = of_policy.iter().filter(|other| **other == (s.policy, folder)).count();
+            let folder = if options.panels {
+                s.folder.full.to_str().unwrap_or_default()
+            } else {
+                ""
+            };
+            let before = of_policy
+                .iter()
+                .filter(|other| **other == (s.policy, folder))
+                .count();
             of_policy.push((s.policy, folder));
             s.style = self.style(s.policy, before);
             let name = swept::label(s.policy, &s.swept);
@@ -202,7 +269,11 @@ impl Inputs {
                 same if same == name => swept::label(options.look.name(s.policy), &s.swept),
                 other => other.into(),
             };
-            s.name.extend(s.load.filter(|_| loads > 1).map(|load| format!(", at {load}")));
+            s.name.extend(
+                s.load
+                    .filter(|_| loads > 1)
+                    .map(|load| format!(", at {load}")),
+            );
         }
         let names: Vec<String> = all.iter().map(|s| s.name.clone()).collect();
         for s in all {
@@ -218,9 +289,13 @@ impl Inputs {
     fn not_swept(&self, key: &str) -> Error {
         Error::input(match self.swept_keys().join(", ") {
             none if none.is_empty() => {
-                format!("--x {key}: these results are of no sweep; run the scenario with --sweep {key}=V1,V2")
+                format!(
+                    "--x {key}: these results are of no sweep; run the scenario with --sweep {key}=V1,V2"
+                )
             }
-            keys => format!("--x {key}: is not a swept key of these results at this point; there are {keys}"),
+            keys => format!(
+                "--x {key}: is not a swept key of these results at this point; there are {keys}"
+            ),
         })
     }
 
@@ -233,30 +308,44 @@ impl Inputs {
     }
 
     /// The points as of [`Inputs::at_point`]. With panels, each folder has its own, with the folder's name.
-    pub fn at_points(&self, options: &Options) -> Result<Vec<(String, String, Vec<Series<'_>>)>, Undrawn> {
+    pub fn at_points(
+        &self,
+        options: &Options,
+    ) -> Result<Vec<(String, String, Vec<Series<'_>>)>, Undrawn> {
         if !options.panels {
             let (point, series) = self.at_point(options)?;
             return Ok(vec![(String::new(), point, series)]);
         }
         let series = self.series(options)?;
         let of_folder = |folder: &Folder| {
-            let mut own: Vec<Series<'_>> = series.iter().filter(|s| s.is_of(folder)).cloned().collect();
+            let mut own: Vec<Series<'_>> =
+                series.iter().filter(|s| s.is_of(folder)).cloned().collect();
             let point = point(&own, options)?;
             own.retain(|s| s.row_at(&point).is_some());
             Ok((options.look.name(&folder.name).to_string(), point, own))
         };
-        let with_series = self.folders.iter().filter(|folder| series.iter().any(|s| s.is_of(folder)));
+        let with_series = self
+            .folders
+            .iter()
+            .filter(|folder| series.iter().any(|s| s.is_of(folder)));
         with_series.map(of_folder).collect()
     }
 
     /// The load that figures show because none is chosen; `None` if they show all, or there is only one.
     pub fn default_point(&self, options: &Options) -> Option<String> {
-        let loads = self.folders.iter().flat_map(|folder| folder.results.rows()).filter_map(|row| row.point().ok());
+        let loads = self
+            .folders
+            .iter()
+            .flat_map(|folder| folder.results.rows())
+            .filter_map(|row| row.point().ok());
         let several = distinct(loads).len() > 1 && options.point.is_none();
         let series = self.series(options).ok().filter(|_| several)?;
         let shown = distinct(series.iter().filter_map(|s| s.load));
         match options.x {
-            Some(_) => shown.first().filter(|_| shown.len() == 1).map(ToString::to_string),
+            Some(_) => shown
+                .first()
+                .filter(|_| shown.len() == 1)
+                .map(ToString::to_string),
             None => point(&series, options).ok(),
         }
     }
@@ -268,7 +357,10 @@ impl Inputs {
     }
 
     /// The policies of all folders, each once with its style, and the series of each folder that has some.
-    pub fn by_folder<'s>(&'s self, series: &'s [Series<'s>]) -> (Vec<(&'s str, Style)>, Vec<Part<'s>>) {
+    pub fn by_folder<'s>(
+        &'s self,
+        series: &'s [Series<'s>],
+    ) -> (Vec<(&'s str, Style)>, Vec<Part<'s>>) {
         let mut policies: Vec<(&str, Style)> = Vec::new();
         for s in series {
             if policies.iter().all(|(name, _)| *name != s.name) {
@@ -277,27 +369,51 @@ impl Inputs {
         }
         let of = |folder| (folder, series.iter().filter(|s| s.is_of(folder)).collect());
         let parts: Vec<Part<'_>> = self.folders.iter().map(of).collect();
-        (policies, parts.into_iter().filter(|(_, own)| !own.is_empty()).collect())
+        (
+            policies,
+            parts
+                .into_iter()
+                .filter(|(_, own)| !own.is_empty())
+                .collect(),
+        )
     }
 }
 
 pub fn stem(path: &Path) -> String {
-    path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    path.file_stem()
+        .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
 impl Folder {
     fn open(path: &Path) -> Result<Folder> {
         let searches = [KNEE, WORKERS, TUNE];
         let results = Saved::open_or(path, &searches.each_ref().map(|search| search.file))?;
-        let mut policies: Vec<String> = results.rows().map(|row| row.policy().to_string()).collect();
+        let mut policies: Vec<String> =
+            results.rows().map(|row| row.policy().to_string()).collect();
         for search in searches {
-            policies.extend(search.read(path)?.into_iter().flat_map(|(rows, _)| rows).map(|row| row.policy));
+            policies.extend(
+                search
+                    .read(path)?
+                    .into_iter()
+                    .flat_map(|(rows, _)| rows)
+                    .map(|row| row.policy),
+            );
         }
         let policies = distinct(policies);
         // `.` and `..` have no name.
-        let full = path.canonicalize().map_err(|cause| Error::unreadable(path, &cause))?;
-        let name = full.file_name().map_or_else(|| path.display().to_string(), |n| n.to_string_lossy().into_owned());
-        Ok(Folder { name, results, full, policies })
+        let full = path
+            .canonicalize()
+            .map_err(|cause| Error::unreadable(path, &cause))?;
+        let name = full.file_name().map_or_else(
+            || path.display().to_string(),
+            |n| n.to_string_lossy().into_owned(),
+        );
+        Ok(Folder {
+            name,
+            results,
+            full,
+            policies,
+        })
     }
 
     /// Those of the summary; by class, those of classes, each with that of all requests.
@@ -308,8 +424,16 @@ impl Folder {
         let mut all = Vec::new();
         for row in self.results.class_rows() {
             let place = (row.policy(), self.results.place(row)?);
-            let is_same = |whole: &CsvRow<'_>| self.results.place(*whole).is_ok_and(|at| (whole.policy(), at) == place);
-            let whole = self.results.rows().find(is_same).ok_or_else(|| row.error("point", "is not in summary.csv"))?;
+            let is_same = |whole: &CsvRow<'_>| {
+                self.results
+                    .place(*whole)
+                    .is_ok_and(|at| (whole.policy(), at) == place)
+            };
+            let whole = self
+                .results
+                .rows()
+                .find(is_same)
+                .ok_or_else(|| row.error("point", "is not in summary.csv"))?;
             all.push((row, whole));
         }
         match all.is_empty() {
@@ -325,26 +449,50 @@ impl Folder {
     fn series(&self, options: &Options, order: &[&str]) -> Result<Vec<Series<'_>>> {
         let mut all: Vec<Series<'_>> = Vec::new();
         for (row, whole) in self.rows(options)? {
-            let (policy, mut swept, mut load, mut x) = (row.policy(), self.results.swept_of(row)?, None, None);
+            let (policy, mut swept, mut load, mut x) =
+                (row.policy(), self.results.swept_of(row)?, None, None);
             if options.by_class {
                 swept.insert(0, ("class".into(), row.text("class")?.into()));
             }
             if let Some(asked) = &options.x {
                 let point = row.point()?;
-                let key = swept.iter().position(|(key, _)| key == asked || swept::short(key) == asked);
-                let Some(key) = key.filter(|_| options.point.as_ref().is_none_or(|asked| is_point(point, asked)))
-                else {
+                let key = swept
+                    .iter()
+                    .position(|(key, _)| key == asked || swept::short(key) == asked);
+                let Some(key) = key.filter(|_| {
+                    options
+                        .point
+                        .as_ref()
+                        .is_none_or(|asked| is_point(point, asked))
+                }) else {
                     continue;
                 };
                 (load, x) = (Some(point), Some(swept.remove(key).1));
             }
-            let at = all.iter().position(|s| s.policy == policy && s.swept == swept && s.load == load);
+            let at = all
+                .iter()
+                .position(|s| s.policy == policy && s.swept == swept && s.load == load);
             let at = at.unwrap_or_else(|| {
-                let (label, name, style, rows) = (String::new(), String::new(), Style::of(0), Vec::new());
-                all.push(Series { label, style, name, policy, swept, load, rows, folder: self });
+                let (label, name, style, rows) =
+                    (String::new(), String::new(), Style::of(0), Vec::new());
+                all.push(Series {
+                    label,
+                    style,
+                    name,
+                    policy,
+                    swept,
+                    load,
+                    rows,
+                    folder: self,
+                });
                 all.len() - 1
             });
-            all[at].rows.push(Row { row, whole, x, rate: row.rate()?.unwrap_or(f64::INFINITY) });
+            all[at].rows.push(Row {
+                row,
+                whole,
+                x,
+                rate: row.rate()?.unwrap_or(f64::INFINITY),
+            });
         }
         for s in &mut all {
             s.rows.sort_by(|a, b| match (&a.x, &b.x) {
@@ -354,8 +502,14 @@ impl Folder {
         }
         let place = |s: &Series<'_>| order.iter().position(|policy| *policy == s.policy);
         all.sort_by(|a, b| {
-            let values = a.swept.iter().zip(&b.swept).map(|((_, a), (_, b))| swept::order(a, b));
-            place(a).cmp(&place(b)).then(values.fold(Ordering::Equal, Ordering::then))
+            let values = a
+                .swept
+                .iter()
+                .zip(&b.swept)
+                .map(|((_, a), (_, b))| swept::order(a, b));
+            place(a)
+                .cmp(&place(b))
+                .then(values.fold(Ordering::Equal, Ordering::then))
         });
         Ok(all)
     }
@@ -363,14 +517,25 @@ impl Folder {
     /// `None` if the scenario has none, or several.
     fn slo(&self) -> Option<Nanos> {
         let settings = self.results.settings().ok()?;
-        let classes = settings.pointer("/scenario/class").and_then(Value::as_array).map_or(0, Vec::len);
+        let classes = settings
+            .pointer("/scenario/class")
+            .and_then(Value::as_array)
+            .map_or(0, Vec::len);
         let several = classes > 0 || self.results.swept.iter().any(|key| key == "metrics.slo");
-        Nanos::parse(settings.pointer("/scenario/metrics/slo")?.as_str()?).ok().filter(|_| !several)
+        Nanos::parse(settings.pointer("/scenario/metrics/slo")?.as_str()?)
+            .ok()
+            .filter(|_| !several)
     }
 
     /// The model's name without its file or parameter, such as `dnn`.
     pub fn model(&self) -> Option<String> {
-        let name = self.results.settings().ok()?.pointer("/scenario/workload/model")?.as_str()?.to_string();
+        let name = self
+            .results
+            .settings()
+            .ok()?
+            .pointer("/scenario/workload/model")?
+            .as_str()?
+            .to_string();
         name.split(':').next().map(String::from)
     }
 }
@@ -384,7 +549,8 @@ impl<'a> Series<'a> {
     pub fn row_at(&self, point: &str) -> Option<CsvRow<'a>> {
         let place = |row| self.folder.results.place(row);
         let is_at = |row: &CsvRow<'a>| {
-            row.point().is_ok_and(|load| load == point) || place(*row).is_ok_and(|place| place == point)
+            row.point().is_ok_and(|load| load == point)
+                || place(*row).is_ok_and(|place| place == point)
         };
         self.rows.iter().map(|row| row.row).find(is_at)
     }
@@ -393,9 +559,13 @@ impl<'a> Series<'a> {
     pub fn saturated_at(&self, point: &str) -> Result<bool> {
         let at = |row: &&Row<'a>| {
             let place = self.folder.results.place(row.row);
-            row.row.point().is_ok_and(|load| load == point) || place.is_ok_and(|place| place == point)
+            row.row.point().is_ok_and(|load| load == point)
+                || place.is_ok_and(|place| place == point)
         };
-        self.rows.iter().find(at).map_or(Ok(false), |row| row.whole.saturated())
+        self.rows
+            .iter()
+            .find(at)
+            .map_or(Ok(false), |row| row.whole.saturated())
     }
 
     /// The class, in figures by class.
@@ -406,15 +576,21 @@ impl<'a> Series<'a> {
     /// Where a log of a point is, and its rows, if it was written.
     pub fn log<T: LogRow>(&self, point: &str) -> Result<(PathBuf, Option<Log<T>>)> {
         let results = &self.folder.results;
-        let place = self.row_at(point).map_or(Ok(point.into()), |row| results.place(row))?;
-        Ok((results.file(self.policy, &place, T::FILE)?, results.log(self.policy, &place)?))
+        let place = self
+            .row_at(point)
+            .map_or(Ok(point.into()), |row| results.place(row))?;
+        Ok((
+            results.file(self.policy, &place, T::FILE)?,
+            results.log(self.policy, &place)?,
+        ))
     }
 
     /// [`Undrawn::Nothing`] if it was not written.
     pub fn requests(&self, point: &str) -> Result<(PathBuf, Log<RequestLine>), Undrawn> {
         let (path, rows) = self.log(point)?;
         let hint = "a run writes it with output.requests = true";
-        let rows = rows.ok_or_else(|| nothing(format!("there is no {}; {hint}", path.display())))?;
+        let rows =
+            rows.ok_or_else(|| nothing(format!("there is no {}; {hint}", path.display())))?;
         Ok((path, rows))
     }
 }

@@ -55,7 +55,13 @@ pub struct Content {
 
 impl Content {
     pub fn new(heading: &str, height: f64, [x, y]: [Axis; 2]) -> Content {
-        Content { heading: heading.into(), height, is_fixed: false, x, y }
+        Content {
+            heading: heading.into(),
+            height,
+            is_fixed: false,
+            x,
+            y,
+        }
     }
 }
 
@@ -78,8 +84,17 @@ pub fn figure(
     }
     legend.extend(stated_entry(any));
     let sheet = options.sheet();
-    let frame = Frame { sheet: &sheet, title: options.title.as_deref(), legend: &legend, beside: true, right: None };
-    let contents = fields.iter().map(|(heading, axes, _)| Content::new(heading, HEIGHT, axes.clone())).collect();
+    let frame = Frame {
+        sheet: &sheet,
+        title: options.title.as_deref(),
+        legend: &legend,
+        beside: true,
+        right: None,
+    };
+    let contents = fields
+        .iter()
+        .map(|(heading, axes, _)| Content::new(heading, HEIGHT, axes.clone()))
+        .collect();
     drawn(&frame, contents, |canvas, i, panel| {
         let (first, remarks) = (canvas.marks.len(), &fields[i].2);
         panel.remark_lines(canvas, remarks);
@@ -89,7 +104,11 @@ pub fn figure(
 }
 
 /// Panels, filled by `data`, with their numbers. The axes are drawn over what touches them.
-pub fn drawn(frame: &Frame<'_>, contents: Vec<Content>, mut data: impl FnMut(&mut Canvas, usize, &Panel)) -> Canvas {
+pub fn drawn(
+    frame: &Frame<'_>,
+    contents: Vec<Content>,
+    mut data: impl FnMut(&mut Canvas, usize, &Panel),
+) -> Canvas {
     let mut with_legend = |legend: &[Entry]| {
         let (mut canvas, panels) = lay_out(frame, legend, contents.clone());
         let first = canvas.marks.len();
@@ -103,7 +122,9 @@ pub fn drawn(frame: &Frame<'_>, contents: Vec<Content>, mut data: impl FnMut(&mu
         return with_legend(frame.legend).0;
     }
     let (mut canvas, panels, first) = with_legend(&[]);
-    if frame.sheet.legend == Legend::Inside && !draw_inside(&mut canvas, frame.legend, &panels, first) {
+    if frame.sheet.legend == Legend::Inside
+        && !draw_inside(&mut canvas, frame.legend, &panels, first)
+    {
         return with_legend(frame.legend).0;
     }
     canvas
@@ -118,7 +139,10 @@ pub fn room(frame: &Frame<'_>, legend: &[Entry], rows: usize, has_headings: bool
 }
 
 fn heading(frame: &Frame<'_>, has_headings: bool) -> f64 {
-    let arrows = frame.legend.iter().any(|entry| matches!(entry.key, Key::Marker(_, Told { above: true, .. })));
+    let arrows = frame
+        .legend
+        .iter()
+        .any(|entry| matches!(entry.key, Key::Marker(_, Told { above: true, .. })));
     match has_headings {
         true => HEADING,
         false if arrows => 17.0,
@@ -127,42 +151,85 @@ fn heading(frame: &Frame<'_>, has_headings: bool) -> f64 {
 }
 
 /// All areas have room for the widest vertical labels, and those beside each other have one height.
-fn lay_out(frame: &Frame<'_>, legend: &[Entry], mut contents: Vec<Content>) -> (Canvas, Vec<Panel>) {
+fn lay_out(
+    frame: &Frame<'_>,
+    legend: &[Entry],
+    mut contents: Vec<Content>,
+) -> (Canvas, Vec<Panel>) {
     let face = &frame.sheet.face;
     let columns = columns(frame, &contents);
     let has_headings = contents.iter().any(|one| !one.heading.is_empty());
-    let room = room(frame, legend, contents.len().div_ceil(columns), has_headings);
+    let room = room(
+        frame,
+        legend,
+        contents.len().div_ceil(columns),
+        has_headings,
+    );
     set_heights(&mut contents, columns, room);
-    for one in contents.iter_mut().filter(|one| one.y.spread != Spread::Bins) {
+    for one in contents
+        .iter_mut()
+        .filter(|one| one.y.spread != Spread::Bins)
+    {
         one.y = one.y.clone().fitted(one.height, |_| SMALL + 3.0);
     }
     let left = 7.0 + largest(&contents, |one| widest(face, &one.y));
-    let right = frame.right.map_or(largest(&contents, |one| overhang(face, &one.x)), |_| RIGHT_TICKS);
+    let right = frame
+        .right
+        .map_or(largest(&contents, |one| overhang(face, &one.x)), |_| {
+            RIGHT_TICKS
+        });
     let wide = panel_width(frame, columns, left + right).max(LEAST);
     let mut canvas = Canvas::new(frame.sheet.clone());
     let mut panels: Vec<Panel> = Vec::new();
     let heading = heading(frame, has_headings);
     let mut bottom = header(&mut canvas, frame.title, legend);
     let mut top = bottom + heading;
-    for (i, Content { heading: name, height, x, y, .. }) in contents.into_iter().enumerate() {
+    for (
+        i,
+        Content {
+            heading: name,
+            height,
+            x,
+            y,
+            ..
+        },
+    ) in contents.into_iter().enumerate()
+    {
         let column = i % columns;
         if i > 0 && column == 0 {
             top = bottom + TICKS_HEIGHT + GAP + heading;
         }
         bottom = top + height;
         let left = Y_LABEL_WIDTH + left + column as f64 * (wide + right + GAP + left);
-        let area = Rect { left, top, right: left + wide, bottom };
-        canvas.text(face.fitted(&name, MEDIUM, wide + right), (left, top - 7.0), MEDIUM, Align::Left, INK);
+        let area = Rect {
+            left,
+            top,
+            right: left + wide,
+            bottom,
+        };
+        canvas.text(
+            face.fitted(&name, MEDIUM, wide + right),
+            (left, top - 7.0),
+            MEDIUM,
+            Align::Left,
+            INK,
+        );
         let x = x.fitted(wide, |label| face.width(label, SMALL) + 10.0);
         let panel = Panel { name, area, x, y };
         panel.grid(&mut canvas);
         panels.push(panel);
     }
     let needed = bottom + X_AXIS_HEIGHT;
-    canvas.height = frame.sheet.height.filter(|height| needed <= height + 1.0).unwrap_or(needed.ceil());
+    canvas.height = frame
+        .sheet
+        .height
+        .filter(|height| needed <= height + 1.0)
+        .unwrap_or(needed.ceil());
     if let Some(last) = panels.get(columns - 1) {
         let needed = last.area.right + right + PADDING;
-        canvas.width = Some(canvas.width).filter(|width| needed <= width + 1.0).unwrap_or(needed);
+        canvas.width = Some(canvas.width)
+            .filter(|width| needed <= width + 1.0)
+            .unwrap_or(needed);
     }
     label_axes(&mut canvas, frame, &panels, columns);
     (canvas, panels)
@@ -174,13 +241,23 @@ fn columns(frame: &Frame<'_>, contents: &[Content]) -> usize {
     /// About what vertical labels take.
     const SIDES: f64 = 60.0;
     let count = contents.len();
-    let most = if frame.beside { (frame.sheet.width / LEAST_BESIDE) as usize } else { 1 };
+    let most = if frame.beside {
+        (frame.sheet.width / LEAST_BESIDE) as usize
+    } else {
+        1
+    };
     let face = &frame.sheet.face;
     let needed = largest(contents, |one| match one.x.spread {
-        Spread::Bins => one.x.labels().map(|label| face.width(label, SMALL) + 7.0).sum(),
+        Spread::Bins => one
+            .x
+            .labels()
+            .map(|label| face.width(label, SMALL) + 7.0)
+            .sum(),
         _ => 0.0,
     });
-    let balanced = (1..=most.min(count)).rev().map(|columns| count.div_ceil(count.div_ceil(columns)));
+    let balanced = (1..=most.min(count))
+        .rev()
+        .map(|columns| count.div_ceil(count.div_ceil(columns)));
     let mut all = balanced.filter(|columns| needed <= panel_width(frame, *columns, SIDES));
     all.next().unwrap_or(1)
 }
@@ -199,14 +276,19 @@ fn set_heights(contents: &mut [Content], columns: usize, room: Option<f64>) {
     let scale = room.map_or(1.0, |room| room / all);
     for contents in contents.chunks_mut(columns) {
         let height = row(contents) * scale;
-        contents.iter_mut().filter(|one| !one.is_fixed).for_each(|one| one.height = height.max(LEAST));
+        contents
+            .iter_mut()
+            .filter(|one| !one.is_fixed)
+            .for_each(|one| one.height = height.max(LEAST));
     }
 }
 
 /// One label for all panels; horizontal ones that differ stand below the panels of the last row.
 fn label_axes(canvas: &mut Canvas, frame: &Frame<'_>, panels: &[Panel], columns: usize) {
     let face = &frame.sheet.face;
-    let ([first, ..], [.., last]) = (panels, panels) else { return };
+    let ([first, ..], [.., last]) = (panels, panels) else {
+        return;
+    };
     let middle = (first.area.top + last.area.bottom) / 2.0;
     let mut upright = |words: &str, x: f64| {
         let words = face.fitted(words, MEDIUM, canvas.height - PADDING);
@@ -226,11 +308,19 @@ fn label_axes(canvas: &mut Canvas, frame: &Frame<'_>, panels: &[Panel], columns:
     };
     if panels.iter().all(|panel| panel.x.label == first.x.label) {
         let end = panels[columns - 1].area.right;
-        return across(&first.x.label, (first.area.left, end), frame.sheet.width - PADDING);
+        return across(
+            &first.x.label,
+            (first.area.left, end),
+            frame.sheet.width - PADDING,
+        );
     }
     let last_row = (panels.len() - 1) / columns * columns;
     for panel in &panels[last_row..] {
-        across(&panel.x.label, (panel.area.left, panel.area.right), panel.area.width() + 40.0);
+        across(
+            &panel.x.label,
+            (panel.area.left, panel.area.right),
+            panel.area.width() + 40.0,
+        );
     }
 }
 
@@ -239,7 +329,9 @@ fn largest(contents: &[Content], of: impl Fn(&Content) -> f64) -> f64 {
 }
 
 fn widest(face: &Face, axis: &Axis) -> f64 {
-    axis.labels().map(|label| face.width(label, SMALL)).fold(0.0, f64::max)
+    axis.labels()
+        .map(|label| face.width(label, SMALL))
+        .fold(0.0, f64::max)
 }
 
 /// Reach of a horizontal axis's last label beyond the right end.
@@ -247,7 +339,9 @@ fn overhang(face: &Face, x: &Axis) -> f64 {
     let half = |label: &str| face.width(label, SMALL) / 2.0;
     match x.spread {
         // The last bin's label stands half a bin before the end.
-        Spread::Bins => (x.labels().next_back().map_or(0.0, half) - 190.0 / (x.high - x.low)).max(0.0),
+        Spread::Bins => {
+            (x.labels().next_back().map_or(0.0, half) - 190.0 / (x.high - x.low)).max(0.0)
+        }
         Spread::Linear | Spread::Log => {
             // Without ticks yet, the end's own label.
             let end = super::axis::number(x.high);

@@ -13,7 +13,11 @@ pub const SPAN: f64 = 0.9;
 const CAP: f64 = 3.0;
 const CROSS: f64 = 1.6;
 
-pub const RULE: Stroke = Stroke { color: REFERENCE, width: 1.6, dash: REFERENCE_DASH };
+pub const RULE: Stroke = Stroke {
+    color: REFERENCE,
+    width: 1.6,
+    dash: REFERENCE_DASH,
+};
 
 const LEGEND_ROW: f64 = 21.0;
 const LEGEND_GAP: f64 = 12.0;
@@ -65,22 +69,45 @@ pub struct Entry {
 
 impl Entry {
     pub fn new(label: impl Into<String>, key: Key) -> Entry {
-        Entry { label: label.into(), key }
+        Entry {
+            label: label.into(),
+            key,
+        }
     }
 
     /// With the hollow marker of saturated runs, and what else it tells.
     pub fn told(label: &str, told: Told) -> Entry {
-        Entry::new(label, Key::Marker(Style { color: INK, ..Style::of(0) }, Told { saturated: !told.invalid, ..told }))
+        Entry::new(
+            label,
+            Key::Marker(
+                Style {
+                    color: INK,
+                    ..Style::of(0)
+                },
+                Told {
+                    saturated: !told.invalid,
+                    ..told
+                },
+            ),
+        )
     }
 }
 
 /// For what whiskers are. `replications`: the numbers of replications behind the intervals.
-pub fn whisker_entries<'d>(dots: impl Iterator<Item = &'d Dot> + Clone, replications: &[u64]) -> Vec<Entry> {
-    let intervals = dots.clone().any(|dot| dot.interval.is_some() || dot.across.is_some());
+pub fn whisker_entries<'d>(
+    dots: impl Iterator<Item = &'d Dot> + Clone,
+    replications: &[u64],
+) -> Vec<Entry> {
+    let intervals = dots
+        .clone()
+        .any(|dot| dot.interval.is_some() || dot.across.is_some());
     let spans = dots.clone().any(|dot| dot.span.is_some());
     let span = Entry::new("p50–p99", if intervals { Key::Span } else { Key::Whisker });
     let interval = Entry::new(interval_label(replications), Key::Whisker);
-    [(spans, span), (intervals, interval)].into_iter().filter_map(|(is, entry)| is.then_some(entry)).collect()
+    [(spans, span), (intervals, interval)]
+        .into_iter()
+        .filter_map(|(is, entry)| is.then_some(entry))
+        .collect()
 }
 
 /// What a whisker over replications is.
@@ -98,15 +125,42 @@ pub fn marker_entries<'d, D: Iterator<Item = &'d Dot> + Clone>(
 ) -> Vec<Entry> {
     let panels: Vec<(D, &Axis)> = panels.collect();
     let any = |says: &dyn Fn(&Dot) -> bool| panels.iter().any(|(dots, _)| dots.clone().any(says));
-    let above = panels.iter().any(|(dots, y)| dots.clone().any(|dot| dot.y > y.high));
+    let above = panels
+        .iter()
+        .any(|(dots, y)| dots.clone().any(|dot| dot.y > y.high));
     let none = Told::default();
     let entries: [(bool, &str, Told); 4] = [
         (any(&|dot| dot.saturated), "saturated", none),
-        (any(&|dot| dot.rejected), "requests rejected", Told { rejected: true, ..none }),
-        (any(&|dot| dot.invalid), "not valid: requests were late", Told { invalid: true, ..none }),
-        (above, "above the axis", Told { above: true, ..none }),
+        (
+            any(&|dot| dot.rejected),
+            "requests rejected",
+            Told {
+                rejected: true,
+                ..none
+            },
+        ),
+        (
+            any(&|dot| dot.invalid),
+            "not valid: requests were late",
+            Told {
+                invalid: true,
+                ..none
+            },
+        ),
+        (
+            above,
+            "above the axis",
+            Told {
+                above: true,
+                ..none
+            },
+        ),
     ];
-    entries.into_iter().filter(|(any, ..)| *any).map(|(_, label, told)| Entry::told(label, told)).collect()
+    entries
+        .into_iter()
+        .filter(|(any, ..)| *any)
+        .map(|(_, label, told)| Entry::told(label, told))
+        .collect()
 }
 
 /// The title, centred, above the legend's rows. Returns where they end.
@@ -116,17 +170,28 @@ pub fn header(canvas: &mut Canvas, title: Option<&str>, legend: &[Entry]) -> f64
     let mut top = PADDING;
     if let Some(title) = title {
         let at = (canvas.width / 2.0, top + LARGE);
-        canvas.text(face.fitted(title, LARGE, wide), at, LARGE, Align::Center, INK);
+        canvas.text(
+            face.fitted(title, LARGE, wide),
+            at,
+            LARGE,
+            Align::Center,
+            INK,
+        );
         top += LARGE + 9.0;
     }
     let places = legend_places(&face, legend, wide);
     for (entry, place) in legend.iter().zip(&places) {
-        let end = places.iter().rfind(|p| p.row == place.row).map_or(0.0, |last| last.end);
+        let end = places
+            .iter()
+            .rfind(|p| p.row == place.row)
+            .map_or(0.0, |last| last.end);
         let x = PADDING + (wide - end) / 2.0 + place.x;
         let y = top + (place.row as f64 + 0.5) * LEGEND_ROW;
         draw_entry(canvas, entry, &place.label, (x, y), place.end - place.x);
     }
-    top + places.last().map_or(0.0, |last| (last.row + 1) as f64 * LEGEND_ROW)
+    top + places
+        .last()
+        .map_or(0.0, |last| (last.row + 1) as f64 * LEGEND_ROW)
 }
 
 /// From the left end of its middle.
@@ -136,8 +201,17 @@ fn draw_entry(canvas: &mut Canvas, entry: &Entry, label: &str, (x, y): Point, wi
     let at = (x + entry.key.width() + KEY_GAP, y + HALF_DIGIT * SMALL);
     canvas.text(label, at, SMALL, Align::Left, INK);
     let half = LEGEND_ROW / 2.0;
-    let key = Some(Rect { left: x, top: y - half, right: x + wide, bottom: y + half });
-    canvas.groups.push(Group { series: entry.label.clone(), marks: first..canvas.marks.len(), key });
+    let key = Some(Rect {
+        left: x,
+        top: y - half,
+        right: x + wide,
+        bottom: y + half,
+    });
+    canvas.groups.push(Group {
+        series: entry.label.clone(),
+        marks: first..canvas.marks.len(),
+        key,
+    });
 }
 
 /// The border of a box around its content.
@@ -148,7 +222,10 @@ const BOX_ROW: f64 = 18.0;
 fn box_of(face: &Face, legend: &[Entry]) -> [f64; 2] {
     let wide = |entry: &Entry| entry.key.width() + KEY_GAP + face.width(&entry.label, SMALL);
     let widest = legend.iter().map(wide).fold(0.0, f64::max);
-    [widest + 2.0 * BOX, legend.len() as f64 * BOX_ROW + 2.0 * BOX]
+    [
+        widest + 2.0 * BOX,
+        legend.len() as f64 * BOX_ROW + 2.0 * BOX,
+    ]
 }
 
 /// Draws the legend in a box inside a panel, where it hides least of the marks from number `first` on. Returns
@@ -163,8 +240,14 @@ pub fn draw_inside(canvas: &mut Canvas, legend: &[Entry], panels: &[Panel], firs
     /// Places in each direction.
     const TRIED: u32 = 9;
     let places = |panel: &Panel| {
-        let Rect { left, top, right, bottom } = panel.area;
-        let part = |from: f64, to: f64, i: u32| from + (to - from) * f64::from(i) / f64::from(TRIED - 1);
+        let Rect {
+            left,
+            top,
+            right,
+            bottom,
+        } = panel.area;
+        let part =
+            |from: f64, to: f64, i: u32| from + (to - from) * f64::from(i) / f64::from(TRIED - 1);
         let lefts = move |i| part(right - MARGIN - width, left + MARGIN, i);
         let tops = move |i| part(top + MARGIN, bottom - MARGIN - height, i);
         (0..TRIED).flat_map(move |row| {
@@ -172,22 +255,37 @@ pub fn draw_inside(canvas: &mut Canvas, legend: &[Entry], panels: &[Panel], firs
                 let (left, top) = (lefts(column), tops(row));
                 // In a corner rather than along a side, and along a side rather than in the middle.
                 let [row, column] = [row, column].map(|i| u32::from(i > 0 && i + 1 < TRIED));
-                (Rect { left, top, right: left + width, bottom: top + height }, f64::from(row + column))
+                (
+                    Rect {
+                        left,
+                        top,
+                        right: left + width,
+                        bottom: top + height,
+                    },
+                    f64::from(row + column),
+                )
             })
         })
     };
-    let fits = |area: &Rect| width <= MOST_COVERED * area.width() && height <= MOST_COVERED * area.height();
+    let fits = |area: &Rect| {
+        width <= MOST_COVERED * area.width() && height <= MOST_COVERED * area.height()
+    };
     let all = panels
         .iter()
         .filter(|panel| fits(&panel.area))
         .flat_map(places)
         .map(|(place, cost)| (place, cost + canvas.hidden(&place, first)));
-    let best = all.min_by(|(_, a), (_, b)| a.total_cmp(b)).filter(|(_, cost)| *cost < MOST_HIDDEN);
+    let best = all
+        .min_by(|(_, a), (_, b)| a.total_cmp(b))
+        .filter(|(_, cost)| *cost < MOST_HIDDEN);
     let Some((place, _)) = best else { return false };
     canvas.fill(&place, PAPER);
     canvas.border(&place, Stroke::solid(GRID, 1.0));
     for (row, entry) in (0..).zip(legend) {
-        let at = (place.left + BOX, place.top + BOX + (f64::from(row) + 0.5) * BOX_ROW);
+        let at = (
+            place.left + BOX,
+            place.top + BOX + (f64::from(row) + 0.5) * BOX_ROW,
+        );
         draw_entry(canvas, entry, &entry.label, at, width - 2.0 * BOX);
     }
     true
@@ -212,7 +310,12 @@ fn legend_places(face: &Face, legend: &[Entry], width: f64) -> Vec<Place> {
         if x > 0.0 && x + wide > width {
             (row, x) = (row + 1, 0.0);
         }
-        places.push(Place { row, x, end: x + wide, label });
+        places.push(Place {
+            row,
+            x,
+            end: x + wide,
+            label,
+        });
         x += wide + LEGEND_GAP;
     }
     places
@@ -220,25 +323,42 @@ fn legend_places(face: &Face, legend: &[Entry], width: f64) -> Vec<Place> {
 
 fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
     let (middle, right) = (x + key.width() / 2.0, x + key.width());
-    let block = Rect { left: x, top: y - 6.0, right, bottom: y + 6.0 };
+    let block = Rect {
+        left: x,
+        top: y - 6.0,
+        right,
+        bottom: y + 6.0,
+    };
     match key {
         Key::Line(style) => {
-            let stroke = Stroke { color: style.color, width: LINE, dash: style.dash };
+            let stroke = Stroke {
+                color: style.color,
+                width: LINE,
+                dash: style.dash,
+            };
             canvas.line(&[(x, y), (right, y)], stroke);
             marker(canvas, (middle, y), &style, 0.0, Told::default());
         }
         Key::Stroke(stroke) => canvas.line(&[(x, y), (right, y)], stroke),
         Key::Bar(style) => bar(canvas, &block, &style),
-        Key::Whisker => {
-            whisker(canvas, [(middle, block.top), (middle, block.bottom)], &block, Stroke::solid(INK, WHISKER))
-        }
+        Key::Whisker => whisker(
+            canvas,
+            [(middle, block.top), (middle, block.bottom)],
+            &block,
+            Stroke::solid(INK, WHISKER),
+        ),
         Key::Corner => {
             canvas.border(&block, Stroke::solid(INK, 0.8));
             corner(canvas, &block);
         }
-        Key::Span => canvas.line(&[(middle, block.top), (middle, block.bottom)], Stroke::solid(INK, SPAN)),
+        Key::Span => canvas.line(
+            &[(middle, block.top), (middle, block.bottom)],
+            Stroke::solid(INK, SPAN),
+        ),
         // Room for the arrow.
-        Key::Marker(style, told) if told.above => marker(canvas, (middle, y + 4.0), &style, 0.0, told),
+        Key::Marker(style, told) if told.above => {
+            marker(canvas, (middle, y + 4.0), &style, 0.0, told)
+        }
         Key::Marker(style, told) => marker(canvas, (middle, y), &style, 0.0, told),
     }
 }
@@ -259,18 +379,27 @@ pub fn marker(canvas: &mut Canvas, (x, y): Point, style: &Style, grown: f64, tol
     canvas.marker((x, y), style, grown, told.saturated);
     if told.rejected {
         let reach = 6.2 + grown;
-        canvas.line(&[(x - reach, y - reach), (x + reach, y + reach)], Stroke::solid(INK, WHISKER));
+        canvas.line(
+            &[(x - reach, y - reach), (x + reach, y + reach)],
+            Stroke::solid(INK, WHISKER),
+        );
     }
     if told.invalid {
         let reach = 6.8 + grown;
         for side in [-reach, reach] {
-            canvas.line(&[(x - side, y - reach), (x + side, y + reach)], Stroke::solid(INK, CROSS));
+            canvas.line(
+                &[(x - side, y - reach), (x + side, y + reach)],
+                Stroke::solid(INK, CROSS),
+            );
         }
     }
     if told.above {
         let (from, tip, stroke) = (y - 6.2, y - 13.0, Stroke::solid(style.color, WHISKER));
         canvas.line(&[(x, from), (x, tip)], stroke);
-        canvas.line(&[(x - HEAD, tip + HEAD), (x, tip), (x + HEAD, tip + HEAD)], stroke);
+        canvas.line(
+            &[(x - HEAD, tip + HEAD), (x, tip), (x + HEAD, tip + HEAD)],
+            stroke,
+        );
     }
 }
 
@@ -285,9 +414,25 @@ pub fn corner(canvas: &mut Canvas, area: &Rect) {
 
 pub fn bar(canvas: &mut Canvas, rect: &Rect, style: &Style) {
     const SPACING: f64 = 4.5;
-    let Rect { left, top, right, bottom } = *rect;
-    let strokes = if style.hatch == Hatch::Plain { 0 } else { ((right - left + bottom - top) / SPACING).ceil() as u32 };
-    canvas.fill(rect, if strokes > 0 { tint(style.color, 0.3) } else { style.color });
+    let Rect {
+        left,
+        top,
+        right,
+        bottom,
+    } = *rect;
+    let strokes = if style.hatch == Hatch::Plain {
+        0
+    } else {
+        ((right - left + bottom - top) / SPACING).ceil() as u32
+    };
+    canvas.fill(
+        rect,
+        if strokes > 0 {
+            tint(style.color, 0.3)
+        } else {
+            style.color
+        },
+    );
     for along in (1..strokes).map(|i| left + f64::from(i) * SPACING) {
         let line = match style.hatch {
             Hatch::Falling => [(along + top - bottom, top), (along, bottom)],
@@ -304,8 +449,12 @@ mod tests {
 
     #[test]
     fn a_legend_that_does_not_fit_on_one_row_takes_more() {
-        let entries: Vec<Entry> =
-            (0..6).map(|i| Entry { label: format!("padded, width {i}0"), key: Key::Line(Style::of(i)) }).collect();
+        let entries: Vec<Entry> = (0..6)
+            .map(|i| Entry {
+                label: format!("padded, width {i}0"),
+                key: Key::Line(Style::of(i)),
+            })
+            .collect();
         let places = legend_places(&Face::default(), &entries, 464.0);
         assert_eq!(places[0].row, 0);
         assert!(places[5].row >= 2, "{places:?}");

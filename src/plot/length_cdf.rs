@@ -33,7 +33,10 @@ pub fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
     for folder in &inputs.folders {
         let path = within(&folder.results.path, &["lengths.csv"])?;
         if path.is_file() {
-            sources.push((folder.name.clone(), parts(&path, folder.model().as_deref())?));
+            sources.push((
+                folder.name.clone(),
+                parts(&path, folder.model().as_deref())?,
+            ));
         }
     }
     for path in &inputs.files {
@@ -57,10 +60,20 @@ pub fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
                 (false, name) => format!("{}: {name}", options.look.name(&source)),
             };
             units.insert(part.unit);
-            let counts = part.histogram.into_iter().map(|(length, count)| (length as f64, count));
-            let Some(cdf) = Cdf::weighted(counts) else { continue };
+            let counts = part
+                .histogram
+                .into_iter()
+                .map(|(length, count)| (length as f64, count));
+            let Some(cdf) = Cdf::weighted(counts) else {
+                continue;
+            };
             let label = format!("{label} (median {})", number(cdf.quantile(0.5)));
-            lines.push(Line { label, style: Style::of(lines.len()), hollow: false, cdf });
+            lines.push(Line {
+                label,
+                style: Style::of(lines.len()),
+                hollow: false,
+                cdf,
+            });
         }
         if lines.len() == before {
             return Err(nothing(format!("{source}: has no lengths")));
@@ -70,11 +83,26 @@ pub fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
         true => UNKNOWN.to_string(),
         false => units.into_iter().collect::<Vec<_>>().join(" or "),
     };
-    let longest = lines.iter().map(|line| line.cdf.largest()).fold(1.0, f64::max);
-    let shortest = lines.iter().filter_map(|line| line.cdf.low_end()).fold(f64::INFINITY, f64::min);
+    let longest = lines
+        .iter()
+        .map(|line| line.cdf.largest())
+        .fold(1.0, f64::max);
+    let shortest = lines
+        .iter()
+        .filter_map(|line| line.cdf.low_end())
+        .fold(f64::INFINITY, f64::min);
     let x = Axis::linear_to_tick(format!("Length ({unit})"), longest, MOST_ACROSS);
-    let axes = options.asked_of([x, shares()], options.look.y_scale.map(Spread::from), [shortest, 1e-3])?;
-    Ok(drawn(options, vec![(String::new(), lines, axes)], Vec::new(), false))
+    let axes = options.asked_of(
+        [x, shares()],
+        options.look.y_scale.map(Spread::from),
+        [shortest, 1e-3],
+    )?;
+    Ok(drawn(
+        options,
+        vec![(String::new(), lines, axes)],
+        Vec::new(),
+        false,
+    ))
 }
 
 /// One without a name, or two. The unit follows from the shapes or the run's model.
@@ -84,7 +112,10 @@ fn parts(path: &Path, model: Option<&str>) -> Result<Vec<Part>> {
     let (trace, pairs) = (has("shape"), has("src_len"));
     if !(trace || pairs || has("length")) {
         let known = "\"length,count\", \"src_len,tgt_len,count\" or \"id,arrival_ns,shape\"";
-        return Err(Error::input(format!("{}: line 1: the header should be {known}", path.display())));
+        return Err(Error::input(format!(
+            "{}: line 1: the header should be {known}",
+            path.display()
+        )));
     }
     let unit = match model {
         Some("tree-lstm" | "childsum-tree-lstm") => "nodes",
@@ -96,10 +127,17 @@ fn parts(path: &Path, model: Option<&str>) -> Result<Vec<Part>> {
     let [first, second] = if unit == "tokens" { PROMPTS } else { SOURCES };
     let mut parts: Vec<Part> = Vec::new();
     let mut add = |name, unit, length: u64, count: u64| {
-        let at = parts.iter().position(|part| part.name == name).unwrap_or_else(|| {
-            parts.push(Part { name, unit, histogram: BTreeMap::new() });
-            parts.len() - 1
-        });
+        let at = parts
+            .iter()
+            .position(|part| part.name == name)
+            .unwrap_or_else(|| {
+                parts.push(Part {
+                    name,
+                    unit,
+                    histogram: BTreeMap::new(),
+                });
+                parts.len() - 1
+            });
         // One curve of all that the trace has, so that each has a label of its own.
         if parts[at].unit != unit {
             parts[at].unit = UNKNOWN;
@@ -111,7 +149,10 @@ fn parts(path: &Path, model: Option<&str>) -> Result<Vec<Part>> {
             add(first, unit, row.whole("src_len")?, row.whole("count")?);
             add(second, unit, row.whole("tgt_len")?, row.whole("count")?);
         } else if trace {
-            let shape: Shape = row.text("shape")?.parse().map_err(|error: String| row.error("shape", &error))?;
+            let shape: Shape = row
+                .text("shape")?
+                .parse()
+                .map_err(|error: String| row.error("shape", &error))?;
             let ([first, second], unit) = match shape {
                 Shape::Llm { .. } => (PROMPTS, "tokens"),
                 Shape::Seq2Seq { .. } => (SOURCES, "steps"),

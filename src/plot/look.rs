@@ -102,9 +102,18 @@ impl Format {
 
     /// Each once; SVG and PNG if none is asked for.
     pub fn all(asked: &[Format]) -> Vec<Format> {
-        let with = |one: Format| asked.contains(&one) || (one != Format::Pdf && asked.contains(&Format::Both));
-        let found: Vec<Format> = [Format::Svg, Format::Png, Format::Pdf].into_iter().filter(|one| with(*one)).collect();
-        if found.is_empty() { vec![Format::Svg, Format::Png] } else { found }
+        let with = |one: Format| {
+            asked.contains(&one) || (one != Format::Pdf && asked.contains(&Format::Both))
+        };
+        let found: Vec<Format> = [Format::Svg, Format::Png, Format::Pdf]
+            .into_iter()
+            .filter(|one| with(*one))
+            .collect();
+        if found.is_empty() {
+            vec![Format::Svg, Format::Png]
+        } else {
+            found
+        }
     }
 }
 
@@ -136,10 +145,17 @@ pub enum Legend {
 /// One of several names; others are told them.
 fn named<T: ValueEnum + Clone + Send + Sync + 'static>(text: &str) -> Result<T, String> {
     T::from_str(text.trim(), false).map_err(|_| {
-        let shown = T::value_variants().iter().filter_map(T::to_possible_value).filter(|value| !value.is_hide_set());
+        let shown = T::value_variants()
+            .iter()
+            .filter_map(T::to_possible_value)
+            .filter(|value| !value.is_hide_set());
         let known: Vec<String> = shown.map(|value| value.get_name().to_string()).collect();
         let known: Vec<&str> = known.iter().map(String::as_str).collect();
-        format!("unknown value \"{text}\"{}; known: {}", nearest(text, &known), known.join(", "))
+        format!(
+            "unknown value \"{text}\"{}; known: {}",
+            nearest(text, &known),
+            known.join(", ")
+        )
     })
 }
 
@@ -147,7 +163,13 @@ fn named<T: ValueEnum + Clone + Send + Sync + 'static>(text: &str) -> Result<T, 
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Length(pub f64);
 
-const UNITS: [(&str, f64); 5] = [("in", 72.0), ("cm", 72.0 / 2.54), ("mm", 7.2 / 2.54), ("pt", 1.0), ("px", 0.75)];
+const UNITS: [(&str, f64); 5] = [
+    ("in", 72.0),
+    ("cm", 72.0 / 2.54),
+    ("mm", 7.2 / 2.54),
+    ("pt", 1.0),
+    ("px", 0.75),
+];
 
 impl Length {
     /// Reads the length of a side of a figure, from a centimetre to a metre.
@@ -162,10 +184,13 @@ impl Length {
 
     fn within(text: &str, least: &str, most: &str) -> Result<Length, String> {
         let length: Length = text.parse()?;
-        let [low, high] = [least, most].map(|end| end.parse::<Length>().expect("a length with its unit"));
+        let [low, high] =
+            [least, most].map(|end| end.parse::<Length>().expect("a length with its unit"));
         match (low..=high).contains(&length) {
             true => Ok(length),
-            false => Err(format!("\"{text}\" is out of range; from {least} to {most}")),
+            false => Err(format!(
+                "\"{text}\" is out of range; from {least} to {most}"
+            )),
         }
     }
 }
@@ -174,11 +199,20 @@ impl FromStr for Length {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Length, String> {
-        let wrong =
-            |what: &str| Err(format!("\"{text}\" {what}; write a number with in, cm, mm, pt or px, such as 3.3in"));
-        let Some((number, points)) = UNITS.iter().find_map(|(unit, points)| Some((text.strip_suffix(unit)?, points)))
+        let wrong = |what: &str| {
+            Err(format!(
+                "\"{text}\" {what}; write a number with in, cm, mm, pt or px, such as 3.3in"
+            ))
+        };
+        let Some((number, points)) = UNITS
+            .iter()
+            .find_map(|(unit, points)| Some((text.strip_suffix(unit)?, points)))
         else {
-            return wrong(if text.parse::<f64>().is_ok() { "has no unit" } else { "is not a length" });
+            return wrong(if text.parse::<f64>().is_ok() {
+                "has no unit"
+            } else {
+                "is not a length"
+            });
         };
         match number.trim().parse::<f64>() {
             Ok(number) if number.is_finite() && number > 0.0 => Ok(Length(number * points)),
@@ -205,8 +239,12 @@ impl FromStr for Range {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Range, String> {
-        let wrong = |what: &str| format!("\"{text}\" {what}; write A..B, A.. or ..B with numbers, such as 0..500");
-        let (low, high) = text.split_once("..").ok_or_else(|| wrong("is not a range"))?;
+        let wrong = |what: &str| {
+            format!("\"{text}\" {what}; write A..B, A.. or ..B with numbers, such as 0..500")
+        };
+        let (low, high) = text
+            .split_once("..")
+            .ok_or_else(|| wrong("is not a range"))?;
         let end = |text: &str| match text.trim() {
             "" => Ok(None),
             text => match text.parse::<f64>() {
@@ -232,7 +270,9 @@ impl fmt::Display for Range {
 fn relabelled(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, text)) if !key.is_empty() => Ok((key.into(), text.into())),
-        _ => Err(format!("\"{text}\" is not KEY=TEXT; KEY is a policy's label, a results folder, x or y")),
+        _ => Err(format!(
+            "\"{text}\" is not KEY=TEXT; KEY is a policy's label, a results folder, x or y"
+        )),
     }
 }
 
@@ -255,22 +295,31 @@ macro_rules! as_text {
 as_text!(Length, Range);
 
 fn side<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Length>, D::Error> {
-    Length::side(&String::deserialize(deserializer)?).map(Some).map_err(D::Error::custom)
+    Length::side(&String::deserialize(deserializer)?)
+        .map(Some)
+        .map_err(D::Error::custom)
 }
 
 fn letters<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Length>, D::Error> {
-    Length::letters(&String::deserialize(deserializer)?).map(Some).map_err(D::Error::custom)
+    Length::letters(&String::deserialize(deserializer)?)
+        .map(Some)
+        .map_err(D::Error::custom)
 }
 
 /// A table of texts.
 mod labels {
     use super::*;
 
-    pub fn serialize<S: Serializer>(labels: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(
+        labels: &[(String, String)],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         serializer.collect_map(labels.iter().map(|(key, text)| (key, text)))
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, String)>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<(String, String)>, D::Error> {
         Ok(BTreeMap::deserialize(deserializer)?.into_iter().collect())
     }
 }

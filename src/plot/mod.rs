@@ -116,10 +116,20 @@ pub enum Kind {
 }
 
 /// Those that can have a swept key on the x axis.
-pub const BY_KEY: &[Kind] = &[Kind::LatencyRate, Kind::ThroughputRate, Kind::Goodput, Kind::Bars];
+pub const BY_KEY: &[Kind] = &[
+    Kind::LatencyRate,
+    Kind::ThroughputRate,
+    Kind::Goodput,
+    Kind::Bars,
+];
 
 /// Those of logs that tell no classes apart.
-const WHOLE: &[Kind] = &[Kind::LengthCdf, Kind::BatchHistogram, Kind::LatencySteps, Kind::Gantt];
+const WHOLE: &[Kind] = &[
+    Kind::LengthCdf,
+    Kind::BatchHistogram,
+    Kind::LatencySteps,
+    Kind::Gantt,
+];
 
 /// Those that are about swept keys.
 pub const OF_KEYS: &[Kind] = &[Kind::HeatMap, Kind::Knee, Kind::Workers, Kind::Tune];
@@ -136,7 +146,9 @@ impl Kind {
             return Err(nothing(format!("--x is for {}", known.join(", "))));
         }
         if options.by_class && (OF_KEYS.contains(&self) || WHOLE.contains(&self)) {
-            return Err(nothing("--by-class is for figures of summaries and for distributions of times"));
+            return Err(nothing(
+                "--by-class is for figures of summaries and for distributions of times",
+            ));
         }
         match self {
             Kind::LatencyThroughput => curves::against_throughput(Metric::P90, inputs, options),
@@ -144,14 +156,37 @@ impl Kind {
             Kind::P99Throughput => curves::against_throughput(Metric::P99, inputs, options),
             Kind::ThroughputRate => curves::throughput(inputs, options),
             Kind::LatencyRate => curves::latency(Metric::P99, "p99 latency (ms)", inputs, options),
-            Kind::TtftRate => curves::latency(Metric::TtftP99, "p99 time to first token (ms)", inputs, options),
-            Kind::TbtRate => curves::latency(Metric::TbtP99, "p99 time between tokens (ms)", inputs, options),
-            Kind::NormalisedRate => {
-                curves::latency(Metric::Normalised, "Latency / output tokens (ms)", inputs, options)
-            }
+            Kind::TtftRate => curves::latency(
+                Metric::TtftP99,
+                "p99 time to first token (ms)",
+                inputs,
+                options,
+            ),
+            Kind::TbtRate => curves::latency(
+                Metric::TbtP99,
+                "p99 time between tokens (ms)",
+                inputs,
+                options,
+            ),
+            Kind::NormalisedRate => curves::latency(
+                Metric::Normalised,
+                "Latency / output tokens (ms)",
+                inputs,
+                options,
+            ),
             Kind::Goodput => curves::goodput(inputs, options),
-            Kind::QueueCdf => cdf::times("Queueing time", |[from, start, _]| start.checked_sub(from), inputs, options),
-            Kind::ComputeCdf => cdf::times("Computation time", |[_, start, to]| to.checked_sub(start), inputs, options),
+            Kind::QueueCdf => cdf::times(
+                "Queueing time",
+                |[from, start, _]| start.checked_sub(from),
+                inputs,
+                options,
+            ),
+            Kind::ComputeCdf => cdf::times(
+                "Computation time",
+                |[_, start, to]| to.checked_sub(start),
+                inputs,
+                options,
+            ),
             Kind::LatencyCdf => cdf::times("Latency", cdf::latency, inputs, options),
             Kind::LengthCdf => length_cdf::lengths(inputs, options),
             Kind::BatchHistogram => batch_histogram::histogram(inputs, options),
@@ -182,7 +217,10 @@ impl FromStr for Kind {
     fn from_str(text: &str) -> Result<Kind, String> {
         <Kind as ValueEnum>::from_str(text, false).map_err(|_| {
             let known: Vec<String> = Kind::value_variants().iter().map(Kind::to_string).collect();
-            format!("unknown kind of figure \"{text}\"; known: {}", known.join(", "))
+            format!(
+                "unknown kind of figure \"{text}\"; known: {}",
+                known.join(", ")
+            )
         })
     }
 }
@@ -190,18 +228,30 @@ impl FromStr for Kind {
 impl Options {
     /// Of the files of a kind: its name, with a swept key on the x axis also that.
     pub fn stem(&self, kind: Kind) -> String {
-        self.x.as_ref().map_or(kind.to_string(), |key| folder_name(&format!("{kind}-by-{key}")))
+        self.x.as_ref().map_or(kind.to_string(), |key| {
+            folder_name(&format!("{kind}-by-{key}"))
+        })
     }
 
     /// What the figure shows.
     pub fn caption(&self, kind: Kind, canvas: &Canvas) -> String {
-        let replicated = canvas.data.iter().any(|datum| datum.interval == data::OF_REPLICATIONS);
-        self.about(kind) + if replicated { "; whiskers with caps are 95 % intervals over replications" } else { "" }
+        let replicated = canvas
+            .data
+            .iter()
+            .any(|datum| datum.interval == data::OF_REPLICATIONS);
+        self.about(kind)
+            + if replicated {
+                "; whiskers with caps are 95 % intervals over replications"
+            } else {
+                ""
+            }
     }
 
     fn about(&self, kind: Kind) -> String {
         let about = kind.about();
-        let by_load = [" against offered rate", " by load"].into_iter().find(|by| about.contains(by));
+        let by_load = [" against offered rate", " by load"]
+            .into_iter()
+            .find(|by| about.contains(by));
         match (&self.x, by_load) {
             (Some(key), Some(by_load)) => about.replace(by_load, &format!(" against {key}")),
             _ => about,
@@ -268,12 +318,32 @@ pub struct Options {
 impl Options {
     /// The options with the font read. Labels have to be of policies and folders that there are.
     fn ready(&self, inputs: &Inputs) -> Result<Options> {
-        let face = self.look.font.as_deref().map_or(Ok(self.face.clone()), Face::of)?;
-        let all = Options { look: Look { label: Vec::new(), ..self.look.clone() }, ..self.clone() };
+        let face = self
+            .look
+            .font
+            .as_deref()
+            .map_or(Ok(self.face.clone()), Face::of)?;
+        let all = Options {
+            look: Look {
+                label: Vec::new(),
+                ..self.look.clone()
+            },
+            ..self.clone()
+        };
         let mut known = inputs.names();
-        known.extend(inputs.series(&all).unwrap_or_default().into_iter().map(|series| series.name));
+        known.extend(
+            inputs
+                .series(&all)
+                .unwrap_or_default()
+                .into_iter()
+                .map(|series| series.name),
+        );
         let look = self.look.with_labels(&distinct(known))?;
-        Ok(Options { look, face, ..self.clone() })
+        Ok(Options {
+            look,
+            face,
+            ..self.clone()
+        })
     }
 
     fn sheet(&self) -> Sheet {
@@ -282,7 +352,10 @@ impl Options {
 
     /// The options of a figure with panels, where equal policies of several folders have one label and one style.
     fn in_panels(&self) -> Options {
-        Options { panels: true, ..self.clone() }
+        Options {
+            panels: true,
+            ..self.clone()
+        }
     }
 
     /// Whether latency-throughput has bars from p50 to p99.
@@ -292,7 +365,11 @@ impl Options {
 
     /// How latencies are spread on the y axis.
     fn spread(&self) -> Option<Spread> {
-        if self.linear { Some(Spread::Linear) } else { self.look.y_scale.map(Spread::from) }
+        if self.linear {
+            Some(Spread::Linear)
+        } else {
+            self.look.y_scale.map(Spread::from)
+        }
     }
 
     /// Axes with the labels, spreads and ends that are asked for. `least`: the least values above 0.
@@ -301,7 +378,12 @@ impl Options {
     }
 
     /// The axes as [`Options::asked`] makes them, with this spread of the y axis.
-    fn asked_of(&self, [x, y]: [Axis; 2], spread: Option<Spread>, least: [f64; 2]) -> Result<[Axis; 2], Undrawn> {
+    fn asked_of(
+        &self,
+        [x, y]: [Axis; 2],
+        spread: Option<Spread>,
+        least: [f64; 2],
+    ) -> Result<[Axis; 2], Undrawn> {
         let look = &self.look;
         let named = |mut axis: Axis, name| {
             if look.name(name) != name {
@@ -318,12 +400,19 @@ impl Options {
     /// Fails if the figure is larger than its sheet.
     fn fits(&self, canvas: Canvas) -> Result<Canvas, Undrawn> {
         let sheet = &canvas.sheet;
-        let sides =
-            [("width", sheet.width, canvas.width), ("height", sheet.height.unwrap_or(canvas.height), canvas.height)];
+        let sides = [
+            ("width", sheet.width, canvas.width),
+            (
+                "height",
+                sheet.height.unwrap_or(canvas.height),
+                canvas.height,
+            ),
+        ];
         match sides.into_iter().find(|(_, given, needed)| needed > given) {
             None => Ok(canvas),
             Some((side, given, needed)) => {
-                let [given, needed] = [given, needed].map(|side| Length((side * sheet.unit).ceil()));
+                let [given, needed] =
+                    [given, needed].map(|side| Length((side * sheet.unit).ceil()));
                 let way = "give more, a smaller --font-size, or --legend none";
                 Err(Error::input(format!(
                     "--{side}: {given} is too little for this figure, which needs {needed}; {way}"
@@ -337,10 +426,20 @@ impl Options {
 /// The letters of title, policies and inputs that the figures' font lacks, each once. A PNG and a PDF have boxes in their
 /// place; an SVG depends on its viewer.
 pub fn missing_letters(inputs: &Inputs, options: &Options) -> Result<String> {
-    let face = options.look.font.as_deref().map_or(Ok(options.face.clone()), Face::of)?;
+    let face = options
+        .look
+        .font
+        .as_deref()
+        .map_or(Ok(options.face.clone()), Face::of)?;
     let mut missing = String::new();
     let labels = options.look.label.iter().map(|(_, text)| text);
-    for letter in options.title.iter().chain(labels).chain(&inputs.names()).flat_map(|text| text.chars()) {
+    for letter in options
+        .title
+        .iter()
+        .chain(labels)
+        .chain(&inputs.names())
+        .flat_map(|text| text.chars())
+    {
         if !face.has(letter) && !missing.contains(letter) {
             missing.push(letter);
         }
@@ -389,7 +488,9 @@ pub struct Figure {
 
 /// As [`write()`]; inputs without the data are an error.
 pub fn draw(kind: Kind, inputs: &Inputs, options: &Options, stem: &Path) -> Result<Figure> {
-    let canvas = kind.drawn(inputs, options).map_err(|undrawn| undrawn.error(kind))?;
+    let canvas = kind
+        .drawn(inputs, options)
+        .map_err(|undrawn| undrawn.error(kind))?;
     write(canvas, &options.look.format, stem)
 }
 
@@ -408,7 +509,10 @@ pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec
         return Err(Error::input(format!("there is nothing to draw{reasons}")));
     }
     // After all are drawn: an error leaves no partial set.
-    drawn.into_iter().map(|(name, canvas)| write(canvas, &options.look.format, &folder.join(name))).collect()
+    drawn
+        .into_iter()
+        .map(|(name, canvas)| write(canvas, &options.look.format, &folder.join(name)))
+        .collect()
 }
 
 /// Writes the figure as `STEM.svg` and `STEM.png`, unless other formats are asked for.
@@ -427,8 +531,14 @@ pub fn write(canvas: Canvas, formats: &[Format], stem: &Path) -> Result<Figure> 
         write_whole(&path, |out| out.write_all(&bytes))?;
         files.push(path);
     }
-    let name = stem.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    Ok(Figure { name, canvas, files })
+    let name = stem
+        .file_name()
+        .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    Ok(Figure {
+        name,
+        canvas,
+        files,
+    })
 }
 
 #[cfg(test)]

@@ -44,8 +44,20 @@ impl Dot {
     /// A dot whose marker tells of the run.
     pub fn of(row: &CsvRow<'_>, x: f64, y: f64) -> Result<Dot> {
         let (saturated, rejected, invalid) = (row.saturated()?, row.rejects()?, !row.is_valid()?);
-        let clients = row.point()?.strip_prefix("clients-").and_then(|clients| clients.parse().ok());
-        Ok(Dot { x, y, marked: true, saturated, rejected, invalid, clients, ..Dot::default() })
+        let clients = row
+            .point()?
+            .strip_prefix("clients-")
+            .and_then(|clients| clients.parse().ok());
+        Ok(Dot {
+            x,
+            y,
+            marked: true,
+            saturated,
+            rejected,
+            invalid,
+            clients,
+            ..Dot::default()
+        })
     }
 }
 
@@ -68,14 +80,23 @@ impl Curve {
                 // It would show a latency that is not theirs.
                 continue;
             }
-            let width = if from.saturated && to.saturated { saturated } else { LINE };
+            let width = if from.saturated && to.saturated {
+                saturated
+            } else {
+                LINE
+            };
             let (from, to) = ((from.x, from.y.min(top)), (to.x, to.y.min(top)));
             match lines.last_mut() {
                 Some((same, line)) if *same == width && line.last() == Some(&from) => line.push(to),
                 _ => lines.push((width, vec![from, to])),
             }
         }
-        Curve { label: label.into(), style, lines, dots: dots.to_vec() }
+        Curve {
+            label: label.into(),
+            style,
+            lines,
+            dots: dots.to_vec(),
+        }
     }
 }
 
@@ -91,12 +112,23 @@ pub struct Panel {
 impl Panel {
     pub fn at(&self, x: f64, y: f64) -> Point {
         // So that clipping at the border stays exact.
-        let (across, up) = (self.x.place(x).clamp(-100.0, 100.0), self.y.place(y).clamp(-100.0, 100.0));
-        (self.area.left + across * self.area.width(), self.area.bottom - up * self.area.height())
+        let (across, up) = (
+            self.x.place(x).clamp(-100.0, 100.0),
+            self.y.place(y).clamp(-100.0, 100.0),
+        );
+        (
+            self.area.left + across * self.area.width(),
+            self.area.bottom - up * self.area.height(),
+        )
     }
 
     pub fn grid(&self, canvas: &mut Canvas) {
-        let Rect { left, top, right, bottom } = self.area;
+        let Rect {
+            left,
+            top,
+            right,
+            bottom,
+        } = self.area;
         let stroke = Stroke::solid(GRID, 0.8);
         for tick in self.x.in_grid() {
             let (x, _) = self.at(tick.value, self.y.low);
@@ -109,19 +141,36 @@ impl Panel {
     }
 
     pub fn axes(&self, canvas: &mut Canvas) {
-        let Rect { left, top, right, bottom } = self.area;
+        let Rect {
+            left,
+            top,
+            right,
+            bottom,
+        } = self.area;
         let stroke = Stroke::solid(INK, 1.2);
         let length = |tick: &Tick| if tick.label.is_empty() { 3.0 } else { 5.0 };
         canvas.line(&[(left, top), (left, bottom), (right, bottom)], stroke);
         for tick in &self.x.ticks {
             let (x, _) = self.at(tick.value, self.y.low);
             canvas.line(&[(x, bottom), (x, bottom + length(tick))], stroke);
-            canvas.text(&tick.label, (x, bottom + 7.0 + 0.8 * SMALL), SMALL, Align::Center, INK);
+            canvas.text(
+                &tick.label,
+                (x, bottom + 7.0 + 0.8 * SMALL),
+                SMALL,
+                Align::Center,
+                INK,
+            );
         }
         for tick in &self.y.ticks {
             let (_, y) = self.at(self.x.low, tick.value);
             canvas.line(&[(left - length(tick), y), (left, y)], stroke);
-            canvas.text(&tick.label, (left - 7.0, y + HALF_DIGIT * SMALL), SMALL, Align::Right, INK);
+            canvas.text(
+                &tick.label,
+                (left - 7.0, y + HALF_DIGIT * SMALL),
+                SMALL,
+                Align::Right,
+                INK,
+            );
         }
     }
 
@@ -135,27 +184,65 @@ impl Panel {
     pub fn curves(&self, canvas: &mut Canvas, curves: &[Curve]) {
         /// Of the area in which a page shows a dot's values.
         const REACH: f64 = 7.0;
-        for Curve { label, style, lines, .. } in curves {
+        for Curve {
+            label,
+            style,
+            lines,
+            ..
+        } in curves
+        {
             canvas.group(label, |canvas| {
                 for (width, line) in lines {
-                    self.line(canvas, line, Stroke { color: style.color, width: *width, dash: style.dash });
+                    self.line(
+                        canvas,
+                        line,
+                        Stroke {
+                            color: style.color,
+                            width: *width,
+                            dash: style.dash,
+                        },
+                    );
                 }
             });
         }
         let at = |dot: &Dot| self.at(dot.x, dot.y.min(self.y.high));
-        for (i, Curve { label, style, dots, .. }) in curves.iter().enumerate() {
-            for (dot, (x, y)) in dots.iter().map(|dot| (dot, at(dot))).filter(|(_, at)| self.area.holds(*at)) {
+        for (
+            i,
+            Curve {
+                label, style, dots, ..
+            },
+        ) in curves.iter().enumerate()
+        {
+            for (dot, (x, y)) in dots
+                .iter()
+                .map(|dot| (dot, at(dot)))
+                .filter(|(_, at)| self.area.holds(*at))
+            {
                 if dot.marked {
-                    let near = |(other_x, other_y): Point| (other_x - x).hypot(other_y - y) < HIDING;
+                    let near =
+                        |(other_x, other_y): Point| (other_x - x).hypot(other_y - y) < HIDING;
                     let hides = |other: &Dot| other.marked && near(at(other));
-                    let over = curves[i + 1..].iter().filter(|later| later.dots.iter().any(hides)).count();
+                    let over = curves[i + 1..]
+                        .iter()
+                        .filter(|later| later.dots.iter().any(hides))
+                        .count();
                     // Markers at one place share an arrow.
                     let above = dot.y > self.y.high && over == 0;
-                    let told = Told { saturated: dot.saturated, rejected: dot.rejected, above, invalid: dot.invalid };
+                    let told = Told {
+                        saturated: dot.saturated,
+                        rejected: dot.rejected,
+                        above,
+                        invalid: dot.invalid,
+                    };
                     let grown = RING * over.min(MOST_RINGS) as f64;
                     canvas.group(label, |canvas| marker(canvas, (x, y), style, grown, told));
                 }
-                let area = Rect { left: x - REACH, top: y - REACH, right: x + REACH, bottom: y + REACH };
+                let area = Rect {
+                    left: x - REACH,
+                    top: y - REACH,
+                    right: x + REACH,
+                    bottom: y + REACH,
+                };
                 canvas.spot(label, area, self.values(dot));
             }
         }
@@ -168,16 +255,32 @@ impl Panel {
             (dot.rejected, "\nrequests rejected"),
             (dot.invalid, "\nnot valid: requests were late"),
         ];
-        let more: String = more.iter().filter(|(is, _)| *is).map(|(_, words)| *words).collect();
+        let more: String = more
+            .iter()
+            .filter(|(is, _)| *is)
+            .map(|(_, words)| *words)
+            .collect();
         let within = |interval: Option<[f64; 2]>| {
-            interval.map_or(String::new(), |[low, high]| format!(" ± {}", significant((high - low) / 2.0)))
+            interval.map_or(String::new(), |[low, high]| {
+                format!(" ± {}", significant((high - low) / 2.0))
+            })
         };
-        let (of_x, of_y) = (significant(dot.x) + &within(dot.across), significant(dot.y) + &within(dot.interval));
+        let (of_x, of_y) = (
+            significant(dot.x) + &within(dot.across),
+            significant(dot.y) + &within(dot.interval),
+        );
         format!("{}: {of_x}\n{}: {of_y}{more}", self.x.label, self.y.label)
     }
 
     /// `beside` units beside `x`.
-    pub fn whisker(&self, canvas: &mut Canvas, x: f64, beside: f64, ends: [f64; 2], stroke: Stroke) {
+    pub fn whisker(
+        &self,
+        canvas: &mut Canvas,
+        x: f64,
+        beside: f64,
+        ends: [f64; 2],
+        stroke: Stroke,
+    ) {
         let ends = ends.map(|y| self.at(x, y)).map(|(x, y)| (x + beside, y));
         whisker(canvas, ends, &self.area, stroke);
     }
@@ -188,20 +291,39 @@ impl Panel {
         /// Within a marker.
         const BESIDE: f64 = 5.4;
         let last = curves.len().saturating_sub(1) as f64;
-        let has_intervals = curves.iter().flat_map(|curve| &curve.dots).any(|dot| dot.interval.is_some());
-        for (place, Curve { label, style, dots, .. }) in curves.iter().enumerate() {
+        let has_intervals = curves
+            .iter()
+            .flat_map(|curve| &curve.dots)
+            .any(|dot| dot.interval.is_some());
+        for (
+            place,
+            Curve {
+                label, style, dots, ..
+            },
+        ) in curves.iter().enumerate()
+        {
             let beside = (place as f64 - last / 2.0) * BESIDE / last.max(2.0);
             for dot in dots {
-                let wide = if dot.saturated { SATURATED_LINE } else { WHISKER };
+                let wide = if dot.saturated {
+                    SATURATED_LINE
+                } else {
+                    WHISKER
+                };
                 let stroke = |width| Stroke::solid(style.color, width);
                 canvas.group(label, |canvas| {
                     match dot.span {
-                        Some(ends) if has_intervals => self.span(canvas, dot.x, beside, ends, stroke(SPAN)),
+                        Some(ends) if has_intervals => {
+                            self.span(canvas, dot.x, beside, ends, stroke(SPAN))
+                        }
                         Some(ends) => self.whisker(canvas, dot.x, beside, ends, stroke(wide)),
                         None => {}
                     }
-                    dot.interval.into_iter().for_each(|ends| self.whisker(canvas, dot.x, 0.0, ends, stroke(wide)));
-                    dot.across.into_iter().for_each(|ends| self.whisker_across(canvas, dot.y, ends, stroke(wide)));
+                    dot.interval
+                        .into_iter()
+                        .for_each(|ends| self.whisker(canvas, dot.x, 0.0, ends, stroke(wide)));
+                    dot.across
+                        .into_iter()
+                        .for_each(|ends| self.whisker_across(canvas, dot.y, ends, stroke(wide)));
                 });
             }
         }
@@ -231,7 +353,9 @@ mod tests {
         let axes = [longest, 1.0].map(|end| Axis::linear("", end, 4));
         let mut shown = None;
         let fields = vec![(String::new(), axes, Vec::new())];
-        let canvas = figure(&Options::default(), Vec::new(), fields, |_, _, panel| shown = Some(panel.clone()));
+        let canvas = figure(&Options::default(), Vec::new(), fields, |_, _, panel| {
+            shown = Some(panel.clone())
+        });
         (canvas, shown.unwrap())
     }
 
@@ -243,16 +367,29 @@ mod tests {
     }
 
     fn dot((x, y, saturated): (f64, f64, bool)) -> Dot {
-        Dot { x, y, marked: true, saturated, ..Dot::default() }
+        Dot {
+            x,
+            y,
+            marked: true,
+            saturated,
+            ..Dot::default()
+        }
     }
 
     fn drawn(curves: &[&[(f64, f64, bool)]]) -> (Panel, Vec<Mark>) {
         let (mut canvas, panel) = empty(10.0);
         canvas.marks.clear();
-        let style = |i| Style { dash: &[], ..Style::of(i) };
-        let dots = curves.iter().map(|dots| dots.iter().copied().map(dot).collect::<Vec<_>>());
-        let curves: Vec<Curve> =
-            (0..).zip(dots).map(|(i, dots)| Curve::through("", style(i), &dots, 1.0, 1.0)).collect();
+        let style = |i| Style {
+            dash: &[],
+            ..Style::of(i)
+        };
+        let dots = curves
+            .iter()
+            .map(|dots| dots.iter().copied().map(dot).collect::<Vec<_>>());
+        let curves: Vec<Curve> = (0..)
+            .zip(dots)
+            .map(|(i, dots)| Curve::through("", style(i), &dots, 1.0, 1.0))
+            .collect();
         panel.curves(&mut canvas, &curves);
         (panel, canvas.marks)
     }
@@ -260,31 +397,61 @@ mod tests {
     #[test]
     fn a_point_above_the_area_is_drawn_on_its_border_with_an_arrow() {
         let (panel, marks) = drawn(&[&[(2.0, 0.5, false), (4.0, 9.0, true), (6.0, 9.0, true)]]);
-        let line = |mark: &Mark| if let Mark::Line(points, ..) = mark { Some(points.clone()) } else { None };
+        let line = |mark: &Mark| {
+            if let Mark::Line(points, ..) = mark {
+                Some(points.clone())
+            } else {
+                None
+            }
+        };
         let lines: Vec<Vec<Point>> = marks.iter().filter_map(line).collect();
         assert_eq!(lines[0], [panel.at(2.0, 0.5), panel.at(4.0, 1.0)]);
-        assert_eq!(lines.len(), 1 + 2 + 2, "two strokes for each arrow, and no line from one point to the next");
-        let areas = marks.iter().filter(|mark| matches!(mark, Mark::Area(..))).count();
+        assert_eq!(
+            lines.len(),
+            1 + 2 + 2,
+            "two strokes for each arrow, and no line from one point to the next"
+        );
+        let areas = marks
+            .iter()
+            .filter(|mark| matches!(mark, Mark::Area(..)))
+            .count();
         assert_eq!(areas, 2 + 3 + 3, "a full marker and two hollow ones");
     }
 
     #[test]
     fn a_line_between_saturated_runs_has_its_own_width() {
-        let dots = [(0.0, 0.1, false), (1.0, 0.2, true), (2.0, 0.3, true), (3.0, 0.4, true)].map(dot);
+        let dots = [
+            (0.0, 0.1, false),
+            (1.0, 0.2, true),
+            (2.0, 0.3, true),
+            (3.0, 0.4, true),
+        ]
+        .map(dot);
         let lines = Curve::through("", Style::of(0), &dots, 1.0, 0.5).lines;
-        let widths: Vec<(f64, usize)> = lines.iter().map(|(width, line)| (*width, line.len())).collect();
+        let widths: Vec<(f64, usize)> = lines
+            .iter()
+            .map(|(width, line)| (*width, line.len()))
+            .collect();
         assert_eq!(widths, [(LINE, 2), (0.5, 3)]);
     }
 
     #[test]
     fn a_marker_that_would_be_hidden_is_a_ring_around_the_other() {
-        let (_, marks) = drawn(&[&[(2.0, 0.5, false), (8.0, 0.5, false)], &[(2.0, 0.5, false)]]);
+        let (_, marks) = drawn(&[
+            &[(2.0, 0.5, false), (8.0, 0.5, false)],
+            &[(2.0, 0.5, false)],
+        ]);
         let height = |mark: &Mark| {
-            let Mark::Area(points, _) = mark else { return None };
+            let Mark::Area(points, _) = mark else {
+                return None;
+            };
             let y = || points.iter().map(|(_, y)| *y);
             Some(y().fold(f64::MIN, f64::max) - y().fold(f64::MAX, f64::min))
         };
         let heights: Vec<f64> = marks.iter().filter_map(height).collect();
-        assert!((heights[1] - heights[3] - 2.0 * RING).abs() < 1e-9, "{heights:?}");
+        assert!(
+            (heights[1] - heights[3] - 2.0 * RING).abs() < 1e-9,
+            "{heights:?}"
+        );
     }
 }

@@ -17,7 +17,8 @@ use crate::error::{Error, Result};
 pub fn pdf(canvas: &Canvas) -> Result<Vec<u8>> {
     let (face, unit) = (&canvas.sheet.face, canvas.sheet.unit as f32);
     let failed = |why: &str| Error::failed(format!("the PDF cannot be written: {why}"));
-    let font = Font::new(face.embedded("PDF")?.to_vec().into(), 0).ok_or_else(|| failed("the font cannot be read"))?;
+    let font = Font::new(face.embedded("PDF")?.to_vec().into(), 0)
+        .ok_or_else(|| failed("the font cannot be read"))?;
     let mut document = Document::new();
     let size = PageSettings::from_wh(canvas.width as f32 * unit, canvas.height as f32 * unit);
     let mut page = document.start_page_with(size.ok_or_else(|| failed("the figure has no size"))?);
@@ -33,7 +34,9 @@ pub fn pdf(canvas: &Canvas) -> Result<Vec<u8>> {
     surface.pop();
     surface.finish();
     page.finish();
-    document.finish().map_err(|cause| failed(&format!("{cause:?}")))
+    document
+        .finish()
+        .map_err(|cause| failed(&format!("{cause:?}")))
 }
 
 fn draw_line(surface: &mut Surface<'_>, points: &[Point], color: Rgb, width: f64) {
@@ -46,27 +49,46 @@ fn draw_line(surface: &mut Surface<'_>, points: &[Point], color: Rgb, width: f64
     };
     surface.set_fill(None);
     surface.set_stroke(Some(stroke));
-    through(points, false).into_iter().for_each(|path| surface.draw_path(&path));
+    through(points, false)
+        .into_iter()
+        .for_each(|path| surface.draw_path(&path));
 }
 
 fn draw_area(surface: &mut Surface<'_>, points: &[Point], color: Rgb) {
     surface.set_stroke(None);
     surface.set_fill(Some(filled(color)));
-    through(points, true).into_iter().for_each(|path| surface.draw_path(&path));
+    through(points, true)
+        .into_iter()
+        .for_each(|path| surface.draw_path(&path));
 }
 
 fn write_text(surface: &mut Surface<'_>, text: &Text, font: &Font, face: &Face) {
     let size = text.size as f32;
     let (placed, width) = face.placed(&text.words, size);
-    let ends = placed.iter().skip(1).map(|glyph| glyph.position.x).chain([width]);
-    let starts = text.words.char_indices().map(|(start, letter)| start..start + letter.len_utf8());
+    let ends = placed
+        .iter()
+        .skip(1)
+        .map(|glyph| glyph.position.x)
+        .chain([width]);
+    let starts = text
+        .words
+        .char_indices()
+        .map(|(start, letter)| start..start + letter.len_utf8());
     let glyphs: Vec<KrillaGlyph> = placed
         .iter()
         .zip(ends)
         .zip(starts)
         .map(|((glyph, end), letters)| {
             let advance = (end - glyph.position.x) / size;
-            KrillaGlyph::new(GlyphId::new(glyph.id.0.into()), advance, 0.0, 0.0, 0.0, letters, None)
+            KrillaGlyph::new(
+                GlyphId::new(glyph.id.0.into()),
+                advance,
+                0.0,
+                0.0,
+                0.0,
+                letters,
+                None,
+            )
         })
         .collect();
     let before = match text.align {
@@ -74,12 +96,26 @@ fn write_text(surface: &mut Surface<'_>, text: &Text, font: &Font, face: &Face) 
         Align::Center | Align::Upright => width / 2.0,
         Align::Right => width,
     };
-    let turn = if text.align == Align::Upright { -90.0 } else { 0.0 };
+    let turn = if text.align == Align::Upright {
+        -90.0
+    } else {
+        0.0
+    };
     surface.set_stroke(None);
     surface.set_fill(Some(filled(text.color)));
-    surface.push_transform(&Transform::from_translate(text.at.0 as f32, text.at.1 as f32));
+    surface.push_transform(&Transform::from_translate(
+        text.at.0 as f32,
+        text.at.1 as f32,
+    ));
     surface.push_transform(&Transform::from_rotate(turn));
-    surface.draw_glyphs(At::from_xy(-before, 0.0), &glyphs, font.clone(), &text.words, size, false);
+    surface.draw_glyphs(
+        At::from_xy(-before, 0.0),
+        &glyphs,
+        font.clone(),
+        &text.words,
+        size,
+        false,
+    );
     surface.pop();
     surface.pop();
 }
@@ -89,7 +125,11 @@ fn through(points: &[Point], is_closed: bool) -> Option<Path> {
     let mut path = PathBuilder::new();
     for (i, &(x, y)) in points.iter().enumerate() {
         let (x, y) = (x as f32, y as f32);
-        if i == 0 { path.move_to(x, y) } else { path.line_to(x, y) }
+        if i == 0 {
+            path.move_to(x, y)
+        } else {
+            path.line_to(x, y)
+        }
     }
     if is_closed {
         path.close();
@@ -98,7 +138,11 @@ fn through(points: &[Point], is_closed: bool) -> Option<Path> {
 }
 
 fn filled(color: Rgb) -> Fill {
-    Fill { paint: paint(color).into(), opacity: NormalizedF32::ONE, rule: FillRule::NonZero }
+    Fill {
+        paint: paint(color).into(),
+        opacity: NormalizedF32::ONE,
+        rule: FillRule::NonZero,
+    }
 }
 
 fn paint((red, green, blue): Rgb) -> rgb::Color {

@@ -3,7 +3,9 @@
 use ab_glyph::Font as _;
 use plotters::prelude::{BitMapBackend, DrawingBackend, RGBColor, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{Color, FontDesc, FontFamily, FontStyle, FontTransform, ShapeStyle, TextStyle};
+use plotters::style::{
+    Color, FontDesc, FontFamily, FontStyle, FontTransform, ShapeStyle, TextStyle,
+};
 
 use super::canvas::{Align, Canvas, Mark, Point, Text};
 use super::face::Face;
@@ -23,9 +25,12 @@ const OVERSAMPLING: usize = 2;
 pub fn svg(canvas: &Canvas) -> Result<String> {
     let [width, height] = pixels(canvas, SVG_PIXELS);
     let mut document = String::new();
-    paint(canvas, SVGBackend::with_string(&mut document, (width, height)), SVG_PIXELS, |painter, text| {
-        write_text(painter, text, &canvas.sheet.face.families())
-    })?;
+    paint(
+        canvas,
+        SVGBackend::with_string(&mut document, (width, height)),
+        SVG_PIXELS,
+        |painter, text| write_text(painter, text, &canvas.sheet.face.families()),
+    )?;
     let drawn = format!("width=\"{width}\" height=\"{height}\"");
     let sides = [canvas.width, canvas.height].map(|side| match canvas.sheet.is_sized {
         true => Length(side * canvas.sheet.unit).to_string(),
@@ -37,16 +42,23 @@ pub fn svg(canvas: &Canvas) -> Result<String> {
 
 pub fn png(canvas: &Canvas) -> Result<Vec<u8>> {
     canvas.sheet.face.embedded("PNG")?;
-    let unit = (canvas.sheet.unit / 72.0 * PNG_PIXELS).min(MOST_PIXELS / canvas.width.max(canvas.height));
+    let unit =
+        (canvas.sheet.unit / 72.0 * PNG_PIXELS).min(MOST_PIXELS / canvas.width.max(canvas.height));
     let size = pixels(canvas, unit);
     let [width, height] = size.map(|side| side * OVERSAMPLING as u32);
     let mut drawn = vec![255; width as usize * height as usize * 3];
     let scale = unit * OVERSAMPLING as f64;
     let painter = BitMapBackend::with_buffer(&mut drawn, (width, height));
-    paint(canvas, painter, scale, |painter, text| paint_text(painter, text, scale, &canvas.sheet.face))?;
+    paint(canvas, painter, scale, |painter, text| {
+        paint_text(painter, text, scale, &canvas.sheet.face)
+    })?;
     let per_metre = unit / canvas.sheet.unit * 72.0 / 0.0254;
-    encoded(&averaged(&drawn, width as usize), size, per_metre.round() as u32)
-        .map_err(|cause| Error::failed(format!("the PNG cannot be encoded: {cause}")))
+    encoded(
+        &averaged(&drawn, width as usize),
+        size,
+        per_metre.round() as u32,
+    )
+    .map_err(|cause| Error::failed(format!("the PNG cannot be encoded: {cause}")))
 }
 
 fn pixels(canvas: &Canvas, unit: f64) -> [u32; 2] {
@@ -60,8 +72,11 @@ fn averaged(drawn: &[u8], width: usize) -> Vec<u8> {
     for rows in drawn.chunks_exact(3 * width * OVERSAMPLING) {
         for column in 0..width / OVERSAMPLING {
             for channel in 0..3 {
-                let place = |i| width * (i / OVERSAMPLING) + column * OVERSAMPLING + i % OVERSAMPLING;
-                let sum: usize = (0..MEANT).map(|i| usize::from(rows[3 * place(i) + channel])).sum();
+                let place =
+                    |i| width * (i / OVERSAMPLING) + column * OVERSAMPLING + i % OVERSAMPLING;
+                let sum: usize = (0..MEANT)
+                    .map(|i| usize::from(rows[3 * place(i) + channel]))
+                    .sum();
                 image.push((sum / MEANT) as u8);
             }
         }
@@ -81,7 +96,11 @@ fn encoded(
     encoder.set_compression(png::Compression::Best);
     // Best for flat areas and sharp letters.
     encoder.set_filter(png::FilterType::NoFilter);
-    encoder.set_pixel_dims(Some(png::PixelDimensions { xppu: per_metre, yppu: per_metre, unit: png::Unit::Meter }));
+    encoder.set_pixel_dims(Some(png::PixelDimensions {
+        xppu: per_metre,
+        yppu: per_metre,
+        unit: png::Unit::Meter,
+    }));
     let mut writer = encoder.write_header()?;
     writer.write_image_data(image)?;
     writer.finish()?;
@@ -97,7 +116,9 @@ fn paint<B: DrawingBackend>(
 ) -> Result<()> {
     let at = |point| pixel(point, unit);
     let paper = ShapeStyle::from(rgb(PAPER)).filled();
-    painter.draw_rect((0, 0), at((canvas.width, canvas.height)), &paper, true).map_err(failed)?;
+    painter
+        .draw_rect((0, 0), at((canvas.width, canvas.height)), &paper, true)
+        .map_err(failed)?;
     for mark in &canvas.marks {
         match mark {
             Mark::Line(points, color, width) => {
@@ -110,7 +131,9 @@ fn paint<B: DrawingBackend>(
             }
             Mark::Area(points, color) => {
                 let style = ShapeStyle::from(rgb(*color)).filled();
-                painter.fill_polygon(points.iter().map(|p| at(*p)), &style).map_err(failed)?;
+                painter
+                    .fill_polygon(points.iter().map(|p| at(*p)), &style)
+                    .map_err(failed)?;
             }
             Mark::Text(words) => text(&mut painter, words)?,
         }
@@ -125,16 +148,30 @@ fn pixel((x, y): Point, unit: f64) -> (i32, i32) {
 fn write_text(painter: &mut SVGBackend<'_>, text: &Text, families: &str) -> Result<()> {
     let unit = SVG_PIXELS;
     // plotters' font size and its distance from the point to the baseline, for one em.
-    let font = FontDesc::new(FontFamily::Name(families), 1.24 * text.size * unit, FontStyle::Normal);
+    let font = FontDesc::new(
+        FontFamily::Name(families),
+        1.24 * text.size * unit,
+        FontStyle::Normal,
+    );
     let ((x, y), rise) = (text.at, 0.76 * text.size);
     let (font, at, side) = match text.align {
         Align::Left => (font, (x, y - rise), HPos::Left),
         Align::Center => (font, (x, y - rise), HPos::Center),
         Align::Right => (font, (x, y - rise), HPos::Right),
-        Align::Upright => (font.transform(FontTransform::Rotate270), (x - rise, y), HPos::Center),
+        Align::Upright => (
+            font.transform(FontTransform::Rotate270),
+            (x - rise, y),
+            HPos::Center,
+        ),
     };
-    let style = TextStyle { font, color: rgb(text.color).to_backend_color(), pos: Pos::new(side, VPos::Top) };
-    painter.draw_text(&text.words, &style, pixel(at, unit)).map_err(failed)
+    let style = TextStyle {
+        font,
+        color: rgb(text.color).to_backend_color(),
+        pos: Pos::new(side, VPos::Top),
+    };
+    painter
+        .draw_text(&text.words, &style, pixel(at, unit))
+        .map_err(failed)
 }
 
 /// plotters' own texts lack the space on the left of each letter.
@@ -147,15 +184,24 @@ fn paint_text(painter: &mut BitMapBackend<'_>, text: &Text, unit: f64, face: &Fa
     };
     let (x, y) = pixel(text.at, unit);
     let mut done = Ok(());
-    for letter in glyphs.into_iter().filter_map(|glyph| face.font().outline_glyph(glyph)) {
+    for letter in glyphs
+        .into_iter()
+        .filter_map(|glyph| face.font().outline_glyph(glyph))
+    {
         let corner = letter.px_bounds().min;
         letter.draw(|column, row, coverage| {
             let along = corner.x as i32 + column as i32 - before;
             let below = corner.y as i32 + row as i32;
-            let at = if text.align == Align::Upright { (x + below, y - along) } else { (x + along, y + below) };
+            let at = if text.align == Align::Upright {
+                (x + below, y - along)
+            } else {
+                (x + along, y + below)
+            };
             if done.is_ok() && coverage > 0.0 {
                 let color = rgb(text.color).mix(f64::from(coverage.min(1.0)));
-                done = painter.draw_pixel(at, color.to_backend_color()).map_err(failed);
+                done = painter
+                    .draw_pixel(at, color.to_backend_color())
+                    .map_err(failed);
             }
         });
     }
@@ -185,7 +231,10 @@ mod tests {
     #[test]
     fn an_svg_says_its_size_in_units_and_draws_in_tenths() {
         let document = svg(&sketch()).unwrap();
-        assert!(document.starts_with("<svg width=\"60\" height=\"40\" viewBox=\"0 0 600 400\""), "{document}");
+        assert!(
+            document.starts_with("<svg width=\"60\" height=\"40\" viewBox=\"0 0 600 400\""),
+            "{document}"
+        );
         assert!(document.contains("a &lt; b"));
         assert!(document.contains("font-family=\"DejaVu Sans, Verdana, Arial, sans-serif\""));
     }
@@ -209,9 +258,12 @@ mod tests {
             let mut canvas = Canvas::sized(100.0, 100.0);
             canvas.text("HHH", (50.0, 50.0), 10.0, align, (0, 0, 0));
             let mut drawn = vec![255; 100 * 100 * 3];
-            paint(&canvas, BitMapBackend::with_buffer(&mut drawn, (100, 100)), 1.0, |painter, text| {
-                paint_text(painter, text, 1.0, &Face::default())
-            })
+            paint(
+                &canvas,
+                BitMapBackend::with_buffer(&mut drawn, (100, 100)),
+                1.0,
+                |painter, text| paint_text(painter, text, 1.0, &Face::default()),
+            )
             .unwrap();
             let (mut left, mut right, mut top, mut bottom) = (usize::MAX, 0, usize::MAX, 0);
             for i in (0..100 * 100).filter(|i| drawn[3 * i] < 255) {
@@ -221,10 +273,16 @@ mod tests {
             (left, right, top, bottom)
         };
         let (left, right, top, bottom) = covered(Align::Left);
-        assert!(left >= 50 && right <= 73 && top >= 42 && bottom <= 50, "{left} {right} {top} {bottom}");
+        assert!(
+            left >= 50 && right <= 73 && top >= 42 && bottom <= 50,
+            "{left} {right} {top} {bottom}"
+        );
         let (left, right, ..) = covered(Align::Right);
         assert!(left >= 27 && right <= 50, "{left} {right}");
         let (left, right, top, bottom) = covered(Align::Upright);
-        assert!(left >= 42 && right <= 50 && top >= 38 && bottom <= 62, "{left} {right} {top} {bottom}");
+        assert!(
+            left >= 42 && right <= 50 && top >= 38 && bottom <= 62,
+            "{left} {right} {top} {bottom}"
+        );
     }
 }

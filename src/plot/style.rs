@@ -14,15 +14,35 @@ pub const GRID: Rgb = (222, 222, 222);
 pub const PAPER: Rgb = (255, 255, 255);
 
 /// Okabe and Ito's palette, without the yellow, too faint on white.
-const COLORS: [Rgb; 7] =
-    [(0, 114, 178), (213, 94, 0), (0, 158, 115), (204, 121, 167), (230, 159, 0), (86, 180, 233), (0, 0, 0)];
+const COLORS: [Rgb; 7] = [
+    (0, 114, 178),
+    (213, 94, 0),
+    (0, 158, 115),
+    (204, 121, 167),
+    (230, 159, 0),
+    (86, 180, 233),
+    (0, 0, 0),
+];
 
 /// The same, darker: for an eighth series and more.
-const DARK: [Rgb; 7] =
-    [(0, 62, 98), (122, 54, 0), (0, 90, 66), (122, 52, 92), (138, 94, 0), (30, 98, 134), (128, 128, 128)];
+const DARK: [Rgb; 7] = [
+    (0, 62, 98),
+    (122, 54, 0),
+    (0, 90, 66),
+    (122, 52, 92),
+    (138, 94, 0),
+    (30, 98, 134),
+    (128, 128, 128),
+];
 
 /// In units; the first is solid.
-const DASHES: [&[f64]; 5] = [&[], &[9.0, 4.0], &[2.5, 2.5], &[10.0, 3.0, 2.5, 3.0], &[5.0, 2.5]];
+const DASHES: [&[f64]; 5] = [
+    &[],
+    &[9.0, 4.0],
+    &[2.5, 2.5],
+    &[10.0, 3.0, 2.5, 3.0],
+    &[5.0, 2.5],
+];
 
 pub const REFERENCE_DASH: &[f64] = &[4.0, 3.0];
 
@@ -37,14 +57,46 @@ pub struct Marker {
 
 /// Circle, square, triangle up, diamond, triangle down, triangle left, pentagon, triangle right.
 const MARKERS: [Marker; 8] = [
-    Marker { corners: 32, first_degrees: 0.0, scale: 1.0 },
-    Marker { corners: 4, first_degrees: 45.0, scale: 1.25 },
-    Marker { corners: 3, first_degrees: 270.0, scale: 1.4 },
-    Marker { corners: 4, first_degrees: 0.0, scale: 1.3 },
-    Marker { corners: 3, first_degrees: 90.0, scale: 1.4 },
-    Marker { corners: 3, first_degrees: 180.0, scale: 1.4 },
-    Marker { corners: 5, first_degrees: 270.0, scale: 1.15 },
-    Marker { corners: 3, first_degrees: 0.0, scale: 1.4 },
+    Marker {
+        corners: 32,
+        first_degrees: 0.0,
+        scale: 1.0,
+    },
+    Marker {
+        corners: 4,
+        first_degrees: 45.0,
+        scale: 1.25,
+    },
+    Marker {
+        corners: 3,
+        first_degrees: 270.0,
+        scale: 1.4,
+    },
+    Marker {
+        corners: 4,
+        first_degrees: 0.0,
+        scale: 1.3,
+    },
+    Marker {
+        corners: 3,
+        first_degrees: 90.0,
+        scale: 1.4,
+    },
+    Marker {
+        corners: 3,
+        first_degrees: 180.0,
+        scale: 1.4,
+    },
+    Marker {
+        corners: 5,
+        first_degrees: 270.0,
+        scale: 1.15,
+    },
+    Marker {
+        corners: 3,
+        first_degrees: 0.0,
+        scale: 1.4,
+    },
 ];
 
 /// Strokes in a bar: none, from the lower left, from the upper left.
@@ -69,7 +121,11 @@ impl Style {
     /// The first 840 styles differ.
     pub fn of(series: usize) -> Style {
         Style {
-            color: if (series / COLORS.len()).is_multiple_of(2) { COLORS } else { DARK }[series % COLORS.len()],
+            color: if (series / COLORS.len()).is_multiple_of(2) {
+                COLORS
+            } else {
+                DARK
+            }[series % COLORS.len()],
             dash: DASHES[series % DASHES.len()],
             marker: MARKERS[series % MARKERS.len()],
             hatch: HATCHES[series % HATCHES.len()],
@@ -85,7 +141,8 @@ pub fn tint(color: Rgb, strength: f64) -> Rgb {
 
 /// The colour and the strength that give this tint.
 pub fn untinted(tinted: Rgb) -> Option<(Rgb, f64)> {
-    let from_paper = |(red, green, blue): Rgb| 765.0 - f64::from(red) - f64::from(green) - f64::from(blue);
+    let from_paper =
+        |(red, green, blue): Rgb| 765.0 - f64::from(red) - f64::from(green) - f64::from(blue);
     COLORS.into_iter().chain(DARK).find_map(|color| {
         let strength = (from_paper(tinted) / from_paper(color) * 100.0).round() / 100.0;
         (tint(color, strength) == tinted).then_some((color, strength))
@@ -96,8 +153,12 @@ impl Marker {
     /// Around the origin.
     pub fn outline(self, radius: f64) -> impl Iterator<Item = (f64, f64)> {
         (0..self.corners).map(move |i| {
-            let angle = (self.first_degrees + 360.0 * f64::from(i) / f64::from(self.corners)).to_radians();
-            (radius * self.scale * angle.cos(), radius * self.scale * angle.sin())
+            let angle =
+                (self.first_degrees + 360.0 * f64::from(i) / f64::from(self.corners)).to_radians();
+            (
+                radius * self.scale * angle.cos(),
+                radius * self.scale * angle.sin(),
+            )
         })
     }
 }
@@ -117,7 +178,10 @@ mod tests {
         }
         for (i, j) in (0..28).flat_map(|i| (0..i).map(move |j| (i, j))) {
             let (a, b) = (Style::of(i), Style::of(j));
-            assert!(a.color != b.color || a.marker != b.marker && a.dash != b.dash, "{i} and {j}");
+            assert!(
+                a.color != b.color || a.marker != b.marker && a.dash != b.dash,
+                "{i} and {j}"
+            );
         }
     }
 

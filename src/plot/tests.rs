@@ -7,8 +7,7 @@ use super::*;
 mod looks;
 mod swept;
 
-const HEADER: &str =
-    "policy,backend,offered_rps,throughput_rps,goodput_rps,mean_ms,p50_ms,p90_ms,p99_ms,point,saturated,warmup";
+const HEADER: &str = "policy,backend,offered_rps,throughput_rps,goodput_rps,mean_ms,p50_ms,p90_ms,p99_ms,point,saturated,warmup";
 
 /// Two policies at two rates; the second is saturated once and lacks its median there.
 fn results() -> tempfile::TempDir {
@@ -29,23 +28,46 @@ fn results() -> tempfile::TempDir {
                 let arrival = i * 500_000;
                 match i {
                     7 => format!("{i},{arrival},,\n"),
-                    _ => format!("{i},{arrival},{},{}\n", arrival + i * scale * 100_000, arrival + 3_000_000 * scale),
+                    _ => format!(
+                        "{i},{arrival},{},{}\n",
+                        arrival + i * scale * 100_000,
+                        arrival + 3_000_000 * scale
+                    ),
                 }
             });
             fs::write(
                 logs.join("requests.csv"),
-                format!("id,arrival_ns,start_ns,finish_ns\n{}", requests.collect::<String>()),
+                format!(
+                    "id,arrival_ns,start_ns,finish_ns\n{}",
+                    requests.collect::<String>()
+                ),
             )
             .unwrap();
             let tasks = "task,worker,stream,cell,batch,submit_ns,start_ns,finish_ns\n\
                 0,0,0,lstm,4,0,0,1000000\n1,1,0,lstm,2,0,500000,2000000\n2,0,0,lstm,1,0,,\n";
             fs::write(logs.join("tasks.csv"), tasks).unwrap();
-            fs::write(logs.join("batches.csv"), "cell,batch,tasks\nlstm,1,5\nlstm,4,10\nencoder,4,2\n").unwrap();
+            fs::write(
+                logs.join("batches.csv"),
+                "cell,batch,tasks\nlstm,1,5\nlstm,4,10\nencoder,4,2\n",
+            )
+            .unwrap();
         }
     }
-    fs::write(folder.path().join("joint.csv"), "src_len,tgt_len,count\n3,4,10\n5,6,20\n").unwrap();
-    fs::write(folder.path().join("lengths.csv"), "length,count\n3,10\n24,20\n").unwrap();
-    fs::write(folder.path().join("trace.csv"), "id,arrival_ns,shape\n0,0,chain:3\n1,5,chain:9\n").unwrap();
+    fs::write(
+        folder.path().join("joint.csv"),
+        "src_len,tgt_len,count\n3,4,10\n5,6,20\n",
+    )
+    .unwrap();
+    fs::write(
+        folder.path().join("lengths.csv"),
+        "length,count\n3,10\n24,20\n",
+    )
+    .unwrap();
+    fs::write(
+        folder.path().join("trace.csv"),
+        "id,arrival_ns,shape\n0,0,chain:3\n1,5,chain:9\n",
+    )
+    .unwrap();
     folder
 }
 
@@ -55,7 +77,13 @@ fn svg_options() -> Options {
 
 /// The options of an SVG with this look.
 fn with_look(look: Look) -> Options {
-    Options { look: Look { format: vec![Format::Svg], ..look }, ..Options::default() }
+    Options {
+        look: Look {
+            format: vec![Format::Svg],
+            ..look
+        },
+        ..Options::default()
+    }
 }
 
 fn svg(kind: &str, inputs: &Inputs, options: &Options) -> Result<String> {
@@ -63,7 +91,13 @@ fn svg(kind: &str, inputs: &Inputs, options: &Options) -> Result<String> {
     let figure = draw(
         kind.parse().unwrap(),
         inputs,
-        &Options { look: Look { format: vec![Format::Svg], ..options.look.clone() }, ..options.clone() },
+        &Options {
+            look: Look {
+                format: vec![Format::Svg],
+                ..options.look.clone()
+            },
+            ..options.clone()
+        },
         &folder.path().join("f"),
     )?;
     Ok(fs::read_to_string(&figure.files[0]).unwrap())
@@ -78,39 +112,92 @@ fn every_kind_is_drawn_twice_to_the_same_bytes() {
     let results = results();
     let drawn = |format| {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options { look: Look { format, ..Look::default() }, ..Options::default() };
-        let figures = draw_all(&Inputs::open(&[results.path()]).unwrap(), &options, folder.path()).unwrap();
-        let files: Vec<PathBuf> = figures.into_iter().flat_map(|figure| figure.files).collect();
+        let options = Options {
+            look: Look {
+                format,
+                ..Look::default()
+            },
+            ..Options::default()
+        };
+        let figures = draw_all(
+            &Inputs::open(&[results.path()]).unwrap(),
+            &options,
+            folder.path(),
+        )
+        .unwrap();
+        let files: Vec<PathBuf> = figures
+            .into_iter()
+            .flat_map(|figure| figure.files)
+            .collect();
         let name = |file: &PathBuf| file.file_name().unwrap().to_string_lossy().into_owned();
-        files.iter().map(|file| (name(file), fs::read(file).unwrap())).collect::<Vec<_>>()
+        files
+            .iter()
+            .map(|file| (name(file), fs::read(file).unwrap()))
+            .collect::<Vec<_>>()
     };
     let both = drawn(Vec::new());
     // They need a stepping load, a language model, or a sweep.
-    let others = [Kind::LatencySteps, Kind::TtftRate, Kind::TbtRate, Kind::NormalisedRate];
-    let kinds = Kind::value_variants().iter().filter(|kind| !others.contains(kind) && !OF_KEYS.contains(kind));
-    let names: Vec<String> = kinds.flat_map(|kind| [format!("{kind}.svg"), format!("{kind}.png")]).collect();
-    assert_eq!(both.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), names);
+    let others = [
+        Kind::LatencySteps,
+        Kind::TtftRate,
+        Kind::TbtRate,
+        Kind::NormalisedRate,
+    ];
+    let kinds = Kind::value_variants()
+        .iter()
+        .filter(|kind| !others.contains(kind) && !OF_KEYS.contains(kind));
+    let names: Vec<String> = kinds
+        .flat_map(|kind| [format!("{kind}.svg"), format!("{kind}.png")])
+        .collect();
+    assert_eq!(
+        both.iter()
+            .map(|(name, _)| name.clone())
+            .collect::<Vec<_>>(),
+        names
+    );
     // Whether a drawing gives the same PNG twice is tested where PNGs are made.
     let again = drawn(vec![Format::Svg]);
-    assert!(both.into_iter().filter(|(name, _)| name.ends_with("svg")).eq(again));
+    assert!(
+        both.into_iter()
+            .filter(|(name, _)| name.ends_with("svg"))
+            .eq(again)
+    );
 }
 
 #[test]
 fn a_rising_load_is_drawn_beside_latencies() {
     let results = results();
-    let drawn = || svg("latency-steps", &Inputs::open(&[results.path()]).unwrap(), &svg_options());
-    assert!(drawn().unwrap_err().to_string().contains("set output.requests and the arrival process stepping"));
+    let drawn = || {
+        svg(
+            "latency-steps",
+            &Inputs::open(&[results.path()]).unwrap(),
+            &svg_options(),
+        )
+    };
+    assert!(
+        drawn()
+            .unwrap_err()
+            .to_string()
+            .contains("set output.requests and the arrival process stepping")
+    );
     for policy in ["cellular", "padded (bw=10)"] {
         let logs = results.path().join(policy).join("stepping");
         fs::create_dir_all(&logs).unwrap();
         let request = |i: u64| format!("{i},{0},{0},{1}\n", i * 1_000_000, (i + 4) * 1_000_000);
         let requests: String = (0..60).map(request).collect();
-        fs::write(logs.join("requests.csv"), format!("id,arrival_ns,start_ns,finish_ns\n{requests}")).unwrap();
+        fs::write(
+            logs.join("requests.csv"),
+            format!("id,arrival_ns,start_ns,finish_ns\n{requests}"),
+        )
+        .unwrap();
     }
     // One arrives each millisecond and takes four.
     let text = drawn().unwrap();
     for label in ["Latency (ms)", "Load (requests/s)", "1,000", "60"] {
-        assert!(text.lines().any(|line| line.trim() == label), "{label}: {text}");
+        assert!(
+            text.lines().any(|line| line.trim() == label),
+            "{label}: {text}"
+        );
     }
 }
 
@@ -118,11 +205,26 @@ fn a_rising_load_is_drawn_beside_latencies() {
 fn bounds_are_drawn_and_named() {
     let results = results();
     let file = results.path().join("bounds.json");
-    let drawn = || svg("latency-throughput", &Inputs::open(&[results.path()]).unwrap(), &svg_options());
-    assert!(!drawn().unwrap().contains("ceiling"), "a real run has no bounds");
-    let bounds =
-        |rate: &str| format!("{{\"workers\":1,\"floor\":{{\"samples\":9,\"p90_ms\":1.2345}},\"ceiling_rps\":{rate}}}");
-    for (rate, label) in [("2500.4", "ceiling 2,500 requests/s"), ("9000", "ceiling 9,000 requests/s →")] {
+    let drawn = || {
+        svg(
+            "latency-throughput",
+            &Inputs::open(&[results.path()]).unwrap(),
+            &svg_options(),
+        )
+    };
+    assert!(
+        !drawn().unwrap().contains("ceiling"),
+        "a real run has no bounds"
+    );
+    let bounds = |rate: &str| {
+        format!(
+            "{{\"workers\":1,\"floor\":{{\"samples\":9,\"p90_ms\":1.2345}},\"ceiling_rps\":{rate}}}"
+        )
+    };
+    for (rate, label) in [
+        ("2500.4", "ceiling 2,500 requests/s"),
+        ("9000", "ceiling 9,000 requests/s →"),
+    ] {
         fs::write(&file, bounds(rate)).unwrap();
         let text = drawn().unwrap();
         assert!(
@@ -131,10 +233,16 @@ fn bounds_are_drawn_and_named() {
         );
     }
     fs::write(&file, bounds("null")).unwrap();
-    assert!(!drawn().unwrap().contains("ceiling"), "cells that take no time have none");
+    assert!(
+        !drawn().unwrap().contains("ceiling"),
+        "cells that take no time have none"
+    );
     fs::write(&file, "{}").unwrap();
     let error = drawn().unwrap_err().to_string();
-    assert!(error.contains("bounds.json: missing field") && error.ends_with("run the scenario again"), "{error}");
+    assert!(
+        error.contains("bounds.json: missing field") && error.ends_with("run the scenario again"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -155,17 +263,31 @@ fn a_papers_values_are_marks_in_the_figures_of_their_quantity() {
         stated("Queueing time", 0.3, Some(0.9), "cellular: 0.3 ms"),
         stated("Time", 1.0, None, "no label in a schedule"),
     ];
-    let options = Options { stated: values.to_vec(), ..svg_options() };
+    let options = Options {
+        stated: values.to_vec(),
+        ..svg_options()
+    };
     for (kind, labels) in [
-        ("latency-throughput", &["cellular: 1,500", "cellular: 7 ms"][..]),
+        (
+            "latency-throughput",
+            &["cellular: 1,500", "cellular: 7 ms"][..],
+        ),
         ("queue-cdf", &["cellular: 0.3 ms"]),
         ("gantt", &[]),
         ("goodput", &[]),
     ] {
         let text = svg(kind, &inputs, &options).unwrap();
-        let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| line.starts_with("cellular: ")).collect();
+        let lines: Vec<&str> = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| line.starts_with("cellular: "))
+            .collect();
         assert_eq!(lines, labels, "{kind}");
-        assert_eq!(text.contains("stated in the paper"), kind != "goodput", "{kind}");
+        assert_eq!(
+            text.contains("stated in the paper"),
+            kind != "goodput",
+            "{kind}"
+        );
     }
 }
 
@@ -173,24 +295,51 @@ fn a_papers_values_are_marks_in_the_figures_of_their_quantity() {
 fn a_policy_that_is_always_saturated_does_not_choose_the_point() {
     let results = results();
     let file = results.path().join("summary.csv");
-    let summary = fs::read_to_string(&file).unwrap().replace("60,1000,false", "60,1000,true");
+    let summary = fs::read_to_string(&file)
+        .unwrap()
+        .replace("60,1000,false", "60,1000,true");
     fs::write(&file, summary).unwrap();
     let inputs = Inputs::open(&[results.path()]).unwrap();
     let text = svg("queue-cdf", &inputs, &svg_options()).unwrap();
-    assert!(text.contains("at 2,000 requests/s") && text.contains("padded (bw=10) (saturated)"), "{text}");
+    assert!(
+        text.contains("at 2,000 requests/s") && text.contains("padded (bw=10) (saturated)"),
+        "{text}"
+    );
     assert!(!text.contains("cellular (saturated)"));
-    assert_eq!(inputs.default_point(&svg_options()).as_deref(), Some("2000"));
-    let options = Options { point: Some("1000".into()), ..svg_options() };
+    assert_eq!(
+        inputs.default_point(&svg_options()).as_deref(),
+        Some("2000")
+    );
+    let options = Options {
+        point: Some("1000".into()),
+        ..svg_options()
+    };
     assert_eq!(inputs.default_point(&options), None);
 }
 
 #[test]
 fn the_scenarios_objective_is_named() {
     let results = results();
-    let drawn = |kind| svg(kind, &Inputs::open(&[results.path()]).unwrap(), &svg_options()).unwrap();
-    assert!(drawn("goodput").contains("all within the SLO") && !drawn("latency-rate").contains("SLO"));
-    fs::write(results.path().join("run.json"), "{\"scenario\": {\"metrics\": {\"slo\": \"50ms\"}}}").unwrap();
-    assert!(drawn("goodput").contains("all within 50 ms") && drawn("latency-rate").contains("SLO 50 ms"));
+    let drawn = |kind| {
+        svg(
+            kind,
+            &Inputs::open(&[results.path()]).unwrap(),
+            &svg_options(),
+        )
+        .unwrap()
+    };
+    assert!(
+        drawn("goodput").contains("all within the SLO") && !drawn("latency-rate").contains("SLO")
+    );
+    fs::write(
+        results.path().join("run.json"),
+        "{\"scenario\": {\"metrics\": {\"slo\": \"50ms\"}}}",
+    )
+    .unwrap();
+    assert!(
+        drawn("goodput").contains("all within 50 ms")
+            && drawn("latency-rate").contains("SLO 50 ms")
+    );
 }
 
 #[test]
@@ -198,10 +347,21 @@ fn bars_of_several_magnitudes_have_a_logarithmic_axis() {
     let results = results();
     let inputs = Inputs::open(&[results.path()]).unwrap();
     let labels = |linear| {
-        let text = svg("bars", &inputs, &Options { linear, ..svg_options() }).unwrap();
+        let text = svg(
+            "bars",
+            &inputs,
+            &Options {
+                linear,
+                ..svg_options()
+            },
+        )
+        .unwrap();
         ["100", "0", "saturated"].map(|label| text.lines().any(|line| line.trim() == label))
     };
-    assert_eq!((labels(false), labels(true)), ([true, false, true], [false, true, true]));
+    assert_eq!(
+        (labels(false), labels(true)),
+        ([true, false, true], [false, true, true])
+    );
 }
 
 #[test]
@@ -212,12 +372,18 @@ fn kinds_read_back_as_they_print() {
         assert!(!kind.about().is_empty());
     }
     let error = "pie".parse::<Kind>().unwrap_err();
-    assert!(error.starts_with("unknown kind of figure \"pie\"; known: latency-throughput, "), "{error}");
+    assert!(
+        error.starts_with("unknown kind of figure \"pie\"; known: latency-throughput, "),
+        "{error}"
+    );
     #[derive(serde::Deserialize)]
     struct Table {
         kind: Kind,
     }
-    assert_eq!(toml::from_str::<Table>("kind = \"gantt\"").unwrap().kind, Kind::Gantt);
+    assert_eq!(
+        toml::from_str::<Table>("kind = \"gantt\"").unwrap().kind,
+        Kind::Gantt
+    );
     assert!(toml::from_str::<Table>("kind = \"pie\"").is_err());
 }
 
@@ -225,19 +391,42 @@ fn kinds_read_back_as_they_print() {
 fn figures_name_what_they_show() {
     let results = results();
     let inputs = Inputs::open(&[results.path()]).unwrap();
-    let options = Options { title: Some("a & b".into()), ..svg_options() };
+    let options = Options {
+        title: Some("a & b".into()),
+        ..svg_options()
+    };
     let text = svg("latency-throughput", &inputs, &options).unwrap();
-    for part in ["a &amp; b", "cellular", "padded (bw=10)", "p90 latency (ms)", "Throughput (requests/s)", "saturated"]
-    {
+    for part in [
+        "a &amp; b",
+        "cellular",
+        "padded (bw=10)",
+        "p90 latency (ms)",
+        "Throughput (requests/s)",
+        "saturated",
+    ] {
         assert!(text.contains(part), "{part}");
     }
     let text = svg("queue-cdf", &inputs, &options).unwrap();
-    assert!(text.contains("Queueing time at 1,000 requests/s (ms)"), "the highest rate that saturates no policy");
-    let options = Options { point: Some("2e3".into()), policies: vec!["cellular".into()], ..svg_options() };
+    assert!(
+        text.contains("Queueing time at 1,000 requests/s (ms)"),
+        "the highest rate that saturates no policy"
+    );
+    let options = Options {
+        point: Some("2e3".into()),
+        policies: vec!["cellular".into()],
+        ..svg_options()
+    };
     let text = svg("queue-cdf", &inputs, &options).unwrap();
     assert!(text.contains("2,000 requests/s") && !text.contains("padded"));
-    let options = Options { slo: Some(Nanos(50_000_000)), ..svg_options() };
-    assert!(svg("latency-rate", &inputs, &options).unwrap().contains("SLO 50 ms"));
+    let options = Options {
+        slo: Some(Nanos(50_000_000)),
+        ..svg_options()
+    };
+    assert!(
+        svg("latency-rate", &inputs, &options)
+            .unwrap()
+            .contains("SLO 50 ms")
+    );
     let text = svg("gantt", &inputs, &svg_options()).unwrap();
     assert!(text.contains("worker 1") && text.contains("Time (ms)"));
 }
@@ -246,7 +435,10 @@ fn figures_name_what_they_show() {
 fn a_policy_keeps_its_colour_when_others_are_left_out() {
     let results = results();
     let inputs = Inputs::open(&[results.path()]).unwrap();
-    let options = Options { policies: vec!["padded (bw=10)".into()], ..svg_options() };
+    let options = Options {
+        policies: vec!["padded (bw=10)".into()],
+        ..svg_options()
+    };
     let series = inputs.series(&options).unwrap();
     assert_eq!(series.len(), 1);
     assert_eq!(series[0].style, style::Style::of(1));
@@ -267,13 +459,36 @@ fn every_option_changes_the_figure() {
     let results = results();
     let inputs = Inputs::open(&[results.path()]).unwrap();
     let plain = |kind| svg(kind, &inputs, &svg_options()).unwrap();
-    let linear = Options { linear: true, ..svg_options() };
-    assert_ne!(svg("latency-throughput", &inputs, &linear).unwrap(), plain("latency-throughput"));
-    let no_bars = Options { no_bars: true, ..svg_options() };
-    assert!(!svg("latency-throughput", &inputs, &no_bars).unwrap().contains("p50–p99"));
-    let tail = Options { tail: true, ..svg_options() };
-    assert!(svg("latency-cdf", &inputs, &tail).unwrap().contains("Share of slower requests"));
-    let first = Options { first: Some(2), ..svg_options() };
+    let linear = Options {
+        linear: true,
+        ..svg_options()
+    };
+    assert_ne!(
+        svg("latency-throughput", &inputs, &linear).unwrap(),
+        plain("latency-throughput")
+    );
+    let no_bars = Options {
+        no_bars: true,
+        ..svg_options()
+    };
+    assert!(
+        !svg("latency-throughput", &inputs, &no_bars)
+            .unwrap()
+            .contains("p50–p99")
+    );
+    let tail = Options {
+        tail: true,
+        ..svg_options()
+    };
+    assert!(
+        svg("latency-cdf", &inputs, &tail)
+            .unwrap()
+            .contains("Share of slower requests")
+    );
+    let first = Options {
+        first: Some(2),
+        ..svg_options()
+    };
     assert!(svg("gantt", &inputs, &first).unwrap().len() < plain("gantt").len());
 }
 
@@ -291,20 +506,40 @@ fn lengths_come_from_three_kinds_of_files() {
     let trace = drawn("trace.csv");
     assert!(trace.contains("trace (median 3)") && trace.contains("Length (steps)"));
     assert!(drawn("lengths.csv").contains("Length (steps, nodes or tokens)"));
-    fs::write(results.path().join("mixed.csv"), "id,arrival_ns,shape\n0,0,chain:3\n1,0,tree:2 0\n").unwrap();
+    fs::write(
+        results.path().join("mixed.csv"),
+        "id,arrival_ns,shape\n0,0,chain:3\n1,0,tree:2 0\n",
+    )
+    .unwrap();
     let mixed = drawn("mixed.csv");
-    assert!(mixed.matches("mixed (median").count() == 1 && mixed.contains("Length (steps, nodes or tokens)"));
+    assert!(
+        mixed.matches("mixed (median").count() == 1
+            && mixed.contains("Length (steps, nodes or tokens)")
+    );
 }
 
 #[test]
 fn the_lengths_of_a_folder_are_in_the_units_of_its_model() {
     let results = results();
-    for (model, unit) in [("lstm", "steps"), ("tree-lstm", "nodes"), ("dnn:bert", "tokens")] {
+    for (model, unit) in [
+        ("lstm", "steps"),
+        ("tree-lstm", "nodes"),
+        ("dnn:bert", "tokens"),
+    ] {
         let run = format!("{{\"scenario\": {{\"workload\": {{\"model\": \"{model}\"}}}}}}");
         fs::write(results.path().join("run.json"), run).unwrap();
-        let text = svg("length-cdf", &Inputs::open(&[results.path()]).unwrap(), &svg_options()).unwrap();
+        let text = svg(
+            "length-cdf",
+            &Inputs::open(&[results.path()]).unwrap(),
+            &svg_options(),
+        )
+        .unwrap();
         let name = results.path().file_name().unwrap().to_string_lossy();
-        assert!(text.contains(&format!("Length ({unit})")) && text.contains(&format!("{name} (median 24)")), "{text}");
+        assert!(
+            text.contains(&format!("Length ({unit})"))
+                && text.contains(&format!("{name} (median 24)")),
+            "{text}"
+        );
     }
 }
 
@@ -328,19 +563,34 @@ fn bars_are_left_out_when_there_are_many_policies() {
     let folders = [results(), results(), results()];
     let inputs = Inputs::open(&folders.each_ref().map(|folder| folder.path())).unwrap();
     let shows = |bars| {
-        let options = Options { bars, ..svg_options() };
-        svg("latency-throughput", &inputs, &options).unwrap().contains("p50–p99")
+        let options = Options {
+            bars,
+            ..svg_options()
+        };
+        svg("latency-throughput", &inputs, &options)
+            .unwrap()
+            .contains("p50–p99")
     };
     assert!(!shows(false) && shows(true));
-    let two = Options { policies: vec!["cellular".into()], ..svg_options() };
-    assert!(svg("latency-throughput", &inputs, &two).unwrap().contains("p50–p99"));
+    let two = Options {
+        policies: vec!["cellular".into()],
+        ..svg_options()
+    };
+    assert!(
+        svg("latency-throughput", &inputs, &two)
+            .unwrap()
+            .contains("p50–p99")
+    );
 }
 
 #[test]
 fn letters_that_the_font_lacks_are_named() {
     let results = results();
     let inputs = Inputs::open(&[results.path()]).unwrap();
-    let options = Options { title: Some("µ ≤ 束束".into()), ..svg_options() };
+    let options = Options {
+        title: Some("µ ≤ 束束".into()),
+        ..svg_options()
+    };
     assert_eq!(missing_letters(&inputs, &options).unwrap(), "束");
 }
 
@@ -351,20 +601,56 @@ fn errors_say_what_is_wrong_and_what_there_is() {
     let inputs = || Inputs::open(&[path]).unwrap();
     let says = |error: String, part: &str| assert!(error.contains(part), "{error}");
 
-    let policies = Options { policies: vec!["merged".into()], ..svg_options() };
-    says(error("goodput", &inputs(), &policies), "unknown policy \"merged\"; there are cellular, padded (bw=10)");
-    let point = Options { point: Some("50".into()), ..svg_options() };
-    says(error("queue-cdf", &inputs(), &point), "no point \"50\" in these results; there are 1000, 2000");
+    let policies = Options {
+        policies: vec!["merged".into()],
+        ..svg_options()
+    };
+    says(
+        error("goodput", &inputs(), &policies),
+        "unknown policy \"merged\"; there are cellular, padded (bw=10)",
+    );
+    let point = Options {
+        point: Some("50".into()),
+        ..svg_options()
+    };
+    says(
+        error("queue-cdf", &inputs(), &point),
+        "no point \"50\" in these results; there are 1000, 2000",
+    );
     let lengths = fs::read(path.join("lengths.csv")).unwrap();
     fs::remove_file(path.join("lengths.csv")).unwrap();
-    says(error("length-cdf", &inputs(), &svg_options()), "needs a results folder with lengths.csv");
+    says(
+        error("length-cdf", &inputs(), &svg_options()),
+        "needs a results folder with lengths.csv",
+    );
     fs::write(path.join("lengths.csv"), lengths).unwrap();
-    says(Inputs::open(&[path, path]).unwrap_err().to_string(), "is named twice");
+    says(
+        Inputs::open(&[path, path]).unwrap_err().to_string(),
+        "is named twice",
+    );
     let file = Inputs::open(&[path.join("lengths.csv")]).unwrap();
-    says(error("goodput", &file, &svg_options()), "goodput: this kind of figure needs a results folder");
-    says(Inputs::open(&[path.join("nowhere")]).unwrap_err().to_string(), "cannot be read");
-    says(Inputs::open(&[path.join("cellular")]).unwrap_err().to_string(), "has no summary.csv");
-    says(Inputs::open(&[path.parent().unwrap()]).unwrap_err().to_string(), "name one, such as");
+    says(
+        error("goodput", &file, &svg_options()),
+        "goodput: this kind of figure needs a results folder",
+    );
+    says(
+        Inputs::open(&[path.join("nowhere")])
+            .unwrap_err()
+            .to_string(),
+        "cannot be read",
+    );
+    says(
+        Inputs::open(&[path.join("cellular")])
+            .unwrap_err()
+            .to_string(),
+        "has no summary.csv",
+    );
+    says(
+        Inputs::open(&[path.parent().unwrap()])
+            .unwrap_err()
+            .to_string(),
+        "name one, such as",
+    );
 
     let log = path.join("cellular/1000/requests.csv");
     let many: String = (0..100).map(|i| format!("{i},{i},{i},{i}\n")).collect();
@@ -374,42 +660,82 @@ fn errors_say_what_is_wrong_and_what_there_is() {
         "more than 60 requests, too many to read; draw the beginning with --first 60",
     );
     fs::write(&log, "id,arrival_ns,start_ns,finish_ns\n0,5,5,5\n1,9,,\n").unwrap();
-    says(error("latency-cdf", &inputs(), &svg_options()), "no request finished after the warm-up");
+    says(
+        error("latency-cdf", &inputs(), &svg_options()),
+        "no request finished after the warm-up",
+    );
     fs::write(&log, "id,arrival_ns,start_ns,finish_ns\n0,5,5,5\n1,9,9,9\n").unwrap();
     fs::copy(&log, path.join("padded (bw=10)/1000/requests.csv")).unwrap();
-    says(error("queue-cdf", &inputs(), &svg_options()), "every time at point 1000 is 0");
+    says(
+        error("queue-cdf", &inputs(), &svg_options()),
+        "every time at point 1000 is 0",
+    );
     fs::remove_file(path.join("cellular/1000/batches.csv")).unwrap();
-    says(error("batch-histogram", &inputs(), &svg_options()), "there is no ");
+    says(
+        error("batch-histogram", &inputs(), &svg_options()),
+        "there is no ",
+    );
     fs::remove_file(&log).unwrap();
-    says(error("queue-cdf", &inputs(), &svg_options()), "a run writes it with output.requests = true");
+    says(
+        error("queue-cdf", &inputs(), &svg_options()),
+        "a run writes it with output.requests = true",
+    );
 
     let summary = |text: &str| {
         fs::write(path.join("summary.csv"), text).unwrap();
         error("latency-throughput", &inputs(), &svg_options())
     };
     says(summary(HEADER), "summary.csv: has no rows");
-    says(summary("policy,throughput_rps\ncellular,5\n"), "no column \"offered_rps\"; there are policy, throughput_rps");
+    says(
+        summary("policy,throughput_rps\ncellular,5\n"),
+        "no column \"offered_rps\"; there are policy, throughput_rps",
+    );
     let row = "cellular,sim,1000,fast,1000,2.5,2,3,5,1000,false,1";
-    says(summary(&format!("{HEADER}\n{row}")), "summary.csv: line 2: throughput_rps: \"fast\" is not a number");
+    says(
+        summary(&format!("{HEADER}\n{row}")),
+        "summary.csv: line 2: throughput_rps: \"fast\" is not a number",
+    );
     let row = "cellular,sim,1000,1000,,,,,,1000,maybe,1";
     says(
         summary(&format!("{HEADER}\n{row}")),
         "latency-throughput: summary.csv has no row with throughput_rps and p90_ms",
     );
-    says(error("goodput", &inputs(), &svg_options()), "goodput needs an SLO");
-    says(error("latency-rate", &inputs(), &svg_options()), "no row with offered_rps and p99_ms");
-    says(error("queue-cdf", &inputs(), &svg_options()), "saturated: \"maybe\" is neither true nor false");
+    says(
+        error("goodput", &inputs(), &svg_options()),
+        "goodput needs an SLO",
+    );
+    says(
+        error("latency-rate", &inputs(), &svg_options()),
+        "no row with offered_rps and p99_ms",
+    );
+    says(
+        error("queue-cdf", &inputs(), &svg_options()),
+        "saturated: \"maybe\" is neither true nor false",
+    );
 
     fs::write(path.join("lengths.csv"), "a,b\n1,2\n").unwrap();
     let file = Inputs::open(&[path.join("lengths.csv")]).unwrap();
-    says(error("length-cdf", &file, &svg_options()), "the header should be \"length,count\"");
+    says(
+        error("length-cdf", &file, &svg_options()),
+        "the header should be \"length,count\"",
+    );
     fs::write(path.join("trace.csv"), "id,arrival_ns,shape\n0,0,ring:3\n").unwrap();
     let file = Inputs::open(&[path.join("trace.csv")]).unwrap();
-    says(error("length-cdf", &file, &svg_options()), "trace.csv: line 2: shape: bad shape \"ring:3\"");
-    says(draw_all(&file, &svg_options(), path).unwrap_err().to_string(), "line 2: shape");
+    says(
+        error("length-cdf", &file, &svg_options()),
+        "trace.csv: line 2: shape: bad shape \"ring:3\"",
+    );
+    says(
+        draw_all(&file, &svg_options(), path)
+            .unwrap_err()
+            .to_string(),
+        "line 2: shape",
+    );
     let none = Inputs::open::<PathBuf>(&[]).unwrap();
     says(
-        draw_all(&none, &svg_options(), path).unwrap_err().to_string(),
+        draw_all(&none, &svg_options(), path)
+            .unwrap_err()
+            .to_string(),
         "there is nothing to draw\n  latency-throughput: ",
     );
 }
@@ -424,5 +750,8 @@ fn a_broken_log_is_an_error_of_its_line() {
     .unwrap();
     let inputs = Inputs::open(&[results.path()]).unwrap();
     let error = error("compute-cdf", &inputs, &svg_options());
-    assert!(error.contains("requests.csv: line 3: finish_ns: the request's times run backwards"), "{error}");
+    assert!(
+        error.contains("requests.csv: line 3: finish_ns: the request's times run backwards"),
+        "{error}"
+    );
 }

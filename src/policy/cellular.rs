@@ -55,7 +55,9 @@ impl Settings for Cellular {
     fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
         let max = self.max_batch.resolve("max_batch", setup.cells).ok()?;
         let next = |(max, cell): (u32, &CellType)| self.batch_sizes.next(max, largest(cell));
-        Some(Batches::Nodes(max.into_iter().zip(setup.cells).map(next).collect()))
+        Some(Batches::Nodes(
+            max.into_iter().zip(setup.cells).map(next).collect(),
+        ))
     }
 
     fn batch_sizes(&self) -> &[u32] {
@@ -69,9 +71,17 @@ impl Settings for Cellular {
 
 impl Cellular {
     /// Replaces [`Algorithm1`] by another rule.
-    pub fn build_with(&self, rule: impl SelectionRule + 'static, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+    pub fn build_with(
+        &self,
+        rule: impl SelectionRule + 'static,
+        setup: &Setup<'_>,
+    ) -> Result<Box<dyn Policy>, String> {
         at_least_1([("max_tasks", self.max_tasks), ("chunk", self.chunk)])?;
-        if let Some(cell) = setup.cells.iter().find(|cell| self.chunk > 1 && !cell.chain) {
+        if let Some(cell) = setup
+            .cells
+            .iter()
+            .find(|cell| self.chunk > 1 && !cell.chain)
+        {
             return Err(format!(
                 "chunk: {} steps need chains, and subgraphs of the cell \"{}\" are not chains; leave it out, or set it to 1",
                 self.chunk, cell.name
@@ -95,9 +105,13 @@ impl SelectionRule for Algorithm1 {
             }
             if cell.ready > 0 {
                 if cell.running_tasks == 0 && none_running.is_none() {
-                    none_running = Some(cell.chosen("no type had a full batch ready, and no task of this type ran"));
+                    none_running = Some(
+                        cell.chosen("no type had a full batch ready, and no task of this type ran"),
+                    );
                 }
-                any = any.or(Some(cell.chosen("no type had a full batch ready, or ready nodes and no running task")));
+                any = any.or(Some(cell.chosen(
+                    "no type had a full batch ready, or ready nodes and no running task",
+                )));
             }
         }
         none_running.or(any)
@@ -107,7 +121,13 @@ impl SelectionRule for Algorithm1 {
 impl<R: SelectionRule> Core<R> {
     /// Algorithm 1, lines 4 to 10.
     fn choose(&mut self, worker: WorkerId) -> Option<Choice> {
-        let Core { rule, requests, types, by_priority, .. } = self;
+        let Core {
+            rule,
+            requests,
+            types,
+            by_priority,
+            ..
+        } = self;
         rule.choose(by_priority.iter().map(|i| types[*i].view(requests, worker)))
     }
 
@@ -126,8 +146,21 @@ impl<R: SelectionRule> Core<R> {
     }
 
     /// Algorithm 1, lines 15 to 18 and 24 to 32.
-    fn submit(&mut self, choice: Choice, worker: WorkerId, ready: usize, dispatch: &mut Dispatch<'_>) {
-        let Core { types, requests, settings: Cellular { batch_sizes, chunk, .. }, .. } = self;
+    fn submit(
+        &mut self,
+        choice: Choice,
+        worker: WorkerId,
+        ready: usize,
+        dispatch: &mut Dispatch<'_>,
+    ) {
+        let Core {
+            types,
+            requests,
+            settings: Cellular {
+                batch_sizes, chunk, ..
+            },
+            ..
+        } = self;
         let state = &mut types[choice.cell.index()];
         let mut batch = self.spare.pop().unwrap_or_default();
         batch.cell = choice.cell;
@@ -140,17 +173,30 @@ impl<R: SelectionRule> Core<R> {
             times: extent.steps,
             input: extent.input,
         }];
-        let parts = |out: &mut Vec<_>| state.queue.members(worker, &batch, requests, &mut |part| out.push(part));
-        let nodes =
-            |out: &mut Vec<_>| state.queue.members(worker, &batch, requests, &mut |part| out.push(part.first()));
+        let parts = |out: &mut Vec<_>| {
+            state
+                .queue
+                .members(worker, &batch, requests, &mut |part| out.push(part))
+        };
+        let nodes = |out: &mut Vec<_>| {
+            state
+                .queue
+                .members(worker, &batch, requests, &mut |part| out.push(part.first()))
+        };
         let task = Task {
             batch: size,
             gather: self.last_members[worker.index()].replace(members) != Some(members),
-            members: if *chunk > 1 { Members::Parts(&parts) } else { Members::Nodes(&nodes) },
+            members: if *chunk > 1 {
+                Members::Parts(&parts)
+            } else {
+                Members::Nodes(&nodes)
+            },
             ..Task::new(worker, &steps, &batch.begins, extent.useful_cells)
         };
         let before = dispatch.unfinished(worker);
-        dispatch.submit_because(&task, || choice.reason(state, ready, *chunk, worker, before));
+        dispatch.submit_because(&task, || {
+            choice.reason(state, ready, *chunk, worker, before)
+        });
         state.queue.submitted(worker, &mut batch, requests);
         state.running_tasks += 1;
         self.running.push_back(Some(batch));

@@ -43,25 +43,43 @@ impl Settings for Clockwork {
             while let Some(worker) = idle.next(dispatch)
                 && let Some(members) = strategy(queue, &batch_sizes, dispatch.now())
             {
-                queue.send(members, worker, dispatch, "the strategy whose latest start comes first");
+                queue.send(
+                    members,
+                    worker,
+                    dispatch,
+                    "the strategy whose latest start comes first",
+                );
             }
             queue.next_late()
         }))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
-        self.batch_sizes.last().map(|largest| Batches::Requests(*largest))
+        self.batch_sizes
+            .last()
+            .map(|largest| Batches::Requests(*largest))
     }
 }
 
 /// The members of the strategy with the earliest latest start from now on; of equal ones, the largest.
 fn strategy(queue: &mut DueFirst, batch_sizes: &[u32], now: Nanos) -> Option<Range<usize>> {
     let (waiting, mut best) = (queue.waiting(), None);
-    for size in batch_sizes.iter().map(|size| *size as usize).take_while(|size| *size <= waiting) {
-        let mut in_time = |from: usize| queue.start_by(from..from + size, 0).filter(|latest| now <= *latest);
+    for size in batch_sizes
+        .iter()
+        .map(|size| *size as usize)
+        .take_while(|size| *size <= waiting)
+    {
+        let mut in_time = |from: usize| {
+            queue
+                .start_by(from..from + size, 0)
+                .filter(|latest| now <= *latest)
+        };
         // Of one size, those that are due later may start later, so the first that is in time has to start first.
-        let first =
-            if in_time(0).is_some() { 0 } else { first_in(1..waiting - size + 1, |from| in_time(from).is_some()) };
+        let first = if in_time(0).is_some() {
+            0
+        } else {
+            first_in(1..waiting - size + 1, |from| in_time(from).is_some())
+        };
         if first + size <= waiting
             && let Some(latest) = in_time(first)
             && best.as_ref().is_none_or(|(other, _)| latest <= *other)

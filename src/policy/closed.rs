@@ -42,7 +42,12 @@ const FOR_EACH: usize = 2;
 
 impl ClosedBatches {
     /// The queue of all workers' instances; `None` if the version closes no batches.
-    pub fn of(version: Option<Version>, instances: usize, max_batch: u32, delay: Nanos) -> Option<ClosedBatches> {
+    pub fn of(
+        version: Option<Version>,
+        instances: usize,
+        max_batch: u32,
+        delay: Nanos,
+    ) -> Option<ClosedBatches> {
         (version == Some(Version::Closed)).then(|| ClosedBatches {
             most: FOR_EACH * instances,
             max_batch: max_batch as usize,
@@ -80,7 +85,9 @@ impl ClosedBatches {
     /// Whether the first, of this size, joins a batch that is taken.
     fn merges(&self, size: usize, taken: usize, now: Nanos) -> bool {
         let is_old = |member: &Waiting| member.arrival.saturating_add(self.delay) < now;
-        self.delay > Nanos::ZERO && taken + size <= self.max_batch && self.members.iter().take(size).any(is_old)
+        self.delay > Nanos::ZERO
+            && taken + size <= self.max_batch
+            && self.members.iter().take(size).any(is_old)
     }
 }
 

@@ -36,24 +36,32 @@ impl Settings for ControlLimit {
         let (wait_for, max_batch) = (self.wait_for, self.max_batch);
         at_least_1([("wait_for", wait_for), ("max_batch", max_batch)])?;
         refuse_if(wait_for > max_batch, || {
-            format!("wait_for: {wait_for} requests never fit in a batch; at most max_batch ({max_batch})")
+            format!(
+                "wait_for: {wait_for} requests never fit in a batch; at most max_batch ({max_batch})"
+            )
         })?;
         let (window, mut batch) = (self.window, PaddedBatch::default());
         let arrive = |queue: &mut FirstCome<_>, request: &Request<'_>| {
             queue.arrive(request.id, Waiting::new(request, Nanos::MAX));
         };
-        Ok(by_rule(FirstCome::new(max_batch), arrive, move |queue, dispatch| {
-            let mut idle = dispatch.idle();
-            while let Some(oldest) = queue.first()
-                && let Some(worker) = idle.next(dispatch)
-            {
-                let (expires, is_short) = (oldest.arrival.saturating_add(window), queue.len() < wait_for as usize);
-                if is_short && dispatch.now() < expires {
-                    return Some(expires);
-                }
-                let (taken, members) = queue.take(worker);
-                batch.fill(members);
-                dispatch.submit_because(&batch.task(worker), || Reason {
+        Ok(by_rule(
+            FirstCome::new(max_batch),
+            arrive,
+            move |queue, dispatch| {
+                let mut idle = dispatch.idle();
+                while let Some(oldest) = queue.first()
+                    && let Some(worker) = idle.next(dispatch)
+                {
+                    let (expires, is_short) = (
+                        oldest.arrival.saturating_add(window),
+                        queue.len() < wait_for as usize,
+                    );
+                    if is_short && dispatch.now() < expires {
+                        return Some(expires);
+                    }
+                    let (taken, members) = queue.take(worker);
+                    batch.fill(members);
+                    dispatch.submit_because(&batch.task(worker), || Reason {
                     when: match is_short {
                         true => format!("the oldest had waited for the window ({window})"),
                         false => {
@@ -62,9 +70,10 @@ impl Settings for ControlLimit {
                     },
                     ..taken.reason()
                 });
-            }
-            None
-        }))
+                }
+                None
+            },
+        ))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {

@@ -21,7 +21,12 @@ pub struct DueFirst {
 
 impl DueFirst {
     /// For batches of at most `max_batch`, which end the margin before the earliest deadline of their members.
-    pub fn new(who: &str, max_batch: u32, margin: Nanos, setup: &Setup<'_>) -> Result<DueFirst, String> {
+    pub fn new(
+        who: &str,
+        max_batch: u32,
+        margin: Nanos,
+        setup: &Setup<'_>,
+    ) -> Result<DueFirst, String> {
         setup.require_sequences(who)?;
         at_least_1([("max_batch", max_batch)])?;
         let costs = setup.costs.cloned().ok_or_else(|| {
@@ -31,11 +36,19 @@ impl DueFirst {
             )
         })?;
         let (waiting, batch) = (VecDeque::new(), PaddedBatch::default());
-        Ok(DueFirst { max_batch: max_batch as usize, margin, costs, waiting, batch })
+        Ok(DueFirst {
+            max_batch: max_batch as usize,
+            margin,
+            costs,
+            waiting,
+            batch,
+        })
     }
 
     pub fn arrive(&mut self, request: &Request<'_>) {
-        let due = request.deadline.map_or(Nanos::MAX, |deadline| deadline.saturating_since(self.margin));
+        let due = request.deadline.map_or(Nanos::MAX, |deadline| {
+            deadline.saturating_since(self.margin)
+        });
         let place = self.waiting.partition_point(|other| other.due <= due);
         self.waiting.insert(place, Waiting::new(request, due));
     }
@@ -51,7 +64,9 @@ impl DueFirst {
 
     /// The largest batch of the first requests that ends in time if it starts now. Larger batches take longer.
     pub fn largest_in_time(&mut self, now: Nanos) -> usize {
-        first_in(1..self.most() + 1, |size| self.start_by(0..size, 0).is_none_or(|latest| latest < now)) - 1
+        first_in(1..self.most() + 1, |size| {
+            self.start_by(0..size, 0).is_none_or(|latest| latest < now)
+        }) - 1
     }
 
     /// When these requests, with `more` like the longest of them, have to start at the latest; `None` if they can't end in
@@ -69,14 +84,21 @@ impl DueFirst {
     /// Until when one more request, like the longest of the first `size`, could join them in time. Zero if the batch is
     /// full, others wait already, or there is no deadline.
     pub fn grows_until(&mut self, size: usize) -> Nanos {
-        if size < self.waiting.len() || size == self.max_batch || self.waiting[0].due == Nanos::MAX {
+        if size < self.waiting.len() || size == self.max_batch || self.waiting[0].due == Nanos::MAX
+        {
             return Nanos::ZERO;
         }
         self.start_by(0..size, 1).unwrap_or_default()
     }
 
     /// Sends these requests to a worker.
-    pub fn send(&mut self, members: Range<usize>, worker: WorkerId, dispatch: &mut Dispatch<'_>, rule: &str) {
+    pub fn send(
+        &mut self,
+        members: Range<usize>,
+        worker: WorkerId,
+        dispatch: &mut Dispatch<'_>,
+        rule: &str,
+    ) {
         let (size, before) = (members.len(), self.waiting.len());
         self.batch.fill(self.waiting.drain(members));
         dispatch.submit_because(&self.batch.task(worker), || Reason {
@@ -88,10 +110,17 @@ impl DueFirst {
 
     /// Nexus's early drop: rejects the first requests until a window of the next ones ends in time if it starts now, and
     /// returns that window. `None` if no request is left.
-    pub fn drop_early(&mut self, window: usize, dispatch: &mut Dispatch<'_>) -> Option<Range<usize>> {
+    pub fn drop_early(
+        &mut self,
+        window: usize,
+        dispatch: &mut Dispatch<'_>,
+    ) -> Option<Range<usize>> {
         while let Some(first) = self.waiting.front().map(|waiting| waiting.request) {
             let members = 0..window.min(self.most());
-            if self.start_by(members.clone(), 0).is_some_and(|latest| dispatch.now() <= latest) {
+            if self
+                .start_by(members.clone(), 0)
+                .is_some_and(|latest| dispatch.now() <= latest)
+            {
                 return Some(members);
             }
             dispatch.reject(first);
@@ -108,7 +137,8 @@ impl DueFirst {
     /// When [`DueFirst::reject_late`] has to look again.
     pub fn next_late(&mut self) -> Option<Nanos> {
         self.waiting.front()?;
-        self.start_by(0..1, 0).map(|latest| latest.saturating_add(Nanos(1)))
+        self.start_by(0..1, 0)
+            .map(|latest| latest.saturating_add(Nanos(1)))
     }
 }
 

@@ -42,7 +42,10 @@ pub enum By {
 
 impl Settings for DyNet {
     fn describe(&self) -> PolicyKind {
-        PolicyKind::new("dynet", "whole graphs, operator by operator: those of one signature run together (DyNet)")
+        PolicyKind::new(
+            "dynet",
+            "whole graphs, operator by operator: those of one signature run together (DyNet)",
+        )
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {

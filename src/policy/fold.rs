@@ -75,7 +75,10 @@ impl Fold {
     fn construction(&self, nodes: u64) -> HostOverhead {
         let all = self.construct_ns.saturating_mul(nodes);
         let ahead = Nanos::rounded(all.0 as f64 * self.overlap).min(all);
-        HostOverhead { ahead, during: all - ahead }
+        HostOverhead {
+            ahead,
+            during: all - ahead,
+        }
     }
 
     fn builds_ahead(&self) -> bool {
@@ -85,7 +88,13 @@ impl Fold {
 
 impl FoldPolicy {
     fn send(&mut self, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
-        let FoldPolicy { settings, queue, batch, hosts, .. } = self;
+        let FoldPolicy {
+            settings,
+            queue,
+            batch,
+            hosts,
+            ..
+        } = self;
         let (taken, graphs) = queue.take(worker);
         batch.clear();
         let mut nodes = 0;
@@ -95,7 +104,10 @@ impl FoldPolicy {
         }
         let (now, idle) = (dispatch.now(), dispatch.is_idle(worker));
         let host = settings.construction(nodes);
-        let mut task = Task { host, ..batch.task(worker, taken.requests) };
+        let mut task = Task {
+            host,
+            ..batch.task(worker, taken.requests)
+        };
         if !settings.copies {
             task.fold_loop.copies = &[];
         }
@@ -104,13 +116,19 @@ impl FoldPolicy {
             if idle {
                 return reason;
             }
-            Reason { when: format!("the host had nothing to build while worker {worker} ran"), ..reason }
+            Reason {
+                when: format!("the host had nothing to build while worker {worker} ran"),
+                ..reason
+            }
         });
         let overlapped = now.saturating_add(host.ahead);
         if idle {
             hosts[worker.index()].free = overlapped.saturating_add(host.during);
         } else {
-            hosts[worker.index()] = Host { free: overlapped, waiting: Some(host) };
+            hosts[worker.index()] = Host {
+                free: overlapped,
+                waiting: Some(host),
+            };
         }
     }
 }
@@ -121,7 +139,10 @@ impl Policy for FoldPolicy {
     }
 
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
-        completed.requests.iter().for_each(|request| outcomes.finish(*request));
+        completed
+            .requests
+            .iter()
+            .for_each(|request| outcomes.finish(*request));
         let host = &mut self.hosts[completed.worker.index()];
         if let Some(HostOverhead { during, .. }) = host.waiting.take() {
             host.free = host.free.max(completed.finish).saturating_add(during);
@@ -162,7 +183,11 @@ struct Batch {
 
 impl Batch {
     fn new(cells: usize) -> Self {
-        Batch { levels: Levels::new(cells), copied: Counts::default(), copies: Vec::new() }
+        Batch {
+            levels: Levels::new(cells),
+            copied: Counts::default(),
+            copies: Vec::new(),
+        }
     }
 
     fn clear(&mut self) {
@@ -177,7 +202,12 @@ impl Batch {
             CellGraph::Graph(graph) => {
                 let depths = graph.depths();
                 for (node, &depth) in (0..).zip(depths) {
-                    match graph.successors(node).iter().map(|next| depths[*next as usize]).max() {
+                    match graph
+                        .successors(node)
+                        .iter()
+                        .map(|next| depths[*next as usize])
+                        .max()
+                    {
                         Some(needed) => self.copied.add(depth + 1, needed - depth - 1),
                         None => self.copied.begin(depth + 1),
                     }
@@ -202,7 +232,13 @@ impl Batch {
         let (useful, calls) = (levels.useful, u64::from(depths) * levels.cells() as u64);
         let steps = levels.steps();
         let empty_calls = calls - steps.iter().map(|step| u64::from(step.times)).sum::<u64>();
-        Task { fold_loop: FoldLoop { copies, empty_calls }, ..Task::whole_requests(worker, steps, requests, useful) }
+        Task {
+            fold_loop: FoldLoop {
+                copies,
+                empty_calls,
+            },
+            ..Task::whole_requests(worker, steps, requests, useful)
+        }
     }
 }
 
@@ -226,13 +262,31 @@ mod tests {
         graphs.iter().for_each(|graph| batch.add(graph));
         let requests: Vec<RequestId> = (0..graphs.len() as u64).map(RequestId).collect();
         let task = batch.task(WorkerId(0), &requests);
-        assert_eq!(task.useful_cells, task.steps.iter().map(|step| step.cells()).sum::<u64>(), "nothing is padded");
-        let steps = task.steps.iter().map(|step| (step.cell.0, step.batch, step.times)).collect();
-        (steps, task.fold_loop.copies.iter().map(|c| (c.rows, c.times)).collect(), task.fold_loop.empty_calls)
+        assert_eq!(
+            task.useful_cells,
+            task.steps.iter().map(|step| step.cells()).sum::<u64>(),
+            "nothing is padded"
+        );
+        let steps = task
+            .steps
+            .iter()
+            .map(|step| (step.cell.0, step.batch, step.times))
+            .collect();
+        (
+            steps,
+            task.fold_loop
+                .copies
+                .iter()
+                .map(|c| (c.rows, c.times))
+                .collect(),
+            task.fold_loop.empty_calls,
+        )
     }
 
     fn tree(parents: &str) -> CellGraph {
-        Unfolder::new(&Model::TreeLstm).unfold(&format!("tree:{parents}").parse().unwrap()).unwrap()
+        Unfolder::new(&Model::TreeLstm)
+            .unfold(&format!("tree:{parents}").parse().unwrap())
+            .unwrap()
     }
 
     #[test]
@@ -240,7 +294,10 @@ mod tests {
         let (steps, copies, empty) = loop_of(&[tree("4 4 5 5 0")]);
         assert_eq!(steps, [(LEAF, 3, 1), (INTERNAL, 1, 2)]);
         assert_eq!(copies, [(0, 1), (1, 1), (0, 1)]);
-        assert_eq!(empty, 3, "no inner cell at level 1, no leaf at levels 2 and 3");
+        assert_eq!(
+            empty, 3,
+            "no inner cell at level 1, no leaf at levels 2 and 3"
+        );
     }
 
     #[test]
@@ -262,19 +319,41 @@ mod tests {
 
     #[test]
     fn chains_end_at_their_own_level_and_need_no_copies_before() {
-        let chain = |cell, length| Run { cell: CellId(cell), length, input: 0 };
+        let chain = |cell, length| Run {
+            cell: CellId(cell),
+            length,
+            input: 0,
+        };
         let two = CellGraph::chains([chain(1, 1), chain(0, 2)]);
         let (steps, copies, empty) = loop_of(&[two, CellGraph::chains([chain(1, 4), chain(0, 1)])]);
-        assert_eq!(steps, [(1, 2, 1), (0, 1, 1), (1, 1, 1), (0, 1, 1), (1, 1, 2), (0, 1, 1)]);
-        assert_eq!(copies, [(0, 3), (1, 2)], "the first is done at level 3 and handed on to level 5");
-        assert_eq!(empty, 3, "five levels of two cells, in seven of which something runs");
+        assert_eq!(
+            steps,
+            [
+                (1, 2, 1),
+                (0, 1, 1),
+                (1, 1, 1),
+                (0, 1, 1),
+                (1, 1, 2),
+                (0, 1, 1)
+            ]
+        );
+        assert_eq!(
+            copies,
+            [(0, 3), (1, 2)],
+            "the first is done at level 3 and handed on to level 5"
+        );
+        assert_eq!(
+            empty, 3,
+            "five levels of two cells, in seven of which something runs"
+        );
     }
 
     #[test]
     fn a_result_that_several_need_is_handed_on_once() {
         // Node 3 is the deepest, so node 0 is copied at levels 2 and 3.
         let edges = [(0, 1), (1, 2), (0, 2), (2, 3), (0, 3)];
-        let graph = Graph::new(vec![CellId(LEAF), CellId(0), CellId(0), CellId(0)], &edges).unwrap();
+        let graph =
+            Graph::new(vec![CellId(LEAF), CellId(0), CellId(0), CellId(0)], &edges).unwrap();
         let (_, copies, empty) = loop_of(&[CellGraph::Graph(Arc::new(graph))]);
         assert_eq!(copies, [(0, 1), (1, 2), (0, 1)]);
         assert_eq!(empty, 4);
@@ -283,10 +362,25 @@ mod tests {
     #[test]
     fn overlap_must_be_a_share() {
         let (model, cells) = (Model::TreeLstm, Model::TreeLstm.cell_types());
-        let setup = Setup { model: &model, cells: &cells, workers: 1, costs: None, longest: None };
+        let setup = Setup {
+            model: &model,
+            cells: &cells,
+            workers: 1,
+            costs: None,
+            longest: None,
+        };
         for overlap in [-0.1, 1.5, f64::NAN] {
-            let error = Fold { overlap, ..Fold::default() }.build(&setup).err().unwrap();
-            assert!(error.starts_with("overlap: ") && error.ends_with("must be between 0 and 1"), "{error}");
+            let error = Fold {
+                overlap,
+                ..Fold::default()
+            }
+            .build(&setup)
+            .err()
+            .unwrap();
+            assert!(
+                error.starts_with("overlap: ") && error.ends_with("must be between 0 and 1"),
+                "{error}"
+            );
         }
     }
 }

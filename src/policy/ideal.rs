@@ -18,14 +18,23 @@ pub struct Ideal {
 
 impl Settings for Ideal {
     fn describe(&self) -> PolicyKind {
-        PolicyKind::new("ideal", "whole requests of one shape, cell after cell: a graph made by hand for that shape")
+        PolicyKind::new(
+            "ideal",
+            "whole requests of one shape, cell after cell: a graph made by hand for that shape",
+        )
     }
 
     fn build(&self, _: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         at_least_1([("max_batch", self.max_batch)])?;
         let (max_batch, requests) = (self.max_batch as usize, Vec::new());
         let (lines, waiting, heads) = (HashMap::new(), Vec::new(), BTreeMap::new());
-        Ok(Box::new(IdealPolicy { max_batch, lines, waiting, heads, requests }))
+        Ok(Box::new(IdealPolicy {
+            max_batch,
+            lines,
+            waiting,
+            heads,
+            requests,
+        }))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
@@ -47,7 +56,8 @@ struct IdealPolicy {
 impl Policy for IdealPolicy {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
         let line = *self.lines.entry(request.graph.clone()).or_insert_with(|| {
-            self.waiting.push((one_by_one(request.graph, 1), VecDeque::new()));
+            self.waiting
+                .push((one_by_one(request.graph, 1), VecDeque::new()));
             self.waiting.len() - 1
         });
         let (_, waiting) = &mut self.waiting[line];
@@ -60,7 +70,9 @@ impl Policy for IdealPolicy {
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
         let mut idle = dispatch.idle();
         while let Some(worker) = idle.next(dispatch) {
-            let Some((_, line)) = self.heads.pop_first() else { return };
+            let Some((_, line)) = self.heads.pop_first() else {
+                return;
+            };
             let (steps, waiting) = &mut self.waiting[line];
             let size = waiting.len().min(self.max_batch);
             self.requests.clear();
@@ -70,7 +82,12 @@ impl Policy for IdealPolicy {
             }
             steps.iter_mut().for_each(|step| step.batch = size as u32);
             let task = Task::unpadded(worker, steps, &self.requests);
-            let taken = Taken { worker, requests: &self.requests, left: waiting.len(), max_batch: self.max_batch };
+            let taken = Taken {
+                worker,
+                requests: &self.requests,
+                left: waiting.len(),
+                max_batch: self.max_batch,
+            };
             dispatch.submit_because(&task, || Reason {
                 what: "the request that has waited longest, and those of its shape".into(),
                 ..taken.reason()

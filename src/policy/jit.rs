@@ -68,10 +68,14 @@ impl Settings for Jit {
                 return first_come(
                     self.max_batch,
                     |request| (request.shape.clone(), request.graph.clone()),
-                    move |taken, requests, dispatch| submit_graphs(taken, requests, look_up, dispatch),
+                    move |taken, requests, dispatch| {
+                        submit_graphs(taken, requests, look_up, dispatch)
+                    },
                 );
             }
-            Granularity::Cell => Evaluation::new(&whole_cells(setup.cells.len()), key, Lists::Cells),
+            Granularity::Cell => {
+                Evaluation::new(&whole_cells(setup.cells.len()), key, Lists::Cells)
+            }
             Granularity::Operator => Evaluation::new(&catalogue.operators, key, Lists::Operators),
             Granularity::Kernel => Evaluation::new(&catalogue.kernels, key, Lists::Kernels),
         };
@@ -81,15 +85,26 @@ impl Settings for Jit {
                 false => (evaluation.evaluate(graphs, by_depth), false),
             };
             let (nodes, slots) = (evaluated.operators, evaluated.launches);
-            let look_ups = if known { taken.requests.len() as u64 } else { nodes };
-            dispatch.submit_because(&evaluated.task(taken, look_up.saturating_mul(look_ups)), || Reason {
-                what: match known {
-                    true => format!("a batching scope whose graph is known: {nodes} nodes in {slots} slots"),
-                    false => format!("a batching scope: {nodes} nodes looked up, in {slots} slots"),
+            let look_ups = if known {
+                taken.requests.len() as u64
+            } else {
+                nodes
+            };
+            dispatch.submit_because(
+                &evaluated.task(taken, look_up.saturating_mul(look_ups)),
+                || Reason {
+                    what: match known {
+                        true => format!(
+                            "a batching scope whose graph is known: {nodes} nodes in {slots} slots"
+                        ),
+                        false => {
+                            format!("a batching scope: {nodes} nodes looked up, in {slots} slots")
+                        }
+                    },
+                    size: taken.size_of_evaluation(),
+                    when: when(taken),
                 },
-                size: taken.size_of_evaluation(),
-                when: when(taken),
-            });
+            );
         })
     }
 
@@ -98,7 +113,10 @@ impl Settings for Jit {
     }
 
     fn runs_operators(&self) -> bool {
-        matches!(self.granularity, Granularity::Operator | Granularity::Kernel)
+        matches!(
+            self.granularity,
+            Granularity::Operator | Granularity::Kernel
+        )
     }
 }
 
@@ -128,8 +146,16 @@ struct Key {
 }
 
 fn key(operator: &Operator, before: u32, input: u32) -> Option<Key> {
-    let Operator { kind, name, shape, .. } = operator.clone();
-    Some(Key { kind, name, shape, layout: operator.layout(before), input })
+    let Operator {
+        kind, name, shape, ..
+    } = operator.clone();
+    Some(Key {
+        kind,
+        name,
+        shape,
+        layout: operator.layout(before),
+        input,
+    })
 }
 
 fn submit_graphs(
@@ -148,11 +174,23 @@ fn submit_graphs(
     let shapes = groups.len();
     for (shape, graph, requests) in groups {
         let steps = one_by_one(&graph, requests.len() as u32);
-        let host = HostOverhead { ahead: Nanos::ZERO, during: look_up.saturating_mul(requests.len() as u64) };
-        let task = Task { host, ..Task::unpadded(taken.worker, &steps, &requests) };
+        let host = HostOverhead {
+            ahead: Nanos::ZERO,
+            during: look_up.saturating_mul(requests.len() as u64),
+        };
+        let task = Task {
+            host,
+            ..Task::unpadded(taken.worker, &steps, &requests)
+        };
         dispatch.submit_because(&task, || Reason {
-            what: format!("requests of the shape {shape}, one of {shapes} shapes in the batching scope"),
-            size: format!("all {} of the scope's {} requests that have it", requests.len(), taken.requests.len()),
+            what: format!(
+                "requests of the shape {shape}, one of {shapes} shapes in the batching scope"
+            ),
+            size: format!(
+                "all {} of the scope's {} requests that have it",
+                requests.len(),
+                taken.requests.len()
+            ),
             when: when(taken),
         });
     }
@@ -160,7 +198,9 @@ fn submit_graphs(
 
 fn when(taken: Taken<'_>) -> String {
     let (worker, waiting) = (taken.worker, taken.waiting());
-    format!("worker {worker} had nothing left to do and opened a scope, with {waiting} requests waiting")
+    format!(
+        "worker {worker} had nothing left to do and opened a scope, with {waiting} requests waiting"
+    )
 }
 
 #[cfg(test)]
@@ -172,7 +212,12 @@ mod tests {
     use crate::policy::operators::classes::Classes;
     use crate::workload::model::{CellType, Model, Unfolder};
 
-    const ALL: [Granularity; 4] = [Granularity::Graph, Granularity::Cell, Granularity::Operator, Granularity::Kernel];
+    const ALL: [Granularity; 4] = [
+        Granularity::Graph,
+        Granularity::Cell,
+        Granularity::Operator,
+        Granularity::Kernel,
+    ];
 
     fn table(granularity: Granularity, model: &str, shapes: &[&str]) -> (u64, Vec<(String, u32)>) {
         let model = Model::parse(model).unwrap();
@@ -182,37 +227,72 @@ mod tests {
             Granularity::Kernel => Classes::new(&catalogue.kernels, key),
             _ => Classes::new(&whole_cells(model.cell_types().len()), key),
         };
-        let names: Vec<CellType> = model.cell_types().into_iter().chain(catalogue.types()).collect();
+        let names: Vec<CellType> = model
+            .cell_types()
+            .into_iter()
+            .chain(catalogue.types())
+            .collect();
         let (mut batch, mut unfolder) = (Batch::default(), Unfolder::new(&model));
         let shapes: Vec<Shape> = shapes.iter().map(|shape| shape.parse().unwrap()).collect();
-        shapes.iter().for_each(|shape| batch.add(&unfolder.unfold(shape).unwrap(), &mut classes));
+        shapes
+            .iter()
+            .for_each(|shape| batch.add(&unfolder.unfold(shape).unwrap(), &mut classes));
         let mut steps = Vec::new();
         let ordered = by_depth(&batch, &classes);
         let nodes = ordered.operators;
         operators::steps(&ordered.launches, classes.keyed(), &mut steps);
-        let step = |step: &Step| vec![(names[step.cell.index()].name.clone(), step.batch); step.times as usize];
+        let step = |step: &Step| {
+            vec![(names[step.cell.index()].name.clone(), step.batch); step.times as usize]
+        };
         (nodes, steps.iter().flat_map(step).collect())
     }
 
     fn named(steps: &[(String, u32)]) -> Vec<(&str, u32)> {
-        steps.iter().map(|(name, batch)| (name.as_str(), *batch)).collect()
+        steps
+            .iter()
+            .map(|(name, batch)| (name.as_str(), *batch))
+            .collect()
     }
 
     #[test]
     fn cells_are_apart_by_their_number_of_children() {
         // A root over two leaves, a chain of three, a root over a leaf and a chain of two.
-        let (nodes, steps) =
-            table(Granularity::Cell, "childsum-tree-lstm", &["tree:3 3 0", "tree:2 3 0", "tree:4 3 4 0"]);
+        let (nodes, steps) = table(
+            Granularity::Cell,
+            "childsum-tree-lstm",
+            &["tree:3 3 0", "tree:2 3 0", "tree:4 3 4 0"],
+        );
         assert_eq!(nodes, 10);
         // Leaves; nodes over leaves with two children and with one; roots with one child and with two.
-        assert_eq!(named(&steps), [("leaf", 5), ("internal", 1), ("internal", 2), ("internal", 1), ("internal", 1)]);
+        assert_eq!(
+            named(&steps),
+            [
+                ("leaf", 5),
+                ("internal", 1),
+                ("internal", 2),
+                ("internal", 1),
+                ("internal", 1)
+            ]
+        );
     }
 
     #[test]
     fn steps_of_chains_are_batched_by_their_place() {
-        let (nodes, steps) = table(Granularity::Cell, "seq2seq", &["seq2seq:1>2", "seq2seq:2>1"]);
+        let (nodes, steps) = table(
+            Granularity::Cell,
+            "seq2seq",
+            &["seq2seq:1>2", "seq2seq:2>1"],
+        );
         assert_eq!(nodes, 6);
-        assert_eq!(named(&steps), [("encoder", 2), ("encoder", 1), ("decoder", 1), ("decoder", 2)]);
+        assert_eq!(
+            named(&steps),
+            [
+                ("encoder", 2),
+                ("encoder", 1),
+                ("decoder", 1),
+                ("decoder", 2)
+            ]
+        );
     }
 
     #[test]
@@ -221,12 +301,33 @@ mod tests {
         let (nodes, steps) = table(Granularity::Operator, "childsum-tree-lstm", &shapes);
         // Three leaves of 10 operators; 22 and two for each child of the two roots.
         assert_eq!(nodes, 3 * 10 + 26 + 24);
-        let batches =
-            |name: &str| steps.iter().filter(|(step, _)| step == name).map(|(_, batch)| *batch).collect::<Vec<_>>();
-        assert_eq!(batches("internal.word"), [5], "of leaves and roots, which have a word each");
-        assert_eq!(batches("internal.child.h"), [3], "of three children, whosever they are");
-        assert_eq!(batches("internal.children"), [1, 1], "of two children and of one");
-        assert_eq!(batches("internal.f"), [2, 1], "rows of two children and of one");
+        let batches = |name: &str| {
+            steps
+                .iter()
+                .filter(|(step, _)| step == name)
+                .map(|(_, batch)| *batch)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            batches("internal.word"),
+            [5],
+            "of leaves and roots, which have a word each"
+        );
+        assert_eq!(
+            batches("internal.child.h"),
+            [3],
+            "of three children, whosever they are"
+        );
+        assert_eq!(
+            batches("internal.children"),
+            [1, 1],
+            "of two children and of one"
+        );
+        assert_eq!(
+            batches("internal.f"),
+            [2, 1],
+            "rows of two children and of one"
+        );
         assert_eq!(batches("internal.h"), [3, 2], "of leaves, then of roots");
     }
 
@@ -236,7 +337,11 @@ mod tests {
         let (operators, of_operators) = table(Granularity::Operator, "lstm", &shapes);
         let (kernels, of_kernels) = table(Granularity::Kernel, "lstm", &shapes);
         assert_eq!((operators, kernels), (3 * 15, 3 * 16));
-        assert_eq!(of_kernels.len(), of_operators.len() + 2, "a bias at each of two steps");
+        assert_eq!(
+            of_kernels.len(),
+            of_operators.len() + 2,
+            "a bias at each of two steps"
+        );
         assert!(
             of_kernels.contains(&("lstm.gates.product".into(), 2))
                 && of_kernels.contains(&("lstm.gates.bias".into(), 2))
@@ -248,10 +353,22 @@ mod tests {
         for granularity in ALL {
             // A scope queues a task for each shape on one worker, so another may idle.
             let work_conserving = granularity != Granularity::Graph;
-            let policy = Jit { granularity, max_batch: 5, ..Jit::default() };
+            let policy = Jit {
+                granularity,
+                max_batch: 5,
+                ..Jit::default()
+            };
             // Operators without a state run before their cell, so that a request may be faster than its cells one by one.
             let bounded = !policy.runs_operators();
-            check(&policy, &Guarantees { max_batch: 5, work_conserving, bounded, ..Guarantees::default() });
+            check(
+                &policy,
+                &Guarantees {
+                    max_batch: 5,
+                    work_conserving,
+                    bounded,
+                    ..Guarantees::default()
+                },
+            );
         }
     }
 }

@@ -27,11 +27,19 @@ pub struct Late {
 
 impl Settings for Late {
     fn describe(&self) -> PolicyKind {
-        PolicyKind::new("late", "cell by cell, the next block formed while the last one runs (Late Batching)")
+        PolicyKind::new(
+            "late",
+            "cell by cell, the next block formed while the last one runs (Late Batching)",
+        )
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        Ok(Box::new(Core::new(Algorithm1, &self.cellular(), self.lookahead, setup)?))
+        Ok(Box::new(Core::new(
+            Algorithm1,
+            &self.cellular(),
+            self.lookahead,
+            setup,
+        )?))
     }
 
     fn largest_batches(&self, setup: &Setup<'_>) -> Option<Batches> {
@@ -46,7 +54,18 @@ impl Settings for Late {
 impl Late {
     /// One block for each decision.
     fn cellular(&self) -> Cellular {
-        let Late { max_batch, min_batch, batch_sizes, .. } = self.clone();
-        Cellular { max_tasks: 1, max_batch, min_batch, batch_sizes, chunk: 1 }
+        let Late {
+            max_batch,
+            min_batch,
+            batch_sizes,
+            ..
+        } = self.clone();
+        Cellular {
+            max_tasks: 1,
+            max_batch,
+            min_batch,
+            batch_sizes,
+            chunk: 1,
+        }
     }
 }

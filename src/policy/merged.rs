@@ -23,7 +23,10 @@ pub enum Granularity {
 
 impl Settings for Merged {
     fn describe(&self) -> PolicyKind {
-        PolicyKind::new("merged", "whole graphs, merged: cells of one depth and type run together (TensorFlow Fold)")
+        PolicyKind::new(
+            "merged",
+            "whole graphs, merged: cells of one depth and type run together (TensorFlow Fold)",
+        )
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
@@ -32,7 +35,8 @@ impl Settings for Merged {
             levels.clear();
             graphs.for_each(|graph| levels.add(&graph));
             let useful_cells = levels.useful;
-            let task = Task::whole_requests(taken.worker, levels.steps(), taken.requests, useful_cells);
+            let task =
+                Task::whole_requests(taken.worker, levels.steps(), taken.requests, useful_cells);
             dispatch.submit_because(&task, || taken.reason());
         })
     }
@@ -54,7 +58,12 @@ pub struct Levels {
 impl Levels {
     pub fn new(cells: usize) -> Self {
         let by_cell = (0..cells).map(|_| Counts::default()).collect();
-        Levels { by_cell, largest_input: vec![0; cells], useful: 0, steps: Vec::new() }
+        Levels {
+            by_cell,
+            largest_input: vec![0; cells],
+            useful: 0,
+            steps: Vec::new(),
+        }
     }
 
     pub fn clear(&mut self) {
@@ -103,9 +112,16 @@ impl Levels {
                     continue;
                 }
                 let input = self.largest_input[cell];
-                let step = Step { cell: CellId(cell as u16), batch: count[cell] as u32, times: 1, input };
+                let step = Step {
+                    cell: CellId(cell as u16),
+                    batch: count[cell] as u32,
+                    times: 1,
+                    input,
+                };
                 match self.steps.last_mut() {
-                    Some(last) if last.cell == step.cell && last.batch == step.batch => last.times += 1,
+                    Some(last) if last.cell == step.cell && last.batch == step.batch => {
+                        last.times += 1
+                    }
                     _ => self.steps.push(step),
                 }
             }
@@ -160,11 +176,29 @@ mod tests {
     #[test]
     fn chains_are_grouped_by_depth() {
         let mut levels = Levels::new(2);
-        let run = |cell, length| Run { cell: CellId(cell), length, input: 0 };
+        let run = |cell, length| Run {
+            cell: CellId(cell),
+            length,
+            input: 0,
+        };
         levels.add(&CellGraph::chains([run(1, 1), run(0, 2)]));
         levels.add(&CellGraph::chains([run(1, 3), run(0, 1)]));
-        let steps: Vec<(u16, u32, u32)> = levels.steps().iter().map(|s| (s.cell.0, s.batch, s.times)).collect();
-        assert_eq!(steps, [(1, 2, 1), (0, 1, 1), (1, 1, 1), (0, 1, 1), (1, 1, 1), (0, 1, 1)]);
+        let steps: Vec<(u16, u32, u32)> = levels
+            .steps()
+            .iter()
+            .map(|s| (s.cell.0, s.batch, s.times))
+            .collect();
+        assert_eq!(
+            steps,
+            [
+                (1, 2, 1),
+                (0, 1, 1),
+                (1, 1, 1),
+                (0, 1, 1),
+                (1, 1, 1),
+                (0, 1, 1)
+            ]
+        );
         assert_eq!((levels.useful, levels.depths()), (7, 4));
     }
 }

@@ -57,7 +57,10 @@ pub trait Policy {
 
     /// A task is done: finish complete requests. The default finishes all requests of the task.
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
-        completed.requests.iter().for_each(|request| outcomes.finish(*request));
+        completed
+            .requests
+            .iter()
+            .for_each(|request| outcomes.finish(*request));
     }
 
     /// Submits tasks, and may reject requests. Called once for each instant, after all its events. Offer idle workers

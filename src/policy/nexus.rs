@@ -33,7 +33,12 @@ impl Settings for Nexus {
             while let Some(worker) = idle.next(dispatch)
                 && let Some(window) = queue.drop_early(usize::MAX, dispatch)
             {
-                queue.send(window, worker, dispatch, "the first window that ends in time");
+                queue.send(
+                    window,
+                    worker,
+                    dispatch,
+                    "the first window that ends in time",
+                );
             }
             None
         }))

@@ -65,19 +65,38 @@ pub enum Turn {
 
 impl Settings for Padded {
     fn describe(&self) -> PolicyKind {
-        PolicyKind::new("padded", "whole sequences, padded to one length and batched by buckets (TensorFlow, MXNet)")
+        PolicyKind::new(
+            "padded",
+            "whole sequences, padded to one length and batched by buckets (TensorFlow, MXNet)",
+        )
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         setup.require_sequences("padded batching")?;
-        at_least_1([("bucket_width", self.bucket_width), ("max_batch", self.max_batch)])?;
+        at_least_1([
+            ("bucket_width", self.bucket_width),
+            ("max_batch", self.max_batch),
+        ])?;
         self.check_version(setup)?;
-        let pad_to = if self.pays_for_inputs(setup) { self.pad_to } else { PadTo::Longest };
+        let pad_to = if self.pays_for_inputs(setup) {
+            self.pad_to
+        } else {
+            PadTo::Longest
+        };
         let longest = setup.longest.unwrap_or(u32::MAX);
         Ok(Box::new(PaddedPolicy {
-            settings: Padded { pad_to, ..self.clone() },
+            settings: Padded {
+                pad_to,
+                ..self.clone()
+            },
             operators: matches!(setup.model, Model::Dnn(_) | Model::Network(_)),
-            longest: longest.min(setup.model.network().and_then(|network| network.most_tokens).unwrap_or(u32::MAX)),
+            longest: longest.min(
+                setup
+                    .model
+                    .network()
+                    .and_then(|network| network.most_tokens)
+                    .unwrap_or(u32::MAX),
+            ),
             buckets: BTreeMap::new(),
             spare: Vec::new(),
             closed: ClosedBatches::of(self.version, setup.workers, self.max_batch, self.window),
@@ -99,7 +118,9 @@ impl Padded {
         if self.version != Some(Version::Closed) {
             return Ok(());
         }
-        refuse_if(self.turn != Turn::Batch, || "version: \"21.10\" needs turn = \"batch\"".to_string())?;
+        refuse_if(self.turn != Turn::Batch, || {
+            "version: \"21.10\" needs turn = \"batch\"".to_string()
+        })?;
         let (width, longest) = (self.bucket_width, setup.longest.unwrap_or(1));
         refuse_if(width < longest, || {
             format!(
@@ -110,9 +131,20 @@ impl Padded {
 
     /// False if a cost table without input sizes gives all sizes the same time: nothing is then padded to a bucket.
     fn pays_for_inputs(&self, setup: &Setup<'_>) -> bool {
-        let (Model::Dnn(_), Some(costs)) = (setup.model, setup.costs) else { return true };
-        let time = |batch, input| costs.cell(&Step { cell: CellId(0), batch, times: 1, input });
-        [1, self.max_batch].iter().any(|&batch| time(batch, 1) != time(batch, u32::MAX))
+        let (Model::Dnn(_), Some(costs)) = (setup.model, setup.costs) else {
+            return true;
+        };
+        let time = |batch, input| {
+            costs.cell(&Step {
+                cell: CellId(0),
+                batch,
+                times: 1,
+                input,
+            })
+        };
+        [1, self.max_batch]
+            .iter()
+            .any(|&batch| time(batch, 1) != time(batch, u32::MAX))
     }
 }
 
@@ -135,14 +167,25 @@ struct PaddedPolicy {
 
 impl PaddedPolicy {
     fn next_turn(&self) -> Option<(u32, usize)> {
-        let from = |first: u32| self.buckets.range(first..).filter(|(_, waiting)| self.may_send(waiting));
+        let from = |first: u32| {
+            self.buckets
+                .range(first..)
+                .filter(|(_, waiting)| self.may_send(waiting))
+        };
         // Of several, `min_by_key` takes the first: the lower bucket.
         let (bucket, waiting) = match self.settings.turn {
             Turn::Bucket | Turn::Batch => from(self.pointer).chain(from(0)).next(),
             Turn::Oldest => from(0).min_by_key(|(_, waiting)| waiting[0].arrival),
             Turn::Fullest => from(0).min_by_key(|(_, waiting)| Reverse(waiting.len())),
         }?;
-        Some((*bucket, if self.settings.turn == Turn::Bucket { waiting.len() } else { self.full(waiting.len()) }))
+        Some((
+            *bucket,
+            if self.settings.turn == Turn::Bucket {
+                waiting.len()
+            } else {
+                self.full(waiting.len())
+            },
+        ))
     }
 
     fn full(&self, waiting: usize) -> usize {
@@ -159,13 +202,18 @@ impl PaddedPolicy {
 
     /// The longest request of a bucket.
     fn bound(&self, bucket: u32) -> u32 {
-        (bucket + 1).saturating_mul(self.settings.bucket_width).min(self.longest)
+        (bucket + 1)
+            .saturating_mul(self.settings.bucket_width)
+            .min(self.longest)
     }
 
     /// Moves the first requests of a bucket into a closed batch, or else into the one that is sent. Returns how many are
     /// left.
     fn draw(&mut self, bucket: u32, size: usize) -> usize {
-        let waiting = self.buckets.get_mut(&bucket).expect("requests wait in the bucket");
+        let waiting = self
+            .buckets
+            .get_mut(&bucket)
+            .expect("requests wait in the bucket");
         match &mut self.closed {
             Some(closed) => closed.close(waiting.drain(..size)),
             None => self.batch.fill(waiting.drain(..size)),
@@ -183,7 +231,10 @@ impl PaddedPolicy {
         if self.settings.pad_to == PadTo::Bucket {
             let steps = &mut self.batch.steps;
             if self.operators {
-                steps.iter_mut().filter(|step| step.input > 0).for_each(|step| step.input = bound);
+                steps
+                    .iter_mut()
+                    .filter(|step| step.input > 0)
+                    .for_each(|step| step.input = bound);
             } else {
                 steps[0].times = bound;
             }
@@ -210,7 +261,8 @@ impl PaddedPolicy {
             return merged > 0;
         }
         let turn = self.turn.or_else(|| self.next_turn());
-        turn.into_iter().for_each(|turn| self.send(turn, worker, dispatch));
+        turn.into_iter()
+            .for_each(|turn| self.send(turn, worker, dispatch));
         turn.is_some()
     }
 
@@ -227,11 +279,19 @@ impl PaddedPolicy {
     fn ready(&self, worker: WorkerId, unfinished: usize) -> String {
         match unfinished {
             0 => format!("worker {worker} had nothing to do"),
-            _ => format!("worker {worker} may have {} behind the running batch (ahead)", self.settings.ahead),
+            _ => format!(
+                "worker {worker} may have {} behind the running batch (ahead)",
+                self.settings.ahead
+            ),
         }
     }
 
-    fn send(&mut self, (bucket, covered): (u32, usize), worker: WorkerId, dispatch: &mut Dispatch<'_>) {
+    fn send(
+        &mut self,
+        (bucket, covered): (u32, usize),
+        worker: WorkerId,
+        dispatch: &mut Dispatch<'_>,
+    ) {
         let size = self.full(covered);
         let left = self.draw(bucket, size);
         self.pad(bucket);
@@ -244,29 +304,57 @@ impl PaddedPolicy {
         }
     }
 
-    fn reason(&self, bucket: u32, covered: usize, size: usize, left: usize, ready: String) -> Reason {
-        let Padded { bucket_width, max_batch, window, turn, .. } = self.settings;
+    fn reason(
+        &self,
+        bucket: u32,
+        covered: usize,
+        size: usize,
+        left: usize,
+        ready: String,
+    ) -> Reason {
+        let Padded {
+            bucket_width,
+            max_batch,
+            window,
+            turn,
+            ..
+        } = self.settings;
         let from = u64::from(bucket) * u64::from(bucket_width) + 1;
         let which = match turn {
             _ if self.turn.is_some() => "its turn goes on".into(),
-            Turn::Oldest => "of those that may send, the one whose first request arrived earliest".into(),
+            Turn::Oldest => {
+                "of those that may send, the one whose first request arrived earliest".into()
+            }
             Turn::Fullest => "of those that may send, the one in which most requests wait".into(),
-            _ => format!("of those that may send, the first from bucket {} on, going round", self.pointer),
+            _ => format!(
+                "of those that may send, the first from bucket {} on, going round",
+                self.pointer
+            ),
         };
         Reason {
-            what: format!("bucket {bucket} (lengths {from} to {}): {which}", self.bound(bucket)),
+            what: format!(
+                "bucket {bucket} (lengths {from} to {}): {which}",
+                self.bound(bucket)
+            ),
             size: match (covered - size, left) {
                 (_, 0) => format!("all {size} that wait in the bucket"),
                 (0, _) if size < max_batch as usize => {
-                    format!("the last {size} of the turn; {left} arrived during it and wait for the next one")
+                    format!(
+                        "the last {size} of the turn; {left} arrived during it and wait for the next one"
+                    )
                 }
-                _ => format!("max_batch ({max_batch}) of {} that wait in the bucket", size + left),
+                _ => format!(
+                    "max_batch ({max_batch}) of {} that wait in the bucket",
+                    size + left
+                ),
             },
             when: match (size == max_batch as usize, window) {
                 _ if self.turn.is_some() => ready,
                 (_, Nanos::ZERO) => ready,
                 (true, _) => format!("the bucket has a full batch, and {ready}"),
-                (false, _) => format!("the bucket's oldest request has waited for the window ({window}), and {ready}"),
+                (false, _) => format!(
+                    "the bucket's oldest request has waited for the window ({window}), and {ready}"
+                ),
             },
         }
     }
@@ -276,7 +364,9 @@ impl Policy for PaddedPolicy {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
         let bucket = (request.shape.length() - 1) / self.settings.bucket_width;
         let PaddedPolicy { buckets, spare, .. } = self;
-        let waiting = buckets.entry(bucket).or_insert_with(|| spare.pop().unwrap_or_default());
+        let waiting = buckets
+            .entry(bucket)
+            .or_insert_with(|| spare.pop().unwrap_or_default());
         waiting.push_back(Waiting::new(request, Nanos::MAX));
     }
 
@@ -302,6 +392,10 @@ impl Policy for PaddedPolicy {
             return None;
         }
         // A bucket whose window has ended waits for a worker, not for the clock.
-        self.buckets.values().map(|waiting| self.deadline(waiting)).filter(|at| *at > self.now).min()
+        self.buckets
+            .values()
+            .map(|waiting| self.deadline(waiting))
+            .filter(|at| *at > self.now)
+            .min()
     }
 }

@@ -49,7 +49,9 @@ impl<'a> Setup<'a> {
             ),
             None => format!(", and the model {} has trees", self.model.name()),
         };
-        Err(format!("{who} takes sequences only{why}; use cellular or merged"))
+        Err(format!(
+            "{who} takes sequences only{why}; use cellular or merged"
+        ))
     }
 }
 
@@ -63,7 +65,11 @@ pub struct PolicyKind {
 
 impl PolicyKind {
     pub const fn new(name: &'static str, about: &'static str) -> PolicyKind {
-        PolicyKind { name, alias: None, about }
+        PolicyKind {
+            name,
+            alias: None,
+            about,
+        }
     }
 
     fn names(self) -> impl Iterator<Item = &'static str> {
@@ -170,7 +176,10 @@ struct Entry {
     parse: fn(Spanned<DeTable<'_>>) -> Result<Parsed, toml::de::Error>,
 }
 
-type Parsed = (Arc<dyn Settings>, serde_json::Map<String, serde_json::Value>);
+type Parsed = (
+    Arc<dyn Settings>,
+    serde_json::Map<String, serde_json::Value>,
+);
 
 impl Registry {
     pub fn new() -> Self {
@@ -209,14 +218,21 @@ impl Registry {
     pub fn with<S: Settings + Default + Serialize + DeserializeOwned + 'static>(mut self) -> Self {
         let kind = S::default().describe();
         for name in kind.names() {
-            assert!(self.find(name).is_none(), "two policies of the kind \"{name}\"");
+            assert!(
+                self.find(name).is_none(),
+                "two policies of the kind \"{name}\""
+            );
         }
         let parse = |table: Spanned<DeTable<'_>>| -> Result<Parsed, toml::de::Error> {
             let settings = S::deserialize(toml::de::Deserializer::from(table))?;
             let values = values(&settings);
             Ok((Arc::new(settings), values))
         };
-        self.entries.push(Entry { kind, defaults: values(&S::default()), parse });
+        self.entries.push(Entry {
+            kind,
+            defaults: values(&S::default()),
+            parse,
+        });
         self
     }
 
@@ -230,7 +246,10 @@ impl Registry {
 
     /// The names that scenarios may use, with an alias if there is one.
     pub fn names(&self, kind: &str) -> Vec<&'static str> {
-        self.find(kind).into_iter().flat_map(|(_, entry)| entry.kind.names()).collect()
+        self.find(kind)
+            .into_iter()
+            .flat_map(|(_, entry)| entry.kind.names())
+            .collect()
     }
 
     /// The keys that only this kind has; all have defaults.
@@ -240,21 +259,36 @@ impl Registry {
 
     /// The keys that only this kind has.
     pub fn keys(&self, kind: &str) -> Option<Vec<&str>> {
-        self.defaults(kind).map(|defaults| defaults.keys().map(String::as_str).collect())
+        self.defaults(kind)
+            .map(|defaults| defaults.keys().map(String::as_str).collect())
     }
 
     /// Takes the table without the keys that all policies share.
-    pub fn parse(&self, kind: &str, table: Spanned<DeTable<'_>>) -> Result<Configured, toml::de::Error> {
+    pub fn parse(
+        &self,
+        kind: &str,
+        table: Spanned<DeTable<'_>>,
+    ) -> Result<Configured, toml::de::Error> {
         let Some((kind, entry)) = self.find(kind) else {
             let known: Vec<&str> = self.kinds().collect();
-            return Err(de::Error::custom(format!("unknown policy \"{kind}\"; known: {}", known.join(", "))));
+            return Err(de::Error::custom(format!(
+                "unknown policy \"{kind}\"; known: {}",
+                known.join(", ")
+            )));
         };
         let (settings, values) = (entry.parse)(table)?;
-        Ok(Configured { kind, values, settings })
+        Ok(Configured {
+            kind,
+            values,
+            settings,
+        })
     }
 
     fn find(&self, name: &str) -> Option<(&'static str, &Entry)> {
-        let mut names = self.entries.iter().flat_map(|entry| entry.kind.names().map(move |known| (known, entry)));
+        let mut names = self
+            .entries
+            .iter()
+            .flat_map(|entry| entry.kind.names().map(move |known| (known, entry)));
         names.find(|(known, _)| *known == name)
     }
 }
@@ -263,7 +297,10 @@ impl Registry {
 fn values<S: Serialize>(settings: &S) -> serde_json::Map<String, serde_json::Value> {
     match serde_json::to_value(settings) {
         Ok(serde_json::Value::Object(values)) => values,
-        other => panic!("{} must serialise to a table of its keys, not to {other:?}", type_name::<S>()),
+        other => panic!(
+            "{} must serialise to a table of its keys, not to {other:?}",
+            type_name::<S>()
+        ),
     }
 }
 
@@ -282,13 +319,19 @@ mod tests {
 
     impl Default for Toy {
         fn default() -> Self {
-            Toy { max_batch: PerCell::All(512), window: crate::units::Nanos(2_000_000) }
+            Toy {
+                max_batch: PerCell::All(512),
+                window: crate::units::Nanos(2_000_000),
+            }
         }
     }
 
     impl Settings for Toy {
         fn describe(&self) -> PolicyKind {
-            PolicyKind { alias: Some("old-toy"), ..PolicyKind::new("toy", "for tests") }
+            PolicyKind {
+                alias: Some("old-toy"),
+                ..PolicyKind::new("toy", "for tests")
+            }
         }
 
         fn build(&self, _: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
@@ -297,7 +340,9 @@ mod tests {
     }
 
     fn parse(text: &str) -> Result<Configured, toml::de::Error> {
-        Registry::new().with::<Toy>().parse("toy", DeTable::parse(text).unwrap())
+        Registry::new()
+            .with::<Toy>()
+            .parse("toy", DeTable::parse(text).unwrap())
     }
 
     #[test]
@@ -306,10 +351,18 @@ mod tests {
         assert_eq!(registry.kinds().collect::<Vec<_>>(), ["toy"]);
         assert_eq!(registry.about("toy"), Some("for tests"));
         assert_eq!(registry.keys("toy"), Some(vec!["max_batch", "window"]));
-        let error = registry.parse("toi", DeTable::parse("").unwrap()).unwrap_err();
+        let error = registry
+            .parse("toi", DeTable::parse("").unwrap())
+            .unwrap_err();
         assert_eq!(error.message(), "unknown policy \"toi\"; known: toy");
         // Results keep the alias that the scenario used.
-        assert_eq!(registry.parse("old-toy", DeTable::parse("").unwrap()).unwrap().kind(), "old-toy");
+        assert_eq!(
+            registry
+                .parse("old-toy", DeTable::parse("").unwrap())
+                .unwrap()
+                .kind(),
+            "old-toy"
+        );
     }
 
     #[test]

@@ -20,7 +20,10 @@ pub struct Static {
 
 impl Settings for Static {
     fn describe(&self) -> PolicyKind {
-        PolicyKind::new("static", "language models: batches of whole requests, padded (FasterTransformer)")
+        PolicyKind::new(
+            "static",
+            "language models: batches of whole requests, padded (FasterTransformer)",
+        )
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
@@ -28,7 +31,11 @@ impl Settings for Static {
         let memory = Memory::new("static", setup, 1, Some(self.max_length))?;
         let fits = memory.capacity / self.max_length;
         let batches = (0..setup.workers).map(|_| Batch::default()).collect();
-        Ok(Box::new(StaticPolicy { memory, queue: FirstCome::new(self.max_batch.min(fits)), batches }))
+        Ok(Box::new(StaticPolicy {
+            memory,
+            queue: FirstCome::new(self.max_batch.min(fits)),
+            batches,
+        }))
     }
 
     fn iterates(&self) -> bool {
@@ -73,7 +80,8 @@ impl Policy for StaticPolicy {
         let may_outgrow = batch.longest.saturating_add(batch.generated) > most;
         for member in batch.members.iter_mut().filter(|member| !member.ended) {
             member.ended = completed.ended.binary_search(&member.request).is_ok();
-            if !member.ended && may_outgrow && member.prompt.saturating_add(batch.generated) > most {
+            if !member.ended && may_outgrow && member.prompt.saturating_add(batch.generated) > most
+            {
                 (member.ended, member.rejected) = (true, true);
                 outcomes.reject_because(member.request, self.memory.outgrown());
             }
@@ -93,10 +101,21 @@ impl Policy for StaticPolicy {
             if begins {
                 let (taken, prompts) = self.queue.take(worker);
                 requests.extend_from_slice(taken.requests);
-                let member =
-                    |(&request, prompt): (&RequestId, u32)| Member { request, prompt, ended: false, rejected: false };
-                batch.members.extend(taken.requests.iter().zip(prompts).map(member));
-                batch.longest = batch.members.iter().map(|member| member.prompt).max().unwrap_or(0);
+                let member = |(&request, prompt): (&RequestId, u32)| Member {
+                    request,
+                    prompt,
+                    ended: false,
+                    rejected: false,
+                };
+                batch
+                    .members
+                    .extend(taken.requests.iter().zip(prompts).map(member));
+                batch.longest = batch
+                    .members
+                    .iter()
+                    .map(|member| member.prompt)
+                    .max()
+                    .unwrap_or(0);
                 batch.generated = 0;
             }
             if batch.members.is_empty() {
@@ -104,14 +123,36 @@ impl Policy for StaticPolicy {
             }
             let size = batch.members.len() as u32;
             let length = batch.longest.saturating_add(batch.generated);
-            let prompts: u64 = batch.members.iter().map(|member| u64::from(member.prompt)).sum();
+            let prompts: u64 = batch
+                .members
+                .iter()
+                .map(|member| u64::from(member.prompt))
+                .sum();
             let alive = batch.members.iter().filter(|member| !member.ended).count() as u64;
-            let (fed, useful) = if begins { (size.saturating_mul(length), prompts) } else { (size, alive) };
-            let steps = [Step { cell: CellId(0), batch: fed, times: 1, input: size.saturating_mul(length) }];
+            let (fed, useful) = if begins {
+                (size.saturating_mul(length), prompts)
+            } else {
+                (size, alive)
+            };
+            let steps = [Step {
+                cell: CellId(0),
+                batch: fed,
+                times: 1,
+                input: size.saturating_mul(length),
+            }];
             let (prefilled, blocks) = (requests.len() as u32, size * self.memory.blocks(0));
-            let iteration = Iteration { prefilled, decodes: !begins, blocks, capacity: self.memory.capacity };
+            let iteration = Iteration {
+                prefilled,
+                decodes: !begins,
+                blocks,
+                capacity: self.memory.capacity,
+            };
             let task = Task::new(worker, &steps, &requests, useful);
-            dispatch.submit(&Task { batch: size, iteration: Some(iteration), ..task });
+            dispatch.submit(&Task {
+                batch: size,
+                iteration: Some(iteration),
+                ..task
+            });
         }
     }
 }

@@ -32,7 +32,11 @@ impl Settings for Sarathi {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        let Sarathi { token_budget, max_batch, .. } = *self;
+        let Sarathi {
+            token_budget,
+            max_batch,
+            ..
+        } = *self;
         if token_budget < max_batch {
             return Err(format!(
                 "token_budget: {token_budget} tokens are fewer than max_batch ({max_batch}); all sequences decode"
@@ -40,10 +44,16 @@ impl Settings for Sarathi {
         }
         let memory = Memory::new("sarathi", setup, self.block, None);
         let budget = u64::from(self.token_budget);
-        let policy = Continuous::new(setup, self.max_batch, self.watermark, memory, move |iteration| {
-            iteration.decode();
-            while iteration.feed(budget - iteration.tokens()) {}
-        })?;
+        let policy = Continuous::new(
+            setup,
+            self.max_batch,
+            self.watermark,
+            memory,
+            move |iteration| {
+                iteration.decode();
+                while iteration.feed(budget - iteration.tokens()) {}
+            },
+        )?;
         Ok(Box::new(policy))
     }
 

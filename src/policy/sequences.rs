@@ -66,7 +66,12 @@ pub struct Memory {
 }
 
 impl Memory {
-    pub fn new(who: &str, setup: &Setup<'_>, block: u32, reserve: Option<u32>) -> Result<Memory, String> {
+    pub fn new(
+        who: &str,
+        setup: &Setup<'_>,
+        block: u32,
+        reserve: Option<u32>,
+    ) -> Result<Memory, String> {
         at_least_1([("block", block), ("max_length", reserve.unwrap_or(1))])?;
         let tokens = setup.costs.and_then(|costs| costs.kv_tokens()).ok_or_else(|| {
             format!(
@@ -78,18 +83,30 @@ impl Memory {
         let tokens = tokens.min(u64::from(u32::MAX) - 1);
         let capacity = (tokens / u64::from(block)) as u32;
         if let Some(length) = reserve.filter(|length| *length > capacity) {
-            return Err(format!("max_length: {length} tokens never fit; a worker holds {tokens} (device.kv_tokens)"));
+            return Err(format!(
+                "max_length: {length} tokens never fit; a worker holds {tokens} (device.kv_tokens)"
+            ));
         }
         if capacity == 0 {
-            return Err(format!("block: {block} tokens never fit; a worker holds {tokens} (device.kv_tokens)"));
+            return Err(format!(
+                "block: {block} tokens never fit; a worker holds {tokens} (device.kv_tokens)"
+            ));
         }
         let growing = vec![0; if reserve.is_some() { 0 } else { block as usize }];
-        Ok(Memory { block, capacity, used: 0, reserve, growing, full: BinaryHeap::new() })
+        Ok(Memory {
+            block,
+            capacity,
+            used: 0,
+            reserve,
+            growing,
+            full: BinaryHeap::new(),
+        })
     }
 
     /// The longest sequence that fits.
     fn longest(&self) -> u64 {
-        self.reserve.map_or(u64::from(self.capacity) * u64::from(self.block), u64::from)
+        self.reserve
+            .map_or(u64::from(self.capacity) * u64::from(self.block), u64::from)
     }
 
     /// Rejects a prompt that never fits, and tells its tokens otherwise.
@@ -106,7 +123,10 @@ impl Memory {
     }
 
     pub fn outgrown(&self) -> String {
-        format!("its prompt and output exceed {} tokens, the most that a sequence has", self.longest())
+        format!(
+            "its prompt and output exceed {} tokens, the most that a sequence has",
+            self.longest()
+        )
     }
 
     /// Of a sequence with this number of tokens.
@@ -149,7 +169,13 @@ impl<P: Fn(&mut Plan<'_, '_>)> Continuous<P> {
             context: 0,
         };
         let (waiting, workers) = (VecDeque::new(), vec![running; setup.workers]);
-        Ok(Continuous { plan, max_batch: max_batch as usize, watermark, waiting, workers })
+        Ok(Continuous {
+            plan,
+            max_batch: max_batch as usize,
+            watermark,
+            waiting,
+            workers,
+        })
     }
 }
 
@@ -157,7 +183,11 @@ impl<P: Fn(&mut Plan<'_, '_>)> Policy for Continuous<P> {
     /// Rejects prompts that never fit.
     fn arrive(&mut self, request: &Request<'_>, outcomes: &mut Outcomes) {
         if let Some(tokens) = self.workers[0].memory.accept(request, outcomes) {
-            self.waiting.push_back(Prompt { request: request.id, tokens, fed: 0 });
+            self.waiting.push_back(Prompt {
+                request: request.id,
+                tokens,
+                fed: 0,
+            });
         }
     }
 
@@ -182,13 +212,26 @@ impl<P: Fn(&mut Plan<'_, '_>)> Policy for Continuous<P> {
 
     /// Plans an iteration for each idle worker, and submits it if it feeds a token.
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        let Continuous { plan, max_batch, watermark, waiting, workers } = self;
+        let Continuous {
+            plan,
+            max_batch,
+            watermark,
+            waiting,
+            workers,
+        } = self;
         let mut idle = dispatch.idle();
         while let Some(worker) = idle.next(dispatch) {
             let running = &mut workers[worker.index()];
             (running.tokens, running.context) = (0, 0);
             let (max_batch, watermark) = (*max_batch, *watermark);
-            let mut next = Plan { max_batch, watermark, waiting, running, worker, dispatch };
+            let mut next = Plan {
+                max_batch,
+                watermark,
+                waiting,
+                running,
+                worker,
+                dispatch,
+            };
             plan(&mut next);
             if next.tokens() == 0 && next.running.members() == 0 {
                 plan(&mut next); // The last sequence may have outgrown the memory.
@@ -203,12 +246,20 @@ impl Running {
         self.decoding.len() + self.feeding.len() + usize::from(self.partial.is_some())
     }
 
-    fn begin_to_decode(&mut self, Prompt { request, tokens, .. }: Prompt) {
+    fn begin_to_decode(
+        &mut self,
+        Prompt {
+            request, tokens, ..
+        }: Prompt,
+    ) {
         let base = i64::from(tokens) - self.ticks;
         self.decoding.insert(request, base);
         self.bases += base;
         match self.memory.reserve {
-            Some(length) => self.memory.full.push(Reverse((i64::from(length) - base, request))),
+            Some(length) => self
+                .memory
+                .full
+                .push(Reverse((i64::from(length) - base, request))),
             None => {
                 let class = self.memory.class(base);
                 self.memory.growing[class] += 1;
@@ -218,7 +269,10 @@ impl Running {
 
     /// Ends the decoding and frees the memory; returns the tokens.
     fn release(&mut self, request: RequestId) -> u32 {
-        let base = self.decoding.remove(&request).expect("the sequence decodes");
+        let base = self
+            .decoding
+            .remove(&request)
+            .expect("the sequence decodes");
         self.bases -= base;
         let tokens = (base + self.ticks) as u32;
         if self.memory.reserve.is_none() {
@@ -252,21 +306,52 @@ impl Plan<'_, '_> {
     }
 
     fn submit(self) {
-        let Plan { worker, running, dispatch, .. } = self;
-        let Running { memory, decoding, feeding, decodes, tokens, context, .. } = running;
+        let Plan {
+            worker,
+            running,
+            dispatch,
+            ..
+        } = self;
+        let Running {
+            memory,
+            decoding,
+            feeding,
+            decodes,
+            tokens,
+            context,
+            ..
+        } = running;
         let waiting = self.waiting.len();
         if *tokens == 0 {
             return;
         }
         let short = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);
         let decoding = if *decodes { decoding.len() } else { 0 };
-        let requests: SmallVec<[RequestId; 8]> = feeding.iter().map(|prompt| prompt.request).collect();
-        let prefilled = feeding.iter().filter(|prompt| prompt.fed == prompt.tokens).count() as u32;
-        let steps = [Step { cell: CellId(0), batch: short(*tokens), times: 1, input: short(*context) }];
-        let Memory { used: blocks, capacity, .. } = *memory;
+        let requests: SmallVec<[RequestId; 8]> =
+            feeding.iter().map(|prompt| prompt.request).collect();
+        let prefilled = feeding
+            .iter()
+            .filter(|prompt| prompt.fed == prompt.tokens)
+            .count() as u32;
+        let steps = [Step {
+            cell: CellId(0),
+            batch: short(*tokens),
+            times: 1,
+            input: short(*context),
+        }];
+        let Memory {
+            used: blocks,
+            capacity,
+            ..
+        } = *memory;
         let task = Task {
             batch: (decoding + feeding.len()) as u32,
-            iteration: Some(Iteration { prefilled, decodes: *decodes, blocks, capacity }),
+            iteration: Some(Iteration {
+                prefilled,
+                decodes: *decodes,
+                blocks,
+                capacity,
+            }),
             ..Task::new(worker, &steps, &requests, *tokens)
         };
         dispatch.submit_because(&task, || Reason {
@@ -303,7 +388,9 @@ impl Plan<'_, '_> {
             return false;
         }
         let partial = self.running.partial.take();
-        let Some(mut prompt) = partial.or_else(|| self.admit()) else { return false };
+        let Some(mut prompt) = partial.or_else(|| self.admit()) else {
+            return false;
+        };
         let part = u64::from(prompt.tokens - prompt.fed).min(most);
         prompt.fed += part as u32;
         let running = &mut *self.running;
@@ -314,9 +401,19 @@ impl Plan<'_, '_> {
     }
 
     fn admit(&mut self) -> Option<Prompt> {
-        let Plan { max_batch, watermark, waiting, running, .. } = self;
+        let Plan {
+            max_batch,
+            watermark,
+            waiting,
+            running,
+            ..
+        } = self;
         let needed = running.memory.blocks(waiting.front()?.tokens);
-        let spare = if running.members() == 0 { 0 } else { *watermark };
+        let spare = if running.members() == 0 {
+            0
+        } else {
+            *watermark
+        };
         if running.members() >= *max_batch
             || needed.saturating_add(spare) > running.memory.capacity - running.memory.used
         {
@@ -328,9 +425,15 @@ impl Plan<'_, '_> {
 
     fn preempt_latest(&mut self) {
         let running = &mut *self.running;
-        let last = running.decoding.last_key_value().map(|(request, _)| *request);
+        let last = running
+            .decoding
+            .last_key_value()
+            .map(|(request, _)| *request);
         let alone = running.members() == 1;
-        let prompt = match running.partial.take_if(|partial| last < Some(partial.request)) {
+        let prompt = match running
+            .partial
+            .take_if(|partial| last < Some(partial.request))
+        {
             Some(partial) => {
                 running.memory.used -= running.memory.blocks(partial.tokens);
                 Prompt { fed: 0, ..partial }
@@ -338,7 +441,11 @@ impl Plan<'_, '_> {
             None => {
                 let request = last.expect("only sequences that decode need more blocks");
                 let tokens = running.release(request) + 1;
-                Prompt { request, tokens, fed: 0 }
+                Prompt {
+                    request,
+                    tokens,
+                    fed: 0,
+                }
             }
         };
         if alone {
@@ -346,7 +453,9 @@ impl Plan<'_, '_> {
             return self.dispatch.reject_because(prompt.request, reason);
         }
         self.dispatch.preempt(prompt.request);
-        let place = self.waiting.partition_point(|other| other.request < prompt.request);
+        let place = self
+            .waiting
+            .partition_point(|other| other.request < prompt.request);
         self.waiting.insert(place, prompt);
     }
 
@@ -388,14 +497,30 @@ mod tests {
     #[test]
     fn all_memory_is_free_at_the_end() {
         let model = Model::Llm(None);
-        let shape = |id: u32| Shape::Llm { prompt: 1 + id * 7 % 50, output: 1 + id * 13 % 60 };
+        let shape = |id: u32| Shape::Llm {
+            prompt: 1 + id * 7 % 50,
+            output: 1 + id * 13 % 60,
+        };
         let requests = Requests::unfold((0..200).map(shape).collect(), &model).unwrap();
         let arrivals: Vec<Nanos> = (0..200).map(|id| Nanos(id * 40)).collect();
         let cells = model.cell_types();
-        let table = CostTable::parse("cell,tokens,context,ns\niteration,1,0,10\niteration,2,0,11\n", "costs").unwrap();
-        let device = table.with_kv_tokens(Some(80)).device(&cells, Overhead::default()).unwrap();
+        let table = CostTable::parse(
+            "cell,tokens,context,ns\niteration,1,0,10\niteration,2,0,11\n",
+            "costs",
+        )
+        .unwrap();
+        let device = table
+            .with_kv_tokens(Some(80))
+            .device(&cells, Overhead::default())
+            .unwrap();
         let costs: Arc<dyn CostModel> = Arc::new(device.clone());
-        let setup = Setup { model: &model, cells: &cells, workers: 1, costs: Some(&costs), longest: None };
+        let setup = Setup {
+            model: &model,
+            cells: &cells,
+            workers: 1,
+            costs: Some(&costs),
+            longest: None,
+        };
         for (block, reserve) in [(1, Some(60)), (1, None), (7, None), (16, None)] {
             let memory = Memory::new("a test", &setup, block, reserve);
             let plan = |iteration: &mut Plan<'_, '_>| {
@@ -406,15 +531,35 @@ mod tests {
             let mut backend = Sim::new(1, device.clone());
             let mut record = Recorder::new(requests.len(), 1, cells.len(), Keep::default());
             let mut source = OpenLoop::new(&requests, &arrivals);
-            drive(&mut source, &mut policy, &mut backend, &mut record, 1, &AtomicBool::new(false)).unwrap();
+            drive(
+                &mut source,
+                &mut policy,
+                &mut backend,
+                &mut record,
+                1,
+                &AtomicBool::new(false),
+            )
+            .unwrap();
             let running = &policy.workers[0];
-            assert_eq!((running.memory.used, running.bases, running.members()), (0, 0, 0));
-            assert!(running.memory.growing.iter().all(|sequences| *sequences == 0));
+            assert_eq!(
+                (running.memory.used, running.bases, running.members()),
+                (0, 0, 0)
+            );
+            assert!(
+                running
+                    .memory
+                    .growing
+                    .iter()
+                    .all(|sequences| *sequences == 0)
+            );
             assert!(policy.waiting.is_empty());
             let tokens = record.tokens.unwrap();
             assert_eq!(tokens.preemptions > 0, reserve.is_none());
             assert!(record.failures.is_empty() && record.rejected > 0);
-            assert_eq!(tokens.blocks.2 * 10 > tokens.capacity * 9, reserve.is_none());
+            assert_eq!(
+                tokens.blocks.2 * 10 > tokens.capacity * 9,
+                reserve.is_none()
+            );
         }
     }
 }

@@ -79,7 +79,10 @@ pub enum TimeoutAction {
 
 impl Settings for Triton {
     fn describe(&self) -> PolicyKind {
-        PolicyKind::new("triton", "whole sequences by preferred sizes, delay, priorities and timeouts (Triton)")
+        PolicyKind::new(
+            "triton",
+            "whole sequences by preferred sizes, delay, priorities and timeouts (Triton)",
+        )
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
@@ -91,8 +94,19 @@ impl Settings for Triton {
         }
         let unfinished = vec![vec![0; self.instances.into()]; setup.workers];
         let instances = setup.workers * usize::from(self.instances);
-        let closed = ClosedBatches::of(Some(self.version), instances, self.max_batch, self.max_queue_delay);
-        Ok(Box::new(TritonPolicy { settings, levels, closed, unfinished, ..TritonPolicy::default() }))
+        let closed = ClosedBatches::of(
+            Some(self.version),
+            instances,
+            self.max_batch,
+            self.max_queue_delay,
+        );
+        Ok(Box::new(TritonPolicy {
+            settings,
+            levels,
+            closed,
+            unfinished,
+            ..TritonPolicy::default()
+        }))
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
@@ -107,32 +121,60 @@ impl Settings for Triton {
 impl Triton {
     /// As `ValidateModelConfig` in `model_config_utils.cc`. Returns the empty queues.
     pub fn check(&self) -> Result<Vec<Level>, String> {
-        at_least_1([("max_batch", self.max_batch), ("instances", self.instances.into())])?;
+        at_least_1([
+            ("max_batch", self.max_batch),
+            ("instances", self.instances.into()),
+        ])?;
         for (key, value, most) in [
             ("instances", self.instances.into(), MOST_INSTANCES),
             ("priority_levels", self.priority_levels, MOST_LEVELS),
         ] {
-            refuse_if(value > most, || format!("{key}: {value} is too large; at most {most}"))?;
+            refuse_if(value > most, || {
+                format!("{key}: {value} is too large; at most {most}")
+            })?;
         }
-        let Triton { max_batch, preferred_batch_size: preferred, .. } = self;
-        if let Some(size) = preferred.iter().find(|size| !(1..=*max_batch).contains(size)) {
-            return Err(format!("preferred_batch_size: {size} must be between 1 and max_batch ({max_batch})"));
+        let Triton {
+            max_batch,
+            preferred_batch_size: preferred,
+            ..
+        } = self;
+        if let Some(size) = preferred
+            .iter()
+            .find(|size| !(1..=*max_batch).contains(size))
+        {
+            return Err(format!(
+                "preferred_batch_size: {size} must be between 1 and max_batch ({max_batch})"
+            ));
         }
         refuse_if(self.mandatory && preferred.is_empty(), || {
-            "mandatory: no size is preferred; give preferred_batch_size, or leave it out".to_string()
+            "mandatory: no size is preferred; give preferred_batch_size, or leave it out"
+                .to_string()
         })?;
-        let own = [("mandatory", self.mandatory), ("max_total", self.max_total.is_some())];
-        if let Some((key, _)) = own.iter().find(|(_, given)| *given && self.version == Version::Closed) {
+        let own = [
+            ("mandatory", self.mandatory),
+            ("max_total", self.max_total.is_some()),
+        ];
+        if let Some((key, _)) = own
+            .iter()
+            .find(|(_, given)| *given && self.version == Version::Closed)
+        {
             return Err(format!(
                 "{key}: not with version \"21.10\", which merges batches up to max_batch; leave one out"
             ));
         }
-        refuse_if(self.max_total == Some(0), || "max_total: 0 is too small; at least 1, or leave it out".to_string())?;
+        refuse_if(self.max_total == Some(0), || {
+            "max_total: 0 is too small; at least 1, or leave it out".to_string()
+        })?;
         let levels = self.levels()?;
         refuse_if(self.preserve_ordering && levels.len() > 1, || {
-            format!("preserve_ordering: not with several priority_levels ({})", levels.len())
+            format!(
+                "preserve_ordering: not with several priority_levels ({})",
+                levels.len()
+            )
         })?;
-        let delays = levels.iter().any(|level| level.policy.timeout_action == TimeoutAction::Delay);
+        let delays = levels
+            .iter()
+            .any(|level| level.policy.timeout_action == TimeoutAction::Delay);
         refuse_if(self.preserve_ordering && delays, || {
             "preserve_ordering: not with the timeout_action \"delay\"".to_string()
         })?;
@@ -144,9 +186,14 @@ impl Triton {
         let (default, last) = (self.default_priority_level, self.priority_levels);
         let first = last.min(1);
         refuse_if(!(first..=last).contains(&default), || {
-            format!("default_priority_level: {default} must be from {first} to {last} where priority_levels is {last}")
+            format!(
+                "default_priority_level: {default} must be from {first} to {last} where priority_levels is {last}"
+            )
         })?;
-        let level = Level { policy: self.default_queue_policy.clone(), ..Level::default() };
+        let level = Level {
+            policy: self.default_queue_policy.clone(),
+            ..Level::default()
+        };
         let mut levels = vec![level; last.max(1) as usize];
         for (name, policy) in &self.priority_queue_policy {
             let level = name.parse::<u32>().ok().filter(|level| (1..=last).contains(level)).ok_or_else(|| {
@@ -167,7 +214,10 @@ impl Triton {
     }
 
     fn largest_preferred(&self, requests: usize) -> Option<usize> {
-        self.preferred_batch_size.iter().map(|size| *size as usize).rfind(|size| *size <= requests)
+        self.preferred_batch_size
+            .iter()
+            .map(|size| *size as usize)
+            .rfind(|size| *size <= requests)
     }
 }
 
@@ -187,7 +237,12 @@ impl Level {
     }
 
     fn arrive(&mut self, request: &Request<'_>, outcomes: &mut Outcomes) {
-        let QueuePolicy { max_queue_size, default_timeout, allow_timeout_override, .. } = self.policy;
+        let QueuePolicy {
+            max_queue_size,
+            default_timeout,
+            allow_timeout_override,
+            ..
+        } = self.policy;
         if max_queue_size > 0 && self.len() >= max_queue_size as usize {
             return outcomes.reject(request.id);
         }
@@ -205,7 +260,12 @@ impl Level {
         if now < self.expires {
             return;
         }
-        let Level { policy, queue, delayed, expires } = self;
+        let Level {
+            policy,
+            queue,
+            delayed,
+            expires,
+        } = self;
         *expires = Nanos::MAX;
         queue.retain(|waiting| {
             let late = waiting.due <= now;
@@ -233,11 +293,14 @@ enum Chosen {
 
 /// The first of the waiting requests.
 fn first(levels: &mut [Level], mut wanted: usize) -> impl Iterator<Item = Waiting> {
-    levels.iter_mut().flat_map(|level| [&mut level.queue, &mut level.delayed]).flat_map(move |queue| {
-        let size = wanted.min(queue.len());
-        wanted -= size;
-        queue.drain(..size)
-    })
+    levels
+        .iter_mut()
+        .flat_map(|level| [&mut level.queue, &mut level.delayed])
+        .flat_map(move |queue| {
+            let size = wanted.min(queue.len());
+            wanted -= size;
+            queue.drain(..size)
+        })
 }
 
 #[derive(Default)]
@@ -259,11 +322,22 @@ impl TritonPolicy {
     /// `GetDynamicBatch`, for requests of one row each: the size of the batch that a free instance is to send, and the rule
     /// that gives it. Otherwise until when it waits for more requests, if any are there.
     fn next(&self, now: Nanos) -> Result<(usize, &'static str), Option<Nanos>> {
-        let Triton { max_batch, max_queue_delay: delay, mandatory, max_total, .. } = &self.settings;
+        let Triton {
+            max_batch,
+            max_queue_delay: delay,
+            mandatory,
+            max_total,
+            ..
+        } = &self.settings;
         let (mut fitting, mut total, mut oldest, mut full) = (0, 0, Nanos::MAX, false);
-        for waiting in self.levels.iter().flat_map(|level| level.queue.iter().chain(&level.delayed)) {
+        for waiting in self
+            .levels
+            .iter()
+            .flat_map(|level| level.queue.iter().chain(&level.delayed))
+        {
             total += u64::from(waiting.length);
-            full = fitting == *max_batch as usize || (fitting > 0 && max_total.is_some_and(|most| total > most));
+            full = fitting == *max_batch as usize
+                || (fitting > 0 && max_total.is_some_and(|most| total > most));
             if full {
                 break;
             }
@@ -290,7 +364,10 @@ impl TritonPolicy {
             match self.next(now) {
                 Err(until) => return until,
                 Ok((size, _)) => {
-                    self.closed.as_mut().expect("it has a place").close(first(&mut self.levels, size));
+                    self.closed
+                        .as_mut()
+                        .expect("it has a place")
+                        .close(first(&mut self.levels, size));
                 }
             }
         }
@@ -318,17 +395,29 @@ impl TritonPolicy {
             self.sent.extend(&self.batch.requests);
         }
         let instances = self.unfinished[worker.index()].iter_mut().enumerate();
-        let (place, tasks) = instances.min_by_key(|(_, tasks)| **tasks).expect("at least one instance");
+        let (place, tasks) = instances
+            .min_by_key(|(_, tasks)| **tasks)
+            .expect("at least one instance");
         *tasks += 1;
         let (stream, size) = (StreamId(place as u16), self.batch.requests.len());
-        dispatch.submit_because(&Task { stream, ..self.batch.task(worker) }, || Reason {
-            what: "the requests that have waited longest, of the most urgent levels".into(),
-            size: match chosen {
-                Chosen::Formed { waiting, rule } => format!("{size} of {waiting} that wait: {rule}"),
-                Chosen::Closed { merged } => closed::reason(size, *merged, self.settings.max_queue_delay),
+        dispatch.submit_because(
+            &Task {
+                stream,
+                ..self.batch.task(worker)
             },
-            when: format!("instance {stream} of worker {worker} was free"),
-        });
+            || Reason {
+                what: "the requests that have waited longest, of the most urgent levels".into(),
+                size: match chosen {
+                    Chosen::Formed { waiting, rule } => {
+                        format!("{size} of {waiting} that wait: {rule}")
+                    }
+                    Chosen::Closed { merged } => {
+                        closed::reason(size, *merged, self.settings.max_queue_delay)
+                    }
+                },
+                when: format!("instance {stream} of worker {worker} was free"),
+            },
+        );
     }
 }
 
@@ -340,7 +429,10 @@ impl Policy for TritonPolicy {
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
         self.unfinished[completed.worker.index()][completed.stream.index()] -= 1;
         if !self.settings.preserve_ordering {
-            return completed.requests.iter().for_each(|request| outcomes.finish(*request));
+            return completed
+                .requests
+                .iter()
+                .for_each(|request| outcomes.finish(*request));
         }
         self.done.extend(completed.requests);
         while let Some(first) = self.sent.front().filter(|first| self.done.remove(*first)) {
@@ -350,11 +442,20 @@ impl Policy for TritonPolicy {
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        self.levels.iter_mut().for_each(|level| level.expire(dispatch));
-        self.wake = self.levels.iter().map(|level| level.expires).min().filter(|at| *at < Nanos::MAX);
+        self.levels
+            .iter_mut()
+            .for_each(|level| level.expire(dispatch));
+        self.wake = self
+            .levels
+            .iter()
+            .map(|level| level.expires)
+            .min()
+            .filter(|at| *at < Nanos::MAX);
         let now = dispatch.now();
         let until = 'offered: {
-            for unfinished in 0..usize::from(self.settings.instances) * (self.settings.ahead as usize + 1) {
+            for unfinished in
+                0..usize::from(self.settings.instances) * (self.settings.ahead as usize + 1)
+            {
                 let mut workers = dispatch.with_unfinished(unfinished);
                 while let Some(worker) = workers.next(dispatch) {
                     match self.take(now) {

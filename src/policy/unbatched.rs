@@ -10,8 +10,12 @@ pub struct Unbatched {}
 
 impl Settings for Unbatched {
     fn describe(&self) -> PolicyKind {
-        let about = "no batching: one request at a time, one cell after another, first come first served";
-        PolicyKind { alias: Some("immediate"), ..PolicyKind::new("unbatched", about) }
+        let about =
+            "no batching: one request at a time, one cell after another, first come first served";
+        PolicyKind {
+            alias: Some("immediate"),
+            ..PolicyKind::new("unbatched", about)
+        }
     }
 
     fn build(&self, _: &Setup<'_>) -> Result<Box<dyn Policy>, String> {

@@ -20,7 +20,11 @@ pub fn at_least_1<const N: usize>(keys: [(&str, u32); N]) -> Result<(), String> 
 
 /// Refuses values outside 0 to 1.
 pub fn share(key: &str, value: f64) -> Result<(), String> {
-    if (0.0..=1.0).contains(&value) { Ok(()) } else { Err(format!("{key}: {value} must be between 0 and 1")) }
+    if (0.0..=1.0).contains(&value) {
+        Ok(())
+    } else {
+        Err(format!("{key}: {value} must be between 0 and 1"))
+    }
 }
 
 /// `512`, or by cell `{ encoder = 512, decoder = 256 }`.
@@ -34,21 +38,45 @@ pub enum PerCell {
 impl PerCell {
     /// In the order of `cells`, at most the device's largest batch; `key` is for messages.
     pub fn resolve(&self, key: &str, cells: &[CellType]) -> Result<Vec<u32>, String> {
-        let names = || cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>().join(", ");
+        let names = || {
+            cells
+                .iter()
+                .map(|cell| cell.name.as_str())
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
         if let PerCell::Each(by_cell) = self
-            && let Some(unknown) = by_cell.keys().find(|name| cells.iter().all(|cell| cell.name != **name))
+            && let Some(unknown) = by_cell
+                .keys()
+                .find(|name| cells.iter().all(|cell| cell.name != **name))
         {
-            return Err(format!("{key}.{unknown}: the model has no such cell; its cells: {}", names()));
+            return Err(format!(
+                "{key}.{unknown}: the model has no such cell; its cells: {}",
+                names()
+            ));
         }
         let value_of = |cell: &CellType| {
             let (place, value) = match self {
                 PerCell::All(value) => (key.to_string(), Some(*value)),
-                PerCell::Each(by_cell) => (format!("{key}.{}", cell.name), by_cell.get(&cell.name).copied()),
+                PerCell::Each(by_cell) => (
+                    format!("{key}.{}", cell.name),
+                    by_cell.get(&cell.name).copied(),
+                ),
             };
             match value {
-                None => Err(format!("{key}: no value for the cell \"{}\"; the model's cells: {}", cell.name, names())),
-                Some(0) => Err(format!("{place}: 0 is too small; at least 1 (the model's cells: {})", names())),
-                Some(value) => Ok(cell.batches.last().map_or(value, |largest| value.min(*largest))),
+                None => Err(format!(
+                    "{key}: no value for the cell \"{}\"; the model's cells: {}",
+                    cell.name,
+                    names()
+                )),
+                Some(0) => Err(format!(
+                    "{place}: 0 is too small; at least 1 (the model's cells: {})",
+                    names()
+                )),
+                Some(value) => Ok(cell
+                    .batches
+                    .last()
+                    .map_or(value, |largest| value.min(*largest))),
             }
         };
         cells.iter().map(value_of).collect()
@@ -66,13 +94,19 @@ impl BatchSizes {
     pub fn check(&self, max_batch: &[u32]) -> Result<(), String> {
         let Some(sizes) = &self.0 else { return Ok(()) };
         let Some(largest) = sizes.last() else {
-            return Err("batch_sizes: the list is empty; list the sizes, or leave the key out for any size".into());
+            return Err(
+                "batch_sizes: the list is empty; list the sizes, or leave the key out for any size"
+                    .into(),
+            );
         };
         if sizes.contains(&0) {
             return Err("batch_sizes: 0 is too small; at least 1".into());
         }
         if let Some(pair) = sizes.windows(2).find(|pair| pair[0] >= pair[1]) {
-            return Err(format!("batch_sizes: {} after {}; list each size once, the smallest first", pair[1], pair[0]));
+            return Err(format!(
+                "batch_sizes: {} after {}; list each size once, the smallest first",
+                pair[1], pair[0]
+            ));
         }
         match max_batch.iter().max() {
             Some(max) if largest < max => Err(format!(
@@ -85,7 +119,9 @@ impl BatchSizes {
     /// The smallest size of at least `nodes`, but at most the device's largest batch.
     pub fn next(&self, nodes: u32, largest: u32) -> u32 {
         let sizes = self.list();
-        sizes.get(sizes.partition_point(|size| *size < nodes)).map_or(nodes, |size| (*size).min(largest))
+        sizes
+            .get(sizes.partition_point(|size| *size < nodes))
+            .map_or(nodes, |size| (*size).min(largest))
     }
 
     /// Empty for any size.
@@ -107,7 +143,9 @@ impl<'de> Visitor<'de> for PerCellVisitor {
     type Value = PerCell;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("one value for all cells, or a table by cell such as { encoder = 512, decoder = 256 }")
+        f.write_str(
+            "one value for all cells, or a table by cell such as { encoder = 512, decoder = 256 }",
+        )
     }
 
     fn visit_i64<E: de::Error>(self, value: i64) -> Result<PerCell, E> {
@@ -154,8 +192,12 @@ pub(super) fn time_or<'de, D: Deserializer<'de>>(
             if self.0 == Some(text) {
                 return Ok(None);
             }
-            let or = self.0.map_or(String::new(), |word| format!("; or \"{word}\""));
-            Nanos::parse(text).map(Some).map_err(|problem| E::custom(format!("{problem}{or}")))
+            let or = self
+                .0
+                .map_or(String::new(), |word| format!("; or \"{word}\""));
+            Nanos::parse(text)
+                .map(Some)
+                .map_err(|problem| E::custom(format!("{problem}{or}")))
         }
     }
 
@@ -171,11 +213,17 @@ mod tests {
     fn every_cell_gets_a_value_or_an_error() {
         let cells = Model::Seq2Seq.cell_types();
         let each = |pairs: &[(&str, u32)]| {
-            let by_cell = pairs.iter().map(|(cell, value)| (cell.to_string(), *value)).collect();
+            let by_cell = pairs
+                .iter()
+                .map(|(cell, value)| (cell.to_string(), *value))
+                .collect();
             PerCell::Each(by_cell).resolve("max_batch", &cells)
         };
         assert_eq!(PerCell::All(7).resolve("max_batch", &cells), Ok(vec![7, 7]));
-        assert_eq!(each(&[("encoder", 512), ("decoder", 256)]), Ok(vec![256, 512]));
+        assert_eq!(
+            each(&[("encoder", 512), ("decoder", 256)]),
+            Ok(vec![256, 512])
+        );
         for (result, message) in [
             (
                 PerCell::All(0).resolve("max_batch", &cells),

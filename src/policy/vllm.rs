@@ -35,15 +35,21 @@ impl Settings for Vllm {
         at_least_1([("max_batched_tokens", self.max_batched_tokens)])?;
         let memory = Memory::new("vllm", setup, self.block, None);
         let most = u64::from(self.max_batched_tokens);
-        let policy = Continuous::new(setup, self.max_batch, self.watermark, memory, move |iteration| {
-            while let Some(prompt) = iteration.next_prompt()
-                && (iteration.tokens() == 0 || iteration.tokens() + prompt <= most)
-                && iteration.feed(prompt)
-            {}
-            if iteration.tokens() == 0 {
-                iteration.decode();
-            }
-        })?;
+        let policy = Continuous::new(
+            setup,
+            self.max_batch,
+            self.watermark,
+            memory,
+            move |iteration| {
+                while let Some(prompt) = iteration.next_prompt()
+                    && (iteration.tokens() == 0 || iteration.tokens() + prompt <= most)
+                    && iteration.feed(prompt)
+                {}
+                if iteration.tokens() == 0 {
+                    iteration.decode();
+                }
+            },
+        )?;
         Ok(Box::new(policy))
     }
 

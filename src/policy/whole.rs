@@ -16,7 +16,12 @@ pub fn by_rule<Q: 'static>(
     arrive: impl FnMut(&mut Q, &Request<'_>) + 'static,
     rule: impl FnMut(&mut Q, &mut Dispatch<'_>) -> Option<Nanos> + 'static,
 ) -> Box<dyn Policy> {
-    Box::new(ByRule { queue, arrive, rule, wake: None })
+    Box::new(ByRule {
+        queue,
+        arrive,
+        rule,
+        wake: None,
+    })
 }
 
 struct ByRule<Q, A, R> {
@@ -60,7 +65,12 @@ pub struct Taken<'a> {
 impl<K> FirstCome<K> {
     pub fn new(max_batch: u32) -> Self {
         let max_batch = max_batch as usize;
-        FirstCome { max_batch, requests: VecDeque::new(), kept: VecDeque::new(), taken: Vec::new() }
+        FirstCome {
+            max_batch,
+            requests: VecDeque::new(),
+            kept: VecDeque::new(),
+            taken: Vec::new(),
+        }
     }
 
     pub fn arrive(&mut self, request: RequestId, kept: K) {
@@ -85,7 +95,12 @@ impl<K> FirstCome<K> {
         let size = self.requests.len().min(self.max_batch);
         self.taken.clear();
         self.taken.extend(self.requests.drain(..size));
-        let taken = Taken { worker, requests: &self.taken, left: self.requests.len(), max_batch: self.max_batch };
+        let taken = Taken {
+            worker,
+            requests: &self.taken,
+            left: self.requests.len(),
+            max_batch: self.max_batch,
+        };
         (taken, self.kept.drain(..size))
     }
 }
@@ -98,17 +113,23 @@ pub fn first_come<K: 'static>(
     mut submit: impl FnMut(Taken<'_>, Drain<'_, K>, &mut Dispatch<'_>) + 'static,
 ) -> Result<Box<dyn Policy>, String> {
     at_least_1([("max_batch", max_batch)])?;
-    let arrive = move |queue: &mut FirstCome<K>, request: &Request<'_>| queue.arrive(request.id, keep(request));
-    Ok(by_rule(FirstCome::new(max_batch), arrive, move |queue, dispatch| {
-        let mut idle = dispatch.idle();
-        while !queue.is_empty()
-            && let Some(worker) = idle.next(dispatch)
-        {
-            let (taken, kept) = queue.take(worker);
-            submit(taken, kept, dispatch);
-        }
-        None
-    }))
+    let arrive = move |queue: &mut FirstCome<K>, request: &Request<'_>| {
+        queue.arrive(request.id, keep(request))
+    };
+    Ok(by_rule(
+        FirstCome::new(max_batch),
+        arrive,
+        move |queue, dispatch| {
+            let mut idle = dispatch.idle();
+            while !queue.is_empty()
+                && let Some(worker) = idle.next(dispatch)
+            {
+                let (taken, kept) = queue.take(worker);
+                submit(taken, kept, dispatch);
+            }
+            None
+        },
+    ))
 }
 
 /// What most of them keep.
@@ -122,7 +143,12 @@ impl Taken<'_> {
     }
 
     pub fn reason(&self) -> Reason {
-        let Taken { worker, requests, left, max_batch } = self;
+        let Taken {
+            worker,
+            requests,
+            left,
+            max_batch,
+        } = self;
         Reason {
             what: "the requests that have waited longest".into(),
             size: match left {
@@ -156,7 +182,13 @@ pub struct Waiting {
 impl Waiting {
     pub fn new(request: &Request<'_>, due: Nanos) -> Waiting {
         let (length, graph) = (request.shape.length(), request.graph.clone());
-        Waiting { request: request.id, arrival: request.arrival, due, length, graph }
+        Waiting {
+            request: request.id,
+            arrival: request.arrival,
+            due,
+            length,
+            graph,
+        }
     }
 }
 
@@ -196,7 +228,9 @@ impl PaddedBatch {
     /// If its graph is not a chain: refuse such models with
     /// [`Setup::require_sequences`](super::registry::Setup::require_sequences).
     pub fn add(&mut self, request: RequestId, graph: &CellGraph) {
-        let CellGraph::Chains(runs) = graph else { panic!("only chains can be padded") };
+        let CellGraph::Chains(runs) = graph else {
+            panic!("only chains can be padded")
+        };
         self.requests.push(request);
         let known = self.steps.len();
         for (step, run) in self.steps.iter_mut().zip(runs.iter()) {
@@ -204,9 +238,21 @@ impl PaddedBatch {
             step.times = run.length.max(step.times);
             step.input = run.input.max(step.input);
         }
-        let step = |&Run { cell, length, input }: &Run| Step { cell, batch: 1, times: length, input };
+        let step = |&Run {
+                        cell,
+                        length,
+                        input,
+                    }: &Run| Step {
+            cell,
+            batch: 1,
+            times: length,
+            input,
+        };
         self.steps.extend(runs.iter().skip(known).map(step));
-        self.useful_cells += runs.iter().map(|run| u64::from(run.length) * u64::from(run.input.max(1))).sum::<u64>();
+        self.useful_cells += runs
+            .iter()
+            .map(|run| u64::from(run.length) * u64::from(run.input.max(1)))
+            .sum::<u64>();
     }
 
     pub fn task(&self, worker: WorkerId) -> Task<'_> {
@@ -217,30 +263,59 @@ impl PaddedBatch {
     pub fn time(&mut self, more: u32, costs: &(impl CostModel + ?Sized)) -> Nanos {
         self.padded.clear();
         for step in &self.steps {
-            let grown = Step { batch: step.batch + more, ..*step };
+            let grown = Step {
+                batch: step.batch + more,
+                ..*step
+            };
             self.padded.extend(grown.padded(costs.batches(step.cell)));
         }
         let batch = self.requests.len() as u32 + more;
-        let task = Task { batch, ..Task::new(WorkerId(0), &self.padded, &[], 0) };
-        costs.extra(Extra::Launch, batch).saturating_add(task_time(costs, &task, None))
+        let task = Task {
+            batch,
+            ..Task::new(WorkerId(0), &self.padded, &[], 0)
+        };
+        costs
+            .extra(Extra::Launch, batch)
+            .saturating_add(task_time(costs, &task, None))
     }
 }
 
 /// For this number of equal requests, from the lowest depth up; neighbours of one cell type are one step.
 pub fn one_by_one(graph: &CellGraph, batch: u32) -> Vec<Step> {
     match graph {
-        CellGraph::Chains(runs) => {
-            runs.iter().map(|&Run { cell, length, input }| Step { cell, batch, times: length, input }).collect()
-        }
+        CellGraph::Chains(runs) => runs
+            .iter()
+            .map(
+                |&Run {
+                     cell,
+                     length,
+                     input,
+                 }| Step {
+                    cell,
+                    batch,
+                    times: length,
+                    input,
+                },
+            )
+            .collect(),
         CellGraph::Graph(graph) => {
-            let mut order: Vec<(u32, CellId)> =
-                graph.depths().iter().copied().zip(graph.cells().iter().copied()).collect();
+            let mut order: Vec<(u32, CellId)> = graph
+                .depths()
+                .iter()
+                .copied()
+                .zip(graph.cells().iter().copied())
+                .collect();
             order.sort_unstable();
             let mut steps: Vec<Step> = Vec::new();
             for (_, cell) in order {
                 match steps.last_mut() {
                     Some(last) if last.cell == cell => last.times += 1,
-                    _ => steps.push(Step { cell, batch, times: 1, input: 0 }),
+                    _ => steps.push(Step {
+                        cell,
+                        batch,
+                        times: 1,
+                        input: 0,
+                    }),
                 }
             }
             steps
@@ -258,8 +333,13 @@ mod tests {
     #[test]
     fn cells_run_after_their_inputs() {
         let cells = [0, 1, 0, 1, 0].map(CellId).to_vec();
-        let graph = CellGraph::Graph(Arc::new(Graph::new(cells, &[(2, 1), (1, 0), (0, 4), (3, 4)]).unwrap()));
-        let steps: Vec<(u16, u32)> = one_by_one(&graph, 1).iter().map(|step| (step.cell.0, step.times)).collect();
+        let graph = CellGraph::Graph(Arc::new(
+            Graph::new(cells, &[(2, 1), (1, 0), (0, 4), (3, 4)]).unwrap(),
+        ));
+        let steps: Vec<(u16, u32)> = one_by_one(&graph, 1)
+            .iter()
+            .map(|step| (step.cell.0, step.times))
+            .collect();
         // Depth 0: nodes 2 and 3; 1: node 1; 2: node 0; 3: node 4.
         assert_eq!(steps, [(0, 1), (1, 2), (0, 2)]);
     }

@@ -50,36 +50,69 @@ fn one_by_one(measure: fn(&mut Subject<'_>, u32, &mut Profile) -> Result<()>) ->
 
 /// Launches are last, because GPUs subtract the times of cells from theirs.
 fn parts(wanted: &Wanted, settings: &Settings) -> Vec<Part> {
-    let part = |kinds, measure| Part { sizes: settings.batches.clone(), kinds, measure };
+    let part = |kinds, measure| Part {
+        sizes: settings.batches.clone(),
+        kinds,
+        measure,
+    };
     if wanted.model.network().is_some() {
         return vec![part(&[], one_by_one(whole::measure_listed))];
     }
-    let trees = wanted.model.takes_trees().then(|| part(&TASKS, one_by_one(served::measure_trees)));
+    let trees = wanted
+        .model
+        .takes_trees()
+        .then(|| part(&TASKS, one_by_one(served::measure_trees)));
     let of_bench = |bench: Bench| {
-        let measure: Measure =
-            Box::new(move |subject, sizes, profile| steady::measure(&bench, subject, sizes, profile));
+        let measure: Measure = Box::new(move |subject, sizes, profile| {
+            steady::measure(&bench, subject, sizes, profile)
+        });
         part(&TASKS, measure)
     };
     let of_kernel = |cell: String| {
-        let measure: Measure =
-            Box::new(move |subject, sizes, profile| steady::measure_persistent(&cell, subject, sizes, profile));
+        let measure: Measure = Box::new(move |subject, sizes, profile| {
+            steady::measure_persistent(&cell, subject, sizes, profile)
+        });
         part(&[], measure)
     };
     let of_chain = |bench: Bench| {
         bench.chain()?;
-        let measure: Measure =
-            Box::new(move |subject, sizes, profile| streams::measure(&bench, subject, sizes, profile));
+        let measure: Measure = Box::new(move |subject, sizes, profile| {
+            streams::measure(&bench, subject, sizes, profile)
+        });
         Some(part(&streams::KINDS, measure))
     };
     // Parts of chains in persistent kernels need the whole device.
-    let shares_streams = settings.executor.abilities().shares_streams && settings.persistent.is_none();
-    let side_by_side = if shares_streams { steady::benches(wanted) } else { Vec::new() };
-    let in_kernels = if settings.persistent.is_some() { &wanted.cells[..] } else { &[] };
-    let whole = Part { sizes: whole::sizes(wanted, settings), ..part(&[Kind::Whole], one_by_one(whole::measure)) };
-    let launches = Part { sizes: served::launch_batches(settings), ..part(&[], one_by_one(served::measure_launch)) };
-    let steady = steady::benches(wanted).into_iter().map(of_bench).chain(in_kernels.iter().cloned().map(of_kernel));
+    let shares_streams =
+        settings.executor.abilities().shares_streams && settings.persistent.is_none();
+    let side_by_side = if shares_streams {
+        steady::benches(wanted)
+    } else {
+        Vec::new()
+    };
+    let in_kernels = if settings.persistent.is_some() {
+        &wanted.cells[..]
+    } else {
+        &[]
+    };
+    let whole = Part {
+        sizes: whole::sizes(wanted, settings),
+        ..part(&[Kind::Whole], one_by_one(whole::measure))
+    };
+    let launches = Part {
+        sizes: served::launch_batches(settings),
+        ..part(&[], one_by_one(served::measure_launch))
+    };
+    let steady = steady::benches(wanted)
+        .into_iter()
+        .map(of_bench)
+        .chain(in_kernels.iter().cloned().map(of_kernel));
     let side_by_side = side_by_side.into_iter().filter_map(of_chain);
-    trees.into_iter().chain(steady).chain(side_by_side).chain([whole, launches]).collect()
+    trees
+        .into_iter()
+        .chain(steady)
+        .chain(side_by_side)
+        .chain([whole, launches])
+        .collect()
 }
 
 /// One visit of the chosen sizes of each part; of the last part at the end.
@@ -90,7 +123,10 @@ fn shuffled(parts: &[Part], chosen: Vec<Vec<u32>>, mut random: Stream) -> Vec<Bl
         order.shuffle(&mut random);
         for chunk in order.chunks(SIZES) {
             let reference = reference.filter(|size| !chunk.contains(size));
-            blocks.push(Block { part: place, sizes: reference.into_iter().chain(chunk).copied().collect() });
+            blocks.push(Block {
+                part: place,
+                sizes: reference.into_iter().chain(chunk).copied().collect(),
+            });
         }
     }
     blocks.shuffle(&mut random);
@@ -114,7 +150,9 @@ pub fn measure(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
     let parts = parts(subject.wanted, subject.settings);
     for repeat in 0..subject.settings.repeats {
         let blocks = shuffled(&parts, all(&parts), stream(0, repeat, "profile"));
-        blocks.iter().try_for_each(|block| visit(subject, &parts, block, profile))?;
+        blocks
+            .iter()
+            .try_for_each(|block| visit(subject, &parts, block, profile))?;
     }
     subject.steps.progress = &|| ();
     for time in 0..AGAIN {
@@ -122,7 +160,9 @@ pub fn measure(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
         let doubtful: Vec<Vec<u32>> = parts.iter().map(|part| part.doubtful(profile)).collect();
         profile.again.extend(doubtful.iter().flatten());
         let blocks = shuffled(&parts, doubtful, stream(0, time, "profile again"));
-        blocks.iter().try_for_each(|block| visit(subject, &parts, block, profile))?;
+        blocks
+            .iter()
+            .try_for_each(|block| visit(subject, &parts, block, profile))?;
     }
     Ok(())
 }
@@ -146,15 +186,30 @@ pub fn piece(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
     Ok(())
 }
 
-fn visit(subject: &mut Subject<'_>, parts: &[Part], block: &Block, profile: &mut Profile) -> Result<()> {
+fn visit(
+    subject: &mut Subject<'_>,
+    parts: &[Part],
+    block: &Block,
+    profile: &mut Profile,
+) -> Result<()> {
     subject.now.block.set(subject.now.block.get() + 1);
     (parts[block.part].measure)(subject, &block.sizes, profile)
 }
 
 impl Part {
     fn doubtful(&self, profile: &Profile) -> Vec<u32> {
-        let measured = profile.times.0.iter().filter(|((kind, ..), _)| self.kinds.contains(kind));
-        let found: BTreeSet<u32> = measured.flat_map(|(_, sizes)| profile.slowness.doubtful(sizes)).collect();
-        self.sizes.iter().filter(|size| found.contains(size)).copied().collect()
+        let measured = profile
+            .times
+            .0
+            .iter()
+            .filter(|((kind, ..), _)| self.kinds.contains(kind));
+        let found: BTreeSet<u32> = measured
+            .flat_map(|(_, sizes)| profile.slowness.doubtful(sizes))
+            .collect();
+        self.sizes
+            .iter()
+            .filter(|size| found.contains(size))
+            .copied()
+            .collect()
     }
 }

@@ -74,13 +74,21 @@ struct Steps<'a> {
 impl Steps<'_> {
     fn done(&self) -> Result<()> {
         (self.progress)();
-        if self.stop.load(Ordering::Relaxed) { Err(Error::Interrupted) } else { Ok(()) }
+        if self.stop.load(Ordering::Relaxed) {
+            Err(Error::Interrupted)
+        } else {
+            Ok(())
+        }
     }
 }
 
 impl Subject<'_> {
     /// Logs steps of tasks of whole requests where the device can time them.
-    fn start(&mut self, requests: &Requests, largest: u32) -> Result<(Box<dyn Backend + '_>, Receiver<StepTime>)> {
+    fn start(
+        &mut self,
+        requests: &Requests,
+        largest: u32,
+    ) -> Result<(Box<dyn Backend + '_>, Receiver<StepTime>)> {
         let options = self.options(largest)?;
         self.start_with(requests, &options)
     }
@@ -88,11 +96,21 @@ impl Subject<'_> {
     /// For batches of up to `largest`, which are prepared.
     fn options(&self, largest: u32) -> Result<Options> {
         // Of each member: states and gates.
-        let bytes = u128::from(largest) * u128::from(self.wanted.spec.hidden) * 8 * size_of::<f32>() as u128;
-        require(bytes, format_args!("--batches {largest}"), "measure smaller ones")?;
+        let bytes = u128::from(largest)
+            * u128::from(self.wanted.spec.hidden)
+            * 8
+            * size_of::<f32>() as u128;
+        require(
+            bytes,
+            format_args!("--batches {largest}"),
+            "measure smaller ones",
+        )?;
         let cells = 0..self.wanted.model.cell_types().len() as u16;
         let materialise = cells.map(|cell| (CellId(cell), largest)).collect();
-        Ok(Options { materialise, ..Options::default() })
+        Ok(Options {
+            materialise,
+            ..Options::default()
+        })
     }
 
     fn start_with(
@@ -143,19 +161,30 @@ struct Profile {
 impl Profile {
     /// The times of tasks and steps, by batch size.
     fn timed(&mut self) -> impl Iterator<Item = (u32, &mut Samples)> {
-        self.times.0.values_mut().flatten().map(|(batch, samples)| (*batch, samples))
+        self.times
+            .0
+            .values_mut()
+            .flatten()
+            .map(|(batch, samples)| (*batch, samples))
     }
 
     /// The samples without those that ran beside others of their worker.
     fn timed_alone(&mut self) -> impl Iterator<Item = (u32, &mut Samples)> {
-        let alone = self.times.0.iter_mut().filter(|((kind, ..), _)| !matches!(kind, Kind::Streams(_)));
-        alone.flat_map(|(_, sizes)| sizes).map(|(batch, samples)| (*batch, samples))
+        let alone = self
+            .times
+            .0
+            .iter_mut()
+            .filter(|((kind, ..), _)| !matches!(kind, Kind::Streams(_)));
+        alone
+            .flat_map(|(_, sizes)| sizes)
+            .map(|(batch, samples)| (*batch, samples))
     }
 
     /// Separates the costs of tasks from the slowness of blocks.
     fn level(&mut self) {
         let slowness = Slowness::fit(self.timed().map(|(_, samples)| &*samples));
-        self.timed().for_each(|(_, samples)| samples.level(&slowness));
+        self.timed()
+            .for_each(|(_, samples)| samples.level(&slowness));
         self.slowness = slowness;
         self.mean_over_median = mean_over_median(self.timed_alone().map(|(_, samples)| &*samples));
     }
@@ -165,9 +194,19 @@ impl Profile {
         let ratio = self.mean_over_median;
         let factors = self.timed_alone().flat_map(|(batch, samples)| {
             let cost = (samples.median().0 as f64 * ratio).max(1.0);
-            samples.visits().flatten().map(move |&Timed { at, time, .. }| {
-                (batch, Measured { at, took: time, factor: time.0.max(1) as f64 / cost })
-            })
+            samples
+                .visits()
+                .flatten()
+                .map(move |&Timed { at, time, .. }| {
+                    (
+                        batch,
+                        Measured {
+                            at,
+                            took: time,
+                            factor: time.0.max(1) as f64 / cost,
+                        },
+                    )
+                })
         });
         let mut factors: Vec<_> = factors.collect();
         factors.sort_by_key(|(_, one)| one.at);
@@ -176,7 +215,10 @@ impl Profile {
 }
 
 fn id_of(model: &Model, cell: &str) -> CellId {
-    let place = model.cell_types().iter().position(|known| known.name == cell);
+    let place = model
+        .cell_types()
+        .iter()
+        .position(|known| known.name == cell);
     CellId(place.expect("the cells to measure are the model's") as u16)
 }
 

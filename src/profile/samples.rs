@@ -39,7 +39,11 @@ pub struct Times(pub BTreeMap<(Kind, String, u32), ByBatch>);
 
 impl Times {
     pub fn at(&mut self, kind: Kind, cell: &str, input: u32, batch: u32) -> &mut Samples {
-        self.0.entry((kind, cell.to_string(), input)).or_default().entry(batch).or_default()
+        self.0
+            .entry((kind, cell.to_string(), input))
+            .or_default()
+            .entry(batch)
+            .or_default()
     }
 
     pub fn get(&self, kind: Kind, cell: &str, input: u32) -> Option<&ByBatch> {
@@ -48,7 +52,11 @@ impl Times {
 
     /// Where a cell never follows itself, the costs after another one.
     pub fn own(&self, [kind, switched]: [Kind; 2], cell: &str, input: u32) -> BTreeMap<u32, Cost> {
-        [switched, kind].into_iter().filter_map(|kind| self.get(kind, cell, input)).flat_map(costs).collect()
+        [switched, kind]
+            .into_iter()
+            .filter_map(|kind| self.get(kind, cell, input))
+            .flat_map(costs)
+            .collect()
     }
 
     /// The additional time of tasks of the other kind.
@@ -57,16 +65,25 @@ impl Times {
         let more = |(batch, others): (&u32, &Samples)| {
             let own = own.and_then(|own| own.get(batch));
             let longer = |own: &Samples| {
-                (others.median().saturating_since(own.median()), others.deviation().hypot(own.deviation()))
+                (
+                    others.median().saturating_since(own.median()),
+                    others.deviation().hypot(own.deviation()),
+                )
             };
             (*batch, own.map_or((Nanos::ZERO, 0.0), longer))
         };
-        self.get(other, cell, input).into_iter().flatten().map(more).collect()
+        self.get(other, cell, input)
+            .into_iter()
+            .flatten()
+            .map(more)
+            .collect()
     }
 
     /// The costs of a cell's tasks by batch size, on this number of streams.
     fn on_streams(&self, streams: u16, cell: &str) -> impl Iterator<Item = (u32, Cost)> + '_ {
-        self.get(Kind::Streams(streams), cell, 0).into_iter().flat_map(costs)
+        self.get(Kind::Streams(streams), cell, 0)
+            .into_iter()
+            .flat_map(costs)
     }
 
     /// The share of the device that a step uses, in parts per million: a fourth of what a step takes while four streams
@@ -99,34 +116,59 @@ impl Times {
     /// Of a step in a persistent kernel and its launch.
     pub fn persistent(&self, cell: &str) -> BTreeMap<u32, [Cost; 2]> {
         let [short, long] = STEPS.map(|steps| self.get(Kind::Persistent(steps), cell, 0));
-        let both = |(batch, short): (&u32, &Samples)| Some((*batch, [short.cost(), long?.get(batch)?.cost()]));
+        let both = |(batch, short): (&u32, &Samples)| {
+            Some((*batch, [short.cost(), long?.get(batch)?.cost()]))
+        };
         let both = short.into_iter().flatten().filter_map(both);
-        both.map(|(batch, costs)| (batch, step_and_launch(costs))).collect()
+        both.map(|(batch, costs)| (batch, step_and_launch(costs)))
+            .collect()
     }
 }
 
 pub fn costs(batches: &ByBatch) -> BTreeMap<u32, Cost> {
-    batches.iter().map(|(batch, samples)| (*batch, samples.cost())).collect()
+    batches
+        .iter()
+        .map(|(batch, samples)| (*batch, samples.cost()))
+        .collect()
 }
 
 pub fn curve(costs: &BTreeMap<u32, Cost>) -> Option<Curve> {
-    Curve::new(costs.iter().map(|(batch, (time, _))| (*batch, time.0)).collect())
+    Curve::new(
+        costs
+            .iter()
+            .map(|(batch, (time, _))| (*batch, time.0))
+            .collect(),
+    )
 }
 
 /// The times of tasks whose ends the host sees late, and several at once. For tasks that were submitted together, in
 /// their order: the mean of those that it saw begin; if it saw none at all, each takes its share of their time.
 pub fn as_seen(together: &[Vec<(Timed, bool)>]) -> Vec<Timed> {
     let mean = |tasks: &Vec<(Timed, bool)>| {
-        let watched: Vec<Timed> = tasks.iter().filter(|(_, watched)| *watched).map(|(timed, _)| *timed).collect();
+        let watched: Vec<Timed> = tasks
+            .iter()
+            .filter(|(_, watched)| *watched)
+            .map(|(timed, _)| *timed)
+            .collect();
         let time: u64 = watched.iter().map(|one| one.time.0).sum();
-        (time > 0).then(|| Timed { time: Nanos(time / watched.len() as u64), ..watched[0] })
+        (time > 0).then(|| Timed {
+            time: Nanos(time / watched.len() as u64),
+            ..watched[0]
+        })
     };
     let share = |tasks: &Vec<(Timed, bool)>| {
         let (first, last) = (tasks[0].0, tasks[tasks.len() - 1].0);
-        Timed { time: Nanos((last.at + last.time - first.at).0 / tasks.len() as u64), ..first }
+        Timed {
+            time: Nanos((last.at + last.time - first.at).0 / tasks.len() as u64),
+            ..first
+        }
     };
     let means: Vec<Timed> = together.iter().filter_map(mean).collect();
-    if means.is_empty() { together.iter().map(share).collect() } else { means }
+    if means.is_empty() {
+        together.iter().map(share).collect()
+    } else {
+        means
+    }
 }
 
 /// The time of a task and when it was measured.
@@ -157,14 +199,19 @@ impl Extend<Timed> for Samples {
     fn extend<I: IntoIterator<Item = Timed>>(&mut self, times: I) {
         let from = self.all.len();
         self.all.extend(times);
-        self.levelled.extend(self.all[from..].iter().map(|one| one.time.0));
+        self.levelled
+            .extend(self.all[from..].iter().map(|one| one.time.0));
     }
 }
 
 impl Samples {
     /// A time that no task has, such as a gap.
     pub fn add(&mut self, time: Nanos) {
-        self.extend([Timed { time, at: Nanos::ZERO, block: 0 }]);
+        self.extend([Timed {
+            time,
+            at: Nanos::ZERO,
+            block: 0,
+        }]);
     }
 
     pub fn cost(&self) -> Cost {
@@ -185,7 +232,10 @@ impl Samples {
     fn quartile(&self, quarters: usize) -> u64 {
         let mut sorted = self.levelled.clone();
         sorted.sort_unstable();
-        sorted.get(sorted.len().saturating_sub(1) * quarters / 4).copied().unwrap_or(0)
+        sorted
+            .get(sorted.len().saturating_sub(1) * quarters / 4)
+            .copied()
+            .unwrap_or(0)
     }
 
     /// The samples of each block that has measured this size.
@@ -217,20 +267,36 @@ const LEAST_VISITS: usize = 3;
 impl Slowness {
     /// A size that was visited once says nothing.
     pub fn fit<'s>(sizes: impl Iterator<Item = &'s Samples>) -> Slowness {
-        let sizes: Vec<Vec<(u32, f64)>> = sizes.map(visits).filter(|visits| visits.len() > 1).collect();
+        let sizes: Vec<Vec<(u32, f64)>> = sizes
+            .map(visits)
+            .filter(|visits| visits.len() > 1)
+            .collect();
         let mut slow: BTreeMap<u32, f64> = BTreeMap::new();
         for _ in 0..ITERATIONS {
             let mut residuals: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
             for visits in &sizes {
-                let cost = median(visits.iter().map(|(block, log)| log - slow.get(block).unwrap_or(&0.0)));
-                visits.iter().for_each(|(block, log)| residuals.entry(*block).or_default().push(log - cost));
+                let cost = median(
+                    visits
+                        .iter()
+                        .map(|(block, log)| log - slow.get(block).unwrap_or(&0.0)),
+                );
+                visits
+                    .iter()
+                    .for_each(|(block, log)| residuals.entry(*block).or_default().push(log - cost));
             }
             residuals.retain(|_, found| found.len() >= LEAST_VISITS);
-            slow = residuals.into_iter().map(|(block, found)| (block, median(found))).collect();
+            slow = residuals
+                .into_iter()
+                .map(|(block, found)| (block, median(found)))
+                .collect();
             let typical = median(slow.values().copied());
             slow.values_mut().for_each(|log| *log -= typical);
         }
-        Slowness(slow.into_iter().map(|(block, log)| (block, log.exp())).collect())
+        Slowness(
+            slow.into_iter()
+                .map(|(block, log)| (block, log.exp()))
+                .collect(),
+        )
     }
 
     pub fn of(&self, block: u32) -> f64 {
@@ -242,11 +308,15 @@ impl Slowness {
     pub fn doubtful(&self, sizes: &ByBatch) -> BTreeSet<u32> {
         /// As a share of the time.
         const NEGLIGIBLE: f64 = 0.01;
-        let found: Vec<Estimate> = sizes.iter().map(|(batch, samples)| self.estimate(*batch, samples)).collect();
+        let found: Vec<Estimate> = sizes
+            .iter()
+            .map(|(batch, samples)| self.estimate(*batch, samples))
+            .collect();
         let scatter = NEGLIGIBLE.max(2.0 * median(found.iter().map(|size| size.error)));
         let scattered = found.iter().filter(|size| size.error > scatter);
-        let falls =
-            |pair: &&[Estimate]| pair[0].log - pair[1].log > NEGLIGIBLE.max(2.0 * pair[0].error.hypot(pair[1].error));
+        let falls = |pair: &&[Estimate]| {
+            pair[0].log - pair[1].log > NEGLIGIBLE.max(2.0 * pair[0].error.hypot(pair[1].error))
+        };
         let falling = found.windows(2).filter(falls).flatten();
         scattered.chain(falling).map(|size| size.batch).collect()
     }
@@ -254,10 +324,17 @@ impl Slowness {
     fn estimate(&self, batch: u32, samples: &Samples) -> Estimate {
         /// Of a normal distribution, its deviation over the mean distance; and a median's error over that of a mean.
         const NORMAL: f64 = 1.2533;
-        let logs: Vec<f64> = visits(samples).into_iter().map(|(block, log)| log - self.of(block).ln()).collect();
+        let logs: Vec<f64> = visits(samples)
+            .into_iter()
+            .map(|(block, log)| log - self.of(block).ln())
+            .collect();
         let log = median(logs.iter().copied());
         let distances: f64 = logs.iter().map(|one| (one - log).abs()).sum();
-        Estimate { batch, log, error: NORMAL * NORMAL * distances / (logs.len() as f64).powf(1.5) }
+        Estimate {
+            batch,
+            log,
+            error: NORMAL * NORMAL * distances / (logs.len() as f64).powf(1.5),
+        }
     }
 }
 
@@ -271,7 +348,10 @@ struct Estimate {
 
 /// The block of each visit, and the logarithm of its median.
 fn visits(samples: &Samples) -> Vec<(u32, f64)> {
-    samples.visits().map(|visit: &[Timed]| (visit[0].block, median_of(visit).max(1.0).ln())).collect()
+    samples
+        .visits()
+        .map(|visit: &[Timed]| (visit[0].block, median_of(visit).max(1.0).ln()))
+        .collect()
 }
 
 /// The mean of two in the middle.
@@ -289,7 +369,11 @@ pub fn mean_over_median<'a>(kinds: impl IntoIterator<Item = &'a Samples>) -> f64
         sum += visit.iter().map(|one| one.time.0 as f64).sum::<f64>();
         typical += visit.len() as f64 * median_of(visit);
     }
-    if typical == 0.0 { 1.0 } else { f64::max(sum / typical, 1.0) }
+    if typical == 0.0 {
+        1.0
+    } else {
+        f64::max(sum / typical, 1.0)
+    }
 }
 
 /// Of tasks, and of steps in tasks of whole requests: after the same cell, and after another.
@@ -306,7 +390,10 @@ pub fn step_and_launch([(time, deviation), (long_time, long_deviation)]: [Cost; 
     let each = |time: Nanos, steps: u64| (time.0 + steps / 2) / steps;
     let step = each(long_time.saturating_since(time), long - short).min(long_time.0 / long);
     let spread = deviation.hypot(long_deviation) / (long - short) as f64;
-    let launch = (time.saturating_since(Nanos(step * short)), deviation.hypot(spread * short as f64));
+    let launch = (
+        time.saturating_since(Nanos(step * short)),
+        deviation.hypot(spread * short as f64),
+    );
     [(Nanos(step), spread), launch]
 }
 
@@ -325,7 +412,11 @@ mod tests {
         assert_eq!(Samples::default().cost(), (Nanos(0), 0.0));
         let five = samples(&[7, 1_000_000, 3, 4, 5]);
         assert_eq!(five.median(), Nanos(5));
-        assert!((five.deviation() - 3.0 / 1.349).abs() < 1e-9, "{}", five.deviation());
+        assert!(
+            (five.deviation() - 3.0 / 1.349).abs() < 1e-9,
+            "{}",
+            five.deviation()
+        );
         assert_eq!(samples(&[1, 2, 3, 4]).median(), Nanos(2));
     }
 
@@ -333,14 +424,27 @@ mod tests {
     fn a_demand_is_a_fourth_of_what_four_streams_take() {
         let mut times = Times::default();
         // Alone, on two and on four streams: as if alone, twice and four times as long, and longer than in turn.
-        for (batch, took) in [(1, [80, 80, 80]), (2, [80, 80, 160]), (4, [80, 160, 320]), (8, [80, 100, 400])] {
+        for (batch, took) in [
+            (1, [80, 80, 80]),
+            (2, [80, 80, 160]),
+            (4, [80, 160, 320]),
+            (8, [80, 100, 400]),
+        ] {
             for (streams, time) in [1, 2, 4].into_iter().zip(took) {
-                times.at(Kind::Streams(streams), "lstm", 0, batch).add(Nanos(time));
+                times
+                    .at(Kind::Streams(streams), "lstm", 0, batch)
+                    .add(Nanos(time));
             }
         }
-        let demands: Vec<(u32, u64)> =
-            times.demands("lstm").into_iter().map(|(batch, (share, _))| (batch, share)).collect();
-        assert_eq!(demands, [(1, 250_000), (2, 500_000), (4, 1_000_000), (8, 1_000_000)]);
+        let demands: Vec<(u32, u64)> = times
+            .demands("lstm")
+            .into_iter()
+            .map(|(batch, (share, _))| (batch, share))
+            .collect();
+        assert_eq!(
+            demands,
+            [(1, 250_000), (2, 500_000), (4, 1_000_000), (8, 1_000_000)]
+        );
         assert_eq!(times.disagreeing("lstm"), [(8, 1.25, 2.0)]);
         assert!(times.demands("gru").is_empty());
     }
@@ -351,8 +455,18 @@ mod tests {
         let ratio = mean_over_median(&[samples(&[10, 16, 10]), samples(&[100, 104])]);
         assert!((ratio - 240.0 / 234.0).abs() < 1e-12, "{ratio}");
         let mut slow = samples(&[10, 10, 16]);
-        slow.extend([Timed { time: Nanos(20), at: Nanos(9), block: 1 }; 3]);
-        assert_eq!(mean_over_median([&slow]), 96.0 / 90.0, "a slow visit has a median of its own");
+        slow.extend(
+            [Timed {
+                time: Nanos(20),
+                at: Nanos(9),
+                block: 1,
+            }; 3],
+        );
+        assert_eq!(
+            mean_over_median([&slow]),
+            96.0 / 90.0,
+            "a slow visit has a median of its own"
+        );
         assert_eq!(mean_over_median(&[samples(&[1, 10, 10])]), 1.0);
         assert_eq!(mean_over_median(&[samples(&[]), samples(&[0])]), 1.0);
     }
@@ -364,7 +478,11 @@ mod tests {
     #[test]
     fn a_launch_and_its_steps_add_up_to_the_measured_time() {
         let measured = launches(&[170, 180, 990], &[600, 600, 600]);
-        assert_eq!(measured.map(|cost| cost.0), [Nanos(15), Nanos(120)], "420 ns for 28 steps");
+        assert_eq!(
+            measured.map(|cost| cost.0),
+            [Nanos(15), Nanos(120)],
+            "420 ns for 28 steps"
+        );
         let spread = launches(&[100, 100, 100, 100, 128], &[240, 240, 240, 240, 240]);
         assert_eq!(spread, [(Nanos(5), 0.0), (Nanos(80), 0.0)]);
         // Half a nanosecond is rounded up.

@@ -39,35 +39,81 @@ pub fn serve(
     policy: &dyn registry::Settings,
     largest: u32,
 ) -> Result<Served> {
-    let Subject { wanted, settings: Settings { workers, .. }, steps, now, .. } = *subject;
+    let Subject {
+        wanted,
+        settings: Settings { workers, .. },
+        steps,
+        now,
+        ..
+    } = *subject;
     let requests = unfolded(shapes, &wanted.model)?;
     let cells = wanted.model.cell_types();
-    let setup = Setup { model: &wanted.model, cells: &cells, workers: *workers, costs: None, longest: None };
+    let setup = Setup {
+        model: &wanted.model,
+        cells: &cells,
+        workers: *workers,
+        costs: None,
+        longest: None,
+    };
     let mut policy = policy.build(&setup).map_err(Error::input)?;
-    let mut recorder = Recorder::new(requests.len(), *workers, cells.len(), Keep { tasks: true, ..Keep::default() });
-    let mut source =
-        ClosedLoop::new(&requests, clients as u32, Think::Constant(Nanos::ZERO), &mut stream(0, 0, "profile"));
+    let mut recorder = Recorder::new(
+        requests.len(),
+        *workers,
+        cells.len(),
+        Keep {
+            tasks: true,
+            ..Keep::default()
+        },
+    );
+    let mut source = ClosedLoop::new(
+        &requests,
+        clients as u32,
+        Think::Constant(Nanos::ZERO),
+        &mut stream(0, 0, "profile"),
+    );
     let (mut backend, log) = subject.start(&requests, largest)?;
-    drive(&mut source, &mut *policy, &mut *backend, &mut recorder, *workers, steps.stop)?;
-    let started = now.time.replace(now.time.get().saturating_add(backend.now()));
+    drive(
+        &mut source,
+        &mut *policy,
+        &mut *backend,
+        &mut recorder,
+        *workers,
+        steps.stop,
+    )?;
+    let started = now
+        .time
+        .replace(now.time.get().saturating_add(backend.now()));
     if let Some((_, _, reason)) = recorder.failures.first() {
         return Err(Error::failed(format!("a measured task failed: {reason}")));
     }
     let mut steps: BTreeMap<TaskId, Vec<StepTime>> = BTreeMap::new();
-    log.try_iter().for_each(|step| steps.entry(step.task).or_default().push(step));
-    Ok(Served { tasks: recorder.tasks, decisions: recorder.decisions, steps, started, block: now.block.get() })
+    log.try_iter()
+        .for_each(|step| steps.entry(step.task).or_default().push(step));
+    Ok(Served {
+        tasks: recorder.tasks,
+        decisions: recorder.decisions,
+        steps,
+        started,
+        block: now.block.get(),
+    })
 }
 
 impl Served {
     /// A time that begins at this instant.
     pub fn timed(&self, start: Nanos, time: Nanos) -> Timed {
-        Timed { time, at: self.started + start, block: self.block }
+        Timed {
+            time,
+            at: self.started + start,
+            block: self.block,
+        }
     }
 
     /// In the order of submission, each with the task before it on its worker.
     pub fn in_turn(&self) -> impl Iterator<Item = (Option<&TaskRow>, &TaskRow)> {
         let mut last: BTreeMap<WorkerId, &TaskRow> = BTreeMap::new();
-        self.tasks.iter().map(move |task| (last.insert(task.worker, task), task))
+        self.tasks
+            .iter()
+            .map(move |task| (last.insert(task.worker, task), task))
     }
 }
 
@@ -76,7 +122,10 @@ pub fn launch_batches(settings: &Settings) -> Vec<u32> {
     let [smallest, largest] =
         [settings.batches.first(), settings.batches.last()].map(|size| size.copied().unwrap_or(1));
     let fours = (0..16).map(|power| 1u32 << (2 * power));
-    fours.filter(|batch| (smallest..largest).contains(batch)).chain([largest]).collect()
+    fours
+        .filter(|batch| (smallest..largest).contains(batch))
+        .chain([largest])
+        .collect()
 }
 
 /// The members of all tasks of a size: more samples for small ones.
@@ -92,7 +141,13 @@ pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profi
         Model::Dnn(_) => vec![of_input(wanted.input_sizes()[0]); tasks * members],
         Model::Seq2Seq => {
             let half = tasks as u32 / 2;
-            vec![Shape::Seq2Seq { source: half, target: half }; members]
+            vec![
+                Shape::Seq2Seq {
+                    source: half,
+                    target: half
+                };
+                members
+            ]
         }
         model if model.takes_trees() => {
             let nodes = wanted.trees.iter().map(Shape::length).max().unwrap_or(1) as usize;
@@ -104,20 +159,35 @@ pub fn measure_launch(subject: &mut Subject<'_>, batch: u32, profile: &mut Profi
     let of_cell = |cell: CellType| curve(&costs(profile.times.get(Kind::Task, &cell.name, 0)?));
     let steps: Vec<Option<Curve>> = wanted.model.cell_types().into_iter().map(of_cell).collect();
     let step = |task: &TaskRow| {
-        let curve = task.cells.first().and_then(|cell| steps[cell.index()].as_ref());
+        let curve = task
+            .cells
+            .first()
+            .and_then(|cell| steps[cell.index()].as_ref());
         curve.map_or(Nanos::ZERO, |curve| curve.at(task.batch))
     };
-    let policy = Cellular { max_tasks: 1, max_batch: PerCell::All(batch), ..Cellular::default() };
+    let policy = Cellular {
+        max_tasks: 1,
+        max_batch: PerCell::All(batch),
+        ..Cellular::default()
+    };
     let (clients, seen) = (shapes.len(), subject.host_observed_times());
     let served = serve(subject, shapes, clients, &policy, batch)?;
     let times = profile.launches.entry(batch).or_default();
     for (before, task) in served.in_turn().filter(|(_, task)| task.batch == batch) {
         // The first task waits for all arrivals.
         let Some(before) = before else { continue };
-        let start = if seen { task.finish.saturating_since(step(task)) } else { task.start };
+        let start = if seen {
+            task.finish.saturating_since(step(task))
+        } else {
+            task.start
+        };
         times.add(start.saturating_since(before.finish));
     }
-    profile.decisions.entry(batch).or_default().push(served.decisions);
+    profile
+        .decisions
+        .entry(batch)
+        .or_default()
+        .push(served.decisions);
     Ok(())
 }
 
@@ -144,7 +214,11 @@ const FREE_BATCH: u32 = 512;
 
 /// In runs of whole trees, as the time of a node depends on where its children's states are.
 pub fn measure_trees(subject: &mut Subject<'_>, batch: u32, profile: &mut Profile) -> Result<()> {
-    let Subject { wanted, settings: Settings { workers, .. }, .. } = *subject;
+    let Subject {
+        wanted,
+        settings: Settings { workers, .. },
+        ..
+    } = *subject;
     let seen = subject.host_observed_times();
     if wanted.trees.iter().all(|tree| tree.length() == 1) {
         return Err(Error::input(
@@ -158,19 +232,38 @@ pub fn measure_trees(subject: &mut Subject<'_>, batch: u32, profile: &mut Profil
         ..Cellular::default()
     };
     let nodes = batch as usize * (NODES / batch as usize).clamp(16, 128) * workers;
-    let mut runs = vec![serve(subject, enough(&wanted.trees, nodes), batch as usize * workers, &held, batch)?];
+    let mut runs = vec![serve(
+        subject,
+        enough(&wanted.trees, nodes),
+        batch as usize * workers,
+        &held,
+        batch,
+    )?];
     for (before, task) in runs[0].in_turn() {
         if let Some(before) = before.filter(|before| task.submit < before.finish)
             && [task.batch, before.batch] == [batch; 2]
         {
-            profile.between.entry(batch).or_default().add(task.start.saturating_since(before.finish));
+            profile
+                .between
+                .entry(batch)
+                .or_default()
+                .add(task.start.saturating_since(before.finish));
         }
     }
     if batch < FEW {
-        let free = Cellular { max_batch: PerCell::All(FREE_BATCH), ..Cellular::default() };
+        let free = Cellular {
+            max_batch: PerCell::All(FREE_BATCH),
+            ..Cellular::default()
+        };
         for trees in [batch, batch.div_ceil(2)] {
             let shapes = enough(&wanted.trees, FREE_NODES * nodes);
-            runs.push(serve(subject, shapes, trees as usize * workers, &free, FREE_BATCH)?);
+            runs.push(serve(
+                subject,
+                shapes,
+                trees as usize * workers,
+                &free,
+                FREE_BATCH,
+            )?);
         }
     }
     for (id, cell) in (0..).map(CellId).zip(wanted.model.cell_types()) {
@@ -181,18 +274,37 @@ pub fn measure_trees(subject: &mut Subject<'_>, batch: u32, profile: &mut Profil
     Ok(())
 }
 
-fn add_cell(runs: &[Served], id: CellId, cell: &str, batch: u32, seen: bool, profile: &mut Profile) {
+fn add_cell(
+    runs: &[Served],
+    id: CellId,
+    cell: &str,
+    batch: u32,
+    seen: bool,
+    profile: &mut Profile,
+) {
     let mut found: Vec<Ran> = runs.iter().flat_map(|run| of_cell(run, id)).collect();
     // The requested batch size, unless fewer nodes are ready together.
-    let size = found.iter().map(|one| one.batch).filter(|size| *size <= batch).max().unwrap_or(batch);
+    let size = found
+        .iter()
+        .map(|one| one.batch)
+        .filter(|size| *size <= batch)
+        .max()
+        .unwrap_or(batch);
     found.retain(|one| one.batch == size);
     if seen {
         // The first of a decision waits for the host.
-        profile.times.at(Kind::Task, cell, 0, size).extend(as_seen(&by_decision(&found)));
+        profile
+            .times
+            .at(Kind::Task, cell, 0, size)
+            .extend(as_seen(&by_decision(&found)));
         return;
     }
     for one in found {
-        let kind = if one.switched { Kind::Switched } else { Kind::Task };
+        let kind = if one.switched {
+            Kind::Switched
+        } else {
+            Kind::Task
+        };
         profile.times.at(kind, cell, 0, size).extend([one.timed]);
     }
 }
@@ -200,7 +312,9 @@ fn add_cell(runs: &[Served], id: CellId, cell: &str, batch: u32, seen: bool, pro
 /// Tasks by their decisions, and whether the host saw each begin.
 fn by_decision(found: &[Ran]) -> Vec<Vec<(Timed, bool)>> {
     let decisions = found.chunk_by(|a, b| a.decision == b.decision);
-    decisions.map(|tasks| tasks.iter().map(|one| (one.timed, one.watched)).collect()).collect()
+    decisions
+        .map(|tasks| tasks.iter().map(|one| (one.timed, one.watched)).collect())
+        .collect()
 }
 
 /// Repeats the trees until they have this many leaves and as many other nodes.
@@ -208,11 +322,18 @@ fn enough(trees: &[Shape], nodes: usize) -> Vec<Shape> {
     let (mut leaves, mut others) = (0, 0);
     let are_missing = |tree: &&Shape| {
         let missing = leaves.min(others) < nodes;
-        let own = children(slice::from_ref(tree)).filter(|count| *count == 0).count();
+        let own = children(slice::from_ref(tree))
+            .filter(|count| *count == 0)
+            .count();
         (leaves, others) = (leaves + own, others + tree.length() as usize - own);
         missing
     };
-    trees.iter().cycle().take_while(are_missing).cloned().collect()
+    trees
+        .iter()
+        .cycle()
+        .take_while(are_missing)
+        .cloned()
+        .collect()
 }
 
 #[derive(Clone, Copy)]
@@ -235,7 +356,13 @@ fn of_cell(served: &Served, cell: CellId) -> Vec<Ran> {
         if task.cells[..] == [cell] {
             let switched = before.is_some_and(|before| before.cells[..] != [cell]);
             let timed = served.timed(task.start, task.finish - task.start);
-            found.push(Ran { batch: task.batch, decision, switched, watched: task.start > first_look, timed });
+            found.push(Ran {
+                batch: task.batch,
+                decision,
+                switched,
+                watched: task.start > first_look,
+                timed,
+            });
         }
     }
     found.drain(..WARM_UP.min(found.len().saturating_sub(1)));
@@ -253,12 +380,21 @@ mod tests {
             decision: (WorkerId(0), Nanos(start / 100)),
             switched: false,
             watched,
-            timed: Timed { time: Nanos(finish - start), at: Nanos(start), block: 0 },
+            timed: Timed {
+                time: Nanos(finish - start),
+                at: Nanos(start),
+                block: 0,
+            },
         };
         // The host looks after the first and the third task of a decision.
         let decision = [(0, 40, false), (40, 64, true), (64, 64, true)].map(ran);
         let next = [(100, 190, false), (190, 190, false), (190, 190, false)].map(ran);
-        let times = |found: &[Ran]| as_seen(&by_decision(found)).iter().map(|one| one.time).collect::<Vec<_>>();
+        let times = |found: &[Ran]| {
+            as_seen(&by_decision(found))
+                .iter()
+                .map(|one| one.time)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(times(&[decision, next].concat()), [Nanos(12)]);
         assert_eq!(times(&next), [Nanos(30)]);
         assert!(times(&[]).is_empty());

@@ -58,39 +58,75 @@ pub fn benches(wanted: &Wanted) -> Vec<Bench> {
         input,
     };
     match &wanted.model {
-        Model::Lstm | Model::Gru => wanted.cells.iter().map(|cell| one(cell, &Shape::Chain(MAX_LENGTH), 0)).collect(),
+        Model::Lstm | Model::Gru => wanted
+            .cells
+            .iter()
+            .map(|cell| one(cell, &Shape::Chain(MAX_LENGTH), 0))
+            .collect(),
         Model::Seq2Seq => {
-            let shapes = [(MAX_LENGTH, 1), (1, MAX_LENGTH)].map(|(source, target)| Shape::Seq2Seq { source, target });
+            let shapes = [(MAX_LENGTH, 1), (1, MAX_LENGTH)]
+                .map(|(source, target)| Shape::Seq2Seq { source, target });
             let of_cell = |cell: &String| one(cell, &shapes[usize::from(cell != "encoder")], 0);
             let mut benches: Vec<Bench> = wanted.cells.iter().map(of_cell).collect();
             if benches.len() > 1 {
-                benches.push(Bench { cells: ["encoder", "decoder"].map(String::from), shapes, input: 0 });
+                benches.push(Bench {
+                    cells: ["encoder", "decoder"].map(String::from),
+                    shapes,
+                    input: 0,
+                });
             }
             benches
         }
-        Model::Dnn(cell) => wanted.input_sizes().iter().map(|input| one(cell, &of_input(*input), *input)).collect(),
+        Model::Dnn(cell) => wanted
+            .input_sizes()
+            .iter()
+            .map(|input| one(cell, &of_input(*input), *input))
+            .collect(),
         _ => Vec::new(),
     }
 }
 
 /// Visits each batch size once, on fresh requests.
-pub fn measure(bench: &Bench, subject: &mut Subject<'_>, batches: &[u32], profile: &mut Profile) -> Result<()> {
-    let Subject { wanted, settings, steps, .. } = *subject;
+pub fn measure(
+    bench: &Bench,
+    subject: &mut Subject<'_>,
+    batches: &[u32],
+    profile: &mut Profile,
+) -> Result<()> {
+    let Subject {
+        wanted,
+        settings,
+        steps,
+        ..
+    } = *subject;
     let most = batches.iter().max().copied().unwrap_or(1);
     let (workers, largest) = (settings.workers, most as usize);
-    let length = if subject.host_observed_times() { SEEN_TRAIN } else { TRAIN };
+    let length = if subject.host_observed_times() {
+        SEEN_TRAIN
+    } else {
+        TRAIN
+    };
     let single = matches!(wanted.model, Model::Dnn(_));
     let trains_of = |batch: u32| (ROWS / batch).clamp(1, MOST_TRAINS);
     let shapes = if single {
         let members: u32 = batches.iter().map(|batch| batch * trains_of(*batch)).sum();
         vec![bench.shapes[0].clone(); (members as usize + largest) * length * workers]
     } else {
-        let sets = || bench.shapes.iter().flat_map(|shape| repeat_n(shape.clone(), largest));
+        let sets = || {
+            bench
+                .shapes
+                .iter()
+                .flat_map(|shape| repeat_n(shape.clone(), largest))
+        };
         (0..workers).flat_map(|_| sets()).collect()
     };
     let mut fresh = 0;
     let mut members = |worker: usize, set: usize, batch: usize| {
-        let first = if single { fresh } else { (2 * worker + set) * largest };
+        let first = if single {
+            fresh
+        } else {
+            (2 * worker + set) * largest
+        };
         fresh += batch;
         first..first + batch
     };
@@ -100,14 +136,25 @@ pub fn measure(bench: &Bench, subject: &mut Subject<'_>, batches: &[u32], profil
         let encoder = id_of(&wanted.model, "encoder");
         trains.run_nodes(1, |_, worker| (encoder, 0, members(worker, set, largest)))?;
     }
-    let ids = bench.cells.each_ref().map(|cell| id_of(&wanted.model, cell));
+    let ids = bench
+        .cells
+        .each_ref()
+        .map(|cell| id_of(&wanted.model, cell));
     let turns = ids[0] != ids[1];
     let mut run = |batch: u32, alternate: bool| {
         trains.run_nodes(length, |place, worker| {
             let turn = if alternate { place % 2 } else { 0 };
-            let (set, others) = if turns { (turn, 0) } else { (0, turn * batch.div_ceil(WORDS) as usize) };
+            let (set, others) = if turns {
+                (turn, 0)
+            } else {
+                (0, turn * batch.div_ceil(WORDS) as usize)
+            };
             let members = members(worker, set, batch as usize);
-            (ids[set], bench.input, members.start + others..members.end + others)
+            (
+                ids[set],
+                bench.input,
+                members.start + others..members.end + others,
+            )
         })
     };
     run(most, turns)?; // Warms up.
@@ -121,12 +168,22 @@ pub fn measure(bench: &Bench, subject: &mut Subject<'_>, batches: &[u32], profil
         for _ in 0..trains_of(batch) * if turns { 2 } else { 1 } {
             for &(kind, alternate) in runs {
                 let train = run(batch, alternate)?;
-                for (turn, cell) in bench.cells.iter().enumerate().take(if turns { 2 } else { 1 }) {
+                for (turn, cell) in bench
+                    .cells
+                    .iter()
+                    .enumerate()
+                    .take(if turns { 2 } else { 1 })
+                {
                     let durations = train.durations_at(|place| !turns || place % 2 == turn);
-                    profile.times.at(kind, cell, bench.input, batch).extend(durations);
+                    profile
+                        .times
+                        .at(kind, cell, bench.input, batch)
+                        .extend(durations);
                 }
                 if kind == Kind::Task {
-                    train.gaps().for_each(|gap| profile.between.entry(batch).or_default().add(gap));
+                    train
+                        .gaps()
+                        .for_each(|gap| profile.between.entry(batch).or_default().add(gap));
                 }
             }
         }
@@ -137,42 +194,87 @@ pub fn measure(bench: &Bench, subject: &mut Subject<'_>, batches: &[u32], profil
 
 /// For devices that do not time the steps of a task. One set of requests passes before, because a library loads its
 /// kernels at their first use.
-pub fn measure_operators(subject: &mut Subject<'_>, input: u32, batch: u32, profile: &mut Profile) -> Result<()> {
+pub fn measure_operators(
+    subject: &mut Subject<'_>,
+    input: u32,
+    batch: u32,
+    profile: &mut Profile,
+) -> Result<()> {
     let (wanted, workers, size) = (subject.wanted, subject.settings.workers, batch as usize);
-    let Some(network) = wanted.model.network() else { return Ok(()) };
-    let requests = unfolded(vec![of_input(input); (SETS + 1) * workers * size], &wanted.model)?;
+    let Some(network) = wanted.model.network() else {
+        return Ok(());
+    };
+    let requests = unfolded(
+        vec![of_input(input); (SETS + 1) * workers * size],
+        &wanted.model,
+    )?;
     let mut trains = Trains::start(subject, &requests, batch)?;
     let mut pass = |first: usize, sets: usize, operator: &Operator| {
         trains.run_nodes(sets, |set, worker| {
             let from = ((first + set) * workers + worker) * size;
-            (operator.cell, network.input(operator, input), from..from + size)
+            (
+                operator.cell,
+                network.input(operator, input),
+                from..from + size,
+            )
         })
     };
-    network.operators().try_for_each(|operator| pass(0, 1, operator).map(drop))?;
+    network
+        .operators()
+        .try_for_each(|operator| pass(0, 1, operator).map(drop))?;
     for operator in network.operators() {
         let durations = pass(1, SETS, operator)?.durations();
-        profile.times.at(Kind::Task, &operator.name, network.input(operator, input), batch).extend(durations);
+        profile
+            .times
+            .at(
+                Kind::Task,
+                &operator.name,
+                network.input(operator, input),
+                batch,
+            )
+            .extend(durations);
     }
     Ok(())
 }
 
 /// Tasks of parts of chains in two lengths. Members stay, because a launch gathers and scatters in any case. Nothing, if
 /// the device runs them in traditional kernels.
-pub fn measure_persistent(cell: &str, subject: &mut Subject<'_>, batches: &[u32], profile: &mut Profile) -> Result<()> {
-    let Subject { wanted, settings, steps, .. } = *subject;
+pub fn measure_persistent(
+    cell: &str,
+    subject: &mut Subject<'_>,
+    batches: &[u32],
+    profile: &mut Profile,
+) -> Result<()> {
+    let Subject {
+        wanted,
+        settings,
+        steps,
+        ..
+    } = *subject;
     if subject.engine.traditional().is_some() {
         return batches.iter().try_for_each(|_| steps.done());
     }
     let largest = batches.iter().max().map_or(1, |most| *most as usize);
     let id = id_of(&wanted.model, cell);
-    let requests = unfolded(vec![Shape::Chain(MAX_LENGTH); settings.workers * largest], &wanted.model)?;
+    let requests = unfolded(
+        vec![Shape::Chain(MAX_LENGTH); settings.workers * largest],
+        &wanted.model,
+    )?;
     // There is a kernel for each batch size, and most sizes are not measured.
     let mut trains = Trains::start(subject, &requests, 0)?;
     let mut run = |length: usize, batch: u32, times: u32| {
         trains.run_back_to_back(length, |_, worker, supply| {
             let first = worker * largest;
             let parts = supply.parts(first..first + batch as usize, times).collect();
-            (Step { cell: id, batch, times, input: 0 }, MemberList::Parts(parts))
+            (
+                Step {
+                    cell: id,
+                    batch,
+                    times,
+                    input: 0,
+                },
+                MemberList::Parts(parts),
+            )
         })
     };
     for &batch in batches {
@@ -182,7 +284,10 @@ pub fn measure_persistent(cell: &str, subject: &mut Subject<'_>, batches: &[u32]
         for _ in 0..LAUNCH_TRAINS {
             for length in STEPS {
                 let durations = run(SEEN_TRAIN, batch, length)?.durations();
-                profile.times.at(Kind::Persistent(length), cell, 0, batch).extend(durations);
+                profile
+                    .times
+                    .at(Kind::Persistent(length), cell, 0, batch)
+                    .extend(durations);
             }
         }
         steps.done()?;
@@ -194,16 +299,31 @@ pub fn measure_persistent(cell: &str, subject: &mut Subject<'_>, batches: &[u32]
 pub(super) struct Supply(Vec<u32>);
 
 impl Supply {
-    pub(super) fn parts(&mut self, requests: Range<usize>, nodes: u32) -> impl Iterator<Item = Part> {
+    pub(super) fn parts(
+        &mut self,
+        requests: Range<usize>,
+        nodes: u32,
+    ) -> impl Iterator<Item = Part> {
         let from = requests.start as u32;
-        (from..).zip(&mut self.0[requests]).map(move |(request, next)| {
-            *next += nodes;
-            Part { request: RequestId(request.into()), from: NodeId(*next - nodes), to: NodeId(*next) }
-        })
+        (from..)
+            .zip(&mut self.0[requests])
+            .map(move |(request, next)| {
+                *next += nodes;
+                Part {
+                    request: RequestId(request.into()),
+                    from: NodeId(*next - nodes),
+                    to: NodeId(*next),
+                }
+            })
     }
 
     pub(super) fn nodes(&mut self, requests: Range<usize>) -> Vec<NodeRef> {
-        self.parts(requests, 1).map(|part| NodeRef { request: part.request, node: part.from }).collect()
+        self.parts(requests, 1)
+            .map(|part| NodeRef {
+                request: part.request,
+                node: part.from,
+            })
+            .collect()
     }
 }
 
@@ -218,7 +338,11 @@ pub(super) struct Trains<'e> {
 }
 
 impl<'e> Trains<'e> {
-    fn start(subject: &'e mut Subject<'_>, requests: &Requests, largest: u32) -> Result<Trains<'e>> {
+    fn start(
+        subject: &'e mut Subject<'_>,
+        requests: &Requests,
+        largest: u32,
+    ) -> Result<Trains<'e>> {
         let options = subject.options(largest)?;
         Trains::with_options(subject, requests, &options)
     }
@@ -231,7 +355,15 @@ impl<'e> Trains<'e> {
         let (workers, seen) = (subject.settings.workers, subject.host_observed_times());
         let (now, started) = (subject.now, subject.now.time.get());
         let (backend, _) = subject.start_with(requests, options)?;
-        Ok(Trains { backend, now, started, workers, submitted: 0, supply: Supply(vec![0; requests.len()]), seen })
+        Ok(Trains {
+            backend,
+            now,
+            started,
+            workers,
+            submitted: 0,
+            supply: Supply(vec![0; requests.len()]),
+            seen,
+        })
     }
 
     /// `task` gives the cell, the input and the requests of the task at a place for a worker.
@@ -242,7 +374,15 @@ impl<'e> Trains<'e> {
     ) -> Result<Train> {
         self.run_back_to_back(length, |place, worker, supply| {
             let (cell, input, requests) = task(place, worker);
-            (Step { cell, batch: requests.len() as u32, times: 1, input }, MemberList::Nodes(supply.nodes(requests)))
+            (
+                Step {
+                    cell,
+                    batch: requests.len() as u32,
+                    times: 1,
+                    input,
+                },
+                MemberList::Nodes(supply.nodes(requests)),
+            )
         })
     }
 
@@ -252,7 +392,9 @@ impl<'e> Trains<'e> {
         length: usize,
         mut task: impl FnMut(usize, usize, &mut Supply) -> (Step, MemberList),
     ) -> Result<Train> {
-        self.run_side_by_side(1, length, |place, (worker, _), supply| task(place, worker, supply))
+        self.run_side_by_side(1, length, |place, (worker, _), supply| {
+            task(place, worker, supply)
+        })
     }
 
     /// On the first `streams` streams of each worker. `task` gives the task at a place for a worker's stream.
@@ -263,28 +405,51 @@ impl<'e> Trains<'e> {
         mut task: impl FnMut(usize, (usize, u16), &mut Supply) -> (Step, MemberList),
     ) -> Result<Train> {
         let (first, mut requests) = (self.submitted, Vec::new());
-        let lanes: Vec<(usize, u16)> =
-            (0..self.workers).flat_map(|worker| (0..streams).map(move |stream| (worker, stream))).collect();
-        for (place, lane) in (0..length).flat_map(|place| lanes.iter().map(move |lane| (place, *lane))) {
+        let lanes: Vec<(usize, u16)> = (0..self.workers)
+            .flat_map(|worker| (0..streams).map(move |stream| (worker, stream)))
+            .collect();
+        for (place, lane) in
+            (0..length).flat_map(|place| lanes.iter().map(move |lane| (place, *lane)))
+        {
             let (step, members) = task(place, lane, &mut self.supply);
             requests.extend(members.requests());
             let steps = [step];
             let task = Task::whole_requests(WorkerId(lane.0 as u16), &steps, &[], step.cells());
-            let task = Task { batch: step.batch, stream: StreamId(lane.1), ..task };
-            self.backend.submit(TaskId(self.submitted), &task, Some(members));
+            let task = Task {
+                batch: step.batch,
+                stream: StreamId(lane.1),
+                ..task
+            };
+            self.backend
+                .submit(TaskId(self.submitted), &task, Some(members));
             self.submitted += 1;
         }
         let mut tasks = vec![Vec::with_capacity(length); lanes.len()];
         for _ in first..self.submitted {
-            let done = self.backend.wait(None).ok_or_else(|| Error::failed("a task that was submitted never ended"))?;
+            let done = self
+                .backend
+                .wait(None)
+                .ok_or_else(|| Error::failed("a task that was submitted never ended"))?;
             tasks[(done.task.0 - first) as usize % lanes.len()].push(done);
         }
-        tasks.iter_mut().for_each(|tasks| tasks.sort_unstable_by_key(|task: &Completion| task.task));
-        self.now.time.set(self.started.saturating_add(self.backend.now()));
+        tasks
+            .iter_mut()
+            .for_each(|tasks| tasks.sort_unstable_by_key(|task: &Completion| task.task));
+        self.now
+            .time
+            .set(self.started.saturating_add(self.backend.now()));
         // A failed request computes nothing, so its time would be wrong.
-        match requests.into_iter().find_map(|request| self.backend.failure(request)) {
+        match requests
+            .into_iter()
+            .find_map(|request| self.backend.failure(request))
+        {
             Some(reason) => Err(Error::failed(format!("a measured task failed: {reason}"))),
-            None => Ok(Train { tasks, seen: self.seen, started: self.started, block: self.now.block.get() }),
+            None => Ok(Train {
+                tasks,
+                seen: self.seen,
+                started: self.started,
+                block: self.now.block.get(),
+            }),
         }
     }
 }
@@ -313,7 +478,14 @@ impl Train {
             };
             let timed = |(place, task): (usize, &Completion)| {
                 let (time, at) = (task.finish - task.start, self.started + task.start);
-                (Timed { time, at, block: self.block }, counts(place))
+                (
+                    Timed {
+                        time,
+                        at,
+                        block: self.block,
+                    },
+                    counts(place),
+                )
             };
             tasks.iter().enumerate().map(timed).collect()
         };
@@ -321,11 +493,19 @@ impl Train {
         if self.seen {
             return as_seen(&tasks);
         }
-        tasks.into_iter().flatten().filter(|(_, counts)| *counts).map(|(timed, _)| timed).collect()
+        tasks
+            .into_iter()
+            .flatten()
+            .filter(|(_, counts)| *counts)
+            .map(|(timed, _)| timed)
+            .collect()
     }
 
     fn gaps(&self) -> impl Iterator<Item = Nanos> + '_ {
-        self.tasks.iter().flat_map(|tasks| tasks.windows(2)).map(|pair| pair[1].start.saturating_since(pair[0].finish))
+        self.tasks
+            .iter()
+            .flat_map(|tasks| tasks.windows(2))
+            .map(|pair| pair[1].start.saturating_since(pair[0].finish))
     }
 }
 
@@ -336,12 +516,19 @@ mod tests {
     /// The first task is submitted at 100.
     fn train(seen: bool, ends: &[u64]) -> Train {
         let starts = std::iter::once(&100).chain(ends);
-        let tasks = (0..).zip(starts.zip(ends)).map(|(task, (start, finish))| Completion {
-            task: TaskId(task),
-            start: Nanos(*start),
-            finish: Nanos(*finish),
-        });
-        Train { tasks: vec![tasks.collect()], seen, started: Nanos::ZERO, block: 0 }
+        let tasks = (0..)
+            .zip(starts.zip(ends))
+            .map(|(task, (start, finish))| Completion {
+                task: TaskId(task),
+                start: Nanos(*start),
+                finish: Nanos(*finish),
+            });
+        Train {
+            tasks: vec![tasks.collect()],
+            seen,
+            started: Nanos::ZERO,
+            block: 0,
+        }
     }
 
     fn times(found: Vec<Timed>) -> Vec<Nanos> {
@@ -357,7 +544,10 @@ mod tests {
         let train = train(false, &[110, 121, 133, 146, 160]);
         assert_eq!(times(train.durations()), [11, 12, 13].map(Nanos));
         assert_eq!(train.durations()[1].at, Nanos(121));
-        assert_eq!(turns(&train), [vec![Nanos(12)], [11, 13].map(Nanos).to_vec()]);
+        assert_eq!(
+            turns(&train),
+            [vec![Nanos(12)], [11, 13].map(Nanos).to_vec()]
+        );
     }
 
     #[test]
@@ -370,15 +560,34 @@ mod tests {
 
     #[test]
     fn tasks_that_end_while_they_are_submitted_take_as_long_as_that() {
-        assert_eq!(times(train(true, &[140, 140, 140, 140]).durations()), [Nanos(10)]);
+        assert_eq!(
+            times(train(true, &[140, 140, 140, 140]).durations()),
+            [Nanos(10)]
+        );
     }
 
     #[test]
     fn requests_go_on_where_they_ended() {
         let mut supply = Supply(vec![0; 6]);
-        let part = |request, from, to| Part { request: RequestId(request), from: NodeId(from), to: NodeId(to) };
-        assert_eq!(supply.parts(3..5, 4).collect::<Vec<_>>(), [part(3, 0, 4), part(4, 0, 4)]);
-        assert_eq!(supply.parts(3..6, 32).collect::<Vec<_>>(), [part(3, 4, 36), part(4, 4, 36), part(5, 0, 32)]);
-        assert_eq!(supply.nodes(5..6), [NodeRef { request: RequestId(5), node: NodeId(32) }]);
+        let part = |request, from, to| Part {
+            request: RequestId(request),
+            from: NodeId(from),
+            to: NodeId(to),
+        };
+        assert_eq!(
+            supply.parts(3..5, 4).collect::<Vec<_>>(),
+            [part(3, 0, 4), part(4, 0, 4)]
+        );
+        assert_eq!(
+            supply.parts(3..6, 32).collect::<Vec<_>>(),
+            [part(3, 4, 36), part(4, 4, 36), part(5, 0, 32)]
+        );
+        assert_eq!(
+            supply.nodes(5..6),
+            [NodeRef {
+                request: RequestId(5),
+                node: NodeId(32)
+            }]
+        );
     }
 }

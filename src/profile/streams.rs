@@ -25,29 +25,64 @@ const TRAIN: usize = 12;
 const MOST_TRAINS: u32 = 2;
 
 /// Visits each batch size once. Members stay.
-pub fn measure(bench: &Bench, subject: &mut Subject<'_>, batches: &[u32], profile: &mut Profile) -> Result<()> {
-    let Subject { wanted, settings, steps, .. } = *subject;
-    let Some((cell, shape)) = bench.chain() else { return Ok(()) };
-    let (most, lanes) = (batches.iter().max().copied().unwrap_or(1), STREAMS.into_iter().max().unwrap_or(1));
+pub fn measure(
+    bench: &Bench,
+    subject: &mut Subject<'_>,
+    batches: &[u32],
+    profile: &mut Profile,
+) -> Result<()> {
+    let Subject {
+        wanted,
+        settings,
+        steps,
+        ..
+    } = *subject;
+    let Some((cell, shape)) = bench.chain() else {
+        return Ok(());
+    };
+    let (most, lanes) = (
+        batches.iter().max().copied().unwrap_or(1),
+        STREAMS.into_iter().max().unwrap_or(1),
+    );
     let requests = vec![shape.clone(); settings.workers * usize::from(lanes) * most as usize];
     let requests = unfolded(requests, &wanted.model)?;
     let sizes = batches.to_vec();
-    let options = Options { streams: lanes, several_launches: true, sizes, ..subject.options(most)? };
+    let options = Options {
+        streams: lanes,
+        several_launches: true,
+        sizes,
+        ..subject.options(most)?
+    };
     let mut trains = Trains::with_options(subject, &requests, &options)?;
     let members = |(worker, stream): (usize, u16), batch: u32| {
         let first = (worker * usize::from(lanes) + usize::from(stream)) * most as usize;
         first..first + batch as usize
     };
     if cell == "decoder" {
-        let step = Step { cell: id_of(&wanted.model, "encoder"), batch: most, times: 1, input: 0 };
-        let first = |_, lane, supply: &mut Supply| (step, MemberList::Nodes(supply.nodes(members(lane, most))));
+        let step = Step {
+            cell: id_of(&wanted.model, "encoder"),
+            batch: most,
+            times: 1,
+            input: 0,
+        };
+        let first = |_, lane, supply: &mut Supply| {
+            (step, MemberList::Nodes(supply.nodes(members(lane, most))))
+        };
         trains.run_side_by_side(lanes, 1, first)?;
     }
     let id = id_of(&wanted.model, cell);
     let mut run = |streams: u16, batch: u32| {
         trains.run_side_by_side(streams, TRAIN, |_, lane, supply| {
             let parts = supply.parts(members(lane, batch), STEPS).collect();
-            (Step { cell: id, batch, times: STEPS, input: 0 }, MemberList::Parts(parts))
+            (
+                Step {
+                    cell: id,
+                    batch,
+                    times: STEPS,
+                    input: 0,
+                },
+                MemberList::Parts(parts),
+            )
         })
     };
     run(lanes, most)?; // Warms up.
@@ -55,7 +90,10 @@ pub fn measure(bench: &Bench, subject: &mut Subject<'_>, batches: &[u32], profil
         for _ in 0..(ROWS / batch).clamp(1, MOST_TRAINS) {
             for streams in STREAMS {
                 let durations = run(streams, batch)?.durations();
-                profile.times.at(Kind::Streams(streams), cell, 0, batch).extend(durations);
+                profile
+                    .times
+                    .at(Kind::Streams(streams), cell, 0, batch)
+                    .extend(durations);
             }
         }
         steps.done()?;

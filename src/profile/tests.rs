@@ -49,11 +49,24 @@ impl Executor for &'static Disturbed {
     }
 
     fn abilities(&self) -> Abilities {
-        Abilities { shares_streams: self.0.shares_streams(), ..Abilities::default() }
+        Abilities {
+            shares_streams: self.0.shares_streams(),
+            ..Abilities::default()
+        }
     }
 
-    fn load(&self, network: Network, _: &GpuSettings, _: Option<&grnn::Device>, _: usize) -> Result<Box<dyn Loaded>> {
-        Ok(Box::new(Engine { device: self, network: Arc::new(network), clock: Arc::default() }))
+    fn load(
+        &self,
+        network: Network,
+        _: &GpuSettings,
+        _: Option<&grnn::Device>,
+        _: usize,
+    ) -> Result<Box<dyn Loaded>> {
+        Ok(Box::new(Engine {
+            device: self,
+            network: Arc::new(network),
+            clock: Arc::default(),
+        }))
     }
 }
 
@@ -84,7 +97,15 @@ impl Loaded for Engine {
     ) -> Result<Box<dyn Backend + 'e>> {
         let clock = Arc::clone(&self.clock);
         let started = clock.load(Ordering::Relaxed) + 5_000_000;
-        Ok(sim::device(1, options.streams, Truth { device: self.device, clock, started }))
+        Ok(sim::device(
+            1,
+            options.streams,
+            Truth {
+                device: self.device,
+                clock,
+                started,
+            },
+        ))
     }
 }
 
@@ -96,7 +117,10 @@ struct Truth {
 
 impl Timing for Truth {
     fn start(&mut self, _: &Task<'_>, submit: Nanos, _: bool) -> Start {
-        Start { earliest: submit, gap: Nanos(1_000) }
+        Start {
+            earliest: submit,
+            gap: Nanos(1_000),
+        }
     }
 
     fn duration(&mut self, task: &Task<'_>, _: Option<CellId>) -> Nanos {
@@ -151,12 +175,26 @@ impl Slow for Drift {
 }
 
 fn made(slow: Box<dyn Slow>, repeats: u32) -> (Vec<u32>, Made) {
-    let executor: &'static dyn Executor = Box::leak(Box::new(&*Box::leak(Box::new(Disturbed(slow)))));
-    let spec = Spec { hidden: 1, embedding: 1, vocabulary: 2, seed: 1, weights: None };
+    let executor: &'static dyn Executor =
+        Box::leak(Box::new(&*Box::leak(Box::new(Disturbed(slow)))));
+    let spec = Spec {
+        hidden: 1,
+        embedding: 1,
+        vocabulary: 2,
+        seed: 1,
+        weights: None,
+    };
     let wanted = Wanted::of_cells(Model::Lstm, spec, cells_of(&Model::Lstm), &[]);
     let batches = executor.profile_batches().to_vec();
     let gpu = GpuSettings::default();
-    let settings = Settings { batches: batches.clone(), repeats, workers: 1, executor, gpu, persistent: None };
+    let settings = Settings {
+        batches: batches.clone(),
+        repeats,
+        workers: 1,
+        executor,
+        gpu,
+        persistent: None,
+    };
     let mut session = Session::new(vec![wanted], settings).unwrap();
     session.measure(&AtomicBool::new(false), &|| ()).unwrap();
     (batches, session.made("batchlab profile"))
@@ -166,14 +204,35 @@ fn made(slow: Box<dyn Slow>, repeats: u32) -> (Vec<u32>, Made) {
 fn profiled(slow: Box<dyn Slow>, repeats: u32) -> Vec<(u32, f64)> {
     let (batches, made) = made(slow, repeats);
     let table = CostTable::parse(&made.csv, "costs").unwrap();
-    let table = table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
-    let time = |batch| table.runs(&Step { cell: CellId(0), batch, times: 1, input: 0 }, MemberKind::Nodes).time.0;
-    batches.into_iter().map(|batch| (batch, time(batch) as f64 / truth(batch) as f64)).collect()
+    let table = table
+        .device(&Model::Lstm.cell_types(), Overhead::default())
+        .unwrap();
+    let time = |batch| {
+        table
+            .runs(
+                &Step {
+                    cell: CellId(0),
+                    batch,
+                    times: 1,
+                    input: 0,
+                },
+                MemberKind::Nodes,
+            )
+            .time
+            .0
+    };
+    batches
+        .into_iter()
+        .map(|batch| (batch, time(batch) as f64 / truth(batch) as f64))
+        .collect()
 }
 
 #[track_caller]
 fn within_a_percent(ratios: &[(u32, f64)], level: f64) {
-    let off: Vec<_> = ratios.iter().filter(|(_, ratio)| (ratio / level - 1.0).abs() > 0.01).collect();
+    let off: Vec<_> = ratios
+        .iter()
+        .filter(|(_, ratio)| (ratio / level - 1.0).abs() > 0.01)
+        .collect();
     assert!(off.is_empty(), "{off:?}");
 }
 
@@ -195,14 +254,25 @@ impl Slow for Shared {
 fn steps_on_four_streams_give_the_demands_of_a_shared_device() {
     let (batches, made) = made(Box::new(Shared), 2);
     let table = CostTable::parse(&made.csv, "costs").unwrap();
-    let table = table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
+    let table = table
+        .device(&Model::Lstm.cell_types(), Overhead::default())
+        .unwrap();
     for batch in batches {
-        let found = table.demand(&Step { cell: CellId(0), batch, times: 1, input: 0 });
+        let found = table.demand(&Step {
+            cell: CellId(0),
+            batch,
+            times: 1,
+            input: 0,
+        });
         let ratio = found.0 as f64 / true_demand(batch).0 as f64;
         assert!((ratio - 1.0).abs() < 1e-3, "{batch}: {ratio}");
     }
     let said = "lstm.demand: parts per million of the device, from steps on four streams at once; two streams take what they say";
-    assert!(made.notes.iter().any(|note| note.starts_with(said)), "{:?}", made.notes);
+    assert!(
+        made.notes.iter().any(|note| note.starts_with(said)),
+        "{:?}",
+        made.notes
+    );
     let alone = self::made(Box::new(Drift(100.0)), 1).1;
     assert!(!alone.csv.contains("demand"), "on threads of their own");
 }

@@ -15,8 +15,15 @@ use crate::workload::shape::{Shape, Tree};
 /// Times are nearly straight lines, and a batch takes seconds.
 const LISTED: [u32; 5] = [1, 2, 4, 8, 16];
 
-pub fn batches_of<'a>(executor: &dyn Executor, mut models: impl Iterator<Item = &'a Model>) -> &'static [u32] {
-    if models.any(|model| model.network().is_some()) { &LISTED } else { executor.profile_batches() }
+pub fn batches_of<'a>(
+    executor: &dyn Executor,
+    mut models: impl Iterator<Item = &'a Model>,
+) -> &'static [u32] {
+    if models.any(|model| model.network().is_some()) {
+        &LISTED
+    } else {
+        executor.profile_batches()
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -36,7 +43,11 @@ const LEAVES: u32 = 32;
 const TREES: usize = 200;
 
 pub fn cells_of(model: &Model) -> Vec<String> {
-    model.cell_types().into_iter().map(|cell| cell.name).collect()
+    model
+        .cell_types()
+        .into_iter()
+        .map(|cell| cell.name)
+        .collect()
 }
 
 /// The cell for any number of children stands for those of each number.
@@ -51,20 +62,35 @@ impl Wanted {
     /// On complete binary trees.
     pub fn of_cells(model: Model, spec: Spec, cells: Vec<String>, inputs: &[u32]) -> Wanted {
         let (trees, trees_from) = if model.takes_trees() {
-            (vec![complete_tree(LEAVES)], format!("complete binary trees of {LEAVES} leaves"))
+            (
+                vec![complete_tree(LEAVES)],
+                format!("complete binary trees of {LEAVES} leaves"),
+            )
         } else {
             (Vec::new(), String::new())
         };
-        Wanted { model, spec, cells, inputs: inputs.to_vec(), trees, trees_from }
+        Wanted {
+            model,
+            spec,
+            cells,
+            inputs: inputs.to_vec(),
+            trees,
+            trees_from,
+        }
     }
 
     /// On trees from the scenario's dataset. Unless given, sizes of inputs double up to the longest request; in a
     /// listed network they grow by a quarter, since the simulator rounds inputs up.
     pub fn of_scenario(scenario: &Scenario, inputs: &[u32]) -> Result<Wanted> {
         let model = measured(&scenario.workload.model);
-        let mut wanted = Wanted::of_cells(model.clone(), device::spec(scenario), cells_of(&model), &[]);
+        let mut wanted =
+            Wanted::of_cells(model.clone(), device::spec(scenario), cells_of(&model), &[]);
         let shapes = || Ok(Inputs::new(scenario)?.requests(0)?.shapes.clone());
-        let takes_tokens = model.network().map_or(matches!(model, Model::Dnn(_)), |net| net.most_tokens.is_some());
+        let takes_tokens = model
+            .network()
+            .map_or(matches!(model, Model::Dnn(_)), |net| {
+                net.most_tokens.is_some()
+            });
         if model.takes_trees() {
             wanted.trees = shapes()?.iter().take(TREES).cloned().collect();
             let (count, children) = (wanted.trees.len(), mean_children(&wanted.trees));
@@ -75,11 +101,26 @@ impl Wanted {
         } else if takes_tokens && !inputs.is_empty() {
             wanted.inputs = inputs.to_vec();
         } else if takes_tokens {
-            let tokens = |shape: &Shape| if let Shape::Tokens(n) = shape { Some(*n) } else { None };
+            let tokens = |shape: &Shape| {
+                if let Shape::Tokens(n) = shape {
+                    Some(*n)
+                } else {
+                    None
+                }
+            };
             if let Some(longest) = shapes()?.iter().filter_map(tokens).max() {
-                let next = |size: &u32| size + if model.network().is_some() { (size / 4).max(8) } else { *size };
+                let next = |size: &u32| {
+                    size + if model.network().is_some() {
+                        (size / 4).max(8)
+                    } else {
+                        *size
+                    }
+                };
                 let sizes = std::iter::successors(Some(8), |size| Some(next(size)));
-                wanted.inputs = sizes.take_while(|size| *size < longest).chain([longest]).collect();
+                wanted.inputs = sizes
+                    .take_while(|size| *size < longest)
+                    .chain([longest])
+                    .collect();
             }
         }
         Ok(wanted)
@@ -87,15 +128,28 @@ impl Wanted {
 
     /// 0 stands for a fixed size.
     pub fn input_sizes(&self) -> &[u32] {
-        if self.inputs.is_empty() { &[0] } else { &self.inputs }
+        if self.inputs.is_empty() {
+            &[0]
+        } else {
+            &self.inputs
+        }
     }
 
     pub fn described(&self, precision: Precision) -> String {
         if self.model.network().is_some() {
             return format!("the operators of {}, {precision}", self.model.name());
         }
-        let Spec { hidden, embedding, vocabulary, .. } = self.spec;
-        let from = if self.trees_from.is_empty() { String::new() } else { format!("; {}", self.trees_from) };
+        let Spec {
+            hidden,
+            embedding,
+            vocabulary,
+            ..
+        } = self.spec;
+        let from = if self.trees_from.is_empty() {
+            String::new()
+        } else {
+            format!("; {}", self.trees_from)
+        };
         format!(
             "{} of {}: hidden {hidden}, embedding {embedding}, vocabulary {vocabulary}, {precision}{from}",
             self.cells.join(", "),
@@ -106,12 +160,22 @@ impl Wanted {
 
 /// 0 stands for a fixed size.
 pub fn of_input(size: u32) -> Shape {
-    if size == 0 { Shape::Fixed } else { Shape::Tokens(size) }
+    if size == 0 {
+        Shape::Fixed
+    } else {
+        Shape::Tokens(size)
+    }
 }
 
 /// Of each node.
 pub fn children(trees: &[Shape]) -> impl Iterator<Item = u32> {
-    let trees = trees.iter().filter_map(|shape| if let Shape::Tree(tree) = shape { Some(tree) } else { None });
+    let trees = trees.iter().filter_map(|shape| {
+        if let Shape::Tree(tree) = shape {
+            Some(tree)
+        } else {
+            None
+        }
+    });
     trees.flat_map(|tree| tree.child_counts())
 }
 
@@ -124,7 +188,9 @@ fn mean_children(trees: &[Shape]) -> f64 {
 /// Node 1 is the root, and node `i / 2` the parent of node `i`. The number of leaves is a power of two.
 fn complete_tree(leaves: u32) -> Shape {
     let parents: Vec<u32> = (1..2 * leaves).map(|node| node / 2).collect();
-    Shape::Tree(Arc::new(Tree::from_parents(&parents).expect("the parent of a node has a smaller number")))
+    Shape::Tree(Arc::new(
+        Tree::from_parents(&parents).expect("the parent of a node has a smaller number"),
+    ))
 }
 
 #[cfg(test)]
@@ -135,6 +201,9 @@ mod tests {
     fn a_complete_tree_has_two_children_everywhere() {
         let tree = complete_tree(LEAVES);
         assert_eq!(tree.length(), 2 * LEAVES - 1);
-        assert_eq!(mean_children(&[tree, "tree:4 4 4 0".parse().unwrap()]), 65.0 / 32.0);
+        assert_eq!(
+            mean_children(&[tree, "tree:4 4 4 0".parse().unwrap()]),
+            65.0 / 32.0
+        );
     }
 }

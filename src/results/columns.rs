@@ -10,13 +10,19 @@ use crate::metrics::summary::Summary;
 
 /// The name of a variant, in files and in JSON.
 pub fn name_of(variant: &impl ValueEnum) -> String {
-    variant.to_possible_value().expect("no variant is skipped").get_name().to_string()
+    variant
+        .to_possible_value()
+        .expect("no variant is skipped")
+        .get_name()
+        .to_string()
 }
 
 /// The comment of a variant.
 pub fn about(variant: &impl ValueEnum) -> String {
     let value = variant.to_possible_value();
-    value.and_then(|value| value.get_help().map(ToString::to_string)).unwrap_or_default()
+    value
+        .and_then(|value| value.get_help().map(ToString::to_string))
+        .unwrap_or_default()
 }
 
 /// Decides the decimals in files.
@@ -58,7 +64,9 @@ impl Value {
             Value::Text(text) => text.clone(),
             Value::Given(text) => text.clone().unwrap_or_default(),
             Value::Truth(truth) => truth.map_or(String::new(), |truth| truth.to_string()),
-            Value::Number(number, unit) => number.map_or(String::new(), |number| unit.written(number)),
+            Value::Number(number, unit) => {
+                number.map_or(String::new(), |number| unit.written(number))
+            }
         }
     }
 
@@ -67,9 +75,13 @@ impl Value {
         match self {
             Value::Text(text) => text.as_str().into(),
             Value::Given(None) => Json::Null,
-            Value::Given(Some(text)) => serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into()),
+            Value::Given(Some(text)) => {
+                serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into())
+            }
             Value::Truth(truth) => (*truth).into(),
-            Value::Number(Some(count), Unit::Count) if count.fract() == 0.0 => (*count as u64).into(),
+            Value::Number(Some(count), Unit::Count) if count.fract() == 0.0 => {
+                (*count as u64).into()
+            }
             Value::Number(number, _) => (*number).into(),
         }
     }
@@ -83,23 +95,44 @@ pub struct Column<'c, T> {
 
 impl<'c, T> Column<'c, T> {
     pub fn text(name: &'static str, of: impl Fn(&T) -> String + 'c) -> Self {
-        Column { name: name.into(), value: Box::new(move |row| Value::Text(of(row))) }
+        Column {
+            name: name.into(),
+            value: Box::new(move |row| Value::Text(of(row))),
+        }
     }
 
-    pub fn given(name: impl Into<Cow<'static, str>>, of: impl Fn(&T) -> Option<String> + 'c) -> Self {
-        Column { name: name.into(), value: Box::new(move |row| Value::Given(of(row))) }
+    pub fn given(
+        name: impl Into<Cow<'static, str>>,
+        of: impl Fn(&T) -> Option<String> + 'c,
+    ) -> Self {
+        Column {
+            name: name.into(),
+            value: Box::new(move |row| Value::Given(of(row))),
+        }
     }
 
     pub fn truth(name: &'static str, of: impl Fn(&T) -> Option<bool> + 'c) -> Self {
-        Column { name: name.into(), value: Box::new(move |row| Value::Truth(of(row))) }
+        Column {
+            name: name.into(),
+            value: Box::new(move |row| Value::Truth(of(row))),
+        }
     }
 
-    pub fn number(name: impl Into<Cow<'static, str>>, unit: Unit, of: impl Fn(&T) -> Option<f64> + 'c) -> Self {
-        Column { name: name.into(), value: Box::new(move |row| Value::Number(of(row), unit)) }
+    pub fn number(
+        name: impl Into<Cow<'static, str>>,
+        unit: Unit,
+        of: impl Fn(&T) -> Option<f64> + 'c,
+    ) -> Self {
+        Column {
+            name: name.into(),
+            value: Box::new(move |row| Value::Number(of(row), unit)),
+        }
     }
 
     pub fn count<V: Into<Option<usize>>>(name: &'static str, of: impl Fn(&T) -> V + 'c) -> Self {
-        Column::number(name, Unit::Count, move |row| of(row).into().map(|count| count as f64))
+        Column::number(name, Unit::Count, move |row| {
+            of(row).into().map(|count| count as f64)
+        })
     }
 
     pub fn value(&self, row: &T) -> Value {
@@ -108,16 +141,26 @@ impl<'c, T> Column<'c, T> {
 }
 
 /// A column for each swept key of the rows. `of` gives those of one.
-pub fn swept_columns<'c, T: 'c>(rows: &[T], of: fn(&T) -> &[Swept]) -> impl Iterator<Item = Column<'c, T>> {
+pub fn swept_columns<'c, T: 'c>(
+    rows: &[T],
+    of: fn(&T) -> &[Swept],
+) -> impl Iterator<Item = Column<'c, T>> {
     let column = move |key: &str| {
         let key = key.to_string();
-        Column::given(key.clone(), move |row| swept::value(of(row), &key).map(String::from))
+        Column::given(key.clone(), move |row| {
+            swept::value(of(row), &key).map(String::from)
+        })
     };
     swept::keys(rows.iter().map(of)).into_iter().map(column)
 }
 
-pub fn to_object<'a, 'c: 'a, T: 'c>(columns: impl IntoIterator<Item = &'a Column<'c, T>>, row: &T) -> Json {
-    let entries = columns.into_iter().map(|column| (column.name.to_string(), column.value(row).to_json()));
+pub fn to_object<'a, 'c: 'a, T: 'c>(
+    columns: impl IntoIterator<Item = &'a Column<'c, T>>,
+    row: &T,
+) -> Json {
+    let entries = columns
+        .into_iter()
+        .map(|column| (column.name.to_string(), column.value(row).to_json()));
     entries.collect::<Map<_, _>>().into()
 }
 

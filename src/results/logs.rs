@@ -107,8 +107,20 @@ logs! {
 #[cfg(test)]
 impl RequestLine {
     /// As in logs of earlier versions: arrival, start and finish.
-    pub fn earlier(id: RequestId, [arrival, start_ns, finish_ns]: [Option<Nanos>; 3]) -> RequestLine {
+    pub fn earlier(
+        id: RequestId,
+        [arrival, start_ns, finish_ns]: [Option<Nanos>; 3],
+    ) -> RequestLine {
         let (arrival_ns, outcome) = (arrival.expect("it arrived"), Outcome::default());
-        RequestLine { id, arrival_ns, start_ns, finish_ns, class: String::new(), length: None, measured: 0, outcome }
+        RequestLine {
+            id,
+            arrival_ns,
+            start_ns,
+            finish_ns,
+            class: String::new(),
+            length: None,
+            measured: 0,
+            outcome,
+        }
     }
 }

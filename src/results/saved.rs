@@ -34,29 +34,63 @@ impl Saved {
         let file = within(path, &["summary.csv"])?;
         if !file.is_file() {
             if others.iter().any(|other| path.join(other).is_file()) {
-                return Ok(Saved { path: path.to_path_buf(), summary: None, classes: None, swept: Vec::new() });
+                return Ok(Saved {
+                    path: path.to_path_buf(),
+                    summary: None,
+                    classes: None,
+                    swept: Vec::new(),
+                });
             }
-            return Err(Error::at(path, format_args!("has no summary.csv{}", scenarios_below(path))));
+            return Err(Error::at(
+                path,
+                format_args!("has no summary.csv{}", scenarios_below(path)),
+            ));
         }
         let summary = CsvTable::read(&file)?;
-        summary.rows().try_for_each(|row| row.text("policy").map(drop))?;
+        summary
+            .rows()
+            .try_for_each(|row| row.text("policy").map(drop))?;
         let classes = within(path, &["classes.csv"])?;
-        let classes = classes.is_file().then(|| CsvTable::read(&classes)).transpose()?;
-        classes.iter().flat_map(CsvTable::rows).try_for_each(|row| row.text("policy").map(drop))?;
-        let mut saved = Saved { path: path.to_path_buf(), summary: Some(summary), classes, swept: Vec::new() };
+        let classes = classes
+            .is_file()
+            .then(|| CsvTable::read(&classes))
+            .transpose()?;
+        classes
+            .iter()
+            .flat_map(CsvTable::rows)
+            .try_for_each(|row| row.text("policy").map(drop))?;
+        let mut saved = Saved {
+            path: path.to_path_buf(),
+            summary: Some(summary),
+            classes,
+            swept: Vec::new(),
+        };
         // A summary alone, without its settings, is of no sweep. Each swept key concerns a policy of the first scenario.
         let settings = saved.settings().unwrap_or_default();
-        let policies = settings.pointer("/scenario/policy").and_then(Value::as_array).into_iter().flatten();
-        let pairs: Vec<&Value> = policies.filter_map(|policy| policy["swept"].as_array()).flatten().collect();
+        let policies = settings
+            .pointer("/scenario/policy")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        let pairs: Vec<&Value> = policies
+            .filter_map(|policy| policy["swept"].as_array())
+            .flatten()
+            .collect();
         let is_swept = |name: &&str| pairs.iter().any(|pair| pair[0] == *name);
-        let names = saved.summary.iter().flat_map(|summary| summary.file.names());
+        let names = saved
+            .summary
+            .iter()
+            .flat_map(|summary| summary.file.names());
         saved.swept = names.filter(is_swept).map(String::from).collect();
         Ok(saved)
     }
 
     /// The swept keys of a row.
     pub fn swept_of(&self, row: CsvRow<'_>) -> Result<Vec<Swept>> {
-        let values = self.swept.iter().map(|key| Ok((key.clone(), row.text(key)?.to_string())));
+        let values = self
+            .swept
+            .iter()
+            .map(|key| Ok((key.clone(), row.text(key)?.to_string())));
         let concern = |pair: &Result<Swept>| !matches!(pair, Ok((_, value)) if value.is_empty());
         values.filter(concern).collect()
     }
@@ -97,7 +131,9 @@ impl Saved {
     /// `None` for runs on a real device.
     pub fn bounds(&self) -> Result<Option<Bounds>> {
         let path = within(&self.path, &["bounds.json"])?;
-        let Ok(text) = fs::read_to_string(&path) else { return Ok(None) };
+        let Ok(text) = fs::read_to_string(&path) else {
+            return Ok(None);
+        };
         let parsed = serde_json::from_str(&text).map(Some);
         parsed.map_err(|cause| Error::at(&path, format_args!("{cause}; run the scenario again")))
     }
@@ -109,7 +145,10 @@ pub fn within(folder: &Path, parts: &[&str]) -> Result<PathBuf> {
     for part in parts {
         path.push(part);
         if path.is_symlink() {
-            return Err(Error::at(&path, "is a link; results are read only from their own folder"));
+            return Err(Error::at(
+                &path,
+                "is a link; results are read only from their own folder",
+            ));
         }
     }
     Ok(path)
@@ -117,18 +156,31 @@ pub fn within(folder: &Path, parts: &[&str]) -> Result<PathBuf> {
 
 pub fn read_json(path: &Path) -> Result<Value> {
     let text = fs::read_to_string(path).map_err(|cause| Error::unreadable(path, &cause))?;
-    serde_json::from_str(&text).map_err(|cause| Error::at(path, format_args!("is not JSON: {cause}")))
+    serde_json::from_str(&text)
+        .map_err(|cause| Error::at(path, format_args!("is not JSON: {cause}")))
 }
 
 /// For a user who named the parent folder of results.
 fn scenarios_below(path: &Path) -> String {
-    let entries = fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut below: Vec<PathBuf> = entries.filter(|path| path.join("summary.csv").is_file()).collect();
+    let entries = fs::read_dir(path)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
+    let mut below: Vec<PathBuf> = entries
+        .filter(|path| path.join("summary.csv").is_file())
+        .collect();
     below.sort();
     match below.first() {
-        None => "; name the folder that a run wrote its results to, such as results/sim/NAME".into(),
+        None => {
+            "; name the folder that a run wrote its results to, such as results/sim/NAME".into()
+        }
         Some(first) => {
-            format!("; it holds the results of {} scenarios: name one, such as {}", below.len(), first.display())
+            format!(
+                "; it holds the results of {} scenarios: name one, such as {}",
+                below.len(),
+                first.display()
+            )
         }
     }
 }
@@ -136,7 +188,8 @@ fn scenarios_below(path: &Path) -> String {
 /// A row of a summary.
 impl<'a> CsvRow<'a> {
     pub fn policy(&self) -> &'a str {
-        self.text("policy").expect("a summary that is open has policies")
+        self.text("policy")
+            .expect("a summary that is open has policies")
     }
 
     pub fn point(&self) -> Result<&'a str> {
@@ -150,19 +203,25 @@ impl<'a> CsvRow<'a> {
 
     /// Earlier summaries lack columns.
     pub fn metric_if_known(&self, metric: Metric) -> Result<Option<f64>> {
-        self.text(metric.name()).map_or(Ok(None), |_| self.metric(metric))
+        self.text(metric.name())
+            .map_or(Ok(None), |_| self.metric(metric))
     }
 
     /// The ends of the 95 % interval over replications; `None` without replications.
     pub fn interval(&self, metric: Metric) -> Result<Option<[f64; 2]>> {
         let column = format!("{}_ci", metric.name());
-        let half = self.text(&column).map_or(Ok(None), |_| self.number(&column))?;
-        Ok(half.zip(self.metric(metric)?).map(|(half, middle)| [middle - half, middle + half]))
+        let half = self
+            .text(&column)
+            .map_or(Ok(None), |_| self.number(&column))?;
+        Ok(half
+            .zip(self.metric(metric)?)
+            .map(|(half, middle)| [middle - half, middle + half]))
     }
 
     /// Runs behind the row; 1 in earlier summaries.
     pub fn replications(&self) -> Result<u64> {
-        self.text("replications").map_or(Ok(1), |_| self.whole("replications"))
+        self.text("replications")
+            .map_or(Ok(1), |_| self.whole("replications"))
     }
 
     /// Whether requests were handed over in time; simulated ones always are.
@@ -170,24 +229,32 @@ impl<'a> CsvRow<'a> {
         match self.text("valid") {
             Ok("true" | "") | Err(_) => Ok(true),
             Ok("false") => Ok(false),
-            Ok(other) => Err(self.error("valid", &format!("\"{other}\" is neither true nor false"))),
+            Ok(other) => {
+                Err(self.error("valid", &format!("\"{other}\" is neither true nor false")))
+            }
         }
     }
 
     /// `None` for points without a rate and for closed loops, whose rate depends on the system.
     pub fn rate(&self) -> Result<Option<f64>> {
-        let closed = self.point().is_ok_and(|point| point.starts_with("clients-"));
+        let closed = self
+            .point()
+            .is_ok_and(|point| point.starts_with("clients-"));
         Ok(self.metric(Metric::Offered)?.filter(|_| !closed))
     }
 
     /// Whether requests were turned away.
     pub fn rejects(&self) -> Result<bool> {
-        Ok(self.metric_if_known(Metric::Rejected)?.is_some_and(|requests| requests > 0.0))
+        Ok(self
+            .metric_if_known(Metric::Rejected)?
+            .is_some_and(|requests| requests > 0.0))
     }
 
     /// Requests that the metrics leave out.
     pub fn warmup(&self) -> Result<u64> {
-        Ok(self.metric_if_known(Metric::Warmup)?.map_or(0, |requests| requests.round() as u64))
+        Ok(self
+            .metric_if_known(Metric::Warmup)?
+            .map_or(0, |requests| requests.round() as u64))
     }
 
     /// Summaries without the column: less than 95 % of the offered rate was delivered.
@@ -195,10 +262,18 @@ impl<'a> CsvRow<'a> {
         match self.text("saturated") {
             Ok("true") => Ok(true),
             Ok("false" | "") => Ok(false),
-            Ok(other) => Err(self.error("saturated", &format!("\"{other}\" is neither true nor false"))),
+            Ok(other) => Err(self.error(
+                "saturated",
+                &format!("\"{other}\" is neither true nor false"),
+            )),
             Err(_) => {
-                let (offered, served) = (self.metric(Metric::Offered)?, self.metric(Metric::Throughput)?);
-                Ok(offered.zip(served).is_some_and(|(offered, served)| served < 0.95 * offered))
+                let (offered, served) = (
+                    self.metric(Metric::Offered)?,
+                    self.metric(Metric::Throughput)?,
+                );
+                Ok(offered
+                    .zip(served)
+                    .is_some_and(|(offered, served)| served < 0.95 * offered))
             }
         }
     }

@@ -10,13 +10,13 @@ use crate::metrics::summary::Summary;
 use crate::units::Nanos;
 
 /// Notes below the table. The first character marks the figure: the throughput for `*`, `?` and `+`, the load for `!`.
-const SATURATED: &str = "* saturated: more arrived than could be served; latencies grow with the run";
+const SATURATED: &str =
+    "* saturated: more arrived than could be served; latencies grow with the run";
 const UNKNOWN: &str = "? the run is too short to tell whether it is saturated";
 const ABOVE: &str = "+ above the offered rate: requests of the warm-up were served in the measured time, or more came than \
     the rate says";
 const INVALID: &str = "! not valid: requests were handed over so late that the latencies are not those of an open loop";
-const REPLICATED: &str =
-    "± half the width of the 95 % confidence interval over the replications, in percent of the figure";
+const REPLICATED: &str = "± half the width of the 95 % confidence interval over the replications, in percent of the figure";
 /// As a share of the offered rate; less is the chance of the arrivals.
 const CLEARLY_ABOVE: f64 = 1.005;
 
@@ -31,19 +31,29 @@ const NAME_WIDTH: usize = 20;
 /// which hardly vary.
 /// A second table has the classes, if there are any.
 pub fn table(rows: &[SummaryRow], width: Option<usize>) -> String {
-    let classes = Table::of_classes(rows).map_or(String::new(), |table| format!("\n{}", within(table, width)));
+    let classes = Table::of_classes(rows)
+        .map_or(String::new(), |table| format!("\n{}", within(table, width)));
     within(Table::of(rows), width) + &classes
 }
 
 /// As text, in the columns of a terminal.
 fn within(table: Table, width: Option<usize>) -> String {
-    let Table { headings, lines, notes } = table;
+    let Table {
+        headings,
+        lines,
+        notes,
+    } = table;
     let mut lines: Vec<Vec<String>> = headings.into_iter().chain(lines).collect();
-    lines.iter_mut().for_each(|line| line[0] = shortened(&line[0], NAME_WIDTH));
+    lines
+        .iter_mut()
+        .for_each(|line| line[0] = shortened(&line[0], NAME_WIDTH));
     let mut text = aligned(&lines);
     let mut left_out = Vec::new();
     for name in LESS {
-        if text.lines().all(|line| width.is_none_or(|width| line.chars().count() <= width)) {
+        if text
+            .lines()
+            .all(|line| width.is_none_or(|width| line.chars().count() <= width))
+        {
             break;
         }
         if let Some(column) = lines[0].iter().position(|heading| heading == name) {
@@ -77,15 +87,23 @@ impl Table {
             Metric::Goodput => with_goodput,
             Metric::Rejected => with_rejected,
             Metric::QueueP99 | Metric::P90 => !with_tokens,
-            metric => metric.heading().is_some() && (with_tokens || !Metric::OF_TOKENS.contains(metric)),
+            metric => {
+                metric.heading().is_some() && (with_tokens || !Metric::OF_TOKENS.contains(metric))
+            }
         };
         let metrics: Vec<Metric> = Metric::EVERY.iter().copied().filter(shown).collect();
         let headings = headings(&swept, metrics.iter().filter_map(|metric| metric.heading()));
         let objectives: BTreeSet<Nanos> = rows.iter().filter_map(SummaryRow::slo).collect();
         let objectives: Vec<String> = objectives.iter().map(ToString::to_string).collect();
-        let grows =
-            if any(&grows) { "; - where queues grew without end, so that the run's length decides" } else { "" };
-        let goodput = format!("goodput: requests served within {}, per second{grows}", objectives.join(" or "));
+        let grows = if any(&grows) {
+            "; - where queues grew without end, so that the run's length decides"
+        } else {
+            ""
+        };
+        let goodput = format!(
+            "goodput: requests served within {}, per second{grows}",
+            objectives.join(" or ")
+        );
         let marked = |note: &'static str| (note, any(&|row| note_of(row) == Some(note)));
         let notes = [
             (goodput.as_str(), !objectives.is_empty()),
@@ -95,8 +113,19 @@ impl Table {
             (INVALID, any(&is_invalid)),
             (REPLICATED, any(&|row| row.runs.len() > 1)),
         ];
-        let notes = notes.into_iter().filter(|(_, holds)| *holds).map(|(note, _)| note.to_string()).collect();
-        Table { headings, lines: rows.iter().map(|row| cells(row, &swept, &metrics)).collect(), notes }
+        let notes = notes
+            .into_iter()
+            .filter(|(_, holds)| *holds)
+            .map(|(note, _)| note.to_string())
+            .collect();
+        Table {
+            headings,
+            lines: rows
+                .iter()
+                .map(|row| cells(row, &swept, &metrics))
+                .collect(),
+            notes,
+        }
     }
 
     /// A line for each class of each row.
@@ -105,34 +134,78 @@ impl Table {
         let with_rejected = rows.iter().any(rejects);
         let mut objectives: BTreeMap<String, String> = BTreeMap::new();
         let mut lines = Vec::new();
-        for (row, class) in rows.iter().flat_map(|row| row.classes().into_iter().map(move |class| (row, class))) {
-            let arrived = class.estimated(|run| Some((run.completed + run.failed + run.rejected) as f64));
-            let requests = arrived.value.map_or("-".into(), |requests| format!("{requests:.0}"));
+        for (row, class) in rows
+            .iter()
+            .flat_map(|row| row.classes().into_iter().map(move |class| (row, class)))
+        {
+            let arrived =
+                class.estimated(|run| Some((run.completed + run.failed + run.rejected) as f64));
+            let requests = arrived
+                .value
+                .map_or("-".into(), |requests| format!("{requests:.0}"));
             let within = class.within_slo().value.map_or("-".into(), percent);
             let mut line = head(row, &swept);
-            line.extend([class.class.clone(), requests, cell(&class, Metric::P50), cell(&class, Metric::P99), within]);
+            line.extend([
+                class.class.clone(),
+                requests,
+                cell(&class, Metric::P50),
+                cell(&class, Metric::P99),
+                within,
+            ]);
             line.extend(with_rejected.then(|| cell(&class, Metric::Rejected)));
             lines.push(line);
             objectives.extend(class.slo().map(|slo| (class.class, slo.to_string())));
         }
         let rejected = with_rejected.then_some(["rej", "%"]);
-        let names = [["class", ""], ["requests", ""], ["p50", "ms"], ["p99", "ms"], ["within", "%"]];
-        let objectives = objectives.iter().map(|(class, slo)| format!("{class} {slo}")).collect::<Vec<_>>().join(", ");
-        let note = format!("within: measured requests served within the objective of their class ({objectives})");
-        let notes = if objectives.is_empty() { Vec::new() } else { vec![note] };
+        let names = [
+            ["class", ""],
+            ["requests", ""],
+            ["p50", "ms"],
+            ["p99", "ms"],
+            ["within", "%"],
+        ];
+        let objectives = objectives
+            .iter()
+            .map(|(class, slo)| format!("{class} {slo}"))
+            .collect::<Vec<_>>()
+            .join(", ");
+        let note = format!(
+            "within: measured requests served within the objective of their class ({objectives})"
+        );
+        let notes = if objectives.is_empty() {
+            Vec::new()
+        } else {
+            vec![note]
+        };
         let headings = headings(&swept, names.into_iter().chain(rejected));
-        (!lines.is_empty()).then_some(Table { headings, lines, notes })
+        (!lines.is_empty()).then_some(Table {
+            headings,
+            lines,
+            notes,
+        })
     }
 }
 
 fn short_keys(rows: &[SummaryRow]) -> Vec<&str> {
-    distinct(swept::keys(rows.iter().map(|row| &row.swept[..])).into_iter().map(swept::short))
+    distinct(
+        swept::keys(rows.iter().map(|row| &row.swept[..]))
+            .into_iter()
+            .map(swept::short),
+    )
 }
 
 /// Of the columns behind the policy, the swept keys and the load.
-fn headings<'a>(swept: &[&'a str], columns: impl Iterator<Item = [&'a str; 2]>) -> [Vec<String>; 2] {
+fn headings<'a>(
+    swept: &[&'a str],
+    columns: impl Iterator<Item = [&'a str; 2]>,
+) -> [Vec<String>; 2] {
     let keys = swept.iter().map(|key| [*key, ""]);
-    let all: Vec<_> = [["policy", ""]].into_iter().chain(keys).chain([["offered", "req/s"]]).chain(columns).collect();
+    let all: Vec<_> = [["policy", ""]]
+        .into_iter()
+        .chain(keys)
+        .chain([["offered", "req/s"]])
+        .chain(columns)
+        .collect();
     [0, 1].map(|line| all.iter().map(|names| names[line].to_string()).collect())
 }
 
@@ -151,12 +224,16 @@ fn is_invalid(row: &SummaryRow) -> bool {
 
 /// `None` in a closed loop, which offers as much as it is served.
 fn offered(row: &SummaryRow) -> Option<f64> {
-    row.estimate(Metric::Offered).value.filter(|_| !row.point.starts_with("clients-"))
+    row.estimate(Metric::Offered)
+        .value
+        .filter(|_| !row.point.starts_with("clients-"))
 }
 
 fn is_above(row: &SummaryRow) -> bool {
     let throughput = row.estimate(Metric::Throughput).value;
-    offered(row).zip(throughput).is_some_and(|(offered, throughput)| throughput > CLEARLY_ABOVE * offered)
+    offered(row)
+        .zip(throughput)
+        .is_some_and(|(offered, throughput)| throughput > CLEARLY_ABOVE * offered)
 }
 
 /// What the mark of its throughput means.
@@ -174,7 +251,11 @@ fn head(row: &SummaryRow, swept: &[&str]) -> Vec<String> {
     let mark = if is_invalid(row) { &INVALID[..1] } else { "" };
     let offered = offered(row).map_or_else(|| row.point.clone(), significant);
     let mut line = vec![row.policy.clone()];
-    line.extend(swept.iter().map(|key| swept::value(&row.swept, key).unwrap_or_default().to_string()));
+    line.extend(swept.iter().map(|key| {
+        swept::value(&row.swept, key)
+            .unwrap_or_default()
+            .to_string()
+    }));
     line.push(format!("{offered}{mark}"));
     line
 }
@@ -196,10 +277,21 @@ fn cell(row: &SummaryRow, metric: Metric) -> String {
         let arrived = run.completed + run.failed + run.rejected;
         (arrived > 0).then(|| run.rejected as f64 / arrived as f64)
     };
-    let estimate = if metric == Metric::Rejected { row.estimated(rejected) } else { row.estimate(metric) };
-    let Estimate { value: Some(value), half_width } = estimate else {
-        let quantile = quantile(metric).filter(|_| row.runs.iter().any(|run| run.latency.samples > 0));
-        return quantile.map_or("-".into(), |quantile| format!("n<{}", quantile.samples_needed()));
+    let estimate = if metric == Metric::Rejected {
+        row.estimated(rejected)
+    } else {
+        row.estimate(metric)
+    };
+    let Estimate {
+        value: Some(value),
+        half_width,
+    } = estimate
+    else {
+        let quantile =
+            quantile(metric).filter(|_| row.runs.iter().any(|run| run.latency.samples > 0));
+        return quantile.map_or("-".into(), |quantile| {
+            format!("n<{}", quantile.samples_needed())
+        });
     };
     if metric.heading().is_some_and(|[_, unit]| unit == "%") {
         return percent(value);
@@ -265,19 +357,36 @@ pub type Heading<'a, T> = (&'a str, &'a dyn Fn(&T) -> String);
 
 /// A line of headings, then a line for each row.
 pub fn tabulate<T>(rows: &[T], columns: &[Heading<'_, T>]) -> String {
-    let headings = columns.iter().map(|(heading, _)| (*heading).to_string()).collect();
+    let headings = columns
+        .iter()
+        .map(|(heading, _)| (*heading).to_string())
+        .collect();
     let line = |row: &T| columns.iter().map(|(_, cell)| cell(row)).collect();
-    aligned(&std::iter::once(headings).chain(rows.iter().map(line)).collect::<Vec<_>>())
+    aligned(
+        &std::iter::once(headings)
+            .chain(rows.iter().map(line))
+            .collect::<Vec<_>>(),
+    )
 }
 
 /// The first column is aligned left, the others right.
 pub fn aligned(lines: &[Vec<String>]) -> String {
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0);
+    let width = |column: usize| {
+        lines
+            .iter()
+            .map(|line| line[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..lines.first().map_or(0, Vec::len)).map(width).collect();
     let mut text = String::new();
     for line in lines {
         for (column, (cell, width)) in line.iter().zip(&widths).enumerate() {
-            text += &if column == 0 { format!("{cell:<width$}") } else { format!("  {cell:>width$}") };
+            text += &if column == 0 {
+                format!("{cell:<width$}")
+            } else {
+                format!("  {cell:>width$}")
+            };
         }
         text.truncate(text.trim_end().len());
         text.push('\n');
@@ -298,25 +407,51 @@ mod tests {
 
     fn row(policy: &str, runs: &[Summary]) -> SummaryRow {
         let [policy, backend, point] = [policy, "sim", "offline"].map(String::from);
-        SummaryRow { policy, backend, point, runs: runs.to_vec(), ..SummaryRow::default() }
+        SummaryRow {
+            policy,
+            backend,
+            point,
+            runs: runs.to_vec(),
+            ..SummaryRow::default()
+        }
     }
 
     fn measured(requests: usize, load: f64, seed: u64) -> Summary {
-        summarize(&queue(requests, load, seed), &Measure { offered: Some(Rate(load * 1e6)), ..Measure::default() })
+        summarize(
+            &queue(requests, load, seed),
+            &Measure {
+                offered: Some(Rate(load * 1e6)),
+                ..Measure::default()
+            },
+        )
     }
 
     #[test]
     fn a_table_by_hand() {
-        let mut summary = Summary { offered: Some(Rate(5000.0)), throughput: Some(Rate(4998.1)), ..Summary::default() };
+        let mut summary = Summary {
+            offered: Some(Rate(5000.0)),
+            throughput: Some(Rate(4998.1)),
+            ..Summary::default()
+        };
         summary.latency.samples = 500;
         summary.latency.p50_ms = Some(12.345);
         summary.latency.p90_ms = Some(0.0625);
         summary.mean_batch = Some(31.25);
         summary.padding = Some(0.0);
         summary.utilization = Some(0.534);
-        let saturated = Summary { saturated: Some(true), throughput: Some(Rate(123.45)), ..Summary::default() };
+        let saturated = Summary {
+            saturated: Some(true),
+            throughput: Some(Rate(123.45)),
+            ..Summary::default()
+        };
         assert_eq!(
-            table(&[row("BatchMaker", &[summary]), row("a policy with a name beyond all measure", &[saturated])], None),
+            table(
+                &[
+                    row("BatchMaker", &[summary]),
+                    row("a policy with a name beyond all measure", &[saturated])
+                ],
+                None
+            ),
             "\
 policy                offered  throughput    p50     p90     p99  queue p99  batch  pad  busy
                         req/s       req/s     ms      ms      ms         ms   mean    %     %
@@ -332,16 +467,28 @@ a policy with a nam…  offline      123.5*      -       -       -          -   
         let runs = [1, 2, 3, 4].map(|seed| measured(2000, 0.9, seed));
         let text = table(&[row("dynamic batching", &runs)], None);
         assert!(text.lines().nth(2).unwrap().contains('±'), "{text}");
-        assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 110),
+            "{text}"
+        );
         assert!(text.contains("95 % confidence"));
     }
 
     #[test]
     fn a_narrow_terminal_gets_fewer_columns() {
-        let rows = [row("dynamic batching", &[1, 2, 3].map(|seed| measured(2000, 0.9, seed)))];
+        let rows = [row(
+            "dynamic batching",
+            &[1, 2, 3].map(|seed| measured(2000, 0.9, seed)),
+        )];
         let text = table(&rows, Some(80));
-        assert!(text.lines().take(3).all(|line| line.chars().count() <= 80), "{text}");
-        assert!(text.contains("p99") && text.contains("\nleft out on a narrow terminal: queue p99"), "{text}");
+        assert!(
+            text.lines().take(3).all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert!(
+            text.contains("p99") && text.contains("\nleft out on a narrow terminal: queue p99"),
+            "{text}"
+        );
         assert_eq!(table(&rows, Some(200)), table(&rows, None));
     }
 
@@ -349,7 +496,10 @@ a policy with a nam…  offline      123.5*      -       -       -          -   
     fn programs_get_numbers_or_null() {
         let value = to_json(
             "quick",
-            &[row("a", &[measured(200, 0.5, 1)]), row("b", &[summarize(&record(&[]), &Measure::default())])],
+            &[
+                row("a", &[measured(200, 0.5, 1)]),
+                row("b", &[summarize(&record(&[]), &Measure::default())]),
+            ],
         );
         let first = &value["rows"][0];
         assert_eq!(value["scenario"], "quick");
@@ -358,17 +508,29 @@ a policy with a nam…  offline      123.5*      -       -       -          -   
         assert!(first["p99_ms"].is_null());
         assert!(first["saturated"].is_null());
         assert!(value["rows"][1]["throughput_rps"].is_null());
-        let replicated = to_json("quick", &[row("a", &[1, 2].map(|seed| measured(200, 0.5, seed)))]);
+        let replicated = to_json(
+            "quick",
+            &[row("a", &[1, 2].map(|seed| measured(200, 0.5, seed)))],
+        );
         assert!(replicated["rows"][0]["p90_ms_ci"].is_f64());
     }
 
     #[test]
     fn a_row_that_is_not_valid_has_a_mark() {
-        let mut summary = Summary { offered: Some(Rate(50.0)), ..Summary::default() };
+        let mut summary = Summary {
+            offered: Some(Rate(50.0)),
+            ..Summary::default()
+        };
         summary.lateness = Lateness::of(&[crate::units::Nanos(20_001)], Some(2.0));
         let text = table(&[row("late", &[summary.clone()])], None);
-        assert!(text.contains("late     50.00!") && text.contains("\n! not valid: "), "{text}");
-        assert_eq!(to_json("s", &[row("late", &[summary])])["rows"][0]["valid"], json!(false));
+        assert!(
+            text.contains("late     50.00!") && text.contains("\n! not valid: "),
+            "{text}"
+        );
+        assert_eq!(
+            to_json("s", &[row("late", &[summary])])["rows"][0]["valid"],
+            json!(false)
+        );
     }
 
     #[test]
@@ -379,8 +541,17 @@ a policy with a nam…  offline      123.5*      -       -       -          -   
             saturated: Some(saturated),
             ..Summary::default()
         };
-        let text = table(&[row("a", &[of(8047.0, false)]), row("b", &[of(8010.0, false)])], None);
-        assert!(text.contains(" 8047+ ") && text.contains(" 8010 "), "{text}");
+        let text = table(
+            &[
+                row("a", &[of(8047.0, false)]),
+                row("b", &[of(8010.0, false)]),
+            ],
+            None,
+        );
+        assert!(
+            text.contains(" 8047+ ") && text.contains(" 8010 "),
+            "{text}"
+        );
         assert!(text.contains("\n+ above the offered rate: "), "{text}");
         assert!(table(&[row("a", &[of(8047.0, true)])], None).contains(" 8047* "));
     }
@@ -397,15 +568,26 @@ a policy with a nam…  offline      123.5*      -       -       -          -   
         };
         let text = |saturated, rejected| table(&[row("a", &[of(saturated, rejected)])], None);
         assert!(
-            !text(true, 0).contains("605") && text(true, 0).contains("per second; - where queues grew without end")
+            !text(true, 0).contains("605")
+                && text(true, 0).contains("per second; - where queues grew without end")
         );
-        assert!(text(false, 0).contains(" 605.0 ") && text(true, 9).contains(" 605.0 "), "{}", text(true, 9));
-        assert!(!text(true, 9).contains("queues grew"), "a policy that turns requests away serves what it can");
+        assert!(
+            text(false, 0).contains(" 605.0 ") && text(true, 9).contains(" 605.0 "),
+            "{}",
+            text(true, 9)
+        );
+        assert!(
+            !text(true, 9).contains("queues grew"),
+            "a policy that turns requests away serves what it can"
+        );
     }
 
     #[test]
     fn an_interval_wider_than_its_figure_has_no_number() {
-        let run = |throughput| Summary { throughput: Some(Rate(throughput)), ..Summary::default() };
+        let run = |throughput| Summary {
+            throughput: Some(Rate(throughput)),
+            ..Summary::default()
+        };
         let text = table(&[row("a", &[run(10.0), run(200.0)])], None);
         assert!(text.contains(" 105.0±>100%"), "{text}");
     }

@@ -27,7 +27,12 @@ pub fn write_timeline(path: &Path, record: &Recorder, cells: &[CellType]) -> Res
     write_whole(path, |out| {
         out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
         let mut events = Events { out, separator: "" };
-        let timeline = Timeline { record, cells, tracks: tracks(record), stays: stays(record) };
+        let timeline = Timeline {
+            record,
+            cells,
+            tracks: tracks(record),
+            stays: stays(record),
+        };
         timeline.name_tracks(&mut events)?;
         // A viewer binds an arrow's end to a slice that it has already read.
         timeline.draw_tasks(&mut events)?;
@@ -47,10 +52,19 @@ struct Timeline<'a> {
 }
 
 fn tracks(record: &Recorder) -> Vec<(WorkerId, StreamId)> {
-    let ran: BTreeSet<_> = record.tasks.iter().map(|task| (task.worker, task.stream)).collect();
+    let ran: BTreeSet<_> = record
+        .tasks
+        .iter()
+        .map(|task| (task.worker, task.stream))
+        .collect();
     let all = (0..record.busy.len() as u16).map(|worker| (WorkerId(worker), StreamId(0)));
     let idle = all.filter(|(worker, _)| !ran.iter().any(|(other, _)| other == worker));
-    ran.iter().copied().chain(idle).collect::<BTreeSet<_>>().into_iter().collect()
+    ran.iter()
+        .copied()
+        .chain(idle)
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect()
 }
 
 /// On a row where it overlaps no other.
@@ -74,10 +88,19 @@ fn stays(record: &Recorder) -> Vec<Stay> {
             let (end, outcome) = match departures[request] {
                 (at, Outcome::Served) => (at, "finished"),
                 (at, Outcome::Rejected | Outcome::Expired) => (at, "rejected"),
-                (_, Outcome::Failed | Outcome::Unfinished) => (record.end.max(arrival), "never finished"),
+                (_, Outcome::Failed | Outcome::Unfinished) => {
+                    (record.end.max(arrival), "never finished")
+                }
             };
             let start = Some(record.start[request]).filter(|&start| start <= end);
-            Some(Stay { request, row: 0, arrival, start, end, outcome })
+            Some(Stay {
+                request,
+                row: 0,
+                arrival,
+                start,
+                end,
+                outcome,
+            })
         })
         .collect();
     stays.sort_by_key(|stay| stay.arrival);
@@ -85,7 +108,10 @@ fn stays(record: &Recorder) -> Vec<Stay> {
     let mut taken: BinaryHeap<Reverse<(Nanos, usize)>> = BinaryHeap::new();
     let mut free: BinaryHeap<Reverse<usize>> = BinaryHeap::new();
     for stay in &mut stays {
-        while let Some(Reverse((_, row))) = taken.peek().filter(|Reverse((end, _))| *end <= stay.arrival) {
+        while let Some(Reverse((_, row))) = taken
+            .peek()
+            .filter(|Reverse((end, _))| *end <= stay.arrival)
+        {
             free.push(Reverse(*row));
             taken.pop();
         }
@@ -98,17 +124,36 @@ fn stays(record: &Recorder) -> Vec<Stay> {
 impl Timeline<'_> {
     fn name_tracks(&self, events: &mut Events<'_>) -> io::Result<()> {
         for (pid, name) in [(WORKERS, "workers"), (REQUESTS, "requests")] {
-            events.name("process", format_args!(r#""pid":{pid}"#), name, pid as usize)?;
+            events.name(
+                "process",
+                format_args!(r#""pid":{pid}"#),
+                name,
+                pid as usize,
+            )?;
         }
         let mut name = |pid: u32, tid: usize, name: &str| {
-            events.name("thread", format_args!(r#""pid":{pid},"tid":{tid}"#), name, tid)
+            events.name(
+                "thread",
+                format_args!(r#""pid":{pid},"tid":{tid}"#),
+                name,
+                tid,
+            )
         };
         let several_streams = self.tracks.len() > self.record.busy.len();
         for (tid, (worker, stream)) in self.tracks.iter().enumerate() {
-            let stream = if several_streams { format!(" stream {stream}") } else { String::new() };
+            let stream = if several_streams {
+                format!(" stream {stream}")
+            } else {
+                String::new()
+            };
             name(WORKERS, tid, &format!("worker {worker}{stream}"))?;
         }
-        let rows = self.stays.iter().map(|stay| stay.row + 1).max().unwrap_or(0);
+        let rows = self
+            .stays
+            .iter()
+            .map(|stay| stay.row + 1)
+            .max()
+            .unwrap_or(0);
         (0..rows).try_for_each(|row| name(REQUESTS, self.tracks.len() + row, &format!("row {row}")))
     }
 
@@ -117,13 +162,22 @@ impl Timeline<'_> {
             let name = joined_names(&task.cells, self.cells);
             let label = json!(format!("{name} × {}", task.batch));
             let args = json!({ "task": task.task.0, "cell": name, "batch": task.batch, "submit_ns": task.submit.0 });
-            events.slice(WORKERS, self.track_of(task), &label, task.start, task.finish, &args)?;
+            events.slice(
+                WORKERS,
+                self.track_of(task),
+                &label,
+                task.start,
+                task.finish,
+                &args,
+            )?;
         }
         Ok(())
     }
 
     fn track_of(&self, task: &TaskRow) -> usize {
-        self.tracks.binary_search(&(task.worker, task.stream)).expect("every kept task has a track")
+        self.tracks
+            .binary_search(&(task.worker, task.stream))
+            .expect("every kept task has a track")
     }
 
     fn draw_requests(&self, events: &mut Events<'_>) -> io::Result<()> {
@@ -148,13 +202,21 @@ impl Timeline<'_> {
         let tasks = &self.record.tasks;
         for stay in &self.stays {
             let first = self.record.first_task.get(stay.request);
-            let (Some(start), Some(Some(first))) = (stay.start, first) else { continue };
-            let Ok(place) = tasks.binary_search_by_key(first, |task| task.task) else { continue };
+            let (Some(start), Some(Some(first))) = (stay.start, first) else {
+                continue;
+            };
+            let Ok(place) = tasks.binary_search_by_key(first, |task| task.task) else {
+                continue;
+            };
             let (row, track) = (self.tracks.len() + stay.row, self.track_of(&tasks[place]));
             let flow = format!(r#""name":"starts","cat":"request","id":{}"#, stay.request);
             let (from, to) = (micros(start), micros(tasks[place].start));
-            events.push(format_args!(r#""ph":"s",{flow},"pid":{REQUESTS},"tid":{row},"ts":{from}"#))?;
-            events.push(format_args!(r#""ph":"f","bp":"e",{flow},"pid":{WORKERS},"tid":{track},"ts":{to}"#))?;
+            events.push(format_args!(
+                r#""ph":"s",{flow},"pid":{REQUESTS},"tid":{row},"ts":{from}"#
+            ))?;
+            events.push(format_args!(
+                r#""ph":"f","bp":"e",{flow},"pid":{WORKERS},"tid":{track},"ts":{to}"#
+            ))?;
         }
         Ok(())
     }
@@ -173,8 +235,15 @@ impl Timeline<'_> {
         let mut counts = [0; 2];
         for instant in changes.chunk_by(|a, b| a.0 == b.0) {
             let (before, ts) = (counts, micros(instant[0].0));
-            instant.iter().for_each(|(_, counter, change)| counts[*counter] += change);
-            for ((name, count), _) in COUNTERS.iter().zip(counts).zip(before).filter(|((_, now), then)| now != then) {
+            instant
+                .iter()
+                .for_each(|(_, counter, change)| counts[*counter] += change);
+            for ((name, count), _) in COUNTERS
+                .iter()
+                .zip(counts)
+                .zip(before)
+                .filter(|((_, now), then)| now != then)
+            {
                 events.push(format_args!(
                     r#""ph":"C","name":"{name}","pid":{REQUESTS},"ts":{ts},"args":{{"requests":{count}}}"#
                 ))?;
@@ -194,18 +263,42 @@ struct Events<'a> {
 impl Events<'_> {
     /// `fields` are those of its object.
     fn push(&mut self, fields: fmt::Arguments<'_>) -> io::Result<()> {
-        write!(self.out, "{}\n{{{fields}}}", mem::replace(&mut self.separator, ","))
+        write!(
+            self.out,
+            "{}\n{{{fields}}}",
+            mem::replace(&mut self.separator, ",")
+        )
     }
 
     /// `what` is `process` or `thread`, `which` its fields, and `place` its place among the others.
-    fn name(&mut self, what: &str, which: fmt::Arguments<'_>, name: &str, place: usize) -> io::Result<()> {
-        self.push(format_args!(r#""ph":"M",{which},"name":"{what}_name","args":{{"name":"{name}"}}"#))?;
-        self.push(format_args!(r#""ph":"M",{which},"name":"{what}_sort_index","args":{{"sort_index":{place}}}"#))
+    fn name(
+        &mut self,
+        what: &str,
+        which: fmt::Arguments<'_>,
+        name: &str,
+        place: usize,
+    ) -> io::Result<()> {
+        self.push(format_args!(
+            r#""ph":"M",{which},"name":"{what}_name","args":{{"name":"{name}"}}"#
+        ))?;
+        self.push(format_args!(
+            r#""ph":"M",{which},"name":"{what}_sort_index","args":{{"sort_index":{place}}}"#
+        ))
     }
 
-    fn slice(&mut self, pid: u32, tid: usize, name: &Value, start: Nanos, end: Nanos, args: &Value) -> io::Result<()> {
+    fn slice(
+        &mut self,
+        pid: u32,
+        tid: usize,
+        name: &Value,
+        start: Nanos,
+        end: Nanos,
+        args: &Value,
+    ) -> io::Result<()> {
         let (ts, dur) = (micros(start), micros(end - start));
-        self.push(format_args!(r#""ph":"X","pid":{pid},"tid":{tid},"name":{name},"ts":{ts},"dur":{dur},"args":{args}"#))
+        self.push(format_args!(
+            r#""ph":"X","pid":{pid},"tid":{tid},"name":{name},"ts":{ts},"dur":{dur},"args":{args}"#
+        ))
     }
 }
 
@@ -231,13 +324,27 @@ mod tests {
     fn written(record: &Recorder) -> String {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("timeline.json");
-        write_timeline(&path, record, &Model::Dnn("a \"quoted\" cell".into()).cell_types()).unwrap();
+        write_timeline(
+            &path,
+            record,
+            &Model::Dnn("a \"quoted\" cell".into()).cell_types(),
+        )
+        .unwrap();
         std::fs::read_to_string(path).unwrap()
     }
 
     /// Each is a task of its own, on the first free stream of three, or never runs.
     fn run(requests: &[(u64, u64)]) -> Recorder {
-        let mut run = Recorder::new(requests.len(), 2, 1, Keep { tasks: true, first_tasks: true, ..Keep::default() });
+        let mut run = Recorder::new(
+            requests.len(),
+            2,
+            1,
+            Keep {
+                tasks: true,
+                first_tasks: true,
+                ..Keep::default()
+            },
+        );
         let mut free = [0u64; 3];
         let mut now = 0;
         for (id, &(gap, work)) in requests.iter().enumerate() {
@@ -284,17 +391,31 @@ mod tests {
         let mut arrows: BTreeMap<u64, Vec<(&str, u64)>> = BTreeMap::new();
         let mut names = Vec::new();
         for event in trace["traceEvents"].as_array().unwrap() {
-            let track = (event["pid"].as_u64().unwrap(), event["tid"].as_u64().unwrap_or(u64::MAX));
+            let track = (
+                event["pid"].as_u64().unwrap(),
+                event["tid"].as_u64().unwrap_or(u64::MAX),
+            );
             match event["ph"].as_str().unwrap() {
                 "X" => {
                     let start = ns(&event["ts"]);
-                    tracks.entry(track).or_default().push((start, start + ns(&event["dur"])));
+                    tracks
+                        .entry(track)
+                        .or_default()
+                        .push((start, start + ns(&event["dur"])));
                 }
                 phase @ ("s" | "f") => {
                     let ts = ns(&event["ts"]);
-                    assert!(tracks[&track].iter().any(|(start, end)| (*start..=*end).contains(&ts)), "{event}");
+                    assert!(
+                        tracks[&track]
+                            .iter()
+                            .any(|(start, end)| (*start..=*end).contains(&ts)),
+                        "{event}"
+                    );
                     assert_eq!(event.get("bp").is_some(), phase == "f");
-                    arrows.entry(event["id"].as_u64().unwrap()).or_default().push((phase, ts));
+                    arrows
+                        .entry(event["id"].as_u64().unwrap())
+                        .or_default()
+                        .push((phase, ts));
                 }
                 "C" => assert!(event["args"]["requests"].as_i64().unwrap() >= 0),
                 "M" if event["name"] == "thread_name" => names.push(track),
@@ -305,10 +426,16 @@ mod tests {
         for (track, slices) in &mut tracks {
             assert!(names.contains(track), "{track:?} has no name");
             slices.sort_unstable();
-            assert!(slices.windows(2).all(|w| w[0].1 <= w[1].0), "slices of {track:?} overlap");
+            assert!(
+                slices.windows(2).all(|w| w[0].1 <= w[1].0),
+                "slices of {track:?} overlap"
+            );
         }
         for (id, ends) in arrows {
-            assert!(matches!(ends[..], [("s", from), ("f", to)] if from <= to), "arrow {id}: {ends:?}");
+            assert!(
+                matches!(ends[..], [("s", from), ("f", to)] if from <= to),
+                "arrow {id}: {ends:?}"
+            );
         }
     }
 
@@ -318,7 +445,10 @@ mod tests {
         run.rejected(RequestId(1), Nanos(2500));
         let text = written(&run);
         check(&text);
-        let lines: Vec<&str> = text.lines().filter(|line| !line.contains(r#""ph":"M""#)).collect();
+        let lines: Vec<&str> = text
+            .lines()
+            .filter(|line| !line.contains(r#""ph":"M""#))
+            .collect();
         assert_eq!(
             lines,
             [
@@ -353,8 +483,17 @@ mod tests {
 
     #[test]
     fn rows_are_as_many_as_requests_at_once() {
-        let stays = stays(&record(&[(0, 0, 10), (1, 1, 5), (5, 5, 7), (6, 6, 9), (10, 10, 11)]));
-        assert_eq!(stays.iter().map(|stay| stay.row).collect::<Vec<_>>(), [0, 1, 1, 2, 0]);
+        let stays = stays(&record(&[
+            (0, 0, 10),
+            (1, 1, 5),
+            (5, 5, 7),
+            (6, 6, 9),
+            (10, 10, 11),
+        ]));
+        assert_eq!(
+            stays.iter().map(|stay| stay.row).collect::<Vec<_>>(),
+            [0, 1, 1, 2, 0]
+        );
     }
 
     proptest! {

@@ -6,7 +6,10 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::columns::{Column, Metric};
-use super::logs::{BatchLine, DifferenceLine, FailureLine, LogRow as _, RequestLine, RoundLine, TaskLine, TokenLine};
+use super::logs::{
+    BatchLine, DifferenceLine, FailureLine, LogRow as _, RequestLine, RoundLine, TaskLine,
+    TokenLine,
+};
 use super::summary::{self, SummaryRow};
 use crate::error::Result;
 use crate::files::write_whole;
@@ -22,16 +25,33 @@ pub fn requests(out: &mut dyn Write, record: &Recorder, warmup: u64) -> io::Resu
     if let Some(stream) = &record.stream {
         let mut logged: Vec<&Logged> = stream.log.iter().collect();
         logged.sort_unstable_by_key(|logged| logged.request);
-        return log(out, RequestLine::COLUMNS, logged.into_iter().map(|logged| sampled(stream, logged, warmup)));
+        return log(
+            out,
+            RequestLine::COLUMNS,
+            logged
+                .into_iter()
+                .map(|logged| sampled(stream, logged, warmup)),
+        );
     }
     let mut measured = vec![1; record.arrival.len()];
-    record.in_order().iter().take(warmup as usize).for_each(|request| measured[*request as usize] = 0);
+    record
+        .in_order()
+        .iter()
+        .take(warmup as usize)
+        .for_each(|request| measured[*request as usize] = 0);
     let departures = record.departures();
-    let arrived = record.arrival.iter().enumerate().filter_map(|(id, at)| Some((id, happened(*at)?)));
+    let arrived = record
+        .arrival
+        .iter()
+        .enumerate()
+        .filter_map(|(id, at)| Some((id, happened(*at)?)));
     let lines = arrived.map(|(id, arrival_ns)| {
         let finish_ns = happened(record.finish[id]);
         let start_ns = finish_ns.map(|_| record.start[id]);
-        let class = record.classes.as_ref().map(|classes| classes.class(RequestId(id as u64)).name.to_string());
+        let class = record
+            .classes
+            .as_ref()
+            .map(|classes| classes.class(RequestId(id as u64)).name.to_string());
         RequestLine {
             id: RequestId(id as u64),
             arrival_ns,
@@ -43,16 +63,41 @@ pub fn requests(out: &mut dyn Write, record: &Recorder, warmup: u64) -> io::Resu
             outcome: departures[id].1,
         }
     });
-    let Some(tokens) = &record.tokens else { return log(out, RequestLine::COLUMNS, lines) };
+    let Some(tokens) = &record.tokens else {
+        return log(out, RequestLine::COLUMNS, lines);
+    };
     let with_tokens = lines.map(|line| {
-        let Sequence { first, output, worst_gap, preemptions, .. } = tokens.sequences[line.id.index()];
-        (line, TokenLine { first_token_ns: happened(first), output, worst_gap_ns: worst_gap, preemptions })
+        let Sequence {
+            first,
+            output,
+            worst_gap,
+            preemptions,
+            ..
+        } = tokens.sequences[line.id.index()];
+        (
+            line,
+            TokenLine {
+                first_token_ns: happened(first),
+                output,
+                worst_gap_ns: worst_gap,
+                preemptions,
+            },
+        )
     });
-    log(out, &[RequestLine::COLUMNS, TokenLine::COLUMNS].concat(), with_tokens)
+    log(
+        out,
+        &[RequestLine::COLUMNS, TokenLine::COLUMNS].concat(),
+        with_tokens,
+    )
 }
 
 fn sampled(stream: &Stream, logged: &Logged, warmup: u64) -> RequestLine {
-    let Logged { request, life, finish, outcome } = logged;
+    let Logged {
+        request,
+        life,
+        finish,
+        outcome,
+    } = logged;
     let finish_ns = (*outcome == Outcome::Served).then_some(*finish);
     RequestLine {
         id: *request,
@@ -85,15 +130,29 @@ pub fn tasks(out: &mut dyn Write, record: &Recorder, cells: &[CellType]) -> io::
 pub fn write_rounds(path: &Path, record: &Recorder) -> Result<()> {
     let mut delivered = record.delivered.iter();
     let line = |round: &Round| {
-        let completed: Vec<_> = delivered.by_ref().take(round.completions as usize).map(ToString::to_string).collect();
-        RoundLine { now_ns: round.now, completed: completed.join(";"), arrived: round.arrivals }
+        let completed: Vec<_> = delivered
+            .by_ref()
+            .take(round.completions as usize)
+            .map(ToString::to_string)
+            .collect();
+        RoundLine {
+            now_ns: round.now,
+            completed: completed.join(";"),
+            arrived: round.arrivals,
+        }
     };
-    write_whole(path, |out| log(out, RoundLine::COLUMNS, record.rounds.iter().map(line)))
+    write_whole(path, |out| {
+        log(out, RoundLine::COLUMNS, record.rounds.iter().map(line))
+    })
 }
 
 /// Writes `failures.csv`, or the rejections with a reason in the same form.
 pub fn write_failures(path: &Path, failures: &[(RequestId, Nanos, String)]) -> Result<()> {
-    let lines = failures.iter().map(|(id, at, why)| FailureLine { id: *id, at_ns: *at, reason: why.to_string() });
+    let lines = failures.iter().map(|(id, at, why)| FailureLine {
+        id: *id,
+        at_ns: *at,
+        reason: why.to_string(),
+    });
     write_whole(path, |out| log(out, FailureLine::COLUMNS, lines))
 }
 
@@ -101,13 +160,24 @@ pub fn write_failures(path: &Path, failures: &[(RequestId, Nanos, String)]) -> R
 pub fn write_batches(path: &Path, record: &Recorder, cells: &[CellType]) -> Result<()> {
     let lines = cells.iter().zip(&record.batches).flat_map(|(cell, sizes)| {
         let executed = (0..).zip(sizes).filter(|(_, tasks)| **tasks > 0);
-        executed.map(|(batch, tasks)| BatchLine { cell: cell.name.clone(), batch, tasks: *tasks })
+        executed.map(|(batch, tasks)| BatchLine {
+            cell: cell.name.clone(),
+            batch,
+            tasks: *tasks,
+        })
     });
     write_whole(path, |out| log(out, BatchLine::COLUMNS, lines))
 }
 
-const COMPARED: [Metric; 7] =
-    [Metric::Throughput, Metric::Goodput, Metric::Mean, Metric::P50, Metric::P90, Metric::P99, Metric::QueueP99];
+const COMPARED: [Metric; 7] = [
+    Metric::Throughput,
+    Metric::Goodput,
+    Metric::Mean,
+    Metric::P50,
+    Metric::P90,
+    Metric::P99,
+    Metric::QueueP99,
+];
 
 /// Writes `differences.csv`: every other policy beside the scenario's first at each point. Writes no file without
 /// replications or a second policy.
@@ -115,10 +185,18 @@ pub fn write_differences(path: &Path, rows: &[SummaryRow]) -> Result<()> {
     let (mut lines, mut pairs) = (Vec::new(), 0);
     for row in rows.iter().filter(|row| row.runs.len() > 1) {
         let first = |other: &&SummaryRow| other.policy == rows[0].policy && other.is_beside(row);
-        let Some(against) = rows.iter().find(first).filter(|against| !std::ptr::eq(*against, row)) else { continue };
+        let Some(against) = rows
+            .iter()
+            .find(first)
+            .filter(|against| !std::ptr::eq(*against, row))
+        else {
+            continue;
+        };
         pairs += 1;
         for metric in COMPARED {
-            let Some(interval) = row.difference(against, metric) else { continue };
+            let Some(interval) = row.difference(against, metric) else {
+                continue;
+            };
             lines.push(DifferenceLine {
                 policy: row.name(),
                 against: against.name(),
@@ -129,7 +207,11 @@ pub fn write_differences(path: &Path, rows: &[SummaryRow]) -> Result<()> {
             });
         }
     }
-    if pairs > 0 { write_whole(path, |out| log(out, DifferenceLine::COLUMNS, lines)) } else { Ok(()) }
+    if pairs > 0 {
+        write_whole(path, |out| log(out, DifferenceLine::COLUMNS, lines))
+    } else {
+        Ok(())
+    }
 }
 
 /// Writes `summary.csv`.
@@ -140,7 +222,11 @@ pub fn write_summary(path: &Path, rows: &[SummaryRow]) -> Result<()> {
 /// Writes `classes.csv`, unless there are no classes.
 pub fn write_classes(path: &Path, rows: &[SummaryRow]) -> Result<()> {
     let rows: Vec<SummaryRow> = rows.iter().flat_map(SummaryRow::classes).collect();
-    if rows.is_empty() { Ok(()) } else { write_columns(path, &summary::columns(&rows, true), &rows) }
+    if rows.is_empty() {
+        Ok(())
+    } else {
+        write_columns(path, &summary::columns(&rows, true), &rows)
+    }
 }
 
 /// A table with a row for each `T`.
@@ -155,8 +241,14 @@ pub fn write_columns<T>(path: &Path, columns: &[Column<'_, T>], rows: &[T]) -> R
     })
 }
 
-fn log(out: &mut dyn Write, columns: &[&str], rows: impl IntoIterator<Item: Serialize>) -> io::Result<()> {
-    let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(out);
+fn log(
+    out: &mut dyn Write,
+    columns: &[&str],
+    rows: impl IntoIterator<Item: Serialize>,
+) -> io::Result<()> {
+    let mut table = csv::WriterBuilder::new()
+        .has_headers(false)
+        .from_writer(out);
     table.write_record(columns)?;
     rows.into_iter().try_for_each(|row| table.serialize(row))?;
     table.flush()
@@ -164,7 +256,11 @@ fn log(out: &mut dyn Write, columns: &[&str], rows: impl IntoIterator<Item: Seri
 
 /// The names, joined by `+`.
 pub(crate) fn joined_names(cells: &[CellId], types: &[CellType]) -> String {
-    cells.iter().map(|cell| types[cell.index()].name.as_str()).collect::<Vec<_>>().join("+")
+    cells
+        .iter()
+        .map(|cell| types[cell.index()].name.as_str())
+        .collect::<Vec<_>>()
+        .join("+")
 }
 
 #[cfg(test)]
@@ -188,7 +284,13 @@ mod tests {
     #[test]
     fn a_request_that_never_finished_has_empty_fields() {
         let never = u64::MAX;
-        let run = record(&[(0, 5, 7), (1, 5, never), (2, never, never), (never, never, never), (10, 12, 1_234_567)]);
+        let run = record(&[
+            (0, 5, 7),
+            (1, 5, never),
+            (2, never, never),
+            (never, never, never),
+            (10, 12, 1_234_567),
+        ]);
         assert_eq!(
             read(|path| write_whole(path, |out| requests(out, &run, 1))),
             "id,arrival_ns,start_ns,finish_ns,class,length,measured,outcome\n0,0,5,7,,,0,served\n1,1,,,,,1,unfinished\n\
@@ -199,16 +301,32 @@ mod tests {
     #[test]
     fn a_round_names_the_tasks_that_were_done_and_counts_the_requests_that_came() {
         let mut run = record(&[]);
-        let round = |now, completions, arrivals| Round { now: Nanos(now), completions, arrivals };
-        run.rounds = vec![round(0, 0, 2), round(7, 2, 0), round(8, 0, 0), round(9, 1, 1)];
+        let round = |now, completions, arrivals| Round {
+            now: Nanos(now),
+            completions,
+            arrivals,
+        };
+        run.rounds = vec![
+            round(0, 0, 2),
+            round(7, 2, 0),
+            round(8, 0, 0),
+            round(9, 1, 1),
+        ];
         run.delivered = vec![TaskId(1), TaskId(0), TaskId(2)];
-        assert_eq!(read(|path| write_rounds(path, &run)), "now_ns,completed,arrived\n0,,2\n7,1;0,0\n8,,0\n9,2,1\n");
+        assert_eq!(
+            read(|path| write_rounds(path, &run)),
+            "now_ns,completed,arrived\n0,,2\n7,1;0,0\n8,,0\n9,2,1\n"
+        );
     }
 
     #[test]
     fn a_failure_is_a_row_with_its_reason() {
         let mut run = record(&[(0, 5, 7), (1, 5, u64::MAX)]);
-        run.failed(crate::units::RequestId(1), Nanos(9), "worker 0: a value is NaN, \"NaN\"".into());
+        run.failed(
+            crate::units::RequestId(1),
+            Nanos(9),
+            "worker 0: a value is NaN, \"NaN\"".into(),
+        );
         assert_eq!(
             read(|path| write_failures(path, &run.failures)),
             "id,at_ns,reason\n1,9,\"worker 0: a value is NaN, \"\"NaN\"\"\"\n"
@@ -221,13 +339,27 @@ mod tests {
         let simulated = summarize(&run, &Measure::default());
         run.lateness = vec![Nanos(30_000); 1000];
         let real = summarize(&run, &Measure::default());
-        let closed = summarize(&run, &Measure { closed_loop: true, ..Measure::default() });
+        let closed = summarize(
+            &run,
+            &Measure {
+                closed_loop: true,
+                ..Measure::default()
+            },
+        );
         assert_eq!((simulated.lateness, closed.lateness), (None, None));
         let text = read(|path| write_summary(path, &[row(&[simulated]), row(&[real])]));
         let lines: Vec<&str> = text.lines().collect();
-        assert!(lines[0].ends_with(",replications,late_mean_us,late_p99_us,late_max_us,valid"), "{}", lines[0]);
+        assert!(
+            lines[0].ends_with(",replications,late_mean_us,late_p99_us,late_max_us,valid"),
+            "{}",
+            lines[0]
+        );
         assert!(lines[1].ends_with(",1,,,,"), "{}", lines[1]);
-        assert!(lines[2].ends_with(",1,30.000,30.000,30.000,false"), "{}", lines[2]);
+        assert!(
+            lines[2].ends_with(",1,30.000,30.000,30.000,false"),
+            "{}",
+            lines[2]
+        );
     }
 
     #[test]
@@ -249,27 +381,50 @@ mod tests {
             read(|path| write_whole(path, |out| tasks(out, &run, &cells))),
             "task,worker,stream,cell,batch,submit_ns,start_ns,finish_ns\n4,1,0,leaf+internal,2,1,2,30\n"
         );
-        assert_eq!(read(|path| write_batches(path, &run, &cells)), "cell,batch,tasks\ninternal,2,3\nleaf,1,7\n");
+        assert_eq!(
+            read(|path| write_batches(path, &run, &cells)),
+            "cell,batch,tasks\ninternal,2,3\nleaf,1,7\n"
+        );
         let comma = Model::Dnn("a,b".into()).cell_types();
         run.batches = vec![vec![0, 1]];
-        assert_eq!(read(|path| write_batches(path, &run, &comma)), "cell,batch,tasks\n\"a,b\",1,1\n");
+        assert_eq!(
+            read(|path| write_batches(path, &run, &comma)),
+            "cell,batch,tasks\n\"a,b\",1,1\n"
+        );
     }
 
     fn row(runs: &[Summary]) -> SummaryRow {
         let [policy, backend, point] = ["Batch, Maker", "sim", "1000"].map(String::from);
-        SummaryRow { policy, backend, point, runs: runs.to_vec(), ..SummaryRow::default() }
+        SummaryRow {
+            policy,
+            backend,
+            point,
+            runs: runs.to_vec(),
+            ..SummaryRow::default()
+        }
     }
 
     #[test]
     fn the_summary_has_its_columns_in_order() {
-        let mut summary = summarize(&queue(30, 0.5, 1), &Measure { offered: Some(Rate(1000.0)), ..Measure::default() });
+        let mut summary = summarize(
+            &queue(30, 0.5, 1),
+            &Measure {
+                offered: Some(Rate(1000.0)),
+                ..Measure::default()
+            },
+        );
         summary.latency.mean_ms = Some(0.001_234_5);
         summary.slo = Some(Nanos(2_500_000));
         summary.saturated = Some(true);
         let text = read(|path| write_summary(path, &[row(&[summary])]));
         let mut lines = csv::Reader::from_reader(text.as_bytes());
         assert_eq!(
-            lines.headers().unwrap().iter().collect::<Vec<_>>().join(","),
+            lines
+                .headers()
+                .unwrap()
+                .iter()
+                .collect::<Vec<_>>()
+                .join(","),
             "policy,backend,offered_rps,throughput_rps,goodput_rps,completed,failed,rejected,mean_ms,p50_ms,p90_ms,\
              p95_ms,p99_ms,p999_ms,queue_p50_ms,queue_p99_ms,compute_p50_ms,compute_p99_ms,mean_batch,padding,\
              utilization,point,saturated,warmup,max_ms,queue_p90_ms,compute_p90_ms,slo_ms,replications"
@@ -297,6 +452,10 @@ mod tests {
         assert!(rows[0][column("p90_ms_ci")].parse::<f64>().unwrap() > 0.0);
         assert_eq!(&rows[0][column("completed_ci")], "0");
         assert_eq!(&rows[0][column("p99_ms_ci")], "");
-        assert_eq!(&rows[1][column("p90_ms_ci")], "", "a single run has no interval");
+        assert_eq!(
+            &rows[1][column("p90_ms_ci")],
+            "",
+            "a single run has no interval"
+        );
     }
 }

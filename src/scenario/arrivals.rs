@@ -111,11 +111,20 @@ impl ArrivalSpec {
             ArrivalSpec::Poisson { .. } => Some(Process::Poisson),
             ArrivalSpec::Uniform { .. } => Some(Process::Uniform),
             ArrivalSpec::Gamma { cv, .. } => Some(Process::Gamma { cv }),
-            ArrivalSpec::Mmpp { ratio, low, high, .. } => Some(Process::Mmpp { ratio, low, high }),
-            ArrivalSpec::Periodic { period, ref pattern, .. } => {
-                Some(Process::Periodic { period, pattern: pattern.clone() })
+            ArrivalSpec::Mmpp {
+                ratio, low, high, ..
+            } => Some(Process::Mmpp { ratio, low, high }),
+            ArrivalSpec::Periodic {
+                period,
+                ref pattern,
+                ..
+            } => Some(Process::Periodic {
+                period,
+                pattern: pattern.clone(),
+            }),
+            ArrivalSpec::Stepping { from, to, steps } => {
+                Some(Process::Stepping { from, to, steps })
             }
-            ArrivalSpec::Stepping { from, to, steps } => Some(Process::Stepping { from, to, steps }),
             ArrivalSpec::Offline {} => Some(Process::Offline),
             ArrivalSpec::Closed { .. } | ArrivalSpec::Trace { .. } => None,
         }
@@ -124,8 +133,16 @@ impl ArrivalSpec {
     /// `None` for a process, which waits for no answers.
     pub fn think(&self) -> Option<Think> {
         match *self {
-            ArrivalSpec::Closed { think, think_dist: Distribution::Constant, .. } => Some(Think::Constant(think)),
-            ArrivalSpec::Closed { think, think_dist: Distribution::Exponential, .. } => Some(Think::Exponential(think)),
+            ArrivalSpec::Closed {
+                think,
+                think_dist: Distribution::Constant,
+                ..
+            } => Some(Think::Constant(think)),
+            ArrivalSpec::Closed {
+                think,
+                think_dist: Distribution::Exponential,
+                ..
+            } => Some(Think::Exponential(think)),
             _ => None,
         }
     }
@@ -133,7 +150,9 @@ impl ArrivalSpec {
     /// Empty for a process that sets its own rate, and for a closed loop.
     pub fn rates(&self) -> &[Rate] {
         match self {
-            ArrivalSpec::Poisson { rates } | ArrivalSpec::Uniform { rates } | ArrivalSpec::Trace { rates } => rates,
+            ArrivalSpec::Poisson { rates }
+            | ArrivalSpec::Uniform { rates }
+            | ArrivalSpec::Trace { rates } => rates,
             ArrivalSpec::Gamma { rates, .. } | ArrivalSpec::Mmpp { rates, .. } => rates,
             ArrivalSpec::Periodic { rates, .. } => rates,
             _ => &[],
@@ -144,7 +163,9 @@ impl ArrivalSpec {
         match self {
             ArrivalSpec::Stepping { .. } => vec![LoadPoint::Stepping],
             ArrivalSpec::Offline {} => vec![LoadPoint::Offline],
-            ArrivalSpec::Closed { clients, .. } => clients.iter().copied().map(LoadPoint::Clients).collect(),
+            ArrivalSpec::Closed { clients, .. } => {
+                clients.iter().copied().map(LoadPoint::Clients).collect()
+            }
             _ => self.rates().iter().copied().map(LoadPoint::Rate).collect(),
         }
     }
@@ -152,7 +173,11 @@ impl ArrivalSpec {
 
 /// Of the table of a process.
 pub(super) fn owner(process: &str) -> Owner {
-    Owner { prefix: "arrivals.".into(), of: format!(" of the process \"{process}\""), shared: &["process"] }
+    Owner {
+        prefix: "arrivals.".into(),
+        of: format!(" of the process \"{process}\""),
+        shared: &["process"],
+    }
 }
 
 /// At least one value, without duplicates, since each names a folder of results.
@@ -163,11 +188,18 @@ pub(super) fn set<T: PartialEq + std::fmt::Display>(
 ) -> Result<(), String> {
     if values.is_empty() {
         let needed = needed(&format!("arrivals.{key}")).or_else(|| needed(key));
-        return Err(format!("{key}: empty; must be {}", needed.unwrap_or_default()));
+        return Err(format!(
+            "{key}: empty; must be {}",
+            needed.unwrap_or_default()
+        ));
     }
     for (index, value) in values.iter().enumerate() {
         let is_there = values[..index].contains(value);
-        let checked = if is_there { Err(format!("{value} stands twice")) } else { check(value) };
+        let checked = if is_there {
+            Err(format!("{value} stands twice"))
+        } else {
+            check(value)
+        };
         checked.map_err(|problem| format!("{key}[{index}]: {problem}"))?;
     }
     Ok(())

@@ -13,7 +13,9 @@ use super::given::{self, Given, MOST_KEPT};
 use super::section::{Owner, Section, unknown};
 use super::source::Source;
 use super::sweep::{self, Axis, Choice};
-use super::{ArrivalSpec, ClassEntry, Input, Load, Output, PolicyEntry, Record, Scenario, Warmup, Workload};
+use super::{
+    ArrivalSpec, ClassEntry, Input, Load, Output, PolicyEntry, Record, Scenario, Warmup, Workload,
+};
 use crate::error::{Error, Result};
 use crate::files::folder_name;
 use crate::plot::face::{self, Face};
@@ -39,7 +41,12 @@ pub(super) fn scenarios(source: &Source, registry: &Registry) -> Result<Vec<Scen
     let one = |choices: Vec<Choice<'_, '_>>| {
         let mut table = Spanned::new(0..0, DeValue::Table(root.clone()));
         sweep::apply(source, &mut table, &choices)?;
-        scenario(&Section::new(source, "", table, Owner::default())?, registry, &axes, &choices)
+        scenario(
+            &Section::new(source, "", table, Owner::default())?,
+            registry,
+            &axes,
+            &choices,
+        )
     };
     sweep::product(&axes, None).into_iter().map(one).collect()
 }
@@ -64,9 +71,14 @@ fn scenario(
 ) -> Result<Scenario> {
     let (given, arrivals) = match (root.read(root.table.clone()), arrival_spec(root)) {
         (Ok(given), Ok(arrivals)) => (given, arrivals),
-        (given, arrivals) => return Err(Error::all(given.err().into_iter().chain(arrivals.err()).collect())),
+        (given, arrivals) => {
+            return Err(Error::all(
+                given.err().into_iter().chain(arrivals.err()).collect(),
+            ));
+        }
     };
-    let mut scenario = checked(given, arrivals, &root.source.file).map_err(|problem| root.refuse(&problem))?;
+    let mut scenario =
+        checked(given, arrivals, &root.source.file).map_err(|problem| root.refuse(&problem))?;
     scenario.policies = policies(root, registry, &scenario, axes, choices)?;
     points_have_folders(&scenario).map_err(|problem| root.refuse(&problem))?;
     look(&scenario).map_err(|problem| root.refuse(&problem))?;
@@ -77,16 +89,31 @@ fn scenario(
 fn look(scenario: &Scenario) -> Result<(), String> {
     let look = &scenario.output.figure;
     let labels = distinct(scenario.policies.iter().map(|policy| policy.label.as_str()));
-    let known = labels.iter().map(ToString::to_string).chain(scenario.policies.iter().map(PolicyEntry::name));
+    let known = labels
+        .iter()
+        .map(ToString::to_string)
+        .chain(scenario.policies.iter().map(PolicyEntry::name));
     let known = distinct(known.chain([scenario.name.clone()]));
     let of = |key: &str, error: Error| {
-        format!("output.figure.{key}: {}", error.to_string().trim_start_matches(&format!("--{key}: ")))
+        format!(
+            "output.figure.{key}: {}",
+            error.to_string().trim_start_matches(&format!("--{key}: "))
+        )
     };
     names::ordered(&look.order, &labels).map_err(|error| of("order", error))?;
-    look.with_labels(&known).map_err(|error| of("label", error))?;
-    let face = look.font.as_deref().map_or(Ok(Face::default()), Face::of).map_err(|error| of("font", error))?;
-    let mut others = Format::all(&look.format).into_iter().filter(|format| *format != Format::Svg);
-    others.try_for_each(|format| face.embedded(format.extension()).map(drop)).map_err(|error| of("font", error))
+    look.with_labels(&known)
+        .map_err(|error| of("label", error))?;
+    let face = look
+        .font
+        .as_deref()
+        .map_or(Ok(Face::default()), Face::of)
+        .map_err(|error| of("font", error))?;
+    let mut others = Format::all(&look.format)
+        .into_iter()
+        .filter(|format| *format != Format::Svg);
+    others
+        .try_for_each(|format| face.embedded(format.extension()).map(drop))
+        .map_err(|error| of("font", error))
 }
 
 /// Long sweeps make long names.
@@ -108,30 +135,80 @@ fn points_have_folders(scenario: &Scenario) -> Result<(), String> {
 
 /// Without its policies.
 fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<Scenario, String> {
-    let Given { name, seed, mut workload, mut classes, mut device, overhead, metrics, mut output, .. } = given;
+    let Given {
+        name,
+        seed,
+        mut workload,
+        mut classes,
+        mut device,
+        overhead,
+        metrics,
+        mut output,
+        ..
+    } = given;
     folder_safe("name", &name)?;
-    let of_classes: Option<Vec<&Input>> = classes.iter().map(|class| class.dataset.as_ref()).collect();
-    if let (None, None, Some([first, ..])) = (&workload.dataset, &workload.trace, of_classes.as_deref()) {
+    let of_classes: Option<Vec<&Input>> =
+        classes.iter().map(|class| class.dataset.as_ref()).collect();
+    if let (None, None, Some([first, ..])) =
+        (&workload.dataset, &workload.trace, of_classes.as_deref())
+    {
         // No request has it, because each class has its own.
         workload.dataset = Some((*first).clone());
     }
     let workload = self::workload(workload, arrivals.as_ref(), file)?;
     self::classes(&mut classes, &workload, file)?;
-    let super::Device { costs, roofline, grnn, noise, .. } = &mut device;
-    for (key, input) in [("costs", costs), ("roofline", roofline), ("grnn", grnn), ("noise", noise)] {
+    let super::Device {
+        costs,
+        roofline,
+        grnn,
+        noise,
+        ..
+    } = &mut device;
+    for (key, input) in [
+        ("costs", costs),
+        ("roofline", roofline),
+        ("grnn", grnn),
+        ("noise", noise),
+    ] {
         find_input(&format!("device.{key}"), input, file)?;
     }
-    output.title.as_deref().map_or(Ok(()), |title| printed("output.title", title))?;
-    let kinds = output.figure.titles.iter().map(|(kind, _)| kind.parse::<Kind>().map(drop));
-    kinds.collect::<Result<(), _>>().map_err(|unknown| format!("output.figure.titles: {unknown}"))?;
-    if let Some(font) = output.figure.font.as_mut().filter(|font| face::is_file(font)) {
+    output
+        .title
+        .as_deref()
+        .map_or(Ok(()), |title| printed("output.title", title))?;
+    let kinds = output
+        .figure
+        .titles
+        .iter()
+        .map(|(kind, _)| kind.parse::<Kind>().map(drop));
+    kinds
+        .collect::<Result<(), _>>()
+        .map_err(|unknown| format!("output.figure.titles: {unknown}"))?;
+    if let Some(font) = output
+        .figure
+        .font
+        .as_mut()
+        .filter(|font| face::is_file(font))
+    {
         let found = find(font, file).map_err(|problem| format!("output.figure.font: {problem}"))?;
         *font = found.display().to_string();
     }
     record(&output, &workload, metrics.warmup)?;
     let (policies, file, _sweep) = (Vec::new(), file.to_path_buf(), None);
-    let mut scenario =
-        Scenario { name, seed, file, workload, arrivals, classes, device, overhead, metrics, output, policies, _sweep };
+    let mut scenario = Scenario {
+        name,
+        seed,
+        file,
+        workload,
+        arrivals,
+        classes,
+        device,
+        overhead,
+        metrics,
+        output,
+        policies,
+        _sweep,
+    };
     let points: Vec<String> = scenario.points().iter().map(ToString::to_string).collect();
     if let Some(point) = &scenario.output.plot_point
         && !points.contains(point)
@@ -148,8 +225,12 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
 fn nearest(rate: &str, points: &[String]) -> Option<String> {
     let rate: f64 = rate.parse().ok()?;
     let distance = |point: &String| point.parse().ok().map(|one: f64| (one - rate).abs());
-    let by_distance = points.iter().filter_map(|point| Some((distance(point)?, point)));
-    by_distance.min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, point)| point.clone())
+    let by_distance = points
+        .iter()
+        .filter_map(|point| Some((distance(point)?, point)));
+    by_distance
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, point)| point.clone())
 }
 
 /// Refuses what a record cannot have.
@@ -165,7 +246,9 @@ fn record(output: &Output, workload: &Workload, warmup: Warmup) -> Result<(), St
             ));
         }
         (Record::Full, _) => return Ok(()),
-        _ if workload.model.is_llm() => "output.record: a stream keeps no times of tokens; set record = \"full\"",
+        _ if workload.model.is_llm() => {
+            "output.record: a stream keeps no times of tokens; set record = \"full\""
+        }
         (_, Load::Trace { .. }) => {
             "output.record: a stream draws its requests, and a trace has them; set record = \"full\""
         }
@@ -183,7 +266,9 @@ fn record(output: &Output, workload: &Workload, warmup: Warmup) -> Result<(), St
 fn printed(key: &str, text: &str) -> Result<(), String> {
     match text {
         _ if text.trim().is_empty() => Err(format!("{key}: must not be empty")),
-        _ if text.contains(char::is_control) => Err(format!("{key}: {text:?} has a control character; leave it out")),
+        _ if text.contains(char::is_control) => Err(format!(
+            "{key}: {text:?} has a control character; leave it out"
+        )),
         _ => Ok(()),
     }
 }
@@ -191,26 +276,55 @@ fn printed(key: &str, text: &str) -> Result<(), String> {
 fn folder_safe(key: &str, text: &str) -> Result<(), String> {
     printed(key, text)?;
     if text.contains(['/', '\\']) || text == "." || text == ".." {
-        return Err(format!("{key}: \"{text}\" cannot name a folder of results; leave out slashes"));
+        return Err(format!(
+            "{key}: \"{text}\" cannot name a folder of results; leave out slashes"
+        ));
     }
     match folder_name(text).len() {
         0..=MAX_NAME => Ok(()),
-        bytes => Err(format!("{key}: names a folder of results in {bytes} letters; at most {MAX_NAME}")),
+        bytes => Err(format!(
+            "{key}: names a folder of results in {bytes} letters; at most {MAX_NAME}"
+        )),
     }
 }
 
-fn workload(given: given::Workload, arrivals: Option<&ArrivalSpec>, file: &Path) -> Result<Workload, String> {
+fn workload(
+    given: given::Workload,
+    arrivals: Option<&ArrivalSpec>,
+    file: &Path,
+) -> Result<Workload, String> {
     let open = |name: &str| Model::open(name, &|file_name| find(file_name, file));
     let model = open(&given.model).map_err(|problem| format!("workload.model: {problem}"))?;
     let hidden = given.hidden.unwrap_or(1024);
-    let (embedding, vocabulary) = (given.embedding.unwrap_or(hidden), given.vocabulary.unwrap_or(30_000));
+    let (embedding, vocabulary) = (
+        given.embedding.unwrap_or(hidden),
+        given.vocabulary.unwrap_or(30_000),
+    );
     let mut weights = given.weights.clone();
     find_input("workload.weights", &mut weights, file)?;
-    Ok(Workload { model, hidden, embedding, vocabulary, weights, load: load(given, arrivals, file)? })
+    Ok(Workload {
+        model,
+        hidden,
+        embedding,
+        vocabulary,
+        weights,
+        load: load(given, arrivals, file)?,
+    })
 }
 
-fn load(given: given::Workload, arrivals: Option<&ArrivalSpec>, file: &Path) -> Result<Load, String> {
-    let given::Workload { mut dataset, requests, max_length, mut trace, time_scale, .. } = given;
+fn load(
+    given: given::Workload,
+    arrivals: Option<&ArrivalSpec>,
+    file: &Path,
+) -> Result<Load, String> {
+    let given::Workload {
+        mut dataset,
+        requests,
+        max_length,
+        mut trace,
+        time_scale,
+        ..
+    } = given;
     find_input("workload.trace", &mut trace, file)?;
     find_dataset("workload.dataset", &mut dataset, file)?;
     let problem = match (dataset, trace) {
@@ -221,11 +335,19 @@ fn load(given: given::Workload, arrivals: Option<&ArrivalSpec>, file: &Path) -> 
         (None, None) => {
             "workload.dataset: missing; a dataset to draw requests from (or one for each class), or else a trace to replay"
         }
-        (Some(_), _) if time_scale.is_some() => "workload.time_scale: goes with a trace, and there is none; remove it",
+        (Some(_), _) if time_scale.is_some() => {
+            "workload.time_scale: goes with a trace, and there is none; remove it"
+        }
         (Some(_), _) if matches!(arrivals, None | Some(ArrivalSpec::Trace { .. })) => {
             return Err(format!("arrivals.{}", no_process()));
         }
-        (Some(dataset), _) => return Ok(Load::Drawn { dataset, requests: requests.unwrap_or(100_000), max_length }),
+        (Some(dataset), _) => {
+            return Ok(Load::Drawn {
+                dataset,
+                requests: requests.unwrap_or(100_000),
+                max_length,
+            });
+        }
         (_, Some(_)) if requests.is_some() => {
             "workload.requests: goes with a dataset, and the trace has its requests; remove it"
         }
@@ -260,14 +382,25 @@ fn classes(classes: &mut [ClassEntry], workload: &Workload, file: &Path) -> Resu
         let key = |key: &str| format!("class[{index}].{key}");
         class_name(&class.name).map_err(|problem| format!("{}: {problem}", key("name")))?;
         if let Some(other) = names.insert(class.name.clone(), index) {
-            return Err(format!("{}: \"{}\" is the name of class[{other}] too", key("name"), class.name));
+            return Err(format!(
+                "{}: \"{}\" is the name of class[{other}] too",
+                key("name"),
+                class.name
+            ));
         }
         if !(class.share >= 0.0 && class.share.is_finite()) {
-            return Err(format!("{}: must be a number, at least 0, not {}", key("share"), class.share));
+            return Err(format!(
+                "{}: must be a number, at least 0, not {}",
+                key("share"),
+                class.share
+            ));
         }
         match &workload.load {
             Load::Trace { .. } if class.dataset.is_some() => {
-                return Err(format!("{}: the trace has its requests; remove it", key("dataset")));
+                return Err(format!(
+                    "{}: the trace has its requests; remove it",
+                    key("dataset")
+                ));
             }
             _ => find_dataset(&key("dataset"), &mut class.dataset, file)?,
         }
@@ -281,11 +414,17 @@ fn classes(classes: &mut [ClassEntry], workload: &Workload, file: &Path) -> Resu
 
 /// A file, unless it is a generator.
 fn find_dataset(key: &str, dataset: &mut Option<Input>, file: &Path) -> Result<(), String> {
-    if dataset.as_ref().is_some_and(|given| GENERATORS.iter().any(|generator| given.given.starts_with(generator))) {
+    if dataset.as_ref().is_some_and(|given| {
+        GENERATORS
+            .iter()
+            .any(|generator| given.given.starts_with(generator))
+    }) {
         return Ok(());
     }
     find_input(key, dataset, file).map_err(|problem| {
-        format!("{problem}; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME")
+        format!(
+            "{problem}; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME"
+        )
     })
 }
 
@@ -294,12 +433,16 @@ fn no_process() -> String {
 }
 
 fn arrival_spec(root: &Section<'_>) -> Result<Option<ArrivalSpec>> {
-    let Some(value) = root.table.get_ref().get("arrivals") else { return Ok(None) };
+    let Some(value) = root.table.get_ref().get("arrivals") else {
+        return Ok(None);
+    };
     let has_trace = |workload: &Spanned<DeValue<'_>>| workload.get_ref().get("trace").is_some();
     let mut section = Section::new(root.source, "arrivals", value.clone(), arrivals::owner(""))?;
     let (span, name) = match section.table.get_ref().get("process") {
         Some(process) => (process.span(), sweep::written(process.get_ref())),
-        None if root.table.get_ref().get("workload").is_some_and(has_trace) => (value.span(), "trace".into()),
+        None if root.table.get_ref().get("workload").is_some_and(has_trace) => {
+            (value.span(), "trace".into())
+        }
         None => return Err(section.refuse(&no_process())),
     };
     section.owner = arrivals::owner(&name);
@@ -307,7 +450,10 @@ fn arrival_spec(root: &Section<'_>) -> Result<Option<ArrivalSpec>> {
     let mut keys = section.table.get_ref().clone();
     let mut tagged = DeTable::new();
     keys.remove("process");
-    tagged.insert(Spanned::new(span, name.into()), Spanned::new(section.table.span(), DeValue::Table(keys)));
+    tagged.insert(
+        Spanned::new(span, name.into()),
+        Spanned::new(section.table.span(), DeValue::Table(keys)),
+    );
     let tagged = Spanned::new(section.table.span(), tagged);
     let spec: ArrivalSpec = section.read(tagged)?;
     spec.check().map_err(|problem| section.refuse(&problem))?;
@@ -316,7 +462,8 @@ fn arrival_spec(root: &Section<'_>) -> Result<Option<ArrivalSpec>> {
 
 fn find_input(key: &str, input: &mut Option<Input>, scenario: &Path) -> Result<(), String> {
     if let Some(input) = input {
-        input.found = Some(find(&input.given, scenario).map_err(|problem| format!("{key}: {problem}"))?);
+        input.found =
+            Some(find(&input.given, scenario).map_err(|problem| format!("{key}: {problem}"))?);
     }
     Ok(())
 }
@@ -324,7 +471,9 @@ fn find_input(key: &str, input: &mut Option<Input>, scenario: &Path) -> Result<(
 /// Searches the current folder, the scenario's, that above its `scenarios/`, and then what is built in.
 fn find(given: &str, scenario: &Path) -> Result<PathBuf, String> {
     let folders = || scenario.ancestors().skip(1);
-    let above = folders().find(|folder| folder.ends_with("scenarios")).and_then(Path::parent);
+    let above = folders()
+        .find(|folder| folder.ends_with("scenarios"))
+        .and_then(Path::parent);
     let mut places = vec![PathBuf::from(given)];
     for folder in folders().take(1).chain(above) {
         let place = folder.join(given);
@@ -333,12 +482,26 @@ fn find(given: &str, scenario: &Path) -> Result<PathBuf, String> {
         }
     }
     let on_disk = |path: &&PathBuf| path.exists() && !path.is_dir();
-    if let Some(found) = places.iter().find(on_disk).or_else(|| places.iter().find(|path| shipped::is_built_in(path))) {
+    if let Some(found) = places
+        .iter()
+        .find(on_disk)
+        .or_else(|| places.iter().find(|path| shipped::is_built_in(path)))
+    {
         return Ok(found.clone());
     }
-    let tried = |path: &PathBuf| format!("{}{}", path.display(), if path.is_dir() { " (a folder)" } else { "" });
+    let tried = |path: &PathBuf| {
+        format!(
+            "{}{}",
+            path.display(),
+            if path.is_dir() { " (a folder)" } else { "" }
+        )
+    };
     let tried: Vec<String> = places.iter().map(tried).collect();
-    let built_in = if Path::new(given).is_relative() { ", nor built in" } else { "" };
+    let built_in = if Path::new(given).is_relative() {
+        ", nor built in"
+    } else {
+        ""
+    };
     Err(format!("no such file: {}{built_in}", tried.join(", nor ")))
 }
 
@@ -350,8 +513,12 @@ fn policies(
     axes: &[Axis<'_>],
     choices: &[Choice<'_, '_>],
 ) -> Result<Vec<PolicyEntry>> {
-    let items =
-        root.table.get_ref().get("policy").and_then(|list| list.get_ref().as_array()).map_or(&[][..], |items| items);
+    let items = root
+        .table
+        .get_ref()
+        .get("policy")
+        .and_then(|list| list.get_ref().as_array())
+        .map_or(&[][..], |items| items);
     if items.is_empty() {
         return Err(root.refuse("policy: there is none; at least one [[policy]] table is needed"));
     }
@@ -360,7 +527,10 @@ fn policies(
         let key = format!("policy[{index}]");
         let mut item = item.clone();
         sweep::apply(root.source, &mut item, own)?;
-        let owner = Owner { prefix: format!("{key}."), ..Owner::default() };
+        let owner = Owner {
+            prefix: format!("{key}."),
+            ..Owner::default()
+        };
         let mut section = Section::new(root.source, &key, item, owner)?;
         let mut entry = policy(&mut section, registry, scenario)?;
         entry.swept = sweep::swept(choices.iter().chain(own));
@@ -382,10 +552,18 @@ fn policies(
             }
         }
     }
-    if mistakes.is_empty() { Ok(entries) } else { Err(Error::all(mistakes)) }
+    if mistakes.is_empty() {
+        Ok(entries)
+    } else {
+        Err(Error::all(mistakes))
+    }
 }
 
-fn policy<'s>(section: &mut Section<'s>, registry: &Registry, scenario: &Scenario) -> Result<PolicyEntry> {
+fn policy<'s>(
+    section: &mut Section<'s>,
+    registry: &Registry,
+    scenario: &Scenario,
+) -> Result<PolicyEntry> {
     section.owner.shared = given::POLICY;
     let span = section.table.span();
     let keys = section.table.get_ref().clone().into_iter();
@@ -397,27 +575,61 @@ fn policy<'s>(section: &mut Section<'s>, registry: &Registry, scenario: &Scenari
     };
     let kind = sweep::written(kind.get_ref());
     if registry.keys(&kind).is_none() {
-        return Err(section.refuse(&unknown(&format!("kind: unknown policy \"{kind}\""), &kind, &known)));
+        return Err(section.refuse(&unknown(
+            &format!("kind: unknown policy \"{kind}\""),
+            &kind,
+            &known,
+        )));
     }
     section.owner.prefix = format!("{} ({kind}): ", section.owner.prefix.trim_end_matches('.'));
-    let settings = section.parse(Spanned::new(span.clone(), own), |own| registry.parse(&kind, own))?;
-    let given::Policy { label, mut costs, overhead, .. } = section.read(Spanned::new(span, shared))?;
+    let settings = section.parse(Spanned::new(span.clone(), own), |own| {
+        registry.parse(&kind, own)
+    })?;
+    let given::Policy {
+        label,
+        mut costs,
+        overhead,
+        ..
+    } = section.read(Spanned::new(span, shared))?;
     let checked = || {
         let label = label.unwrap_or(kind);
         folder_safe("label", &label)?;
         // Such folders stand beside the result files.
         let folder = folder_name(&label).to_lowercase();
-        if [".csv", ".json", ".svg", ".png"].iter().any(|ending| folder.ends_with(ending)) {
-            return Err(format!("label: \"{label}\" could be a file of results; leave out the ending"));
+        if [".csv", ".json", ".svg", ".png"]
+            .iter()
+            .any(|ending| folder.ends_with(ending))
+        {
+            return Err(format!(
+                "label: \"{label}\" could be a file of results; leave out the ending"
+            ));
         }
         find_input("costs", &mut costs, &scenario.file)?;
-        let Scenario { workload, device, .. } = scenario;
+        let Scenario {
+            workload, device, ..
+        } = scenario;
         let costs = costs.or_else(|| device.costs.clone());
         let estimates = CostEstimates::read(costs.as_deref(), device, &*settings, workload);
         let (model, cells) = (&workload.model, &workload.model.cell_types());
-        estimates.build(&*settings, Setup { model, cells, workers: device.workers, costs: None, longest: None })?;
+        estimates.build(
+            &*settings,
+            Setup {
+                model,
+                cells,
+                workers: device.workers,
+                costs: None,
+                longest: None,
+            },
+        )?;
         let overhead = overhead.or(scenario.overhead);
-        Ok(PolicyEntry { kind: settings.kind(), label, swept: Vec::new(), costs, overhead, settings })
+        Ok(PolicyEntry {
+            kind: settings.kind(),
+            label,
+            swept: Vec::new(),
+            costs,
+            overhead,
+            settings,
+        })
     };
     checked().map_err(|problem: String| section.refuse(&problem))
 }

@@ -18,7 +18,11 @@ use crate::workload::operator::catalogue::Catalogue;
 
 /// From a cost table; for cells without rows, a device's data sheet; and for persistent kernels, the table or the
 /// device's model. `None` without a source.
-pub fn named(costs: Option<&Path>, device: &Device, workload: &Workload) -> Result<Option<CostTable>> {
+pub fn named(
+    costs: Option<&Path>,
+    device: &Device,
+    workload: &Workload,
+) -> Result<Option<CostTable>> {
     let (model, sizes) = (&workload.model, workload.sizes());
     let table = costs.map(CostTable::read).transpose()?;
     let mut table = table.map(|table| table.with_traffic(model, &sizes, device.precision));
@@ -29,7 +33,10 @@ pub fn named(costs: Option<&Path>, device: &Device, workload: &Workload) -> Resu
         table = Some(match model {
             Model::Llm(Some(shape)) => {
                 let decoder = Decoder::new(&roofline, shape);
-                kv_tokens = decoder.kv_tokens(kv_tokens).map_err(Error::input).within(file.display())?;
+                kv_tokens = decoder
+                    .kv_tokens(kv_tokens)
+                    .map_err(Error::input)
+                    .within(file.display())?;
                 rows.or_decoder(decoder)
             }
             Model::Llm(None) if costs.is_none() => {
@@ -50,7 +57,12 @@ pub fn named(costs: Option<&Path>, device: &Device, workload: &Workload) -> Resu
 
 /// Adds persistent kernels. As in the paper, a model whose weights no registers hold runs in traditional kernels: those
 /// of the table, or of the file's own data sheet.
-fn with_kernels(rows: CostTable, file: &Path, device: &Device, workload: &Workload) -> Result<CostTable> {
+fn with_kernels(
+    rows: CostTable,
+    file: &Path,
+    device: &Device,
+    workload: &Workload,
+) -> Result<CostTable> {
     let (model, sizes) = (&workload.model, workload.sizes());
     let cell = grnn::Cell::of(model)?;
     let kernels = grnn::Device::read(file)?;
@@ -85,7 +97,11 @@ pub fn model(
 ) -> Result<TableModel> {
     let cells = workload.model.cell_types();
     match settings.runs_operators() {
-        true => table.device_with(&cells, &Catalogue::new(&workload.model, &workload.sizes()), overhead),
+        true => table.device_with(
+            &cells,
+            &Catalogue::new(&workload.model, &workload.sizes()),
+            overhead,
+        ),
         false => table.device(&cells, overhead),
     }
 }
@@ -98,33 +114,59 @@ pub struct CostEstimates {
 }
 
 impl CostEstimates {
-    pub fn read(costs: Option<&Path>, device: &Device, settings: &dyn Settings, workload: &Workload) -> CostEstimates {
+    pub fn read(
+        costs: Option<&Path>,
+        device: &Device,
+        settings: &dyn Settings,
+        workload: &Workload,
+    ) -> CostEstimates {
         let table = named(costs, device, workload).map_err(|error| error.to_string());
-        let model = |table: &CostTable| match self::model(table, workload, settings, Overhead::default()) {
-            Ok(model) => Ok(Arc::new(model) as Arc<dyn CostModel>),
-            Err(error) => Err(error.to_string()),
-        };
-        let model = table.as_ref().map_err(Clone::clone).and_then(|table| table.as_ref().map(model).transpose());
+        let model =
+            |table: &CostTable| match self::model(table, workload, settings, Overhead::default()) {
+                Ok(model) => Ok(Arc::new(model) as Arc<dyn CostModel>),
+                Err(error) => Err(error.to_string()),
+            };
+        let model = table
+            .as_ref()
+            .map_err(Clone::clone)
+            .and_then(|table| table.as_ref().map(model).transpose());
         CostEstimates { table, model }
     }
 
     pub fn table(&self) -> Result<Option<&CostTable>> {
-        self.table.as_ref().map(Option::as_ref).map_err(Error::input)
+        self.table
+            .as_ref()
+            .map(Option::as_ref)
+            .map_err(Error::input)
     }
 
     pub fn within<'a>(&'a self, setup: Setup<'a>) -> Setup<'a> {
-        Setup { costs: self.model.as_ref().ok().and_then(Option::as_ref), ..setup }
+        Setup {
+            costs: self.model.as_ref().ok().and_then(Option::as_ref),
+            ..setup
+        }
     }
 
-    pub fn build(&self, settings: &dyn Settings, setup: Setup<'_>) -> Result<Box<dyn Policy>, String> {
+    pub fn build(
+        &self,
+        settings: &dyn Settings,
+        setup: Setup<'_>,
+    ) -> Result<Box<dyn Policy>, String> {
         let (kind, model) = (settings.describe().name, setup.model);
         match (settings.iterates(), model.is_llm()) {
-            (true, false) => Err(format!("{kind} serves language models only (llm or llm:FILE), not {}", model.name())),
-            (false, true) => Err(format!("{kind} serves no language models; use static, orca, vllm or sarathi")),
-            _ => settings.build(&self.within(setup)).map_err(|problem| match &self.model {
-                Ok(_) => problem,
-                Err(broken) => format!("{problem} (no costs are known: {broken})"),
-            }),
+            (true, false) => Err(format!(
+                "{kind} serves language models only (llm or llm:FILE), not {}",
+                model.name()
+            )),
+            (false, true) => Err(format!(
+                "{kind} serves no language models; use static, orca, vllm or sarathi"
+            )),
+            _ => settings
+                .build(&self.within(setup))
+                .map_err(|problem| match &self.model {
+                    Ok(_) => problem,
+                    Err(broken) => format!("{problem} (no costs are known: {broken})"),
+                }),
         }
     }
 }

@@ -65,9 +65,13 @@ pub fn one<T: From<u8>>() -> T {
 }
 
 /// From 1 to `MOST`.
-pub fn whole<'de, D: Deserializer<'de>, T: TryFrom<u32>, const MOST: u32>(deserializer: D) -> Result<T, D::Error> {
+pub fn whole<'de, D: Deserializer<'de>, T: TryFrom<u32>, const MOST: u32>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     let given = Value::deserialize(deserializer)?;
-    let number = given.as_u64().filter(|number| (1..=u64::from(MOST)).contains(number));
+    let number = given
+        .as_u64()
+        .filter(|number| (1..=u64::from(MOST)).contains(number));
     let number = number.and_then(|number| T::try_from(number as u32).ok());
     number.ok_or_else(|| must_be(format_args!("a whole number from 1 to {MOST}"), &given))
 }
@@ -75,12 +79,21 @@ pub fn whole<'de, D: Deserializer<'de>, T: TryFrom<u32>, const MOST: u32>(deseri
 /// From 1 to 10^15.
 pub fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     let given = Value::deserialize(deserializer)?;
-    let number = given.as_u64().filter(|number| (1..=MOST_STREAMED).contains(number));
-    number.map(Some).ok_or_else(|| must_be(format_args!("a whole number from 1 to {MOST_STREAMED}"), &given))
+    let number = given
+        .as_u64()
+        .filter(|number| (1..=MOST_STREAMED).contains(number));
+    number.map(Some).ok_or_else(|| {
+        must_be(
+            format_args!("a whole number from 1 to {MOST_STREAMED}"),
+            &given,
+        )
+    })
 }
 
 /// One of several names. Other values are told them too.
-pub fn choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
+pub fn choice<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<T, D::Error> {
     let given = Value::deserialize(deserializer)?;
     named(given.as_str().unwrap_or(&given.to_string())).map_err(D::Error::custom)
 }
@@ -100,22 +113,33 @@ pub mod one_or_list {
         }
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<f64>>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Vec<f64>>, D::Error> {
         let given = Value::deserialize(deserializer)?;
-        let numbers = given.as_array().map_or(std::slice::from_ref(&given), Vec::as_slice);
+        let numbers = given
+            .as_array()
+            .map_or(std::slice::from_ref(&given), Vec::as_slice);
         let numbers: Option<Vec<f64>> = numbers.iter().map(Value::as_f64).collect();
-        numbers.map(Some).ok_or_else(|| must_be("a number above 0, or a list of such numbers", &given))
+        numbers
+            .map(Some)
+            .ok_or_else(|| must_be("a number above 0, or a list of such numbers", &given))
     }
 }
 
 pub mod positive_time {
     use super::*;
 
-    pub fn serialize<S: Serializer>(time: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(
+        time: &Option<Nanos>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
         time.map(|time| time.to_string()).serialize(serializer)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Nanos>, D::Error> {
         match time_with_unit::deserialize(deserializer)? {
             Nanos::ZERO => Err(D::Error::custom("must be longer than 0")),
             time => Ok(Some(time)),
@@ -129,22 +153,32 @@ pub fn point<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String
     if let Some(name) = given.as_str() {
         return Ok(Some(name.into()));
     }
-    let rate = Rate(given.as_f64().ok_or_else(|| must_be("a rate or the name of a point", &given))?);
-    check_rate(rate).map(|()| Some(rate.to_string())).map_err(D::Error::custom)
+    let rate = Rate(
+        given
+            .as_f64()
+            .ok_or_else(|| must_be("a rate or the name of a point", &given))?,
+    );
+    check_rate(rate)
+        .map(|()| Some(rate.to_string()))
+        .map_err(D::Error::custom)
 }
 
 impl<'de> Deserialize<'de> for Warmup {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let given = Value::deserialize(deserializer)?;
         let text = given.as_str().unwrap_or_default();
-        let share = text.strip_suffix('%').and_then(|percent| percent.trim().parse::<f64>().ok());
+        let share = text
+            .strip_suffix('%')
+            .and_then(|percent| percent.trim().parse::<f64>().ok());
         let count = given.as_u64().and_then(|count| u32::try_from(count).ok());
         match (text, share, count) {
             (.., Some(count)) => Ok(Warmup::Requests(count)),
             ("auto", ..) => Ok(Warmup::Auto),
             ("none", ..) => Ok(Warmup::None),
             ("mser5", ..) => Ok(Warmup::Mser5),
-            (_, Some(percent), _) if (0.0..100.0).contains(&percent) => Ok(Warmup::Share(percent / 100.0)),
+            (_, Some(percent), _) if (0.0..100.0).contains(&percent) => {
+                Ok(Warmup::Share(percent / 100.0))
+            }
             _ => {
                 let what = "\"auto\", \"none\", \"mser5\", a share below 100% such as \"10%\", or a number of requests";
                 Err(must_be(what, &given))

@@ -94,7 +94,11 @@ fn model_name<S: Serializer>(model: &Model, serializer: S) -> Result<S::Ok, S::E
 
 impl Workload {
     pub fn sizes(&self) -> Sizes {
-        Sizes { hidden: self.hidden, embedding: self.embedding, vocabulary: self.vocabulary }
+        Sizes {
+            hidden: self.hidden,
+            embedding: self.embedding,
+            vocabulary: self.vocabulary,
+        }
     }
 
     /// The data set or trace of its requests.
@@ -191,7 +195,10 @@ pub struct Device {
     #[serde(deserialize_with = "given::whole::<_, _, { u32::MAX }>")]
     pub max_waiting: Option<u32>,
     /// The tokens whose keys and values fit on a worker, for language models. `None`: by the data sheet.
-    #[serde(deserialize_with = "given::whole::<_, _, { u32::MAX }>", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "given::whole::<_, _, { u32::MAX }>",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub kv_tokens: Option<u32>,
     #[serde(deserialize_with = "given::choice")]
     pub precision: Precision,
@@ -206,7 +213,11 @@ pub struct Device {
 
 impl Device {
     pub fn gpu(&self) -> GpuSettings {
-        GpuSettings { precision: self.precision, signal: self.signal, launch: self.launch }
+        GpuSettings {
+            precision: self.precision,
+            signal: self.signal,
+            launch: self.launch,
+        }
     }
 }
 
@@ -248,7 +259,10 @@ pub struct Output {
     #[serde(deserialize_with = "given::choice", skip_serializing_if = "is_default")]
     pub record: Record,
     /// With a streamed record: each request whose number is a multiple is logged.
-    #[serde(deserialize_with = "given::count", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        deserialize_with = "given::count",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub log_every: Option<u64>,
     #[default = true]
     pub requests: bool,
@@ -300,8 +314,19 @@ pub struct ClassEntry {
 
 impl ClassEntry {
     pub fn class(&self) -> Class {
-        let ClassEntry { name, slo, priority, deadline, .. } = self;
-        Class { name: name.as_str().into(), slo: *slo, priority: *priority, deadline: *deadline }
+        let ClassEntry {
+            name,
+            slo,
+            priority,
+            deadline,
+            ..
+        } = self;
+        Class {
+            name: name.as_str().into(),
+            slo: *slo,
+            priority: *priority,
+            deadline: *deadline,
+        }
     }
 }
 
@@ -357,8 +382,9 @@ impl From<String> for Input {
 
 /// The value that a scenario knows by this name.
 pub fn named<T: DeserializeOwned>(name: &str) -> Result<T, String> {
-    T::deserialize(name.into_deserializer())
-        .map_err(|error: value::Error| section::Owner::default().reworded(&error.to_string(), "", ""))
+    T::deserialize(name.into_deserializer()).map_err(|error: value::Error| {
+        section::Owner::default().reworded(&error.to_string(), "", "")
+    })
 }
 
 impl Scenario {
@@ -374,9 +400,17 @@ impl Scenario {
 
     /// As [`Scenario::load`], with the table `[sweep]` and sweeps such as `device.workers=1,2,4`. Each combination of keys
     /// outside of policies is a scenario of its own. A policy is in it once for each combination of its own keys.
-    pub fn expand(path: &Path, overrides: &[String], sweeps: &[String], registry: &Registry) -> Result<Vec<Scenario>> {
+    pub fn expand(
+        path: &Path,
+        overrides: &[String],
+        sweeps: &[String],
+        registry: &Registry,
+    ) -> Result<Vec<Scenario>> {
         let text = shipped::text(path)?;
-        check::scenarios(&source::Source::new(path, text, overrides, sweeps)?, registry)
+        check::scenarios(
+            &source::Source::new(path, text, overrides, sweeps)?,
+            registry,
+        )
     }
 
     /// The text of its file with overrides, without comments and sweep, for a file in another folder: inputs are named by
@@ -384,22 +418,31 @@ impl Scenario {
     pub fn text_with(&self, overrides: &[String]) -> Result<String> {
         let source = source::Source::new(&self.file, shipped::text(&self.file)?, overrides, &[])?;
         let table = toml::Spanned::new(0..0, source.parse()?);
-        let mut table = toml::Table::deserialize(toml::de::Deserializer::from(table)).map_err(Error::failed)?;
+        let mut table =
+            toml::Table::deserialize(toml::de::Deserializer::from(table)).map_err(Error::failed)?;
         table.remove("sweep");
         let mut values: Vec<&mut toml::Value> = table.iter_mut().map(|(_, value)| value).collect();
         while let Some(value) = values.pop() {
             match value {
                 toml::Value::String(text) => {
                     // As `costs.csv` or `dnn:network.csv`.
-                    let kind =
-                        |given: &str| text.strip_suffix(given).filter(|kind| kind.is_empty() || kind.ends_with(':'));
-                    let mut inputs = self.inputs().filter(|(_, path)| !shipped::is_built_in(path));
-                    if let Some((kind, path)) = inputs.find_map(|(given, path)| Some((kind(given)?, path))) {
+                    let kind = |given: &str| {
+                        text.strip_suffix(given)
+                            .filter(|kind| kind.is_empty() || kind.ends_with(':'))
+                    };
+                    let mut inputs = self
+                        .inputs()
+                        .filter(|(_, path)| !shipped::is_built_in(path));
+                    if let Some((kind, path)) =
+                        inputs.find_map(|(given, path)| Some((kind(given)?, path)))
+                    {
                         *text = format!("{kind}{}", path.display());
                     }
                 }
                 toml::Value::Array(items) => values.extend(items),
-                toml::Value::Table(below) => values.extend(below.iter_mut().map(|(_, value)| value)),
+                toml::Value::Table(below) => {
+                    values.extend(below.iter_mut().map(|(_, value)| value))
+                }
                 _ => {}
             }
         }
@@ -407,7 +450,12 @@ impl Scenario {
     }
 
     /// Messages show `file`; files that the scenario names may lie beside it.
-    pub fn parse(text: String, file: &Path, overrides: &[String], registry: &Registry) -> Result<Scenario> {
+    pub fn parse(
+        text: String,
+        file: &Path,
+        overrides: &[String],
+        registry: &Registry,
+    ) -> Result<Scenario> {
         check::scenario_alone(&source::Source::new(file, text, overrides, &[])?, registry)
     }
 
@@ -424,15 +472,30 @@ impl Scenario {
 
     /// The files that it names, as written and where they were found.
     pub fn inputs(&self) -> impl Iterator<Item = (&str, &Path)> {
-        let Device { roofline, grnn, noise, .. } = &self.device;
+        let Device {
+            roofline,
+            grnn,
+            noise,
+            ..
+        } = &self.device;
         let named = std::iter::once(self.workload.source())
             .chain(&self.workload.weights)
             .chain(roofline)
             .chain(grnn)
             .chain(noise)
-            .chain(self.policies.iter().filter_map(|policy| policy.costs.as_ref()))
-            .chain(self.classes.iter().filter_map(|class| class.dataset.as_ref()));
+            .chain(
+                self.policies
+                    .iter()
+                    .filter_map(|policy| policy.costs.as_ref()),
+            )
+            .chain(
+                self.classes
+                    .iter()
+                    .filter_map(|class| class.dataset.as_ref()),
+            );
         let named = named.map(|input| (&*input.given, &**input));
-        named.chain(self.workload.model.file()).filter(|(_, path)| shipped::is_file(path))
+        named
+            .chain(self.workload.model.file())
+            .filter(|(_, path)| shipped::is_file(path))
     }
 }

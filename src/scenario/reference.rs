@@ -23,24 +23,40 @@ pub struct Reference {
 
 impl Reference {
     pub fn read() -> Reference {
-        let mut found = Reference { keys: Vec::new(), tables: Vec::new() };
+        let mut found = Reference {
+            keys: Vec::new(),
+            tables: Vec::new(),
+        };
         let (mut table, mut heading, mut comment) = (String::new(), String::new(), Vec::new());
         let mut followed = false;
         let llm = include_str!("../../scenarios/reference-llm.toml");
-        for line in include_str!("../../scenarios/reference.toml").lines().chain([""]).chain(llm.lines()) {
+        for line in include_str!("../../scenarios/reference.toml")
+            .lines()
+            .chain([""])
+            .chain(llm.lines())
+        {
             let text = line.strip_prefix("# ").unwrap_or(line);
             if let Some(key) = key_of(text) {
-                let table_of_one: toml::Table = toml::from_str(text).expect("a line of the reference is TOML");
+                let table_of_one: toml::Table =
+                    toml::from_str(text).expect("a line of the reference is TOML");
                 let value = json!(table_of_one[key]);
                 if table == "policy"
                     && let Some(kind) = value.as_str()
                 {
                     table = format!("policy {kind}");
-                    found.tables.push((table.clone(), std::mem::take(&mut heading)));
+                    found
+                        .tables
+                        .push((table.clone(), std::mem::take(&mut heading)));
                 }
                 if !found.of(&table).any(|other| other.name == key) {
                     let about = comment.join(" ");
-                    found.keys.push(Key { table: table.clone(), name: key, value, has_default: text == line, about });
+                    found.keys.push(Key {
+                        table: table.clone(),
+                        name: key,
+                        value,
+                        has_default: text == line,
+                        about,
+                    });
                 }
                 followed = true;
             } else if line.starts_with('[') {
@@ -67,13 +83,19 @@ impl Reference {
 
     /// Of a policy's key; empty for a policy that another crate adds.
     pub fn about(&self, kind: &str, name: &str) -> &str {
-        let key = self.keys.iter().find(|key| key.table.strip_prefix("policy ") == Some(kind) && key.name == name);
+        let key = self
+            .keys
+            .iter()
+            .find(|key| key.table.strip_prefix("policy ") == Some(kind) && key.name == name);
         key.map_or("", |key| key.about.as_str())
     }
 
     /// The comment before a policy.
     pub fn heading(&self, kind: &str) -> &str {
-        let table = self.tables.iter().find(|(name, _)| name.strip_prefix("policy ") == Some(kind));
+        let table = self
+            .tables
+            .iter()
+            .find(|(name, _)| name.strip_prefix("policy ") == Some(kind));
         table.map_or("", |(_, about)| about.as_str())
     }
 }
@@ -86,5 +108,7 @@ impl Key {
 
 fn key_of(line: &'static str) -> Option<&'static str> {
     let key = line.split_once(" = ")?.0;
-    key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_').then_some(key)
+    key.bytes()
+        .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+        .then_some(key)
 }

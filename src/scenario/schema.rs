@@ -32,25 +32,45 @@ pub fn schema(registry: &Registry) -> Value {
     let reference = Reference::read();
     let mut properties = Map::new();
     for key in reference.of("") {
-        properties.insert(key.name.into(), described(of_example(&key.value), &key.about, key.default()));
+        properties.insert(
+            key.name.into(),
+            described(of_example(&key.value), &key.about, key.default()),
+        );
     }
-    for (table, about) in reference.tables.iter().filter(|(table, _)| !table.starts_with("policy")) {
-        let keys = reference.of(table).map(|key| (key.name.to_string(), of_section(key))).collect();
+    for (table, about) in reference
+        .tables
+        .iter()
+        .filter(|(table, _)| !table.starts_with("policy"))
+    {
+        let keys = reference
+            .of(table)
+            .map(|key| (key.name.to_string(), of_section(key)))
+            .collect();
         let required: &[&str] = if table == "workload" { &["model"] } else { &[] };
         let table_of = object(about, keys, required);
         // One of `output.figure` stands in its parent, which comes before it.
         match table.split_once('.') {
             None => properties.insert(table.clone(), table_of),
-            Some((parent, own)) => {
-                properties[parent]["properties"].as_object_mut().and_then(|all| all.insert(own.into(), table_of))
-            }
+            Some((parent, own)) => properties[parent]["properties"]
+                .as_object_mut()
+                .and_then(|all| all.insert(own.into(), table_of)),
         };
     }
     // Its keys are the paths of others.
     properties["sweep"]["additionalProperties"] = json!({ "type": ["array", "object"] });
-    let kinds: Vec<Value> = registry.kinds().map(|kind| of_policy(kind, registry, &reference)).collect();
-    properties.insert("policy".into(), json!({ "type": "array", "minItems": 1, "items": { "oneOf": kinds } }));
-    let mut root = object("A scenario of batchlab", properties, &["name", "workload", "policy"]);
+    let kinds: Vec<Value> = registry
+        .kinds()
+        .map(|kind| of_policy(kind, registry, &reference))
+        .collect();
+    properties.insert(
+        "policy".into(),
+        json!({ "type": "array", "minItems": 1, "items": { "oneOf": kinds } }),
+    );
+    let mut root = object(
+        "A scenario of batchlab",
+        properties,
+        &["name", "workload", "policy"],
+    );
     root["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
     root
 }
@@ -74,12 +94,19 @@ fn described(mut schema: Value, about: &str, default: Option<&Value>) -> Value {
 
 fn of_section(key: &Key) -> Value {
     let others = "name = 's'\npolicy = []\nworkload.model = 'lstm'";
-    let read = |text: &str| toml::from_str::<Given>(&format!("{others}\n{}.{text}", key.table)).map(drop);
+    let read =
+        |text: &str| toml::from_str::<Given>(&format!("{others}\n{}.{text}", key.table)).map(drop);
     let allowed = match (key.table.as_str(), key.name) {
-        ("arrivals", "process") => json!({ "enum": ([&PROCESSES[..], &["closed", "trace"]].concat()) }),
+        ("arrivals", "process") => {
+            json!({ "enum": ([&PROCESSES[..], &["closed", "trace"]].concat()) })
+        }
         ("arrivals", _) | ("workload", "model") => of_example(&key.value),
-        ("output.figure", "format") => json!({ "type": "array", "items": { "enum": ["svg", "png", "pdf"] } }),
-        ("output", "plots") => json!({ "type": "array", "items": { "enum": Kind::value_variants() } }),
+        ("output.figure", "format") => {
+            json!({ "type": "array", "items": { "enum": ["svg", "png", "pdf"] } })
+        }
+        ("output", "plots") => {
+            json!({ "type": "array", "items": { "enum": Kind::value_variants() } })
+        }
         _ => of_reader(key.name, &key.value, &key.about, &read),
     };
     described(allowed, &key.about, key.default())
@@ -87,29 +114,54 @@ fn of_section(key: &Key) -> Value {
 
 fn of_policy(kind: &str, registry: &Registry, reference: &Reference) -> Value {
     let read = |text: &str| registry.parse(kind, DeTable::parse(text)?).map(drop);
-    let mut properties = Map::from_iter([("kind".to_string(), json!({ "enum": registry.names(kind) }))]);
-    for key in reference.of("policy cellular").filter(|key| POLICY.contains(&key.name) && key.name != "kind") {
-        properties.insert(key.name.into(), described(of_example(&key.value), &key.about, None));
+    let mut properties =
+        Map::from_iter([("kind".to_string(), json!({ "enum": registry.names(kind) }))]);
+    for key in reference
+        .of("policy cellular")
+        .filter(|key| POLICY.contains(&key.name) && key.name != "kind")
+    {
+        properties.insert(
+            key.name.into(),
+            described(of_example(&key.value), &key.about, None),
+        );
     }
     for (key, default) in registry.defaults(kind).into_iter().flatten() {
         let about = reference.about(kind, key);
-        properties.insert(key.clone(), described(of_reader(key, default, about, &read), about, Some(default)));
+        properties.insert(
+            key.clone(),
+            described(of_reader(key, default, about, &read), about, Some(default)),
+        );
     }
-    object(registry.about(kind).unwrap_or_default(), properties, &["kind"])
+    object(
+        registry.about(kind).unwrap_or_default(),
+        properties,
+        &["kind"],
+    )
 }
 
 /// The values that a reader accepts: several words, or types.
 fn of_reader(key: &str, example: &Value, about: &str, read: Read<'_>) -> Value {
     let reads = |value: &str| read(&format!("{key} = {value}"));
-    let refused = reads("'2ms'").err().map(|error| Owner::default().reworded(error.message(), "", ""));
-    if let Some((what, known)) = refused.as_deref().and_then(|problem| problem.split_once("known: "))
+    let refused = reads("'2ms'")
+        .err()
+        .map(|error| Owner::default().reworded(error.message(), "", ""));
+    if let Some((what, known)) = refused
+        .as_deref()
+        .and_then(|problem| problem.split_once("known: "))
         && what.starts_with("unknown value")
     {
         return json!({ "enum": known.split(", ").collect::<Vec<_>>() });
     }
-    let accepted = SAMPLES.iter().filter(|(_, sample)| reads(sample).is_ok()).map(|(name, _)| *name);
+    let accepted = SAMPLES
+        .iter()
+        .filter(|(_, sample)| reads(sample).is_ok())
+        .map(|(name, _)| *name);
     let mut types: BTreeSet<&str> = accepted.chain([type_of(example)]).collect();
-    let words = about.split('"').skip(1).step_by(2).any(|word| reads(&format!("'{word}'")).is_ok());
+    let words = about
+        .split('"')
+        .skip(1)
+        .step_by(2)
+        .any(|word| reads(&format!("'{word}'")).is_ok());
     types.extend(words.then_some("string"));
     if types.contains("number") {
         types.remove("integer");

@@ -38,11 +38,23 @@ struct Place {
 
 impl<'s> Section<'s> {
     /// `name` is that of the value, which has to be a table.
-    pub fn new(source: &'s Source, name: &str, value: Spanned<DeValue<'s>>, owner: Owner) -> Result<Section<'s>> {
+    pub fn new(
+        source: &'s Source,
+        name: &str,
+        value: Spanned<DeValue<'s>>,
+        owner: Owner,
+    ) -> Result<Section<'s>> {
         let span = value.span();
         match value.into_inner() {
-            DeValue::Table(table) => Ok(Section { source, owner, table: Spanned::new(span, table) }),
-            other => Err(source.error(span, format!("{name}: must be a table, not {}", shown(&other)))),
+            DeValue::Table(table) => Ok(Section {
+                source,
+                owner,
+                table: Spanned::new(span, table),
+            }),
+            other => Err(source.error(
+                span,
+                format!("{name}: must be a table, not {}", shown(&other)),
+            )),
         }
     }
 
@@ -66,8 +78,9 @@ impl<'s> Section<'s> {
             };
             let span = error.span().unwrap_or(self.table.span());
             // Perhaps a key, or the name of a process, is only missing because it was a mistake.
-            let is_missing =
-                ["missing field", "wanted exactly 1 element"].iter().any(|what| error.message().starts_with(what));
+            let is_missing = ["missing field", "wanted exactly 1 element"]
+                .iter()
+                .any(|what| error.message().starts_with(what));
             if mistakes.is_empty() || !is_missing {
                 mistakes.push((span.start, self.mistake(&error, span.clone())));
             }
@@ -76,27 +89,42 @@ impl<'s> Section<'s> {
             }
         }
         mistakes.sort_by_key(|(start, _)| *start);
-        Err(Error::all(mistakes.into_iter().map(|(_, mistake)| mistake).collect()))
+        Err(Error::all(
+            mistakes.into_iter().map(|(_, mistake)| mistake).collect(),
+        ))
     }
 
     fn mistake(&self, error: &toml::de::Error, span: Span) -> Error {
-        let places = if span == self.table.span() { Vec::new() } else { self.places() };
-        let deepest = places.iter().rev().find(|place| contains(&place.name, &span) || contains(&place.value, &span));
+        let places = if span == self.table.span() {
+            Vec::new()
+        } else {
+            self.places()
+        };
+        let deepest = places
+            .iter()
+            .rev()
+            .find(|place| contains(&place.name, &span) || contains(&place.value, &span));
         let (key, value) = deepest.map_or(("", ""), |place| (&place.key, &place.shown));
         let problem = self.owner.reworded(error.message(), key, value);
-        self.source.error(span, format!("{}{problem}", self.owner.prefix))
+        self.source
+            .error(span, format!("{}{problem}", self.owner.prefix))
     }
 
     /// An error at the key with which the problem begins, or at the table that lacks the key.
     pub fn refuse(&self, problem: &str) -> Error {
         let key = problem.split_once(": ").map_or("", |(key, _)| key);
         let leads = |place: &Place| {
-            key.strip_prefix(&place.key).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+            key.strip_prefix(&place.key)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
         let places = self.places();
-        let span =
-            places.iter().rev().find(|place| leads(place)).map_or(self.table.span(), |place| place.value.clone());
-        self.source.error(span, format!("{}{problem}", self.owner.prefix))
+        let span = places
+            .iter()
+            .rev()
+            .find(|place| leads(place))
+            .map_or(self.table.span(), |place| place.value.clone());
+        self.source
+            .error(span, format!("{}{problem}", self.owner.prefix))
     }
 
     /// Outer ones first.
@@ -122,17 +150,29 @@ fn cut(table: &mut DeTable<'_>, span: &Span) -> bool {
     if table.iter_mut().any(|(_, value)| within(value)) {
         return true;
     }
-    let found = table.iter().find(|(name, value)| contains(&name.span(), span) || contains(&value.span(), span));
+    let found = table
+        .iter()
+        .find(|(name, value)| contains(&name.span(), span) || contains(&value.span(), span));
     let key = found.map(|(name, _)| name.get_ref().to_string());
     key.is_some_and(|key| table.remove(key.as_str()).is_some())
 }
 
 fn visit(key: String, name: Span, value: &Spanned<DeValue<'_>>, places: &mut Vec<Place>) {
-    places.push(Place { key: key.clone(), name, value: value.span(), shown: shown(value.get_ref()) });
+    places.push(Place {
+        key: key.clone(),
+        name,
+        value: value.span(),
+        shown: shown(value.get_ref()),
+    });
     match value.get_ref() {
         DeValue::Table(table) => {
             for (name, value) in table {
-                visit(format!("{key}.{}", name.get_ref()), name.span(), value, places);
+                visit(
+                    format!("{key}.{}", name.get_ref()),
+                    name.span(),
+                    value,
+                    places,
+                );
             }
         }
         DeValue::Array(items) => {
@@ -157,49 +197,93 @@ impl Owner {
         let needed = |key: &str| needed(&format!("{}{key}", self.prefix));
         let (key, problem) = if let Some((name, known)) = unknown_key(message) {
             let key = if key.is_empty() { name } else { key };
-            let (shared, of) = if key.contains('.') { (&[][..], "") } else { (self.shared, self.of.as_str()) };
-            let problem = unknown(&format!("unknown key{of}"), name, &[shared, &known].concat());
+            let (shared, of) = if key.contains('.') {
+                (&[][..], "")
+            } else {
+                (self.shared, self.of.as_str())
+            };
+            let problem = unknown(
+                &format!("unknown key{of}"),
+                name,
+                &[shared, &known].concat(),
+            );
             (key.to_string(), problem + &self.belongs(name))
-        } else if let Some(name) = after("missing field `").and_then(|rest| rest.strip_suffix('`')) {
-            let key = if key.is_empty() { name.to_string() } else { format!("{key}.{name}") };
+        } else if let Some(name) = after("missing field `").and_then(|rest| rest.strip_suffix('`'))
+        {
+            let key = if key.is_empty() {
+                name.to_string()
+            } else {
+                format!("{key}.{name}")
+            };
             let problem = needed(&key).map_or("missing".into(), |what| format!("missing; {what}"));
             (key, problem)
-        } else if let Some((name, expected)) = after("unknown variant `").and_then(|rest| rest.split_once('`')) {
-            (key.to_string(), unknown(&format!("unknown value \"{name}\""), name, &quoted(expected)))
-        } else if let Some((_, expected)) =
-            message.strip_prefix("invalid ").and_then(|rest| rest.split_once(", expected "))
+        } else if let Some((name, expected)) =
+            after("unknown variant `").and_then(|rest| rest.split_once('`'))
+        {
+            (
+                key.to_string(),
+                unknown(
+                    &format!("unknown value \"{name}\""),
+                    name,
+                    &quoted(expected),
+                ),
+            )
+        } else if let Some((_, expected)) = message
+            .strip_prefix("invalid ")
+            .and_then(|rest| rest.split_once(", expected "))
         {
             let wanted = needed(key).unwrap_or_else(|| wanted(expected));
             (key.to_string(), format!("must be {wanted}, not {value}"))
         } else {
             (key.to_string(), message.to_string())
         };
-        if key.is_empty() { problem } else { format!("{key}: {problem}") }
+        if key.is_empty() {
+            problem
+        } else {
+            format!("{key}: {problem}")
+        }
     }
 
     /// Another table of the scenario that has a key.
     fn belongs(&self, name: &str) -> String {
         let keys = Reference::read().keys;
-        let others = keys.iter().filter(|key| key.name == name && !key.table.starts_with("policy"));
-        let other =
-            others.map(|key| key.table.as_str()).find(|table| !table.is_empty() && !self.prefix.starts_with(table));
-        other.map_or(String::new(), |table| format!("; {name} belongs to [{table}]"))
+        let others = keys
+            .iter()
+            .filter(|key| key.name == name && !key.table.starts_with("policy"));
+        let other = others
+            .map(|key| key.table.as_str())
+            .find(|table| !table.is_empty() && !self.prefix.starts_with(table));
+        other.map_or(String::new(), |table| {
+            format!("; {name} belongs to [{table}]")
+        })
     }
 }
 
 /// `unknown key; did you mean workers?; known: workers, costs`, the guess only if a known name is similar.
 pub fn unknown(what: &str, name: &str, known: &[&str]) -> String {
-    format!("{what}{}; known: {}", nearest(name, known), known.join(", "))
+    format!(
+        "{what}{}; known: {}",
+        nearest(name, known),
+        known.join(", ")
+    )
 }
 
 /// The key, and those that are known.
 fn unknown_key(message: &str) -> Option<(&str, Vec<&str>)> {
-    if let Some((name, known)) = message.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`')) {
+    if let Some((name, known)) = message
+        .strip_prefix("unknown field `")
+        .and_then(|rest| rest.split_once('`'))
+    {
         return Some((name, quoted(known)));
     }
     // So it is told of a variant's table.
-    let (names, known) = message.strip_prefix("unexpected keys in table: ")?.split_once(", available keys: ")?;
-    Some((names.split(", ").next()?, known.split(", ").filter(|name| !name.is_empty()).collect()))
+    let (names, known) = message
+        .strip_prefix("unexpected keys in table: ")?
+        .split_once(", available keys: ")?;
+    Some((
+        names.split(", ").next()?,
+        known.split(", ").filter(|name| !name.is_empty()).collect(),
+    ))
 }
 
 /// Serde lists `a`, `a` or `b`, or one of `a`, `b`, `c`: every second part is a name.

@@ -43,34 +43,69 @@ pub(super) struct Setting<'a, 's> {
 }
 
 impl Source {
-    pub fn new(file: &Path, text: String, overrides: &[String], sweeps: &[String]) -> Result<Source> {
+    pub fn new(
+        file: &Path,
+        text: String,
+        overrides: &[String],
+        sweeps: &[String],
+    ) -> Result<Source> {
         let mut offset = text.len() + 1;
         let mut parse = |option, written: &String, split: fn(&str) -> Result<Vec<Span>, String>| {
             offset += written.len() + 1;
             Override::parse(option, written, offset - written.len() - 1, split)
         };
-        let set = |written| parse("--set", written, |text| Ok(vec![Span { start: 0, end: text.len() }]));
+        let set = |written| {
+            parse("--set", written, |text| {
+                Ok(vec![Span {
+                    start: 0,
+                    end: text.len(),
+                }])
+            })
+        };
         let overrides = overrides.iter().map(set).collect::<Result<_>>()?;
         let sweep = |written| parse("--sweep", written, sweep::split);
         let sweeps = sweeps.iter().map(sweep).collect::<Result<_>>()?;
-        Ok(Source { file: file.to_path_buf(), text, overrides, sweeps, kept_in: None })
+        Ok(Source {
+            file: file.to_path_buf(),
+            text,
+            overrides,
+            sweeps,
+            kept_in: None,
+        })
     }
 
     pub fn kept(file: &Path, text: String, kept_in: &Path) -> Source {
         let kept_in = Some(kept_in.to_path_buf());
-        Source { file: file.to_path_buf(), text, overrides: Vec::new(), sweeps: Vec::new(), kept_in }
+        Source {
+            file: file.to_path_buf(),
+            text,
+            overrides: Vec::new(),
+            sweeps: Vec::new(),
+            kept_in,
+        }
     }
 
     /// With the overrides applied.
     pub fn parse(&self) -> Result<DeTable<'_>> {
         let table = DeTable::parse(&self.text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
-            self.error(span, format!("not valid TOML: {}", error.message().replace('\n', ", ")))
+            self.error(
+                span,
+                format!("not valid TOML: {}", error.message().replace('\n', ", ")),
+            )
         })?;
         let mut root = Spanned::new(table.span(), DeValue::Table(table.into_inner()));
         for set in &self.overrides {
             for value in set.values() {
-                self.apply(&Setting { path: &set.path, span: &set.span(), value: &value }, 0, &mut root)?;
+                self.apply(
+                    &Setting {
+                        path: &set.path,
+                        span: &set.span(),
+                        value: &value,
+                    },
+                    0,
+                    &mut root,
+                )?;
             }
         }
         match root.into_inner() {
@@ -80,12 +115,22 @@ impl Source {
     }
 
     /// Sets the value at the rest of the path, from `depth` on, and creates missing tables.
-    pub fn apply<'s>(&self, set: &Setting<'_, 's>, depth: usize, value: &mut Spanned<DeValue<'s>>) -> Result<()> {
+    pub fn apply<'s>(
+        &self,
+        set: &Setting<'_, 's>,
+        depth: usize,
+        value: &mut Spanned<DeValue<'s>>,
+    ) -> Result<()> {
         let Some(key) = set.path.get(depth) else {
             *value = set.value.clone();
             return Ok(());
         };
-        let refuse = |problem| self.error(set.span.clone(), format!("{}: {problem}", set.path[..depth].join(".")));
+        let refuse = |problem| {
+            self.error(
+                set.span.clone(),
+                format!("{}: {problem}", set.path[..depth].join(".")),
+            )
+        };
         let below = match value.get_mut() {
             DeValue::Table(table) => {
                 if depth + 1 == set.path.len() {
@@ -93,13 +138,20 @@ impl Source {
                     table.remove(key.as_str());
                 }
                 let name = Spanned::new(set.span.clone(), key.clone().into());
-                table.entry(name).or_insert_with(|| Spanned::new(set.span.clone(), DeValue::Table(DeTable::new())))
+                table.entry(name).or_insert_with(|| {
+                    Spanned::new(set.span.clone(), DeValue::Table(DeTable::new()))
+                })
             }
             DeValue::Array(items) => {
                 let items: &mut [_] = items;
                 &mut items[find_item(items, key).map_err(refuse)?]
             }
-            scalar => return Err(refuse(format!("no table but {}, so it has no key \"{key}\"", shown(scalar)))),
+            scalar => {
+                return Err(refuse(format!(
+                    "no table but {}, so it has no key \"{key}\"",
+                    shown(scalar)
+                )));
+            }
         };
         self.apply(set, depth + 1, below)
     }
@@ -115,7 +167,10 @@ impl Source {
             Some(set) => format!("{file}: {} {}", set.option, set.written),
             None => {
                 let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
-                format!("{file}:{}", 1 + before.iter().filter(|byte| **byte == b'\n').count())
+                format!(
+                    "{file}:{}",
+                    1 + before.iter().filter(|byte| **byte == b'\n').count()
+                )
             }
         }
     }
@@ -138,11 +193,25 @@ impl Override {
             .map_err(|problem| wrong(format!("{problem}; write it as {option} key.path=value")))?;
         let one = |place: Span| {
             let value = value_at + place.start..value_at + place.end;
-            let assigned = format!("{}v={}", " ".repeat(offset + value.start - 2), &written[value.clone()]);
+            let assigned = format!(
+                "{}v={}",
+                " ".repeat(offset + value.start - 2),
+                &written[value.clone()]
+            );
             (value, assigned)
         };
-        let values = split(&written[value_at..]).map_err(wrong)?.into_iter().map(one).collect();
-        Ok(Override { option, written: written.to_string(), offset, path, values })
+        let values = split(&written[value_at..])
+            .map_err(wrong)?
+            .into_iter()
+            .map(one)
+            .collect();
+        Ok(Override {
+            option,
+            written: written.to_string(),
+            offset,
+            path,
+            values,
+        })
     }
 
     pub fn span(&self) -> Span {
@@ -155,7 +224,10 @@ impl Override {
             let table = DeTable::parse(assigned).map(Spanned::into_inner);
             match table.map(|mut table| (table.remove("v"), table.is_empty())) {
                 Ok((Some(value), true)) => value,
-                _ => Spanned::new(self.span(), DeValue::String(self.written[place.clone()].into())),
+                _ => Spanned::new(
+                    self.span(),
+                    DeValue::String(self.written[place.clone()].into()),
+                ),
             }
         })
     }
@@ -166,24 +238,44 @@ pub(super) fn find_item(items: &[Spanned<DeValue<'_>>], chosen: &str) -> Result<
     if let Some(index) = chosen.parse().ok().filter(|index| *index < items.len()) {
         return Ok(index);
     }
-    let text = |index: usize, key: &str| items[index].get_ref().get(key).and_then(|value| value.get_ref().as_str());
+    let text = |index: usize, key: &str| {
+        items[index]
+            .get_ref()
+            .get(key)
+            .and_then(|value| value.get_ref().as_str())
+    };
     let kind = |index: usize| text(index, "kind");
     // A policy without a label is called by its kind, a class by its name.
     let label = |index: usize| text(index, "label").or(text(index, "name")).or(kind(index));
     for by_label in [true, false] {
-        let name = |index: &usize| if by_label { label(*index) } else { kind(*index) };
-        let found: Vec<usize> = (0..items.len()).filter(|index| name(index) == Some(chosen)).collect();
+        let name = |index: &usize| {
+            if by_label {
+                label(*index)
+            } else {
+                kind(*index)
+            }
+        };
+        let found: Vec<usize> = (0..items.len())
+            .filter(|index| name(index) == Some(chosen))
+            .collect();
         match found[..] {
             [] => {}
             [index] => return Ok(index),
-            _ => return Err(format!("several are called \"{chosen}\"; choose one by its number: {found:?}")),
+            _ => {
+                return Err(format!(
+                    "several are called \"{chosen}\"; choose one by its number: {found:?}"
+                ));
+            }
         }
     }
     let known = (0..items.len()).map(|index| match label(index) {
         Some(label) => format!("{index} ({label})"),
         None => index.to_string(),
     });
-    Err(format!("there is no \"{chosen}\"; known: {}", known.collect::<Vec<_>>().join(", ")))
+    Err(format!(
+        "there is no \"{chosen}\"; known: {}",
+        known.collect::<Vec<_>>().join(", ")
+    ))
 }
 
 /// Splits `key.path=value` at the first `=` outside quotes.

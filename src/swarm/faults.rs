@@ -47,9 +47,20 @@ impl Simulator for Faulty {
         "As sim, with faults"
     }
 
-    fn start(&self, Simulation { workers, streams, costs, mut random }: Simulation) -> Box<dyn Backend> {
+    fn start(
+        &self,
+        Simulation {
+            workers,
+            streams,
+            costs,
+            mut random,
+        }: Simulation,
+    ) -> Box<dyn Backend> {
         let failed: Failed = Rc::default();
-        let delay = self.0.contains(&Fault::Late).then(|| Nanos(random.random_range(1..5_000)));
+        let delay = self
+            .0
+            .contains(&Fault::Late)
+            .then(|| Nanos(random.random_range(1..5_000)));
         let timing = Faults {
             costs,
             faults: self.0.clone(),
@@ -59,7 +70,11 @@ impl Simulator for Faulty {
             failed: Rc::clone(&failed),
             random,
         };
-        Box::new(Failing { device: sim::device(workers, streams, timing), failed, events: 0 })
+        Box::new(Failing {
+            device: sim::device(workers, streams, timing),
+            failed,
+            events: 0,
+        })
     }
 }
 
@@ -105,7 +120,8 @@ impl Timing for Faults {
             self.fail(&requests, "its worker was lost before");
             return Nanos::ZERO;
         };
-        self.last.extend(requests.iter().map(|request| (*request, task.worker)));
+        self.last
+            .extend(requests.iter().map(|request| (*request, task.worker)));
         if self.happens(Fault::Refused, 8) {
             self.fail(&requests, "its task was not launched");
             return Nanos::ZERO;
@@ -115,14 +131,22 @@ impl Timing for Faults {
         }
         if self.happens(Fault::Lost, 12) {
             self.slower[worker] = None;
-            let held = self.last.iter().filter(|(_, on)| **on == task.worker).map(|(request, _)| *request);
+            let held = self
+                .last
+                .iter()
+                .filter(|(_, on)| **on == task.worker)
+                .map(|(request, _)| *request);
             self.fail(&held.collect::<Vec<_>>(), "its worker was lost");
             return Nanos(self.random.random_range(0..=cost.0));
         }
         if self.happens(Fault::Slow, 12) {
             self.slower[worker] = Some(self.random.random_range(2..50));
         }
-        let stall = if self.happens(Fault::Stall, 20) { self.random.random_range(0..1_000_000_000_000) } else { 0 };
+        let stall = if self.happens(Fault::Stall, 20) {
+            self.random.random_range(0..1_000_000_000_000)
+        } else {
+            0
+        };
         cost.saturating_mul(slower).saturating_add(Nanos(stall))
     }
 
@@ -156,7 +180,10 @@ impl Backend for Failing {
 
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
         self.events += 1;
-        assert!(self.events < MOST_EVENTS, "liveness: the run has no end after {MOST_EVENTS} events");
+        assert!(
+            self.events < MOST_EVENTS,
+            "liveness: the run has no end after {MOST_EVENTS} events"
+        );
         self.device.wait(until)
     }
 
@@ -185,11 +212,23 @@ mod tests {
 
     fn served(faults: &[Fault]) -> Recorder {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/quickstart.toml");
-        let scenario = Scenario::load(&file, &["workload.requests=200".into()], &Registry::standard()).unwrap();
+        let scenario = Scenario::load(
+            &file,
+            &["workload.requests=200".into()],
+            &Registry::standard(),
+        )
+        .unwrap();
         let target = Target::Simulated(Box::leak(Box::new(Faulty(faults.to_vec()))));
         let (inputs, device) = prepare(&scenario, target).unwrap();
-        let run = Run { policy: 0, load: scenario.points()[0], replication: 0 };
-        device.run(&inputs, &run, Keep::default(), &AtomicBool::new(false)).unwrap().record
+        let run = Run {
+            policy: 0,
+            load: scenario.points()[0],
+            replication: 0,
+        };
+        device
+            .run(&inputs, &run, Keep::default(), &AtomicBool::new(false))
+            .unwrap()
+            .record
     }
 
     #[test]
@@ -198,17 +237,35 @@ mod tests {
         assert!(well.failures.is_empty());
         for fault in Fault::value_variants() {
             let record = served(&[*fault]);
-            let why = |reason: &str| record.failures.iter().filter(|(.., why)| why == reason).count();
+            let why = |reason: &str| {
+                record
+                    .failures
+                    .iter()
+                    .filter(|(.., why)| why == reason)
+                    .count()
+            };
             let all: usize = match fault {
                 Fault::Lost => why("its worker was lost") + why("its worker was lost before"),
                 Fault::NonFinite => why("its result is NaN"),
                 Fault::Refused => why("its task was not launched"),
-                Fault::Slow | Fault::Stall => usize::from(record.busy[0] > Nanos(2 * well.busy[0].0)),
-                Fault::Late => usize::from(record.start.iter().zip(&well.start).any(|(late, well)| late > well)),
+                Fault::Slow | Fault::Stall => {
+                    usize::from(record.busy[0] > Nanos(2 * well.busy[0].0))
+                }
+                Fault::Late => usize::from(
+                    record
+                        .start
+                        .iter()
+                        .zip(&well.start)
+                        .any(|(late, well)| late > well),
+                ),
             };
             assert!(all > 0, "{fault:?}");
             let failing = [Fault::Lost, Fault::NonFinite, Fault::Refused].contains(fault);
-            assert_eq!(record.failures.len(), if failing { all } else { 0 }, "{fault:?}");
+            assert_eq!(
+                record.failures.len(),
+                if failing { all } else { 0 },
+                "{fault:?}"
+            );
         }
     }
 }

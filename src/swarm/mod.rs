@@ -49,8 +49,16 @@ pub struct Counts {
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { cases, refused, runs, broken } = self;
-        write!(f, "{cases} cases, {refused} of them refused, with {runs} runs: {broken} break a law")
+        let Counts {
+            cases,
+            refused,
+            runs,
+            broken,
+        } = self;
+        write!(
+            f,
+            "{cases} cases, {refused} of them refused, with {runs} runs: {broken} break a law"
+        )
     }
 }
 
@@ -69,7 +77,14 @@ pub fn search(
     let mut counts = Counts::default();
     for seed in seeds.take_while(|_| !stop.load(Ordering::Relaxed)) {
         let (case, folder) = (Case::draw(seed, registry), out.join(seed.to_string()));
-        let test = |case: &Case| Ok(check(&case.write(&folder)?, &case.faults, registry, &folder));
+        let test = |case: &Case| {
+            Ok(check(
+                &case.write(&folder)?,
+                &case.faults,
+                registry,
+                &folder,
+            ))
+        };
         counts.cases += 1;
         let broken = match test(&case)? {
             Ok(runs) => {
@@ -94,8 +109,15 @@ pub fn search(
 
 fn described(seed: u64, how: &str, case: &Case, file: &Path) -> String {
     let names: Vec<String> = case.faults.iter().map(name_of).collect();
-    let faults = if names.is_empty() { String::new() } else { format!(" --faults {}", names.join(",")) };
-    let (files, file) = (case.files.keys().copied().collect::<Vec<_>>().join(", "), file.display());
+    let faults = if names.is_empty() {
+        String::new()
+    } else {
+        format!(" --faults {}", names.join(","))
+    };
+    let (files, file) = (
+        case.files.keys().copied().collect::<Vec<_>>().join(", "),
+        file.display(),
+    );
     let scenario = case.scenario.to_string();
     format!(
         "seed {seed}: {how}\nthe smallest case found, with {files} beside it:\n\n{scenario}\nrepeat it with: \
@@ -111,13 +133,27 @@ fn described(seed: u64, how: &str, case: &Case, file: &Path) -> String {
 pub fn check(file: &Path, faults: &[Fault], registry: &Registry, out: &Path) -> Result<usize> {
     // Simulators live as long as the program, and a list of faults is small.
     let device: &'static Faulty = Box::leak(Box::new(Faulty(faults.to_vec())));
-    catch_unwind(AssertUnwindSafe(|| keeps_the_laws(file, device, registry, out))).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        Err(Error::failed(format!("panic: {}", text.unwrap_or("without a message"))))
+    catch_unwind(AssertUnwindSafe(|| {
+        keeps_the_laws(file, device, registry, out)
+    }))
+    .unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or(panic.downcast_ref::<&str>().copied());
+        Err(Error::failed(format!(
+            "panic: {}",
+            text.unwrap_or("without a message")
+        )))
     })
 }
 
-fn keeps_the_laws(file: &Path, device: &'static Faulty, registry: &Registry, out: &Path) -> Result<usize> {
+fn keeps_the_laws(
+    file: &Path,
+    device: &'static Faulty,
+    registry: &Registry,
+    out: &Path,
+) -> Result<usize> {
     let target = Target::Simulated(device);
     let scenarios = Scenario::expand(file, &[], &[], registry)?;
     let mut records = Vec::new();
@@ -125,34 +161,71 @@ fn keeps_the_laws(file: &Path, device: &'static Faulty, registry: &Registry, out
         let (inputs, prepared) = prepare(scenario, target)?;
         for policy in 0..scenario.policies.len() {
             for load in scenario.points() {
-                records.push(served(&inputs, &prepared, &Run { policy, load, replication: 0 }, device)?);
+                records.push(served(
+                    &inputs,
+                    &prepared,
+                    &Run {
+                        policy,
+                        load,
+                        replication: 0,
+                    },
+                    device,
+                )?);
             }
         }
     }
     let on_threads = |threads: usize| {
         let out = out.join(format!("threads-{threads}"));
-        let options = Options { target, out, replications: 2, resume: false, shard: None, stated: Vec::new() };
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(Error::failed)?;
-        pool.install(|| experiment::run_sweep(&scenarios, &options, &AtomicBool::new(false), &|| ()))
+        let options = Options {
+            target,
+            out,
+            replications: 2,
+            resume: false,
+            shard: None,
+            stated: Vec::new(),
+        };
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .map_err(Error::failed)?;
+        pool.install(|| {
+            experiment::run_sweep(&scenarios, &options, &AtomicBool::new(false), &|| ())
+        })
     };
     let (one, several) = (on_threads(1)?, on_threads(3)?);
     if format!("{:?}", one.rows) != format!("{:?}", several.rows) {
-        return Err(Error::failed("threads: the summary depends on their number"));
+        return Err(Error::failed(
+            "threads: the summary depends on their number",
+        ));
     }
     for report in [one, several] {
-        replays(&report.folder.path, &records, registry).map_err(|error| Error::failed(format!("replay: {error}")))?;
+        replays(&report.folder.path, &records, registry)
+            .map_err(|error| Error::failed(format!("replay: {error}")))?;
     }
     Ok(records.len())
 }
 
 /// The record of a run that keeps the laws.
-fn served(inputs: &Inputs<'_>, device: &Device, run: &Run, Faulty(faults): &Faulty) -> Result<Record> {
-    let keep = Keep { tasks: true, rounds: true, ..Keep::default() };
+fn served(
+    inputs: &Inputs<'_>,
+    device: &Device,
+    run: &Run,
+    Faulty(faults): &Faulty,
+) -> Result<Record> {
+    let keep = Keep {
+        tasks: true,
+        rounds: true,
+        ..Keep::default()
+    };
     let mut prepared = inputs.prepare(run, keep)?;
     let requests = Arc::clone(&prepared.requests);
-    let mut backend = device.simulated(inputs, run, &requests).expect("the device is simulated");
+    let mut backend = device
+        .simulated(inputs, run, &requests)
+        .expect("the device is simulated");
     let record = Record::of(&mut *backend, true, inputs.streams(run.policy), |backend| {
-        prepared.serve(backend, &AtomicBool::new(false)).map(|()| prepared.record)
+        prepared
+            .serve(backend, &AtomicBool::new(false))
+            .map(|()| prepared.record)
     })?;
     if backend.now() == Nanos::MAX {
         return Err(Error::input("the clock ends before the run"));
@@ -160,7 +233,13 @@ fn served(inputs: &Inputs<'_>, device: &Device, run: &Run, Faulty(faults): &Faul
     let costs = device.costs(run.policy).expect("the device is simulated");
     let entry = &inputs.scenario.policies[run.policy];
     let (cells, sizes) = (&inputs.cells, entry.settings.batch_sizes());
-    let given = Given { requests: &requests, cells, workers: inputs.workers(), device: costs, sizes };
+    let given = Given {
+        requests: &requests,
+        cells,
+        workers: inputs.workers(),
+        device: costs,
+        sizes,
+    };
     let launched_at_once = costs.extra(Extra::Launch, 1) == Nanos::ZERO;
     let guarantees = guarantees(inputs, run.policy, faults, launched_at_once);
     let record = record.with_failures();
@@ -173,8 +252,15 @@ fn served(inputs: &Inputs<'_>, device: &Device, run: &Run, Faulty(faults): &Faul
 }
 
 /// What a policy promises on a device with such faults.
-fn guarantees(inputs: &Inputs<'_>, policy: usize, faults: &[Fault], launched_at_once: bool) -> Guarantees {
-    let Scenario { policies, device, .. } = inputs.scenario;
+fn guarantees(
+    inputs: &Inputs<'_>,
+    policy: usize,
+    faults: &[Fault],
+    launched_at_once: bool,
+) -> Guarantees {
+    let Scenario {
+        policies, device, ..
+    } = inputs.scenario;
     let settings = &policies[policy].settings;
     let max_batch = match inputs.largest_batches(policy) {
         Some(Batches::Nodes(of_cells)) => of_cells.into_iter().max().unwrap_or(0),
@@ -183,17 +269,35 @@ fn guarantees(inputs: &Inputs<'_>, policy: usize, faults: &[Fault], launched_at_
     };
     let kind = settings.describe().name;
     let has = |key: &str, value: serde_json::Value| settings.value(key) == Some(&value);
-    let never_waits = ["cellular", "late", "merged", "fold", "ideal", "unbatched", "dynet"].contains(&kind)
+    let never_waits = [
+        "cellular",
+        "late",
+        "merged",
+        "fold",
+        "ideal",
+        "unbatched",
+        "dynet",
+    ]
+    .contains(&kind)
         || kind == "padded" && has("window", "0ns".into());
     // A worker whose completion is late, or whose launch takes time, seems to idle.
     let work_conserving = never_waits && launched_at_once && !faults.contains(&Fault::Late);
-    let shorter = [Fault::Lost, Fault::Refused].iter().any(|fault| faults.contains(fault));
+    let shorter = [Fault::Lost, Fault::Refused]
+        .iter()
+        .any(|fault| faults.contains(fault));
     let pins = ["cellular", "late"].contains(&kind);
     // Operators that need no state, such as look-ups, run ahead of their cells. Noise may shorten tasks.
     let exact = device.grnn.is_none() && device.noise.is_none();
     let bounded = !shorter && exact && !settings.runs_operators();
     let holds_back = has("preserve_ordering", true.into());
-    Guarantees { max_batch, work_conserving, pins, bounded, holds_back, cases: 0 }
+    Guarantees {
+        max_batch,
+        work_conserving,
+        pins,
+        bounded,
+        holds_back,
+        cases: 0,
+    }
 }
 
 /// Replays every run from its logs, to which the events of these records are added.

@@ -20,7 +20,9 @@ pub(super) fn smallest(
         while let Some(smaller) = simpler(&case).into_iter().nth(place).filter(|_| left > 0) {
             left -= 1;
             match test(&smaller)? {
-                Err(Error::Failed(also)) if law(&also) == law(&how) => (case, how, shrunk) = (smaller, also, true),
+                Err(Error::Failed(also)) if law(&also) == law(&how) => {
+                    (case, how, shrunk) = (smaller, also, true)
+                }
                 _ => place += 1,
             }
         }
@@ -33,7 +35,11 @@ pub(super) fn smallest(
 /// Its name; of a panic, the message without numbers.
 fn law(how: &str) -> String {
     match how.split_once(": ") {
-        Some(("panic", message)) => message.lines().next().unwrap_or("").replace(|c: char| c.is_ascii_digit(), ""),
+        Some(("panic", message)) => message
+            .lines()
+            .next()
+            .unwrap_or("")
+            .replace(|c: char| c.is_ascii_digit(), ""),
         Some((name, _)) => name.into(),
         None => how.into(),
     }
@@ -43,11 +49,17 @@ fn law(how: &str) -> String {
 fn simpler(case: &Case) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     for (name, lines) in &case.files {
-        let halves = std::iter::successors(Some(lines.len()), |size| (*size > 1).then(|| size.div_ceil(2)));
+        let halves = std::iter::successors(Some(lines.len()), |size| {
+            (*size > 1).then(|| size.div_ceil(2))
+        });
         for size in halves.skip(1) {
             for from in (1..lines.len()).step_by(size) {
                 let mut smaller = case.clone();
-                smaller.files.get_mut(name).expect("it is there").drain(from..lines.len().min(from + size));
+                smaller
+                    .files
+                    .get_mut(name)
+                    .expect("it is there")
+                    .drain(from..lines.len().min(from + size));
                 cases.push(smaller);
             }
         }
@@ -57,7 +69,14 @@ fn simpler(case: &Case) -> Vec<Case> {
         smaller.faults.remove(fault);
         cases.push(smaller);
     }
-    cases.extend(simpler_table(&case.scenario).into_iter().map(|scenario| Case { scenario, ..case.clone() }));
+    cases.extend(
+        simpler_table(&case.scenario)
+            .into_iter()
+            .map(|scenario| Case {
+                scenario,
+                ..case.clone()
+            }),
+    );
     cases
 }
 
@@ -67,7 +86,9 @@ fn simpler_table(table: &Table) -> Vec<Table> {
     for (key, value) in table {
         // Without their number there are as many requests as by default, which is more.
         let without = (key != "requests").then_some(None);
-        let others = without.into_iter().chain(simpler_values(value).into_iter().map(Some));
+        let others = without
+            .into_iter()
+            .chain(simpler_values(value).into_iter().map(Some));
         tables.extend(others.map(|other| {
             let mut table = table.clone();
             table.remove(key);
@@ -86,11 +107,15 @@ fn simpler_values(value: &Value) -> Vec<Value> {
     };
     match value {
         Value::Table(table) => simpler_table(table).into_iter().map(Value::Table).collect(),
-        Value::Integer(number) if *number > 1 => vec![Value::Integer(1), Value::Integer(number / 2)],
+        Value::Integer(number) if *number > 1 => {
+            vec![Value::Integer(1), Value::Integer(number / 2)]
+        }
         Value::Array(items) => (0..items.len())
             .flat_map(|place| {
                 let simpler = simpler_values(&items[place]).into_iter().map(Some);
-                std::iter::once(None).chain(simpler).map(move |by| replaced(items, place, by))
+                std::iter::once(None)
+                    .chain(simpler)
+                    .map(move |by| replaced(items, place, by))
             })
             .collect(),
         _ => Vec::new(),

@@ -30,6 +30,8 @@ pub struct Unit {
 impl Launches {
     pub fn each(&self) -> impl Iterator<Item = &[Unit]> {
         let begins = std::iter::once(&0).chain(&self.ends);
-        begins.zip(&self.ends).map(|(begin, end)| &self.units[*begin as usize..*end as usize])
+        begins
+            .zip(&self.ends)
+            .map(|(begin, end)| &self.units[*begin as usize..*end as usize])
     }
 }

@@ -9,7 +9,10 @@ pub(super) struct WorkerSet {
 impl WorkerSet {
     pub fn none(workers: usize) -> WorkerSet {
         let words = workers.div_ceil(64);
-        WorkerSet { words: vec![0; words], filled: vec![0; words.div_ceil(64)] }
+        WorkerSet {
+            words: vec![0; words],
+            filled: vec![0; words.div_ceil(64)],
+        }
     }
 
     pub fn of_all(workers: usize) -> WorkerSet {
@@ -34,7 +37,10 @@ impl WorkerSet {
     pub fn first_from(&self, worker: usize) -> Option<usize> {
         first_in_word(&self.words, worker).or_else(|| {
             let next = worker / 64 + 1;
-            let later = || (next / 64 + 1..self.filled.len()).find_map(|word| first_in_word(&self.filled, word * 64));
+            let later = || {
+                (next / 64 + 1..self.filled.len())
+                    .find_map(|word| first_in_word(&self.filled, word * 64))
+            };
             let word = first_in_word(&self.filled, next).or_else(later)?;
             first_in_word(&self.words, word * 64)
         })

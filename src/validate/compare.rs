@@ -17,8 +17,14 @@ use crate::results::columns::Metric;
 use crate::results::logs::RequestLine;
 use crate::units::{Nanos, RequestId};
 
-const METRICS: [Metric; 6] =
-    [Metric::Mean, Metric::P50, Metric::P90, Metric::P99, Metric::Throughput, Metric::MeanBatch];
+const METRICS: [Metric; 6] = [
+    Metric::Mean,
+    Metric::P50,
+    Metric::P90,
+    Metric::P99,
+    Metric::Throughput,
+    Metric::MeanBatch,
+];
 
 /// These settings determine the requests. The dataset's path may differ.
 const SAME: [&str; 6] = [
@@ -114,8 +120,11 @@ impl Row {
 pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
     let (a, b) = (Side::open(a)?, Side::open(b)?);
     same_settings(&a, &b)?;
-    let (places, alone): (Vec<Place>, Vec<Place>) =
-        a.places.iter().cloned().partition(|place| b.places.contains(place));
+    let (places, alone): (Vec<Place>, Vec<Place>) = a
+        .places
+        .iter()
+        .cloned()
+        .partition(|place| b.places.contains(place));
     if places.is_empty() {
         return Err(Error::input(format!(
             "{} and {} have no policy and point in common; the first has {}, the second {}",
@@ -132,15 +141,32 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
     for place in &places {
         let (of_a, of_b) = (runs(&a, &b, place)?, runs(&b, &a, place)?);
         warmups_differ += usize::from(of_a[0].warmup != of_b[0].warmup);
-        let late = |run: &Summary| run.lateness.is_some_and(|lateness| lateness.valid == Some(false));
+        let late = |run: &Summary| {
+            run.lateness
+                .is_some_and(|lateness| lateness.valid == Some(false))
+        };
         not_valid += usize::from(of_a.iter().chain(&of_b).any(late));
         rows.extend(METRICS.map(|metric| metric_row(place, metric, &of_a, &of_b, paired)));
-        rows.extend(batch_rows(place, (&a, of_a.len()), (&b, of_b.len()), paired)?);
+        rows.extend(batch_rows(
+            place,
+            (&a, of_a.len()),
+            (&b, of_b.len()),
+            paired,
+        )?);
     }
-    let only_in_b: Vec<Place> = b.places.iter().filter(|place| !places.contains(place)).cloned().collect();
+    let only_in_b: Vec<Place> = b
+        .places
+        .iter()
+        .filter(|place| !places.contains(place))
+        .cloned()
+        .collect();
     for (side, alone) in [(&a, alone), (&b, only_in_b)] {
         if !alone.is_empty() {
-            notes.push(format!("only in {}: {}", side.results.path.display(), listed(&alone)));
+            notes.push(format!(
+                "only in {}: {}",
+                side.results.path.display(),
+                listed(&alone)
+            ));
         }
     }
     let not_valid_means = "a real run is not valid: requests were handed over so late that its latencies are not those \
@@ -159,7 +185,13 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
             a.results.path.display()
         ));
     }
-    Ok(Comparison { a, b, places, rows, notes })
+    Ok(Comparison {
+        a,
+        b,
+        places,
+        rows,
+        notes,
+    })
 }
 
 /// Each simulated run draws its own requests, so only the first has the requests of a real run.
@@ -173,9 +205,13 @@ fn runs(results: &Side, other: &Side, place: &Place) -> Result<Vec<Summary>> {
 
 /// Compares the settings that determine the requests.
 fn same_settings(a: &Side, b: &Side) -> Result<()> {
-    let arrivals = [a, b].into_iter().filter_map(|side| side.setting("/scenario/arrivals").as_object());
+    let arrivals = [a, b]
+        .into_iter()
+        .filter_map(|side| side.setting("/scenario/arrivals").as_object());
     let keys: BTreeSet<&String> = arrivals.flat_map(|arrivals| arrivals.keys()).collect();
-    let arrivals = keys.into_iter().filter(|key| !OTHERS.contains(&key.as_str()));
+    let arrivals = keys
+        .into_iter()
+        .filter(|key| !OTHERS.contains(&key.as_str()));
     let differing: Vec<String> = SAME
         .into_iter()
         .map(String::from)
@@ -183,8 +219,17 @@ fn same_settings(a: &Side, b: &Side) -> Result<()> {
         .map(|pointer| (a.setting(&pointer), b.setting(&pointer), pointer))
         .filter(|(a, b, _)| a != b)
         .map(|(a, b, pointer)| {
-            let shown = |value: &Value| if value.is_null() { "not given".into() } else { value.to_string() };
-            let key = pointer.trim_start_matches("/scenario/").trim_start_matches('/').replace('/', ".");
+            let shown = |value: &Value| {
+                if value.is_null() {
+                    "not given".into()
+                } else {
+                    value.to_string()
+                }
+            };
+            let key = pointer
+                .trim_start_matches("/scenario/")
+                .trim_start_matches('/')
+                .replace('/', ".");
             format!("{key} is {} there and {} here", shown(a), shown(b))
         })
         .collect();
@@ -192,9 +237,11 @@ fn same_settings(a: &Side, b: &Side) -> Result<()> {
         return Err(other_requests(a, b, &differing.join(", ")));
     }
     match (a.lengths(), b.lengths()) {
-        (Some(of_a), Some(of_b)) if of_a != of_b => {
-            Err(other_requests(a, b, "the lengths of the requests (lengths.csv) are not the same"))
-        }
+        (Some(of_a), Some(of_b)) if of_a != of_b => Err(other_requests(
+            a,
+            b,
+            "the lengths of the requests (lengths.csv) are not the same",
+        )),
         _ => Ok(()),
     }
 }
@@ -203,12 +250,17 @@ fn same_settings(a: &Side, b: &Side) -> Result<()> {
 /// system.
 fn same_arrivals(a: &Side, b: &Side, places: &[Place]) -> Result<()> {
     let mut seen = BTreeSet::new();
-    for place in places.iter().filter(|place| !place.point.starts_with("clients-")) {
+    for place in places
+        .iter()
+        .filter(|place| !place.point.starts_with("clients-"))
+    {
         if seen.contains(&place.point) {
             continue;
         }
         let log = |side: &Side| side.results.log::<RequestLine>(&place.policy, &place.point);
-        let (Some(mut of_a), Some(mut of_b)) = (log(a)?, log(b)?) else { continue };
+        let (Some(mut of_a), Some(mut of_b)) = (log(a)?, log(b)?) else {
+            continue;
+        };
         seen.insert(&place.point);
         loop {
             let arrival = |request: RequestLine| (request.id, request.arrival_ns);
@@ -216,9 +268,15 @@ fn same_arrivals(a: &Side, b: &Side, places: &[Place]) -> Result<()> {
                 (None, None) => break,
                 (one, other) if one == other => {}
                 (one, other) => {
-                    let text = |(id, at): (RequestId, Nanos)| format!("request {id} at {} ns", at.0);
+                    let text =
+                        |(id, at): (RequestId, Nanos)| format!("request {id} at {} ns", at.0);
                     let shown = |request: Option<_>| request.map_or("nothing more".into(), text);
-                    let what = format!("at {} the log has {} there and {} here", place.point, shown(one), shown(other));
+                    let what = format!(
+                        "at {} the log has {} there and {} here",
+                        place.point,
+                        shown(one),
+                        shown(other)
+                    );
                     return Err(other_requests(a, b, &what));
                 }
             }
@@ -243,15 +301,30 @@ fn listed(places: &[Place]) -> String {
     };
     let mut places: Vec<&Place> = places.iter().collect();
     places.sort_by_key(|place| &place.policy);
-    let each: Vec<String> = places.chunk_by(|a, b| a.policy == b.policy).map(of_policy).collect();
-    if each.is_empty() { "none".into() } else { each.join("; ") }
+    let each: Vec<String> = places
+        .chunk_by(|a, b| a.policy == b.policy)
+        .map(of_policy)
+        .collect();
+    if each.is_empty() {
+        "none".into()
+    } else {
+        each.join("; ")
+    }
 }
 
 /// `paired`: the n-th runs of both sides have the same requests, so as many runs are compared as both have.
 fn metric_row(place: &Place, metric: Metric, a: &[Summary], b: &[Summary], paired: bool) -> Row {
     // A mean over only the runs that have a value would be biased.
-    let values = |runs: &[Summary]| runs.iter().map(|run| metric.of(run)).collect::<Option<Vec<f64>>>();
-    let common = if paired { a.len().min(b.len()) } else { usize::MAX };
+    let values = |runs: &[Summary]| {
+        runs.iter()
+            .map(|run| metric.of(run))
+            .collect::<Option<Vec<f64>>>()
+    };
+    let common = if paired {
+        a.len().min(b.len())
+    } else {
+        usize::MAX
+    };
     let mean = |values: &Vec<f64>| {
         let taken = &values[..common.min(values.len())];
         taken.iter().sum::<f64>() / taken.len() as f64
@@ -265,19 +338,34 @@ fn metric_row(place: &Place, metric: Metric, a: &[Summary], b: &[Summary], paire
         metric: Compared::Metric(metric),
         a: mean_a,
         b: mean_b,
-        range: several.and_then(|v| v.iter().copied().reduce(f64::min).zip(v.iter().copied().reduce(f64::max))),
+        range: several.and_then(|v| {
+            v.iter()
+                .copied()
+                .reduce(f64::min)
+                .zip(v.iter().copied().reduce(f64::max))
+        }),
         runs: (a.len(), b.len()),
         difference: mean_a.zip(mean_b).and_then(|(a, b)| percent(b - a)),
-        spread: several.and_then(|values| prediction(values)).and_then(|interval| percent(interval.half_width)),
+        spread: several
+            .and_then(|values| prediction(values))
+            .and_then(|interval| percent(interval.half_width)),
         simulated: paired,
     }
 }
 
 /// A row for each cell type that either side has run; none if a side has no log.
-fn batch_rows(place: &Place, a: (&Side, usize), b: (&Side, usize), paired: bool) -> Result<Vec<Row>> {
+fn batch_rows(
+    place: &Place,
+    a: (&Side, usize),
+    b: (&Side, usize),
+    paired: bool,
+) -> Result<Vec<Row>> {
     let common = if paired { a.1.min(b.1) } else { usize::MAX };
-    let read =
-        |(results, runs): (&Side, usize)| (0..runs).map(|run| results.batches(place, run)).collect::<Result<Vec<_>>>();
+    let read = |(results, runs): (&Side, usize)| {
+        (0..runs)
+            .map(|run| results.batches(place, run))
+            .collect::<Result<Vec<_>>>()
+    };
     let (of_a, of_b) = (read(a)?, read(b)?);
     let logged: Vec<_> = of_b.into_iter().flatten().collect();
     if of_a[0].is_none() || logged.is_empty() {
@@ -285,18 +373,28 @@ fn batch_rows(place: &Place, a: (&Side, usize), b: (&Side, usize), paired: bool)
     }
     let all_runs_logged = of_a.iter().all(Option::is_some);
     let of_a: Vec<BTreeMap<String, Batches>> = of_a.into_iter().flatten().collect();
-    let cells: BTreeSet<&String> = of_a.iter().chain(&logged).flat_map(BTreeMap::keys).collect();
+    let cells: BTreeSet<&String> = of_a
+        .iter()
+        .chain(&logged)
+        .flat_map(BTreeMap::keys)
+        .collect();
     let row = |cell: &String| {
         let of_cell = |runs: &[BTreeMap<String, Batches>]| {
-            runs.iter().map(|run| run.get(cell).cloned().unwrap_or_default()).collect::<Vec<Batches>>()
+            runs.iter()
+                .map(|run| run.get(cell).cloned().unwrap_or_default())
+                .collect::<Vec<Batches>>()
         };
         let (of_a, of_b) = (of_cell(&of_a), of_cell(&logged));
         let from_others = |run: usize| {
             let others = of_a.iter().enumerate().filter(|(other, _)| *other != run);
             distance(&of_a[run], &pooled(others.map(|(_, batches)| batches)))
         };
-        let spread = (all_runs_logged && of_a.len() > 1).then(|| (0..of_a.len()).map(from_others).fold(0.0, f64::max));
-        let difference = distance(&pooled(of_a.iter().take(common)), &pooled(of_b.iter().take(common)));
+        let spread = (all_runs_logged && of_a.len() > 1)
+            .then(|| (0..of_a.len()).map(from_others).fold(0.0, f64::max));
+        let difference = distance(
+            &pooled(of_a.iter().take(common)),
+            &pooled(of_b.iter().take(common)),
+        );
         Row {
             place: place.clone(),
             metric: Compared::Batches(cell.clone()),
@@ -314,7 +412,8 @@ fn batch_rows(place: &Place, a: (&Side, usize), b: (&Side, usize), paired: bool)
 
 fn pooled<'b>(runs: impl Iterator<Item = &'b Batches>) -> Batches {
     let mut sum = Batches::new();
-    runs.flatten().for_each(|(batch, cells)| *sum.entry(*batch).or_default() += cells);
+    runs.flatten()
+        .for_each(|(batch, cells)| *sum.entry(*batch).or_default() += cells);
     sum
 }
 
@@ -342,7 +441,10 @@ mod tests {
     #[test]
     fn distributions_are_as_far_apart_as_their_shares() {
         let counts = |tasks: &[(u64, u64)]| {
-            tasks.iter().map(|(batch, tasks)| (*batch, *batch as f64 * *tasks as f64)).collect::<Batches>()
+            tasks
+                .iter()
+                .map(|(batch, tasks)| (*batch, *batch as f64 * *tasks as f64))
+                .collect::<Batches>()
         };
         let even = counts(&[(1, 4), (4, 1)]); // Half of its cells in batches of one.
         assert_eq!(distance(&even, &counts(&[(1, 40), (4, 10)])), 0.0);
@@ -350,7 +452,13 @@ mod tests {
         assert_eq!(distance(&even, &counts(&[(8, 3)])), 1.0);
         let most = counts(&[(u64::MAX, u64::MAX), (u64::MAX - 1, u64::MAX)]);
         assert_eq!((distance(&most, &most), distance(&even, &most)), (0.0, 1.0));
-        assert_eq!((distance(&even, &counts(&[])), distance(&counts(&[]), &counts(&[]))), (1.0, 0.0));
+        assert_eq!(
+            (
+                distance(&even, &counts(&[])),
+                distance(&counts(&[]), &counts(&[]))
+            ),
+            (1.0, 0.0)
+        );
     }
 
     fn run(mean: f64, p99: Option<f64>) -> Summary {
@@ -361,19 +469,46 @@ mod tests {
 
     #[test]
     fn a_difference_is_judged_by_the_spread_of_the_runs_of_a() {
-        let place = Place { policy: "p".into(), point: "100".into(), ..Place::default() };
+        let place = Place {
+            policy: "p".into(),
+            point: "100".into(),
+            ..Place::default()
+        };
         let a = [run(9.0, Some(1.0)), run(10.0, None), run(11.0, Some(1.0))];
-        let row = |metric, a: &[Summary], b| metric_row(&place, metric, a, &[run(b, Some(2.0))], false);
+        let row =
+            |metric, a: &[Summary], b| metric_row(&place, metric, a, &[run(b, Some(2.0))], false);
         let inside = row(Metric::Mean, &a, 14.9);
-        assert_eq!((inside.a, inside.b, inside.range), (Some(10.0), Some(14.9), Some((9.0, 11.0))));
+        assert_eq!(
+            (inside.a, inside.b, inside.range),
+            (Some(10.0), Some(14.9), Some((9.0, 11.0)))
+        );
         // t(0.975; 2) = 4.303, and the standard deviation is 1: 4.303 · √(1 + 1/3) = 4.968.
-        assert!((inside.spread.unwrap() - 49.68).abs() < 0.01 && (inside.difference.unwrap() - 49.0).abs() < 1e-9);
+        assert!(
+            (inside.spread.unwrap() - 49.68).abs() < 0.01
+                && (inside.difference.unwrap() - 49.0).abs() < 1e-9
+        );
         assert_eq!(inside.verdict(), Verdict::Inside);
         assert_eq!(row(Metric::Mean, &a, 5.0).verdict(), Verdict::Outside);
-        assert_eq!(row(Metric::P99, &a, 10.0).verdict(), Verdict::Unknown, "one run of A has no p99");
-        assert_eq!(row(Metric::Mean, &a[..1], 9.1).verdict(), Verdict::Unknown, "a single run has no spread");
-        assert_eq!(row(Metric::Mean, &a[..1], 9.0).verdict(), Verdict::Inside, "no difference at all");
+        assert_eq!(
+            row(Metric::P99, &a, 10.0).verdict(),
+            Verdict::Unknown,
+            "one run of A has no p99"
+        );
+        assert_eq!(
+            row(Metric::Mean, &a[..1], 9.1).verdict(),
+            Verdict::Unknown,
+            "a single run has no spread"
+        );
+        assert_eq!(
+            row(Metric::Mean, &a[..1], 9.0).verdict(),
+            Verdict::Inside,
+            "no difference at all"
+        );
         let paired = metric_row(&place, Metric::Mean, &a, &[run(9.0, None)], true);
-        assert_eq!((paired.a, paired.range), (Some(9.0), inside.range), "one run of each, and the spread of all");
+        assert_eq!(
+            (paired.a, paired.range),
+            (Some(9.0), inside.range),
+            "one run of each, and the spread of all"
+        );
     }
 }

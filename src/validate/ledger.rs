@@ -65,22 +65,49 @@ impl Ledger {
     /// The term with the largest effect, if any.
     pub fn owner(&self) -> Option<Term> {
         let size = |term: &Term| self.effect(*term).unwrap_or(0.0).abs();
-        Term::ALL.into_iter().filter(|term| size(term) > 0.0).max_by(|a, b| size(a).total_cmp(&size(b)))
+        Term::ALL
+            .into_iter()
+            .filter(|term| size(term) > 0.0)
+            .max_by(|a, b| size(a).total_cmp(&size(b)))
     }
 }
 
 /// The work of a task, the key to its recorded durations: steps, whether it gathers, the kind of its members, host work
 /// during which the device is idle, and the copies and empty calls of a loop.
-type Signature = (SmallVec<[Step; 2]>, bool, MemberKind, Nanos, SmallVec<[Copies; 2]>, u64);
+type Signature = (
+    SmallVec<[Step; 2]>,
+    bool,
+    MemberKind,
+    Nanos,
+    SmallVec<[Copies; 2]>,
+    u64,
+);
 
 fn signature(task: &Task<'_>) -> Signature {
-    let FoldLoop { copies, empty_calls } = task.fold_loop;
-    let (steps, copies) = (SmallVec::from_slice(task.steps), SmallVec::from_slice(copies));
-    (steps, task.gather, MemberKind::of(&task.members), task.host.during, copies, empty_calls)
+    let FoldLoop {
+        copies,
+        empty_calls,
+    } = task.fold_loop;
+    let (steps, copies) = (
+        SmallVec::from_slice(task.steps),
+        SmallVec::from_slice(copies),
+    );
+    (
+        steps,
+        task.gather,
+        MemberKind::of(&task.members),
+        task.host.during,
+        copies,
+        empty_calls,
+    )
 }
 
 /// Replays a recorded run. With a simulated device, and if the replay equals the logs, also computes the ledger.
-pub fn replayed(inputs: &Inputs<'_>, point: &Point, model: Option<&TableModel>) -> Result<(Replay, Option<Ledger>)> {
+pub fn replayed(
+    inputs: &Inputs<'_>,
+    point: &Point,
+    model: Option<&TableModel>,
+) -> Result<(Replay, Option<Ledger>)> {
     let recording = Recording::read(&point.folder, &inputs.steps)?;
     let (mut alone, mut tasks) = (model.cloned(), Vec::new());
     let mut last: BTreeMap<(WorkerId, StreamId), CellId> = BTreeMap::new();
@@ -91,9 +118,19 @@ pub fn replayed(inputs: &Inputs<'_>, point: &Point, model: Option<&TableModel>) 
         last.extend(task.steps.last().map(|step| (lane, step.cell)));
         tasks.push((signature(task), model.duration(task, before)));
     };
-    let replay = replay(inputs, point, &recording, Watcher { members: false, see: &mut see })?;
+    let replay = replay(
+        inputs,
+        point,
+        &recording,
+        Watcher {
+            members: false,
+            see: &mut see,
+        },
+    )?;
     let model = model.filter(|_| replay.difference.is_none());
-    let ledger = model.map(|model| ledger(inputs, point, &recording, &replay, &tasks, model)).transpose()?;
+    let ledger = model
+        .map(|model| ledger(inputs, point, &recording, &replay, &tasks, model))
+        .transpose()?;
     Ok((replay, ledger))
 }
 
@@ -129,15 +166,31 @@ fn ledger(
         };
         let handled: Box<dyn Iterator<Item = Nanos>> = match recorded(Term::Arrivals) {
             true => Box::new(recording.handled()),
-            false => Box::new(recorder.arrival.iter().copied().filter(|at| *at != Nanos::MAX)),
+            false => Box::new(
+                recorder
+                    .arrival
+                    .iter()
+                    .copied()
+                    .filter(|at| *at != Nanos::MAX),
+            ),
         };
-        let arrived = Arrived { requests: &requests, arrivals: &recorder.arrival, next: 0 };
+        let arrived = Arrived {
+            requests: &requests,
+            arrivals: &recorder.arrival,
+            next: 0,
+        };
         let mut run = inputs.prepare(&point.run, Keep::default())?;
         run.source = Box::new(OpenLoop::of(Box::new(arrived), handled));
         let mut backend = sim::device(inputs.workers(), inputs.streams(point.run.policy), timing);
         run.serve(&mut *backend, &AtomicBool::new(false))?;
         // Requests that did not finish in the real run do not count.
-        for (finish, _) in run.record.finish.iter_mut().zip(&recorder.finish).filter(|(_, real)| **real == Nanos::MAX) {
+        for (finish, _) in run
+            .record
+            .finish
+            .iter_mut()
+            .zip(&recorder.finish)
+            .filter(|(_, real)| **real == Nanos::MAX)
+        {
             *finish = Nanos::MAX;
         }
         Ok(summarize(&run.record, &measure).latency)
@@ -146,7 +199,11 @@ fn ledger(
     Ok(Ledger {
         real: real.latency,
         recorded: latency(&[])?,
-        replaced: [latency(&[durations])?, latency(&[dispatch])?, latency(&[arrivals])?],
+        replaced: [
+            latency(&[durations])?,
+            latency(&[dispatch])?,
+            latency(&[arrivals])?,
+        ],
         model: latency(&Term::ALL)?,
     })
 }
@@ -165,7 +222,10 @@ impl Supply for Arrived<'_> {
 
     fn next(&mut self, _: Nanos) -> Request<'_> {
         self.next += 1;
-        self.requests.request(RequestId(self.next as u64 - 1), self.arrivals[self.next - 1])
+        self.requests.request(
+            RequestId(self.next as u64 - 1),
+            self.arrivals[self.next - 1],
+        )
     }
 }
 
@@ -178,26 +238,38 @@ struct Hybrid {
 impl Timing for Hybrid {
     fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start {
         match &mut self.dispatch {
-            Some(Dispatch { idle: gaps, .. }) if idle => {
-                Start { earliest: submit.saturating_add(gaps.next().unwrap_or_default()), gap: Nanos::ZERO }
-            }
-            Some(dispatch) => Start { earliest: submit, gap: dispatch.busy.next().unwrap_or_default() },
+            Some(Dispatch { idle: gaps, .. }) if idle => Start {
+                earliest: submit.saturating_add(gaps.next().unwrap_or_default()),
+                gap: Nanos::ZERO,
+            },
+            Some(dispatch) => Start {
+                earliest: submit,
+                gap: dispatch.busy.next().unwrap_or_default(),
+            },
             None => self.model.start(task, submit, idle),
         }
     }
 
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos {
         let by_model = self.model.duration(task, before);
-        self.durations.as_mut().map_or(by_model, |durations| durations.next(task, by_model))
+        self.durations
+            .as_mut()
+            .map_or(by_model, |durations| durations.next(task, by_model))
     }
 
     /// The recorded time includes the effect of tasks beside it.
     fn demand(&mut self, task: &Task<'_>) -> Share {
-        if self.durations.is_some() { Share(1) } else { Timing::demand(&mut self.model, task) }
+        if self.durations.is_some() {
+            Share(1)
+        } else {
+            Timing::demand(&mut self.model, task)
+        }
     }
 
     fn completion_delay(&mut self) -> Nanos {
-        self.dispatch.as_mut().map_or(Nanos::ZERO, |dispatch| dispatch.notices.next().unwrap_or_default())
+        self.dispatch.as_mut().map_or(Nanos::ZERO, |dispatch| {
+            dispatch.notices.next().unwrap_or_default()
+        })
     }
 }
 
@@ -221,13 +293,24 @@ impl Dispatch {
         let mut free: BTreeMap<(WorkerId, StreamId), Nanos> = BTreeMap::new();
         for row in &real.tasks {
             let free = free.entry((row.worker, row.stream)).or_default();
-            let gaps = if *free <= row.submit { &mut idle } else { &mut busy };
+            let gaps = if *free <= row.submit {
+                &mut idle
+            } else {
+                &mut busy
+            };
             gaps.push(row.start.saturating_since(row.submit.max(*free)));
             *free = row.finish;
-            notices.extend(told.get(&row.task).map(|told| told.saturating_since(row.finish)));
+            notices.extend(
+                told.get(&row.task)
+                    .map(|told| told.saturating_since(row.finish)),
+            );
         }
         let [idle, busy, notices] = [idle, busy, notices].map(|times| times.into_iter().cycle());
-        Dispatch { idle, busy, notices }
+        Dispatch {
+            idle,
+            busy,
+            notices,
+        }
     }
 }
 
@@ -242,15 +325,27 @@ impl Durations {
         let mut seen: HashMap<Signature, Vec<Nanos>> = HashMap::new();
         let mut ratios: BTreeMap<_, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
         for row in &real.tasks {
-            let Some((signature, by_model)) = tasks.get(row.task.index()) else { continue };
+            let Some((signature, by_model)) = tasks.get(row.task.index()) else {
+                continue;
+            };
             let took = row.finish.saturating_since(row.start);
             seen.entry(signature.clone()).or_default().push(took);
-            let of_batch = ratios.entry(row.cells.clone()).or_default().entry(row.batch).or_default();
+            let of_batch = ratios
+                .entry(row.cells.clone())
+                .or_default()
+                .entry(row.batch)
+                .or_default();
             of_batch.push(took.0 as f64 / by_model.0.max(1) as f64);
         }
-        ratios.values_mut().flat_map(BTreeMap::values_mut).for_each(|ratios| ratios.sort_unstable_by(f64::total_cmp));
+        ratios
+            .values_mut()
+            .flat_map(BTreeMap::values_mut)
+            .for_each(|ratios| ratios.sort_unstable_by(f64::total_cmp));
         Durations {
-            seen: seen.into_iter().map(|(signature, times)| (signature, times.into_iter().cycle())).collect(),
+            seen: seen
+                .into_iter()
+                .map(|(signature, times)| (signature, times.into_iter().cycle()))
+                .collect(),
             ratios,
         }
     }
@@ -261,7 +356,9 @@ impl Durations {
         if let Some(time) = self.seen.get_mut(&signature(task)).and_then(Iterator::next) {
             return time;
         }
-        let Some(ratios) = self.ratios.get(&distinct_cells(task.steps)) else { return by_model };
+        let Some(ratios) = self.ratios.get(&distinct_cells(task.steps)) else {
+            return by_model;
+        };
         let median = |(batch, ratios): (&u32, &Vec<f64>)| (*batch, ratios[ratios.len() / 2]);
         let below = ratios.range(..=task.batch).next_back().map(median);
         let above = ratios.range(task.batch..).next().map(median);
@@ -284,8 +381,16 @@ mod tests {
     use crate::workload::model::Model;
 
     fn with_task<T>(batch: u32, times: u32, work: impl FnOnce(&Task<'_>) -> T) -> T {
-        let steps = [Step { cell: CellId(0), batch, times, input: 0 }];
-        work(&Task { batch, ..Task::whole_requests(WorkerId(0), &steps, &[], 0) })
+        let steps = [Step {
+            cell: CellId(0),
+            batch,
+            times,
+            input: 0,
+        }];
+        work(&Task {
+            batch,
+            ..Task::whole_requests(WorkerId(0), &steps, &[], 0)
+        })
     }
 
     /// Tasks as batch, repetitions, nanoseconds. In the model a step takes 100 ns.
@@ -308,7 +413,9 @@ mod tests {
                 start,
                 finish,
             });
-            submitted.push(with_task(batch, times, |task| (signature(task), model.duration(task, None))));
+            submitted.push(with_task(batch, times, |task| {
+                (signature(task), model.duration(task, None))
+            }));
         }
         Durations::of(&real, &submitted)
     }
@@ -320,7 +427,9 @@ mod tests {
         for (id, batch) in (0..).zip(batches) {
             done.extend(std::iter::from_fn(|| backend.wait(Some(Nanos(70 * id)))));
             let stream = StreamId((id % 2) as u16);
-            with_task(*batch, 1, |task| backend.submit(TaskId(id), &Task { stream, ..*task }, None));
+            with_task(*batch, 1, |task| {
+                backend.submit(TaskId(id), &Task { stream, ..*task }, None)
+            });
         }
         done.extend(std::iter::from_fn(|| backend.wait(None)));
         done.sort_unstable_by_key(|done| done.task);
@@ -339,12 +448,22 @@ mod tests {
 
     #[test]
     fn with_recorded_times_tasks_beside_each_other_take_what_they_took() {
-        let table = CostTable::parse("cell,batch,ns\nlstm,4,100\nlstm,8,160\nlaunch,1,20\n", "costs").unwrap();
-        let model = table.device(&Model::Lstm.cell_types(), Overhead::default()).unwrap();
+        let table = CostTable::parse(
+            "cell,batch,ns\nlstm,4,100\nlstm,8,160\nlaunch,1,20\n",
+            "costs",
+        )
+        .unwrap();
+        let model = table
+            .device(&Model::Lstm.cell_types(), Overhead::default())
+            .unwrap();
         let batches: Vec<u32> = (0..40).map(|id| 1 + id * 5 % 8).collect();
         let rows = on_two_streams(model.clone(), &batches);
-        let alone = |row: &TaskRow| with_task(row.batch, 1, |task| model.clone().duration(task, None));
-        assert!(rows.iter().any(|row| row.finish - row.start > alone(row)), "some are slowed down");
+        let alone =
+            |row: &TaskRow| with_task(row.batch, 1, |task| model.clone().duration(task, None));
+        assert!(
+            rows.iter().any(|row| row.finish - row.start > alone(row)),
+            "some are slowed down"
+        );
 
         let mut real = Recorder::new(0, 1, 1, Keep::default());
         real.tasks = rows.clone();
@@ -355,8 +474,11 @@ mod tests {
             failures: BTreeMap::new(),
             finished: true,
         };
-        let submitted =
-            |batch: &u32| with_task(*batch, 1, |task| (signature(task), model.clone().duration(task, None)));
+        let submitted = |batch: &u32| {
+            with_task(*batch, 1, |task| {
+                (signature(task), model.clone().duration(task, None))
+            })
+        };
         let submitted: Vec<_> = batches.iter().map(submitted).collect();
         let hybrid = Hybrid {
             durations: Some(Durations::of(&real, &submitted)),
@@ -369,15 +491,30 @@ mod tests {
     #[test]
     fn tasks_of_other_host_or_loop_work_are_not_alike() {
         with_task(1, 2, |task| {
-            let host =
-                |ahead, during| Task { host: HostOverhead { ahead: Nanos(ahead), during: Nanos(during) }, ..*task };
+            let host = |ahead, during| Task {
+                host: HostOverhead {
+                    ahead: Nanos(ahead),
+                    during: Nanos(during),
+                },
+                ..*task
+            };
             let copies = [Copies { rows: 2, times: 1 }];
-            let fold_loop = |copies, empty_calls| Task { fold_loop: FoldLoop { copies, empty_calls }, ..*task };
+            let fold_loop = |copies, empty_calls| Task {
+                fold_loop: FoldLoop {
+                    copies,
+                    empty_calls,
+                },
+                ..*task
+            };
             let others = [host(0, 1), fold_loop(&copies, 0), fold_loop(&[], 1)];
             for other in others {
                 assert_ne!(signature(task), signature(&other));
             }
-            assert_eq!(signature(task), signature(&host(1, 0)), "the task does not take longer for it");
+            assert_eq!(
+                signature(task),
+                signature(&host(1, 0)),
+                "the task does not take longer for it"
+            );
         });
     }
 
@@ -385,16 +522,27 @@ mod tests {
     fn recorded_durations_come_in_their_order_and_over_again() {
         let mut durations = durations(&[(4, 1, 130), (8, 1, 7), (4, 1, 120)]);
         let mut next = |batch| with_task(batch, 1, |task| durations.next(task, Nanos(100))).0;
-        assert_eq!([next(4), next(4), next(8), next(4), next(8)], [130, 120, 7, 130, 7]);
+        assert_eq!(
+            [next(4), next(4), next(8), next(4), next(8)],
+            [130, 120, 7, 130, 7]
+        );
     }
 
     #[test]
     fn a_task_without_its_like_is_as_far_off_the_model_as_its_neighbours() {
         let mut durations = durations(&[(4, 1, 120), (4, 1, 999), (4, 2, 240), (8, 1, 160)]);
-        let mut next =
-            |batch, times: u32| with_task(batch, times, |task| durations.next(task, Nanos(100) * u64::from(times))).0;
+        let mut next = |batch, times: u32| {
+            with_task(batch, times, |task| {
+                durations.next(task, Nanos(100) * u64::from(times))
+            })
+            .0
+        };
         // The ratios of batch 4 are 1.2, 9.99 and 1.2; that of 8 is 1.6.
         assert_eq!([next(5, 1), next(6, 1), next(6, 3)], [130, 140, 420]);
-        assert_eq!([next(1, 1), next(4, 3), next(99, 1)], [120, 360, 160], "beyond, the nearest");
+        assert_eq!(
+            [next(1, 1), next(4, 3), next(99, 1)],
+            [120, 360, 160],
+            "beyond, the nearest"
+        );
     }
 }

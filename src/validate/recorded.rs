@@ -47,11 +47,16 @@ impl Recording {
 
     /// In the order of arrival.
     pub fn handled(&self) -> impl Iterator<Item = Nanos> {
-        self.rounds.iter().flat_map(|round| std::iter::repeat_n(round.now, round.arrivals as usize))
+        self.rounds
+            .iter()
+            .flat_map(|round| std::iter::repeat_n(round.now, round.arrivals as usize))
     }
 
     pub fn told(&self) -> impl Iterator<Item = (TaskId, Nanos)> {
-        let instants = self.rounds.iter().flat_map(|round| std::iter::repeat_n(round.now, round.completions as usize));
+        let instants = self
+            .rounds
+            .iter()
+            .flat_map(|round| std::iter::repeat_n(round.now, round.completions as usize));
         self.delivered.iter().copied().zip(instants)
     }
 
@@ -63,7 +68,9 @@ impl Recording {
         for (number, round) in self.rounds.iter().enumerate() {
             for task in delivered.by_ref().take(round.completions as usize) {
                 let Some(Some(row)) = self.tasks.get(task.index()) else {
-                    return Err(format!("round {number} of rounds.csv has task {task}, which tasks.csv does not have"));
+                    return Err(format!(
+                        "round {number} of rounds.csv has task {task}, which tasks.csv does not have"
+                    ));
                 };
                 if std::mem::replace(&mut told[task.index()], true) {
                     return Err(format!(
@@ -79,19 +86,36 @@ impl Recording {
                 }
             }
         }
-        if let Some(hole) = self.tasks.iter().position(Option::is_none).filter(|_| self.finished) {
-            return Err(format!("tasks.csv has no task {hole}, though the run went on to its end"));
+        if let Some(hole) = self
+            .tasks
+            .iter()
+            .position(Option::is_none)
+            .filter(|_| self.finished)
+        {
+            return Err(format!(
+                "tasks.csv has no task {hole}, though the run went on to its end"
+            ));
         }
-        let silent = self.tasks.iter().flatten().find(|row| !told[row.task.index()]);
+        let silent = self
+            .tasks
+            .iter()
+            .flatten()
+            .find(|row| !told[row.task.index()]);
         if let Some(row) = silent {
             return Err(format!(
                 "task {} finished at {} ns by tasks.csv, but no round of rounds.csv has it done",
                 row.task, row.finish.0
             ));
         }
-        let counted: u64 = self.rounds.iter().map(|round| u64::from(round.arrivals)).sum();
+        let counted: u64 = self
+            .rounds
+            .iter()
+            .map(|round| u64::from(round.arrivals))
+            .sum();
         match requests.filter(|requests| *requests != counted) {
-            Some(requests) => Err(format!("{counted} requests arrived by rounds.csv, {requests} by requests.csv")),
+            Some(requests) => Err(format!(
+                "{counted} requests arrived by rounds.csv, {requests} by requests.csv"
+            )),
             None => Ok(()),
         }
     }
@@ -100,17 +124,28 @@ impl Recording {
 fn read_rounds(path: &Path) -> Result<(Vec<Round>, Vec<TaskId>)> {
     let mut rows = Log::open(path)?;
     let (mut rounds, mut delivered): (Vec<Round>, Vec<TaskId>) = (Vec::new(), Vec::new());
-    while let Some(RoundLine { now_ns: now, completed, arrived: arrivals }) = rows.read()? {
+    while let Some(RoundLine {
+        now_ns: now,
+        completed,
+        arrived: arrivals,
+    }) = rows.read()?
+    {
         if rounds.last().is_some_and(|before| before.now > now) {
             return Err(rows.error("now_ns", "is before the round above"));
         }
         let before = delivered.len();
         for task in completed.split(';').filter(|task| !task.is_empty()) {
             let number = task.parse();
-            let number = number.map_err(|_| rows.error("completed", &format!("\"{task}\" is not a task's number")))?;
+            let number = number.map_err(|_| {
+                rows.error("completed", &format!("\"{task}\" is not a task's number"))
+            })?;
             delivered.push(TaskId(number));
         }
-        rounds.push(Round { now, completions: (delivered.len() - before) as u32, arrivals });
+        rounds.push(Round {
+            now,
+            completions: (delivered.len() - before) as u32,
+            arrivals,
+        });
     }
     Ok((rounds, delivered))
 }
@@ -118,21 +153,49 @@ fn read_rounds(path: &Path) -> Result<(Vec<Round>, Vec<TaskId>)> {
 fn read_tasks(path: &Path, cells: &[CellType]) -> Result<Vec<Option<TaskRow>>> {
     let mut rows = Log::open(path)?;
     let mut tasks: Vec<Option<TaskRow>> = Vec::new();
-    while let Some(TaskLine { task, worker, stream, cell, batch, submit_ns: submit, start_ns, finish_ns }) =
-        rows.read()?
+    while let Some(TaskLine {
+        task,
+        worker,
+        stream,
+        cell,
+        batch,
+        submit_ns: submit,
+        start_ns,
+        finish_ns,
+    }) = rows.read()?
     {
         let (Some(start), Some(finish)) = (start_ns, finish_ns) else {
-            return Err(rows.error("finish_ns", "start and finish are needed; a task that did not finish has no row"));
+            return Err(rows.error(
+                "finish_ns",
+                "start and finish are needed; a task that did not finish has no row",
+            ));
         };
         let find = |name| {
-            let known = || cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>().join(", ");
-            let unknown = || rows.error("cell", &format!("\"{name}\" is no cell of the model; there are {}", known()));
-            let place = cells.iter().position(|cell| cell.name == name).ok_or_else(unknown)?;
+            let known = || {
+                cells
+                    .iter()
+                    .map(|cell| cell.name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
+            let unknown = || {
+                rows.error(
+                    "cell",
+                    &format!("\"{name}\" is no cell of the model; there are {}", known()),
+                )
+            };
+            let place = cells
+                .iter()
+                .position(|cell| cell.name == name)
+                .ok_or_else(unknown)?;
             Ok(CellId(place as u16))
         };
         let cells = cell.split('+').map(find).collect::<Result<_>>()?;
         if start < submit || finish < start {
-            return Err(rows.error("start_ns", "a task is submitted, starts and finishes in this order"));
+            return Err(rows.error(
+                "start_ns",
+                "a task is submitted, starts and finishes in this order",
+            ));
         }
         // A run has few open tasks at a time, so an interruption leaves few gaps.
         const MOST_MISSING: u64 = 1 << 20;
@@ -140,13 +203,24 @@ fn read_tasks(path: &Path, cells: &[CellType]) -> Result<Vec<Option<TaskRow>>> {
             return Err(rows.error("task", "does not follow on the task above"));
         }
         tasks.resize(task.index(), None);
-        tasks.push(Some(TaskRow { task, worker, stream, cells, batch, submit, start, finish }));
+        tasks.push(Some(TaskRow {
+            task,
+            worker,
+            stream,
+            cells,
+            batch,
+            submit,
+            start,
+            finish,
+        }));
     }
     Ok(tasks)
 }
 
 fn read_failures(path: &Path) -> Result<BTreeMap<RequestId, String>> {
-    let Some(mut rows) = Log::open_if_there(path)? else { return Ok(BTreeMap::new()) };
+    let Some(mut rows) = Log::open_if_there(path)? else {
+        return Ok(BTreeMap::new());
+    };
     std::iter::from_fn(|| rows.read().transpose())
         .map(|line| line.map(|FailureLine { id, reason, .. }| (id, reason)))
         .collect()

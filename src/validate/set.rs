@@ -98,18 +98,40 @@ pub fn check(scenario: &Scenario) -> Result<()> {
     arrive(&mut scenario.clone(), ArrivalSpec::Offline {})
 }
 
-pub fn parts(scenario: &Scenario, costs: &Path, plan: &Plan, stop: &AtomicBool) -> Result<Vec<Part>> {
+pub fn parts(
+    scenario: &Scenario,
+    costs: &Path,
+    plan: &Plan,
+    stop: &AtomicBool,
+) -> Result<Vec<Part>> {
     let one = |policy: &PolicyEntry| {
         let name = format!("{}-{}", scenario.name, folder_name(&policy.label));
-        let mut part = Scenario { name, policies: vec![policy.clone()], ..scenario.clone() };
+        let mut part = Scenario {
+            name,
+            policies: vec![policy.clone()],
+            ..scenario.clone()
+        };
         know(&mut part, costs);
         let capacity = capacity(&part, stop)?;
-        let rates: Vec<Rate> = plan.loads.iter().map(|load| rounded(capacity.0 * f64::from(*load) / 100.0)).collect();
-        arrive(&mut part, ArrivalSpec::Poisson { rates: rates.clone() })?;
+        let rates: Vec<Rate> = plan
+            .loads
+            .iter()
+            .map(|load| rounded(capacity.0 * f64::from(*load) / 100.0))
+            .collect();
+        arrive(
+            &mut part,
+            ArrivalSpec::Poisson {
+                rates: rates.clone(),
+            },
+        )?;
         if let Load::Drawn { requests, .. } = &mut part.workload.load {
             *requests = (capacity.0 * plan.seconds).max(LEAST_REQUESTS) as u64;
         }
-        Ok(Part { scenario: part, capacity, rates })
+        Ok(Part {
+            scenario: part,
+            capacity,
+            rates,
+        })
     };
     scenario.policies.iter().map(one).collect()
 }
@@ -128,11 +150,24 @@ fn capacity(scenario: &Scenario, stop: &AtomicBool) -> Result<Rate> {
     let mut offline = scenario.clone();
     arrive(&mut offline, ArrivalSpec::Offline {})?;
     let (inputs, device) = prepare(&offline, Target::SIM)?;
-    let run = Run { policy: 0, load: LoadPoint::Offline, replication: 0 };
+    let run = Run {
+        policy: 0,
+        load: LoadPoint::Offline,
+        replication: 0,
+    };
     let ran = device.run(&inputs, &run, Keep::default(), stop)?;
     let summary = summarize(&ran.record, &inputs.measure(run.load));
-    let none = || Error::input(format!("{}: too few requests to tell the capacity", scenario.file.display()));
-    if ran.interrupted { Err(Error::Interrupted) } else { summary.throughput.ok_or_else(none) }
+    let none = || {
+        Error::input(format!(
+            "{}: too few requests to tell the capacity",
+            scenario.file.display()
+        ))
+    };
+    if ran.interrupted {
+        Err(Error::Interrupted)
+    } else {
+        summary.throughput.ok_or_else(none)
+    }
 }
 
 fn arrive(scenario: &mut Scenario, spec: ArrivalSpec) -> Result<()> {
@@ -162,7 +197,14 @@ fn run(
     progress: &(dyn Fn() + Sync),
 ) -> Result<Report> {
     let out = plan.out.join(target.name());
-    let options = Options { target, out, replications, resume: false, shard: None, stated: Vec::new() };
+    let options = Options {
+        target,
+        out,
+        replications,
+        resume: false,
+        shard: None,
+        stated: Vec::new(),
+    };
     let report = experiment::run(scenario, &options, stop, progress)?;
     match (report.interrupted(), report.failures.first()) {
         (true, _) => Err(Error::Interrupted),
@@ -172,15 +214,32 @@ fn run(
 }
 
 /// The real runs. `piece` is called after each of them.
-pub fn real(part: &Part, plan: &Plan, stop: &AtomicBool, piece: &(dyn Fn() -> Result<()> + Sync)) -> Result<Report> {
+pub fn real(
+    part: &Part,
+    plan: &Plan,
+    stop: &AtomicBool,
+    piece: &(dyn Fn() -> Result<()> + Sync),
+) -> Result<Report> {
     let failed = Mutex::new(None);
     let after = || {
         if let Err(error) = piece() {
-            failed.lock().expect("storing an error does not panic").get_or_insert(error);
+            failed
+                .lock()
+                .expect("storing an error does not panic")
+                .get_or_insert(error);
         }
     };
-    let report = run(&part.scenario, plan, (plan.target, plan.repeats), stop, &after);
-    failed.into_inner().expect("storing an error does not panic").map_or(report, Err)
+    let report = run(
+        &part.scenario,
+        plan,
+        (plan.target, plan.repeats),
+        stop,
+        &after,
+    );
+    failed
+        .into_inner()
+        .expect("storing an error does not panic")
+        .map_or(report, Err)
 }
 
 pub fn simulated(
@@ -201,12 +260,24 @@ pub fn simulated(
     let replayed = replays(&real.folder.path, device.costs(0), registry)?;
     let line = |(load, rate): (&u32, &Rate)| {
         let point = rate.to_string();
-        let row = real.rows.iter().find(|row| row.point == point).expect("each load has been run");
+        let row = real
+            .rows
+            .iter()
+            .find(|row| row.point == point)
+            .expect("each load has been run");
         let simulated = restless(&inputs, &device, *rate, stop)?;
         let figure = |metric: Metric| {
-            let bound = BOUNDS.iter().find(|(of, _)| *of == metric && *load <= BOUND_UP_TO).map(|(_, bound)| *bound);
+            let bound = BOUNDS
+                .iter()
+                .find(|(of, _)| *of == metric && *load <= BOUND_UP_TO)
+                .map(|(_, bound)| *bound);
             let values = |runs: &[Summary]| runs.iter().filter_map(|run| metric.of(run)).collect();
-            Figure { metric, real: values(&row.runs), simulated: values(&simulated), bound }
+            Figure {
+                metric,
+                real: values(&row.runs),
+                simulated: values(&simulated),
+                bound,
+            }
         };
         Ok(Line {
             scenario: scenario.name.clone(),
@@ -214,32 +285,64 @@ pub fn simulated(
             load: *load,
             rate: *rate,
             figures: FIGURES.map(figure).to_vec(),
-            ledger: replayed.iter().find(|(of, _)| *of == point).and_then(|(_, ledger)| ledger.clone()),
+            ledger: replayed
+                .iter()
+                .find(|(of, _)| *of == point)
+                .and_then(|(_, ledger)| ledger.clone()),
             in_time: row.lateness().and_then(|late| late.valid),
         })
     };
-    let lines = plan.loads.iter().zip(&part.rates).map(line).collect::<Result<_>>()?;
+    let lines = plan
+        .loads
+        .iter()
+        .zip(&part.rates)
+        .map(line)
+        .collect::<Result<_>>()?;
     Ok((comparison, lines))
 }
 
 /// Simulations of the requests of the real runs, each with noise of its own.
-fn restless(inputs: &Inputs<'_>, device: &Device, rate: Rate, stop: &AtomicBool) -> Result<Vec<Summary>> {
-    let run = Run { policy: 0, load: LoadPoint::Rate(rate), replication: 0 };
+fn restless(
+    inputs: &Inputs<'_>,
+    device: &Device,
+    rate: Rate,
+    stop: &AtomicBool,
+) -> Result<Vec<Summary>> {
+    let run = Run {
+        policy: 0,
+        load: LoadPoint::Rate(rate),
+        replication: 0,
+    };
     let one = |replication: u32| {
         let mut prepared = inputs.prepare(&run, Keep::default())?;
         let backend = device.simulated(inputs, &Run { replication, ..run }, &prepared.requests);
         prepared.serve(&mut *backend.expect("a simulation"), stop)?;
         Ok(summarize(&prepared.record, &inputs.measure(run.load)))
     };
-    let count = if inputs.scenario.device.noise.is_some() { SIMULATIONS } else { 1 };
+    let count = if inputs.scenario.device.noise.is_some() {
+        SIMULATIONS
+    } else {
+        1
+    };
     (0..count).into_par_iter().map(one).collect()
 }
 
 /// With a ledger if the replay equals the logs.
-fn replays(folder: &Path, model: Option<&TableModel>, registry: &Registry) -> Result<Vec<(String, Option<Ledger>)>> {
-    let Results { scenarios, points, .. } = Results::open(folder, registry)?;
+fn replays(
+    folder: &Path,
+    model: Option<&TableModel>,
+    registry: &Registry,
+) -> Result<Vec<(String, Option<Ledger>)>> {
+    let Results {
+        scenarios, points, ..
+    } = Results::open(folder, registry)?;
     let inputs = Inputs::new(&scenarios[0])?;
-    let one = |point: &Point| Ok((point.run.load.to_string(), replayed(&inputs, point, model)?.1));
+    let one = |point: &Point| {
+        Ok((
+            point.run.load.to_string(),
+            replayed(&inputs, point, model)?.1,
+        ))
+    };
     points.par_iter().map(one).collect()
 }
 
@@ -253,13 +356,18 @@ impl Line {
 impl Figure {
     /// Of the real and the simulated runs, if they have any.
     pub fn medians(&self) -> Option<[f64; 2]> {
-        let medians = [&self.real, &self.simulated].map(|values| Data::new(values.clone()).median());
-        medians.iter().all(|median| median.is_finite()).then_some(medians)
+        let medians =
+            [&self.real, &self.simulated].map(|values| Data::new(values.clone()).median());
+        medians
+            .iter()
+            .all(|median| median.is_finite())
+            .then_some(medians)
     }
 
     /// In percent of the real median.
     pub fn difference(&self) -> Option<f64> {
-        self.medians().map(|[real, simulated]| 100.0 * (simulated / real - 1.0))
+        self.medians()
+            .map(|[real, simulated]| 100.0 * (simulated / real - 1.0))
     }
 
     /// The half-width of the 95 % prediction interval of one more real run, in percent of the median.
@@ -271,33 +379,46 @@ impl Figure {
     /// In which 95 % of the simulated runs are; `None` without noise.
     pub fn interval(&self) -> Option<[f64; 2]> {
         let several = self.simulated.len() > 1;
-        several.then(|| [0.025, 0.975].map(|share| Data::new(self.simulated.clone()).quantile(share)))
+        several
+            .then(|| [0.025, 0.975].map(|share| Data::new(self.simulated.clone()).quantile(share)))
     }
 
     /// The real runs in the interval.
     pub fn inside(&self) -> usize {
-        let inside = |value: &&f64| self.interval().is_some_and(|[low, high]| (low..=high).contains(*value));
+        let inside = |value: &&f64| {
+            self.interval()
+                .is_some_and(|[low, high]| (low..=high).contains(*value))
+        };
         self.real.iter().filter(inside).count()
     }
 
     /// The interval over that of one more real run.
     pub fn relative_width(&self) -> Option<f64> {
         let ([real, _], [low, high]) = (self.medians()?, self.interval()?);
-        self.spread().filter(|spread| *spread > 0.0).map(|spread| 50.0 * (high - low) / (spread * real))
+        self.spread()
+            .filter(|spread| *spread > 0.0)
+            .map(|spread| 50.0 * (high - low) / (spread * real))
     }
 
     /// Whether the medians agree, where real runs agree with each other that well.
     pub fn agrees(&self) -> Option<bool> {
-        let bound = self.bound.filter(|bound| self.spread().is_some_and(|spread| spread <= *bound))?;
-        self.difference().map(|difference| difference.abs() <= bound)
+        let bound = self
+            .bound
+            .filter(|bound| self.spread().is_some_and(|spread| spread <= *bound))?;
+        self.difference()
+            .map(|difference| difference.abs() <= bound)
     }
 
     /// Whether the real median is in the interval, and whether the medians agree, where that can be said.
     pub fn verdict(&self) -> String {
-        let inside = self.medians().zip(self.interval()).map(|([real, _], [low, high])| (low..=high).contains(&real));
+        let inside = self
+            .medians()
+            .zip(self.interval())
+            .map(|([real, _], [low, high])| (low..=high).contains(&real));
         let words = [
             inside.map(|inside| if inside { "inside" } else { "outside" }),
-            self.agrees().map(|agrees| if agrees { "agree" } else { "off" }),
+            self.agrees()
+                .map(|agrees| if agrees { "agree" } else { "off" }),
         ];
         let words = words.into_iter().flatten().filter(|_| self.bound.is_some());
         words.collect::<Vec<_>>().join("; ")

@@ -86,13 +86,27 @@ pub struct OpenLoop<'a> {
 
 impl<'a> OpenLoop<'a> {
     pub fn new(requests: &'a Requests, arrivals: &'a [Nanos]) -> Self {
-        assert_eq!(requests.len(), arrivals.len(), "every request has an arrival time");
-        OpenLoop::of(Box::new(Kept::new(requests)), Box::new(arrivals.iter().copied()))
+        assert_eq!(
+            requests.len(),
+            arrivals.len(),
+            "every request has an arrival time"
+        );
+        OpenLoop::of(
+            Box::new(Kept::new(requests)),
+            Box::new(arrivals.iter().copied()),
+        )
     }
 
     /// At least as many requests as times.
-    pub fn of(requests: Box<dyn Supply + 'a>, mut times: Box<dyn Iterator<Item = Nanos> + 'a>) -> Self {
-        OpenLoop { requests, next: times.next(), times }
+    pub fn of(
+        requests: Box<dyn Supply + 'a>,
+        mut times: Box<dyn Iterator<Item = Nanos> + 'a>,
+    ) -> Self {
+        OpenLoop {
+            requests,
+            next: times.next(),
+            times,
+        }
     }
 }
 
@@ -102,7 +116,9 @@ impl Source for OpenLoop<'_> {
     }
 
     fn pop(&mut self) -> Request<'_> {
-        let at = self.next.expect("a request is taken only when there is one");
+        let at = self
+            .next
+            .expect("a request is taken only when there is one");
         self.next = self.times.next();
         self.requests.next(at)
     }
@@ -134,14 +150,21 @@ impl<'a> ClosedLoop<'a> {
         ClosedLoop::of(Box::new(Kept::new(requests)), clients, think, rng)
     }
 
-    pub fn of(requests: Box<dyn Supply + 'a>, clients: u32, think: Think, rng: &mut Stream) -> Self {
+    pub fn of(
+        requests: Box<dyn Supply + 'a>,
+        clients: u32,
+        think: Think,
+        rng: &mut Stream,
+    ) -> Self {
         // Others would never send: the first ones send all requests at once.
         let clients = requests.count().min(clients.into()) as u32;
         ClosedLoop {
             requests,
             think,
             thoughts: (0..clients).map(|_| rng.fork()).collect(),
-            due: (0..clients).map(|client| Reverse((Nanos::ZERO, client))).collect(),
+            due: (0..clients)
+                .map(|client| Reverse((Nanos::ZERO, client)))
+                .collect(),
             sent: 0,
             sender: HashMap::new(),
         }
@@ -151,11 +174,17 @@ impl<'a> ClosedLoop<'a> {
 impl Source for ClosedLoop<'_> {
     fn peek(&self) -> Option<Nanos> {
         let some_left = self.sent < self.requests.count();
-        self.due.peek().filter(|_| some_left).map(|Reverse((at, _))| *at)
+        self.due
+            .peek()
+            .filter(|_| some_left)
+            .map(|Reverse((at, _))| *at)
     }
 
     fn pop(&mut self) -> Request<'_> {
-        let Reverse((at, client)) = self.due.pop().expect("a request is taken only when there is one");
+        let Reverse((at, client)) = self
+            .due
+            .pop()
+            .expect("a request is taken only when there is one");
         self.sender.insert(RequestId(self.sent), client);
         self.sent += 1;
         self.requests.next(at)
@@ -188,7 +217,12 @@ mod tests {
     #[test]
     fn clients_of_a_closed_loop_wait_for_their_answer() {
         let requests = requests(5);
-        let mut source = ClosedLoop::new(&requests, 2, Think::Constant(Nanos(10)), &mut random::stream(1, 0, "think"));
+        let mut source = ClosedLoop::new(
+            &requests,
+            2,
+            Think::Constant(Nanos(10)),
+            &mut random::stream(1, 0, "think"),
+        );
         let first = source.pop();
         assert_eq!((first.id, first.arrival), (RequestId(0), Nanos::ZERO));
         source.pop();
@@ -197,19 +231,34 @@ mod tests {
         assert_eq!(source.peek(), Some(Nanos(17)));
         source.left(RequestId(0), Nanos(7));
         // Both due at 17: client 0 sends first, although its answer came last.
-        assert_eq!((source.pop().id, source.pop().id), (RequestId(2), RequestId(3)));
-        assert_eq!(source.sender, HashMap::from([(RequestId(2), 0), (RequestId(3), 1)]));
+        assert_eq!(
+            (source.pop().id, source.pop().id),
+            (RequestId(2), RequestId(3))
+        );
+        assert_eq!(
+            source.sender,
+            HashMap::from([(RequestId(2), 0), (RequestId(3), 1)])
+        );
         source.left(RequestId(2), Nanos(20));
         source.left(RequestId(3), Nanos(20));
         assert_eq!(source.pop().arrival, Nanos(30));
-        assert_eq!(source.peek(), None, "all requests are sent, though a client would send more");
+        assert_eq!(
+            source.peek(),
+            None,
+            "all requests are sent, though a client would send more"
+        );
     }
 
     #[test]
     fn clients_without_a_request_take_no_memory() {
         let requests = requests(3);
         let think = Think::Exponential(Nanos(10));
-        let mut source = ClosedLoop::new(&requests, u32::MAX, think, &mut random::stream(1, 0, "think"));
+        let mut source = ClosedLoop::new(
+            &requests,
+            u32::MAX,
+            think,
+            &mut random::stream(1, 0, "think"),
+        );
         assert_eq!([0; 3].map(|_| source.pop().arrival), [Nanos::ZERO; 3]);
         assert_eq!((source.sender.len(), source.thoughts.len()), (3, 3));
     }
@@ -219,10 +268,13 @@ mod tests {
         let requests = requests(4);
         let times = |order: [u32; 2]| {
             let think = Think::Exponential(Nanos(1_000_000));
-            let mut source = ClosedLoop::new(&requests, 2, think, &mut random::stream(1, 0, "think"));
+            let mut source =
+                ClosedLoop::new(&requests, 2, think, &mut random::stream(1, 0, "think"));
             source.pop();
             source.pop();
-            order.iter().for_each(|id| source.left(RequestId((*id).into()), Nanos(5)));
+            order
+                .iter()
+                .for_each(|id| source.left(RequestId((*id).into()), Nanos(5)));
             [source.pop().arrival, source.pop().arrival]
         };
         assert_eq!(times([0, 1]), times([1, 0]));

@@ -54,7 +54,11 @@ impl Deref for Runs {
 
 impl CellGraph {
     pub fn chain(cell: CellId, length: u32) -> CellGraph {
-        CellGraph::chains([Run { cell, length, input: 0 }])
+        CellGraph::chains([Run {
+            cell,
+            length,
+            input: 0,
+        }])
     }
 
     /// One after another; neighbours of one cell type are merged.
@@ -62,7 +66,9 @@ impl CellGraph {
         let mut merged: SmallVec<[Run; 2]> = SmallVec::new();
         for run in runs {
             match merged.last_mut() {
-                Some(last) if last.cell == run.cell && last.input == run.input => last.length += run.length,
+                Some(last) if last.cell == run.cell && last.input == run.input => {
+                    last.length += run.length
+                }
                 _ => merged.push(run),
             }
         }
@@ -164,7 +170,12 @@ pub enum GraphError {
 
 /// `1 -> 2 -> 1`.
 pub fn circle(nodes: &[u32], name: impl Fn(&u32) -> String) -> String {
-    nodes.iter().chain(&nodes[..1]).map(name).collect::<Vec<_>>().join(" -> ")
+    nodes
+        .iter()
+        .chain(&nodes[..1])
+        .map(name)
+        .collect::<Vec<_>>()
+        .join(" -> ")
 }
 
 impl Graph {
@@ -181,7 +192,10 @@ impl Graph {
         sorted.dedup();
         let edges = Edges::Lists(Lists::new(cells.len(), sorted.into_iter()));
         let order = topological_order(cells.len(), &edges)?;
-        let (depths, subgraph_of) = (longest(&order, &edges, |_, _| 1), cut(&cells, &edges, &order));
+        let (depths, subgraph_of) = (
+            longest(&order, &edges, |_, _| 1),
+            cut(&cells, &edges, &order),
+        );
         Ok(Graph::assemble(cells.into(), edges, subgraph_of, depths))
     }
 
@@ -195,10 +209,25 @@ impl Graph {
         Graph::assemble(cells, edges, subgraph_of, tree.heights().0)
     }
 
-    fn assemble(cells: Box<[CellId]>, edges: Edges, subgraph_of: Box<[u32]>, depths: Box<[u32]>) -> Graph {
-        let count = subgraph_of.iter().max().map_or(0, |last| *last as usize + 1);
+    fn assemble(
+        cells: Box<[CellId]>,
+        edges: Edges,
+        subgraph_of: Box<[u32]>,
+        depths: Box<[u32]>,
+    ) -> Graph {
+        let count = subgraph_of
+            .iter()
+            .max()
+            .map_or(0, |last| *last as usize + 1);
         let mut inner_inputs = vec![0u32; cells.len()];
-        let mut subgraphs = vec![Subgraph { cell: cells[0], nodes: 0, outer_inputs: 0 }; count];
+        let mut subgraphs = vec![
+            Subgraph {
+                cell: cells[0],
+                nodes: 0,
+                outer_inputs: 0
+            };
+            count
+        ];
         for (node, &home) in subgraph_of.iter().enumerate() {
             subgraphs[home as usize].cell = cells[node];
             subgraphs[home as usize].nodes += 1;
@@ -214,7 +243,16 @@ impl Graph {
         let nodes = (0..cells.len() as u32).filter(|node| inner_inputs[*node as usize] == 0);
         let entries = Lists::new(count, nodes.map(|node| (subgraph_of[node as usize], node)));
         let (inner_inputs, subgraphs) = (inner_inputs.into(), subgraphs.into());
-        Graph { cells, edges, inner_inputs, subgraph_of, subgraphs, entries, depths, inputs: OnceLock::new() }
+        Graph {
+            cells,
+            edges,
+            inner_inputs,
+            subgraph_of,
+            subgraphs,
+            entries,
+            depths,
+            inputs: OnceLock::new(),
+        }
     }
 
     #[allow(clippy::len_without_is_empty)] // a graph has at least one node
@@ -233,7 +271,8 @@ impl Graph {
     pub fn inputs(&self, node: u32) -> &[u32] {
         let inputs = self.inputs.get_or_init(|| {
             let nodes = 0..self.len() as u32;
-            let edges = nodes.flat_map(|from| self.successors(from).iter().map(move |to| (*to, from)));
+            let edges =
+                nodes.flat_map(|from| self.successors(from).iter().map(move |to| (*to, from)));
             Lists::new(self.len(), edges)
         });
         inputs.of(node)
@@ -281,7 +320,9 @@ impl Lists {
     /// Each pair is a list and an item of it. Lists keep the order of their items.
     fn new(lists: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Lists {
         let mut offsets = vec![0u32; lists + 1];
-        pairs.clone().for_each(|(list, _)| offsets[list as usize + 1] += 1);
+        pairs
+            .clone()
+            .for_each(|(list, _)| offsets[list as usize + 1] += 1);
         (0..lists).for_each(|list| offsets[list + 1] += offsets[list]);
         let mut targets = vec![0; offsets[lists] as usize];
         let mut next = offsets.clone();
@@ -289,7 +330,10 @@ impl Lists {
             targets[next[list as usize] as usize] = target;
             next[list as usize] += 1;
         }
-        Lists { offsets: offsets.into(), targets: targets.into() }
+        Lists {
+            offsets: offsets.into(),
+            targets: targets.into(),
+        }
     }
 
     fn of(&self, node: u32) -> &[u32] {
@@ -301,9 +345,14 @@ impl Lists {
 fn topological_order(nodes: usize, edges: &Edges) -> Result<Vec<u32>, GraphError> {
     let mut missing = vec![0u32; nodes];
     for node in 0..nodes as u32 {
-        edges.of(node).iter().for_each(|next| missing[*next as usize] += 1);
+        edges
+            .of(node)
+            .iter()
+            .for_each(|next| missing[*next as usize] += 1);
     }
-    let mut order: Vec<u32> = (0..nodes as u32).filter(|n| missing[*n as usize] == 0).collect();
+    let mut order: Vec<u32> = (0..nodes as u32)
+        .filter(|n| missing[*n as usize] == 0)
+        .collect();
     let mut done = 0;
     while done < order.len() {
         for &next in edges.of(order[done]) {
@@ -314,7 +363,11 @@ fn topological_order(nodes: usize, edges: &Edges) -> Result<Vec<u32>, GraphError
         }
         done += 1;
     }
-    if order.len() < nodes { Err(GraphError::Cycle(find_cycle(&missing, edges))) } else { Ok(order) }
+    if order.len() < nodes {
+        Err(GraphError::Cycle(find_cycle(&missing, edges)))
+    } else {
+        Ok(order)
+    }
 }
 
 /// Each node that misses an input has a predecessor among these, so walking backwards must return to a node.
@@ -323,15 +376,23 @@ fn find_cycle(missing: &[u32], edges: &Edges) -> Vec<u32> {
     let nodes = || (0..missing.len() as u32).filter(stuck);
     let mut before = vec![u32::MAX; missing.len()];
     for node in nodes() {
-        edges.of(node).iter().filter(|next| stuck(next)).for_each(|next| before[*next as usize] = node);
+        edges
+            .of(node)
+            .iter()
+            .filter(|next| stuck(next))
+            .for_each(|next| before[*next as usize] = node);
     }
     let back = |node: &u32| Some(before[*node as usize]);
     // More steps than nodes end within the cycle.
-    let within = successors(nodes().next(), back).nth(missing.len()).expect("a node is stuck");
+    let within = successors(nodes().next(), back)
+        .nth(missing.len())
+        .expect("a node is stuck");
     let others = successors(back(&within), back).take_while(|node| *node != within);
     let mut cycle: Vec<u32> = others.chain([within]).collect();
     cycle.reverse();
-    let lowest = (0..cycle.len()).min_by_key(|i| cycle[*i]).expect("a cycle has a node");
+    let lowest = (0..cycle.len())
+        .min_by_key(|i| cycle[*i])
+        .expect("a cycle has a node");
     cycle.rotate_left(lowest);
     cycle
 }

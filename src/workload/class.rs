@@ -18,7 +18,12 @@ pub struct Class {
 impl Class {
     /// Without an objective, a priority or a deadline.
     pub fn new(name: Arc<str>) -> Class {
-        Class { name, slo: None, priority: 0, deadline: None }
+        Class {
+            name,
+            slo: None,
+            priority: 0,
+            deadline: None,
+        }
     }
 }
 
@@ -36,7 +41,10 @@ impl Classes {
 
     /// Finds each request's class by its name. If none are known, each name is a class.
     pub fn by_name(names: &[Arc<str>], known: Vec<Class>) -> Result<Classes, String> {
-        let mut classes = Classes { all: known, of: Vec::with_capacity(names.len()) };
+        let mut classes = Classes {
+            all: known,
+            of: Vec::with_capacity(names.len()),
+        };
         let fixed = !classes.all.is_empty();
         for (request, name) in names.iter().enumerate() {
             let known = classes.all.iter().position(|class| class.name == *name);
@@ -50,7 +58,8 @@ impl Classes {
             } else if known.is_none() {
                 classes.all.push(Class::new(Arc::clone(name)));
             }
-            let place = u16::try_from(place).map_err(|_| format!("request {request}: more than 65,536 classes"))?;
+            let place = u16::try_from(place)
+                .map_err(|_| format!("request {request}: more than 65,536 classes"))?;
             classes.of.push(place);
         }
         Ok(classes)
@@ -66,10 +75,19 @@ mod tests {
         let names: Vec<Arc<str>> = ["b", "a", "b"].map(Arc::from).into();
         let classes = Classes::by_name(&names, Vec::new()).unwrap();
         assert_eq!((classes.of, classes.all.len()), (vec![0, 1, 0], 2));
-        let gold = Class { priority: 1, ..Class::new("a".into()) };
+        let gold = Class {
+            priority: 1,
+            ..Class::new("a".into())
+        };
         let known = vec![gold.clone(), Class::new("b".into())];
-        assert_eq!(Classes::by_name(&names, known).unwrap().class(RequestId(1)), &gold);
+        assert_eq!(
+            Classes::by_name(&names, known).unwrap().class(RequestId(1)),
+            &gold
+        );
         let error = Classes::by_name(&names, vec![gold]).unwrap_err();
-        assert_eq!(error, "request 0: class \"b\" is not in the scenario; its [[class]] tables are a");
+        assert_eq!(
+            error,
+            "request 0: class \"b\" is not in the scenario; its [[class]] tables are a"
+        );
     }
 }

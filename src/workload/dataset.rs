@@ -29,7 +29,10 @@ enum Shapes {
     /// In an order that does not depend on the file's.
     Table(Shares<Shape>),
     /// Leaf counts and weights; each draw grows a new tree.
-    Treebank { leaves: Shares<u32>, trees: Box<Treebank> },
+    Treebank {
+        leaves: Shares<u32>,
+        trees: Box<Treebank>,
+    },
 }
 
 enum Family {
@@ -43,10 +46,16 @@ impl Family {
     fn of(model: &Model) -> Family {
         match model.unfolds() {
             Some(Takes::Chains) => Family::Lengths(Shape::Chain),
-            Some(Takes::Pairs) => Family::Pairs(|(source, target)| Shape::Seq2Seq { source, target }),
+            Some(Takes::Pairs) => {
+                Family::Pairs(|(source, target)| Shape::Seq2Seq { source, target })
+            }
             Some(Takes::Trees) => Family::Trees,
-            Some(Takes::Graphs) => Family::Graphs(model.graph_model().map_or(Vec::new(), GraphModel::weights)),
-            None if model.is_llm() => Family::Pairs(|(prompt, output)| Shape::Llm { prompt, output }),
+            Some(Takes::Graphs) => {
+                Family::Graphs(model.graph_model().map_or(Vec::new(), GraphModel::weights))
+            }
+            None if model.is_llm() => {
+                Family::Pairs(|(prompt, output)| Shape::Llm { prompt, output })
+            }
             None => Family::Lengths(Shape::Tokens),
         }
     }
@@ -65,21 +74,33 @@ impl Dataset {
         let family = Family::of(model);
         let shapes = match spec.split_once(':') {
             Some(("constant", size)) => constant(size, model, &family).map_err(at(spec)),
-            Some(("complete-tree", leaves)) => complete_tree(leaves, model, &family).map_err(at(spec)),
+            Some(("complete-tree", leaves)) => {
+                complete_tree(leaves, model, &family).map_err(at(spec))
+            }
             Some(("generator", name)) => generator(name, model, &family).map_err(at(spec)),
             _ => {
                 let path = find(spec);
-                files::read(&path, model, &family).map(Shapes::Table).map_err(at(path.display()))
+                files::read(&path, model, &family)
+                    .map(Shapes::Table)
+                    .map_err(at(path.display()))
             }
         };
-        Ok(Dataset { spec: spec.to_string(), shapes: shapes.map_err(Error::Input)? })
+        Ok(Dataset {
+            spec: spec.to_string(),
+            shapes: shapes.map_err(Error::Input)?,
+        })
     }
 
     /// Draws `n` shapes with replacement, without those longer than `max_length` (by [`cut_length`]).
     ///
     /// A table is sorted by length and takes one random number per shape: one stream draws long requests at the same
     /// places from any histogram.
-    pub fn sample(&self, n: usize, max_length: Option<u32>, rng: &mut Stream) -> Result<Arc<[Shape]>> {
+    pub fn sample(
+        &self,
+        n: usize,
+        max_length: Option<u32>,
+        rng: &mut Stream,
+    ) -> Result<Arc<[Shape]>> {
         let sampler = self.sampler(max_length)?;
         Ok((0..n).map(|_| sampler.draw(rng)).collect())
     }
@@ -87,7 +108,9 @@ impl Dataset {
     /// As [`Dataset::sample`], one by one.
     pub fn sampler(&self, max_length: Option<u32>) -> Result<Sampler<'_>> {
         let limit = max_length.unwrap_or(u32::MAX);
-        let weights = self.sizes().map(|(cut, _, weight)| if cut <= limit { weight } else { 0.0 });
+        let weights = self
+            .sizes()
+            .map(|(cut, _, weight)| if cut <= limit { weight } else { 0.0 });
         Sampler::new(&self.shapes, weights).ok_or_else(|| {
             let shortest = self.sizes().map(|(cut, ..)| cut).min().unwrap_or(0);
             Error::input(format!(
@@ -100,17 +123,22 @@ impl Dataset {
     /// The longest [length](Shape::length) that [`Dataset::sample`] draws with this limit.
     pub fn longest(&self, max_length: Option<u32>) -> u32 {
         let limit = max_length.unwrap_or(u32::MAX);
-        let drawn = self.sizes().filter(|(cut, _, weight)| *weight > 0.0 && *cut <= limit);
+        let drawn = self
+            .sizes()
+            .filter(|(cut, _, weight)| *weight > 0.0 && *cut <= limit);
         drawn.map(|(_, length, _)| length).max().unwrap_or(0)
     }
 
     /// What `max_length` limits, the length and the weight of each row.
     fn sizes(&self) -> Box<dyn Iterator<Item = (u32, u32, f64)> + '_> {
         match &self.shapes {
-            Shapes::Table(rows) => {
-                Box::new(rows.iter().map(|(shape, weight)| (cut_length(shape), shape.length(), *weight)))
+            Shapes::Table(rows) => Box::new(
+                rows.iter()
+                    .map(|(shape, weight)| (cut_length(shape), shape.length(), *weight)),
+            ),
+            Shapes::Treebank { leaves, .. } => {
+                Box::new(leaves.iter().map(|(n, weight)| (*n, 2 * n - 1, *weight)))
             }
-            Shapes::Treebank { leaves, .. } => Box::new(leaves.iter().map(|(n, weight)| (*n, 2 * n - 1, *weight))),
         }
     }
 }
@@ -136,7 +164,9 @@ fn constant(size: &str, model: &Model, family: &Family) -> Result<Shapes, String
         Family::Pairs(shape) => format!("{}:{size}>{size}", shape((1, 1)).kind()),
         Family::Trees => {
             let name = model.name();
-            return Err(format!("the model {name} takes trees; write complete-tree:{size} or constant:tree:PARENTS"));
+            return Err(format!(
+                "the model {name} takes trees; write complete-tree:{size} or constant:tree:PARENTS"
+            ));
         }
     };
     let shape: Shape = text.parse()?;
@@ -148,9 +178,17 @@ fn complete_tree(leaves: &str, model: &Model, family: &Family) -> Result<Shapes,
     if !matches!(family, Family::Trees) {
         return Err(not_for(model, family, "is a tree"));
     }
-    let is_not = || format!("\"{leaves}\" is not a whole number of leaves from 1 to {MAX_COMPLETE_LEAVES}");
-    let number = leaves.parse().ok().filter(|n| (1..=MAX_COMPLETE_LEAVES).contains(n)).ok_or_else(is_not)?;
-    Ok(Shapes::Table(vec![(Shape::Tree(Arc::new(generators::complete_tree(number))), 1.0)]))
+    let is_not =
+        || format!("\"{leaves}\" is not a whole number of leaves from 1 to {MAX_COMPLETE_LEAVES}");
+    let number = leaves
+        .parse()
+        .ok()
+        .filter(|n| (1..=MAX_COMPLETE_LEAVES).contains(n))
+        .ok_or_else(is_not)?;
+    Ok(Shapes::Table(vec![(
+        Shape::Tree(Arc::new(generators::complete_tree(number))),
+        1.0,
+    )]))
 }
 
 fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes, String> {
@@ -170,23 +208,34 @@ fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes, Strin
             Ok(table(shares(), |(prompt, output)| shape(prompt + output)))
         }
         (Generator::Pairs(_) | Generator::Conversations(_), _) => not_for("draws pairs of lengths"),
-        (Generator::Trees, Family::Trees) => Ok(Shapes::Treebank { leaves: Treebank::leaves(), trees: Box::default() }),
+        (Generator::Trees, Family::Trees) => Ok(Shapes::Treebank {
+            leaves: Treebank::leaves(),
+            trees: Box::default(),
+        }),
         (Generator::Trees, _) => not_for("draws trees"),
-        (Generator::Graphs, Family::Graphs(weights)) => {
-            Ok(table((1..).zip(weights.iter().copied().map(f64::from)).collect(), Shape::Graph))
-        }
+        (Generator::Graphs, Family::Graphs(weights)) => Ok(table(
+            (1..).zip(weights.iter().copied().map(f64::from)).collect(),
+            Shape::Graph,
+        )),
         (Generator::Graphs, _) => not_for("draws the graphs that a model's file lists"),
     }
 }
 
 fn table<T>(shares: Shares<T>, shape: impl Fn(T) -> Shape) -> Shapes {
-    Shapes::Table(shares.into_iter().map(|(size, share)| (shape(size), share)).collect())
+    Shapes::Table(
+        shares
+            .into_iter()
+            .map(|(size, share)| (shape(size), share))
+            .collect(),
+    )
 }
 
 fn not_for(model: &Model, family: &Family, what: &str) -> String {
     let way_out = match family {
         Family::Lengths(_) => "constant:N, generator:europarl-en, -de or paper-lstm",
-        Family::Pairs(_) => "constant:S>T, generator:europarl-de-en, azure-conversation or sharegpt",
+        Family::Pairs(_) => {
+            "constant:S>T, generator:europarl-de-en, azure-conversation or sharegpt"
+        }
         Family::Trees => "complete-tree:N, generator:treebank",
         Family::Graphs(_) => "constant:K, generator:graphs",
     };
@@ -195,7 +244,9 @@ fn not_for(model: &Model, family: &Family, what: &str) -> String {
 
 fn takes(model: &Model, family: &Family) -> String {
     let files = match family {
-        Family::Lengths(_) => "a CSV file with the header length,count, a text with one sentence a line",
+        Family::Lengths(_) => {
+            "a CSV file with the header length,count, a text with one sentence a line"
+        }
         Family::Pairs(_) => "a CSV file with the header src_len,tgt_len,count",
         Family::Trees => "a file of trees (parents a line, PTB brackets or CoNLL-U)",
         Family::Graphs(_) => "the graphs of its own file",
@@ -211,7 +262,9 @@ mod tests {
     use crate::workload::random;
 
     fn open(spec: &str, model: &str) -> Result<Dataset> {
-        Dataset::open(spec, &Model::parse(model).unwrap(), &|path| PathBuf::from(path))
+        Dataset::open(spec, &Model::parse(model).unwrap(), &|path| {
+            PathBuf::from(path)
+        })
     }
 
     pub(super) fn open_text(text: &str, model: &str) -> Result<Dataset> {
@@ -221,19 +274,29 @@ mod tests {
     pub(super) fn open_named(name: &str, text: &str, model: &str) -> Result<Dataset> {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(name), text).unwrap();
-        Dataset::open(name, &Model::parse(model).unwrap(), &|name| dir.path().join(name))
+        Dataset::open(name, &Model::parse(model).unwrap(), &|name| {
+            dir.path().join(name)
+        })
     }
 
     fn draw(dataset: &Dataset, n: usize, max_length: Option<u32>) -> Arc<[Shape]> {
-        dataset.sample(n, max_length, &mut random::stream(1, 0, "shapes")).unwrap()
+        dataset
+            .sample(n, max_length, &mut random::stream(1, 0, "shapes"))
+            .unwrap()
     }
 
     impl Dataset {
         /// Ascending [lengths](Shape::length); shares sum to 1.
         pub fn histogram(&self) -> Shares<u32> {
             let mut shares: Shares<u32> = match &self.shapes {
-                Shapes::Table(rows) => rows.iter().map(|(shape, weight)| (shape.length(), *weight)).collect(),
-                Shapes::Treebank { leaves, .. } => leaves.iter().map(|(n, weight)| (2 * n - 1, *weight)).collect(),
+                Shapes::Table(rows) => rows
+                    .iter()
+                    .map(|(shape, weight)| (shape.length(), *weight))
+                    .collect(),
+                Shapes::Treebank { leaves, .. } => leaves
+                    .iter()
+                    .map(|(n, weight)| (2 * n - 1, *weight))
+                    .collect(),
             };
             shares.sort_by_key(|(length, _)| *length);
             shares.dedup_by(|next, kept| {
@@ -260,7 +323,11 @@ mod tests {
             ("complete-tree:2", "tree-lstm", "tree:3 3 0"),
         ] {
             let shapes = draw(&open(spec, model).unwrap(), 3, None);
-            assert_eq!(shapes.iter().map(Shape::to_string).collect::<Vec<_>>(), [shape; 3], "{spec}");
+            assert_eq!(
+                shapes.iter().map(Shape::to_string).collect::<Vec<_>>(),
+                [shape; 3],
+                "{spec}"
+            );
         }
     }
 
@@ -269,26 +336,49 @@ mod tests {
         let dataset = open_text("length,count\n3,1\n7,0\n5,3\n", "lstm").unwrap();
         assert_eq!(dataset.histogram(), [(3, 0.25), (5, 0.75), (7, 0.0)]);
         let shapes = draw(&dataset, 40_000, None);
-        let fives = shapes.iter().filter(|shape| **shape == Shape::Chain(5)).count();
+        let fives = shapes
+            .iter()
+            .filter(|shape| **shape == Shape::Chain(5))
+            .count();
         assert!(fives.abs_diff(30_000) < 350, "{fives}"); // four standard deviations
         assert!(!shapes.contains(&Shape::Chain(7)));
-        assert_eq!(shapes, draw(&open_text("length,count\n5,3\n7,0\n3,1\n", "lstm").unwrap(), 40_000, None));
+        assert_eq!(
+            shapes,
+            draw(
+                &open_text("length,count\n5,3\n7,0\n3,1\n", "lstm").unwrap(),
+                40_000,
+                None
+            )
+        );
     }
 
     #[test]
     fn max_length_leaves_the_others_in_proportion() {
         let dataset = open_text("length,count\n3,1\n5,3\n9,96\n", "dnn:bert").unwrap();
         let shapes = draw(&dataset, 40_000, Some(5));
-        let fives = shapes.iter().filter(|shape| **shape == Shape::Tokens(5)).count();
+        let fives = shapes
+            .iter()
+            .filter(|shape| **shape == Shape::Tokens(5))
+            .count();
         assert!(fives.abs_diff(30_000) < 350, "{fives}");
-        let error = dataset.sample(1, Some(2), &mut random::stream(1, 0, "shapes")).unwrap_err();
+        let error = dataset
+            .sample(1, Some(2), &mut random::stream(1, 0, "shapes"))
+            .unwrap_err();
         assert_eq!(
             error.to_string(),
             "max_length = 2 leaves nothing of the dataset data.csv: its shortest shape has length 3"
         );
         let pairs = open_text("src_len,tgt_len,count\n2,9,5\n9,2,5\n4,5,1\n", "seq2seq").unwrap();
-        assert!(draw(&pairs, 20, Some(5)).iter().all(|shape| shape.to_string() == "seq2seq:4>5"));
-        let trees = draw(&open("generator:treebank", "tree-lstm").unwrap(), 50, Some(4));
+        assert!(
+            draw(&pairs, 20, Some(5))
+                .iter()
+                .all(|shape| shape.to_string() == "seq2seq:4>5")
+        );
+        let trees = draw(
+            &open("generator:treebank", "tree-lstm").unwrap(),
+            50,
+            Some(4),
+        );
         assert!(trees.iter().all(|shape| cut_length(shape) <= 4));
     }
 
@@ -296,19 +386,37 @@ mod tests {
     fn trees_of_a_file_are_shared() {
         let dataset = open_text("2\t3 3 0\n1\t0\n\n2\t3 3 0\n2\t3 3 0\n", "tree-lstm").unwrap();
         assert_eq!(dataset.histogram(), [(1, 0.25), (3, 0.75)]);
-        let Shapes::Table(rows) = &dataset.shapes else { panic!("a table") };
+        let Shapes::Table(rows) = &dataset.shapes else {
+            panic!("a table")
+        };
         for shape in draw(&dataset, 20, None).iter() {
-            let Shape::Tree(drawn) = shape else { panic!("a tree") };
-            assert!(rows.iter().any(|(row, _)| matches!(row, Shape::Tree(tree) if Arc::ptr_eq(tree, drawn))));
+            let Shape::Tree(drawn) = shape else {
+                panic!("a tree")
+            };
+            assert!(
+                rows.iter()
+                    .any(|(row, _)| matches!(row, Shape::Tree(tree) if Arc::ptr_eq(tree, drawn)))
+            );
         }
     }
 
     #[test]
     fn the_shipped_histograms_have_the_published_statistics() {
-        let mean = |dataset: &Dataset| dataset.histogram().iter().map(|(n, share)| f64::from(*n) * share).sum::<f64>();
+        let mean = |dataset: &Dataset| {
+            dataset
+                .histogram()
+                .iter()
+                .map(|(n, share)| f64::from(*n) * share)
+                .sum::<f64>()
+        };
         let english = open("traces/europarl-en.csv", "lstm").unwrap();
         assert!((mean(&english) - 24.6).abs() < 0.05);
-        let short: f64 = english.histogram().iter().filter(|(n, _)| *n < 100).map(|(_, share)| share).sum();
+        let short: f64 = english
+            .histogram()
+            .iter()
+            .filter(|(n, _)| *n < 100)
+            .map(|(_, share)| share)
+            .sum();
         assert!((short - 0.9984).abs() < 0.00005);
         assert_eq!(english.histogram().last().unwrap().0, 148);
         let pairs = open("traces/europarl-de-en.csv", "seq2seq").unwrap();
@@ -333,7 +441,11 @@ mod tests {
             let dataset = open(&format!("generator:{name}"), model).unwrap();
             let shapes = draw(&dataset, 100, None);
             assert!(shapes.iter().all(|shape| shape.kind() == kind));
-            assert_eq!(shapes, draw(&dataset, 100, None), "the same seed draws the same shapes");
+            assert_eq!(
+                shapes,
+                draw(&dataset, 100, None),
+                "the same seed draws the same shapes"
+            );
             let total: f64 = dataset.histogram().iter().map(|(_, share)| share).sum();
             assert!((total - 1.0).abs() < 1e-9);
         }
@@ -393,10 +505,16 @@ mod tests {
             ),
         ] {
             let error = open(spec, model).unwrap_err();
-            assert_eq!((error.to_string().as_str(), error.exit_code()), (message, 2));
+            assert_eq!(
+                (error.to_string().as_str(), error.exit_code()),
+                (message, 2)
+            );
         }
         assert!(
-            open("complete-tree:4", "lstm").unwrap_err().to_string().contains("is a tree, but the model lstm takes")
+            open("complete-tree:4", "lstm")
+                .unwrap_err()
+                .to_string()
+                .contains("is a tree, but the model lstm takes")
         );
     }
 
@@ -415,9 +533,21 @@ mod tests {
         ] {
             let path = folder.join("trees").join(file);
             let dataset = Dataset::open(file, &Model::TreeLstm, &|_| path.clone()).unwrap();
-            let Shapes::Table(rows) = &dataset.shapes else { panic!("a table") };
-            assert_eq!(rows.iter().map(|(_, count)| count).sum::<f64>(), trees, "{file}");
-            assert_eq!(rows.iter().map(|(tree, count)| f64::from(tree.length()) * count).sum::<f64>(), nodes, "{file}");
+            let Shapes::Table(rows) = &dataset.shapes else {
+                panic!("a table")
+            };
+            assert_eq!(
+                rows.iter().map(|(_, count)| count).sum::<f64>(),
+                trees,
+                "{file}"
+            );
+            assert_eq!(
+                rows.iter()
+                    .map(|(tree, count)| f64::from(tree.length()) * count)
+                    .sum::<f64>(),
+                nodes,
+                "{file}"
+            );
         }
     }
 }

@@ -26,11 +26,17 @@ impl Draws<'_> {
     /// The class is 0 without classes.
     #[inline]
     pub fn draw(&mut self) -> (Shape, u16) {
-        let class = self.classes.as_mut().map_or(0, |(shares, stream)| shares.sample(stream));
+        let class = self
+            .classes
+            .as_mut()
+            .map_or(0, |(shares, stream)| shares.sample(stream));
         // Drawn for every request, so that classes with datasets of their own shift no shape.
         let shape = self.shapes.0.draw(&mut self.shapes.1);
         let own = self.own.get_mut(class).and_then(Option::as_mut);
-        (own.map_or(shape, |(sampler, stream)| sampler.draw(stream)), class as u16)
+        (
+            own.map_or(shape, |(sampler, stream)| sampler.draw(stream)),
+            class as u16,
+        )
     }
 }
 
@@ -51,9 +57,24 @@ pub struct Drawn<'a> {
 impl<'a> Drawn<'a> {
     /// The model takes all shapes that can be drawn.
     pub fn new(draws: Draws<'a>, model: &'a Model, classes: Vec<Class>, count: u64) -> Drawn<'a> {
-        let lasting = draws.own.iter().flatten().chain([&draws.shapes]).all(|(sampler, _)| sampler.is_lasting());
+        let lasting = draws
+            .own
+            .iter()
+            .flatten()
+            .chain([&draws.shapes])
+            .all(|(sampler, _)| sampler.is_lasting());
         let (shape, graph) = (Shape::Fixed, CellGraph::chains([]));
-        Drawn { draws, model, unfolder: Unfolder::new(model), lasting, classes, next: 0, count, shape, graph }
+        Drawn {
+            draws,
+            model,
+            unfolder: Unfolder::new(model),
+            lasting,
+            classes,
+            next: 0,
+            count,
+            shape,
+            graph,
+        }
     }
 }
 
@@ -64,10 +85,22 @@ impl Supply for Drawn<'_> {
 
     fn next(&mut self, arrival: Nanos) -> Request<'_> {
         let (shape, class) = self.draws.draw();
-        let graph = if self.lasting { self.unfolder.unfold(&shape) } else { Unfolder::new(self.model).unfold(&shape) };
-        (self.shape, self.graph) = (shape, graph.expect("the model takes all shapes that can be drawn"));
+        let graph = if self.lasting {
+            self.unfolder.unfold(&shape)
+        } else {
+            Unfolder::new(self.model).unfold(&shape)
+        };
+        (self.shape, self.graph) = (
+            shape,
+            graph.expect("the model takes all shapes that can be drawn"),
+        );
         let id = RequestId(self.next);
         self.next += 1;
-        Request::new(id, arrival, (&self.shape, &self.graph), self.classes.get(usize::from(class)))
+        Request::new(
+            id,
+            arrival,
+            (&self.shape, &self.graph),
+            self.classes.get(usize::from(class)),
+        )
     }
 }

@@ -28,7 +28,10 @@ pub const GENERATORS: [(&str, Generator); 8] = [
     ("paper-lstm", Generator::Lengths(paper_lstm)),
     ("treebank", Generator::Trees),
     ("graphs", Generator::Graphs),
-    ("azure-conversation", Generator::Conversations(azure_conversation)),
+    (
+        "azure-conversation",
+        Generator::Conversations(azure_conversation),
+    ),
     ("sharegpt", Generator::Conversations(sharegpt)),
 ];
 
@@ -52,7 +55,9 @@ pub fn europarl_de_en() -> Shares<(u32, u32)> {
     europarl_de()
         .into_iter()
         .flat_map(|(source, share)| {
-            translations(source).into_iter().map(move |(target, part)| ((source, target), share * part))
+            translations(source)
+                .into_iter()
+                .map(move |(target, part)| ((source, target), share * part))
         })
         .filter(|(_, share)| *share > NEGLIGIBLE)
         .collect()
@@ -87,7 +92,9 @@ pub fn paper_lstm() -> Shares<u32> {
 pub fn azure_conversation() -> Shares<(u32, u32)> {
     let log_normal = |median: f64, mean: f64| {
         let spread = (2.0 * (mean / median).ln()).sqrt();
-        quantiles(move |share| median * (spread * std::f64::consts::SQRT_2 * erf_inv(2.0 * share - 1.0)).exp())
+        quantiles(move |share| {
+            median * (spread * std::f64::consts::SQRT_2 * erf_inv(2.0 * share - 1.0)).exp()
+        })
     };
     independent(&log_normal(1020.0, 1155.0), &log_normal(129.0, 211.0))
 }
@@ -106,11 +113,20 @@ fn exponential(mean: f64) -> Vec<u32> {
 const PARTS: u32 = 200;
 
 fn quantiles(at: impl Fn(f64) -> f64) -> Vec<u32> {
-    (0..PARTS).map(|part| at((f64::from(part) + 0.5) / f64::from(PARTS)).round().max(1.0) as u32).collect()
+    (0..PARTS)
+        .map(|part| {
+            at((f64::from(part) + 0.5) / f64::from(PARTS))
+                .round()
+                .max(1.0) as u32
+        })
+        .collect()
 }
 
 fn independent(first: &[u32], second: &[u32]) -> Shares<(u32, u32)> {
-    first.iter().flat_map(|a| second.iter().map(move |b| ((*a, *b), 1.0))).collect()
+    first
+        .iter()
+        .flat_map(|a| second.iter().map(move |b| ((*a, *b), 1.0)))
+        .collect()
 }
 
 /// 1 + Poisson(Gamma(shape `r`, scale `(1 - p) / p`)).
@@ -121,7 +137,9 @@ fn negative_binomial(r: f64, p: f64) -> Shares<u32> {
         Some((length + 1, share * growth))
     };
     let counts = |(length, share): &(u32, f64)| f64::from(*length) <= mean || *share >= NEGLIGIBLE;
-    successors(Some((1, p.powf(r))), next).take_while(counts).collect()
+    successors(Some((1, p.powf(r))), next)
+        .take_while(counts)
+        .collect()
 }
 
 /// `source × exp(N(mean, sd))`, rounded, at least 1.
@@ -141,7 +159,9 @@ fn translations(source: u32) -> Shares<u32> {
     const REACH: f64 = 7.0; // Seven standard deviations leave out a share of 1e-12.
     let last = (f64::from(source) * (mean + REACH * sd).exp()).ceil() as u32;
     let less = |target: u32| if target > 1 { below(target - 1) } else { 0.0 };
-    (1..=last).map(|target| (target, below(target) - less(target))).collect()
+    (1..=last)
+        .map(|target| (target, below(target) - less(target)))
+        .collect()
 }
 
 /// Binary constituency trees like those of the Stanford Sentiment Treebank: random splits, in which short constituents
@@ -165,7 +185,10 @@ const SPLITS: [(u32, [f64; 2], [f64; 2]); 7] = [
 
 impl Default for Treebank {
     fn default() -> Self {
-        Treebank { cuts: SPLITS.map(|(.., [a, b])| Beta::new(a, b).expect("the fitted parameters are positive")) }
+        Treebank {
+            cuts: SPLITS
+                .map(|(.., [a, b])| Beta::new(a, b).expect("the fitted parameters are positive")),
+        }
     }
 }
 
@@ -185,7 +208,10 @@ impl Treebank {
         if span == 2 {
             return 1;
         }
-        let class = SPLITS.iter().position(|(most, ..)| span <= *most).expect("the last class is open");
+        let class = SPLITS
+            .iter()
+            .position(|(most, ..)| span <= *most)
+            .expect("the last class is open");
         let (_, [left_single, right_single], _) = SPLITS[class];
         let u: f64 = rng.random();
         if u < left_single {
@@ -214,7 +240,10 @@ fn binary_tree(leaves: u32, left_part: &mut dyn FnMut(u32) -> u32) -> Tree {
 fn grow(leaves: u32, left_part: &mut dyn FnMut(u32) -> u32, parents: &mut Vec<u32>) -> u32 {
     let children = (leaves > 1).then(|| {
         let left = left_part(leaves);
-        [grow(left, left_part, parents), grow(leaves - left, left_part, parents)]
+        [
+            grow(left, left_part, parents),
+            grow(leaves - left, left_part, parents),
+        ]
     });
     parents.push(0);
     let root = parents.len() as u32;
@@ -254,17 +283,26 @@ mod tests {
                 .0
         };
         Statistics {
-            mean: shares.iter().map(|(length, share)| f64::from(*length) * share).sum(),
+            mean: shares
+                .iter()
+                .map(|(length, share)| f64::from(*length) * share)
+                .sum(),
             p90: quantile(0.9),
             p99: quantile(0.99),
-            below_100: shares.iter().filter(|(length, _)| *length < 100).map(|(_, share)| share).sum(),
+            below_100: shares
+                .iter()
+                .filter(|(length, _)| *length < 100)
+                .map(|(_, share)| share)
+                .sum(),
         }
     }
 
     #[test]
     fn europarl_lengths_are_those_of_the_corpus() {
         let en = statistics(europarl_en());
-        assert!((en.mean - 24.6).abs() < 0.05 && en.p90.abs_diff(44) <= 1 && en.p99.abs_diff(72) <= 1);
+        assert!(
+            (en.mean - 24.6).abs() < 0.05 && en.p90.abs_diff(44) <= 1 && en.p99.abs_diff(72) <= 1
+        );
         // 0.9984 in the corpus: the fit's tail above 100 words is less than half as heavy.
         assert!((en.below_100 - 0.9993).abs() < 0.0001, "{}", en.below_100);
         let de = statistics(europarl_de());
@@ -284,8 +322,15 @@ mod tests {
         let total: f64 = counts.iter().map(|(_, count)| count).sum();
         assert_eq!(total, 20_397.0);
         let shares = europarl_en();
-        let below = |rows: &[(u32, f64)], n: u32| rows.iter().filter(|row| row.0 <= n).map(|row| row.1).sum::<f64>();
-        let distance = (1..150).map(|n| (below(&counts, n) / total - below(&shares, n)).abs()).fold(0.0, f64::max);
+        let below = |rows: &[(u32, f64)], n: u32| {
+            rows.iter()
+                .filter(|row| row.0 <= n)
+                .map(|row| row.1)
+                .sum::<f64>()
+        };
+        let distance = (1..150)
+            .map(|n| (below(&counts, n) / total - below(&shares, n)).abs())
+            .fold(0.0, f64::max);
         assert!(distance < 0.01, "Kolmogorov-Smirnov distance {distance}");
     }
 
@@ -294,8 +339,19 @@ mod tests {
         let paper = statistics(paper_lstm());
         assert!((paper.mean - 24.0).abs() < 0.05, "mean {}", paper.mean);
         assert!((70..=71).contains(&paper.p99));
-        assert!((0.9983..=0.9986).contains(&paper.below_100), "{}", paper.below_100);
-        assert_eq!(paper_lstm().iter().rfind(|(_, share)| *share > 0.0).unwrap().0, 330);
+        assert!(
+            (0.9983..=0.9986).contains(&paper.below_100),
+            "{}",
+            paper.below_100
+        );
+        assert_eq!(
+            paper_lstm()
+                .iter()
+                .rfind(|(_, share)| *share > 0.0)
+                .unwrap()
+                .0,
+            330
+        );
     }
 
     #[test]
@@ -305,25 +361,46 @@ mod tests {
         let target = statistics(pairs.iter().map(|((_, target), share)| (*target, *share)));
         // The corpus's pairs have means 23.1 and 25.5; the generator's German side is that of the larger, uncut corpus.
         assert!((source.mean - 22.3).abs() < 0.05);
-        assert!((target.mean / source.mean - 25.5 / 23.1).abs() < 0.02, "{}", target.mean / source.mean);
+        assert!(
+            (target.mean / source.mean - 25.5 / 23.1).abs() < 0.02,
+            "{}",
+            target.mean / source.mean
+        );
         let log = |length: u32| f64::from(length).ln();
         let moment = |f: &dyn Fn(f64, f64) -> f64| -> f64 {
-            pairs.iter().map(|((s, t), share)| f(log(*s), log(*t)) * share).sum()
+            pairs
+                .iter()
+                .map(|((s, t), share)| f(log(*s), log(*t)) * share)
+                .sum()
         };
         let (s, t) = (moment(&|s, _| s), moment(&|_, t| t));
         let covariance = moment(&|a, b| (a - s) * (b - t));
-        let correlation = covariance / (moment(&|a, _| (a - s).powi(2)) * moment(&|_, b| (b - t).powi(2))).sqrt();
+        let correlation =
+            covariance / (moment(&|a, _| (a - s).powi(2)) * moment(&|_, b| (b - t).powi(2))).sqrt();
         assert!((correlation - 0.950).abs() < 0.02, "{correlation}");
     }
 
     #[test]
     fn lengths_of_language_models_have_their_stated_means() {
-        for (shares, prompt, output) in [(azure_conversation(), 1155.0, 211.0), (sharegpt(), 161.31, 337.99)] {
+        for (shares, prompt, output) in [
+            (azure_conversation(), 1155.0, 211.0),
+            (sharegpt(), 161.31, 337.99),
+        ] {
             let mean = |length: fn(&(u32, u32)) -> u32| {
-                shares.iter().map(|(pair, _)| f64::from(length(pair))).sum::<f64>() / shares.len() as f64
+                shares
+                    .iter()
+                    .map(|(pair, _)| f64::from(length(pair)))
+                    .sum::<f64>()
+                    / shares.len() as f64
             };
-            assert!((mean(|pair| pair.0) / prompt - 1.0).abs() < 0.015, "{prompt}");
-            assert!((mean(|pair| pair.1) / output - 1.0).abs() < 0.015, "{output}");
+            assert!(
+                (mean(|pair| pair.0) / prompt - 1.0).abs() < 0.015,
+                "{prompt}"
+            );
+            assert!(
+                (mean(|pair| pair.1) / output - 1.0).abs() < 0.015,
+                "{output}"
+            );
         }
     }
 
@@ -331,7 +408,11 @@ mod tests {
     fn treebank_trees_are_as_high_as_real_ones() {
         let leaves = Treebank::leaves();
         let total: f64 = leaves.iter().map(|(_, share)| share).sum();
-        let mean = leaves.iter().map(|(n, share)| f64::from(*n) * share).sum::<f64>() / total;
+        let mean = leaves
+            .iter()
+            .map(|(n, share)| f64::from(*n) * share)
+            .sum::<f64>()
+            / total;
         assert!((mean - 19.16).abs() < 0.2, "mean leaves {mean}");
 
         let (treebank, mut rng) = (Treebank::default(), random::stream(1, 0, "shapes"));
@@ -339,7 +420,10 @@ mod tests {
         for (n, share) in leaves {
             for _ in 0..(share / total * 20_000.0).round() as usize {
                 let tree = treebank.tree(n, &mut rng);
-                assert_eq!((tree.leaves(), tree.len()), (n as usize, 2 * n as usize - 1));
+                assert_eq!(
+                    (tree.leaves(), tree.len()),
+                    (n as usize, 2 * n as usize - 1)
+                );
                 heights.push(height(&tree));
             }
         }
@@ -362,7 +446,12 @@ mod tests {
         for leaves in 1..60 {
             let tree = treebank.tree(leaves, &mut rng);
             let root = tree.len() - 1;
-            assert!(tree.parents()[..root].iter().enumerate().all(|(node, parent)| *parent as usize > node));
+            assert!(
+                tree.parents()[..root]
+                    .iter()
+                    .enumerate()
+                    .all(|(node, parent)| *parent as usize > node)
+            );
         }
     }
 }

@@ -65,17 +65,39 @@ pub struct Imported {
 type Unit = (fn(&str) -> Option<i128>, &'static str);
 
 const SECONDS: Unit = (|text| decimal(text, 1e9), "a number of seconds, 0 or more");
-const MILLISECONDS: Unit = (|text| decimal(text, 1e6), "a number of milliseconds, 0 or more");
-const DATE: Unit = (date_time, "a date and a time, as 2023-11-16 18:15:46.6805900");
+const MILLISECONDS: Unit = (
+    |text| decimal(text, 1e6),
+    "a number of milliseconds, 0 or more",
+);
+const DATE: Unit = (
+    date_time,
+    "a date and a time, as 2023-11-16 18:15:46.6805900",
+);
 
 /// A format with times: the columns of the time and of the lengths of input and output, the last optional.
 type Timed = (Format, [&'static str; 3], Unit);
 
 static TIMED: [Timed; 4] = [
-    (Format::Azure, ["timestamp", "contexttokens", "generatedtokens"], DATE),
-    (Format::BurstGpt, ["timestamp", "request tokens", "response tokens"], SECONDS),
-    (Format::Mooncake, ["timestamp", "input_length", "output_length"], MILLISECONDS),
-    (Format::Csv, ["arrival_s", "length_in", "length_out"], SECONDS),
+    (
+        Format::Azure,
+        ["timestamp", "contexttokens", "generatedtokens"],
+        DATE,
+    ),
+    (
+        Format::BurstGpt,
+        ["timestamp", "request tokens", "response tokens"],
+        SECONDS,
+    ),
+    (
+        Format::Mooncake,
+        ["timestamp", "input_length", "output_length"],
+        MILLISECONDS,
+    ),
+    (
+        Format::Csv,
+        ["arrival_s", "length_in", "length_out"],
+        SECONDS,
+    ),
 ];
 
 impl Format {
@@ -85,7 +107,9 @@ impl Format {
             Err(_) => first_line.split(',').map(normalized).collect(),
         };
         let has = |needed: &&str| names.iter().any(|name| name == needed);
-        let found = TIMED.iter().find(|(_, columns, _)| columns[..2].iter().all(has));
+        let found = TIMED
+            .iter()
+            .find(|(_, columns, _)| columns[..2].iter().all(has));
         found.map(|(format, ..)| *format).ok_or_else(|| {
             Error::input(
                 "line 1: not the header of azure, burstgpt, mooncake or csv; name the format with --format, as sentences or parents",
@@ -118,14 +142,25 @@ impl Format {
 }
 
 fn normalized(name: &str) -> String {
-    name.trim_start_matches('\u{feff}').trim().to_ascii_lowercase()
+    name.trim_start_matches('\u{feff}')
+        .trim()
+        .to_ascii_lowercase()
 }
 
 fn read_timed(text: &str, (_, columns, unit): &Timed, kind: Option<Kind>) -> Result<Imported> {
-    let (header, rows) = if text.starts_with('{') { json_rows(text)? } else { csv_rows(text)? };
+    let (header, rows) = if text.starts_with('{') {
+        json_rows(text)?
+    } else {
+        csv_rows(text)?
+    };
     let place = |name: &str| header.iter().position(|column| column == name);
     let need = |name: &str| {
-        let is_not = || Error::input(format!("line 1: no column \"{name}\" in the header \"{}\"", header.join(",")));
+        let is_not = || {
+            Error::input(format!(
+                "line 1: no column \"{name}\" in the header \"{}\"",
+                header.join(",")
+            ))
+        };
         place(name).ok_or_else(is_not)
     };
     let (time, length) = (need(columns[0])?, need(columns[1])?);
@@ -134,12 +169,20 @@ fn read_timed(text: &str, (_, columns, unit): &Timed, kind: Option<Kind>) -> Res
         Some(Kind::Seq2seq | Kind::Llm) => Some(need(columns[2])?),
         Some(Kind::Chain | Kind::Tokens) => None,
         Some(Kind::Tree) => {
-            return Err(Error::input("a length can't become a tree; it becomes a chain, seq2seq, llm or tokens"));
+            return Err(Error::input(
+                "a length can't become a tree; it becomes a chain, seq2seq, llm or tokens",
+            ));
         }
     };
     let shape = |input, output| match (kind, output) {
-        (Some(Kind::Llm), Some(output)) => Shape::Llm { prompt: input, output },
-        (_, Some(target)) => Shape::Seq2Seq { source: input, target },
+        (Some(Kind::Llm), Some(output)) => Shape::Llm {
+            prompt: input,
+            output,
+        },
+        (_, Some(target)) => Shape::Seq2Seq {
+            source: input,
+            target,
+        },
         (Some(Kind::Tokens), None) => Shape::Tokens(input),
         _ => Shape::Chain(input),
     };
@@ -152,14 +195,27 @@ fn read_timed(text: &str, (_, columns, unit): &Timed, kind: Option<Kind>) -> Res
         let (start, record) = row?;
         let field = |column: usize| record.get(column).unwrap_or("").trim();
         let wrong = |column: usize, problem: String| {
-            Error::input(format!("line {}: {}: {problem}", line_of(text, start), header[column]))
+            Error::input(format!(
+                "line {}: {}: {problem}",
+                line_of(text, start),
+                header[column]
+            ))
         };
         let size = |column| {
-            let is_not = || wrong(column, format!("\"{}\" is not a whole number up to {MAX_LENGTH}", field(column)));
+            let is_not = || {
+                wrong(
+                    column,
+                    format!(
+                        "\"{}\" is not a whole number up to {MAX_LENGTH}",
+                        field(column)
+                    ),
+                )
+            };
             tokens(field(column)).ok_or_else(is_not)
         };
         let (parse, time_is) = unit;
-        let at = parse(field(time)).ok_or_else(|| wrong(time, format!("\"{}\" is not {time_is}", field(time))))?;
+        let at = parse(field(time))
+            .ok_or_else(|| wrong(time, format!("\"{}\" is not {time_is}", field(time))))?;
         let (input, output) = (size(length)?, target.map(size).transpose()?);
         if input == 0 || output == Some(0) {
             skipped += 1;
@@ -178,20 +234,47 @@ fn read_timed(text: &str, (_, columns, unit): &Timed, kind: Option<Kind>) -> Res
         .map(|(at, ..)| u64::try_from(at - first).map(Nanos))
         .collect::<Result<Arc<[Nanos]>, _>>()
         .map_err(|_| Error::input(format!("the arrivals span more than {}", Nanos::MAX)))?;
-    let classes = class.map(|_| requests.iter().filter_map(|(.., class)| class.clone()).collect());
+    let classes = class.map(|_| {
+        requests
+            .iter()
+            .filter_map(|(.., class)| class.clone())
+            .collect()
+    });
     let shapes = requests.into_iter().map(|(_, shape, _)| shape).collect();
-    Ok(Imported { shapes, arrivals: Some(arrivals), classes, skipped, sorted })
+    Ok(Imported {
+        shapes,
+        arrivals: Some(arrivals),
+        classes,
+        skipped,
+        sorted,
+    })
 }
 
 /// The names of the columns; the place of each row in the text, and its fields.
-type Rows<'t> = (Vec<String>, Box<dyn Iterator<Item = Result<(usize, StringRecord)>> + 't>);
+type Rows<'t> = (
+    Vec<String>,
+    Box<dyn Iterator<Item = Result<(usize, StringRecord)>> + 't>,
+);
 
 fn csv_rows(text: &str) -> Result<Rows<'_>> {
     let broken = |error: csv::Error| Error::input(format!("cannot be read: {error}"));
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
-    let header = reader.headers().map_err(broken)?.iter().map(normalized).collect();
-    let start = |record: &StringRecord| record.position().map_or(0, |position| position.byte() as usize);
-    let rows = reader.into_records().map(move |row| row.map(|row| (start(&row), row)).map_err(broken));
+    let mut reader = csv::ReaderBuilder::new()
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    let header = reader
+        .headers()
+        .map_err(broken)?
+        .iter()
+        .map(normalized)
+        .collect();
+    let start = |record: &StringRecord| {
+        record
+            .position()
+            .map_or(0, |position| position.byte() as usize)
+    };
+    let rows = reader
+        .into_records()
+        .map(move |row| row.map(|row| (start(&row), row)).map_err(broken));
     Ok((header, Box::new(rows)))
 }
 
@@ -201,10 +284,19 @@ fn json_rows(text: &str) -> Result<Rows<'_>> {
         let start = line.as_ptr() as usize - text.as_ptr() as usize;
         serde_json::from_str::<Map<String, Value>>(line)
             .map(|object| (start, object))
-            .map_err(|cause| Error::input(format!("line {}: is not a JSON object: {cause}", line_of(text, start))))
+            .map_err(|cause| {
+                Error::input(format!(
+                    "line {}: is not a JSON object: {cause}",
+                    line_of(text, start)
+                ))
+            })
     };
     let lines = || text.lines().filter(|line| !line.trim().is_empty());
-    let first = lines().next().map(object).transpose()?.map_or(Map::new(), |(_, first)| first);
+    let first = lines()
+        .next()
+        .map(object)
+        .transpose()?
+        .map_or(Map::new(), |(_, first)| first);
     let keys: Vec<String> = first.keys().cloned().collect();
     let header = keys.iter().map(|key| normalized(key)).collect();
     let field = |value: Option<&Value>| match value {
@@ -212,26 +304,40 @@ fn json_rows(text: &str) -> Result<Rows<'_>> {
         Some(number @ Value::Number(_)) => number.to_string(),
         _ => String::new(),
     };
-    let fields = move |object: Map<String, Value>| keys.iter().map(|key| field(object.get(key))).collect::<Vec<_>>();
-    let rows = lines().map(move |line| object(line).map(|(start, object)| (start, fields(object).into())));
+    let fields = move |object: Map<String, Value>| {
+        keys.iter()
+            .map(|key| field(object.get(key)))
+            .collect::<Vec<_>>()
+    };
+    let rows =
+        lines().map(move |line| object(line).map(|(start, object)| (start, fields(object).into())));
     Ok((header, Box::new(rows)))
 }
 
 /// 0 means that a request failed. Some files write `12.0`.
 fn tokens(text: &str) -> Option<u32> {
-    text.strip_suffix(".0").unwrap_or(text).parse().ok().filter(|n| *n <= MAX_LENGTH)
+    text.strip_suffix(".0")
+        .unwrap_or(text)
+        .parse()
+        .ok()
+        .filter(|n| *n <= MAX_LENGTH)
 }
 
 pub fn read_text(mut input: impl Read) -> Result<String> {
     let mut bytes = Vec::new();
-    input.read_to_end(&mut bytes).map_err(|cause| Error::input(format!("cannot be read: {cause}")))?;
+    input
+        .read_to_end(&mut bytes)
+        .map_err(|cause| Error::input(format!("cannot be read: {cause}")))?;
     String::from_utf8(bytes).map_err(|_| Error::input("not a text file in UTF-8"))
 }
 
 /// The reader's own count ignores preceding empty lines.
 fn line_of(text: &str, start: usize) -> usize {
     let empty = text[start..].len() - text[start..].trim_start_matches(['\r', '\n']).len();
-    1 + text.as_bytes()[..start + empty].iter().filter(|byte| **byte == b'\n').count()
+    1 + text.as_bytes()[..start + empty]
+        .iter()
+        .filter(|byte| **byte == b'\n')
+        .count()
 }
 
 fn read_trees(text: &str, notation: Notation, kind: Option<Kind>) -> Result<Imported> {
@@ -239,8 +345,14 @@ fn read_trees(text: &str, notation: Notation, kind: Option<Kind>) -> Result<Impo
         return Err(Error::input("a parse becomes a tree"));
     }
     let trees = treebanks::read(notation, text).map_err(Error::input)?;
-    let shapes = trees.into_iter().map(|found| Shape::Tree(Arc::new(found.tree))).collect();
-    Ok(Imported { shapes, ..Imported::default() })
+    let shapes = trees
+        .into_iter()
+        .map(|found| Shape::Tree(Arc::new(found.tree)))
+        .collect();
+    Ok(Imported {
+        shapes,
+        ..Imported::default()
+    })
 }
 
 fn read_sentences(text: &str, kind: Option<Kind>) -> Result<Imported> {
@@ -253,13 +365,19 @@ fn read_sentences(text: &str, kind: Option<Kind>) -> Result<Imported> {
     };
     let shapes: Arc<[Shape]> = sentences(text).map(shape).collect();
     let skipped = text.lines().count() - shapes.len();
-    Ok(Imported { shapes, skipped, ..Imported::default() })
+    Ok(Imported {
+        shapes,
+        skipped,
+        ..Imported::default()
+    })
 }
 
 /// Words between blanks in each line that has any.
 pub fn sentences(text: &str) -> impl Iterator<Item = u32> {
     let text = text.trim_start_matches('\u{feff}');
-    text.lines().map(|line| line.split_whitespace().count().min(MAX_LENGTH as usize) as u32).filter(|words| *words > 0)
+    text.lines()
+        .map(|line| line.split_whitespace().count().min(MAX_LENGTH as usize) as u32)
+        .filter(|words| *words > 0)
 }
 
 /// In nanoseconds, of which a unit has this many.
@@ -279,7 +397,12 @@ fn date_time(text: &str) -> Option<i128> {
         5 => format!("{}:{}", digits.get(..3)?, digits.get(3..)?),
         _ => digits,
     };
-    let Datetime { date: Some(date), time: Some(time), offset } = format!("{date}T{clock}{zone}").parse().ok()? else {
+    let Datetime {
+        date: Some(date),
+        time: Some(time),
+        offset,
+    } = format!("{date}T{clock}{zone}").parse().ok()?
+    else {
         return None;
     };
     let ahead = match offset {
@@ -289,7 +412,8 @@ fn date_time(text: &str) -> Option<i128> {
     let days = days_since_1970(date.year.into(), date.month.into(), date.day.into());
     let minutes = (days * 24 + i64::from(time.hour)) * 60 + i64::from(time.minute) - ahead;
     let nanos = i128::from(time.nanosecond.unwrap_or(0));
-    (date.year >= 1970).then_some(i128::from(minutes * 60 + i64::from(time.second?)) * 1_000_000_000 + nanos)
+    (date.year >= 1970)
+        .then_some(i128::from(minutes * 60 + i64::from(time.second?)) * 1_000_000_000 + nanos)
 }
 
 /// Gregorian. Years begin in March, so that the leap day comes last.
@@ -319,11 +443,22 @@ mod tests {
 
     #[test]
     fn azure_traces_have_dates() {
-        let imported = read(Format::of_header(AZURE.lines().next().unwrap()).unwrap(), AZURE, None).unwrap();
+        let imported = read(
+            Format::of_header(AZURE.lines().next().unwrap()).unwrap(),
+            AZURE,
+            None,
+        )
+        .unwrap();
         assert_eq!(shapes(&imported), ["seq2seq:374>44", "seq2seq:396>109"]);
-        assert_eq!(imported.arrivals.unwrap()[..], [Nanos(0), Nanos(4_314_579_000)]);
+        assert_eq!(
+            imported.arrivals.unwrap()[..],
+            [Nanos(0), Nanos(4_314_579_000)]
+        );
         assert_eq!(imported.skipped, 1);
-        assert_eq!(shapes(&read(Format::Azure, AZURE, Some(Kind::Llm)).unwrap()), ["llm:374>44", "llm:396>109"]);
+        assert_eq!(
+            shapes(&read(Format::Azure, AZURE, Some(Kind::Llm)).unwrap()),
+            ["llm:374>44", "llm:396>109"]
+        );
         let chains = read(Format::Azure, AZURE, Some(Kind::Tokens)).unwrap();
         assert_eq!(shapes(&chains), ["tokens:374", "tokens:396", "tokens:879"]);
     }
@@ -332,7 +467,10 @@ mod tests {
     fn burstgpt_traces_have_seconds_and_further_columns() {
         let text = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
             5,ChatGPT,472,18,490,Conversation log\n45.5,GPT-4,1087,230,1317,API log\n118,ChatGPT,417,0,417,Conversation log\n";
-        assert_eq!(Format::of_header(text.lines().next().unwrap()).unwrap(), Format::BurstGpt);
+        assert_eq!(
+            Format::of_header(text.lines().next().unwrap()).unwrap(),
+            Format::BurstGpt
+        );
         let imported = read(Format::BurstGpt, text, None).unwrap();
         assert_eq!(shapes(&imported), ["seq2seq:472>18", "seq2seq:1087>230"]);
         assert_eq!(imported.arrivals.unwrap()[1], Nanos(40_500_000_000));
@@ -343,36 +481,71 @@ mod tests {
     fn plain_csv_takes_columns_in_any_order_and_sorts_by_time() {
         let imported = read(Format::Csv, "Length_In, arrival_s\n7,2.5\n9,0.5\n", None).unwrap();
         assert_eq!(shapes(&imported), ["chain:9", "chain:7"]);
-        assert_eq!(imported.arrivals.as_deref().unwrap(), [Nanos(0), Nanos(2_000_000_000)]);
+        assert_eq!(
+            imported.arrivals.as_deref().unwrap(),
+            [Nanos(0), Nanos(2_000_000_000)]
+        );
         assert!(imported.sorted);
         let pairs = read(Format::Csv, "arrival_s,length_in,length_out\n0,7,8\n", None).unwrap();
         assert_eq!(shapes(&pairs), ["seq2seq:7>8"]);
-        let chains = read(Format::Csv, "arrival_s,length_in,length_out\n0,7,8\n", Some(Kind::Chain)).unwrap();
+        let chains = read(
+            Format::Csv,
+            "arrival_s,length_in,length_out\n0,7,8\n",
+            Some(Kind::Chain),
+        )
+        .unwrap();
         assert_eq!(shapes(&chains), ["chain:7"]);
     }
 
     #[test]
     fn sentences_are_counted_in_words_and_trees_read_by_parents() {
-        let imported = read(Format::Sentences, "Resumption of the session\n\n  I declare \n", None).unwrap();
+        let imported = read(
+            Format::Sentences,
+            "Resumption of the session\n\n  I declare \n",
+            None,
+        )
+        .unwrap();
         assert_eq!(shapes(&imported), ["chain:4", "chain:2"]);
         assert_eq!((imported.skipped, imported.arrivals.is_none()), (1, true));
         let trees = read(Format::Parents, "3 3 0\n2\t3 3 0\n", None).unwrap();
         assert_eq!(shapes(&trees), ["tree:3 3 0", "tree:3 3 0"]);
         let trees = read(Format::Treebank, "(3 (2 good) (2 film))\n(2 yes)", None).unwrap();
         assert_eq!(shapes(&trees), ["tree:3 3 0", "tree:0"]);
-        let trees =
-            read(Format::Conllu, "1\tit\t_\t_\t_\t_\t2\t_\t_\t_\n2\tis\t_\t_\t_\t_\t0\t_\t_\t_\n", Some(Kind::Tree));
+        let trees = read(
+            Format::Conllu,
+            "1\tit\t_\t_\t_\t_\t2\t_\t_\t_\n2\tis\t_\t_\t_\t_\t0\t_\t_\t_\n",
+            Some(Kind::Tree),
+        );
         assert_eq!(shapes(&trees.unwrap()), ["tree:2 0"]);
     }
 
     #[test]
     fn dates_are_counted_in_nanoseconds() {
         assert_eq!(date_time("1970-01-01 00:00:00"), Some(0));
-        assert_eq!(date_time("2000-02-29 12:00:00.5"), Some(951_825_600_500_000_000));
-        assert_eq!(date_time("2024-05-10 01:30:00.009930+01:30"), Some(1_715_299_200_009_930_000));
-        assert_eq!(date_time("2024-05-10T00:00:00Z"), Some(1_715_299_200_000_000_000));
-        assert_eq!(date_time("2023-11-16 18:15:46-0100"), Some(1_700_162_146_000_000_000));
-        for bad in ["", "2023-11-16", "2023-13-01 00:00:00", "2023-11-16 18:15", "2023-11-16 18:15:46.x", "x y"] {
+        assert_eq!(
+            date_time("2000-02-29 12:00:00.5"),
+            Some(951_825_600_500_000_000)
+        );
+        assert_eq!(
+            date_time("2024-05-10 01:30:00.009930+01:30"),
+            Some(1_715_299_200_009_930_000)
+        );
+        assert_eq!(
+            date_time("2024-05-10T00:00:00Z"),
+            Some(1_715_299_200_000_000_000)
+        );
+        assert_eq!(
+            date_time("2023-11-16 18:15:46-0100"),
+            Some(1_700_162_146_000_000_000)
+        );
+        for bad in [
+            "",
+            "2023-11-16",
+            "2023-13-01 00:00:00",
+            "2023-11-16 18:15",
+            "2023-11-16 18:15:46.x",
+            "x y",
+        ] {
             assert_eq!(date_time(bad), None, "{bad}");
         }
     }
@@ -380,7 +553,12 @@ mod tests {
     #[test]
     fn mistakes_are_named_with_their_line() {
         for (format, text, kind, message) in [
-            (Format::Azure, "a,b\n1,2\n", None, "line 1: no column \"timestamp\" in the header \"a,b\""),
+            (
+                Format::Azure,
+                "a,b\n1,2\n",
+                None,
+                "line 1: no column \"timestamp\" in the header \"a,b\"",
+            ),
             (
                 Format::Azure,
                 "TIMESTAMP,ContextTokens,GeneratedTokens\n5,1,1\n",
@@ -411,12 +589,37 @@ mod tests {
                 Some(Kind::Tree),
                 "a length can't become a tree; it becomes a chain, seq2seq, llm or tokens",
             ),
-            (Format::Csv, "arrival_s,length_in\n0,0\n", None, "holds no requests"),
+            (
+                Format::Csv,
+                "arrival_s,length_in\n0,0\n",
+                None,
+                "holds no requests",
+            ),
             (Format::Sentences, "\n", None, "holds no requests"),
-            (Format::Sentences, "a\n", Some(Kind::Tree), "a sentence becomes a chain or tokens"),
-            (Format::Parents, "0\n", Some(Kind::Chain), "a parse becomes a tree"),
-            (Format::Treebank, "(2 a)\n(2 b", None, "line 2: a bracket is never closed"),
-            (Format::Conllu, "1\n", None, "line 1: has 1 columns; a word of CoNLL-U has 10, with tabs between them"),
+            (
+                Format::Sentences,
+                "a\n",
+                Some(Kind::Tree),
+                "a sentence becomes a chain or tokens",
+            ),
+            (
+                Format::Parents,
+                "0\n",
+                Some(Kind::Chain),
+                "a parse becomes a tree",
+            ),
+            (
+                Format::Treebank,
+                "(2 a)\n(2 b",
+                None,
+                "line 2: a bracket is never closed",
+            ),
+            (
+                Format::Conllu,
+                "1\n",
+                None,
+                "line 1: has 1 columns; a word of CoNLL-U has 10, with tabs between them",
+            ),
             (
                 Format::Parents,
                 "0\n2 2\n",
@@ -426,6 +629,11 @@ mod tests {
         ] {
             assert_eq!(read(format, text, kind).unwrap_err().to_string(), message);
         }
-        assert!(Format::of_header("some words").unwrap_err().to_string().contains("--format"));
+        assert!(
+            Format::of_header("some words")
+                .unwrap_err()
+                .to_string()
+                .contains("--format")
+        );
     }
 }

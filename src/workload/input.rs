@@ -26,36 +26,66 @@ pub struct Columns<const N: usize> {
 
 impl<const N: usize> Columns<N> {
     /// Of a header. The first `needed` columns must be there; `format` tells which ones such a table has.
-    pub fn parse(header: &str, known: [&str; N], needed: usize, format: &str) -> Result<Columns<N>, String> {
+    pub fn parse(
+        header: &str,
+        known: [&str; N],
+        needed: usize,
+        format: &str,
+    ) -> Result<Columns<N>, String> {
         let names = fields(header);
         let places = known.map(|column| names.iter().position(|name| name == column));
         if let Some(missing) = places[..needed].iter().position(Option::is_none) {
             return Err(format!("no column \"{}\"; {format}", known[missing]));
         }
-        if let Some(unknown) = names.iter().find(|name| !name.is_empty() && !known.contains(name)) {
-            return Err(format!("unknown column \"{unknown}\"; known: {}", known.join(", ")));
+        if let Some(unknown) = names
+            .iter()
+            .find(|name| !name.is_empty() && !known.contains(name))
+        {
+            return Err(format!(
+                "unknown column \"{unknown}\"; known: {}",
+                known.join(", ")
+            ));
         }
-        if let Some(twice) = known.iter().find(|column| names.iter().filter(|name| name == *column).count() > 1) {
+        if let Some(twice) = known
+            .iter()
+            .find(|column| names.iter().filter(|name| name == *column).count() > 1)
+        {
             return Err(format!("column \"{twice}\" is given twice; once is enough"));
         }
-        Ok(Columns { places, count: names.len() })
+        Ok(Columns {
+            places,
+            count: names.len(),
+        })
     }
 
     /// The texts of a row by known column, empty for columns that the table lacks.
     pub fn row(&self, line: &str) -> Result<[String; N], String> {
         let fields = fields(line);
         if fields.len() != self.count {
-            return Err(format!("\"{}\" has {} fields where the header has {}", line.trim(), fields.len(), self.count));
+            return Err(format!(
+                "\"{}\" has {} fields where the header has {}",
+                line.trim(),
+                fields.len(),
+                self.count
+            ));
         }
-        Ok(self.places.map(|place| place.map_or(String::new(), |place| fields[place].to_string())))
+        Ok(self
+            .places
+            .map(|place| place.map_or(String::new(), |place| fields[place].to_string())))
     }
 }
 
 fn fields(line: &str) -> StringRecord {
     let mut reader = csv::ReaderBuilder::new();
-    let reader = reader.has_headers(false).trim(csv::Trim::All).buffer_capacity(line.len() + 1);
+    let reader = reader
+        .has_headers(false)
+        .trim(csv::Trim::All)
+        .buffer_capacity(line.len() + 1);
     let mut fields = StringRecord::new();
-    reader.from_reader(line.as_bytes()).read_record(&mut fields).expect("any line is a record");
+    reader
+        .from_reader(line.as_bytes())
+        .read_record(&mut fields)
+        .expect("any line is a record");
     fields
 }
 
@@ -67,30 +97,52 @@ pub fn settings<T: DeserializeOwned>(
     range: impl Fn(&str) -> Option<RangeInclusive<f64>>,
 ) -> Result<T, String> {
     let refuse = |error: toml::de::Error| {
-        let line = error.span().map_or(1, |span| 1 + text[..span.start].matches('\n').count());
+        let line = error
+            .span()
+            .map_or(1, |span| 1 + text[..span.start].matches('\n').count());
         format!("{file}:{line}: {}", error.message().replace('\n', ", "))
     };
     let read = toml::from_str(text).map_err(refuse)?;
     let values: Table = toml::from_str(text).map_err(refuse)?;
-    let outside = values.iter().try_for_each(|(key, value)| check(key, value, &range));
-    outside.map_err(|problem| format!("{file}: {problem}")).map(|()| read)
+    let outside = values
+        .iter()
+        .try_for_each(|(key, value)| check(key, value, &range));
+    outside
+        .map_err(|problem| format!("{file}: {problem}"))
+        .map(|()| read)
 }
 
 /// Refuses a number out of the range of its key, also within a table or a list.
-fn check(key: &str, value: &Value, range: &impl Fn(&str) -> Option<RangeInclusive<f64>>) -> Result<(), String> {
+fn check(
+    key: &str,
+    value: &Value,
+    range: &impl Fn(&str) -> Option<RangeInclusive<f64>>,
+) -> Result<(), String> {
     let (number, text) = match value {
         Value::Table(keys) => {
-            return keys.iter().try_for_each(|(name, value)| check(&format!("{key}.{name}"), value, range));
+            return keys
+                .iter()
+                .try_for_each(|(name, value)| check(&format!("{key}.{name}"), value, range));
         }
         Value::Array(items) => {
-            return (0..).zip(items).try_for_each(|(place, item)| check(&format!("{key}[{place}]"), item, range));
+            return (0..)
+                .zip(items)
+                .try_for_each(|(place, item)| check(&format!("{key}[{place}]"), item, range));
         }
         Value::Integer(number) => (*number as f64, number.to_string()),
         Value::Float(number) => (*number, number.to_string()),
         _ => return Ok(()),
     };
-    let Some(range) = range(key).filter(|range| !range.contains(&number)) else { return Ok(()) };
+    let Some(range) = range(key).filter(|range| !range.contains(&number)) else {
+        return Ok(());
+    };
     let (least, most) = range.into_inner();
-    let what = if least.fract() == 0.0 { "a whole number" } else { "a number" };
-    Err(format!("{key}: {text} is out of range; {what} from {least} to {most}"))
+    let what = if least.fract() == 0.0 {
+        "a whole number"
+    } else {
+        "a number"
+    };
+    Err(format!(
+        "{key}: {text} is out of range; {what} from {least} to {most}"
+    ))
 }

@@ -74,7 +74,11 @@ impl Sizes {
 
     /// Hidden state and words of one width, and the 30,000 words of BatchMaker's decoder.
     pub fn square(hidden: u32) -> Sizes {
-        Sizes { hidden, embedding: hidden, vocabulary: 30_000 }
+        Sizes {
+            hidden,
+            embedding: hidden,
+            vocabulary: 30_000,
+        }
     }
 }
 
@@ -111,21 +115,36 @@ impl Operator {
                 Some((String::new(), self.shape, self.layout(before)))
             }
         };
-        Some(Signature { kind: self.kind.clone(), sizes })
+        Some(Signature {
+            kind: self.kind.clone(),
+            sizes,
+        })
     }
 
     /// The number of preceding cells if it takes something of all, otherwise 1 (JIT dynamic batching, section 4.2).
     pub fn layout(&self, before: u32) -> u32 {
         let all_states = self.rows == Rows::One && self.inputs.contains(&Source::State);
-        if all_states || self.rows == Rows::Stacked { before } else { 1 }
+        if all_states || self.rows == Rows::Stacked {
+            before
+        } else {
+            1
+        }
     }
 
     pub fn copies(&self, before: u32) -> u32 {
-        if self.rows == Rows::ForEach { before } else { 1 }
+        if self.rows == Rows::ForEach {
+            before
+        } else {
+            1
+        }
     }
 
     pub fn rows(&self, before: u32) -> u32 {
-        if self.rows == Rows::Stacked { before } else { 1 }
+        if self.rows == Rows::Stacked {
+            before
+        } else {
+            1
+        }
     }
 }
 
@@ -138,14 +157,21 @@ pub fn kernels(operators: &[Operator]) -> Vec<Operator> {
             Source::Operator(earlier) => Source::Operator(place[*earlier as usize]),
             other => *other,
         });
-        let mut kernel = Operator { inputs: inputs.collect(), ..operator.clone() };
+        let mut kernel = Operator {
+            inputs: inputs.collect(),
+            ..operator.clone()
+        };
         if let Kind::Affine { weight, bias } = &operator.kind {
             kernel.name = format!("{}.product", operator.name);
-            kernel.kind = Kind::Matmul { weight: weight.clone() };
+            kernel.kind = Kind::Matmul {
+                weight: weight.clone(),
+            };
             kernels.push(kernel);
             kernel = Operator {
                 name: format!("{}.bias", operator.name),
-                kind: Kind::Elementwise { function: format!("add {bias}") },
+                kind: Kind::Elementwise {
+                    function: format!("add {bias}"),
+                },
                 rows: operator.rows,
                 inputs: vec![Source::Operator(kernels.len() as u16 - 1)],
                 shape: [operator.shape[0]; 2],
@@ -173,10 +199,13 @@ impl Depths {
             let inputs = operator.inputs.iter().map(|source| match source {
                 Source::Word => [Some(0), None],
                 Source::State => [Some(0), Some(1)],
-                Source::Operator(earlier) => edges[*earlier as usize].map(|edges| edges.map(|edges| edges + 1)),
+                Source::Operator(earlier) => {
+                    edges[*earlier as usize].map(|edges| edges.map(|edges| edges + 1))
+                }
             });
-            let longest =
-                inputs.fold([Some(0), None], |[word, state], input| [word.max(input[0]), state.max(input[1])]);
+            let longest = inputs.fold([Some(0), None], |[word, state], input| {
+                [word.max(input[0]), state.max(input[1])]
+            });
             edges.push(longest);
         }
         Depths { edges }
@@ -186,7 +215,9 @@ impl Depths {
     /// `None` without preceding cells.
     pub fn depth(&self, operator: usize, states: Option<u32>) -> u32 {
         let [from_word, from_state] = self.edges[operator];
-        from_word.max(states.zip(from_state).map(|(depth, edges)| depth + edges)).unwrap_or(0)
+        from_word
+            .max(states.zip(from_state).map(|(depth, edges)| depth + edges))
+            .unwrap_or(0)
     }
 
     pub fn state(&self, states: Option<u32>) -> u32 {
@@ -200,27 +231,61 @@ mod tests {
     use crate::workload::model::Model;
 
     fn operator(kind: Kind, rows: Rows, inputs: &[Source]) -> Operator {
-        Operator { name: "o".into(), kind, rows, inputs: inputs.to_vec(), shape: [4, 8] }
+        Operator {
+            name: "o".into(),
+            kind,
+            rows,
+            inputs: inputs.to_vec(),
+            shape: [4, 8],
+        }
     }
 
     fn affine(weight: &str) -> Kind {
-        Kind::Affine { weight: weight.into(), bias: "b".into() }
+        Kind::Affine {
+            weight: weight.into(),
+            bias: "b".into(),
+        }
     }
 
     #[test]
     fn products_are_told_apart_by_weights_and_sizes_and_functions_by_their_type() {
         let one = |kind| operator(kind, Rows::One, &[Source::Word]);
-        let narrow = Operator { shape: [4, 7], ..one(affine("w")) };
+        let narrow = Operator {
+            shape: [4, 7],
+            ..one(affine("w"))
+        };
         assert_eq!(one(affine("w")).signature(1), one(affine("w")).signature(3));
         assert_ne!(one(affine("w")).signature(1), one(affine("v")).signature(1));
         assert_ne!(one(affine("w")).signature(1), narrow.signature(1));
-        assert_ne!(one(affine("w")).signature(1), one(Kind::Matmul { weight: "w".into() }).signature(1));
-        let function = |function: &str| Kind::Elementwise { function: function.into() };
-        let wide = Operator { shape: [9, 9], name: "p".into(), ..one(function("tanh")) };
+        assert_ne!(
+            one(affine("w")).signature(1),
+            one(Kind::Matmul { weight: "w".into() }).signature(1)
+        );
+        let function = |function: &str| Kind::Elementwise {
+            function: function.into(),
+        };
+        let wide = Operator {
+            shape: [9, 9],
+            name: "p".into(),
+            ..one(function("tanh"))
+        };
         assert_eq!(one(function("tanh")).signature(1), wide.signature(1));
-        assert_ne!(one(function("tanh")).signature(1), one(function("sigmoid")).signature(1));
-        assert_eq!(one(Kind::Sum).signature(1), operator(Kind::Sum, Rows::Stacked, &[]).signature(5));
-        assert_ne!(one(Kind::Slice).signature(1), Operator { name: "p".into(), ..one(Kind::Slice) }.signature(1));
+        assert_ne!(
+            one(function("tanh")).signature(1),
+            one(function("sigmoid")).signature(1)
+        );
+        assert_eq!(
+            one(Kind::Sum).signature(1),
+            operator(Kind::Sum, Rows::Stacked, &[]).signature(5)
+        );
+        assert_ne!(
+            one(Kind::Slice).signature(1),
+            Operator {
+                name: "p".into(),
+                ..one(Kind::Slice)
+            }
+            .signature(1)
+        );
         assert_eq!(one(Kind::Opaque).signature(1), None);
     }
 
@@ -240,9 +305,13 @@ mod tests {
 
     #[test]
     fn a_product_with_a_bias_is_two_kernels() {
-        let tanh = Kind::Elementwise { function: "tanh".into() };
-        let list =
-            [operator(affine("w"), Rows::One, &[Source::Word]), operator(tanh, Rows::One, &[Source::Operator(0)])];
+        let tanh = Kind::Elementwise {
+            function: "tanh".into(),
+        };
+        let list = [
+            operator(affine("w"), Rows::One, &[Source::Word]),
+            operator(tanh, Rows::One, &[Source::Operator(0)]),
+        ];
         let kernels = kernels(&list);
         let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
         assert_eq!(names, ["o.product", "o.bias", "o"]);
@@ -254,14 +323,24 @@ mod tests {
     fn a_step_of_an_lstm_stands_behind_the_state_before() {
         let list = &Model::Lstm.operators(&Sizes::square(4))[0];
         let depths = Depths::of(list);
-        let place = |name: &str| list.iter().position(|operator| operator.name == name).unwrap();
+        let place = |name: &str| {
+            list.iter()
+                .position(|operator| operator.name == name)
+                .unwrap()
+        };
         let at = |name, states| depths.depth(place(name), states);
         // Lookup 0, gates 1, slices 2, functions 3, products 4, c 5, its tanh 6, h 7.
         assert_eq!(
-            ["lookup", "gates", "f.slice", "f", "kept", "c", "c.tanh", "h"].map(|name| at(name, None)),
+            [
+                "lookup", "gates", "f.slice", "f", "kept", "c", "c.tanh", "h"
+            ]
+            .map(|name| at(name, None)),
             [0, 1, 2, 3, 4, 5, 6, 7]
         );
-        assert_eq!(["lookup", "gates", "kept", "h"].map(|name| at(name, Some(7))), [0, 8, 11, 14]);
+        assert_eq!(
+            ["lookup", "gates", "kept", "h"].map(|name| at(name, Some(7))),
+            [0, 8, 11, 14]
+        );
         assert_eq!(depths.state(Some(7)), 14);
         let takes_state = |name: &str| depths.edges[place(name)][1].is_some();
         assert!(!takes_state("lookup") && takes_state("i"));
@@ -273,7 +352,11 @@ mod tests {
         let depths = Depths::of(list);
         // lookup 0, gate 1, sigmoid 2, reset 3, n 4, tanh 5, new 6, h 7 without a state.
         assert_eq!(depths.state(None), 7);
-        assert_eq!(depths.state(Some(0)), 7, "an initial state is there at depth 0, as the looked-up word is");
+        assert_eq!(
+            depths.state(Some(0)),
+            7,
+            "an initial state is there at depth 0, as the looked-up word is"
+        );
         assert_eq!(depths.state(Some(7)), 14);
     }
 }

@@ -17,7 +17,9 @@ pub fn stream(seed: u64, replication: u32, purpose: &str) -> Stream {
 }
 
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// SplitMix64's finaliser, a bijection in which each bit affects all others.
@@ -39,7 +41,12 @@ mod tests {
     fn streams_are_apart_and_repeat() {
         let draw = |seed, replication, purpose| stream(seed, replication, purpose).next_u64();
         assert_eq!(draw(1, 0, "arrivals"), draw(1, 0, "arrivals"));
-        let all = [draw(1, 0, "arrivals"), draw(1, 0, "shapes"), draw(1, 1, "arrivals"), draw(2, 0, "arrivals")];
+        let all = [
+            draw(1, 0, "arrivals"),
+            draw(1, 0, "shapes"),
+            draw(1, 1, "arrivals"),
+            draw(2, 0, "arrivals"),
+        ];
         for (i, a) in all.iter().enumerate() {
             assert!(!all[i + 1..].contains(a));
         }

@@ -27,4 +27,6 @@ pub const BANDWIDTH: &str = "bandwidth_mb_s";
 /// Suffix: a step in the cell's persistent kernel. With another `.launch`: the launch itself.
 pub const PERSISTENT: &str = "persistent";
 
-pub(super) const RESERVED: [&str; 9] = [TASK, GATHER, LAUNCH, WHOLE, COPY, TRANSFER, EMPTY, KERNEL, BANDWIDTH];
+pub(super) const RESERVED: [&str; 9] = [
+    TASK, GATHER, LAUNCH, WHOLE, COPY, TRANSFER, EMPTY, KERNEL, BANDWIDTH,
+];

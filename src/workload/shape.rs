@@ -54,7 +54,14 @@ impl fmt::Display for Shape {
         f.write_str(self.kind())?;
         match self {
             Shape::Chain(n) | Shape::Tokens(n) | Shape::Graph(n) => write!(f, ":{n}"),
-            Shape::Seq2Seq { source: a, target: b } | Shape::Llm { prompt: a, output: b } => write!(f, ":{a}>{b}"),
+            Shape::Seq2Seq {
+                source: a,
+                target: b,
+            }
+            | Shape::Llm {
+                prompt: a,
+                output: b,
+            } => write!(f, ":{a}>{b}"),
             Shape::Tree(tree) => write!(f, ":{tree}"),
             Shape::Fixed => Ok(()),
         }
@@ -102,7 +109,9 @@ fn pair_of(sizes: &str, shape: &str, written: &str) -> Result<[u32; 2], String> 
 fn size_of(digits: &str, shape: &str) -> Result<u32, String> {
     match digits.parse::<u32>() {
         Ok(n) if (1..=MAX_LENGTH).contains(&n) => Ok(n),
-        _ => Err(format!("bad shape \"{shape}\": \"{digits}\" is not a whole number from 1 to {MAX_LENGTH}")),
+        _ => Err(format!(
+            "bad shape \"{shape}\": \"{digits}\" is not a whole number from 1 to {MAX_LENGTH}"
+        )),
     }
 }
 
@@ -121,20 +130,39 @@ impl Tree {
         if n == 0 {
             return Err("a tree has at least one node".into());
         }
-        if let Some((node, parent)) = (1u32..).zip(one_based).find(|(_, parent)| **parent as usize > n) {
-            return Err(format!("node {node} has parent {parent}, but the tree has {n} nodes"));
+        if let Some((node, parent)) = (1u32..)
+            .zip(one_based)
+            .find(|(_, parent)| **parent as usize > n)
+        {
+            return Err(format!(
+                "node {node} has parent {parent}, but the tree has {n} nodes"
+            ));
         }
-        let mut roots = (1u32..).zip(one_based).filter(|(_, parent)| **parent == 0).map(|(node, _)| node);
+        let mut roots = (1u32..)
+            .zip(one_based)
+            .filter(|(_, parent)| **parent == 0)
+            .map(|(node, _)| node);
         match (roots.next(), roots.next()) {
-            (None, _) => return Err("no node has parent 0, so the parents form a cycle; a tree has one root".into()),
+            (None, _) => {
+                return Err(
+                    "no node has parent 0, so the parents form a cycle; a tree has one root".into(),
+                );
+            }
             (Some(first), Some(second)) => {
-                return Err(format!("nodes {first} and {second} both have parent 0; a tree has one root"));
+                return Err(format!(
+                    "nodes {first} and {second} both have parent 0; a tree has one root"
+                ));
             }
             (Some(_), None) => {}
         }
-        let tree = Tree { parents: one_based.iter().map(|p| p.wrapping_sub(1)).collect() };
+        let tree = Tree {
+            parents: one_based.iter().map(|p| p.wrapping_sub(1)).collect(),
+        };
         match tree.heights().1.iter().position(|missing| *missing > 0) {
-            Some(node) => Err(format!("node {} never reaches the root: its parents form a cycle", node + 1)),
+            Some(node) => Err(format!(
+                "node {} never reaches the root: its parents form a cycle",
+                node + 1
+            )),
             None => Ok(tree),
         }
     }
@@ -160,7 +188,10 @@ impl Tree {
     }
 
     pub fn leaves(&self) -> usize {
-        self.child_counts().iter().filter(|&&children| children == 0).count()
+        self.child_counts()
+            .iter()
+            .filter(|&&children| children == 0)
+            .count()
     }
 
     /// By node, the edges to its deepest leaf; and its children on cycles, which trees do not have.
@@ -198,7 +229,10 @@ impl FromStr for Tree {
     fn from_str(text: &str) -> Result<Tree, String> {
         let parents = text
             .split_whitespace()
-            .map(|p| p.parse::<u32>().map_err(|_| format!("\"{p}\" is not a parent: a whole number, 0 for the root")))
+            .map(|p| {
+                p.parse::<u32>()
+                    .map_err(|_| format!("\"{p}\" is not a parent: a whole number, 0 for the root"))
+            })
             .collect::<Result<Vec<u32>, String>>()?;
         Tree::from_parents(&parents)
     }

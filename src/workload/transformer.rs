@@ -47,16 +47,27 @@ impl Transformer {
             "matrices" => Some(1.0..=3.0),
             _ => Some(1.0..=MAX),
         })?;
-        let Transformer { hidden, heads, kv_heads, .. } = read;
+        let Transformer {
+            hidden,
+            heads,
+            kv_heads,
+            ..
+        } = read;
         if kv_heads > heads {
-            return Err(format!("{given}: kv_heads: {kv_heads} is out of range; a whole number from 1 to {heads}"));
+            return Err(format!(
+                "{given}: kv_heads: {kv_heads} is out of range; a whole number from 1 to {heads}"
+            ));
         }
         if hidden % heads != 0 {
             return Err(format!(
                 "{given}: heads: {heads} do not divide hidden ({hidden}); each head has an equal part"
             ));
         }
-        Ok(Transformer { given: given.into(), path: path.into(), ..read })
+        Ok(Transformer {
+            given: given.into(),
+            path: path.into(),
+            ..read
+        })
     }
 
     /// Numbers in the matrices of all layers, which each token is multiplied with.
@@ -92,10 +103,17 @@ mod tests {
     #[test]
     fn sizes_are_those_of_the_papers() {
         let billions = |name| (shipped(name).weights() as f64 / 1e8).round() / 10.0;
-        assert_eq!(["opt-13b", "llama-2-7b", "llama-2-70b"].map(billions), [12.8, 6.7, 69.0]);
+        assert_eq!(
+            ["opt-13b", "llama-2-7b", "llama-2-70b"].map(billions),
+            [12.8, 6.7, 69.0]
+        );
         // vLLM, section 3: 800 KB for a token of OPT-13B in float16.
         assert_eq!(2 * shipped("opt-13b").kv_numbers(), 800 << 10);
-        assert_eq!(2 * shipped("llama-2-70b").kv_numbers(), 320 << 10, "eight heads have keys, of 64");
+        assert_eq!(
+            2 * shipped("llama-2-70b").kv_numbers(),
+            320 << 10,
+            "eight heads have keys, of 64"
+        );
     }
 
     #[test]
@@ -104,8 +122,13 @@ mod tests {
         let refused = |from: &str, to: &str| {
             Transformer::parse("m.toml", Path::new("m.toml"), &text.replace(from, to)).unwrap_err()
         };
-        assert!(refused("kv_heads = 40", "kv_heads = 41").starts_with("m.toml: kv_heads: 41 is out of range"));
-        assert!(refused("heads = 40", "heads = 33").contains("heads: 33 do not divide hidden (5120)"));
+        assert!(
+            refused("kv_heads = 40", "kv_heads = 41")
+                .starts_with("m.toml: kv_heads: 41 is out of range")
+        );
+        assert!(
+            refused("heads = 40", "heads = 33").contains("heads: 33 do not divide hidden (5120)")
+        );
         assert!(refused("layers = 40", "layers = 0").contains("layers: 0 is out of range"));
         assert!(refused("layers = 40", "layer = 40").contains(": unknown field `layer`"));
     }

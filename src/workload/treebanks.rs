@@ -14,7 +14,12 @@ pub struct Found {
 
 /// By the first non-empty line: an opening bracket, CoNLL-U's comment or columns, or else parents.
 pub fn notation(text: &str) -> Notation {
-    let first = text.trim_start_matches('\u{feff}').lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or("");
+    let first = text
+        .trim_start_matches('\u{feff}')
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty())
+        .unwrap_or("");
     match first {
         _ if first.starts_with('(') => brackets,
         _ if first.starts_with('#') || first.split('\t').count() >= COLUMNS => conllu,
@@ -25,7 +30,11 @@ pub fn notation(text: &str) -> Notation {
 /// At least one tree.
 pub fn read(notation: Notation, text: &str) -> Result<Vec<Found>, String> {
     let trees = notation(text.trim_start_matches('\u{feff}'))?;
-    if trees.is_empty() { Err("holds no trees".into()) } else { Ok(trees) }
+    if trees.is_empty() {
+        Err("holds no trees".into())
+    } else {
+        Ok(trees)
+    }
 }
 
 /// A tree per line: 1-based parents, 0 for the root (SICK's `.parents`), optionally after the number of leaves and a tab.
@@ -42,11 +51,16 @@ pub fn parents(text: &str) -> Result<Vec<Found>, String> {
 
 /// `p1 p2 …` or `leaves<TAB>p1 p2 …`.
 fn tree_line(line: &str) -> Result<Tree, String> {
-    let Some((leaves, parents)) = line.split_once('\t') else { return line.parse() };
+    let Some((leaves, parents)) = line.split_once('\t') else {
+        return line.parse();
+    };
     let tree: Tree = parents.parse()?;
     match leaves.trim().parse::<usize>() {
         Ok(n) if n == tree.leaves() => Ok(tree),
-        Ok(n) => Err(format!("says {n} leaves, but {} nodes have no children", tree.leaves())),
+        Ok(n) => Err(format!(
+            "says {n} leaves, but {} nodes have no children",
+            tree.leaves()
+        )),
         Err(_) => Err(format!("\"{leaves}\" is not a number of leaves")),
     }
 }
@@ -77,7 +91,10 @@ pub fn brackets(text: &str) -> Result<Vec<Found>, String> {
         for token in tokens(line) {
             let taken = match token {
                 "(" => {
-                    reader.open.push(Open { line: number, ..Open::default() });
+                    reader.open.push(Open {
+                        line: number,
+                        ..Open::default()
+                    });
                     Ok(())
                 }
                 ")" => reader.close(),
@@ -93,17 +110,23 @@ pub fn brackets(text: &str) -> Result<Vec<Found>, String> {
 }
 
 fn tokens(line: &str) -> impl Iterator<Item = &str> {
-    line.split_whitespace().flat_map(|part| part.split_inclusive(['(', ')'])).flat_map(|part| {
-        let (word, bracket) = part.split_at(part.find(['(', ')']).unwrap_or(part.len()));
-        [word, bracket].into_iter().filter(|token| !token.is_empty())
-    })
+    line.split_whitespace()
+        .flat_map(|part| part.split_inclusive(['(', ')']))
+        .flat_map(|part| {
+            let (word, bracket) = part.split_at(part.find(['(', ')']).unwrap_or(part.len()));
+            [word, bracket]
+                .into_iter()
+                .filter(|token| !token.is_empty())
+        })
 }
 
 impl<'t> Reader<'t> {
     fn word(&mut self, word: &'t str) -> Result<(), String> {
         match self.open.last_mut() {
             None => Err(format!("\"{word}\" is outside of all brackets")),
-            Some(open) if open.words.len() == 2 || !open.children.is_empty() => Err(beside_another(word)),
+            Some(open) if open.words.len() == 2 || !open.children.is_empty() => {
+                Err(beside_another(word))
+            }
             Some(open) => {
                 open.words.push(word);
                 Ok(())
@@ -112,16 +135,23 @@ impl<'t> Reader<'t> {
     }
 
     fn close(&mut self) -> Result<(), String> {
-        let closed = self.open.pop().ok_or_else(|| "a closing bracket without an opening one".to_string())?;
+        let closed = self
+            .open
+            .pop()
+            .ok_or_else(|| "a closing bracket without an opening one".to_string())?;
         let node = match (&closed.words[..], &closed.children[..]) {
             ([_, word], [_, ..]) => return Err(beside_another(word)),
             ([], []) => return Err(format!("an empty bracket; {NODE}")),
-            ([label], []) => return Err(format!("\"({label})\" is a label without a word; {NODE}")),
+            ([label], []) => {
+                return Err(format!("\"({label})\" is a label without a word; {NODE}"));
+            }
             ([], [sentence]) if self.open.is_empty() => *sentence,
             (_, children) => {
                 self.parents.push(0);
                 let node = self.parents.len() as u32;
-                children.iter().for_each(|child| self.parents[*child as usize - 1] = node);
+                children
+                    .iter()
+                    .for_each(|child| self.parents[*child as usize - 1] = node);
                 node
             }
         };
@@ -129,7 +159,10 @@ impl<'t> Reader<'t> {
             Some(above) => above.children.push(node),
             None => {
                 let tree = Tree::from_parents(&self.parents)?;
-                self.trees.push(Found { line: closed.line, tree });
+                self.trees.push(Found {
+                    line: closed.line,
+                    tree,
+                });
                 self.parents.clear();
             }
         }
@@ -175,19 +208,29 @@ fn head(line: &str, number: usize) -> Result<Option<u32>, String> {
     let columns: Vec<&str> = line.split('\t').map(str::trim).collect();
     if columns.len() != COLUMNS {
         let found = columns.len();
-        return Err(format!("has {found} columns; a word of CoNLL-U has {COLUMNS}, with tabs between them"));
+        return Err(format!(
+            "has {found} columns; a word of CoNLL-U has {COLUMNS}, with tabs between them"
+        ));
     }
     let id = columns[ID];
     let whole = |part: &str| part.parse::<u32>().is_ok();
-    if id.split_once(['-', '.']).is_some_and(|(from, to)| whole(from) && whole(to)) {
+    if id
+        .split_once(['-', '.'])
+        .is_some_and(|(from, to)| whole(from) && whole(to))
+    {
         return Ok(None);
     }
     if id.parse() != Ok(number) {
-        return Err(format!("ID: \"{id}\" should be {number}; words are numbered 1, 2, 3 and so on"));
+        return Err(format!(
+            "ID: \"{id}\" should be {number}; words are numbered 1, 2, 3 and so on"
+        ));
     }
     let head = columns[HEAD];
-    let is_not =
-        |_| format!("HEAD: \"{head}\" is not a word's number, 0 for the root; a file without heads has no trees");
+    let is_not = |_| {
+        format!(
+            "HEAD: \"{head}\" is not a word's number, 0 for the root; a file without heads has no trees"
+        )
+    };
     head.parse().map(Some).map_err(is_not)
 }
 
@@ -201,21 +244,33 @@ mod tests {
 
     fn read(text: &str) -> Result<Vec<(usize, String)>, String> {
         let trees = super::read(notation(text), text)?;
-        Ok(trees.into_iter().map(|found| (found.line, found.tree.to_string())).collect())
+        Ok(trees
+            .into_iter()
+            .map(|found| (found.line, found.tree.to_string()))
+            .collect())
     }
 
     fn trees(text: &str) -> Vec<String> {
-        read(text).unwrap().into_iter().map(|(_, tree)| tree).collect()
+        read(text)
+            .unwrap()
+            .into_iter()
+            .map(|(_, tree)| tree)
+            .collect()
     }
 
     #[test]
     fn brackets_are_numbered_from_the_leaves_up_and_may_span_lines() {
-        let text =
-            "(3 (2 (2 a) (2 fine)) (2 film))\n\n(2 yes)\n(S\n  (NP (DT the) (JJ old) (NN man))\n  (VP (VBD slept)))\n";
+        let text = "(3 (2 (2 a) (2 fine)) (2 film))\n\n(2 yes)\n(S\n  (NP (DT the) (JJ old) (NN man))\n  (VP (VBD slept)))\n";
         let expected = [(1, "3 3 5 5 0"), (3, "0"), (4, "4 4 4 7 6 7 0")];
-        assert_eq!(read(text).unwrap(), expected.map(|(line, tree)| (line, tree.to_string())));
+        assert_eq!(
+            read(text).unwrap(),
+            expected.map(|(line, tree)| (line, tree.to_string()))
+        );
         // Penn files put an unlabelled bracket around each sentence.
-        assert_eq!(trees("( (S (NP (PRP it)) (VP (VBZ is))) )\n((X a)(Y b))\n"), ["2 5 4 5 0", "3 3 0"]);
+        assert_eq!(
+            trees("( (S (NP (PRP it)) (VP (VBZ is))) )\n((X a)(Y b))\n"),
+            ["2 5 4 5 0", "3 3 0"]
+        );
     }
 
     #[test]
@@ -231,12 +286,18 @@ mod tests {
             # the next one ends with the file\n\
             1\tsí\tsí\tINTJ\t_\t_\t0\troot\t_\t_";
         let expected = [(1, "0 1 4 1"), (9, "0")];
-        assert_eq!(read(text).unwrap(), expected.map(|(line, tree)| (line, tree.to_string())));
+        assert_eq!(
+            read(text).unwrap(),
+            expected.map(|(line, tree)| (line, tree.to_string()))
+        );
     }
 
     #[test]
     fn parents_stand_with_or_without_their_leaves() {
-        assert_eq!(trees("\u{feff}3 3 0\r\n\r\n2\t3 3 0\r\n"), ["3 3 0", "3 3 0"]);
+        assert_eq!(
+            trees("\u{feff}3 3 0\r\n\r\n2\t3 3 0\r\n"),
+            ["3 3 0", "3 3 0"]
+        );
     }
 
     #[test]
@@ -244,25 +305,67 @@ mod tests {
         for (text, message) in [
             ("", "holds no trees"),
             ("# nothing but a comment\n", "holds no trees"),
-            ("3 3 0\n3 x 0\n", "line 2: \"x\" is not a parent: a whole number, 0 for the root"),
-            ("2\t3 3 0\n3\t3 3 0\n", "line 2: says 3 leaves, but 2 nodes have no children"),
-            ("2\t3 3 0\nx\t3 3 0\n", "line 2: \"x\" is not a number of leaves"),
-            ("(2 a)\n(2 (2 b) (2 c)\n(2 d)\n", "line 2: a bracket is never closed"),
-            ("(2 a)\n(2 b))\n", "line 2: a closing bracket without an opening one"),
-            ("(2 a)\nword (2 b)\n", "line 2: \"word\" is outside of all brackets"),
-            ("(2 a)\n(2 (2 b)\n())\n", "line 3: an empty bracket; a node is written (LABEL WORD) or (LABEL NODE NODE)"),
-            ("(2)\n", "line 1: \"(2)\" is a label without a word; a node is written (LABEL WORD) or (LABEL NODE NODE)"),
-            ("(2 a b)\n", "line 1: \"b\" is next to another child; put it into brackets of its own"),
-            ("(2 (2 a) b)\n", "line 1: \"b\" is next to another child; put it into brackets of its own"),
-            ("(2 a (2 b))\n", "line 1: \"a\" is next to another child; put it into brackets of its own"),
-            ("# a\n1\tx\n", "line 2: has 2 columns; a word of CoNLL-U has 10, with tabs between them"),
+            (
+                "3 3 0\n3 x 0\n",
+                "line 2: \"x\" is not a parent: a whole number, 0 for the root",
+            ),
+            (
+                "2\t3 3 0\n3\t3 3 0\n",
+                "line 2: says 3 leaves, but 2 nodes have no children",
+            ),
+            (
+                "2\t3 3 0\nx\t3 3 0\n",
+                "line 2: \"x\" is not a number of leaves",
+            ),
+            (
+                "(2 a)\n(2 (2 b) (2 c)\n(2 d)\n",
+                "line 2: a bracket is never closed",
+            ),
+            (
+                "(2 a)\n(2 b))\n",
+                "line 2: a closing bracket without an opening one",
+            ),
+            (
+                "(2 a)\nword (2 b)\n",
+                "line 2: \"word\" is outside of all brackets",
+            ),
+            (
+                "(2 a)\n(2 (2 b)\n())\n",
+                "line 3: an empty bracket; a node is written (LABEL WORD) or (LABEL NODE NODE)",
+            ),
+            (
+                "(2)\n",
+                "line 1: \"(2)\" is a label without a word; a node is written (LABEL WORD) or (LABEL NODE NODE)",
+            ),
+            (
+                "(2 a b)\n",
+                "line 1: \"b\" is next to another child; put it into brackets of its own",
+            ),
+            (
+                "(2 (2 a) b)\n",
+                "line 1: \"b\" is next to another child; put it into brackets of its own",
+            ),
+            (
+                "(2 a (2 b))\n",
+                "line 1: \"a\" is next to another child; put it into brackets of its own",
+            ),
+            (
+                "# a\n1\tx\n",
+                "line 2: has 2 columns; a word of CoNLL-U has 10, with tabs between them",
+            ),
             (
                 "1\tx\t_\t_\t_\t_\t_\t_\t_\t_\n",
                 "line 1: HEAD: \"_\" is not a word's number, 0 for the root; \
                  a file without heads has no trees",
             ),
-            ("2\tx\t_\t_\t_\t_\t0\t_\t_\t_\n", "line 1: ID: \"2\" should be 1; words are numbered 1, 2, 3 and so on"),
-            ("x\tx\t_\t_\t_\t_\t0\t_\t_\t_\n", "line 1: ID: \"x\" should be 1; words are numbered 1, 2, 3 and so on"),
+            (
+                "2\tx\t_\t_\t_\t_\t0\t_\t_\t_\n",
+                "line 1: ID: \"2\" should be 1; words are numbered 1, 2, 3 and so on",
+            ),
+            (
+                "x\tx\t_\t_\t_\t_\t0\t_\t_\t_\n",
+                "line 1: ID: \"x\" should be 1; words are numbered 1, 2, 3 and so on",
+            ),
             (
                 "# two\n1\tx\t_\t_\t_\t_\t0\t_\t_\t_\n2\ty\t_\t_\t_\t_\t0\t_\t_\t_\n\n",
                 "line 1: nodes 1 and 2 both have parent 0; a tree has one root",
@@ -277,7 +380,11 @@ mod tests {
         let mut written: Vec<String> = vec![String::new(); tree.len()];
         for node in 0..tree.len() {
             let text = std::mem::take(&mut written[node]);
-            let text = if text.is_empty() { "(2 word)".to_string() } else { format!("(3{text})") };
+            let text = if text.is_empty() {
+                "(2 word)".to_string()
+            } else {
+                format!("(3{text})")
+            };
             match tree.parents()[node] {
                 Tree::NO_PARENT => return text,
                 parent => written[parent as usize].extend([" ", &text]),
@@ -289,7 +396,12 @@ mod tests {
     fn as_conllu(tree: &Tree) -> String {
         let mut text = String::from("# a sentence\n");
         for (node, parent) in tree.parents().iter().enumerate() {
-            let _ = writeln!(text, "{}\tword\t_\t_\t_\t_\t{}\t_\t_\t_", node + 1, parent.wrapping_add(1));
+            let _ = writeln!(
+                text,
+                "{}\tword\t_\t_\t_\t_\t{}\t_\t_\t_",
+                node + 1,
+                parent.wrapping_add(1)
+            );
         }
         text + "\n"
     }
@@ -301,9 +413,18 @@ mod tests {
             println!("skipped: BATCHLAB_DATA is not set");
             return;
         };
-        let plain = |trees: &[Found]| trees.iter().map(|found| found.tree.clone()).collect::<Vec<_>>();
+        let plain = |trees: &[Found]| {
+            trees
+                .iter()
+                .map(|found| found.tree.clone())
+                .collect::<Vec<_>>()
+        };
         for (file, own, write) in [
-            ("sst_dev.txt", brackets as Notation, as_brackets as fn(&Tree) -> String),
+            (
+                "sst_dev.txt",
+                brackets as Notation,
+                as_brackets as fn(&Tree) -> String,
+            ),
             ("sick_train.txt", conllu, as_conllu),
             ("sick_test.txt", parents, Tree::to_string),
         ] {
@@ -311,7 +432,10 @@ mod tests {
             let trees = plain(&parents(&text).unwrap());
             let published: String = trees.iter().map(|tree| write(tree) + "\n").collect();
             for notation in [own, notation(&published)] {
-                assert!(plain(&super::read(notation, &published).unwrap()) == trees, "{file}");
+                assert!(
+                    plain(&super::read(notation, &published).unwrap()) == trees,
+                    "{file}"
+                );
             }
         }
     }

@@ -10,9 +10,33 @@ use crate::desk::Desk;
 fn with_results() -> Desk {
     let desk = Desk::new();
     let requests = ["--quiet", "--set", "workload.requests=400"];
-    desk.run(&[&["sim", "t.toml", "--out", "one", "--replications", "3"], &requests[..]].concat()).ok();
-    desk.write("dearer.csv", "cell,batch,ns\nlstm,1,1500000\nlstm,2,1650000\n");
-    desk.run(&[&["sim", "t.toml", "--out", "two", "--set", "device.costs=dearer.csv"], &requests[..]].concat()).ok();
+    desk.run(
+        &[
+            &["sim", "t.toml", "--out", "one", "--replications", "3"],
+            &requests[..],
+        ]
+        .concat(),
+    )
+    .ok();
+    desk.write(
+        "dearer.csv",
+        "cell,batch,ns\nlstm,1,1500000\nlstm,2,1650000\n",
+    );
+    desk.run(
+        &[
+            &[
+                "sim",
+                "t.toml",
+                "--out",
+                "two",
+                "--set",
+                "device.costs=dearer.csv",
+            ],
+            &requests[..],
+        ]
+        .concat(),
+    )
+    .ok();
     desk
 }
 
@@ -20,16 +44,33 @@ fn with_results() -> Desk {
 fn figures_differ_beside_the_spread_of_the_first() {
     let desk = with_results();
     let ran = desk.run(&["compare", "one/t", "two/t"]).ok();
-    assert!(!ran.stderr.contains("comparison in"), "without --out nothing is written: {}", ran.stderr);
+    assert!(
+        !ran.stderr.contains("comparison in"),
+        "without --out nothing is written: {}",
+        ran.stderr
+    );
     desk.run(&["compare", "one/t", "two/t", "--out", "c"]).ok();
-    for part in ["A: one/t (sim, 3 runs)", "B: two/t (sim, 1 run)", "A at 100", "B at 200", "batches of lstm (KS)"] {
+    for part in [
+        "A: one/t (sim, 3 runs)",
+        "B: two/t (sim, 1 run)",
+        "A at 100",
+        "B at 200",
+        "batches of lstm (KS)",
+    ] {
         assert!(ran.stdout.contains(part), "{part}\n{}", ran.stdout);
     }
     let rows = desk.rows("c/comparison.csv");
-    assert_eq!(rows.len(), 2 * 2 * 7, "two policies at two rates, with seven figures each");
+    assert_eq!(
+        rows.len(),
+        2 * 2 * 7,
+        "two policies at two rates, with seven figures each"
+    );
     let number = |row: usize, column: &str| rows[row][column].parse::<f64>().unwrap();
     let summary = desk.rows("one/t/summary.csv");
-    assert_eq!((rows[0]["figure"].as_str(), rows[0]["point"].as_str()), ("mean_ms", "100"));
+    assert_eq!(
+        (rows[0]["figure"].as_str(), rows[0]["point"].as_str()),
+        ("mean_ms", "100")
+    );
     // The first runs of two simulations have the same requests.
     let first: Value = serde_json::from_str(&desk.read("one/t/A/100/point.json")).unwrap();
     let first = first["summary"]["latency"]["mean_ms"].as_f64().unwrap();
@@ -41,7 +82,10 @@ fn figures_differ_beside_the_spread_of_the_first() {
     let interval = 2.0 * summary[0]["mean_ms_ci"].parse::<f64>().unwrap();
     assert!((number(0, "spread_percent") - 100.0 * interval / number(0, "a")).abs() < 1e-3);
     assert!(number(0, "a_min") <= number(0, "a") && number(0, "a") <= number(0, "a_max"));
-    assert_eq!((rows[0]["a_runs"].as_str(), rows[0]["b_runs"].as_str()), ("3", "1"));
+    assert_eq!(
+        (rows[0]["a_runs"].as_str(), rows[0]["b_runs"].as_str()),
+        ("3", "1")
+    );
     for row in &rows {
         let [difference, spread] =
             ["difference_percent", "spread_percent"].map(|column| row[column].parse::<f64>().ok());
@@ -55,13 +99,24 @@ fn figures_differ_beside_the_spread_of_the_first() {
         assert_eq!(row["verdict"], verdict, "{row:?}");
     }
     let p99 = rows.iter().find(|row| row["figure"] == "p99_ms").unwrap();
-    assert_eq!((p99["a"].as_str(), p99["verdict"].as_str()), ("", "unknown"), "400 requests have no p99");
+    assert_eq!(
+        (p99["a"].as_str(), p99["verdict"].as_str()),
+        ("", "unknown"),
+        "400 requests have no p99"
+    );
     for point in ["100", "200"] {
         let svg = desk.read(&format!("c/latency-cdf-{point}.svg"));
-        assert!(svg.contains("one/t") && svg.contains("two/t"), "the legend names both");
+        assert!(
+            svg.contains("one/t") && svg.contains("two/t"),
+            "the legend names both"
+        );
         assert!(desk.path(&format!("c/latency-cdf-{point}.png")).is_file());
     }
-    let json = desk.run(&["compare", "one/t", "two/t", "--format", "json", "--quiet", "--out", "here"]).ok();
+    let json = desk
+        .run(&[
+            "compare", "one/t", "two/t", "--format", "json", "--quiet", "--out", "here",
+        ])
+        .ok();
     assert_eq!(json.stderr, "");
     assert_eq!(json.json()["rows"].as_array().unwrap().len(), rows.len());
     assert_eq!(desk.rows("here/comparison.csv"), rows);
@@ -78,15 +133,27 @@ fn a_single_run_has_no_spread_and_no_figures_without_logs() {
     assert!(ran.stderr.ends_with("comparison in c\n"), "{}", ran.stderr);
     assert!(ran.stdout.contains(" differ"), "{}", ran.stdout);
     let rows = desk.rows("c/comparison.csv");
-    let verdict = |row: &std::collections::BTreeMap<String, String>| match row["difference_percent"].parse() {
+    let verdict = |row: &std::collections::BTreeMap<String, String>| match row["difference_percent"]
+        .parse()
+    {
         Ok(0.0) => "equal",
         Ok(_) => "differs",
         Err(_) => "unknown",
     };
-    assert!(rows.iter().all(|row| row["spread_percent"].is_empty() && row["verdict"] == verdict(row)), "{rows:?}");
-    let same = desk.run(&["compare", "two/t", "two/t", "--out", "same"]).ok().stdout;
+    assert!(
+        rows.iter()
+            .all(|row| row["spread_percent"].is_empty() && row["verdict"] == verdict(row)),
+        "{rows:?}"
+    );
+    let same = desk
+        .run(&["compare", "two/t", "two/t", "--out", "same"])
+        .ok()
+        .stdout;
     assert!(same.ends_with("24 equal, 4 unknown\n"), "{same}");
-    assert!(!desk.path("c/latency-cdf-100.svg").exists(), "it was another comparison's");
+    assert!(
+        !desk.path("c/latency-cdf-100.svg").exists(),
+        "it was another comparison's"
+    );
     assert!(desk.path("c/latency-cdf-200.svg").exists());
 }
 
@@ -94,16 +161,39 @@ fn a_single_run_has_no_spread_and_no_figures_without_logs() {
 fn other_requests_are_refused() {
     let desk = with_results();
     let other = |out: &str, more: &[&str]| {
-        desk.run(&[&["sim", "t.toml", "--quiet", "--out", out, "--set", "workload.requests=400"], more].concat()).ok();
+        desk.run(
+            &[
+                &[
+                    "sim",
+                    "t.toml",
+                    "--quiet",
+                    "--out",
+                    out,
+                    "--set",
+                    "workload.requests=400",
+                ],
+                more,
+            ]
+            .concat(),
+        )
+        .ok();
         desk.run(&["compare", "two/t", &format!("{out}/t")])
     };
-    other("a", &["--seed", "2"]).failed(2, "a/t did not serve the same requests as two/t: seed is 1 there and 2 here");
-    other("b", &["--set", "workload.requests=300"])
-        .failed(2, "workload.requests is 400 there and 300 here; run the same scenario");
-    other("c", &["--set", "arrivals.process='uniform'"])
-        .failed(2, "arrivals.process is \"poisson\" there and \"uniform\" here");
+    other("a", &["--seed", "2"]).failed(
+        2,
+        "a/t did not serve the same requests as two/t: seed is 1 there and 2 here",
+    );
+    other("b", &["--set", "workload.requests=300"]).failed(
+        2,
+        "workload.requests is 400 there and 300 here; run the same scenario",
+    );
+    other("c", &["--set", "arrivals.process='uniform'"]).failed(
+        2,
+        "arrivals.process is \"poisson\" there and \"uniform\" here",
+    );
     desk.write("other.csv", "length,count\n5,1\n");
-    other("d", &["--set", "workload.dataset=other.csv"]).failed(2, "the lengths of the requests (lengths.csv)");
+    other("d", &["--set", "workload.dataset=other.csv"])
+        .failed(2, "the lengths of the requests (lengths.csv)");
     other("e", &["--set", "arrivals.rates=[300]"]).failed(
         2,
         "no policy and point in common; the first has A at 100, 200; B at 100, 200, the second A at 300; B at 300",
@@ -112,12 +202,20 @@ fn other_requests_are_refused() {
         2,
         "the second A at 300,device.workers=1, 300,device.workers=2; B at 300,device.workers=1, 300,device.workers=2",
     );
-    let log = desk.read("two/t/A/200/requests.csv").replacen("\n1,", "\n1,1", 1);
+    let log = desk
+        .read("two/t/A/200/requests.csv")
+        .replacen("\n1,", "\n1,1", 1);
     desk.write("one/t/A/200/requests.csv", log);
-    desk.run(&["compare", "two/t", "one/t"]).failed(2, "at 200 the log has request 1 at ");
-    let parent = "two: has no summary.csv; it holds the results of 1 scenarios: name one, such as two/t";
+    desk.run(&["compare", "two/t", "one/t"])
+        .failed(2, "at 200 the log has request 1 at ");
+    let parent =
+        "two: has no summary.csv; it holds the results of 1 scenarios: name one, such as two/t";
     desk.run(&["compare", "two", "one/t"]).failed(2, parent);
     desk.write("one/t/A/100/point.json", "{}");
-    desk.write("one/t/A/200/requests.csv", desk.read("two/t/A/200/requests.csv"));
-    desk.run(&["compare", "two/t", "one/t"]).failed(2, "one/t/A/100/point.json: is not a point of this version");
+    desk.write(
+        "one/t/A/200/requests.csv",
+        desk.read("two/t/A/200/requests.csv"),
+    );
+    desk.run(&["compare", "two/t", "one/t"])
+        .failed(2, "one/t/A/100/point.json: is not a point of this version");
 }

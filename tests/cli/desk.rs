@@ -45,7 +45,11 @@ pub struct Ran {
 impl From<Output> for Ran {
     fn from(output: Output) -> Ran {
         let text = |bytes| String::from_utf8(bytes).expect("messages are UTF-8");
-        Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+        Ran {
+            code: output.status.code(),
+            stdout: text(output.stdout),
+            stderr: text(output.stderr),
+        }
     }
 }
 
@@ -62,15 +66,27 @@ impl Ran {
     pub fn failed(&self, code: i32, message: &str) {
         assert_eq!(self.code, Some(code), "expected {message}\n{self:?}");
         assert_eq!(self.stdout, "", "expected {message}");
-        assert!(self.stderr.starts_with("batchlab: "), "expected {message}\n{self:?}");
-        assert_eq!(self.stderr.lines().count(), 1, "expected {message}\n{self:?}");
-        assert_eq!(self.stderr.matches(message).count(), 1, "expected {message}\n{self:?}");
+        assert!(
+            self.stderr.starts_with("batchlab: "),
+            "expected {message}\n{self:?}"
+        );
+        assert_eq!(
+            self.stderr.lines().count(),
+            1,
+            "expected {message}\n{self:?}"
+        );
+        assert_eq!(
+            self.stderr.matches(message).count(),
+            1,
+            "expected {message}\n{self:?}"
+        );
     }
 
     /// The array on standard output.
     #[track_caller]
     pub fn results(&self) -> Vec<Value> {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
     }
 
     /// The only result in the array on standard output.
@@ -84,7 +100,9 @@ impl Ran {
 
 impl Desk {
     pub fn new() -> Desk {
-        let desk = Desk { folder: tempfile::tempdir().expect("a folder for the test") };
+        let desk = Desk {
+            folder: tempfile::tempdir().expect("a folder for the test"),
+        };
         desk.write("t.toml", SCENARIO);
         desk.write("costs.csv", COSTS);
         desk.write("lengths.csv", "length,count\n2,1\n4,2\n9,1\n");
@@ -113,7 +131,10 @@ impl Desk {
 
     /// Runs the program in the folder.
     pub fn run(&self, words: &[&str]) -> Ran {
-        self.command(words).output().expect("the program starts").into()
+        self.command(words)
+            .output()
+            .expect("the program starts")
+            .into()
     }
 
     /// `batchlab sim t.toml --out out --quiet …`
@@ -132,15 +153,22 @@ impl Desk {
     #[track_caller]
     pub fn rows(&self, name: &str) -> Vec<BTreeMap<String, String>> {
         let text = self.read(name);
-        let mut lines = text.lines().map(|line| line.split(',').map(str::to_string).collect::<Vec<_>>());
+        let mut lines = text
+            .lines()
+            .map(|line| line.split(',').map(str::to_string).collect::<Vec<_>>());
         let header = lines.next().expect("a header");
-        lines.map(|fields| header.iter().cloned().zip(fields).collect()).collect()
+        lines
+            .map(|fields| header.iter().cloned().zip(fields).collect())
+            .collect()
     }
 
     /// One column of a CSV file.
     #[track_caller]
     pub fn column(&self, name: &str, column: &str) -> Vec<String> {
-        self.rows(name).into_iter().map(|row| row[column].clone()).collect()
+        self.rows(name)
+            .into_iter()
+            .map(|row| row[column].clone())
+            .collect()
     }
 
     /// The bytes of every file below a folder, except `host.json`.
@@ -168,7 +196,11 @@ pub fn files_below(folder: &Path) -> BTreeMap<String, Vec<u8>> {
             if path.is_dir() {
                 folders.push(path);
             } else if let Ok(bytes) = fs::read(&path) {
-                let name = path.strip_prefix(folder).expect("it is below").display().to_string();
+                let name = path
+                    .strip_prefix(folder)
+                    .expect("it is below")
+                    .display()
+                    .to_string();
                 files.insert(name, bytes);
             }
         }
@@ -180,7 +212,9 @@ pub fn files_below(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 #[track_caller]
 pub fn same(one: &BTreeMap<String, Vec<u8>>, other: &BTreeMap<String, Vec<u8>>) {
     let names = one.keys().chain(other.keys());
-    let differing: Vec<&String> = names.filter(|name| one.get(*name) != other.get(*name)).collect();
+    let differing: Vec<&String> = names
+        .filter(|name| one.get(*name) != other.get(*name))
+        .collect();
     assert!(differing.is_empty(), "these differ: {differing:?}");
     assert!(!one.is_empty(), "there are no files");
 }

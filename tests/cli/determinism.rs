@@ -8,7 +8,9 @@ fn full() -> Desk {
     let output = "[output]\ntimeline = true\n";
     desk.write(
         "t.toml",
-        format!("{SCENARIO}[[policy]]\nkind = \"merged\"\n[[policy]]\nkind = \"immediate\"\n{output}"),
+        format!(
+            "{SCENARIO}[[policy]]\nkind = \"merged\"\n[[policy]]\nkind = \"immediate\"\n{output}"
+        ),
     );
     desk
 }
@@ -36,7 +38,8 @@ fn the_same_bytes_on_any_number_of_threads() {
     };
     let (files, printed) = run("one", "1");
     assert!(
-        files.keys().any(|name| name.ends_with(".png")) && files.keys().any(|name| name.ends_with("timeline.json"))
+        files.keys().any(|name| name.ends_with(".png"))
+            && files.keys().any(|name| name.ends_with("timeline.json"))
     );
     for (out, threads) in [("two", "2"), ("seven", "7")] {
         let (others, also_printed) = run(out, threads);
@@ -54,7 +57,11 @@ fn another_seed_gives_other_requests() {
     desk.sim(&["--seed", "2"]).ok();
     assert_ne!(first, desk.read("out/t/A/100/requests.csv"));
     desk.sim(&[]).ok();
-    assert_eq!(first, desk.read("out/t/A/100/requests.csv"), "the default seed is 1");
+    assert_eq!(
+        first,
+        desk.read("out/t/A/100/requests.csv"),
+        "the default seed is 1"
+    );
 }
 
 #[test]
@@ -66,7 +73,13 @@ fn policies_do_not_touch_each_other() {
     let (policies, output) = policies.split_once("[output]").unwrap();
     let mut policies: Vec<&str> = policies.split("[[policy]]").collect();
     policies.reverse();
-    desk.write("t.toml", format!("{head}[[policy]]{}[output]{output}", policies.join("[[policy]]")));
+    desk.write(
+        "t.toml",
+        format!(
+            "{head}[[policy]]{}[output]{output}",
+            policies.join("[[policy]]")
+        ),
+    );
     desk.run(&["sim", "t.toml", "-q", "--out", "reversed"]).ok();
     let logs = |out: &str| {
         let mut files = desk.files(out);
@@ -82,11 +95,17 @@ fn every_policy_replays_the_same_requests() {
     let desk = full();
     desk.sim(&[]).ok();
     for point in ["100", "200"] {
-        let of = |policy: &str, column: &str| desk.column(&format!("out/t/{policy}/{point}/requests.csv"), column);
+        let of = |policy: &str, column: &str| {
+            desk.column(&format!("out/t/{policy}/{point}/requests.csv"), column)
+        };
         let (ids, arrivals) = (of("A", "id"), of("A", "arrival_ns"));
         assert_eq!(ids, (0..200).map(|id| id.to_string()).collect::<Vec<_>>());
         for policy in ["B", "merged", "immediate"] {
-            assert_eq!((&of(policy, "id"), &of(policy, "arrival_ns")), (&ids, &arrivals), "{policy}");
+            assert_eq!(
+                (&of(policy, "id"), &of(policy, "arrival_ns")),
+                (&ids, &arrivals),
+                "{policy}"
+            );
         }
     }
 }

@@ -6,7 +6,10 @@ use crate::recorded::{RESTLESS, record};
 /// Three requests: two of two steps that run together, one of a single step that comes while they do.
 fn simulated(policy: &str) -> Desk {
     let desk = Desk::new();
-    desk.write("three.csv", "id,arrival_ns,shape\n0,0,chain:2\n1,0,chain:3\n2,500000,chain:1\n");
+    desk.write(
+        "three.csv",
+        "id,arrival_ns,shape\n0,0,chain:2\n1,0,chain:3\n2,500000,chain:1\n",
+    );
     let scenario = format!(
         "name = \"t\"\n[workload]\nmodel = \"lstm\"\ntrace = \"three.csv\"\n[device]\ncosts = \"costs.csv\"\n[[policy]]\n{policy}\n"
     );
@@ -50,25 +53,48 @@ fn a_task_of_a_padded_batch_has_its_reasons() {
     ] {
         assert!(ran.stdout.contains(line), "{line}{ran:?}");
     }
-    let json = desk.run(&["explain", "out/t/P", "task", "1", "--format", "json"]).ok().json();
-    assert_eq!((&json["members"][0], &json["before"], &json["start_ns"]), (&"2".into(), &0.into(), &3_300_000.into()));
+    let json = desk
+        .run(&["explain", "out/t/P", "task", "1", "--format", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (&json["members"][0], &json["before"], &json["start_ns"]),
+        (&"2".into(), &0.into(), &3_300_000.into())
+    );
 }
 
 #[test]
 fn a_request_of_cellular_batching_joins_and_leaves() {
     let desk = simulated("kind = \"cellular\"\nlabel = \"C\"\nmax_tasks = 1");
-    let json = desk.run(&["explain", "out/t/C", "request", "2", "--format", "json"]).ok().json();
+    let json = desk
+        .run(&["explain", "out/t/C", "request", "2", "--format", "json"])
+        .ok()
+        .json();
     // It joins at the second step, when the first is done, and is alone in needing no more.
     assert_eq!(json["tasks"].as_array().map(Vec::len), Some(1));
     let task = &json["tasks"][0];
-    assert_eq!((&task["task"], &task["others"], &task["batch"]), (&1.into(), &2.into(), &3.into()));
+    assert_eq!(
+        (&task["task"], &task["others"], &task["batch"]),
+        (&1.into(), &2.into(), &3.into())
+    );
     assert_eq!(
         (&task["ready_ns"], &task["start_ns"], &task["behind"][0]),
         (&500_000.into(), &1_100_000.into(), &0.into())
     );
-    assert_eq!((&json["before_first_task_ns"], &json["padding_cells"]), (&600_000.into(), &0.into()));
-    let json = desk.run(&["explain", "out/t/C", "request", "1", "--format", "json"]).ok().json();
-    let needed: Vec<&serde_json::Value> = json["tasks"].as_array().unwrap().iter().map(|t| &t["needed_task"]).collect();
+    assert_eq!(
+        (&json["before_first_task_ns"], &json["padding_cells"]),
+        (&600_000.into(), &0.into())
+    );
+    let json = desk
+        .run(&["explain", "out/t/C", "request", "1", "--format", "json"])
+        .ok()
+        .json();
+    let needed: Vec<&serde_json::Value> = json["tasks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|t| &t["needed_task"])
+        .collect();
     assert_eq!(needed, [&serde_json::Value::Null, &0.into(), &1.into()]);
 }
 
@@ -77,15 +103,23 @@ fn a_request_of_cellular_batching_joins_and_leaves() {
 /// alike inside of a cell; JIT's key holds them apart, since they take different results.
 #[test]
 fn operators_are_named_and_are_no_padding() {
-    for (policy, others, launches) in
-        [("kind = \"dynet\"", 9, 1 + 3 * 11), ("kind = \"jit\"\ngranularity = \"operator\"", 14, 1 + 3 * 14)]
-    {
+    for (policy, others, launches) in [
+        ("kind = \"dynet\"", 9, 1 + 3 * 11),
+        ("kind = \"jit\"\ngranularity = \"operator\"", 14, 1 + 3 * 14),
+    ] {
         let desk = simulated(&format!("{policy}\nlabel = \"O\""));
-        let text = desk.run(&["explain", "out/t/O", "request", "1"]).ok().stdout;
+        let text = desk
+            .run(&["explain", "out/t/O", "request", "1"])
+            .ok()
+            .stdout;
         let name = format!("\n0     lstm.lookup and {others} more");
-        assert!(text.contains("no padding\n") && text.contains(&name), "{text}");
+        assert!(
+            text.contains("no padding\n") && text.contains(&name),
+            "{text}"
+        );
         let text = desk.run(&["explain", "out/t/O", "task", "0"]).ok().stdout;
-        let cells = format!("  cells: 5, no padding; 75 operators in {launches} batches in sequence\n");
+        let cells =
+            format!("  cells: 5, no padding; 75 operators in {launches} batches in sequence\n");
         assert!(text.contains(&cells), "{cells}{text}");
     }
 }
@@ -94,9 +128,18 @@ fn operators_are_named_and_are_no_padding() {
 #[test]
 fn parts_of_requests_pay_for_padding() {
     let desk = Desk::new();
-    desk.write("two.csv", "id,arrival_ns,shape\n0,0,tokens:10\n1,0,tokens:20\n");
-    let network = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/networks/example.csv");
-    let device = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/devices/titan-rtx.toml");
+    desk.write(
+        "two.csv",
+        "id,arrival_ns,shape\n0,0,tokens:10\n1,0,tokens:20\n",
+    );
+    let network = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/scenarios/networks/example.csv"
+    );
+    let device = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/scenarios/devices/titan-rtx.toml"
+    );
     desk.write(
         "t.toml",
         format!(
@@ -105,15 +148,37 @@ fn parts_of_requests_pay_for_padding() {
         ),
     );
     desk.run(&["sim", "t.toml", "--out", "out"]).ok();
-    let json = desk.run(&["explain", "out/t/dvabatch", "request", "0", "--format", "json"]).ok().json();
+    let json = desk
+        .run(&[
+            "explain",
+            "out/t/dvabatch",
+            "request",
+            "0",
+            "--format",
+            "json",
+        ])
+        .ok()
+        .json();
     assert_eq!(json["padding_cells"], 7 * (20 - 10));
     let tasks = json["tasks"].as_array().expect("two stages");
-    let nodes: Vec<u64> =
-        tasks.iter().flat_map(|task| task["nodes"].as_array().unwrap()).map(|n| n.as_u64().unwrap()).collect();
+    let nodes: Vec<u64> = tasks
+        .iter()
+        .flat_map(|task| task["nodes"].as_array().unwrap())
+        .map(|n| n.as_u64().unwrap())
+        .collect();
     assert_eq!((tasks.len(), nodes), (2, (0..8).collect()));
-    let text = desk.run(&["explain", "out/t/dvabatch", "task", "1"]).ok().stdout;
-    assert!(text.contains("  why this: stage 1, from batch 0 of the table\n"), "{text}");
-    assert!(text.contains("  parts (request:first-last node): 0:"), "{text}");
+    let text = desk
+        .run(&["explain", "out/t/dvabatch", "task", "1"])
+        .ok()
+        .stdout;
+    assert!(
+        text.contains("  why this: stage 1, from batch 0 of the table\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("  parts (request:first-last node): 0:"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -121,11 +186,27 @@ fn a_recorded_run_is_explained_by_its_recording() {
     let desk = Desk::new();
     record(&desk.path("t.toml"), &desk.path("out"), RESTLESS);
     let tasks = desk.read("out/t/B/200/tasks.csv");
-    let row: Vec<&str> = tasks.lines().nth(8).expect("many tasks").split(',').collect();
-    let json = desk.run(&["explain", "out/t/B/200", "task", row[0], "--format", "json"]).ok().json();
-    assert_eq!((json["start_ns"].to_string(), json["finish_ns"].to_string()), (row[6].into(), row[7].into()));
+    let row: Vec<&str> = tasks
+        .lines()
+        .nth(8)
+        .expect("many tasks")
+        .split(',')
+        .collect();
+    let json = desk
+        .run(&["explain", "out/t/B/200", "task", row[0], "--format", "json"])
+        .ok()
+        .json();
+    assert_eq!(
+        (json["start_ns"].to_string(), json["finish_ns"].to_string()),
+        (row[6].into(), row[7].into())
+    );
     assert_eq!(json["batch"].to_string(), row[4]);
-    assert!(json["what"].as_str().is_some_and(|what| what.starts_with("bucket ")), "{json}");
+    assert!(
+        json["what"]
+            .as_str()
+            .is_some_and(|what| what.starts_with("bucket ")),
+        "{json}"
+    );
 }
 
 #[test]
@@ -136,13 +217,18 @@ fn what_can_not_be_explained_says_why() {
     let ran = several();
     assert_eq!(ran.code, Some(2));
     assert!(
-        ran.stderr.contains("out/t: holds 4 points, and a number means another task in each; name one of\n"),
+        ran.stderr.contains(
+            "out/t: holds 4 points, and a number means another task in each; name one of\n"
+        ),
         "{ran:?}"
     );
     let ran = desk.run(&["explain", "out/t/A/100", "request", "200"]);
     assert_eq!(
         (ran.code, ran.stderr.as_str()),
-        (Some(2), "batchlab: out/t/A/100: has no request 200; its requests are 0 to 199\n")
+        (
+            Some(2),
+            "batchlab: out/t/A/100: has no request 200; its requests are 0 to 199\n"
+        )
     );
     let ran = desk.run(&["explain", "out/t/A/100", "request", "99999999999"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
@@ -150,7 +236,11 @@ fn what_can_not_be_explained_says_why() {
     desk.write("costs.csv", COSTS.replace("1000000", "1000001"));
     let ran = desk.run(&["explain", "out/t/A/100", "request", "0"]);
     assert_eq!(ran.code, Some(2));
-    assert!(ran.stderr.contains("requests.csv differs from the results of its scenario now"), "{ran:?}");
+    assert!(
+        ran.stderr
+            .contains("requests.csv differs from the results of its scenario now"),
+        "{ran:?}"
+    );
     let ran = desk.run(&["explain", "nowhere", "task", "0"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
 }

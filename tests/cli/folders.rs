@@ -14,8 +14,21 @@ fn a_point_is_finished_only_with_all_its_files() {
     fs::remove_file(desk.path("out/t/B/200/batches-2.csv")).unwrap();
     let cut = desk.read("out/t/B/100/requests.csv");
     desk.write("out/t/B/100/requests.csv", &cut[..cut.len() / 2]);
-    let ran = desk.run(&["sim", "t.toml", "--out", "out", "--replications", "2", "--resume"]).ok();
-    assert!(ran.stderr.contains("taken over from before: 5 of 8 runs"), "{ran:?}");
+    let ran = desk
+        .run(&[
+            "sim",
+            "t.toml",
+            "--out",
+            "out",
+            "--replications",
+            "2",
+            "--resume",
+        ])
+        .ok();
+    assert!(
+        ran.stderr.contains("taken over from before: 5 of 8 runs"),
+        "{ran:?}"
+    );
     same(&whole, &desk.files("out"));
 }
 
@@ -24,10 +37,14 @@ fn a_folder_has_one_run_at_a_time() {
     let desk = Desk::new();
     desk.sim(&[]).ok();
     let before = desk.files("out");
-    let lock = File::options().write(true).open(desk.path("out/t/.lock")).unwrap();
+    let lock = File::options()
+        .write(true)
+        .open(desk.path("out/t/.lock"))
+        .unwrap();
     let refused = |lock: &File, more: &[&str]| {
         let message = "out/t: another run is writing to this folder; wait until it has ended, or give another --out";
-        desk.sim(&[&["--seed", "2"], more].concat()).failed(2, message);
+        desk.sim(&[&["--seed", "2"], more].concat())
+            .failed(2, message);
         same(&before, &desk.files("out"));
         lock.unlock().unwrap();
     };

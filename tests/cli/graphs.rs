@@ -19,9 +19,13 @@ fn document(path: &Path) -> Value {
 
 /// The shipped graph models, by name.
 fn examples() -> Vec<String> {
-    let files = std::fs::read_dir(of_project("scenarios/graphs")).unwrap().map(|entry| entry.unwrap().path());
+    let files = std::fs::read_dir(of_project("scenarios/graphs"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
     let models = files.filter(|path| path.extension().is_some_and(|ending| ending == "json"));
-    let mut names: Vec<String> = models.map(|path| path.file_stem().unwrap().to_str().unwrap().to_string()).collect();
+    let mut names: Vec<String> = models
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().to_string())
+        .collect();
     names.sort();
     names
 }
@@ -37,20 +41,38 @@ fn the_examples_have_the_form_of_the_schema() {
     for (part, mistake) in [
         (r#""graphs""#, r#""graph""#),
         (r#"{"nodes": ["a"]}"#, r#"{"nodes": []}"#),
-        (r#"{"nodes": ["a"]}"#, r#"{"nodes": ["a"], "edges": [[0, 1]]}"#),
+        (
+            r#"{"nodes": ["a"]}"#,
+            r#"{"nodes": ["a"], "edges": [[0, 1]]}"#,
+        ),
         (r#"{"name": "a"}"#, r#"{"name": "whole"}"#),
         (r#"{"name": "a"}"#, r#"{"name": "a", "batches": [0]}"#),
-        (r#"{"name": "a"}"#, r#"{"name": "a", "operators": [{"name": "x", "kind": "affine"}]}"#),
-        (r#"{"name": "a"}"#, r#"{"name": "a", "operators": [{"name": "x", "kind": "sum", "weight": "W"}]}"#),
-        (r#""graphs": [{"nodes": ["a"]}]"#, r#""unfold": {"shape": "ring", "nodes": [{"name": "f", "cell": "a"}]}"#),
-        (r#""graphs": [{"nodes": ["a"]}]"#, r#""unfold": {"shape": "chain", "nodes": [{"name": "F", "cell": "a"}]}"#),
+        (
+            r#"{"name": "a"}"#,
+            r#"{"name": "a", "operators": [{"name": "x", "kind": "affine"}]}"#,
+        ),
+        (
+            r#"{"name": "a"}"#,
+            r#"{"name": "a", "operators": [{"name": "x", "kind": "sum", "weight": "W"}]}"#,
+        ),
+        (
+            r#""graphs": [{"nodes": ["a"]}]"#,
+            r#""unfold": {"shape": "ring", "nodes": [{"name": "f", "cell": "a"}]}"#,
+        ),
+        (
+            r#""graphs": [{"nodes": ["a"]}]"#,
+            r#""unfold": {"shape": "chain", "nodes": [{"name": "F", "cell": "a"}]}"#,
+        ),
     ] {
         let text = cell.replace(part, mistake);
         documents.push(serde_json::from_str(&text).unwrap());
         let desk = with_model(&text);
         desk.refuses(&[], "t.toml:3: workload.model: m.json: ");
     }
-    for (place, valid) in valid_by_schema(&of_project("docs/graph.schema.json"), &documents).into_iter().enumerate() {
+    for (place, valid) in valid_by_schema(&of_project("docs/graph.schema.json"), &documents)
+        .into_iter()
+        .enumerate()
+    {
         assert_eq!(valid, place < right, "{}", documents[place]);
     }
 }
@@ -63,7 +85,11 @@ valid = jsonschema.Draft202012Validator(json.load(open(sys.argv[1]))).is_valid
 json.dump([valid(document) for document in json.load(sys.stdin)], sys.stdout)";
     let mut python = Command::new("python3");
     python.args(["-c", SCRIPT]).arg(schema);
-    let child = python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = python
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
     let output = child.and_then(|mut child| {
         // Python ends before it reads if it lacks the package.
         let _ = serde_json::to_writer(child.stdin.take().unwrap(), documents);
@@ -72,7 +98,10 @@ json.dump([valid(document) for document in json.load(sys.stdin)], sys.stdout)";
     match output {
         Ok(output) if output.status.success() => serde_json::from_slice(&output.stdout).unwrap(),
         failed => {
-            assert!(std::env::var_os("REQUIRE_JSONSCHEMA").is_none(), "{failed:?}");
+            assert!(
+                std::env::var_os("REQUIRE_JSONSCHEMA").is_none(),
+                "{failed:?}"
+            );
             eprintln!("skipped: python3 has no jsonschema");
             Vec::new()
         }
@@ -85,8 +114,14 @@ fn the_examples_run() {
     for name in examples() {
         let scenario = format!("scenarios/graphs/{name}.toml");
         let mut command = program();
-        let command =
-            command.current_dir(ROOT).args(["sim", &scenario, "-q", "--set", "workload.requests=300", "--out"]);
+        let command = command.current_dir(ROOT).args([
+            "sim",
+            &scenario,
+            "-q",
+            "--set",
+            "workload.requests=300",
+            "--out",
+        ]);
         let output = command.arg(desk.path("out")).output().unwrap();
         assert!(output.status.success(), "{name}: {output:?}");
         let rows = desk.rows(&format!("out/graph-{name}/summary.csv"));
@@ -100,7 +135,10 @@ fn the_examples_run() {
 fn with_model(text: &str) -> Desk {
     let desk = Desk::new();
     desk.write("m.json", text);
-    desk.write("t.toml", desk.read("t.toml").replace("\"lstm\"", "\"graph:m.json\""));
+    desk.write(
+        "t.toml",
+        desk.read("t.toml").replace("\"lstm\"", "\"graph:m.json\""),
+    );
     desk
 }
 
@@ -140,9 +178,21 @@ fn a_model_that_is_built_in_has_the_same_schedule_from_a_file() {
         let more = "[[policy]]\nkind = \"merged\"\n[[policy]]\nkind = \"immediate\"\n";
         desk.write("t.toml", desk.read("t.toml") + more);
         let dataset = format!("workload.dataset={dataset}");
-        let mut words = vec!["--set", &dataset, "--set", "arrivals.rates=[1e6, 1e7]", "--set", "device.workers=2"];
+        let mut words = vec![
+            "--set",
+            &dataset,
+            "--set",
+            "arrivals.rates=[1e6, 1e7]",
+            "--set",
+            "device.workers=2",
+        ];
         if model == "tree-lstm" {
-            words.extend(["--set", "policy.B.kind=cellular", "--set", "policy.B.max_batch=3"]);
+            words.extend([
+                "--set",
+                "policy.B.kind=cellular",
+                "--set",
+                "policy.B.max_batch=3",
+            ]);
         }
         desk.sim(&words).ok();
         let own: Vec<_> = logs(&desk);
@@ -156,7 +206,9 @@ fn a_model_that_is_built_in_has_the_same_schedule_from_a_file() {
 /// The logs of all points.
 fn logs(desk: &Desk) -> Vec<(String, Vec<u8>)> {
     let files = desk.files("out/t").into_iter();
-    files.filter(|(name, _)| name.ends_with("requests.csv") || name.ends_with("tasks.csv")).collect()
+    files
+        .filter(|(name, _)| name.ends_with("requests.csv") || name.ends_with("tasks.csv"))
+        .collect()
 }
 
 #[test]
@@ -164,22 +216,44 @@ fn a_batch_is_padded_to_a_size_that_there_is() {
     let desk = with_model(&CHAIN.replace("\"lstm\" }", "\"lstm\", \"batches\": [1, 4] }"));
     desk.write("lengths.csv", "length,count\n1,1\n");
     desk.write("costs.csv", "cell,batch,ns\nlstm,1,1000\nlstm,4,4000\n");
-    let offline = ["--set", "arrivals={ process = 'offline' }", "--set", "workload.requests=7"];
+    let offline = [
+        "--set",
+        "arrivals={ process = 'offline' }",
+        "--set",
+        "workload.requests=7",
+    ];
     desk.sim(&offline).ok();
     // Four, and three padded to four; whole requests likewise, at the largest size.
     let took = |policy: &str| -> Vec<(u64, String)> {
         let rows = desk.rows(&format!("out/t/{policy}/offline/tasks.csv"));
-        let ns = |row: &std::collections::BTreeMap<String, String>, key: &str| row[key].parse::<u64>().unwrap();
-        rows.iter().map(|row| (ns(row, "finish_ns") - ns(row, "start_ns"), row["batch"].clone())).collect()
+        let ns = |row: &std::collections::BTreeMap<String, String>, key: &str| {
+            row[key].parse::<u64>().unwrap()
+        };
+        rows.iter()
+            .map(|row| {
+                (
+                    ns(row, "finish_ns") - ns(row, "start_ns"),
+                    row["batch"].clone(),
+                )
+            })
+            .collect()
     };
-    assert_eq!(took("A"), [(4000, "4".to_string()), (4000, "3".to_string())]);
+    assert_eq!(
+        took("A"),
+        [(4000, "4".to_string()), (4000, "3".to_string())]
+    );
     let summary = desk.rows("out/t/summary.csv");
-    let padding: Vec<f64> = summary.iter().map(|row| row["padding"].parse().unwrap()).collect();
+    let padding: Vec<f64> = summary
+        .iter()
+        .map(|row| row["padding"].parse().unwrap())
+        .collect();
     assert!((padding[0] - 1.0 / 8.0).abs() < 1e-6, "{padding:?}");
     // A smaller max_batch in the scenario holds, a larger one does not.
-    desk.sim(&[&offline[..], &["--set", "policy.A.max_batch=2"]].concat()).ok();
+    desk.sim(&[&offline[..], &["--set", "policy.A.max_batch=2"]].concat())
+        .ok();
     assert_eq!(took("A").len(), 4);
-    desk.sim(&[&offline[..], &["--set", "policy.A.max_batch=6"]].concat()).ok();
+    desk.sim(&[&offline[..], &["--set", "policy.A.max_batch=6"]].concat())
+        .ok();
     assert_eq!(took("A").len(), 2);
 }
 
@@ -192,29 +266,62 @@ fn a_file_that_changed_is_noticed() {
     assert_eq!(inputs, ["lengths.csv", "costs.csv", "m.json"]);
     assert_eq!(run["scenario"]["workload"]["model"], "graph:m.json");
     let resumed = || desk.run(&["sim", "t.toml", "--out", "out", "--resume"]);
-    assert!(resumed().ok().stderr.contains("taken over from before: 4 of 4"), "nothing has changed");
+    assert!(
+        resumed()
+            .ok()
+            .stderr
+            .contains("taken over from before: 4 of 4"),
+        "nothing has changed"
+    );
     // The same graphs from another file.
-    desk.write("m.json", CHAIN.replace("\"s\"", "\"t\"").replace("s[", "t["));
+    desk.write(
+        "m.json",
+        CHAIN.replace("\"s\"", "\"t\"").replace("s[", "t["),
+    );
     resumed().failed(2, "was run with other settings, seed, input files");
-    desk.run(&["replay", "out/t"]).failed(2, "m.json is not what it was in this run");
+    desk.run(&["replay", "out/t"])
+        .failed(2, "m.json is not what it was in this run");
 }
 
 #[test]
 fn what_does_not_fit_is_refused_with_the_way_out() {
     let two = std::fs::read_to_string(of_project("scenarios/graphs/two-layers.json")).unwrap();
     let desk = with_model(&two);
-    desk.refuses(&[], "t.toml:14: policy[1] (padded): padded batching takes sequences only");
-    let ran = desk.run(&["real", "t.toml", "--out", "out", "-q", "--set", "policy.B.kind=merged"]);
+    desk.refuses(
+        &[],
+        "t.toml:14: policy[1] (padded): padded batching takes sequences only",
+    );
+    let ran = desk.run(&[
+        "real",
+        "t.toml",
+        "--out",
+        "out",
+        "-q",
+        "--set",
+        "policy.B.kind=merged",
+    ]);
     ran.failed(
         2,
         "model: graph:m.json describes cells and graphs, and has no weights to compute with; run it with batchlab sim",
     );
-    desk.run(&["profile", "--scenario", "t.toml", "--set", "policy.B.kind=merged"])
-        .failed(2, "has no weights to compute with");
+    desk.run(&[
+        "profile",
+        "--scenario",
+        "t.toml",
+        "--set",
+        "policy.B.kind=merged",
+    ])
+    .failed(2, "has no weights to compute with");
     let ran = desk.run(&["profile", "--model", "graph:m.json"]);
-    assert!(ran.code == Some(2) && ran.stderr.contains("describes a model without weights"), "{ran:?}");
+    assert!(
+        ran.code == Some(2) && ran.stderr.contains("describes a model without weights"),
+        "{ran:?}"
+    );
     let merged = &["--set", "policy.B.kind=merged"];
-    desk.refuses(&[&merged[..], &["--set", "workload.model=graph:n.json"]].concat(), "no such file: n.json");
+    desk.refuses(
+        &[&merged[..], &["--set", "workload.model=graph:n.json"]].concat(),
+        "no such file: n.json",
+    );
     desk.refuses(
         &[&merged[..], &["--set", "workload.dataset=complete-tree:4"]].concat(),
         "complete-tree:4: is a tree, but the model graph:m.json takes a CSV file with the header length,count",

@@ -26,24 +26,37 @@ const POINTS: usize = 16;
 
 fn start(desk: &Desk, more: &[&str]) -> Child {
     let words = [&["sim", "t.toml", "--out", "out", "--threads", "1"], more].concat();
-    desk.command(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    desk.command(&words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
 }
 
 fn finished_points(desk: &Desk) -> usize {
-    desk.files("out").keys().filter(|name| name.ends_with("point.json")).count()
+    desk.files("out")
+        .keys()
+        .filter(|name| name.ends_with("point.json"))
+        .count()
 }
 
 /// Waits until this number of points is finished.
 fn wait_for(desk: &Desk, points: usize) {
     let patience = Instant::now();
     while finished_points(desk) < points {
-        assert!(patience.elapsed() < Duration::from_secs(60), "the sweep does not get on");
+        assert!(
+            patience.elapsed() < Duration::from_secs(60),
+            "the sweep does not get on"
+        );
         sleep(Duration::from_millis(2));
     }
 }
 
 fn interrupt(child: &Child) {
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let sent = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status()
+        .unwrap();
     assert!(sent.success());
 }
 
@@ -61,12 +74,18 @@ fn whole(desk: &Desk) {
         }
         let text = String::from_utf8_lossy(&bytes);
         if name.ends_with(".json") {
-            assert!(serde_json::from_slice::<Value>(&bytes).is_ok(), "{name} is no JSON");
+            assert!(
+                serde_json::from_slice::<Value>(&bytes).is_ok(),
+                "{name} is no JSON"
+            );
         } else if name.ends_with(".csv") {
             assert!(text.ends_with('\n'), "{name} ends within a line");
             let columns = |line: &str| line.split(',').count();
             let expected = columns(text.lines().next().unwrap());
-            assert!(text.lines().all(|line| columns(line) == expected), "{name} has rows of other lengths");
+            assert!(
+                text.lines().all(|line| columns(line) == expected),
+                "{name} has rows of other lengths"
+            );
         }
         if name.ends_with("requests.csv") {
             assert_eq!(text.lines().count(), 1 + REQUESTS, "{name}");
@@ -86,14 +105,27 @@ fn ctrl_c_keeps_what_is_finished_and_resume_goes_on() {
     assert_eq!(ran.code, Some(1), "{ran:?}");
     let kept = finished_points(&desk);
     assert!((3..POINTS).contains(&kept), "{kept}");
-    let message = format!("interrupted: {kept} of 16 runs are finished and kept in out/t; go on with --resume\n");
+    let message = format!(
+        "interrupted: {kept} of 16 runs are finished and kept in out/t; go on with --resume\n"
+    );
     assert!(ran.stderr.ends_with(&message), "{ran:?}");
-    assert_eq!(ran.json()["rows"].as_array().unwrap().len(), kept, "what is finished is printed");
+    assert_eq!(
+        ran.json()["rows"].as_array().unwrap().len(),
+        kept,
+        "what is finished is printed"
+    );
     assert_eq!(desk.rows("out/t/summary.csv").len(), kept);
     whole(&desk);
     let reference = desk.files("reference");
-    for (name, bytes) in desk.files("out").iter().filter(|(name, _)| name.matches('/').count() == 3) {
-        assert!(reference[name] == *bytes, "{name} is not what an uninterrupted run has");
+    for (name, bytes) in desk
+        .files("out")
+        .iter()
+        .filter(|(name, _)| name.matches('/').count() == 3)
+    {
+        assert!(
+            reference[name] == *bytes,
+            "{name} is not what an uninterrupted run has"
+        );
     }
 
     desk.sim(&["--resume"]).ok();
@@ -126,13 +158,22 @@ fn points_of_another_scenario_are_not_taken_over() {
     let taken_over = |more: &[&str], runs: usize| {
         resume(more).ok();
         let (taken, here) = (runs - carried_out(&desk), desk.files("out"));
-        desk.run(&[&["sim", "t.toml", "--out", "fresh"], &sets[..], more].concat()).ok();
+        desk.run(&[&["sim", "t.toml", "--out", "fresh"], &sets[..], more].concat())
+            .ok();
         same(&desk.files("fresh"), &here);
         taken
     };
     assert_eq!(taken_over(&[], 8), 8, "nothing has changed");
-    assert_eq!(taken_over(&["--set", "output.title=x"], 8), 8, "a title changes no figure");
-    assert_eq!(taken_over(&["--set", "arrivals.rates=[100, 200, 300]"], 12), 8, "a load may be added");
+    assert_eq!(
+        taken_over(&["--set", "output.title=x"], 8),
+        8,
+        "a title changes no figure"
+    );
+    assert_eq!(
+        taken_over(&["--set", "arrivals.rates=[100, 200, 300]"], 12),
+        8,
+        "a load may be added"
+    );
 
     let before = desk.files("out");
     let refused = |more: &[&str]| {
@@ -141,7 +182,10 @@ fn points_of_another_scenario_are_not_taken_over() {
     };
     refused(&["--seed", "2"]);
     refused(&["--set", "device.workers=2"]);
-    desk.write("costs.csv", "cell,batch,ns\nlstm,1,1000000\nlstm,2,1200000\n");
+    desk.write(
+        "costs.csv",
+        "cell,batch,ns\nlstm,1,1000000\nlstm,2,1200000\n",
+    );
     refused(&[]);
     desk.write("costs.csv", COSTS);
     let lengths = desk.read("lengths.csv");
@@ -149,7 +193,11 @@ fn points_of_another_scenario_are_not_taken_over() {
     refused(&[]);
     desk.write("lengths.csv", &lengths);
     desk.write("out/t/A/100/point.json", "{ \"fingerprint\": ");
-    assert_eq!(taken_over(&["--set", "arrivals.rates=[100, 200, 300]"], 12), 11, "a broken point is run again");
+    assert_eq!(
+        taken_over(&["--set", "arrivals.rates=[100, 200, 300]"], 12),
+        11,
+        "a broken point is run again"
+    );
     desk.sim(&sets).ok();
     assert_eq!(carried_out(&desk), 8, "without --resume all is run");
 }
@@ -157,13 +205,33 @@ fn points_of_another_scenario_are_not_taken_over() {
 #[test]
 fn a_run_clears_away_what_another_left() {
     let desk = Desk::new();
-    desk.sim(&["--replications", "3", "--set", "output.timeline=true", "--set", "output.plots=[\"gantt\"]"]);
-    desk.sim(&["--replications", "3", "--set", "output.timeline=true", "--set", "output.plots=[\"goodput\"]"]);
+    desk.sim(&[
+        "--replications",
+        "3",
+        "--set",
+        "output.timeline=true",
+        "--set",
+        "output.plots=[\"gantt\"]",
+    ]);
+    desk.sim(&[
+        "--replications",
+        "3",
+        "--set",
+        "output.timeline=true",
+        "--set",
+        "output.plots=[\"goodput\"]",
+    ]);
     desk.write("out/t/notes.txt", "mine");
-    let less = ["--set", "arrivals.rates=[100]", "--set", "output.requests=false"];
+    let less = [
+        "--set",
+        "arrivals.rates=[100]",
+        "--set",
+        "output.requests=false",
+    ];
     desk.sim(&less).ok();
     assert_eq!(desk.read("out/t/notes.txt"), "mine");
     std::fs::remove_file(desk.path("out/t/notes.txt")).unwrap();
-    desk.run(&[&["sim", "t.toml", "--out", "fresh"], &less[..]].concat()).ok();
+    desk.run(&[&["sim", "t.toml", "--out", "fresh"], &less[..]].concat())
+        .ok();
     same(&desk.files("fresh"), &desk.files("out"));
 }

@@ -5,7 +5,10 @@ use crate::desk::Desk;
 /// A step of b requests takes 0.1 b + 0.9 ms up to 2, and no less a request beyond.
 fn images() -> Desk {
     let desk = Desk::new();
-    desk.write("net.csv", "cell,batch,ns\nnet,1,1000000\nnet,2,1100000\nnet,4,2200000\n");
+    desk.write(
+        "net.csv",
+        "cell,batch,ns\nnet,1,1000000\nnet,2,1100000\nnet,4,2200000\n",
+    );
     desk.write(
         "t.toml",
         "name = \"t\"\n[workload]\nmodel = \"dnn:net\"\ndataset = \"constant:fixed\"\nrequests = 2000\n[arrivals]\n\
@@ -15,32 +18,64 @@ fn images() -> Desk {
     desk
 }
 
-const TUNE: [&str; 9] = ["tune", "t.toml", "-q", "--policy", "T", "--slo", "20ms", "--out", "out"];
+const TUNE: [&str; 9] = [
+    "tune", "t.toml", "-q", "--policy", "T", "--slo", "20ms", "--out", "out",
+];
 
 #[test]
 fn the_best_settings_are_found_and_written() {
     let desk = images();
     let tune = |more: &[&str]| desk.run(&[&TUNE[..], &["--replications", "2"], more].concat());
-    let found = tune(&["--over", "max_batch=1,4,2", "--over", "max_total=100,200", "--format", "json"]).ok().json();
+    let found = tune(&[
+        "--over",
+        "max_batch=1,4,2",
+        "--over",
+        "max_total=100,200",
+        "--format",
+        "json",
+    ])
+    .ok()
+    .json();
     let rows = found["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 6);
     let best = &rows[0];
     // A batch of two and one of four serve the same; of equal ones, the first is named.
-    assert_eq!((&best["policy.T.max_batch"], &best["policy.T.max_total"]), (&4.into(), &100.into()), "{found:#}");
+    assert_eq!(
+        (&best["policy.T.max_batch"], &best["policy.T.max_total"]),
+        (&4.into(), &100.into()),
+        "{found:#}"
+    );
     let knee = best["knee_rps"].as_f64().unwrap();
     assert!((1_780.0..1_819.0).contains(&knee), "{knee}");
-    let slow = rows.iter().find(|row| row["policy.T.max_batch"] == 1).unwrap();
-    assert!(slow["round"].as_u64() < Some(3) && slow["knee_rps"].as_f64() < Some(1_100.0), "{slow}");
+    let slow = rows
+        .iter()
+        .find(|row| row["policy.T.max_batch"] == 1)
+        .unwrap();
+    assert!(
+        slow["round"].as_u64() < Some(3) && slow["knee_rps"].as_f64() < Some(1_100.0),
+        "{slow}"
+    );
 
     assert_eq!(desk.read("out/t/tune.csv").lines().count(), 7);
-    assert!(desk.path("out/t/p99-throughput.png").exists() && desk.path("out/t/summary.csv").exists());
+    assert!(
+        desk.path("out/t/p99-throughput.png").exists() && desk.path("out/t/summary.csv").exists()
+    );
     let tuned = desk.read("out/t/tuned.toml");
-    assert!(tuned.contains("max_batch = 4") && !tuned.contains("sweep"), "{tuned}");
+    assert!(
+        tuned.contains("max_batch = 4") && !tuned.contains("sweep"),
+        "{tuned}"
+    );
     desk.write("tuned.toml", tuned);
     desk.run(&["sim", "tuned.toml", "-q"]).ok();
     let told = tune(&["--over", "max_batch=1,2"]).ok().stdout;
-    assert!(told.starts_with("t: the highest rate with p99 at most 20ms, to 1 %\n  T, max_batch=2  18"), "{told}");
-    assert!(told.contains("\n1 of 2 settings are left after the last round\n"), "{told}");
+    assert!(
+        told.starts_with("t: the highest rate with p99 at most 20ms, to 1 %\n  T, max_batch=2  18"),
+        "{told}"
+    );
+    assert!(
+        told.contains("\n1 of 2 settings are left after the last round\n"),
+        "{told}"
+    );
 }
 
 /// The tuned scenario lies in another folder than the files that the given one lies beside.
@@ -50,13 +85,35 @@ fn a_tuned_scenario_runs_where_it_is() {
     std::fs::create_dir(desk.path("sub")).unwrap();
     desk.write("sub/t.toml", desk.read("t.toml"));
     std::fs::rename(desk.path("net.csv"), desk.path("sub/net.csv")).unwrap();
-    let words = ["sub/t.toml", "-q", "--policy", "T", "--slo", "20ms", "--over", "max_batch=2", "--replications", "2"];
+    let words = [
+        "sub/t.toml",
+        "-q",
+        "--policy",
+        "T",
+        "--slo",
+        "20ms",
+        "--over",
+        "max_batch=2",
+        "--replications",
+        "2",
+    ];
     desk.run(&[&["tune"], &words[..]].concat()).ok();
     desk.run(&["sim", "results/tune/t/tuned.toml", "-q"]).ok();
     // Nothing is searched in vain.
-    let ran = desk.run(&[&["tune"], &words[..], &["--max-requests", "4000000000", "--out", "t.toml"]].concat());
+    let ran = desk.run(
+        &[
+            &["tune"],
+            &words[..],
+            &["--max-requests", "4000000000", "--out", "t.toml"],
+        ]
+        .concat(),
+    );
     assert_eq!(ran.code, Some(1), "{ran:?}");
-    assert!(ran.stderr.starts_with("batchlab: t.toml/t: cannot be written"), "{ran:?}");
+    assert!(
+        ran.stderr
+            .starts_with("batchlab: t.toml/t: cannot be written"),
+        "{ran:?}"
+    );
 }
 
 #[test]
@@ -66,21 +123,52 @@ fn sizes_that_need_too_much_memory_are_refused() {
         let set: Vec<&str> = set.iter().flat_map(|set| ["--set", set]).collect();
         desk.run(&[&["sim", "t.toml", "-q"], &set[..]].concat())
     };
-    sim(&["policy.T.priority_levels=4294967295", "policy.T.default_priority_level=1"])
-        .failed(2, "priority_levels: 4294967295 is too large; at most 1000");
+    sim(&[
+        "policy.T.priority_levels=4294967295",
+        "policy.T.default_priority_level=1",
+    ])
+    .failed(2, "priority_levels: 4294967295 is too large; at most 1000");
     sim(&["policy.T.instances=65535"]).failed(2, "instances: 65535 is too large; at most 64");
     let limit = "policy.T={ kind = 'control-limit', label = 'T', max_batch = 4294967295 }";
     let poisson = "arrivals={ process = 'poisson', rates = [9] }";
-    desk.run(&["tune", "t.toml", "-q", "--policy", "T", "--optimal", "--set", limit, "--set", poisson])
-        .failed(2, "max_batch: 4294967295 is too large for the best limit; at most 1024");
+    desk.run(&[
+        "tune",
+        "t.toml",
+        "-q",
+        "--policy",
+        "T",
+        "--optimal",
+        "--set",
+        limit,
+        "--set",
+        poisson,
+    ])
+    .failed(
+        2,
+        "max_batch: 4294967295 is too large for the best limit; at most 1024",
+    );
 }
 
 #[test]
 fn the_settings_with_the_fewest_workers_are_found() {
     let desk = images();
-    let words = ["--rate", "2500", "--over", "max_batch=1,2", "--replications", "2", "--format", "json"];
+    let words = [
+        "--rate",
+        "2500",
+        "--over",
+        "max_batch=1,2",
+        "--replications",
+        "2",
+        "--format",
+        "json",
+    ];
     let found = desk.run(&[&TUNE[..], &words].concat()).ok().json();
-    let workers: Vec<_> = found["rows"].as_array().unwrap().iter().map(|row| row["workers"].as_f64()).collect();
+    let workers: Vec<_> = found["rows"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|row| row["workers"].as_f64())
+        .collect();
     assert_eq!(workers, [Some(2.0), Some(3.0)]);
 }
 
@@ -89,18 +177,41 @@ fn the_best_control_limit_is_computed() {
     let desk = images();
     desk.write("net.csv", "cell,batch,ns\nnet,1,2031200\nnet,32,6489000\n");
     // Half of what batches of 32 serve.
-    let text = desk.read("t.toml").replace("uniform", "poisson").replace("[100]", "[2465.711]");
-    let text = text.replace("kind = \"triton\"\n", "kind = \"control-limit\"\nmax_batch = 32\n");
+    let text = desk
+        .read("t.toml")
+        .replace("uniform", "poisson")
+        .replace("[100]", "[2465.711]");
+    let text = text.replace(
+        "kind = \"triton\"\n",
+        "kind = \"control-limit\"\nmax_batch = 32\n",
+    );
     desk.write("t.toml", &text);
-    let solve = |more: &[&str]| desk.run(&[&["tune", "t.toml", "-q", "--policy", "T", "--optimal"], more].concat());
+    let solve = |more: &[&str]| {
+        desk.run(
+            &[
+                &["tune", "t.toml", "-q", "--policy", "T", "--optimal"],
+                more,
+            ]
+            .concat(),
+        )
+    };
     let row = solve(&["--format", "json"]).ok().json()["rows"][0].clone();
     assert_eq!(row["wait_for"], 3);
-    assert!((row["cost_ms"].as_f64().unwrap() - 4.57745).abs() < 1e-4, "{row}");
+    assert!(
+        (row["cost_ms"].as_f64().unwrap() - 4.57745).abs() < 1e-4,
+        "{row}"
+    );
     let told = solve(&["--busy-weight", "50ms"]).ok().stdout;
-    assert!(told.contains("least sum of mean latency and 50ms times the busy share"), "{told}");
-    solve(&["--set", "device.workers=2"])
-        .failed(2, "t.toml: device.workers: the best limit is known for 1 worker only");
-    solve(&["--set", "arrivals.rates=[9999]"]).failed(2, "9999 req/s: more than 98 % of what batches of 32 serve");
+    assert!(
+        told.contains("least sum of mean latency and 50ms times the busy share"),
+        "{told}"
+    );
+    solve(&["--set", "device.workers=2"]).failed(
+        2,
+        "t.toml: device.workers: the best limit is known for 1 worker only",
+    );
+    solve(&["--set", "arrivals.rates=[9999]"])
+        .failed(2, "9999 req/s: more than 98 % of what batches of 32 serve");
     desk.write("t.toml", text.replace("control-limit", "padded"));
     solve(&[]).failed(2, "t.toml: --optimal: padded has no limit");
 }
@@ -109,14 +220,34 @@ fn the_best_control_limit_is_computed() {
 fn mistakes_of_tune_are_told() {
     let desk = images();
     let tune = |policy: &str, more: &[&str]| {
-        desk.run(&[&["tune", "t.toml", "-q", "--slo", "20ms", "--policy", policy], more].concat())
+        desk.run(
+            &[
+                &["tune", "t.toml", "-q", "--slo", "20ms", "--policy", policy],
+                more,
+            ]
+            .concat(),
+        )
     };
-    tune("absent", &[]).failed(2, "t.toml: --policy: no policy is labelled \"absent\"; there are T, unbatched");
-    tune("unbatched", &[]).failed(2, "t.toml: --over: name keys of unbatched with their values");
+    tune("absent", &[]).failed(
+        2,
+        "t.toml: --policy: no policy is labelled \"absent\"; there are T, unbatched",
+    );
+    tune("unbatched", &[]).failed(
+        2,
+        "t.toml: --over: name keys of unbatched with their values",
+    );
     tune("T", &["--over", "max_batsch=1"]).failed(2, "max_batsch: unknown key");
     tune("T", &["--over", "max_batch=0"]).failed(2, "max_batch: 0 is too small");
-    tune("T", &["--set", "arrivals={ process = 'offline' }", "--over", "max_batch=1,2"])
-        .failed(2, "a knee is looked for over rates");
+    tune(
+        "T",
+        &[
+            "--set",
+            "arrivals={ process = 'offline' }",
+            "--over",
+            "max_batch=1,2",
+        ],
+    )
+    .failed(2, "a knee is looked for over rates");
     assert!(!desk.path("results").exists());
 }
 
@@ -129,42 +260,88 @@ fn a_model_of_triton_becomes_a_policy() {
     let ran = desk.run(&["import", "triton", "config.pbtxt"]).ok();
     assert_eq!(ran.stderr, "config.pbtxt: optimization: not modelled\n");
     let head = desk.read("t.toml");
-    desk.write("t.toml", format!("{}{}", head.split("[[policy]]").next().unwrap(), ran.stdout));
+    desk.write(
+        "t.toml",
+        format!("{}{}", head.split("[[policy]]").next().unwrap(), ran.stdout),
+    );
     desk.run(&["sim", "t.toml", "-q", "--set", "sweep={}"]).ok();
     assert!(ran.stdout.contains("version = \"22.03\""), "{}", ran.stdout);
-    let older = desk.run(&["import", "triton", "config.pbtxt", "--release", "21.10"]).ok().stdout;
+    let older = desk
+        .run(&["import", "triton", "config.pbtxt", "--release", "21.10"])
+        .ok()
+        .stdout;
     assert_eq!(older, ran.stdout.replace("22.03", "21.10"));
     let wrong = desk.run(&["import", "triton", "config.pbtxt", "--release", "21.1"]);
-    assert!(wrong.code == Some(2) && wrong.stderr.contains("[possible values: 21.10, 22.03]"), "{wrong:?}");
+    assert!(
+        wrong.code == Some(2) && wrong.stderr.contains("[possible values: 21.10, 22.03]"),
+        "{wrong:?}"
+    );
     desk.write("config.pbtxt", "max_batch_size: 8\ndynamic_batching {\n");
-    desk.run(&["import", "triton", "config.pbtxt"]).failed(2, "config.pbtxt: the file ends where the name of a field");
+    desk.run(&["import", "triton", "config.pbtxt"])
+        .failed(2, "config.pbtxt: the file ends where the name of a field");
 }
 
 #[test]
 fn measurements_of_perf_analyzer_become_costs() {
     let desk = images();
-    let header =
-        "Concurrency,Inferences/Second,Server Queue,Server Compute Input,Server Compute Infer,Server Compute Output";
-    desk.write("1.csv", format!("{header}\n1,90,60,20,980,0\n2,95,900,20,980,0\n"));
+    let header = "Concurrency,Inferences/Second,Server Queue,Server Compute Input,Server Compute Infer,Server Compute Output";
+    desk.write(
+        "1.csv",
+        format!("{header}\n1,90,60,20,980,0\n2,95,900,20,980,0\n"),
+    );
     desk.write("4.csv", format!("{header}\n1,90,60,40,2160,0\n"));
-    let ran = desk.run(&["import", "perf-analyzer", "1=1.csv", "4=4.csv", "-o", "net.csv"]).ok();
+    let ran = desk
+        .run(&[
+            "import",
+            "perf-analyzer",
+            "1=1.csv",
+            "4=4.csv",
+            "-o",
+            "net.csv",
+        ])
+        .ok();
     let unused = "1.csv: line 3: at a concurrency of 2 the server may join requests of 1; the row is not used\n";
     assert_eq!((ran.stderr.as_str(), ran.stdout.as_str()), (unused, ""));
-    assert_eq!(desk.read("net.csv"), "cell,batch,ns\nnet,1,1000000\nnet,4,2200000\n");
+    assert_eq!(
+        desk.read("net.csv"),
+        "cell,batch,ns\nnet,1,1000000\nnet,4,2200000\n"
+    );
     desk.run(&["sim", "t.toml", "-q"]).ok();
-    desk.run(&["import", "perf-analyzer", "4.csv"]).failed(2, "4.csv: line 1: no column Batch Size");
+    desk.run(&["import", "perf-analyzer", "4.csv"])
+        .failed(2, "4.csv: line 1: no column Batch Size");
 }
 
 #[test]
 fn the_neighbours_stand_side_by_side_on_a_page() {
     let desk = Desk::new();
-    let words = ["reproduce", "neighbours", "-q", "--out", "out", "--set", "workload.requests=300"];
+    let words = [
+        "reproduce",
+        "neighbours",
+        "-q",
+        "--out",
+        "out",
+        "--set",
+        "workload.requests=300",
+    ];
     desk.run(&words).ok();
     let page = desk.read("out/index.html");
-    for part in ["Requests with lengths", "Requests without lengths", "Trees", "Deadlines", "ceiling: ", "Symphony"] {
+    for part in [
+        "Requests with lengths",
+        "Requests without lengths",
+        "Trees",
+        "Deadlines",
+        "ceiling: ",
+        "Symphony",
+    ] {
         assert!(page.contains(part), "{part}");
     }
     assert!(!page.contains("verdict"), "no claims are checked");
-    let told = desk.run(&[&words[..2], &["deadlines"], &words[2..]].concat()).ok().stdout;
-    assert!(told.contains("neighbours deadlines: Deadlines") && told.contains("floor: p50"), "{told}");
+    let told = desk
+        .run(&[&words[..2], &["deadlines"], &words[2..]].concat())
+        .ok()
+        .stdout;
+    assert!(
+        told.contains("neighbours deadlines: Deadlines") && told.contains("floor: p50"),
+        "{told}"
+    );
 }

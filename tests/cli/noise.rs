@@ -21,10 +21,19 @@ fn results(desk: &Desk, noise: &str, more: &[&str]) -> BTreeMap<String, Vec<u8>>
 #[test]
 fn a_factor_of_one_changes_nothing_and_a_quarter_more_is_exact() {
     let desk = Desk::new();
-    desk.write("ones.csv", "time_ns,size,factor,ns\n5,1,1,40\n90,2,1,1000\n2000000000,1,1,77\n");
-    desk.write("quarter.csv", "# A comment\ntime_ns,size,factor,ns\n7,1,1.25,5000000\n");
+    desk.write(
+        "ones.csv",
+        "time_ns,size,factor,ns\n5,1,1,40\n90,2,1,1000\n2000000000,1,1,77\n",
+    );
+    desk.write(
+        "quarter.csv",
+        "# A comment\ntime_ns,size,factor,ns\n7,1,1.25,5000000\n",
+    );
     // Its streams share a device.
-    desk.write("t.toml", desk.read("t.toml") + "[[policy]]\nkind = \"dvabatch\"\nlabel = \"C\"\n");
+    desk.write(
+        "t.toml",
+        desk.read("t.toml") + "[[policy]]\nkind = \"dvabatch\"\nlabel = \"C\"\n",
+    );
     same(&results(&desk, "none", &[]), &results(&desk, "ones", &[]));
 
     results(&desk, "quarter", &[]);
@@ -33,7 +42,11 @@ fn a_factor_of_one_changes_nothing_and_a_quarter_more_is_exact() {
     for task in tasks {
         let number = |column: &str| task[column].parse::<u64>().unwrap();
         let cost = 900_000 + 100_000 * number("batch");
-        assert_eq!(4 * (number("finish_ns") - number("start_ns")), 5 * cost, "{task:?}");
+        assert_eq!(
+            4 * (number("finish_ns") - number("start_ns")),
+            5 * cost,
+            "{task:?}"
+        );
     }
 }
 
@@ -41,23 +54,48 @@ fn a_factor_of_one_changes_nothing_and_a_quarter_more_is_exact() {
 fn each_replication_has_noise_of_its_own_and_a_seed_repeats_it() {
     let desk = Desk::new();
     // Without noise, all replications of these arrivals are the same.
-    let text = desk.read("t.toml").replace("poisson", "uniform").replace("lengths.csv", "constant:4");
+    let text = desk
+        .read("t.toml")
+        .replace("poisson", "uniform")
+        .replace("lengths.csv", "constant:4");
     desk.write("t.toml", text);
-    let rows =
-        (0..20_000u64).map(|ms| format!("{},1,{},1000000\n", ms * 1_000_000, 1.0 + (ms / 700 % 5) as f64 / 10.0));
-    desk.write("wander.csv", format!("time_ns,size,factor,ns\n{}", rows.collect::<String>()));
+    let rows = (0..20_000u64).map(|ms| {
+        format!(
+            "{},1,{},1000000\n",
+            ms * 1_000_000,
+            1.0 + (ms / 700 % 5) as f64 / 10.0
+        )
+    });
+    desk.write(
+        "wander.csv",
+        format!("time_ns,size,factor,ns\n{}", rows.collect::<String>()),
+    );
     let replications = ["--replications", "3"];
     let first = results(&desk, "wander", &replications);
     results(&desk, "none", &replications);
     let zero = |noise: &str| -> Vec<bool> {
         let spread = desk.column(&format!("out-{noise}/t/summary.csv"), "mean_ms_ci");
-        spread.iter().map(|half_width| half_width.parse::<f64>().unwrap() < 1e-9).collect()
+        spread
+            .iter()
+            .map(|half_width| half_width.parse::<f64>().unwrap() < 1e-9)
+            .collect()
     };
-    assert_eq!((zero("none"), zero("wander")), (vec![true; 4], vec![false; 4]));
-    same(&first, &results(&desk, "wander", &[&replications[..], &["--threads", "1"]].concat()));
+    assert_eq!(
+        (zero("none"), zero("wander")),
+        (vec![true; 4], vec![false; 4])
+    );
+    same(
+        &first,
+        &results(
+            &desk,
+            "wander",
+            &[&replications[..], &["--threads", "1"]].concat(),
+        ),
+    );
     for task in desk.rows("out-wander/t/A/200/tasks.csv") {
         let number = |column: &str| task[column].parse::<u64>().unwrap();
-        let tenths = 10 * (number("finish_ns") - number("start_ns")) / (900_000 + 100_000 * number("batch"));
+        let tenths =
+            10 * (number("finish_ns") - number("start_ns")) / (900_000 + 100_000 * number("batch"));
         assert!((10..15).contains(&tenths), "{task:?}");
     }
 }
@@ -69,9 +107,18 @@ fn mistakes_are_named() {
     desk.write("empty.csv", "time_ns,size,factor,ns\n");
     for (noise, message) in [
         ("none.csv", "device.noise: no such file: none.csv"),
-        ("zero.csv", "t.toml: device.noise: zero.csv: row 1: factor 0 is out of range; from 0.000001 to 1000000"),
-        ("empty.csv", "empty.csv: no rows; batchlab profile -o COSTS.csv writes noise.csv"),
-        ("costs.csv", "a noise record has the columns time_ns,size,factor,ns"),
+        (
+            "zero.csv",
+            "t.toml: device.noise: zero.csv: row 1: factor 0 is out of range; from 0.000001 to 1000000",
+        ),
+        (
+            "empty.csv",
+            "empty.csv: no rows; batchlab profile -o COSTS.csv writes noise.csv",
+        ),
+        (
+            "costs.csv",
+            "a noise record has the columns time_ns,size,factor,ns",
+        ),
     ] {
         desk.refuses(&["--set", &format!("device.noise={noise}")], message);
     }

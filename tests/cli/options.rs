@@ -10,12 +10,27 @@ use crate::desk::{Desk, program};
 #[test]
 fn overrides_and_seed_reach_the_run() {
     let desk = Desk::new();
-    desk.sim(&["--seed", "7", "--set", "policy.A.max_batch=3", "--set", "arrivals.rates=[50]"]).ok();
+    desk.sim(&[
+        "--seed",
+        "7",
+        "--set",
+        "policy.A.max_batch=3",
+        "--set",
+        "arrivals.rates=[50]",
+    ])
+    .ok();
     let run: serde_json::Value = serde_json::from_str(&desk.read("out/t/run.json")).unwrap();
-    assert_eq!((&run["seed"], &run["scenario"]["seed"]), (&json!(7), &json!(7)));
+    assert_eq!(
+        (&run["seed"], &run["scenario"]["seed"]),
+        (&json!(7), &json!(7))
+    );
     assert_eq!(run["scenario"]["policy"][0]["max_batch"], 3);
     assert_eq!(run["scenario"]["arrivals"]["rates"], json!([50]));
-    let largest = desk.rows("out/t/A/50/batches.csv").iter().map(|row| row["batch"].parse::<u32>().unwrap()).max();
+    let largest = desk
+        .rows("out/t/A/50/batches.csv")
+        .iter()
+        .map(|row| row["batch"].parse::<u32>().unwrap())
+        .max();
     assert!(largest <= Some(3), "{largest:?}");
 }
 
@@ -23,8 +38,16 @@ fn overrides_and_seed_reach_the_run() {
 fn quiet_leaves_the_results() {
     let desk = Desk::new();
     let loud = desk.run(&["sim", "t.toml", "--out", "out"]).ok();
-    assert!(loud.stderr.ends_with("results in out/t\n"), "{}", loud.stderr);
-    assert!(!loud.stderr.contains("runs,"), "no progress bar on a pipe: {}", loud.stderr);
+    assert!(
+        loud.stderr.ends_with("results in out/t\n"),
+        "{}",
+        loud.stderr
+    );
+    assert!(
+        !loud.stderr.contains("runs,"),
+        "no progress bar on a pipe: {}",
+        loud.stderr
+    );
     let quiet = desk.sim(&[]).ok();
     assert_eq!((quiet.stderr.as_str(), &quiet.stdout), ("", &loud.stdout));
 }
@@ -33,15 +56,32 @@ fn quiet_leaves_the_results() {
 fn the_table_has_a_row_for_each_point() {
     let desk = Desk::new();
     let text = desk.sim(&[]).ok().stdout;
-    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    let lines: Vec<Vec<&str>> = text
+        .lines()
+        .map(|line| line.split_whitespace().collect())
+        .collect();
     assert_eq!(lines[0], ["t"]);
     assert_eq!(lines[1][..3], ["policy", "offered", "throughput"]);
     let rows: Vec<&[&str]> = lines[3..7].iter().map(|row| &row[..2]).collect();
-    assert_eq!(rows, [["A", "100.0"], ["A", "200.0"], ["B", "100.0"], ["B", "200.0"]]);
-    assert!(text.contains("n<1000"), "two hundred requests are too few for a 99th percentile: {text}");
+    assert_eq!(
+        rows,
+        [
+            ["A", "100.0"],
+            ["A", "200.0"],
+            ["B", "100.0"],
+            ["B", "200.0"]
+        ]
+    );
+    assert!(
+        text.contains("n<1000"),
+        "two hundred requests are too few for a 99th percentile: {text}"
+    );
     let closed = "arrivals={ process = 'closed', clients = [1, 300] }";
     let text = desk.sim(&["--set", closed]).ok().stdout;
-    assert!(text.contains("clients-1 ") && text.contains("clients-300 "), "{text}");
+    assert!(
+        text.contains("clients-1 ") && text.contains("clients-300 "),
+        "{text}"
+    );
 }
 
 #[test]
@@ -52,22 +92,44 @@ fn json_is_one_array() {
     let rows = document["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 4);
     for row in rows {
-        for key in ["offered_rps", "throughput_rps", "mean_ms", "p50_ms", "mean_batch", "padding", "utilization"] {
+        for key in [
+            "offered_rps",
+            "throughput_rps",
+            "mean_ms",
+            "p50_ms",
+            "mean_batch",
+            "padding",
+            "utilization",
+        ] {
             assert!(row[key].is_f64(), "{key}: {}", row[key]);
         }
         assert!(row["p999_ms"].is_null() && row["goodput_rps"].is_null());
         assert!(row["completed"].is_u64());
     }
     desk.write("u.toml", desk.read("t.toml").replace("\"t\"", "\"u\""));
-    let several = desk.run(&["sim", "t.toml", "u.toml", "--out", "out", "--format", "json"]).ok().results();
-    assert_eq!((&several[0]["scenario"], &several[1]["scenario"]), (&json!("t"), &json!("u")));
-    assert_eq!(several[0]["rows"], several[1]["rows"], "a name changes no figure");
+    let several = desk
+        .run(&[
+            "sim", "t.toml", "u.toml", "--out", "out", "--format", "json",
+        ])
+        .ok()
+        .results();
+    assert_eq!(
+        (&several[0]["scenario"], &several[1]["scenario"]),
+        (&json!("t"), &json!("u"))
+    );
+    assert_eq!(
+        several[0]["rows"], several[1]["rows"],
+        "a name changes no figure"
+    );
 }
 
 #[test]
 fn replications_bring_intervals() {
     let desk = Desk::new();
-    let document = desk.sim(&["--replications", "3", "--format", "json"]).ok().json();
+    let document = desk
+        .sim(&["--replications", "3", "--format", "json"])
+        .ok()
+        .json();
     let row = &document["rows"][0];
     assert!(row["mean_ms_ci"].as_f64().unwrap() > 0.0);
     assert_eq!(row["replications"], 3);
@@ -80,7 +142,9 @@ fn replications_bring_intervals() {
 fn help_and_version_are_there() {
     let desk = Desk::new();
     let version = desk.run(&["--version"]).ok().stdout;
-    let commit = version.strip_prefix(concat!("batchlab ", env!("CARGO_PKG_VERSION"), " (")).map(|rest| rest.len());
+    let commit = version
+        .strip_prefix(concat!("batchlab ", env!("CARGO_PKG_VERSION"), " ("))
+        .map(|rest| rest.len());
     assert_eq!(commit, Some("04f953d)\n".len()), "{version}");
     for command in [
         &[][..],
@@ -96,12 +160,22 @@ fn help_and_version_are_there() {
         &["trace", "convert"],
     ] {
         let help = desk.run(&[command, &["--help"]].concat()).ok();
-        assert!(help.stdout.contains("Usage: batchlab") && help.stderr.is_empty(), "{command:?}: {help:?}");
-        assert!(help.stdout.lines().all(|line| line.chars().count() <= 100), "{command:?}: {}", help.stdout);
+        assert!(
+            help.stdout.contains("Usage: batchlab") && help.stderr.is_empty(),
+            "{command:?}: {help:?}"
+        );
+        assert!(
+            help.stdout.lines().all(|line| line.chars().count() <= 100),
+            "{command:?}: {}",
+            help.stdout
+        );
     }
     let policies = desk.run(&["policies"]).ok().stdout;
     for kind in ["cellular", "padded", "merged", "unbatched"] {
-        assert!(policies.lines().any(|line| line.starts_with(kind)), "{policies}");
+        assert!(
+            policies.lines().any(|line| line.starts_with(kind)),
+            "{policies}"
+        );
     }
 }
 
@@ -111,28 +185,91 @@ fn help_and_version_are_there() {
 fn a_reader_that_goes_away_is_no_failure() {
     let desk = Desk::new();
     desk.sim(&[]).ok();
-    desk.run(&["trace", "gen", "--dataset", "constant:4", "-n", "2000", "--rate", "9", "-o", "trace.csv"]).ok();
+    desk.run(&[
+        "trace",
+        "gen",
+        "--dataset",
+        "constant:4",
+        "-n",
+        "2000",
+        "--rate",
+        "9",
+        "-o",
+        "trace.csv",
+    ])
+    .ok();
     for words in [
         &["sim", "t.toml", "--out", "out", "-q"][..],
-        &["find-knee", "t.toml", "--out", "out", "-q", "--slo", "1ns", "--quantile", "p50"],
-        &["plot", "out/t", "--kind", "queue-cdf", "--format", "svg", "--point", "100"],
+        &[
+            "find-knee",
+            "t.toml",
+            "--out",
+            "out",
+            "-q",
+            "--slo",
+            "1ns",
+            "--quantile",
+            "p50",
+        ],
+        &[
+            "plot",
+            "out/t",
+            "--kind",
+            "queue-cdf",
+            "--format",
+            "svg",
+            "--point",
+            "100",
+        ],
         &["policies"],
         &["trace", "info", "trace.csv"],
         &["trace", "convert", "trace.csv"],
     ] {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
-        let output = desk.command(words).stdout(writer).stderr(Stdio::piped()).output().unwrap();
-        assert_eq!((output.status.code(), output.stderr.len()), (Some(0), 0), "{words:?}: {output:?}");
+        let output = desk
+            .command(words)
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
+        assert_eq!(
+            (output.status.code(), output.stderr.len()),
+            (Some(0), 0),
+            "{words:?}: {output:?}"
+        );
 
         let full = File::options().write(true).open("/dev/full").unwrap();
-        let output = desk.command(words).stdout(full).stderr(Stdio::piped()).output().unwrap();
+        let output = desk
+            .command(words)
+            .stdout(full)
+            .stderr(Stdio::piped())
+            .output()
+            .unwrap();
         let message = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{words:?}: {message}");
-        assert!(message.starts_with("batchlab: standard output: cannot be written: No space left"), "{message}");
+        assert!(
+            message.starts_with("batchlab: standard output: cannot be written: No space left"),
+            "{message}"
+        );
     }
     // The exit code tells of a mistake, even if the message can't be written.
     let full = File::options().write(true).open("/dev/full").unwrap();
-    assert_eq!(desk.command(&["sim", "none.toml"]).stderr(full).status().unwrap().code(), Some(2));
-    assert_eq!(program().arg("--help").stdout(Stdio::null()).status().unwrap().code(), Some(0));
+    assert_eq!(
+        desk.command(&["sim", "none.toml"])
+            .stderr(full)
+            .status()
+            .unwrap()
+            .code(),
+        Some(2)
+    );
+    assert_eq!(
+        program()
+            .arg("--help")
+            .stdout(Stdio::null())
+            .status()
+            .unwrap()
+            .code(),
+        Some(0)
+    );
 }

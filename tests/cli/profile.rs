@@ -11,24 +11,44 @@ use crate::desk::Desk;
 #[track_caller]
 fn covers(model: &str, more: &[&str], batches: (u32, u32), others: &[&str]) -> String {
     let desk = Desk::new();
-    let grid = ["profile", "--batches", "3,1,5", "--repeats", "2", "-o", "costs.csv", "--vocabulary", "9"];
+    let grid = [
+        "profile",
+        "--batches",
+        "3,1,5",
+        "--repeats",
+        "2",
+        "-o",
+        "costs.csv",
+        "--vocabulary",
+        "9",
+    ];
     desk.run(&[&grid[..], more].concat()).ok();
     let text = desk.read("costs.csv");
     let cells = Model::parse(model).unwrap().cell_types();
-    let table = CostTable::parse(&text, "costs.csv").unwrap().device(&cells, Overhead::default()).unwrap();
+    let table = CostTable::parse(&text, "costs.csv")
+        .unwrap()
+        .device(&cells, Overhead::default())
+        .unwrap();
     for cell in (0..cells.len() as u16).map(CellId) {
         assert_eq!(table.measured(cell), batches.0..=batches.1, "{text}");
     }
     assert!(table.extra(Extra::Launch, 3).0 > 0, "{text}");
-    let rows = |name: &str| text.lines().filter(|line| line.split(',').next() == Some(name)).count();
+    let rows = |name: &str| {
+        text.lines()
+            .filter(|line| line.split(',').next() == Some(name))
+            .count()
+    };
     assert_eq!(["task", "launch"].map(rows), [3, 3], "{text}");
     for name in others {
         assert_eq!(rows(name), 3, "{text}");
     }
     assert!(text.starts_with("# batchlab profile "), "{text}");
-    for part in
-        [", backend cpu, ", "# scheduler: ", "# ns of cells: the median times ", &format!(" of {model}: hidden 4, ")]
-    {
+    for part in [
+        ", backend cpu, ",
+        "# scheduler: ",
+        "# ns of cells: the median times ",
+        &format!(" of {model}: hidden 4, "),
+    ] {
         assert!(text.contains(part), "{part}\n{text}");
     }
     text
@@ -64,24 +84,64 @@ fn every_model_has_a_table() {
             "members that always change have no gather of their own"
         );
         // Tasks of one to five requests. Tasks of a feed-forward network are one step.
-        assert_eq!(text.contains("\nwhole,1,") && text.contains(".whole,1,"), model != "dnn:net", "{text}");
+        assert_eq!(
+            text.contains("\nwhole,1,") && text.contains(".whole,1,"),
+            model != "dnn:net",
+            "{text}"
+        );
         let several = matches!(model, "seq2seq" | "tree-lstm" | "childsum-tree-lstm");
         assert_eq!(text.contains(".switch,"), several, "{text}");
     }
-    covers("tree-lstm", &["--model", "tree-lstm", "--hidden", "4", "--workers", "2"], (1, 5), &["leaf"]);
-    covers("lstm", &["--model", "lstm", "--hidden", "4", "--workers", "2"], (1, 5), &["lstm", "gather"]);
+    covers(
+        "tree-lstm",
+        &["--model", "tree-lstm", "--hidden", "4", "--workers", "2"],
+        (1, 5),
+        &["leaf"],
+    );
+    covers(
+        "lstm",
+        &["--model", "lstm", "--hidden", "4", "--workers", "2"],
+        (1, 5),
+        &["lstm", "gather"],
+    );
 }
 
 #[test]
 fn single_cells_share_a_table() {
-    let text =
-        covers("lstm", &["--cell", "lstm:4", "--cell", "gru:3", "--cell", "net:2"], (1, 5), &["lstm", "gru", "net"]);
-    assert!(text.contains("# task, gather, launch and whole: those of lstm\n"), "{text}");
-    let text = covers("dnn:net", &["--cell", "net:4", "--inputs", "2,7"], (1, 5), &[]);
-    assert!(text.contains("\ncell,batch,ns,stddev_ns,input\n") && text.contains(",7\n"), "{text}");
+    let text = covers(
+        "lstm",
+        &["--cell", "lstm:4", "--cell", "gru:3", "--cell", "net:2"],
+        (1, 5),
+        &["lstm", "gru", "net"],
+    );
+    assert!(
+        text.contains("# task, gather, launch and whole: those of lstm\n"),
+        "{text}"
+    );
+    let text = covers(
+        "dnn:net",
+        &["--cell", "net:4", "--inputs", "2,7"],
+        (1, 5),
+        &[],
+    );
+    assert!(
+        text.contains("\ncell,batch,ns,stddev_ns,input\n") && text.contains(",7\n"),
+        "{text}"
+    );
     // One cell of a model.
     let desk = Desk::new();
-    let printed = desk.run(&["profile", "--cell", "decoder:4", "--batches", "1", "--repeats", "1", "--quiet"]).ok();
+    let printed = desk
+        .run(&[
+            "profile",
+            "--cell",
+            "decoder:4",
+            "--batches",
+            "1",
+            "--repeats",
+            "1",
+            "--quiet",
+        ])
+        .ok();
     assert_eq!(printed.stderr, "");
     assert!(
         printed.stdout.contains("\ndecoder,1,")
@@ -97,18 +157,50 @@ fn single_cells_share_a_table() {
 fn an_interrupted_profile_keeps_what_is_measured() {
     use std::io::{BufRead as _, BufReader};
     let desk = Desk::new();
-    let words = ["profile", "--cell", "lstm:4", "--batches", "1,2", "--repeats", "1000", "-o", "part.csv"];
-    let mut child = desk.command(&words).stderr(std::process::Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let words = [
+        "profile",
+        "--cell",
+        "lstm:4",
+        "--batches",
+        "1,2",
+        "--repeats",
+        "1000",
+        "-o",
+        "part.csv",
+    ];
+    let mut child = desk
+        .command(&words)
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .map(Result::unwrap);
     let note = lines.next().unwrap();
-    assert!(note.starts_with("one of 1000 repeats is measured; about ") && note.ends_with(" s are left"), "{note}");
+    assert!(
+        note.starts_with("one of 1000 repeats is measured; about ")
+            && note.ends_with(" s are left"),
+        "{note}"
+    );
     let id = child.id().to_string();
-    assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    assert!(
+        std::process::Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
     let last = lines.last().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1));
-    assert_eq!(last, "batchlab: interrupted: the table has only what was measured until then");
+    assert_eq!(
+        last,
+        "batchlab: interrupted: the table has only what was measured until then"
+    );
     let table = desk.read("part.csv");
-    assert!(table.contains("\n# interrupted: ") && table.contains("\nlstm,2,"), "{table}");
+    assert!(
+        table.contains("\n# interrupted: ") && table.contains("\nlstm,2,"),
+        "{table}"
+    );
     desk.sim(&["--set", "device.costs=part.csv"]).ok();
 }
 
@@ -123,17 +215,47 @@ fn a_scenario_is_measured_and_runs_on_the_table() {
     };
     desk.write("measured.csv", "cell,batch,ns\nnone,1,1\n");
     for (model, dataset, said) in [
-        ("childsum-tree-lstm", "complete-tree:8", "the first 50 trees of s, with 2.00 children"),
-        ("childsum-tree-lstm:2", "complete-tree:8", "internal, leaf of childsum-tree-lstm: hidden 4"),
-        ("lstm", "constant:5", "lstm of lstm: hidden 4, embedding 4, vocabulary 9"),
+        (
+            "childsum-tree-lstm",
+            "complete-tree:8",
+            "the first 50 trees of s, with 2.00 children",
+        ),
+        (
+            "childsum-tree-lstm:2",
+            "complete-tree:8",
+            "internal, leaf of childsum-tree-lstm: hidden 4",
+        ),
+        (
+            "lstm",
+            "constant:5",
+            "lstm of lstm: hidden 4, embedding 4, vocabulary 9",
+        ),
     ] {
         desk.write("s.toml", scenario(model, dataset));
-        let words = ["profile", "--scenario", "s.toml", "--batches", "1,2", "--repeats", "1", "-o", "measured.csv"];
+        let words = [
+            "profile",
+            "--scenario",
+            "s.toml",
+            "--batches",
+            "1,2",
+            "--repeats",
+            "1",
+            "-o",
+            "measured.csv",
+        ];
         desk.run(&words).ok();
         let text = desk.read("measured.csv");
-        assert!(text.contains(said) && text.contains("with 2 workers busy"), "{text}");
+        assert!(
+            text.contains(said) && text.contains("with 2 workers busy"),
+            "{text}"
+        );
         let ran = desk.run(&["sim", "s.toml", "--out", "out"]).ok();
-        assert!(ran.stderr.contains("larger than the measured 1..2 of measured.csv"), "{}", ran.stderr);
+        assert!(
+            ran.stderr
+                .contains("larger than the measured 1..2 of measured.csv"),
+            "{}",
+            ran.stderr
+        );
         assert_eq!(desk.rows("out/s/summary.csv").len(), 1);
     }
 }
@@ -147,23 +269,62 @@ fn mistakes_are_named() {
             2,
             "--cell lstm:9: a second width of \"lstm\"; a table has one curve",
         ),
-        (&["--model", "lstm", "--inputs", "4"], 2, "--inputs: the time of these cells does not depend on"),
-        (&["--model", "lstm", "--hidden", "0"], 2, "hidden: 0 is out of range; from 1 to 65536"),
-        (&["--floors"], 2, "--floors: only GPUs have them; add --backend cuda"),
-        (&["--cell", "lstm:4", "--precision", "f16"], 2, "the CPU computes only in f32, not in f16"),
-        (&["--cell", "x:4", "--embedding", "3"], 2, "embedding: 3 is not the hidden width 4"),
+        (
+            &["--model", "lstm", "--inputs", "4"],
+            2,
+            "--inputs: the time of these cells does not depend on",
+        ),
+        (
+            &["--model", "lstm", "--hidden", "0"],
+            2,
+            "hidden: 0 is out of range; from 1 to 65536",
+        ),
+        (
+            &["--floors"],
+            2,
+            "--floors: only GPUs have them; add --backend cuda",
+        ),
+        (
+            &["--cell", "lstm:4", "--precision", "f16"],
+            2,
+            "the CPU computes only in f32, not in f16",
+        ),
+        (
+            &["--cell", "x:4", "--embedding", "3"],
+            2,
+            "embedding: 3 is not the hidden width 4",
+        ),
     ] {
-        desk.run(&[&["profile"], words].concat()).failed(code, message);
+        desk.run(&[&["profile"], words].concat())
+            .failed(code, message);
     }
     for (words, message) in [
-        (&["--cell", "lstm"][..], "\"lstm\" is not a cell with its hidden width, such as lstm:1024"),
-        (&["--model", "transformer"], "unknown model \"transformer\"; known: lstm, gru"),
-        (&["--model", "lstm", "--precision", "f64"], "unknown value \"f64\"; known: f32, tf32, bf16, f16"),
-        (&["--model", "lstm", "--batches", "0"], "0 is not in 1..=1048576"),
+        (
+            &["--cell", "lstm"][..],
+            "\"lstm\" is not a cell with its hidden width, such as lstm:1024",
+        ),
+        (
+            &["--model", "transformer"],
+            "unknown model \"transformer\"; known: lstm, gru",
+        ),
+        (
+            &["--model", "lstm", "--precision", "f64"],
+            "unknown value \"f64\"; known: f32, tf32, bf16, f16",
+        ),
+        (
+            &["--model", "lstm", "--batches", "0"],
+            "0 is not in 1..=1048576",
+        ),
         (&[], "the following required arguments were not provided"),
-        (&["--model", "lstm", "--cell", "lstm:4"], "cannot be used with"),
+        (
+            &["--model", "lstm", "--cell", "lstm:4"],
+            "cannot be used with",
+        ),
     ] {
         let ran = desk.run(&[&["profile"], words].concat());
-        assert!(ran.code == Some(2) && ran.stderr.contains(message), "{ran:?}");
+        assert!(
+            ran.code == Some(2) && ran.stderr.contains(message),
+            "{ran:?}"
+        );
     }
 }

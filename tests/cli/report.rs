@@ -10,7 +10,10 @@ const LABEL: &str = "<img src=x onerror=alert(1)>";
 fn with_results() -> Desk {
     let desk = Desk::new();
     let title = "[output]\nplots = [\"latency-throughput\", \"gantt\"]\ntitle = \"<script>alert(2)</script>\"\n";
-    desk.write("t.toml", SCENARIO.replace("label = \"B\"", &format!("label = \"{LABEL}\"")) + title);
+    desk.write(
+        "t.toml",
+        SCENARIO.replace("label = \"B\"", &format!("label = \"{LABEL}\"")) + title,
+    );
     desk.sim(&["--set", "workload.requests=400"]).ok();
     desk
 }
@@ -19,7 +22,10 @@ fn with_results() -> Desk {
 fn a_page_has_the_question_the_table_and_the_figures() {
     let desk = with_results();
     let ran = desk.run(&["report", "out/t"]).ok();
-    assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("out/t/report.html\n", ""));
+    assert_eq!(
+        (ran.stdout.as_str(), ran.stderr.as_str()),
+        ("out/t/report.html\n", "")
+    );
     let page = desk.read("out/t/report.html");
     let p50 = desk.rows("out/t/summary.csv")[0]["p50_ms"].clone();
     for part in [
@@ -43,19 +49,38 @@ fn a_page_has_the_question_the_table_and_the_figures() {
         assert!(!page.contains(part), "{part}: a page loads nothing");
     }
     desk.sim(&[]).ok();
-    assert!(!desk.path("out/t/report.html").exists(), "a new run has other results");
+    assert!(
+        !desk.path("out/t/report.html").exists(),
+        "a new run has other results"
+    );
 }
 
 #[test]
 fn labels_and_titles_are_text() {
     let desk = with_results();
-    desk.run(&["report", "out/t", "-o", "page.html", "--title", "<i>", "--kind", "bars"]).ok();
+    desk.run(&[
+        "report",
+        "out/t",
+        "-o",
+        "page.html",
+        "--title",
+        "<i>",
+        "--kind",
+        "bars",
+    ])
+    .ok();
     let page = desk.read("page.html");
-    assert_eq!(page.matches("<img").count() + page.matches("<i>").count(), 0, "{page}");
+    assert_eq!(
+        page.matches("<img").count() + page.matches("<i>").count(),
+        0,
+        "{page}"
+    );
     assert_eq!(page.matches("<script").count(), 1, "its own");
-    for part in
-        ["&lt;img src=x onerror=alert(1)&gt;", "<title>&lt;i&gt;</title>", "&lt;script&gt;alert(2)&lt;/script&gt;"]
-    {
+    for part in [
+        "&lt;img src=x onerror=alert(1)&gt;",
+        "<title>&lt;i&gt;</title>",
+        "&lt;script&gt;alert(2)&lt;/script&gt;",
+    ] {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert_eq!(page.matches("<figure>").count(), 1, "only the bars");
@@ -66,28 +91,62 @@ fn labels_and_titles_are_text() {
 fn control_characters_of_results_are_neither_drawn_nor_printed() {
     let desk = with_results();
     let summary = desk.read("out/t/summary.csv");
-    desk.write("out/t/summary.csv", summary.replace("\nA,", "\nA\u{1b}]0;pwn\u{7},"));
+    desk.write(
+        "out/t/summary.csv",
+        summary.replace("\nA,", "\nA\u{1b}]0;pwn\u{7},"),
+    );
     fs::rename(desk.path("out/t/A"), desk.path("out/t/A__0_pwn_")).unwrap();
     let printed = [
-        desk.run(&["plot", "out/t", "--kind", "latency-throughput", "--format", "svg", "-o", "one/"]).ok(),
+        desk.run(&[
+            "plot",
+            "out/t",
+            "--kind",
+            "latency-throughput",
+            "--format",
+            "svg",
+            "-o",
+            "one/",
+        ])
+        .ok(),
         desk.run(&["compare", "out/t", "out/t"]).ok(),
         desk.run(&["report", "out/t", "-o", "page.html"]).ok(),
         desk.run(&["plot", "out/t", "--kind", "gantt", "--point", "\u{1b}[31m"]),
     ];
     let files = ["one/latency-throughput.svg", "page.html"].map(|file| desk.read(file));
-    assert!(files.iter().all(|text| text.contains("A\u{fffd}]0;pwn\u{fffd}")));
-    let all = printed.into_iter().flat_map(|ran| [ran.stdout, ran.stderr]).chain(files);
+    assert!(
+        files
+            .iter()
+            .all(|text| text.contains("A\u{fffd}]0;pwn\u{fffd}"))
+    );
+    let all = printed
+        .into_iter()
+        .flat_map(|ran| [ran.stdout, ran.stderr])
+        .chain(files);
     for text in all {
-        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
+        assert!(
+            !text.contains(|c: char| c.is_control() && c != '\n'),
+            "{text:?}"
+        );
     }
 }
 
 #[test]
 fn several_results_are_compared_with_the_first() {
     let desk = with_results();
-    desk.run(&["sim", "t.toml", "--out", "two", "--quiet", "--set", "workload.requests=400", "--replications", "2"])
+    desk.run(&[
+        "sim",
+        "t.toml",
+        "--out",
+        "two",
+        "--quiet",
+        "--set",
+        "workload.requests=400",
+        "--replications",
+        "2",
+    ])
+    .ok();
+    desk.run(&["sim", "t.toml", "--out", "three", "--quiet", "--seed", "9"])
         .ok();
-    desk.run(&["sim", "t.toml", "--out", "three", "--quiet", "--seed", "9"]).ok();
     let ran = desk.run(&["report", "out/t", "two/t", "three/t"]).ok();
     assert_eq!(ran.stdout, "report.html\n");
     let page = desk.read("report.html");
@@ -106,27 +165,58 @@ fn several_results_are_compared_with_the_first() {
 #[test]
 fn a_swept_key_is_on_the_x_axis() {
     let desk = Desk::new();
-    desk.write("t.toml", SCENARIO.replace("requests = 200", "requests = 2000"));
-    let sweep = ["sim", "t.toml", "--quiet", "--sweep", "device.workers=1,2", "--sweep", "policy.B.max_batch=2,4"];
+    desk.write(
+        "t.toml",
+        SCENARIO.replace("requests = 200", "requests = 2000"),
+    );
+    let sweep = [
+        "sim",
+        "t.toml",
+        "--quiet",
+        "--sweep",
+        "device.workers=1,2",
+        "--sweep",
+        "policy.B.max_batch=2,4",
+    ];
     let captions = |results: &str, more: &[&str]| {
-        desk.run(&[&["report", results, "-o", "page.html"], more].concat()).ok();
+        desk.run(&[&["report", results, "-o", "page.html"], more].concat())
+            .ok();
         let page = desk.read("page.html");
-        let captions = page.split("<figcaption>").skip(1).map(|rest| rest.split('<').next().unwrap().to_string());
-        captions.filter(|caption| caption.contains(" against ")).collect::<Vec<_>>()
+        let captions = page
+            .split("<figcaption>")
+            .skip(1)
+            .map(|rest| rest.split('<').next().unwrap().to_string());
+        captions
+            .filter(|caption| caption.contains(" against "))
+            .collect::<Vec<_>>()
     };
     desk.run(&[&sweep[..], &["--out", "loads"]].concat()).ok();
     let figure = ["--kind", "latency-rate"];
     let by = |x: &str| format!("99th percentile of latency against {x}, with the SLO");
     assert_eq!(captions("loads/t", &figure), [by("offered rate")]);
-    assert_eq!(captions("loads/t", &["--kind", "gantt", "--x", "device.workers"]), [by("device.workers")]);
+    assert_eq!(
+        captions("loads/t", &["--kind", "gantt", "--x", "device.workers"]),
+        [by("device.workers")]
+    );
     // At one load, figures over the rate show little.
-    desk.run(&[&sweep[..], &["--out", "load", "--set", "arrivals.rates=[100]"]].concat()).ok();
-    assert_eq!(captions("load/t", &figure), ["offered rate", "device.workers", "policy.B.max_batch"].map(by));
+    desk.run(
+        &[
+            &sweep[..],
+            &["--out", "load", "--set", "arrivals.rates=[100]"],
+        ]
+        .concat(),
+    )
+    .ok();
+    assert_eq!(
+        captions("load/t", &figure),
+        ["offered rate", "device.workers", "policy.B.max_batch"].map(by)
+    );
     assert_eq!(
         captions("load/t", &[&figure[..], &["--x", "max_batch"]].concat()),
         ["offered rate", "max_batch"].map(by)
     );
-    desk.run(&["report", "load/t", "--x", "policy.B.cap"]).failed(2, "--x policy.B.cap: is not a swept key");
+    desk.run(&["report", "load/t", "--x", "policy.B.cap"])
+        .failed(2, "--x policy.B.cap: is not a swept key");
 }
 
 #[test]
@@ -150,7 +240,12 @@ fn a_search_has_its_settings_and_its_table() {
     desk.run(&[&search[..], &["--out", "knees"]].concat()).ok();
     desk.run(&["report", "knees/t", "-o", "page.html"]).ok();
     let page = desk.read("page.html");
-    for part in ["Highest rates that hold the objective", ">knee_rps</button>", "workers = 3", "<dt>commit</dt>"] {
+    for part in [
+        "Highest rates that hold the objective",
+        ">knee_rps</button>",
+        "workers = 3",
+        "<dt>commit</dt>",
+    ] {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(!page.contains("<figure>"), "{page}");
@@ -159,22 +254,38 @@ fn a_search_has_its_settings_and_its_table() {
 #[test]
 fn mistakes_are_told() {
     let desk = with_results();
-    desk.run(&["report", "out"])
-        .failed(2, "out: has no summary.csv; it holds the results of 1 scenarios: name one, such as out/t");
-    desk.run(&["report", "nowhere"])
-        .failed(2, "nowhere: has no summary.csv; name the folder that a run wrote its results to");
-    desk.run(&["report", "out/t", "out/t"]).failed(2, "out/t: this results folder is named twice");
-    desk.run(&["report", "out/t", "-o", "out"]).failed(1, "out: ");
+    desk.run(&["report", "out"]).failed(
+        2,
+        "out: has no summary.csv; it holds the results of 1 scenarios: name one, such as out/t",
+    );
+    desk.run(&["report", "nowhere"]).failed(
+        2,
+        "nowhere: has no summary.csv; name the folder that a run wrote its results to",
+    );
+    desk.run(&["report", "out/t", "out/t"])
+        .failed(2, "out/t: this results folder is named twice");
+    desk.run(&["report", "out/t", "-o", "out"])
+        .failed(1, "out: ");
     assert!(!desk.path("report.html").exists() && !desk.path("out/t/report.html").exists());
 }
 
 #[test]
 fn a_sweep_is_part_of_the_question() {
     let desk = with_results();
-    desk.sim(&["--set", "workload.requests=400", "--sweep", "device.workers=1,2", "--sweep", "policy.A.max_batch=4,8"])
-        .ok();
+    desk.sim(&[
+        "--set",
+        "workload.requests=400",
+        "--sweep",
+        "device.workers=1,2",
+        "--sweep",
+        "policy.A.max_batch=4,8",
+    ])
+    .ok();
     desk.run(&["report", "out/t"]).ok();
     let page = desk.read("out/t/report.html");
-    assert!(page.contains("<dt>sweep</dt><dd>device.workers = 1, 2; policy.A.max_batch = 4, 8</dd>"), "{page}");
+    assert!(
+        page.contains("<dt>sweep</dt><dd>device.workers = 1, 2; policy.A.max_batch = 4, 8</dd>"),
+        "{page}"
+    );
     assert!(!page.contains("swept ="), "{page}");
 }

@@ -13,11 +13,18 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 fn scenarios() -> Vec<Value> {
     let (mut folders, mut found) = (vec![PathBuf::from(ROOT).join("scenarios")], Vec::new());
     while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()) {
+        for path in fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+        {
             let text = || fs::read_to_string(&path).unwrap();
             match path.extension().and_then(|ending| ending.to_str()) {
                 None if path.is_dir() => folders.push(path),
-                Some("toml") if !["devices", "llms"].iter().any(|other| folder.ends_with(other)) => {
+                Some("toml")
+                    if !["devices", "llms"]
+                        .iter()
+                        .any(|other| folder.ends_with(other)) =>
+                {
                     found.push(toml::from_str(&text()).unwrap())
                 }
                 _ => {}
@@ -52,51 +59,97 @@ fn the_schema_takes_all_scenarios_and_no_mistakes() {
         let mut document = base.clone();
         let (table, key) = place.rsplit_once('/').unwrap();
         for name in ["device", "metrics", "output"] {
-            document.as_object_mut().unwrap().entry(name).or_insert(json!({}));
+            document
+                .as_object_mut()
+                .unwrap()
+                .entry(name)
+                .or_insert(json!({}));
         }
         document.pointer_mut(table).unwrap()[key] = wrong;
         documents.push(document);
     }
-    for (place, valid) in valid_by_schema(&desk.path("schema.json"), &documents).into_iter().enumerate() {
+    for (place, valid) in valid_by_schema(&desk.path("schema.json"), &documents)
+        .into_iter()
+        .enumerate()
+    {
         assert_eq!(valid, place < right, "{}", documents[place]);
     }
     let schema: Value = serde_json::from_str(&desk.read("schema.json")).unwrap();
-    let padded = |schema: &Value| schema["properties"]["policy"]["items"]["oneOf"][2]["properties"]["pad_to"].clone();
+    let padded = |schema: &Value| {
+        schema["properties"]["policy"]["items"]["oneOf"][2]["properties"]["pad_to"].clone()
+    };
     assert_eq!(padded(&schema)["enum"], json!(["bucket", "longest"]));
     assert_eq!(padded(&schema)["default"], "bucket");
-    assert!(padded(&schema)["description"].as_str().unwrap().starts_with("Up to the bucket's bound"));
+    assert!(
+        padded(&schema)["description"]
+            .as_str()
+            .unwrap()
+            .starts_with("Up to the bucket's bound")
+    );
 }
 
 #[test]
 fn a_first_scenario_runs_at_once() {
     let desk = Desk::new();
     assert_eq!(desk.run(&["init"]).ok().stdout, "scenario.toml\nv100.csv\n");
-    desk.run(&["init"]).failed(2, "scenario.toml: exists already; name another file");
+    desk.run(&["init"])
+        .failed(2, "scenario.toml: exists already; name another file");
     let written = desk.run(&["init", "mine/own.toml"]).ok();
     assert_eq!(written.stdout, "mine/own.toml\nmine/v100.csv\n");
-    let ran = desk.run(&["sim", "mine/own.toml", "-q", "-o", "out", "--set", "workload.requests=2000"]).ok();
-    assert!(ran.stdout.starts_with("first\n") && desk.path("out/first/latency-throughput.svg").is_file(), "{ran:?}");
+    let ran = desk
+        .run(&[
+            "sim",
+            "mine/own.toml",
+            "-q",
+            "-o",
+            "out",
+            "--set",
+            "workload.requests=2000",
+        ])
+        .ok();
+    assert!(
+        ran.stdout.starts_with("first\n")
+            && desk.path("out/first/latency-throughput.svg").is_file(),
+        "{ran:?}"
+    );
 }
 
 #[test]
 fn policies_are_described_with_keys_and_papers() {
     let desk = Desk::new();
     let text = desk.run(&["policies", "cellular"]).ok().stdout;
-    assert!(text.contains("EuroSys 2018") && text.contains("\n  max_tasks = 5\n      How many tasks"), "{text}");
-    assert!(text.lines().skip(1).all(|line| line.chars().count() <= 80), "{text}");
+    assert!(
+        text.contains("EuroSys 2018") && text.contains("\n  max_tasks = 5\n      How many tasks"),
+        "{text}"
+    );
+    assert!(
+        text.lines().skip(1).all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
     let all = desk.run(&["policies", "--format", "json"]).ok().results();
-    let kinds: Vec<&str> = all.iter().map(|one| one["kind"].as_str().unwrap()).collect();
+    let kinds: Vec<&str> = all
+        .iter()
+        .map(|one| one["kind"].as_str().unwrap())
+        .collect();
     assert_eq!(kinds[..3], ["cellular", "late", "padded"]);
     for policy in &all {
         assert_ne!(policy["details"], "", "{policy}");
         for key in policy["keys"].as_array().unwrap() {
-            assert!(key["about"].as_str().is_some_and(|about| about.len() > 10), "{policy}");
+            assert!(
+                key["about"].as_str().is_some_and(|about| about.len() > 10),
+                "{policy}"
+            );
         }
     }
-    let alias = desk.run(&["policies", "immediate", "--format", "json"]).ok().json();
+    let alias = desk
+        .run(&["policies", "immediate", "--format", "json"])
+        .ok()
+        .json();
     assert_eq!(alias["kind"], "unbatched");
-    desk.run(&["policies", "celular"])
-        .failed(2, "unknown policy \"celular\"; did you mean cellular?; known: cellular, late,");
+    desk.run(&["policies", "celular"]).failed(
+        2,
+        "unknown policy \"celular\"; did you mean cellular?; known: cellular, late,",
+    );
 }
 
 #[test]
@@ -104,12 +157,18 @@ fn shells_complete_and_commands_have_pages() {
     let desk = Desk::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = desk.run(&["completions", shell]).ok().stdout;
-        assert!(script.contains("find-knee") && script.contains("replications"), "{shell}: {script}");
+        assert!(
+            script.contains("find-knee") && script.contains("replications"),
+            "{shell}: {script}"
+        );
     }
     assert!(desk.run(&["man"]).ok().stdout.contains(".SH SYNOPSIS"));
     desk.run(&["man", "-o", "man"]).ok();
     for page in ["batchlab", "batchlab-sim", "batchlab-trace-import"] {
-        assert!(Path::new(&desk.path(&format!("man/{page}.1"))).is_file(), "{page}");
+        assert!(
+            Path::new(&desk.path(&format!("man/{page}.1"))).is_file(),
+            "{page}"
+        );
     }
 }
 
@@ -118,14 +177,27 @@ fn shells_complete_and_commands_have_pages() {
 fn options_have_one_name_and_their_old_ones() {
     let desk = Desk::new();
     for option in ["-o", "--out", "--output"] {
-        let words = ["trace", "gen", "--dataset", "constant:4", "-n", "20", "--rate", "9", "--quiet", option, "a.csv"];
+        let words = [
+            "trace",
+            "gen",
+            "--dataset",
+            "constant:4",
+            "-n",
+            "20",
+            "--rate",
+            "9",
+            "--quiet",
+            option,
+            "a.csv",
+        ];
         let ran = desk.run(&words).ok();
         assert_eq!((ran.stdout.as_str(), ran.stderr.as_str()), ("", ""));
         fs::remove_file(desk.path("a.csv")).unwrap();
     }
     let ran = desk.run(&["sim", "t.toml", "--seed", "-1"]);
     assert!(
-        ran.stderr.contains("invalid value '-1' for '--seed <SEED>': must be a whole number from 0 to "),
+        ran.stderr
+            .contains("invalid value '-1' for '--seed <SEED>': must be a whole number from 0 to "),
         "{ran:?}"
     );
 }
@@ -137,41 +209,73 @@ fn several_mistakes_are_told_at_once() {
         .read("t.toml")
         .replace("requests = 200", "requests = \"many\"\nmodell = 1")
         .replace("[device]", "[device]\nworker = 2");
-    let text = text.replace("rates =", "rate =").replace("kind = \"cellular\"", "kind = \"celular\"");
+    let text = text
+        .replace("rates =", "rate =")
+        .replace("kind = \"cellular\"", "kind = \"celular\"");
     desk.write("t.toml", &text);
     let ran = desk.sim(&[]);
     let places: Vec<&str> = ran
         .stderr
         .lines()
-        .map(|line| line.split(": ").nth(usize::from(line.starts_with("batchlab"))).unwrap())
+        .map(|line| {
+            line.split(": ")
+                .nth(usize::from(line.starts_with("batchlab")))
+                .unwrap()
+        })
         .collect();
-    assert_eq!((ran.code, places), (Some(2), vec!["t.toml:5", "t.toml:6", "t.toml:11", "t.toml:9"]), "{ran:?}");
-    let text = text.replace("\"many\"\nmodell = 1", "200").replace("worker = 2", "").replace("rate =", "rates =");
-    desk.write("t.toml", text.replace("label = \"B\"", "label = \"B\"\nmax_batch = 0\n"));
+    assert_eq!(
+        (ran.code, places),
+        (
+            Some(2),
+            vec!["t.toml:5", "t.toml:6", "t.toml:11", "t.toml:9"]
+        ),
+        "{ran:?}"
+    );
+    let text = text
+        .replace("\"many\"\nmodell = 1", "200")
+        .replace("worker = 2", "")
+        .replace("rate =", "rates =");
+    desk.write(
+        "t.toml",
+        text.replace("label = \"B\"", "label = \"B\"\nmax_batch = 0\n"),
+    );
     let ran = desk.sim(&[]);
-    assert!(ran.stderr.contains("policy[0].kind: unknown policy") && ran.stderr.contains("\nt.toml:"), "{ran:?}");
+    assert!(
+        ran.stderr.contains("policy[0].kind: unknown policy") && ran.stderr.contains("\nt.toml:"),
+        "{ran:?}"
+    );
 }
 
 #[test]
 fn times_have_units_everywhere() {
     let desk = Desk::new();
     let overhead = |value: &str| {
-        desk.sim(&["--set", &format!("overhead.task_ns={value}")]).ok();
+        desk.sim(&["--set", &format!("overhead.task_ns={value}")])
+            .ok();
         let run: Value = serde_json::from_str(&desk.read("out/t/run.json")).unwrap();
         run["scenario"]["overhead"]["task_ns"].clone()
     };
-    assert_eq!([overhead("5us"), overhead("5000")], [json!(5000), json!(5000)]);
-    desk.sim(&["--set", "overhead.task_ns=5parsec"])
-        .failed(2, "overhead.task_ns: unknown unit \"parsec\" in \"5parsec\"");
+    assert_eq!(
+        [overhead("5us"), overhead("5000")],
+        [json!(5000), json!(5000)]
+    );
+    desk.sim(&["--set", "overhead.task_ns=5parsec"]).failed(
+        2,
+        "overhead.task_ns: unknown unit \"parsec\" in \"5parsec\"",
+    );
 }
 
 #[test]
 fn a_cost_table_that_falls_gets_a_note() {
     let desk = Desk::new();
-    desk.write("costs.csv", "cell,batch,ns\nlstm,1,1000000\nlstm,4,200000\n");
+    desk.write(
+        "costs.csv",
+        "cell,batch,ns\nlstm,1,1000000\nlstm,4,200000\n",
+    );
     let ran = desk.run(&["sim", "t.toml", "--out", "out"]).ok();
     assert!(
-        ran.stderr.contains("costs.csv: the time of lstm falls from batch 1 to 4; check the table"),
+        ran.stderr
+            .contains("costs.csv: the time of lstm falls from batch 1 to 4; check the table"),
         "{}",
         ran.stderr
     );
@@ -181,12 +285,30 @@ fn a_cost_table_that_falls_gets_a_note() {
 fn options_and_policies_that_do_not_fit_say_so() {
     let desk = Desk::new();
     desk.sim(&[]).ok();
-    let ran = desk.run(&["plot", "out/t", "--kind", "latency-throughput", "--first", "5"]).ok();
-    assert_eq!(ran.stderr, "batchlab: note: --first has no effect on latency-throughput; it is for gantt\n");
+    let ran = desk
+        .run(&[
+            "plot",
+            "out/t",
+            "--kind",
+            "latency-throughput",
+            "--first",
+            "5",
+        ])
+        .ok();
+    assert_eq!(
+        ran.stderr,
+        "batchlab: note: --first has no effect on latency-throughput; it is for gantt\n"
+    );
     let window = ["find-window", "t.toml", "--policy", "A", "--slo", "5ms"];
-    desk.run(&window).failed(2, "t.toml: --policy: cellular has no batch window; policies with one: padded, dvabatch");
-    let run = desk.read("out/t/run.json").replace("\"kind\": \"padded\"", "\"kind\": \"lifo\"");
+    desk.run(&window).failed(
+        2,
+        "t.toml: --policy: cellular has no batch window; policies with one: padded, dvabatch",
+    );
+    let run = desk
+        .read("out/t/run.json")
+        .replace("\"kind\": \"padded\"", "\"kind\": \"lifo\"");
     desk.write("out/t/run.json", run);
     let message = "the policy \"lifo\" is one of another program; use the program that ran it on these results";
-    desk.run(&["explain", "out/t/A/100", "request", "1"]).failed(2, message);
+    desk.run(&["explain", "out/t/A/100", "request", "1"])
+        .failed(2, message);
 }

@@ -70,7 +70,8 @@ struct Sharded<'d> {
 
 impl Sharded<'_> {
     fn run(&self, more: &[&str]) -> Ran {
-        self.desk.run(&[self.command, &["--out", self.out, "--threads", "1"], more].concat())
+        self.desk
+            .run(&[self.command, &["--out", self.out, "--threads", "1"], more].concat())
     }
 
     fn shard(&self, shard: &str) -> Ran {
@@ -78,8 +79,17 @@ impl Sharded<'_> {
     }
 
     fn start(&self, shard: &str) -> Child {
-        let words = [self.command, &["--out", self.out, "--threads", "1", "--shard", shard]].concat();
-        self.desk.command(&words).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
+        let words = [
+            self.command,
+            &["--out", self.out, "--threads", "1", "--shard", shard],
+        ]
+        .concat();
+        self.desk
+            .command(&words)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap()
     }
 
     /// What the merge prints is what one process prints.
@@ -95,7 +105,11 @@ impl Sharded<'_> {
 #[track_caller]
 fn come_to_the_same(command: &[&str]) {
     let desk = desk();
-    let of = |out| Sharded { desk: &desk, command, out };
+    let of = |out| Sharded {
+        desk: &desk,
+        command,
+        out,
+    };
     let reference = of("reference").run(&["-q"]).ok();
 
     let in_turn = of("in-turn");
@@ -116,7 +130,9 @@ fn come_to_the_same(command: &[&str]) {
     killed.merged(&reference);
 
     let at_once = of("at-once");
-    let children: Vec<Child> = (1..=7).map(|shard| at_once.start(&format!("{shard}/7"))).collect();
+    let children: Vec<Child> = (1..=7)
+        .map(|shard| at_once.start(&format!("{shard}/7")))
+        .collect();
     for child in children {
         Ran::from(child.wait_with_output().unwrap()).ok();
     }
@@ -141,15 +157,25 @@ fn shards_of_find_workers_come_to_the_files_of_one_process() {
 #[test]
 fn a_merge_names_the_shards_that_are_missing() {
     let desk = desk();
-    let run = Sharded { desk: &desk, command: &SWEEP, out: "out" };
+    let run = Sharded {
+        desk: &desk,
+        command: &SWEEP,
+        out: "out",
+    };
     for shard in [1, 3, 4, 7] {
         run.shard(&format!("{shard}/7"));
     }
     fs::remove_file(desk.path("out/t/A/100,device.workers=1/tasks.csv")).unwrap();
     let before = desk.files("out");
     let missing = run.run(&["--merge-only"]);
-    missing.failed(3, " of 36 points are missing; of 7 shards, run again --array=1-2,5-6; or call --resume");
-    assert!(missing.stderr.starts_with("batchlab: out/t: 16 of"), "{missing:?}");
+    missing.failed(
+        3,
+        " of 36 points are missing; of 7 shards, run again --array=1-2,5-6; or call --resume",
+    );
+    assert!(
+        missing.stderr.starts_with("batchlab: out/t: 16 of"),
+        "{missing:?}"
+    );
     same(&before, &desk.files("out"));
     for shard in [1, 2, 5, 6] {
         run.shard(&format!("{shard}/7"));
@@ -162,10 +188,13 @@ fn a_merge_names_the_shards_that_are_missing() {
 fn a_merge_of_several_scenarios_names_the_shards_of_each() {
     let desk = desk();
     desk.write("u.toml", SCENARIO.replace("name = \"t\"", "name = \"u\""));
-    let sim = |words: &[&str]| desk.run(&[&["sim", "t.toml", "u.toml", "--out", "out"][..], words].concat());
+    let sim = |words: &[&str]| {
+        desk.run(&[&["sim", "t.toml", "u.toml", "--out", "out"][..], words].concat())
+    };
     // The first half of the points are those of t.
     sim(&["--shard", "1/2"]).ok();
-    desk.run(&["sim", "t.toml", "--out", "out", "--resume"]).ok();
+    desk.run(&["sim", "t.toml", "--out", "out", "--resume"])
+        .ok();
     let missing = sim(&["--merge-only"]);
     missing.failed(3, "out/t, out/u: 4 of 8 points are missing; of 2 shards, run again --array=2; or call --resume");
     sim(&["--shard", "2/2"]).ok();
@@ -176,37 +205,74 @@ fn a_merge_of_several_scenarios_names_the_shards_of_each() {
 #[test]
 fn a_search_goes_on_where_it_was() {
     let desk = desk();
-    let run = Sharded { desk: &desk, command: &KNEE, out: "out" };
-    run.run(&["--merge-only"]).failed(3, "out/t: 16 of 16 points are missing; or call --resume to compute them here");
+    let run = Sharded {
+        desk: &desk,
+        command: &KNEE,
+        out: "out",
+    };
+    run.run(&["--merge-only"]).failed(
+        3,
+        "out/t: 16 of 16 points are missing; or call --resume to compute them here",
+    );
     run.shard("2/4");
     let missing = run.run(&["--merge-only"]);
-    assert!(missing.code == Some(3) && missing.stderr.contains("of 4 shards, run again --array=1"), "{missing:?}");
+    assert!(
+        missing.code == Some(3) && missing.stderr.contains("of 4 shards, run again --array=1"),
+        "{missing:?}"
+    );
     let whole = run.run(&["--resume", "-q"]).ok().stdout;
     let knees = desk.read("out/t/knee.csv");
     assert_eq!(run.run(&["--merge-only", "-q"]).ok().stdout, whole);
     assert_eq!(desk.read("out/t/knee.csv"), knees);
-    run.run(&["--resume", "--seed", "2"]).failed(2, "search.json: was run with other settings");
-    run.run(&["--resume", "--max-rejected", "0.5"]).failed(2, "search.json: was run with other settings");
+    run.run(&["--resume", "--seed", "2"])
+        .failed(2, "search.json: was run with other settings");
+    run.run(&["--resume", "--max-rejected", "0.5"])
+        .failed(2, "search.json: was run with other settings");
 }
 
 #[test]
 fn a_plan_lists_the_points() {
     let desk = desk();
-    let run = Sharded { desk: &desk, command: &SWEEP, out: "out" };
-    let plan = |more: &[&str]| run.run(&[&["--plan", "--format", "json"], more].concat()).ok().results();
+    let run = Sharded {
+        desk: &desk,
+        command: &SWEEP,
+        out: "out",
+    };
+    let plan = |more: &[&str]| {
+        run.run(&[&["--plan", "--format", "json"], more].concat())
+            .ok()
+            .results()
+    };
     let all = plan(&[]);
     assert!(!desk.path("out").exists(), "a plan writes nothing");
     assert_eq!(all.len(), 36);
-    assert_eq!((&all[0]["point"], &all[35]["point"], &all[35]["replication"]), (&1.into(), &36.into(), &3.into()));
-    assert!(all.iter().all(|point| point["finished"] == false && point["cost"] == 200));
-    assert_eq!(all[0]["swept"], serde_json::json!([["device.workers", "1"]]));
-    let shares: Vec<_> = (1..=5).flat_map(|shard| plan(&["--shard", &format!("{shard}/5")])).collect();
+    assert_eq!(
+        (&all[0]["point"], &all[35]["point"], &all[35]["replication"]),
+        (&1.into(), &36.into(), &3.into())
+    );
+    assert!(
+        all.iter()
+            .all(|point| point["finished"] == false && point["cost"] == 200)
+    );
+    assert_eq!(
+        all[0]["swept"],
+        serde_json::json!([["device.workers", "1"]])
+    );
+    let shares: Vec<_> = (1..=5)
+        .flat_map(|shard| plan(&["--shard", &format!("{shard}/5")]))
+        .collect();
     assert_eq!(shares, all, "each point is in one shard");
     run.shard("2/5");
     let finished = plan(&[]);
     let own = plan(&["--shard", "2/5"]);
     assert!(own.iter().all(|point| point["finished"] == true), "{own:?}");
-    assert_eq!(finished.iter().filter(|point| point["finished"] == true).count(), own.len());
+    assert_eq!(
+        finished
+            .iter()
+            .filter(|point| point["finished"] == true)
+            .count(),
+        own.len()
+    );
     let table = run.run(&["--plan"]).ok().stdout;
     assert_eq!(table.lines().count(), 37);
     assert!(table.lines().nth(1).unwrap().starts_with("1"), "{table}");
@@ -219,19 +285,36 @@ fn mistakes_are_refused() {
     let desk = desk();
     for shard in ["0/4", "5/4", "4"] {
         let ran = desk.sim(&["--shard", shard]);
-        assert!(ran.code == Some(2) && ran.stderr.contains("is not I/N with I from 1 to N, such as 2/7"), "{ran:?}");
+        assert!(
+            ran.code == Some(2)
+                && ran
+                    .stderr
+                    .contains("is not I/N with I from 1 to N, such as 2/7"),
+            "{ran:?}"
+        );
     }
     let both = desk.sim(&["--shard", "1/2", "--merge-only"]);
-    assert!(both.code == Some(2) && both.stderr.contains("cannot be used with"), "{both:?}");
+    assert!(
+        both.code == Some(2) && both.stderr.contains("cannot be used with"),
+        "{both:?}"
+    );
     desk.sim(&["--shard", "1/2"]).ok();
     let before = desk.files("out");
     let other = "out/t/run.json: was run with other settings, seed, input files or another version of the program";
-    desk.sim(&["--resume", "--seed", "2"]).failed(2, "was run with other settings");
-    desk.sim(&["--shard", "2/2", "--seed", "2"]).failed(2, other);
+    desk.sim(&["--resume", "--seed", "2"])
+        .failed(2, "was run with other settings");
+    desk.sim(&["--shard", "2/2", "--seed", "2"])
+        .failed(2, other);
     same(&before, &desk.files("out"));
     let run = desk.read("out/t/run.json");
-    desk.write("out/t/run.json", run.replacen("\"format\": 1", "\"format\": 7", 1));
-    desk.sim(&["--shard", "2/2"]).failed(2, "out/t/run.json: is of format 7, but this version of the program goes on");
+    desk.write(
+        "out/t/run.json",
+        run.replacen("\"format\": 1", "\"format\": 7", 1),
+    );
+    desk.sim(&["--shard", "2/2"]).failed(
+        2,
+        "out/t/run.json: is of format 7, but this version of the program goes on",
+    );
     desk.write("out/t/run.json", run);
     desk.sim(&["--resume"]).ok();
 }
@@ -240,7 +323,8 @@ fn mistakes_are_refused() {
 #[test]
 fn a_shard_that_fails_harms_no_other() {
     let desk = desk();
-    desk.run(&["sim", "t.toml", "--out", "reference", "-q"]).ok();
+    desk.run(&["sim", "t.toml", "--out", "reference", "-q"])
+        .ok();
     desk.write("out", "");
     desk.sim(&["--shard", "1/2"]).failed(1, "cannot be written");
     fs::remove_file(desk.path("out")).unwrap();
@@ -250,7 +334,8 @@ fn a_shard_that_fails_harms_no_other() {
     let failed = desk.sim(&["--shard", "2/2", "--threads", "1"]);
     failed.failed(1, "out/t/A/200: cannot be written");
     fs::remove_file(desk.path("out/t/A/200")).unwrap();
-    desk.sim(&["--merge-only"]).failed(3, "of 2 shards, run again --array=");
+    desk.sim(&["--merge-only"])
+        .failed(3, "of 2 shards, run again --array=");
     desk.sim(&["--shard", "1/2"]).ok();
     desk.sim(&["--shard", "2/2"]).ok();
     desk.sim(&["--merge-only"]).ok();
@@ -260,17 +345,30 @@ fn a_shard_that_fails_harms_no_other() {
 #[test]
 fn shards_exclude_other_runs_and_not_each_other() {
     let desk = desk();
-    let run = Sharded { desk: &desk, command: &SWEEP, out: "out" };
+    let run = Sharded {
+        desk: &desk,
+        command: &SWEEP,
+        out: "out",
+    };
     let mut child = run.start("1/2");
     let patience = Instant::now();
     while !desk.path("out/t/run.json").exists() {
-        assert!(patience.elapsed() < Duration::from_secs(60), "the shard does not get on");
+        assert!(
+            patience.elapsed() < Duration::from_secs(60),
+            "the shard does not get on"
+        );
         sleep(Duration::from_millis(1));
     }
     let pid = child.id().to_string();
-    let signal = |name: &str| std::process::Command::new("kill").args([name, &pid]).status().unwrap();
+    let signal = |name: &str| {
+        std::process::Command::new("kill")
+            .args([name, &pid])
+            .status()
+            .unwrap()
+    };
     assert!(signal("-STOP").success());
-    run.run(&["--resume"]).failed(2, "out/t: another run is writing to this folder");
+    run.run(&["--resume"])
+        .failed(2, "out/t: another run is writing to this folder");
     run.shard("2/2");
     assert!(signal("-KILL").success());
     child.wait().unwrap();
@@ -283,14 +381,37 @@ fn shards_of_reproduce_come_to_the_files_of_one_process() {
     let desk = desk();
     let reproduce = |out: &str, more: &[&str]| {
         let mut command = program();
-        command.current_dir(env!("CARGO_MANIFEST_DIR")).args(["reproduce", "-q", "batchmaker", "fig5", "dvabatch"]);
-        Ran::from(command.args(["fig3", "--out"]).arg(desk.path(out)).args(more).output().unwrap())
+        command.current_dir(env!("CARGO_MANIFEST_DIR")).args([
+            "reproduce",
+            "-q",
+            "batchmaker",
+            "fig5",
+            "dvabatch",
+        ]);
+        Ran::from(
+            command
+                .args(["fig3", "--out"])
+                .arg(desk.path(out))
+                .args(more)
+                .output()
+                .unwrap(),
+        )
     };
     let mut reference = reproduce("reference", &[]).ok().stdout;
-    assert_eq!(reproduce("out", &["--plan", "--format", "json"]).ok().results().last().unwrap()["finished"], false);
+    assert_eq!(
+        reproduce("out", &["--plan", "--format", "json"])
+            .ok()
+            .results()
+            .last()
+            .unwrap()["finished"],
+        false
+    );
     reproduce("out", &["--shard", "2/2"]).ok();
     let missing = reproduce("out", &["--merge-only"]);
-    assert!(missing.code == Some(3) && missing.stderr.contains("of 2 shards, run again --array=1"), "{missing:?}");
+    assert!(
+        missing.code == Some(3) && missing.stderr.contains("of 2 shards, run again --array=1"),
+        "{missing:?}"
+    );
     reproduce("out", &["--shard", "1/2"]).ok();
     let merged = reproduce("out", &["--merge-only"]).ok().stdout;
     reference = reference.replace("/reference/", "/out/");

@@ -6,17 +6,49 @@ use crate::desk::{Desk, Ran, SCENARIO};
 fn a_trace_is_what_the_scenario_replays() {
     let desk = Desk::new();
     for (process, options) in [
-        ("process = \"poisson\"\nrates = [100, 200]", &["--rate", "200"][..]),
-        ("process = \"gamma\"\ncv = 2.5\nrates = [200]", &["--rate", "200", "--process", "gamma", "--cv", "2.5"]),
+        (
+            "process = \"poisson\"\nrates = [100, 200]",
+            &["--rate", "200"][..],
+        ),
+        (
+            "process = \"gamma\"\ncv = 2.5\nrates = [200]",
+            &["--rate", "200", "--process", "gamma", "--cv", "2.5"],
+        ),
         (
             "process = \"mmpp\"\nratio = 5\nlow = \"1s\"\nhigh = \"200ms\"\nrates = [200]",
-            &["--rate", "200", "--process", "mmpp", "--ratio", "5", "--low", "1s", "--high", "200ms"],
+            &[
+                "--rate",
+                "200",
+                "--process",
+                "mmpp",
+                "--ratio",
+                "5",
+                "--low",
+                "1s",
+                "--high",
+                "200ms",
+            ],
         ),
     ] {
-        desk.write("t.toml", SCENARIO.replace("process = \"poisson\"\nrates = [100, 200]", process));
+        desk.write(
+            "t.toml",
+            SCENARIO.replace("process = \"poisson\"\nrates = [100, 200]", process),
+        );
         // By itself, a trace has no warm-up.
-        desk.sim(&["--seed", "9", "--set", "metrics.warmup=none"]).ok();
-        let gen_ = ["trace", "gen", "--dataset", "lengths.csv", "-n", "200", "--seed", "9", "-o", "trace.csv"];
+        desk.sim(&["--seed", "9", "--set", "metrics.warmup=none"])
+            .ok();
+        let gen_ = [
+            "trace",
+            "gen",
+            "--dataset",
+            "lengths.csv",
+            "-n",
+            "200",
+            "--seed",
+            "9",
+            "-o",
+            "trace.csv",
+        ];
         desk.run(&[&gen_[..], options].concat()).ok();
         let drawn = desk.read("out/t/B/200/requests.csv");
         let lengths = desk.read("out/t/lengths.csv");
@@ -40,34 +72,110 @@ fn what_is_written_reads_back() {
         ("dnn:resnet", "constant:fixed"),
     ] {
         let drawn = desk
-            .run(&["trace", "gen", "--model", model, "--dataset", dataset, "-n", "50", "--rate", "9", "-o", "a.csv"])
+            .run(&[
+                "trace",
+                "gen",
+                "--model",
+                model,
+                "--dataset",
+                dataset,
+                "-n",
+                "50",
+                "--rate",
+                "9",
+                "-o",
+                "a.csv",
+            ])
             .ok();
-        assert!(drawn.stderr.starts_with("wrote 50 requests over "), "{drawn:?}");
+        assert!(
+            drawn.stderr.starts_with("wrote 50 requests over "),
+            "{drawn:?}"
+        );
         assert_eq!(drawn.stdout, "");
-        let to_stdout = ["trace", "gen", "--model", model, "--dataset", dataset, "-n", "50", "--rate", "9"];
+        let to_stdout = [
+            "trace",
+            "gen",
+            "--model",
+            model,
+            "--dataset",
+            dataset,
+            "-n",
+            "50",
+            "--rate",
+            "9",
+        ];
         assert_eq!(desk.run(&to_stdout).ok().stdout, desk.read("a.csv"));
         desk.run(&["trace", "convert", "a.csv", "-o", "b.csv"]).ok();
-        desk.run(&["trace", "convert", "b.csv", "--time-scale", "4", "-o", "c.csv"]).ok();
-        desk.run(&["trace", "convert", "c.csv", "--time-scale", "0.25", "-o", "d.csv"]).ok();
+        desk.run(&[
+            "trace",
+            "convert",
+            "b.csv",
+            "--time-scale",
+            "4",
+            "-o",
+            "c.csv",
+        ])
+        .ok();
+        desk.run(&[
+            "trace",
+            "convert",
+            "c.csv",
+            "--time-scale",
+            "0.25",
+            "-o",
+            "d.csv",
+        ])
+        .ok();
         assert_eq!(desk.read("b.csv"), desk.read("d.csv"), "{dataset}");
-        let info = desk.run(&["trace", "info", "d.csv", "--format", "json"]).ok().json();
+        let info = desk
+            .run(&["trace", "info", "d.csv", "--format", "json"])
+            .ok()
+            .json();
         assert_eq!(info["requests"], 50, "{dataset}");
     }
     let input = std::fs::File::open(desk.path("a.csv")).unwrap();
-    let piped: Ran = desk.command(&["trace", "info", "-"]).stdin(input).output().unwrap().into();
+    let piped: Ran = desk
+        .command(&["trace", "info", "-"])
+        .stdin(input)
+        .output()
+        .unwrap()
+        .into();
     assert!(piped.ok().stdout.starts_with("requests    50 (50 fixed)"));
 }
 
 #[test]
 fn public_formats_become_traces() {
     let desk = Desk::new();
-    desk.write("in.csv", "arrival_s,length_in,length_out\r\n0.5,7,8\r\n0.25,3,0\r\n2.5,4,5\r\n");
+    desk.write(
+        "in.csv",
+        "arrival_s,length_in,length_out\r\n0.5,7,8\r\n0.25,3,0\r\n2.5,4,5\r\n",
+    );
     let ran = desk.run(&["trace", "import", "in.csv"]).ok();
-    assert_eq!(ran.stdout, "id,arrival_ns,shape\n0,0,seq2seq:7>8\n1,2000000000,seq2seq:4>5\n");
-    assert!(ran.stderr.contains("in.csv: skipped 1 rows of length 0"), "{}", ran.stderr);
+    assert_eq!(
+        ran.stdout,
+        "id,arrival_ns,shape\n0,0,seq2seq:7>8\n1,2000000000,seq2seq:4>5\n"
+    );
+    assert!(
+        ran.stderr.contains("in.csv: skipped 1 rows of length 0"),
+        "{}",
+        ran.stderr
+    );
     desk.write("words.txt", "one two three\nfour\n");
-    let ran = desk.run(&["trace", "import", "words.txt", "--format", "sentences", "--process", "offline"]).ok();
-    assert_eq!(ran.stdout, "id,arrival_ns,shape\n0,0,chain:3\n1,0,chain:1\n");
+    let ran = desk
+        .run(&[
+            "trace",
+            "import",
+            "words.txt",
+            "--format",
+            "sentences",
+            "--process",
+            "offline",
+        ])
+        .ok();
+    assert_eq!(
+        ran.stdout,
+        "id,arrival_ns,shape\n0,0,chain:3\n1,0,chain:1\n"
+    );
 }
 
 #[test]
@@ -82,16 +190,27 @@ fn json_lines_and_gzip_are_read_and_classes_are_kept() {
     desk.write("moon.jsonl.gz", packed.finish().unwrap());
     for file in ["moon.jsonl", "moon.jsonl.gz"] {
         let ran = desk.run(&["trace", "import", file]).ok();
-        assert_eq!(ran.stdout, "id,arrival_ns,shape\n0,0,seq2seq:7>8\n1,500000,seq2seq:4>5\n", "{file}");
+        assert_eq!(
+            ran.stdout, "id,arrival_ns,shape\n0,0,seq2seq:7>8\n1,500000,seq2seq:4>5\n",
+            "{file}"
+        );
     }
-    desk.write("in.csv", "arrival_s,length_in,Tenant,Model\n1,3,x,small\n0,4,y,large\n2,5,x,small\n");
+    desk.write(
+        "in.csv",
+        "arrival_s,length_in,Tenant,Model\n1,3,x,small\n0,4,y,large\n2,5,x,small\n",
+    );
     desk.run(&["trace", "import", "in.csv", "-o", "a.csv"]).ok();
     assert_eq!(
         desk.read("a.csv"),
         "id,arrival_ns,shape,class\n0,0,chain:4,large\n1,1000000000,chain:3,small\n2,2000000000,chain:5,small\n"
     );
-    let cut = desk.run(&["trace", "convert", "a.csv", "--skip", "1", "--rate", "2"]).ok();
-    assert_eq!(cut.stdout, "id,arrival_ns,shape,class\n0,0,chain:3,small\n1,500000000,chain:5,small\n");
+    let cut = desk
+        .run(&["trace", "convert", "a.csv", "--skip", "1", "--rate", "2"])
+        .ok();
+    assert_eq!(
+        cut.stdout,
+        "id,arrival_ns,shape,class\n0,0,chain:3,small\n1,500000000,chain:5,small\n"
+    );
     for (file, text, message) in [
         (
             "b.jsonl",
@@ -103,8 +222,16 @@ fn json_lines_and_gzip_are_read_and_classes_are_kept() {
             "{\"timestamp\": 1, \"input_length\": 7}\n\n{\"timestamp\": \"x\", \"input_length\": 7}",
             "b.jsonl: line 3: timestamp: \"x\" is not a number of milliseconds",
         ),
-        ("b.csv", "arrival_s,length_in,class\n1,3,\n", "b.csv: line 2: class: is empty"),
-        ("b.csv", "arrival_s,length_in,class\n1,3,\"a,b\"\n", "b.csv: line 2: class: \"a,b\" is no class"),
+        (
+            "b.csv",
+            "arrival_s,length_in,class\n1,3,\n",
+            "b.csv: line 2: class: is empty",
+        ),
+        (
+            "b.csv",
+            "arrival_s,length_in,class\n1,3,\"a,b\"\n",
+            "b.csv: line 2: class: \"a,b\" is no class",
+        ),
     ] {
         desk.write(file, text);
         desk.run(&["trace", "import", file]).failed(2, message);
@@ -118,21 +245,42 @@ fn mistakes_are_named() {
     desk.write("in.csv", "arrival_s,length_in\n0,3\nsoon,4\n");
     let gen_ = &["trace", "gen", "--dataset", "constant:4", "-n", "3"][..];
     for (words, message) in [
-        (&["trace", "info", "bad.csv"][..], "bad.csv: line 3: arrival_ns: 4 is before 5"),
-        (&["trace", "convert", "bad.csv", "-o", "out.csv"], "bad.csv: line 3: arrival_ns: 4 is before 5"),
-        (&["trace", "info", "none.csv"], "none.csv: cannot be read: No such file"),
-        (&["trace", "info", "."], ".: line 1: cannot be read: Is a directory"),
+        (
+            &["trace", "info", "bad.csv"][..],
+            "bad.csv: line 3: arrival_ns: 4 is before 5",
+        ),
+        (
+            &["trace", "convert", "bad.csv", "-o", "out.csv"],
+            "bad.csv: line 3: arrival_ns: 4 is before 5",
+        ),
+        (
+            &["trace", "info", "none.csv"],
+            "none.csv: cannot be read: No such file",
+        ),
+        (
+            &["trace", "info", "."],
+            ".: line 1: cannot be read: Is a directory",
+        ),
         (
             &["trace", "import", "in.csv", "-o", "out.csv"],
             "in.csv: line 3: arrival_s: \"soon\" is not a number of seconds",
         ),
-        (&["trace", "import", "costs.csv"], "costs.csv: line 1: not the header of azure, burstgpt"),
-        (&[gen_, &["--rate", "0"]].concat(), "--rate: must be a number of requests per second from 1e-6 to 1e9, not 0"),
+        (
+            &["trace", "import", "costs.csv"],
+            "costs.csv: line 1: not the header of azure, burstgpt",
+        ),
+        (
+            &[gen_, &["--rate", "0"]].concat(),
+            "--rate: must be a number of requests per second from 1e-6 to 1e9, not 0",
+        ),
         (
             &[gen_, &["--rate", "nan"]].concat(),
             "--rate: must be a number of requests per second from 1e-6 to 1e9, not NaN",
         ),
-        (&[gen_, &["--rate", "1e-10"]].concat(), "--rate: must be a number of requests per second from 1e-6"),
+        (
+            &[gen_, &["--rate", "1e-10"]].concat(),
+            "--rate: must be a number of requests per second from 1e-6",
+        ),
         (
             &[gen_, &["--process", "gamma", "--rate", "3"]].concat(),
             "--cv: missing; the coefficient of variation of the",
@@ -145,10 +293,31 @@ fn mistakes_are_named() {
             &[gen_, &["--process", "gamma", "--cv", "0", "--rate", "3"]].concat(),
             "--cv: 0 is out of range; it is a number",
         ),
-        (&[gen_, &["--process", "offline", "--rate", "3"]].concat(), "--rate: unknown key of the process \"offline\""),
-        (&["trace", "gen", "--dataset", "constant:4", "-n", "20000", "--rate", "1e-6"], "requests arrives after"),
-        (&[gen_, &[]].concat(), "poisson needs --rate, in requests per second"),
-        (&[gen_, &["--rate", "3", "--model", "x"]].concat(), "--model: unknown model \"x\"; known: lstm, gru, seq2seq"),
+        (
+            &[gen_, &["--process", "offline", "--rate", "3"]].concat(),
+            "--rate: unknown key of the process \"offline\"",
+        ),
+        (
+            &[
+                "trace",
+                "gen",
+                "--dataset",
+                "constant:4",
+                "-n",
+                "20000",
+                "--rate",
+                "1e-6",
+            ],
+            "requests arrives after",
+        ),
+        (
+            &[gen_, &[]].concat(),
+            "poisson needs --rate, in requests per second",
+        ),
+        (
+            &[gen_, &["--rate", "3", "--model", "x"]].concat(),
+            "--model: unknown model \"x\"; known: lstm, gru, seq2seq",
+        ),
         (
             &["trace", "gen", "--dataset", "x", "-n", "3", "--rate", "3"],
             "x: no such file; a dataset is a file, constant:SIZE",
@@ -157,9 +326,14 @@ fn mistakes_are_named() {
         desk.run(words).failed(2, message);
     }
     let low = desk.run(&[gen_, &["--process", "mmpp", "--rate", "3", "--low", "5"]].concat());
-    assert!(low.code == Some(2) && low.stderr.contains("'--low <TIME>': \"5\" has no unit"), "{low:?}");
+    assert!(
+        low.code == Some(2) && low.stderr.contains("'--low <TIME>': \"5\" has no unit"),
+        "{low:?}"
+    );
     assert!(!desk.path("out.csv").exists());
     desk.write("good.csv", "id,arrival_ns,shape\n0,5,chain:3\n");
-    desk.run(&["trace", "convert", "good.csv", "-o", "good.csv/x.csv"]).failed(1, "good.csv: cannot be written: ");
-    desk.run(&["trace", "convert", "good.csv", "-o", "."]).failed(1, ".: cannot be written: is a directory");
+    desk.run(&["trace", "convert", "good.csv", "-o", "good.csv/x.csv"])
+        .failed(1, "good.csv: cannot be written: ");
+    desk.run(&["trace", "convert", "good.csv", "-o", "."])
+        .failed(1, ".: cannot be written: is a directory");
 }

@@ -75,27 +75,60 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 /// The number of allocations of one run.
-fn allocations(model: &Model, dataset: &str, rate: f64, workers: usize, count: usize, policy: &dyn Settings) -> u64 {
+fn allocations(
+    model: &Model,
+    dataset: &str,
+    rate: f64,
+    workers: usize,
+    count: usize,
+    policy: &dyn Settings,
+) -> u64 {
     let find = |path: &str| PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path);
     let cells = model.cell_types();
-    let device = CostTable::read(&find("scenarios/costs/v100.csv")).unwrap().device(&cells, Overhead::default());
-    let shapes = Dataset::open(dataset, model, &find).unwrap().sample(count, None, &mut random::stream(1, 0, "shapes"));
+    let device = CostTable::read(&find("scenarios/costs/v100.csv"))
+        .unwrap()
+        .device(&cells, Overhead::default());
+    let shapes = Dataset::open(dataset, model, &find).unwrap().sample(
+        count,
+        None,
+        &mut random::stream(1, 0, "shapes"),
+    );
     let requests = Requests::unfold(shapes.unwrap(), model).unwrap();
-    let arrivals = Process::Poisson.times(Some(Rate(rate)), count, random::stream(1, 0, "arrivals"));
+    let arrivals =
+        Process::Poisson.times(Some(Rate(rate)), count, random::stream(1, 0, "arrivals"));
     let arrivals: Vec<Nanos> = arrivals.collect();
-    let mut policy = policy.build(&Setup { model, cells: &cells, workers, costs: None, longest: None }).unwrap();
+    let mut policy = policy
+        .build(&Setup {
+            model,
+            cells: &cells,
+            workers,
+            costs: None,
+            longest: None,
+        })
+        .unwrap();
     let mut backend = Sim::new(workers, device.unwrap());
     let mut record = Recorder::new(count, workers, cells.len(), Keep::default());
     let mut source = OpenLoop::new(&requests, &arrivals);
     let before = ALLOCATIONS.get();
-    drive(&mut source, &mut *policy, &mut backend, &mut record, workers, &AtomicBool::new(false)).unwrap();
+    drive(
+        &mut source,
+        &mut *policy,
+        &mut backend,
+        &mut record,
+        workers,
+        &AtomicBool::new(false),
+    )
+    .unwrap();
     ALLOCATIONS.get() - before
 }
 
 #[test]
 fn more_requests_allocate_no_more() {
     let cellular = Cellular::default();
-    let of_64 = Cellular { max_batch: PerCell::All(64), ..Cellular::default() };
+    let of_64 = Cellular {
+        max_batch: PerCell::All(64),
+        ..Cellular::default()
+    };
     let europarl = (Model::Lstm, "traces/europarl-en.csv");
     let pairs = (Model::Seq2Seq, "traces/europarl-de-en.csv");
     let trees = (Model::TreeLstm, "generator:treebank");
@@ -112,7 +145,10 @@ fn more_requests_allocate_no_more() {
         let (few, many) = (run(10_000), run(50_000));
         // The kept memory grows with the longest queue and the largest batch so far, which happens ever more rarely.
         let each = many.saturating_sub(few) as f64 / 40_000.0;
-        assert!(each < 0.01, "{policy:?} on {workers} workers, {model:?}: {each} allocations a request");
+        assert!(
+            each < 0.01,
+            "{policy:?} on {workers} workers, {model:?}: {each} allocations a request"
+        );
     }
 }
 
@@ -124,9 +160,21 @@ fn streams_that_share_a_worker_allocate_no_more_for_more_tasks() {
         let mut backend = sim::device(2, 4, table.device(&cells, Overhead::default()).unwrap());
         let before = ALLOCATIONS.get();
         for id in 0..tasks {
-            let steps = [Step { cell: CellId(0), batch: 1 + (id * 7 % 64) as u32, times: 1, input: 0 }];
+            let steps = [Step {
+                cell: CellId(0),
+                batch: 1 + (id * 7 % 64) as u32,
+                times: 1,
+                input: 0,
+            }];
             let task = Task::whole_requests(WorkerId((id % 2) as u16), &steps, &[], 1);
-            backend.submit(TaskId(id), &Task { stream: StreamId((id / 2 % 4) as u16), ..task }, None);
+            backend.submit(
+                TaskId(id),
+                &Task {
+                    stream: StreamId((id / 2 % 4) as u16),
+                    ..task
+                },
+                None,
+            );
             if id >= 16 {
                 backend.wait(None).unwrap();
             }
@@ -134,14 +182,27 @@ fn streams_that_share_a_worker_allocate_no_more_for_more_tasks() {
         ALLOCATIONS.get() - before
     };
     let (few, many) = (allocations(1_000), allocations(100_000));
-    assert!(many <= few + 8, "{few} allocations for 1,000 tasks, {many} for 100,000");
+    assert!(
+        many <= few + 8,
+        "{few} allocations for 1,000 tasks, {many} for 100,000"
+    );
 }
 
 /// The number of allocations of the CUDA backend for the last half of these tasks, each a step and its members.
-fn allocations_on_cuda(model: &Model, shape: &str, tasks: impl Iterator<Item = (Step, MemberList)>) -> u64 {
+fn allocations_on_cuda(
+    model: &Model,
+    shape: &str,
+    tasks: impl Iterator<Item = (Step, MemberList)>,
+) -> u64 {
     let shape: Shape = shape.parse().unwrap();
     let requests = Requests::unfold(vec![shape; 320].into(), model).unwrap();
-    let spec = Spec { hidden: 4, embedding: 4, vocabulary: 4, seed: 1, weights: None };
+    let spec = Spec {
+        hidden: 4,
+        embedding: 4,
+        vocabulary: 4,
+        seed: 1,
+        weights: None,
+    };
     let network = Arc::new(Network::new(model, &spec).unwrap());
     let mut device = crate::idle::Idle::default();
     let mut cuda = Cuda::new(&mut device, network, &requests, 1, &Options::default()).unwrap();
@@ -175,22 +236,59 @@ fn allocations_on_cuda(model: &Model, shape: &str, tasks: impl Iterator<Item = (
 
 #[test]
 fn the_cuda_backend_allocates_nothing_for_a_task() {
-    let step = |cell, times| Step { cell: CellId(cell), batch: 32, times, input: 0 };
-    let node = |request: u32, node| NodeRef { request: RequestId(request.into()), node: NodeId(node) };
+    let step = |cell, times| Step {
+        cell: CellId(cell),
+        batch: 32,
+        times,
+        input: 0,
+    };
+    let node = |request: u32, node| NodeRef {
+        request: RequestId(request.into()),
+        node: NodeId(node),
+    };
     // 32 chains at a time, whose members change places from task to task.
     let chain = |task: u32| {
         let (set, place) = (task / 10 * 32, task % 10);
-        MemberList::Nodes((0..32).map(|at| node(set + (at + place / 2) % 32, place)).collect())
+        MemberList::Nodes(
+            (0..32)
+                .map(|at| node(set + (at + place / 2) % 32, place))
+                .collect(),
+        )
     };
-    assert_eq!(allocations_on_cuda(&Model::Lstm, "chain:10", (0..100).map(|task| (step(0, 1), chain(task)))), 0);
+    assert_eq!(
+        allocations_on_cuda(
+            &Model::Lstm,
+            "chain:10",
+            (0..100).map(|task| (step(0, 1), chain(task)))
+        ),
+        0
+    );
     // 32 chains, run together to their ends.
-    let whole =
-        |set: u32| MemberList::Requests((set * 32..(set + 1) * 32).map(|request| RequestId(request.into())).collect());
-    assert_eq!(allocations_on_cuda(&Model::Lstm, "chain:10", (0..10).map(|task| (step(0, 12), whole(task)))), 0);
+    let whole = |set: u32| {
+        MemberList::Requests(
+            (set * 32..(set + 1) * 32)
+                .map(|request| RequestId(request.into()))
+                .collect(),
+        )
+    };
+    assert_eq!(
+        allocations_on_cuda(
+            &Model::Lstm,
+            "chain:10",
+            (0..10).map(|task| (step(0, 12), whole(task)))
+        ),
+        0
+    );
     // 32 trees of two leaves at a time.
     let tree = |task: u32| {
         let nodes = (0..32).map(|at| node(task / 3 * 32 + at, task % 3));
-        (step(u16::from(task % 3 < 2), 1), MemberList::Nodes(nodes.collect()))
+        (
+            step(u16::from(task % 3 < 2), 1),
+            MemberList::Nodes(nodes.collect()),
+        )
     };
-    assert_eq!(allocations_on_cuda(&Model::TreeLstm, "tree:3 3 0", (0..30).map(tree)), 0);
+    assert_eq!(
+        allocations_on_cuda(&Model::TreeLstm, "tree:3 3 0", (0..30).map(tree)),
+        0
+    );
 }

@@ -114,12 +114,16 @@ fn schedules_agree_with_the_reference() {
             continue; // the networks that schedules name
         }
         let text = std::fs::read_to_string(&path).unwrap();
-        let (input, _) = text.split_once("----\n").expect("a picture below the input");
+        let (input, _) = text
+            .split_once("----\n")
+            .expect("a picture below the input");
         let run: Run = toml::from_str(input).unwrap();
         // The specification from which the reference was written has no switches and no persistent kernels: steps cost
         // the same in every task. Nor does it say how a file describes a model; the cut of graphs is compared on the
         // random ones of the model "graphs".
-        let beyond = [".switch,", ".persistent,", "\"graph:", "\"dnn:"].iter().any(|what| input.contains(what));
+        let beyond = [".switch,", ".persistent,", "\"graph:", "\"dnn:"]
+            .iter()
+            .any(|what| input.contains(what));
         if beyond || !KNOWN.contains(&run.policy["kind"].as_str().expect("a kind")) {
             continue;
         }
@@ -129,12 +133,25 @@ fn schedules_agree_with_the_reference() {
 }
 
 /// The policies of the reference.
-const KNOWN: [&str; 8] = ["cellular", "late", "padded", "merged", "immediate", "fold", "ideal", "jit"];
+const KNOWN: [&str; 8] = [
+    "cellular",
+    "late",
+    "padded",
+    "merged",
+    "immediate",
+    "fold",
+    "ideal",
+    "jit",
+];
 
 /// Compares the two on random cases of a policy and a model.
 fn agree(policy: &str, model: &str, cases: u32) {
     for number in 0..cases {
-        let run = random_run(&mut stream(1, number, &format!("{policy} {model}")), policy, model);
+        let run = random_run(
+            &mut stream(1, number, &format!("{policy} {model}")),
+            policy,
+            model,
+        );
         if difference(&run).is_some() {
             let (run, what) = shrink(run);
             let text = toml::to_string(&run).expect("a run is text");
@@ -153,15 +170,28 @@ fn difference(run: &Run) -> Option<String> {
         .or_else(|| first_difference("request", &requests, &expected_requests))
 }
 
-fn first_difference<T: PartialEq + std::fmt::Debug>(what: &str, ours: &[T], theirs: &[T]) -> Option<String> {
+fn first_difference<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    ours: &[T],
+    theirs: &[T],
+) -> Option<String> {
     let rows = ours.len().max(theirs.len());
     let row = (0..rows).find(|i| ours.get(*i) != theirs.get(*i))?;
-    Some(format!("{what} {row}\n    crate     {:?}\n    reference {:?}", ours.get(row), theirs.get(row)))
+    Some(format!(
+        "{what} {row}\n    crate     {:?}\n    reference {:?}",
+        ours.get(row),
+        theirs.get(row)
+    ))
 }
 
 fn by_the_crate(run: &Run) -> (Vec<RequestRow>, Vec<TaskRow>) {
     let recorder = run.run();
-    let names: Vec<String> = run.device().cells.into_iter().map(|cell| cell.name).collect();
+    let names: Vec<String> = run
+        .device()
+        .cells
+        .into_iter()
+        .map(|cell| cell.name)
+        .collect();
     let at = |times: &[Nanos], id: usize| times[id].0;
     let requests = (0..recorder.arrival.len())
         .map(|id| RequestRow {
@@ -175,7 +205,11 @@ fn by_the_crate(run: &Run) -> (Vec<RequestRow>, Vec<TaskRow>) {
         .tasks
         .iter()
         .map(|row| {
-            let mut cells: Vec<String> = row.cells.iter().map(|cell| names[cell.index()].clone()).collect();
+            let mut cells: Vec<String> = row
+                .cells
+                .iter()
+                .map(|cell| names[cell.index()].clone())
+                .collect();
             cells.sort();
             TaskRow {
                 task: row.task.index(),
@@ -195,19 +229,41 @@ fn by_the_crate(run: &Run) -> (Vec<RequestRow>, Vec<TaskRow>) {
 fn case_of(run: &Run) -> Case {
     let table = &run.policy;
     // A key that the table leaves out has its default: no smallest batch, no window, whole buckets in turn.
-    let number = |key: &str| table.get(key).map_or(1, |value| value.as_integer().expect("a number") as u32);
+    let number = |key: &str| {
+        table
+            .get(key)
+            .map_or(1, |value| value.as_integer().expect("a number") as u32)
+    };
     let cells = cells_of(&run.model);
     let limit = |key: &str, cell: &str| match table.get(key) {
         Some(toml::Value::Table(by_cell)) => by_cell[cell].as_integer().expect("a number") as u32,
         _ => number(key),
     };
     let text = |key: &str| table.get(key).and_then(|value| value.as_str());
-    let nanoseconds = |text: &str| text.strip_suffix("ns").and_then(|n| n.parse().ok()).expect("nanoseconds");
-    let time = |key: &str| table.get(key).map_or(0, |value| value.as_integer().expect("nanoseconds") as u64);
-    let limits = || cells.iter().map(|c| (c.to_string(), limit("max_batch", c), limit("min_batch", c))).collect();
+    let nanoseconds = |text: &str| {
+        text.strip_suffix("ns")
+            .and_then(|n| n.parse().ok())
+            .expect("nanoseconds")
+    };
+    let time = |key: &str| {
+        table
+            .get(key)
+            .map_or(0, |value| value.as_integer().expect("nanoseconds") as u64)
+    };
+    let limits = || {
+        cells
+            .iter()
+            .map(|c| (c.to_string(), limit("max_batch", c), limit("min_batch", c)))
+            .collect()
+    };
     let sizes = || -> Vec<usize> {
-        let list = table.get("batch_sizes").and_then(|sizes| sizes.as_array()).into_iter().flatten();
-        list.map(|size| size.as_integer().expect("a size") as usize).collect()
+        let list = table
+            .get("batch_sizes")
+            .and_then(|sizes| sizes.as_array())
+            .into_iter()
+            .flatten();
+        list.map(|size| size.as_integer().expect("a size") as usize)
+            .collect()
     };
     let policy = match table["kind"].as_str().expect("a kind") {
         "cellular" => Policy::Cellular {
@@ -230,7 +286,9 @@ fn case_of(run: &Run) -> Case {
             pad_to_longest: text("pad_to") == Some("longest"),
             turn: text("turn").unwrap_or("bucket").into(),
             window: text("window").map_or(0, nanoseconds),
-            ahead: table.get("ahead").map_or(0, |value| value.as_integer().expect("a number") as usize),
+            ahead: table
+                .get("ahead")
+                .map_or(0, |value| value.as_integer().expect("a number") as usize),
             closes: text("version") == Some("21.10"),
         },
         // Without levels, preferred sizes and timeouts it is one bucket.
@@ -240,35 +298,55 @@ fn case_of(run: &Run) -> Case {
             pad_to_longest: true,
             turn: "batch".into(),
             window: text("max_queue_delay").map_or(0, nanoseconds),
-            ahead: table.get("ahead").map_or(0, |value| value.as_integer().expect("a number") as usize),
+            ahead: table
+                .get("ahead")
+                .map_or(0, |value| value.as_integer().expect("a number") as usize),
             closes: text("version") == Some("21.10"),
         },
-        "merged" => Policy::Merged { max_batch: number("max_batch") },
+        "merged" => Policy::Merged {
+            max_batch: number("max_batch"),
+        },
         "fold" => Policy::Fold {
             max_batch: number("max_batch"),
             construct: time("construct_ns"),
-            quarters: table.get("overlap").map_or(4, |share| (share.as_float().expect("a share") * 4.0) as u64),
-            copies: table.get("copies").is_none_or(|copies| copies.as_bool().expect("yes or no")),
+            quarters: table
+                .get("overlap")
+                .map_or(4, |share| (share.as_float().expect("a share") * 4.0) as u64),
+            copies: table
+                .get("copies")
+                .is_none_or(|copies| copies.as_bool().expect("yes or no")),
         },
-        "ideal" => Policy::Ideal { max_batch: number("max_batch") },
+        "ideal" => Policy::Ideal {
+            max_batch: number("max_batch"),
+        },
         "jit" => Policy::Jit {
             max_batch: number("max_batch"),
             by_graph: text("granularity") == Some("graph"),
             analysis: time("analysis_ns"),
-            cache: table.get("cache").is_none_or(|cache| cache.as_bool().expect("yes or no")),
+            cache: table
+                .get("cache")
+                .is_none_or(|cache| cache.as_bool().expect("yes or no")),
         },
         "immediate" => Policy::Immediate,
         other => panic!("the reference does not know {other}"),
     };
     let cost_row = |line: &str| {
         let fields: Vec<&str> = line.split(',').collect();
-        (fields[0].to_string(), fields[1].parse().expect("a batch"), fields[2].parse().expect("a time"))
+        (
+            fields[0].to_string(),
+            fields[1].parse().expect("a batch"),
+            fields[2].parse().expect("a time"),
+        )
     };
     Case {
         trace: run.requests(),
         cells: cells.iter().map(ToString::to_string).collect(),
         costs: Costs(run.costs.lines().map(cost_row).collect()),
-        given: [("task", run.task_ns), ("gather", run.gather_ns), ("launch", run.launch_ns)],
+        given: [
+            ("task", run.task_ns),
+            ("gather", run.gather_ns),
+            ("launch", run.launch_ns),
+        ],
         workers: run.workers,
         policy,
     }
@@ -286,7 +364,10 @@ fn cells_of(model: &str) -> &'static [&'static str] {
 
 /// Reduces a failing case step by step while it still fails.
 fn shrink(mut run: Run) -> (Run, String) {
-    while let Some(smaller) = smaller_runs(&run).into_iter().find(|run| difference(run).is_some()) {
+    while let Some(smaller) = smaller_runs(&run)
+        .into_iter()
+        .find(|run| difference(run).is_some())
+    {
         run = smaller;
     }
     let what = difference(&run).expect("only failing cases are made smaller");
@@ -300,21 +381,39 @@ fn smaller_runs(run: &Run) -> Vec<Run> {
     let mut length = lines.len() / 2;
     while length > 0 {
         for first in (0..lines.len()).step_by(length) {
-            let kept = lines.iter().enumerate().filter(|(i, _)| !(first..first + length).contains(i));
+            let kept = lines
+                .iter()
+                .enumerate()
+                .filter(|(i, _)| !(first..first + length).contains(i));
             let trace: Vec<&str> = kept.map(|(_, line)| *line).collect();
             if !trace.is_empty() {
-                variants.push(Run { trace: trace.join("\n"), ..run.clone() });
+                variants.push(Run {
+                    trace: trace.join("\n"),
+                    ..run.clone()
+                });
             }
         }
         length /= 2;
     }
     if run.workers > 1 {
-        variants.push(Run { workers: run.workers - 1, ..run.clone() });
+        variants.push(Run {
+            workers: run.workers - 1,
+            ..run.clone()
+        });
     }
     for without in [
-        Run { task_ns: None, ..run.clone() },
-        Run { gather_ns: None, ..run.clone() },
-        Run { launch_ns: None, ..run.clone() },
+        Run {
+            task_ns: None,
+            ..run.clone()
+        },
+        Run {
+            gather_ns: None,
+            ..run.clone()
+        },
+        Run {
+            launch_ns: None,
+            ..run.clone()
+        },
     ] {
         let given = |run: &Run| [run.task_ns, run.gather_ns, run.launch_ns];
         if given(&without) != given(run) {
@@ -324,19 +423,36 @@ fn smaller_runs(run: &Run) -> Vec<Run> {
     let costs: Vec<&str> = run.costs.lines().collect();
     for dropped in &costs {
         let cell = dropped.split(',').next();
-        if costs.iter().filter(|line| line.split(',').next() == cell).count() > 1 {
-            let kept: Vec<&str> = costs.iter().copied().filter(|line| line != dropped).collect();
-            variants.push(Run { costs: kept.join("\n"), ..run.clone() });
+        if costs
+            .iter()
+            .filter(|line| line.split(',').next() == cell)
+            .count()
+            > 1
+        {
+            let kept: Vec<&str> = costs
+                .iter()
+                .copied()
+                .filter(|line| line != dropped)
+                .collect();
+            variants.push(Run {
+                costs: kept.join("\n"),
+                ..run.clone()
+            });
         }
     }
     for (place, line) in lines.iter().enumerate() {
         let (at, shape) = line.split_once(' ').expect("an arrival and a shape");
         let mut simpler: Vec<String> = SMALL_SHAPES
             .iter()
-            .filter(|small| small.split(':').next() == shape.split(':').next() && small.len() < shape.len())
+            .filter(|small| {
+                small.split(':').next() == shape.split(':').next() && small.len() < shape.len()
+            })
             .map(|small| format!("{at} {small}"))
             .collect();
-        if let Some((rest, last)) = shape.rsplit_once(' ').filter(|_| shape.starts_with("graph:")) {
+        if let Some((rest, last)) = shape
+            .rsplit_once(' ')
+            .filter(|_| shape.starts_with("graph:"))
+        {
             let needed = format!("{}", rest.split(' ').count());
             if !rest.split(['<', ',', ' ']).any(|word| word == needed) {
                 simpler.push(format!("{at} {rest}"));
@@ -351,15 +467,26 @@ fn smaller_runs(run: &Run) -> Vec<Run> {
         for line in simpler {
             let mut trace = lines.clone();
             trace[place] = &line;
-            variants.push(Run { trace: trace.join("\n"), ..run.clone() });
+            variants.push(Run {
+                trace: trace.join("\n"),
+                ..run.clone()
+            });
         }
     }
     variants
 }
 
 /// Replacements for a shape of the same kind.
-const SMALL_SHAPES: [&str; 8] =
-    ["chain:1", "chain:2", "chain:3", "seq2seq:1>1", "seq2seq:2>2", "tree:0", "tree:2 0", "tree:3 3 0"];
+const SMALL_SHAPES: [&str; 8] = [
+    "chain:1",
+    "chain:2",
+    "chain:3",
+    "seq2seq:1>1",
+    "seq2seq:2>2",
+    "tree:0",
+    "tree:2 0",
+    "tree:3 3 0",
+];
 
 /// A random run. All times are from one small range, so that many fall on the same instant.
 fn random_run(rng: &mut Stream, policy: &str, model: &str) -> Run {
@@ -381,7 +508,10 @@ fn random_run(rng: &mut Stream, policy: &str, model: &str) -> Run {
         .collect();
 
     let cells = cells_of(model);
-    let mut costs: Vec<String> = cells.iter().flat_map(|cell| random_costs(rng, cell, dearest)).collect();
+    let mut costs: Vec<String> = cells
+        .iter()
+        .flat_map(|cell| random_costs(rng, cell, dearest))
+        .collect();
     // Each overhead is one number, or depends on the batch size, or is absent.
     let [task_ns, gather_ns, launch_ns] = ["task", "gather", "launch"].map(|name| {
         let given = rng.random_range(0..3);
@@ -424,7 +554,11 @@ fn random_shape(rng: &mut Stream, model: &str) -> String {
     match model {
         "lstm" if rng.random_bool(0.1) => format!("tokens:{}", rng.random_range(1..=longest)),
         "lstm" => format!("chain:{}", rng.random_range(1..=longest)),
-        "seq2seq" => format!("seq2seq:{}>{}", rng.random_range(1..=longest), rng.random_range(1..=longest)),
+        "seq2seq" => format!(
+            "seq2seq:{}>{}",
+            rng.random_range(1..=longest),
+            rng.random_range(1..=longest)
+        ),
         "tree-lstm" => random_tree(rng, longest),
         _ => random_graph(rng, longest),
     }
@@ -441,13 +575,18 @@ fn random_graph(rng: &mut Stream, most: usize) -> String {
         let mut words = vec![String::new(); size];
         let mut cells: Vec<&str> = Vec::new();
         for node in 0..size {
-            let needs: Vec<usize> = (0..node).filter(|_| rng.random_bool((1.5 / size as f64).min(0.5))).collect();
+            let needs: Vec<usize> = (0..node)
+                .filter(|_| rng.random_bool((1.5 / size as f64).min(0.5)))
+                .collect();
             let cell = match needs.first() {
                 Some(input) if rng.random_bool(0.6) => cells[*input],
                 _ => *pick(rng, &cells_of("graphs")[..types]),
             };
             cells.push(cell);
-            let needs: Vec<String> = needs.iter().map(|need| numbers[*need].to_string()).collect();
+            let needs: Vec<String> = needs
+                .iter()
+                .map(|need| numbers[*need].to_string())
+                .collect();
             let mark = if needs.is_empty() { "" } else { "<" };
             words[numbers[node]] = format!("{cell}{mark}{}", needs.join(","));
         }
@@ -464,7 +603,9 @@ fn random_tree(rng: &mut Stream, size: usize) -> String {
     let mut children = vec![0; size];
     let mut parents = vec![usize::MAX];
     for _ in 1..size {
-        let free: Vec<usize> = (0..parents.len()).filter(|node| children[*node] < arity).collect();
+        let free: Vec<usize> = (0..parents.len())
+            .filter(|node| children[*node] < arity)
+            .collect();
         let parent = *pick(rng, &free);
         children[parent] += 1;
         parents.push(parent);
@@ -483,7 +624,10 @@ fn random_costs(rng: &mut Stream, cell: &str, dearest: u64) -> Vec<String> {
     let mut batches: Vec<u32> = (1..=*pick(rng, &[5, 30])).collect();
     batches.shuffle(rng);
     batches.truncate(rng.random_range(1..=5));
-    batches.into_iter().map(|batch| format!("{cell},{batch},{}", rng.random_range(0..=dearest))).collect()
+    batches
+        .into_iter()
+        .map(|batch| format!("{cell},{batch},{}", rng.random_range(0..=dearest)))
+        .collect()
 }
 
 fn random_policy(rng: &mut Stream, kind: &str, model: &str, longest_time: u64) -> toml::Table {
@@ -492,14 +636,22 @@ fn random_policy(rng: &mut Stream, kind: &str, model: &str, longest_time: u64) -
     let text = match kind {
         "cellular" | "chunks" | "late" => {
             let kept = match kind {
-                "chunks" => format!("chunk = {}\nmax_tasks = {}", rng.random_range(2..=7), rng.random_range(1..=4)),
+                "chunks" => format!(
+                    "chunk = {}\nmax_tasks = {}",
+                    rng.random_range(2..=7),
+                    rng.random_range(1..=4)
+                ),
                 "late" => format!("lookahead = {}", rng.random_range(0..=3)),
                 _ => format!("max_tasks = {}", rng.random_range(1..=6)),
             };
             // Three in five of the 2,100 cases of these kinds.
             let mut sizes: Vec<u32> = (1..largest).filter(|_| rng.random_bool(0.3)).collect();
             sizes.push(largest + rng.random_range(0..3));
-            let kept = if rng.random_bool(0.6) { format!("{kept}\nbatch_sizes = {sizes:?}") } else { kept };
+            let kept = if rng.random_bool(0.6) {
+                format!("{kept}\nbatch_sizes = {sizes:?}")
+            } else {
+                kept
+            };
             let (mut max, mut min) = (Vec::new(), Vec::new());
             for cell in cells_of(model) {
                 let most = rng.random_range(1..=largest);
@@ -517,21 +669,45 @@ fn random_policy(rng: &mut Stream, kind: &str, model: &str, longest_time: u64) -
         "padded" | "ahead" => {
             let width = rng.random_range(1..=6);
             let pad_to = *pick(rng, &["bucket", "longest"]);
-            let turn =
-                *pick(rng, &["", "turn = 'bucket'\n", "turn = 'batch'\n", "turn = 'oldest'\n", "turn = 'fullest'\n"]);
-            let window = if rng.random_bool(0.5) { 0 } else { rng.random_range(0..=longest_time) };
-            let ahead = if kind == "ahead" { format!("ahead = {}\n", rng.random_range(1..=3)) } else { String::new() };
+            let turn = *pick(
+                rng,
+                &[
+                    "",
+                    "turn = 'bucket'\n",
+                    "turn = 'batch'\n",
+                    "turn = 'oldest'\n",
+                    "turn = 'fullest'\n",
+                ],
+            );
+            let window = if rng.random_bool(0.5) {
+                0
+            } else {
+                rng.random_range(0..=longest_time)
+            };
+            let ahead = if kind == "ahead" {
+                format!("ahead = {}\n", rng.random_range(1..=3))
+            } else {
+                String::new()
+            };
             format!(
                 "{turn}{ahead}bucket_width = {width}\nmax_batch = {max_batch}\npad_to = \"{pad_to}\"\nwindow = \"{window}ns\""
             )
         }
         "closed" => {
-            let window = if rng.random_bool(0.3) { 0 } else { rng.random_range(0..=longest_time) };
-            let both = format!("version = '21.10'\nmax_batch = {max_batch}\nahead = {}\n", rng.random_range(0..=2));
+            let window = if rng.random_bool(0.3) {
+                0
+            } else {
+                rng.random_range(0..=longest_time)
+            };
+            let both = format!(
+                "version = '21.10'\nmax_batch = {max_batch}\nahead = {}\n",
+                rng.random_range(0..=2)
+            );
             match rng.random_bool(0.5) {
                 true => format!("kind = 'triton'\n{both}max_queue_delay = '{window}ns'"),
                 false => {
-                    let (width, pad_to) = (rng.random_range(12..=20), pick(rng, &["bucket", "longest"]));
+                    let (width, pad_to) =
+                        (rng.random_range(12..=20), pick(rng, &["bucket", "longest"]));
                     format!(
                         "kind = 'padded'\n{both}window = '{window}ns'\nturn = 'batch'\nbucket_width = {width}\npad_to = '{pad_to}'"
                     )
@@ -540,15 +716,25 @@ fn random_policy(rng: &mut Stream, kind: &str, model: &str, longest_time: u64) -
         }
         "merged" | "ideal" => format!("max_batch = {max_batch}"),
         "fold" => {
-            let construct = if rng.random_bool(0.2) { 0 } else { rng.random_range(0..=longest_time) };
+            let construct = if rng.random_bool(0.2) {
+                0
+            } else {
+                rng.random_range(0..=longest_time)
+            };
             let overlap = pick(rng, &["0.0", "0.25", "0.5", "0.75", "1.0", "1.0"]);
             let copies = rng.random_bool(0.7);
-            format!("max_batch = {max_batch}\nconstruct_ns = {construct}\noverlap = {overlap}\ncopies = {copies}")
+            format!(
+                "max_batch = {max_batch}\nconstruct_ns = {construct}\noverlap = {overlap}\ncopies = {copies}"
+            )
         }
         "jit" => {
             // A shape in a file describes its graph; the shape of a random graph does not, and the crate compares
             // shapes.
-            let granularities = if model == "graphs" { &["cell"][..] } else { &["cell", "graph"] };
+            let granularities = if model == "graphs" {
+                &["cell"][..]
+            } else {
+                &["cell", "graph"]
+            };
             let granularity = pick(rng, granularities);
             let analysis = rng.random_range(0..=longest_time);
             let cache = rng.random_bool(0.7);

@@ -77,11 +77,16 @@ const TOKENS: [&str; 32] = [
 ];
 
 fn corpus(folders: &[&str], ending: &str) -> Vec<Vec<u8>> {
-    let mut folders: Vec<PathBuf> =
-        folders.iter().map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder)).collect();
+    let mut folders: Vec<PathBuf> = folders
+        .iter()
+        .map(|folder| Path::new(env!("CARGO_MANIFEST_DIR")).join(folder))
+        .collect();
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
-        for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+        for path in fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+        {
             match path.is_dir() {
                 true => folders.push(path),
                 false if path.to_string_lossy().ends_with(ending) => files.push(path),
@@ -113,7 +118,11 @@ fn mutated(corpus: &[Vec<u8>], random: &mut Stream) -> Vec<u8> {
         };
         let token = TOKENS[random.random_range(0..TOKENS.len())].as_bytes();
         match random.random_range(0..8) {
-            0..=2 => drop(number(from).map(|place| bytes.splice(place, token.iter().copied()).count())),
+            0..=2 => {
+                if let Some(place) = number(from) {
+                    drop(bytes.splice(place, token.iter().copied()));
+                }
+            }
             3 => drop(bytes.splice(from..from, token.iter().copied())),
             4 => drop(bytes.drain(from..to)),
             5 => bytes.truncate(from),
@@ -131,13 +140,23 @@ fn mutated(corpus: &[Vec<u8>], random: &mut Stream) -> Vec<u8> {
 
 /// Passes mutated inputs, drawn by the parser's name, to `parse`.
 fn fuzz(name: &str, corpus: &[Vec<u8>], parse: impl Fn(&[u8])) {
-    let number = |key: &str, default: u64| env::var(key).map_or(default, |text| text.parse().expect("a number"));
-    let (inputs, seed) = (number("BATCHLAB_FUZZ", INPUTS), number("BATCHLAB_FUZZ_SEED", 0));
+    let number = |key: &str, default: u64| {
+        env::var(key).map_or(default, |text| text.parse().expect("a number"))
+    };
+    let (inputs, seed) = (
+        number("BATCHLAB_FUZZ", INPUTS),
+        number("BATCHLAB_FUZZ_SEED", 0),
+    );
     let mut random = random::stream(seed, 0, name);
     for input in 0..inputs {
         let bytes = mutated(corpus, &mut random);
         let (ended, memory) = most_allocated(|| catch_unwind(AssertUnwindSafe(|| parse(&bytes))));
-        let shown = || format!("{name}, seed {seed}, input {input}:\n{}", String::from_utf8_lossy(&bytes));
+        let shown = || {
+            format!(
+                "{name}, seed {seed}, input {input}:\n{}",
+                String::from_utf8_lossy(&bytes)
+            )
+        };
         assert!(ended.is_ok(), "panic: {}", shown());
         assert!(memory <= MEMORY, "{memory} bytes: {}", shown());
     }
@@ -152,7 +171,12 @@ fn scenarios() {
     let registry = Registry::standard();
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/fuzzed.toml");
     fuzz("scenario", &corpus(&["scenarios"], ".toml"), |bytes| {
-        drop(Scenario::parse(String::from_utf8_lossy(bytes).into_owned(), &file, &[], &registry));
+        drop(Scenario::parse(
+            String::from_utf8_lossy(bytes).into_owned(),
+            &file,
+            &[],
+            &registry,
+        ));
     });
 }
 
@@ -170,7 +194,9 @@ fn traces_and_imports() {
         Format::Treebank,
         Format::Conllu,
     ] {
-        fuzz("import", &corpus, |bytes| drop(read_text(bytes).and_then(|text| format.read(&text, None))));
+        fuzz("import", &corpus, |bytes| {
+            drop(read_text(bytes).and_then(|text| format.read(&text, None)))
+        });
     }
 }
 
@@ -182,26 +208,60 @@ fn trees() {
         "1\tA\t_\t_\t_\t_\t2\t_\t_\t_\n2\tB\t_\t_\t_\t_\t0\t_\t_\t_\n\n",
     ];
     let trees = trees.map(|tree| tree.repeat(5).into_bytes());
-    for notation in [treebanks::brackets as Notation, treebanks::parents, treebanks::conllu] {
-        fuzz("trees", &trees, text(|text| drop(treebanks::read(notation, text))));
+    for notation in [
+        treebanks::brackets as Notation,
+        treebanks::parents,
+        treebanks::conllu,
+    ] {
+        fuzz(
+            "trees",
+            &trees,
+            text(|text| drop(treebanks::read(notation, text))),
+        );
     }
 }
 
 #[test]
 fn costs_and_devices() {
-    fuzz("costs", &corpus(&["scenarios/costs"], ".csv"), text(|text| drop(CostTable::parse(text, "costs.csv"))));
+    fuzz(
+        "costs",
+        &corpus(&["scenarios/costs"], ".csv"),
+        text(|text| drop(CostTable::parse(text, "costs.csv"))),
+    );
     let devices = corpus(&["scenarios/devices"], ".toml");
-    fuzz("roofline", &devices, text(|text| drop(Roofline::parse(text, "device.toml", Precision::F32))));
-    let noise = b"time_ns,size,factor,ns\n0,1,1.25,1000\n2000,64,0.5,30000\n900000000,2,88.5,3000000\n".to_vec();
-    fuzz("noise", &[noise], text(|text| drop(NoiseRecord::parse(text, "noise.csv").map(|record| record.describe()))));
-    fuzz("grnn", &devices, text(|text| drop(grnn::Device::parse(text, "device.toml"))));
+    fuzz(
+        "roofline",
+        &devices,
+        text(|text| drop(Roofline::parse(text, "device.toml", Precision::F32))),
+    );
+    let noise =
+        b"time_ns,size,factor,ns\n0,1,1.25,1000\n2000,64,0.5,30000\n900000000,2,88.5,3000000\n"
+            .to_vec();
+    fuzz(
+        "noise",
+        &[noise],
+        text(|text| drop(NoiseRecord::parse(text, "noise.csv").map(|record| record.describe()))),
+    );
+    fuzz(
+        "grnn",
+        &devices,
+        text(|text| drop(grnn::Device::parse(text, "device.toml"))),
+    );
 }
 
 #[test]
 fn networks_and_graph_rules() {
     let file = Path::new("fuzzed");
-    fuzz("network", &corpus(&["scenarios/networks"], ".csv"), text(|text| drop(Dnn::parse("n", file, text))));
-    fuzz("graph", &corpus(&["scenarios/graphs"], ".json"), text(|text| drop(GraphModel::parse("g", file, text))));
+    fuzz(
+        "network",
+        &corpus(&["scenarios/networks"], ".csv"),
+        text(|text| drop(Dnn::parse("n", file, text))),
+    );
+    fuzz(
+        "graph",
+        &corpus(&["scenarios/graphs"], ".json"),
+        text(|text| drop(GraphModel::parse("g", file, text))),
+    );
 }
 
 #[test]
@@ -209,8 +269,16 @@ fn weights() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("w.safetensors");
     let model = Model::parse("lstm").unwrap();
-    let spec = |weights| Spec { hidden: 8, embedding: 5, vocabulary: 11, seed: 1, weights };
-    let whole = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/pytorch/lstm.safetensors")).unwrap();
+    let spec = |weights| Spec {
+        hidden: 8,
+        embedding: 5,
+        vocabulary: 11,
+        seed: 1,
+        weights,
+    };
+    let whole =
+        fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/pytorch/lstm.safetensors"))
+            .unwrap();
     fuzz("weights", &[whole], |bytes| {
         fs::write(&path, bytes).unwrap();
         drop(Weights::open(&model, &spec(Some(path.clone()))));
@@ -238,14 +306,26 @@ fn results() {
     // The logs of a point, with the rounds of a real run.
     let saved = Saved::open(root).unwrap();
     let row = saved.rows().next().unwrap();
-    let point = saved.file(row.policy(), row.point().unwrap(), "point.json").unwrap().parent().unwrap().to_owned();
+    let point = saved
+        .file(row.policy(), row.point().unwrap(), "point.json")
+        .unwrap()
+        .parent()
+        .unwrap()
+        .to_owned();
     let cells = scenario.workload.model.cell_types();
-    fs::write(point.join("rounds.csv"), "now_ns,completed,arrived\n0,,1\n9,0,2\n20,1;2,0\n").unwrap();
+    fs::write(
+        point.join("rounds.csv"),
+        "now_ns,completed,arrived\n0,,1\n9,0,2\n20,1;2,0\n",
+    )
+    .unwrap();
     for name in ["tasks.csv", "rounds.csv", "failures.csv", "point.json"] {
-        let whole = fs::read(point.join(name)).unwrap_or_else(|_| b"id,at_ns,reason\n3,7,lost\n".to_vec());
+        let whole =
+            fs::read(point.join(name)).unwrap_or_else(|_| b"id,at_ns,reason\n3,7,lost\n".to_vec());
         fuzz(name, std::slice::from_ref(&whole), |bytes| {
             fs::write(point.join(name), bytes).unwrap();
-            drop(Recording::read(&point, &cells).map(|read| drop(read.agrees_with_itself(Some(8)))));
+            drop(
+                Recording::read(&point, &cells).map(|read| drop(read.agrees_with_itself(Some(8)))),
+            );
             drop(Results::open(root, &registry));
         });
         fs::write(point.join(name), whole).unwrap();

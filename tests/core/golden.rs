@@ -15,7 +15,10 @@ use batchlab::units::Nanos;
 #[test]
 fn schedules_are_as_drawn() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schedules");
-    let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> = fs::read_dir(&folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "txt"));
     files.sort();
     assert!(!files.is_empty(), "no schedules in {}", folder.display());
@@ -23,12 +26,18 @@ fn schedules_are_as_drawn() {
     for path in files {
         let text = fs::read_to_string(&path).unwrap();
         let (input, drawn) = text.split_once("----\n").unwrap_or((&text, ""));
-        let run: Run = toml::from_str(input).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let run: Run =
+            toml::from_str(input).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let now = draw(&run);
         if std::env::var_os("UPDATE_SCHEDULES").is_some() {
             fs::write(&path, format!("{input}----\n{now}")).unwrap();
         } else {
-            assert_eq!(drawn, now, "{}: drawn there (left) and scheduled now (right)\n{now}", path.display());
+            assert_eq!(
+                drawn,
+                now,
+                "{}: drawn there (left) and scheduled now (right)\n{now}",
+                path.display()
+            );
         }
     }
 }
@@ -44,18 +53,29 @@ fn draw(run: &Run) -> String {
     }
     let mut lanes: BTreeMap<(u16, String), Vec<char>> = BTreeMap::new();
     for task in &record.tasks {
-        let names: Vec<&str> = task.cells.iter().map(|cell| cells[cell.index()].name.as_str()).collect();
+        let names: Vec<&str> = task
+            .cells
+            .iter()
+            .map(|cell| cells[cell.index()].name.as_str())
+            .collect();
         let lane = lanes.entry((task.worker.0, names.join("+"))).or_default();
         let size = char::from_digit(task.batch, 36).expect("small batches can be drawn");
         paint(lane, task.start, task.finish, '-');
         paint(lane, task.start, task.start + Nanos(1), size);
     }
-    rows.extend(lanes.into_iter().map(|((worker, cell), lane)| (format!("worker {worker} {cell}"), lane)));
+    rows.extend(
+        lanes
+            .into_iter()
+            .map(|((worker, cell), lane)| (format!("worker {worker} {cell}"), lane)),
+    );
 
     let width = rows.iter().map(|(label, _)| label.len()).max().unwrap_or(0);
     let mut picture = String::new();
     for (label, columns) in rows {
-        let line = format!("{label:width$}  {}", columns.into_iter().collect::<String>());
+        let line = format!(
+            "{label:width$}  {}",
+            columns.into_iter().collect::<String>()
+        );
         writeln!(picture, "{}", line.trim_end()).expect("a string takes all");
     }
     picture
@@ -63,7 +83,11 @@ fn draw(run: &Run) -> String {
 
 fn lifetime(record: &Recorder, id: usize) -> Vec<char> {
     let mut row = Vec::new();
-    if let Some((_, at)) = record.rejections.iter().find(|(request, _)| request.index() == id) {
+    if let Some((_, at)) = record
+        .rejections
+        .iter()
+        .find(|(request, _)| request.index() == id)
+    {
         paint(&mut row, record.arrival[id], *at, '.');
         paint(&mut row, *at, *at + Nanos(1), 'x');
         return row;

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use crate::grnn_naive::{Configuration, naive, naive_layer};
 use crate::lab::policy;
-use batchlab::cost::grnn::{Cell, Device, Launches, Mapping, Persistent, Ranked, Rnn, Sizes, Space, csv, rank};
+use batchlab::cost::grnn::{
+    Cell, Device, Launches, Mapping, Persistent, Ranked, Rnn, Sizes, Space, csv, rank,
+};
 use batchlab::cost::persistent::Persistent as Times;
 use batchlab::cost::table::{CostTable, Overhead};
 use batchlab::metrics::recorder::{Keep, Recorder};
@@ -22,15 +24,28 @@ fn titan_v() -> Device {
 }
 
 fn ranked(cell: Cell, hidden: u32, batch: u32, uneven: bool) -> Vec<Ranked> {
-    rank(cell, hidden, batch, &titan_v(), &Space { uneven, ..Space::default() })
+    rank(
+        cell,
+        hidden,
+        batch,
+        &titan_v(),
+        &Space {
+            uneven,
+            ..Space::default()
+        },
+    )
 }
 
 /// The reference lists are not part of the repository; their digests are: of the first hundred rows and, for LSTM, of
 /// all valid rows.
 #[test]
 fn the_published_order_comes_out() {
-    let first =
-        |text: String, rows: usize| text.lines().take(1 + rows).map(|line| format!("{line}\n")).collect::<String>();
+    let first = |text: String, rows: usize| {
+        text.lines()
+            .take(1 + rows)
+            .map(|line| format!("{line}\n"))
+            .collect::<String>()
+    };
     let lstm = csv(Cell::Lstm, 256, 20, &ranked(Cell::Lstm, 256, 20, false));
     assert_eq!(lstm.lines().count(), 151);
     assert_eq!(digest(&lstm), LSTM_DIGEST);
@@ -44,7 +59,9 @@ const GRU_DIGEST: u64 = 0x1511_2584_27b6_2dc0;
 
 /// FNV-1a in 64 bits.
 fn digest(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 /// All available reference lists: the variable names a folder with `grnn/ranked/CELL_hHIDDEN_bBATCH_RULE.csv`.
@@ -58,10 +75,21 @@ fn reference_lists_come_out_byte_for_byte() {
     for entry in std::fs::read_dir(folder.join("grnn/ranked")).unwrap() {
         let path = entry.unwrap().path();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
-        let [cell, hidden, batch, rule] = name.split('_').collect::<Vec<_>>()[..] else { panic!("{name}") };
-        let cell = if cell == "lstm" { Cell::Lstm } else { Cell::Gru };
+        let [cell, hidden, batch, rule] = name.split('_').collect::<Vec<_>>()[..] else {
+            panic!("{name}")
+        };
+        let cell = if cell == "lstm" {
+            Cell::Lstm
+        } else {
+            Cell::Gru
+        };
         let (hidden, batch) = (hidden[1..].parse().unwrap(), batch[1..].parse().unwrap());
-        let ours = csv(cell, hidden, batch, &ranked(cell, hidden, batch, rule == "head"));
+        let ours = csv(
+            cell,
+            hidden,
+            batch,
+            &ranked(cell, hidden, batch, rule == "head"),
+        );
         let reference = std::fs::read_to_string(&path).unwrap();
         assert!(ours.starts_with(&reference), "{name}");
         compared += 1;
@@ -70,14 +98,28 @@ fn reference_lists_come_out_byte_for_byte() {
 }
 
 /// The cell, its sizes, the number of mappings, then for each rule the number of valid ones and the best with its cost.
-type Row = (Cell, u32, u32, u64, (usize, Option<Best>), (usize, Option<Best>));
+type Row = (
+    Cell,
+    u32,
+    u32,
+    u64,
+    (usize, Option<Best>),
+    (usize, Option<Best>),
+);
 /// Tile width and height, work groups, group size, synchronisations, cost.
 type Best = ([u32; 5], f64);
 
 #[test]
 fn sizes_of_spaces_and_their_best_mappings_are_the_published_ones() {
     let rows: [Row; 7] = [
-        (Cell::Lstm, 64, 1, 3_612, (1_224, Some(([2, 1, 8, 8, 1], 37.84))), (267, Some(([4, 1, 16, 8, 1], 37.84)))),
+        (
+            Cell::Lstm,
+            64,
+            1,
+            3_612,
+            (1_224, Some(([2, 1, 8, 8, 1], 37.84))),
+            (267, Some(([4, 1, 16, 8, 1], 37.84))),
+        ),
         (
             Cell::Lstm,
             256,
@@ -114,33 +156,68 @@ fn sizes_of_spaces_and_their_best_mappings_are_the_published_ones() {
         (Cell::Gru, 1024, 20, 31_752, (0, None), (0, None)),
     ];
     for (cell, hidden, batch, size, loose, strict) in rows {
-        let space: u64 = cell.kernels().iter().map(|rnn| Space::default().size(*rnn, batch)).sum();
+        let space: u64 = cell
+            .kernels()
+            .iter()
+            .map(|rnn| Space::default().size(*rnn, batch))
+            .sum();
         assert_eq!(space, size, "{cell:?} {hidden} {batch}");
         for (uneven, (valid, best)) in [(true, loose), (false, strict)] {
             let all = ranked(cell, hidden, batch, uneven);
             assert_eq!(all.len(), valid, "{cell:?} {hidden} {batch} {uneven}");
             let ours = all.first().map(|one| {
-                let Mapping { tile_width, tile_height, groups, group_size } = one.mapping;
+                let Mapping {
+                    tile_width,
+                    tile_height,
+                    groups,
+                    group_size,
+                } = one.mapping;
                 let sync = one.rnn.synchronisations();
-                ([tile_width, tile_height, groups, group_size, sync], (one.cost.total() * 1e6).round() / 1e6)
+                (
+                    [tile_width, tile_height, groups, group_size, sync],
+                    (one.cost.total() * 1e6).round() / 1e6,
+                )
             });
             assert_eq!(ours, best, "{cell:?} {hidden} {batch} {uneven}");
         }
     }
     // The paper's "over 100,000" mappings include tiles of up to 256.
-    assert_eq!(Space { widest: 256, uneven: false }.size(Rnn::Lstm, 20), 111_888);
+    assert_eq!(
+        Space {
+            widest: 256,
+            uneven: false
+        }
+        .size(Rnn::Lstm, 20),
+        111_888
+    );
 }
 
 /// Work groups, group size, the paper's cost and rank; the rank without the rule that threads are a multiple of 128.
 #[test]
 fn table_2_comes_out() {
-    let (strict, loose) = (ranked(Cell::Lstm, 256, 20, false), ranked(Cell::Lstm, 256, 20, true));
-    for (groups, group_size, cost, rank, rank_loose) in
-        [(128, 2, 449, 17, 40), (64, 4, 322, 3, 3), (32, 8, 252, 1, 1), (16, 16, 443, 14, 37), (8, 32, 561, 35, 123)]
-    {
-        let mapping = Mapping { tile_width: 32, tile_height: 2, groups, group_size };
+    let (strict, loose) = (
+        ranked(Cell::Lstm, 256, 20, false),
+        ranked(Cell::Lstm, 256, 20, true),
+    );
+    for (groups, group_size, cost, rank, rank_loose) in [
+        (128, 2, 449, 17, 40),
+        (64, 4, 322, 3, 3),
+        (32, 8, 252, 1, 1),
+        (16, 16, 443, 14, 37),
+        (8, 32, 561, 35, 123),
+    ] {
+        let mapping = Mapping {
+            tile_width: 32,
+            tile_height: 2,
+            groups,
+            group_size,
+        };
         let place = |all: &[Ranked]| 1 + all.iter().position(|one| one.mapping == mapping).unwrap();
-        assert_eq!((place(&strict), place(&loose)), (rank, rank_loose), "{mapping:?}");
+        assert_eq!(
+            (place(&strict), place(&loose)),
+            (rank, rank_loose),
+            "{mapping:?}"
+        );
         // The paper's digits are truncated.
         assert_eq!(strict[rank - 1].cost.total() as u32, cost);
     }
@@ -148,14 +225,28 @@ fn table_2_comes_out() {
 
 #[test]
 fn one_synchronisation_is_chosen_as_in_table_3() {
-    for (hidden, kernel) in [(64, Rnn::GruSingle), (256, Rnn::GruSingle), (1024, Rnn::GruDouble)] {
+    for (hidden, kernel) in [
+        (64, Rnn::GruSingle),
+        (256, Rnn::GruSingle),
+        (1024, Rnn::GruDouble),
+    ] {
         let launches = Launches::new(Cell::Gru, hidden, &titan_v(), &Space::default());
         for batch in [1, 10, 20] {
-            assert!(launches.of(batch).all(|(_, best)| best.rnn == kernel), "{hidden} {batch}");
+            assert!(
+                launches.of(batch).all(|(_, best)| best.rnn == kernel),
+                "{hidden} {batch}"
+            );
         }
         // Latencies of 1024 with batch 20 are exactly twice those with batch 10.
         let parts: Vec<u32> = launches.of(20).map(|(batch, _)| *batch).collect();
-        assert_eq!(parts, if hidden == 1024 { vec![10, 10] } else { vec![20] });
+        assert_eq!(
+            parts,
+            if hidden == 1024 {
+                vec![10, 10]
+            } else {
+                vec![20]
+            }
+        );
     }
 }
 
@@ -164,25 +255,46 @@ fn a_batch_runs_as_the_cheapest_larger_one_or_as_several() {
     let device = titan_v();
     let launches = Launches::new(Cell::Lstm, 256, &device, &Space::default());
     let largest = launches.largest().unwrap();
-    let best = |batch| ranked(Cell::Lstm, 256, batch, false).first().map(|one| one.cost.total());
+    let best = |batch| {
+        ranked(Cell::Lstm, 256, batch, false)
+            .first()
+            .map(|one| one.cost.total())
+    };
     let mut before = 0.0;
     for batch in 1..=largest {
         let parts: Vec<&(u32, Ranked)> = launches.of(batch).collect();
-        let [(runs_as, one)] = parts[..] else { panic!("one launch for {batch}") };
+        let [(runs_as, one)] = parts[..] else {
+            panic!("one launch for {batch}")
+        };
         assert!(*runs_as >= batch);
         assert_eq!(best(*runs_as), Some(one.cost.total()));
-        assert!(best(batch).is_none_or(|own| one.cost.total() <= own) && one.cost.total() >= before, "{batch}");
+        assert!(
+            best(batch).is_none_or(|own| one.cost.total() <= own) && one.cost.total() >= before,
+            "{batch}"
+        );
         before = one.cost.total();
     }
     assert_eq!(best(largest + 1), None);
     let sizes = |batch| launches.of(batch).count();
-    assert_eq!([sizes(largest), sizes(largest + 1), sizes(3 * largest)], [1, 2, 3]);
-    assert_eq!(Launches::new(Cell::Lstm, 4096, &device, &Space::default()).of(1).count(), 0);
+    assert_eq!(
+        [sizes(largest), sizes(largest + 1), sizes(3 * largest)],
+        [1, 2, 3]
+    );
+    assert_eq!(
+        Launches::new(Cell::Lstm, 4096, &device, &Space::default())
+            .of(1)
+            .count(),
+        0
+    );
 }
 
 fn persistent(cell: Cell, hidden: u32) -> Persistent {
     let device = titan_v();
-    Persistent::new(Launches::new(cell, hidden, &device, &Space::default()), &device).unwrap()
+    Persistent::new(
+        Launches::new(cell, hidden, &device, &Space::default()),
+        &device,
+    )
+    .unwrap()
 }
 
 #[test]
@@ -197,34 +309,63 @@ fn times_are_on_the_published_lines() {
         let cost = ranked(cell, hidden, batch, false)[0].cost.total();
         let line = (constant + factor * cost) * 1e6;
         let ours = persistent(cell, hidden).runs(batch, 100).0 as f64;
-        assert!((ours - line).abs() <= 50.0, "{cell:?} {hidden} {batch}: {ours} {line}");
+        assert!(
+            (ours - line).abs() <= 50.0,
+            "{cell:?} {hidden} {batch}: {ours} {line}"
+        );
     }
     // Larger batches take further launches.
     let gru = persistent(Cell::Gru, 1024);
     assert_eq!(gru.runs(20, 100), gru.runs(10, 100) * 2);
     assert_eq!(gru.runs(19, 7), gru.runs(10, 7) + gru.runs(9, 7));
     // A launch takes 54 µs, whatever its number of steps.
-    assert_eq!(gru.runs(3, 9) - gru.runs(3, 8), gru.runs(3, 1) - Nanos(54_000));
+    assert_eq!(
+        gru.runs(3, 9) - gru.runs(3, 8),
+        gru.runs(3, 1) - Nanos(54_000)
+    );
 }
 
 #[test]
 fn several_layers_in_one_launch_take_the_naive_models_steps() {
     for (hidden, layers) in [(64, 2), (128, 3), (96, 5)] {
         let stack = Persistent::of_layers(hidden, layers, &titan_v()).unwrap();
-        let costs = |batch| naive_layer(hidden.into(), batch, layers.into()).into_iter().map(|one| one.cost);
+        let costs = |batch| {
+            naive_layer(hidden.into(), batch, layers.into())
+                .into_iter()
+                .map(|one| one.cost)
+        };
         // A batch may run padded to a larger one.
-        let best: Vec<Option<f64>> = (1..=40).map(|batch| costs(batch).reduce(f64::min)).collect();
+        let best: Vec<Option<f64>> = (1..=40)
+            .map(|batch| costs(batch).reduce(f64::min))
+            .collect();
         for batch in 1..=6 {
             let step = stack.runs(batch, 2) - stack.runs(batch, 1);
-            let least = best[batch as usize - 1..].iter().flatten().copied().reduce(f64::min).unwrap();
-            assert!((step.0 as f64 - 1_300.0 - 12.77 * least).abs() <= 1.0, "{hidden} {layers} {batch}: {step}");
+            let least = best[batch as usize - 1..]
+                .iter()
+                .flatten()
+                .copied()
+                .reduce(f64::min)
+                .unwrap();
+            assert!(
+                (step.0 as f64 - 1_300.0 - 12.77 * least).abs() <= 1.0,
+                "{hidden} {layers} {batch}: {step}"
+            );
             // A launch ends when the last layer has done the last step.
             let waves = 100 + layers - 1;
-            assert_eq!(stack.runs(batch, 100), Nanos(54_000) + Nanos(step.0 * u64::from(waves)));
+            assert_eq!(
+                stack.runs(batch, 100),
+                Nanos(54_000) + Nanos(step.0 * u64::from(waves))
+            );
         }
     }
-    let (one, alone) = (Persistent::of_layers(256, 1, &titan_v()).unwrap(), persistent(Cell::Lstm, 256));
-    assert_eq!([1, 7, 20].map(|batch| one.runs(batch, 9)), [1, 7, 20].map(|batch| alone.runs(batch, 9)));
+    let (one, alone) = (
+        Persistent::of_layers(256, 1, &titan_v()).unwrap(),
+        persistent(Cell::Lstm, 256),
+    );
+    assert_eq!(
+        [1, 7, 20].map(|batch| one.runs(batch, 9)),
+        [1, 7, 20].map(|batch| alone.runs(batch, 9))
+    );
 }
 
 /// A device with only persistent kernels, or also with a cost table of single steps.
@@ -238,10 +379,20 @@ fn device(rows: Option<&str>, workers: usize) -> crate::lab::Device {
         }
     };
     let costs = table.device(&cells, Overhead::default()).unwrap();
-    crate::lab::Device { model, cells, workers, costs }
+    crate::lab::Device {
+        model,
+        cells,
+        workers,
+        costs,
+    }
 }
 
-fn served(device: &crate::lab::Device, text: &str, lengths: &[u32], arrivals: &[Nanos]) -> Recorder {
+fn served(
+    device: &crate::lab::Device,
+    text: &str,
+    lengths: &[u32],
+    arrivals: &[Nanos],
+) -> Recorder {
     let requests = device.requests(lengths.iter().map(|n| Shape::Chain(*n)));
     device.run(&*policy(text), &requests, arrivals, Keep::default())
 }
@@ -250,16 +401,28 @@ fn served(device: &crate::lab::Device, text: &str, lengths: &[u32], arrivals: &[
 fn where_a_launch_is_one_step_chunks_are_single_steps() {
     let rng = &mut stream(3, 0, "chunks");
     let kernels = persistent(Cell::Lstm, 256);
-    let rows: String = (1..=16).map(|batch| format!("lstm,{batch},{}\n", kernels.runs(batch, 1).0)).collect();
+    let rows: String = (1..=16)
+        .map(|batch| format!("lstm,{batch},{}\n", kernels.runs(batch, 1).0))
+        .collect();
     let lengths: Vec<u32> = (0..400).map(|_| rng.random_range(1..9)).collect();
     let ones = vec![1; 400];
-    let mut arrivals: Vec<Nanos> = (0..400).map(|_| Nanos(rng.random_range(0..20_000_000))).collect();
+    let mut arrivals: Vec<Nanos> = (0..400)
+        .map(|_| Nanos(rng.random_range(0..20_000_000)))
+        .collect();
     arrivals.sort();
     let times = |record: Recorder| (record.start, record.finish, record.busy);
     for workers in [1, 3] {
-        let (by_table, by_model) = (device(Some(&format!("cell,batch,ns\n{rows}")), workers), device(None, workers));
+        let (by_table, by_model) = (
+            device(Some(&format!("cell,batch,ns\n{rows}")), workers),
+            device(None, workers),
+        );
         let run = |device: &crate::lab::Device, chunk: u32, lengths: &[u32]| {
-            times(served(device, &format!("kind = 'cellular'\nmax_batch = 16\nchunk = {chunk}"), lengths, &arrivals))
+            times(served(
+                device,
+                &format!("kind = 'cellular'\nmax_batch = 16\nchunk = {chunk}"),
+                lengths,
+                &arrivals,
+            ))
         };
         // Single steps cost the same in both, and requests of one step are a chunk of any length.
         assert_eq!(run(&by_model, 1, &lengths), run(&by_table, 1, &lengths));
@@ -276,9 +439,17 @@ fn whole_sequences_are_one_launch() {
     let end = |text: &str| served(&device, text, &lengths, &at_once).end;
     let padded = "kind = 'padded'\nbucket_width = 10\nmax_batch = 8\npad_to = ";
     assert_eq!(end(&format!("{padded}'longest'")), kernels.runs(3, 7));
-    let buckets = served(&device, &format!("{padded}'bucket'"), &[7, 3, 5, 12], &[Nanos::ZERO; 4]);
+    let buckets = served(
+        &device,
+        &format!("{padded}'bucket'"),
+        &[7, 3, 5, 12],
+        &[Nanos::ZERO; 4],
+    );
     assert_eq!(buckets.end, kernels.runs(3, 10) + kernels.runs(1, 12));
-    assert_eq!(end("kind = 'cellular'\nmax_batch = 8\nchunk = 100"), kernels.runs(3, 7));
+    assert_eq!(
+        end("kind = 'cellular'\nmax_batch = 8\nchunk = 100"),
+        kernels.runs(3, 7)
+    );
     // Two launches of three steps and one of a single step; after each, one more request has left.
     let chunks = kernels.runs(3, 3) + kernels.runs(2, 3) + kernels.runs(1, 1);
     assert_eq!(end("kind = 'cellular'\nmax_batch = 8\nchunk = 3"), chunks);
@@ -288,7 +459,8 @@ fn whole_sequences_are_one_launch() {
 fn a_stage_is_one_launch_and_so_is_the_window_of_the_first() {
     let (kernels, device) = (persistent(Cell::Lstm, 256), device(None, 1));
     let staged = "kind = 'dvabatch'\nmax_batch = 8\nsteps = 4\nwindow = ";
-    let end = |window: &str| served(&device, &format!("{staged}{window}"), &[7], &[Nanos::ZERO]).end;
+    let end =
+        |window: &str| served(&device, &format!("{staged}{window}"), &[7], &[Nanos::ZERO]).end;
     let stages = kernels.runs(1, 4) + kernels.runs(1, 3);
     assert_eq!(end("'0ns'"), stages);
     assert_eq!(end("'first-stage'"), kernels.runs(8, 4) + stages);

@@ -8,17 +8,28 @@ use batchlab::workload::random::stream;
 use batchlab::workload::shape::Shape;
 use rand::RngExt as _;
 
-const PADDED: &str = "kind = 'padded'\nturn = 'batch'\nbucket_width = 100\npad_to = 'longest'\nmax_batch = 4";
+const PADDED: &str =
+    "kind = 'padded'\nturn = 'batch'\nbucket_width = 100\npad_to = 'longest'\nmax_batch = 4";
 
 fn offline(device: &Device, policy_text: &str, lengths: &[u32]) -> Recorder {
     let requests = device.requests(lengths.iter().map(|n| Shape::Chain(*n)));
-    device.run(&*policy(policy_text), &requests, &vec![Nanos::ZERO; lengths.len()], Keep::default())
+    device.run(
+        &*policy(policy_text),
+        &requests,
+        &vec![Nanos::ZERO; lengths.len()],
+        Keep::default(),
+    )
 }
 
 /// N requests of T steps in batches of B take (N/B)·T·H(B), however the tasks are submitted.
 #[test]
 fn the_makespan_of_equal_requests_does_not_depend_on_the_policy() {
-    let device = Device::new("lstm", 1, "lstm,1,1000\nlstm,3,1700\nlstm,4,1850", Overhead::default());
+    let device = Device::new(
+        "lstm",
+        1,
+        "lstm,1,1000\nlstm,3,1700\nlstm,4,1850",
+        Overhead::default(),
+    );
     for text in [
         PADDED,
         "kind = 'merged'\nmax_batch = 4",
@@ -28,7 +39,11 @@ fn the_makespan_of_equal_requests_does_not_depend_on_the_policy() {
         let record = offline(&device, text, &[7; 24]);
         assert_eq!(record.end, Nanos(24 / 4 * 7 * 1850), "{text}");
         assert_eq!(record.busy, [record.end], "{text}");
-        assert_eq!((record.executed_cells, record.useful_cells), (24 * 7, 24 * 7), "{text}");
+        assert_eq!(
+            (record.executed_cells, record.useful_cells),
+            (24 * 7, 24 * 7),
+            "{text}"
+        );
     }
 }
 
@@ -39,11 +54,20 @@ fn padding_wastes_what_it_must() {
     let device = Device::new("lstm", 1, "lstm,1,1000", Overhead::default());
     let lengths = [3, 9, 1, 4, 6, 6, 6, 6, 20, 1, 1, 2, 8];
     let useful: u64 = lengths.iter().map(|n| u64::from(*n)).sum();
-    let padded: u64 = lengths.chunks(4).map(|batch| batch.len() as u64 * u64::from(*batch.iter().max().unwrap())).sum();
+    let padded: u64 = lengths
+        .chunks(4)
+        .map(|batch| batch.len() as u64 * u64::from(*batch.iter().max().unwrap()))
+        .sum();
     let record = offline(&device, PADDED, &lengths);
-    assert_eq!((record.executed_cells, record.useful_cells), (padded, useful));
+    assert_eq!(
+        (record.executed_cells, record.useful_cells),
+        (padded, useful)
+    );
     let record = offline(&device, "kind = 'cellular'\nmax_batch = 4", &lengths);
-    assert_eq!((record.executed_cells, record.useful_cells), (useful, useful));
+    assert_eq!(
+        (record.executed_cells, record.useful_cells),
+        (useful, useful)
+    );
 }
 
 /// Requests far apart do not wait and are not batched: a request takes the sum of its cells, and padded batching runs
@@ -59,8 +83,11 @@ fn far_apart_all_policies_agree() {
             ("kind = 'padded'\nbucket_width = 4\nmax_batch = 8", 4),
         ] {
             let pairs: [(u64, u64); 5] = [(3, 5), (1, 1), (8, 2), (7, 9), (4, 4)];
-            let trace: Vec<String> =
-                pairs.iter().zip(0..).map(|((s, t), i)| format!("{} seq2seq:{s}>{t}", 1000 * i)).collect();
+            let trace: Vec<String> = pairs
+                .iter()
+                .zip(0..)
+                .map(|((s, t), i)| format!("{} seq2seq:{s}>{t}", 1000 * i))
+                .collect();
             let run = Run {
                 model: "seq2seq".into(),
                 workers,
@@ -76,7 +103,11 @@ fn far_apart_all_policies_agree() {
             for (id, (source, target)) in pairs.into_iter().enumerate() {
                 assert_eq!(record.start[id], record.arrival[id], "{text}");
                 let latency = record.finish[id] - record.arrival[id];
-                assert_eq!(latency, Nanos(10 * source.next_multiple_of(bucket) + 13 * target), "{text}");
+                assert_eq!(
+                    latency,
+                    Nanos(10 * source.next_multiple_of(bucket) + 13 * target),
+                    "{text}"
+                );
             }
         }
     }
@@ -85,14 +116,37 @@ fn far_apart_all_policies_agree() {
 /// Requests of one cell, one task at a time: cellular and padded batching are the same policy.
 #[test]
 fn on_single_cells_cellular_and_padded_are_the_same() {
-    let device =
-        Device::new("lstm", 2, "lstm,1,1000\nlstm,6,1500", Overhead { task: Some(Nanos(100)), ..Overhead::default() });
+    let device = Device::new(
+        "lstm",
+        2,
+        "lstm,1,1000\nlstm,6,1500",
+        Overhead {
+            task: Some(Nanos(100)),
+            ..Overhead::default()
+        },
+    );
     let requests = device.requests(vec![Shape::Chain(1); 2_000]);
     let arrivals = random_arrivals(3, 2_000, 300);
     let cellular = policy("kind = 'cellular'\nmax_tasks = 1\nmax_batch = 8");
     let padded = policy("kind = 'padded'\nturn = 'batch'\nbucket_width = 1\nmax_batch = 8");
-    let one = device.run(&*cellular, &requests, &arrivals, Keep { tasks: true, ..Keep::default() });
-    let other = device.run(&*padded, &requests, &arrivals, Keep { tasks: true, ..Keep::default() });
+    let one = device.run(
+        &*cellular,
+        &requests,
+        &arrivals,
+        Keep {
+            tasks: true,
+            ..Keep::default()
+        },
+    );
+    let other = device.run(
+        &*padded,
+        &requests,
+        &arrivals,
+        Keep {
+            tasks: true,
+            ..Keep::default()
+        },
+    );
     assert_eq!(one.tasks, other.tasks);
     assert_eq!((one.start, one.finish), (other.start, other.finish));
 }
@@ -100,7 +154,12 @@ fn on_single_cells_cellular_and_padded_are_the_same() {
 /// Without a delay, the two closed batches of a single instance are two more with fixed members.
 #[test]
 fn closed_batches_of_one_instance_are_two_more_ahead() {
-    let device = Device::new("lstm", 1, "lstm,1,1000\nlstm,3,1700\nlstm,4,1850", Overhead::default());
+    let device = Device::new(
+        "lstm",
+        1,
+        "lstm,1,1000\nlstm,3,1700\nlstm,4,1850",
+        Overhead::default(),
+    );
     for (seed, ahead) in (0..30).zip([0, 1, 3].into_iter().cycle()) {
         let mut rng = stream(seed, 0, "closed");
         let requests = device.requests((0..300).map(|_| Shape::Chain(rng.random_range(1..=9))));
@@ -110,7 +169,11 @@ fn closed_batches_of_one_instance_are_two_more_ahead() {
         let open = run(format!("{triton}\nahead = {}", ahead + 2));
         for closed in [PADDED, triton] {
             let closed = run(format!("{closed}\nahead = {ahead}\nversion = '21.10'"));
-            assert_eq!((&closed.start, &closed.finish), (&open.start, &open.finish), "seed {seed}");
+            assert_eq!(
+                (&closed.start, &closed.finish),
+                (&open.start, &open.finish),
+                "seed {seed}"
+            );
         }
     }
 }
@@ -119,24 +182,46 @@ fn closed_batches_of_one_instance_are_two_more_ahead() {
 /// stage and one set of buffers DVABatch neither stretches nor splits: it is a dynamic batcher with a window.
 #[test]
 fn a_network_in_one_stage_is_batched_as_a_whole() {
-    let lstm = Device::new("lstm", 2, "lstm,1,1000\nlstm,3,1700\nlstm,4,1850", Overhead::default());
+    let lstm = Device::new(
+        "lstm",
+        2,
+        "lstm,1,1000\nlstm,3,1700\nlstm,4,1850",
+        Overhead::default(),
+    );
     let rows = "A,1,70\nA,4,100\nB,1,40\nB,4,160\nC,1,10\nC,4,30\nD,1,20\nD,4,20";
-    let network = Device::new("dnn:tests/schedules/four-fixed-operators.csv", 2, rows, Overhead::default());
+    let network = Device::new(
+        "dnn:tests/schedules/four-fixed-operators.csv",
+        2,
+        rows,
+        Overhead::default(),
+    );
     for seed in 0..50 {
         let mut rng = stream(seed, 0, "shapes");
-        let chains: Vec<Shape> = (0..200).map(|_| Shape::Chain(rng.random_range(1..=40))).collect();
+        let chains: Vec<Shape> = (0..200)
+            .map(|_| Shape::Chain(rng.random_range(1..=40)))
+            .collect();
         let window = [0, 300, 20_000][rng.random_range(0..3)];
         let staged = "kind = 'dvabatch'\npolicy = 'load'\nmax_batch = 4\ncomp_wait = '0ns'\nbuffer_pairs = 1";
-        for (device, shapes, stages, longest) in
-            [(&lstm, chains, "steps = 40", 20_000), (&network, vec![Shape::Fixed; 200], "stages = 1", 150)]
-        {
+        for (device, shapes, stages, longest) in [
+            (&lstm, chains, "steps = 40", 20_000),
+            (&network, vec![Shape::Fixed; 200], "stages = 1", 150),
+        ] {
             let requests = device.requests(shapes);
             let arrivals = random_arrivals(seed, 200, longest);
-            let run = |text: &str| device.run(&*policy(text), &requests, &arrivals, Keep::default());
+            let run =
+                |text: &str| device.run(&*policy(text), &requests, &arrivals, Keep::default());
             let whole = run(&format!("{PADDED}\nwindow = '{window}ns'"));
             let staged = run(&format!("{staged}\n{stages}\nwindow = '{window}ns'"));
-            assert_eq!((&staged.start, &staged.finish), (&whole.start, &whole.finish), "seed {seed}, {stages}");
-            assert_eq!((staged.end, staged.executed_cells), (whole.end, whole.executed_cells), "seed {seed}, {stages}");
+            assert_eq!(
+                (&staged.start, &staged.finish),
+                (&whole.start, &whole.finish),
+                "seed {seed}, {stages}"
+            );
+            assert_eq!(
+                (staged.end, staged.executed_cells),
+                (whole.end, whole.executed_cells),
+                "seed {seed}, {stages}"
+            );
         }
     }
 }
@@ -145,10 +230,19 @@ fn a_network_in_one_stage_is_batched_as_a_whole() {
 fn scaling_all_times_scales_all_latencies() {
     for (model, kind) in [
         ("lstm", "kind = 'cellular'\nmax_batch = 6\nmin_batch = 2"),
-        ("seq2seq", "kind = 'cellular'\nmax_batch = { encoder = 6, decoder = 3 }"),
+        (
+            "seq2seq",
+            "kind = 'cellular'\nmax_batch = { encoder = 6, decoder = 3 }",
+        ),
         ("tree-lstm", "kind = 'cellular'\nmax_batch = 6"),
-        ("lstm", "kind = 'padded'\nbucket_width = 3\nmax_batch = 6\nwindow = '<40>ns'"),
-        ("seq2seq", "kind = 'padded'\nbucket_width = 3\nmax_batch = 6\npad_to = 'longest'"),
+        (
+            "lstm",
+            "kind = 'padded'\nbucket_width = 3\nmax_batch = 6\nwindow = '<40>ns'",
+        ),
+        (
+            "seq2seq",
+            "kind = 'padded'\nbucket_width = 3\nmax_batch = 6\npad_to = 'longest'",
+        ),
         ("tree-lstm", "kind = 'merged'\nmax_batch = 6"),
         ("seq2seq", "kind = 'immediate'"),
     ] {
@@ -167,23 +261,39 @@ fn scaled(model: &str, kind: &str, workers: usize, k: u64) -> Recorder {
     let mut rng = stream(5, 0, model);
     let shape = |rng: &mut batchlab::workload::random::Stream| match model {
         "lstm" => format!("chain:{}", rng.random_range(1..12)),
-        "seq2seq" => format!("seq2seq:{}>{}", rng.random_range(1..9), rng.random_range(1..9)),
-        _ => {
-            ["tree:0", "tree:3 3 0", "tree:5 5 6 6 7 7 0", "tree:2 3 0", "tree:4 4 4 0"][rng.random_range(0..5)].into()
-        }
+        "seq2seq" => format!(
+            "seq2seq:{}>{}",
+            rng.random_range(1..9),
+            rng.random_range(1..9)
+        ),
+        _ => [
+            "tree:0",
+            "tree:3 3 0",
+            "tree:5 5 6 6 7 7 0",
+            "tree:2 3 0",
+            "tree:4 4 4 0",
+        ][rng.random_range(0..5)]
+        .into(),
     };
-    let trace: Vec<String> =
-        random_arrivals(4, 300, 40).iter().map(|at| format!("{} {}", at.0 * k, shape(&mut rng))).collect();
+    let trace: Vec<String> = random_arrivals(4, 300, 40)
+        .iter()
+        .map(|at| format!("{} {}", at.0 * k, shape(&mut rng)))
+        .collect();
     // A row for each batch, and integer slopes after the last: nothing is rounded.
     let row = |cell: &str, base: u64| -> Vec<String> {
-        (1..=8).map(|batch| format!("{cell},{batch},{}", k * (base + batch * (batch + 1)))).collect()
+        (1..=8)
+            .map(|batch| format!("{cell},{batch},{}", k * (base + batch * (batch + 1))))
+            .collect()
     };
     let cells: &[(&str, u64)] = match model {
         "lstm" => &[("lstm", 20)],
         "seq2seq" => &[("encoder", 15), ("decoder", 22)],
         _ => &[("leaf", 9), ("internal", 25)],
     };
-    let costs: Vec<String> = cells.iter().flat_map(|(cell, base)| row(cell, *base)).collect();
+    let costs: Vec<String> = cells
+        .iter()
+        .flat_map(|(cell, base)| row(cell, *base))
+        .collect();
     let run = Run {
         model: model.into(),
         workers,
@@ -219,20 +329,36 @@ fn chunks_of_whole_multiples_are_longer_steps() {
         for workers in 1..=3 {
             for tasks in [1, 3] {
                 let times = [(1, 90), (2, 97), (5, 139)];
-                let costs = |k: u64| times.map(|(batch, ns)| format!("lstm,{batch},{}\n", k * ns)).concat();
-                let overhead = Overhead { task: Some(Nanos(11)), gather: Some(Nanos(7)), launch: None };
-                let arrivals: Vec<Nanos> = (0..300).map(|_| Nanos(rng.random_range(0..200_000))).collect();
+                let costs = |k: u64| {
+                    times
+                        .map(|(batch, ns)| format!("lstm,{batch},{}\n", k * ns))
+                        .concat()
+                };
+                let overhead = Overhead {
+                    task: Some(Nanos(11)),
+                    gather: Some(Nanos(7)),
+                    launch: None,
+                };
+                let arrivals: Vec<Nanos> = (0..300)
+                    .map(|_| Nanos(rng.random_range(0..200_000)))
+                    .collect();
                 let mut arrivals = arrivals;
                 arrivals.sort();
                 let lengths: Vec<u32> = (0..300).map(|_| rng.random_range(1..20)).collect();
                 let run = |k: u32, cost: u64, chunk: u32| {
                     let device = Device::new("lstm", workers, &costs(cost), overhead);
                     let requests = device.requests(lengths.iter().map(|n| Shape::Chain(k * n)));
-                    let text = format!("kind = 'cellular'\nmax_batch = 5\nmax_tasks = {tasks}\nchunk = {chunk}");
+                    let text = format!(
+                        "kind = 'cellular'\nmax_batch = 5\nmax_tasks = {tasks}\nchunk = {chunk}"
+                    );
                     let record = device.run(&*policy(&text), &requests, &arrivals, Keep::default());
                     (record.start, record.finish, record.busy)
                 };
-                assert_eq!(run(k, 1, k), run(1, u64::from(k), 1), "{k}, {workers} workers, {tasks} tasks");
+                assert_eq!(
+                    run(k, 1, k),
+                    run(1, u64::from(k), 1),
+                    "{k}, {workers} workers, {tasks} tasks"
+                );
             }
         }
     }

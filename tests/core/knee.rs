@@ -23,18 +23,28 @@ const MS: u64 = 1_000_000;
 /// Runs of 20,000 requests.
 fn scenario(costs: &str, workers: usize, policy: &str) -> (TempDir, Scenario) {
     let folder = tempfile::tempdir().expect("a folder for the cost table");
-    std::fs::write(folder.path().join("costs.csv"), format!("cell,batch,ns\n{costs}")).expect("a cost table");
+    std::fs::write(
+        folder.path().join("costs.csv"),
+        format!("cell,batch,ns\n{costs}"),
+    )
+    .expect("a cost table");
     let text = format!(
         "name = 'known'\nseed = 2026\n[workload]\nmodel = 'lstm'\ndataset = 'constant:1'\nrequests = 20000\n[arrivals]\n\
          process = 'poisson'\nrates = [100]\n[device]\nworkers = {workers}\ncosts = 'costs.csv'\n[[policy]]\n{policy}\n"
     );
     let file = folder.path().join("known.toml");
-    let scenario = Scenario::parse(text, Path::new(&file), &[], &Registry::standard()).expect("a scenario");
+    let scenario =
+        Scenario::parse(text, Path::new(&file), &[], &Registry::standard()).expect("a scenario");
     (folder, scenario)
 }
 
 fn find(scenario: &Scenario, slo: Nanos, quantile: Quantile, effort: &Effort) -> Answer {
-    let objective = Objective { slo, quantile, max_rejected: 0.0, tokens: None };
+    let objective = Objective {
+        slo,
+        quantile,
+        max_rejected: 0.0,
+        tokens: None,
+    };
     let knees = answers(scenario, &objective, effort, knee::find);
     knees.into_iter().next().expect("one policy")
 }
@@ -46,12 +56,28 @@ fn answers(
     find: impl Fn(&Question<'_>) -> Result<Vec<Searched<Answer>>>,
 ) -> Vec<Answer> {
     let (kept, stop) = (Kept::default(), AtomicBool::new(false));
-    let question = Question { scenario, objective, effort, kept: &kept, stop: &stop, progress: &|| () };
-    find(&question).expect("an answer").into_iter().flatten().collect()
+    let question = Question {
+        scenario,
+        objective,
+        effort,
+        kept: &kept,
+        stop: &stop,
+        progress: &|| (),
+    };
+    find(&question)
+        .expect("an answer")
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn effort(tolerance: f64) -> Effort {
-    Effort { tolerance, replications: 10, max_requests: 2_000_000, near: None }
+    Effort {
+        tolerance,
+        replications: 10,
+        max_requests: 2_000_000,
+        near: None,
+    }
 }
 
 #[test]
@@ -66,15 +92,26 @@ fn the_solver_gives_the_published_knees() {
 
 #[test]
 fn the_knee_of_equal_requests_is_exact() {
-    for (workers, slo, quantile, share) in
-        [(1, 10, Quantile::P99, 0.99), (1, 30, Quantile::P99, 0.99), (4, 4, Quantile::P99, 0.99)]
-    {
+    for (workers, slo, quantile, share) in [
+        (1, 10, Quantile::P99, 0.99),
+        (1, 30, Quantile::P99, 0.99),
+        (4, 4, Quantile::P99, 0.99),
+    ] {
         let (_folder, scenario) = scenario("lstm,1,1000000\n", workers, "kind = 'unbatched'");
         let found = find(&scenario, Nanos(slo * MS), quantile, &effort(0.01));
         let exact = 1e3 * mdc_knee(1.0, workers, slo as f64, share);
-        let (mean, half_width) = (found.mean().expect("a knee").0, found.half_width().expect("replications"));
-        assert!((mean / exact - 1.0).abs() <= 0.01, "{mean} for {exact}: {found:?}");
-        assert!((mean - exact).abs() <= half_width && half_width <= 0.01 * mean, "{exact}: {found:?}");
+        let (mean, half_width) = (
+            found.mean().expect("a knee").0,
+            found.half_width().expect("replications"),
+        );
+        assert!(
+            (mean / exact - 1.0).abs() <= 0.01,
+            "{mean} for {exact}: {found:?}"
+        );
+        assert!(
+            (mean - exact).abs() <= half_width && half_width <= 0.01 * mean,
+            "{exact}: {found:?}"
+        );
         assert_eq!(found.caveat, None);
     }
 }
@@ -86,34 +123,91 @@ fn a_knee_is_below_the_ceiling_and_does_not_depend_on_the_scenarios_length() {
     let policy = "kind = 'padded'\nmax_batch = 64\nbucket_width = 1";
     let ceiling = 32.0 * 64.0 / 0.015;
     let (_folder, short) = scenario(costs, 32, policy);
-    let (slo, precise) = (Nanos(50 * MS), Effort { replications: 3, ..effort(0.01) });
+    let (slo, precise) = (
+        Nanos(50 * MS),
+        Effort {
+            replications: 3,
+            ..effort(0.01)
+        },
+    );
     let found = find(&short, slo, Quantile::P99, &precise);
     let (_folder, mut long) = scenario(costs, 32, policy);
     if let batchlab::scenario::Load::Drawn { requests, .. } = &mut long.workload.load {
         *requests = 2_000_000;
     }
-    let expected = find(&long, slo, Quantile::P99, &Effort { replications: 1, ..precise });
-    let (found_rps, expected_rps) = (found.mean().expect("a knee").0, expected.mean().expect("a knee").0);
-    assert!(found.rates.iter().all(|rate| rate.0 <= ceiling) && found_rps > 0.8 * ceiling, "{found:?}");
-    assert!((found_rps / expected_rps - 1.0).abs() <= 0.02, "{found:?} {expected:?}");
+    let expected = find(
+        &long,
+        slo,
+        Quantile::P99,
+        &Effort {
+            replications: 1,
+            ..precise
+        },
+    );
+    let (found_rps, expected_rps) = (
+        found.mean().expect("a knee").0,
+        expected.mean().expect("a knee").0,
+    );
+    assert!(
+        found.rates.iter().all(|rate| rate.0 <= ceiling) && found_rps > 0.8 * ceiling,
+        "{found:?}"
+    );
+    assert!(
+        (found_rps / expected_rps - 1.0).abs() <= 0.02,
+        "{found:?} {expected:?}"
+    );
     // A length that can't show it is said, not hidden.
-    let limited = find(&short, slo, Quantile::P99, &Effort { max_requests: 20_000, ..precise });
-    assert!(limited.caveat.expect("a caveat").starts_with("limited by runs of 20000 requests: "));
+    let limited = find(
+        &short,
+        slo,
+        Quantile::P99,
+        &Effort {
+            max_requests: 20_000,
+            ..precise
+        },
+    );
+    assert!(
+        limited
+            .caveat
+            .expect("a caveat")
+            .starts_with("limited by runs of 20000 requests: ")
+    );
 }
 
 #[test]
 fn the_fewest_workers_are_exact() {
     let (_folder, scenario) = scenario("lstm,1,1000000\n", 1, "kind = 'unbatched'");
-    let objective = Objective { slo: Nanos(4 * MS), quantile: Quantile::P99, max_rejected: 0.0, tokens: None };
+    let objective = Objective {
+        slo: Nanos(4 * MS),
+        quantile: Quantile::P99,
+        max_rejected: 0.0,
+        tokens: None,
+    };
     for rate in [2_000.0, 6_000.0] {
-        let exact = (1..).find(|workers| 1e3 * mdc_knee(1.0, *workers, 4.0, 0.99) >= rate).expect("some number");
-        let find =
-            |most| answers(&scenario, &objective, &effort(0.01), |question| capacity::find(question, Rate(rate), most));
+        let exact = (1..)
+            .find(|workers| 1e3 * mdc_knee(1.0, *workers, 4.0, 0.99) >= rate)
+            .expect("some number");
+        let find = |most| {
+            answers(&scenario, &objective, &effort(0.01), |question| {
+                capacity::find(question, Rate(rate), most)
+            })
+        };
         let found = find(64);
-        assert_eq!((found[0].workers, &found[0].caveat), (Some(exact as u32), &None), "{rate} req/s: {found:?}");
+        assert_eq!(
+            (found[0].workers, &found[0].caveat),
+            (Some(exact as u32), &None),
+            "{rate} req/s: {found:?}"
+        );
         assert!(found[0].latency.expect("a latency") <= objective.slo);
         let few = find(2);
         assert_eq!(few[0].workers, None);
-        assert!(few[0].caveat.as_ref().expect("a reason").contains("2 workers"), "{few:?}");
+        assert!(
+            few[0]
+                .caveat
+                .as_ref()
+                .expect("a reason")
+                .contains("2 workers"),
+            "{few:?}"
+        );
     }
 }

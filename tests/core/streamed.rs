@@ -25,7 +25,11 @@ fn run(text: &str) -> (Summary, String) {
     let folder = tempfile::tempdir().unwrap();
     let report = simulated(&scenario(folder.path(), text), folder.path().join("out"));
     let row = &report.rows[0];
-    let point = fs::read_dir(report.folder.path.join(&row.policy)).unwrap().next().unwrap().unwrap();
+    let point = fs::read_dir(report.folder.path.join(&row.policy))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap();
     let requests = fs::read_to_string(point.path().join("requests.csv")).unwrap();
     (row.runs[0].clone(), requests)
 }
@@ -37,8 +41,12 @@ fn near(full: &Times, stream: &Times) -> bool {
         (full, stream) => full == stream,
     };
     let quantiles = |of: &Times| [of.p50_ms, of.p90_ms, of.p95_ms, of.p99_ms, of.p999_ms];
-    quantiles(full).into_iter().zip(quantiles(stream)).all(within)
-        && (full.samples, full.mean_ms, full.max_ms) == (stream.samples, stream.mean_ms, stream.max_ms)
+    quantiles(full)
+        .into_iter()
+        .zip(quantiles(stream))
+        .all(within)
+        && (full.samples, full.mean_ms, full.max_ms)
+            == (stream.samples, stream.mean_ms, stream.max_ms)
 }
 
 fn same(full: &Summary, stream: &Summary, case: &str) {
@@ -47,7 +55,10 @@ fn same(full: &Summary, stream: &Summary, case: &str) {
         ("queue", &full.queue, &stream.queue),
         ("compute", &full.compute, &stream.compute),
     ] {
-        assert!(near(full, stream), "{of}: {full:?}, as a stream {stream:?}\n{case}");
+        assert!(
+            near(full, stream),
+            "{of}: {full:?}, as a stream {stream:?}\n{case}"
+        );
     }
     // By time in one record, by arrivals in the other; both rules abstain on some runs.
     if let (Some(full), Some(stream)) = (full.saturated, stream.saturated) {
@@ -80,15 +91,21 @@ const MODELS: [&str; 3] = [
     "model = 'seq2seq'\ndataset = 'generator:europarl-de-en'",
     "model = 'tree-lstm'\ndataset = 'generator:treebank'",
 ];
-const CLASSES: &str =
-    "[[class]]\nname = 'gold'\nshare = 0.3\nslo = '20ms'\n[[class]]\nname = 'rest'\ndeadline = '50ms'";
+const CLASSES: &str = "[[class]]\nname = 'gold'\nshare = 0.3\nslo = '20ms'\n[[class]]\nname = 'rest'\ndeadline = '50ms'";
 
 /// A scenario with the keys of a full record at the end of `[output]`.
 fn drawn(seed: u64) -> String {
     let mut random = random::stream(seed, 0, "streamed");
-    let (model, policy) = (*MODELS.choose(&mut random).unwrap(), POLICIES.choose(&mut random).unwrap());
+    let (model, policy) = (
+        *MODELS.choose(&mut random).unwrap(),
+        POLICIES.choose(&mut random).unwrap(),
+    );
     // Padding takes sequences.
-    let policy = if model.contains("tree") && policy.contains("padded") { POLICIES[0] } else { policy };
+    let policy = if model.contains("tree") && policy.contains("padded") {
+        POLICIES[0]
+    } else {
+        policy
+    };
     let rate = [200, 1000, 4000].choose(&mut random).unwrap();
     let arrivals = match random.random_range(0..5) {
         0 => "process = 'offline'".into(),
@@ -98,7 +115,11 @@ fn drawn(seed: u64) -> String {
         _ => format!("process = 'poisson'\nrates = [{rate}]"),
     };
     let classes = if random.random() { CLASSES } else { "" };
-    let bound = if random.random() { "max_waiting = 50" } else { "" };
+    let bound = if random.random() {
+        "max_waiting = 50"
+    } else {
+        ""
+    };
     let warmup = ["'none'", "'10%'", "37"].choose(&mut random).unwrap();
     let requests = [1, 30, 500, 2500].choose(&mut random).unwrap();
     let workers = random.random_range(1..4);
@@ -120,7 +141,10 @@ fn a_stream_says_what_a_full_record_says() {
         let (header, rows) = rows.split_once('\n').unwrap();
         let expected: Vec<String> = rows.lines().enumerate().filter_map(every).collect();
         let (again, logged) = logged.split_once('\n').unwrap();
-        assert_eq!((again, logged.lines().collect::<Vec<_>>()), (header, expected.iter().map(|row| &**row).collect()));
+        assert_eq!(
+            (again, logged.lines().collect::<Vec<_>>()),
+            (header, expected.iter().map(|row| &**row).collect())
+        );
     }
 }
 
@@ -133,6 +157,10 @@ fn the_memory_of_a_stream_does_not_grow_with_its_requests() {
              max_batch = 64\n[output]\nrecord = 'stream'\ntasks = false\n"
         )
     };
-    let [(_, short), (_, long)] = [100_000, 400_000].map(|requests| most_allocated(|| run(&text(requests))));
-    assert!(long < short + 1_000_000, "{short} bytes for 100,000 requests, {long} for 400,000");
+    let [(_, short), (_, long)] =
+        [100_000, 400_000].map(|requests| most_allocated(|| run(&text(requests))));
+    assert!(
+        long < short + 1_000_000,
+        "{short} bytes for 100,000 requests, {long} for 400,000"
+    );
 }

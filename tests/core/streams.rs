@@ -37,13 +37,23 @@ struct Abreast {
 
 impl Default for Abreast {
     fn default() -> Self {
-        Abreast { streams: 2, percent: 100 }
+        Abreast {
+            streams: 2,
+            percent: 100,
+        }
     }
 }
 
 /// The smallest batch of the first cell type that uses a share of the device.
 fn batch_of(costs: &dyn CostModel, share: Share) -> u32 {
-    let takes = |batch: &u32| costs.demand(&Step { cell: CellId(0), batch: *batch, times: 1, input: 0 }) >= share;
+    let takes = |batch: &u32| {
+        costs.demand(&Step {
+            cell: CellId(0),
+            batch: *batch,
+            times: 1,
+            input: 0,
+        }) >= share
+    };
     (1..=64).find(takes).unwrap_or(64)
 }
 
@@ -82,7 +92,10 @@ impl Policy for AbreastPolicy {
 
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
         self.busy[completed.worker.index()][completed.stream.index()] = false;
-        completed.requests.iter().for_each(|request| outcomes.finish(*request));
+        completed
+            .requests
+            .iter()
+            .for_each(|request| outcomes.finish(*request));
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
@@ -94,8 +107,13 @@ impl Policy for AbreastPolicy {
                     return;
                 }
                 let mut batch = PaddedBatch::default();
-                self.waiting.drain(..count).for_each(|(request, graph)| batch.add(request, &graph));
-                dispatch.submit(&Task { stream: StreamId(stream), ..batch.task(worker) });
+                self.waiting
+                    .drain(..count)
+                    .for_each(|(request, graph)| batch.add(request, &graph));
+                dispatch.submit(&Task {
+                    stream: StreamId(stream),
+                    ..batch.task(worker)
+                });
                 *busy = true;
             }
         }
@@ -110,7 +128,13 @@ impl Policy for AbreastPolicy {
 fn it_keeps_the_laws_on_any_number_of_streams() {
     for streams in 1..=4 {
         for percent in [100, 250] {
-            check(&Abreast { streams, percent }, &Guarantees { cases: 120, ..Guarantees::default() });
+            check(
+                &Abreast { streams, percent },
+                &Guarantees {
+                    cases: 120,
+                    ..Guarantees::default()
+                },
+            );
         }
     }
 }
@@ -140,20 +164,43 @@ fn served(streams: u16, percent: u32, requests: usize) -> Recorder {
 }
 
 fn served_with(costs: &str, streams: u16, percent: u32, requests: usize) -> Recorder {
-    let device = Device::new("lstm", 1, costs, Overhead { task: Some(Nanos(5)), ..Overhead::default() });
+    let device = Device::new(
+        "lstm",
+        1,
+        costs,
+        Overhead {
+            task: Some(Nanos(5)),
+            ..Overhead::default()
+        },
+    );
     let requests = device.requests(vec![Shape::Chain(3); requests]);
     let arrivals = vec![Nanos::ZERO; requests.len()];
-    device.run(&Abreast { streams, percent }, &requests, &arrivals, Keep { tasks: true, ..Keep::default() })
+    device.run(
+        &Abreast { streams, percent },
+        &requests,
+        &arrivals,
+        Keep {
+            tasks: true,
+            ..Keep::default()
+        },
+    )
 }
 
 fn batches(record: &Recorder) -> Vec<(u16, u32, u64, u64)> {
-    record.tasks.iter().map(|task| (task.stream.0, task.batch, task.start.0, task.finish.0)).collect()
+    record
+        .tasks
+        .iter()
+        .map(|task| (task.stream.0, task.batch, task.start.0, task.finish.0))
+        .collect()
 }
 
 #[test]
 fn halves_run_at_full_speed_and_wholes_at_half() {
     let halves = served(2, 100, 6);
-    assert_eq!(batches(&halves), [(0, 2, 0, 305), (1, 2, 0, 305), (0, 2, 305, 610)]);
+    assert_eq!(
+        batches(&halves),
+        [(0, 2, 0, 305), (1, 2, 0, 305), (0, 2, 305, 610)]
+    );
     assert_eq!(halves.busy, [Nanos(610)], "not the sum");
     let wholes = served(2, 200, 8);
     assert_eq!(batches(&wholes), [(0, 4, 0, 610), (1, 4, 0, 610)]);
@@ -167,8 +214,14 @@ fn measured_demands_replace_the_preferred_batch() {
     let costs = format!("{COSTS}\nlstm.demand,1,250000\nlstm.demand,4,750000");
     // Three are the least that use half of the device: 0.25 + 2 · 0.5 / 3 of it, so that two batches together take 7/6 of
     // the 305 ns, and what is left alone 305.
-    assert_eq!(batches(&served_with(&costs, 2, 100, 9)), [(0, 3, 0, 356), (1, 3, 0, 356), (0, 3, 356, 661)]);
-    assert_eq!(batches(&served_with(&costs, 2, 150, 8)), [(0, 4, 0, 458), (1, 4, 0, 458)]);
+    assert_eq!(
+        batches(&served_with(&costs, 2, 100, 9)),
+        [(0, 3, 0, 356), (1, 3, 0, 356), (0, 3, 356, 661)]
+    );
+    assert_eq!(
+        batches(&served_with(&costs, 2, 150, 8)),
+        [(0, 4, 0, 458), (1, 4, 0, 458)]
+    );
 }
 
 fn registry() -> Registry {
@@ -177,7 +230,11 @@ fn registry() -> Registry {
 
 /// A scenario of six chains of three that arrive at once, with this `[device]`.
 fn scenario(folder: &Path, device: &str) -> Result<Scenario, Error> {
-    fs::write(folder.join("costs.csv"), format!("cell,batch,ns\n{COSTS}\n")).unwrap();
+    fs::write(
+        folder.join("costs.csv"),
+        format!("cell,batch,ns\n{COSTS}\n"),
+    )
+    .unwrap();
     fs::write(folder.join("broken.csv"), "cell,batch,ns\nlstm,0,5\n").unwrap();
     let text = format!(
         "name = 'streams'\n[workload]\nmodel = 'lstm'\ndataset = 'constant:3'\nrequests = 6\n[arrivals]\nprocess = 'offline'\n\
@@ -202,18 +259,31 @@ fn files_and_figures_have_a_lane_for_each_stream() {
          0,0,0,lstm,2,0,0,305\n1,0,1,lstm,2,0,0,305\n2,0,0,lstm,2,305,305,610\n"
     );
     let timeline = read("timeline.json");
-    assert!(timeline.contains("worker 0 stream 0") && timeline.contains("worker 0 stream 1"), "{timeline}");
+    assert!(
+        timeline.contains("worker 0 stream 0") && timeline.contains("worker 0 stream 1"),
+        "{timeline}"
+    );
     let gantt = fs::read_to_string(path.join("gantt.svg")).unwrap();
-    assert!(gantt.contains("stream 0") && gantt.contains("stream 1"), "{gantt}");
+    assert!(
+        gantt.contains("stream 0") && gantt.contains("stream 1"),
+        "{gantt}"
+    );
     let point_json: serde_json::Value = serde_json::from_str(&read("point.json")).unwrap();
-    assert!(point_json.to_string().contains("\"utilization\":1.0"), "{point_json}");
+    assert!(
+        point_json.to_string().contains("\"utilization\":1.0"),
+        "{point_json}"
+    );
     // A second run is identical.
-    let subject = Subject { what: What::Task, number: 1 };
+    let subject = Subject {
+        what: What::Task,
+        number: 1,
+    };
     let again = Again::run(&results, point, subject, &Executors::standard()).unwrap();
     assert_eq!(again.record.busy, [Nanos(610)]);
     assert_eq!(again.row(TaskId(1)).unwrap().stream, StreamId(1));
     // Two streams serve no more than one stream of full batches: 4 in 100 · 3 ns, without the overhead.
-    let bounds: serde_json::Value = serde_json::from_slice(&fs::read(path.join("bounds.json")).unwrap()).unwrap();
+    let bounds: serde_json::Value =
+        serde_json::from_slice(&fs::read(path.join("bounds.json")).unwrap()).unwrap();
     assert_eq!(bounds["ceiling_rps"], 4e9 / 300.0);
 }
 
@@ -223,10 +293,16 @@ fn a_policy_finds_costs_wherever_a_table_is_named() {
     let named = scenario(folder.path(), "costs = 'costs.csv'").unwrap();
     Inputs::new(&named).unwrap().policy(0).unwrap();
     let error = scenario(folder.path(), "").unwrap_err().to_string();
-    assert!(error.contains("policy[0] (abreast): percent: needs device.costs"), "{error}");
-    let error = scenario(folder.path(), "costs = 'broken.csv'").unwrap_err().to_string();
     assert!(
-        error.contains("needs device.costs (no costs are known: ") && error.contains("broken.csv:2: batch"),
+        error.contains("policy[0] (abreast): percent: needs device.costs"),
+        "{error}"
+    );
+    let error = scenario(folder.path(), "costs = 'broken.csv'")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("needs device.costs (no costs are known: ")
+            && error.contains("broken.csv:2: batch"),
         "{error}"
     );
 }

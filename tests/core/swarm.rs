@@ -19,7 +19,14 @@ fn searched(seeds: std::ops::Range<u64>, registry: &Registry) -> (Counts, Vec<St
         told.push(text.replace(&folder.path().display().to_string(), "OUT"));
         Ok(())
     };
-    let counts = search(seeds, registry, folder.path(), &AtomicBool::new(false), tell).unwrap();
+    let counts = search(
+        seeds,
+        registry,
+        folder.path(),
+        &AtomicBool::new(false),
+        tell,
+    )
+    .unwrap();
     (counts, told, folder)
 }
 
@@ -27,8 +34,15 @@ fn searched(seeds: std::ops::Range<u64>, registry: &Registry) -> (Counts, Vec<St
 fn random_scenarios_keep_the_laws() {
     let (counts, told, folder) = searched(1..111, &Registry::standard());
     assert_eq!(counts.broken, 0, "{}", told.concat());
-    assert!(counts.refused * 4 < counts.cases && counts.runs > 200, "{counts}");
-    assert_eq!(folder.path().read_dir().unwrap().count(), 0, "cases that pass leave nothing");
+    assert!(
+        counts.refused * 4 < counts.cases && counts.runs > 200,
+        "{counts}"
+    );
+    assert_eq!(
+        folder.path().read_dir().unwrap().count(),
+        0,
+        "cases that pass leave nothing"
+    );
 }
 
 /// Never serves every third request.
@@ -47,7 +61,10 @@ impl Settings for Forgetful {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        Ok(Box::new(Forgetting { rest: Unbatched {}.build(setup)?, arrived: 0 }))
+        Ok(Box::new(Forgetting {
+            rest: Unbatched {}.build(setup)?,
+            arrived: 0,
+        }))
     }
 }
 
@@ -79,7 +96,11 @@ impl Settings for Greedy {
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
-        Merged { max_batch: 3, ..Merged::default() }.build(setup)
+        Merged {
+            max_batch: 3,
+            ..Merged::default()
+        }
+        .build(setup)
     }
 
     fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
@@ -97,22 +118,37 @@ fn finds(registry: &Registry, law: &str) {
     for case in folder.path().read_dir().unwrap() {
         let read = |name: &str| std::fs::read_to_string(case.as_ref().unwrap().path().join(name));
         let scenario: toml::Table = read("swarm.toml").unwrap().parse().unwrap();
-        let drawn = scenario["workload"].get("requests").map(|number| number.as_integer().unwrap());
-        let requests = drawn.unwrap_or_else(|| read("trace.csv").unwrap().lines().count() as i64 - 1);
-        assert!((3..=5).contains(&requests), "{requests} requests: {scenario}");
+        let drawn = scenario["workload"]
+            .get("requests")
+            .map(|number| number.as_integer().unwrap());
+        let requests =
+            drawn.unwrap_or_else(|| read("trace.csv").unwrap().lines().count() as i64 - 1);
+        assert!(
+            (3..=5).contains(&requests),
+            "{requests} requests: {scenario}"
+        );
     }
     for text in &told {
-        assert!(text.contains(law) && text.contains("repeat it with: batchlab swarm --case OUT/"), "{text}");
+        assert!(
+            text.contains(law) && text.contains("repeat it with: batchlab swarm --case OUT/"),
+            "{text}"
+        );
     }
     assert_eq!(told, searched(1..4, registry).1);
 }
 
 #[test]
 fn a_policy_that_loses_requests_is_found() {
-    finds(&Registry::new().with::<Forgetful>(), ": conservation: request 2 never left");
+    finds(
+        &Registry::new().with::<Forgetful>(),
+        ": conservation: request 2 never left",
+    );
 }
 
 #[test]
 fn a_policy_that_exceeds_its_batch_is_found() {
-    finds(&Registry::new().with::<Greedy>(), " has a batch of 3; at most 2");
+    finds(
+        &Registry::new().with::<Greedy>(),
+        " has a batch of 3; at most 2",
+    );
 }

@@ -41,13 +41,30 @@ fn the_solvers_give_the_published_values() {
         (4, 0.7, 0.189708),
         (4, 0.9, 0.999966),
     ] {
-        assert_close(crate::exact::mdc_wait(load * servers as f64, 1.0, servers), wait, 1e-6);
+        assert_close(
+            crate::exact::mdc_wait(load * servers as f64, 1.0, servers),
+            wait,
+            1e-6,
+        );
     }
-    for (load, latency) in [(0.1, 3.14589), (0.3, 4.22480), (0.5, 5.90186), (0.7, 9.81765)] {
-        assert_close(crate::exact::batch_latency(load / ALPHA, linear, 1, 400, 400), latency, 1e-5);
+    for (load, latency) in [
+        (0.1, 3.14589),
+        (0.3, 4.22480),
+        (0.5, 5.90186),
+        (0.7, 9.81765),
+    ] {
+        assert_close(
+            crate::exact::batch_latency(load / ALPHA, linear, 1, 400, 400),
+            latency,
+            1e-5,
+        );
     }
     for (cap, load, latency) in [(32, 0.5, 4.57972), (32, 0.7, 5.85989), (8, 0.5, 3.63945)] {
-        assert_close(crate::exact::batch_latency(load * cap as f64 / linear(cap), linear, 1, cap, 400), latency, 1e-5);
+        assert_close(
+            crate::exact::batch_latency(load * cap as f64 / linear(cap), linear, 1, cap, 400),
+            latency,
+            1e-5,
+        );
     }
 }
 
@@ -113,7 +130,15 @@ fn one_server_with_geometric_lengths_is_m_g_1() {
         name: "M/G/1 at 0.625, geometric lengths",
         rate,
         exact: service + crate::exact::mg1_wait(rate, service, second_moment),
-        device: Device::new("lstm", 1, "lstm,1,250000", Overhead { task: Some(Nanos(250_000)), ..Overhead::default() }),
+        device: Device::new(
+            "lstm",
+            1,
+            "lstm,1,250000",
+            Overhead {
+                task: Some(Nanos(250_000)),
+                ..Overhead::default()
+            },
+        ),
         policy: "kind = 'immediate'",
         requests: 280_000,
     };
@@ -129,7 +154,12 @@ fn cellular_with_single_cells_is_batch_service() {
             name: &format!("batch service, cap {cap} at {load}, cellular"),
             rate,
             exact: crate::exact::batch_latency(rate, linear, 1, cap, 400),
-            device: Device::new("lstm", 1, "lstm,1,2031200\nlstm,2,2175000", Overhead::default()),
+            device: Device::new(
+                "lstm",
+                1,
+                "lstm,1,2031200\nlstm,2,2175000",
+                Overhead::default(),
+            ),
             policy: &format!("kind = 'cellular'\nmax_tasks = 1\nmax_batch = {cap}"),
             requests,
         };
@@ -141,18 +171,33 @@ fn cellular_with_single_cells_is_batch_service() {
 #[test]
 fn control_limits_are_batch_service_that_waits() {
     let rate = 16.0 / linear(32);
-    assert_close(crate::exact::batch_latency(rate, linear, 2, 32, 400), 4.57850, 1e-5);
-    for (wait_for, latency, requests) in
-        [(1, 4.57972, 60_000), (3, 4.57745, 60_000), (4, 4.58338, 60_000), (8, 4.94889, 60_000), (16, 7.26067, 60_000)]
-    {
+    assert_close(
+        crate::exact::batch_latency(rate, linear, 2, 32, 400),
+        4.57850,
+        1e-5,
+    );
+    for (wait_for, latency, requests) in [
+        (1, 4.57972, 60_000),
+        (3, 4.57745, 60_000),
+        (4, 4.58338, 60_000),
+        (8, 4.94889, 60_000),
+        (16, 7.26067, 60_000),
+    ] {
         let exact = crate::exact::batch_latency(rate, linear, wait_for, 32, 400);
         assert_close(exact, latency, 1e-5);
         let experiment = Experiment {
             name: &format!("batch service, cap 32 at 0.5, waiting for {wait_for}"),
             rate,
             exact,
-            device: Device::new("lstm", 1, "lstm,1,2031200\nlstm,2,2175000", Overhead::default()),
-            policy: &format!("kind = 'control-limit'\nmax_batch = 32\nwait_for = {wait_for}\nwindow = '1000s'"),
+            device: Device::new(
+                "lstm",
+                1,
+                "lstm,1,2031200\nlstm,2,2175000",
+                Overhead::default(),
+            ),
+            policy: &format!(
+                "kind = 'control-limit'\nmax_batch = 32\nwait_for = {wait_for}\nwindow = '1000s'"
+            ),
             requests,
         };
         experiment.check(|_| 1);
@@ -161,7 +206,12 @@ fn control_limits_are_batch_service_that_waits() {
 
 #[test]
 fn inoues_bound_is_above_the_exact_chain() {
-    for (load, bound) in [(0.1, 3.29818), (0.3, 4.22615), (0.5, 5.90187), (0.7, 9.81765)] {
+    for (load, bound) in [
+        (0.1, 3.29818),
+        (0.3, 4.22615),
+        (0.5, 5.90187),
+        (0.7, 9.81765),
+    ] {
         let value = crate::exact::inoue_bound(load / ALPHA, ALPHA, TAU);
         assert_close(value, bound, 1e-5);
         assert!(value > crate::exact::batch_latency(load / ALPHA, linear, 1, 400, 400) - 1e-6);
@@ -173,7 +223,11 @@ fn inoues_bound_is_above_the_exact_chain() {
 fn padded_with_one_length_is_batch_service() {
     let (cap, load) = (16, 0.8);
     let service = |batch: usize| {
-        let step = if batch <= 4 { 200_000 } else { 200_000 + 40_000 * (batch as u64 - 4) };
+        let step = if batch <= 4 {
+            200_000
+        } else {
+            200_000 + 40_000 * (batch as u64 - 4)
+        };
         (5 * step + 100_000) as f64 / UNIT
     };
     let rate = load * cap as f64 / service(cap);
@@ -185,7 +239,10 @@ fn padded_with_one_length_is_batch_service() {
             "lstm",
             1,
             "lstm,4,200000\nlstm,8,360000",
-            Overhead { task: Some(Nanos(100_000)), ..Overhead::default() },
+            Overhead {
+                task: Some(Nanos(100_000)),
+                ..Overhead::default()
+            },
         ),
         // The turn of a whole bucket leaves requests out that arrive between its batches.
         policy: "kind = 'padded'\nbucket_width = 10\npad_to = 'longest'\nmax_batch = 16\nturn = 'batch'",
@@ -209,11 +266,15 @@ struct Experiment<'a> {
 impl Experiment<'_> {
     /// Checks the rule, with lengths drawn by `length`, and prints the result under `--nocapture`.
     fn check(&self, mut length: impl FnMut(&mut Stream) -> u32) {
-        let means: Vec<f64> = (0..REPLICATIONS).map(|i| self.replication(i, &mut length)).collect();
+        let means: Vec<f64> = (0..REPLICATIONS)
+            .map(|i| self.replication(i, &mut length))
+            .collect();
         let n = means.len() as f64;
         let mean = means.iter().sum::<f64>() / n;
         let variance = means.iter().map(|m| (m - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        let t = StudentsT::new(0.0, 1.0, n - 1.0).expect("degrees of freedom").inverse_cdf(0.9995);
+        let t = StudentsT::new(0.0, 1.0, n - 1.0)
+            .expect("degrees of freedom")
+            .inverse_cdf(0.9995);
         let half = t * (variance / n).sqrt();
         let said = format!(
             "{}: {:.5} in theory, {mean:.5} ± {half:.5} ({:.2} %) simulated",
@@ -222,18 +283,31 @@ impl Experiment<'_> {
             100.0 * half / self.exact
         );
         println!("{said}");
-        assert!(half <= 0.005 * self.exact, "the interval is too wide: {said}");
-        assert!((mean - self.exact).abs() <= half, "theory lies outside of the interval: {said}");
+        assert!(
+            half <= 0.005 * self.exact,
+            "the interval is too wide: {said}"
+        );
+        assert!(
+            (mean - self.exact).abs() <= half,
+            "theory lies outside of the interval: {said}"
+        );
     }
 
     /// The mean latency of one replication.
     fn replication(&self, number: u32, length: &mut impl FnMut(&mut Stream) -> u32) -> f64 {
         let mut lengths = stream(SEED, number, self.name);
-        let requests = self.device.requests((0..self.requests).map(|_| Shape::Chain(length(&mut lengths))));
+        let requests = self
+            .device
+            .requests((0..self.requests).map(|_| Shape::Chain(length(&mut lengths))));
         let arrivals = poisson_arrivals(self.rate, self.requests, number, self.name);
-        let record = self.device.run(&*policy(self.policy), &requests, &arrivals, Keep::default());
+        let record = self
+            .device
+            .run(&*policy(self.policy), &requests, &arrivals, Keep::default());
         let counted = EDGE..self.requests - EDGE;
-        let spent: Nanos = counted.clone().map(|id| record.finish[id] - record.arrival[id]).sum();
+        let spent: Nanos = counted
+            .clone()
+            .map(|id| record.finish[id] - record.arrival[id])
+            .sum();
         spent.0 as f64 / UNIT / counted.len() as f64
     }
 }

@@ -6,7 +6,9 @@ use std::env;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use batchlab::backend::cuda::device::{Batch, Device, Fault, HostPlace, Needs, Plan, Row, Shape, Slot, Stream};
+use batchlab::backend::cuda::device::{
+    Batch, Device, Fault, HostPlace, Needs, Plan, Row, Shape, Slot, Stream,
+};
 use batchlab::backend::cuda::gpu::Gpus;
 use batchlab::cost::grnn;
 use batchlab::gpu_settings::{LaunchBy, Precision, Settings, Signal};
@@ -33,35 +35,63 @@ pub fn inside(test: &str, settings: &[(&str, &str)]) -> bool {
     }
     if env::var_os(REAL).is_some() {
         // A real GPU takes its own time, and its own order.
-        let can_be_had = settings.iter().all(|(name, _)| ["DELAY_US", "SEED"].contains(name));
+        let can_be_had = settings
+            .iter()
+            .all(|(name, _)| ["DELAY_US", "SEED"].contains(name));
         if !can_be_had {
             println!("{test} is passed over: no real GPU has {settings:?}");
         }
         return can_be_had;
     }
-    let Some(libraries) = host_cuda::driver() else { return false };
+    let Some(libraries) = host_cuda::driver() else {
+        return false;
+    };
     let caches = tempfile::tempdir().expect("a folder for caches");
     let mut command = Command::new(env::current_exe().expect("a test knows its program"));
-    command.args(["--exact", test, "--nocapture"]).env(INSIDE, "1").env("XDG_CACHE_HOME", caches.path());
-    command.env("LD_LIBRARY_PATH", &libraries).env("BATCHLAB_CUDA_LIBRARIES", &libraries);
-    command.envs(settings.iter().map(|(name, value)| (format!("HOST_CUDA_{name}"), value)));
+    command
+        .args(["--exact", test, "--nocapture"])
+        .env(INSIDE, "1")
+        .env("XDG_CACHE_HOME", caches.path());
+    command
+        .env("LD_LIBRARY_PATH", &libraries)
+        .env("BATCHLAB_CUDA_LIBRARIES", &libraries);
+    command.envs(
+        settings
+            .iter()
+            .map(|(name, value)| (format!("HOST_CUDA_{name}"), value)),
+    );
     let ran = command.output().expect("the program starts again");
-    let (said, complained) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    assert!(ran.status.success() && said.contains("1 passed"), "{test} {settings:?}:\n{said}\n{complained}");
+    let (said, complained) = (
+        String::from_utf8_lossy(&ran.stdout),
+        String::from_utf8_lossy(&ran.stderr),
+    );
+    assert!(
+        ran.status.success() && said.contains("1 passed"),
+        "{test} {settings:?}:\n{said}\n{complained}"
+    );
     false
 }
 
 /// All combinations of settings.
 pub fn settings() -> impl Iterator<Item = Settings> {
     Precision::ALL.into_iter().flat_map(|precision| {
-        [Signal::Fused, Signal::Kernel].into_iter().flat_map(move |signal| {
-            [LaunchBy::Graph, LaunchBy::Kernels].map(|launch| Settings { precision, signal, launch })
-        })
+        [Signal::Fused, Signal::Kernel]
+            .into_iter()
+            .flat_map(move |signal| {
+                [LaunchBy::Graph, LaunchBy::Kernels].map(|launch| Settings {
+                    precision,
+                    signal,
+                    launch,
+                })
+            })
     })
 }
 
 /// The first stream of the first worker.
-pub const STREAM: Stream = Stream { worker: WorkerId(0), id: StreamId(0) };
+pub const STREAM: Stream = Stream {
+    worker: WorkerId(0),
+    id: StreamId(0),
+};
 
 /// The network, and the GPUs with it.
 pub struct Bench {
@@ -70,14 +100,25 @@ pub struct Bench {
 }
 
 pub fn spec() -> Spec {
-    Spec { hidden: 9, embedding: 5, vocabulary: 13, seed: 3, weights: None }
+    Spec {
+        hidden: 9,
+        embedding: 5,
+        vocabulary: 13,
+        seed: 3,
+        weights: None,
+    }
 }
 
 /// The numbers of a place on the host, which has room for any state here.
 pub const PLACE: u64 = 4096;
 
 pub fn needs() -> Needs {
-    Needs { states: 64, words: 256, fetched: 64, numbers: 64 * PLACE }
+    Needs {
+        states: 64,
+        words: 256,
+        fetched: 64,
+        numbers: 64 * PLACE,
+    }
 }
 
 /// A row of one node.
@@ -117,32 +158,81 @@ impl Bench {
     ) -> Bench {
         let mut gpus = Gpus::new(model, spec, &settings, persistent, workers).expect("GPUs");
         gpus.begin(workers, &needs()).expect("a run");
-        Bench { network: Network::new(model, spec).expect("a network"), gpus }
+        Bench {
+            network: Network::new(model, spec).expect("a network"),
+            gpus,
+        }
     }
 
     /// The plan of a batch on a stream.
-    pub fn plan(&mut self, stream: Stream, cell: u16, rows: u32, inputs: u32, signals: bool) -> Plan {
+    pub fn plan(
+        &mut self,
+        stream: Stream,
+        cell: u16,
+        rows: u32,
+        inputs: u32,
+        signals: bool,
+    ) -> Plan {
         self.gpus
-            .prepare(Shape { stream, cell: CellId(cell), rows, inputs, tokens: 0, steps: 0, signals })
+            .prepare(Shape {
+                stream,
+                cell: CellId(cell),
+                rows,
+                inputs,
+                tokens: 0,
+                steps: 0,
+                signals,
+            })
             .expect("a plan")
     }
 
     /// The plan of some steps of a batch in a persistent kernel.
     pub fn plan_of_steps(&mut self, stream: Stream, rows: u32, steps: u32) -> Plan {
-        let shape = Shape { stream, cell: CellId(0), rows, inputs: 0, tokens: 0, steps, signals: false };
+        let shape = Shape {
+            stream,
+            cell: CellId(0),
+            rows,
+            inputs: 0,
+            tokens: 0,
+            steps,
+            signals: false,
+        };
         self.gpus.prepare(shape).expect("a plan")
     }
 
     /// The plan of a batch of an operator, padded to some tokens.
-    pub fn plan_of(&mut self, stream: Stream, cell: u16, rows: u32, tokens: u32, signals: bool) -> Plan {
+    pub fn plan_of(
+        &mut self,
+        stream: Stream,
+        cell: u16,
+        rows: u32,
+        tokens: u32,
+        signals: bool,
+    ) -> Plan {
         self.gpus
-            .prepare(Shape { stream, cell: CellId(cell), rows, inputs: 0, tokens, steps: 0, signals })
+            .prepare(Shape {
+                stream,
+                cell: CellId(cell),
+                rows,
+                inputs: 0,
+                tokens,
+                steps: 0,
+                signals,
+            })
             .expect("a plan")
     }
 
     pub fn gather(&mut self, plan: Plan, rows: &[Row], inputs: &[u32]) {
         let inputs: Vec<Slot> = inputs.iter().map(|slot| Slot(*slot)).collect();
-        self.gpus.gather(plan, &Batch { rows, inputs: &inputs }).expect("a gather");
+        self.gpus
+            .gather(
+                plan,
+                &Batch {
+                    rows,
+                    inputs: &inputs,
+                },
+            )
+            .expect("a gather");
     }
 
     pub fn launch(&mut self, plan: Plan, times: u32) {
@@ -156,12 +246,18 @@ impl Bench {
 
     /// Fetches the state of a slot to the place of this number.
     pub fn fetch_to(&mut self, stream: Stream, slot: Slot, number: u32) {
-        self.gpus.copy_to_host(stream, slot, self.place(number)).expect("a fetch");
+        self.gpus
+            .copy_to_host(stream, slot, self.place(number))
+            .expect("a fetch");
     }
 
     /// A place on the host, with room for a state of the network.
     pub fn place(&self, number: u32) -> HostPlace {
-        HostPlace { number, begin: PLACE * u64::from(number), numbers: self.network.state() as u32 }
+        HostPlace {
+            number,
+            begin: PLACE * u64::from(number),
+            numbers: self.network.state() as u32,
+        }
     }
 
     /// Waits until a stream has signalled so often.
@@ -169,7 +265,11 @@ impl Bench {
         let late = Instant::now() + Duration::from_secs(60);
         while self.gpus.signalled(stream) < signals {
             self.gpus.health(stream.worker)?;
-            assert!(Instant::now() < late, "{} of {signals} signals", self.gpus.signalled(stream));
+            assert!(
+                Instant::now() < late,
+                "{} of {signals} signals",
+                self.gpus.signalled(stream)
+            );
             std::thread::sleep(Duration::from_micros(100));
         }
         assert_eq!(self.gpus.signalled(stream), signals);
@@ -183,8 +283,15 @@ impl Bench {
     /// Compares a fetched state with the CPU's.
     #[track_caller]
     pub fn compare(&self, place: u32, expected: &[f32], precision: Precision) {
-        let bound = if precision == Precision::F32 { 2e-6 } else { 2e-2 };
-        let came = self.gpus.fetched(HostPlace { numbers: expected.len() as u32, ..self.place(place) });
+        let bound = if precision == Precision::F32 {
+            2e-6
+        } else {
+            2e-2
+        };
+        let came = self.gpus.fetched(HostPlace {
+            numbers: expected.len() as u32,
+            ..self.place(place)
+        });
         assert_eq!(came.len(), expected.len());
         for (at, (came, expected)) in came.iter().zip(expected).enumerate() {
             assert!(

@@ -25,12 +25,18 @@ const ODD: &str = "shape,tokens,12\nname,kind,count,rows,inner,columns,elements\
                    last,matmul,2,4,4,4,9\n";
 
 fn listed(text: &str) -> Model {
-    Model::Network(Arc::new(Dnn::parse("n.csv", Path::new("n.csv"), text).expect("a network")))
+    Model::Network(Arc::new(
+        Dnn::parse("n.csv", Path::new("n.csv"), text).expect("a network"),
+    ))
 }
 
 /// How far operators may be off what they come to on the CPU.
 fn bound(precision: Precision) -> f32 {
-    if precision == Precision::F32 { 5e-6 } else { 3e-2 }
+    if precision == Precision::F32 {
+        5e-6
+    } else {
+        3e-2
+    }
 }
 
 /// Runs queries of these tokens, 0 for one of fixed size, as one batch with padding, operator by operator, and compares.
@@ -39,22 +45,42 @@ fn runs_as_the_cpu(text: &str, tokens: &[u32], settings: Settings) {
     let network = model.network().expect("a network").clone();
     let mut bench = Bench::of(&model, &Spec { ..spec() }, settings, 1);
     let unfold = |tokens: &u32| {
-        let shape = if *tokens == 0 { Shape::Fixed } else { Shape::Tokens(*tokens) };
+        let shape = if *tokens == 0 {
+            Shape::Fixed
+        } else {
+            Shape::Tokens(*tokens)
+        };
         Unfolder::new(&model).unfold(&shape).expect("a request")
     };
     let graphs: Vec<CellGraph> = tokens.iter().map(unfold).collect();
     let lengths: Vec<Vec<u32>> = {
         let operators = bench.network.operators().expect("operators");
-        graphs.iter().map(|graph| operators.lengths(graph).map(|length| length as u32).collect()).collect()
+        graphs
+            .iter()
+            .map(|graph| {
+                operators
+                    .lengths(graph)
+                    .map(|length| length as u32)
+                    .collect()
+            })
+            .collect()
     };
     let place = |request: usize, node: usize| {
         let number = (request * network.operators().len() + node) as u32;
-        HostPlace { number, begin: PLACE * u64::from(number), numbers: lengths[request][node] }
+        HostPlace {
+            number,
+            begin: PLACE * u64::from(number),
+            numbers: lengths[request][node],
+        }
     };
     for (node, operator) in network.operators().enumerate() {
         let CellId(cell) = operator.cell;
         let longest = tokens.iter().max().expect("queries") + 1;
-        let padded = if operator.form.is_constant() { 0 } else { longest.min(network.most_tokens.unwrap_or(0)) };
+        let padded = if operator.form.is_constant() {
+            0
+        } else {
+            longest.min(network.most_tokens.unwrap_or(0))
+        };
         let plan = bench.plan_of(STREAM, cell, tokens.len() as u32 + 1, padded, true);
         let node = node as u32;
         let rows: Vec<Row> = (0..)
@@ -69,30 +95,54 @@ fn runs_as_the_cpu(text: &str, tokens: &[u32], settings: Settings) {
                 inputs_end: if node == 0 { 0 } else { request + 1 },
             })
             .collect();
-        let inputs: Vec<u32> = if node == 0 { Vec::new() } else { (0..tokens.len() as u32).collect() };
+        let inputs: Vec<u32> = if node == 0 {
+            Vec::new()
+        } else {
+            (0..tokens.len() as u32).collect()
+        };
         bench.gather(plan, &rows, &inputs);
         bench.launch(plan, 1);
         for request in 0..tokens.len() {
             let place = place(request, node as usize);
-            bench.gpus.copy_to_host(STREAM, Slot(request as u32), place).expect("a fetch");
+            bench
+                .gpus
+                .copy_to_host(STREAM, Slot(request as u32), place)
+                .expect("a fetch");
         }
         assert_eq!(network.cell_at(NodeId(node)), Some(operator.cell));
     }
     bench.gpus.signal(STREAM).unwrap();
-    bench.wait(STREAM, network.operators().len() as u64 + 1).unwrap();
+    bench
+        .wait(STREAM, network.operators().len() as u64 + 1)
+        .unwrap();
     let operators = bench.network.operators().expect("operators");
     for (request, graph) in graphs.iter().enumerate() {
         let nodes = 0..network.operators().len();
-        let found: Vec<f32> = nodes.flat_map(|node| bench.gpus.fetched(place(request, node)).to_vec()).collect();
+        let found: Vec<f32> = nodes
+            .flat_map(|node| bench.gpus.fetched(place(request, node)).to_vec())
+            .collect();
         let near = operators.follow(RequestId(request as u64), graph, &found, |passed| {
-            let far = passed.found.iter().zip(passed.expected).position(|(found, expected)| {
-                let off = (found - expected).abs();
-                off.is_nan() || off > bound(settings.precision)
-            });
-            far.map_or(Ok(()), |at| Err(format!("{at}: {}, not {}", passed.found[at], passed.expected[at])))
+            let far = passed
+                .found
+                .iter()
+                .zip(passed.expected)
+                .position(|(found, expected)| {
+                    let off = (found - expected).abs();
+                    off.is_nan() || off > bound(settings.precision)
+                });
+            far.map_or(Ok(()), |at| {
+                Err(format!(
+                    "{at}: {}, not {}",
+                    passed.found[at], passed.expected[at]
+                ))
+            })
         });
         assert_eq!(near, Ok(()), "request {request} under {settings:?}");
-        assert!(!bench.gpus.take_non_finite(STREAM.worker, Slot(request as u32)));
+        assert!(
+            !bench
+                .gpus
+                .take_non_finite(STREAM.worker, Slot(request as u32))
+        );
     }
 }
 
@@ -109,7 +159,10 @@ fn operators_under_all_settings() {
 #[test]
 fn threads_of_operators_may_run_in_any_order() {
     for seed in ["1", "2"] {
-        if inside("listed::threads_of_operators_may_run_in_any_order", &[("SEED", seed)]) {
+        if inside(
+            "listed::threads_of_operators_may_run_in_any_order",
+            &[("SEED", seed)],
+        ) {
             runs_as_the_cpu(EXAMPLE, &[4, 8], Settings::default());
             runs_as_the_cpu(ODD, &[3, 12], Settings::default());
             return;
@@ -147,21 +200,39 @@ fn runs_as_the_cpu_in_part(text: &str) {
                 inputs_end: if node == 0 { 0 } else { request + 1 },
             })
             .collect();
-        let inputs: Vec<u32> = if node == 0 { Vec::new() } else { (0..count).collect() };
+        let inputs: Vec<u32> = if node == 0 {
+            Vec::new()
+        } else {
+            (0..count).collect()
+        };
         bench.gather(plan, &rows, &inputs);
         bench.launch(plan, 1);
     }
-    let place = |request: u32| HostPlace { number: request, begin: PLACE * u64::from(request), numbers: 128 };
-    (0..count).for_each(|request| bench.gpus.copy_to_host(STREAM, Slot(request), place(request)).expect("a fetch"));
+    let place = |request: u32| HostPlace {
+        number: request,
+        begin: PLACE * u64::from(request),
+        numbers: 128,
+    };
+    (0..count).for_each(|request| {
+        bench
+            .gpus
+            .copy_to_host(STREAM, Slot(request), place(request))
+            .expect("a fetch")
+    });
     bench.gpus.signal(STREAM).unwrap();
     bench.wait(STREAM, 4).unwrap();
-    let graph = Unfolder::new(&model).unfold(&Shape::Fixed).expect("a request");
+    let graph = Unfolder::new(&model)
+        .unfold(&Shape::Fixed)
+        .expect("a request");
     for request in 0..count {
         let expected = bench.alone(request, &graph).state;
         let came = bench.gpus.fetched(place(request));
         assert_eq!(came.len(), expected.len());
         for (came, expected) in came.iter().zip(&expected) {
-            assert!((came - expected).abs() < 1e-5, "request {request}: {came}, not {expected}");
+            assert!(
+                (came - expected).abs() < 1e-5,
+                "request {request}: {came}, not {expected}"
+            );
         }
     }
 }

@@ -16,7 +16,10 @@ const LENGTHS: [u32; 4] = [5, 1, 3, 4];
 fn chains(model: &Model, settings: Settings) {
     let mut bench = Bench::new(model, settings, 1);
     let plan = bench.plan(STREAM, 0, 6, 0, true);
-    let rows: Vec<_> = (0..).zip(LENGTHS).map(|(request, length)| row(request, 0, length - 1, 0)).collect();
+    let rows: Vec<_> = (0..)
+        .zip(LENGTHS)
+        .map(|(request, length)| row(request, 0, length - 1, 0))
+        .collect();
     bench.gather(plan, &rows, &[]);
     bench.launch(plan, 2);
     // Those that are left, in another order.
@@ -29,7 +32,11 @@ fn chains(model: &Model, settings: Settings) {
     for (request, length) in (0..).zip(LENGTHS) {
         let expected = bench.alone(request, &CellGraph::chain(CellId(0), length));
         bench.compare(request, &expected.state, settings.precision);
-        assert!(!bench.gpus.take_non_finite(STREAM.worker, row(request, 0, 0, 0).state));
+        assert!(
+            !bench
+                .gpus
+                .take_non_finite(STREAM.worker, row(request, 0, 0, 0).state)
+        );
     }
 }
 
@@ -50,7 +57,10 @@ fn translations(settings: Settings) {
     let sizes = [(3, 4), (1, 2), (2, 5)];
     let mut bench = Bench::new(&Model::Seq2Seq, settings, 1);
     let encoder = bench.plan(STREAM, ENCODER, 3, 0, false);
-    let rows: Vec<_> = (0..).zip(sizes).map(|(request, (source, _))| row(request, 0, source - 1, 0)).collect();
+    let rows: Vec<_> = (0..)
+        .zip(sizes)
+        .map(|(request, (source, _))| row(request, 0, source - 1, 0))
+        .collect();
     bench.gather(encoder, &rows, &[]);
     bench.launch(encoder, 3);
     let decoder = bench.plan(STREAM, DECODER, 4, 0, true);
@@ -64,14 +74,27 @@ fn translations(settings: Settings) {
     bench.gpus.signal(STREAM).unwrap();
     bench.wait(STREAM, 6).unwrap();
     for (request, (source, target)) in (0..).zip(sizes) {
-        let run = |cell, length| Run { cell: CellId(cell), length, input: 0 };
-        let expected = bench.alone(request, &CellGraph::chains([run(ENCODER, source), run(DECODER, target)]));
-        let words: Vec<u32> = (source..source + target).map(|node| bench.gpus.word(16 * request + node)).collect();
+        let run = |cell, length| Run {
+            cell: CellId(cell),
+            length,
+            input: 0,
+        };
+        let expected = bench.alone(
+            request,
+            &CellGraph::chains([run(ENCODER, source), run(DECODER, target)]),
+        );
+        let words: Vec<u32> = (source..source + target)
+            .map(|node| bench.gpus.word(16 * request + node))
+            .collect();
         // Rounding may make another word the likeliest, and everything behind it another text.
         if words == expected.words {
             bench.compare(request, &expected.state, settings.precision);
         }
-        assert!(words == expected.words || settings.precision != Precision::F32, "{words:?}, {:?}", expected.words);
+        assert!(
+            words == expected.words || settings.precision != Precision::F32,
+            "{words:?}, {:?}",
+            expected.words
+        );
     }
 }
 
@@ -87,8 +110,11 @@ fn translations_under_all_settings() {
 fn tree(model: &Model, settings: Settings) {
     let binary = *model == Model::TreeLstm;
     // The cells of the node over three leaves, or two, of the root over two nodes, and of the leaves.
-    let [over_cell, root_cell, leaf_cell] =
-        if matches!(model, Model::ChildSumByArity(_)) { [2, 1, 3] } else { [0, 0, 1] };
+    let [over_cell, root_cell, leaf_cell] = if matches!(model, Model::ChildSumByArity(_)) {
+        [2, 1, 3]
+    } else {
+        [0, 0, 1]
+    };
     // Nodes 0, 1, 2 and, of the wider tree, 3 are leaves; then come the node over them all but the first, and the root.
     let leaves: u32 = if binary { 3 } else { 4 };
     let (over, root) = (leaves, leaves + 1);
@@ -107,13 +133,21 @@ fn tree(model: &Model, settings: Settings) {
     };
     let mut bench = Bench::new(model, settings, 1);
     let plan = bench.plan(STREAM, leaf_cell, 9, 0, true);
-    let rows: Vec<_> = (0..2).flat_map(|request| (0..leaves).map(move |leaf| at(request, leaf, 0))).collect();
+    let rows: Vec<_> = (0..2)
+        .flat_map(|request| (0..leaves).map(move |leaf| at(request, leaf, 0)))
+        .collect();
     bench.gather(plan, &rows, &[]);
     bench.launch(plan, 1);
     let inputs = |all: usize| if binary { 0 } else { all as u32 };
-    let below: Vec<u32> = (0..2).flat_map(|request| (1..leaves).map(move |leaf| slot(request, leaf))).collect();
+    let below: Vec<u32> = (0..2)
+        .flat_map(|request| (1..leaves).map(move |leaf| slot(request, leaf)))
+        .collect();
     let plan = bench.plan(STREAM, over_cell, 3, inputs(below.len() + 1), true);
-    bench.gather(plan, &[at(0, over, leaves - 1), at(1, over, 2 * (leaves - 1))], &below);
+    bench.gather(
+        plan,
+        &[at(0, over, leaves - 1), at(1, over, 2 * (leaves - 1))],
+        &below,
+    );
     bench.launch(plan, 1);
     let below = [slot(0, 0), slot(0, over), slot(1, 0), slot(1, over)];
     let plan = bench.plan(STREAM, root_cell, 2, inputs(below.len()), true);
@@ -125,7 +159,11 @@ fn tree(model: &Model, settings: Settings) {
     bench.gpus.signal(STREAM).unwrap();
     bench.wait(STREAM, 4).unwrap();
     for request in 0..2 {
-        bench.compare(request, &bench.alone(request, &graph).state, settings.precision);
+        bench.compare(
+            request,
+            &bench.alone(request, &graph).state,
+            settings.precision,
+        );
     }
 }
 

@@ -11,13 +11,26 @@ use crate::bench::{Bench, STREAM, inside, row};
 /// A chain whose steps change streams: each waits for the event of the one before.
 #[test]
 fn a_stream_waits_for_the_events_of_another() {
-    if !inside("order::a_stream_waits_for_the_events_of_another", &[("DELAY_US", "500")]) {
+    if !inside(
+        "order::a_stream_waits_for_the_events_of_another",
+        &[("DELAY_US", "500")],
+    ) {
         return;
     }
     const STEPS: u32 = 9;
-    let streams = [0, 1, 2].map(|id| Stream { id: StreamId(id), ..STREAM });
+    let streams = [0, 1, 2].map(|id| Stream {
+        id: StreamId(id),
+        ..STREAM
+    });
     for launch in [LaunchBy::Graph, LaunchBy::Kernels] {
-        let mut bench = Bench::new(&Model::Lstm, Settings { launch, ..Settings::default() }, 1);
+        let mut bench = Bench::new(
+            &Model::Lstm,
+            Settings {
+                launch,
+                ..Settings::default()
+            },
+            1,
+        );
         let plans = streams.map(|stream| bench.plan(stream, 0, 1, 0, true));
         let mut before = None;
         for step in 0..STEPS {
@@ -26,14 +39,22 @@ fn a_stream_waits_for_the_events_of_another() {
                 bench.gpus.wait(streams[at], event).unwrap();
             }
             let inputs = if step == 0 { &[][..] } else { &[0] };
-            bench.gather(plans[at], &[row(0, step, step, inputs.len() as u32)], inputs);
+            bench.gather(
+                plans[at],
+                &[row(0, step, step, inputs.len() as u32)],
+                inputs,
+            );
             bench.launch(plans[at], 1);
             before = Some(bench.gpus.record(streams[at]).unwrap());
         }
         bench.fetch(streams[2], 0..1);
         bench.gpus.signal(streams[2]).unwrap();
         bench.wait(streams[2], 4).unwrap();
-        bench.compare(0, &bench.alone(0, &CellGraph::chain(CellId(0), STEPS)).state, Precision::F32);
+        bench.compare(
+            0,
+            &bench.alone(0, &CellGraph::chain(CellId(0), STEPS)).state,
+            Precision::F32,
+        );
     }
 }
 
@@ -43,10 +64,15 @@ fn events_are_used_again() {
     if !inside("order::events_are_used_again", &[]) {
         return;
     }
-    let other = Stream { id: StreamId(1), ..STREAM };
+    let other = Stream {
+        id: StreamId(1),
+        ..STREAM
+    };
     let mut bench = Bench::new(&Model::Lstm, Settings::default(), 1);
     let first = bench.gpus.record(STREAM).unwrap();
-    let events: Vec<_> = (0..200).map(|_| bench.gpus.record(STREAM).unwrap()).collect();
+    let events: Vec<_> = (0..200)
+        .map(|_| bench.gpus.record(STREAM).unwrap())
+        .collect();
     assert_eq!((first.number, events[199].number), (0, 200));
     bench.gpus.wait(other, first).unwrap();
     bench.gpus.wait(STREAM, events[3]).unwrap();
@@ -59,32 +85,54 @@ fn events_are_used_again() {
 /// A chain that goes on on another GPU.
 #[test]
 fn a_state_is_copied_to_another_worker() {
-    if !inside("order::a_state_is_copied_to_another_worker", &[("DEVICES", "2"), ("DELAY_US", "500")]) {
+    if !inside(
+        "order::a_state_is_copied_to_another_worker",
+        &[("DEVICES", "2"), ("DELAY_US", "500")],
+    ) {
         return;
     }
-    let there = Stream { worker: WorkerId(1), id: StreamId(1) };
+    let there = Stream {
+        worker: WorkerId(1),
+        id: StreamId(1),
+    };
     let mut bench = Bench::new(&Model::Gru, Settings::default(), 2);
-    let (here_plan, there_plan) = (bench.plan(STREAM, 0, 1, 0, true), bench.plan(there, 0, 2, 0, true));
+    let (here_plan, there_plan) = (
+        bench.plan(STREAM, 0, 1, 0, true),
+        bench.plan(there, 0, 2, 0, true),
+    );
     bench.gather(here_plan, &[row(7, 0, 4, 0)], &[]);
     bench.launch(here_plan, 3);
     let event = bench.gpus.record(STREAM).unwrap();
     bench.gpus.wait(there, event).unwrap();
-    bench.gpus.copy_peer((STREAM.worker, Slot(7)), (there, Slot(30))).unwrap();
+    bench
+        .gpus
+        .copy_peer((STREAM.worker, Slot(7)), (there, Slot(30)))
+        .unwrap();
     // And once more on the same GPU.
-    bench.gpus.copy_peer((there.worker, Slot(30)), (there, Slot(7))).unwrap();
+    bench
+        .gpus
+        .copy_peer((there.worker, Slot(30)), (there, Slot(7)))
+        .unwrap();
     bench.gather(there_plan, &[row(7, 3, 4, 1)], &[7]);
     bench.launch(there_plan, 2);
     bench.fetch(there, 7..8);
     bench.gpus.signal(there).unwrap();
     bench.wait(there, 3).unwrap();
-    bench.compare(7, &bench.alone(7, &CellGraph::chain(CellId(0), 5)).state, Precision::F32);
+    bench.compare(
+        7,
+        &bench.alone(7, &CellGraph::chain(CellId(0), 5)).state,
+        Precision::F32,
+    );
     assert_eq!(bench.gpus.signalled(STREAM), 3);
 }
 
 /// Many gathers without a signal, so that none of their memory may be used again.
 #[test]
 fn a_task_may_gather_as_often_as_it_likes() {
-    if !inside("order::a_task_may_gather_as_often_as_it_likes", &[("DELAY_US", "200")]) {
+    if !inside(
+        "order::a_task_may_gather_as_often_as_it_likes",
+        &[("DELAY_US", "200")],
+    ) {
         return;
     }
     const STEPS: u32 = 200;
@@ -94,7 +142,11 @@ fn a_task_may_gather_as_often_as_it_likes() {
         for step in 0..STEPS {
             let inputs = if step == 0 { &[][..] } else { &[3, 4] };
             let ends = inputs.len() as u32;
-            bench.gather(plan, &[row(3, step, step, ends / 2), row(4, step, step, ends)], inputs);
+            bench.gather(
+                plan,
+                &[row(3, step, step, ends / 2), row(4, step, step, ends)],
+                inputs,
+            );
             bench.launch(plan, 1);
         }
         bench.fetch(STREAM, 3..5);

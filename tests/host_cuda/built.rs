@@ -12,8 +12,17 @@ use super::Element;
 use super::compiler::{self, Compiler};
 
 /// Nothing is contracted that the sources don't contract, so that results do not depend on the compiler's choices.
-const FLAGS: [&str; 9] =
-    ["-std=c++17", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", "-pthread", "-shared", "-Wall"];
+const FLAGS: [&str; 9] = [
+    "-std=c++17",
+    "-O2",
+    "-g",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-ffp-contract=off",
+    "-pthread",
+    "-shared",
+    "-Wall",
+];
 
 const HERE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/host_cuda");
 
@@ -65,7 +74,16 @@ pub fn shim() -> Option<PathBuf> {
     let sources = Path::new(HERE).join("shim");
     once("shim", &files(&sources, ""), |compiler, folder| {
         let how = words(Sanitizer::chosen().of_shim());
-        compiler.compile(folder, &[flags(), how, files(&sources, "cpp"), words("-o libhost_cuda.so")].concat());
+        compiler.compile(
+            folder,
+            &[
+                flags(),
+                how,
+                files(&sources, "cpp"),
+                words("-o libhost_cuda.so"),
+            ]
+            .concat(),
+        );
     })
 }
 
@@ -77,17 +95,27 @@ pub fn kernels(name: &str, sources: &Path) -> Option<PathBuf> {
     let mut plain = files(sources, "cu");
     plain.retain(|file| !file.contains("/grnn_"));
     // What is linked to is named by what it was built from.
-    let watched = [files(sources, ""), vec![device.clone(), text(&shim.join("libhost_cuda.so"))]].concat();
+    let watched = [
+        files(sources, ""),
+        vec![device.clone(), text(&shim.join("libhost_cuda.so"))],
+    ]
+    .concat();
     once(name, &watched, |compiler, folder| {
         thread::scope(|scope| {
             for element in Element::ALL {
                 let (shim, device, plain) = (&shim, &device, &plain);
                 scope.spawn(move || {
                     let watched = Sanitizer::chosen().of_kernels();
-                    let how = format!("{watched} -Wno-unknown-pragmas -DELEMENT={} -include", element as u32);
+                    let how = format!(
+                        "{watched} -Wno-unknown-pragmas -DELEMENT={} -include",
+                        element as u32
+                    );
                     let how = [words(&how), vec![device.clone()], words("-x c++")].concat();
                     let link = words(&format!("-x none -lhost_cuda -o {}", library(element)));
-                    compiler.compile(folder, &[flags(), how, plain.clone(), link, linked(shim)].concat());
+                    compiler.compile(
+                        folder,
+                        &[flags(), how, plain.clone(), link, linked(shim)].concat(),
+                    );
                 });
             }
         });
@@ -100,17 +128,31 @@ pub fn variant(name: &str, sources: &[(&str, &str)], constants: &[String]) -> Op
     let shim = shim()?;
     let device = device();
     let watched = [device.clone(), text(&shim.join("libhost_cuda.so"))];
-    let texts = sources.iter().flat_map(|(name, text)| [*name, *text]).chain(constants.iter().map(String::as_str));
-    once_of(&format!("variants/{name}"), &watched, &texts.collect::<Vec<_>>(), |compiler, folder| {
-        for (name, text) in sources {
-            fs::write(folder.join(name), text).expect("a source can be written");
-        }
-        let how = words(&format!("{} -Wno-unknown-pragmas -include", Sanitizer::chosen().of_kernels()));
-        let how = [how, vec![device.clone()], words("-x c++")].concat();
-        let (compiled, _) = sources.last().expect("a source");
-        let link = words(&format!("{compiled} -x none -lhost_cuda -o {VARIANT}"));
-        compiler.compile(folder, &[flags(), constants.to_vec(), how, link, linked(&shim)].concat());
-    })
+    let texts = sources
+        .iter()
+        .flat_map(|(name, text)| [*name, *text])
+        .chain(constants.iter().map(String::as_str));
+    once_of(
+        &format!("variants/{name}"),
+        &watched,
+        &texts.collect::<Vec<_>>(),
+        |compiler, folder| {
+            for (name, text) in sources {
+                fs::write(folder.join(name), text).expect("a source can be written");
+            }
+            let how = words(&format!(
+                "{} -Wno-unknown-pragmas -include",
+                Sanitizer::chosen().of_kernels()
+            ));
+            let how = [how, vec![device.clone()], words("-x c++")].concat();
+            let (compiled, _) = sources.last().expect("a source");
+            let link = words(&format!("{compiled} -x none -lhost_cuda -o {VARIANT}"));
+            compiler.compile(
+                folder,
+                &[flags(), constants.to_vec(), how, link, linked(&shim)].concat(),
+            );
+        },
+    )
 }
 
 /// The name of the library of a variant.
@@ -125,30 +167,60 @@ fn device() -> String {
 pub fn driver(sources: &Path) -> Option<PathBuf> {
     let [shim, kernels] = [shim()?, kernels("kernels", sources)?];
     let driver = Path::new(HERE).join("driver");
-    let libraries = [text(&shim.join("libhost_cuda.so")), text(&kernels.join(library(Element::F32)))];
+    let libraries = [
+        text(&shim.join("libhost_cuda.so")),
+        text(&kernels.join(library(Element::F32))),
+    ];
     let newer = files(&driver.join("newer"), "cpp");
-    once("driver", &[&files(&driver, "")[..], &newer, &libraries].concat(), |compiler, folder| {
-        let mut link = words("-Wl,-soname,libcuda.so.1 -o libcuda.so.1 -Wl,--no-as-needed -lhost_cuda");
-        link.extend(Element::ALL.map(|element| format!("-lkernels_{}", element.name())));
-        link.push("-ldl".into());
-        // How the stand-in of NVRTC compiles what has constants of its own.
-        let how = format!("{} -Wno-unknown-pragmas -include '{}'", Sanitizer::chosen().of_kernels(), device());
-        let compiled = Path::new(env!("CARGO_TARGET_TMPDIR")).join("host_cuda").join("compiled");
-        let defined = [
-            ("COMPILE", format!("{compiler} {} {how}", flags().join(" "))),
-            ("LINK", format!("-lhost_cuda {}", linked(&shim).join(" "))),
-            ("COMPILED", text(&compiled)),
-        ];
-        let defined: Vec<String> = defined.iter().map(|(name, text)| format!("-DHOST_CUDA_{name}={text:?}")).collect();
-        let sources = files(&driver, "cpp");
-        compiler.compile(folder, &[flags(), defined, sources, link, linked(&shim), linked(&kernels)].concat());
-        for name in ["libcuda.so", "libnvrtc.so.12", "libcublas.so.12"] {
-            symlink("libcuda.so.1", folder.join(name)).expect("a link can be made");
-        }
-        let own = words("-o libnvrtc.so.13 -Wl,-rpath,$ORIGIN -Wl,--no-as-needed -L. -l:libcuda.so.1");
-        compiler.compile(folder, &[flags(), newer.clone(), own].concat());
-        symlink("libnvrtc.so.13", folder.join("libcublas.so.13")).expect("a link can be made");
-    })
+    once(
+        "driver",
+        &[&files(&driver, "")[..], &newer, &libraries].concat(),
+        |compiler, folder| {
+            let mut link =
+                words("-Wl,-soname,libcuda.so.1 -o libcuda.so.1 -Wl,--no-as-needed -lhost_cuda");
+            link.extend(Element::ALL.map(|element| format!("-lkernels_{}", element.name())));
+            link.push("-ldl".into());
+            // How the stand-in of NVRTC compiles what has constants of its own.
+            let how = format!(
+                "{} -Wno-unknown-pragmas -include '{}'",
+                Sanitizer::chosen().of_kernels(),
+                device()
+            );
+            let compiled = Path::new(env!("CARGO_TARGET_TMPDIR"))
+                .join("host_cuda")
+                .join("compiled");
+            let defined = [
+                ("COMPILE", format!("{compiler} {} {how}", flags().join(" "))),
+                ("LINK", format!("-lhost_cuda {}", linked(&shim).join(" "))),
+                ("COMPILED", text(&compiled)),
+            ];
+            let defined: Vec<String> = defined
+                .iter()
+                .map(|(name, text)| format!("-DHOST_CUDA_{name}={text:?}"))
+                .collect();
+            let sources = files(&driver, "cpp");
+            compiler.compile(
+                folder,
+                &[
+                    flags(),
+                    defined,
+                    sources,
+                    link,
+                    linked(&shim),
+                    linked(&kernels),
+                ]
+                .concat(),
+            );
+            for name in ["libcuda.so", "libnvrtc.so.12", "libcublas.so.12"] {
+                symlink("libcuda.so.1", folder.join(name)).expect("a link can be made");
+            }
+            let own = words(
+                "-o libnvrtc.so.13 -Wl,-rpath,$ORIGIN -Wl,--no-as-needed -L. -l:libcuda.so.1",
+            );
+            compiler.compile(folder, &[flags(), newer.clone(), own].concat());
+            symlink("libnvrtc.so.13", folder.join("libcublas.so.13")).expect("a link can be made");
+        },
+    )
 }
 
 /// Links to what is in a folder, and finds it there when it is loaded.
@@ -171,9 +243,14 @@ fn words(text: &str) -> Vec<String> {
 
 /// The files of a folder with an extension, or all, in the order of their names.
 fn files(folder: &Path, extension: &str) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let paths = entries.map(|entry| entry.expect("a folder's entry").path()).filter(|path| path.is_file());
-    let wanted = paths.filter(|path| extension.is_empty() || path.extension().is_some_and(|end| end == extension));
+    let entries =
+        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let paths = entries
+        .map(|entry| entry.expect("a folder's entry").path())
+        .filter(|path| path.is_file());
+    let wanted = paths.filter(|path| {
+        extension.is_empty() || path.extension().is_some_and(|end| end == extension)
+    });
     let mut files: Vec<String> = wanted.map(|path| text(&path)).collect();
     files.sort();
     files
@@ -186,7 +263,12 @@ fn once(name: &str, watched: &[String], build: impl Fn(&Compiler, &Path)) -> Opt
 }
 
 /// The same, for what also goes into it.
-fn once_of(name: &str, watched: &[String], texts: &[&str], build: impl Fn(&Compiler, &Path)) -> Option<PathBuf> {
+fn once_of(
+    name: &str,
+    watched: &[String],
+    texts: &[&str],
+    build: impl Fn(&Compiler, &Path),
+) -> Option<PathBuf> {
     let compiler = compiler::find()?;
     let mut hasher = DefaultHasher::new();
     hasher.write(format!("{compiler} {FLAGS:?} {:?}", Sanitizer::chosen()).as_bytes());
@@ -198,13 +280,21 @@ fn once_of(name: &str, watched: &[String], texts: &[&str], build: impl Fn(&Compi
         hasher.write(path.as_bytes());
         hasher.write(&fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}")));
     }
-    let all = Path::new(env!("CARGO_TARGET_TMPDIR")).join("host_cuda").join(name);
+    let all = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("host_cuda")
+        .join(name);
     let built = all.join(format!("{:016x}", hasher.finish()));
     fs::create_dir_all(&all).expect("the folder for what tests build can be made");
     let lock = File::create(all.join("lock")).expect("the lock can be made");
-    let _lock = Flock::lock(lock, FlockArg::LockExclusive).map_err(|(_, error)| error).expect("the lock can be taken");
+    let _lock = Flock::lock(lock, FlockArg::LockExclusive)
+        .map_err(|(_, error)| error)
+        .expect("the lock can be taken");
     if !built.exists() {
-        for old in fs::read_dir(&all).expect("the folder is there").flatten().filter(|old| old.path().is_dir()) {
+        for old in fs::read_dir(&all)
+            .expect("the folder is there")
+            .flatten()
+            .filter(|old| old.path().is_dir())
+        {
             fs::remove_dir_all(old.path()).expect("what was built before can be taken away");
         }
         let unfinished = all.join("unfinished");

@@ -17,18 +17,29 @@ pub fn find() -> Option<&'static Compiler> {
     static FOUND: OnceLock<Option<Compiler>> = OnceLock::new();
     FOUND
         .get_or_init(|| {
-            let named = std::env::var("CXX").ok().filter(|name| !name.trim().is_empty());
+            let named = std::env::var("CXX")
+                .ok()
+                .filter(|name| !name.trim().is_empty());
             let usual = ["c++", "g++", "clang++", "python3 -m ziglang c++"].map(str::to_string);
             let candidates = named.map_or(usual.to_vec(), |name| vec![name]);
-            let words = |name: &String| Compiler(name.split_whitespace().map(str::to_string).collect());
+            let words =
+                |name: &String| Compiler(name.split_whitespace().map(str::to_string).collect());
             let found = candidates.iter().map(words).find(Compiler::answers);
-            found.or_else(|| without(&format!("there is no C++ compiler (tried {})", candidates.join(", "))))
+            found.or_else(|| {
+                without(&format!(
+                    "there is no C++ compiler (tried {})",
+                    candidates.join(", ")
+                ))
+            })
         })
         .as_ref()
 }
 
 fn without(reason: &str) -> Option<Compiler> {
-    assert!(std::env::var_os("REQUIRE_CXX").is_none_or(|value| value != "1"), "REQUIRE_CXX=1, and {reason}");
+    assert!(
+        std::env::var_os("REQUIRE_CXX").is_none_or(|value| value != "1"),
+        "REQUIRE_CXX=1, and {reason}"
+    );
     eprintln!("left out: {reason}");
     None
 }
@@ -51,9 +62,19 @@ impl Compiler {
     /// With what the compiler says, if it does not.
     #[track_caller]
     pub fn compile(&self, folder: &Path, words: &[String]) {
-        let output = self.command().current_dir(folder).args(words).output().expect("the compiler starts");
+        let output = self
+            .command()
+            .current_dir(folder)
+            .args(words)
+            .output()
+            .expect("the compiler starts");
         let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{} {}\n{said}", self.0.join(" "), words.join(" "));
+        assert!(
+            output.status.success(),
+            "{} {}\n{said}",
+            self.0.join(" "),
+            words.join(" ")
+        );
     }
 }
 

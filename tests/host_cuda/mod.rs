@@ -51,7 +51,9 @@ fn sources() -> PathBuf {
 /// The kernels of `kernels/`, or nothing where there is no C++ compiler.
 pub fn kernels() -> Option<&'static Kernels> {
     static KERNELS: OnceLock<Option<Kernels>> = OnceLock::new();
-    KERNELS.get_or_init(|| Kernels::of("kernels", sources())).as_ref()
+    KERNELS
+        .get_or_init(|| Kernels::of("kernels", sources()))
+        .as_ref()
 }
 
 /// The folder with libraries that stand in for the driver, NVRTC and cuBLAS, or nothing where there is no C++ compiler.
@@ -169,21 +171,43 @@ impl Kernels {
         (name, sources, constants).hash(&mut hasher);
         // Not one of the elements' numbers.
         let variant = (hasher.finish() as c_int & 0x3fff_ffff) + 100;
-        let own = [format!("-DHOST_CUDA_VARIANT={variant}"), format!("-DELEMENT={}", Element::F32 as u32)];
+        let own = [
+            format!("-DHOST_CUDA_VARIANT={variant}"),
+            format!("-DELEMENT={}", Element::F32 as u32),
+        ];
         let built = built::variant(name, sources, &[constants, &own].concat())?;
         let library = ManuallyDrop::new(load(&built.join(built::VARIANT)));
-        Some(Kernels { _others: Some(library), ..Kernels::loaded(&built::shim()?, [], variant) })
+        Some(Kernels {
+            _others: Some(library),
+            ..Kernels::loaded(&built::shim()?, [], variant)
+        })
     }
 
-    fn loaded(shim: &Path, of_kernels: impl IntoIterator<Item = Library>, variant: c_int) -> Kernels {
-        let libraries: Vec<Library> = [load(&shim.join("libhost_cuda.so"))].into_iter().chain(of_kernels).collect();
+    fn loaded(
+        shim: &Path,
+        of_kernels: impl IntoIterator<Item = Library>,
+        variant: c_int,
+    ) -> Kernels {
+        let libraries: Vec<Library> = [load(&shim.join("libhost_cuda.so"))]
+            .into_iter()
+            .chain(of_kernels)
+            .collect();
         // SAFETY: these are the signatures of the two functions in `shim/kernels.cpp`, and the library that has them is kept
         // as long as they are.
         let (find, launch) = unsafe {
             let shim = &libraries[0];
-            (*shim.get::<Find>(c"host_kernel").unwrap(), *shim.get::<Launch>(c"host_launch").unwrap())
+            (
+                *shim.get::<Find>(c"host_kernel").unwrap(),
+                *shim.get::<Launch>(c"host_launch").unwrap(),
+            )
         };
-        Kernels { find, launch, variant, _libraries: libraries, _others: None }
+        Kernels {
+            find,
+            launch,
+            variant,
+            _libraries: libraries,
+            _others: None,
+        }
     }
 
     /// The kernel of this name.
@@ -209,8 +233,14 @@ impl Kernels {
         let text = CString::new(name).expect("a name has no zero byte");
         // SAFETY: the text ends with a zero byte and outlives the call.
         let kernel = unsafe { (self.find)(text.as_ptr(), variant) };
-        assert!(!kernel.is_null(), "there is no kernel {name} of variant {variant}; has it its EXPORT_KERNEL?");
-        Kernel { kernels: self, kernel }
+        assert!(
+            !kernel.is_null(),
+            "there is no kernel {name} of variant {variant}; has it its EXPORT_KERNEL?"
+        );
+        Kernel {
+            kernels: self,
+            kernel,
+        }
     }
 }
 

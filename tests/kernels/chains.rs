@@ -24,7 +24,15 @@ fn rows(count: usize, from: u32, rng: &mut Stream) -> (Vec<Row>, Vec<u32>) {
         let node = rng.random_range(0..40);
         let last = node + rng.random_range(0..4);
         let words = (from as usize + at) as u32 * 50;
-        Row { request: rng.random(), node, last, state, words, tokens: 0, inputs_end: inputs.len() as u32 }
+        Row {
+            request: rng.random(),
+            node,
+            last,
+            state,
+            words,
+            tokens: 0,
+            inputs_end: inputs.len() as u32,
+        }
     };
     ((0..count).map(draw).collect(), inputs)
 }
@@ -90,10 +98,27 @@ proptest! {
 
 #[test]
 fn wide_steps_are_as_right_as_narrow_ones() {
-    for (kind, element) in Kind::CHAINS.into_iter().zip([Element::F32, Element::Bf16, Element::F32, Element::F16]) {
-        let spec = Spec { hidden: 1024, embedding: 512, vocabulary: 3001, seed: 8, weights: None };
-        let cut = Cut { units: 1, rows: 1, seed: 3 };
-        let Some(mut device) = Device::new(&kind.model(), &spec, element, SLOTS as usize, 3, cut) else { return };
+    for (kind, element) in
+        Kind::CHAINS
+            .into_iter()
+            .zip([Element::F32, Element::Bf16, Element::F32, Element::F16])
+    {
+        let spec = Spec {
+            hidden: 1024,
+            embedding: 512,
+            vocabulary: 3001,
+            seed: 8,
+            weights: None,
+        };
+        let cut = Cut {
+            units: 1,
+            rows: 1,
+            seed: 3,
+        };
+        let Some(mut device) = Device::new(&kind.model(), &spec, element, SLOTS as usize, 3, cut)
+        else {
+            return;
+        };
         let mut station = device.station(kind, 2, 0);
         let (rows, inputs) = rows(2, 0, &mut random::stream(1, 0, "rows"));
         checked::gather(&mut device, &mut station, &rows, &inputs);

@@ -18,7 +18,9 @@ const TO_CPU: f64 = 1e-5;
 
 /// The input slots of a row.
 fn inputs_of<'a>(rows: &[Row], at: usize, inputs: &'a [u32]) -> &'a [u32] {
-    let begin = at.checked_sub(1).map_or(0, |before| rows[before].inputs_end);
+    let begin = at
+        .checked_sub(1)
+        .map_or(0, |before| rows[before].inputs_end);
     &inputs[begin as usize..rows[at].inputs_end as usize]
 }
 
@@ -35,7 +37,15 @@ pub fn gather(device: &mut Device, station: &mut Station, rows: &[Row], inputs: 
     device.gather(station, rows, inputs);
 
     let end = rows.last().map_or(0, |row| row.inputs_end);
-    let padding = Row { request: 0, node: 1, last: 0, state: NOWHERE, words: 0, tokens: 0, inputs_end: end };
+    let padding = Row {
+        request: 0,
+        node: 1,
+        last: 0,
+        state: NOWHERE,
+        words: 0,
+        tokens: 0,
+        inputs_end: end,
+    };
     let mut table = rows.to_vec();
     table.resize(station.size, padding);
     assert_eq!(*station.rows, *table);
@@ -44,14 +54,21 @@ pub fn gather(device: &mut Device, station: &mut Station, rows: &[Row], inputs: 
         assert_eq!(station.inputs[..inputs.len()], *inputs);
     }
 
-    let rounded = |numbers: &[f32]| numbers.iter().map(|x| bits_of(device.element, *x)).collect::<Vec<u32>>();
+    let rounded = |numbers: &[f32]| {
+        numbers
+            .iter()
+            .map(|x| bits_of(device.element, *x))
+            .collect::<Vec<u32>>()
+    };
     let state = |slot: u32| &before[slot as usize * device.width..][..device.network.state()];
     let mut pool = before.clone();
     let mut operand = Vec::new();
     let mut children = Vec::new();
     for (at, row) in rows.iter().enumerate() {
         let taken = inputs_of(rows, at, inputs);
-        let drawn = device.network.token(RequestId(row.request.into()), row.node);
+        let drawn = device
+            .network
+            .token(RequestId(row.request.into()), row.node);
         match station.kind {
             Kind::Lstm | Kind::Encoder | Kind::Decoder | Kind::Gru => {
                 let word = match (station.kind, taken.first()) {
@@ -60,7 +77,11 @@ pub fn gather(device: &mut Device, station: &mut Station, rows: &[Row], inputs: 
                     _ => drawn,
                 };
                 operand.extend(embedded(device, station, word));
-                operand.extend(rounded(taken.first().map_or(&vec![0.0; h], |slot| &state(*slot)[..h])));
+                operand.extend(rounded(
+                    taken
+                        .first()
+                        .map_or(&vec![0.0; h], |slot| &state(*slot)[..h]),
+                ));
                 if taken.is_empty() {
                     pool[row.state as usize * device.width..][..device.width].fill(0.0);
                 }
@@ -68,14 +89,20 @@ pub fn gather(device: &mut Device, station: &mut Station, rows: &[Row], inputs: 
             Kind::Leaf | Kind::SumLeaf => operand.extend(embedded(device, station, drawn)),
             Kind::Pair => {
                 for child in 0..2 {
-                    operand.extend(rounded(taken.get(child).map_or(&vec![0.0; h], |slot| &state(*slot)[..h])));
+                    operand.extend(rounded(
+                        taken
+                            .get(child)
+                            .map_or(&vec![0.0; h], |slot| &state(*slot)[..h]),
+                    ));
                 }
             }
             Kind::Sum => {
                 operand.extend(embedded(device, station, drawn));
                 let mut sum = vec![0.0; h];
                 for slot in taken {
-                    sum.iter_mut().zip(state(*slot)).for_each(|(sum, h)| *sum += h);
+                    sum.iter_mut()
+                        .zip(state(*slot))
+                        .for_each(|(sum, h)| *sum += h);
                     children.extend(rounded(&state(*slot)[..h]));
                 }
                 operand.extend(rounded(&sum));
@@ -84,28 +111,41 @@ pub fn gather(device: &mut Device, station: &mut Station, rows: &[Row], inputs: 
     }
     operand.resize(station.size * station.stride(&device.spec), 0);
     children.resize(station.children_size * h, 0);
-    assert_eq!(station.operand.bits(), operand, "the operand, H = {h}, E = {e}");
+    assert_eq!(
+        station.operand.bits(),
+        operand,
+        "the operand, H = {h}, E = {e}"
+    );
     assert_eq!(station.children.bits(), children, "the children");
     assert_same(&device.pool, &pool);
 }
 
 /// Runs the cell over its rows, and looks at states, operands, words and counts.
 pub fn step(device: &mut Device, station: &mut Station, signals: bool) {
-    let (h, e, stride) = (device.spec.hidden as usize, device.spec.embedding as usize, station.stride(&device.spec));
-    let (mut pool, mut operand, age) = (device.pool.to_vec(), station.operand.bits(), station.age[0]);
+    let (h, e, stride) = (
+        device.spec.hidden as usize,
+        device.spec.embedding as usize,
+        station.stride(&device.spec),
+    );
+    let (mut pool, mut operand, age) =
+        (device.pool.to_vec(), station.operand.bits(), station.age[0]);
     let (mut words, broken) = (device.words.to_vec(), device.broken.to_vec());
     let (counted, host) = (device.counted[0], device.host[0]);
-    let live: Vec<usize> =
-        (0..station.size).filter(|at| station.rows[*at].node + age <= station.rows[*at].last).collect();
+    let live: Vec<usize> = (0..station.size)
+        .filter(|at| station.rows[*at].node + age <= station.rows[*at].last)
+        .collect();
     let of_cpu = of_cpu(device, station, &live);
     device.step(station, signals);
 
     for (place, at) in live.iter().copied().enumerate() {
         let row = station.rows[at];
         let node = row.node + age;
-        let state = row.state as usize * device.width..row.state as usize * device.width + device.network.state();
+        let state = row.state as usize * device.width
+            ..row.state as usize * device.width + device.network.state();
         let mut expected = equations(device, station, at, &pool);
-        let mut next = device.network.token(RequestId(row.request.into()), node + 1);
+        let mut next = device
+            .network
+            .token(RequestId(row.request.into()), node + 1);
         match station.kind {
             Kind::Encoder => expected.push(f64::from(START)),
             Kind::Decoder => {
@@ -118,7 +158,12 @@ pub fn step(device: &mut Device, station: &mut Station, signals: bool) {
         // What a sum has of rounding errors grows with its terms.
         let terms = inputs_of(&station.rows, at, &station.inputs).len().max(1) as f64;
         let found = &device.pool[state.clone()];
-        assert_close(found, &expected, terms * TO_EQUATIONS, &format!("row {at} after {age}, from the equations"));
+        assert_close(
+            found,
+            &expected,
+            terms * TO_EQUATIONS,
+            &format!("row {at} after {age}, from the equations"),
+        );
         if let Some(of_cpu) = &of_cpu {
             let of_row = &of_cpu[place * device.network.state()..][..device.network.state()];
             let mut of_row: Vec<f64> = of_row.iter().map(|x| f64::from(*x)).collect();
@@ -131,12 +176,20 @@ pub fn step(device: &mut Device, station: &mut Station, signals: bool) {
                 assert!((score(of_row[2 * h] as usize) - score(next as usize)).abs() < TO_CPU);
                 of_row[2 * h] = f64::from(next);
             }
-            assert_close(found, &of_row, terms * TO_CPU, &format!("row {at} after {age}, from the CPU"));
+            assert_close(
+                found,
+                &of_row,
+                terms * TO_CPU,
+                &format!("row {at} after {age}, from the CPU"),
+            );
         }
         if station.kind.is_chain() {
             let of_row = &mut operand[at * stride..(at + 1) * stride];
             let rounded = found[..h].iter().map(|x| bits_of(device.element, *x));
-            of_row[e..].iter_mut().zip(rounded).for_each(|(bits, rounded)| *bits = rounded);
+            of_row[e..]
+                .iter_mut()
+                .zip(rounded)
+                .for_each(|(bits, rounded)| *bits = rounded);
             if node < row.last {
                 of_row[..e].copy_from_slice(&embedded(device, station, next));
             }
@@ -151,7 +204,10 @@ pub fn step(device: &mut Device, station: &mut Station, signals: bool) {
     assert_eq!(station.age[0], age + 1);
     assert_eq!(device.arrived[0], 0);
     let signalled = counted + u64::from(signals);
-    assert_eq!((device.counted[0], device.host[0]), (signalled, if signals { signalled } else { host }));
+    assert_eq!(
+        (device.counted[0], device.host[0]),
+        (signalled, if signals { signalled } else { host })
+    );
 }
 
 /// What the equations say of a row's \[h|c\] or h, from the products of its operands and the pool as it was before.
@@ -163,10 +219,18 @@ fn equations(device: &Device, station: &Station, at: usize, pool: &[f32]) -> Vec
         let outputs = station.layer.matrices[number].outputs;
         &station.products[number][row * outputs..(row + 1) * outputs]
     };
-    let gates = Gates { product: product(0, at), bias: &station.layer.biases[0], hidden: h };
+    let gates = Gates {
+        product: product(0, at),
+        bias: &station.layer.biases[0],
+        hidden: h,
+    };
     let taken = inputs_of(&station.rows, at, &station.inputs);
     let mut kept = vec![0.0; h];
-    let mut keep = |of_child: Vec<f64>| kept.iter_mut().zip(of_child).for_each(|(kept, c)| *kept += c);
+    let mut keep = |of_child: Vec<f64>| {
+        kept.iter_mut()
+            .zip(of_child)
+            .for_each(|(kept, c)| *kept += c)
+    };
     match station.kind {
         Kind::Lstm | Kind::Encoder | Kind::Decoder => return gates.lstm(&state(row.state)[h..]),
         Kind::Gru => {
@@ -177,17 +241,30 @@ fn equations(device: &Device, station: &Station, at: usize, pool: &[f32]) -> Vec
             let step = [1e-6, 2f64.powi(-10), 2f64.powi(-7)][device.element as usize];
             for (bits, expected) in candidate[e..].iter().zip(gates.reset(of_h)) {
                 let found = f64::from(number_of(device.element, *bits));
-                assert!((found - expected).abs() <= step * expected.abs() + 1e-7, "{found} for {expected}");
+                assert!(
+                    (found - expected).abs() <= step * expected.abs() + 1e-7,
+                    "{found} for {expected}"
+                );
             }
             return gates.gru(product(1, at), of_h);
         }
         Kind::Leaf | Kind::SumLeaf => {}
-        Kind::Pair => (3..).zip(taken).for_each(|(gate, slot)| keep(gates.kept(gate, &state(*slot)[h..]))),
+        Kind::Pair => (3..)
+            .zip(taken)
+            .for_each(|(gate, slot)| keep(gates.kept(gate, &state(*slot)[h..]))),
         Kind::Sum => {
             let first = row.inputs_end as usize - taken.len();
             for (child, slot) in (first..).zip(taken) {
-                let forget: Vec<f64> = product(1, at).iter().zip(product(2, child)).map(|(x, h)| x + h).collect();
-                let gates = Gates { product: &forget, bias: &station.layer.biases[1], hidden: h };
+                let forget: Vec<f64> = product(1, at)
+                    .iter()
+                    .zip(product(2, child))
+                    .map(|(x, h)| x + h)
+                    .collect();
+                let gates = Gates {
+                    product: &forget,
+                    bias: &station.layer.biases[1],
+                    hidden: h,
+                };
                 keep(gates.kept(0, &state(*slot)[h..]));
             }
         }
@@ -197,11 +274,19 @@ fn equations(device: &Device, station: &Station, at: usize, pool: &[f32]) -> Vec
 
 /// The word with the largest score of a row, the lowest of equals, in the very numbers that the kernel had.
 fn word_of(device: &Device, station: &Station, at: usize) -> u32 {
-    let scores = station.products[1].chunks_exact(device.spec.vocabulary as usize).nth(at).expect("a row of scores");
-    let sums: Vec<f32> =
-        scores.iter().zip(&*station.layer.biases[1]).map(|(score, bias)| *score as f32 + bias).collect();
-    (0..sums.len()).rev().reduce(|best, word| if sums[word] >= sums[best] { word } else { best }).expect("a word")
-        as u32
+    let scores = station.products[1]
+        .chunks_exact(device.spec.vocabulary as usize)
+        .nth(at)
+        .expect("a row of scores");
+    let sums: Vec<f32> = scores
+        .iter()
+        .zip(&*station.layer.biases[1])
+        .map(|(score, bias)| *score as f32 + bias)
+        .collect();
+    (0..sums.len())
+        .rev()
+        .reduce(|best, word| if sums[word] >= sums[best] { word } else { best })
+        .expect("a word") as u32
 }
 
 /// The states that the CPU's cell leaves in some rows, from those that are there before the step. None for the narrow
@@ -215,7 +300,11 @@ fn of_cpu(device: &Device, station: &Station, live: &[usize]) -> Option<Vec<f32>
     let mut states_at = Vec::new();
     for at in live {
         let row = station.rows[*at];
-        tokens.push(device.network.token(RequestId(row.request.into()), row.node + station.age[0]));
+        tokens.push(
+            device
+                .network
+                .token(RequestId(row.request.into()), row.node + station.age[0]),
+        );
         let own = [row.state];
         let taken = match station.kind.is_chain() {
             true => &own[..],
@@ -223,7 +312,9 @@ fn of_cpu(device: &Device, station: &Station, live: &[usize]) -> Option<Vec<f32>
             false => inputs_of(&station.rows, *at, &station.inputs),
         };
         let begin = (states.len() / device.network.state()) as u32;
-        taken.iter().for_each(|slot| states.extend_from_slice(device.state(*slot)));
+        taken
+            .iter()
+            .for_each(|slot| states.extend_from_slice(device.state(*slot)));
         states_at.push(begin..(states.len() / device.network.state()) as u32);
     }
     let batch = Batch {
@@ -235,7 +326,10 @@ fn of_cpu(device: &Device, station: &Station, live: &[usize]) -> Option<Vec<f32>
         states_at: &states_at,
     };
     let mut out = vec![f32::NAN; live.len() * device.network.state()];
-    device.network.cell(station.kind.cell()).run(&batch, &mut out, &mut Scratch::default());
+    device
+        .network
+        .cell(station.kind.cell())
+        .run(&batch, &mut out, &mut Scratch::default());
     Some(out)
 }
 
@@ -243,11 +337,17 @@ pub fn assert_close(found: &[f32], expected: &[f64], tolerance: f64, what: &str)
     assert_eq!(found.len(), expected.len(), "{what}");
     for (place, (found, expected)) in found.iter().zip(expected).enumerate() {
         let error = (f64::from(*found) - expected).abs();
-        assert!(error <= tolerance * (1.0 + expected.abs()), "{what}: number {place} is {found}, not {expected}");
+        assert!(
+            error <= tolerance * (1.0 + expected.abs()),
+            "{what}: number {place} is {found}, not {expected}"
+        );
     }
 }
 
 fn assert_same(found: &[f32], expected: &[f32]) {
-    let differ = found.iter().zip(expected).position(|(found, expected)| found.to_bits() != expected.to_bits());
+    let differ = found
+        .iter()
+        .zip(expected)
+        .position(|(found, expected)| found.to_bits() != expected.to_bits());
     assert_eq!(differ, None, "the pool");
 }

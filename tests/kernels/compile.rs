@@ -49,12 +49,22 @@ pub fn figures(log: &str) -> Vec<Figures> {
     for line in log.lines() {
         if let Some((_, name)) = line.split_once("Compiling entry function '") {
             let kernel = name.split('\'').next().unwrap_or_default().to_string();
-            all.push(Figures { kernel, registers: u32::MAX, ..Figures::default() });
+            all.push(Figures {
+                kernel,
+                registers: u32::MAX,
+                ..Figures::default()
+            });
         }
-        let Some(figures) = all.last_mut() else { continue };
+        let Some(figures) = all.last_mut() else {
+            continue;
+        };
         if line.contains("bytes stack frame") {
-            figures.stack = ["bytes stack frame", "bytes spill stores", "bytes spill loads"]
-                .map(|what| number_before(line, what).expect("a figure of the stack"));
+            figures.stack = [
+                "bytes stack frame",
+                "bytes spill stores",
+                "bytes spill loads",
+            ]
+            .map(|what| number_before(line, what).expect("a figure of the stack"));
         }
         if let Some((_, used)) = line.split_once("Used ") {
             figures.registers = number_before(used, "registers").expect("the registers");
@@ -66,16 +76,29 @@ pub fn figures(log: &str) -> Vec<Figures> {
 
 /// The number in front of some words.
 fn number_before(line: &str, words: &str) -> Option<u32> {
-    line.split(',').find_map(|part| part.trim().strip_suffix(words)?.split_whitespace().last()?.parse().ok())
+    line.split(',').find_map(|part| {
+        part.trim()
+            .strip_suffix(words)?
+            .split_whitespace()
+            .last()?
+            .parse()
+            .ok()
+    })
 }
 
 /// All files of kernels that need no other constant than the element.
 fn sources() -> Vec<(String, String)> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("kernels");
-    let files = fs::read_dir(&folder).expect("the folder of the kernels").map(|entry| entry.expect("an entry").path());
+    let files = fs::read_dir(&folder)
+        .expect("the folder of the kernels")
+        .map(|entry| entry.expect("an entry").path());
     let mut sources: Vec<(String, String)> = files
         .map(|path| {
-            let name = path.file_name().expect("a file").to_string_lossy().into_owned();
+            let name = path
+                .file_name()
+                .expect("a file")
+                .to_string_lossy()
+                .into_owned();
             (name, fs::read_to_string(&path).expect("a source"))
         })
         .collect();
@@ -86,7 +109,8 @@ fn sources() -> Vec<(String, String)> {
 
 /// What the compiler warns of, other than of GPUs that it will not know for ever.
 pub fn warning(log: &str) -> Option<&str> {
-    log.lines().find(|line| line.contains("warning") && !line.contains("deprecated"))
+    log.lines()
+        .find(|line| line.contains("warning") && !line.contains("deprecated"))
 }
 
 /// The compiler. None, with a reason printed, where it is not found.
@@ -97,46 +121,97 @@ pub fn nvrtc() -> Option<Nvrtc> {
     let found = libraries::find();
     if found.nvrtc.found.is_none() {
         let reason = &found.nvrtc.story;
-        assert!(env::var_os("REQUIRE_NVRTC").is_none_or(|value| value != "1"), "REQUIRE_NVRTC=1, and {reason}");
+        assert!(
+            env::var_os("REQUIRE_NVRTC").is_none_or(|value| value != "1"),
+            "REQUIRE_NVRTC=1, and {reason}"
+        );
         println!("skipped: {reason}");
     }
-    let knows_one = |nvrtc: &Nvrtc| ARCHITECTURES.iter().any(|known| nvrtc.architectures.contains(known));
-    assert!(found.nvrtc.found.as_ref().is_none_or(knows_one), "this NVRTC compiles for none of {ARCHITECTURES:?}");
+    let knows_one = |nvrtc: &Nvrtc| {
+        ARCHITECTURES
+            .iter()
+            .any(|known| nvrtc.architectures.contains(known))
+    };
+    assert!(
+        found.nvrtc.found.as_ref().is_none_or(knows_one),
+        "this NVRTC compiles for none of {ARCHITECTURES:?}"
+    );
     found.nvrtc.found
 }
 
-fn compile(nvrtc: &Nvrtc, name: &str, text: &str, header: (&str, &str), architecture: u32, element: Element) -> String {
-    let options = [format!("-DELEMENT={}", element as u32), "--std=c++17".into(), "--ptxas-options=-v".into()];
-    let source = Source { name, text, headers: &[header] };
-    nvrtc.compile(&source, Target::Cubin(architecture), &options).unwrap_or_else(|error| panic!("{error}")).log
+fn compile(
+    nvrtc: &Nvrtc,
+    name: &str,
+    text: &str,
+    header: (&str, &str),
+    architecture: u32,
+    element: Element,
+) -> String {
+    let options = [
+        format!("-DELEMENT={}", element as u32),
+        "--std=c++17".into(),
+        "--ptxas-options=-v".into(),
+    ];
+    let source = Source {
+        name,
+        text,
+        headers: &[header],
+    };
+    nvrtc
+        .compile(&source, Target::Cubin(architecture), &options)
+        .unwrap_or_else(|error| panic!("{error}"))
+        .log
 }
 
 #[test]
 fn kernels_compile_within_their_registers() {
     let Some(nvrtc) = nvrtc() else { return };
     let sources = sources();
-    let (headers, files): (Vec<_>, Vec<_>) = sources.iter().partition(|(name, _)| name.ends_with(".cuh"));
-    let [(header, text)] = headers[..] else { panic!("one header, not {}", headers.len()) };
+    let (headers, files): (Vec<_>, Vec<_>) =
+        sources.iter().partition(|(name, _)| name.ends_with(".cuh"));
+    let [(header, text)] = headers[..] else {
+        panic!("one header, not {}", headers.len())
+    };
 
-    println!("{:<14} {:>5} {:>5} {:>9} {:>6} {:>6}", "kernel", "sm", "", "registers", "spills", "shared");
+    println!(
+        "{:<14} {:>5} {:>5} {:>9} {:>6} {:>6}",
+        "kernel", "sm", "", "registers", "spills", "shared"
+    );
     let mut kernels = 0;
     for architecture in ARCHITECTURES {
         if !nvrtc.architectures.contains(&architecture) {
-            println!("NVRTC {}.{} does not compile for sm_{architecture}", nvrtc.version.0, nvrtc.version.1);
+            println!(
+                "NVRTC {}.{} does not compile for sm_{architecture}",
+                nvrtc.version.0, nvrtc.version.1
+            );
             continue;
         }
         for (name, file) in &files {
             for element in Element::ALL {
                 let log = compile(&nvrtc, name, file, (header, text), architecture, element);
-                assert_eq!(warning(&log), None, "{name}, sm_{architecture}, {element:?}:\n{log}");
+                assert_eq!(
+                    warning(&log),
+                    None,
+                    "{name}, sm_{architecture}, {element:?}:\n{log}"
+                );
                 let figures = figures(&log);
                 assert!(!figures.is_empty(), "{name} has no kernel: {log}");
                 for figures in figures {
                     let (spills, too_many) = (figures.spilled(), figures.spills(architecture));
-                    let Figures { kernel, registers, shared, .. } = figures;
+                    let Figures {
+                        kernel,
+                        registers,
+                        shared,
+                        ..
+                    } = figures;
                     let format = format!("{element:?}").to_lowercase();
-                    println!("{kernel:<14} {architecture:>5} {format:>5} {registers:>9} {spills:>6} {shared:>6}");
-                    assert!(!too_many, "{kernel} spills {spills} bytes, sm_{architecture}, {element:?}");
+                    println!(
+                        "{kernel:<14} {architecture:>5} {format:>5} {registers:>9} {spills:>6} {shared:>6}"
+                    );
+                    assert!(
+                        !too_many,
+                        "{kernel} spills {spills} bytes, sm_{architecture}, {element:?}"
+                    );
                     assert!(
                         registers <= REGISTERS,
                         "{kernel} has {registers} registers, sm_{architecture}, {element:?}"
@@ -146,7 +221,10 @@ fn kernels_compile_within_their_registers() {
             }
         }
     }
-    println!("{kernels} kernels by NVRTC {}.{}", nvrtc.version.0, nvrtc.version.1);
+    println!(
+        "{kernels} kernels by NVRTC {}.{}",
+        nvrtc.version.0, nvrtc.version.1
+    );
 }
 
 #[test]
@@ -162,7 +240,17 @@ ptxas info    : Function properties for other
     0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
 ptxas info    : Used 10 registers, used 0 barriers
 ";
-    let one = Figures { kernel: "one".into(), registers: 48, stack: [8, 4, 12], shared: 64 };
-    let other = Figures { kernel: "other".into(), registers: 10, stack: [0; 3], shared: 0 };
+    let one = Figures {
+        kernel: "one".into(),
+        registers: 48,
+        stack: [8, 4, 12],
+        shared: 64,
+    };
+    let other = Figures {
+        kernel: "other".into(),
+        registers: 10,
+        stack: [0; 3],
+        shared: 0,
+    };
     assert_eq!(figures(log), [one, other]);
 }

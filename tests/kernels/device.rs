@@ -86,14 +86,24 @@ impl Station {
 
 impl Device {
     /// A device for a model's cells whose pool has `slots` states, `slack` numbers apart. `None` if kernels can't run.
-    pub fn new(model: &Model, spec: &Spec, element: Element, slots: usize, slack: usize, cut: Cut) -> Option<Device> {
+    pub fn new(
+        model: &Model,
+        spec: &Spec,
+        element: Element,
+        slots: usize,
+        slack: usize,
+        cut: Cut,
+    ) -> Option<Device> {
         let kernels = super::host_cuda::kernels()?;
         let network = Network::new(model, spec).expect("a network of the test's sizes");
         let width = network.state() + slack;
         let mut pool = floats(slots * width);
         // Numbers like those of states; where there is a word, it is one.
         for slot in 0..slots {
-            for (at, number) in pool[slot * width..(slot + 1) * width].iter_mut().enumerate() {
+            for (at, number) in pool[slot * width..(slot + 1) * width]
+                .iter_mut()
+                .enumerate()
+            {
                 *number = ((slot * width + at) as f32 * 0.731).sin();
                 if *model == Model::Seq2Seq && at == network.state() - 1 {
                     *number = (slot as u32 * 7 % spec.vocabulary) as f32;
@@ -118,7 +128,15 @@ impl Device {
 
     pub fn station(&self, kind: Kind, size: usize, children_size: usize) -> Station {
         let (h, e) = (self.spec.hidden as usize, self.spec.embedding as usize);
-        let nothing = Row { request: 9, node: 9, last: 9, state: 9, words: 9, tokens: 0, inputs_end: 9 };
+        let nothing = Row {
+            request: 9,
+            node: 9,
+            last: 9,
+            state: 9,
+            words: 9,
+            tokens: 0,
+            inputs_end: 9,
+        };
         let mut station = Station {
             kind,
             layer: Layer::new(kind, &self.spec, self.element),
@@ -129,7 +147,10 @@ impl Device {
             age: words(1, 99),
             operand: Elements::new(self.element, 0),
             children: Elements::new(self.element, children_size * h),
-            candidate: Elements::new(self.element, if kind == Kind::Gru { size * (e + h) } else { 0 }),
+            candidate: Elements::new(
+                self.element,
+                if kind == Kind::Gru { size * (e + h) } else { 0 },
+            ),
             products: Vec::new(),
         };
         station.operand = Elements::new(self.element, size * station.stride(&self.spec));
@@ -147,27 +168,50 @@ impl Device {
         let (h, e) = (self.spec.hidden, self.spec.embedding);
         let mut arguments = Arguments::default();
         let embedding = station.layer.embedding.pointer();
-        arguments.pointer(rows.as_ptr()).pointer(inputs.as_ptr()).number(rows.len() as u32).table(station);
+        arguments
+            .pointer(rows.as_ptr())
+            .pointer(inputs.as_ptr())
+            .number(rows.len() as u32)
+            .table(station);
         let name = match station.kind {
             Kind::Lstm | Kind::Encoder | Kind::Decoder | Kind::Gru => {
-                arguments.pointer(self.pool.pointer()).number(self.width as u32).words(embedding, &self.spec);
+                arguments
+                    .pointer(self.pool.pointer())
+                    .number(self.width as u32)
+                    .words(embedding, &self.spec);
                 arguments.number((station.kind == Kind::Decoder).into());
-                arguments.pointer(station.operand.pointer()).number(e).number(h);
+                arguments
+                    .pointer(station.operand.pointer())
+                    .number(e)
+                    .number(h);
                 "gather_chain"
             }
             Kind::Leaf | Kind::SumLeaf => {
-                arguments.words(embedding, &self.spec).pointer(station.operand.pointer()).number(e);
+                arguments
+                    .words(embedding, &self.spec)
+                    .pointer(station.operand.pointer())
+                    .number(e);
                 "gather_leaf"
             }
             Kind::Pair => {
-                arguments.pointer(self.pool.pointer()).number(self.width as u32);
+                arguments
+                    .pointer(self.pool.pointer())
+                    .number(self.width as u32);
                 arguments.pointer(station.operand.pointer()).number(h);
                 "gather_pair"
             }
             Kind::Sum => {
-                arguments.pointer(self.pool.pointer()).number(self.width as u32).words(embedding, &self.spec);
-                arguments.pointer(station.operand.pointer()).pointer(station.children.pointer());
-                arguments.number(station.children_size as u32).number(e).number(h);
+                arguments
+                    .pointer(self.pool.pointer())
+                    .number(self.width as u32)
+                    .words(embedding, &self.spec);
+                arguments
+                    .pointer(station.operand.pointer())
+                    .pointer(station.children.pointer());
+                arguments
+                    .number(station.children_size as u32)
+                    .number(e)
+                    .number(h);
                 "gather_sum"
             }
         };
@@ -184,61 +228,119 @@ impl Device {
         let times = |matrix: &Matrix, operand: &[f32], from| {
             let product = matrix.times(rows, operand, stride, from);
             let mut narrow = floats(product.len());
-            narrow.iter_mut().zip(&product).for_each(|(narrow, number)| *narrow = *number as f32);
+            narrow
+                .iter_mut()
+                .zip(&product)
+                .for_each(|(narrow, number)| *narrow = *number as f32);
             (product, narrow)
         };
         let (product, mut narrow) = times(&station.layer.matrices[0], &operand, 0);
         station.products = vec![product];
         match station.kind {
             Kind::Lstm | Kind::Encoder | Kind::Decoder => {
-                let kind = [Kind::Lstm, Kind::Encoder, Kind::Decoder].iter().position(|kind| *kind == station.kind);
+                let kind = [Kind::Lstm, Kind::Encoder, Kind::Decoder]
+                    .iter()
+                    .position(|kind| *kind == station.kind);
                 let mut arguments = Arguments::default();
-                arguments.table(station).states(self).words(station.layer.embedding.pointer(), &self.spec);
-                arguments.number(kind.expect("one of the three") as u32).pointer(station.operand.pointer());
-                arguments.pointer(narrow.pointer()).pointer(station.layer.biases[0].pointer()).number(e).number(h);
+                arguments
+                    .table(station)
+                    .states(self)
+                    .words(station.layer.embedding.pointer(), &self.spec);
+                arguments
+                    .number(kind.expect("one of the three") as u32)
+                    .pointer(station.operand.pointer());
+                arguments
+                    .pointer(narrow.pointer())
+                    .pointer(station.layer.biases[0].pointer())
+                    .number(e)
+                    .number(h);
                 arguments.tail(self, station, signals);
                 self.launch("step_lstm", self.grid(rows), &arguments);
                 if station.kind == Kind::Decoder {
                     let operand = station.operand.numbers();
-                    let (product, mut scores) = times(&station.layer.matrices[1], &operand, e as usize);
+                    let (product, mut scores) =
+                        times(&station.layer.matrices[1], &operand, e as usize);
                     station.products.push(product);
                     self.choose_words(station, &mut scores, signals);
                 }
             }
             Kind::Gru => {
                 let mut arguments = Arguments::default();
-                arguments.table(station).pointer(self.pool.pointer()).number(self.width as u32);
-                arguments.pointer(narrow.pointer()).pointer(station.layer.biases[0].pointer());
-                arguments.pointer(station.operand.pointer()).pointer(station.candidate.pointer());
+                arguments
+                    .table(station)
+                    .pointer(self.pool.pointer())
+                    .number(self.width as u32);
+                arguments
+                    .pointer(narrow.pointer())
+                    .pointer(station.layer.biases[0].pointer());
+                arguments
+                    .pointer(station.operand.pointer())
+                    .pointer(station.candidate.pointer());
                 arguments.number(e).number(h).pointer(station.age.pointer());
                 self.launch("gru_reset", self.grid(rows), &arguments);
-                let (product, mut candidate) = times(&station.layer.matrices[1], &station.candidate.numbers(), 0);
+                let (product, mut candidate) =
+                    times(&station.layer.matrices[1], &station.candidate.numbers(), 0);
                 station.products.push(product);
                 let mut arguments = Arguments::default();
-                arguments.table(station).states(self).words(station.layer.embedding.pointer(), &self.spec);
-                arguments.pointer(station.operand.pointer()).pointer(narrow.pointer()).pointer(candidate.pointer());
-                arguments.pointer(station.layer.biases[0].pointer()).number(e).number(h);
+                arguments
+                    .table(station)
+                    .states(self)
+                    .words(station.layer.embedding.pointer(), &self.spec);
+                arguments
+                    .pointer(station.operand.pointer())
+                    .pointer(narrow.pointer())
+                    .pointer(candidate.pointer());
+                arguments
+                    .pointer(station.layer.biases[0].pointer())
+                    .number(e)
+                    .number(h);
                 arguments.tail(self, station, signals);
                 self.launch("gru_update", self.grid(rows), &arguments);
             }
             Kind::Leaf | Kind::SumLeaf | Kind::Pair => {
                 let mut arguments = Arguments::default();
-                arguments.table(station).states(self).pointer(narrow.pointer());
-                arguments.pointer(station.layer.biases[0].pointer()).number(h).tail(self, station, signals);
-                let name = if station.kind == Kind::Pair { "step_pair" } else { "step_leaf" };
+                arguments
+                    .table(station)
+                    .states(self)
+                    .pointer(narrow.pointer());
+                arguments
+                    .pointer(station.layer.biases[0].pointer())
+                    .number(h)
+                    .tail(self, station, signals);
+                let name = if station.kind == Kind::Pair {
+                    "step_pair"
+                } else {
+                    "step_leaf"
+                };
                 self.launch(name, self.grid(rows), &arguments);
             }
             Kind::Sum => {
                 let (of_word, mut narrow_of_word) = times(&station.layer.matrices[1], &operand, 0);
                 let children = station.children.numbers();
-                let of_child = station.layer.matrices[2].times(station.children_size, &children, h as usize, 0);
+                let of_child = station.layer.matrices[2].times(
+                    station.children_size,
+                    &children,
+                    h as usize,
+                    0,
+                );
                 let mut narrow_of_child = floats(of_child.len());
-                narrow_of_child.iter_mut().zip(&of_child).for_each(|(narrow, number)| *narrow = *number as f32);
+                narrow_of_child
+                    .iter_mut()
+                    .zip(&of_child)
+                    .for_each(|(narrow, number)| *narrow = *number as f32);
                 station.products.extend([of_word, of_child]);
                 let mut arguments = Arguments::default();
-                arguments.table(station).states(self).pointer(narrow.pointer());
-                arguments.pointer(station.layer.biases[0].pointer()).pointer(narrow_of_word.pointer());
-                arguments.pointer(narrow_of_child.pointer()).pointer(station.layer.biases[1].pointer()).number(h);
+                arguments
+                    .table(station)
+                    .states(self)
+                    .pointer(narrow.pointer());
+                arguments
+                    .pointer(station.layer.biases[0].pointer())
+                    .pointer(narrow_of_word.pointer());
+                arguments
+                    .pointer(narrow_of_child.pointer())
+                    .pointer(station.layer.biases[1].pointer())
+                    .number(h);
                 arguments.tail(self, station, signals);
                 self.launch("step_sum", self.grid(rows), &arguments);
             }
@@ -249,31 +351,67 @@ impl Device {
     pub fn choose_words(&mut self, station: &mut Station, scores: &mut Memory<f32>, signals: bool) {
         let (h, e) = (self.spec.hidden, self.spec.embedding);
         let mut arguments = Arguments::default();
-        arguments.table(station).states(self).pointer(scores.pointer());
-        arguments.pointer(station.layer.biases[1].pointer()).number(self.spec.vocabulary);
-        arguments.pointer(self.words.pointer()).pointer(station.layer.embedding.pointer());
-        arguments.pointer(station.operand.pointer()).number(e).number(h).tail(self, station, signals);
+        arguments
+            .table(station)
+            .states(self)
+            .pointer(scores.pointer());
+        arguments
+            .pointer(station.layer.biases[1].pointer())
+            .number(self.spec.vocabulary);
+        arguments
+            .pointer(self.words.pointer())
+            .pointer(station.layer.embedding.pointer());
+        arguments
+            .pointer(station.operand.pointer())
+            .number(e)
+            .number(h)
+            .tail(self, station, signals);
         let grid = self.grid(station.size);
-        self.launch("decoder_word", Grid { blocks: [1, grid.blocks[1], 1], ..grid }, &arguments);
+        self.launch(
+            "decoder_word",
+            Grid {
+                blocks: [1, grid.blocks[1], 1],
+                ..grid
+            },
+            &arguments,
+        );
     }
 
     /// The signal as a kernel of its own.
     pub fn signal(&mut self) {
         let mut arguments = Arguments::default();
-        arguments.pointer(self.counted.pointer()).pointer(self.host.pointer());
-        let grid = Grid { blocks: [1, 1, 1], threads: 1, shared: 0, seed: self.cut.seed, together: false };
+        arguments
+            .pointer(self.counted.pointer())
+            .pointer(self.host.pointer());
+        let grid = Grid {
+            blocks: [1, 1, 1],
+            threads: 1,
+            shared: 0,
+            seed: self.cut.seed,
+            together: false,
+        };
         self.launch("signal", grid, &arguments);
     }
 
     fn grid(&self, rows: usize) -> Grid {
         let blocks = [self.cut.units, self.cut.rows.min(rows as u32), 1];
-        Grid { blocks, threads: THREADS, shared: 0, seed: self.cut.seed, together: false }
+        Grid {
+            blocks,
+            threads: THREADS,
+            shared: 0,
+            seed: self.cut.seed,
+            together: false,
+        }
     }
 
     fn launch(&self, name: &str, grid: Grid, arguments: &Arguments) {
         // SAFETY: `gather`, `step` and the others give each kernel the arguments of its source, in order. Their pointers are
         // those of memory that outlives the launch and has room for what the sizes beside them say.
-        let launched = unsafe { self.kernels.kernel(name, self.element).launch(grid, &arguments.0) };
+        let launched = unsafe {
+            self.kernels
+                .kernel(name, self.element)
+                .launch(grid, &arguments.0)
+        };
         launched.unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
     }
 }
@@ -297,12 +435,16 @@ impl Arguments {
 
     /// The table of rows, as steps read it.
     fn table(&mut self, station: &mut Station) -> &mut Arguments {
-        self.pointer(station.rows.pointer()).pointer(station.inputs.pointer()).number(station.size as u32)
+        self.pointer(station.rows.pointer())
+            .pointer(station.inputs.pointer())
+            .number(station.size as u32)
     }
 
     /// Where states go.
     fn states(&mut self, device: &mut Device) -> &mut Arguments {
-        self.pointer(device.pool.pointer()).number(device.width as u32).pointer(device.broken.pointer())
+        self.pointer(device.pool.pointer())
+            .number(device.width as u32)
+            .pointer(device.broken.pointer())
     }
 
     /// Where words come from.
@@ -313,9 +455,17 @@ impl Arguments {
     }
 
     /// How a cell's last kernel ends.
-    fn tail(&mut self, device: &mut Device, station: &mut Station, signals: bool) -> &mut Arguments {
-        self.pointer(device.arrived.pointer()).pointer(station.age.pointer());
-        self.pointer(device.counted.pointer()).pointer(device.host.pointer()).number(signals.into())
+    fn tail(
+        &mut self,
+        device: &mut Device,
+        station: &mut Station,
+        signals: bool,
+    ) -> &mut Arguments {
+        self.pointer(device.arrived.pointer())
+            .pointer(station.age.pointer());
+        self.pointer(device.counted.pointer())
+            .pointer(device.host.pointer())
+            .number(signals.into())
     }
 }
 

@@ -22,7 +22,11 @@ impl Gates<'_> {
 
     fn each(&self, of_unit: impl Fn(usize) -> [f64; 2]) -> Vec<f64> {
         let units: Vec<[f64; 2]> = (0..self.hidden).map(of_unit).collect();
-        units.iter().map(|[h, _]| *h).chain(units.iter().map(|[_, c]| *c)).collect()
+        units
+            .iter()
+            .map(|[h, _]| *h)
+            .chain(units.iter().map(|[_, c]| *c))
+            .collect()
     }
 
     /// \[h|c\] of an LSTM, from its c.
@@ -45,7 +49,9 @@ impl Gates<'_> {
 
     /// What the child behind a gate leaves of its c.
     pub fn kept(&self, gate: usize, c: &[f32]) -> Vec<f64> {
-        (0..self.hidden).map(|k| sigmoid(self.of(gate, k)) * f64::from(c[k])).collect()
+        (0..self.hidden)
+            .map(|k| sigmoid(self.of(gate, k)) * f64::from(c[k]))
+            .collect()
     }
 
     /// The h of a GRU that the reset gate leaves.

@@ -47,14 +47,20 @@ impl Kind {
             Kind::Leaf | Kind::SumLeaf => "leaf",
             Kind::Pair | Kind::Sum => "internal",
         };
-        let number = self.model().cell_types().iter().position(|cell| cell.name == name);
+        let number = self
+            .model()
+            .cell_types()
+            .iter()
+            .position(|cell| cell.name == name);
         CellId(number.expect("a cell of the model") as u16)
     }
 
     /// The cell with this number of a model.
     pub fn of(model: &Model, cell: CellId) -> Kind {
         let all = Kind::CHAINS.into_iter().chain(Kind::TREES);
-        all.into_iter().find(|kind| kind.model() == *model && kind.cell() == cell).expect("a cell with kernels")
+        all.into_iter()
+            .find(|kind| kind.model() == *model && kind.cell() == cell)
+            .expect("a cell with kernels")
     }
 
     pub fn is_chain(self) -> bool {
@@ -77,7 +83,12 @@ impl Matrix {
     /// The products of rows of `stride` numbers, of which those from `from` on are multiplied.
     pub fn times(&self, rows: usize, operand: &[f32], stride: usize, from: usize) -> Vec<f64> {
         let rows = (0..rows).map(|row| &operand[row * stride + from..][..self.inputs]);
-        rows.flat_map(|x| self.numbers.chunks_exact(self.inputs).map(|weights| dot(weights, x))).collect()
+        rows.flat_map(|x| {
+            self.numbers
+                .chunks_exact(self.inputs)
+                .map(|weights| dot(weights, x))
+        })
+        .collect()
     }
 }
 
@@ -110,7 +121,12 @@ impl Layer {
             element,
         };
         let h = spec.hidden as usize;
-        let lstm = |name: &str| source.matrix(&[&format!("{name}.weight_ih"), &format!("{name}.weight_hh")], 0..4 * h);
+        let lstm = |name: &str| {
+            source.matrix(
+                &[&format!("{name}.weight_ih"), &format!("{name}.weight_hh")],
+                0..4 * h,
+            )
+        };
         let gru = |rows| source.matrix(&["gru.weight_ih", "gru.weight_hh"], rows);
         let of_sum = ["childsum.weight_iou_x", "childsum.weight_iou_h"];
         let (matrices, biases) = match kind {
@@ -118,23 +134,43 @@ impl Layer {
             Kind::Encoder => (vec![lstm("encoder")], vec!["encoder.bias"]),
             Kind::Decoder => {
                 let projection = source.matrix(&["projection.weight"], 0..spec.vocabulary as usize);
-                (vec![lstm("decoder"), projection], vec!["decoder.bias", "projection.bias"])
+                (
+                    vec![lstm("decoder"), projection],
+                    vec!["decoder.bias", "projection.bias"],
+                )
             }
             Kind::Gru => (vec![gru(0..2 * h), gru(2 * h..3 * h)], vec!["gru.bias"]),
-            Kind::Leaf => (vec![source.matrix(&["leaf.weight"], 0..3 * h)], vec!["leaf.bias"]),
+            Kind::Leaf => (
+                vec![source.matrix(&["leaf.weight"], 0..3 * h)],
+                vec!["leaf.bias"],
+            ),
             Kind::Pair => {
                 let children = ["internal.weight_left", "internal.weight_right"];
-                (vec![source.matrix(&children, 0..5 * h)], vec!["internal.bias"])
+                (
+                    vec![source.matrix(&children, 0..5 * h)],
+                    vec!["internal.bias"],
+                )
             }
-            Kind::SumLeaf => (vec![source.matrix(&of_sum[..1], 0..3 * h)], vec!["childsum.bias_iou"]),
+            Kind::SumLeaf => (
+                vec![source.matrix(&of_sum[..1], 0..3 * h)],
+                vec!["childsum.bias_iou"],
+            ),
             Kind::Sum => {
-                let forget = ["childsum.weight_f_x", "childsum.weight_f_h"].map(|name| source.matrix(&[name], 0..h));
+                let forget = ["childsum.weight_f_x", "childsum.weight_f_h"]
+                    .map(|name| source.matrix(&[name], 0..h));
                 let gates = source.matrix(&of_sum, 0..3 * h);
                 let [of_word, of_child] = forget;
-                (vec![gates, of_word, of_child], vec!["childsum.bias_iou", "childsum.bias_f"])
+                (
+                    vec![gates, of_word, of_child],
+                    vec!["childsum.bias_iou", "childsum.bias_f"],
+                )
             }
         };
-        let embedding = if kind == Kind::Decoder { "decoder.embedding" } else { "embedding.weight" };
+        let embedding = if kind == Kind::Decoder {
+            "decoder.embedding"
+        } else {
+            "embedding.weight"
+        };
         Layer {
             embedding: Elements::of(element, &source.weights.take(embedding)),
             matrices,
@@ -154,8 +190,17 @@ impl Source<'_> {
     /// Some rows of tensors side by side.
     fn matrix(&self, names: &[&str], rows: Range<usize>) -> Matrix {
         let shapes = tensors(&self.model, self.spec);
-        let inputs = |name: &str| shapes.iter().find(|tensor| tensor.name == name).expect("a tensor").shape[1];
-        let parts: Vec<(Vec<f32>, usize)> = names.iter().map(|name| (self.weights.take(name), inputs(name))).collect();
+        let inputs = |name: &str| {
+            shapes
+                .iter()
+                .find(|tensor| tensor.name == name)
+                .expect("a tensor")
+                .shape[1]
+        };
+        let parts: Vec<(Vec<f32>, usize)> = names
+            .iter()
+            .map(|name| (self.weights.take(name), inputs(name)))
+            .collect();
         let mut numbers = Vec::new();
         for row in rows.clone() {
             for (part, inputs) in &parts {
@@ -163,7 +208,11 @@ impl Source<'_> {
                 numbers.extend(row.iter().map(|x| f64::from(rounded(self.element, *x))));
             }
         }
-        Matrix { outputs: rows.len(), inputs: parts.iter().map(|part| part.1).sum(), numbers }
+        Matrix {
+            outputs: rows.len(),
+            inputs: parts.iter().map(|part| part.1).sum(),
+            numbers,
+        }
     }
 
     fn bias(&self, name: &str) -> Memory<f32> {

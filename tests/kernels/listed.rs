@@ -30,13 +30,37 @@ impl Operator {
         let [count, inner, columns] = [size(3), size(6), size(40)];
         let own = (1..=4).map(|tokens: u32| {
             let rows = tokens * unit;
-            let (columns, inner) = if pairs { (columns + tokens, inner * tokens) } else { (columns, inner) };
+            let (columns, inner) = if pairs {
+                (columns + tokens, inner * tokens)
+            } else {
+                (columns, inner)
+            };
             let left = count * rows * inner;
-            let reads = if pairs { left + count * inner * columns } else { left };
+            let reads = if pairs {
+                left + count * inner * columns
+            } else {
+                left
+            };
             let slope = 0.3f32 + tokens as f32;
             match pairs {
-                true => [count, rows, inner, columns, reads, count * rows * columns, slope.to_bits()],
-                false => [1, rows, inner, count * columns, reads, rows * count * columns, slope.to_bits()],
+                true => [
+                    count,
+                    rows,
+                    inner,
+                    columns,
+                    reads,
+                    count * rows * columns,
+                    slope.to_bits(),
+                ],
+                false => [
+                    1,
+                    rows,
+                    inner,
+                    count * columns,
+                    reads,
+                    rows * count * columns,
+                    slope.to_bits(),
+                ],
             }
         });
         Operator { own: own.collect() }
@@ -67,29 +91,72 @@ struct Bench {
 const SEED: u64 = 77;
 
 impl Bench {
-    fn new(element: Element, operator: Operator, grid: (u32, u32, u64), rng: &mut Stream) -> Option<Bench> {
+    fn new(
+        element: Element,
+        operator: Operator,
+        grid: (u32, u32, u64),
+        rng: &mut Stream,
+    ) -> Option<Bench> {
         let kernels = kernels()?;
-        let widest = operator.own.iter().map(|own| own[5]).max().unwrap_or(0).max(64);
+        let widest = operator
+            .own
+            .iter()
+            .map(|own| own[5])
+            .max()
+            .unwrap_or(0)
+            .max(64);
         let width = widest as usize + 4 - widest as usize % 4;
         let mut pool = floats(SLOTS * width);
         for state in pool.chunks_exact_mut(width) {
             let length = [1, 3, 4, 32, 60, widest][rng.random_range(0..6)];
-            state.iter_mut().enumerate().for_each(|(at, x)| *x = (at as f32 * 0.37).sin());
+            state
+                .iter_mut()
+                .enumerate()
+                .for_each(|(at, x)| *x = (at as f32 * 0.37).sin());
             state[width - 1] = f32::from_bits(length);
         }
         let mut own = words(7 * (1 + operator.own.len()), 0);
         own[7..].copy_from_slice(&operator.own.concat());
-        let nothing = Row { request: 0, node: 1, last: 0, state: NOWHERE, words: 0, tokens: 0, inputs_end: 0 };
+        let nothing = Row {
+            request: 0,
+            node: 1,
+            last: 0,
+            state: NOWHERE,
+            words: 0,
+            tokens: 0,
+            inputs_end: 0,
+        };
         let mut rows = Memory::new(SLOTS, nothing, nothing);
         for (at, row) in (0..SLOTS as u32 - 1).zip(rows.iter_mut()) {
             // Those at their first node, those at a later one, and those that have come to their end.
             let node = rng.random_range(0..3);
             let last = if rng.random_range(0..5) == 0 { 0 } else { node };
-            *row = Row { request: at, node, last, state: at, tokens: rng.random_range(1..=4), ..nothing };
+            *row = Row {
+                request: at,
+                node,
+                last,
+                state: at,
+                tokens: rng.random_range(1..=4),
+                ..nothing
+            };
         }
         let (broken, age, arrived) = (words(SLOTS, 0), words(1, 0), words(1, 0));
         let (counted, host) = (Memory::new(1, 5, 77), Memory::new(1, 5, 77));
-        Some(Bench { kernels, element, operator, rows, own, pool, broken, width, age, arrived, counted, host, grid })
+        Some(Bench {
+            kernels,
+            element,
+            operator,
+            rows,
+            own,
+            pool,
+            broken,
+            width,
+            age,
+            arrived,
+            counted,
+            host,
+            grid,
+        })
     }
 
     /// The arguments of what reads states, of the rows from a place on.
@@ -108,10 +175,20 @@ impl Bench {
 
     fn launch(&self, name: &str, rows: u32, arguments: &[Argument]) {
         let (units, high, seed) = self.grid;
-        let grid = Grid { blocks: [units, high.min(rows), 1], threads: 256, shared: 0, together: false, seed };
+        let grid = Grid {
+            blocks: [units, high.min(rows), 1],
+            threads: 256,
+            shared: 0,
+            together: false,
+            seed,
+        };
         // SAFETY: the callers give each kernel the arguments of its source, in order; their memory outlives the launch and has room for what
         // the sizes beside it say.
-        let launched = unsafe { self.kernels.kernel(name, self.element).launch(grid, arguments) };
+        let launched = unsafe {
+            self.kernels
+                .kernel(name, self.element)
+                .launch(grid, arguments)
+        };
         launched.unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
     }
 
@@ -123,7 +200,8 @@ impl Bench {
     fn read(&self, row: &Row, place: u32) -> f32 {
         if row.node == 0 {
             let stream = mixed(SEED ^ mixed(row.request.into()));
-            return (mixed(stream.wrapping_add(place.into())) >> 40) as f32 / (1 << 23) as f32 - 1.0;
+            return (mixed(stream.wrapping_add(place.into())) >> 40) as f32 / (1 << 23) as f32
+                - 1.0;
         }
         let state = &self.pool[row.state as usize * self.width..][..self.width];
         state[place as usize % state[self.width - 1].to_bits() as usize]
@@ -268,9 +346,19 @@ proptest! {
 #[test]
 fn the_table_of_queries_is_what_the_host_wrote() {
     let rng = &mut random::stream(1, 0, "queries");
-    let Some(mut bench) = Bench::new(Element::F32, Operator::draw(true, false, rng), (1, 2, 3), rng) else { return };
+    let Some(mut bench) = Bench::new(
+        Element::F32,
+        Operator::draw(true, false, rng),
+        (1, 2, 3),
+        rng,
+    ) else {
+        return;
+    };
     let staged = bench.rows[..SLOTS - 1].to_vec();
-    bench.rows.fill(Row { request: 9, ..staged[0] });
+    bench.rows.fill(Row {
+        request: 9,
+        ..staged[0]
+    });
     bench.age[0] = 4;
     let (mut inputs, count) = (words(SLOTS, 9), 3u32);
     let arguments = [
@@ -284,6 +372,10 @@ fn the_table_of_queries_is_what_the_host_wrote() {
     ];
     bench.launch("gather_queries", SLOTS as u32, &arguments);
     assert_eq!(bench.rows[..3], staged[..3]);
-    assert!(bench.rows[3..].iter().all(|row| row.node > row.last && row.state == NOWHERE));
+    assert!(
+        bench.rows[3..]
+            .iter()
+            .all(|row| row.node > row.last && row.state == NOWHERE)
+    );
     assert_eq!(bench.age[0], 0);
 }

@@ -28,7 +28,12 @@ impl<T: Copy + PartialEq + Debug> Memory<T> {
         let mut all = vec![guard; length + 2 * GUARDS + ALIGNMENT / size_of::<T>()];
         let begin = GUARDS + all[GUARDS..].as_ptr().align_offset(ALIGNMENT);
         all[begin..begin + length].fill(value);
-        Memory { all, begin, length, guard }
+        Memory {
+            all,
+            begin,
+            length,
+            guard,
+        }
     }
 
     /// Where a kernel finds it.
@@ -56,7 +61,10 @@ impl<T: Copy + PartialEq + Debug> Drop for Memory<T> {
         if !thread::panicking() {
             let (before, rest) = self.all.split_at(self.begin);
             let guards = before.iter().chain(&rest[self.length..]);
-            assert!(guards.clone().all(|number| *number == self.guard), "a kernel wrote outside of its memory");
+            assert!(
+                guards.clone().all(|number| *number == self.guard),
+                "a kernel wrote outside of its memory"
+            );
         }
     }
 }
@@ -103,7 +111,10 @@ pub struct Elements {
 impl Elements {
     /// So many, none of which is a number yet.
     pub fn new(element: Element, length: usize) -> Elements {
-        Elements { element, bytes: Memory::new(length * Elements::bytes(element), 0xff, 0xa5) }
+        Elements {
+            element,
+            bytes: Memory::new(length * Elements::bytes(element), 0xff, 0xa5),
+        }
     }
 
     /// Those nearest to given numbers.
@@ -128,12 +139,20 @@ impl Elements {
     /// The bits of all of them.
     pub fn bits(&self) -> Vec<u32> {
         let width = Elements::bytes(self.element);
-        let wide = |bytes: &[u8]| bytes.iter().rev().fold(0, |bits, byte| bits << 8 | u32::from(*byte));
+        let wide = |bytes: &[u8]| {
+            bytes
+                .iter()
+                .rev()
+                .fold(0, |bits, byte| bits << 8 | u32::from(*byte))
+        };
         self.bytes.chunks_exact(width).map(wide).collect()
     }
 
     /// All of them.
     pub fn numbers(&self) -> Vec<f32> {
-        self.bits().into_iter().map(|bits| number_of(self.element, bits)).collect()
+        self.bits()
+            .into_iter()
+            .map(|bits| number_of(self.element, bits))
+            .collect()
     }
 }

@@ -27,7 +27,15 @@ struct Batch {
 
 impl Batch {
     fn draw(steps: u32, rng: &mut Stream) -> Batch {
-        let nothing = Row { request: 0, node: 1, last: 0, state: NOWHERE, words: 0, tokens: 0, inputs_end: 0 };
+        let nothing = Row {
+            request: 0,
+            node: 1,
+            last: 0,
+            state: NOWHERE,
+            words: 0,
+            tokens: 0,
+            inputs_end: 0,
+        };
         let mut rows = Memory::new(rng.random_range(1..SLOTS), nothing, nothing);
         let mut inputs_end = 0;
         for (at, row) in rows.iter_mut().enumerate() {
@@ -39,7 +47,14 @@ impl Batch {
             let node = if is_first { 0 } else { rng.random_range(1..40) };
             inputs_end += u32::from(!is_first);
             let last = node + rng.random_range(0..steps);
-            *row = Row { request: rng.random(), node, last, state: (SLOTS - 1 - at) as u32, inputs_end, ..nothing };
+            *row = Row {
+                request: rng.random(),
+                node,
+                last,
+                state: (SLOTS - 1 - at) as u32,
+                inputs_end,
+                ..nothing
+            };
         }
         let from = rng.random_range(0..rows.len());
         let count = rng.random_range(1..=rows.len() - from);
@@ -49,17 +64,35 @@ impl Batch {
     /// The rows of the launch, including padding and the rows after the last.
     fn of_launch(&self, size: usize) -> impl Iterator<Item = Option<Row>> {
         let rows = self.rows[self.from..][..self.count].iter().copied();
-        rows.map(|row| (row.state != NOWHERE).then_some(row)).chain(std::iter::repeat(None)).take(size)
+        rows.map(|row| (row.state != NOWHERE).then_some(row))
+            .chain(std::iter::repeat(None))
+            .take(size)
     }
 
     fn arguments(&mut self) -> Vec<Argument> {
-        vec![self.rows.pointer().into(), (self.from as u32).into(), (self.count as u32).into()]
+        vec![
+            self.rows.pointer().into(),
+            (self.from as u32).into(),
+            (self.count as u32).into(),
+        ]
     }
 }
 
-fn launch(name: &str, element: Element, rows: u32, (units, high, seed): (u32, u32, u64), arguments: &[Argument]) {
+fn launch(
+    name: &str,
+    element: Element,
+    rows: u32,
+    (units, high, seed): (u32, u32, u64),
+    arguments: &[Argument],
+) {
     let Some(kernels) = kernels() else { return };
-    let grid = Grid { blocks: [units, high.min(rows), 1], threads: 256, shared: 0, together: false, seed };
+    let grid = Grid {
+        blocks: [units, high.min(rows), 1],
+        threads: 256,
+        shared: 0,
+        together: false,
+        seed,
+    };
     // SAFETY: the callers give each kernel the arguments of its source, in order; their memory outlives the launch and has room for what
     // the sizes beside it say.
     let launched = unsafe { kernels.kernel(name, element).launch(grid, arguments) };

@@ -9,11 +9,19 @@ use crate::host_cuda::{Argument, Element, Grid, Kernels, Wrong};
 fn samples() -> Option<&'static Kernels> {
     static SAMPLES: OnceLock<Option<Kernels>> = OnceLock::new();
     let sources = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/host_cuda/samples");
-    SAMPLES.get_or_init(|| Kernels::of("samples", sources())).as_ref()
+    SAMPLES
+        .get_or_init(|| Kernels::of("samples", sources()))
+        .as_ref()
 }
 
 fn grid(blocks: u32, threads: u32, seed: u64) -> Grid {
-    Grid { blocks: [blocks, 1, 1], threads, shared: 0, seed, together: false }
+    Grid {
+        blocks: [blocks, 1, 1],
+        threads,
+        shared: 0,
+        seed,
+        together: false,
+    }
 }
 
 fn launch(name: &str, grid: Grid, arguments: &[Argument]) -> Result<(), Wrong> {
@@ -30,7 +38,11 @@ fn sums_are_right_under_any_order() {
     let numbers: Vec<f32> = (0..1000).map(|i| i as f32).collect();
     for seed in 0..20 {
         let mut total = 0f32;
-        let arguments = [numbers.as_ptr().into(), 1000u32.into(), (&raw mut total).into()];
+        let arguments = [
+            numbers.as_ptr().into(),
+            1000u32.into(),
+            (&raw mut total).into(),
+        ];
         launch("sum", grid(3, 256, seed), &arguments).unwrap();
         assert_eq!(total, 499_500.0, "seed {seed}");
     }
@@ -42,13 +54,24 @@ fn threads_know_where_they_are() {
         return;
     }
     let mut out = vec![0u32; 3 * 6 * 40];
-    let place = Grid { blocks: [1, 2, 3], ..grid(1, 40, 0) };
+    let place = Grid {
+        blocks: [1, 2, 3],
+        ..grid(1, 40, 0)
+    };
     launch("places", place, &[out.as_mut_ptr().into()]).unwrap();
     for (number, row) in out.chunks_exact(3).enumerate() {
         let (block, thread) = (number as u32 / 40, number as u32 % 40);
         let lanes = if thread < 32 { 0x5555_5555 } else { 0x55 };
         let before = if thread % 32 == 0 { thread } else { thread - 1 };
-        assert_eq!(row, [block * 1000 + thread, lanes, thread / 8 * 8 + 3 + 1000 * before], "{number}");
+        assert_eq!(
+            row,
+            [
+                block * 1000 + thread,
+                lanes,
+                thread / 8 * 8 + 3 + 1000 * before
+            ],
+            "{number}"
+        );
     }
 }
 
@@ -60,7 +83,11 @@ fn the_last_block_sees_all_and_is_another_under_another_seed() {
     let mut lasts = std::collections::BTreeSet::new();
     for seed in 0..20 {
         let (mut stored, mut arrived, mut seen) = ([0u32; 30], 0u32, [0u32; 2]);
-        let arguments = [stored.as_mut_ptr().into(), (&raw mut arrived).into(), seen.as_mut_ptr().into()];
+        let arguments = [
+            stored.as_mut_ptr().into(),
+            (&raw mut arrived).into(),
+            seen.as_mut_ptr().into(),
+        ];
         launch("last", grid(30, 256, seed), &arguments).unwrap();
         assert_eq!(seen[0], 465, "seed {seed}");
         lasts.insert(seen[1]);
@@ -74,9 +101,16 @@ fn memory_that_was_not_written_holds_poison() {
         return;
     }
     let mut out = [0u32; 64];
-    let shared = Grid { shared: 256, ..grid(1, 64, 0) };
+    let shared = Grid {
+        shared: 256,
+        ..grid(1, 64, 0)
+    };
     launch("no_barrier", shared, &[out.as_mut_ptr().into()]).unwrap();
-    assert_eq!((out[0], out[63]), (0xcdcd_cdcd, 0), "the order of the threads' numbers");
+    assert_eq!(
+        (out[0], out[63]),
+        (0xcdcd_cdcd, 0),
+        "the order of the threads' numbers"
+    );
 }
 
 #[test]
@@ -85,12 +119,36 @@ fn mistakes_are_found() {
         return;
     }
     for (name, threads, says) in [
-        ("ends_before_a_barrier", 64, "DIVERGENCE: thread (5,0,0) of block (0,0,0) ended, and thread (0,0,0)"),
-        ("two_barriers", 64, "DIVERGENCE: thread (32,0,0) of block (0,0,0) waits at __syncthreads (samples.cu:"),
-        ("half_a_warp", 32, "DIVERGENCE: thread (16,0,0) of block (0,0,0) ended, and thread (0,0,0)"),
-        ("barrier_and_shuffle", 32, "DEADLOCK: threads wait for each other; block (0,0,0): 1 at __syncthreads"),
-        ("too_much_shared", 32, "a block has static arrays of more than 49152 bytes"),
-        ("half_a_warp", 1025, "a block of (1025,1,1) threads is more than a device takes"),
+        (
+            "ends_before_a_barrier",
+            64,
+            "DIVERGENCE: thread (5,0,0) of block (0,0,0) ended, and thread (0,0,0)",
+        ),
+        (
+            "two_barriers",
+            64,
+            "DIVERGENCE: thread (32,0,0) of block (0,0,0) waits at __syncthreads (samples.cu:",
+        ),
+        (
+            "half_a_warp",
+            32,
+            "DIVERGENCE: thread (16,0,0) of block (0,0,0) ended, and thread (0,0,0)",
+        ),
+        (
+            "barrier_and_shuffle",
+            32,
+            "DEADLOCK: threads wait for each other; block (0,0,0): 1 at __syncthreads",
+        ),
+        (
+            "too_much_shared",
+            32,
+            "a block has static arrays of more than 49152 bytes",
+        ),
+        (
+            "half_a_warp",
+            1025,
+            "a block of (1025,1,1) threads is more than a device takes",
+        ),
         ("half_a_warp", 0, "a launch without threads"),
     ] {
         let wrong = launch(name, grid(2, threads, 0), &[]).unwrap_err();
@@ -99,9 +157,15 @@ fn mistakes_are_found() {
             launch(name, grid(2, threads, seed), &[]).unwrap_err();
         }
     }
-    let shared = Grid { shared: 1 << 20, ..grid(1, 32, 0) };
+    let shared = Grid {
+        shared: 1 << 20,
+        ..grid(1, 32, 0)
+    };
     let wrong = launch("half_a_warp", shared, &[]).unwrap_err();
-    assert_eq!(wrong.to_string(), "half_a_warp: a block has too much shared memory");
+    assert_eq!(
+        wrong.to_string(),
+        "half_a_warp: a block has too much shared memory"
+    );
 }
 
 #[test]
@@ -110,7 +174,12 @@ fn each_element_has_its_own_kernels() {
     for element in Element::ALL {
         let mut out = -1i32;
         // SAFETY: the kernel writes one number.
-        unsafe { samples.kernel("element", element).launch(grid(1, 1, 0), &[(&raw mut out).into()]) }.unwrap();
+        unsafe {
+            samples
+                .kernel("element", element)
+                .launch(grid(1, 1, 0), &[(&raw mut out).into()])
+        }
+        .unwrap();
         assert_eq!(out, element as i32);
     }
 }
@@ -121,6 +190,11 @@ fn a_kernel_may_have_the_name_of_a_function_of_the_host() {
         return;
     }
     let (mut counted, mut host) = (4u64, 0u64);
-    launch("signal", grid(1, 1, 0), &[(&raw mut counted).into(), (&raw mut host).into()]).unwrap();
+    launch(
+        "signal",
+        grid(1, 1, 0),
+        &[(&raw mut counted).into(), (&raw mut host).into()],
+    )
+    .unwrap();
     assert_eq!((counted, host), (5, 5));
 }

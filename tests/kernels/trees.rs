@@ -20,7 +20,15 @@ fn rows(children: &[usize], rng: &mut Stream) -> (Vec<Row>, Vec<u32>) {
         inputs.extend((0..*children).map(|_| rng.random_range(0..TAKEN)));
         let node = rng.random_range(0..1000);
         let state = TAKEN + at as u32;
-        Row { request: rng.random(), node, last: node, state, words: 0, tokens: 0, inputs_end: inputs.len() as u32 }
+        Row {
+            request: rng.random(),
+            node,
+            last: node,
+            state,
+            words: 0,
+            tokens: 0,
+            inputs_end: inputs.len() as u32,
+        }
     };
     let rows = children.iter().enumerate().map(&mut draw).collect();
     (rows, inputs)
@@ -65,11 +73,23 @@ proptest! {
 #[test]
 fn a_node_may_have_more_children_than_a_block_has_threads() {
     for (units, hidden) in [(1, 260), (2, 30), (1, 515)] {
-        let spec = Spec { hidden, embedding: 8, vocabulary: 50, seed: 4, weights: None };
-        let cut = Cut { units, rows: 2, seed: 7 };
+        let spec = Spec {
+            hidden,
+            embedding: 8,
+            vocabulary: 50,
+            seed: 4,
+            weights: None,
+        };
+        let cut = Cut {
+            units,
+            rows: 2,
+            seed: 7,
+        };
         let slots = 2 * TAKEN as usize;
         let model = Kind::Sum.model();
-        let Some(mut device) = Device::new(&model, &spec, Element::Bf16, slots, 0, cut) else { return };
+        let Some(mut device) = Device::new(&model, &spec, Element::Bf16, slots, 0, cut) else {
+            return;
+        };
         let (rows, inputs) = rows(&[1, 700, 0, 256], &mut random::stream(2, 0, "rows"));
         let mut station = device.station(Kind::Sum, 5, inputs.len() + 9);
         checked::gather(&mut device, &mut station, &rows, &inputs);

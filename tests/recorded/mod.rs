@@ -94,7 +94,11 @@ impl<'a> Machine<'a> {
 
     fn tell(&mut self) -> Option<Completion> {
         let Reverse((_, task, start, finish)) = self.done.pop()?;
-        Some(Completion { task: TaskId(task), start: Nanos(start), finish: Nanos(finish) })
+        Some(Completion {
+            task: TaskId(task),
+            start: Nanos(start),
+            finish: Nanos(finish),
+        })
     }
 }
 
@@ -107,14 +111,23 @@ impl Backend for Machine<'_> {
     fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
         self.now.set(self.now.get() + self.quirks.tick);
         let cell = |step: &Step| {
-            let slower = if self.quirks.slow == Some(step.cell) { 2 } else { 1 };
+            let slower = if self.quirks.slow == Some(step.cell) {
+                2
+            } else {
+                1
+            };
             self.costs.cell(step).0 * u64::from(step.times) * slower
         };
         let cells: u64 = task.steps.iter().map(cell).sum();
-        let gather = if task.gather { self.costs.extra(Extra::Gather, task.batch).0 } else { 0 };
+        let gather = if task.gather {
+            self.costs.extra(Extra::Gather, task.batch).0
+        } else {
+            0
+        };
         let duration = cells + gather + self.costs.extra(Extra::Task, task.batch).0;
         let longer = (duration as f64 * self.rng.random_range(0.0..=self.quirks.spread)) as u64;
-        let start = (self.now.get() + self.late(self.quirks.launch)).max(self.free[task.worker.index()]);
+        let start =
+            (self.now.get() + self.late(self.quirks.launch)).max(self.free[task.worker.index()]);
         let finish = start + duration + longer;
         self.free[task.worker.index()] = finish;
         let told = finish + self.rng.random_range(0..=self.quirks.notice);
@@ -123,7 +136,11 @@ impl Backend for Machine<'_> {
 
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
         self.waits += 1;
-        if self.quirks.stop_after.is_some_and(|waits| self.waits > waits) {
+        if self
+            .quirks
+            .stop_after
+            .is_some_and(|waits| self.waits > waits)
+        {
             self.stop.store(true, Ordering::Relaxed);
         }
         let now = self.now.get();
@@ -131,7 +148,10 @@ impl Backend for Machine<'_> {
         if due.is_some_and(|due| due <= now) {
             return self.tell();
         }
-        let (due, until) = (due.unwrap_or(u64::MAX), until.map_or(u64::MAX, |until| until.0));
+        let (due, until) = (
+            due.unwrap_or(u64::MAX),
+            until.map_or(u64::MAX, |until| until.0),
+        );
         let wake = due.min(until);
         if wake == u64::MAX || wake <= now {
             return None;
@@ -144,7 +164,8 @@ impl Backend for Machine<'_> {
         }
         // Sometimes it comes back early, as a backend that looks after its user does.
         let early = self.quirks.oversleep > 0 && self.rng.random_range(0..40) == 0;
-        self.now.set(if early { now + (wake - now) / 2 } else { until });
+        self.now
+            .set(if early { now + (wake - now) / 2 } else { until });
         None
     }
 
@@ -159,8 +180,14 @@ pub fn record(scenario: &Path, out: &Path, quirks: Quirks) -> PathBuf {
 }
 
 /// As [`record()`]; `look` sees each record.
-pub fn record_with(scenario: &Path, out: &Path, quirks: Quirks, look: &dyn Fn(&Run, &Recorder)) -> PathBuf {
-    let scenario = Scenario::load(scenario, &[], &Registry::standard()).expect("the scenario is sound");
+pub fn record_with(
+    scenario: &Path,
+    out: &Path,
+    quirks: Quirks,
+    look: &dyn Fn(&Run, &Recorder),
+) -> PathBuf {
+    let scenario =
+        Scenario::load(scenario, &[], &Registry::standard()).expect("the scenario is sound");
     let options = Options {
         target: Target::SIM,
         out: out.to_path_buf(),
@@ -170,15 +197,25 @@ pub fn record_with(scenario: &Path, out: &Path, quirks: Quirks, look: &dyn Fn(&R
         stated: Vec::new(),
     };
     // For the files beside the logs of the points.
-    let report = experiment::run(&scenario, &options, &AtomicBool::new(false), &|| {}).expect("the scenario runs");
-    let (inputs, device) = experiment::prepare(&scenario, Target::SIM).expect("the scenario is sound");
+    let report = experiment::run(&scenario, &options, &AtomicBool::new(false), &|| {})
+        .expect("the scenario runs");
+    let (inputs, device) =
+        experiment::prepare(&scenario, Target::SIM).expect("the scenario is sound");
     for policy in 0..scenario.policies.len() {
         for load in scenario.points() {
-            let run = Run { policy, load, replication: 0 };
+            let run = Run {
+                policy,
+                load,
+                replication: 0,
+            };
             let stop = AtomicBool::new(false);
             let costs = device.costs(policy).expect("it is simulated").clone();
             let mut machine = Machine::new(inputs.workers(), costs, quirks, &stop);
-            let keep = Keep { tasks: true, rounds: true, ..Keep::default() };
+            let keep = Keep {
+                tasks: true,
+                rounds: true,
+                ..Keep::default()
+            };
             let mut prepared = inputs.prepare(&run, keep).expect("requests can be drawn");
             let finished = prepared.serve(&mut machine, &stop).is_ok();
             let record = prepared.record;
@@ -186,18 +223,26 @@ pub fn record_with(scenario: &Path, out: &Path, quirks: Quirks, look: &dyn Fn(&R
             look(&run, &record);
             let folder = report.folder.point(&run);
             let warmup = summarize(&record, &inputs.measure(load)).warmup;
-            let log = |name: &str| File::create(folder.join(name)).expect("the folder can be written");
-            write::requests(&mut log("requests.csv"), &record, warmup).expect("the folder can be written");
-            write::tasks(&mut log("tasks.csv"), &record, &inputs.steps).expect("the folder can be written");
-            write::write_rounds(&folder.join("rounds.csv"), &record).expect("the folder can be written");
+            let log =
+                |name: &str| File::create(folder.join(name)).expect("the folder can be written");
+            write::requests(&mut log("requests.csv"), &record, warmup)
+                .expect("the folder can be written");
+            write::tasks(&mut log("tasks.csv"), &record, &inputs.steps)
+                .expect("the folder can be written");
+            write::write_rounds(&folder.join("rounds.csv"), &record)
+                .expect("the folder can be written");
             if !finished {
                 std::fs::remove_file(folder.join("point.json")).expect("it was there");
             }
-            let failures: String =
-                record.failures.iter().map(|(id, at, reason)| format!("{id},{},{reason}\n", at.0)).collect();
+            let failures: String = record
+                .failures
+                .iter()
+                .map(|(id, at, reason)| format!("{id},{},{reason}\n", at.0))
+                .collect();
             if !failures.is_empty() {
                 let text = format!("id,at_ns,reason\n{failures}");
-                std::fs::write(folder.join("failures.csv"), text).expect("the folder can be written");
+                std::fs::write(folder.join("failures.csv"), text)
+                    .expect("the folder can be written");
             }
         }
     }

@@ -32,13 +32,19 @@ impl Default for EarliestDeadline {
 
 impl Settings for EarliestDeadline {
     fn describe(&self) -> PolicyKind {
-        PolicyKind::new("edf", "the earliest deadlines first, in padded batches; late requests are rejected")
+        PolicyKind::new(
+            "edf",
+            "the earliest deadlines first, in padded batches; late requests are rejected",
+        )
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         setup.require_sequences("padding")?;
         at_least_1([("max_batch", self.max_batch)])?;
-        Ok(Box::new(Queue { max_batch: self.max_batch as usize, waiting: BTreeMap::new() }))
+        Ok(Box::new(Queue {
+            max_batch: self.max_batch as usize,
+            waiting: BTreeMap::new(),
+        }))
     }
 }
 
@@ -50,11 +56,18 @@ struct Queue {
 
 impl Policy for Queue {
     fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
-        self.waiting.insert((request.deadline.unwrap_or(Nanos::MAX), request.id), request.graph.clone());
+        self.waiting.insert(
+            (request.deadline.unwrap_or(Nanos::MAX), request.id),
+            request.graph.clone(),
+        );
     }
 
     fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
-        while let Some(first) = self.waiting.first_entry().filter(|first| first.key().0 < dispatch.now()) {
+        while let Some(first) = self
+            .waiting
+            .first_entry()
+            .filter(|first| first.key().0 < dispatch.now())
+        {
             dispatch.reject(first.remove_entry().0.1);
         }
         let mut idle = dispatch.idle();
@@ -74,5 +87,11 @@ impl Policy for Queue {
 
 #[test]
 fn earliest_deadline_first_keeps_the_laws() {
-    check(&EarliestDeadline { max_batch: 4 }, &Guarantees { max_batch: 4, ..Guarantees::default() });
+    check(
+        &EarliestDeadline { max_batch: 4 },
+        &Guarantees {
+            max_batch: 4,
+            ..Guarantees::default()
+        },
+    );
 }

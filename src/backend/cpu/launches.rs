@@ -71,12 +71,23 @@ impl Worker {
         self.put_ahead();
         let Some(by) = &self.network.by_operator else {
             let reason = "this network computes whole cells only".to_string();
-            return requests.iter().for_each(|request| self.table.fail(*request, reason.clone()));
+            return requests
+                .iter()
+                .for_each(|request| self.table.fail(*request, reason.clone()));
         };
         let programs = by.programs(launches.kernels);
-        self.work.memory.begin(requests, programs, by.hidden, &self.table);
-        let (memory, network, launched) = (&mut self.work.memory, &*self.network, &mut self.launched);
-        let mut launcher = Launcher { memory, by, programs, network, launched };
+        self.work
+            .memory
+            .begin(requests, programs, by.hidden, &self.table);
+        let (memory, network, launched) =
+            (&mut self.work.memory, &*self.network, &mut self.launched);
+        let mut launcher = Launcher {
+            memory,
+            by,
+            programs,
+            network,
+            launched,
+        };
         for units in launches.each() {
             if self.stop.load(Ordering::Relaxed) {
                 return;
@@ -85,16 +96,32 @@ impl Worker {
         }
         for (place, node) in (0..).zip(&launcher.memory.nodes) {
             if let Some(state) = launcher.state_of(place) {
-                let at = NodeRef { request: node.request, node: NodeId(node.number) };
-                self.table.put(at, node.cell, &state, network.cell(node.cell).word(&state).as_slice());
+                let at = NodeRef {
+                    request: node.request,
+                    node: NodeId(node.number),
+                };
+                self.table.put(
+                    at,
+                    node.cell,
+                    &state,
+                    network.cell(node.cell).word(&state).as_slice(),
+                );
             }
         }
-        requests.iter().for_each(|request| self.table.expect_done(*request));
+        requests
+            .iter()
+            .for_each(|request| self.table.expect_done(*request));
     }
 }
 
 impl Memory {
-    fn begin(&mut self, requests: &[RequestId], programs: &[Program], hidden: usize, table: &Table) {
+    fn begin(
+        &mut self,
+        requests: &[RequestId],
+        programs: &[Program],
+        hidden: usize,
+        table: &Table,
+    ) {
         self.nodes.clear();
         self.inputs.clear();
         let mut outputs = 0;
@@ -102,15 +129,25 @@ impl Memory {
             let first = self.nodes.len() as u32;
             let graph = table.graph(request);
             for number in 0..graph.nodes() as u32 {
-                let (cell, _) = find_node(graph, NodeId(number)).expect("the request has this node");
+                let (cell, _) =
+                    find_node(graph, NodeId(number)).expect("the request has this node");
                 let begin = self.inputs.len() as u32;
                 match graph {
-                    CellGraph::Chains(_) => self.inputs.extend(number.checked_sub(1).map(|before| first + before)),
+                    CellGraph::Chains(_) => self
+                        .inputs
+                        .extend(number.checked_sub(1).map(|before| first + before)),
                     CellGraph::Graph(graph) => {
-                        self.inputs.extend(graph.inputs(number).iter().map(|input| first + input));
+                        self.inputs
+                            .extend(graph.inputs(number).iter().map(|input| first + input));
                     }
                 }
-                let node = Node { request, number, cell, inputs: [begin, self.inputs.len() as u32], outputs };
+                let node = Node {
+                    request,
+                    number,
+                    cell,
+                    inputs: [begin, self.inputs.len() as u32],
+                    outputs,
+                };
                 outputs += programs[cell.index()].outputs(node.before()) as u32;
                 self.nodes.push(node);
             }
@@ -158,12 +195,18 @@ impl<'a> Launcher<'a> {
         for unit in units {
             let (op, wave) = (self.op(*unit, waves), &waves[unit.wave as usize]);
             for (node, copy) in self.copies(op, wave) {
-                op.inputs.iter().for_each(|input| self.push(op, input, node, copy, &mut rows));
+                op.inputs
+                    .iter()
+                    .for_each(|input| self.push(op, input, node, copy, &mut rows));
             }
         }
         let numbers: usize = rows.iter().map(|(_, width)| width).sum();
         let count = numbers / inner;
-        let stride = if rows.len() == count { spacing(&rows).filter(|stride| *stride >= inner) } else { None };
+        let stride = if rows.len() == count {
+            spacing(&rows).filter(|stride| *stride >= inner)
+        } else {
+            None
+        };
         if stride.is_none() {
             self.gather(&rows, 0);
         }
@@ -172,13 +215,27 @@ impl<'a> Launcher<'a> {
             let (op, wave) = (self.op(*unit, waves), &waves[unit.wave as usize]);
             ends += self.note(op, wave, from + ends);
         }
-        let Memory { numbers, gathered, product, .. } = &mut *self.memory;
+        let Memory {
+            numbers,
+            gathered,
+            product,
+            ..
+        } = &mut *self.memory;
         let (before, out) = numbers.split_at_mut(from);
         let left = match stride {
-            Some(stride) => Left { data: &before[rows[0].0..], stride, count },
-            None => Left { data: &gathered[0], stride: inner, count },
+            Some(stride) => Left {
+                data: &before[rows[0].0..],
+                stride,
+                count,
+            },
+            None => Left {
+                data: &gathered[0],
+                stride: inner,
+                count,
+            },
         };
-        self.by.multiply(op, left, &mut out[..count * op.width], product);
+        self.by
+            .multiply(op, left, &mut out[..count * op.width], product);
         self.memory.rows = rows;
     }
 
@@ -204,31 +261,50 @@ impl<'a> Launcher<'a> {
                 self.gather(&rows, number);
             }
             let begin = stride.map(|_| rows[0].0);
-            places[number] = (begin, stride.unwrap_or(input.width), rows.len() * op.width / size);
+            places[number] = (
+                begin,
+                stride.unwrap_or(input.width),
+                rows.len() * op.width / size,
+            );
         }
         self.memory.rows = rows;
         if op.action == Action::Copy {
             return;
         }
-        let Memory { numbers, gathered, .. } = &mut *self.memory;
+        let Memory {
+            numbers, gathered, ..
+        } = &mut *self.memory;
         let (before, out) = numbers.split_at_mut(from);
         let operand = |number: usize| {
             let (begin, stride, each) = places[number];
-            Operand { data: begin.map_or(&gathered[number][..], |begin| &before[begin..]), stride, each }
+            Operand {
+                data: begin.map_or(&gathered[number][..], |begin| &before[begin..]),
+                stride,
+                each,
+            }
         };
-        self.by.run(op, &[operand(0), operand(1)][..op.inputs.len()], &mut out[..size]);
+        self.by.run(
+            op,
+            &[operand(0), operand(1)][..op.inputs.len()],
+            &mut out[..size],
+        );
     }
 
     /// The nodes of a wave, each with its copies of the operator.
     fn copies(&self, op: &Op, wave: &'a Wave) -> impl Iterator<Item = (u32, u32)> + use<'a> {
         let of_each = match op.rows {
-            Rows::ForEach if wave.inputs.is_empty() => self.memory.nodes[wave.nodes[0] as usize].before(),
+            Rows::ForEach if wave.inputs.is_empty() => {
+                self.memory.nodes[wave.nodes[0] as usize].before()
+            }
             _ => 1,
         };
-        wave.nodes.iter().enumerate().flat_map(move |(place, node)| {
-            let first = wave.inputs.get(place).map_or(0, |input| u32::from(*input));
-            (first..first + of_each).map(move |copy| (*node, copy))
-        })
+        wave.nodes
+            .iter()
+            .enumerate()
+            .flat_map(move |(place, node)| {
+                let first = wave.inputs.get(place).map_or(0, |input| u32::from(*input));
+                (first..first + of_each).map(move |copy| (*node, copy))
+            })
     }
 
     /// Notes that a unit's output begins at `from`. Returns its size.
@@ -238,7 +314,12 @@ impl<'a> Launcher<'a> {
             let node @ Node { outputs, .. } = self.memory.nodes[node as usize];
             let before = node.before();
             self.memory.outputs[outputs as usize + op.place(before) + copy as usize] = from + size;
-            size += op.width * if op.rows == Rows::Stacked { before as usize } else { 1 };
+            size += op.width
+                * if op.rows == Rows::Stacked {
+                    before as usize
+                } else {
+                    1
+                };
         }
         size
     }
@@ -249,8 +330,12 @@ impl<'a> Launcher<'a> {
         let at = &self.memory.nodes[node as usize];
         let before = at.before();
         let output = |earlier: &Op, copy: u32| {
-            let place = self.memory.outputs[at.outputs as usize + earlier.place(before) + copy as usize];
-            assert!(place != MISSING, "an operator runs before one whose output it takes");
+            let place =
+                self.memory.outputs[at.outputs as usize + earlier.place(before) + copy as usize];
+            assert!(
+                place != MISSING,
+                "an operator runs before one whose output it takes"
+            );
             place + column
         };
         let of_each = |rows: &mut Vec<(usize, usize)>, row: &dyn Fn(u32) -> usize| match op.rows {
@@ -261,15 +346,22 @@ impl<'a> Launcher<'a> {
             }
         };
         match input.from {
-            From::Word => rows.push((VECTORS + self.by.vector(self.network.token(at.request, at.number)), width)),
+            From::Word => rows.push((
+                VECTORS + self.by.vector(self.network.token(at.request, at.number)),
+                width,
+            )),
             From::State(part) => of_each(rows, &|copy| self.state(node, copy, part)),
             From::Operator(place) => {
                 let earlier = &self.programs[at.cell.index()].operators[place as usize];
                 match (op.rows, earlier.rows) {
                     (_, Rows::ForEach) => of_each(rows, &|copy| output(earlier, copy)),
-                    (_, Rows::Stacked) => of_each(rows, &|copy| output(earlier, 0) + copy as usize * earlier.width),
+                    (_, Rows::Stacked) => of_each(rows, &|copy| {
+                        output(earlier, 0) + copy as usize * earlier.width
+                    }),
                     (Rows::Stacked, Rows::One) => of_each(rows, &|_| output(earlier, 0)),
-                    (_, Rows::One) => rows.push((output(earlier, 0) + copy as usize * input.step, width)),
+                    (_, Rows::One) => {
+                        rows.push((output(earlier, 0) + copy as usize * input.step, width))
+                    }
                 }
             }
         }
@@ -280,7 +372,9 @@ impl<'a> Launcher<'a> {
         let [begin, end] = self.memory.nodes[node as usize].inputs;
         match self.memory.inputs[begin as usize..end as usize].get(copy as usize) {
             None => ZEROS,
-            Some(input) => self.made(*input, part).expect("an operator runs before one whose output it takes"),
+            Some(input) => self
+                .made(*input, part)
+                .expect("an operator runs before one whose output it takes"),
         }
     }
 
@@ -288,14 +382,18 @@ impl<'a> Launcher<'a> {
     fn made(&self, node: u32, part: usize) -> Option<usize> {
         let node = &self.memory.nodes[node as usize];
         let program = &self.programs[node.cell.index()];
-        let Some(place) = program.state[part] else { return Some(ZEROS) };
+        let Some(place) = program.state[part] else {
+            return Some(ZEROS);
+        };
         let place = program.operators[place as usize].place(node.before());
         Some(self.memory.outputs[node.outputs as usize + place]).filter(|place| *place != MISSING)
     }
 
     fn gather(&mut self, rows: &[(usize, usize)], number: usize) {
         let began = clock::now();
-        let Memory { numbers, gathered, .. } = &mut *self.memory;
+        let Memory {
+            numbers, gathered, ..
+        } = &mut *self.memory;
         let size = rows.iter().map(|(_, width)| width).sum();
         copy(rows, numbers, self.by, first(&mut gathered[number], size));
         self.launched.copies += 1;
@@ -309,7 +407,9 @@ impl<'a> Launcher<'a> {
         let mut state = Vec::with_capacity(width);
         for part in 0..width.div_ceil(self.by.hidden) {
             let from = self.made(node, part)?;
-            state.extend_from_slice(&self.memory.numbers[from..][..if part < 2 { self.by.hidden } else { 1 }]);
+            state.extend_from_slice(
+                &self.memory.numbers[from..][..if part < 2 { self.by.hidden } else { 1 }],
+            );
         }
         Some(state)
     }
@@ -318,7 +418,9 @@ impl<'a> Launcher<'a> {
 /// The distance of rows that are evenly spaced.
 fn spacing(rows: &[(usize, usize)]) -> Option<usize> {
     let (begin, width) = *rows.first()?;
-    let stride = rows.get(1).map_or(Some(width), |(second, _)| second.checked_sub(begin))?;
+    let stride = rows
+        .get(1)
+        .map_or(Some(width), |(second, _)| second.checked_sub(begin))?;
     let even = rows.windows(2).all(|pair| pair[0].0 + stride == pair[1].0);
     (even && begin < VECTORS).then_some(stride)
 }

@@ -78,7 +78,10 @@ impl Cpu {
         let (reporter, reports) = channel();
         let mut cpu = Cpu {
             epoch: clock::now(),
-            table: Arc::new(Table::new(Arc::clone(&requests.graphs), Arc::clone(&network))),
+            table: Arc::new(Table::new(
+                Arc::clone(&requests.graphs),
+                Arc::clone(&network),
+            )),
             jobs: Vec::with_capacity(threads),
             lanes,
             reports,
@@ -93,21 +96,34 @@ impl Cpu {
         };
         // Nothing is sent: the queue closes when all workers have dropped their ends.
         let (setting_up, ready) = channel::<std::convert::Infallible>();
-        for (id, lane) in (0..workers as u16).flat_map(|id| (0..lanes).map(move |lane| (id, lane))) {
+        for (id, lane) in (0..workers as u16).flat_map(|id| (0..lanes).map(move |lane| (id, lane)))
+        {
             let (sender, jobs) = channel();
-            let (network, table, stop) = (Arc::clone(&network), Arc::clone(&cpu.table), Arc::clone(&cpu.stop));
+            let (network, table, stop) = (
+                Arc::clone(&network),
+                Arc::clone(&cpu.table),
+                Arc::clone(&cpu.stop),
+            );
             let mut worker = Worker::new(WorkerId(id), network, table, stop);
             (worker.alone, worker.spins, worker.log) = (threads == 1, cores.spare, log.clone());
-            let (core, reporter, setting_up) = (cores.free.next(), reporter.clone(), setting_up.clone());
+            let (core, reporter, setting_up) =
+                (cores.free.next(), reporter.clone(), setting_up.clone());
             let serve = move || {
                 core.into_iter().for_each(threads::keep_to);
                 // Without the pool, products would run on other threads than the worker's, with the same results.
-                let _pool = rayon::ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
+                let _pool = rayon::ThreadPoolBuilder::new()
+                    .num_threads(1)
+                    .use_current_thread()
+                    .build();
                 drop(setting_up);
                 worker.serve(&jobs, &reporter);
             };
-            let thread = thread::Builder::new().name(format!("worker {id}.{lane}")).spawn(serve);
-            cpu.threads.push(thread.map_err(|cause| Error::failed(format!("worker {id} can't be started: {cause}")))?);
+            let thread = thread::Builder::new()
+                .name(format!("worker {id}.{lane}"))
+                .spawn(serve);
+            cpu.threads.push(thread.map_err(|cause| {
+                Error::failed(format!("worker {id} can't be started: {cause}"))
+            })?);
             cpu.jobs.push(sender);
         }
         drop(setting_up);
@@ -140,7 +156,11 @@ impl Cpu {
         }
         let Reverse((finish, task, start)) = self.due.pop()?;
         self.unfinished -= 1;
-        Some(Completion { task, start, finish })
+        Some(Completion {
+            task,
+            start,
+            finish,
+        })
     }
 
     /// While nothing runs, the next event is at the deadline, so even a driver that may spin sleeps.
@@ -148,8 +168,12 @@ impl Cpu {
         if self.spins && self.unfinished > 0 {
             return threads::spin(&self.reports, deadline);
         }
-        let Some(deadline) = deadline else { return self.reports.recv().ok() };
-        let sleep = deadline.saturating_duration_since(clock::now()).saturating_sub(OVERSLEEP);
+        let Some(deadline) = deadline else {
+            return self.reports.recv().ok();
+        };
+        let sleep = deadline
+            .saturating_duration_since(clock::now())
+            .saturating_sub(OVERSLEEP);
         match self.reports.recv_timeout(sleep) {
             Ok(report) => Some(report),
             Err(_) => threads::spin(&self.reports, Some(deadline)),
@@ -167,7 +191,11 @@ impl Backend for Cpu {
         self.unfinished += 1;
         // A worker outlives its queue: it ends in no task.
         let thread = task.worker.index() * self.lanes + task.stream.index() % self.lanes;
-        let _ = self.jobs[thread].send(Job { id, steps: SmallVec::from_slice(task.steps), members });
+        let _ = self.jobs[thread].send(Job {
+            id,
+            steps: SmallVec::from_slice(task.steps),
+            members,
+        });
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
@@ -178,7 +206,8 @@ impl Backend for Cpu {
             return None;
         }
         let now = clock::now();
-        let deadline = until.map(|until| (self.epoch + Duration::from_nanos(until.0)).min(now + GLANCE));
+        let deadline =
+            until.map(|until| (self.epoch + Duration::from_nanos(until.0)).min(now + GLANCE));
         if deadline.is_some_and(|deadline| deadline <= now) {
             return None;
         }

@@ -21,8 +21,13 @@ impl Queries {
     /// Whether these nodes are the next of all queries, in this order, and of this step's cell.
     pub fn go_on_with(&self, operators: &Operators, step: &Step, nodes: &[NodeRef]) -> bool {
         let is_next = |(member, node): (&Option<NodeRef>, &NodeRef)| {
-            member.is_some_and(|NodeRef { request, node: at }| *node == NodeRef { request, node: NodeId(at.0 + 1) })
-                && operators.network().cell_at(node.node) == Some(step.cell)
+            member.is_some_and(|NodeRef { request, node: at }| {
+                *node
+                    == NodeRef {
+                        request,
+                        node: NodeId(at.0 + 1),
+                    }
+            }) && operators.network().cell_at(node.node) == Some(step.cell)
         };
         self.members.len() == nodes.len()
             && step.batch as usize <= nodes.len()
@@ -40,7 +45,10 @@ impl Queries {
     ) -> bool {
         let stay = self.go_on_with(operators, step, nodes);
         if stay {
-            self.members.iter_mut().flatten().for_each(|member| member.node.0 += 1);
+            self.members
+                .iter_mut()
+                .flatten()
+                .for_each(|member| member.node.0 += 1);
         } else {
             self.put(table);
             self.gather(step, nodes, operators, table);
@@ -58,15 +66,22 @@ impl Queries {
         for &at in nodes {
             let placed = table.place(at, step.cell);
             self.members.push(placed.is_ok().then_some(at));
-            self.passed.push(Operators::tokens(table.graph(at.request)), |numbers| match placed {
-                Ok(_) => {
-                    table.take(at, numbers);
-                    if at.node == NodeId(0) {
-                        operators.draw(at.request, Operators::tokens(table.graph(at.request)), numbers);
+            self.passed.push(
+                Operators::tokens(table.graph(at.request)),
+                |numbers| match placed {
+                    Ok(_) => {
+                        table.take(at, numbers);
+                        if at.node == NodeId(0) {
+                            operators.draw(
+                                at.request,
+                                Operators::tokens(table.graph(at.request)),
+                                numbers,
+                            );
+                        }
                     }
-                }
-                Err(reason) => table.fail(at.request, reason),
-            });
+                    Err(reason) => table.fail(at.request, reason),
+                },
+            );
         }
         let size = nodes.len().max(step.batch as usize);
         self.members.resize(size, None);
@@ -75,7 +90,9 @@ impl Queries {
 
     /// Writes the activations to the table, unless they are there.
     pub fn put(&mut self, table: &Table) {
-        let Some(cell) = self.ahead.take() else { return };
+        let Some(cell) = self.ahead.take() else {
+            return;
+        };
         for (place, member) in self.members.iter().enumerate() {
             if let Some(at) = member {
                 table.put(*at, cell, self.passed.of(place), &[]);

@@ -44,11 +44,19 @@ pub struct Row {
 
 impl Row {
     /// Padding reads the word 0.
-    const PADDING: Row = Row { member: None, run_end: NodeId(0), input: 0, stored: false };
+    const PADDING: Row = Row {
+        member: None,
+        run_end: NodeId(0),
+        input: 0,
+        stored: false,
+    };
 
     pub fn next(&self) -> Option<NodeRef> {
         let NodeRef { request, node } = self.member?;
-        (node < self.run_end).then(|| NodeRef { request, node: NodeId(node.0 + 1) })
+        (node < self.run_end).then(|| NodeRef {
+            request,
+            node: NodeId(node.0 + 1),
+        })
     }
 }
 
@@ -80,7 +88,11 @@ impl Finder {
 
 impl Rows {
     pub fn new(cell: CellId, width: usize) -> Rows {
-        Rows { cell, width, ..Rows::default() }
+        Rows {
+            cell,
+            width,
+            ..Rows::default()
+        }
     }
 
     pub fn clear(&mut self) {
@@ -114,7 +126,12 @@ impl Rows {
                     table.take(node, &mut self.taken);
                     self.taken_at[row] = begin as u32..(self.taken.len() / self.width) as u32;
                     let (run_end, input) = (place.run_end, place.input);
-                    self.rows[row] = Row { member: Some(node), run_end, input, stored: false };
+                    self.rows[row] = Row {
+                        member: Some(node),
+                        run_end,
+                        input,
+                        stored: false,
+                    };
                 }
                 Err(reason) => table.fail(node.request, reason),
             }
@@ -148,7 +165,11 @@ impl Rows {
         for (from, row) in self.before.iter().enumerate() {
             if let Some(place) = self.finder.find(row, nodes) {
                 any = true;
-                self.rows[place] = Row { member: Some(nodes[place]), stored: false, ..*row };
+                self.rows[place] = Row {
+                    member: Some(nodes[place]),
+                    stored: false,
+                    ..*row
+                };
                 self.taken_at[place] = from as u32..from as u32 + 1;
                 swap(&mut self.words[from], &mut self.words_before[place]);
             }
@@ -165,7 +186,9 @@ impl Rows {
         for row in &self.rows {
             match row.member {
                 // Words of an input are counted from 0; other cells read their node's word.
-                Some(at) if row.input > 0 => self.tokens.extend((0..row.input).map(|i| network.token(at.request, i))),
+                Some(at) if row.input > 0 => self
+                    .tokens
+                    .extend((0..row.input).map(|i| network.token(at.request, i))),
                 Some(at) => self.tokens.push(network.token(at.request, at.node.0)),
                 None => self.tokens.push(0),
             }
@@ -182,7 +205,12 @@ impl Rows {
             states_at: &self.taken_at,
         };
         cell.run(&batch, &mut self.made, scratch);
-        for ((row, state), words) in self.rows.iter().zip(self.made.chunks_exact(self.width)).zip(&mut self.words) {
+        for ((row, state), words) in self
+            .rows
+            .iter()
+            .zip(self.made.chunks_exact(self.width))
+            .zip(&mut self.words)
+        {
             if row.member.is_some() {
                 words.extend(cell.word(state));
             }
@@ -199,7 +227,12 @@ impl Rows {
     }
 
     /// Writes the states of these rows and turns them into padding; calls `left` for each.
-    pub fn dismiss(&mut self, table: &Table, whom: impl Fn(&Row) -> bool, mut left: impl FnMut(NodeRef)) {
+    pub fn dismiss(
+        &mut self,
+        table: &Table,
+        whom: impl Fn(&Row) -> bool,
+        mut left: impl FnMut(NodeRef),
+    ) {
         for row in 0..self.rows.len() {
             if whom(&self.rows[row])
                 && let Some(member) = self.put(row, table)
@@ -216,7 +249,12 @@ impl Rows {
         if std::mem::replace(stored, true) {
             return Some(member);
         }
-        table.put(member, self.cell, &self.made[row * self.width..][..self.width], &self.words[row]);
+        table.put(
+            member,
+            self.cell,
+            &self.made[row * self.width..][..self.width],
+            &self.words[row],
+        );
         self.words[row].clear();
         Some(member)
     }

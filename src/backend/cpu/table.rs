@@ -50,7 +50,12 @@ impl Table {
     pub fn new(graphs: Arc<[CellGraph]>, network: Arc<Network>) -> Table {
         let slots = graphs.iter().map(|_| Mutex::new(Slot::Fresh)).collect();
         let width = network.state();
-        Table { graphs, network, width, slots }
+        Table {
+            graphs,
+            network,
+            width,
+            slots,
+        }
     }
 
     pub fn graph(&self, request: RequestId) -> &CellGraph {
@@ -72,9 +77,9 @@ impl Table {
         }
         let taken = match (&mut *slot, self.graph(at.request)) {
             (Slot::Done(_) | Slot::Failed(_), _) => Err(None),
-            (Slot::Graph(nodes), CellGraph::Graph(graph)) => {
-                nodes.take(graph, at.node.0, self.width, states).map_err(Some)
-            }
+            (Slot::Graph(nodes), CellGraph::Graph(graph)) => nodes
+                .take(graph, at.node.0, self.width, states)
+                .map_err(Some),
             (Slot::Chain(chain), _) => {
                 states.extend_from_slice(&chain.state);
                 in_order(at.node.0, chain.done).map_err(Some)
@@ -96,9 +101,15 @@ impl Table {
     pub fn put(&self, at: NodeRef, cell: CellId, state: &[f32], words: &[u32]) {
         let mut slot = self.slot(at.request);
         // Without a branch, the loop is a few vector instructions.
-        if !state.iter().fold(true, |finite, number| finite & number.is_finite()) {
+        if !state
+            .iter()
+            .fold(true, |finite, number| finite & number.is_finite())
+        {
             let cell = self.network.cell_name(cell);
-            return slot.fail(format!("non-finite numbers in the state after node {} (cell {cell})", at.node));
+            return slot.fail(format!(
+                "non-finite numbers in the state after node {} (cell {cell})",
+                at.node
+            ));
         }
         slot.begin(self.graph(at.request));
         let output = match (&mut *slot, self.graph(at.request)) {
@@ -155,7 +166,9 @@ impl Table {
 
     fn slot(&self, request: RequestId) -> MutexGuard<'_, Slot> {
         // No code under the lock panics in the middle of a change.
-        self.slots[request.index()].lock().unwrap_or_else(PoisonError::into_inner)
+        self.slots[request.index()]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -189,12 +202,21 @@ impl Chain {
     }
 
     fn output(&mut self) -> Output {
-        Output { state: std::mem::take(&mut self.state), words: std::mem::take(&mut self.words) }
+        Output {
+            state: std::mem::take(&mut self.state),
+            words: std::mem::take(&mut self.words),
+        }
     }
 }
 
 impl Nodes {
-    fn take(&mut self, graph: &Graph, node: u32, width: usize, states: &mut Vec<f32>) -> Result<(), String> {
+    fn take(
+        &mut self,
+        graph: &Graph,
+        node: u32,
+        width: usize,
+        states: &mut Vec<f32>,
+    ) -> Result<(), String> {
         if self.places.has_run(node) {
             return Err(run_twice(node));
         }
@@ -212,9 +234,13 @@ impl Nodes {
         if self.places.has_run(node) {
             return; // It was in one batch twice, with the same result.
         }
-        let place = self.vacant.pop().unwrap_or((self.states.len() / state.len()) as u32);
+        let place = self
+            .vacant
+            .pop()
+            .unwrap_or((self.states.len() / state.len()) as u32);
         let from = place as usize * state.len();
-        self.states.resize(self.states.len().max(from + state.len()), 0.0);
+        self.states
+            .resize(self.states.len().max(from + state.len()), 0.0);
         self.states[from..from + state.len()].copy_from_slice(state);
         self.places.put(node, place);
         self.words.extend(words.iter().map(|word| (node, *word)));
@@ -222,9 +248,14 @@ impl Nodes {
 
     fn output(&mut self, graph: &Graph, width: usize) -> Output {
         let sinks = (0..graph.len() as u32).filter(|node| graph.successors(*node).is_empty());
-        let state =
-            sinks.flat_map(|node| &self.states[self.places.of(node) as usize * width..][..width]).copied().collect();
+        let state = sinks
+            .flat_map(|node| &self.states[self.places.of(node) as usize * width..][..width])
+            .copied()
+            .collect();
         self.words.sort_unstable_by_key(|(node, _)| *node);
-        Output { state, words: self.words.iter().map(|(_, word)| *word).collect() }
+        Output {
+            state,
+            words: self.words.iter().map(|(_, word)| *word).collect(),
+        }
     }
 }

@@ -45,13 +45,20 @@ impl Cores {
         }
         // A container's share of the machine may be less than its cores.
         let usable = available_parallelism().map_or(1, NonZero::get);
-        Cores { free: cores.into_iter(), spare: usable > workers }
+        Cores {
+            free: cores.into_iter(),
+            spare: usable > workers,
+        }
     }
 
     /// Pins the calling thread, the driver's, if there is a core to spare. Call it after the start of the workers,
     /// which would inherit the core.
     pub fn pin_driver(&mut self) -> Option<Pinned> {
-        if self.spare { Pinned::to(self.free.next()?) } else { None }
+        if self.spare {
+            Pinned::to(self.free.next()?)
+        } else {
+            None
+        }
     }
 }
 

@@ -35,7 +35,9 @@ impl Job {
     /// The step and the nodes of a task that is one batch of nodes.
     fn batch(&self) -> Option<(&Step, &[NodeRef])> {
         match (&self.members, &self.steps[..]) {
-            (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
+            (MemberList::Nodes(nodes), [step])
+                if step.times == 1 && nodes.len() <= step.batch as usize =>
+            {
                 Some((step, nodes))
             }
             _ => None,
@@ -96,9 +98,24 @@ pub(super) struct Work {
 }
 
 impl Worker {
-    pub fn new(id: WorkerId, network: Arc<Network>, table: Arc<Table>, stop: Arc<AtomicBool>) -> Worker {
+    pub fn new(
+        id: WorkerId,
+        network: Arc<Network>,
+        table: Arc<Table>,
+        stop: Arc<AtomicBool>,
+    ) -> Worker {
         let (work, launched) = (Work::default(), Launched::default());
-        Worker { id, alone: false, spins: false, network, table, stop, work, launched, log: None }
+        Worker {
+            id,
+            alone: false,
+            spins: false,
+            network,
+            table,
+            stop,
+            work,
+            launched,
+            log: None,
+        }
     }
 
     pub fn serve(mut self, jobs: &Receiver<Job>, reports: &Sender<Report>) {
@@ -118,12 +135,22 @@ impl Worker {
             }
             // If the driver is gone, the queue of jobs is closed too.
             let (finish, launched) = (clock::now(), std::mem::take(&mut self.launched));
-            let _ = reports.send(Report { task: job.id, start, finish, members: job.members, launched });
+            let _ = reports.send(Report {
+                task: job.id,
+                start,
+                finish,
+                members: job.members,
+                launched,
+            });
         }
     }
 
     fn await_job(&self, jobs: &Receiver<Job>) -> Option<Job> {
-        let spun = if self.spins { threads::spin(jobs, Some(clock::now() + PATIENCE)) } else { None };
+        let spun = if self.spins {
+            threads::spin(jobs, Some(clock::now() + PATIENCE))
+        } else {
+            None
+        };
         spun.or_else(|| jobs.recv().ok())
     }
 
@@ -134,10 +161,16 @@ impl Worker {
         }
         match (&job.members, &job.steps[..]) {
             (MemberList::Requests(requests), steps) => self.run_whole(job.id, steps, requests),
-            (MemberList::Operators(requests, launches), _) => self.run_operators(requests, launches),
-            (MemberList::Parts(list), steps) if shared::parts_fit(list, steps) => self.run_parts(steps, list),
+            (MemberList::Operators(requests, launches), _) => {
+                self.run_operators(requests, launches)
+            }
+            (MemberList::Parts(list), steps) if shared::parts_fit(list, steps) => {
+                self.run_parts(steps, list)
+            }
             (members, _) => {
-                members.requests().for_each(|request| self.table.fail(request, shared::NOT_ONE_BATCH.to_string()));
+                members.requests().for_each(|request| {
+                    self.table.fail(request, shared::NOT_ONE_BATCH.to_string())
+                });
             }
         }
     }
@@ -157,13 +190,24 @@ impl Worker {
                 if let (Some(log), Some(began)) = (&self.log, began) {
                     let time = Nanos(began.elapsed().as_nanos() as u64);
                     // The receiver may be gone.
-                    let _ = log.send(StepTime { task, cell: step.cell, batch: step.batch, time, stayed });
+                    let _ = log.send(StepTime {
+                        task,
+                        cell: step.cell,
+                        batch: step.batch,
+                        time,
+                        stayed,
+                    });
                 }
             }
         }
         self.put_ahead();
-        self.work.batches.iter_mut().for_each(|rows| rows.dismiss(&self.table, |_| true, |_| ()));
-        requests.iter().for_each(|request| self.table.expect_done(*request));
+        self.work
+            .batches
+            .iter_mut()
+            .for_each(|rows| rows.dismiss(&self.table, |_| true, |_| ()));
+        requests
+            .iter()
+            .for_each(|request| self.table.expect_done(*request));
         self.work.batches.iter_mut().for_each(Rows::clear);
     }
 
@@ -173,19 +217,41 @@ impl Worker {
         let size = step.batch as usize;
         self.launched.launches += 1;
         if let Some(operators) = self.network.operators() {
-            let Work { queries, scratch, list, nodes, .. } = &mut self.work;
+            let Work {
+                queries,
+                scratch,
+                list,
+                nodes,
+                ..
+            } = &mut self.work;
             nodes.clear();
             list.take(step.cell, size, nodes);
             let stayed = queries.run(step, nodes, operators, &self.table, scratch);
-            nodes.iter().for_each(|node| list.ran(*node, &self.table.graphs));
+            nodes
+                .iter()
+                .for_each(|node| list.ran(*node, &self.table.graphs));
             return stayed;
         }
         self.make_room(step.cell);
-        let Worker { network, table, work: Work { batches, list, nodes, scratch, .. }, launched, .. } = self;
+        let Worker {
+            network,
+            table,
+            work:
+                Work {
+                    batches,
+                    list,
+                    nodes,
+                    scratch,
+                    ..
+                },
+            launched,
+            ..
+        } = self;
         let rows = &mut batches[step.cell.index()];
         nodes.clear();
         nodes.extend(rows.next_nodes());
-        let stay = (1..=rows.len()).contains(&size) && nodes.len() <= size && list.is_empty(step.cell);
+        let stay =
+            (1..=rows.len()).contains(&size) && nodes.len() <= size && list.is_empty(step.cell);
         if stay {
             rows.gather(nodes, size, table);
         } else {
@@ -213,14 +279,18 @@ impl Worker {
         for place in 0..shared::longest_part(list) {
             match shared::part_nodes(list, place, steps, &self.table.graphs, &mut nodes) {
                 Ok(step) => self.run_nodes(&step, &nodes),
-                Err(reason) => nodes.iter().for_each(|at| self.table.fail(at.request, reason.clone())),
+                Err(reason) => nodes
+                    .iter()
+                    .for_each(|at| self.table.fail(at.request, reason.clone())),
             }
         }
     }
 
     fn run_nodes(&mut self, step: &Step, nodes: &[NodeRef]) {
         if let Some(operators) = self.network.operators() {
-            self.work.queries.run(step, nodes, operators, &self.table, &mut self.work.scratch);
+            self.work
+                .queries
+                .run(step, nodes, operators, &self.table, &mut self.work.scratch);
             return;
         }
         self.make_room(step.cell);
@@ -238,7 +308,9 @@ impl Worker {
     pub fn settle(&mut self, next: Option<&Job>) {
         if let Some(operators) = self.network.operators() {
             let batch = next.and_then(Job::batch);
-            if !batch.is_some_and(|(step, nodes)| self.work.queries.go_on_with(operators, step, nodes)) {
+            if !batch
+                .is_some_and(|(step, nodes)| self.work.queries.go_on_with(operators, step, nodes))
+            {
                 self.work.queries.put(&self.table);
             }
             return;
@@ -261,16 +333,23 @@ impl Worker {
 
     fn make_room(&mut self, cell: CellId) {
         for new in self.work.batches.len()..=cell.index() {
-            self.work.batches.push(Rows::new(CellId(new as u16), self.network.state()));
+            self.work
+                .batches
+                .push(Rows::new(CellId(new as u16), self.network.state()));
         }
     }
 
     /// A job panicked: its requests fail, and the memory that it used is dropped.
     fn broke_off(&mut self, job: &Job, panic: &(dyn Any + Send)) {
         let text = panic.downcast_ref::<String>().map(String::as_str);
-        let message = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        let message = text
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no message");
         for request in job.members.requests() {
-            self.table.fail(request, format!("worker {} broke off in task {}: {message}", self.id, job.id));
+            self.table.fail(
+                request,
+                format!("worker {} broke off in task {}: {message}", self.id, job.id),
+            );
         }
         self.work = Work::default();
     }

@@ -111,7 +111,10 @@ pub struct Fault {
 impl Fault {
     /// Of a GPU that stays usable.
     pub fn survived(reason: String) -> Fault {
-        Fault { reason, lost: false }
+        Fault {
+            reason,
+            lost: false,
+        }
     }
 }
 

@@ -102,7 +102,11 @@ impl<'d, D: Device> Cuda<'d, D> {
         check(network.model())?;
         // Plans that are not captured are more numerous: one for each length of an operator, or each number of steps.
         let many = network.operators().is_some() || device.most_steps(1) > 0;
-        let room = options.room.unwrap_or(if many { plans::ROOM_UNCAPTURED } else { plans::ROOM });
+        let room = options.room.unwrap_or(if many {
+            plans::ROOM_UNCAPTURED
+        } else {
+            plans::ROOM
+        });
         let cells = kept::cells(&network);
         let (kept, needs) = Kept::new(&options.keep, &requests.graphs, &network, &cells)?;
         let pools = Pools::new(device.begin(workers, &needs).map_err(Error::failed)?);
@@ -131,23 +135,61 @@ impl<'d, D: Device> Cuda<'d, D> {
     fn materialise(&mut self, workers: usize, options: &Options) -> Result<()> {
         let listed = self.states.network.model().network().cloned();
         let count = options.streams.max(1);
-        let most = listed.as_ref().and_then(|listed| listed.most_tokens).unwrap_or(0);
-        let longest = self.states.graphs.iter().map(CellGraph::nodes).max().unwrap_or(0) as u32;
+        let most = listed
+            .as_ref()
+            .and_then(|listed| listed.most_tokens)
+            .unwrap_or(0);
+        let longest = self
+            .states
+            .graphs
+            .iter()
+            .map(CellGraph::nodes)
+            .max()
+            .unwrap_or(0) as u32;
         let supported = |rows: &u32| options.sizes.is_empty() || options.sizes.contains(rows);
-        let up_to = |&(cell, largest): &(CellId, u32)| (1..=largest).filter(supported).map(move |rows| (cell, rows));
+        let up_to = |&(cell, largest): &(CellId, u32)| {
+            (1..=largest)
+                .filter(supported)
+                .map(move |rows| (cell, rows))
+        };
         let mut batches: Vec<(CellId, u32)> = options.materialise.iter().flat_map(up_to).collect();
         // The largest come first, so that memory is allocated once.
         batches.sort_by_key(|(_, rows)| Reverse(*rows));
         let streams = (0..workers as u16).flat_map(|worker| (0..count).map(move |id| (worker, id)));
-        for stream in streams.map(|(worker, id)| Stream { worker: WorkerId(worker), id: StreamId(id) }) {
+        for stream in streams.map(|(worker, id)| Stream {
+            worker: WorkerId(worker),
+            id: StreamId(id),
+        }) {
             for &(cell, rows) in &batches {
-                let Cell { counts_inputs, sized, .. } = self.cells[cell.index()];
+                let Cell {
+                    counts_inputs,
+                    sized,
+                    ..
+                } = self.cells[cell.index()];
                 // Nearly all nodes of binary trees have two children.
-                let inputs = if counts_inputs { plans::rounded(2 * rows, rows) } else { 0 };
+                let inputs = if counts_inputs {
+                    plans::rounded(2 * rows, rows)
+                } else {
+                    0
+                };
                 let tokens = if sized { most } else { 0 };
-                let steps = if options.several_launches { longest.min(self.device.most_steps(rows)) } else { 0 };
-                let shape = Shape { stream, cell, rows, inputs, tokens, steps, signals: !options.several_launches };
-                self.plans.prepare_ahead(shape, self.device).map_err(Error::failed)?;
+                let steps = if options.several_launches {
+                    longest.min(self.device.most_steps(rows))
+                } else {
+                    0
+                };
+                let shape = Shape {
+                    stream,
+                    cell,
+                    rows,
+                    inputs,
+                    tokens,
+                    steps,
+                    signals: !options.several_launches,
+                };
+                self.plans
+                    .prepare_ahead(shape, self.device)
+                    .map_err(Error::failed)?;
             }
         }
         Ok(())
@@ -163,15 +205,23 @@ impl<'d, D: Device> Cuda<'d, D> {
     fn broke_off(&mut self, id: StreamKey, in_flight: &InFlight, fault: &Fault) -> Option<String> {
         let worker = self.streams.stream(id).worker;
         for request in in_flight.members.requests() {
-            self.states
-                .fail(request, format!("task {} on worker {worker} could not be queued: {fault}", in_flight.task));
+            self.states.fail(
+                request,
+                format!(
+                    "task {} on worker {worker} could not be queued: {fault}",
+                    in_flight.task
+                ),
+            );
         }
         self.streams.clear_rows(id);
         self.queued.copies.clear();
         if fault.lost {
             return Some(fault.reason.clone());
         }
-        self.wait_for_uses(id).and_then(|()| self.copy_and_signal(id)).err().map(|fault| fault.reason)
+        self.wait_for_uses(id)
+            .and_then(|()| self.copy_and_signal(id))
+            .err()
+            .map(|fault| fault.reason)
     }
 
     /// Gives up a worker: its tasks in flight fail, as do all requests that need the states that it holds.
@@ -204,7 +254,12 @@ impl<'d, D: Device> Cuda<'d, D> {
         }
         let now = self.now();
         while let Some((in_flight, start)) = self.streams.complete(now) {
-            let InFlight { task, members, outcome, .. } = in_flight;
+            let InFlight {
+                task,
+                members,
+                outcome,
+                ..
+            } = in_flight;
             for &request in &outcome.ends {
                 self.states.finish(request, self.device);
             }
@@ -217,24 +272,37 @@ impl<'d, D: Device> Cuda<'d, D> {
 
     fn next_due(&mut self) -> Option<Completion> {
         self.collect();
-        self.due.pop().map(|Reverse((finish, task, start))| Completion { task, start, finish })
+        self.due
+            .pop()
+            .map(|Reverse((finish, task, start))| Completion {
+                task,
+                start,
+                finish,
+            })
     }
 
     /// Queries the health of busy workers, if the last query was long enough ago, and gives up those that hang.
     fn ask(&mut self, now: Instant) {
         for worker in 0..self.asked.len() {
             let id = WorkerId(worker as u16);
-            if now.duration_since(self.asked[worker]) < self.between_calls || !self.streams.is_busy(id) {
+            if now.duration_since(self.asked[worker]) < self.between_calls
+                || !self.streams.is_busy(id)
+            {
                 continue;
             }
             self.asked[worker] = now;
             let time = |since: Nanos| self.now().saturating_since(since);
-            let hangs = self.streams.oldest(id).filter(|(_, since)| time(*since) > self.task_limit);
+            let hangs = self
+                .streams
+                .oldest(id)
+                .filter(|(_, since)| time(*since) > self.task_limit);
             if let Err(fault) = self.device.health(id) {
                 self.lose(id, &fault.reason);
             } else if let Some((task, _)) = hangs {
                 let limit = self.task_limit;
-                let reason = format!("task {task} has run for more than {limit}, the limit of device.task_limit");
+                let reason = format!(
+                    "task {task} has run for more than {limit}, the limit of device.task_limit"
+                );
                 self.lose(id, &reason);
                 self.device.give_up(id, &reason);
             }
@@ -254,11 +322,17 @@ impl<D: Device> Backend for Cuda<'_, D> {
     fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
         let members = members.expect("the driver lists the members for a backend that wants them");
         let submitted = self.now();
-        let stream = self.streams.open(Stream { worker: task.worker, id: task.stream });
+        let stream = self.streams.open(Stream {
+            worker: task.worker,
+            id: task.stream,
+        });
         let mut in_flight = self.streams.begin(id, submitted, members);
         if let Some(reason) = self.states.pools.lost(task.worker) {
             let reason = lost(task.worker, reason);
-            in_flight.members.requests().for_each(|request| self.states.fail(request, reason.clone()));
+            in_flight
+                .members
+                .requests()
+                .for_each(|request| self.states.fail(request, reason.clone()));
             self.states.retire(&self.streams, self.device);
             // It ends after the earlier tasks on its stream, which may still wait for other workers.
             self.streams.push_lost(stream, in_flight);
@@ -267,9 +341,12 @@ impl<D: Device> Backend for Cuda<'_, D> {
         std::mem::swap(&mut self.queued.outcome, &mut in_flight.outcome);
         let queued = self.queue(stream, task.steps, &in_flight.members);
         std::mem::swap(&mut self.queued.outcome, &mut in_flight.outcome);
-        let broken = queued.err().and_then(|fault| self.broke_off(stream, &in_flight, &fault));
+        let broken = queued
+            .err()
+            .and_then(|fault| self.broke_off(stream, &in_flight, &fault));
         self.streams.push(stream, in_flight);
-        self.unwell.extend(broken.map(|reason| (task.worker, reason)));
+        self.unwell
+            .extend(broken.map(|reason| (task.worker, reason)));
         for (worker, reason) in std::mem::take(&mut self.unwell) {
             self.lose(worker, &reason);
         }
@@ -284,7 +361,11 @@ impl<D: Device> Backend for Cuda<'_, D> {
         let deadline = deadline.map(|deadline| deadline.min(glance));
         if !self.streams.are_busy() {
             // Nothing is in flight, so there is time to sleep.
-            sleep(deadline?.saturating_duration_since(clock::now()).saturating_sub(OVERSLEEP));
+            sleep(
+                deadline?
+                    .saturating_duration_since(clock::now())
+                    .saturating_sub(OVERSLEEP),
+            );
         }
         loop {
             let now = clock::now();

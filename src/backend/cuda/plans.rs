@@ -31,14 +31,23 @@ struct Ready {
 
 impl Plans {
     pub fn new(room: usize) -> Plans {
-        Plans { ready: HashMap::new(), room, met: 0, clock: 0 }
+        Plans {
+            ready: HashMap::new(),
+            room,
+            met: 0,
+            clock: 0,
+        }
     }
 
     /// Prepares a plan that is held to the end of the run.
     pub fn prepare_ahead(&mut self, shape: Shape, device: &mut impl Device) -> Result<(), Fault> {
         if let Entry::Vacant(place) = self.ready.entry(shape) {
             let plan = device.prepare(shape)?;
-            place.insert(Ready { plan, used: 0, ahead: true });
+            place.insert(Ready {
+                plan,
+                used: 0,
+                ahead: true,
+            });
         }
         Ok(())
     }
@@ -67,7 +76,14 @@ impl Plans {
             device.prepare(shape)
         })?;
         self.met += 1;
-        self.ready.insert(shape, Ready { plan, used: self.clock, ahead: false });
+        self.ready.insert(
+            shape,
+            Ready {
+                plan,
+                used: self.clock,
+                ahead: false,
+            },
+        );
         Ok(plan)
     }
 
@@ -79,7 +95,12 @@ impl Plans {
     /// proportion to their number.
     fn release_oldest(&mut self, device: &mut impl Device) {
         // No two plans were last used at the same time, so the map's order does not matter.
-        let mut uses: Vec<u64> = self.ready.values().filter(|ready| !ready.ahead).map(|ready| ready.used).collect();
+        let mut uses: Vec<u64> = self
+            .ready
+            .values()
+            .filter(|ready| !ready.ahead)
+            .map(|ready| ready.used)
+            .collect();
         if !uses.is_empty() {
             let (_, last, _) = uses.select_nth_unstable((self.met / 8).saturating_sub(1));
             let last = *last;
@@ -105,7 +126,9 @@ pub fn rounded(inputs: u32, rows: u32) -> u32 {
     let rows = u64::from(rows.max(1));
     let doubled = (0..32).map(|power| rows << power);
     let steps = doubled.flat_map(|step| [step, (3 * step).div_ceil(2)]);
-    let fits = steps.map(|step| step.min(u64::from(u32::MAX)) as u32).find(|step| *step >= inputs);
+    let fits = steps
+        .map(|step| step.min(u64::from(u32::MAX)) as u32)
+        .find(|step| *step >= inputs);
     fits.unwrap_or(inputs)
 }
 
@@ -127,7 +150,11 @@ mod tests {
             (5, 1, 6),
             (7, 5, 8),
         ] {
-            assert_eq!(rounded(inputs, rows), expected, "{inputs} inputs of {rows} rows");
+            assert_eq!(
+                rounded(inputs, rows),
+                expected,
+                "{inputs} inputs of {rows} rows"
+            );
         }
         assert_eq!(rounded(u32::MAX, 3), u32::MAX);
     }

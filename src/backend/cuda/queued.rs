@@ -34,18 +34,29 @@ impl Queued {
     /// A row has reached its last node: notes the state to copy, if it is kept, and whether the request ends.
     fn note_last(&mut self, row: &Member, states: &States) {
         self.copies.extend(states.wanted(row));
-        self.outcome.ends.extend(row.has_ended().then_some(row.request));
+        self.outcome
+            .ends
+            .extend(row.has_ended().then_some(row.request));
     }
 }
 
 impl<D: Device> Cuda<'_, D> {
     /// Queues a task on a stream. After a fault, part of it may be queued.
-    pub(super) fn queue(&mut self, id: StreamKey, steps: &[Step], members: &MemberList) -> Result<(), Fault> {
+    pub(super) fn queue(
+        &mut self,
+        id: StreamKey,
+        steps: &[Step],
+        members: &MemberList,
+    ) -> Result<(), Fault> {
         self.queued.copies.clear();
         match (members, steps) {
-            (members, steps) if self.runs_sequences(members, steps) => self.queue_sequences(id, steps)?,
+            (members, steps) if self.runs_sequences(members, steps) => {
+                self.queue_sequences(id, steps)?
+            }
             (MemberList::Requests(requests), steps) => self.queue_whole(id, steps, requests)?,
-            (MemberList::Nodes(nodes), [step]) if step.times == 1 && nodes.len() <= step.batch as usize => {
+            (MemberList::Nodes(nodes), [step])
+                if step.times == 1 && nodes.len() <= step.batch as usize =>
+            {
                 self.queued.nodes.clone_from(nodes);
                 let launched = self.queue_batch(id, self.size(id, step, true))?;
                 if launched {
@@ -56,9 +67,13 @@ impl<D: Device> Cuda<'_, D> {
                     self.copy_and_signal(id)?;
                 }
             }
-            (MemberList::Parts(list), steps) if shared::parts_fit(list, steps) => self.queue_parts(id, steps, list)?,
+            (MemberList::Parts(list), steps) if shared::parts_fit(list, steps) => {
+                self.queue_parts(id, steps, list)?
+            }
             (members, _) => {
-                members.requests().for_each(|request| self.states.fail(request, shared::NOT_ONE_BATCH.to_string()));
+                members.requests().for_each(|request| {
+                    self.states.fail(request, shared::NOT_ONE_BATCH.to_string())
+                });
                 return Ok(());
             }
         }
@@ -67,20 +82,46 @@ impl<D: Device> Cuda<'_, D> {
 
     /// The shape of a launch as a step asks for it, without inputs. Its tokens are those to which the policy pads it.
     fn size(&self, id: StreamKey, step: &Step, signals: bool) -> Shape {
-        let (stream, Step { cell, batch: rows, input: tokens, .. }) = (self.streams.stream(id), *step);
-        Shape { stream, cell, rows, inputs: 0, tokens, steps: 0, signals }
+        let (
+            stream,
+            Step {
+                cell,
+                batch: rows,
+                input: tokens,
+                ..
+            },
+        ) = (self.streams.stream(id), *step);
+        Shape {
+            stream,
+            cell,
+            rows,
+            inputs: 0,
+            tokens,
+            steps: 0,
+            signals,
+        }
     }
 
     /// Queues parts of requests node by node. Rows of parts that have ended become padding.
     fn queue_parts(&mut self, id: StreamKey, steps: &[Step], list: &[Part]) -> Result<(), Fault> {
         for place in 0..shared::longest_part(list) {
-            match shared::part_nodes(list, place, steps, &self.states.graphs, &mut self.queued.nodes) {
+            match shared::part_nodes(
+                list,
+                place,
+                steps,
+                &self.states.graphs,
+                &mut self.queued.nodes,
+            ) {
                 Ok(step) => {
                     self.queue_batch(id, self.size(id, &step, false))?;
                     // The next node overwrites the slot that is copied.
                     self.copy(id)?;
                 }
-                Err(reason) => self.queued.nodes.iter().for_each(|at| self.states.fail(at.request, reason.clone())),
+                Err(reason) => self
+                    .queued
+                    .nodes
+                    .iter()
+                    .for_each(|at| self.states.fail(at.request, reason.clone())),
             }
         }
         self.copy_and_signal(id)
@@ -92,12 +133,19 @@ impl<D: Device> Cuda<'_, D> {
         self.queued.launches += 1;
         let launch = self.last_launch(id);
         let rows = self.streams.rows(id, size.cell);
-        let shape = rows.shape.filter(|shape| shape.rows == size.rows && shape.signals == size.signals);
+        let shape = rows
+            .shape
+            .filter(|shape| shape.rows == size.rows && shape.signals == size.signals);
         let nodes = &self.queued.nodes;
         let stay = rows.go_on_with(nodes) && nodes.iter().all(|at| self.states.goes_on(*at));
-        if let Some(plan) = shape.filter(|_| stay).and_then(|shape| self.plans.find(shape)) {
+        if let Some(plan) = shape
+            .filter(|_| stay)
+            .and_then(|shape| self.plans.find(shape))
+        {
             rows.go_on();
-            nodes.iter().for_each(|at| self.states.advance(*at, &launch));
+            nodes
+                .iter()
+                .for_each(|at| self.states.advance(*at, &launch));
             self.device.launch(plan)?;
         } else {
             self.take(id, size.cell, launch);
@@ -107,8 +155,18 @@ impl<D: Device> Cuda<'_, D> {
             }
             self.gather_and_launch(id, size)?;
         }
-        let Cuda { states, streams, queued, .. } = self;
-        for row in streams.rows(id, size.cell).members.iter().filter(|row| row.node == row.last) {
+        let Cuda {
+            states,
+            streams,
+            queued,
+            ..
+        } = self;
+        for row in streams
+            .rows(id, size.cell)
+            .members
+            .iter()
+            .filter(|row| row.node == row.last)
+        {
             queued.note_last(row, states);
         }
         Ok(true)
@@ -116,12 +174,27 @@ impl<D: Device> Cuda<'_, D> {
 
     fn last_launch(&self, id: StreamKey) -> Launch {
         let worker = self.streams.stream(id).worker;
-        Launch { number: self.queued.launches, worker, used: self.streams.next_use(id) }
+        Launch {
+            number: self.queued.launches,
+            worker,
+            used: self.streams.next_use(id),
+        }
     }
 
     /// Makes a row for each of the nodes in [`Queued`]. A node that can't run makes its request fail and has no row.
     fn take(&mut self, id: StreamKey, cell: CellId, launch: Launch) {
-        let Cuda { states, streams, queued: Queued { batch, dropped, nodes, .. }, .. } = self;
+        let Cuda {
+            states,
+            streams,
+            queued:
+                Queued {
+                    batch,
+                    dropped,
+                    nodes,
+                    ..
+                },
+            ..
+        } = self;
         let rows = streams.rows(id, cell);
         rows.clear();
         batch.begin(launch);
@@ -130,7 +203,9 @@ impl<D: Device> Cuda<'_, D> {
             match states.take(at, cell, batch) {
                 Ok(member) => rows.members.push(member),
                 Err(reason) => {
-                    reason.into_iter().for_each(|reason| states.fail(at.request, reason));
+                    reason
+                        .into_iter()
+                        .for_each(|reason| states.fail(at.request, reason));
                     dropped.push(at);
                 }
             }
@@ -157,7 +232,9 @@ impl<D: Device> Cuda<'_, D> {
         if other == self.streams.stream(id).worker {
             return Err(fault);
         }
-        let Err(lost) = self.device.health(other) else { return Err(fault) };
+        let Err(lost) = self.device.health(other) else {
+            return Err(fault);
+        };
         self.streams.look(&*self.device);
         self.unwell.push((other, lost.reason));
         Ok(())
@@ -166,14 +243,33 @@ impl<D: Device> Cuda<'_, D> {
     /// Queues the gather of the rows that were [taken](Cuda::take), and a launch over them.
     fn gather_and_launch(&mut self, id: StreamKey, size: Shape) -> Result<(), Fault> {
         self.wait_for_uses(id)?;
-        let Cuda { device, cells, streams, plans, queued: Queued { batch, .. }, .. } = self;
+        let Cuda {
+            device,
+            cells,
+            streams,
+            plans,
+            queued: Queued { batch, .. },
+            ..
+        } = self;
         let kind = cells[size.cell.index()];
-        let inputs = if kind.counts_inputs { plans::rounded(batch.inputs.len() as u32, size.rows) } else { 0 };
+        let inputs = if kind.counts_inputs {
+            plans::rounded(batch.inputs.len() as u32, size.rows)
+        } else {
+            0
+        };
         let tokens = match kind.sized {
-            true => batch.rows.iter().map(|row| row.tokens).fold(size.tokens.max(1), u32::max),
+            true => batch
+                .rows
+                .iter()
+                .map(|row| row.tokens)
+                .fold(size.tokens.max(1), u32::max),
             false => 0,
         };
-        let shape = Shape { inputs, tokens, ..size };
+        let shape = Shape {
+            inputs,
+            tokens,
+            ..size
+        };
         streams.rows(id, size.cell).shape = Some(shape);
         let plan = plans.get(shape, *device)?;
         for place in 0..self.queued.batch.migrations.len() {
@@ -184,7 +280,13 @@ impl<D: Device> Cuda<'_, D> {
             }
         }
         let batch = &mut self.queued.batch;
-        self.device.gather(plan, &Batch { rows: &batch.rows, inputs: &batch.inputs })?;
+        self.device.gather(
+            plan,
+            &Batch {
+                rows: &batch.rows,
+                inputs: &batch.inputs,
+            },
+        )?;
         self.device.launch(plan)?;
         self.states.vacate(batch);
         Ok(())
@@ -193,7 +295,10 @@ impl<D: Device> Cuda<'_, D> {
     /// Queues the copies of the noted states to the host.
     fn copy(&mut self, id: StreamKey) -> Result<(), Fault> {
         let stream = self.streams.stream(id);
-        self.queued.copies.drain(..).try_for_each(|(slot, place)| self.device.copy_to_host(stream, slot, place))
+        self.queued
+            .copies
+            .drain(..)
+            .try_for_each(|(slot, place)| self.device.copy_to_host(stream, slot, place))
     }
 
     pub(super) fn copy_and_signal(&mut self, id: StreamKey) -> Result<(), Fault> {
@@ -204,11 +309,19 @@ impl<D: Device> Cuda<'_, D> {
     }
 
     /// Queues all nodes of whole requests, with one signal at the end. Requests whose nodes the steps do not cover fail.
-    fn queue_whole(&mut self, id: StreamKey, steps: &[Step], requests: &[RequestId]) -> Result<(), Fault> {
+    fn queue_whole(
+        &mut self,
+        id: StreamKey,
+        steps: &[Step],
+        requests: &[RequestId],
+    ) -> Result<(), Fault> {
         self.streams.clear_rows(id);
         self.queued.list.begin(requests, &self.states.graphs);
         let cells = self.cells.len();
-        for step in steps.iter().filter(|step| step.batch > 0 && step.cell.index() < cells) {
+        for step in steps
+            .iter()
+            .filter(|step| step.batch > 0 && step.cell.index() < cells)
+        {
             for _ in 0..step.times {
                 self.queue_step(id, step)?;
             }
@@ -216,7 +329,9 @@ impl<D: Device> Cuda<'_, D> {
         for cell in 0..self.cells.len() as u16 {
             self.dismiss(id, CellId(cell));
         }
-        requests.iter().for_each(|request| self.states.expect_done(*request));
+        requests
+            .iter()
+            .for_each(|request| self.states.expect_done(*request));
         self.streams.clear_rows(id);
         self.copy_and_signal(id)
     }
@@ -226,7 +341,9 @@ impl<D: Device> Cuda<'_, D> {
     fn queue_step(&mut self, id: StreamKey, step: &Step) -> Result<(), Fault> {
         let size = self.size(id, step, false);
         let rows = self.streams.rows(id, size.cell);
-        let stay = rows.shape.filter(|shape| shape.rows == size.rows && self.queued.list.is_empty(size.cell));
+        let stay = rows
+            .shape
+            .filter(|shape| shape.rows == size.rows && self.queued.list.is_empty(size.cell));
         if let Some(plan) = stay.and_then(|shape| self.plans.find(shape)) {
             rows.go_on();
             self.queued.dropped.clear();
@@ -234,7 +351,9 @@ impl<D: Device> Cuda<'_, D> {
         } else {
             self.dismiss(id, size.cell);
             self.queued.nodes.clear();
-            self.queued.list.take(size.cell, size.rows as usize, &mut self.queued.nodes);
+            self.queued
+                .list
+                .take(size.cell, size.rows as usize, &mut self.queued.nodes);
             self.queued.launches += 1;
             self.take(id, size.cell, self.last_launch(id));
             self.gather_and_launch(id, size)?;
@@ -247,7 +366,12 @@ impl<D: Device> Cuda<'_, D> {
     /// Turns the rows that have reached their last node into padding, and makes their successors ready.
     fn drop_ended(&mut self, id: StreamKey, cell: CellId) {
         let launch = self.last_launch(id);
-        let Cuda { states, streams, queued, .. } = self;
+        let Cuda {
+            states,
+            streams,
+            queued,
+            ..
+        } = self;
         streams.rows(id, cell).members.retain(|row| {
             if row.node == row.last {
                 states.advance(row.at(), &launch);
@@ -266,7 +390,12 @@ impl<D: Device> Cuda<'_, D> {
     /// Dissolves the rows of a cell type, and makes their successors ready.
     fn dismiss(&mut self, id: StreamKey, cell: CellId) {
         let launch = self.last_launch(id);
-        let Cuda { states, streams, queued, .. } = self;
+        let Cuda {
+            states,
+            streams,
+            queued,
+            ..
+        } = self;
         let rows = streams.rows(id, cell);
         for row in &rows.members {
             states.advance(row.at(), &launch);
@@ -287,13 +416,22 @@ impl<D: Device> Cuda<'_, D> {
             MemberList::Parts(list) => parts.extend_from_slice(list),
             MemberList::Requests(requests) => parts.extend(requests.iter().map(|request| {
                 let to = NodeId(graphs[request.index()].nodes() as u32);
-                Part { request: *request, from: NodeId(0), to }
+                Part {
+                    request: *request,
+                    from: NodeId(0),
+                    to,
+                }
             })),
         }
-        let Some(&Step { cell, .. }) = steps.first() else { return false };
+        let Some(&Step { cell, .. }) = steps.first() else {
+            return false;
+        };
         let mut from = 0;
         for step in steps {
-            let rows = parts.iter().filter(|part| from < shared::part_length(part)).count();
+            let rows = parts
+                .iter()
+                .filter(|part| from < shared::part_length(part))
+                .count();
             if step.cell != cell || rows > step.batch as usize {
                 return false;
             }
@@ -301,7 +439,11 @@ impl<D: Device> Cuda<'_, D> {
         }
         // Whole requests may be padded; a task of parts has exactly the steps of the longest.
         let longest = shared::longest_part(parts);
-        let covered = if let MemberList::Parts(_) = members { longest == from } else { longest <= from };
+        let covered = if let MemberList::Parts(_) = members {
+            longest == from
+        } else {
+            longest <= from
+        };
         covered && parts.iter().all(|part| is_of_one_chain(part, cell, graphs))
     }
 
@@ -313,7 +455,14 @@ impl<D: Device> Cuda<'_, D> {
             let end = from + step.times;
             while from < end {
                 let run = self.device.most_steps(step.batch).clamp(1, end - from);
-                self.queue_sequence(id, Shape { steps: run, ..self.size(id, step, false) }, from)?;
+                self.queue_sequence(
+                    id,
+                    Shape {
+                        steps: run,
+                        ..self.size(id, step, false)
+                    },
+                    from,
+                )?;
                 from += run;
             }
         }
@@ -324,24 +473,40 @@ impl<D: Device> Cuda<'_, D> {
     /// Queues one launch: of each part the next `size.steps` nodes from place `from` on.
     fn queue_sequence(&mut self, id: StreamKey, size: Shape, from: u32) -> Result<(), Fault> {
         let Queued { nodes, parts, .. } = &mut self.queued;
-        let left = parts.iter().filter(|part| (from as usize) < shared::part_length(part));
+        let left = parts
+            .iter()
+            .filter(|part| (from as usize) < shared::part_length(part));
         nodes.clear();
-        nodes.extend(left.map(|part| NodeRef { request: part.request, node: NodeId(part.from.0 + from) }));
+        nodes.extend(left.map(|part| NodeRef {
+            request: part.request,
+            node: NodeId(part.from.0 + from),
+        }));
         self.queued.launches += 1;
         let launch = self.last_launch(id);
         self.take(id, size.cell, launch);
-        let Queued { batch: Gathering { rows, .. }, parts, .. } = &mut self.queued;
+        let Queued {
+            batch: Gathering { rows, .. },
+            parts,
+            ..
+        } = &mut self.queued;
         if rows.is_empty() {
             return self.wait_for_uses(id);
         }
         // Rows are in the order of the parts, without those whose requests have failed.
         let mut of_rows = parts.iter();
         for row in rows {
-            let part = of_rows.find(|part| part.request == row.request).expect("each row belongs to a part");
+            let part = of_rows
+                .find(|part| part.request == row.request)
+                .expect("each row belongs to a part");
             row.last = part.to.0.min(row.node + size.steps) - 1;
         }
         self.gather_and_launch(id, size)?;
-        let Cuda { states, streams, queued, .. } = self;
+        let Cuda {
+            states,
+            streams,
+            queued,
+            ..
+        } = self;
         for (place, row) in streams.rows(id, size.cell).members.iter_mut().enumerate() {
             row.node = queued.batch.rows[place].last;
             states.advance(row.at(), &launch);

@@ -27,7 +27,17 @@ pub struct Pools(Vec<Pool>);
 
 impl Pools {
     pub fn new(rooms: Vec<u32>) -> Pools {
-        Pools(rooms.into_iter().map(|room| Pool { free: Vec::new(), fresh: 0, room, lost: None }).collect())
+        Pools(
+            rooms
+                .into_iter()
+                .map(|room| Pool {
+                    free: Vec::new(),
+                    fresh: 0,
+                    room,
+                    lost: None,
+                })
+                .collect(),
+        )
     }
 
     pub fn take(&mut self, worker: WorkerId) -> Result<Slot, String> {
@@ -36,7 +46,10 @@ impl Pools {
             return Ok(slot);
         }
         if pool.fresh == pool.room {
-            return Err(format!("worker {worker} has no room for more than {} states", pool.room));
+            return Err(format!(
+                "worker {worker} has no room for more than {} states",
+                pool.room
+            ));
         }
         pool.fresh += 1;
         Ok(Slot(pool.fresh - 1))
@@ -44,7 +57,9 @@ impl Pools {
 
     /// Marks a worker and the states that it holds as lost.
     pub fn lose(&mut self, worker: WorkerId, reason: &str) {
-        self.0[worker.index()].lost.get_or_insert_with(|| reason.into());
+        self.0[worker.index()]
+            .lost
+            .get_or_insert_with(|| reason.into());
     }
 
     pub fn lost(&self, worker: WorkerId) -> Option<&str> {
@@ -53,7 +68,10 @@ impl Pools {
 
     #[cfg(test)]
     pub fn taken(&self) -> usize {
-        self.0.iter().map(|pool| pool.fresh as usize - pool.free.len()).sum()
+        self.0
+            .iter()
+            .map(|pool| pool.fresh as usize - pool.free.len())
+            .sum()
     }
 }
 
@@ -123,19 +141,30 @@ pub struct Held {
 impl Held {
     fn new(pools: &mut Pools, launch: &Launch) -> Result<Held, String> {
         let slot = pools.take(launch.worker)?;
-        Ok(Held { worker: launch.worker, slot, used: launch.used, written: 0 })
+        Ok(Held {
+            worker: launch.worker,
+            slot,
+            used: launch.used,
+            written: 0,
+        })
     }
 
     /// Returns a slot without queued work to its pool. Returns whether a NaN or an infinity was stored in it.
     pub fn give_back(&self, pools: &mut Pools, device: &mut impl Device) -> bool {
-        let non_finite = pools.lost(self.worker).is_none() && device.take_non_finite(self.worker, self.slot);
+        let non_finite =
+            pools.lost(self.worker).is_none() && device.take_non_finite(self.worker, self.slot);
         pools.0[self.worker.index()].free.push(self.slot);
         non_finite
     }
 
     fn check(&self, pools: &Pools) -> Result<(), String> {
-        let Some(reason) = pools.lost(self.worker) else { return Ok(()) };
-        Err(format!("its state was on worker {}, which is lost: {reason}", self.worker))
+        let Some(reason) = pools.lost(self.worker) else {
+            return Ok(());
+        };
+        Err(format!(
+            "its state was on worker {}, which is lost: {reason}",
+            self.worker
+        ))
     }
 }
 
@@ -152,7 +181,12 @@ pub struct Chain {
 
 impl Chain {
     pub fn new(tokens: u32) -> Chain {
-        Chain { tokens, done: 0, at: 0, held: SmallVec::new() }
+        Chain {
+            tokens,
+            done: 0,
+            at: 0,
+            held: SmallVec::new(),
+        }
     }
 
     /// The slot with the present state.
@@ -168,10 +202,25 @@ impl Chain {
     }
 
     /// Finds the slot for the next node, and brings the state there if it is on another worker.
-    pub fn take(&mut self, at: NodeRef, pools: &mut Pools, batch: &mut Gathering) -> Result<Slot, String> {
-        let (NodeRef { request, node: NodeId(node) }, launch) = (at, batch.launch);
+    pub fn take(
+        &mut self,
+        at: NodeRef,
+        pools: &mut Pools,
+        batch: &mut Gathering,
+    ) -> Result<Slot, String> {
+        let (
+            NodeRef {
+                request,
+                node: NodeId(node),
+            },
+            launch,
+        ) = (at, batch.launch);
         in_order(node, self.done)?;
-        let here = match self.held.iter().position(|held| held.worker == launch.worker) {
+        let here = match self
+            .held
+            .iter()
+            .position(|held| held.worker == launch.worker)
+        {
             Some(here) => here,
             None => {
                 self.held.push(Held::new(pools, &launch)?);
@@ -187,7 +236,11 @@ impl Chain {
             if here != self.at as usize {
                 batch.uses(from);
                 let from = (from.worker, from.slot);
-                batch.migrations.push(Migration { request, from, to: self.held[here].slot });
+                batch.migrations.push(Migration {
+                    request,
+                    from,
+                    to: self.held[here].slot,
+                });
             }
         }
         let held = &mut self.held[here];
@@ -218,8 +271,20 @@ impl Nodes {
     }
 
     /// Takes the states that a node needs, and finds a slot for its own.
-    pub fn take(&mut self, of: &Graph, at: NodeRef, pools: &mut Pools, batch: &mut Gathering) -> Result<Slot, String> {
-        let (NodeRef { request, node: NodeId(node) }, launch) = (at, batch.launch);
+    pub fn take(
+        &mut self,
+        of: &Graph,
+        at: NodeRef,
+        pools: &mut Pools,
+        batch: &mut Gathering,
+    ) -> Result<Slot, String> {
+        let (
+            NodeRef {
+                request,
+                node: NodeId(node),
+            },
+            launch,
+        ) = (at, batch.launch);
         if self.places.has_run(node) {
             return Err(run_twice(node));
         }
@@ -231,12 +296,18 @@ impl Nodes {
             }
             held.check(pools)?;
             batch.uses(held);
-            let Held { worker, mut slot, .. } = *held;
+            let Held {
+                worker, mut slot, ..
+            } = *held;
             if worker != launch.worker {
                 let here = self.room(&launch, pools)?;
                 let held = &mut self.held[here as usize];
                 batch.writes(held);
-                batch.migrations.push(Migration { request, from: (worker, slot), to: held.slot });
+                batch.migrations.push(Migration {
+                    request,
+                    from: (worker, slot),
+                    to: held.slot,
+                });
                 batch.vacated.push((request, here));
                 slot = held.slot;
             }
@@ -259,7 +330,11 @@ impl Nodes {
 
     /// The index of a slot on the launch's worker that holds no state that is needed.
     fn room(&mut self, launch: &Launch, pools: &mut Pools) -> Result<u32, String> {
-        match self.vacant.iter().rposition(|place| self.held[*place as usize].worker == launch.worker) {
+        match self
+            .vacant
+            .iter()
+            .rposition(|place| self.held[*place as usize].worker == launch.worker)
+        {
             Some(found) => Ok(self.vacant.swap_remove(found)),
             None => {
                 self.held.push(Held::new(pools, launch)?);
@@ -276,10 +351,19 @@ mod tests {
     #[test]
     fn a_pool_is_full_when_all_slots_are_taken() {
         let mut pools = Pools::new(vec![2, 0]);
-        let (first, second) = (pools.take(WorkerId(0)).unwrap(), pools.take(WorkerId(0)).unwrap());
+        let (first, second) = (
+            pools.take(WorkerId(0)).unwrap(),
+            pools.take(WorkerId(0)).unwrap(),
+        );
         assert_ne!(first, second);
-        assert_eq!(pools.take(WorkerId(0)).unwrap_err(), "worker 0 has no room for more than 2 states");
-        assert_eq!(pools.take(WorkerId(1)).unwrap_err(), "worker 1 has no room for more than 0 states");
+        assert_eq!(
+            pools.take(WorkerId(0)).unwrap_err(),
+            "worker 0 has no room for more than 2 states"
+        );
+        assert_eq!(
+            pools.take(WorkerId(1)).unwrap_err(),
+            "worker 1 has no room for more than 0 states"
+        );
         pools.0[0].free.push(first);
         assert_eq!((pools.taken(), pools.take(WorkerId(0))), (1, Ok(first)));
     }

@@ -45,15 +45,38 @@ enum State {
 }
 
 impl States {
-    pub fn new(graphs: Arc<[CellGraph]>, network: Arc<Network>, kept: Kept, pools: Pools) -> States {
+    pub fn new(
+        graphs: Arc<[CellGraph]>,
+        network: Arc<Network>,
+        kept: Kept,
+        pools: Pools,
+    ) -> States {
         let requests = graphs.iter().map(|_| State::Fresh).collect();
-        States { graphs, network, kept, pools, requests, retiring: Vec::new(), orphaned: Vec::new(), spare: Vec::new() }
+        States {
+            graphs,
+            network,
+            kept,
+            pools,
+            requests,
+            retiring: Vec::new(),
+            orphaned: Vec::new(),
+            spare: Vec::new(),
+        }
     }
 
     /// Adds the row of a node to a batch. Fails with the reason why the request has to fail, or with `None` if it has
     /// ended already.
-    pub fn take(&mut self, at: NodeRef, cell: CellId, batch: &mut Gathering) -> Result<Member, Option<String>> {
-        let before = (batch.inputs.len(), batch.migrations.len(), batch.vacated.len());
+    pub fn take(
+        &mut self,
+        at: NodeRef,
+        cell: CellId,
+        batch: &mut Gathering,
+    ) -> Result<Member, Option<String>> {
+        let before = (
+            batch.inputs.len(),
+            batch.migrations.len(),
+            batch.vacated.len(),
+        );
         let taken = self.take_or_not(at, cell, batch);
         if taken.is_err() {
             batch.inputs.truncate(before.0);
@@ -64,16 +87,36 @@ impl States {
     }
 
     /// The same, but leaves what it has added before it fails.
-    fn take_or_not(&mut self, at: NodeRef, cell: CellId, batch: &mut Gathering) -> Result<Member, Option<String>> {
-        let States { graphs, network, kept, pools, requests, spare, .. } = self;
-        let (graph, state) = (&graphs[at.request.index()], &mut requests[at.request.index()]);
+    fn take_or_not(
+        &mut self,
+        at: NodeRef,
+        cell: CellId,
+        batch: &mut Gathering,
+    ) -> Result<Member, Option<String>> {
+        let States {
+            graphs,
+            network,
+            kept,
+            pools,
+            requests,
+            spare,
+            ..
+        } = self;
+        let (graph, state) = (
+            &graphs[at.request.index()],
+            &mut requests[at.request.index()],
+        );
         if matches!(state, State::Done | State::Failed(_)) {
             return Err(None);
         }
         // The operand of an operator is gathered anew for each node, even if the same operator follows.
         let last = match network.operators() {
             Some(operators) if operators.network().cell_at(at.node) == Some(cell) => at.node.0,
-            _ => shared::node_of_cell(graph, at.node, cell, network)?.run_end.0,
+            _ => {
+                shared::node_of_cell(graph, at.node, cell, network)?
+                    .run_end
+                    .0
+            }
         };
         if let State::Fresh = state {
             *state = match graph {
@@ -89,18 +132,38 @@ impl States {
             };
         }
         let (state, tokens, ends) = match (state, graph) {
-            (State::Chain(chain), _) => {
-                (chain.take(at, pools, batch)?, chain.tokens, u64::from(last) + 1 == graph.nodes())
-            }
-            (State::Graph(nodes), CellGraph::Graph(graph)) => {
-                (nodes.take(graph, at, pools, batch)?, 0, nodes.places.left == 0)
-            }
+            (State::Chain(chain), _) => (
+                chain.take(at, pools, batch)?,
+                chain.tokens,
+                u64::from(last) + 1 == graph.nodes(),
+            ),
+            (State::Graph(nodes), CellGraph::Graph(graph)) => (
+                nodes.take(graph, at, pools, batch)?,
+                0,
+                nodes.places.left == 0,
+            ),
             _ => unreachable!("a state is of its graph's kind"),
         };
-        let NodeRef { request, node: NodeId(node) } = at;
+        let NodeRef {
+            request,
+            node: NodeId(node),
+        } = at;
         let (words, inputs_end) = (kept.words(request), batch.inputs.len() as u32);
-        batch.rows.push(Row { request, node, last, state, words, tokens, inputs_end });
-        Ok(Member { request, node, last, ends })
+        batch.rows.push(Row {
+            request,
+            node,
+            last,
+            state,
+            words,
+            tokens,
+            inputs_end,
+        });
+        Ok(Member {
+            request,
+            node,
+            last,
+            ends,
+        })
     }
 
     /// Whether a node is the next of a chain.
@@ -126,15 +189,24 @@ impl States {
 
     /// The slot of a row's last state and its place on the host, if that state is kept.
     pub fn wanted(&self, row: &Member) -> Option<(Slot, HostPlace)> {
-        let (graph, state) = (&self.graphs[row.request.index()], &self.requests[row.request.index()]);
+        let (graph, state) = (
+            &self.graphs[row.request.index()],
+            &self.requests[row.request.index()],
+        );
         let slot = match (state, graph) {
-            (State::Chain(chain), _) if row.has_ended() || self.network.operators().is_some() => chain.current().slot,
-            (State::Graph(nodes), CellGraph::Graph(graph)) if graph.successors(row.node).is_empty() => {
+            (State::Chain(chain), _) if row.has_ended() || self.network.operators().is_some() => {
+                chain.current().slot
+            }
+            (State::Graph(nodes), CellGraph::Graph(graph))
+                if graph.successors(row.node).is_empty() =>
+            {
                 nodes.held[nodes.places.of(row.node) as usize].slot
             }
             _ => return None,
         };
-        self.kept.place(row.request, row.node).map(|place| (slot, place))
+        self.kept
+            .place(row.request, row.node)
+            .map(|place| (slot, place))
     }
 
     /// Ends a request whose last task is done.
@@ -223,7 +295,9 @@ impl States {
     /// The output of a request that is kept and done.
     pub fn output(&self, request: RequestId, device: &impl Device) -> Option<Output> {
         match self.requests[request.index()] {
-            State::Done => self.kept.output(request, &self.graphs[request.index()], device),
+            State::Done => self
+                .kept
+                .output(request, &self.graphs[request.index()], device),
             _ => None,
         }
     }

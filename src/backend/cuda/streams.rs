@@ -92,7 +92,10 @@ pub struct Streams {
 impl Streams {
     pub fn open(&mut self, stream: Stream) -> StreamKey {
         *self.index.entry(stream).or_insert_with(|| {
-            self.queues.push(Queue { stream, ..Queue::default() });
+            self.queues.push(Queue {
+                stream,
+                ..Queue::default()
+            });
             StreamKey(self.queues.len() - 1)
         })
     }
@@ -103,7 +106,10 @@ impl Streams {
 
     /// The use by the work that is queued up to the next signal.
     pub fn next_use(&self, id: StreamKey) -> Use {
-        Use { stream: id, signal: self.queues[id.0].queued + 1 }
+        Use {
+            stream: id,
+            signal: self.queues[id.0].queued + 1,
+        }
     }
 
     /// Queued work will increment the stream's signal.
@@ -132,8 +138,17 @@ impl Streams {
     }
 
     /// Makes a stream wait for a use by another stream, unless it waits for it already.
-    pub fn order(&mut self, id: StreamKey, used: Use, device: &mut impl Device) -> Result<(), Fault> {
-        let known = self.queues[id.0].behind.get(used.stream.0).copied().unwrap_or(0);
+    pub fn order(
+        &mut self,
+        id: StreamKey,
+        used: Use,
+        device: &mut impl Device,
+    ) -> Result<(), Fault> {
+        let known = self.queues[id.0]
+            .behind
+            .get(used.stream.0)
+            .copied()
+            .unwrap_or(0);
         if used.stream == id || self.is_over(used) || used.signal <= known {
             return Ok(());
         }
@@ -147,8 +162,13 @@ impl Streams {
                 new
             }
         };
-        let last = other.in_flight.partition_point(|in_flight| in_flight.signal < used.signal);
-        let signal = other.in_flight.get(last).map_or(used.signal, |in_flight| in_flight.signal);
+        let last = other
+            .in_flight
+            .partition_point(|in_flight| in_flight.signal < used.signal);
+        let signal = other
+            .in_flight
+            .get(last)
+            .map_or(used.signal, |in_flight| in_flight.signal);
         let stream = self.stream(id);
         device.wait(stream, event)?;
         let queue = &mut self.queues[id.0];
@@ -156,7 +176,10 @@ impl Streams {
             queue.behind.resize(used.stream.0 + 1, 0);
         }
         queue.behind[used.stream.0] = count;
-        queue.waits.push(Use { stream: used.stream, signal });
+        queue.waits.push(Use {
+            stream: used.stream,
+            signal,
+        });
         Ok(())
     }
 
@@ -172,7 +195,15 @@ impl Streams {
 
     pub fn begin(&mut self, task: TaskId, submitted: Nanos, members: MemberList) -> InFlight {
         let outcome = self.spare.pop().unwrap_or_default();
-        InFlight { task, submitted, signal: 0, members, outcome, behind: SmallVec::new(), cleared: Nanos::ZERO }
+        InFlight {
+            task,
+            submitted,
+            signal: 0,
+            members,
+            outcome,
+            behind: SmallVec::new(),
+            cleared: Nanos::ZERO,
+        }
     }
 
     pub fn push(&mut self, id: StreamKey, mut in_flight: InFlight) {
@@ -198,12 +229,18 @@ impl Streams {
     pub fn look(&mut self, device: &impl Device) -> bool {
         let mut completed = false;
         for queue in &mut self.queues {
-            let Some(first) = queue.in_flight.front() else { continue };
+            let Some(first) = queue.in_flight.front() else {
+                continue;
+            };
             if !queue.is_lost() {
                 queue.done = device.signalled(queue.stream);
             }
             completed |= first.signal <= queue.done;
-            while queue.events.front().is_some_and(|(count, _)| *count <= queue.done) {
+            while queue
+                .events
+                .front()
+                .is_some_and(|(count, _)| *count <= queue.done)
+            {
                 queue.events.pop_front();
             }
         }
@@ -213,7 +250,10 @@ impl Streams {
     /// Takes one finished task with its start. A task that waited for others comes after them.
     pub fn complete(&mut self, now: Nanos) -> Option<(InFlight, Nanos)> {
         let completed = |queue: &Queue| {
-            queue.in_flight.front().is_some_and(|first| first.signal <= queue.done && first.behind.is_empty())
+            queue
+                .in_flight
+                .front()
+                .is_some_and(|first| first.signal <= queue.done && first.behind.is_empty())
         };
         let id = self.queues.iter().position(completed)?;
         let queue = &mut self.queues[id];
@@ -222,7 +262,11 @@ impl Streams {
         queue.finish = now;
         if queue.awaited {
             let is_over = |used: &mut Use| used.stream.0 == id && used.signal <= in_flight.signal;
-            for other in self.queues.iter_mut().flat_map(|queue| &mut queue.in_flight) {
+            for other in self
+                .queues
+                .iter_mut()
+                .flat_map(|queue| &mut queue.in_flight)
+            {
                 let waited = other.behind.len();
                 other.behind.retain(|used| !is_over(used));
                 if other.behind.len() < waited {
@@ -244,19 +288,28 @@ impl Streams {
     /// The task of a worker that has run longest, and since when.
     pub fn oldest(&self, worker: WorkerId) -> Option<(TaskId, Nanos)> {
         let running = |queue: &Queue| {
-            let first = queue.in_flight.front().filter(|first| first.behind.is_empty() && first.signal > queue.done)?;
+            let first = queue
+                .in_flight
+                .front()
+                .filter(|first| first.behind.is_empty() && first.signal > queue.done)?;
             Some((first.task, first.start(queue.finish)))
         };
-        self.of(worker).filter_map(running).min_by_key(|(_, since)| *since)
+        self.of(worker)
+            .filter_map(running)
+            .min_by_key(|(_, since)| *since)
     }
 
     /// Whether a finished task copied states from a worker.
     pub fn took_from(&self, worker: WorkerId) -> bool {
-        let finished = self
-            .queues
-            .iter()
-            .flat_map(|queue| queue.in_flight.iter().take_while(|in_flight| in_flight.signal <= queue.done));
-        finished.flat_map(|in_flight| &in_flight.outcome.migrated).any(|(from, _)| *from == worker)
+        let finished = self.queues.iter().flat_map(|queue| {
+            queue
+                .in_flight
+                .iter()
+                .take_while(|in_flight| in_flight.signal <= queue.done)
+        });
+        finished
+            .flat_map(|in_flight| &in_flight.outcome.migrated)
+            .any(|(from, _)| *from == worker)
     }
 
     /// Ends the tasks of a lost worker. Returns the requests that fail with it: those of its tasks, and those whose
@@ -268,7 +321,11 @@ impl Streams {
                 if queue.stream.worker == worker {
                     requests.extend(in_flight.members.requests());
                 }
-                let from_it = in_flight.outcome.migrated.iter().filter(|(from, _)| *from == worker);
+                let from_it = in_flight
+                    .outcome
+                    .migrated
+                    .iter()
+                    .filter(|(from, _)| *from == worker);
                 requests.extend(from_it.map(|(_, request)| *request));
             }
             if queue.stream.worker == worker {
@@ -280,7 +337,9 @@ impl Streams {
     }
 
     fn of(&self, worker: WorkerId) -> impl Iterator<Item = &Queue> {
-        self.queues.iter().filter(move |queue| queue.stream.worker == worker)
+        self.queues
+            .iter()
+            .filter(move |queue| queue.stream.worker == worker)
     }
 }
 
@@ -304,7 +363,10 @@ pub struct Member {
 
 impl Member {
     pub fn at(&self) -> NodeRef {
-        NodeRef { request: self.request, node: NodeId(self.node) }
+        NodeRef {
+            request: self.request,
+            node: NodeId(self.node),
+        }
     }
 
     /// Whether the request ends with the node that was queued last.
@@ -324,7 +386,9 @@ impl Rows {
         let next = |(row, at): (&Member, &NodeRef)| {
             row.request == at.request && at.node.0 == row.node + 1 && at.node.0 <= row.last
         };
-        !nodes.is_empty() && self.members.len() == nodes.len() && self.members.iter().zip(nodes).all(next)
+        !nodes.is_empty()
+            && self.members.len() == nodes.len()
+            && self.members.iter().zip(nodes).all(next)
     }
 
     pub fn go_on(&mut self) {

@@ -18,7 +18,9 @@ use crate::workload::random::Stream;
 
 /// A random policy with chunks of up to this length. A policy that pads takes only sequences.
 pub fn random(sequences: bool, longest_chunk: u32, rng: &mut Stream) -> Box<dyn Settings> {
-    let max_batch = *[1, 2, 5, 16].get(rng.random_range(0..4)).expect("one of four");
+    let max_batch = *[1, 2, 5, 16]
+        .get(rng.random_range(0..4))
+        .expect("one of four");
     match rng.random_range(0..if sequences { 11 } else { 9 }) {
         0..=2 => Box::new(Cellular {
             max_tasks: rng.random_range(1..6),
@@ -33,7 +35,10 @@ pub fn random(sequences: bool, longest_chunk: u32, rng: &mut Stream) -> Box<dyn 
             batch_sizes: random_sizes(max_batch, rng),
             lookahead: rng.random_range(0..=3),
         }),
-        5 => Box::new(Merged { max_batch, ..Merged::default() }),
+        5 => Box::new(Merged {
+            max_batch,
+            ..Merged::default()
+        }),
         6 => Box::new(Unbatched {}),
         7 => Box::new(Fold {
             max_batch,
@@ -45,7 +50,11 @@ pub fn random(sequences: bool, longest_chunk: u32, rng: &mut Stream) -> Box<dyn 
         _ => Box::new(Padded {
             bucket_width: rng.random_range(1..6),
             max_batch,
-            pad_to: if rng.random_bool(0.5) { PadTo::Bucket } else { PadTo::Longest },
+            pad_to: if rng.random_bool(0.5) {
+                PadTo::Bucket
+            } else {
+                PadTo::Longest
+            },
             turn: [Turn::Bucket, Turn::Batch, Turn::Oldest, Turn::Fullest][rng.random_range(0..4)],
             window: Nanos(rng.random_range(0..50_000)),
             ahead: rng.random_range(0..3),
@@ -59,20 +68,38 @@ pub fn of_model(sequences: bool, longest_chunk: u32, rng: &mut Stream) -> Box<dy
     if rng.random_ratio(9, 10) {
         return random(sequences, longest_chunk, rng);
     }
-    let granularity = if rng.random_bool(0.5) { Granularity::Cell } else { Granularity::Graph };
-    Box::new(Jit { granularity, max_batch: [1, 2, 5, 16][rng.random_range(0..4)], ..Jit::default() })
+    let granularity = if rng.random_bool(0.5) {
+        Granularity::Cell
+    } else {
+        Granularity::Graph
+    };
+    Box::new(Jit {
+        granularity,
+        max_batch: [1, 2, 5, 16][rng.random_range(0..4)],
+        ..Jit::default()
+    })
 }
 
 /// A random policy of stages. Costs by operator are those of listed networks.
 pub fn staged(listed: bool, rng: &mut Stream) -> Box<dyn Settings> {
     let max_batch = rng.random_range(1..=5);
     if rng.random_bool(0.25) {
-        return Box::new(Lazy { max_batch, comp_wait: Nanos(rng.random_range(0..3_000_000)) });
+        return Box::new(Lazy {
+            max_batch,
+            comp_wait: Nanos(rng.random_range(0..3_000_000)),
+        });
     }
-    let last = if listed { Diversity::OperatorLoad } else { Diversity::Auto };
+    let last = if listed {
+        Diversity::OperatorLoad
+    } else {
+        Diversity::Auto
+    };
     let policies = [Diversity::Auto, Diversity::Input, Diversity::Load, last];
-    let stages =
-        if rng.random_bool(0.7) { Stages::Count(rng.random_range(1..=4)) } else { Stages::By(Rule::Operators) };
+    let stages = if rng.random_bool(0.7) {
+        Stages::Count(rng.random_range(1..=4))
+    } else {
+        Stages::By(Rule::Operators)
+    };
     Box::new(DvaBatch {
         policy: policies[rng.random_range(0..policies.len())],
         stages,
@@ -87,6 +114,9 @@ pub fn staged(listed: bool, rng: &mut Stream) -> Box<dyn Settings> {
 
 /// None in half of the cases; else some below the largest batch, and one that holds it.
 fn random_sizes(max_batch: u32, rng: &mut Stream) -> BatchSizes {
-    let some = (1..max_batch).filter(|_| rng.random_bool(0.3)).chain([max_batch + 2]).collect();
+    let some = (1..max_batch)
+        .filter(|_| rng.random_bool(0.3))
+        .chain([max_batch + 2])
+        .collect();
     BatchSizes(rng.random_bool(0.5).then_some(some))
 }

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::cli::render::{Shown, put};
-use crate::cost::grnn::{Cell, Device, Launches, Ranked, Sizes, Space, csv, rank, weights_of_thread};
+use crate::cost::grnn::{
+    Cell, Device, Launches, Ranked, Sizes, Space, csv, rank, weights_of_thread,
+};
 use crate::error::Result;
 use crate::results::table::tabulate;
 use crate::shipped::Shipped;
@@ -46,23 +48,46 @@ pub struct Args {
 }
 
 fn devices() -> String {
-    Shipped::Device.all().iter().map(|one| one.name).collect::<Vec<_>>().join(", ")
+    Shipped::Device
+        .all()
+        .iter()
+        .map(|one| one.name)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 pub fn run(args: &Args) -> Result<()> {
     let device = Device::open(&args.device)?;
-    let space = Space { widest: args.max_tile_width, uneven: args.loose };
-    let Args { cell, hidden, batch, .. } = *args;
+    let space = Space {
+        widest: args.max_tile_width,
+        uneven: args.loose,
+    };
+    let Args {
+        cell,
+        hidden,
+        batch,
+        ..
+    } = *args;
     let ranked = rank(cell, hidden, batch, &device, &space);
     if let Some(file) = &args.out {
         put(Some(file), &csv(cell, hidden, batch, &ranked))?;
     }
-    let size: u64 = cell.kernels().iter().map(|rnn| space.size(*rnn, batch)).sum();
+    let size: u64 = cell
+        .kernels()
+        .iter()
+        .map(|rnn| space.size(*rnn, batch))
+        .sum();
     let shown = &ranked[..args.top.min(ranked.len())];
     let text = || {
         let (cell, on, valid) = (cell.name(), &device.name, ranked.len());
-        let head = format!("{cell}, hidden {hidden}, batch {batch}, on {on}: {valid} of {size} mappings are valid\n");
-        head + &if ranked.is_empty() { instead(args, &device, &space) } else { mappings(shown, args) }
+        let head = format!(
+            "{cell}, hidden {hidden}, batch {batch}, on {on}: {valid} of {size} mappings are valid\n"
+        );
+        head + &if ranked.is_empty() {
+            instead(args, &device, &space)
+        } else {
+            mappings(shown, args)
+        }
     };
     let json = || {
         json!({
@@ -83,7 +108,9 @@ fn instead(args: &Args, device: &Device, space: &Space) -> String {
     let launches = Launches::new(args.cell, args.hidden, device, space);
     // Launches by size: thousands of launches have at most two sizes.
     let mut sizes: BTreeMap<u32, u32> = BTreeMap::new();
-    launches.of(args.batch).for_each(|(batch, _)| *sizes.entry(*batch).or_default() += 1);
+    launches
+        .of(args.batch)
+        .for_each(|(batch, _)| *sizes.entry(*batch).or_default() += 1);
     match sizes.iter().collect::<Vec<_>>()[..] {
         [] => format!(
             "no batch fits: with tiles of up to {} elements there are more blocks than multiprocessors, or more weights than \
@@ -92,15 +119,26 @@ fn instead(args: &Args, device: &Device, space: &Space) -> String {
         ),
         [(padded, 1)] => format!("the batch runs padded to {padded}: grnn rank --batch {padded}\n"),
         _ => {
-            let list: Vec<String> = sizes.iter().rev().map(|(batch, count)| format!("{count} of {batch}")).collect();
+            let list: Vec<String> = sizes
+                .iter()
+                .rev()
+                .map(|(batch, count)| format!("{count} of {batch}"))
+                .collect();
             let launches: u32 = sizes.values().sum();
-            format!("the batch runs as {launches} launches, one after another: {}\n", list.join(", "))
+            format!(
+                "the batch runs as {launches} launches, one after another: {}\n",
+                list.join(", ")
+            )
         }
     }
 }
 
 fn mappings(ranked: &[Ranked], args: &Args) -> String {
-    let sizes = |one: &Ranked| Sizes { rnn: one.rnn, hidden: args.hidden, batch: args.batch };
+    let sizes = |one: &Ranked| Sizes {
+        rnn: one.rnn,
+        hidden: args.hidden,
+        batch: args.batch,
+    };
     let sync = |one: &Ranked| match args.cell {
         Cell::Lstm => "-".into(),
         Cell::Gru => one.rnn.synchronisations().to_string(),
@@ -115,10 +153,18 @@ fn mappings(ranked: &[Ranked], args: &Args) -> String {
             ("groups", &|(_, one)| one.mapping.groups.to_string()),
             ("size", &|(_, one)| one.mapping.group_size.to_string()),
             ("sync", &|(_, one)| sync(one)),
-            ("sub", &|(_, one)| one.mapping.sub_tile_width(one.rnn).to_string()),
+            ("sub", &|(_, one)| {
+                one.mapping.sub_tile_width(one.rnn).to_string()
+            }),
             ("threads", &|(_, one)| one.mapping.threads().to_string()),
-            ("blocks", &|(_, one)| one.mapping.blocks(&sizes(one)).to_string()),
-            ("weights", &|(_, one)| weights_of_thread(&one.mapping, &sizes(one)).ceil().to_string()),
+            ("blocks", &|(_, one)| {
+                one.mapping.blocks(&sizes(one)).to_string()
+            }),
+            ("weights", &|(_, one)| {
+                weights_of_thread(&one.mapping, &sizes(one))
+                    .ceil()
+                    .to_string()
+            }),
             ("GC", &|(_, one)| format!("{:.2}", one.cost.memory)),
             ("SC", &|(_, one)| one.cost.synchronisation.to_string()),
             ("RC", &|(_, one)| format!("{:.6}", one.cost.reduction)),
@@ -129,7 +175,11 @@ fn mappings(ranked: &[Ranked], args: &Args) -> String {
 }
 
 fn object(Ranked { rnn, mapping, cost }: &Ranked, args: &Args) -> Value {
-    let sizes = Sizes { rnn: *rnn, hidden: args.hidden, batch: args.batch };
+    let sizes = Sizes {
+        rnn: *rnn,
+        hidden: args.hidden,
+        batch: args.batch,
+    };
     let mut object = json!({
         "kernel": rnn.to_string(),
         "mapping": mapping,

@@ -80,7 +80,14 @@ pub fn run(args: &Args) -> Result<()> {
     let way = "tune runs kernels on a GPU, and batchlab grnn rank needs none";
     let host = Host::open().map_err(|error| Error::input(format!("{error}; {way}")))?;
     let (gpu, device) = (host.name().to_string(), device(args, &host)?);
-    let Args { cell, hidden, batch, launches, steps, .. } = *args;
+    let Args {
+        cell,
+        hidden,
+        batch,
+        launches,
+        steps,
+        ..
+    } = *args;
     let part = batch.div_ceil(launches);
     let needed = batch.div_ceil(part);
     if needed < launches {
@@ -96,7 +103,8 @@ pub fn run(args: &Args) -> Result<()> {
         )));
     }
     let places = places(&all, args, &gpu)?;
-    let open = |path| can_write(path).and_then(|()| Measured::open(path, &gpu, host.multiprocessors()));
+    let open =
+        |path| can_write(path).and_then(|()| Measured::open(path, &gpu, host.multiprocessors()));
     let file = args.out.as_deref().map(open).transpose()?;
     let tuner = Tuner::new(host, cell, hidden, part, steps)?;
     // The user's choice may not contain the fastest.
@@ -106,13 +114,22 @@ pub fn run(args: &Args) -> Result<()> {
         return show_known(&known, &gpu, args);
     }
     let (measured, outcome) = measure(&tuner, &all, &places, &device.name, args);
-    let Some(best) = measured.iter().min_by_key(|(_, time)| *time) else { return outcome };
+    let Some(best) = measured.iter().min_by_key(|(_, time)| *time) else {
+        return outcome;
+    };
     let (measured::Ranked { rnn, mapping, .. }, time) = *best;
     let nanoseconds = time.as_nanos() as u64;
     // A faster mapping of an earlier run stays.
-    let is_beaten = |known: Tuned| known.steps == steps && known.mapping != mapping && known.nanoseconds < nanoseconds;
+    let is_beaten = |known: Tuned| {
+        known.steps == steps && known.mapping != mapping && known.nanoseconds < nanoseconds
+    };
     if whole && !tuner.recall().is_some_and(is_beaten) {
-        tuner.keep(&Tuned { rnn, mapping, steps, nanoseconds });
+        tuner.keep(&Tuned {
+            rnn,
+            mapping,
+            steps,
+            nanoseconds,
+        });
     }
     if let Some(file) = file {
         write(file, &measured, args)?;
@@ -131,36 +148,60 @@ pub fn run(args: &Args) -> Result<()> {
             "regret": regrets(&measured, best, args).map(|(one, top)| json!({ "top_1": one, "top": top })),
         })
     };
-    args.shown.show(|| table(&measured, best, all.len(), &gpu, args), json)?;
+    args.shown
+        .show(|| table(&measured, best, all.len(), &gpu, args), json)?;
     outcome
 }
 
 fn device(args: &Args, host: &Host) -> Result<Device> {
     let by_name = || Roofline::of_gpu(host.name()).map(|(file, _)| file);
     let device = Device::open(args.device.as_deref().or_else(by_name).unwrap_or("titan-v"))?;
-    Ok(Device { multiprocessors: host.multiprocessors(), ..device })
+    Ok(Device {
+        multiprocessors: host.multiprocessors(),
+        ..device
+    })
 }
 
 fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<Places> {
     let is_wanted = |place: &usize| args.kernel.is_none_or(|kernel| all[*place].rnn == kernel);
     let of_kernel: Vec<usize> = (0..all.len()).filter(is_wanted).collect();
     if of_kernel.is_empty() {
-        let (kernel, count) = (args.kernel.map_or(String::new(), |kernel| kernel.to_string()), all.len());
-        return Err(Error::input(format!("--kernel {kernel}: none of the {count} valid mappings on {gpu} is of it")));
+        let (kernel, count) = (
+            args.kernel
+                .map_or(String::new(), |kernel| kernel.to_string()),
+            all.len(),
+        );
+        return Err(Error::input(format!(
+            "--kernel {kernel}: none of the {count} valid mappings on {gpu} is of it"
+        )));
     }
     if args.mappings.is_empty() {
         let mut rng = random::stream(args.seed, 0, "grnn tune");
         let drawn = sample(&mut rng, all.len(), args.all.min(all.len())).into_iter();
-        let first = of_kernel.into_iter().take(args.top as usize).map(|place| (place, Chosen::First));
+        let first = of_kernel
+            .into_iter()
+            .take(args.top as usize)
+            .map(|place| (place, Chosen::First));
         // A mapping from the top is `First` even if drawn too.
-        return Ok(drawn.map(|place| (place, Chosen::Drawn)).chain(first).collect());
+        return Ok(drawn
+            .map(|place| (place, Chosen::Drawn))
+            .chain(first)
+            .collect());
     }
     let mut places = BTreeMap::new();
     for mapping in &args.mappings {
-        let mut found = of_kernel.iter().filter(|place| all[**place].mapping == *mapping).peekable();
+        let mut found = of_kernel
+            .iter()
+            .filter(|place| all[**place].mapping == *mapping)
+            .peekable();
         if found.peek().is_none() {
-            let way = format!("{} mappings are, and batchlab grnn rank --out lists a device's", of_kernel.len());
-            return Err(Error::input(format!("--mapping {mapping}: is not valid on {gpu}; {way}")));
+            let way = format!(
+                "{} mappings are, and batchlab grnn rank --out lists a device's",
+                of_kernel.len()
+            );
+            return Err(Error::input(format!(
+                "--mapping {mapping}: is not valid on {gpu}; {way}"
+            )));
         }
         places.extend(found.map(|place| (*place, Chosen::Given)));
     }
@@ -169,7 +210,13 @@ fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<Places> {
 
 /// Skips mappings that the GPU can't run; it is an error if none is left. A wrong result or a failing GPU ends the
 /// measurement; earlier results are kept.
-fn measure(tuner: &Tuner, all: &[Ranked], places: &Places, device: &str, args: &Args) -> (Vec<Timed>, Result<()>) {
+fn measure(
+    tuner: &Tuner,
+    all: &[Ranked],
+    places: &Places,
+    device: &str,
+    args: &Args,
+) -> (Vec<Timed>, Result<()>) {
     let mut measured = Vec::new();
     let mut refused = Ok(());
     for (&place, &chosen) in places {
@@ -188,7 +235,18 @@ fn measure(tuner: &Tuner, all: &[Ranked], places: &Places, device: &str, args: &
         };
         let Ranked { rnn, mapping, cost } = all[place];
         let (cost, constants) = (cost.total(), device.to_string());
-        measured.push((measured::Ranked { rnn, mapping, rank, valid, cost, constants, chosen }, time));
+        measured.push((
+            measured::Ranked {
+                rnn,
+                mapping,
+                rank,
+                valid,
+                cost,
+                constants,
+                chosen,
+            },
+            time,
+        ));
     }
     let outcome = if measured.is_empty() { refused } else { Ok(()) };
     (measured, outcome)
@@ -198,8 +256,13 @@ fn measure(tuner: &Tuner, all: &[Ranked], places: &Places, device: &str, args: &
 /// sample.
 fn regrets(measured: &[Timed], best: &Timed, args: &Args) -> Option<(f64, f64)> {
     let of = |first: u32| {
-        let times = measured.iter().filter(|(one, _)| one.rank <= first).map(|(_, time)| time);
-        times.min().map(|time| time.as_secs_f64() / best.1.as_secs_f64() - 1.0)
+        let times = measured
+            .iter()
+            .filter(|(one, _)| one.rank <= first)
+            .map(|(_, time)| time);
+        times
+            .min()
+            .map(|time| time.as_secs_f64() / best.1.as_secs_f64() - 1.0)
     };
     (args.all > 0).then_some(())?;
     of(1).zip(of(args.top))
@@ -210,24 +273,56 @@ fn milliseconds(time: Duration, args: &Args) -> f64 {
 }
 
 fn words(rnn: impl std::fmt::Display, mapping: &Mapping) -> String {
-    let Mapping { tile_width, tile_height, groups, group_size } = mapping;
-    format!("{rnn}, tiles of {tile_width} by {tile_height}, {groups} groups of {group_size} threads")
+    let Mapping {
+        tile_width,
+        tile_height,
+        groups,
+        group_size,
+    } = mapping;
+    format!(
+        "{rnn}, tiles of {tile_width} by {tile_height}, {groups} groups of {group_size} threads"
+    )
 }
 
 fn show_known(known: &Tuned, gpu: &str, args: &Args) -> Result<()> {
-    let Tuned { rnn, mapping, steps, nanoseconds } = known;
-    let (mapping, ms) = (words(rnn, mapping), milliseconds(Duration::from_nanos(*nanoseconds), args));
+    let Tuned {
+        rnn,
+        mapping,
+        steps,
+        nanoseconds,
+    } = known;
+    let (mapping, ms) = (
+        words(rnn, mapping),
+        milliseconds(Duration::from_nanos(*nanoseconds), args),
+    );
     let table = || {
-        format!("known from an earlier run on {gpu}: {mapping}: {ms:.4} ms for {steps} steps; --again measures anew\n")
+        format!(
+            "known from an earlier run on {gpu}: {mapping}: {ms:.4} ms for {steps} steps; --again measures anew\n"
+        )
     };
-    args.shown.show(table, || json!({ "gpu": gpu, "launches": args.launches, "known": known }))
+    args.shown.show(
+        table,
+        || json!({ "gpu": gpu, "launches": args.launches, "known": known }),
+    )
 }
 
 fn table(measured: &[Timed], best: &Timed, valid: usize, gpu: &str, args: &Args) -> String {
-    let Args { cell, hidden, batch, steps, launches, .. } = args;
-    let in_launches = if *launches > 1 { format!(" in {launches} launches") } else { String::new() };
+    let Args {
+        cell,
+        hidden,
+        batch,
+        steps,
+        launches,
+        ..
+    } = args;
+    let in_launches = if *launches > 1 {
+        format!(" in {launches} launches")
+    } else {
+        String::new()
+    };
     let (cell, count) = (cell.name(), measured.len());
-    let on = format!("{cell}, hidden {hidden}, batch {batch}{in_launches}, {steps} steps, on {gpu}");
+    let on =
+        format!("{cell}, hidden {hidden}, batch {batch}{in_launches}, {steps} steps, on {gpu}");
     let head = format!("{on}: {count} of {valid} valid mappings were run\n");
     let is_shown = |one: &&Timed| one.0.chosen != Chosen::Drawn || one.0.rank == best.0.rank;
     let rows = tabulate(
@@ -240,23 +335,52 @@ fn table(measured: &[Timed], best: &Timed, valid: usize, gpu: &str, args: &Args)
             ("groups", &|(one, _)| one.mapping.groups.to_string()),
             ("size", &|(one, _)| one.mapping.group_size.to_string()),
             ("cost", &|(one, _)| format!("{:.6}", one.cost)),
-            ("ms", &|(_, time)| format!("{:.4}", milliseconds(*time, args))),
+            ("ms", &|(_, time)| {
+                format!("{:.4}", milliseconds(*time, args))
+            }),
         ],
     );
-    let fastest = format!("the fastest is rank {}, {}\n", best.0.rank, words(best.0.rnn, &best.0.mapping));
+    let fastest = format!(
+        "the fastest is rank {}, {}\n",
+        best.0.rank,
+        words(best.0.rnn, &best.0.mapping)
+    );
     let slower = regrets(measured, best, args).map_or(String::new(), |(one, top)| {
         let [one, top] = [one, top].map(|regret| regret * 100.0);
-        format!("rank 1 is {one:.1} % slower than it, the first {} are {top:.1} %\n", args.top)
+        format!(
+            "rank 1 is {one:.1} % slower than it, the first {} are {top:.1} %\n",
+            args.top
+        )
     });
     head + &rows + &fastest + &slower
 }
 
 fn write(mut file: Measured, measured: &[Timed], args: &Args) -> Result<()> {
-    let Args { cell, hidden, batch, steps, .. } = *args;
+    let Args {
+        cell,
+        hidden,
+        batch,
+        steps,
+        ..
+    } = *args;
     for (ranked, time) in measured {
         let (mapped, launches) = (Some(ranked.clone()), Some(args.launches));
-        let (size, ms) = (Size { cell, hidden, batch, steps }, milliseconds(*time, args));
-        file.add(Row { size, way: Way::Grnn, mapped, launches, ms });
+        let (size, ms) = (
+            Size {
+                cell,
+                hidden,
+                batch,
+                steps,
+            },
+            milliseconds(*time, args),
+        );
+        file.add(Row {
+            size,
+            way: Way::Grnn,
+            mapped,
+            launches,
+            ms,
+        });
     }
     file.write()
 }

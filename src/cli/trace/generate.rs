@@ -43,7 +43,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
     require(bytes, format_args!("-n {n}"), "draw fewer requests")?;
     let arrivals = args.arrivals.times(process, n)?;
     let shapes = dataset.sample(n, args.max_length, &mut args.arrivals.stream("shapes"))?;
-    args.output.write(&Trace { arrivals, shapes, classes: None })
+    args.output.write(&Trace {
+        arrivals,
+        shapes,
+        classes: None,
+    })
 }
 
 #[cfg(test)]
@@ -56,8 +60,14 @@ mod tests {
     fn the_shipped_trace_is_what_its_readme_says() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace.csv");
-        let command = "gen --dataset traces/europarl-en.csv --requests 1000 --rate 5000 --seed 1 -o";
-        run(&[&command.split(' ').collect::<Vec<_>>()[..], &[path.to_str().unwrap()]].concat()).unwrap();
+        let command =
+            "gen --dataset traces/europarl-en.csv --requests 1000 --rate 5000 --seed 1 -o";
+        run(&[
+            &command.split(' ').collect::<Vec<_>>()[..],
+            &[path.to_str().unwrap()],
+        ]
+        .concat())
+        .unwrap();
         assert_eq!(
             fs::read_to_string(&path).unwrap(),
             fs::read_to_string("traces/europarl-en-1k.csv").unwrap(),
@@ -68,13 +78,19 @@ mod tests {
     #[test]
     fn bad_options_say_what_is_allowed() {
         for (options, message) in [
-            ("--rate 0", "--rate: must be a number of requests per second from 1e-6 to 1e9, not 0"),
+            (
+                "--rate 0",
+                "--rate: must be a number of requests per second from 1e-6 to 1e9, not 0",
+            ),
             (
                 "--process uniform --rate 1e-10",
                 "--rate: must be a number of requests per second from 1e-6 to 1e9, not 0.0000000001",
             ),
             ("", "poisson needs --rate, in requests per second"),
-            ("--process offline --rate 3", "--rate: unknown key of the process \"offline\"; known: process"),
+            (
+                "--process offline --rate 3",
+                "--rate: unknown key of the process \"offline\"; known: process",
+            ),
             (
                 "--process gamma --rate 3",
                 "--cv: missing; the coefficient of variation of the gaps, a number from 0.001 to 1000",

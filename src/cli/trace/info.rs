@@ -23,7 +23,9 @@ pub struct Args {
 
 pub(super) fn run(args: &Args) -> Result<()> {
     if args.window == Some(Nanos::ZERO) {
-        return Err(Error::input("--window: 0ns is not a window; it must be above 0"));
+        return Err(Error::input(
+            "--window: 0ns is not a window; it must be above 0",
+        ));
     }
     let (input, name) = open(&args.file)?;
     let description = Description::of(&Trace::read_from(input).within(name)?, args.window);
@@ -31,9 +33,17 @@ pub(super) fn run(args: &Args) -> Result<()> {
 }
 
 fn text(about: &Description) -> String {
-    let kinds: Vec<String> = about.kinds.iter().map(|kind| format!("{} {}", kind.requests, kind.kind)).collect();
-    let mut text =
-        format!("requests    {} ({})\nspan        {:.6} s\n", about.requests, kinds.join(", "), about.span_s);
+    let kinds: Vec<String> = about
+        .kinds
+        .iter()
+        .map(|kind| format!("{} {}", kind.requests, kind.kind))
+        .collect();
+    let mut text = format!(
+        "requests    {} ({})\nspan        {:.6} s\n",
+        about.requests,
+        kinds.join(", "),
+        about.span_s
+    );
     text += &match about.rate_rps {
         Some(rate) => format!("rate        {rate:.3} requests/s\n"),
         None => "rate        none: all requests arrive at once\n".into(),
@@ -41,9 +51,16 @@ fn text(about: &Description) -> String {
     if let Some(cv) = about.gap_cv {
         text += &format!("gap cv      {cv:.3}\n");
     }
-    if let Some(Peak { window_s, rate_rps, over_mean }) = about.peak {
+    if let Some(Peak {
+        window_s,
+        rate_rps,
+        over_mean,
+    }) = about.peak
+    {
         let window = Nanos::from_secs_f64(window_s);
-        text += &format!("peak        {rate_rps:.3} requests/s, {over_mean:.2} x mean (busiest {window})\n");
+        text += &format!(
+            "peak        {rate_rps:.3} requests/s, {over_mean:.2} x mean (busiest {window})\n"
+        );
     }
     if about.lengths.is_empty() {
         return text;
@@ -91,9 +108,11 @@ mod tests {
 
     #[test]
     fn a_description_reads_like_this() {
-        let trace =
-            "id,arrival_ns,shape\n0,0,chain:1\n1,1000000000,chain:3\n2,2000000000,chain:3\n3,4000000000,chain:3\n";
-        let about = Description::of(&Trace::read_from(trace.as_bytes()).unwrap(), Some(Nanos(1_000_000_000)));
+        let trace = "id,arrival_ns,shape\n0,0,chain:1\n1,1000000000,chain:3\n2,2000000000,chain:3\n3,4000000000,chain:3\n";
+        let about = Description::of(
+            &Trace::read_from(trace.as_bytes()).unwrap(),
+            Some(Nanos(1_000_000_000)),
+        );
         let expected = "\
 requests    4 (4 chain)
 span        4.000000 s
@@ -116,15 +135,21 @@ chain steps  2.50  0.87    1    3    3    3    3
         let about = Description::of(&Trace::read_from(trace.as_bytes()).unwrap(), None);
         assert!(text(&about).contains("none: all requests arrive at once"));
         let json = serde_json::to_value(&about).unwrap();
-        assert_eq!((&json["requests"], &json["rate_rps"]), (&2.into(), &serde_json::Value::Null));
+        assert_eq!(
+            (&json["requests"], &json["rate_rps"]),
+            (&2.into(), &serde_json::Value::Null)
+        );
     }
 
     #[test]
     fn bad_input_is_named() {
         assert!(fails(&["info", "no/such.csv"]).starts_with("no/such.csv: cannot be read"));
         assert!(
-            fails(&["info", "traces/europarl-en.csv"]).starts_with("traces/europarl-en.csv: line 1: the header is")
+            fails(&["info", "traces/europarl-en.csv"])
+                .starts_with("traces/europarl-en.csv: line 1: the header is")
         );
-        assert!(fails(&["info", "--window", "0s", "traces/europarl-en-1k.csv"]).starts_with("--window"));
+        assert!(
+            fails(&["info", "--window", "0s", "traces/europarl-en-1k.csv"]).starts_with("--window")
+        );
     }
 }

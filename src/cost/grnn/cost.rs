@@ -25,7 +25,8 @@ impl Cost {
     pub fn of(mapping: &Mapping, sizes: &Sizes, device: &Device) -> Cost {
         let constants = &device.constants;
         let Sizes { rnn, hidden, .. } = *sizes;
-        let [hidden, width, height] = [hidden, mapping.tile_width, mapping.tile_height].map(f64::from);
+        let [hidden, width, height] =
+            [hidden, mapping.tile_width, mapping.tile_height].map(f64::from);
         let synchronisations = f64::from(rnn.synchronisations());
 
         // Two multiprocessors share a path to the L2 cache.
@@ -37,7 +38,8 @@ impl Cost {
             Rnn::GruSingle => state + hidden * (hidden / width) * height * 4.0,
         };
         let sharing = 1 + 2 * mapping.blocks(sizes) / device.multiprocessors;
-        let memory = bytes * f64::from(sharing) / (f64::from(constants.fma_cycles) * f64::from(constants.l2_bytes));
+        let memory = bytes * f64::from(sharing)
+            / (f64::from(constants.fma_cycles) * f64::from(constants.l2_bytes));
 
         let product = product(mapping, sizes, device);
         let product = match rnn {
@@ -62,18 +64,27 @@ impl Cost {
 
 /// Equation 6.
 fn warps_of_scheduler(mapping: &Mapping, device: &Device) -> u32 {
-    mapping.threads().div_ceil(32).div_ceil(device.constants.schedulers)
+    mapping
+        .threads()
+        .div_ceil(32)
+        .div_ceil(device.constants.schedulers)
 }
 
 fn product(mapping: &Mapping, sizes: &Sizes, device: &Device) -> f64 {
-    let (warps, outputs) = (warps_of_scheduler(mapping, device), mapping.sub_tile_width(sizes.rnn));
+    let (warps, outputs) = (
+        warps_of_scheduler(mapping, device),
+        mapping.sub_tile_width(sizes.rnn),
+    );
     let each = device.constants.products.cost(warps, outputs);
-    each * f64::from(mapping.tile_height) * (f64::from(sizes.hidden) / f64::from(mapping.group_size))
+    each * f64::from(mapping.tile_height)
+        * (f64::from(sizes.hidden) / f64::from(mapping.group_size))
 }
 
 fn reduction(mapping: &Mapping, sizes: &Sizes, device: &Device) -> f64 {
     let constants = &device.constants;
-    let values = warps_of_scheduler(mapping, device) * mapping.sub_tile_width(sizes.rnn) * mapping.tile_height;
+    let values = warps_of_scheduler(mapping, device)
+        * mapping.sub_tile_width(sizes.rnn)
+        * mapping.tile_height;
     // Below a warp, another step moves the sum.
     let steps = mapping.group_size.ilog2() + u32::from(mapping.group_size < 32);
     let shuffles = f64::from(steps * constants.shuffle);
@@ -115,7 +126,10 @@ impl Times {
             Rnn::GruDouble => self.gru_double,
         };
         let cost = (cost * 1e6).round() as u128;
-        let by_cost = cost.saturating_mul(line.cost_ps.into()).saturating_add(500_000_000) / 1_000_000_000;
+        let by_cost = cost
+            .saturating_mul(line.cost_ps.into())
+            .saturating_add(500_000_000)
+            / 1_000_000_000;
         Nanos(line.step_ns).saturating_add(Nanos(u64::try_from(by_cost).unwrap_or(u64::MAX)))
     }
 }
@@ -126,9 +140,14 @@ mod tests {
 
     #[test]
     fn halves_go_to_the_even_digit() {
-        for (number, rounded) in
-            [(0.125, 0.12), (0.375, 0.38), (2.625, 2.62), (1.005, 1.0), (2.675, 2.67), (24.0, 24.0)]
-        {
+        for (number, rounded) in [
+            (0.125, 0.12),
+            (0.375, 0.38),
+            (2.625, 2.62),
+            (1.005, 1.0),
+            (2.675, 2.67),
+            (24.0, 24.0),
+        ] {
             assert_eq!(hundredths(number), rounded, "{number}");
         }
     }

@@ -63,7 +63,8 @@ impl Products {
     pub fn cost(&self, warps: u32, outputs: u32) -> f64 {
         match warps * outputs <= self.bound {
             true => {
-                libm::pow(self.warps, libm::log2(warps.into())) * libm::pow(self.outputs, libm::log2(outputs.into()))
+                libm::pow(self.warps, libm::log2(warps.into()))
+                    * libm::pow(self.outputs, libm::log2(outputs.into()))
             }
             false => self.bound_cost * (f64::from(warps * outputs) / f64::from(self.bound)),
         }
@@ -88,7 +89,9 @@ impl Reductions {
         match values < self.bound {
             true => shuffles * libm::pow(self.value, values.into()),
             false => {
-                shuffles * libm::pow(self.value, self.bound_values.into()) * (f64::from(values) / f64::from(self.bound))
+                shuffles
+                    * libm::pow(self.value, self.bound_values.into())
+                    * (f64::from(values) / f64::from(self.bound))
             }
         }
     }
@@ -110,8 +113,12 @@ fn range(key: &str) -> Option<RangeInclusive<f64>> {
         None => return None,
         // In nanoseconds, or picoseconds for a unit of cost.
         Some(key) if key.starts_with("time.") => 0.0..=1e9,
-        Some("products.warps" | "products.outputs" | "products.bound_cost" | "reductions.value") => 0.001..=1000.0,
-        Some("thread_registers" | "second_synchronisation" | "shuffle" | "reductions.bound_values") => 0.0..=MOST,
+        Some(
+            "products.warps" | "products.outputs" | "products.bound_cost" | "reductions.value",
+        ) => 0.001..=1000.0,
+        Some(
+            "thread_registers" | "second_synchronisation" | "shuffle" | "reductions.bound_values",
+        ) => 0.0..=MOST,
         Some(_) => 1.0..=MOST,
     })
 }
@@ -127,21 +134,33 @@ impl Device {
     }
 
     pub fn parse(text: &str, file: &str) -> Result<Device> {
-        let File { name, multiprocessors, grnn } = input::settings(text, file, range).map_err(Error::input)?;
+        let File {
+            name,
+            multiprocessors,
+            grnn,
+        } = input::settings(text, file, range).map_err(Error::input)?;
         let constants = grnn.ok_or_else(|| {
             Error::input(format!(
                 "{file}: no table [grnn], so the speed of persistent kernels on the {name} is unknown; \
                  scenarios/devices/titan-v.toml shows what it holds"
             ))
         })?;
-        let Reductions { value, bound, bound_values } = constants.reductions;
+        let Reductions {
+            value,
+            bound,
+            bound_values,
+        } = constants.reductions;
         let most = bound.max(bound_values);
         if libm::pow(value, most.into()).is_infinite() {
             return Err(Error::input(format!(
                 "{file}: grnn.reductions: {value} to the power of {most} is larger than any number; take a smaller value, bound or bound_values"
             )));
         }
-        Ok(Device { name, multiprocessors, constants })
+        Ok(Device {
+            name,
+            multiprocessors,
+            constants,
+        })
     }
 
     /// What [`Device::parse`] reads.

@@ -81,13 +81,18 @@ impl Measured {
     }
 
     pub fn misses(&self, constants: &Constants) -> [f64; 2] {
-        let baseline = self.products.iter().find(|point| (point.warps, point.outputs) == (1, 1));
+        let baseline = self
+            .products
+            .iter()
+            .find(|point| (point.warps, point.outputs) == (1, 1));
         let baseline = baseline.map_or(f64::NAN, |point| point.cycles);
         let product = |point: &Product| {
-            (constants.products.cost(point.warps, point.outputs) * baseline / point.cycles - 1.0).abs()
+            (constants.products.cost(point.warps, point.outputs) * baseline / point.cycles - 1.0)
+                .abs()
         };
-        let reduction =
-            |point: &Reduction| (constants.reductions.cost(self.shuffle, point.values) / point.cycles - 1.0).abs();
+        let reduction = |point: &Reduction| {
+            (constants.reductions.cost(self.shuffle, point.values) / point.cycles - 1.0).abs()
+        };
         [
             self.products.iter().map(product).fold(0.0, f64::max),
             self.reductions.iter().map(reduction).fold(0.0, f64::max),
@@ -95,10 +100,21 @@ impl Measured {
     }
 
     fn check(&self) -> Result<()> {
-        let single = [("a multiply-add", self.fma), ("a shuffle", self.shuffle), ("a barrier", self.barrier)];
+        let single = [
+            ("a multiply-add", self.fma),
+            ("a shuffle", self.shuffle),
+            ("a barrier", self.barrier),
+        ];
         let bytes = self.l2.map(|bytes| ("bytes of the L2 cache", bytes));
-        let points = self.products.iter().map(|point| ("a product", point.cycles));
-        let points = points.chain(self.reductions.iter().map(|point| ("a reduction", point.cycles)));
+        let points = self
+            .products
+            .iter()
+            .map(|point| ("a product", point.cycles));
+        let points = points.chain(
+            self.reductions
+                .iter()
+                .map(|point| ("a reduction", point.cycles)),
+        );
         for (what, number) in single.into_iter().chain(bytes).chain(points) {
             if !(number.is_finite() && number > 0.0) {
                 return Err(Error::failed(format!(
@@ -112,23 +128,33 @@ impl Measured {
 
 /// S1 and S2: `log cost = log warps · log2(warps) + log outputs · log2(outputs)`.
 fn products(points: &[Product]) -> Result<Products> {
-    let baseline = points.iter().find(|point| (point.warps, point.outputs) == (1, 1));
-    let baseline = baseline.ok_or_else(|| lacking("products have no baseline of one warp and one output"))?.cycles;
+    let baseline = points
+        .iter()
+        .find(|point| (point.warps, point.outputs) == (1, 1));
+    let baseline = baseline
+        .ok_or_else(|| lacking("products have no baseline of one warp and one output"))?
+        .cycles;
     let both = |point: &Product| point.warps * point.outputs;
     let (mut ww, mut wo, mut oo, mut wy, mut oy) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for point in points.iter().filter(|point| both(point) <= PRODUCTS) {
-        let (w, o) = (f64::from(point.warps).log2(), f64::from(point.outputs).log2());
+        let (w, o) = (
+            f64::from(point.warps).log2(),
+            f64::from(point.outputs).log2(),
+        );
         let y = (point.cycles / baseline).ln();
         (ww, wo, oo, wy, oy) = (ww + w * w, wo + w * o, oo + o * o, wy + w * y, oy + o * y);
     }
     let determinant = ww * oo - wo * wo;
     if determinant <= 0.0 {
-        return Err(lacking("products up to the bound do not differ in both warps and outputs"));
+        return Err(lacking(
+            "products up to the bound do not differ in both warps and outputs",
+        ));
     }
     let above = points.iter().filter(|point| both(point) > PRODUCTS);
-    let in_proportion =
-        above.map(|point| (point.cycles / baseline * f64::from(PRODUCTS) / f64::from(both(point))).ln());
-    let bound_cost = mean(in_proportion).ok_or_else(|| lacking("no products are above the bound"))?;
+    let in_proportion = above
+        .map(|point| (point.cycles / baseline * f64::from(PRODUCTS) / f64::from(both(point))).ln());
+    let bound_cost =
+        mean(in_proportion).ok_or_else(|| lacking("no products are above the bound"))?;
     Ok(Products {
         warps: growth((wy * oo - oy * wo) / determinant),
         outputs: growth((oy * ww - wy * wo) / determinant),
@@ -149,11 +175,21 @@ fn reductions(points: &[Reduction], shuffle: f64) -> Result<Reductions> {
     }
     let value = growth(xy / xx);
     let above = points.iter().filter(|point| point.values >= REDUCTIONS);
-    let in_proportion =
-        above.map(|point| (point.cycles / shuffle * f64::from(REDUCTIONS) / f64::from(point.values)).ln());
-    let at_bound = mean(in_proportion).ok_or_else(|| lacking("no reductions are above the bound"))?;
-    let bound_values = if value > 1.0 { (at_bound / value.ln()).round().max(0.0) as u32 } else { 0 };
-    Ok(Reductions { value, bound: REDUCTIONS, bound_values })
+    let in_proportion = above.map(|point| {
+        (point.cycles / shuffle * f64::from(REDUCTIONS) / f64::from(point.values)).ln()
+    });
+    let at_bound =
+        mean(in_proportion).ok_or_else(|| lacking("no reductions are above the bound"))?;
+    let bound_values = if value > 1.0 {
+        (at_bound / value.ln()).round().max(0.0) as u32
+    } else {
+        0
+    };
+    Ok(Reductions {
+        value,
+        bound: REDUCTIONS,
+        bound_values,
+    })
 }
 
 /// At least 1: more work never takes less time.
@@ -167,7 +203,9 @@ fn rounded(number: f64) -> f64 {
 }
 
 fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
-    let (count, sum) = numbers.fold((0u32, 0.0), |(count, sum), number| (count + 1, sum + number));
+    let (count, sum) = numbers.fold((0u32, 0.0), |(count, sum), number| {
+        (count + 1, sum + number)
+    });
     (count > 0).then(|| sum / f64::from(count))
 }
 
@@ -217,24 +255,44 @@ mod tests {
         let mut of_reductions = Vec::new();
         for warps in [1u32, 2, 4, 8] {
             for outputs in [1u32, 2, 4, 8] {
-                let powers =
-                    products.warps.powf(f64::from(warps).log2()) * products.outputs.powf(f64::from(outputs).log2());
+                let powers = products.warps.powf(f64::from(warps).log2())
+                    * products.outputs.powf(f64::from(outputs).log2());
                 let both = warps * outputs;
-                let in_proportion = products.bound_cost * f64::from(both) / f64::from(products.bound);
-                let cost = if both <= products.bound { powers } else { in_proportion };
-                of_products.push(Product { warps, outputs, cycles: fma * cost * noise() });
+                let in_proportion =
+                    products.bound_cost * f64::from(both) / f64::from(products.bound);
+                let cost = if both <= products.bound {
+                    powers
+                } else {
+                    in_proportion
+                };
+                of_products.push(Product {
+                    warps,
+                    outputs,
+                    cycles: fma * cost * noise(),
+                });
             }
             for values in [1, 2, 4, 8, 16].map(|values| warps * values) {
                 let at = |values: u32| reductions.value.powi(values as i32);
-                let in_proportion = at(reductions.bound_values) * f64::from(values) / f64::from(reductions.bound);
-                let cost = if values < reductions.bound { at(values) } else { in_proportion };
-                of_reductions.push(Reduction { values, cycles: shuffle * cost * noise() });
+                let in_proportion =
+                    at(reductions.bound_values) * f64::from(values) / f64::from(reductions.bound);
+                let cost = if values < reductions.bound {
+                    at(values)
+                } else {
+                    in_proportion
+                };
+                of_reductions.push(Reduction {
+                    values,
+                    cycles: shuffle * cost * noise(),
+                });
             }
         }
         Measured {
             fma: fma * noise(),
             shuffle: shuffle * noise(),
-            l2: [f64::from(constants.l2_bytes) * noise(), f64::from(constants.l2_bytes) / 2.0 * noise()],
+            l2: [
+                f64::from(constants.l2_bytes) * noise(),
+                f64::from(constants.l2_bytes) / 2.0 * noise(),
+            ],
             barrier: f64::from(constants.second_synchronisation) * fma * noise(),
             products: of_products,
             reductions: of_reductions,
@@ -252,8 +310,17 @@ mod tests {
             l2_bytes: 48,
             second_synchronisation: 350,
             shuffle: 5,
-            products: Products { warps: 1.25, outputs: 1.75, bound: 8, bound_cost: 3.2 },
-            reductions: Reductions { value: 1.11, bound: 12, bound_values: 5 },
+            products: Products {
+                warps: 1.25,
+                outputs: 1.75,
+                bound: 8,
+                bound_cost: 3.2,
+            },
+            reductions: Reductions {
+                value: 1.11,
+                bound: 12,
+                bound_values: 5,
+            },
             ..titan.clone()
         };
         [titan, other]
@@ -262,9 +329,24 @@ mod tests {
     #[test]
     fn constants_come_back_from_what_they_make() {
         for known in known() {
-            let found = measured(&known, || 1.0).device(&reported()).unwrap().constants;
-            assert!(measured(&known, || 1.0).misses(&found).iter().all(|miss| *miss < 1e-9), "{found:?}");
-            assert_eq!(found, Constants { time: None, ..known });
+            let found = measured(&known, || 1.0)
+                .device(&reported())
+                .unwrap()
+                .constants;
+            assert!(
+                measured(&known, || 1.0)
+                    .misses(&found)
+                    .iter()
+                    .all(|miss| *miss < 1e-9),
+                "{found:?}"
+            );
+            assert_eq!(
+                found,
+                Constants {
+                    time: None,
+                    ..known
+                }
+            );
         }
     }
 
@@ -273,15 +355,23 @@ mod tests {
         let mut drawn = 1u64;
         for (known, turn) in known().into_iter().cycle().zip(0..200) {
             let noise = || {
-                drawn = drawn.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                drawn = drawn
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 1.0 + 0.02 * ((drawn >> 33) as f64 / f64::from(1u32 << 30) - 1.0)
             };
-            let found = measured(&known, noise).device(&reported()).unwrap().constants;
+            let found = measured(&known, noise)
+                .device(&reported())
+                .unwrap()
+                .constants;
             near(found.products.warps, known.products.warps, 0.04);
             near(found.products.outputs, known.products.outputs, 0.04);
             near(found.products.bound_cost, known.products.bound_cost, 0.05);
             near(found.reductions.value, known.reductions.value, 0.02);
-            assert!(found.shuffle.abs_diff(known.shuffle) <= 1, "turn {turn}: {found:?}");
+            assert!(
+                found.shuffle.abs_diff(known.shuffle) <= 1,
+                "turn {turn}: {found:?}"
+            );
             assert_eq!(found.fma_cycles, known.fma_cycles);
         }
     }
@@ -299,13 +389,40 @@ mod tests {
             ..good.clone()
         };
         for (bad, reason) in [
-            (Measured { fma: 0.0, ..good.clone() }, "a multiply-add: 0 was measured"),
-            (Measured { barrier: f64::NAN, ..good.clone() }, "a barrier: NaN was measured"),
-            (without(|point| point.warps > 1), "products have no baseline"),
-            (without(|point| point.warps == 1), "do not differ in both warps and outputs"),
-            (without(|point| point.warps * point.outputs <= 8), "no products are above the bound"),
-            (reduced(|point| point.values >= 12), "no reductions are below the bound"),
-            (reduced(|point| point.values < 12), "no reductions are above the bound"),
+            (
+                Measured {
+                    fma: 0.0,
+                    ..good.clone()
+                },
+                "a multiply-add: 0 was measured",
+            ),
+            (
+                Measured {
+                    barrier: f64::NAN,
+                    ..good.clone()
+                },
+                "a barrier: NaN was measured",
+            ),
+            (
+                without(|point| point.warps > 1),
+                "products have no baseline",
+            ),
+            (
+                without(|point| point.warps == 1),
+                "do not differ in both warps and outputs",
+            ),
+            (
+                without(|point| point.warps * point.outputs <= 8),
+                "no products are above the bound",
+            ),
+            (
+                reduced(|point| point.values >= 12),
+                "no reductions are below the bound",
+            ),
+            (
+                reduced(|point| point.values < 12),
+                "no reductions are above the bound",
+            ),
         ] {
             let message = bad.device(&reported()).unwrap_err().to_string();
             assert!(message.contains(reason), "{message}: {reason}");
@@ -316,32 +433,58 @@ mod tests {
     fn more_work_takes_no_less_time() {
         let [titan, _] = known();
         let mut flat = measured(&titan, || 1.0);
-        flat.products.iter_mut().for_each(|point| point.cycles = 9.0 / f64::from(point.warps));
-        flat.reductions.iter_mut().for_each(|point| point.cycles = flat.shuffle / 2.0);
+        flat.products
+            .iter_mut()
+            .for_each(|point| point.cycles = 9.0 / f64::from(point.warps));
+        flat.reductions
+            .iter_mut()
+            .for_each(|point| point.cycles = flat.shuffle / 2.0);
         let found = flat.device(&reported()).unwrap().constants;
         assert_eq!((found.products.warps, found.products.outputs), (1.0, 1.0));
-        assert_eq!((found.reductions.value, found.reductions.bound_values), (1.0, 0));
+        assert_eq!(
+            (found.reductions.value, found.reductions.bound_values),
+            (1.0, 0)
+        );
     }
 
     #[test]
     fn a_file_says_what_was_found() {
         // Reductions whose cost grows so slowly that `bound_values` is large.
         let [titan, _] = known();
-        let flat = Reductions { value: 1.000_002_4, bound: 12, bound_values: 200_000 };
-        let measured = measured(&Constants { reductions: flat, ..titan }, {
-            let mut turn = 0;
-            move || {
-                turn += 1;
-                1.0 + 1e-7 * f64::from(turn % 7)
-            }
-        });
+        let flat = Reductions {
+            value: 1.000_002_4,
+            bound: 12,
+            bound_values: 200_000,
+        };
+        let measured = measured(
+            &Constants {
+                reductions: flat,
+                ..titan
+            },
+            {
+                let mut turn = 0;
+                move || {
+                    turn += 1;
+                    1.0 + 1e-7 * f64::from(turn % 7)
+                }
+            },
+        );
         let device = measured.device(&reported()).unwrap();
         let text = file(&device, &measured, &reported());
         let read = Device::parse(&text, "fitted.toml").unwrap();
-        assert_eq!((read.name.as_str(), read.multiprocessors), ("My \"GPU\"", 80));
+        assert_eq!(
+            (read.name.as_str(), read.multiprocessors),
+            ("My \"GPU\"", 80)
+        );
         assert_eq!(read, device);
         let [products, reductions] = measured.misses(&read.constants);
-        assert!(products < 1e-5 && reductions < 1e-4, "{products} {reductions}");
-        assert!(text.starts_with("# Some GPU, as batchlab grnn fit has measured it, at 1455 MHz"), "{text}");
+        assert!(
+            products < 1e-5 && reductions < 1e-4,
+            "{products} {reductions}"
+        );
+        assert!(
+            text.starts_with("# Some GPU, as batchlab grnn fit has measured it, at 1455 MHz"),
+            "{text}"
+        );
     }
 }

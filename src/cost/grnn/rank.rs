@@ -54,7 +54,10 @@ pub struct Ranked {
 /// By ascending cost, then by tile width, tile height, groups, group size and synchronisations. Empty if no kernel runs
 /// this batch: [`Launches`] then runs another one.
 pub fn rank(cell: Cell, hidden: u32, batch: u32, device: &Device, space: &Space) -> Vec<Ranked> {
-    let kernels = cell.kernels().iter().map(|&rnn| Sizes { rnn, hidden, batch });
+    let kernels = cell
+        .kernels()
+        .iter()
+        .map(|&rnn| Sizes { rnn, hidden, batch });
     ranked(kernels, device, space, |_| true)
 }
 
@@ -62,9 +65,18 @@ pub fn rank(cell: Cell, hidden: u32, batch: u32, device: &Device, space: &Space)
 /// output of the layer before as well as its own state, so they are twice as long: they are those of a state of twice
 /// the width, of which half of the elements are on twice the share. Tiles divide the state evenly, so that this is exact.
 fn rank_layer(hidden: u32, batch: u32, layers: u32, device: &Device, space: &Space) -> Vec<Ranked> {
-    let sizes = Sizes { rnn: Rnn::Lstm, hidden: 2 * hidden, batch };
-    let device = Device { multiprocessors: 2 * (device.multiprocessors / layers), ..device.clone() };
-    ranked([sizes], &device, space, |mapping| hidden.is_multiple_of(mapping.tile_width))
+    let sizes = Sizes {
+        rnn: Rnn::Lstm,
+        hidden: 2 * hidden,
+        batch,
+    };
+    let device = Device {
+        multiprocessors: 2 * (device.multiprocessors / layers),
+        ..device.clone()
+    };
+    ranked([sizes], &device, space, |mapping| {
+        hidden.is_multiple_of(mapping.tile_width)
+    })
 }
 
 fn ranked(
@@ -77,13 +89,20 @@ fn ranked(
     for sizes in kernels {
         space.each_valid(&sizes, device, |mapping| {
             if is_allowed(&mapping) {
-                all.push(Ranked { rnn: sizes.rnn, mapping, cost: Cost::of(&mapping, &sizes, device) });
+                all.push(Ranked {
+                    rnn: sizes.rnn,
+                    mapping,
+                    cost: Cost::of(&mapping, &sizes, device),
+                });
             }
         });
     }
     all.sort_by(|a, b| {
         let place = |one: &Ranked| (one.mapping, one.rnn.synchronisations());
-        a.cost.total().total_cmp(&b.cost.total()).then_with(|| place(a).cmp(&place(b)))
+        a.cost
+            .total()
+            .total_cmp(&b.cost.total())
+            .then_with(|| place(a).cmp(&place(b)))
     });
     all
 }
@@ -98,9 +117,17 @@ pub fn csv(cell: Cell, hidden: u32, batch: u32, ranked: &[Ranked]) -> String {
             Cell::Gru => rnn.synchronisations().to_string(),
         };
         let (outputs, threads) = (mapping.sub_tile_width(*rnn), mapping.threads());
-        let blocks = mapping.blocks(&Sizes { rnn: *rnn, hidden, batch });
+        let blocks = mapping.blocks(&Sizes {
+            rnn: *rnn,
+            hidden,
+            batch,
+        });
         let [memory, product] = [cost.memory, cost.product].map(|term| format!("{term:?}"));
-        let Cost { synchronisation, reduction, .. } = cost;
+        let Cost {
+            synchronisation,
+            reduction,
+            ..
+        } = cost;
         let total = cost.total();
         writeln!(
             text,
@@ -145,7 +172,9 @@ impl Launches {
 
     /// Of one launch; `None` if the weights do not fit.
     pub fn largest(&self) -> Option<u32> {
-        u32::try_from(self.kernels.len()).ok().filter(|largest| *largest > 0)
+        u32::try_from(self.kernels.len())
+            .ok()
+            .filter(|largest| *largest > 0)
     }
 
     /// Why no kernel runs any batch, if that is so; traditional kernels run then (section 4).
@@ -167,7 +196,8 @@ impl Launches {
     }
 
     pub fn of(&self, batch: u32) -> impl Iterator<Item = &(u32, Ranked)> {
-        self.sizes(batch).map(|size| &self.kernels[size as usize - 1])
+        self.sizes(batch)
+            .map(|size| &self.kernels[size as usize - 1])
     }
 }
 
@@ -193,10 +223,15 @@ impl Persistent {
     /// 8.5); this is a definition of this project.
     pub fn of_layers(hidden: u32, layers: u32, device: &Device) -> Result<Persistent> {
         if layers < 2 {
-            return Persistent::new(Launches::new(Cell::Lstm, hidden, device, &Space::default()), device);
+            return Persistent::new(
+                Launches::new(Cell::Lstm, hidden, device, &Space::default()),
+                device,
+            );
         }
         let space = Space::default();
-        let launches = Launches::of_ranking(device, |batch| rank_layer(hidden, batch, layers, device, &space));
+        let launches = Launches::of_ranking(device, |batch| {
+            rank_layer(hidden, batch, layers, device, &space)
+        });
         Persistent::of(launches, device, layers - 1)
     }
 
@@ -208,22 +243,43 @@ impl Persistent {
                  scenarios/devices/titan-v.toml has one; of another GPU batchlab profile --grnn measures rows for the cost table"
             ))
         })?;
-        let none = || Error::input(format!("the registers of the {name} hold the weights of no persistent kernel"));
+        let none = || {
+            Error::input(format!(
+                "the registers of the {name} hold the weights of no persistent kernel"
+            ))
+        };
         let largest = launches.largest().ok_or_else(none)?;
-        let step = |batch| launches.of(batch).map(|(_, best)| times.step(best.rnn, best.cost.total())).sum();
-        Ok(Persistent { launch: times.launch, steps: (1..=largest).map(step).collect(), launches, more_steps })
+        let step = |batch| {
+            launches
+                .of(batch)
+                .map(|(_, best)| times.step(best.rnn, best.cost.total()))
+                .sum()
+        };
+        Ok(Persistent {
+            launch: times.launch,
+            steps: (1..=largest).map(step).collect(),
+            launches,
+            more_steps,
+        })
     }
 
     pub fn runs(&self, batch: u32, steps: u32) -> Nanos {
         let sizes = self.launches.sizes(batch);
         let steps = u64::from(steps) + u64::from(self.more_steps);
-        let each = sizes.map(|size| self.launch.saturating_add(self.steps[size as usize - 1].saturating_mul(steps)));
+        let each = sizes.map(|size| {
+            self.launch
+                .saturating_add(self.steps[size as usize - 1].saturating_mul(steps))
+        });
         each.fold(Nanos::ZERO, Nanos::saturating_add)
     }
 
     /// Of a step in batches up to `largest`, without launches.
     pub fn best(&self, largest: u32) -> Best {
-        let batches = (1..=largest.max(1)).zip(&self.steps).map(|(batch, time)| Best::of(batch, *time));
-        batches.reduce(Best::or).expect("there is a kernel for some batch")
+        let batches = (1..=largest.max(1))
+            .zip(&self.steps)
+            .map(|(batch, time)| Best::of(batch, *time));
+        batches
+            .reduce(Best::or)
+            .expect("there is a kernel for some batch")
     }
 }

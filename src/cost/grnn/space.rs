@@ -7,7 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use super::Device;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    clap::ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rnn {
     /// One synchronisation
@@ -61,7 +73,11 @@ pub struct Mapping {
 /// `TW,TH,GPB,WS`.
 impl fmt::Display for Mapping {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{},{},{},{}", self.tile_width, self.tile_height, self.groups, self.group_size)
+        write!(
+            f,
+            "{},{},{},{}",
+            self.tile_width, self.tile_height, self.groups, self.group_size
+        )
     }
 }
 
@@ -69,11 +85,16 @@ impl FromStr for Mapping {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Mapping, &'static str> {
-        let numbers = text.split(',').map(|part| part.trim().parse().ok().filter(|number| *number > 0));
+        let numbers = text
+            .split(',')
+            .map(|part| part.trim().parse().ok().filter(|number| *number > 0));
         match numbers.collect::<Option<Vec<u32>>>().as_deref() {
-            Some(&[tile_width, tile_height, groups, group_size]) => {
-                Ok(Mapping { tile_width, tile_height, groups, group_size })
-            }
+            Some(&[tile_width, tile_height, groups, group_size]) => Ok(Mapping {
+                tile_width,
+                tile_height,
+                groups,
+                group_size,
+            }),
             _ => Err(
                 "four whole numbers above 0: the width and height of a tile, work groups, and threads of each, as 32,2,32,8",
             ),
@@ -114,7 +135,10 @@ pub struct Space {
 
 impl Default for Space {
     fn default() -> Self {
-        Space { widest: 64, uneven: false }
+        Space {
+            widest: 64,
+            uneven: false,
+        }
     }
 }
 
@@ -135,7 +159,12 @@ impl Space {
         for tile_width in 1..=self.widest {
             counts.clear();
             for &tile_height in &heights {
-                let tile = Mapping { tile_width, tile_height, groups: 1, group_size: 1 };
+                let tile = Mapping {
+                    tile_width,
+                    tile_height,
+                    groups: 1,
+                    group_size: 1,
+                };
                 if !is_resident(&tile, sizes, device) {
                     continue;
                 }
@@ -144,7 +173,11 @@ impl Space {
                 }
                 for &groups in &counts {
                     for group_size in GROUP_SIZES {
-                        let mapping = Mapping { groups, group_size, ..tile };
+                        let mapping = Mapping {
+                            groups,
+                            group_size,
+                            ..tile
+                        };
                         if self.is_valid(&mapping, sizes, device) {
                             take(mapping);
                         }
@@ -164,24 +197,29 @@ impl Space {
             && threads <= limits.threads
             && mapping.sub_tile_width(sizes.rnn) * mapping.tile_height <= mapping.group_size
             && weights <= f64::from(limits.thread_weights)
-            && (weights + f64::from(limits.thread_registers)) * f64::from(threads) <= f64::from(limits.registers)
+            && (weights + f64::from(limits.thread_registers)) * f64::from(threads)
+                <= f64::from(limits.registers)
             && (self.uneven || threads.is_multiple_of(32 * limits.schedulers))
     }
 }
 
 /// One block per multiprocessor; 64 bits, since a grid may be far too large.
 fn is_resident(mapping: &Mapping, sizes: &Sizes, device: &Device) -> bool {
-    u64::from(mapping.columns(sizes)) * u64::from(mapping.rows(sizes)) <= u64::from(device.multiprocessors)
+    u64::from(mapping.columns(sizes)) * u64::from(mapping.rows(sizes))
+        <= u64::from(device.multiprocessors)
 }
 
 pub fn weights_of_thread(mapping: &Mapping, sizes: &Sizes) -> f64 {
     let Sizes { rnn, hidden, .. } = *sizes;
-    let of_gates = f64::from(mapping.sub_tile_width(rnn)) * f64::from(hidden) / f64::from(mapping.group_size);
+    let of_gates =
+        f64::from(mapping.sub_tile_width(rnn)) * f64::from(hidden) / f64::from(mapping.group_size);
     match rnn {
         Rnn::Lstm => of_gates,
         Rnn::GruDouble => of_gates * 1.5,
         // Spread over the whole block, which needs them for all outputs.
-        Rnn::GruSingle => of_gates + f64::from(mapping.tile_width * hidden.div_ceil(mapping.threads())),
+        Rnn::GruSingle => {
+            of_gates + f64::from(mapping.tile_width * hidden.div_ceil(mapping.threads()))
+        }
     }
 }
 

@@ -25,9 +25,20 @@ const KEPT_INPUTS: usize = 513;
 
 impl Kernels {
     pub fn new(device: Arc<Roofline>, forms: Vec<Form>) -> Kernels {
-        let inputs = if forms.iter().all(Form::is_constant) { 1 } else { KEPT_INPUTS };
-        let times = (0..inputs * KEPT_BATCHES).map(|_| AtomicU64::new(0)).collect();
-        Kernels { device, forms, times, preferred: (0..inputs).map(|_| AtomicU64::new(0)).collect() }
+        let inputs = if forms.iter().all(Form::is_constant) {
+            1
+        } else {
+            KEPT_INPUTS
+        };
+        let times = (0..inputs * KEPT_BATCHES)
+            .map(|_| AtomicU64::new(0))
+            .collect();
+        Kernels {
+            device,
+            forms,
+            times,
+            preferred: (0..inputs).map(|_| AtomicU64::new(0)).collect(),
+        }
     }
 
     /// A kernel per product, and one for everything elementwise. `None` if an operator is opaque. `chain`: exactly one
@@ -36,16 +47,26 @@ impl Kernels {
         let form = |kind, [count, rows, inner, columns, elements]: [u64; 5]| {
             let [count, rows, inner] = [count, rows, inner].map(Size::constant);
             let [columns, elements] = [columns, elements].map(Size::constant);
-            Form { kind, count, rows, inner, columns, elements }
+            Form {
+                kind,
+                count,
+                rows,
+                inner,
+                columns,
+                elements,
+            }
         };
         let mut forms = Vec::new();
         let mut elements = 0;
         for operator in operators {
             let rows = u64::from(rows_of_node(operator, chain));
-            let (Work { weights, of_row }, [gives, takes]) = (Work::of(operator), operator.shape.map(u64::from));
+            let (Work { weights, of_row }, [gives, takes]) =
+                (Work::of(operator), operator.shape.map(u64::from));
             match operator.kind {
                 operator::Kind::Opaque => return None,
-                _ if weights > 0 => forms.push(form(Kind::Matmul, [1, rows, takes, gives, rows * of_row])),
+                _ if weights > 0 => {
+                    forms.push(form(Kind::Matmul, [1, rows, takes, gives, rows * of_row]))
+                }
                 _ => elements += rows * of_row,
             }
         }
@@ -60,7 +81,9 @@ impl Kernels {
         let (row, column) = (input as usize, batch as usize);
         let is_kept = row < self.preferred.len() && column < KEPT_BATCHES;
         let place = is_kept.then(|| &self.times[row * KEPT_BATCHES + column]);
-        Nanos(kept(place, || self.launches().saturating_add(self.busy(batch, input)).0))
+        Nanos(kept(place, || {
+            self.launches().saturating_add(self.busy(batch, input)).0
+        }))
     }
 
     pub fn preferred(&self, input: u32) -> u32 {
@@ -77,13 +100,23 @@ impl Kernels {
             return best;
         }
         // A bound for larger batches: no launches, partial waves or weights.
-        let share_ns = self.forms.iter().map(|form| self.device.share_ns(&form.at(input))).sum();
-        best.or(Best { time: best.time, share_ns })
+        let share_ns = self
+            .forms
+            .iter()
+            .map(|form| self.device.share_ns(&form.at(input)))
+            .sum();
+        best.or(Best {
+            time: best.time,
+            share_ns,
+        })
     }
 
     fn busy(&self, batch: u32, input: u32) -> Nanos {
         let time = |form: &Form| self.device.busy(&form.at(input), batch);
-        self.forms.iter().map(time).fold(Nanos::ZERO, Nanos::saturating_add)
+        self.forms
+            .iter()
+            .map(time)
+            .fold(Nanos::ZERO, Nanos::saturating_add)
     }
 
     fn launches(&self) -> Nanos {

@@ -70,7 +70,13 @@ struct Tile {
 impl Unit {
     /// With the most efficient tiles, in hundredths of an operation per ns.
     fn best_rate(&self) -> u64 {
-        self.peak_gflops * self.tiles.iter().map(|tile| tile.efficiency).max().unwrap_or(100)
+        self.peak_gflops
+            * self
+                .tiles
+                .iter()
+                .map(|tile| tile.efficiency)
+                .max()
+                .unwrap_or(100)
     }
 }
 
@@ -91,9 +97,22 @@ fn range(key: &str) -> Option<RangeInclusive<f64>> {
 
 impl Roofline {
     fn units(&self) -> impl Iterator<Item = (Precision, &Unit)> {
-        let Roofline { f32, tf32, bf16, f16, .. } = self;
-        let units = [(Precision::F32, f32), (Precision::Tf32, tf32), (Precision::Bf16, bf16), (Precision::F16, f16)];
-        units.into_iter().filter_map(|(precision, unit)| Some((precision, unit.as_ref()?)))
+        let Roofline {
+            f32,
+            tf32,
+            bf16,
+            f16,
+            ..
+        } = self;
+        let units = [
+            (Precision::F32, f32),
+            (Precision::Tf32, tf32),
+            (Precision::Bf16, bf16),
+            (Precision::F16, f16),
+        ];
+        units
+            .into_iter()
+            .filter_map(|(precision, unit)| Some((precision, unit.as_ref()?)))
     }
 
     pub fn read(path: &Path, precision: Precision) -> Result<Roofline> {
@@ -105,7 +124,9 @@ impl Roofline {
         let mut sheet: Roofline = input::settings(text, file, range).map_err(Error::input)?;
         let units: Vec<(Precision, &Unit)> = sheet.units().collect();
         if let Some((of, _)) = units.iter().find(|(_, unit)| unit.tiles.is_empty()) {
-            return Err(Error::input(format!("{file}: {of}.tiles: empty; kernels have at least one shape of tiles")));
+            return Err(Error::input(format!(
+                "{file}: {of}.tiles: empty; kernels have at least one shape of tiles"
+            )));
         }
         let unit = units.iter().find(|(of, _)| *of == precision).map(|(_, unit)| (*unit).clone()).ok_or_else(|| {
             let known: Vec<String> = units.iter().map(|(of, _)| of.to_string()).collect();
@@ -123,18 +144,27 @@ impl Roofline {
     /// words: a GH200 is not an H200. With its data sheet in float32.
     pub fn of_gpu(gpu: &str) -> Option<(&'static str, Roofline)> {
         let words = |name: &str| -> Vec<String> {
-            name.split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_ascii_lowercase).collect()
+            name.split(|c: char| !c.is_ascii_alphanumeric())
+                .map(str::to_ascii_lowercase)
+                .collect()
         };
         let gpu = words(gpu);
-        Shipped::Device.all().into_iter().find_map(|BuiltIn { name: file, text }| {
-            let sheet = Roofline::parse(text, file, Precision::F32).expect("a shipped file is complete");
-            let name = words(&sheet.name);
-            gpu.windows(name.len()).any(|part| part == name).then_some((file, sheet))
-        })
+        Shipped::Device
+            .all()
+            .into_iter()
+            .find_map(|BuiltIn { name: file, text }| {
+                let sheet = Roofline::parse(text, file, Precision::F32)
+                    .expect("a shipped file is complete");
+                let name = words(&sheet.name);
+                gpu.windows(name.len())
+                    .any(|part| part == name)
+                    .then_some((file, sheet))
+            })
     }
 
     pub fn busy(&self, work: &Work, batch: u32) -> Nanos {
-        self.computing(work, batch).max(self.traffic(work.moved(batch)))
+        self.computing(work, batch)
+            .max(self.traffic(work.moved(batch)))
     }
 
     /// Of one multiplication of these rows with all numbers of matrices, with the most efficient tiles.
@@ -156,13 +186,22 @@ impl Roofline {
             Kind::BatchedMatmul => (u128::from(work.rows), batch * u128::from(work.count)),
         };
         let results = count * rows * u128::from(work.columns);
-        let is_allowed =
-            |slices: &u64| *slices == 1 || self.unit.slice.is_some_and(|least| work.inner / slices >= least);
+        let is_allowed = |slices: &u64| {
+            *slices == 1
+                || self
+                    .unit
+                    .slice
+                    .is_some_and(|least| work.inner / slices >= least)
+        };
         let of_tile = |tile: &Tile| {
             let across = u128::from(work.columns.div_ceil(tile.columns));
             let tiles = count * div_ceil(rows, u128::from(tile.rows)) * across;
-            let slices = std::iter::successors(Some(1), |slices| Some(2 * slices)).take_while(is_allowed);
-            slices.map(|slices| self.sliced(tile, tiles, work.inner, slices, results)).min().unwrap_or(0)
+            let slices =
+                std::iter::successors(Some(1), |slices| Some(2 * slices)).take_while(is_allowed);
+            slices
+                .map(|slices| self.sliced(tile, tiles, work.inner, slices, results))
+                .min()
+                .unwrap_or(0)
         };
         nanos(self.unit.tiles.iter().map(of_tile).min().unwrap_or(0))
     }
@@ -171,11 +210,23 @@ impl Roofline {
     fn sliced(&self, tile: &Tile, tiles: u128, inner: u64, slices: u64, results: u128) -> u128 {
         let multiprocessors = self.multiprocessors;
         let waves = div_ceil(tiles * u128::from(slices), u128::from(multiprocessors));
-        let flops_of_wave =
-            2 * u128::from(tile.rows * tile.columns) * u128::from(inner.div_ceil(slices)) * u128::from(multiprocessors);
-        let time = div_ceil(waves * flops_of_wave * 100, u128::from(self.unit.peak_gflops * tile.efficiency));
-        let adding = || self.launch.saturating_add(self.traffic(results * u128::from(slices + 1)));
-        if slices == 1 { time } else { time + u128::from(adding().0) }
+        let flops_of_wave = 2
+            * u128::from(tile.rows * tile.columns)
+            * u128::from(inner.div_ceil(slices))
+            * u128::from(multiprocessors);
+        let time = div_ceil(
+            waves * flops_of_wave * 100,
+            u128::from(self.unit.peak_gflops * tile.efficiency),
+        );
+        let adding = || {
+            self.launch
+                .saturating_add(self.traffic(results * u128::from(slices + 1)))
+        };
+        if slices == 1 {
+            time
+        } else {
+            time + u128::from(adding().0)
+        }
     }
 
     pub(super) fn traffic(&self, elements: u128) -> Nanos {
@@ -186,8 +237,8 @@ impl Roofline {
     /// A lower bound in ns for a query's share of any batch: the best tiles' rate, or traffic without weights.
     pub fn share_ns(&self, work: &Work) -> f64 {
         let computing = work.flops(1) as f64 * 100.0 / self.unit.best_rate() as f64;
-        let moving =
-            (u128::from(work.elements) * u128::from(self.unit.bytes)) as f64 * 1000.0 / self.bandwidth_mb_s as f64;
+        let moving = (u128::from(work.elements) * u128::from(self.unit.bytes)) as f64 * 1000.0
+            / self.bandwidth_mb_s as f64;
         computing.max(moving)
     }
 }

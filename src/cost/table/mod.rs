@@ -97,27 +97,50 @@ impl CostTable {
         // By cell, input and batch.
         let mut points: BTreeMap<String, BTreeMap<u32, BTreeMap<u32, u64>>> = BTreeMap::new();
         for (line, text) in lines {
-            let (cell, input, batch, ns) =
-                header.row(text).and_then(|row| point(row, &columns)).map_err(refuse(line))?;
+            let (cell, input, batch, ns) = header
+                .row(text)
+                .and_then(|row| point(row, &columns))
+                .map_err(refuse(line))?;
             in_range(&cell, input, batch, ns).map_err(refuse(line))?;
             let curves = points.entry(cell.clone()).or_default();
             if curves.entry(input).or_default().insert(batch, ns).is_some() {
-                let twice = format!("a second row for the cell \"{cell}\" at batch {batch}; each batch has one row");
+                let twice = format!(
+                    "a second row for the cell \"{cell}\" at batch {batch}; each batch has one row"
+                );
                 return Err(refuse(line)(twice));
             }
         }
         if points.is_empty() {
-            return Err(Error::input(format!("{name}: no rows; a cost table has at least one line cell,batch,ns")));
+            return Err(Error::input(format!(
+                "{name}: no rows; a cost table has at least one line cell,batch,ns"
+            )));
         }
         let costs = |inputs: BTreeMap<u32, BTreeMap<u32, u64>>| {
             let curve = |points| Curve::new(points).expect("rows have batches from 1 on");
-            let rows = Rows { by_input: inputs.into_iter().map(|(input, points)| (input, curve(points))).collect() };
+            let rows = Rows {
+                by_input: inputs
+                    .into_iter()
+                    .map(|(input, points)| (input, curve(points)))
+                    .collect(),
+            };
             let is_grid = has_context && rows.by_input.len() > 1;
-            if is_grid { CellCosts::Grid(rows) } else { CellCosts::Rows(rows) }
+            if is_grid {
+                CellCosts::Grid(rows)
+            } else {
+                CellCosts::Rows(rows)
+            }
         };
         let bandwidth_mb_s = points.remove(BANDWIDTH).map(|rows| rows[&0][&1]);
-        let cells = points.into_iter().map(|(cell, inputs)| (cell, costs(inputs))).collect();
-        Ok(CostTable { name: name.to_string(), cells, bandwidth_mb_s, ..CostTable::empty() })
+        let cells = points
+            .into_iter()
+            .map(|(cell, inputs)| (cell, costs(inputs)))
+            .collect();
+        Ok(CostTable {
+            name: name.to_string(),
+            cells,
+            bandwidth_mb_s,
+            ..CostTable::empty()
+        })
     }
 
     pub fn empty() -> CostTable {
@@ -135,20 +158,32 @@ impl CostTable {
     /// Adds what the steps of a model's cells move, if the table names the device's bandwidth.
     #[must_use]
     pub fn with_traffic(mut self, model: &Model, sizes: &Sizes, precision: Precision) -> CostTable {
-        let Some(bandwidth) = self.bandwidth_mb_s else { return self };
+        let Some(bandwidth) = self.bandwidth_mb_s else {
+            return self;
+        };
         let operators = model.operators(sizes);
         for (place, cell) in model.cell_types().into_iter().enumerate() {
             let traffic = match model.network() {
-                Some(network) => Some(Traffic::of_listed(&network.distinct()[place].form, precision, bandwidth)),
+                Some(network) => Some(Traffic::of_listed(
+                    &network.distinct()[place].form,
+                    precision,
+                    bandwidth,
+                )),
                 None => Traffic::of_cell(&operators[place], cell.chain, precision, bandwidth),
             };
-            self.traffic.extend(traffic.map(|traffic| (cell.name, Arc::new(traffic))));
+            self.traffic
+                .extend(traffic.map(|traffic| (cell.name, Arc::new(traffic))));
         }
         self
     }
 
     /// Adds times by the roofline for cells without rows.
-    pub fn or_computed(mut self, device: &Arc<Roofline>, model: &Model, sizes: &Sizes) -> Result<CostTable> {
+    pub fn or_computed(
+        mut self,
+        device: &Arc<Roofline>,
+        model: &Model,
+        sizes: &Sizes,
+    ) -> Result<CostTable> {
         let mut known: BTreeMap<&Form, Arc<Kernels>> = BTreeMap::new();
         let operators = model.operators(sizes);
         for (place, cell) in model.cell_types().into_iter().enumerate() {
@@ -195,7 +230,10 @@ impl CostTable {
     #[must_use]
     pub fn with_persistent(mut self, kernels: Arc<Persistent>, cell: &str) -> CostTable {
         if self.rows(cell, "").is_none() {
-            self.cells.insert(cell.to_string(), CellCosts::Persistent(Arc::clone(&kernels)));
+            self.cells.insert(
+                cell.to_string(),
+                CellCosts::Persistent(Arc::clone(&kernels)),
+            );
         }
         self.persistent = Some(kernels);
         self
@@ -204,7 +242,10 @@ impl CostTable {
     /// Notes why persistent kernels, which were asked for, do not run.
     #[must_use]
     pub fn in_traditional_kernels(self, because: String) -> CostTable {
-        CostTable { traditional: Some(because), ..self }
+        CostTable {
+            traditional: Some(because),
+            ..self
+        }
     }
 
     /// Why cells run in traditional kernels although persistent ones were asked for.
@@ -213,7 +254,10 @@ impl CostTable {
     }
 
     pub fn persistent(&self, cell: &str) -> Result<Option<Persistent>> {
-        let [step, launch] = [format!("{cell}.{PERSISTENT}"), format!("{cell}.{PERSISTENT}.{LAUNCH}")];
+        let [step, launch] = [
+            format!("{cell}.{PERSISTENT}"),
+            format!("{cell}.{PERSISTENT}.{LAUNCH}"),
+        ];
         let missing = |there: &str, missing: &str| {
             Error::input(format!(
                 "{}: rows for \"{there}\" but none for \"{missing}\"; a launch is the sum of both, and batchlab profile --grnn measures both",
@@ -221,7 +265,10 @@ impl CostTable {
             ))
         };
         match (self.curve(&step), self.curve(&launch)) {
-            (Some(step), Some(launch)) => Ok(Some(Persistent::Measured { step: step.clone(), launch: launch.clone() })),
+            (Some(step), Some(launch)) => Ok(Some(Persistent::Measured {
+                step: step.clone(),
+                launch: launch.clone(),
+            })),
             (Some(_), None) => Err(missing(&step, &launch)),
             (None, Some(_)) => Err(missing(&launch, &step)),
             (None, None) => Ok(None),
@@ -231,12 +278,17 @@ impl CostTable {
     /// A larger batch that takes less time is more often a mistake of the table than a property of a device.
     pub fn falling(&self) -> Vec<String> {
         let note = |(cell, costs): (&String, &CellCosts)| {
-            let CellCosts::Rows(rows) = costs else { return None };
+            let CellCosts::Rows(rows) = costs else {
+                return None;
+            };
             if is_demand(cell) {
                 return None;
             }
             let (from, to) = rows.by_input.iter().find_map(|(_, curve)| curve.falls())?;
-            Some(format!("{}: the time of {cell} falls from batch {from} to {to}", self.name))
+            Some(format!(
+                "{}: the time of {cell} falls from batch {from} to {to}",
+                self.name
+            ))
         };
         self.cells.iter().filter_map(note).collect()
     }
@@ -252,7 +304,9 @@ impl CostTable {
     /// `internal1`.
     fn rows(&self, cell: &str, part: &str) -> Option<&CellCosts> {
         let any = cell.trim_end_matches(|letter: char| letter.is_ascii_digit());
-        [cell, any].into_iter().find_map(|name| self.cells.get(&format!("{name}{part}")))
+        [cell, any]
+            .into_iter()
+            .find_map(|name| self.cells.get(&format!("{name}{part}")))
     }
 
     pub fn has(&self, cell: &str) -> bool {
@@ -266,8 +320,15 @@ impl CostTable {
             _ => None,
         };
         // Times of a data sheet keep the rule by the preferred batch.
-        let traffic = matches!(run, CellCosts::Rows(_)).then(|| self.traffic.get(cell).cloned()).flatten();
-        StepCosts { run, switch: self.rows(cell, &format!(".{SWITCH}")).cloned(), demand, traffic }
+        let traffic = matches!(run, CellCosts::Rows(_))
+            .then(|| self.traffic.get(cell).cloned())
+            .flatten();
+        StepCosts {
+            run,
+            switch: self.rows(cell, &format!(".{SWITCH}")).cloned(),
+            demand,
+            traffic,
+        }
     }
 
     pub fn device(&self, cells: &[CellType], overhead: Overhead) -> Result<TableModel> {
@@ -284,8 +345,15 @@ impl CostTable {
                 ))
             };
             let anywhere = self.step(&cell.name, rows("").ok_or_else(unknown)?);
-            let in_whole = match (rows(&format!(".{WHOLE}")), rows(&format!(".{WHOLE}.{SWITCH}"))) {
-                (Some(run), switch) => StepCosts { run, switch, ..anywhere.clone() },
+            let in_whole = match (
+                rows(&format!(".{WHOLE}")),
+                rows(&format!(".{WHOLE}.{SWITCH}")),
+            ) {
+                (Some(run), switch) => StepCosts {
+                    run,
+                    switch,
+                    ..anywhere.clone()
+                },
                 (None, None) => anywhere.clone(),
                 (None, Some(_)) => {
                     return Err(Error::input(format!(
@@ -305,7 +373,9 @@ impl CostTable {
                 LAUNCH => overhead.launch,
                 _ => None,
             };
-            given.map(Curve::constant).or_else(|| self.curve(name).cloned())
+            given
+                .map(Curve::constant)
+                .or_else(|| self.curve(name).cloned())
         };
         Ok(TableModel {
             batches: cells.iter().map(|cell| cell.batches.clone()).collect(),
@@ -321,22 +391,43 @@ impl CostTable {
     }
 
     /// As [`CostTable::device`], for steps that may be operators.
-    pub fn device_with(&self, cells: &[CellType], operators: &Catalogue, overhead: Overhead) -> Result<TableModel> {
-        let costs = operators.entries.iter().map(|entry| match self.cells.get(&entry.name) {
-            Some(rows) => OperatorCosts::Own(Box::new(self.step(&entry.name, rows.clone()))),
-            None => {
-                let place = entry.cell.index();
-                let (list, chain) = (&operators.operators[place].operators, cells[place].chain);
-                OperatorCosts::Share(operators::Share::of(&entry.operator, entry.cell, list, chain))
-            }
-        });
-        Ok(TableModel { operators: costs.collect(), ..self.device(cells, overhead)? })
+    pub fn device_with(
+        &self,
+        cells: &[CellType],
+        operators: &Catalogue,
+        overhead: Overhead,
+    ) -> Result<TableModel> {
+        let costs = operators
+            .entries
+            .iter()
+            .map(|entry| match self.cells.get(&entry.name) {
+                Some(rows) => OperatorCosts::Own(Box::new(self.step(&entry.name, rows.clone()))),
+                None => {
+                    let place = entry.cell.index();
+                    let (list, chain) = (&operators.operators[place].operators, cells[place].chain);
+                    OperatorCosts::Share(operators::Share::of(
+                        &entry.operator,
+                        entry.cell,
+                        list,
+                        chain,
+                    ))
+                }
+            });
+        Ok(TableModel {
+            operators: costs.collect(),
+            ..self.device(cells, overhead)?
+        })
     }
 
     /// `None` if the time is computed or does not depend on the input.
     pub fn largest_input(&self, cell: &str) -> Option<u32> {
-        let CellCosts::Rows(rows) = self.rows(cell, "")? else { return None };
-        rows.by_input.last().map(|(input, _)| *input).filter(|input| *input > 0)
+        let CellCosts::Rows(rows) = self.rows(cell, "")? else {
+            return None;
+        };
+        rows.by_input
+            .last()
+            .map(|(input, _)| *input)
+            .filter(|input| *input > 0)
     }
 }
 
@@ -345,7 +436,9 @@ fn point(
     [cell, batch, ns, input, spread]: [String; 5],
     columns: &[&str; 5],
 ) -> Result<(String, u32, u32, u64), String> {
-    let refuse = |column: usize, text: &str, what: &str| format!("{}: \"{text}\" is not {what}", columns[column]);
+    let refuse = |column: usize, text: &str, what: &str| {
+        format!("{}: \"{text}\" is not {what}", columns[column])
+    };
     if cell.is_empty() {
         return Err(refuse(0, &cell, "the name of a cell"));
     }
@@ -353,15 +446,28 @@ fn point(
     if !spread.is_empty() && !spread.parse().is_ok_and(|spread: f64| spread >= 0.0) {
         return Err(refuse(4, &spread, "a number of nanoseconds, 0 or more"));
     }
-    let allowed = batch.parse().ok().filter(|batch| (1..=MAX_BATCH).contains(batch));
-    let allowed = allowed.ok_or_else(|| refuse(1, &batch, &format!("a whole number from 1 to {MAX_BATCH}")))?;
-    let time = ns.parse().map_err(|_| refuse(2, &ns, "a whole number of nanoseconds, 0 or more"))?;
+    let allowed = batch
+        .parse()
+        .ok()
+        .filter(|batch| (1..=MAX_BATCH).contains(batch));
+    let allowed = allowed
+        .ok_or_else(|| refuse(1, &batch, &format!("a whole number from 1 to {MAX_BATCH}")))?;
+    let time = ns
+        .parse()
+        .map_err(|_| refuse(2, &ns, "a whole number of nanoseconds, 0 or more"))?;
     let size = if input.is_empty() { "0" } else { &*input };
-    Ok((cell, size.parse().map_err(|_| refuse(3, size, "a whole number, 0 or more"))?, allowed, time))
+    Ok((
+        cell,
+        size.parse()
+            .map_err(|_| refuse(3, size, "a whole number, 0 or more"))?,
+        allowed,
+        time,
+    ))
 }
 
 fn is_demand(name: &str) -> bool {
-    name.strip_suffix(DEMAND).is_some_and(|cell| cell.ends_with('.'))
+    name.strip_suffix(DEMAND)
+        .is_some_and(|cell| cell.ends_with('.'))
 }
 
 /// Refuses a value that is out of range, in rows that hold no times.

@@ -49,8 +49,11 @@ impl StepCosts {
             return Share::of(rows.held(step), PARTS);
         }
         let share = Share::of(step.batch, self.run.preferred(step.input));
-        let moved = |traffic: &Arc<Traffic>| traffic.share(step.batch, step.input, self.run.at(step));
-        self.traffic.as_ref().map_or(share, |traffic| share.max(moved(traffic)))
+        let moved =
+            |traffic: &Arc<Traffic>| traffic.share(step.batch, step.input, self.run.at(step));
+        self.traffic
+            .as_ref()
+            .map_or(share, |traffic| share.max(moved(traffic)))
     }
 }
 
@@ -73,16 +76,23 @@ impl TableModel {
         match self.operator(step) {
             None => (&self.steps[step.index()], 1),
             Some(OperatorCosts::Own(costs)) => (costs, 1),
-            Some(OperatorCosts::Share(share)) => (&self.steps[share.cell.index()], share.rows_of_node),
+            Some(OperatorCosts::Share(share)) => {
+                (&self.steps[share.cell.index()], share.rows_of_node)
+            }
         }
     }
 
     fn operator(&self, step: CellId) -> Option<&OperatorCosts> {
-        self.operators.get(step.index().checked_sub(self.steps.len())?)
+        self.operators
+            .get(step.index().checked_sub(self.steps.len())?)
     }
 
     fn of(&self, members: MemberKind) -> &[StepCosts] {
-        if members == MemberKind::Requests { &self.whole_steps } else { &self.steps }
+        if members == MemberKind::Requests {
+            &self.whole_steps
+        } else {
+            &self.steps
+        }
     }
 
     fn run(&self, costs: &[StepCosts], step: &Step) -> Nanos {
@@ -90,20 +100,36 @@ impl TableModel {
             None => return costs[step.cell.index()].run.at(step),
             Some(OperatorCosts::Own(costs)) => costs.run.at(step),
             Some(OperatorCosts::Share(share)) => {
-                let of_cell = Step { cell: share.cell, batch: share.nodes(step.batch), ..*step };
+                let of_cell = Step {
+                    cell: share.cell,
+                    batch: share.nodes(step.batch),
+                    ..*step
+                };
                 let (own, all) = share.at(step.batch);
                 let time = self.whole_steps[share.cell.index()].run.at(&of_cell);
                 // At most the cell's own time, rounded half up.
-                Nanos(((2 * u128::from(time.0) * u128::from(own) + u128::from(all)) / (2 * u128::from(all))) as u64)
+                Nanos(
+                    ((2 * u128::from(time.0) * u128::from(own) + u128::from(all))
+                        / (2 * u128::from(all))) as u64,
+                )
             }
         };
-        time.max(self.kernel.as_ref().map_or(Nanos::ZERO, |least| least.at(step.batch)))
+        time.max(
+            self.kernel
+                .as_ref()
+                .map_or(Nanos::ZERO, |least| least.at(step.batch)),
+        )
     }
 
     /// In any kind of task, in batches up to `largest` and the table's largest.
     pub fn best(&self, cell: CellId, input: u32, largest: u32) -> Best {
-        let [steps, whole] = [&self.steps, &self.whole_steps].map(|costs| costs[cell.index()].run.best(input, largest));
-        self.persistent.iter().fold(steps.or(whole), |best, kernels| best.or(kernels.best(largest)))
+        let [steps, whole] = [&self.steps, &self.whole_steps]
+            .map(|costs| costs[cell.index()].run.best(input, largest));
+        self.persistent
+            .iter()
+            .fold(steps.or(whole), |best, kernels| {
+                best.or(kernels.best(largest))
+            })
     }
 
     /// As [`TableModel::measured`], in tasks of whole requests and of parts.
@@ -123,7 +149,9 @@ impl TableModel {
 
     /// The [preferred batch](crate::cost::curve::preferred) of a cell; `None` for operators.
     pub fn preferred(&self, cell: CellId, input: u32) -> Option<u32> {
-        self.steps.get(cell.index()).map(|costs| costs.run.preferred(input))
+        self.steps
+            .get(cell.index())
+            .map(|costs| costs.run.preferred(input))
     }
 }
 
@@ -139,25 +167,36 @@ impl CostModel for TableModel {
             && self.operator(step.cell).is_none()
         {
             let time = kernels.runs(step.batch, step.times);
-            return Runs { time, persistent: true, moves_states: kernels.moves_states() };
+            return Runs {
+                time,
+                persistent: true,
+                moves_states: kernels.moves_states(),
+            };
         }
         Runs::repeated(self.run(self.of(members), step), step)
     }
 
     #[inline]
     fn extra(&self, extra: Extra, count: u32) -> Nanos {
-        self.extras[extra as usize].as_ref().map_or(Nanos::ZERO, |curve| curve.at(count))
+        self.extras[extra as usize]
+            .as_ref()
+            .map_or(Nanos::ZERO, |curve| curve.at(count))
     }
 
     fn switch(&self, step: &Step, members: MemberKind) -> Nanos {
         let costs = self.of(members).get(step.cell.index());
-        costs.and_then(|costs| costs.switch.as_ref()).map_or(Nanos::ZERO, |switch| switch.at(step))
+        costs
+            .and_then(|costs| costs.switch.as_ref())
+            .map_or(Nanos::ZERO, |switch| switch.at(step))
     }
 
     /// An operator without rows has its cell's.
     fn demand(&self, step: &Step) -> Share {
         let (costs, rows_of_node) = self.costs(step.cell);
-        costs.demand(&Step { batch: step.batch.div_ceil(rows_of_node), ..*step })
+        costs.demand(&Step {
+            batch: step.batch.div_ceil(rows_of_node),
+            ..*step
+        })
     }
 
     fn batches(&self, cell: CellId) -> &[u32] {
@@ -187,7 +226,10 @@ pub struct Rows {
 
 impl Rows {
     fn from(&self, input: u32) -> &[(u32, Curve)] {
-        let fitting = self.by_input.partition_point(|(size, _)| *size < input).min(self.by_input.len() - 1);
+        let fitting = self
+            .by_input
+            .partition_point(|(size, _)| *size < input)
+            .min(self.by_input.len() - 1);
         &self.by_input[fitting..]
     }
 
@@ -199,9 +241,15 @@ impl Rows {
 
     /// Linear between the two next inputs, and beyond the last two; flat below the first. Rounded half up.
     fn between(&self, batch: u32, input: u32) -> Nanos {
-        let next = self.by_input.partition_point(|(size, _)| *size < input).min(self.by_input.len() - 1);
+        let next = self
+            .by_input
+            .partition_point(|(size, _)| *size < input)
+            .min(self.by_input.len() - 1);
         let points = [next.max(1) - 1, next.max(1)].map(|place| &self.by_input[place]);
-        on_line(points.map(|(input, curve)| (*input, curve.at(batch).0)), input.max(points[0].0))
+        on_line(
+            points.map(|(input, curve)| (*input, curve.at(batch).0)),
+            input.max(points[0].0),
+        )
     }
 
     pub fn measured(&self) -> RangeInclusive<u32> {
@@ -235,7 +283,10 @@ impl CellCosts {
     pub fn best(&self, input: u32, largest: u32) -> Best {
         match self {
             CellCosts::Rows(rows) | CellCosts::Grid(rows) => {
-                let of_each = rows.from(input).iter().map(|(_, curve)| curve.best(largest));
+                let of_each = rows
+                    .from(input)
+                    .iter()
+                    .map(|(_, curve)| curve.best(largest));
                 of_each.reduce(Best::or).expect("a cell has a curve")
             }
             CellCosts::Computed(kernels) => kernels.best(input, largest),

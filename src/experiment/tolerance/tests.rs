@@ -14,7 +14,13 @@ use crate::workload::shape::Shape;
 const HIDDEN: u32 = 96;
 
 fn spec() -> Spec {
-    Spec { hidden: HIDDEN, embedding: 64, vocabulary: 300, seed: 3, weights: None }
+    Spec {
+        hidden: HIDDEN,
+        embedding: 64,
+        vocabulary: 300,
+        seed: 3,
+        weights: None,
+    }
 }
 
 /// For float32, a number that is off by its last bit.
@@ -30,19 +36,40 @@ fn rounded(precision: Precision, x: f32) -> f32 {
 fn coarse(model: &Model, precision: Precision) -> Network {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("w.safetensors");
-    let round = |name: &str, x: f32| if name.contains("bias") { x } else { rounded(precision, x) };
+    let round = |name: &str, x: f32| {
+        if name.contains("bias") {
+            x
+        } else {
+            rounded(precision, x)
+        }
+    };
     write(&path, model, &spec(), round);
-    Network::new(model, &Spec { weights: Some(path), ..spec() }).unwrap()
+    Network::new(
+        model,
+        &Spec {
+            weights: Some(path),
+            ..spec()
+        },
+    )
+    .unwrap()
 }
 
 /// Nodes of `skipped` pass their input on unchanged.
-fn computed(network: &Network, precision: Precision, id: u32, graph: &CellGraph, skipped: Option<u32>) -> Output {
+fn computed(
+    network: &Network,
+    precision: Precision,
+    id: u32,
+    graph: &CellGraph,
+    skipped: Option<u32>,
+) -> Output {
     let (width, hidden) = (network.state(), HIDDEN as usize);
     let mut scratch = Scratch::default();
     let mut node = |cell: CellId, node: u32, states: &[f32]| -> Vec<f32> {
         let mut operands = states.to_vec();
         for state in operands.chunks_exact_mut(width) {
-            state[..hidden].iter_mut().for_each(|h| *h = rounded(precision, *h));
+            state[..hidden]
+                .iter_mut()
+                .for_each(|h| *h = rounded(precision, *h));
         }
         let mut out = vec![0.0; width];
         let all = 0..(states.len() / width) as u32;
@@ -59,7 +86,9 @@ fn computed(network: &Network, precision: Precision, id: u32, graph: &CellGraph,
     };
     match graph {
         CellGraph::Chains(runs) => {
-            let cells = runs.iter().flat_map(|run| std::iter::repeat_n(run.cell, run.length as usize));
+            let cells = runs
+                .iter()
+                .flat_map(|run| std::iter::repeat_n(run.cell, run.length as usize));
             let mut output = Output::default();
             for (place, cell) in (0..).zip(cells) {
                 if skipped != Some(place) {
@@ -75,14 +104,22 @@ fn computed(network: &Network, precision: Precision, id: u32, graph: &CellGraph,
             let mut states = vec![Vec::new(); graph.len()];
             for place in order {
                 let inputs = graph.inputs(place);
-                let taken: Vec<f32> = inputs.iter().flat_map(|input| states[*input as usize].clone()).collect();
+                let taken: Vec<f32> = inputs
+                    .iter()
+                    .flat_map(|input| states[*input as usize].clone())
+                    .collect();
                 states[place as usize] = match skipped == Some(place) {
                     true => taken[..width].to_vec(),
                     false => node(graph.cells()[place as usize], place, &taken),
                 };
             }
-            let last = (0..graph.len()).find(|node| graph.successors(*node as u32).is_empty()).unwrap();
-            Output { state: states.swap_remove(last), words: Vec::new() }
+            let last = (0..graph.len())
+                .find(|node| graph.successors(*node as u32).is_empty())
+                .unwrap();
+            Output {
+                state: states.swap_remove(last),
+                words: Vec::new(),
+            }
         }
     }
 }
@@ -114,18 +151,41 @@ fn cases() -> impl Iterator<Item = (Model, Case)> {
     CASES.into_iter().map(|(model, shape, node)| {
         let name = format!("{model} of {shape}");
         let model = Model::parse(model).unwrap();
-        let graph = Unfolder::new(&model).unfold(&shape.parse::<Shape>().unwrap()).unwrap();
+        let graph = Unfolder::new(&model)
+            .unfold(&shape.parse::<Shape>().unwrap())
+            .unwrap();
         let network = Network::new(&model, &spec()).unwrap();
-        (model, Case { network, graph, node, name })
+        (
+            model,
+            Case {
+                network,
+                graph,
+                node,
+                name,
+            },
+        )
     })
 }
 
 impl Case {
-    fn check(&self, precision: Precision, id: u32, found: &Output) -> (Result<(), String>, Largest) {
+    fn check(
+        &self,
+        precision: Precision,
+        id: u32,
+        found: &Output,
+    ) -> (Result<(), String>, Largest) {
         let mut largest = Largest::default();
-        let expected = self.network.follow(RequestId(id.into()), &self.graph, &found.words);
+        let expected = self
+            .network
+            .follow(RequestId(id.into()), &self.graph, &found.words);
         let tolerance = Tolerance::new(precision, &spec());
-        let verdict = tolerance.check(found, &expected, self.graph.depth(), self.network.state(), &mut largest);
+        let verdict = tolerance.check(
+            found,
+            &expected,
+            self.graph.depth(),
+            self.network.state(),
+            &mut largest,
+        );
         (verdict, largest)
     }
 }
@@ -139,9 +199,17 @@ fn rounding_passes_in_every_format() {
                 let found = computed(&device, precision, id, &case.graph, None);
                 let (verdict, largest) = case.check(precision, id, &found);
                 assert_eq!(verdict, Ok(()), "{} in {precision}", case.name);
-                assert!(largest.error > 0.0, "{} in {precision}: nothing was rounded", case.name);
+                assert!(
+                    largest.error > 0.0,
+                    "{} in {precision}: nothing was rounded",
+                    case.name
+                );
                 // A margin, for networks that are slightly worse.
-                assert!(largest.of_tolerated < 0.7, "{} in {precision}: {largest:?}", case.name);
+                assert!(
+                    largest.of_tolerated < 0.7,
+                    "{} in {precision}: {largest:?}",
+                    case.name
+                );
             }
         }
     }
@@ -155,12 +223,22 @@ fn mistakes_are_found_in_every_format() {
             let right = computed(&device, precision, 0, &case.graph, None);
             let wrong = |found: &Output, what: &str| {
                 let (verdict, largest) = case.check(precision, 0, found);
-                assert!(verdict.is_err(), "{what} of {} in {precision}: {largest:?}", case.name);
+                assert!(
+                    verdict.is_err(),
+                    "{what} of {} in {precision}: {largest:?}",
+                    case.name
+                );
                 assert!(largest.of_tolerated > 1.0);
             };
-            wrong(&computed(&device, precision, 1, &case.graph, None), "another request's result");
+            wrong(
+                &computed(&device, precision, 1, &case.graph, None),
+                "another request's result",
+            );
             if case.node.is_some() {
-                wrong(&computed(&device, precision, 0, &case.graph, case.node), "a missing step");
+                wrong(
+                    &computed(&device, precision, 0, &case.graph, case.node),
+                    "a missing step",
+                );
             }
             let spoilt = |spoil: &dyn Fn(&mut Vec<f32>)| {
                 let mut found = right.clone();
@@ -168,12 +246,20 @@ fn mistakes_are_found_in_every_format() {
                 found
             };
             let h = |state: &[f32]| {
-                (0..HIDDEN as usize).max_by(|a, b| state[*a].abs().total_cmp(&state[*b].abs())).unwrap()
+                (0..HIDDEN as usize)
+                    .max_by(|a, b| state[*a].abs().total_cmp(&state[*b].abs()))
+                    .unwrap()
             };
-            wrong(&spoilt(&|state| state[h(&right.state)] = 0.0), "a number that was not written");
+            wrong(
+                &spoilt(&|state| state[h(&right.state)] = 0.0),
+                "a number that was not written",
+            );
             wrong(&spoilt(&|state| state[h(&right.state)] *= -1.0), "a sign");
             wrong(&spoilt(&|state| state[5] = f32::NAN), "NaN");
-            wrong(&spoilt(&|state| state[..HIDDEN as usize].rotate_left(1)), "numbers in the wrong places");
+            wrong(
+                &spoilt(&|state| state[..HIDDEN as usize].rotate_left(1)),
+                "numbers in the wrong places",
+            );
         }
     }
 }
@@ -190,10 +276,18 @@ fn fewer_bits_than_were_asked_for_are_found() {
             let found = computed(&coarse(&model, given), given, 0, &case.graph, None);
             let (verdict, largest) = case.check(asked, 0, &found);
             if asked == Precision::F32 {
-                assert!(verdict.is_err(), "{} in {given} passes for {asked}: {largest:?}", case.name);
+                assert!(
+                    verdict.is_err(),
+                    "{} in {given} passes for {asked}: {largest:?}",
+                    case.name
+                );
             } else {
                 let (_, honest) = case.check(given, 0, &found);
-                assert!(largest.of_tolerated > 3.0 * honest.of_tolerated, "{} in {given}: {largest:?}", case.name);
+                assert!(
+                    largest.of_tolerated > 3.0 * honest.of_tolerated,
+                    "{} in {given}: {largest:?}",
+                    case.name
+                );
             }
         }
     }
@@ -201,7 +295,9 @@ fn fewer_bits_than_were_asked_for_are_found() {
 
 #[test]
 fn a_word_must_be_among_the_best() {
-    let (_, case) = cases().find(|(_, case)| case.name == "seq2seq of seq2seq:20>30").unwrap();
+    let (_, case) = cases()
+        .find(|(_, case)| case.name == "seq2seq of seq2seq:20>30")
+        .unwrap();
     let right = case.network.alone(RequestId(0), &case.graph);
     for place in [0, 13, 29] {
         let mut words = right.words[..=place].to_vec();
@@ -211,25 +307,39 @@ fn a_word_must_be_among_the_best() {
         let mut found = followed.output.clone();
         found.words[place] = words[place];
         let verdict = case.check(Precision::Bf16, 0, &found).0.unwrap_err();
-        assert!(verdict.starts_with(&format!("word {place} is {}, whose score is ", words[place])), "{verdict}");
+        assert!(
+            verdict.starts_with(&format!(
+                "word {place} is {}, whose score is ",
+                words[place]
+            )),
+            "{verdict}"
+        );
     }
     let mut unknown = right.clone();
     unknown.words[3] = 300;
     assert!(case.check(Precision::Bf16, 0, &unknown).0.is_err());
     let mut short = right.clone();
     short.words.pop();
-    assert!(case.check(Precision::Bf16, 0, &short).0.unwrap_err().contains(" and 29 words, not "));
+    assert!(
+        case.check(Precision::Bf16, 0, &short)
+            .0
+            .unwrap_err()
+            .contains(" and 29 words, not ")
+    );
 }
 
 #[test]
 fn of_two_words_that_are_nearly_as_good_either_passes() {
-    let (model, case) = cases().find(|(_, case)| case.name == "seq2seq of seq2seq:20>30").unwrap();
+    let (model, case) = cases()
+        .find(|(_, case)| case.name == "seq2seq of seq2seq:20>30")
+        .unwrap();
     // In bfloat16 some steps choose another word, and everything after it differs.
     let device = coarse(&model, Precision::Bf16);
     let mut others = 0;
     for id in 0..40 {
         let found = computed(&device, Precision::Bf16, id, &case.graph, None);
-        others += u32::from(found.words != case.network.alone(RequestId(id.into()), &case.graph).words);
+        others +=
+            u32::from(found.words != case.network.alone(RequestId(id.into()), &case.graph).words);
         assert_eq!(case.check(Precision::Bf16, id, &found).0, Ok(()));
     }
     assert!(others > 0, "no request took another way");
@@ -242,15 +352,23 @@ fn listed() -> Model {
     Model::Network(std::sync::Arc::new(network.unwrap()))
 }
 
-fn coarsely(network: &Network, precision: Precision, request: RequestId, graph: &CellGraph) -> Vec<f32> {
+fn coarsely(
+    network: &Network,
+    precision: Precision,
+    request: RequestId,
+    graph: &CellGraph,
+) -> Vec<f32> {
     let operators = network.operators().unwrap();
     let tokens = Operators::tokens(graph);
-    let (mut from, mut into, mut all) = (Activations::default(), Activations::default(), Vec::new());
+    let (mut from, mut into, mut all) =
+        (Activations::default(), Activations::default(), Vec::new());
     let mut read = Vec::new();
     operators.draw(request, tokens, &mut read);
     for operator in operators.network().operators() {
         from.clear();
-        from.push(tokens, |numbers| numbers.extend(read.iter().map(|x| rounded(precision, *x))));
+        from.push(tokens, |numbers| {
+            numbers.extend(read.iter().map(|x| rounded(precision, *x)))
+        });
         operators.run(operator.cell, 0, &from, &mut into, &mut Scratch::default());
         read = into.of(0).to_vec();
         all.extend_from_slice(&read);
@@ -267,30 +385,58 @@ fn operators_are_judged_one_by_one() {
         let tolerance = Tolerance::new(precision, &spec());
         let network = coarse(&model, precision);
         for (id, tokens) in [(0, 40), (1, 3), (2, 1)] {
-            let (request, graph) = (RequestId(id), Unfolder::new(&model).unfold(&Shape::Tokens(tokens)).unwrap());
+            let (request, graph) = (
+                RequestId(id),
+                Unfolder::new(&model)
+                    .unfold(&Shape::Tokens(tokens))
+                    .unwrap(),
+            );
             let judge = |found: &[f32]| {
                 let mut largest = Largest::default();
-                let judged =
-                    operators.follow(request, &graph, found, |passed| tolerance.check_operator(passed, &mut largest));
+                let judged = operators.follow(request, &graph, found, |passed| {
+                    tolerance.check_operator(passed, &mut largest)
+                });
                 judged.map(|()| largest)
             };
             let found = coarsely(&network, precision, request, &graph);
-            let largest = judge(&found).unwrap_or_else(|wrong| panic!("{precision}, {tokens} tokens: {wrong}"));
-            assert!(largest.error > 0.0 && largest.of_tolerated > 0.001, "{precision}: {largest:?}");
+            let largest = judge(&found)
+                .unwrap_or_else(|wrong| panic!("{precision}, {tokens} tokens: {wrong}"));
+            assert!(
+                largest.error > 0.0 && largest.of_tolerated > 0.001,
+                "{precision}: {largest:?}"
+            );
             // One number after each operator is off by a fifth of the usual size.
             let mut begin = 0;
-            for (operator, length) in operators.network().operators().zip(operators.lengths(&graph)) {
+            for (operator, length) in operators
+                .network()
+                .operators()
+                .zip(operators.lengths(&graph))
+            {
                 let length = length as usize;
                 let mut wrong = found.clone();
-                wrong[begin + length / 2] += 0.2 * root_mean_square(&found[begin..begin + length]).max(0.5) as f32;
+                wrong[begin + length / 2] +=
+                    0.2 * root_mean_square(&found[begin..begin + length]).max(0.5) as f32;
                 let said = judge(&wrong).unwrap_err();
-                let name = format!("after operator \"{}\", number {} is ", operator.name, length / 2);
+                let name = format!(
+                    "after operator \"{}\", number {} is ",
+                    operator.name,
+                    length / 2
+                );
                 assert!(said.starts_with(&name), "{precision}: {said}");
                 begin += length;
             }
-            assert!(judge(&found[1..]).unwrap_err().contains(" numbers after its operators, not "));
+            assert!(
+                judge(&found[1..])
+                    .unwrap_err()
+                    .contains(" numbers after its operators, not ")
+            );
             let other = coarsely(&network, precision, RequestId(9), &graph);
-            assert!(judge(&other).unwrap_err().starts_with("after operator \"project\""), "another request's");
+            assert!(
+                judge(&other)
+                    .unwrap_err()
+                    .starts_with("after operator \"project\""),
+                "another request's"
+            );
         }
     }
 }

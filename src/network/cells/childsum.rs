@@ -29,7 +29,13 @@ impl ChildSum {
     pub(super) fn new(weights: &Weights) -> ChildSum {
         ChildSum {
             embedding: Embedding::new(weights, "embedding.weight"),
-            gates_word: Affine::new(weights, "childsum.word", 3, &["weight_iou_x"], &["bias_iou"]),
+            gates_word: Affine::new(
+                weights,
+                "childsum.word",
+                3,
+                &["weight_iou_x"],
+                &["bias_iou"],
+            ),
             gates_children: Affine::new(weights, "childsum.iou", 3, &["weight_iou_h"], &[]),
             forget_word: Affine::new(weights, "childsum.word", 1, &["weight_f_x"], &["bias_f"]),
             forget_child: Affine::new(weights, "childsum.f", 1, &["weight_f_h"], &[]),
@@ -39,7 +45,13 @@ impl ChildSum {
 
 impl Cell for ChildSum {
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
-        let ChildSum { gates_word, gates_children, forget_word, forget_child, .. } = self;
+        let ChildSum {
+            gates_word,
+            gates_children,
+            forget_word,
+            forget_child,
+            ..
+        } = self;
         let (hidden, state) = (forget_word.bias.len(), 2 * forget_word.bias.len());
         let inputs = self.embedding.width + hidden;
         let operand = first(&mut scratch.operand, batch.rows * inputs);
@@ -52,39 +64,95 @@ impl Cell for ChildSum {
                 sum.iter_mut().zip(h).for_each(|(sum, h)| *sum += h);
             }
         }
-        let sums = Rows { data: operand.get(inputs - hidden..).unwrap_or_default(), stride: inputs, count: batch.rows };
-        let operand = Rows { data: operand, stride: inputs, count: batch.rows };
-        let children = Rows { data: batch.states, stride: state, count: batch.states.len() / state };
+        let sums = Rows {
+            data: operand.get(inputs - hidden..).unwrap_or_default(),
+            stride: inputs,
+            count: batch.rows,
+        };
+        let operand = Rows {
+            data: operand,
+            stride: inputs,
+            count: batch.rows,
+        };
+        let children = Rows {
+            data: batch.states,
+            stride: state,
+            count: batch.states.len() / state,
+        };
 
-        for (of_word, of_child) in forget_word.product.panels.iter().zip(&forget_child.product.panels) {
-            let (units, wide, bias) = (of_word.units(), of_word.units().len(), &forget_word.bias[of_word.units()]);
+        for (of_word, of_child) in forget_word
+            .product
+            .panels
+            .iter()
+            .zip(&forget_child.product.panels)
+        {
+            let (units, wide, bias) = (
+                of_word.units(),
+                of_word.units().len(),
+                &forget_word.bias[of_word.units()],
+            );
             let of_word = of_word.multiply(operand, &mut scratch.product);
             let of_child = of_child.multiply(children, &mut scratch.more);
-            for (row, (of_word, out)) in of_word.chunks_exact(wide).zip(out.chunks_exact_mut(state)).enumerate() {
+            for (row, (of_word, out)) in of_word
+                .chunks_exact(wide)
+                .zip(out.chunks_exact_mut(state))
+                .enumerate()
+            {
                 let kept = &mut out[hidden..][units.clone()];
                 kept.fill(0.0);
                 for child in batch.states_of(row) {
-                    let c = &batch.states[child * state + hidden..(child + 1) * state][units.clone()];
-                    apply(Keep, [of_word, &of_child[child * wide..(child + 1) * wide], bias, c], [&mut *kept]);
+                    let c =
+                        &batch.states[child * state + hidden..(child + 1) * state][units.clone()];
+                    apply(
+                        Keep,
+                        [
+                            of_word,
+                            &of_child[child * wide..(child + 1) * wide],
+                            bias,
+                            c,
+                        ],
+                        [&mut *kept],
+                    );
                 }
             }
         }
-        for (of_word, of_children) in gates_word.product.panels.iter().zip(&gates_children.product.panels) {
+        for (of_word, of_children) in gates_word
+            .product
+            .panels
+            .iter()
+            .zip(&gates_children.product.panels)
+        {
             let (units, wide) = (of_word.units(), of_word.units().len());
-            let of_word = of_word.multiply(operand, &mut scratch.product).chunks_exact(3 * wide);
-            let of_children = of_children.multiply(sums, &mut scratch.more).chunks_exact(3 * wide);
-            let [bias_i, bias_o, bias_u] = gates(&gates_word.bias, hidden).map(|bias| &bias[units.clone()]);
-            for ((of_word, of_children), out) in of_word.zip(of_children).zip(out.chunks_exact_mut(state)) {
+            let of_word = of_word
+                .multiply(operand, &mut scratch.product)
+                .chunks_exact(3 * wide);
+            let of_children = of_children
+                .multiply(sums, &mut scratch.more)
+                .chunks_exact(3 * wide);
+            let [bias_i, bias_o, bias_u] =
+                gates(&gates_word.bias, hidden).map(|bias| &bias[units.clone()]);
+            for ((of_word, of_children), out) in
+                of_word.zip(of_children).zip(out.chunks_exact_mut(state))
+            {
                 let ([i, o, u], [ci, co, cu]) = (gates(of_word, wide), gates(of_children, wide));
                 let (h, c) = out.split_at_mut(hidden);
                 let out = [&mut h[units.clone()], &mut c[units.clone()]];
-                apply(ChildSumGates, [i, o, u, bias_i, bias_o, bias_u, ci, co, cu], out);
+                apply(
+                    ChildSumGates,
+                    [i, o, u, bias_i, bias_o, bias_u, ci, co, cu],
+                    out,
+                );
             }
         }
     }
 
     fn affines(&self) -> Vec<&Arc<Affine>> {
-        vec![&self.gates_word, &self.forget_word, &self.gates_children, &self.forget_child]
+        vec![
+            &self.gates_word,
+            &self.forget_word,
+            &self.gates_children,
+            &self.forget_child,
+        ]
     }
 }
 
@@ -93,7 +161,12 @@ struct Keep;
 
 impl Formula<4, 1> for Keep {
     #[inline(always)]
-    fn of<I: Isa>(&self, isa: I, [x, h, bias, child]: [I::F32; 4], [c]: [I::F32; 1]) -> [I::F32; 1] {
+    fn of<I: Isa>(
+        &self,
+        isa: I,
+        [x, h, bias, child]: [I::F32; 4],
+        [c]: [I::F32; 1],
+    ) -> [I::F32; 1] {
         let ops = isa.f32();
         [ops.add(c, gated(isa, ops.add(ops.add(x, bias), h), child))]
     }
@@ -107,7 +180,11 @@ impl Formula<9, 2> for ChildSumGates {
     fn of<I: Isa>(&self, isa: I, inputs: [I::F32; 9], [_, kept]: [I::F32; 2]) -> [I::F32; 2] {
         let ops = isa.f32();
         let [i, o, u, bi, bo, bu, ci, co, cu] = inputs;
-        let [i, o, u] = [ops.add(ops.add(i, bi), ci), ops.add(ops.add(o, bo), co), ops.add(ops.add(u, bu), cu)];
+        let [i, o, u] = [
+            ops.add(ops.add(i, bi), ci),
+            ops.add(ops.add(o, bo), co),
+            ops.add(ops.add(u, bu), cu),
+        ];
         let c = ops.add(kept, gated_tanh(isa, i, u));
         [gated_tanh(isa, o, c), c]
     }

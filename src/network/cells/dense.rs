@@ -35,14 +35,22 @@ impl Cell for Dense {
     fn run(&self, batch: &Batch<'_>, out: &mut [f32], scratch: &mut Scratch) {
         let (hidden, inner) = (self.embedding.width, self.second.product.inputs);
         out.fill(0.0);
-        let longest = (0..batch.rows).map(|row| batch.tokens_of(row).len()).max().unwrap_or(0);
-        let padded = if batch.padded_to == 0 { None } else { Some(longest.max(batch.padded_to as usize)) };
+        let longest = (0..batch.rows)
+            .map(|row| batch.tokens_of(row).len())
+            .max()
+            .unwrap_or(0);
+        let padded = if batch.padded_to == 0 {
+            None
+        } else {
+            Some(longest.max(batch.padded_to as usize))
+        };
         let mut places = (0..batch.rows).flat_map(|row| {
             let own = batch.tokens_of(row);
             (0..padded.unwrap_or(own.len())).map(move |place| (row, own.clone().nth(place)))
         });
         loop {
-            let block: SmallVec<[(usize, Option<usize>); BLOCK]> = places.by_ref().take(BLOCK).collect();
+            let block: SmallVec<[(usize, Option<usize>); BLOCK]> =
+                places.by_ref().take(BLOCK).collect();
             let count = block.len();
             if count == 0 {
                 break;
@@ -57,20 +65,44 @@ impl Cell for Dense {
             let wide = first(&mut scratch.more, count * inner);
             for panel in &self.first.product.panels {
                 let (units, bias) = (panel.units(), &self.first.bias[panel.units()]);
-                let y = panel.multiply(Rows { data: x, stride: hidden, count }, &mut scratch.product);
-                for (y, wide) in y.chunks_exact(units.len()).zip(wide.chunks_exact_mut(inner)) {
+                let y = panel.multiply(
+                    Rows {
+                        data: x,
+                        stride: hidden,
+                        count,
+                    },
+                    &mut scratch.product,
+                );
+                for (y, wide) in y
+                    .chunks_exact(units.len())
+                    .zip(wide.chunks_exact_mut(inner))
+                {
                     let sums = y.iter().zip(bias).map(|(y, bias)| relu(y + bias));
-                    wide[units.clone()].iter_mut().zip(sums).for_each(|(wide, sum)| *wide = sum);
+                    wide[units.clone()]
+                        .iter_mut()
+                        .zip(sums)
+                        .for_each(|(wide, sum)| *wide = sum);
                 }
             }
             for panel in &self.second.product.panels {
                 let (units, bias) = (panel.units(), &self.second.bias[panel.units()]);
-                let y = panel.multiply(Rows { data: wide, stride: inner, count }, &mut scratch.product);
-                for ((row, token), (x, y)) in block.iter().zip(x.chunks_exact(hidden).zip(y.chunks_exact(units.len())))
+                let y = panel.multiply(
+                    Rows {
+                        data: wide,
+                        stride: inner,
+                        count,
+                    },
+                    &mut scratch.product,
+                );
+                for ((row, token), (x, y)) in block
+                    .iter()
+                    .zip(x.chunks_exact(hidden).zip(y.chunks_exact(units.len())))
                 {
                     if token.is_some() {
                         let sum = out[row * hidden..(row + 1) * hidden][units.clone()].iter_mut();
-                        for (sum, ((x, y), bias)) in sum.zip(x[units.clone()].iter().zip(y).zip(bias)) {
+                        for (sum, ((x, y), bias)) in
+                            sum.zip(x[units.clone()].iter().zip(y).zip(bias))
+                        {
                             *sum += x + (y + bias);
                         }
                     }

@@ -35,29 +35,61 @@ pub type Lstm = Gated<4, 9>;
 
 impl Lstm {
     /// Its gates are i, f, g and o.
-    pub(super) fn lstm(weights: &Weights, name: &'static str, embedding: &str, width: usize) -> Lstm {
+    pub(super) fn lstm(
+        weights: &Weights,
+        name: &'static str,
+        embedding: &str,
+        width: usize,
+    ) -> Lstm {
         let affine = Affine::new(weights, name, 4, &["weight_ih", "weight_hh"], &["bias"]);
-        Gated { embedding: Some(Embedding::new(weights, embedding)), affine, gates: [0, 3, 2, 1], width }
+        Gated {
+            embedding: Some(Embedding::new(weights, embedding)),
+            affine,
+            gates: [0, 3, 2, 1],
+            width,
+        }
     }
 }
 
 impl Gated<3, 6> {
     /// A node without children, also of a child-sum tree.
     pub(super) fn leaf(weights: &Weights, affine: Arc<Affine>, width: usize) -> Self {
-        Gated { embedding: Some(Embedding::new(weights, "embedding.weight")), affine, gates: [0, 1, 2], width }
+        Gated {
+            embedding: Some(Embedding::new(weights, "embedding.weight")),
+            affine,
+            gates: [0, 1, 2],
+            width,
+        }
     }
 }
 
 impl Gated<5, 12> {
     pub(super) fn internal(weights: &Weights, width: usize) -> Self {
-        let affine = Affine::new(weights, "internal", 5, &["weight_left", "weight_right"], &["bias"]);
-        Gated { embedding: None, affine, gates: [0, 1, 2, 3, 4], width }
+        let affine = Affine::new(
+            weights,
+            "internal",
+            5,
+            &["weight_left", "weight_right"],
+            &["bias"],
+        );
+        Gated {
+            embedding: None,
+            affine,
+            gates: [0, 1, 2, 3, 4],
+            width,
+        }
     }
 }
 
 impl<const GATES: usize, const ROWS: usize> Gated<GATES, ROWS> {
     /// `word` gives the word that a row reads. Only \[h|c\] at the beginning of a state is written.
-    pub(super) fn step(&self, batch: &Batch<'_>, word: impl Fn(usize) -> u32, out: &mut [f32], scratch: &mut Scratch) {
+    pub(super) fn step(
+        &self,
+        batch: &Batch<'_>,
+        word: impl Fn(usize) -> u32,
+        out: &mut [f32],
+        scratch: &mut Scratch,
+    ) {
         let Affine { product, bias, .. } = &*self.affine;
         let (hidden, width, inputs) = (bias.len() / GATES, self.width, product.inputs);
         let operand = first(&mut scratch.operand, batch.rows * inputs);
@@ -70,25 +102,36 @@ impl<const GATES: usize, const ROWS: usize> Gated<GATES, ROWS> {
                 batch.copy_state(row, place, width, h);
             }
         }
-        let left = Rows { data: operand, stride: inputs, count: batch.rows };
+        let left = Rows {
+            data: operand,
+            stride: inputs,
+            count: batch.rows,
+        };
         let zero = first(&mut scratch.more, hidden);
         zero.fill(0.0);
 
         for panel in &product.panels {
             let (units, wide) = (panel.units(), panel.units().len());
             let bias = self.gates.map(|gate| &bias[gate * hidden..][units.clone()]);
-            let sums = panel.multiply(left, &mut scratch.product).chunks_exact(GATES * wide);
+            let sums = panel
+                .multiply(left, &mut scratch.product)
+                .chunks_exact(GATES * wide);
             for (row, (sums, out)) in sums.zip(out.chunks_exact_mut(width)).enumerate() {
-                let rows: [&[f32]; ROWS] = std::array::from_fn(|place| match place.checked_sub(GATES) {
-                    None => &sums[self.gates[place] * wide..][..wide],
-                    Some(gate) if gate < GATES => bias[gate],
-                    Some(beyond) => {
-                        let state = batch.state(row, beyond - GATES, width);
-                        &state.map_or(&*zero, |state| &state[hidden..])[units.clone()]
-                    }
-                });
+                let rows: [&[f32]; ROWS] =
+                    std::array::from_fn(|place| match place.checked_sub(GATES) {
+                        None => &sums[self.gates[place] * wide..][..wide],
+                        Some(gate) if gate < GATES => bias[gate],
+                        Some(beyond) => {
+                            let state = batch.state(row, beyond - GATES, width);
+                            &state.map_or(&*zero, |state| &state[hidden..])[units.clone()]
+                        }
+                    });
                 let (h, c) = out.split_at_mut(hidden);
-                apply(Gates::<GATES>, rows, [&mut h[units.clone()], &mut c[units.clone()]]);
+                apply(
+                    Gates::<GATES>,
+                    rows,
+                    [&mut h[units.clone()], &mut c[units.clone()]],
+                );
             }
         }
     }
@@ -99,7 +142,8 @@ impl<const GATES: usize, const ROWS: usize> Cell for Gated<GATES, ROWS> {
         self.step(batch, |row| batch.token(row), out, scratch);
         // The word of an encoder's state is the one that the first decoder step reads.
         let c_ends = 2 * self.affine.units();
-        out.chunks_exact_mut(self.width).for_each(|state| state[c_ends..].fill(START as f32));
+        out.chunks_exact_mut(self.width)
+            .for_each(|state| state[c_ends..].fill(START as f32));
     }
 
     fn affines(&self) -> Vec<&Arc<Affine>> {
@@ -115,7 +159,11 @@ impl<const GATES: usize, const ROWS: usize> Formula<ROWS, 2> for Gates<GATES> {
     #[inline(always)]
     fn of<I: Isa>(&self, isa: I, rows: [I::F32; ROWS], _: [I::F32; 2]) -> [I::F32; 2] {
         let ops = isa.f32();
-        let mut c = gated_tanh(isa, ops.add(rows[0], rows[GATES]), ops.add(rows[2], rows[GATES + 2]));
+        let mut c = gated_tanh(
+            isa,
+            ops.add(rows[0], rows[GATES]),
+            ops.add(rows[2], rows[GATES + 2]),
+        );
         for (cell, forget) in (3..GATES).enumerate() {
             let gate = ops.add(rows[forget], rows[GATES + forget]);
             c = ops.add(c, gated(isa, gate, rows[2 * GATES + cell]));

@@ -28,7 +28,10 @@ impl Gru {
         let hidden = tensors[1].1;
         let part = |tensor: usize, gate: usize| {
             let (weights, inputs) = &tensors[tensor];
-            Block { weights: &weights[gate * hidden * inputs..][..hidden * inputs], inputs: *inputs }
+            Block {
+                weights: &weights[gate * hidden * inputs..][..hidden * inputs],
+                inputs: *inputs,
+            }
         };
         let (x, h) = (|gate| part(0, gate), |gate| part(1, gate));
         Gru {
@@ -56,20 +59,50 @@ impl Cell for Gru {
 
         for panel in &self.reset.panels {
             let units = panel.units();
-            let r = panel.multiply(Rows { data: operand, stride, count: batch.rows }, &mut scratch.product);
-            for (r, operand) in r.chunks_exact(units.len()).zip(operand.chunks_exact_mut(stride)) {
+            let r = panel.multiply(
+                Rows {
+                    data: operand,
+                    stride,
+                    count: batch.rows,
+                },
+                &mut scratch.product,
+            );
+            for (r, operand) in r
+                .chunks_exact(units.len())
+                .zip(operand.chunks_exact_mut(stride))
+            {
                 let (operand, reset) = operand.split_at_mut(inputs);
-                apply(GruReset, [r, &bias_r[units.clone()], &operand[units.clone()]], [&mut reset[units.clone()]]);
+                apply(
+                    GruReset,
+                    [r, &bias_r[units.clone()], &operand[units.clone()]],
+                    [&mut reset[units.clone()]],
+                );
             }
         }
 
         for (update, candidate) in self.update.panels.iter().zip(&self.candidate.panels) {
             let units = update.units();
-            let z = update.multiply(Rows { data: operand, stride, count: batch.rows }, &mut scratch.product);
+            let z = update.multiply(
+                Rows {
+                    data: operand,
+                    stride,
+                    count: batch.rows,
+                },
+                &mut scratch.product,
+            );
             let reset = operand.get(hidden..).unwrap_or_default();
-            let n = candidate.multiply(Rows { data: reset, stride, count: batch.rows }, &mut scratch.more);
+            let n = candidate.multiply(
+                Rows {
+                    data: reset,
+                    stride,
+                    count: batch.rows,
+                },
+                &mut scratch.more,
+            );
             let (z, n) = (z.chunks_exact(units.len()), n.chunks_exact(units.len()));
-            let rows = operand.chunks_exact(stride).zip(out.chunks_exact_mut(hidden));
+            let rows = operand
+                .chunks_exact(stride)
+                .zip(out.chunks_exact_mut(hidden));
             for ((z, n), (operand, out)) in z.zip(n).zip(rows) {
                 let h = &operand[units.clone()];
                 let inputs = [z, &bias_z[units.clone()], n, &bias_n[units.clone()], h];
@@ -94,7 +127,12 @@ struct GruUpdate;
 
 impl Formula<5, 1> for GruUpdate {
     #[inline(always)]
-    fn of<I: Isa>(&self, isa: I, [z, bias_z, n, bias_n, h]: [I::F32; 5], _: [I::F32; 1]) -> [I::F32; 1] {
+    fn of<I: Isa>(
+        &self,
+        isa: I,
+        [z, bias_z, n, bias_n, h]: [I::F32; 5],
+        _: [I::F32; 1],
+    ) -> [I::F32; 1] {
         let ops = isa.f32();
         let n = tanh(isa, ops.add(n, bias_n));
         [ops.add(n, gated(isa, ops.add(z, bias_z), ops.sub(h, n)))]

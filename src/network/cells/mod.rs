@@ -19,10 +19,16 @@ pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc
     match model {
         Model::Lstm => vec![lstm("lstm")],
         Model::Gru => vec![Arc::new(gru::Gru::new(weights))],
-        Model::Seq2Seq => vec![Arc::new(seq2seq::Decoder::new(weights, width)), lstm("encoder")],
+        Model::Seq2Seq => vec![
+            Arc::new(seq2seq::Decoder::new(weights, width)),
+            lstm("encoder"),
+        ],
         Model::TreeLstm => {
             let leaf = Affine::new(weights, "leaf", 3, &["weight"], &["bias"]);
-            vec![Arc::new(Gated::internal(weights, width)), Arc::new(Gated::leaf(weights, leaf, width))]
+            vec![
+                Arc::new(Gated::internal(weights, width)),
+                Arc::new(Gated::leaf(weights, leaf, width)),
+            ]
         }
         Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
             // Cells for different numbers of children share one set of weights.
@@ -42,7 +48,9 @@ pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc
 pub fn state(model: &Model, spec: &Spec) -> usize {
     let hidden = spec.hidden as usize;
     match model {
-        Model::Lstm | Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => 2 * hidden,
+        Model::Lstm | Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
+            2 * hidden
+        }
         Model::Seq2Seq => 2 * hidden + 1,
         Model::Gru | Model::Dnn(_) => hidden,
         Model::Graph(_) | Model::Network(_) | Model::Llm(_) => 0,
@@ -80,18 +88,49 @@ pub struct Affine {
 impl Affine {
     /// Packs tensors with the same outputs side by side: those of `gates` gates, one after another. Names of tensors
     /// begin with the first part of `name`.
-    fn new(weights: &Weights, name: &'static str, gates: usize, tensors: &[&str], bias: &[&str]) -> Arc<Affine> {
-        let full = |tensor: &&str| format!("{}.{tensor}", name.split_once('.').map_or(name, |(cell, _)| cell));
-        let tensors: Vec<_> = tensors.iter().map(|tensor| weights.matrix(&full(tensor))).collect();
-        let blocks: Vec<_> = tensors.iter().map(|(weights, inputs)| Block { weights, inputs: *inputs }).collect();
+    fn new(
+        weights: &Weights,
+        name: &'static str,
+        gates: usize,
+        tensors: &[&str],
+        bias: &[&str],
+    ) -> Arc<Affine> {
+        let full = |tensor: &&str| {
+            format!(
+                "{}.{tensor}",
+                name.split_once('.').map_or(name, |(cell, _)| cell)
+            )
+        };
+        let tensors: Vec<_> = tensors
+            .iter()
+            .map(|tensor| weights.matrix(&full(tensor)))
+            .collect();
+        let blocks: Vec<_> = tensors
+            .iter()
+            .map(|(weights, inputs)| Block {
+                weights,
+                inputs: *inputs,
+            })
+            .collect();
         let units = tensors[0].0.len() / tensors[0].1 / gates;
-        let bias = bias.iter().flat_map(|tensor| weights.take(&full(tensor))).collect();
-        Arc::new(Affine { name, gates, product: Product::pack(gates, units, &blocks), bias })
+        let bias = bias
+            .iter()
+            .flat_map(|tensor| weights.take(&full(tensor)))
+            .collect();
+        Arc::new(Affine {
+            name,
+            gates,
+            product: Product::pack(gates, units, &blocks),
+            bias,
+        })
     }
 
     /// Of each gate.
     pub fn units(&self) -> usize {
-        self.product.panels.last().map_or(0, |panel| panel.units().end)
+        self.product
+            .panels
+            .last()
+            .map_or(0, |panel| panel.units().end)
     }
 }
 

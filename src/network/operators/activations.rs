@@ -24,11 +24,19 @@ impl Activations {
     pub fn push(&mut self, tokens: u32, append: impl FnOnce(&mut Vec<f32>)) {
         let from = self.numbers.len();
         append(&mut self.numbers);
-        self.queries.push(Query { from, len: self.numbers.len() - from, tokens });
+        self.queries.push(Query {
+            from,
+            len: self.numbers.len() - from,
+            tokens,
+        });
     }
 
     pub fn pad(&mut self, size: usize) {
-        let padding = Query { from: self.numbers.len(), len: 0, tokens: 0 };
+        let padding = Query {
+            from: self.numbers.len(),
+            len: 0,
+            tokens: 0,
+        };
         self.queries.resize(size.max(self.queries.len()), padding);
     }
 
@@ -47,7 +55,11 @@ impl Activations {
     }
 
     pub fn longest(&self) -> u32 {
-        self.queries.iter().map(|query| query.tokens).max().unwrap_or(0)
+        self.queries
+            .iter()
+            .map(|query| query.tokens)
+            .max()
+            .unwrap_or(0)
     }
 
     /// All slots, if each has this size and at least `own` numbers for its tokens.
@@ -56,16 +68,27 @@ impl Activations {
             query.from == place * size && query.len > 0 && own(query.tokens) <= query.len
         };
         let all = self.queries.iter().enumerate().all(fits);
-        all.then(|| self.numbers.get(..self.queries() * size)).flatten()
+        all.then(|| self.numbers.get(..self.queries() * size))
+            .flatten()
     }
 
     /// Makes slots of this size for the queries of `like`, with arbitrary contents.
-    pub fn lay_out(&mut self, like: &Activations, size: usize, own: impl Fn(u32) -> usize) -> &mut [f32] {
+    pub fn lay_out(
+        &mut self,
+        like: &Activations,
+        size: usize,
+        own: impl Fn(u32) -> usize,
+    ) -> &mut [f32] {
         self.queries.clear();
-        self.queries.extend(like.queries.iter().enumerate().map(|(place, query)| {
-            let len = if query.len == 0 { 0 } else { own(query.tokens) };
-            Query { from: place * size, len, tokens: query.tokens }
-        }));
+        self.queries
+            .extend(like.queries.iter().enumerate().map(|(place, query)| {
+                let len = if query.len == 0 { 0 } else { own(query.tokens) };
+                Query {
+                    from: place * size,
+                    len,
+                    tokens: query.tokens,
+                }
+            }));
         super::super::first(&mut self.numbers, like.queries() * size)
     }
 }
@@ -99,7 +122,12 @@ mod tests {
             for length in 0..23 {
                 let mut into = vec![f32::NAN; length];
                 cycle(&source, from, &mut into);
-                assert!(into.iter().enumerate().all(|(place, x)| *x == source[(from + place) % 5]), "{from} {into:?}");
+                assert!(
+                    into.iter()
+                        .enumerate()
+                        .all(|(place, x)| *x == source[(from + place) % 5]),
+                    "{from} {into:?}"
+                );
             }
         }
         let mut into = [1.0; 3];
@@ -114,12 +142,19 @@ mod tests {
         taken.push(2, |numbers| numbers.extend([3.0, 4.0]));
         assert_eq!(taken.as_slots(2, |_| 2), Some(&[1.0, 2.0, 3.0, 4.0][..]));
         assert_eq!(taken.as_slots(2, |_| 3), None, "it goes round");
-        assert_eq!(taken.as_slots(1, |_| 1), None, "the second stands elsewhere");
+        assert_eq!(
+            taken.as_slots(1, |_| 1),
+            None,
+            "the second stands elsewhere"
+        );
         taken.pad(3);
         assert_eq!(taken.as_slots(2, |_| 2), None, "padding has no numbers");
         let mut made = Activations::default();
         made.lay_out(&taken, 3, |tokens| tokens as usize).fill(7.0);
-        assert_eq!((made.of(0), made.of(1), made.of(2)), (&[7.0; 2][..], &[7.0; 2][..], &[][..]));
+        assert_eq!(
+            (made.of(0), made.of(1), made.of(2)),
+            (&[7.0; 2][..], &[7.0; 2][..], &[][..])
+        );
         assert_eq!((made.queries(), made.longest(), made.tokens(1)), (3, 2, 2));
     }
 }

@@ -76,7 +76,11 @@ pub fn matmul(
     y: &mut Activations,
     scratch: &mut Scratch,
 ) {
-    let (rows, inner, columns) = (padded.rows as usize, padded.inner as usize, padded.columns as usize);
+    let (rows, inner, columns) = (
+        padded.rows as usize,
+        padded.inner as usize,
+        padded.columns as usize,
+    );
     let (wide, out) = (groups.len() * inner, groups.len() * columns);
     let own_rows = |tokens: u32| form.at(tokens).rows as usize;
     let y = y.lay_out(x, rows * out, |tokens| own_rows(tokens) * out);
@@ -87,12 +91,22 @@ pub fn matmul(
         let count = BLOCK.min(total - begin);
         let operand = match as_they_stand {
             Some(numbers) => &numbers[begin * wide..(begin + count) * wide],
-            None => gathered(x, rows, wide, begin, first(&mut scratch.operand, count * wide)),
+            None => gathered(
+                x,
+                rows,
+                wide,
+                begin,
+                first(&mut scratch.operand, count * wide),
+            ),
         };
         let y = &mut y[begin * out..(begin + count) * out];
         for (group, product) in groups.iter().enumerate() {
             for panel in &product.panels {
-                let left = Rows { data: &operand[group * inner..], stride: wide, count };
+                let left = Rows {
+                    data: &operand[group * inner..],
+                    stride: wide,
+                    count,
+                };
                 let sums = panel.multiply(left, &mut scratch.product);
                 let units = panel.units();
                 if units.len() == out {
@@ -109,7 +123,13 @@ pub fn matmul(
 }
 
 /// Gathers the left matrix from row `begin` on.
-fn gathered<'a>(x: &Activations, rows: usize, wide: usize, begin: usize, into: &'a mut [f32]) -> &'a [f32] {
+fn gathered<'a>(
+    x: &Activations,
+    rows: usize,
+    wide: usize,
+    begin: usize,
+    into: &'a mut [f32],
+) -> &'a [f32] {
     let end = begin + into.len() / wide;
     for query in begin / rows..end.div_ceil(rows) {
         let (from, to) = (begin.max(query * rows), end.min((query + 1) * rows));
@@ -120,12 +140,26 @@ fn gathered<'a>(x: &Activations, rows: usize, wide: usize, begin: usize, into: &
 }
 
 /// First come a query's left matrices, then the right ones, all padded with zeros.
-pub fn batched_matmul(form: &Form, padded: &Work, x: &Activations, y: &mut Activations, scratch: &mut Scratch) {
+pub fn batched_matmul(
+    form: &Form,
+    padded: &Work,
+    x: &Activations,
+    y: &mut Activations,
+    scratch: &mut Scratch,
+) {
     // The library computes a product of one row with other bits.
-    let (rows, inner, columns) = (padded.rows.max(2) as usize, padded.inner as usize, padded.columns as usize);
+    let (rows, inner, columns) = (
+        padded.rows.max(2) as usize,
+        padded.inner as usize,
+        padded.columns as usize,
+    );
     let slot = writes(padded) as usize;
     let y = y.lay_out(x, slot, |tokens| writes(&form.at(tokens)) as usize);
-    let Scratch { operand, more, product } = scratch;
+    let Scratch {
+        operand,
+        more,
+        product,
+    } = scratch;
     for (query, y) in (0..x.queries()).zip(y.chunks_exact_mut(slot)) {
         let numbers = x.of(query);
         let own = form.at(x.tokens(query));
@@ -136,14 +170,38 @@ pub fn batched_matmul(form: &Form, padded: &Work, x: &Activations, y: &mut Activ
         for place in 0..padded.count as usize {
             let is_own = !numbers.is_empty() && place < own_count;
             let own = |size: [usize; 2]| if is_own { size } else { [0, 0] };
-            let left = matrix([rows, inner], own([own_rows, own_inner]), numbers, place * left_size, operand);
+            let left = matrix(
+                [rows, inner],
+                own([own_rows, own_inner]),
+                numbers,
+                place * left_size,
+                operand,
+            );
             let from = own_count * left_size + place * right_size;
-            let right = matrix([inner, columns], own([own_inner, own_columns]), numbers, from, more);
-            let sums = multiply(Rows { data: left, stride: inner, count: rows }, inner, right, columns, product);
+            let right = matrix(
+                [inner, columns],
+                own([own_inner, own_columns]),
+                numbers,
+                from,
+                more,
+            );
+            let sums = multiply(
+                Rows {
+                    data: left,
+                    stride: inner,
+                    count: rows,
+                },
+                inner,
+                right,
+                columns,
+                product,
+            );
             if is_own {
                 let size = own_rows * own_columns;
                 let y = y[place * size..(place + 1) * size].chunks_exact_mut(own_columns);
-                sums.chunks_exact(columns).zip(y).for_each(|(sums, y)| squash.put(&sums[..own_columns], y));
+                sums.chunks_exact(columns)
+                    .zip(y)
+                    .for_each(|(sums, y)| squash.put(&sums[..own_columns], y));
             }
         }
     }
@@ -169,7 +227,13 @@ fn matrix<'a>(
     matrix
 }
 
-pub fn memory(form: &Form, padded: &Work, x: &Activations, y: &mut Activations, scratch: &mut Scratch) {
+pub fn memory(
+    form: &Form,
+    padded: &Work,
+    x: &Activations,
+    y: &mut Activations,
+    scratch: &mut Scratch,
+) {
     let slot = half(padded);
     let y = y.lay_out(x, slot, |tokens| half(&form.at(tokens)));
     for (query, y) in (0..x.queries()).zip(y.chunks_exact_mut(slot)) {

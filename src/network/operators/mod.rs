@@ -46,9 +46,17 @@ pub fn tensor(operator: &Operator) -> Option<(String, [usize; 2])> {
 
 /// Refuses weights that would have another size for each request.
 pub fn check(network: &Dnn) -> Result<()> {
-    for operator in network.distinct().iter().filter(|operator| operator.form.kind == Kind::Matmul) {
+    for operator in network
+        .distinct()
+        .iter()
+        .filter(|operator| operator.form.kind == Kind::Matmul)
+    {
         let form = &operator.form;
-        for (column, size) in [("count", &form.count), ("inner", &form.inner), ("columns", &form.columns)] {
+        for (column, size) in [
+            ("count", &form.count),
+            ("inner", &form.inner),
+            ("columns", &form.columns),
+        ] {
             if !Size::is_constant(size) {
                 return Err(Error::input(format!(
                     "model: dnn:{}: {column} of the matmul \"{}\" depends on tokens, and with it the size of its weights; to \
@@ -64,14 +72,22 @@ pub fn check(network: &Dnn) -> Result<()> {
 impl Operators {
     pub(super) fn new(network: &Arc<Dnn>, spec: &Spec, weights: &Weights) -> Operators {
         let packed = |operator: &Operator| {
-            let Some((name, [outputs, inputs])) = tensor(operator) else { return Vec::new() };
+            let Some((name, [outputs, inputs])) = tensor(operator) else {
+                return Vec::new();
+            };
             let taken = weights.take(&name);
             let groups = operator.form.at(0).count as usize;
             let of_group = taken.chunks_exact(outputs / groups * inputs);
-            of_group.map(|weights| Product::pack(1, outputs / groups, &[Block { weights, inputs }])).collect()
+            of_group
+                .map(|weights| Product::pack(1, outputs / groups, &[Block { weights, inputs }]))
+                .collect()
         };
         let weights = network.distinct().iter().map(packed).collect();
-        Operators { network: Arc::clone(network), seed: spec.seed, weights }
+        Operators {
+            network: Arc::clone(network),
+            seed: spec.seed,
+            weights,
+        }
     }
 
     pub fn network(&self) -> &Dnn {
@@ -88,7 +104,9 @@ impl Operators {
 
     /// Appends the first operator's input, drawn uniformly from -1 to 1.
     pub fn draw(&self, request: RequestId, tokens: u32, numbers: &mut Vec<f32>) {
-        let Some(first) = self.network.operators().next() else { return };
+        let Some(first) = self.network.operators().next() else {
+            return;
+        };
         let stream = split_mix(self.seed ^ split_mix(request.0));
         // 24 bits fit a float32 without rounding, the same on every machine.
         let unit = |word: u64| (word >> 40) as f32 * (1.0 / (1 << 23) as f32) - 1.0;
@@ -97,12 +115,26 @@ impl Operators {
     }
 
     /// Runs an operator on a batch, padded to `padded_to` tokens or to the longest query.
-    pub fn run(&self, cell: CellId, padded_to: u32, from: &Activations, into: &mut Activations, scratch: &mut Scratch) {
+    pub fn run(
+        &self,
+        cell: CellId,
+        padded_to: u32,
+        from: &Activations,
+        into: &mut Activations,
+        scratch: &mut Scratch,
+    ) {
         let form = &self.network.distinct()[cell.index()].form;
         // Even a batch of padding only needs one token.
         let padded = form.at(from.longest().max(padded_to).max(1));
         match form.kind {
-            Kind::Matmul => compute::matmul(form, &padded, &self.weights[cell.index()], from, into, scratch),
+            Kind::Matmul => compute::matmul(
+                form,
+                &padded,
+                &self.weights[cell.index()],
+                from,
+                into,
+                scratch,
+            ),
             Kind::BatchedMatmul => compute::batched_matmul(form, &padded, from, into, scratch),
             Kind::Memory => compute::memory(form, &padded, from, into, scratch),
         }
@@ -110,7 +142,9 @@ impl Operators {
 
     pub fn lengths(&self, graph: &CellGraph) -> impl Iterator<Item = u64> + use<'_> {
         let tokens = Operators::tokens(graph);
-        self.network.operators().map(move |operator| writes(&operator.form.at(tokens)))
+        self.network
+            .operators()
+            .map(move |operator| writes(&operator.form.at(tokens)))
     }
 
     /// Runs each operator on another device's activation before it (`found`, in the order of the operators), and passes
@@ -124,17 +158,30 @@ impl Operators {
     ) -> Result<(), String> {
         let total: u64 = self.lengths(graph).sum();
         if total != found.len() as u64 {
-            return Err(format!("{} numbers after its operators, not {total}", found.len()));
+            return Err(format!(
+                "{} numbers after its operators, not {total}",
+                found.len()
+            ));
         }
         let (tokens, mut rest) = (Operators::tokens(graph), found);
-        let (mut from, mut into, mut scratch) = (Activations::default(), Activations::default(), Scratch::default());
+        let (mut from, mut into, mut scratch) = (
+            Activations::default(),
+            Activations::default(),
+            Scratch::default(),
+        );
         from.push(tokens, |numbers| self.draw(request, tokens, numbers));
         for (operator, length) in self.network.operators().zip(self.lengths(graph)) {
             self.run(operator.cell, 0, &from, &mut into, &mut scratch);
             let (found, after) = rest.split_at(length as usize);
             let work = operator.form.at(tokens);
-            let passed = Passed { work: &work, read: from.of(0), found, expected: into.of(0) };
-            judge(&passed).map_err(|wrong| format!("after operator \"{}\", {wrong}", operator.name))?;
+            let passed = Passed {
+                work: &work,
+                read: from.of(0),
+                found,
+                expected: into.of(0),
+            };
+            judge(&passed)
+                .map_err(|wrong| format!("after operator \"{}\", {wrong}", operator.name))?;
             from.clear();
             from.push(tokens, |numbers| numbers.extend_from_slice(found));
             rest = after;
@@ -144,7 +191,11 @@ impl Operators {
 
     pub(super) fn alone(&self, request: RequestId, graph: &CellGraph) -> Vec<f32> {
         let tokens = Operators::tokens(graph);
-        let (mut from, mut into, mut scratch) = (Activations::default(), Activations::default(), Scratch::default());
+        let (mut from, mut into, mut scratch) = (
+            Activations::default(),
+            Activations::default(),
+            Scratch::default(),
+        );
         from.push(tokens, |numbers| self.draw(request, tokens, numbers));
         for operator in self.network.operators() {
             self.run(operator.cell, 0, &from, &mut into, &mut scratch);
@@ -165,13 +216,25 @@ pub fn fits(network: &Dnn) -> Result<()> {
         gibibytes(weights),
         gibibytes(query)
     );
-    require(weights + query, what, "take a smaller network, or run it with batchlab sim")
+    require(
+        weights + query,
+        what,
+        "take a smaller network, or run it with batchlab sim",
+    )
 }
 
 /// The bytes of the weights, while the largest is packed, and of a query.
 fn needs(network: &Dnn) -> [u128; 2] {
-    let works = network.distinct().iter().map(|operator| operator.form.at(network.most_tokens.unwrap_or(0)));
-    let sizes = || network.distinct().iter().map(|operator| operator.form.at(0).weights() * FLOAT);
+    let works = network
+        .distinct()
+        .iter()
+        .map(|operator| operator.form.at(network.most_tokens.unwrap_or(0)));
+    let sizes = || {
+        network
+            .distinct()
+            .iter()
+            .map(|operator| operator.form.at(0).weights() * FLOAT)
+    };
     let of_query = |work: Work| {
         let matrices = u128::from(reads(&work)) / u128::from(work.count.max(1));
         (u128::from(reads(&work)) + u128::from(writes(&work)) + matrices) * FLOAT

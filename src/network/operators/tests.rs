@@ -13,7 +13,13 @@ use crate::workload::shape::Shape;
 
 fn network(text: &str, seed: u64) -> Network {
     let listed = Dnn::parse("n.csv", Path::new("n.csv"), text).unwrap();
-    let spec = Spec { hidden: 1, embedding: 1, vocabulary: 1, seed, weights: None };
+    let spec = Spec {
+        hidden: 1,
+        embedding: 1,
+        vocabulary: 1,
+        seed,
+        weights: None,
+    };
     Network::new(&Model::Network(Arc::new(listed)), &spec).unwrap()
 }
 
@@ -26,7 +32,8 @@ fn naive(network: &Network, request: RequestId, tokens: u32) -> Vec<f64> {
     let mut x: Vec<f64> = drawn.into_iter().map(f64::from).collect();
     for operator in operators.network().operators() {
         let work = operator.form.at(tokens);
-        let [count, rows, inner, columns] = [work.count, work.rows, work.inner, work.columns].map(|size| size as usize);
+        let [count, rows, inner, columns] =
+            [work.count, work.rows, work.inner, work.columns].map(|size| size as usize);
         let read = |place: usize| x[place % x.len()];
         let squashed = |sum: f64| (5.0 / 3.0 * (3.0 / inner as f64).sqrt() * sum).tanh();
         x = match work.kind {
@@ -34,12 +41,16 @@ fn naive(network: &Network, request: RequestId, tokens: u32) -> Vec<f64> {
                 let w = weights.take(&format!("{}.weight", operator.name));
                 let result = |row: usize, group: usize, column: usize| {
                     let of_inner = |i: usize| {
-                        read((row * count + group) * inner + i) * f64::from(w[(group * columns + column) * inner + i])
+                        read((row * count + group) * inner + i)
+                            * f64::from(w[(group * columns + column) * inner + i])
                     };
                     squashed((0..inner).map(of_inner).sum())
                 };
-                let places = (0..rows).flat_map(|row| (0..count * columns).map(move |place| (row, place)));
-                places.map(|(row, place)| result(row, place / columns, place % columns)).collect()
+                let places =
+                    (0..rows).flat_map(|row| (0..count * columns).map(move |place| (row, place)));
+                places
+                    .map(|(row, place)| result(row, place / columns, place % columns))
+                    .collect()
             }
             Kind::BatchedMatmul => {
                 let left = |at: usize, row: usize, i: usize| read((at * rows + row) * inner + i);
@@ -49,13 +60,19 @@ fn naive(network: &Network, request: RequestId, tokens: u32) -> Vec<f64> {
                 let place = |n: usize| (n / (rows * columns), n / columns % rows, n % columns);
                 let result = |n: usize| {
                     let (at, row, column) = place(n);
-                    squashed((0..inner).map(|i| left(at, row, i) * right(at, i, column)).sum())
+                    squashed(
+                        (0..inner)
+                            .map(|i| left(at, row, i) * right(at, i, column))
+                            .sum(),
+                    )
                 };
                 (0..count * rows * columns).map(result).collect()
             }
             Kind::Memory => {
                 let moved = work.elements.div_ceil(2).max(1) as usize;
-                (0..moved).map(|place| (5.0 / 3.0 * read(place)).tanh()).collect()
+                (0..moved)
+                    .map(|place| (5.0 / 3.0 * read(place)).tanh())
+                    .collect()
             }
         };
     }
@@ -65,22 +82,41 @@ fn naive(network: &Network, request: RequestId, tokens: u32) -> Vec<f64> {
 /// Sizes that hit whole vectors, tails, several panels and several blocks of rows.
 fn lists() -> impl Strategy<Value = String> {
     let size = |most: u32| {
-        (1..=most, any::<bool>()).prop_map(|(n, sized)| if sized { "tokens".into() } else { n.to_string() })
+        (1..=most, any::<bool>()).prop_map(|(n, sized)| {
+            if sized {
+                "tokens".into()
+            } else {
+                n.to_string()
+            }
+        })
     };
-    let matmul = (1..=3u32, size(70), 1..=40u32, 1..=90u32)
-        .prop_map(|(count, rows, inner, columns)| format!("matmul,{count},{rows},{inner},{columns},1"));
-    let batched = (size(4), size(9), size(30), size(20))
-        .prop_map(|(count, rows, inner, columns)| format!("batched-matmul,{count},{rows},{inner},{columns},1"));
-    let memory = (0..=90u32, 0..=20u32).prop_map(|(n, each)| format!("memory,,,,,{n} + {each}*tokens"));
+    let matmul =
+        (1..=3u32, size(70), 1..=40u32, 1..=90u32).prop_map(|(count, rows, inner, columns)| {
+            format!("matmul,{count},{rows},{inner},{columns},1")
+        });
+    let batched =
+        (size(4), size(9), size(30), size(20)).prop_map(|(count, rows, inner, columns)| {
+            format!("batched-matmul,{count},{rows},{inner},{columns},1")
+        });
+    let memory =
+        (0..=90u32, 0..=20u32).prop_map(|(n, each)| format!("memory,,,,,{n} + {each}*tokens"));
     let operator = prop_oneof![matmul, batched, memory];
     proptest::collection::vec(operator, 1..6).prop_map(|operators| {
-        let lines = operators.iter().enumerate().map(|(place, operator)| format!("o{place},{operator}\n"));
-        format!("shape,tokens,60\nname,kind,count,rows,inner,columns,elements\n{}", lines.collect::<String>())
+        let lines = operators
+            .iter()
+            .enumerate()
+            .map(|(place, operator)| format!("o{place},{operator}\n"));
+        format!(
+            "shape,tokens,60\nname,kind,count,rows,inner,columns,elements\n{}",
+            lines.collect::<String>()
+        )
     })
 }
 
 fn graph(network: &Network, tokens: u32) -> CellGraph {
-    Unfolder::new(network.model()).unfold(&Shape::Tokens(tokens)).unwrap()
+    Unfolder::new(network.model())
+        .unfold(&Shape::Tokens(tokens))
+        .unwrap()
 }
 
 proptest! {
@@ -142,7 +178,10 @@ fn numbers_neither_fade_nor_all_reach_the_bounds() {
         )
     };
     let blocks: String = (0..12).map(block).collect();
-    let network = network(&format!("shape,tokens,60\nname,kind,count,rows,inner,columns,elements\n{blocks}"), 3);
+    let network = network(
+        &format!("shape,tokens,60\nname,kind,count,rows,inner,columns,elements\n{blocks}"),
+        3,
+    );
     let found = network.alone(RequestId(0), &graph(&network, 20)).state;
     let mean_square = found.iter().map(|x| x * x).sum::<f32>() / found.len() as f32;
     assert!((0.1..0.9).contains(&mean_square), "{mean_square}");
@@ -159,11 +198,28 @@ fn weights_come_from_a_file_as_well() {
     let path = folder.path().join("w.safetensors");
     weights::tests::write(&path, drawn.model(), drawn.spec(), |_, x| x);
     // The seed still draws what the first operator reads.
-    let read = Network::new(drawn.model(), &Spec { weights: Some(path.clone()), ..drawn.spec().clone() }).unwrap();
+    let read = Network::new(
+        drawn.model(),
+        &Spec {
+            weights: Some(path.clone()),
+            ..drawn.spec().clone()
+        },
+    )
+    .unwrap();
     let fixed = Unfolder::new(drawn.model()).unfold(&Shape::Fixed).unwrap();
-    assert_eq!(read.alone(RequestId(1), &fixed), drawn.alone(RequestId(1), &fixed));
+    assert_eq!(
+        read.alone(RequestId(1), &fixed),
+        drawn.alone(RequestId(1), &fixed)
+    );
     let other = network(&text.replace("4,5,1", "4,6,1"), 9);
-    let refused = Network::new(other.model(), &Spec { weights: Some(path), ..other.spec().clone() }).unwrap_err();
+    let refused = Network::new(
+        other.model(),
+        &Spec {
+            weights: Some(path),
+            ..other.spec().clone()
+        },
+    )
+    .unwrap_err();
     assert!(
         refused.to_string().ends_with(
             "the tensor \"b.weight\" has the shape [10, 4], but the model dnn:n.csv needs [12, 4], a row for each output"
@@ -178,7 +234,10 @@ fn weights_of_listed_operators_have_names_and_shapes() {
     let network = network(text, 1);
     let tensors = tensors(network.model(), network.spec());
     assert_eq!(
-        tensors.iter().map(|tensor| (&tensor.name[..], &tensor.shape[..])).collect::<Vec<_>>(),
+        tensors
+            .iter()
+            .map(|tensor| (&tensor.name[..], &tensor.shape[..]))
+            .collect::<Vec<_>>(),
         [("b.weight", &[10, 4][..])]
     );
 }
@@ -198,8 +257,17 @@ fn weights_that_depend_on_the_tokens_are_refused() {
 fn a_network_that_is_too_large_is_refused_with_its_size() {
     let text = "shape,fixed\nname,kind,rows,inner,columns,elements\nwide,matmul,1,1024,524288,1\nlast,memory,,,,4096\n";
     let network = Dnn::parse("n.csv", Path::new("n.csv"), text).unwrap();
-    assert_eq!(needs(&network), [4 << 30, 2_105_344], "2 GiB for the weights, and 2 while they are packed");
-    let huge = Dnn::parse("n.csv", Path::new("n.csv"), &text.replace("1024,", "536870912,")).unwrap();
+    assert_eq!(
+        needs(&network),
+        [4 << 30, 2_105_344],
+        "2 GiB for the weights, and 2 while they are packed"
+    );
+    let huge = Dnn::parse(
+        "n.csv",
+        Path::new("n.csv"),
+        &text.replace("1024,", "536870912,"),
+    )
+    .unwrap();
     let refused = fits(&huge).unwrap_err().to_string();
     let start = "model: dnn:n.csv, with 2097152.0 GiB for its weights and 4.0 GiB for a query, needs about 2097156.0 GiB of \
                  memory, and ";

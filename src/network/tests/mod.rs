@@ -17,35 +17,68 @@ use crate::workload::model::{Model, Unfolder};
 use crate::workload::random::{self, Stream};
 use crate::workload::shape::{Shape, Tree};
 
-const MODELS: [&str; 7] =
-    ["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm", "childsum-tree-lstm:12", "dnn:block"];
+const MODELS: [&str; 7] = [
+    "lstm",
+    "gru",
+    "seq2seq",
+    "tree-lstm",
+    "childsum-tree-lstm",
+    "childsum-tree-lstm:12",
+    "dnn:block",
+];
 
 fn spec(hidden: u32, embedding: u32, vocabulary: u32) -> Spec {
-    Spec { hidden, embedding, vocabulary, seed: 5, weights: None }
+    Spec {
+        hidden,
+        embedding,
+        vocabulary,
+        seed: 5,
+        weights: None,
+    }
 }
 
 /// Sizes that hit whole vectors, tails, and rows shorter than a vector.
 fn networks() -> impl Strategy<Value = (Network, u64)> {
-    (0..MODELS.len(), 1..70u32, 1..70u32, 1..90u32, any::<u64>()).prop_map(|(model, hidden, embedding, words, seed)| {
-        let model = Model::parse(MODELS[model]).unwrap();
-        let embedding = if matches!(model, Model::Dnn(_)) { hidden } else { embedding };
-        (Network::new(&model, &spec(hidden, embedding, words)).unwrap(), seed)
-    })
+    (0..MODELS.len(), 1..70u32, 1..70u32, 1..90u32, any::<u64>()).prop_map(
+        |(model, hidden, embedding, words, seed)| {
+            let model = Model::parse(MODELS[model]).unwrap();
+            let embedding = if matches!(model, Model::Dnn(_)) {
+                hidden
+            } else {
+                embedding
+            };
+            (
+                Network::new(&model, &spec(hidden, embedding, words)).unwrap(),
+                seed,
+            )
+        },
+    )
 }
 
 fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
     match model {
         Model::Lstm | Model::Gru => Shape::Chain(rng.random_range(1..=9)),
-        Model::Seq2Seq => Shape::Seq2Seq { source: rng.random_range(1..=5), target: rng.random_range(1..=5) },
-        Model::Graph(_) | Model::Network(_) | Model::Llm(_) => unreachable!("none of the models is from a file"),
+        Model::Seq2Seq => Shape::Seq2Seq {
+            source: rng.random_range(1..=5),
+            target: rng.random_range(1..=5),
+        },
+        Model::Graph(_) | Model::Network(_) | Model::Llm(_) => {
+            unreachable!("none of the models is from a file")
+        }
         Model::Dnn(_) if rng.random_range(0..4) == 0 => Shape::Fixed,
         Model::Dnn(_) => Shape::Tokens(rng.random_range(1..=20)),
         Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
-            let most = if *model == Model::TreeLstm { 2 } else { u32::MAX };
+            let most = if *model == Model::TreeLstm {
+                2
+            } else {
+                u32::MAX
+            };
             let mut children = vec![0];
             let mut parents = vec![0];
             for _ in 1..rng.random_range(1..=13) {
-                let free: Vec<usize> = (0..children.len()).filter(|node| children[*node] < most).collect();
+                let free: Vec<usize> = (0..children.len())
+                    .filter(|node| children[*node] < most)
+                    .collect();
                 let parent = free[rng.random_range(0..free.len())];
                 children[parent] += 1;
                 children.push(0);
@@ -60,7 +93,10 @@ fn assert_close(found: &[f32], expected: &[f64], what: &str) {
     assert_eq!(found.len(), expected.len(), "{what}");
     for (place, (found, expected)) in found.iter().zip(expected).enumerate() {
         let error = (f64::from(*found) - expected).abs();
-        assert!(error <= 2e-6 * (1.0 + expected.abs()), "{what}: number {place} is {found}, not {expected}");
+        assert!(
+            error <= 2e-6 * (1.0 + expected.abs()),
+            "{what}: number {place} is {found}, not {expected}"
+        );
     }
 }
 
@@ -117,18 +153,27 @@ impl Row {
         };
         let mut states = Vec::new();
         for _ in 0..rng.random_range(0..=most) {
-            states.extend((0..network.state()).map(|_| rng.next_u32() as f32 / (1u64 << 31) as f32 - 1.0));
+            states.extend(
+                (0..network.state()).map(|_| rng.next_u32() as f32 / (1u64 << 31) as f32 - 1.0),
+            );
             if network.model == Model::Seq2Seq {
                 *states.last_mut().unwrap() = rng.random_range(0..words) as f32;
             }
         }
-        Row { tokens: (0..tokens).map(|_| rng.random_range(0..words)).collect(), states }
+        Row {
+            tokens: (0..tokens).map(|_| rng.random_range(0..words)).collect(),
+            states,
+        }
     }
 }
 
 fn run(network: &Network, cell: usize, rows: &[&Row], scratch: &mut Scratch) -> Vec<Vec<u32>> {
     let width = network.state();
-    for buffer in [&mut scratch.operand, &mut scratch.product, &mut scratch.more] {
+    for buffer in [
+        &mut scratch.operand,
+        &mut scratch.product,
+        &mut scratch.more,
+    ] {
         buffer.fill(f32::NAN);
     }
     let mut out = vec![f32::NAN; rows.len() * width];
@@ -143,15 +188,28 @@ fn run(network: &Network, cell: usize, rows: &[&Row], scratch: &mut Scratch) -> 
     };
     let batch = Batch {
         rows: rows.len(),
-        tokens: &rows.iter().flat_map(|row| row.tokens.clone()).collect::<Vec<_>>(),
-        token_ends: &spans(&|row| row.tokens.len()).iter().map(|span| span.end).collect::<Vec<_>>(),
+        tokens: &rows
+            .iter()
+            .flat_map(|row| row.tokens.clone())
+            .collect::<Vec<_>>(),
+        token_ends: &spans(&|row| row.tokens.len())
+            .iter()
+            .map(|span| span.end)
+            .collect::<Vec<_>>(),
         // Padding must not change the words' results.
         padded_to: if rows.len().is_multiple_of(2) { 9 } else { 0 },
-        states: &rows.iter().flat_map(|row| row.states.clone()).collect::<Vec<_>>(),
+        states: &rows
+            .iter()
+            .flat_map(|row| row.states.clone())
+            .collect::<Vec<_>>(),
         states_at: &spans(&|row| row.states.len() / width),
     };
-    network.cell(CellId(cell as u16)).run(&batch, &mut out, scratch);
-    out.chunks_exact(width).map(|state| state.iter().map(|x| x.to_bits()).collect()).collect()
+    network
+        .cell(CellId(cell as u16))
+        .run(&batch, &mut out, scratch);
+    out.chunks_exact(width)
+        .map(|state| state.iter().map(|x| x.to_bits()).collect())
+        .collect()
 }
 
 #[test]
@@ -201,9 +259,14 @@ struct ExpectedRequest {
 fn requests_have_the_outputs_of_pytorch() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/pytorch");
     for model in MODELS {
-        let answers = if model.starts_with("childsum") { "childsum-tree-lstm" } else { model };
+        let answers = if model.starts_with("childsum") {
+            "childsum-tree-lstm"
+        } else {
+            model
+        };
         let file = folder.join(format!("{}.json", answers.replace(':', "-")));
-        let expected: Expected = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let expected: Expected =
+            serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
         assert_eq!(expected.model, answers);
         let model = Model::parse(model).unwrap();
         let spec = Spec {
@@ -216,8 +279,15 @@ fn requests_have_the_outputs_of_pytorch() {
         let network = Network::new(&model, &spec).unwrap();
         for (request, expected) in (0..).zip(expected.requests) {
             let shape: Shape = expected.shape.parse().unwrap();
-            let output = network.alone(RequestId(request), &Unfolder::new(&model).unfold(&shape).unwrap());
-            assert_close(&output.state, &expected.state, &format!("{} of {shape}", model.name()));
+            let output = network.alone(
+                RequestId(request),
+                &Unfolder::new(&model).unfold(&shape).unwrap(),
+            );
+            assert_close(
+                &output.state,
+                &expected.state,
+                &format!("{} of {shape}", model.name()),
+            );
             assert_eq!(output.words, expected.words, "{} of {shape}", model.name());
         }
     }
@@ -225,11 +295,30 @@ fn requests_have_the_outputs_of_pytorch() {
 
 #[test]
 fn sizes_out_of_range_are_refused() {
-    let spec = |hidden, embedding, vocabulary| Spec { hidden, embedding, vocabulary, seed: 1, weights: None };
-    let refusal = |spec: Spec, model: &str| spec.check(&Model::parse(model).unwrap()).unwrap_err().to_string();
-    assert_eq!(refusal(spec(0, 1, 1), "lstm"), "hidden: 0 is out of range; from 1 to 65536");
-    assert_eq!(refusal(spec(1, 1 << 17, 1), "gru"), "embedding: 131072 is out of range; from 1 to 65536");
-    assert_eq!(refusal(spec(1, 1, 1 << 25), "gru"), "vocabulary: 33554432 is out of range; from 1 to 16777216");
+    let spec = |hidden, embedding, vocabulary| Spec {
+        hidden,
+        embedding,
+        vocabulary,
+        seed: 1,
+        weights: None,
+    };
+    let refusal = |spec: Spec, model: &str| {
+        spec.check(&Model::parse(model).unwrap())
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(
+        refusal(spec(0, 1, 1), "lstm"),
+        "hidden: 0 is out of range; from 1 to 65536"
+    );
+    assert_eq!(
+        refusal(spec(1, 1 << 17, 1), "gru"),
+        "embedding: 131072 is out of range; from 1 to 65536"
+    );
+    assert_eq!(
+        refusal(spec(1, 1, 1 << 25), "gru"),
+        "vocabulary: 33554432 is out of range; from 1 to 16777216"
+    );
     assert_eq!(
         refusal(spec(8, 4, 9), "dnn:net"),
         "embedding: 4 is not the hidden width 8, which the model dnn:net adds it to; leave it out"

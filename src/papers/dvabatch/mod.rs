@@ -47,7 +47,12 @@ const LOADS: [&str; 3] = ["low", "medium", "high"];
 const SHARES: [f64; 3] = [0.25, 0.6, 0.9];
 
 /// Ranges of words of figure 4, by their ends.
-const WORDS: [(&str, u32); 4] = [("under 5", 4), ("5 to 20", 20), ("21 to 100", 100), ("over 100", u32::MAX)];
+const WORDS: [(&str, u32); 4] = [
+    ("under 5", 4),
+    ("5 to 20", 20),
+    ("21 to 100", 100),
+    ("over 100", u32::MAX),
+];
 
 /// Of figures 5 and 6.
 const BATCHES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
@@ -86,10 +91,22 @@ fn named(list: &str) -> &'static [[String; 2]] {
 /// A panel for each network of a list, in parallel.
 fn each(networks: &str, bars: impl Fn(&str) -> Result<Numbered> + Sync) -> Result<Study> {
     let one = |[file, name]: &[String; 2]| {
-        let of_panel = |(drawing, bar)| (drawing, Bar { panel: name.clone(), ..bar });
+        let of_panel = |(drawing, bar)| {
+            (
+                drawing,
+                Bar {
+                    panel: name.clone(),
+                    ..bar
+                },
+            )
+        };
         Ok(bars(file)?.into_iter().map(of_panel).collect())
     };
-    let all: Vec<Numbered> = named(networks).par_iter().with_max_len(1).map(one).collect::<Result<_>>()?;
+    let all: Vec<Numbered> = named(networks)
+        .par_iter()
+        .with_max_len(1)
+        .map(one)
+        .collect::<Result<_>>()?;
     let mut drawings: Vec<Vec<Bar>> = Vec::new();
     for (drawing, bar) in all.into_iter().flatten() {
         drawings.resize_with(drawings.len().max(drawing + 1), Vec::new);
@@ -102,8 +119,11 @@ fn each(networks: &str, bars: impl Fn(&str) -> Result<Numbered> + Sync) -> Resul
 fn network(lab: &Lab<'_>, name: &str, shares: &[f64], sets: &[String]) -> Result<Scenario> {
     let (window, peak) = lab.tuned(name, DELAY)?;
     let rates = (!shares.is_empty()).then(|| rates(peak, shares));
-    let tuned = [format!("policy.{DELAY}.window={}ns", window.0)].into_iter().chain(rates);
-    let mut scenario = lab.scenario(name, &tuned.chain(sets.iter().cloned()).collect::<Vec<_>>())?;
+    let tuned = [format!("policy.{DELAY}.window={}ns", window.0)]
+        .into_iter()
+        .chain(rates);
+    let mut scenario =
+        lab.scenario(name, &tuned.chain(sets.iter().cloned()).collect::<Vec<_>>())?;
     scenario.output.plots.clear();
     Ok(scenario)
 }
@@ -124,13 +144,19 @@ fn cases(lab: &Lab<'_>) -> Result<Study> {
     let (mut bars, mut figures) = (Vec::new(), Vec::new());
     for (file, name) in [("case1", "I"), ("case2", "II"), ("case3", "III")] {
         let report = lab.run("fig3", &lab.scenario(file, &[])?)?;
-        for (policy, paper) in [PLAIN, DVA].into_iter().zip(Paper::DvaBatch.values(&format!("dva-{file}"))) {
+        for (policy, paper) in [PLAIN, DVA]
+            .into_iter()
+            .zip(Paper::DvaBatch.values(&format!("dva-{file}")))
+        {
             bars.push(Bar::new(name, policy, mean(&report, policy)));
             bars.push(Bar::new(name, format!("{policy}, paper"), Some(paper)));
         }
         figures.extend(report.figures);
     }
-    Ok(Study { figures, ..Study::new([bars], String::new()) })
+    Ok(Study {
+        figures,
+        ..Study::new([bars], String::new())
+    })
 }
 
 /// Figure 4: words of sentences.
@@ -139,19 +165,33 @@ fn lengths() -> Study {
     for [file, name] in named("tasks").iter().chain(named("more-tasks")) {
         let path = format!("traces/glue-words-{file}.csv");
         let Ok(text) = shipped::text(Path::new(&path)) else {
-            note += &format!("{name} is missing: its lengths may not be shipped; {path} (length,count) adds it\n");
+            note += &format!(
+                "{name} is missing: its lengths may not be shipped; {path} (length,count) adds it\n"
+            );
             continue;
         };
         let row = |line: &str| {
-            line.split_once(',').and_then(|(words, count)| Some((words.parse().ok()?, count.parse().ok()?)))
+            line.split_once(',')
+                .and_then(|(words, count)| Some((words.parse().ok()?, count.parse().ok()?)))
         };
         let rows: Vec<(u32, f64)> = text.lines().skip(1).filter_map(row).collect();
-        let upto = |most: u32| rows.iter().filter(|(words, _)| *words <= most).fold(0.0, |sum, (_, count)| sum + count);
+        let upto = |most: u32| {
+            rows.iter()
+                .filter(|(words, _)| *words <= most)
+                .fold(0.0, |sum, (_, count)| sum + count)
+        };
         let mut before = 0.0;
-        let sentences = WORDS.map(|(_, most)| upto(most) - std::mem::replace(&mut before, upto(most)));
-        series.push((name.clone(), sentences.map(|one| Some(100.0 * one / before)).to_vec()));
+        let sentences =
+            WORDS.map(|(_, most)| upto(most) - std::mem::replace(&mut before, upto(most)));
+        series.push((
+            name.clone(),
+            sentences.map(|one| Some(100.0 * one / before)).to_vec(),
+        ));
     }
-    Study::new([columns(&[""], &WORDS.map(|(name, _)| name), &series)], note)
+    Study::new(
+        [columns(&[""], &WORDS.map(|(name, _)| name), &series)],
+        note,
+    )
 }
 
 /// Figure 5: two products.
@@ -161,7 +201,10 @@ fn products(lab: &Lab<'_>) -> Result<Study> {
             "wide" => "[n·3136×576]×[576×64]".to_string(),
             _ => "[n·49×576]×[576×512]".to_string(),
         };
-        Ok(all.iter().map(|operator| (name(operator), std::slice::from_ref(operator))).collect())
+        Ok(all
+            .iter()
+            .map(|operator| (name(operator), std::slice::from_ref(operator)))
+            .collect())
     })
 }
 
@@ -171,7 +214,10 @@ fn unet(lab: &Lab<'_>) -> Result<Study> {
     let parts = by_batch(&scenario, |all, times| {
         let name = |part: &[Operator]| format!("{} to {}", part[0].name, part[part.len() - 1].name);
         let ranges = slice::even(times, 4).map_err(Error::failed)?;
-        Ok(ranges.into_iter().map(|range| (name(&all[range.clone()]), &all[range])).collect())
+        Ok(ranges
+            .into_iter()
+            .map(|range| (name(&all[range.clone()]), &all[range]))
+            .collect())
     })?;
     let mut study = Study::new([by_operator(&scenario)?], String::new());
     (study.bars[0].lines, study.bars[0].log) = (true, true);
@@ -184,10 +230,19 @@ fn by_operator(scenario: &Scenario) -> Result<Vec<Bar>> {
     let (_, device) = prepare(scenario, Target::SIM)?;
     let (costs, network) = costs_and_network(scenario, &device);
     let takes = |operator: &Operator, batch: u32| {
-        costs.cell(&Step { cell: operator.cell, batch, times: 1, input: 0 }).as_millis_f64()
+        costs
+            .cell(&Step {
+                cell: operator.cell,
+                batch,
+                times: 1,
+                input: 0,
+            })
+            .as_millis_f64()
     };
     let column = |batch: u32| {
-        let times = network.operators().map(|operator| Some(takes(operator, batch)));
+        let times = network
+            .operators()
+            .map(|operator| Some(takes(operator, batch)));
         (format!("batch {batch}"), times.collect())
     };
     let ids: Vec<usize> = (1..=network.operators().count()).collect();
@@ -198,64 +253,131 @@ fn by_operator(scenario: &Scenario) -> Result<Vec<Bar>> {
 type Parts<'a> = Vec<(String, &'a [Operator])>;
 
 /// The time of parts of a network for each query of a batch, in percent of a single query's.
-fn by_batch(scenario: &Scenario, cut: impl for<'a> Fn(&'a [Operator], &[Nanos]) -> Result<Parts<'a>>) -> Result<Study> {
+fn by_batch(
+    scenario: &Scenario,
+    cut: impl for<'a> Fn(&'a [Operator], &[Nanos]) -> Result<Parts<'a>>,
+) -> Result<Study> {
     let (_, device) = prepare(scenario, Target::SIM)?;
     let (costs, network) = costs_and_network(scenario, &device);
     let all: Vec<Operator> = network.operators().cloned().collect();
     let takes = |operators: &[Operator], batch: u32| -> f64 {
-        let step = |operator: &Operator| Step { cell: operator.cell, batch, times: 1, input: 0 };
-        operators.iter().map(|operator| costs.cell(&step(operator)).0 as f64).sum()
+        let step = |operator: &Operator| Step {
+            cell: operator.cell,
+            batch,
+            times: 1,
+            input: 0,
+        };
+        operators
+            .iter()
+            .map(|operator| costs.cell(&step(operator)).0 as f64)
+            .sum()
     };
-    let share =
-        |operators: &[Operator], batch: u32| 100.0 * takes(operators, batch) / f64::from(batch) / takes(operators, 1);
+    let share = |operators: &[Operator], batch: u32| {
+        100.0 * takes(operators, batch) / f64::from(batch) / takes(operators, 1)
+    };
     let column = |(name, part)| (name, BATCHES.map(|batch| Some(share(part, batch))).to_vec());
     let parts = cut(&all, &slice::times(network, costs, 64, 0))?;
     let series: Vec<Column> = parts.into_iter().map(column).collect();
-    Ok(Study::new([columns(&[""], &BATCHES, &series)], String::new()))
+    Ok(Study::new(
+        [columns(&[""], &BATCHES, &series)],
+        String::new(),
+    ))
 }
 
 fn costs_and_network<'a>(scenario: &'a Scenario, device: &'a Device) -> (&'a TableModel, &'a Dnn) {
     let costs = device.costs(0).expect("a simulated run has costs");
-    (costs, scenario.workload.model.network().expect("the scenario's model is a network in a file"))
+    (
+        costs,
+        scenario
+            .workload
+            .model
+            .network()
+            .expect("the scenario's model is a network in a file"),
+    )
 }
 
 fn rates(peak: f64, shares: &[f64]) -> String {
-    let rates: Vec<String> = shares.iter().map(|share| format!("{:.3}", share * peak)).collect();
+    let rates: Vec<String> = shares
+        .iter()
+        .map(|share| format!("{:.3}", share * peak))
+        .collect();
     format!("arrivals.rates=[{}]", rates.join(","))
 }
 
 /// A group for each of the three loads of a network's scenario.
-fn at_loads(exhibit: &str, lab: &Lab<'_>, scenario: &Scenario, policies: &[&str]) -> Result<Numbered> {
+fn at_loads(
+    exhibit: &str,
+    lab: &Lab<'_>,
+    scenario: &Scenario,
+    policies: &[&str],
+) -> Result<Numbered> {
     let report = lab.run(exhibit, scenario)?;
     let bar = |load: usize, policy: &str| {
         let of = |metric| values(&report, policy, metric).nth(load).flatten();
-        (0, Bar { upto: of(Metric::P99), ..Bar::new(LOADS[load], policy, of(Metric::Mean)) })
+        (
+            0,
+            Bar {
+                upto: of(Metric::P99),
+                ..Bar::new(LOADS[load], policy, of(Metric::Mean))
+            },
+        )
     };
-    Ok((0..LOADS.len()).flat_map(|load| policies.iter().map(move |policy| bar(load, policy))).collect())
+    Ok((0..LOADS.len())
+        .flat_map(|load| policies.iter().map(move |policy| bar(load, policy)))
+        .collect())
 }
 
 /// Figures 14 and 16: means with whiskers to the 99th percentile, and the ends of the whiskers. Then the peaks among
 /// which DelayBatch's window is chosen, against the highest of them.
 fn by_load(lab: &Lab<'_>) -> Result<Study> {
     let study = each("networks", |name| {
-        let mut bars = at_loads("fig14", lab, &network(lab, name, &SHARES, &[])?, &[ZERO, DELAY, DVA])?;
-        let tail = |(_, bar): &(usize, Bar)| (1, Bar { value: bar.upto, upto: None, ..bar.clone() });
+        let mut bars = at_loads(
+            "fig14",
+            lab,
+            &network(lab, name, &SHARES, &[])?,
+            &[ZERO, DELAY, DVA],
+        )?;
+        let tail = |(_, bar): &(usize, Bar)| {
+            (
+                1,
+                Bar {
+                    value: bar.upto,
+                    upto: None,
+                    ..bar.clone()
+                },
+            )
+        };
         bars.extend(bars.iter().map(tail).collect::<Numbered>());
         let tried = lab.by_window(name, DELAY)?;
-        let highest = tried.iter().filter_map(|(_, peak)| *peak).fold(0.0, |highest, Rate(rate)| rate.max(highest));
+        let highest = tried
+            .iter()
+            .filter_map(|(_, peak)| *peak)
+            .fold(0.0, |highest, Rate(rate)| rate.max(highest));
         let share = |peak: Option<Rate>| peak.map(|Rate(rate)| 100.0 * rate / highest);
-        bars.extend(tried.iter().map(|(window, peak)| (2, Bar::new(window, DELAY, share(*peak)))));
+        bars.extend(
+            tried
+                .iter()
+                .map(|(window, peak)| (2, Bar::new(window, DELAY, share(*peak)))),
+        );
         Ok(bars)
     })?;
     let tuned = |[file, name]: &[String; 2]| {
         let (window, peak) = lab.tuned(file, DELAY)?;
         Ok(format!("{name} {window} ({peak:.0} requests/s)"))
     };
-    let windows = named("networks").iter().map(tuned).collect::<Result<Vec<_>>>()?.join(", ");
-    let mut study = Study { note: format!("{DELAY}'s windows, and its peaks with them: {windows}\n"), ..study };
-    for (bars, claims) in
-        study.bars.iter_mut().zip([["dva-avg-zero", "dva-avg-delay"], ["dva-p99-zero", "dva-p99-delay"]])
-    {
+    let windows = named("networks")
+        .iter()
+        .map(tuned)
+        .collect::<Result<Vec<_>>>()?
+        .join(", ");
+    let mut study = Study {
+        note: format!("{DELAY}'s windows, and its peaks with them: {windows}\n"),
+        ..study
+    };
+    for (bars, claims) in study.bars.iter_mut().zip([
+        ["dva-avg-zero", "dva-avg-delay"],
+        ["dva-p99-zero", "dva-p99-delay"],
+    ]) {
         add_cuts(bars, claims);
     }
     Ok(study)
@@ -265,32 +387,55 @@ fn by_load(lab: &Lab<'_>) -> Result<Study> {
 fn add_cuts(bars: &mut Bars, claims: [&str; 2]) {
     let panel = "Mean cut (%)".to_string();
     let add = |bars: &mut Bars, load: &str, series: String, value| {
-        bars.summary.push(Bar { panel: panel.clone(), ..Bar::new(load, series, value) });
+        bars.summary.push(Bar {
+            panel: panel.clone(),
+            ..Bar::new(load, series, value)
+        });
     };
     for (place, load) in LOADS.into_iter().enumerate() {
         for (other, claim) in [ZERO, DELAY].into_iter().zip(claims) {
-            let of = |policy| bars.bars.iter().filter(move |bar| bar.group == load && bar.series == policy);
-            let cut = |(ours, theirs): (&Bar, &Bar)| Some(100.0 * (1.0 - ours.value? / theirs.value?));
+            let of = |policy| {
+                bars.bars
+                    .iter()
+                    .filter(move |bar| bar.group == load && bar.series == policy)
+            };
+            let cut =
+                |(ours, theirs): (&Bar, &Bar)| Some(100.0 * (1.0 - ours.value? / theirs.value?));
             let cuts: Option<Vec<f64>> = of(DVA).zip(of(other)).map(cut).collect();
             add(bars, load, other.into(), cuts.map(|cuts| mean_of(&cuts)));
-            add(bars, load, format!("{other}, paper"), Paper::DvaBatch.values(claim).get(place).copied());
+            add(
+                bars,
+                load,
+                format!("{other}, paper"),
+                Paper::DvaBatch.values(claim).get(place).copied(),
+            );
         }
     }
-    bars.series.extend([ZERO, DELAY].map(|other| format!("{other}, paper")));
+    bars.series
+        .extend([ZERO, DELAY].map(|other| format!("{other}, paper")));
 }
 
 /// Figure 18: only split; and the batches that it begins with.
 fn split_alone(lab: &Lab<'_>) -> Result<Study> {
     each("split", |name| {
         let mut scenario = network(lab, name, &SHARES, &[])?;
-        scenario.policies.push(variant(lab, name, "policy=operator", SPLIT)?);
+        scenario
+            .policies
+            .push(variant(lab, name, "policy=operator", SPLIT)?);
         let scenario = without(ZERO, scenario);
         let mut bars = at_loads("fig18", lab, &scenario, &[DELAY, SPLIT, DVA])?;
-        let first = &scenario.workload.model.network().expect("a network in a file").operators().next();
+        let first = &scenario
+            .workload
+            .model
+            .network()
+            .expect("a network in a file")
+            .operators()
+            .next();
         let first = first.expect("a network has operators").name.as_str();
         let folder = lab.out.join("fig18").join(name).join(folder_name(SPLIT));
         for (load, point) in LOADS.into_iter().zip(scenario.points()) {
-            let median = median_batch(&folder.join(point.to_string()).join(BatchLine::FILE), first)?;
+            let median =
+                median_batch(&folder.join(point.to_string()).join(BatchLine::FILE), first)?;
             bars.push((1, Bar::new(load, SPLIT, median)));
         }
         Ok(bars)
@@ -319,14 +464,24 @@ fn median_batch(file: &Path, operator: &str) -> Result<Option<f64>> {
 /// The network's DVABatch with another setting.
 fn variant(lab: &Lab<'_>, name: &str, set: &str, label: &str) -> Result<PolicyEntry> {
     let scenario = lab.scenario(name, &[format!("policy.{DVA}.{set}")])?;
-    let entry = scenario.policies.into_iter().find(|entry| entry.label == DVA);
-    let entry = entry.ok_or_else(|| Error::input(format!("{name}: no policy is labelled \"{DVA}\"")))?;
-    Ok(PolicyEntry { label: label.into(), ..entry })
+    let entry = scenario
+        .policies
+        .into_iter()
+        .find(|entry| entry.label == DVA);
+    let entry =
+        entry.ok_or_else(|| Error::input(format!("{name}: no policy is labelled \"{DVA}\"")))?;
+    Ok(PolicyEntry {
+        label: label.into(),
+        ..entry
+    })
 }
 
 /// The network's DVABatch with each of these values of a setting, labelled with the value.
 fn variants(lab: &Lab<'_>, name: &str, key: &str, values: &[u32]) -> Result<Vec<PolicyEntry>> {
-    values.iter().map(|value| variant(lab, name, &format!("{key}={value}"), &value.to_string())).collect()
+    values
+        .iter()
+        .map(|value| variant(lab, name, &format!("{key}={value}"), &value.to_string()))
+        .collect()
 }
 
 /// Figure 19: mean latency and memory by buffer pairs.
@@ -339,18 +494,39 @@ fn by_pairs(lab: &Lab<'_>) -> Result<Study> {
         scenario.output.plots.clear();
         scenario.policies = variants(lab, name, "buffer_pairs", &PAIRS)?;
         let report = lab.run("fig19", &scenario)?;
-        let values = |pairs: &u32| [mean(&report, &pairs.to_string()), Some(memory * f64::from(*pairs))];
+        let values = |pairs: &u32| {
+            [
+                mean(&report, &pairs.to_string()),
+                Some(memory * f64::from(*pairs)),
+            ]
+        };
         Ok(of_variants(&PAIRS, PAIRS.iter().map(values), &report))
     })
 }
 
 /// Three drawings of variants of DVABatch: two with these values, and how far the mean is above the lowest.
-fn of_variants(variants: &[u32], values: impl Iterator<Item = [Option<f64>; 2]>, report: &Report) -> Numbered {
-    let above = above_lowest(report, &variants.iter().map(u32::to_string).collect::<Vec<_>>());
+fn of_variants(
+    variants: &[u32],
+    values: impl Iterator<Item = [Option<f64>; 2]>,
+    report: &Report,
+) -> Numbered {
+    let above = above_lowest(
+        report,
+        &variants.iter().map(u32::to_string).collect::<Vec<_>>(),
+    );
     let bars = |((variant, [one, other]), above): ((&u32, [_; 2]), _)| {
-        [one, other, above].into_iter().enumerate().map(|(i, value)| (i, Bar::new(variant, DVA, value))).collect()
+        [one, other, above]
+            .into_iter()
+            .enumerate()
+            .map(|(i, value)| (i, Bar::new(variant, DVA, value)))
+            .collect()
     };
-    variants.iter().zip(values).zip(above).flat_map(bars as fn(_) -> Vec<_>).collect()
+    variants
+        .iter()
+        .zip(values)
+        .zip(above)
+        .flat_map(bars as fn(_) -> Vec<_>)
+        .collect()
 }
 
 /// The least by which each policy's mean latency under the first load is above the lowest mean, in percent of that.
@@ -359,8 +535,13 @@ fn above_lowest(report: &Report, policies: &[String]) -> Vec<Option<f64>> {
     let row = |policy: &String| report.rows.iter().find(|row| row.policy == *policy);
     let mean = |row: &&SummaryRow| row.estimate(Metric::Mean).value;
     let rows: Vec<Option<&SummaryRow>> = policies.iter().map(row).collect();
-    let known = rows.iter().flatten().filter_map(|row| Some((*row, mean(row)?)));
-    let Some((lowest, least)) = known.min_by(|(_, a), (_, b)| a.total_cmp(b)) else { return vec![None; rows.len()] };
+    let known = rows
+        .iter()
+        .flatten()
+        .filter_map(|row| Some((*row, mean(row)?)));
+    let Some((lowest, least)) = known.min_by(|(_, a), (_, b)| a.total_cmp(b)) else {
+        return vec![None; rows.len()];
+    };
     let above = |row: Option<&SummaryRow>| {
         let Interval { mean, half_width } = row?.difference(lowest, Metric::Mean)?;
         Some(100.0 * (mean - half_width).max(0.0) / least)
@@ -370,12 +551,18 @@ fn above_lowest(report: &Report, policies: &[String]) -> Vec<Option<f64>> {
 
 /// Figure 21: a closed loop of one client.
 fn one_client(lab: &Lab<'_>) -> Result<Study> {
-    let sets = ["arrivals={process=\"closed\",clients=[1]}", "workload.requests=2000"].map(String::from);
+    let sets = [
+        "arrivals={process=\"closed\",clients=[1]}",
+        "workload.requests=2000",
+    ]
+    .map(String::from);
     each("networks", |name| {
         let mut scenario = without(DELAY, lab.scenario(name, &sets)?);
         scenario.output.plots.clear();
         let report = lab.run("fig21", &scenario)?;
-        Ok([ZERO, DVA].map(|policy| (0, Bar::new("", policy, mean(&report, policy)))).to_vec())
+        Ok([ZERO, DVA]
+            .map(|policy| (0, Bar::new("", policy, mean(&report, policy))))
+            .to_vec())
     })
 }
 
@@ -387,20 +574,30 @@ fn without(label: &str, mut scenario: Scenario) -> Scenario {
 /// DelayBatch's and DVABatch's peaks, as a group.
 fn peaks(lab: &Lab<'_>, name: &str, group: &str, sets: &[String]) -> Result<Numbered> {
     let peaks = lab.peaks(&without(ZERO, network(lab, name, &[], sets)?))?;
-    Ok([DELAY, DVA].into_iter().zip(peaks).map(|(policy, peak)| (0, Bar::new(group, policy, Some(peak)))).collect())
+    Ok([DELAY, DVA]
+        .into_iter()
+        .zip(peaks)
+        .map(|(policy, peak)| (0, Bar::new(group, policy, Some(peak))))
+        .collect())
 }
 
 /// Figure 15: the stepping load of section 8.3. Peaks come from a search, because the steps are 281 requests/s wide
 /// and VGG19 serves little more than that.
 fn stepping(lab: &Lab<'_>) -> Result<Study> {
-    let sets =
-        ["arrivals={process=\"stepping\",from=66,to=4000,steps=15}", "workload.requests=30000", "output.requests=true"]
-            .map(String::from);
+    let sets = [
+        "arrivals={process=\"stepping\",from=66,to=4000,steps=15}",
+        "workload.requests=30000",
+        "output.requests=true",
+    ]
+    .map(String::from);
     let study = each("networks", |name| {
         lab.run("fig15", &without(ZERO, network(lab, name, &[], &sets)?))?;
         peaks(lab, name, "", &[])
     })?;
-    let folders: Vec<_> = named("networks").iter().map(|[file, _]| lab.out.join("fig15").join(file)).collect();
+    let folders: Vec<_> = named("networks")
+        .iter()
+        .map(|[file, _]| lab.out.join("fig15").join(file))
+        .collect();
     let mut inputs = Inputs::open(&folders)?;
     for (folder, [_, name]) in inputs.folders.iter_mut().zip(named("networks")) {
         folder.name.clone_from(name);
@@ -419,9 +616,19 @@ fn stepping(lab: &Lab<'_>) -> Result<Study> {
 /// Figure 17: both BERTs with each task's lengths.
 fn by_task(lab: &Lab<'_>) -> Result<Study> {
     each("berts", |name| {
-        let of_task =
-            |[file, task]: &[String; 2]| peaks(lab, name, task, &[format!("workload.dataset=traces/glue-{file}.csv")]);
-        Ok(named("tasks").iter().map(of_task).collect::<Result<Vec<_>>>()?.concat())
+        let of_task = |[file, task]: &[String; 2]| {
+            peaks(
+                lab,
+                name,
+                task,
+                &[format!("workload.dataset=traces/glue-{file}.csv")],
+            )
+        };
+        Ok(named("tasks")
+            .iter()
+            .map(of_task)
+            .collect::<Result<Vec<_>>>()?
+            .concat())
     })
 }
 
@@ -432,7 +639,11 @@ fn by_stages(lab: &Lab<'_>) -> Result<Study> {
         scenario.policies = variants(lab, name, "stages", &STAGES)?;
         let report = lab.run("fig20", &scenario)?;
         let values = |(stages, peak): (&u32, f64)| [Some(peak), mean(&report, &stages.to_string())];
-        Ok(of_variants(&STAGES, STAGES.iter().zip(lab.peaks(&scenario)?).map(values), &report))
+        Ok(of_variants(
+            &STAGES,
+            STAGES.iter().zip(lab.peaks(&scenario)?).map(values),
+            &report,
+        ))
     })
 }
 
@@ -442,12 +653,18 @@ fn buffers(scenario: &Scenario) -> Result<f64> {
     let (_, device) = prepare(scenario, Target::SIM)?;
     let (costs, network) = costs_and_network(scenario, &device);
     let settings = serde_json::to_value(&scenario.policies[0].settings).expect("settings are JSON");
-    let [stages, batch] = ["stages", "max_batch"].map(|key| settings[key].as_u64().expect("the scenario has it"));
+    let [stages, batch] =
+        ["stages", "max_batch"].map(|key| settings[key].as_u64().expect("the scenario has it"));
     let tokens = network.most_tokens.unwrap_or(0);
     let times = slice::times(network, costs, (batch as u32).isqrt(), tokens);
     let ends = slice::even(&times, stages as usize).map_err(Error::failed)?;
-    let last = ends.iter().take(ends.len() - 1).filter_map(|stage| network.operators().nth(stage.end - 1));
-    let numbers: u64 = last.map(|operator| writes(&operator.form.at(tokens)) * batch).sum();
+    let last = ends
+        .iter()
+        .take(ends.len() - 1)
+        .filter_map(|stage| network.operators().nth(stage.end - 1));
+    let numbers: u64 = last
+        .map(|operator| writes(&operator.form.at(tokens)) * batch)
+        .sum();
     Ok(numbers as f64 * FLOAT / 1e6)
 }
 

@@ -12,69 +12,139 @@ use crate::papers::{Check, Findings, Verdict, findings};
 
 pub const CHECKS: &[(&str, Check)] = &[
     ("grnn-space", |_| {
-        let size = Space { widest: 256, uneven: false }.size(Rnn::Lstm, 20);
+        let size = Space {
+            widest: 256,
+            uneven: false,
+        }
+        .size(Rnn::Lstm, 20);
         Ok(Verdict::above(size as f64, 100_000.0, "configurations"))
     }),
     ("grnn-table2", mappings),
     ("grnn-top1", |found| regret(found, |one| one.first, 1.03)),
-    ("grnn-top5", |found| regret(found, |one| one.best_of_first, 1.02)),
+    ("grnn-top5", |found| {
+        regret(found, |one| one.best_of_first, 1.02)
+    }),
     ("grnn-table1", latencies),
     ("grnn-cudnn-trad", over_traditional),
     ("grnn-cudnn-pers", |found| {
         let ratio = over_grnn(found, Series::Persistent, size(Cell::Lstm, 2));
         judged(found, ratio, |ratio| higher(ratio, 1.0, 9.2, ""))
     }),
-    ("grnn-table3", |found| judged(found, synchronisations(found), Ok)),
+    ("grnn-table3", |found| {
+        judged(found, synchronisations(found), Ok)
+    }),
     ("grnn-crossover", crossover),
     ("grnn-cudnn-1024", |found| {
-        let cut = |place| Some(100.0 * (1.0 - 1.0 / over_grnn(found, Series::Traditional, size(Cell::Lstm, place))?));
-        judged(found, mean([6, 7, 8].map(cut)), |cut| higher(cut, 0.0, 40.6, "%"))
+        let cut = |place| {
+            Some(
+                100.0
+                    * (1.0 - 1.0 / over_grnn(found, Series::Traditional, size(Cell::Lstm, place))?),
+            )
+        };
+        judged(found, mean([6, 7, 8].map(cut)), |cut| {
+            higher(cut, 0.0, 40.6, "%")
+        })
     }),
     ("grnn-cudnn-5", |found| {
-        let ratio = |hidden| over_grnn(found, Series::Persistent, Size { hidden, batch: 5, ..size(Cell::Lstm, 0) });
-        judged(found, mean(WIDTHS.map(ratio)), |ratio| higher(ratio, 1.0, 3.46, "x"))
+        let ratio = |hidden| {
+            over_grnn(
+                found,
+                Series::Persistent,
+                Size {
+                    hidden,
+                    batch: 5,
+                    ..size(Cell::Lstm, 0)
+                },
+            )
+        };
+        judged(found, mean(WIDTHS.map(ratio)), |ratio| {
+            higher(ratio, 1.0, 3.46, "x")
+        })
     }),
     ("grnn-cpu", |found| over_cpu(found, "fig11", 17.5)),
     ("grnn-cpu-gru", |found| over_cpu(found, "fig12", 12.5)),
     ("grnn-share", |found| {
         // More than DeepCPU's.
-        Ok(higher(findings::mean(&found.study("fig13")?.values(0, MODEL)?), 12.6, 15.7, "%")?.derived())
+        Ok(higher(
+            findings::mean(&found.study("fig13")?.values(0, MODEL)?),
+            12.6,
+            15.7,
+            "%",
+        )?
+        .derived())
     }),
     ("grnn-oracle", |found| {
         sampled(found, |samples| {
-            let (best, sizes) = (samples.iter().filter(|one| one.first_is_best()).count(), samples.len());
-            let spread = samples.iter().map(|one| 100.0 * one.spread).fold(0.0, f64::max);
-            let within =
-                if spread > 0.0 { format!(" within the spread of its times, {spread:.1} %") } else { String::new() };
-            let (share, ours) = (best as f64 / sizes as f64, format!("{best} of {sizes} measured{within}"));
-            Ok(Verdict { ours, ..Verdict::near(share, 5.0 / 9.0, "", best > 0) })
+            let (best, sizes) = (
+                samples.iter().filter(|one| one.first_is_best()).count(),
+                samples.len(),
+            );
+            let spread = samples
+                .iter()
+                .map(|one| 100.0 * one.spread)
+                .fold(0.0, f64::max);
+            let within = if spread > 0.0 {
+                format!(" within the spread of its times, {spread:.1} %")
+            } else {
+                String::new()
+            };
+            let (share, ours) = (
+                best as f64 / sizes as f64,
+                format!("{best} of {sizes} measured{within}"),
+            );
+            Ok(Verdict {
+                ours,
+                ..Verdict::near(share, 5.0 / 9.0, "", best > 0)
+            })
         })
     }),
     ("grnn-worst", |found| {
         sampled(found, |samples| {
             let most = |of: fn(&Regret) -> f64| samples.iter().map(of).fold(0.0, f64::max);
             let worst = [most(|one| one.first), most(|one| one.best_of_first)];
-            let ours = format!("{:.2}; {:.2} x, the worst {}", worst[0], worst[1], of_nine(samples));
-            Ok(Verdict { ours, ..Verdict::several(&worst, &[1.14, 1.08], "x", worst[1] < 1.14) })
+            let ours = format!(
+                "{:.2}; {:.2} x, the worst {}",
+                worst[0],
+                worst[1],
+                of_nine(samples)
+            );
+            Ok(Verdict {
+                ours,
+                ..Verdict::several(&worst, &[1.14, 1.08], "x", worst[1] < 1.14)
+            })
         })
     }),
     ("grnn-median", |found| {
         sampled(found, |samples| {
             let over_first = |one: &Regret| one.median / one.first;
             let median = findings::mean(&samples.iter().map(over_first).collect::<Vec<_>>());
-            let each: Vec<String> = samples.iter().map(|one| format!("{:.2}", over_first(one))).collect();
-            let gru =
-                (0..9).filter_map(|place| Some(over_first(&found.measured.as_ref()?.regret(size(Cell::Gru, place))?)));
+            let each: Vec<String> = samples
+                .iter()
+                .map(|one| format!("{:.2}", over_first(one)))
+                .collect();
+            let gru = (0..9).filter_map(|place| {
+                Some(over_first(
+                    &found.measured.as_ref()?.regret(size(Cell::Gru, place))?,
+                ))
+            });
             let gru: String = gru.map(|ratio| format!("; a GRU's {ratio:.2}")).collect();
             let verdict = Verdict::near(median, 1.8, "x", median > 1.0);
-            Ok(verdict.with(&format!(", the mean {} ({}{gru})", of_nine(samples), each.join(" and "))))
+            Ok(verdict.with(&format!(
+                ", the mean {} ({}{gru})",
+                of_nine(samples),
+                each.join(" and ")
+            )))
         })
     }),
     ("grnn-networks", networks),
 ];
 
 /// Judged if it was measured, and with the GPU's name.
-fn judged<T>(found: &Findings, value: Option<T>, verdict: impl FnOnce(T) -> Result<Verdict>) -> Result<Verdict> {
+fn judged<T>(
+    found: &Findings,
+    value: Option<T>,
+    verdict: impl FnOnce(T) -> Result<Verdict>,
+) -> Result<Verdict> {
     match value.zip(found.measured.as_ref()) {
         Some((value, own)) => Ok(verdict(value)?.with(&format!(", on {}", own.short()))),
         None => Ok(Verdict::not_run()),
@@ -100,10 +170,18 @@ fn over_cpu(found: &Findings, figure: &str, paper: f64) -> Result<Verdict> {
 }
 
 /// Judged by the sizes that have a sample.
-fn sampled(found: &Findings, verdict: impl FnOnce(&[Regret]) -> Result<Verdict>) -> Result<Verdict> {
-    let samples = (0..9).filter_map(|place| found.measured.as_ref()?.regret(size(Cell::Lstm, place)));
+fn sampled(
+    found: &Findings,
+    verdict: impl FnOnce(&[Regret]) -> Result<Verdict>,
+) -> Result<Verdict> {
+    let samples =
+        (0..9).filter_map(|place| found.measured.as_ref()?.regret(size(Cell::Lstm, place)));
     let samples: Vec<Regret> = samples.collect();
-    judged(found, Some(samples).filter(|all| !all.is_empty()), |samples| verdict(&samples))
+    judged(
+        found,
+        Some(samples).filter(|all| !all.is_empty()),
+        |samples| verdict(&samples),
+    )
 }
 
 fn of_nine(samples: &[Regret]) -> String {
@@ -113,7 +191,8 @@ fn of_nine(samples: &[Regret]) -> String {
 /// The mean over sizes that have a sample.
 fn regret(found: &Findings, of: fn(&Regret) -> f64, paper: f64) -> Result<Verdict> {
     sampled(found, |samples| {
-        let mean = |of: fn(&Regret) -> f64| samples.iter().map(of).sum::<f64>() / samples.len() as f64;
+        let mean =
+            |of: fn(&Regret) -> f64| samples.iter().map(of).sum::<f64>() / samples.len() as f64;
         let run: usize = samples.iter().map(|one| one.run).sum();
         // The paper: the first mappings are as good as the best.
         let verdict = lower(mean(of), mean(|one| one.median), paper, "")?;
@@ -124,11 +203,22 @@ fn regret(found: &Findings, of: fn(&Regret) -> f64, paper: f64) -> Result<Verdic
 /// The largest gain over either of cuDNN's kinds of kernels; layers run one after the other.
 fn networks(found: &Findings) -> Result<Verdict> {
     let gains = |hidden, steps| {
-        let size = move |batch| Size { cell: Cell::Lstm, hidden, batch, steps };
+        let size = move |batch| Size {
+            cell: Cell::Lstm,
+            hidden,
+            batch,
+            steps,
+        };
         NETWORK_BATCHES.into_iter().flat_map(move |batch| {
-            let of = [(Series::Traditional, "traditional"), (Series::Persistent, "persistent")];
+            let of = [
+                (Series::Traditional, "traditional"),
+                (Series::Persistent, "persistent"),
+            ];
             of.into_iter().filter_map(move |(series, name)| {
-                Some((over_grnn(found, series, size(batch))?, format!("{name} kernels, batch {batch}")))
+                Some((
+                    over_grnn(found, series, size(batch))?,
+                    format!("{name} kernels, batch {batch}"),
+                ))
             })
         })
     };
@@ -146,9 +236,14 @@ fn networks(found: &Findings) -> Result<Verdict> {
 
 fn latencies(found: &Findings) -> Result<Verdict> {
     let of = |own: &Measured, cell| -> Option<Vec<f64>> {
-        (0..9).map(|place| own.ms(Series::Grnn, size(cell, place))).collect()
+        (0..9)
+            .map(|place| own.ms(Series::Grnn, size(cell, place)))
+            .collect()
     };
-    let both = found.measured.as_ref().and_then(|own| of(own, Cell::Lstm).zip(of(own, Cell::Gru)));
+    let both = found
+        .measured
+        .as_ref()
+        .and_then(|own| of(own, Cell::Lstm).zip(of(own, Cell::Gru)));
     judged(found, both, |(lstm, gru)| {
         // On any GPU, wider states take longer and larger batches are not faster.
         let wider = |ms: &[f64]| ms.iter().zip(&ms[3..]).all(|(narrow, wide)| narrow < wide);
@@ -158,25 +253,50 @@ fn latencies(found: &Findings) -> Result<Verdict> {
         let papers = [paper::LSTM.1, paper::GRU.1].concat();
         let (least, most) = findings::range(ours.iter().copied());
         let verdict = Verdict::several(&ours, &papers, "ms", direction);
-        let verdict = Verdict { ours: format!("{least:.2} to {most:.2} ms"), ..verdict };
-        let own = found.measured.as_ref().and_then(|own| Roofline::of_gpu(&own.gpu));
-        Ok(if own.is_some_and(|(file, _)| file == TITAN_V) { verdict } else { verdict.of_another_gpu() })
+        let verdict = Verdict {
+            ours: format!("{least:.2} to {most:.2} ms"),
+            ..verdict
+        };
+        let own = found
+            .measured
+            .as_ref()
+            .and_then(|own| Roofline::of_gpu(&own.gpu));
+        Ok(if own.is_some_and(|(file, _)| file == TITAN_V) {
+            verdict
+        } else {
+            verdict.of_another_gpu()
+        })
     })
 }
 
 fn over_traditional(found: &Findings) -> Result<Verdict> {
     // Mean over the batches.
-    let ratio =
-        |places: [usize; 3]| mean(places.map(|place| over_grnn(found, Series::Traditional, size(Cell::Lstm, place))));
-    judged(found, ratio([0, 1, 2]).zip(ratio([3, 4, 5])), |(narrow, wide)| {
-        Ok(Verdict::several(&[narrow, wide], &[6.67, 4.21], "", narrow > 1.0 && wide > 1.0))
-    })
+    let ratio = |places: [usize; 3]| {
+        mean(places.map(|place| over_grnn(found, Series::Traditional, size(Cell::Lstm, place))))
+    };
+    judged(
+        found,
+        ratio([0, 1, 2]).zip(ratio([3, 4, 5])),
+        |(narrow, wide)| {
+            Ok(Verdict::several(
+                &[narrow, wide],
+                &[6.67, 4.21],
+                "",
+                narrow > 1.0 && wide > 1.0,
+            ))
+        },
+    )
 }
 
 /// `None` if a time is missing.
 fn synchronisations(found: &Findings) -> Option<Verdict> {
     let ratio = |place| {
-        let fastest = |kernel| found.measured.as_ref()?.fastest(kernel, size(Cell::Gru, place));
+        let fastest = |kernel| {
+            found
+                .measured
+                .as_ref()?
+                .fastest(kernel, size(Cell::Gru, place))
+        };
         Some(fastest(Rnn::GruDouble)? / fastest(Rnn::GruSingle)?)
     };
     let ratios = (0..9).map(ratio).collect::<Option<Vec<f64>>>()?;
@@ -189,7 +309,13 @@ fn one_below_1024(all: &[f64], is_one: fn(f64) -> bool, shown: fn(f64) -> String
     let rows = || WIDTHS.into_iter().zip(all.chunks(3));
     let holds = rows().all(|(width, row)| row.iter().all(|value| is_one(*value) == (width < 1024)));
     let row = |(width, row): (u32, &[f64])| {
-        format!("{width}: {}", row.iter().map(|value| shown(*value)).collect::<Vec<_>>().join(" "))
+        format!(
+            "{width}: {}",
+            row.iter()
+                .map(|value| shown(*value))
+                .collect::<Vec<_>>()
+                .join(" ")
+        )
     };
     Verdict::order(holds, rows().map(row).collect::<Vec<_>>().join("; "))
 }
@@ -198,15 +324,34 @@ fn mappings(found: &Findings) -> Result<Verdict> {
     let study = found.study("table2")?;
     let (costs, ranks) = (study.values(0, MODEL)?, study.values(1, MODEL)?);
     // The paper truncates costs.
-    let ours: Vec<f64> = costs.iter().zip(ranks).flat_map(|(cost, rank)| [cost.trunc(), rank]).collect();
-    let papers: Vec<f64> = MAPPINGS.iter().flat_map(|(.., cost, rank)| [*cost, *rank]).collect();
-    let pairs: Vec<String> = ours.chunks(2).map(|pair| format!("{}/{}", pair[0], pair[1])).collect();
-    Ok(Verdict { ours: pairs.join("; "), ..Verdict::exact(&ours, &papers, "") })
+    let ours: Vec<f64> = costs
+        .iter()
+        .zip(ranks)
+        .flat_map(|(cost, rank)| [cost.trunc(), rank])
+        .collect();
+    let papers: Vec<f64> = MAPPINGS
+        .iter()
+        .flat_map(|(.., cost, rank)| [*cost, *rank])
+        .collect();
+    let pairs: Vec<String> = ours
+        .chunks(2)
+        .map(|pair| format!("{}/{}", pair[0], pair[1]))
+        .collect();
+    Ok(Verdict {
+        ours: pairs.join("; "),
+        ..Verdict::exact(&ours, &papers, "")
+    })
 }
 
 fn crossover(found: &Findings) -> Result<Verdict> {
     let costs = |kernel| found.study("table3")?.values(0, kernel);
-    let ratios: Vec<f64> = costs(DOUBLE)?.iter().zip(costs(SINGLE)?).map(|(double, single)| double / single).collect();
+    let ratios: Vec<f64> = costs(DOUBLE)?
+        .iter()
+        .zip(costs(SINGLE)?)
+        .map(|(double, single)| double / single)
+        .collect();
     let is_one = |ratio| ratio > 1.0;
-    Ok(one_below_1024(&ratios, is_one, |ratio| if ratio > 1.0 { "one" } else { "two" }.into()))
+    Ok(one_below_1024(&ratios, is_one, |ratio| {
+        if ratio > 1.0 { "one" } else { "two" }.into()
+    }))
 }

@@ -13,7 +13,10 @@ pub const BATCHES: [u32; 3] = [1, 10, 20];
 pub const STEPS: u32 = 100;
 
 /// Section 8.5: name, layers, width and steps of two LSTM networks.
-pub const NETWORKS: [(&str, u32, u32, u32); 2] = [("Text classification", 2, 256, 20), ("CharRNN", 3, 128, 100)];
+pub const NETWORKS: [(&str, u32, u32, u32); 2] = [
+    ("Text classification", 2, 256, 20),
+    ("CharRNN", 3, 128, 100),
+];
 /// Figure 15.
 pub const NETWORK_BATCHES: [u32; 6] = [1, 4, 8, 12, 16, 20];
 
@@ -25,7 +28,10 @@ pub const PAPER: &str = "GRNN, paper";
 /// Table 1: LSTM, the fastest of the model's first five mappings.
 pub const LSTM: Times = (PAPER, [0.2, 0.23, 0.24, 0.3, 0.38, 0.49, 0.63, 4.3, 8.01]);
 /// Table 1: DeepCPU, an LSTM.
-pub const LSTM_CPU: Times = ("DeepCPU", [0.31, 1.1, 1.5, 0.74, 4.4, 6.4, 11.0, 42.0, 68.0]);
+pub const LSTM_CPU: Times = (
+    "DeepCPU",
+    [0.31, 1.1, 1.5, 0.74, 4.4, 6.4, 11.0, 42.0, 68.0],
+);
 /// Table 1: GRU, the fastest of the model's first five mappings.
 pub const GRU: Times = (PAPER, [0.18, 0.19, 0.2, 0.28, 0.32, 0.43, 0.68, 3.16, 6.32]);
 
@@ -34,18 +40,35 @@ pub fn table_1(cell: Cell) -> &'static [Times] {
     match cell {
         Cell::Lstm => &[
             LSTM,
-            ("cuDNN traditional", [0.96, 1.79, 1.8, 1.1, 1.89, 1.98, 4.43, 6.1, 8.51]),
-            ("cuDNN persistent", [0.19, 1.14, 2.24, 0.21, 1.28, 2.54, 1.22, 9.07, 18.42]),
+            (
+                "cuDNN traditional",
+                [0.96, 1.79, 1.8, 1.1, 1.89, 1.98, 4.43, 6.1, 8.51],
+            ),
+            (
+                "cuDNN persistent",
+                [0.19, 1.14, 2.24, 0.21, 1.28, 2.54, 1.22, 9.07, 18.42],
+            ),
             LSTM_CPU,
         ],
-        Cell::Gru => &[GRU, ("DeepCPU", [0.7, 1.1, 1.5, 0.9, 3.7, 5.4, 8.4, 36.0, 60.0])],
+        Cell::Gru => &[
+            GRU,
+            ("DeepCPU", [0.7, 1.1, 1.5, 0.9, 3.7, 5.4, 8.4, 36.0, 60.0]),
+        ],
     }
 }
 
 /// Table 3: GRU, one synchronisation a step.
-pub const SINGLE: Times = ("one, paper", [0.181, 0.186, 0.201, 0.275, 0.323, 0.431, 6.46, 64.76, 129.52]);
+pub const SINGLE: Times = (
+    "one, paper",
+    [
+        0.181, 0.186, 0.201, 0.275, 0.323, 0.431, 6.46, 64.76, 129.52,
+    ],
+);
 /// Table 3: a GRU with two.
-pub const DOUBLE: Times = ("two, paper", [0.28, 0.285, 0.307, 0.372, 0.411, 0.498, 0.683, 3.162, 6.324]);
+pub const DOUBLE: Times = (
+    "two, paper",
+    [0.28, 0.285, 0.307, 0.372, 0.411, 0.498, 0.683, 3.162, 6.324],
+);
 
 /// Table 2: work groups, their size, milliseconds, cost and rank; tiles of 32 by 2, state 256, batch 20.
 pub const MAPPINGS: [(u32, u32, f64, f64, f64); 5] = [
@@ -68,13 +91,23 @@ const BUS: f64 = 16.0 * 8e6 * 128.0 / 130.0 / 8.0;
 /// Milliseconds of the way over the bus, which Table 1 includes (section 8.2): the inputs of all steps, and the states
 /// after the last. With the outputs of all steps instead, batch 20 of width 256 would be faster than batch 1.
 pub fn bus(place: usize) -> f64 {
-    let Size { hidden, batch, steps, .. } = size(Cell::Lstm, place);
+    let Size {
+        hidden,
+        batch,
+        steps,
+        ..
+    } = size(Cell::Lstm, place);
     4.0 * f64::from(hidden) * (f64::from(batch) * f64::from(steps + 1)) / BUS
 }
 
 /// At a place of the paper's tables.
 pub fn size(cell: Cell, place: usize) -> Size {
-    Size { cell, hidden: WIDTHS[place / 3], batch: BATCHES[place % 3], steps: STEPS }
+    Size {
+        cell,
+        hidden: WIDTHS[place / 3],
+        batch: BATCHES[place % 3],
+        steps: STEPS,
+    }
 }
 
 /// A series, by the places of its sizes.
@@ -89,13 +122,26 @@ pub fn full(name: impl Into<String>, value: impl Fn(usize) -> f64) -> Column {
 
 /// A panel for each width, a group for each batch.
 pub fn by_size(panel: &str, series: &[Column]) -> Vec<Bar> {
-    columns(&WIDTHS.map(|width| format!("{panel} of {width}")), &BATCHES, series)
+    columns(
+        &WIDTHS.map(|width| format!("{panel} of {width}")),
+        &BATCHES,
+        series,
+    )
 }
 
 /// Bars of measured times. They stand apart from the paper's, because times of different GPUs are not comparable; the
 /// drawing's title names the GPU. `of` converts milliseconds to the drawn value.
-pub fn measured_by_size(own: &Measured, cell: Cell, panel: &str, of: impl Fn(usize, f64) -> f64) -> Vec<Bar> {
-    let column = |series| column(name_of(&series), |place| Some(of(place, own.ms(series, size(cell, place))?)));
+pub fn measured_by_size(
+    own: &Measured,
+    cell: Cell,
+    panel: &str,
+    of: impl Fn(usize, f64) -> f64,
+) -> Vec<Bar> {
+    let column = |series| {
+        column(name_of(&series), |place| {
+            Some(of(place, own.ms(series, size(cell, place))?))
+        })
+    };
     let series: Vec<Column> = own.series(cell).map(column).collect();
     by_size(panel, &series)
 }

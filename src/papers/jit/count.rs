@@ -67,16 +67,25 @@ impl Counter {
                 cells: count(CELL),
                 leaves: count(INITIAL_STATE),
                 calls: nodes
-                    .map(|(node, (&cell, &level))| Call { cell, level, inputs: graph.inputs(node).len() })
+                    .map(|(node, (&cell, &level))| Call {
+                        cell,
+                        level,
+                        inputs: graph.inputs(node).len(),
+                    })
                     .collect(),
             }
         };
-        Counter { samples: samples.order().into_iter().map(sample).collect() }
+        Counter {
+            samples: samples.order().into_iter().map(sample).collect(),
+        }
     }
 
     /// `batch` samples (at least 1) at a time; the last batch has the rest.
     pub fn count(&self, order: &[u32], batch: usize) -> Counts {
-        let batches: Vec<BatchCount> = order.chunks(batch).map(|samples| self.batch(samples)).collect();
+        let batches: Vec<BatchCount> = order
+            .chunks(batch)
+            .map(|samples| self.batch(samples))
+            .collect();
         Counts {
             unbatched: batches.iter().map(|batch| batch.unbatched).sum(),
             batched: batches.iter().map(|batch| batch.batched).sum(),
@@ -86,7 +95,10 @@ impl Counter {
 
     fn batch(&self, numbers: &[u32]) -> BatchCount {
         let samples = || numbers.iter().map(|number| &self.samples[*number as usize]);
-        let calls: BTreeSet<Call> = samples().flat_map(|sample| &sample.calls).copied().collect();
+        let calls: BTreeSet<Call> = samples()
+            .flat_map(|sample| &sample.calls)
+            .copied()
+            .collect();
         let of = |cell| calls.iter().filter(move |call| call.cell == cell);
         BatchCount {
             samples: numbers.len() as u64,
@@ -109,15 +121,43 @@ mod tests {
     use super::*;
 
     fn samples(trees: &[&str], pairs: bool) -> Samples {
-        Samples::new(trees.iter().map(|tree| Arc::new(tree.parse().unwrap())).collect(), pairs).unwrap()
+        Samples::new(
+            trees
+                .iter()
+                .map(|tree| Arc::new(tree.parse().unwrap()))
+                .collect(),
+            pairs,
+        )
+        .unwrap()
     }
 
     /// For each batch: calls, then launches of initial states, cells and heads.
     fn counts(trees: &[&str], pairs: bool, order: &[u32], batch: usize) -> Vec<[u64; 4]> {
         let counts = Counter::new(&samples(trees, pairs)).count(order, batch);
-        assert_eq!(counts.unbatched, counts.batches.iter().map(|batch| batch.unbatched).sum::<u64>());
-        assert_eq!(counts.batched, counts.batches.iter().map(|batch| batch.batched).sum::<u64>());
-        let row = |b: &BatchCount| [b.unbatched, b.begin_state_launches, b.cell_launches, b.similarity_launches];
+        assert_eq!(
+            counts.unbatched,
+            counts
+                .batches
+                .iter()
+                .map(|batch| batch.unbatched)
+                .sum::<u64>()
+        );
+        assert_eq!(
+            counts.batched,
+            counts
+                .batches
+                .iter()
+                .map(|batch| batch.batched)
+                .sum::<u64>()
+        );
+        let row = |b: &BatchCount| {
+            [
+                b.unbatched,
+                b.begin_state_launches,
+                b.cell_launches,
+                b.similarity_launches,
+            ]
+        };
         counts.batches.iter().map(row).collect()
     }
 
@@ -141,9 +181,15 @@ mod tests {
     fn a_head_stands_above_the_higher_root_of_its_pair() {
         // Heads at levels 3 and 4.
         assert_eq!(counts(&TREES, true, &[0, 1], 2), [[19, 1, 5, 2]]);
-        assert_eq!(counts(&TREES, true, &[1, 0], 1), [[11, 1, 4, 1], [8, 1, 2, 1]]);
+        assert_eq!(
+            counts(&TREES, true, &[1, 0], 1),
+            [[11, 1, 4, 1], [8, 1, 2, 1]]
+        );
         // Both heads at level 3.
-        assert_eq!(counts(&["0", "3 3 0", "2 0", "3 3 0"], true, &[0, 1], 2), [[17, 1, 3, 1]]);
+        assert_eq!(
+            counts(&["0", "3 3 0", "2 0", "3 3 0"], true, &[0, 1], 2),
+            [[17, 1, 3, 1]]
+        );
     }
 
     #[test]

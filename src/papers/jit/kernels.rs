@@ -45,16 +45,25 @@ pub struct KernelCounts {
 impl KernelCounts {
     /// `batch` samples (at least 1) at a time.
     pub fn of(samples: &Samples, order: &[u32], batch: usize) -> KernelCounts {
-        let of_cell: KeyOf<_> = |operator, before, _| Some((operator.name.clone(), operator.layout(before)));
+        let of_cell: KeyOf<_> =
+            |operator, before, _| Some((operator.name.clone(), operator.layout(before)));
         let mut evaluation = Evaluation::new(&lists(), of_cell, Lists::Operators);
         let of_type: KeyOf<_> = |operator, _, _| Some(type_of(operator));
         let mut typed = Evaluation::new(&without_slices(lists()), of_type, Lists::Operators);
         let mut counts = KernelCounts::default();
         for numbers in order.chunks(batch) {
-            let children = numbers.iter().flat_map(|number| samples.of(*number)).flat_map(|tree| tree.child_counts());
-            counts.graph_nodes += children.map(|children| 29 + 4 * u64::from(children.max(1))).sum::<u64>();
-            let graphs =
-                |heads| numbers.iter().map(move |number| CellGraph::Graph(Arc::new(samples.graph(*number, heads))));
+            let children = numbers
+                .iter()
+                .flat_map(|number| samples.of(*number))
+                .flat_map(|tree| tree.child_counts());
+            counts.graph_nodes += children
+                .map(|children| 29 + 4 * u64::from(children.max(1)))
+                .sum::<u64>();
+            let graphs = |heads| {
+                numbers
+                    .iter()
+                    .map(move |number| CellGraph::Graph(Arc::new(samples.graph(*number, heads))))
+            };
             // One launch makes the initial states.
             counts.by_type += typed.evaluate(graphs(false), by_depth).launches as u64 - 1;
             let evaluated = evaluation.evaluate(graphs(samples.are_pairs()), by_depth);
@@ -74,13 +83,22 @@ fn type_of(operator: &Operator) -> (Discriminant<Kind>, bool) {
 /// The cell takes its children's states at once.
 fn without_slices(mut lists: [List; 3]) -> [List; 3] {
     let List { operators, ids } = &mut lists[0];
-    let gone: Vec<bool> =
-        operators.iter().map(|one| one.inputs == [Source::State] && one.kind == Kind::Slice).collect();
-    for source in operators.iter_mut().flat_map(|operator| &mut operator.inputs) {
+    let gone: Vec<bool> = operators
+        .iter()
+        .map(|one| one.inputs == [Source::State] && one.kind == Kind::Slice)
+        .collect();
+    for source in operators
+        .iter_mut()
+        .flat_map(|operator| &mut operator.inputs)
+    {
         if let Source::Operator(at) = source {
             let place = usize::from(*at);
             let before = gone[..place].iter().filter(|gone| **gone).count() as u16;
-            *source = if gone[place] { Source::State } else { Source::Operator(*at - before) };
+            *source = if gone[place] {
+                Source::State
+            } else {
+                Source::Operator(*at - before)
+            };
         }
     }
     let mut kept = gone.iter();
@@ -91,8 +109,13 @@ fn without_slices(mut lists: [List; 3]) -> [List; 3] {
 
 /// Those of [`CELL`](super::sample::CELL) and so on. Names are unique over all cells.
 fn lists() -> [List; 3] {
-    let function = |function: &str| Kind::Elementwise { function: function.into() };
-    let layer = |name: &str| Kind::Affine { weight: format!("{name}.weight"), bias: format!("{name}.bias") };
+    let function = |function: &str| Kind::Elementwise {
+        function: function.into(),
+    };
+    let layer = |name: &str| Kind::Affine {
+        weight: format!("{name}.weight"),
+        bias: format!("{name}.bias"),
+    };
     let operator = |name: &str, kind, inputs: &[Source]| Operator {
         name: name.into(),
         kind,
@@ -112,10 +135,19 @@ fn lists() -> [List; 3] {
         operator("head.classes", layer("classes"), &[At(5)]),
         operator("head.softmax", function("log-softmax"), &[At(6)]),
     ];
-    let cell = Model::ChildSumTreeLstm.operators(&Sizes::square(1)).swap_remove(0);
+    let cell = Model::ChildSumTreeLstm
+        .operators(&Sizes::square(1))
+        .swap_remove(0);
     let mut ids = (0..).map(CellId);
-    [cell, vec![operator("initial-state", function("zeros"), &[])], head]
-        .map(|operators| List { ids: ids.by_ref().take(operators.len()).collect(), operators })
+    [
+        cell,
+        vec![operator("initial-state", function("zeros"), &[])],
+        head,
+    ]
+    .map(|operators| List {
+        ids: ids.by_ref().take(operators.len()).collect(),
+        operators,
+    })
 }
 
 #[cfg(test)]
@@ -126,7 +158,14 @@ mod tests {
     use crate::workload::shape::Tree;
 
     fn samples(trees: &[&str], pairs: bool) -> Samples {
-        Samples::new(trees.iter().map(|tree| Arc::new(tree.parse().unwrap())).collect(), pairs).unwrap()
+        Samples::new(
+            trees
+                .iter()
+                .map(|tree| Arc::new(tree.parse().unwrap()))
+                .collect(),
+            pairs,
+        )
+        .unwrap()
     }
 
     fn counts(trees: &[&str], pairs: bool, batch: usize) -> KernelCounts {
@@ -136,11 +175,24 @@ mod tests {
 
     #[test]
     fn a_leaf_is_a_cell_with_one_child_and_an_initial_state() {
-        assert_eq!(counts(&["0"], false, 1), KernelCounts { unbatched: 25, batched: 25, by_type: 17, graph_nodes: 33 });
+        assert_eq!(
+            counts(&["0"], false, 1),
+            KernelCounts {
+                unbatched: 25,
+                batched: 25,
+                by_type: 17,
+                graph_nodes: 33
+            }
+        );
         // Two equal trees in a batch.
         assert_eq!(
             counts(&["0", "0"], false, 2),
-            KernelCounts { unbatched: 50, batched: 25, by_type: 17, graph_nodes: 66 }
+            KernelCounts {
+                unbatched: 50,
+                batched: 25,
+                by_type: 17,
+                graph_nodes: 66
+            }
         );
         assert_eq!(counts(&["0", "0"], false, 1).batched, 50);
     }
@@ -151,12 +203,22 @@ mod tests {
         // forget gates. 2 x 24 operators and an initial state share them.
         assert_eq!(
             counts(&["2 0"], false, 1),
-            KernelCounts { unbatched: 49, batched: 45, by_type: 30, graph_nodes: 66 }
+            KernelCounts {
+                unbatched: 49,
+                batched: 45,
+                by_type: 30,
+                graph_nodes: 66
+            }
         );
         // Two of the root's 26 operators are one launch for each child.
         assert_eq!(
             counts(&["3 3 0"], false, 1),
-            KernelCounts { unbatched: 25 + 25 + 26, batched: 45, by_type: 30, graph_nodes: 103 }
+            KernelCounts {
+                unbatched: 25 + 25 + 26,
+                batched: 45,
+                by_type: 30,
+                graph_nodes: 103
+            }
         );
     }
 
@@ -172,7 +234,12 @@ mod tests {
     fn a_pair_has_a_head() {
         assert_eq!(
             counts(&["0", "0"], true, 1),
-            KernelCounts { unbatched: 58, batched: 33, by_type: 17, graph_nodes: 66 }
+            KernelCounts {
+                unbatched: 58,
+                batched: 33,
+                by_type: 17,
+                graph_nodes: 66
+            }
         );
     }
 
@@ -180,7 +247,11 @@ mod tests {
     fn depths(operators: &[Operator], states: &[u32]) -> Vec<Vec<u32>> {
         let mut depths: Vec<Vec<u32>> = Vec::new();
         for operator in operators {
-            let copies = if operator.rows == Rows::ForEach { states.len() } else { 1 };
+            let copies = if operator.rows == Rows::ForEach {
+                states.len()
+            } else {
+                1
+            };
             let of_copy = |copy: usize| {
                 let needs = operator.inputs.iter().flat_map(|source| match source {
                     Source::Word => Vec::new(),
@@ -205,7 +276,14 @@ mod tests {
 
     #[test]
     fn an_independent_count_of_each_operator_agrees() {
-        let trees = ["4 4 5 5 0", "2 3 4 0", "0", "3 3 6 6 6 0", "4 3 4 0", "3 3 0"];
+        let trees = [
+            "4 4 5 5 0",
+            "2 3 4 0",
+            "0",
+            "3 3 6 6 6 0",
+            "4 3 4 0",
+            "3 3 0",
+        ];
         let [cell, _, head] = lists();
         for (pairs, batch) in [(false, 1), (false, 4), (true, 1), (true, 2), (true, 3)] {
             let samples = samples(&trees, pairs);
@@ -214,9 +292,16 @@ mod tests {
                 let mut launches = BTreeSet::new();
                 let mut run = |operators: &[Operator], states: &[u32]| {
                     let all = depths(operators, states);
-                    for (operator, depth) in operators.iter().zip(&all).flat_map(|(o, d)| d.iter().map(move |d| (o, d)))
+                    for (operator, depth) in operators
+                        .iter()
+                        .zip(&all)
+                        .flat_map(|(o, d)| d.iter().map(move |d| (o, d)))
                     {
-                        launches.insert((operator.name.clone(), operator.layout(states.len() as u32), *depth));
+                        launches.insert((
+                            operator.name.clone(),
+                            operator.layout(states.len() as u32),
+                            *depth,
+                        ));
                         unbatched += 1;
                     }
                     all[all.len() - 1][0]
@@ -225,18 +310,26 @@ mod tests {
                     let mut roots = Vec::new();
                     for tree in trees {
                         let mut states: Vec<Option<u32>> = vec![None; tree.len()];
-                        let children =
-                            |node| (0..tree.len()).filter(move |child| tree.parents()[*child] == node as u32);
+                        let children = |node| {
+                            (0..tree.len())
+                                .filter(move |child| tree.parents()[*child] == node as u32)
+                        };
                         while let Some(node) = (0..tree.len()).find(|node| {
-                            states[*node].is_none() && children(*node).all(|child| states[child].is_some())
+                            states[*node].is_none()
+                                && children(*node).all(|child| states[child].is_some())
                         }) {
-                            let mut before: Vec<u32> = children(node).filter_map(|child| states[child]).collect();
+                            let mut before: Vec<u32> =
+                                children(node).filter_map(|child| states[child]).collect();
                             if before.is_empty() {
                                 before.push(run(&lists()[1].operators, &[]));
                             }
                             states[node] = Some(run(&cell.operators, &before));
                         }
-                        let root = tree.parents().iter().position(|parent| *parent == Tree::NO_PARENT).unwrap();
+                        let root = tree
+                            .parents()
+                            .iter()
+                            .position(|parent| *parent == Tree::NO_PARENT)
+                            .unwrap();
                         roots.extend(states[root]);
                     }
                     if pairs {
@@ -246,7 +339,11 @@ mod tests {
                 batched += launches.len() as u64;
             }
             let counts = KernelCounts::of(&samples, &samples.order(), batch);
-            assert_eq!((counts.unbatched, counts.batched), (unbatched, batched), "{pairs} {batch}");
+            assert_eq!(
+                (counts.unbatched, counts.batched),
+                (unbatched, batched),
+                "{pairs} {batch}"
+            );
         }
     }
 }

@@ -39,19 +39,40 @@ const TREES_OF_BATCH: f64 = 512.0;
 
 pub(super) const CHECKS: &[(&str, Check)] = &[
     ("jit-kernel-none", |found| {
-        Ok(counted(found, |l| Verdict::magnitude(l.kernels.unbatched as f64, PAPER_UNBATCHED as f64, "operators")))
+        Ok(counted(found, |l| {
+            Verdict::magnitude(
+                l.kernels.unbatched as f64,
+                PAPER_UNBATCHED as f64,
+                "operators",
+            )
+        }))
     }),
     ("jit-kernel", |found| {
         Ok(counted(found, |l| {
             let by_rule = format!(" ({} as the program launches them)", l.kernels.batched);
-            Verdict::near(l.kernels.by_type as f64, PAPER_BATCHED as f64, "launches", true).with(&by_rule).derived()
+            Verdict::near(
+                l.kernels.by_type as f64,
+                PAPER_BATCHED as f64,
+                "launches",
+                true,
+            )
+            .with(&by_rule)
+            .derived()
         }))
     }),
     ("jit-cell-none", |found| {
-        Ok(counted(found, |l| Verdict::exact(&[l.cells.unbatched as f64], &[PAPER_CELLS[0] as f64], "cells")))
+        Ok(counted(found, |l| {
+            Verdict::exact(
+                &[l.cells.unbatched as f64],
+                &[PAPER_CELLS[0] as f64],
+                "cells",
+            )
+        }))
     }),
     ("jit-cell", |found| {
-        Ok(counted(found, |l| Verdict::exact(&[l.cells.batched as f64], &[PAPER_CELLS[1] as f64], "cells")))
+        Ok(counted(found, |l| {
+            Verdict::exact(&[l.cells.batched as f64], &[PAPER_CELLS[1] as f64], "cells")
+        }))
     }),
     ("jit-infer", |found| {
         let (gain, machine) = match found.run("table2") {
@@ -65,7 +86,12 @@ pub(super) const CHECKS: &[(&str, Check)] = &[
 
 fn measured_gain(report: &Report) -> Result<f64> {
     let costs = costs(report)?;
-    let of = |policy| costs.iter().find(|(name, _)| name == policy).map_or(f64::NAN, |(_, cost)| milliseconds(cost));
+    let of = |policy| {
+        costs
+            .iter()
+            .find(|(name, _)| name == policy)
+            .map_or(f64::NAN, |(_, cost)| milliseconds(cost))
+    };
     Ok(of("one at a time") / of("JIT, cells"))
 }
 
@@ -73,15 +99,32 @@ fn measured_gain(report: &Report) -> Result<f64> {
 fn shipped_gain() -> Result<(f64, String)> {
     let path = Path::new(PEERS);
     let text = shipped::text(path)?;
-    let missing = |what: &str| Error::at(path, format_args!("no {what}; scripts/peers/run.sh makes such a file"));
+    let missing = |what: &str| {
+        Error::at(
+            path,
+            format_args!("no {what}; scripts/peers/run.sh makes such a file"),
+        )
+    };
     let rate = |row: &str| {
         let line = text.lines().find_map(|line| line.strip_prefix(row));
-        let rate = line.and_then(|line| line.split_whitespace().next()?.replace(',', "").parse::<f64>().ok());
+        let rate = line.and_then(|line| {
+            line.split_whitespace()
+                .next()?
+                .replace(',', "")
+                .parse::<f64>()
+                .ok()
+        });
         rate.ok_or_else(|| missing(row))
     };
-    let machine = text.lines().next().and_then(|line| Some(line.split_once(" on ")?.1.split_once(", one thread")?.0));
+    let machine = text
+        .lines()
+        .next()
+        .and_then(|line| Some(line.split_once(" on ")?.1.split_once(", one thread")?.0));
     let machine = machine.ok_or_else(|| missing("machine"))?;
-    Ok((rate("batchlab, 256 pairs at a time")? / rate("batchlab, one tree at a time")?, machine.to_string()))
+    Ok((
+        rate("batchlab, 256 pairs at a time")? / rate("batchlab, one tree at a time")?,
+        machine.to_string(),
+    ))
 }
 
 fn counted(found: &Findings, verdict: impl Fn(&Launches) -> Verdict) -> Verdict {
@@ -100,9 +143,17 @@ pub struct Launches {
 /// The trees of SICK's test split and their order in a folder, by default `BATCHLAB_DATA`'s; `None` if no folder is
 /// named.
 pub fn data(folder: Option<&Path>) -> Result<Option<[PathBuf; 2]>> {
-    let variable = || env::var_os(DATA).filter(|value| !value.is_empty()).map(|value| (PathBuf::from(value), DATA));
-    let named = folder.map(|folder| (folder.to_path_buf(), "--data")).or_else(variable);
-    let Some((folder, by)) = named else { return Ok(None) };
+    let variable = || {
+        env::var_os(DATA)
+            .filter(|value| !value.is_empty())
+            .map(|value| (PathBuf::from(value), DATA))
+    };
+    let named = folder
+        .map(|folder| (folder.to_path_buf(), "--data"))
+        .or_else(variable);
+    let Some((folder, by)) = named else {
+        return Ok(None);
+    };
     let (trees, order) = (folder.join(TREES), folder.join(ORDER));
     if let Some(missing) = [&trees, &order].into_iter().find(|file| !file.is_file()) {
         return Err(Error::input(format!(
@@ -118,7 +169,9 @@ pub fn data(folder: Option<&Path>) -> Result<Option<[PathBuf; 2]>> {
 impl Launches {
     /// On the trees of [`data`], if there are any.
     pub fn of(folder: Option<&Path>) -> Result<Option<Launches>> {
-        let Some([trees, order]) = data(folder)? else { return Ok(None) };
+        let Some([trees, order]) = data(folder)? else {
+            return Ok(None);
+        };
         let samples = Samples::read(&trees, true)?;
         let order = samples.read_order(&order)?;
         let cells = Counter::new(&samples).count(&order, BATCH);
@@ -130,24 +183,54 @@ impl Launches {
     pub fn table(&self) -> String {
         let row = |name: &str, kernels: [u64; 2], cells: [u64; 2]| {
             let counts = |[none, batched]: [u64; 2]| {
-                [none.to_string(), batched.to_string(), format!("{:.0}x", none as f64 / batched as f64)]
+                [
+                    none.to_string(),
+                    batched.to_string(),
+                    format!("{:.0}x", none as f64 / batched as f64),
+                ]
             };
-            [vec![name.to_string()], counts(kernels).to_vec(), counts(cells).to_vec()].concat()
+            [
+                vec![name.to_string()],
+                counts(kernels).to_vec(),
+                counts(cells).to_vec(),
+            ]
+            .concat()
         };
         let Launches { cells, kernels } = self;
         aligned(&[
-            ["", "kernels", "batched", "ratio", "subgraphs", "batched", "ratio"].map(String::from).to_vec(),
+            [
+                "",
+                "kernels",
+                "batched",
+                "ratio",
+                "subgraphs",
+                "batched",
+                "ratio",
+            ]
+            .map(String::from)
+            .to_vec(),
             row("paper", [PAPER_UNBATCHED, PAPER_BATCHED], PAPER_CELLS),
-            row("ours", [kernels.unbatched, kernels.batched], [cells.unbatched, cells.batched]),
-            row("ours, by type", [kernels.unbatched, kernels.by_type], [cells.unbatched, cells.batched]),
+            row(
+                "ours",
+                [kernels.unbatched, kernels.batched],
+                [cells.unbatched, cells.batched],
+            ),
+            row(
+                "ours, by type",
+                [kernels.unbatched, kernels.by_type],
+                [cells.unbatched, cells.batched],
+            ),
         ]) + "The paper's ratio of kernels is 1930x, which implies 2,600 batched launches, not about 2,650.\n"
     }
 }
 
 /// Why there is no result of an exhibit.
 pub fn not_at_hand(exhibit: &Exhibit) -> String {
-    let (what, name) =
-        if exhibit.made == Made::Measurement { ("measured", "measurement") } else { ("counted", "trees") };
+    let (what, name) = if exhibit.made == Made::Measurement {
+        ("measured", "measurement")
+    } else {
+        ("counted", "trees")
+    };
     format!("not {what}: {}\n", Paper::Jit.contents().missing[name])
 }
 
@@ -165,7 +248,10 @@ fn milliseconds([analysis, execution, ..]: &[f64; 5]) -> f64 {
 /// Fails if the run's host.json cannot be read.
 fn costs(report: &Report) -> Result<Vec<Cost>> {
     let host = read_json(&report.folder.path.join("host.json"))?;
-    let runs = report.rows.iter().zip(host["runs"].as_array().into_iter().flatten());
+    let runs = report
+        .rows
+        .iter()
+        .zip(host["runs"].as_array().into_iter().flatten());
     let cost = |(row, host): (&SummaryRow, &Value)| {
         let batches = row.runs[0].completed as f64 / TREES_OF_BATCH;
         let of =
@@ -181,10 +267,18 @@ pub fn measured(report: &Report) -> Result<String> {
         &costs(report)?,
         &[
             ("for 256 samples", &|(policy, _)| policy.clone()),
-            ("samples/s", &|(_, cost)| format!("{:.0}", 256e3 / milliseconds(cost))),
-            ("analysis ms", &|(_, [analysis, ..])| format!("{analysis:.2}")),
-            ("execution ms", &|(_, [_, execution, ..])| format!("{execution:.2}")),
-            ("launches", &|(_, [.., launches, _, _])| format!("{launches:.0}")),
+            ("samples/s", &|(_, cost)| {
+                format!("{:.0}", 256e3 / milliseconds(cost))
+            }),
+            ("analysis ms", &|(_, [analysis, ..])| {
+                format!("{analysis:.2}")
+            }),
+            ("execution ms", &|(_, [_, execution, ..])| {
+                format!("{execution:.2}")
+            }),
+            ("launches", &|(_, [.., launches, _, _])| {
+                format!("{launches:.0}")
+            }),
             ("copies", &|(_, [.., copies, _])| format!("{copies:.0}")),
             ("copying ms", &|(_, [.., copying])| format!("{copying:.2}")),
         ],

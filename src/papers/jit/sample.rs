@@ -38,7 +38,12 @@ impl Samples {
                 trees.len()
             )));
         }
-        Ok(Samples(trees.chunks(if pairs { 2 } else { 1 }).map(<[_]>::to_vec).collect()))
+        Ok(Samples(
+            trees
+                .chunks(if pairs { 2 } else { 1 })
+                .map(<[_]>::to_vec)
+                .collect(),
+        ))
     }
 
     /// A trace file (`id,arrival_ns,shape`) or a file of parents, with or without the number of leaves before them.
@@ -48,15 +53,24 @@ impl Samples {
     }
 
     fn read_from(text: &[u8], pairs: bool) -> Result<Samples> {
-        let shapes = match text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).starts_with(b"id,") {
+        let shapes = match text
+            .strip_prefix(b"\xef\xbb\xbf")
+            .unwrap_or(text)
+            .starts_with(b"id,")
+        {
             true => Trace::read_from(text)?.shapes,
             false => Format::Parents.read(&read_text(text)?, None)?.shapes,
         };
         let tree = |(number, shape): (usize, &Shape)| match shape {
             Shape::Tree(tree) => Ok(Arc::clone(tree)),
-            other => Err(Error::input(format!("request {number} is {other}, and no tree"))),
+            other => Err(Error::input(format!(
+                "request {number} is {other}, and no tree"
+            ))),
         };
-        Samples::new(shapes.iter().enumerate().map(tree).collect::<Result<_>>()?, pairs)
+        Samples::new(
+            shapes.iter().enumerate().map(tree).collect::<Result<_>>()?,
+            pairs,
+        )
     }
 
     #[allow(clippy::len_without_is_empty)] // there is at least one sample
@@ -78,7 +92,9 @@ impl Samples {
         for tree in self.of(sample) {
             let first = cells.len() as u32;
             cells.resize(cells.len() + tree.len(), CELL);
-            for (node, (parent, children)) in (first..).zip(tree.parents().iter().zip(tree.child_counts())) {
+            for (node, (parent, children)) in
+                (first..).zip(tree.parents().iter().zip(tree.child_counts()))
+            {
                 match *parent {
                     Tree::NO_PARENT => roots.push(node),
                     parent => edges.push((node, first + parent)),
@@ -115,12 +131,20 @@ impl Samples {
 
     fn read_order_from(&self, input: impl Read) -> Result<Vec<u32>> {
         let sample = if self.are_pairs() { "pair" } else { "tree" };
-        let mut rows = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(input);
+        let mut rows = csv::ReaderBuilder::new()
+            .trim(csv::Trim::All)
+            .from_reader(input);
         let broken = |error: csv::Error| Error::input(format!("cannot be read: {error}"));
         let header = rows.headers().map_err(broken)?;
-        if header.iter().map(|name| name.trim_start_matches('\u{feff}')).ne(["position", sample]) {
+        if header
+            .iter()
+            .map(|name| name.trim_start_matches('\u{feff}'))
+            .ne(["position", sample])
+        {
             let header = header.iter().collect::<Vec<_>>().join(",");
-            return Err(Error::input(format!("line 1: the header is \"{header}\", and has to be position,{sample}")));
+            return Err(Error::input(format!(
+                "line 1: the header is \"{header}\", and has to be position,{sample}"
+            )));
         }
         let mut order = vec![None; self.len()];
         let mut seen = BTreeSet::new();
@@ -128,24 +152,38 @@ impl Samples {
             let row = row.map_err(broken)?;
             let line = row.position().map_or(0, csv::Position::line);
             let number = |column: usize, name: &str| {
-                row[column].parse::<usize>().ok().filter(|number| *number < self.len()).ok_or_else(|| {
-                    let (text, most) = (&row[column], self.len() - 1);
-                    Error::input(format!("line {line}: {name}: \"{text}\" is not a whole number from 0 to {most}"))
-                })
+                row[column]
+                    .parse::<usize>()
+                    .ok()
+                    .filter(|number| *number < self.len())
+                    .ok_or_else(|| {
+                        let (text, most) = (&row[column], self.len() - 1);
+                        Error::input(format!(
+                            "line {line}: {name}: \"{text}\" is not a whole number from 0 to {most}"
+                        ))
+                    })
             };
             let (position, number) = (number(0, "position")?, number(1, sample)?);
             if order[position].replace(number as u32).is_some() {
-                return Err(Error::input(format!("line {line}: position {position} is there twice")));
+                return Err(Error::input(format!(
+                    "line {line}: position {position} is there twice"
+                )));
             }
             if !seen.insert(number) {
-                return Err(Error::input(format!("line {line}: {sample} {number} is there twice")));
+                return Err(Error::input(format!(
+                    "line {line}: {sample} {number} is there twice"
+                )));
             }
         }
         let missing = |position| {
             let count = self.len();
-            format!("position {position} is missing; an order names each of the {count} {sample}s once")
+            format!(
+                "position {position} is missing; an order names each of the {count} {sample}s once"
+            )
         };
-        let given = |(position, sample): (usize, Option<u32>)| sample.ok_or_else(|| Error::input(missing(position)));
+        let given = |(position, sample): (usize, Option<u32>)| {
+            sample.ok_or_else(|| Error::input(missing(position)))
+        };
         order.into_iter().enumerate().map(given).collect()
     }
 }
@@ -157,7 +195,11 @@ mod tests {
 
     #[test]
     fn trees_are_read_with_and_without_leaves_and_from_traces() {
-        for text in ["2\t3 3 0\n1\t0\n", "3 3 0\n\n0\n", "id,arrival_ns,shape\n0,0,tree:3 3 0\n1,7,tree:0\n"] {
+        for text in [
+            "2\t3 3 0\n1\t0\n",
+            "3 3 0\n\n0\n",
+            "id,arrival_ns,shape\n0,0,tree:3 3 0\n1,7,tree:0\n",
+        ] {
             let samples = Samples::read_from(text.as_bytes(), false).unwrap();
             let nodes: Vec<usize> = samples.0.iter().map(|trees| trees[0].len()).collect();
             assert_eq!(nodes, [3, 1], "{text}");
@@ -168,12 +210,26 @@ mod tests {
     #[test]
     fn what_is_no_sample_is_named() {
         for (text, message) in [
-            ("0\n0\n0\n", "holds 3 trees, an odd number, which can't be pairs; leave out --pairs"),
-            ("3 3 0\n3 3\n", "line 2: node 1 has parent 3, but the tree has 2 nodes"),
-            ("id,arrival_ns,shape\n0,0,chain:3\n", "request 0 is chain:3, and no tree"),
+            (
+                "0\n0\n0\n",
+                "holds 3 trees, an odd number, which can't be pairs; leave out --pairs",
+            ),
+            (
+                "3 3 0\n3 3\n",
+                "line 2: node 1 has parent 3, but the tree has 2 nodes",
+            ),
+            (
+                "id,arrival_ns,shape\n0,0,chain:3\n",
+                "request 0 is chain:3, and no tree",
+            ),
             ("", "holds no trees"),
         ] {
-            assert_eq!(Samples::read_from(text.as_bytes(), true).unwrap_err().to_string(), message);
+            assert_eq!(
+                Samples::read_from(text.as_bytes(), true)
+                    .unwrap_err()
+                    .to_string(),
+                message
+            );
         }
     }
 
@@ -183,11 +239,23 @@ mod tests {
         let read = |text: &str| samples.read_order_from(text.as_bytes());
         assert_eq!(read("position,tree\n2,0\n0,1\n1,2\n").unwrap(), [1, 2, 0]);
         for (text, message) in [
-            ("position,pair\n", "line 1: the header is \"position,pair\", and has to be position,tree"),
-            ("position,tree\n0,3\n", "line 2: tree: \"3\" is not a whole number from 0 to 2"),
-            ("position,tree\n0,1\n0,2\n", "line 3: position 0 is there twice"),
+            (
+                "position,pair\n",
+                "line 1: the header is \"position,pair\", and has to be position,tree",
+            ),
+            (
+                "position,tree\n0,3\n",
+                "line 2: tree: \"3\" is not a whole number from 0 to 2",
+            ),
+            (
+                "position,tree\n0,1\n0,2\n",
+                "line 3: position 0 is there twice",
+            ),
             ("position,tree\n0,1\n1,1\n", "line 3: tree 1 is there twice"),
-            ("position,tree\n0,1\n2,0\n", "position 1 is missing; an order names each of the 3 trees once"),
+            (
+                "position,tree\n0,1\n2,0\n",
+                "position 1 is missing; an order names each of the 3 trees once",
+            ),
         ] {
             assert_eq!(read(text).unwrap_err().to_string(), message);
         }

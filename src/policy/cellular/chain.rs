@@ -62,14 +62,22 @@ impl Default for RunSet {
 impl RunSet {
     fn join(&mut self, chain: &Chain) {
         let end = self.step + u64::from(chain.left);
-        let running = Running { end, released: chain.released, key: chain.key, last: chain.last };
+        let running = Running {
+            end,
+            released: chain.released,
+            key: chain.key,
+            last: chain.last,
+        };
         let slot = &mut self.wheel[end as usize % SLOTS];
         if chain.released > self.newest {
             slot.push(running);
             self.newest = chain.released;
         } else {
             // It comes from another worker's set.
-            slot.insert(slot.partition_point(|other| other.released < chain.released), running);
+            slot.insert(
+                slot.partition_point(|other| other.released < chain.released),
+                running,
+            );
         }
         self.chains += 1;
         self.members.add(chain.released, 1);
@@ -92,19 +100,36 @@ impl RunSet {
     fn dissolve(&mut self, waiting: &mut Vec<Chain>) {
         let step = self.step;
         for running in self.wheel.iter_mut().flat_map(|slot| slot.drain(..)) {
-            let Running { end, released, key, last } = running;
-            waiting.push(Chain { released, key, last, left: (end - step) as u32, begins: None });
+            let Running {
+                end,
+                released,
+                key,
+                last,
+            } = running;
+            waiting.push(Chain {
+                released,
+                key,
+                last,
+                left: (end - step) as u32,
+                begins: None,
+            });
         }
         (self.chains, self.members, self.newest) = (0, MemberSet::default(), 0);
     }
 
     fn oldest(&self) -> Option<&Running> {
-        self.wheel.iter().filter_map(|slot| slot.first()).min_by_key(|running| running.released)
+        self.wheel
+            .iter()
+            .filter_map(|slot| slot.first())
+            .min_by_key(|running| running.released)
     }
 
     /// In no order, each with the number of tasks left.
     fn iter(&self) -> impl Iterator<Item = (&Running, u32)> {
-        self.wheel.iter().flatten().map(|running| (running, (running.end - self.step) as u32))
+        self.wheel
+            .iter()
+            .flatten()
+            .map(|running| (running, (running.end - self.step) as u32))
     }
 }
 
@@ -139,8 +164,11 @@ impl ChainQueue {
 
     /// All chains that have run and are not pinned.
     fn begin(&mut self) -> RunSet {
-        let in_order =
-            self.free.len() == 1 && self.waiting.front().is_none_or(|chain| chain.released > self.free[0].newest);
+        let in_order = self.free.len() == 1
+            && self
+                .waiting
+                .front()
+                .is_none_or(|chain| chain.released > self.free[0].newest);
         let set = if in_order { self.free.pop() } else { None };
         if set.is_none() {
             self.return_to_line();
@@ -158,7 +186,11 @@ impl ChainQueue {
             self.spare.push(set);
         }
         let newest = back.iter().map(|chain| chain.released).max().unwrap_or(0);
-        while self.waiting.front().is_some_and(|chain| chain.released < newest) {
+        while self
+            .waiting
+            .front()
+            .is_some_and(|chain| chain.released < newest)
+        {
             back.extend(self.waiting.pop_front());
         }
         back.sort_unstable_by_key(|chain| chain.released);
@@ -168,19 +200,30 @@ impl ChainQueue {
     }
 
     fn set(&self, worker: WorkerId) -> &RunSet {
-        self.held[worker.index()].as_ref().expect("`take` gave the worker a set")
+        self.held[worker.index()]
+            .as_ref()
+            .expect("`take` gave the worker a set")
     }
 
     fn part(&self, chain: &Running, left: u32, state: &RequestState) -> Part {
         let (length, end) = (state.run().0, chain.last.0 + 1);
         let from = end - length + (length.div_ceil(self.chunk) - left) * self.chunk;
-        Part { request: state.request, from: NodeId(from), to: NodeId(end.min(from.saturating_add(self.chunk))) }
+        Part {
+            request: state.request,
+            from: NodeId(from),
+            to: NodeId(end.min(from.saturating_add(self.chunk))),
+        }
     }
 }
 
 impl ReadyQueue for ChainQueue {
     fn push(&mut self, released: &Released<'_>) {
-        let Released { order, key, subgraph, state } = *released;
+        let Released {
+            order,
+            key,
+            subgraph,
+            state,
+        } = *released;
         self.waiting.push_back(Chain {
             released: order,
             key,
@@ -196,13 +239,27 @@ impl ReadyQueue for ChainQueue {
     }
 
     fn ready(&self, worker: WorkerId) -> usize {
-        self.unpinned + self.held[worker.index()].as_ref().map_or(0, |set| set.chains)
+        self.unpinned
+            + self.held[worker.index()]
+                .as_ref()
+                .map_or(0, |set| set.chains)
     }
 
     fn head(&self, worker: WorkerId) -> Option<RequestKey> {
-        let running = self.free.iter().chain(&self.held[worker.index()]).filter_map(RunSet::oldest);
-        let waiting = self.waiting.front().map(|chain| (chain.released, chain.key));
-        running.map(|running| (running.released, running.key)).chain(waiting).min().map(|(_, key)| key)
+        let running = self
+            .free
+            .iter()
+            .chain(&self.held[worker.index()])
+            .filter_map(RunSet::oldest);
+        let waiting = self
+            .waiting
+            .front()
+            .map(|chain| (chain.released, chain.key));
+        running
+            .map(|running| (running.released, running.key))
+            .chain(waiting)
+            .min()
+            .map(|(_, key)| key)
     }
 
     /// First the worker's set, then waiting chains.
@@ -228,9 +285,17 @@ impl ReadyQueue for ChainQueue {
 
     fn extent(&self, worker: WorkerId, size: u32, requests: &Requests) -> Extent {
         if !self.sized && self.chunk == 1 {
-            return Extent { steps: 1, input: 0, useful_cells: size.into() };
+            return Extent {
+                steps: 1,
+                input: 0,
+                useful_cells: size.into(),
+            };
         }
-        let mut extent = Extent { steps: 1, input: 0, useful_cells: 0 };
+        let mut extent = Extent {
+            steps: 1,
+            input: 0,
+            useful_cells: 0,
+        };
         for (chain, left) in self.set(worker).iter() {
             let state = &requests[chain.key];
             let (part, input) = (self.part(chain, left, state), state.run().1);
@@ -242,19 +307,38 @@ impl ReadyQueue for ChainQueue {
         extent
     }
 
-    fn members(&self, worker: WorkerId, _: &Batch, requests: &Requests, visit: &mut dyn FnMut(Part)) {
+    fn members(
+        &self,
+        worker: WorkerId,
+        _: &Batch,
+        requests: &Requests,
+        visit: &mut dyn FnMut(Part),
+    ) {
         let mut chains: Vec<(&Running, u32)> = self.set(worker).iter().collect();
         chains.sort_unstable_by_key(|(chain, _)| chain.released);
-        chains.into_iter().for_each(|(chain, left)| visit(self.part(chain, left, &requests[chain.key])));
+        chains
+            .into_iter()
+            .for_each(|(chain, left)| visit(self.part(chain, left, &requests[chain.key])));
     }
 
     fn submitted(&mut self, worker: WorkerId, batch: &mut Batch, _: &mut Requests) {
-        self.held[worker.index()].as_mut().expect("`take` gave the worker a set").advance(&mut batch.ended);
+        self.held[worker.index()]
+            .as_mut()
+            .expect("`take` gave the worker a set")
+            .advance(&mut batch.ended);
     }
 
-    fn complete(&mut self, completed: &Completed<'_>, batch: &Batch, requests: &mut Requests, outcomes: &mut Outcomes) {
+    fn complete(
+        &mut self,
+        completed: &Completed<'_>,
+        batch: &Batch,
+        requests: &mut Requests,
+        outcomes: &mut Outcomes,
+    ) {
         let held = &mut self.held[completed.worker.index()];
-        let set = held.as_mut().expect("a worker with unfinished tasks holds a set");
+        let set = held
+            .as_mut()
+            .expect("a worker with unfinished tasks holds a set");
         set.unfinished -= 1;
         if set.unfinished == 0
             && let Some(mut set) = held.take()

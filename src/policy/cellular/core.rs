@@ -40,7 +40,12 @@ pub(super) struct TypeState {
 
 impl<R> Core<R> {
     /// `lookahead`: a worker's tasks behind the running one. An error begins with the key.
-    pub fn new(rule: R, settings: &Cellular, lookahead: u32, setup: &Setup<'_>) -> Result<Self, String> {
+    pub fn new(
+        rule: R,
+        settings: &Cellular,
+        lookahead: u32,
+        setup: &Setup<'_>,
+    ) -> Result<Self, String> {
         let max = settings.max_batch.resolve("max_batch", setup.cells)?;
         let min = settings.min_batch.resolve("min_batch", setup.cells)?;
         if let Some(i) = (0..max.len()).find(|i| min[*i] > max[*i]) {
@@ -78,7 +83,8 @@ impl<R> Core<R> {
 
     fn release(&mut self) {
         let types = &mut self.types;
-        self.requests.release(|cell, subgraph| types[cell.index()].queue.push(subgraph));
+        self.requests
+            .release(|cell, subgraph| types[cell.index()].queue.push(subgraph));
     }
 }
 
@@ -90,14 +96,18 @@ impl<R: SelectionRule> Policy for Core<R> {
 
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
         let place = (completed.task.0 - self.first_running) as usize;
-        let mut batch = self.running[place].take().expect("each task completes once");
+        let mut batch = self.running[place]
+            .take()
+            .expect("each task completes once");
         while let Some(None) = self.running.front() {
             self.running.pop_front();
             self.first_running += 1;
         }
         let state = &mut self.types[batch.cell.index()];
         state.running_tasks -= 1;
-        state.queue.complete(completed, &batch, &mut self.requests, outcomes);
+        state
+            .queue
+            .complete(completed, &batch, &mut self.requests, outcomes);
         self.release();
         batch.clear();
         self.spare.push(batch);
@@ -129,7 +139,15 @@ pub fn largest(cell: &CellType) -> u32 {
 
 impl TypeState {
     pub fn view<'a>(&'a self, requests: &'a Requests, worker: WorkerId) -> CellView<'a> {
-        let TypeState { cell, name, priority, max_batch, running_tasks, queue, .. } = self;
+        let TypeState {
+            cell,
+            name,
+            priority,
+            max_batch,
+            running_tasks,
+            queue,
+            ..
+        } = self;
         CellView {
             cell: *cell,
             name,

@@ -62,7 +62,10 @@ impl GraphQueue {
     }
 
     fn unlink(&mut self, slot: u32) {
-        let (previous, next) = (self.entries[slot as usize].previous, self.entries[slot as usize].next);
+        let (previous, next) = (
+            self.entries[slot as usize].previous,
+            self.entries[slot as usize].next,
+        );
         match previous {
             NONE => self.first = next,
             previous => self.entries[previous as usize].next = next,
@@ -79,7 +82,9 @@ impl GraphQueue {
         let before = entry.ready.len();
         for &node in &nodes[share.nodes.clone()] {
             for &next in entry.graph.successors(node) {
-                if entry.graph.subgraph_of()[next as usize] == entry.graph.subgraph_of()[node as usize] {
+                if entry.graph.subgraph_of()[next as usize]
+                    == entry.graph.subgraph_of()[node as usize]
+                {
                     missing[next as usize] -= 1;
                     if missing[next as usize] == 0 {
                         entry.ready.push_back(next);
@@ -147,7 +152,12 @@ impl ReadyQueue for GraphQueue {
     }
 
     fn take(&mut self, worker: WorkerId, max: usize, batch: &mut Batch) -> MemberSet {
-        let Batch { nodes, shares, begins, .. } = batch;
+        let Batch {
+            nodes,
+            shares,
+            begins,
+            ..
+        } = batch;
         let mut members = MemberSet::default();
         let mut slot = self.first;
         while slot != NONE && nodes.len() < max {
@@ -166,7 +176,11 @@ impl ReadyQueue for GraphQueue {
                 entry.left -= count as u32;
                 entry.running += 1;
                 members.add(entry.released, count as u32);
-                shares.push(Share { entry: slot, key: entry.key, nodes: from..nodes.len() });
+                shares.push(Share {
+                    entry: slot,
+                    key: entry.key,
+                    nodes: from..nodes.len(),
+                });
                 begins.extend(entry.begins.take());
                 if entry.left == 0 {
                     self.unlink(slot);
@@ -178,24 +192,51 @@ impl ReadyQueue for GraphQueue {
     }
 
     fn extent(&self, _: WorkerId, size: u32, _: &Requests) -> Extent {
-        Extent { steps: 1, input: 0, useful_cells: size.into() }
+        Extent {
+            steps: 1,
+            input: 0,
+            useful_cells: size.into(),
+        }
     }
 
-    fn members(&self, _: WorkerId, batch: &Batch, requests: &Requests, visit: &mut dyn FnMut(Part)) {
+    fn members(
+        &self,
+        _: WorkerId,
+        batch: &Batch,
+        requests: &Requests,
+        visit: &mut dyn FnMut(Part),
+    ) {
         for share in &batch.shares {
             let request = requests[share.key].request;
             let nodes = batch.nodes[share.nodes.clone()].iter();
-            nodes.for_each(|node| visit(Part { request, from: NodeId(*node), to: NodeId(node + 1) }));
+            nodes.for_each(|node| {
+                visit(Part {
+                    request,
+                    from: NodeId(*node),
+                    to: NodeId(node + 1),
+                })
+            });
         }
     }
 
     fn submitted(&mut self, worker: WorkerId, batch: &mut Batch, requests: &mut Requests) {
         for share in &batch.shares {
-            self.make_ready(worker, share, &batch.nodes, requests.inner_missing(share.key));
+            self.make_ready(
+                worker,
+                share,
+                &batch.nodes,
+                requests.inner_missing(share.key),
+            );
         }
     }
 
-    fn complete(&mut self, completed: &Completed<'_>, batch: &Batch, requests: &mut Requests, outcomes: &mut Outcomes) {
+    fn complete(
+        &mut self,
+        completed: &Completed<'_>,
+        batch: &Batch,
+        requests: &mut Requests,
+        outcomes: &mut Outcomes,
+    ) {
         for share in &batch.shares {
             let entry = &mut self.entries[share.entry as usize];
             entry.running -= 1;

@@ -33,13 +33,25 @@ pub trait ReadyQueue {
     fn extent(&self, worker: WorkerId, size: u32, requests: &Requests) -> Extent;
 
     /// Visits the task's members in the order of release.
-    fn members(&self, worker: WorkerId, batch: &Batch, requests: &Requests, visit: &mut dyn FnMut(Part));
+    fn members(
+        &self,
+        worker: WorkerId,
+        batch: &Batch,
+        requests: &Requests,
+        visit: &mut dyn FnMut(Part),
+    );
 
     /// Makes the nodes ready that depend only on submitted ones.
     fn submitted(&mut self, worker: WorkerId, batch: &mut Batch, requests: &mut Requests);
 
     /// Unpins subgraphs without unfinished tasks.
-    fn complete(&mut self, completed: &Completed<'_>, batch: &Batch, requests: &mut Requests, outcomes: &mut Outcomes);
+    fn complete(
+        &mut self,
+        completed: &Completed<'_>,
+        batch: &Batch,
+        requests: &mut Requests,
+        outcomes: &mut Outcomes,
+    );
 }
 
 #[derive(Default)]
@@ -53,7 +65,13 @@ pub struct Batch {
 
 impl Batch {
     pub fn clear(&mut self) {
-        let Batch { cell: _, begins, ended, nodes, shares } = self;
+        let Batch {
+            cell: _,
+            begins,
+            ended,
+            nodes,
+            shares,
+        } = self;
         begins.clear();
         ended.clear();
         nodes.clear();
@@ -79,7 +97,10 @@ impl Queue {
         if cell.chain {
             ChainQueue::new(workers, chunk, cell.sized).into()
         } else {
-            assert!(!cell.sized && chunk == 1, "input sizes and chunks are for chains");
+            assert!(
+                !cell.sized && chunk == 1,
+                "input sizes and chunks are for chains"
+            );
             GraphQueue::new(workers).into()
         }
     }
@@ -112,7 +133,9 @@ mod tests {
     fn equal_sets_agree_and_others_do_not() {
         let set = |members: &[(u64, u32)]| {
             let mut set = MemberSet::default();
-            members.iter().for_each(|(released, nodes)| set.add(*released, *nodes));
+            members
+                .iter()
+                .for_each(|(released, nodes)| set.add(*released, *nodes));
             set
         };
         assert_eq!(set(&[(1, 1), (2, 1)]), set(&[(2, 1), (1, 1)]));

@@ -61,7 +61,12 @@ impl GraphState {
         self.inner_missing.clear();
         self.inner_missing.extend_from_slice(graph.inner_inputs());
         self.outer_missing.clear();
-        self.outer_missing.extend(graph.subgraphs().iter().map(|subgraph| subgraph.outer_inputs));
+        self.outer_missing.extend(
+            graph
+                .subgraphs()
+                .iter()
+                .map(|subgraph| subgraph.outer_inputs),
+        );
         self.nodes_left = graph.len() as u32;
         self.seen = (TaskId(u64::MAX), 0);
     }
@@ -98,7 +103,11 @@ impl RequestState {
     fn present(&self) -> (&Run, u32) {
         match &self.rest {
             Rest::Run(run) => (run, 0),
-            Rest::Runs { runs, present, before } => (&runs[*present as usize], *before),
+            Rest::Runs {
+                runs,
+                present,
+                before,
+            } => (&runs[*present as usize], *before),
             Rest::Graph(_) => unreachable!("a graph has no runs"),
         }
     }
@@ -122,7 +131,9 @@ impl RequestState {
     }
 
     pub fn graph(&self) -> &Arc<Graph> {
-        let Rest::Graph(state) = &self.rest else { unreachable!("chains have a queue of their own") };
+        let Rest::Graph(state) = &self.rest else {
+            unreachable!("chains have a queue of their own")
+        };
         &state.graph
     }
 
@@ -139,8 +150,16 @@ impl Requests {
         let (id, arrival) = (request.id, request.arrival);
         let key = self.vacant.pop().unwrap_or(self.states.len() as RequestKey);
         if key as usize == self.states.len() {
-            let rest = Rest::Run(Run { cell: CellId(0), length: 0, input: 0 });
-            self.states.push(RequestState { request: id, arrival, rest });
+            let rest = Rest::Run(Run {
+                cell: CellId(0),
+                length: 0,
+                input: 0,
+            });
+            self.states.push(RequestState {
+                request: id,
+                arrival,
+                rest,
+            });
         }
         let state = &mut self.states[key as usize];
         (state.request, state.arrival) = (id, arrival);
@@ -149,7 +168,11 @@ impl Requests {
                 // Most requests are one run. It is written in place, field by field.
                 state.rest = match runs {
                     Runs::One([run]) => Rest::Run(*run),
-                    _ => Rest::Runs { runs: runs.clone(), present: 0, before: 0 },
+                    _ => Rest::Runs {
+                        runs: runs.clone(),
+                        present: 0,
+                        before: 0,
+                    },
                 };
                 self.released.push((0, 0, key));
             }
@@ -159,21 +182,35 @@ impl Requests {
                     Rest::Graph(last) => last.begin(graph),
                     rest => *rest = Rest::Graph(Box::new(GraphState::new(graph))),
                 }
-                let free = (0..).zip(graph.subgraphs()).filter(|(_, subgraph)| subgraph.outer_inputs == 0);
-                self.released.extend(free.map(|(subgraph, _)| (0, subgraph, key)));
+                let free = (0..)
+                    .zip(graph.subgraphs())
+                    .filter(|(_, subgraph)| subgraph.outer_inputs == 0);
+                self.released
+                    .extend(free.map(|(subgraph, _)| (0, subgraph, key)));
             }
         }
     }
 
     /// By node, unsubmitted inputs within its subgraph.
     pub fn inner_missing(&mut self, key: RequestKey) -> &mut [u32] {
-        let Rest::Graph(state) = &mut self.states[key as usize].rest else { unreachable!("a chain has none") };
+        let Rest::Graph(state) = &mut self.states[key as usize].rest else {
+            unreachable!("a chain has none")
+        };
         &mut state.inner_missing
     }
 
-    pub fn node_done(&mut self, key: RequestKey, node: u32, task: TaskId, position: usize, outcomes: &mut Outcomes) {
+    pub fn node_done(
+        &mut self,
+        key: RequestKey,
+        node: u32,
+        task: TaskId,
+        position: usize,
+        outcomes: &mut Outcomes,
+    ) {
         let state = &mut self.states[key as usize];
-        let Rest::Graph(rest) = &mut state.rest else { unreachable!("chains end as a whole") };
+        let Rest::Graph(rest) = &mut state.rest else {
+            unreachable!("chains end as a whole")
+        };
         if rest.seen.0 != task {
             rest.seen = (task, position);
         }
@@ -196,15 +233,29 @@ impl Requests {
 
     /// Loads states that are used next, all at once: each is far from the others in memory.
     pub fn load(&self, chains: &[Running]) {
-        black_box(chains.iter().fold(0, |all, chain| all ^ self.states[chain.key as usize].request.0));
+        black_box(chains.iter().fold(0, |all, chain| {
+            all ^ self.states[chain.key as usize].request.0
+        }));
     }
 
-    pub fn chain_done(&mut self, chain: &Running, task: TaskId, position: usize, outcomes: &mut Outcomes) {
+    pub fn chain_done(
+        &mut self,
+        chain: &Running,
+        task: TaskId,
+        position: usize,
+        outcomes: &mut Outcomes,
+    ) {
         let state = &mut self.states[chain.key as usize];
         let ends = match &mut state.rest {
-            Rest::Graph(_) => return self.node_done(chain.key, chain.last.0, task, position, outcomes),
+            Rest::Graph(_) => {
+                return self.node_done(chain.key, chain.last.0, task, position, outcomes);
+            }
             Rest::Run(_) => true,
-            Rest::Runs { runs, present, before } => {
+            Rest::Runs {
+                runs,
+                present,
+                before,
+            } => {
                 *before += runs[*present as usize].length;
                 *present += 1;
                 *present as usize == runs.len()
@@ -224,7 +275,15 @@ impl Requests {
         for (_, subgraph, key) in self.released.drain(..) {
             let state = &self.states[key as usize];
             self.last_release += 1;
-            queue(state.cell(subgraph), &Released { order: self.last_release, key, subgraph, state });
+            queue(
+                state.cell(subgraph),
+                &Released {
+                    order: self.last_release,
+                    key,
+                    subgraph,
+                    state,
+                },
+            );
         }
     }
 }

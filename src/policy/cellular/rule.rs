@@ -30,12 +30,17 @@ pub struct CellView<'a> {
 impl CellView<'_> {
     /// Of the first request that the worker would take.
     pub fn head_arrival(&self) -> Option<Nanos> {
-        self.queue.head(self.worker).map(|key| self.requests[key].arrival)
+        self.queue
+            .head(self.worker)
+            .map(|key| self.requests[key].arrival)
     }
 
     /// `because` completes "CELL: …" in `batchlab explain`.
     pub fn chosen(&self, because: &'static str) -> Choice {
-        Choice { cell: self.cell, because }
+        Choice {
+            cell: self.cell,
+            because,
+        }
     }
 }
 
@@ -46,10 +51,22 @@ pub struct Choice {
 }
 
 impl Choice {
-    pub(super) fn reason(&self, of: &TypeState, ready: usize, chunk: u32, worker: WorkerId, before: usize) -> Reason {
-        let TypeState { name, max_batch, .. } = of;
-        let and_next =
-            if chunk > 1 { format!(", each with up to {} after it (chunk)", chunk - 1) } else { String::new() };
+    pub(super) fn reason(
+        &self,
+        of: &TypeState,
+        ready: usize,
+        chunk: u32,
+        worker: WorkerId,
+        before: usize,
+    ) -> Reason {
+        let TypeState {
+            name, max_batch, ..
+        } = of;
+        let and_next = if chunk > 1 {
+            format!(", each with up to {} after it (chunk)", chunk - 1)
+        } else {
+            String::new()
+        };
         Reason {
             what: format!("{name}: {}", self.because),
             size: if ready > *max_batch {
@@ -60,7 +77,9 @@ impl Choice {
             when: match before {
                 0 => format!("worker {worker} had nothing to do"),
                 1 => format!("worker {worker} had one unfinished task, and may be given another"),
-                _ => format!("worker {worker} had {before} unfinished tasks, and may be given another"),
+                _ => format!(
+                    "worker {worker} had {before} unfinished tasks, and may be given another"
+                ),
             },
         }
     }

@@ -62,7 +62,10 @@ pub struct Lines {
 
 impl Lines {
     pub fn push(&mut self, line: u32, arrival: Nanos, query: Query) {
-        self.lines.entry(line).or_default().push_back((arrival, query));
+        self.lines
+            .entry(line)
+            .or_default()
+            .push_back((arrival, query));
     }
 
     pub fn is_empty(&self) -> bool {
@@ -70,12 +73,15 @@ impl Lines {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (u32, usize, Nanos)> {
-        self.lines.iter().map(|(line, waiting)| (*line, waiting.len(), waiting[0].0))
+        self.lines
+            .iter()
+            .map(|(line, waiting)| (*line, waiting.len(), waiting[0].0))
     }
 
     /// By the wait of the first request; of equal ones, the lowest number.
     pub fn oldest(&self) -> Option<(u32, usize, Nanos)> {
-        self.iter().min_by_key(|(line, _, arrival)| (*arrival, *line))
+        self.iter()
+            .min_by_key(|(line, _, arrival)| (*arrival, *line))
     }
 
     pub fn len(&self, line: u32) -> usize {
@@ -83,16 +89,27 @@ impl Lines {
     }
 
     pub fn first(&self, line: u32, count: usize) -> impl Iterator<Item = Query> {
-        self.lines.get(&line).into_iter().flatten().take(count).map(|(_, query)| *query)
+        self.lines
+            .get(&line)
+            .into_iter()
+            .flatten()
+            .take(count)
+            .map(|(_, query)| *query)
     }
 
     pub fn longest_input(&self, line: u32, count: usize) -> u32 {
-        self.first(line, count).map(|query| query.input).max().unwrap_or(0)
+        self.first(line, count)
+            .map(|query| query.input)
+            .max()
+            .unwrap_or(0)
     }
 
     /// The next end of a window. A window that has ended waits for the device, not for the clock.
     pub fn next_window(&self, window: Nanos, now: Nanos) -> Option<Nanos> {
-        self.iter().map(|(_, _, arrival)| arrival.saturating_add(window)).filter(|end| *end > now).min()
+        self.iter()
+            .map(|(_, _, arrival)| arrival.saturating_add(window))
+            .filter(|end| *end > now)
+            .min()
     }
 
     pub(super) fn take(&mut self, line: u32, count: usize, taken: &mut Vec<Query>) {

@@ -37,7 +37,15 @@ impl Mechanism {
     pub fn new(worker: WorkerId, slicing: Arc<Slicing>, sets: u8) -> Mechanism {
         let (table, buffers, executors) = (BatchTable::default(), Buffers::new(sets), Vec::new());
         let awake = vec![Stage(0)];
-        let mut mechanism = Mechanism { worker, slicing, table, buffers, executors, awake, running: Vec::new() };
+        let mut mechanism = Mechanism {
+            worker,
+            slicing,
+            table,
+            buffers,
+            executors,
+            awake,
+            running: Vec::new(),
+        };
         mechanism.reach(Stage(0));
         mechanism
     }
@@ -54,11 +62,22 @@ impl Mechanism {
         }
     }
 
-    pub fn complete(&mut self, task: TaskId, conditions: &mut dyn Conditions, outcomes: &mut Outcomes) {
+    pub fn complete(
+        &mut self,
+        task: TaskId,
+        conditions: &mut dyn Conditions,
+        outcomes: &mut Outcomes,
+    ) {
         let place = self.running.iter().position(|(id, _)| *id == task);
-        let (_, stage) = self.running.swap_remove(place.expect("a task of the mechanism is running"));
+        let (_, stage) = self
+            .running
+            .swap_remove(place.expect("a task of the mechanism is running"));
         let Running { item, into, .. } = self.finish(stage);
-        self.table.leave(&item, |query| self.slicing.is_last(stage, query.nodes), outcomes);
+        self.table.leave(
+            &item,
+            |query| self.slicing.is_last(stage, query.nodes),
+            outcomes,
+        );
         if !self.table.has(item.row) {
             return;
         }
@@ -71,7 +90,9 @@ impl Mechanism {
         }
         for stage in (stage.0..=last).map(Stage) {
             match self.caught_up(stage, item.row) {
-                Some((onward, pair)) if onward.start == 0 => self.go_on(stage, onward, pair, conditions, outcomes),
+                Some((onward, pair)) if onward.start == 0 => {
+                    self.go_on(stage, onward, pair, conditions, outcomes)
+                }
                 Some((onward, pair)) => self.hand_on(stage, onward, pair),
                 None => {}
             }
@@ -80,9 +101,18 @@ impl Mechanism {
 
     fn finish(&mut self, stage: Stage) -> Running {
         let executor = &mut self.executors[stage.index()];
-        let ExecutorState::Working(running) = executor.state else { panic!("stage {stage} is not working") };
-        let Running { item, from: used, into } = running;
-        executor.state = ExecutorState::Inactive { used, serial: self.table.row(item.row).splits };
+        let ExecutorState::Working(running) = executor.state else {
+            panic!("stage {stage} is not working")
+        };
+        let Running {
+            item,
+            from: used,
+            into,
+        } = running;
+        executor.state = ExecutorState::Inactive {
+            used,
+            serial: self.table.row(item.row).splits,
+        };
         self.buffers.end(stage, used, into);
         self.table.complete(&item, stage);
         self.wake(stage);
@@ -105,7 +135,14 @@ impl Mechanism {
         Some((onward, pair))
     }
 
-    fn go_on(&mut self, stage: Stage, item: Item, pair: Pair, conditions: &mut dyn Conditions, out: &mut Outcomes) {
+    fn go_on(
+        &mut self,
+        stage: Stage,
+        item: Item,
+        pair: Pair,
+        conditions: &mut dyn Conditions,
+        out: &mut Outcomes,
+    ) {
         let mut onward = Onward::default();
         conditions.after(stage, self.table.row(item.row), &mut onward);
         for skip in &onward.skips {
@@ -117,13 +154,23 @@ impl Mechanism {
             );
         }
         for exit in &onward.exits {
-            self.table.leave(&Item { start: *exit, num: 1, ..item }, |_| true, out);
+            self.table.leave(
+                &Item {
+                    start: *exit,
+                    num: 1,
+                    ..item
+                },
+                |_| true,
+                out,
+            );
         }
         if self.table.has(item.row) && onward.parts.len() < 2 {
             self.hand_on(stage, item, pair);
         } else if self.table.has(item.row) {
             let parts = self.table.split(item.row, stage, &onward.parts);
-            parts.into_iter().for_each(|part| self.hand_on(stage, part, pair));
+            parts
+                .into_iter()
+                .for_each(|part| self.hand_on(stage, part, pair));
         }
     }
 
@@ -131,11 +178,19 @@ impl Mechanism {
         self.reach(stage.next());
         self.table.hand(&item, stage.next());
         self.buffers.hand_on(stage, pair);
-        self.executors[stage.next().index()].queue.push_back(Item { pair: Some(pair), ..item });
+        self.executors[stage.next().index()].queue.push_back(Item {
+            pair: Some(pair),
+            ..item
+        });
         self.wake(stage.next());
     }
 
-    pub fn advance(&mut self, lines: &mut Lines, conditions: &mut dyn Conditions, dispatch: &mut Dispatch<'_>) {
+    pub fn advance(
+        &mut self,
+        lines: &mut Lines,
+        conditions: &mut dyn Conditions,
+        dispatch: &mut Dispatch<'_>,
+    ) {
         // Backwards: a stage that becomes active frees the one before it.
         let mut moved = true;
         while moved {
@@ -146,7 +201,10 @@ impl Mechanism {
                 let stage = self.awake[next];
                 moved |= self.activate(stage);
                 let executor = &self.executors[stage.index()];
-                if stage == Stage(0) && executor.state == ExecutorState::Active && executor.queue.is_empty() {
+                if stage == Stage(0)
+                    && executor.state == ExecutorState::Active
+                    && executor.queue.is_empty()
+                {
                     self.enter(lines, conditions, dispatch.now());
                 }
                 moved |= self.check(stage, dispatch);
@@ -159,7 +217,9 @@ impl Mechanism {
 
     /// Gives back the used pair, unless it holds another part of a split batch.
     fn activate(&mut self, stage: Stage) -> bool {
-        let ExecutorState::Inactive { used, serial } = self.executors[stage.index()].state else { return false };
+        let ExecutorState::Inactive { used, serial } = self.executors[stage.index()].state else {
+            return false;
+        };
         let legitimate = match serial {
             true => self.buffers.legitimate(stage, used, used),
             false => self.buffers.any(stage, None).is_some(),
@@ -178,17 +238,35 @@ impl Mechanism {
             return;
         }
         let has_stages_ahead = |row: &Row| !self.slicing.is_last(row.furthest(), row.longest());
-        let stretchable = self.table.newest().filter(|(_, row)| !row.splits && has_stages_ahead(row));
-        let entry = Entry { lines, table: &self.table, now, stretchable: stretchable.map(|(_, row)| row) };
+        let stretchable = self
+            .table
+            .newest()
+            .filter(|(_, row)| !row.splits && has_stages_ahead(row));
+        let entry = Entry {
+            lines,
+            table: &self.table,
+            now,
+            stretchable: stretchable.map(|(_, row)| row),
+        };
         let (row, line, count, input) = match conditions.enter(&entry) {
             None => return,
-            Some(Enter::New { line, count, input }) => (self.table.new_row(now, line), line, count, input),
+            Some(Enter::New { line, count, input }) => {
+                (self.table.new_row(now, line), line, count, input)
+            }
             Some(Enter::Stretch { count }) => {
-                let (id, row) = stretchable.expect("the conditions stretch a batch that can be stretched");
-                (id, row.line, count, row.input.max(lines.longest_input(row.line, count)))
+                let (id, row) =
+                    stretchable.expect("the conditions stretch a batch that can be stretched");
+                (
+                    id,
+                    row.line,
+                    count,
+                    row.input.max(lines.longest_input(row.line, count)),
+                )
             }
         };
-        let item = self.table.join(row, input, |queries| lines.take(line, count, queries));
+        let item = self
+            .table
+            .join(row, input, |queries| lines.take(line, count, queries));
         if conditions.may_split(self.table.row(row).live, input) {
             self.table.will_split(row);
         }
@@ -197,21 +275,39 @@ impl Mechanism {
 
     /// Begins with the first item of the queue if its pair is legitimate.
     fn check(&mut self, stage: Stage, dispatch: &mut Dispatch<'_>) -> bool {
-        let Executor { state, queue, resting } = &mut self.executors[stage.index()];
-        let Some(&item) = queue.front().filter(|_| *state == ExecutorState::Active) else { return false };
-        let own = resting.filter(|(row, _)| *row == item.row).map(|(_, pair)| pair);
+        let Executor {
+            state,
+            queue,
+            resting,
+        } = &mut self.executors[stage.index()];
+        let Some(&item) = queue.front().filter(|_| *state == ExecutorState::Active) else {
+            return false;
+        };
+        let own = resting
+            .filter(|(row, _)| *row == item.row)
+            .map(|(_, pair)| pair);
         let from = match item.pair {
-            Some(pair) => Some(pair).filter(|pair| self.buffers.legitimate(stage, *pair, own.unwrap_or(*pair))),
+            Some(pair) => Some(pair)
+                .filter(|pair| self.buffers.legitimate(stage, *pair, own.unwrap_or(*pair))),
             None => self.buffers.any(stage, own),
         };
         let Some(from) = from else { return false };
         let into = own.unwrap_or(from);
         let is_over = resting.is_some_and(|(row, pair)| row != item.row && pair == into);
-        assert!(!is_over, "write after read: stage {stage} would write over a batch that has not caught up");
+        assert!(
+            !is_over,
+            "write after read: stage {stage} would write over a batch that has not caught up"
+        );
         queue.pop_front();
         *state = ExecutorState::Working(Running { item, from, into });
         self.buffers.begin(stage, from, into);
-        if self.table.row(item.row).in_stage(&item, stage).next().is_some() {
+        if self
+            .table
+            .row(item.row)
+            .in_stage(&item, stage)
+            .next()
+            .is_some()
+        {
             let task = self.submit(stage, &item, dispatch);
             self.running.push((task, stage));
         } else {
@@ -226,7 +322,12 @@ impl Mechanism {
     }
 
     fn submit(&mut self, stage: Stage, item: &Item, dispatch: &mut Dispatch<'_>) -> TaskId {
-        let Mechanism { worker, slicing, table, .. } = self;
+        let Mechanism {
+            worker,
+            slicing,
+            table,
+            ..
+        } = self;
         let row = table.row(item.row);
         let (mut batch, mut longest, mut useful_cells) = (0, 0, 0);
         let mut starting = SmallVec::<[RequestId; 8]>::new();
@@ -239,8 +340,12 @@ impl Mechanism {
             }
         }
         let steps = slicing.steps(stage, batch, longest, row.input);
-        let parts =
-            |parts: &mut Vec<_>| parts.extend(row.in_stage(item, stage).map(|query| slicing.part(stage, query)));
+        let parts = |parts: &mut Vec<_>| {
+            parts.extend(
+                row.in_stage(item, stage)
+                    .map(|query| slicing.part(stage, query)),
+            )
+        };
         let task = Task {
             stream: StreamId((stage.0 % u32::from(STREAMS)) as u16),
             members: Members::Parts(&parts),

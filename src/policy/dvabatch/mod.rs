@@ -60,10 +60,20 @@ pub struct Staged {
 }
 
 impl Staged {
-    pub fn new(workers: usize, slicing: &Arc<Slicing>, sets: u8, conditions: Box<dyn Conditions>) -> Staged {
+    pub fn new(
+        workers: usize,
+        slicing: &Arc<Slicing>,
+        sets: u8,
+        conditions: Box<dyn Conditions>,
+    ) -> Staged {
         let mechanism = |worker| Mechanism::new(WorkerId(worker), Arc::clone(slicing), sets);
         let mechanisms = (0..workers as u16).map(mechanism).collect();
-        Staged { mechanisms, lines: Lines::default(), conditions, now: Nanos::ZERO }
+        Staged {
+            mechanisms,
+            lines: Lines::default(),
+            conditions,
+            now: Nanos::ZERO,
+        }
     }
 }
 
@@ -79,7 +89,8 @@ impl Policy for Staged {
             left: false,
             resumes: Stage(0),
         };
-        self.lines.push(self.conditions.line(&query), request.arrival, query);
+        self.lines
+            .push(self.conditions.line(&query), request.arrival, query);
     }
 
     fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {

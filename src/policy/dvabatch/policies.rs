@@ -51,12 +51,23 @@ impl Ranges {
 impl ByInput {
     /// Triton's batch: the queries that came first, once they are many or the first has waited for the window.
     fn accept(&mut self, most: usize, entry: &Entry<'_>) {
-        let Some((_, _, arrival)) = entry.lines.oldest() else { return };
-        let waiting = entry.lines.iter().map(|(_, length, _)| length).sum::<usize>();
+        let Some((_, _, arrival)) = entry.lines.oldest() else {
+            return;
+        };
+        let waiting = entry
+            .lines
+            .iter()
+            .map(|(_, length, _)| length)
+            .sum::<usize>();
         if !self.is_due(arrival, entry.now) && waiting < self.max_batch as usize {
             return;
         }
-        let first = |(line, _, _)| entry.lines.first(line, most).map(move |query| (query.request, line));
+        let first = |(line, _, _)| {
+            entry
+                .lines
+                .first(line, most)
+                .map(move |query| (query.request, line))
+        };
         let mut first: Vec<(RequestId, u32)> = entry.lines.iter().flat_map(first).collect();
         first.sort_unstable();
         for (_, line) in first.into_iter().take(most) {
@@ -74,7 +85,8 @@ impl ByInput {
 
 impl Conditions for ByInput {
     fn line(&self, query: &Query) -> u32 {
-        self.ranges.of(if self.sized { query.input } else { query.nodes })
+        self.ranges
+            .of(if self.sized { query.input } else { query.nodes })
     }
 
     fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
@@ -103,7 +115,9 @@ impl Conditions for ByInput {
             }
         };
         let longest = entry.lines.longest_input(line, count);
-        let input = self.padded.map_or(longest, |most| self.ranges.end(line).min(most).max(longest));
+        let input = self
+            .padded
+            .map_or(longest, |most| self.ranges.end(line).min(most).max(longest));
         Some(Enter::New { line, count, input })
     }
 
@@ -185,7 +199,8 @@ impl CompWait {
                 let rest = durations.from(furthest.next(), row.live, row.input);
                 let catch_up = durations.through(furthest, newcomers, row.input);
                 !room.fits(newcomers, row.input, entry.table)
-                    && u128::from(rest.0) * u128::from(newcomers) >= u128::from(catch_up.0) * u128::from(row.live)
+                    && u128::from(rest.0) * u128::from(newcomers)
+                        >= u128::from(catch_up.0) * u128::from(row.live)
             }
         }
     }
@@ -197,7 +212,9 @@ impl Conditions for ByLoad {
         if let Some(row) = entry.stretchable {
             let count = (self.max_batch - row.live.min(self.max_batch)).min(length as u32);
             if count > 0 && self.comp_wait.lasts(row, count, entry, &self.room) {
-                return Some(Enter::Stretch { count: count as usize });
+                return Some(Enter::Stretch {
+                    count: count as usize,
+                });
             }
         }
         let most = self.max_batch as usize;
@@ -206,7 +223,9 @@ impl Conditions for ByLoad {
         }
         let count = length.min(most);
         let input = entry.lines.longest_input(line, count);
-        self.room.fits(count as u32, input, entry.table).then_some(Enter::New { line, count, input })
+        self.room
+            .fits(count as u32, input, entry.table)
+            .then_some(Enter::New { line, count, input })
     }
 
     fn wake_at(&self, lines: &Lines, now: Nanos) -> Option<Nanos> {
@@ -222,17 +241,24 @@ pub struct Room(
 
 impl Room {
     pub fn is_left(&self, table: &BatchTable) -> bool {
-        self.0.as_ref().is_none_or(|durations| used(durations, table) < Share::WHOLE.0)
+        self.0
+            .as_ref()
+            .is_none_or(|durations| used(durations, table) < Share::WHOLE.0)
     }
 
     /// On an empty device any batch fits.
     pub fn fits(&self, batch: u32, input: u32, table: &BatchTable) -> bool {
-        let Some(durations) = &self.0 else { return true };
+        let Some(durations) = &self.0 else {
+            return true;
+        };
         let used = used(durations, table);
         used == 0 || used + durations.demand(batch, input).0 <= Share::WHOLE.0
     }
 }
 
 fn used(durations: &Durations, table: &BatchTable) -> u64 {
-    table.rows().map(|(_, row)| durations.demand(row.live, row.input).0).sum()
+    table
+        .rows()
+        .map(|(_, row)| durations.demand(row.live, row.input).0)
+        .sum()
 }

@@ -124,14 +124,22 @@ pub enum Rule {
 
 impl Settings for DvaBatch {
     fn describe(&self) -> PolicyKind {
-        PolicyKind::new("dvabatch", "networks in stages: batches are joined and split between them (DVABatch)")
+        PolicyKind::new(
+            "dvabatch",
+            "networks in stages: batches are joined and split between them (DVABatch)",
+        )
     }
 
     fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
         self.check()?;
         let slicing = Arc::new(self.slicing(setup)?);
         let conditions = self.conditions(setup, &slicing)?;
-        Ok(Box::new(Staged::new(setup.workers, &slicing, self.buffer_pairs, conditions)))
+        Ok(Box::new(Staged::new(
+            setup.workers,
+            &slicing,
+            self.buffer_pairs,
+            conditions,
+        )))
     }
 
     fn streams(&self, setup: &Setup<'_>) -> u16 {
@@ -159,7 +167,10 @@ impl DvaBatch {
             ("bucket_width", self.bucket_width),
         ])?;
         if !self.lengths.is_sorted_by(|one, next| one < next) || self.lengths.first() == Some(&0) {
-            return Err(format!("lengths: {:?}; lengths from 1 on, each above the one before", self.lengths));
+            return Err(format!(
+                "lengths: {:?}; lengths from 1 on, each above the one before",
+                self.lengths
+            ));
         }
         share("split_slack", self.split_slack)
     }
@@ -169,7 +180,10 @@ impl DvaBatch {
             return Ok(Slicing::network(network, &self.ranges(network, setup)?));
         }
         match (setup.model, setup.cells) {
-            (Model::Lstm | Model::Gru, [_]) => Ok(Slicing::Chain { cell: CellId(0), steps: self.steps }),
+            (Model::Lstm | Model::Gru, [_]) => Ok(Slicing::Chain {
+                cell: CellId(0),
+                steps: self.steps,
+            }),
             (model, _) => Err(format!(
                 "dvabatch takes networks in a file (dnn:FILE.csv) and chains of one cell (lstm, gru), and the model is {}",
                 model.name()
@@ -181,36 +195,70 @@ impl DvaBatch {
         let costs = || setup.costs_for("stages").map(|costs| &**costs);
         match &self.stages {
             Stages::Count(stages) => {
-                let times = slice::times(network, costs()?, self.max_batch.isqrt(), most_tokens(Some(network)));
-                slice::even(&times, *stages as usize).map_err(|problem| format!("stages: {problem}"))
+                let times = slice::times(
+                    network,
+                    costs()?,
+                    self.max_batch.isqrt(),
+                    most_tokens(Some(network)),
+                );
+                slice::even(&times, *stages as usize)
+                    .map_err(|problem| format!("stages: {problem}"))
             }
             Stages::At(names) => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
                 slice::at(network, &names).map_err(|problem| format!("stages: {problem}"))
             }
-            Stages::By(Rule::Operators) => Ok((0..network.operators().len()).map(|place| place..place + 1).collect()),
-            Stages::By(Rule::Preferred) => {
-                Ok(slice::by_preferred(&preferred_by_operator(network, costs()?, self.max_batch), self.max_batch / 8))
-            }
+            Stages::By(Rule::Operators) => Ok((0..network.operators().len())
+                .map(|place| place..place + 1)
+                .collect()),
+            Stages::By(Rule::Preferred) => Ok(slice::by_preferred(
+                &preferred_by_operator(network, costs()?, self.max_batch),
+                self.max_batch / 8,
+            )),
         }
     }
 
-    fn conditions(&self, setup: &Setup<'_>, slicing: &Arc<Slicing>) -> Result<Box<dyn Conditions>, String> {
+    fn conditions(
+        &self,
+        setup: &Setup<'_>,
+        slicing: &Arc<Slicing>,
+    ) -> Result<Box<dyn Conditions>, String> {
         let (network, max_batch) = (setup.model.network(), self.max_batch);
-        let durations = |key| setup.costs_for(key).map(|costs| Durations::new(Arc::clone(slicing), Arc::clone(costs)));
+        let durations = |key| {
+            setup
+                .costs_for(key)
+                .map(|costs| Durations::new(Arc::clone(slicing), Arc::clone(costs)))
+        };
         // A chain's batch shrinks; the next would wait for the few left.
         let waits = network.is_some() && self.room == RoomFor::Room;
         let room = Room(durations("room").ok().filter(|_| waits));
         let window = match self.window {
             Some(time) => time,
-            None => slicing.time(Stage(0), max_batch, most_tokens(network), &**setup.costs_for("window")?),
+            None => slicing.time(
+                Stage(0),
+                max_batch,
+                most_tokens(network),
+                &**setup.costs_for("window")?,
+            ),
         };
         let padded = self.padded(network)?;
         let diversity = self.diversity(setup, slicing)?;
         if diversity == Diversity::Input {
-            let ranges = Ranges { width: self.bucket_width, ends: self.lengths.clone() };
+            let ranges = Ranges {
+                width: self.bucket_width,
+                ends: self.lengths.clone(),
+            };
             let (sized, cluster, accepted) = (network.is_some(), self.cluster, VecDeque::new());
-            return Ok(Box::new(ByInput { ranges, sized, padded, max_batch, window, room, cluster, accepted }));
+            return Ok(Box::new(ByInput {
+                ranges,
+                sized,
+                padded,
+                max_batch,
+                window,
+                room,
+                cluster,
+                accepted,
+            }));
         }
         let comp_wait = match (self.comp_wait, network) {
             _ if diversity == Diversity::Operator => CompWait::Age(Nanos::ZERO),
@@ -218,7 +266,12 @@ impl DvaBatch {
             (None, Some(_)) => CompWait::Gain(durations("comp_wait")?),
             (None, None) => CompWait::Age(Nanos::ZERO),
         };
-        let entry = ByLoad { max_batch, window, comp_wait, room };
+        let entry = ByLoad {
+            max_batch,
+            window,
+            comp_wait,
+            room,
+        };
         if diversity == Diversity::Load {
             return Ok(Box::new(entry));
         }
@@ -229,7 +282,12 @@ impl DvaBatch {
         };
         let slack_permille = (self.split_slack * 1000.0).round() as u32;
         let (stages, durations) = (cuts.len() as u32, durations("policy")?);
-        Ok(Box::new(ByOperator { entry, durations, stages, slack_permille }))
+        Ok(Box::new(ByOperator {
+            entry,
+            durations,
+            stages,
+            slack_permille,
+        }))
     }
 
     fn padded(&self, network: Option<&Dnn>) -> Result<Option<u32>, String> {
@@ -247,14 +305,27 @@ impl DvaBatch {
         if self.policy != Diversity::Auto {
             return Ok(self.policy);
         }
-        if setup.model.network().is_none_or(|network| network.most_tokens.is_some()) {
+        if setup
+            .model
+            .network()
+            .is_none_or(|network| network.most_tokens.is_some())
+        {
             return Ok(Diversity::Input);
         }
         let costs = &**setup.costs_for("policy")?;
-        let prefers = |stage| preferred(|batch| slicing.time(Stage(stage), batch, 0, costs)).min(self.max_batch);
+        let prefers = |stage| {
+            preferred(|batch| slicing.time(Stage(stage), batch, 0, costs)).min(self.max_batch)
+        };
         let stages: Vec<u32> = (0..slicing.stages(0) as u32).map(prefers).collect();
-        let (least, most) = (stages.iter().min().copied().unwrap_or(1), stages.iter().max().copied().unwrap_or(1));
-        Ok(if most / 8 >= least { Diversity::OperatorLoad } else { Diversity::Load })
+        let (least, most) = (
+            stages.iter().min().copied().unwrap_or(1),
+            stages.iter().max().copied().unwrap_or(1),
+        );
+        Ok(if most / 8 >= least {
+            Diversity::OperatorLoad
+        } else {
+            Diversity::Load
+        })
     }
 }
 
@@ -264,13 +335,23 @@ fn most_tokens(network: Option<&Dnn>) -> u32 {
 
 /// The smallest batch that fills the device, at most `largest`.
 fn preferred_by_operator(network: &Dnn, costs: &dyn CostModel, largest: u32) -> Vec<u32> {
-    let fills =
-        |cell: CellId, input: u32, batch: u32| costs.demand(&Step { cell, batch, times: 1, input }) == Share::WHOLE;
+    let fills = |cell: CellId, input: u32, batch: u32| {
+        costs.demand(&Step {
+            cell,
+            batch,
+            times: 1,
+            input,
+        }) == Share::WHOLE
+    };
     let tokens = most_tokens(Some(network));
     let of_operator = |operator: &dnn::Operator| {
         let input = network.input(operator, tokens);
-        let mut sizes = (0..31).map(|power| 1u32 << power).take_while(|batch| *batch < largest);
-        sizes.find(|batch| fills(operator.cell, input, *batch)).unwrap_or(largest)
+        let mut sizes = (0..31)
+            .map(|power| 1u32 << power)
+            .take_while(|batch| *batch < largest);
+        sizes
+            .find(|batch| fills(operator.cell, input, *batch))
+            .unwrap_or(largest)
     };
     network.operators().map(of_operator).collect()
 }
@@ -284,14 +365,19 @@ macro_rules! time_or {
             use crate::policy::values::time_or;
             use crate::units::Nanos;
 
-            pub fn serialize<S: Serializer>(time: &Option<Nanos>, serializer: S) -> Result<S::Ok, S::Error> {
+            pub fn serialize<S: Serializer>(
+                time: &Option<Nanos>,
+                serializer: S,
+            ) -> Result<S::Ok, S::Error> {
                 match time {
                     Some(time) => serializer.collect_str(time),
                     None => serializer.serialize_str($word),
                 }
             }
 
-            pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
+            pub fn deserialize<'de, D: Deserializer<'de>>(
+                deserializer: D,
+            ) -> Result<Option<Nanos>, D::Error> {
                 time_or(Some($word), deserializer)
             }
         }

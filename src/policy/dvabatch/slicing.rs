@@ -39,13 +39,26 @@ pub struct Cut {
 impl Slicing {
     pub fn network(network: &Dnn, ranges: &[Range<usize>]) -> Slicing {
         let cut = |range: &Range<usize>| {
-            let mut cut = Cut { nodes: range.start as u32..range.end as u32, sized: 0, operators: Vec::new() };
+            let mut cut = Cut {
+                nodes: range.start as u32..range.end as u32,
+                sized: 0,
+                operators: Vec::new(),
+            };
             for operator in network.operators().skip(range.start).take(range.len()) {
                 let input = u32::from(!operator.form.is_constant());
                 cut.sized += input;
-                match cut.operators.iter_mut().find(|step| step.cell == operator.cell) {
+                match cut
+                    .operators
+                    .iter_mut()
+                    .find(|step| step.cell == operator.cell)
+                {
                     Some(step) => step.times += 1,
-                    None => cut.operators.push(Step { cell: operator.cell, batch: 1, times: 1, input }),
+                    None => cut.operators.push(Step {
+                        cell: operator.cell,
+                        batch: 1,
+                        times: 1,
+                        input,
+                    }),
                 }
             }
             cut
@@ -59,7 +72,10 @@ impl Slicing {
                 let from = stage.0.saturating_mul(*steps);
                 (from, from.saturating_add(*steps))
             }
-            Slicing::Network(cuts) => (cuts[stage.index()].nodes.start, cuts[stage.index()].nodes.end),
+            Slicing::Network(cuts) => (
+                cuts[stage.index()].nodes.start,
+                cuts[stage.index()].nodes.end,
+            ),
         };
         from.min(of)..to.min(of)
     }
@@ -80,10 +96,19 @@ impl Slicing {
         match self {
             Slicing::Chain { cell, .. } => {
                 let times = self.nodes(stage, longest).len() as u32;
-                smallvec![Step { cell: *cell, batch, times, input }]
+                smallvec![Step {
+                    cell: *cell,
+                    batch,
+                    times,
+                    input
+                }]
             }
             Slicing::Network(cuts) => {
-                let step = |step: &Step| Step { batch, input: step.input * input, ..*step };
+                let step = |step: &Step| Step {
+                    batch,
+                    input: step.input * input,
+                    ..*step
+                };
                 cuts[stage.index()].operators.iter().map(step).collect()
             }
         }
@@ -92,7 +117,9 @@ impl Slicing {
     /// Of all its nodes.
     pub fn time(&self, stage: Stage, batch: u32, input: u32, costs: &dyn CostModel) -> Nanos {
         let steps = self.steps(stage, batch, u32::MAX, input);
-        let times = steps.iter().map(|step| costs.runs(step, MemberKind::Parts).time);
+        let times = steps
+            .iter()
+            .map(|step| costs.runs(step, MemberKind::Parts).time);
         times.fold(Nanos::ZERO, Nanos::saturating_add)
     }
 
@@ -108,7 +135,11 @@ impl Slicing {
 
     pub fn part(&self, stage: Stage, query: &Query) -> Part {
         let nodes = self.nodes(stage, query.nodes);
-        Part { request: query.request, from: NodeId(nodes.start), to: NodeId(nodes.end) }
+        Part {
+            request: query.request,
+            from: NodeId(nodes.start),
+            to: NodeId(nodes.end),
+        }
     }
 }
 
@@ -128,16 +159,27 @@ struct Profile {
 impl Durations {
     /// Not for chains, whose requests end in different stages.
     pub fn new(slicing: Arc<Slicing>, costs: Arc<dyn CostModel>) -> Durations {
-        Durations { slicing, costs, known: RefCell::default() }
+        Durations {
+            slicing,
+            costs,
+            known: RefCell::default(),
+        }
     }
 
     /// The paper's T_remain.
     pub fn from(&self, stage: Stage, batch: u32, input: u32) -> Nanos {
-        self.with(batch, input, |known| known.rest.get(stage.index()).copied().unwrap_or(Nanos::ZERO))
+        self.with(batch, input, |known| {
+            known
+                .rest
+                .get(stage.index())
+                .copied()
+                .unwrap_or(Nanos::ZERO)
+        })
     }
 
     pub fn through(&self, stage: Stage, batch: u32, input: u32) -> Nanos {
-        self.from(Stage(0), batch, input).saturating_since(self.from(stage.next(), batch, input))
+        self.from(Stage(0), batch, input)
+            .saturating_since(self.from(stage.next(), batch, input))
     }
 
     pub fn demand(&self, batch: u32, input: u32) -> Share {
@@ -146,7 +188,11 @@ impl Durations {
 
     fn with<T>(&self, batch: u32, input: u32, read: impl FnOnce(&Profile) -> T) -> T {
         let mut known = self.known.borrow_mut();
-        read(known.entry((input, batch)).or_insert_with(|| self.work_out(batch, input)))
+        read(
+            known
+                .entry((input, batch))
+                .or_insert_with(|| self.work_out(batch, input)),
+        )
     }
 
     fn work_out(&self, batch: u32, input: u32) -> Profile {
@@ -158,6 +204,9 @@ impl Durations {
             *rest = sum;
             all.extend(self.slicing.steps(stage, batch, 0, input));
         }
-        Profile { rest, demand: mean_demand(&*self.costs, &all, MemberKind::Parts) }
+        Profile {
+            rest,
+            demand: mean_demand(&*self.costs, &all, MemberKind::Parts),
+        }
     }
 }

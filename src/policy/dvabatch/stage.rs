@@ -27,12 +27,16 @@ pub struct Buffers {
 
 impl Buffers {
     pub fn new(sets: u8) -> Buffers {
-        Buffers { sets, before: Vec::new() }
+        Buffers {
+            sets,
+            before: Vec::new(),
+        }
     }
 
     pub fn reach(&mut self, stage: Stage) {
         while self.before.len() <= stage.index() + 1 {
-            self.before.push(vec![Buffer::default(); usize::from(self.sets)]);
+            self.before
+                .push(vec![Buffer::default(); usize::from(self.sets)]);
         }
     }
 
@@ -40,20 +44,31 @@ impl Buffers {
     /// stage.
     pub fn legitimate(&self, stage: Stage, from: Pair, into: Pair) -> bool {
         let (input, output) = (self.at(stage, from), self.at(stage.next(), into));
-        !input.invalid && [input, output].iter().all(|buffer| !buffer.reading && !buffer.writing)
+        !input.invalid
+            && [input, output]
+                .iter()
+                .all(|buffer| !buffer.reading && !buffer.writing)
     }
 
     /// The first readable set, to write it or `into`.
     pub fn any(&self, stage: Stage, into: Option<Pair>) -> Option<Pair> {
-        (0..self.sets).map(Pair).find(|pair| self.legitimate(stage, *pair, into.unwrap_or(*pair)))
+        (0..self.sets)
+            .map(Pair)
+            .find(|pair| self.legitimate(stage, *pair, into.unwrap_or(*pair)))
     }
 
     /// # Panics
     /// On a write-after-read hazard.
     pub fn begin(&mut self, stage: Stage, from: Pair, into: Pair) {
-        assert!(self.legitimate(stage, from, into), "stage {stage} runs with a buffer pair that is not legitimate");
+        assert!(
+            self.legitimate(stage, from, into),
+            "stage {stage} runs with a buffer pair that is not legitimate"
+        );
         let output = self.at_mut(stage.next(), into);
-        assert_eq!(output.unread, 0, "write after read: stage {stage} would write over a batch that has not been read");
+        assert_eq!(
+            output.unread, 0,
+            "write after read: stage {stage} would write over a batch that has not been read"
+        );
         output.writing = true;
         self.at_mut(stage, from).reading = true;
     }
@@ -72,7 +87,10 @@ impl Buffers {
     /// On a read-after-write hazard.
     pub fn hand_on(&mut self, stage: Stage, pair: Pair) {
         let output = self.at_mut(stage.next(), pair);
-        assert!(!output.writing, "read after write: stage {stage} hands on a batch that is still being written");
+        assert!(
+            !output.writing,
+            "read after write: stage {stage} hands on a batch that is still being written"
+        );
         output.unread += 1;
         self.at_mut(stage, pair).invalid = true;
     }

@@ -55,7 +55,9 @@ impl Row {
 
     /// Without those that have left.
     pub fn of(&self, item: &Item) -> impl Iterator<Item = &Query> + Clone {
-        self.queries[item.start as usize..item.end() as usize].iter().filter(|query| !query.left)
+        self.queries[item.start as usize..item.end() as usize]
+            .iter()
+            .filter(|query| !query.left)
     }
 
     /// Also without those that skip the stage.
@@ -64,7 +66,12 @@ impl Row {
     }
 
     pub fn longest(&self) -> u32 {
-        self.queries.iter().filter(|query| !query.left).map(|query| query.nodes).max().unwrap_or(0)
+        self.queries
+            .iter()
+            .filter(|query| !query.left)
+            .map(|query| query.nodes)
+            .max()
+            .unwrap_or(0)
     }
 }
 
@@ -92,7 +99,10 @@ impl BatchTable {
     }
 
     pub fn newest(&self) -> Option<(RowId, &Row)> {
-        self.rows.last_key_value().map(|(id, row)| (*id, row)).filter(|(id, _)| id.0 + 1 == self.made)
+        self.rows
+            .last_key_value()
+            .map(|(id, row)| (*id, row))
+            .filter(|(id, _)| id.0 + 1 == self.made)
     }
 
     /// The queries of all batches.
@@ -104,11 +114,26 @@ impl BatchTable {
     pub fn new_row(&mut self, created: Nanos, line: u32) -> RowId {
         let id = RowId(self.made);
         self.made += 1;
-        let Row { mut queries, mut completed, mut handed, .. } = self.spare.pop().unwrap_or_default();
+        let Row {
+            mut queries,
+            mut completed,
+            mut handed,
+            ..
+        } = self.spare.pop().unwrap_or_default();
         queries.clear();
         completed.clear();
         handed.clear();
-        self.rows.insert(id, Row { queries, created, line, completed, handed, ..Row::default() });
+        self.rows.insert(
+            id,
+            Row {
+                queries,
+                created,
+                line,
+                completed,
+                handed,
+                ..Row::default()
+            },
+        );
         id
     }
 
@@ -118,14 +143,23 @@ impl BatchTable {
     /// If the batch may be split.
     pub fn join(&mut self, id: RowId, input: u32, add: impl FnOnce(&mut Vec<Query>)) -> Item {
         let row = self.row_mut(id);
-        assert!(!row.splits, "batch {} may be split and can't be stretched", id.0);
+        assert!(
+            !row.splits,
+            "batch {} may be split and can't be stretched",
+            id.0
+        );
         let start = row.total();
         add(&mut row.queries);
         let num = row.total() - start;
         row.live += num;
         row.input = row.input.max(input);
         set(&mut row.handed, Stage(0), start + num);
-        Item { row: id, start, num, pair: None }
+        Item {
+            row: id,
+            start,
+            num,
+            pair: None,
+        }
     }
 
     /// **split** into batches of these sizes, the first of which keeps the row.
@@ -140,12 +174,28 @@ impl BatchTable {
             "batch {} is split while queries are at earlier stages",
             id.0
         );
-        assert_eq!(row.handed(after.next()), 0, "batch {} is split while queries are at later stages", id.0);
-        assert_eq!(sizes.iter().sum::<u32>(), row.live, "the parts of batch {} do not add up to it", id.0);
+        assert_eq!(
+            row.handed(after.next()),
+            0,
+            "batch {} is split while queries are at later stages",
+            id.0
+        );
+        assert_eq!(
+            sizes.iter().sum::<u32>(),
+            row.live,
+            "the parts of batch {} do not add up to it",
+            id.0
+        );
         let (created, line, input) = (row.created, row.line, row.input);
-        let mut queries = std::mem::take(&mut row.queries).into_iter().filter(|query| !query.left);
+        let mut queries = std::mem::take(&mut row.queries)
+            .into_iter()
+            .filter(|query| !query.left);
         let part = |(part, &size): (usize, &u32)| {
-            let id = if part == 0 { id } else { self.new_row(created, line) };
+            let id = if part == 0 {
+                id
+            } else {
+                self.new_row(created, line)
+            };
             let row = self.row_mut(id);
             (row.input, row.splits, row.live) = (input, true, size);
             row.queries.extend(queries.by_ref().take(size as usize));
@@ -153,14 +203,24 @@ impl BatchTable {
                 set(&mut row.handed, stage, size);
                 set(&mut row.completed, stage, size);
             }
-            Item { row: id, start: 0, num: size, pair: None }
+            Item {
+                row: id,
+                start: 0,
+                num: size,
+                pair: None,
+            }
         };
         sizes.iter().enumerate().map(part).collect()
     }
 
     pub fn complete(&mut self, item: &Item, stage: Stage) {
         let row = self.row_mut(item.row);
-        assert_eq!(row.completed(stage), item.start, "stage {stage} has left out queries of batch {}", item.row.0);
+        assert_eq!(
+            row.completed(stage),
+            item.start,
+            "stage {stage} has left out queries of batch {}",
+            item.row.0
+        );
         set(&mut row.completed, stage, item.end());
     }
 
@@ -169,13 +229,24 @@ impl BatchTable {
         let row = self.row(id);
         let (start, end) = (row.handed(stage.next()), row.completed(stage));
         let lives = |queries: &[Query]| queries.iter().any(|query| !query.left);
-        let goes_on = !lives(&row.queries[end as usize..]) && lives(&row.queries[start as usize..end as usize]);
-        goes_on.then_some(Item { row: id, start, num: end - start, pair: None })
+        let goes_on = !lives(&row.queries[end as usize..])
+            && lives(&row.queries[start as usize..end as usize]);
+        goes_on.then_some(Item {
+            row: id,
+            start,
+            num: end - start,
+            pair: None,
+        })
     }
 
     pub fn hand(&mut self, item: &Item, stage: Stage) {
         let (row, start) = (self.row_mut(item.row), item.start);
-        assert_eq!(row.handed(stage), start, "stage {stage} is handed queries of batch {} out of order", item.row.0);
+        assert_eq!(
+            row.handed(stage),
+            start,
+            "stage {stage} is handed queries of batch {} out of order",
+            item.row.0
+        );
         set(&mut row.handed, stage, item.end());
     }
 

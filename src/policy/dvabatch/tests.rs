@@ -19,13 +19,26 @@ use crate::workload::trace::Requests;
 /// Not work-conserving: splittable batches run one after another, and batches wait for requests to join.
 fn laws(policy: &DvaBatch) {
     let (max_batch, work_conserving) = (policy.max_batch, false);
-    check(policy, &Guarantees { max_batch, work_conserving, pins: false, cases: 60, ..Guarantees::default() });
+    check(
+        policy,
+        &Guarantees {
+            max_batch,
+            work_conserving,
+            pins: false,
+            cases: 60,
+            ..Guarantees::default()
+        },
+    );
 }
 
 #[test]
 fn it_keeps_the_laws() {
     for policy in [Diversity::Input, Diversity::Load, Diversity::Auto] {
-        for (steps, stages) in [(1, Stages::By(Rule::Operators)), (3, Stages::Count(2)), (4, Stages::Count(1))] {
+        for (steps, stages) in [
+            (1, Stages::By(Rule::Operators)),
+            (3, Stages::Count(2)),
+            (4, Stages::Count(1)),
+        ] {
             for buffer_pairs in [1, 2, 3] {
                 for (window, comp_wait) in [(0, 0), (300, u64::MAX), (0, 2_000)] {
                     laws(&DvaBatch {
@@ -48,11 +61,21 @@ fn it_keeps_the_laws() {
 
 #[test]
 fn it_keeps_the_laws_however_lengths_are_divided() {
-    for (cluster, lengths) in [(Cluster::Queue, vec![]), (Cluster::Queue, vec![2, 5]), (Cluster::Batch, vec![1, 3, 4])]
-    {
+    for (cluster, lengths) in [
+        (Cluster::Queue, vec![]),
+        (Cluster::Queue, vec![2, 5]),
+        (Cluster::Batch, vec![1, 3, 4]),
+    ] {
         for window in [0, 300] {
             let (policy, window, max_batch) = (Diversity::Input, Some(Nanos(window)), 6);
-            laws(&DvaBatch { policy, window, max_batch, cluster, lengths: lengths.clone(), ..DvaBatch::default() });
+            laws(&DvaBatch {
+                policy,
+                window,
+                max_batch,
+                cluster,
+                lengths: lengths.clone(),
+                ..DvaBatch::default()
+            });
         }
     }
 }
@@ -60,7 +83,11 @@ fn it_keeps_the_laws_however_lengths_are_divided() {
 #[test]
 fn it_keeps_the_laws_while_it_splits() {
     for policy in [Diversity::Operator, Diversity::OperatorLoad] {
-        for stages in [Stages::By(Rule::Operators), Stages::Count(3), Stages::By(Rule::Preferred)] {
+        for stages in [
+            Stages::By(Rule::Operators),
+            Stages::Count(3),
+            Stages::By(Rule::Preferred),
+        ] {
             for (buffer_pairs, split_slack) in [(1, 0.0), (2, 0.3), (3, 1.0)] {
                 let policy = DvaBatch {
                     policy,
@@ -71,8 +98,12 @@ fn it_keeps_the_laws_while_it_splits() {
                     split_slack,
                     ..DvaBatch::default()
                 };
-                let promises =
-                    Guarantees { max_batch: 9, work_conserving: false, pins: false, ..Guarantees::default() };
+                let promises = Guarantees {
+                    max_batch: 9,
+                    work_conserving: false,
+                    pins: false,
+                    ..Guarantees::default()
+                };
                 check(&policy, &promises);
             }
         }
@@ -92,8 +123,19 @@ fn it_keeps_the_laws_by_the_papers_own_rules() {
             ..DvaBatch::default()
         };
         laws(&by_the_paper);
-        let promises = Guarantees { max_batch: 6, work_conserving: false, pins: false, ..Guarantees::default() };
-        check(&DvaBatch { pad_to: PadTo::Bucket, ..by_the_paper }, &promises);
+        let promises = Guarantees {
+            max_batch: 6,
+            work_conserving: false,
+            pins: false,
+            ..Guarantees::default()
+        };
+        check(
+            &DvaBatch {
+                pad_to: PadTo::Bucket,
+                ..by_the_paper
+            },
+            &promises,
+        );
     }
 }
 
@@ -103,7 +145,11 @@ struct Figure8;
 impl Conditions for Figure8 {
     fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
         (entry.lines.len(0) == 2).then_some(match entry.stretchable {
-            None => Enter::New { line: 0, count: 2, input: 0 },
+            None => Enter::New {
+                line: 0,
+                count: 2,
+                input: 0,
+            },
             Some(_) => Enter::Stretch { count: 2 },
         })
     }
@@ -142,7 +188,10 @@ impl Policy for Seen {
             if let ExecutorState::Working(running) = executor.state {
                 text += &format!(" stage {stage} runs {};", item(&running.item));
             }
-            executor.queue.iter().for_each(|waits| text += &format!(" queue {stage} has {};", item(waits)));
+            executor
+                .queue
+                .iter()
+                .for_each(|waits| text += &format!(" queue {stage} has {};", item(waits)));
         }
         self.snapshots.push(text.trim_end_matches(';').into());
     }
@@ -154,14 +203,28 @@ fn the_example_of_figure_8() {
     let cells = model.cell_types();
     let shapes: Arc<[Shape]> = (0..4).map(|_| Shape::Chain(4)).collect();
     let requests = Requests::unfold(shapes, &model).unwrap();
-    let slicing = Arc::new(Slicing::Chain { cell: CellId(0), steps: 1 });
-    let mut policy = Seen { staged: Staged::new(1, &slicing, 2, Box::new(Figure8)), snapshots: Vec::new() };
+    let slicing = Arc::new(Slicing::Chain {
+        cell: CellId(0),
+        steps: 1,
+    });
+    let mut policy = Seen {
+        staged: Staged::new(1, &slicing, 2, Box::new(Figure8)),
+        snapshots: Vec::new(),
+    };
     let costs = CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,4,10\n", "costs").unwrap();
     let mut backend = sim::device(1, 4, costs.device(&cells, Overhead::default()).unwrap());
     let arrivals = [0, 0, 15, 15].map(Nanos);
     let mut recorder = Recorder::new(4, 1, 1, Keep::default());
     let mut source = OpenLoop::new(&requests, &arrivals);
-    drive(&mut source, &mut policy, &mut *backend, &mut recorder, 1, &AtomicBool::new(false)).unwrap();
+    drive(
+        &mut source,
+        &mut policy,
+        &mut *backend,
+        &mut recorder,
+        1,
+        &AtomicBool::new(false),
+    )
+    .unwrap();
     assert_eq!(
         policy.snapshots,
         [
@@ -190,7 +253,10 @@ impl Conditions for Skipping {
 
     fn after(&mut self, stage: Stage, _: &Row, onward: &mut Onward) {
         if stage == Stage(0) {
-            onward.skips.extend((0..self.0).map(|place| Skip { place, until: Stage(2) }));
+            onward.skips.extend((0..self.0).map(|place| Skip {
+                place,
+                until: Stage(2),
+            }));
         }
     }
 }
@@ -200,16 +266,33 @@ fn who_skips_a_stage_stays_in_the_batch() {
     let served = |skipping: u32, arrivals: &[u64]| {
         let model = Model::Lstm;
         let cells = model.cell_types();
-        let requests = Requests::unfold(arrivals.iter().map(|_| Shape::Chain(4)).collect(), &model).unwrap();
-        let slicing = Arc::new(Slicing::Chain { cell: CellId(0), steps: 1 });
+        let requests =
+            Requests::unfold(arrivals.iter().map(|_| Shape::Chain(4)).collect(), &model).unwrap();
+        let slicing = Arc::new(Slicing::Chain {
+            cell: CellId(0),
+            steps: 1,
+        });
         let mut policy = Staged::new(1, &slicing, 2, Box::new(Skipping(skipping)));
-        let costs = CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,2,16\nlstm,4,30\n", "costs").unwrap();
+        let costs =
+            CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,2,16\nlstm,4,30\n", "costs").unwrap();
         let mut backend = sim::device(1, 4, costs.device(&cells, Overhead::default()).unwrap());
         let mut recorder = Recorder::new(arrivals.len(), 1, 1, Keep::default());
         let arrivals: Vec<Nanos> = arrivals.iter().map(|at| Nanos(*at)).collect();
         let mut source = OpenLoop::new(&requests, &arrivals);
-        drive(&mut source, &mut policy, &mut *backend, &mut recorder, 1, &AtomicBool::new(false)).unwrap();
-        recorder.finish.iter().map(|finish| finish.0).collect::<Vec<_>>()
+        drive(
+            &mut source,
+            &mut policy,
+            &mut *backend,
+            &mut recorder,
+            1,
+            &AtomicBool::new(false),
+        )
+        .unwrap();
+        recorder
+            .finish
+            .iter()
+            .map(|finish| finish.0)
+            .collect::<Vec<_>>()
     };
     assert_eq!(served(0, &[0, 0]), [64; 2]);
     assert_eq!(served(1, &[0, 0]), [58; 2]);
@@ -226,7 +309,10 @@ fn a_stage_runs_with_the_pair_of_its_batch_or_waits() {
     buffers.reach(Stage(2));
     let (one, other) = (Pair(0), Pair(1));
     buffers.begin(Stage(0), one, one);
-    assert!(!buffers.legitimate(Stage(0), one, one), "it is read already");
+    assert!(
+        !buffers.legitimate(Stage(0), one, one),
+        "it is read already"
+    );
     assert!(!buffers.legitimate(Stage(1), one, one), "read after write");
     buffers.end(Stage(0), one, one);
     buffers.hand_on(Stage(0), one);
@@ -240,13 +326,18 @@ fn a_stage_runs_with_the_pair_of_its_batch_or_waits() {
     assert!(!buffers.legitimate(Stage(1), one, one));
     buffers.begin(Stage(0), one, one);
     buffers.end(Stage(0), one, one);
-    assert!(!buffers.legitimate(Stage(1), one, one), "its output has not been read");
+    assert!(
+        !buffers.legitimate(Stage(1), one, one),
+        "its output has not been read"
+    );
     buffers.give_back(Stage(1), one);
     assert!(buffers.legitimate(Stage(1), one, one));
 }
 
 #[test]
-#[should_panic(expected = "write after read: stage 0 would write over a batch that has not been read")]
+#[should_panic(
+    expected = "write after read: stage 0 would write over a batch that has not been read"
+)]
 fn nothing_is_written_over_what_has_not_been_read() {
     let mut buffers = Buffers::new(1);
     buffers.reach(Stage(0));
@@ -270,7 +361,13 @@ fn nothing_is_handed_on_while_it_is_written() {
 #[test]
 #[should_panic(expected = "batch 0 may be split and can't be stretched")]
 fn what_may_be_split_is_not_stretched() {
-    let query = Query { request: RequestId(0), nodes: 1, input: 0, left: false, resumes: Stage(0) };
+    let query = Query {
+        request: RequestId(0),
+        nodes: 1,
+        input: 0,
+        left: false,
+        resumes: Stage(0),
+    };
     let mut table = BatchTable::default();
     let row = table.new_row(Nanos::ZERO, 0);
     table.join(row, 0, |queries| queries.extend([query; 2]));

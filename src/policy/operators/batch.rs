@@ -28,13 +28,15 @@ impl Batch {
                 for run in runs.iter() {
                     let class = classes.class(run.cell, 1, run.input);
                     self.cells += u64::from(run.length) * u64::from(run.input.max(1));
-                    self.class.resize(self.class.len() + run.length as usize, class);
+                    self.class
+                        .resize(self.class.len() + run.length as usize, class);
                 }
                 self.inputs.push(0);
                 self.inputs.resize(self.class.len(), 1);
                 self.order.extend(first..self.nodes());
                 for next in first + 1..=self.nodes() {
-                    self.takers.extend((next < self.nodes()).then_some((next, 0)));
+                    self.takers
+                        .extend((next < self.nodes()).then_some((next, 0)));
                     self.ends.push(self.takers.len() as u32);
                 }
             }
@@ -49,9 +51,11 @@ impl Batch {
                     self.ends.push(self.takers.len() as u32);
                 }
                 let cells = graph.cells().iter().zip(&self.inputs[first as usize..]);
-                self.class.extend(cells.map(|(cell, inputs)| classes.class(*cell, *inputs, 0)));
+                self.class
+                    .extend(cells.map(|(cell, inputs)| classes.class(*cell, *inputs, 0)));
                 self.order.extend(first..self.nodes());
-                self.order[first as usize..].sort_by_key(|node| graph.depths()[(node - first) as usize]);
+                self.order[first as usize..]
+                    .sort_by_key(|node| graph.depths()[(node - first) as usize]);
                 self.cells += graph.len() as u64;
             }
         }
@@ -67,7 +71,11 @@ impl Batch {
 
     /// The nodes that take a node's state, and its place among their input states.
     pub fn takers(&self, node: u32) -> &[(u32, u16)] {
-        let begin = if node == 0 { 0 } else { self.ends[node as usize - 1] };
+        let begin = if node == 0 {
+            0
+        } else {
+            self.ends[node as usize - 1]
+        };
         &self.takers[begin as usize..self.ends[node as usize] as usize]
     }
 
@@ -89,20 +97,33 @@ impl Batch {
                 count(&mut edges[class as usize], 0);
             }
             let takers = self.takers(node);
-            let state = if takers.is_empty() { 0 } else { 1 + classes.cell(class).depths.state(before.checked_sub(1)) };
+            let state = if takers.is_empty() {
+                0
+            } else {
+                1 + classes.cell(class).depths.state(before.checked_sub(1))
+            };
             for &(taker, _) in takers {
                 count(&mut edges[self.class(taker) as usize], state);
                 states[taker as usize] = state.max(states[taker as usize]);
             }
         }
         for class in seen {
-            let (Class { before, keys, .. }, cell) = (&classes.all()[class as usize], classes.cell(class));
+            let (Class { before, keys, .. }, cell) =
+                (&classes.all()[class as usize], classes.cell(class));
             for (place, operator) in cell.list.operators.iter().enumerate() {
                 // A copy's depth follows from its input cell's state.
-                let by_edge = operator.rows == Rows::ForEach && cell.needs[place] == Needs::OneState;
+                let by_edge =
+                    operator.rows == Rows::ForEach && cell.needs[place] == Needs::OneState;
                 let counts = if by_edge { &edges } else { &nodes };
-                let copies = if by_edge { 1 } else { u64::from(operator.copies(*before)) };
-                for (states, count) in (0..).zip(&counts[class as usize]).filter(|(_, count)| **count > 0) {
+                let copies = if by_edge {
+                    1
+                } else {
+                    u64::from(operator.copies(*before))
+                };
+                for (states, count) in (0..)
+                    .zip(&counts[class as usize])
+                    .filter(|(_, count)| **count > 0)
+                {
                     let depth = cell.depths.depth(place, u32::checked_sub(states, 1));
                     visit(keys[place], depth, u64::from(*count) * copies);
                 }

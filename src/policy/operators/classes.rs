@@ -94,7 +94,12 @@ impl<K: Hash + Eq> Classes<K> {
         }
         let keys = self.keys(cell, before, input);
         let class = self.classes.len() as u32;
-        self.classes.push(Class { cell, before, input, keys });
+        self.classes.push(Class {
+            cell,
+            before,
+            input,
+            keys,
+        });
         self.class_of.insert((cell, before, input), class);
         class
     }
@@ -109,10 +114,13 @@ impl<K: Hash + Eq> Classes<K> {
                 alone: together.is_none(),
                 elementwise: matches!(operator.kind, Kind::Elementwise { .. } | Kind::Sum),
             };
-            *self.key_numbers.entry(together.ok_or((*id, before, input))).or_insert_with(|| {
-                self.keyed.push(keyed);
-                Key(self.keyed.len() as u32 - 1)
-            })
+            *self
+                .key_numbers
+                .entry(together.ok_or((*id, before, input)))
+                .or_insert_with(|| {
+                    self.keyed.push(keyed);
+                    Key(self.keyed.len() as u32 - 1)
+                })
         };
         operators.map(&mut number).collect()
     }
@@ -136,12 +144,19 @@ impl Cell {
         let mut takers = vec![Vec::new(); list.operators.len()];
         let mut waits_for = Vec::with_capacity(list.operators.len());
         for (place, operator) in list.operators.iter().enumerate() {
-            let of_operator =
-                |source: &Source| if let Source::Operator(earlier) = source { Some(*earlier) } else { None };
+            let of_operator = |source: &Source| {
+                if let Source::Operator(earlier) = source {
+                    Some(*earlier)
+                } else {
+                    None
+                }
+            };
             let mut earlier: Vec<u16> = operator.inputs.iter().filter_map(of_operator).collect();
             earlier.sort_unstable();
             earlier.dedup();
-            earlier.iter().for_each(|earlier| takers[*earlier as usize].push(place as u16));
+            earlier
+                .iter()
+                .for_each(|earlier| takers[*earlier as usize].push(place as u16));
             waits_for.push(earlier);
             let one = operator.rows == Rows::ForEach;
             let need = operator.inputs.iter().fold(Needs::Word, |need, source| {
@@ -159,7 +174,13 @@ impl Cell {
             });
             needs.push(need);
         }
-        Cell { depths: Depths::of(&list.operators), list: list.clone(), needs, waits_for, takers }
+        Cell {
+            depths: Depths::of(&list.operators),
+            list: list.clone(),
+            needs,
+            waits_for,
+            takers,
+        }
     }
 }
 
@@ -172,21 +193,32 @@ mod tests {
 
     fn classes(model: &Model) -> Classes<crate::workload::operator::Signature> {
         let catalogue = Catalogue::new(model, &Sizes::square(8));
-        Classes::new(&catalogue.operators, |operator, before, _| operator.signature(before))
+        Classes::new(&catalogue.operators, |operator, before, _| {
+            operator.signature(before)
+        })
     }
 
     #[test]
     fn a_class_is_a_cell_type_and_a_number_of_cells_before() {
         let mut classes = classes(&Model::ChildSumTreeLstm);
-        let [two, three, leaf] = [(0, 2), (0, 3), (1, 0)].map(|(cell, before)| classes.class(CellId(cell), before, 0));
+        let [two, three, leaf] =
+            [(0, 2), (0, 3), (1, 0)].map(|(cell, before)| classes.class(CellId(cell), before, 0));
         assert_eq!(classes.class(CellId(0), 2, 0), two);
-        assert_eq!(classes.class(CellId(1), 1, 0), leaf, "an initial state is one cell before");
+        assert_eq!(
+            classes.class(CellId(1), 1, 0),
+            leaf,
+            "an initial state is one cell before"
+        );
         let keys = |class: u32| &classes.all()[class as usize].keys;
         let differ: Vec<&str> = (0..keys(two).len())
             .filter(|place| keys(two)[*place] != keys(three)[*place])
             .map(|place| classes.cell(two).list.operators[place].name.as_str())
             .collect();
-        assert_eq!(differ, ["children.h", "children.c", "f.children"], "sums and functions go by their type alone");
+        assert_eq!(
+            differ,
+            ["children.h", "children.c", "f.children"],
+            "sums and functions go by their type alone"
+        );
         assert_eq!(keys(two)[0], keys(leaf)[0]);
     }
 
@@ -195,16 +227,36 @@ mod tests {
         let mut childsum = classes(&Model::ChildSumTreeLstm);
         let class = childsum.class(CellId(0), 2, 0);
         let cell = childsum.cell(class);
-        let needs =
-            |name: &str| cell.needs[cell.list.operators.iter().position(|operator| operator.name == name).unwrap()];
+        let needs = |name: &str| {
+            cell.needs[cell
+                .list
+                .operators
+                .iter()
+                .position(|operator| operator.name == name)
+                .unwrap()]
+        };
         assert_eq!(
             ["word", "child.h", "children.h", "children"].map(needs),
-            [Needs::Word, Needs::OneState, Needs::AllStates, Needs::AllStates]
+            [
+                Needs::Word,
+                Needs::OneState,
+                Needs::AllStates,
+                Needs::AllStates
+            ]
         );
         let mut binary = classes(&Model::TreeLstm);
         let class = binary.class(CellId(0), 2, 0);
         let cell = binary.cell(class);
-        let slice = cell.list.operators.iter().position(|operator| operator.name == "f.slice").unwrap();
-        assert_eq!(cell.needs[slice], Needs::AllStates, "the gates of a node take both children");
+        let slice = cell
+            .list
+            .operators
+            .iter()
+            .position(|operator| operator.name == "f.slice")
+            .unwrap();
+        assert_eq!(
+            cell.needs[slice],
+            Needs::AllStates,
+            "the gates of a node take both children"
+        );
     }
 }

@@ -85,7 +85,12 @@ const MOST_KEPT: usize = 1 << 24;
 
 impl<K: Hash + Eq> Evaluation<K> {
     pub fn new(of_cells: &[List], key_of: KeyOf<K>, lists: Lists) -> Self {
-        Evaluation { classes: Classes::new(of_cells, key_of), lists, known: HashMap::new(), kept: 0 }
+        Evaluation {
+            classes: Classes::new(of_cells, key_of),
+            lists,
+            known: HashMap::new(),
+            kept: 0,
+        }
     }
 
     pub fn evaluate<G: Borrow<CellGraph>>(
@@ -93,15 +98,33 @@ impl<K: Hash + Eq> Evaluation<K> {
         graphs: impl IntoIterator<Item = G>,
         order: Order<K>,
     ) -> Arc<Evaluated> {
-        let Evaluation { classes, lists: level, .. } = self;
+        let Evaluation {
+            classes,
+            lists: level,
+            ..
+        } = self;
         let mut batch = Batch::default();
-        graphs.into_iter().for_each(|graph| batch.add(graph.borrow(), classes));
-        let Ordered { operators, launches, mut lists } = order(&batch, classes);
+        graphs
+            .into_iter()
+            .for_each(|graph| batch.add(graph.borrow(), classes));
+        let Ordered {
+            operators,
+            launches,
+            mut lists,
+        } = order(&batch, classes);
         lists.kernels = *level == Lists::Kernels;
         let mut of_launches = Vec::new();
         steps(&launches, classes.keyed(), &mut of_launches);
-        let (launches, steps, cells, lists) = (launches.len(), of_launches, batch.cells, Arc::new(lists));
-        Arc::new(Evaluated { operators, launches, steps, cells, level: *level, lists })
+        let (launches, steps, cells, lists) =
+            (launches.len(), of_launches, batch.cells, Arc::new(lists));
+        Arc::new(Evaluated {
+            operators,
+            launches,
+            steps,
+            cells,
+            level: *level,
+            lists,
+        })
     }
 
     /// As [`Evaluation::evaluate`], but a batch that was met before is not put in order again. Returns whether it was
@@ -125,12 +148,19 @@ impl<K: Hash + Eq> Evaluation<K> {
 impl Evaluated {
     /// `during`: the host's work for it.
     pub fn task<'a>(&'a self, taken: Taken<'a>, during: Nanos) -> Task<'a> {
-        let host = HostOverhead { ahead: Nanos::ZERO, during };
+        let host = HostOverhead {
+            ahead: Nanos::ZERO,
+            during,
+        };
         let members = match self.level {
             Lists::Cells => Members::Requests,
             Lists::Operators | Lists::Kernels => Members::Operators(&self.lists),
         };
-        Task { host, members, ..Task::whole_requests(taken.worker, &self.steps, taken.requests, self.cells) }
+        Task {
+            host,
+            members,
+            ..Task::whole_requests(taken.worker, &self.steps, taken.requests, self.cells)
+        }
     }
 }
 
@@ -138,12 +168,23 @@ impl Evaluated {
 pub fn steps(launches: &[Launch], keyed: &[Keyed], steps: &mut Vec<Step>) {
     steps.clear();
     for launch in launches {
-        let Keyed { operator, alone, .. } = keyed[launch.key.index()];
+        let Keyed {
+            operator, alone, ..
+        } = keyed[launch.key.index()];
         let times = if alone { launch.operators } else { 1 };
         let (batch, times) = ((launch.rows / times) as u32, times as u32);
         match steps.last_mut() {
-            Some(last) if (last.cell, last.batch, last.input) == (operator, batch, launch.input) => last.times += times,
-            _ => steps.push(Step { cell: operator, batch, times, input: launch.input }),
+            Some(last)
+                if (last.cell, last.batch, last.input) == (operator, batch, launch.input) =>
+            {
+                last.times += times
+            }
+            _ => steps.push(Step {
+                cell: operator,
+                batch,
+                times,
+                input: launch.input,
+            }),
         }
     }
 }

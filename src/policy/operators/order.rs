@@ -25,8 +25,14 @@ pub fn by_agenda<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>) -> Ordered {
     seen.sort_by(|one, other| {
         let mean = (u128::from(one.depths) * u128::from(other.operators))
             .cmp(&(u128::from(other.depths) * u128::from(one.operators)));
-        let (a, b) = (&classes.keyed()[one.key.index()], &classes.keyed()[other.key.index()]);
-        b.alone.cmp(&a.alone).then(mean).then(b.elementwise.cmp(&a.elementwise))
+        let (a, b) = (
+            &classes.keyed()[one.key.index()],
+            &classes.keyed()[other.key.index()],
+        );
+        b.alone
+            .cmp(&a.alone)
+            .then(mean)
+            .then(b.elementwise.cmp(&a.elementwise))
     });
     ordered(&seen, 1, batch, classes)
 }
@@ -53,7 +59,11 @@ fn seen<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>) -> Vec<Seen> {
         let place = &mut place[key.index()];
         if *place == NONE {
             *place = seen.len() as u32;
-            seen.push(Seen { key, operators: 0, depths: 0 });
+            seen.push(Seen {
+                key,
+                operators: 0,
+                depths: 0,
+            });
         }
         let of_key = &mut seen[*place as usize];
         of_key.operators += operators;
@@ -63,8 +73,16 @@ fn seen<K: Hash + Eq>(batch: &Batch, classes: &Classes<K>) -> Vec<Seen> {
 }
 
 /// Launches the first keys with ready operators, `at_once` of them before others become ready.
-fn ordered<K: Hash + Eq>(order: &[Seen], at_once: usize, batch: &Batch, classes: &Classes<K>) -> Ordered {
-    let mut ordered = Ordered { operators: order.iter().map(|seen| seen.operators).sum(), ..Ordered::default() };
+fn ordered<K: Hash + Eq>(
+    order: &[Seen],
+    at_once: usize,
+    batch: &Batch,
+    classes: &Classes<K>,
+) -> Ordered {
+    let mut ordered = Ordered {
+        operators: order.iter().map(|seen| seen.operators).sum(),
+        ..Ordered::default()
+    };
     let mut agenda = Agenda {
         batch,
         classes,
@@ -86,8 +104,17 @@ fn ordered<K: Hash + Eq>(order: &[Seen], at_once: usize, batch: &Batch, classes:
             // Units of a key have one input size: it is part of the signature.
             let input = classes.all()[agenda.waves[first.wave as usize].class as usize].input;
             let sizes = units.iter().map(|unit| agenda.size(*unit));
-            let (operators, rows) = sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
-            ordered.push(Launch { key: *key, operators, rows, input }, units);
+            let (operators, rows) =
+                sizes.fold((0, 0), |sum, size| (sum.0 + size.0, sum.1 + size.1));
+            ordered.push(
+                Launch {
+                    key: *key,
+                    operators,
+                    rows,
+                    input,
+                },
+                units,
+            );
             launched.extend_from_slice(units);
             agenda.ready[key.index()].clear();
             keys += 1;
@@ -130,8 +157,13 @@ struct Agenda<'a, K> {
 impl<K: Hash + Eq> Agenda<'_, K> {
     fn begin(&mut self) {
         let batch = self.batch;
-        batch.order.iter().for_each(|node| self.present(*node, Needs::Word, None));
-        self.waves.iter_mut().for_each(|wave| wave.members.nodes.sort_unstable());
+        batch
+            .order
+            .iter()
+            .for_each(|node| self.present(*node, Needs::Word, None));
+        self.waves
+            .iter_mut()
+            .for_each(|wave| wave.members.nodes.sort_unstable());
         for node in (0..batch.nodes()).filter(|node| batch.inputs[*node as usize] == 0) {
             self.present(node, Needs::OneState, Some(0));
             self.present(node, Needs::AllStates, None);
@@ -165,24 +197,42 @@ impl<K: Hash + Eq> Agenda<'_, K> {
     fn open(&mut self, first: usize) {
         let classes = self.classes;
         for number in first..self.waves.len() {
-            let Wave { class, needs, edges, .. } = self.waves[number];
+            let Wave {
+                class,
+                needs,
+                edges,
+                ..
+            } = self.waves[number];
             let (cell, keys) = (classes.cell(class), &classes.all()[class as usize].keys);
             let [words, of_launch @ ..] = &mut self.wave_of[class as usize];
             of_launch.fill(NONE);
-            for (place, waits_for) in cell.waits_for.iter().enumerate().filter(|(place, _)| cell.needs[*place] == needs)
+            for (place, waits_for) in cell
+                .waits_for
+                .iter()
+                .enumerate()
+                .filter(|(place, _)| cell.needs[*place] == needs)
             {
                 let is_missing = |earlier: &&u16| {
                     let earlier = usize::from(**earlier);
-                    let wave = if cell.needs[earlier] == Needs::Word { *words } else { edges };
+                    let wave = if cell.needs[earlier] == Needs::Word {
+                        *words
+                    } else {
+                        edges
+                    };
                     cell.needs[earlier] == needs || !self.waves[wave as usize].done[earlier]
                 };
                 let missing = waits_for.iter().filter(is_missing).count();
                 self.waves[number].missing[place] = missing as u16;
                 if missing == 0 {
-                    self.ready[keys[place].index()].push(Unit { wave: number as u32, place: place as u16 });
+                    self.ready[keys[place].index()].push(Unit {
+                        wave: number as u32,
+                        place: place as u16,
+                    });
                 }
             }
-            let others = [*words, edges].into_iter().filter(|wave| ![NONE, number as u32].contains(wave));
+            let others = [*words, edges]
+                .into_iter()
+                .filter(|wave| ![NONE, number as u32].contains(wave));
             others.for_each(|wave| self.waves[wave as usize].followers.push(number as u32));
         }
     }
@@ -191,7 +241,11 @@ impl<K: Hash + Eq> Agenda<'_, K> {
         let wave = &self.waves[unit.wave as usize];
         let before = self.classes.all()[wave.class as usize].before;
         let operator = &self.classes.cell(wave.class).list.operators[unit.place as usize];
-        let copies = if wave.needs == Needs::OneState { 1 } else { operator.copies(before) };
+        let copies = if wave.needs == Needs::OneState {
+            1
+        } else {
+            operator.copies(before)
+        };
         let operators = wave.members.nodes.len() as u64 * u64::from(copies);
         (operators, operators * u64::from(operator.rows(before)))
     }
@@ -217,7 +271,12 @@ impl<K: Hash + Eq> Agenda<'_, K> {
     }
 
     fn satisfy(&mut self, wave: u32, place: u16) {
-        let Wave { class, needs, missing, .. } = &mut self.waves[wave as usize];
+        let Wave {
+            class,
+            needs,
+            missing,
+            ..
+        } = &mut self.waves[wave as usize];
         if self.classes.cell(*class).needs[place as usize] != *needs {
             return;
         }

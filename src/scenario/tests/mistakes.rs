@@ -11,25 +11,57 @@ fn bad_scenarios_are_refused_with_their_place() {
     let mut wrong = Vec::new();
     for (old, new, message) in [
         // The file as a whole.
-        ("name = \"s\"", "name = s", "s.toml:1: not valid TOML: string values must be quoted, expected literal string"),
-        ("name = \"s\"", "", "s.toml:1: name: missing; a name for the folder of the results"),
+        (
+            "name = \"s\"",
+            "name = s",
+            "s.toml:1: not valid TOML: string values must be quoted, expected literal string",
+        ),
+        (
+            "name = \"s\"",
+            "",
+            "s.toml:1: name: missing; a name for the folder of the results",
+        ),
         (
             "name = \"s\"",
             "name = \"a/b\"",
             "s.toml:1: name: \"a/b\" cannot name a folder of results; leave out slashes",
         ),
-        ("name = \"s\"", "name = \"s\"\nsed = 3", "s.toml:2: sed: unknown key; did you mean seed?; known: name, seed,"),
-        ("name = \"s\"", "name = \"s\"\nseed = -3", "s.toml:2: seed: must be a whole number, at least 0, not -3"),
-        ("[device]", "[devices]", "s.toml:8: devices: unknown key; did you mean device?; known: name, seed, workload"),
+        (
+            "name = \"s\"",
+            "name = \"s\"\nsed = 3",
+            "s.toml:2: sed: unknown key; did you mean seed?; known: name, seed,",
+        ),
+        (
+            "name = \"s\"",
+            "name = \"s\"\nseed = -3",
+            "s.toml:2: seed: must be a whole number, at least 0, not -3",
+        ),
+        (
+            "[device]",
+            "[devices]",
+            "s.toml:8: devices: unknown key; did you mean device?; known: name, seed, workload",
+        ),
         // The workload.
-        ("seq2seq", "seq3seq", "s.toml:3: workload.model: unknown model \"seq3seq\"; known: lstm, gru, seq2seq"),
-        ("\"seq2seq\"", "3", "s.toml:3: workload.model: must be one of lstm, gru, seq2seq, tree-lstm"),
+        (
+            "seq2seq",
+            "seq3seq",
+            "s.toml:3: workload.model: unknown model \"seq3seq\"; known: lstm, gru, seq2seq",
+        ),
+        (
+            "\"seq2seq\"",
+            "3",
+            "s.toml:3: workload.model: must be one of lstm, gru, seq2seq, tree-lstm",
+        ),
         (
             "model = \"seq2seq\"",
             "",
             "s.toml:2: workload.model: missing; one of lstm, gru, seq2seq, tree-lstm, childsum-tree-lstm, childsum-tree-lstm:N, dnn:NAME, dnn:FILE.csv, graph:FILE",
         ),
-        ("lengths.csv", "lenghts.csv", "s.toml:4: workload.dataset: no such file: lenghts.csv, nor lenghts.csv"),
+        (
+            "lengths.csv",
+            "lenghts.csv",
+            "s.toml:4: workload.dataset: no such file: lenghts.csv, nor lenghts.csv",
+        ),
         (
             "dataset = \"lengths.csv\"",
             "",
@@ -82,7 +114,11 @@ fn bad_scenarios_are_refused_with_their_place() {
             "\"poison\"",
             "s.toml:6: arrivals.process: unknown value \"poison\"; did you mean poisson?; known:",
         ),
-        ("process = \"poisson\"", "", "s.toml:5: arrivals.process: missing; one of poisson, uniform, gamma, mmpp,"),
+        (
+            "process = \"poisson\"",
+            "",
+            "s.toml:5: arrivals.process: missing; one of poisson, uniform, gamma, mmpp,",
+        ),
         (
             "\"poisson\"",
             "\"poisson\"\ncv = 2",
@@ -119,7 +155,11 @@ fn bad_scenarios_are_refused_with_their_place() {
             "process = \"mmpp\"\nratio = 2\nlow = \"0s\"\nhigh = \"1s\"\nrates = [1]",
             "s.toml:8: arrivals.low: 0ns is too short; it is a time of 1us or more",
         ),
-        (poisson, "process = \"closed\"\nclients = [8, 8]", "s.toml:7: arrivals.clients[1]: 8 stands twice"),
+        (
+            poisson,
+            "process = \"closed\"\nclients = [8, 8]",
+            "s.toml:7: arrivals.clients[1]: 8 stands twice",
+        ),
         (
             poisson,
             "process = \"closed\"\nclients = [1]\nthink_dist = \"normal\"",
@@ -140,7 +180,11 @@ fn bad_scenarios_are_refused_with_their_place() {
             "rates = [\n  1000,\n  0,\n]",
             "s.toml:9: arrivals.rates[1]: must be a number of requests per second from 1e-6 to 1e9, not 0",
         ),
-        (rates, "rates = [1000, \"2k\"]", "s.toml:7: arrivals.rates[1]: must be a number, not \"2k\""),
+        (
+            rates,
+            "rates = [1000, \"2k\"]",
+            "s.toml:7: arrivals.rates[1]: must be a number, not \"2k\"",
+        ),
         // Other tables.
         (
             "[device]",
@@ -197,7 +241,11 @@ fn bad_scenarios_are_refused_with_their_place() {
             "[metrics]\nwarmup = \"100%\"\n[device]",
             "s.toml:9: metrics.warmup: must be \"auto\", \"none\", \"mser5\",",
         ),
-        ("[device]", "[output]\ntasks = 1\n[device]", "s.toml:9: output.tasks: must be true or false, not 1"),
+        (
+            "[device]",
+            "[output]\ntasks = 1\n[device]",
+            "s.toml:9: output.tasks: must be true or false, not 1",
+        ),
         (
             "[device]",
             "[output]\nplot_point = \"offline\"\n[device]",
@@ -244,7 +292,11 @@ fn bad_scenarios_are_refused_with_their_place() {
             "kind = \"toys\"\nlabel",
             "s.toml:13: policy[1].kind: unknown policy \"toys\"; did you mean toy?; known: toy",
         ),
-        ("kind = \"toy\"\nlabel", "label", "s.toml:12: policy[1].kind: missing; one of toy"),
+        (
+            "kind = \"toy\"\nlabel",
+            "label",
+            "s.toml:12: policy[1].kind: missing; one of toy",
+        ),
         (
             "label = \"Big (1.5)\"",
             "",
@@ -305,10 +357,18 @@ fn bad_scenarios_are_refused_with_their_place() {
             "label = \"b\"\ncosts = \"none.csv\"",
             "s.toml:15: policy[1] (toy): costs: no such file: none.csv, nor none.csv",
         ),
-        ("\"seq2seq\"", "\"tree-lstm\"", "s.toml:10: policy[0] (toy): toys take no trees"),
+        (
+            "\"seq2seq\"",
+            "\"tree-lstm\"",
+            "s.toml:10: policy[0] (toy): toys take no trees",
+        ),
     ] {
         assert!(GOOD.contains(old), "{old}");
-        let base = if new.contains("tree") { GOOD.replace("{ encoder = 4, decoder = 2 }", "4") } else { GOOD.into() };
+        let base = if new.contains("tree") {
+            GOOD.replace("{ encoder = 4, decoder = 2 }", "4")
+        } else {
+            GOOD.into()
+        };
         let text = base.replacen(old, new, 1);
         let found = desk.refusal(&text, &[]);
         if !found.starts_with(message) {
@@ -317,17 +377,29 @@ fn bad_scenarios_are_refused_with_their_place() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let without_policies = &GOOD[..GOOD.find("[[policy]]").unwrap()];
-    assert_eq!(desk.refusal(without_policies, &[]), "s.toml:1: policy: missing; at least one [[policy]] table");
+    assert_eq!(
+        desk.refusal(without_policies, &[]),
+        "s.toml:1: policy: missing; at least one [[policy]] table"
+    );
     let empty = format!("policy = []\n{without_policies}");
-    assert_eq!(desk.refusal(&empty, &[]), "s.toml:1: policy: there is none; at least one [[policy]] table is needed");
+    assert_eq!(
+        desk.refusal(&empty, &[]),
+        "s.toml:1: policy: there is none; at least one [[policy]] table is needed"
+    );
 }
 
 #[test]
 fn bad_overrides_are_named() {
     let desk = Desk::new();
     for (set, message) in [
-        ("device.workers", "--set device.workers: no value; write it as --set key.path=value"),
-        ("device..x=3", "--set device..x=3: a part of the key is empty; write it as --set key.path=value"),
+        (
+            "device.workers",
+            "--set device.workers: no value; write it as --set key.path=value",
+        ),
+        (
+            "device..x=3",
+            "--set device..x=3: a part of the key is empty; write it as --set key.path=value",
+        ),
         (
             "device.workers=two",
             "s.toml: --set device.workers=two: device.workers: must be a whole number from 1 to 65535, not \"two\"",
@@ -336,7 +408,10 @@ fn bad_overrides_are_named() {
             "device.wrkers=2",
             "s.toml: --set device.wrkers=2: device.wrkers: unknown key; did you mean workers?; known: workers, costs, roofline, grnn, noise, max_waiting, kv_tokens, precision, signal, launch",
         ),
-        ("name.x=2", "s.toml: --set name.x=2: name: no table but \"s\", so it has no key \"x\""),
+        (
+            "name.x=2",
+            "s.toml: --set name.x=2: name: no table but \"s\", so it has no key \"x\"",
+        ),
         (
             "policy.2.label=a",
             "s.toml: --set policy.2.label=a: policy: there is no \"2\"; known: 0 (toy), 1 (Big (1.5))",
@@ -363,22 +438,37 @@ fn bad_overrides_are_named() {
         ),
     ] {
         let found = desk.refusal(GOOD, &[set]);
-        assert!(found.starts_with(message), "expected {message}\nfound    {found}");
+        assert!(
+            found.starts_with(message),
+            "expected {message}\nfound    {found}"
+        );
     }
-    let several = GOOD.replace("Big (1.5)", "other").replacen("kind = \"toy\"", "kind = \"toy\"\nlabel = \"one\"", 1);
+    let several = GOOD.replace("Big (1.5)", "other").replacen(
+        "kind = \"toy\"",
+        "kind = \"toy\"\nlabel = \"one\"",
+        1,
+    );
     assert_eq!(
         desk.refusal(&several, &["policy.toy.max_batch=3"]),
         "s.toml: --set policy.toy.max_batch=3: policy: several are called \"toy\"; choose one by its number: [0, 1]"
     );
     // Mistakes of the file are still reported at their line.
-    assert!(desk.refusal(&GOOD.replace("costs.csv", "x"), &["seed=1"]).starts_with("s.toml:9: device.costs"));
+    assert!(
+        desk.refusal(&GOOD.replace("costs.csv", "x"), &["seed=1"])
+            .starts_with("s.toml:9: device.costs")
+    );
 }
 
 #[test]
 fn a_scenario_that_is_not_there_is_named() {
     let registry = Registry::new();
     let error = Scenario::load(Path::new("no-such.toml"), &[], &registry).unwrap_err();
-    assert!(error.to_string().starts_with("no-such.toml: cannot be read: "), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("no-such.toml: cannot be read: "),
+        "{error}"
+    );
 }
 
 #[test]
@@ -386,14 +476,19 @@ fn half_a_scenario_is_refused_and_no_panic() {
     let desk = Desk::new();
     let lines: Vec<&str> = GOOD.lines().collect();
     for left_out in 0..lines.len() {
-        let text = [&lines[..left_out], &lines[left_out + 1..]].concat().join("\n");
+        let text = [&lines[..left_out], &lines[left_out + 1..]]
+            .concat()
+            .join("\n");
         // Without its label the second policy would be a second "toy"; without a header, keys stand in another table.
         if let Err(error) = desk.read(&text, &["policy.0.max_batch=3"]) {
             assert_eq!(error.exit_code(), 2, "{error}");
         }
     }
     for end in 0..GOOD.len() {
-        if let Err(error) = desk.read(&GOOD[..end], &["policy.0.max_batch=3", "arrivals.rates.0=5"]) {
+        if let Err(error) = desk.read(
+            &GOOD[..end],
+            &["policy.0.max_batch=3", "arrivals.rates.0=5"],
+        ) {
             assert_eq!(error.exit_code(), 2, "{error}");
         }
     }

@@ -32,28 +32,46 @@ struct Reference {
 impl Reference {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        for file in ["scenarios/costs/v100.csv", "traces/some-trace.csv", "weights.safetensors", "noise.csv"] {
+        for file in [
+            "scenarios/costs/v100.csv",
+            "traces/some-trace.csv",
+            "weights.safetensors",
+            "noise.csv",
+        ] {
             let path = folder.path().join(file);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         }
-        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/reference.toml")).unwrap();
+        let text = fs::read_to_string(
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/reference.toml"),
+        )
+        .unwrap();
         Reference { folder, text }
     }
 
     fn of_llms() -> String {
-        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/reference-llm.toml")).unwrap()
+        fs::read_to_string(
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/reference-llm.toml"),
+        )
+        .unwrap()
     }
 
     fn read(&self, text: &str) -> Result<Scenario> {
-        Scenario::parse(text.into(), &self.folder.path().join("reference.toml"), &[], &Registry::standard())
+        Scenario::parse(
+            text.into(),
+            &self.folder.path().join("reference.toml"),
+            &[],
+            &Registry::standard(),
+        )
     }
 }
 
 /// A line `key = value`, or `# key = value`.
 fn key_of(line: &str) -> Option<&str> {
     let key = line.split_once(" = ")?.0;
-    key.bytes().all(|b| b.is_ascii_lowercase() || b == b'_').then_some(key)
+    key.bytes()
+        .all(|b| b.is_ascii_lowercase() || b == b'_')
+        .then_some(key)
 }
 
 fn commented_key_of(line: &str) -> Option<&str> {
@@ -87,25 +105,53 @@ fn every_known_key_is_shown() {
         }
     }
     let mut known: Vec<String> = Vec::new();
-    let mut add = |table: &str, keys: &[String]| known.extend(keys.iter().map(|key| format!("{table}{key}")));
-    for table in ["", "workload.", "device.", "overhead.", "metrics.", "output.", "output.figure."] {
+    let mut add =
+        |table: &str, keys: &[String]| known.extend(keys.iter().map(|key| format!("{table}{key}")));
+    for table in [
+        "",
+        "workload.",
+        "device.",
+        "overhead.",
+        "metrics.",
+        "output.",
+        "output.figure.",
+    ] {
         add(table, &known_keys(&format!("{table}nonsense=1")));
     }
     let processes = known_keys("arrivals.process=nonsense");
     for process in &processes {
-        add("arrivals.", &known_keys(&format!("arrivals={{ process = '{process}', nonsense = 1 }}")));
+        add(
+            "arrivals.",
+            &known_keys(&format!(
+                "arrivals={{ process = '{process}', nonsense = 1 }}"
+            )),
+        );
     }
     // Shown once, at the first policy.
-    add("policy cellular.", &known_keys("policy.cellular.nonsense=1")[1..]);
+    add(
+        "policy cellular.",
+        &known_keys("policy.cellular.nonsense=1")[1..],
+    );
     let registry = Registry::standard();
     for kind in registry.kinds() {
-        let keys = registry.keys(kind).unwrap().iter().map(ToString::to_string).collect::<Vec<_>>();
+        let keys = registry
+            .keys(kind)
+            .unwrap()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>();
         add(&format!("policy {kind}."), &keys);
     }
     let missing: Vec<&String> = known.iter().filter(|key| !shown.contains(*key)).collect();
-    assert!(missing.is_empty(), "not in scenarios/reference.toml: {missing:?}");
+    assert!(
+        missing.is_empty(),
+        "not in scenarios/reference.toml: {missing:?}"
+    );
     for process in processes {
-        assert!(text.contains(&format!("process = \"{process}\"")), "not in scenarios/reference.toml: {process}");
+        assert!(
+            text.contains(&format!("process = \"{process}\"")),
+            "not in scenarios/reference.toml: {process}"
+        );
     }
 }
 
@@ -113,10 +159,20 @@ fn every_known_key_is_shown() {
 fn known_keys(set: &str) -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/quickstart.toml");
     let text = MINIMAL.replace("device = { costs = \"scenarios/costs/v100.csv\" }\n", "");
-    let refusal = Scenario::parse(text, &file, &[set.into()], &Registry::standard()).unwrap_err().to_string();
-    let (_, known) = refusal.rsplit_once("; known: ").unwrap_or_else(|| panic!("{set}: {refusal}"));
+    let refusal = Scenario::parse(text, &file, &[set.into()], &Registry::standard())
+        .unwrap_err()
+        .to_string();
+    let (_, known) = refusal
+        .rsplit_once("; known: ")
+        .unwrap_or_else(|| panic!("{set}: {refusal}"));
     // Policies that need costs are refused in lines of their own.
-    known.lines().next().unwrap_or_default().split(", ").map(str::to_string).collect()
+    known
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .split(", ")
+        .map(str::to_string)
+        .collect()
 }
 
 /// Each block of commented keys replaces keys of the same name, and those listed after "instead of".
@@ -127,14 +183,25 @@ fn commented_keys_work_too() {
     let mut at = 0;
     let mut blocks = 0;
     while at < lines.len() {
-        let length = lines[at..].iter().take_while(|line| commented_key_of(line).is_some()).count();
+        let length = lines[at..]
+            .iter()
+            .take_while(|line| commented_key_of(line).is_some())
+            .count();
         if length == 0 {
             at += 1;
             continue;
         }
         let block = &lines[at..at + length];
-        let about: String = lines[..at].iter().rev().take_while(|line| line.starts_with('#')).copied().collect();
-        let mut gone: Vec<&str> = block.iter().filter_map(|line| commented_key_of(line)).collect();
+        let about: String = lines[..at]
+            .iter()
+            .rev()
+            .take_while(|line| line.starts_with('#'))
+            .copied()
+            .collect();
+        let mut gone: Vec<&str> = block
+            .iter()
+            .filter_map(|line| commented_key_of(line))
+            .collect();
         if about.contains("instead of") {
             gone.extend(about.split('`').skip(1).step_by(2));
         }
@@ -143,7 +210,12 @@ fn commented_keys_work_too() {
             .filter_map(|line| match table_at(&lines, line) {
                 _ if (at..at + length).contains(&line) => lines[line].strip_prefix("# "),
                 table if gone.contains(&table) => None,
-                table if table == of_block && key_of(lines[line]).is_some_and(|key| gone.contains(&key)) => None,
+                table
+                    if table == of_block
+                        && key_of(lines[line]).is_some_and(|key| gone.contains(&key)) =>
+                {
+                    None
+                }
                 _ => Some(lines[line]),
             })
             .collect();
@@ -153,9 +225,17 @@ fn commented_keys_work_too() {
         blocks += 1;
         at += length;
     }
-    assert!(blocks >= 10, "only {blocks} blocks of commented keys were found");
+    assert!(
+        blocks >= 10,
+        "only {blocks} blocks of commented keys were found"
+    );
 }
 
 fn table_at<'a>(lines: &[&'a str], line: usize) -> &'a str {
-    lines[..=line].iter().rev().find(|line| line.starts_with('[')).copied().unwrap_or_default()
+    lines[..=line]
+        .iter()
+        .rev()
+        .find(|line| line.starts_with('['))
+        .copied()
+        .unwrap_or_default()
 }

@@ -27,10 +27,20 @@ pub fn table(comparison: &Comparison) -> String {
         }
         lines.push(cells(row));
     }
-    let count = |verdict: &Verdict| comparison.rows.iter().filter(|row| row.verdict() == *verdict).count();
-    let counts = Verdict::value_variants().iter().map(|verdict| (count(verdict), about(verdict)));
-    let counts: Vec<String> =
-        counts.filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let count = |verdict: &Verdict| {
+        comparison
+            .rows
+            .iter()
+            .filter(|row| row.verdict() == *verdict)
+            .count()
+    };
+    let counts = Verdict::value_variants()
+        .iter()
+        .map(|verdict| (count(verdict), about(verdict)));
+    let counts: Vec<String> = counts
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
     format!(
         "{}\nA: {}\nB: {}\n{}{}\n",
         comparison.a.scenario(),
@@ -43,7 +53,11 @@ pub fn table(comparison: &Comparison) -> String {
 
 fn side(side: &Side, runs: Option<usize>) -> String {
     let (runs, plural) = (runs.unwrap_or(0), if runs == Some(1) { "" } else { "s" });
-    format!("{} ({}, {runs} run{plural})", side.results.path.display(), side.backend())
+    format!(
+        "{} ({}, {runs} run{plural})",
+        side.results.path.display(),
+        side.backend()
+    )
 }
 
 /// Name, A, B, difference, spread and verdict.
@@ -68,13 +82,17 @@ pub fn cells(row: &Row) -> Vec<String> {
         value(row.a),
         value(row.b),
         row.difference.map_or("-".into(), difference),
-        row.spread.map_or(if row.simulated { "none" } else { "unknown" }.into(), |percent| format!("±{percent:.2} %")),
+        row.spread.map_or(
+            if row.simulated { "none" } else { "unknown" }.into(),
+            |percent| format!("±{percent:.2} %"),
+        ),
         name_of(&row.verdict()),
     ]
 }
 
 fn columns() -> [Column<'static, Row>; 12] {
-    let number = |name: &'static str, of: fn(&Row) -> Option<f64>| Column::number(name, Unit::Ratio, of);
+    let number =
+        |name: &'static str, of: fn(&Row) -> Option<f64>| Column::number(name, Unit::Ratio, of);
     [
         Column::text("policy", |row: &Row| row.place.policy.clone()),
         Column::text("point", |row: &Row| row.place.point.clone()),

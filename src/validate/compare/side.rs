@@ -38,10 +38,19 @@ impl Side {
         let results = Saved::open(path)?;
         let place = |row: CsvRow<'_>| {
             let (load, swept) = (row.point()?.to_string(), results.swept_of(row)?);
-            Ok(Place { policy: row.policy().into(), point: results.place(row)?, load, swept })
+            Ok(Place {
+                policy: row.policy().into(),
+                point: results.place(row)?,
+                load,
+                swept,
+            })
         };
         let places = results.rows().map(place).collect::<Result<_>>()?;
-        Ok(Side { run: results.settings()?, results, places })
+        Ok(Side {
+            run: results.settings()?,
+            results,
+            places,
+        })
     }
 
     pub fn scenario(&self) -> &str {
@@ -71,7 +80,10 @@ impl Side {
             }
             let mut point = read_json(&path)?;
             let summary = serde_json::from_value(point["summary"].take()).map_err(|cause| {
-                Error::input(format!("{}: is not a point of this version of the program: {cause}", path.display()))
+                Error::input(format!(
+                    "{}: is not a point of this version of the program: {cause}",
+                    path.display()
+                ))
             })?;
             runs.push(summary);
         }
@@ -79,10 +91,13 @@ impl Side {
 
     /// Of each cell type; `None` if the run did not log them.
     pub fn batches(&self, place: &Place, run: usize) -> Result<Option<BTreeMap<String, Batches>>> {
-        let Some(mut rows) = Log::open_if_there(&self.file(place, "batches", run, "csv")?)? else { return Ok(None) };
+        let Some(mut rows) = Log::open_if_there(&self.file(place, "batches", run, "csv")?)? else {
+            return Ok(None);
+        };
         let mut cells: BTreeMap<String, Batches> = BTreeMap::new();
         while let Some(BatchLine { cell, batch, tasks }) = rows.read()? {
-            *cells.entry(cell).or_default().entry(batch).or_default() += batch as f64 * tasks as f64;
+            *cells.entry(cell).or_default().entry(batch).or_default() +=
+                batch as f64 * tasks as f64;
         }
         Ok(Some(cells))
     }
@@ -93,7 +108,15 @@ impl Side {
 
     /// The first run's file has no number, the second's has 2.
     fn file(&self, place: &Place, name: &str, run: usize, ending: &str) -> Result<PathBuf> {
-        let number = if run == 0 { String::new() } else { format!("-{}", run + 1) };
-        self.results.file(&place.policy, &place.point, &format!("{name}{number}.{ending}"))
+        let number = if run == 0 {
+            String::new()
+        } else {
+            format!("-{}", run + 1)
+        };
+        self.results.file(
+            &place.policy,
+            &place.point,
+            &format!("{name}{number}.{ending}"),
+        )
     }
 }

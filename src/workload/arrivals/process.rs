@@ -9,7 +9,9 @@ use rand_distr::{Distribution, Exp1, Gamma};
 use crate::units::{Nanos, Rate};
 use crate::workload::random::Stream;
 
-pub const PROCESSES: [&str; 7] = ["poisson", "uniform", "gamma", "mmpp", "periodic", "stepping", "offline"];
+pub const PROCESSES: [&str; 7] = [
+    "poisson", "uniform", "gamma", "mmpp", "periodic", "stepping", "offline",
+];
 /// One request in eleven days. At lower rates a run would exceed the clock.
 const LEAST_RATE: f64 = 1e-6;
 /// Above it, gaps would be shorter than a nanosecond.
@@ -54,29 +56,47 @@ pub enum Process {
 impl Process {
     /// A problem begins with its key.
     pub fn check(&self) -> Result<(), String> {
-        let bounded = |key: &str, value: f64, least: f64, most: f64| match (least..=most).contains(&value) {
-            true => Ok(()),
-            false => Err(format!("{key}: {value} is out of range; it is a number from {least} to {most}")),
-        };
-        let rate = |key: &str, rate: Rate| check_rate(rate).map_err(|problem| format!("{key}: {problem}"));
+        let bounded =
+            |key: &str, value: f64, least: f64, most: f64| match (least..=most).contains(&value) {
+                true => Ok(()),
+                false => Err(format!(
+                    "{key}: {value} is out of range; it is a number from {least} to {most}"
+                )),
+            };
+        let rate =
+            |key: &str, rate: Rate| check_rate(rate).map_err(|problem| format!("{key}: {problem}"));
         match *self {
             Process::Poisson | Process::Uniform | Process::Offline => Ok(()),
             Process::Gamma { cv } => bounded("cv", cv, 0.001, 1000.0),
-            Process::Periodic { period, ref pattern } => {
+            Process::Periodic {
+                period,
+                ref pattern,
+            } => {
                 let index = |index| format!("pattern[{index}]");
-                pattern.iter().enumerate().try_for_each(|(at, part)| bounded(&index(at), *part, 0.0, 1e6))?;
-                match (pattern.iter().any(|part| *part > 0.0), period.0 / pattern.len().max(1) as u64) {
+                pattern
+                    .iter()
+                    .enumerate()
+                    .try_for_each(|(at, part)| bounded(&index(at), *part, 0.0, 1e6))?;
+                match (
+                    pattern.iter().any(|part| *part > 0.0),
+                    period.0 / pattern.len().max(1) as u64,
+                ) {
                     (false, _) => Err("pattern: at least one relative rate must be above 0".into()),
-                    (_, ..1_000) => {
-                        Err(format!("period: {period} is too short; each part of the pattern takes 1us or more"))
-                    }
+                    (_, ..1_000) => Err(format!(
+                        "period: {period} is too short; each part of the pattern takes 1us or more"
+                    )),
                     _ => Ok(()),
                 }
             }
             Process::Mmpp { ratio, low, high } => {
                 bounded("ratio", ratio, 1.0, 1e6)?;
-                match [("low", low), ("high", high)].into_iter().find(|(_, sojourn)| *sojourn < Nanos(1_000)) {
-                    Some((key, sojourn)) => Err(format!("{key}: {sojourn} is too short; it is a time of 1us or more")),
+                match [("low", low), ("high", high)]
+                    .into_iter()
+                    .find(|(_, sojourn)| *sojourn < Nanos(1_000))
+                {
+                    Some((key, sojourn)) => Err(format!(
+                        "{key}: {sojourn} is too short; it is a time of 1us or more"
+                    )),
                     None => Ok(()),
                 }
             }
@@ -84,7 +104,9 @@ impl Process {
                 rate("from", from)?;
                 rate("to", to)?;
                 match steps {
-                    0 | 1 => Err(format!("steps: {steps} is too few; at least 2, and poisson has a single rate")),
+                    0 | 1 => Err(format!(
+                        "steps: {steps} is too few; at least 2, and poisson has a single rate"
+                    )),
                     _ => Ok(()),
                 }
             }
@@ -97,14 +119,19 @@ impl Process {
     /// # Panics
     /// Without the rate that the process takes, or with invalid parameters.
     pub fn times(&self, rate: Option<Rate>, n: usize, mut rng: Stream) -> Times {
-        self.check().expect("the parameters of an arrival process are checked before it is used");
-        let rate = || rate.filter(|rate| check_rate(*rate).is_ok()).expect("this arrival process has a rate above 0");
+        self.check()
+            .expect("the parameters of an arrival process are checked before it is used");
+        let rate = || {
+            rate.filter(|rate| check_rate(*rate).is_ok())
+                .expect("this arrival process has a rate above 0")
+        };
         match *self {
             Process::Offline => taken(n, || Nanos::ZERO),
             Process::Uniform => taken(n, renewals(rate(), || 1.0)),
             Process::Poisson => taken(n, renewals(rate(), move || Exp1.sample(&mut rng))),
             Process::Gamma { cv } => {
-                let gap = Gamma::new(1.0 / (cv * cv), cv * cv).expect("a checked cv gives a gamma distribution");
+                let gap = Gamma::new(1.0 / (cv * cv), cv * cv)
+                    .expect("a checked cv gives a gamma distribution");
                 taken(n, renewals(rate(), move || gap.sample(&mut rng)))
             }
             Process::Mmpp { ratio, low, high } => {
@@ -114,16 +141,26 @@ impl Process {
                 let mut sojourns = rng.fork();
                 let mut in_high = sojourns.random::<f64>() < high / (low + high);
                 let states = iter::repeat_with(move || {
-                    let (rate, mean) = if in_high { (low_rate * ratio, high) } else { (low_rate, low) };
+                    let (rate, mean) = if in_high {
+                        (low_rate * ratio, high)
+                    } else {
+                        (low_rate, low)
+                    };
                     in_high = !in_high;
                     (rate, mean * sojourns.sample::<f64, _>(Exp1))
                 });
                 taken(n, modulated(states, rng))
             }
-            Process::Periodic { period, ref pattern } => {
+            Process::Periodic {
+                period,
+                ref pattern,
+            } => {
                 let mean = pattern.iter().sum::<f64>() / pattern.len() as f64;
                 let part = period.as_secs_f64() / pattern.len() as f64;
-                let states: Vec<_> = pattern.iter().map(|relative| (rate().0 * relative / mean, part)).collect();
+                let states: Vec<_> = pattern
+                    .iter()
+                    .map(|relative| (rate().0 * relative / mean, part))
+                    .collect();
                 taken(n, modulated(states.into_iter().cycle(), rng))
             }
             Process::Stepping { from, to, steps } => taken(n, stepping(from, to, steps, n, rng)),
@@ -141,7 +178,9 @@ fn taken(n: usize, next: impl FnMut() -> Nanos + 'static) -> Times {
 pub fn check_rate(rate: Rate) -> Result<(), String> {
     match (LEAST_RATE..=MOST_RATE).contains(&rate.0) {
         true => Ok(()),
-        false => Err(format!("must be a number of requests per second from 1e-6 to 1e9, not {rate}")),
+        false => Err(format!(
+            "must be a number of requests per second from 1e-6 to 1e9, not {rate}"
+        )),
     }
 }
 
@@ -152,7 +191,10 @@ fn renewals(rate: Rate, mut gap: impl FnMut() -> f64) -> impl FnMut() -> Nanos {
 }
 
 /// `states`: rate and time, both in seconds, without end. Gaps are drawn in expected requests.
-fn modulated(mut states: impl Iterator<Item = (f64, f64)>, mut rng: Stream) -> impl FnMut() -> Nanos {
+fn modulated(
+    mut states: impl Iterator<Item = (f64, f64)>,
+    mut rng: Stream,
+) -> impl FnMut() -> Nanos {
     let mut state = move || states.next().expect("states do not end");
     let mut passed = Sum::default();
     let (mut begun_at, mut begun_units) = (Sum::default(), Sum::default());
@@ -206,13 +248,20 @@ mod tests {
     const N: usize = 200_000;
 
     fn draw(process: &Process, rate: Rate, n: usize) -> Vec<Nanos> {
-        let rate = (!matches!(process, Process::Stepping { .. } | Process::Offline)).then_some(rate);
-        process.times(rate, n, random::stream(1, 0, "arrivals")).collect()
+        let rate =
+            (!matches!(process, Process::Stepping { .. } | Process::Offline)).then_some(rate);
+        process
+            .times(rate, n, random::stream(1, 0, "arrivals"))
+            .collect()
     }
 
     fn rate_and_cv(times: &[Nanos]) -> (f64, f64) {
-        let gaps: Vec<f64> =
-            [Nanos::ZERO].iter().chain(times).zip(times).map(|(a, b)| (*b - *a).as_secs_f64()).collect();
+        let gaps: Vec<f64> = [Nanos::ZERO]
+            .iter()
+            .chain(times)
+            .zip(times)
+            .map(|(a, b)| (*b - *a).as_secs_f64())
+            .collect();
         let n = gaps.len() as f64;
         let mean = gaps.iter().sum::<f64>() / n;
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / n;
@@ -220,7 +269,11 @@ mod tests {
     }
 
     fn mmpp(ratio: f64) -> Process {
-        Process::Mmpp { ratio, low: Nanos(200_000_000), high: Nanos(50_000_000) }
+        Process::Mmpp {
+            ratio,
+            low: Nanos(200_000_000),
+            high: Nanos(50_000_000),
+        }
     }
 
     #[test]
@@ -236,15 +289,24 @@ mod tests {
             assert!(times.is_sorted());
             let (rate, seen) = rate_and_cv(&times);
             // Four standard errors of the mean gap; that of the variation is larger for bursts.
-            assert!((rate / RATE.0 - 1.0).abs() < 1e-9 + 4.0 * cv / (N as f64).sqrt(), "{process:?}: rate {rate}");
-            assert!((seen - cv).abs() < 0.001 + 0.05 * cv, "{process:?}: cv {seen}");
+            assert!(
+                (rate / RATE.0 - 1.0).abs() < 1e-9 + 4.0 * cv / (N as f64).sqrt(),
+                "{process:?}: rate {rate}"
+            );
+            assert!(
+                (seen - cv).abs() < 0.001 + 0.05 * cv,
+                "{process:?}: cv {seen}"
+            );
         }
     }
 
     #[test]
     fn uniform_arrivals_do_not_drift() {
         let times = draw(&Process::Uniform, Rate(3.0), 3_000_000);
-        assert_eq!(times[..3], [Nanos(333_333_333), Nanos(666_666_667), Nanos(1_000_000_000)]);
+        assert_eq!(
+            times[..3],
+            [Nanos(333_333_333), Nanos(666_666_667), Nanos(1_000_000_000)]
+        );
         assert_eq!(*times.last().unwrap(), Nanos(1_000_000_000_000_000));
     }
 
@@ -254,7 +316,8 @@ mod tests {
         for ratio in [1.0, 4.0, 20.0] {
             let mean = (0..40)
                 .map(|seed| {
-                    let times = mmpp(ratio).times(Some(RATE), N / 2, random::stream(seed, 0, "arrivals"));
+                    let times =
+                        mmpp(ratio).times(Some(RATE), N / 2, random::stream(seed, 0, "arrivals"));
                     let times: Vec<Nanos> = times.collect();
                     assert!(times.is_sorted());
                     times.last().unwrap().as_secs_f64()
@@ -262,49 +325,87 @@ mod tests {
                 .sum::<f64>()
                 / 40.0;
             let expected = (N / 2) as f64 / RATE.0;
-            assert!((mean / expected - 1.0).abs() < 0.05, "ratio {ratio}: {mean} s, expected {expected} s");
+            assert!(
+                (mean / expected - 1.0).abs() < 0.05,
+                "ratio {ratio}: {mean} s, expected {expected} s"
+            );
         }
         let (_, calm) = rate_and_cv(&draw(&mmpp(1.0), RATE, N));
         let (_, bursty) = rate_and_cv(&draw(&mmpp(20.0), RATE, N));
-        assert!((calm - 1.0).abs() < 0.02, "equal rates make a Poisson process: cv {calm}");
+        assert!(
+            (calm - 1.0).abs() < 0.02,
+            "equal rates make a Poisson process: cv {calm}"
+        );
         assert!(bursty > 1.2, "cv {bursty}");
     }
 
     #[test]
     fn a_periodic_process_repeats_its_pattern() {
-        let process = Process::Periodic { period: Nanos(4_000_000_000), pattern: vec![1.0, 0.0, 5.0, 2.0] };
+        let process = Process::Periodic {
+            period: Nanos(4_000_000_000),
+            pattern: vec![1.0, 0.0, 5.0, 2.0],
+        };
         let times = draw(&process, Rate(1_000.0), 400_000);
         assert!(times.is_sorted());
         let mut counts = [0u32; 4];
-        times.iter().for_each(|at| counts[(at.0 / 1_000_000_000 % 4) as usize] += 1);
+        times
+            .iter()
+            .for_each(|at| counts[(at.0 / 1_000_000_000 % 4) as usize] += 1);
         // A hundred periods of 4,000 requests each; four standard deviations.
-        for (count, expected) in counts.into_iter().zip([50_000.0, 0.0, 250_000.0, 100_000.0]) {
-            assert!((f64::from(count) - expected).abs() <= 4.0 * f64::sqrt(expected), "{counts:?}");
+        for (count, expected) in counts
+            .into_iter()
+            .zip([50_000.0, 0.0, 250_000.0, 100_000.0])
+        {
+            assert!(
+                (f64::from(count) - expected).abs() <= 4.0 * f64::sqrt(expected),
+                "{counts:?}"
+            );
         }
     }
 
     #[test]
     fn a_modulated_process_has_two_rates() {
-        let process = Process::Mmpp { ratio: 9.0, low: Nanos(2_000_000_000), high: Nanos(2_000_000_000) };
+        let process = Process::Mmpp {
+            ratio: 9.0,
+            low: Nanos(2_000_000_000),
+            high: Nanos(2_000_000_000),
+        };
         let times = draw(&process, Rate(10_000.0), 400_000);
         let mut counts = vec![0u32; (times.last().unwrap().0 / 10_000_000 + 1) as usize];
-        times.iter().for_each(|at| counts[(at.0 / 10_000_000) as usize] += 1);
-        let between = counts.iter().filter(|count| (60..120).contains(*count)).count();
+        times
+            .iter()
+            .for_each(|at| counts[(at.0 / 10_000_000) as usize] += 1);
+        let between = counts
+            .iter()
+            .filter(|count| (60..120).contains(*count))
+            .count();
         assert!(between * 50 < counts.len(), "{between} of {}", counts.len());
         assert!(counts.iter().any(|count| *count < 40) && counts.iter().any(|count| *count > 140));
     }
 
     #[test]
     fn a_stepping_load_rises_step_by_step() {
-        let process = Process::Stepping { from: Rate(66.0), to: Rate(4_000.0), steps: 15 };
+        let process = Process::Stepping {
+            from: Rate(66.0),
+            to: Rate(4_000.0),
+            steps: 15,
+        };
         let times = draw(&process, RATE, 30_000);
         assert!(times.is_sorted());
         for (step, part) in times.chunks(2_000).enumerate() {
             let span = (part[1_999] - part[0]).as_secs_f64();
             let expected = 66.0 + (4_000.0 - 66.0) / 14.0 * step as f64;
-            assert!((1_999.0 / span / expected - 1.0).abs() < 0.1, "step {step}: {} of {expected}", 1_999.0 / span);
+            assert!(
+                (1_999.0 / span / expected - 1.0).abs() < 0.1,
+                "step {step}: {} of {expected}",
+                1_999.0 / span
+            );
         }
-        assert_eq!(draw(&process, RATE, 7).len(), 7, "fewer requests than steps");
+        assert_eq!(
+            draw(&process, RATE, 7).len(),
+            7,
+            "fewer requests than steps"
+        );
     }
 
     #[test]
@@ -314,9 +415,21 @@ mod tests {
 
     #[test]
     fn one_stream_gives_one_pattern_at_every_rate() {
-        for process in [Process::Poisson, Process::Uniform, Process::Gamma { cv: 2.0 }] {
-            let (slow, fast) = (draw(&process, Rate(1_000.0), 1_000), draw(&process, Rate(4_000.0), 1_000));
-            assert!(slow.iter().zip(&fast).all(|(slow, fast)| slow.0.abs_diff(fast.0 * 4) <= 4), "{process:?}");
+        for process in [
+            Process::Poisson,
+            Process::Uniform,
+            Process::Gamma { cv: 2.0 },
+        ] {
+            let (slow, fast) = (
+                draw(&process, Rate(1_000.0), 1_000),
+                draw(&process, Rate(4_000.0), 1_000),
+            );
+            assert!(
+                slow.iter()
+                    .zip(&fast)
+                    .all(|(slow, fast)| slow.0.abs_diff(fast.0 * 4) <= 4),
+                "{process:?}"
+            );
         }
         for process in [Process::Poisson, Process::Gamma { cv: 2.0 }, mmpp(4.0)] {
             assert_eq!(draw(&process, RATE, 1_000), draw(&process, RATE, 1_000));
@@ -330,19 +443,57 @@ mod tests {
 
     #[test]
     fn parameters_have_bounds() {
-        let mmpp = |ratio, high| Process::Mmpp { ratio, low: Nanos(1_000), high: Nanos(high) };
-        let periodic = |period, pattern: &[f64]| Process::Periodic { period: Nanos(period), pattern: pattern.into() };
-        let stepping = |from, steps| Process::Stepping { from: Rate(from), to: Rate(2.0), steps };
+        let mmpp = |ratio, high| Process::Mmpp {
+            ratio,
+            low: Nanos(1_000),
+            high: Nanos(high),
+        };
+        let periodic = |period, pattern: &[f64]| Process::Periodic {
+            period: Nanos(period),
+            pattern: pattern.into(),
+        };
+        let stepping = |from, steps| Process::Stepping {
+            from: Rate(from),
+            to: Rate(2.0),
+            steps,
+        };
         for (process, message) in [
-            (Process::Gamma { cv: 0.0 }, "cv: 0 is out of range; it is a number from 0.001 to 1000"),
-            (mmpp(0.5, 1_000), "ratio: 0.5 is out of range; it is a number from 1 to 1000000"),
-            (periodic(4, &[1.0, -1.0]), "pattern[1]: -1 is out of range; it is a number from 0 to 1000000"),
-            (periodic(4, &[0.0]), "pattern: at least one relative rate must be above 0"),
-            (periodic(4, &[]), "pattern: at least one relative rate must be above 0"),
-            (periodic(1_999, &[1.0, 2.0]), "period: 1.999us is too short; each part of the pattern takes 1us or more"),
-            (mmpp(2.0, 0), "high: 0ns is too short; it is a time of 1us or more"),
-            (stepping(1.0, 1), "steps: 1 is too few; at least 2, and poisson has a single rate"),
-            (stepping(-1.0, 3), "from: must be a number of requests per second from 1e-6 to 1e9, not -1"),
+            (
+                Process::Gamma { cv: 0.0 },
+                "cv: 0 is out of range; it is a number from 0.001 to 1000",
+            ),
+            (
+                mmpp(0.5, 1_000),
+                "ratio: 0.5 is out of range; it is a number from 1 to 1000000",
+            ),
+            (
+                periodic(4, &[1.0, -1.0]),
+                "pattern[1]: -1 is out of range; it is a number from 0 to 1000000",
+            ),
+            (
+                periodic(4, &[0.0]),
+                "pattern: at least one relative rate must be above 0",
+            ),
+            (
+                periodic(4, &[]),
+                "pattern: at least one relative rate must be above 0",
+            ),
+            (
+                periodic(1_999, &[1.0, 2.0]),
+                "period: 1.999us is too short; each part of the pattern takes 1us or more",
+            ),
+            (
+                mmpp(2.0, 0),
+                "high: 0ns is too short; it is a time of 1us or more",
+            ),
+            (
+                stepping(1.0, 1),
+                "steps: 1 is too few; at least 2, and poisson has a single rate",
+            ),
+            (
+                stepping(-1.0, 3),
+                "from: must be a number of requests per second from 1e-6 to 1e9, not -1",
+            ),
         ] {
             assert_eq!(process.check(), Err(message.to_string()));
         }

@@ -19,7 +19,11 @@ pub(super) fn cut(cells: &[CellId], edges: &Edges, order: &[u32]) -> Box<[u32]> 
 }
 
 /// Sets connected by edges with `joins`, numbered by lowest node.
-pub(super) fn connected(nodes: usize, edges: &Edges, joins: impl Fn(usize, usize) -> bool) -> Box<[u32]> {
+pub(super) fn connected(
+    nodes: usize,
+    edges: &Edges,
+    joins: impl Fn(usize, usize) -> bool,
+) -> Box<[u32]> {
     // Union-find; the lower node is the root.
     let mut root: Vec<u32> = (0..nodes as u32).collect();
     fn find(root: &mut [u32], mut node: u32) -> u32 {
@@ -51,8 +55,13 @@ fn on_a_circle(set_of: &[u32], edges: &Edges) -> Vec<bool> {
     let count = set_of.iter().max().map_or(0, |last| *last as usize + 1);
     let nodes = 0..set_of.len() as u32;
     let between = nodes.flat_map(|node| edges.of(node).iter().map(move |next| (node, *next)));
-    let between = between.map(|(node, next)| (set_of[node as usize], set_of[next as usize])).filter(|(a, b)| a != b);
-    let (next, before) = (Lists::new(count, between.clone()), Lists::new(count, between.map(|(a, b)| (b, a))));
+    let between = between
+        .map(|(node, next)| (set_of[node as usize], set_of[next as usize]))
+        .filter(|(a, b)| a != b);
+    let (next, before) = (
+        Lists::new(count, between.clone()),
+        Lists::new(count, between.map(|(a, b)| (b, a))),
+    );
     let (mut seen, mut left) = (vec![false; count], Vec::with_capacity(count));
     (0..count as u32).for_each(|set| visit(set, &next, &mut seen, &mut left));
     // Backwards from the set that was left last, what it reaches is its component.
@@ -62,7 +71,9 @@ fn on_a_circle(set_of: &[u32], edges: &Edges) -> Vec<bool> {
     for set in left.into_iter().rev() {
         visit(set, &before, &mut seen, &mut component);
         let has_others = component.len() > 1;
-        component.drain(..).for_each(|member| circular[member as usize] = has_others);
+        component
+            .drain(..)
+            .for_each(|member| circular[member as usize] = has_others);
     }
     circular
 }

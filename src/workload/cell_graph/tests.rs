@@ -1,14 +1,23 @@
 use super::*;
 
 fn graph(cells: &str, edges: &[(u32, u32)]) -> Graph {
-    Graph::new(cells.bytes().map(|c| CellId(u16::from(c - b'a'))).collect(), edges).unwrap()
+    Graph::new(
+        cells.bytes().map(|c| CellId(u16::from(c - b'a'))).collect(),
+        edges,
+    )
+    .unwrap()
 }
 
 fn assert_acyclic(graph: &Graph) {
     let cells = graph.subgraphs().iter().map(|s| s.cell).collect();
     let edges: Vec<(u32, u32)> = (0..graph.len() as u32)
         .flat_map(|n| graph.successors(n).iter().map(move |m| (n, *m)))
-        .map(|(a, b)| (graph.subgraph_of()[a as usize], graph.subgraph_of()[b as usize]))
+        .map(|(a, b)| {
+            (
+                graph.subgraph_of()[a as usize],
+                graph.subgraph_of()[b as usize],
+            )
+        })
         .filter(|(a, b)| a != b)
         .collect();
     Graph::new(cells, &edges).expect("no subgraph waits for itself");
@@ -33,7 +42,9 @@ fn a_tree_is_cut_into_its_leaves_and_the_rest() {
 
 #[test]
 fn a_single_leaf_is_a_tree() {
-    let graph = Graph::from_tree(&"0".parse().unwrap(), |children| CellId(u16::from(children == 0)));
+    let graph = Graph::from_tree(&"0".parse().unwrap(), |children| {
+        CellId(u16::from(children == 0))
+    });
     assert_eq!(graph.cells(), [CellId(1)]);
     assert_eq!(graph.subgraphs().len(), 1);
 }
@@ -41,7 +52,10 @@ fn a_single_leaf_is_a_tree() {
 #[test]
 fn two_layers_stay_whole() {
     // a0 -> a1 -> a2 and b0 -> b1 -> b2, each b on its a.
-    let graph = graph("aaabbb", &[(0, 1), (1, 2), (3, 4), (4, 5), (0, 3), (1, 4), (2, 5)]);
+    let graph = graph(
+        "aaabbb",
+        &[(0, 1), (1, 2), (3, 4), (4, 5), (0, 3), (1, 4), (2, 5)],
+    );
     assert_eq!(graph.subgraph_of(), [0, 0, 0, 1, 1, 1]);
 }
 

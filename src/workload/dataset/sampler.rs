@@ -25,7 +25,10 @@ pub struct Sampler<'a> {
 
 impl<'a> Sampler<'a> {
     /// `None` if the weights do not add up to a finite number above 0.
-    pub(super) fn new(shapes: &'a Shapes, weights: impl Iterator<Item = f64>) -> Option<Sampler<'a>> {
+    pub(super) fn new(
+        shapes: &'a Shapes,
+        weights: impl Iterator<Item = f64>,
+    ) -> Option<Sampler<'a>> {
         let ends = weights.scan(0.0, |sum, weight| {
             *sum += weight;
             Some(*sum)
@@ -35,8 +38,18 @@ impl<'a> Sampler<'a> {
         let total = mem::replace(ends.last_mut()?, f64::INFINITY);
         let range = Uniform::new(0.0, total).ok()?;
         let parts = 2 * ends.len();
-        let mut sampler = Sampler { shapes, range, parts: parts as f64 / total, ends, first_rows: Vec::new() };
-        let first_row = |part| sampler.ends.partition_point(|end| sampler.part(*end) < part) as u32;
+        let mut sampler = Sampler {
+            shapes,
+            range,
+            parts: parts as f64 / total,
+            ends,
+            first_rows: Vec::new(),
+        };
+        let first_row = |part| {
+            sampler
+                .ends
+                .partition_point(|end| sampler.part(*end) < part) as u32
+        };
         sampler.first_rows = (0..=parts).map(first_row).collect();
         Some(sampler)
     }
@@ -55,10 +68,16 @@ impl<'a> Sampler<'a> {
     pub fn draw(&self, rng: &mut Stream) -> Shape {
         let at = self.range.sample(rng);
         let first = self.first_rows[self.part(at)] as usize;
-        let row = first + self.ends[first..].iter().take_while(|end| **end <= at).count();
+        let row = first
+            + self.ends[first..]
+                .iter()
+                .take_while(|end| **end <= at)
+                .count();
         match self.shapes {
             Shapes::Table(rows) => rows[row].0.clone(),
-            Shapes::Treebank { leaves, trees } => Shape::Tree(Arc::new(trees.tree(leaves[row].0, rng))),
+            Shapes::Treebank { leaves, trees } => {
+                Shape::Tree(Arc::new(trees.tree(leaves[row].0, rng)))
+            }
         }
     }
 }
@@ -76,7 +95,8 @@ mod tests {
         let mut rng = random::stream(1, 0, "weights");
         let huge = [1e-300, 0.0, 1.0, 1e300];
         for case in 0..300 {
-            let mut weight = || f64::from(rng.random_range(0..4u32)) * 10f64.powi(rng.random_range(-3..4));
+            let mut weight =
+                || f64::from(rng.random_range(0..4u32)) * 10f64.powi(rng.random_range(-3..4));
             let some: Vec<f64> = (0..case % 40).map(|_| weight()).collect();
             let weights = match case {
                 0 => &huge[..],
@@ -85,10 +105,20 @@ mod tests {
                 3 => &[1e308, 1e308],
                 _ => &some,
             };
-            let rows = Shapes::Table((1..).map(Shape::Chain).zip(weights.iter().copied()).collect());
-            let (ours, theirs) = (Sampler::new(&rows, weights.iter().copied()), WeightedIndex::new(weights));
+            let rows = Shapes::Table(
+                (1..)
+                    .map(Shape::Chain)
+                    .zip(weights.iter().copied())
+                    .collect(),
+            );
+            let (ours, theirs) = (
+                Sampler::new(&rows, weights.iter().copied()),
+                WeightedIndex::new(weights),
+            );
             assert_eq!(ours.is_some(), theirs.is_ok(), "{weights:?}");
-            let (Some(ours), Ok(theirs)) = (ours, theirs) else { continue };
+            let (Some(ours), Ok(theirs)) = (ours, theirs) else {
+                continue;
+            };
             let [mut one, mut other] = [(); 2].map(|()| random::stream(case, 0, "shapes"));
             for _ in 0..200 {
                 let row = theirs.sample(&mut other) as u32;

@@ -10,8 +10,11 @@ use crate::workload::row_names;
 use crate::workload::shape::MAX_LENGTH;
 
 /// The first two are needed.
-const COLUMNS: [&str; 7] = ["name", "kind", "count", "rows", "inner", "columns", "elements"];
-const FORMAT: &str = "a network has the columns name and kind, and may have count, rows, inner, columns, elements";
+const COLUMNS: [&str; 7] = [
+    "name", "kind", "count", "rows", "inner", "columns", "elements",
+];
+const FORMAT: &str =
+    "a network has the columns name and kind, and may have count, rows, inner, columns, elements";
 
 const MAX_OPERATORS: usize = 10_000;
 
@@ -29,7 +32,9 @@ pub(super) fn parse(given: &str, path: &Path, text: &str) -> Result<Dnn, String>
     let mut names = Vec::new();
     for (line, text) in lines {
         let (name, form) = row(text, &header, most_tokens).map_err(at(line))?;
-        let (before, other) = known.entry(name.clone()).or_insert_with(|| (line, form.clone()));
+        let (before, other) = known
+            .entry(name.clone())
+            .or_insert_with(|| (line, form.clone()));
         if *other != form {
             return Err(format!(
                 "line {line}: name: \"{name}\" is another operator in line {before}; operators of one name are one operator \
@@ -45,8 +50,21 @@ pub(super) fn parse(given: &str, path: &Path, text: &str) -> Result<Dnn, String>
     }
     let ids: BTreeMap<String, CellId> = known.keys().cloned().zip((0..).map(CellId)).collect();
     let chain = names.iter().map(|name| ids[name]).collect();
-    let operators = known.into_iter().map(|(name, (_, form))| Operator { cell: ids[&name], name, form }).collect();
-    Ok(Dnn { given: given.to_string(), path: path.to_path_buf(), most_tokens, operators, chain })
+    let operators = known
+        .into_iter()
+        .map(|(name, (_, form))| Operator {
+            cell: ids[&name],
+            name,
+            form,
+        })
+        .collect();
+    Ok(Dnn {
+        given: given.to_string(),
+        path: path.to_path_buf(),
+        most_tokens,
+        operators,
+        chain,
+    })
 }
 
 fn most_tokens(line: &str) -> Result<Option<u32>, String> {
@@ -65,14 +83,22 @@ fn most_tokens(line: &str) -> Result<Option<u32>, String> {
     }
 }
 
-fn row(line: &str, header: &Columns<{ COLUMNS.len() }>, most_tokens: Option<u32>) -> Result<(String, Form), String> {
+fn row(
+    line: &str,
+    header: &Columns<{ COLUMNS.len() }>,
+    most_tokens: Option<u32>,
+) -> Result<(String, Form), String> {
     let texts = header.row(line)?;
     let [name, kind, ..] = &texts;
     check_name(name).map_err(at("name"))?;
-    let kind = Kind::ALL.iter().find(|(known, _)| *known == *kind).map(|(_, kind)| *kind).ok_or_else(|| {
-        let known = Kind::ALL.map(|(known, _)| known).join(", ");
-        format!("kind: unknown value \"{kind}\"; known: {known}")
-    })?;
+    let kind = Kind::ALL
+        .iter()
+        .find(|(known, _)| *known == *kind)
+        .map(|(_, kind)| *kind)
+        .ok_or_else(|| {
+            let known = Kind::ALL.map(|(known, _)| known).join(", ");
+            format!("kind: unknown value \"{kind}\"; known: {known}")
+        })?;
 
     let size = |column: &str, text: &str| match text {
         "" if column == "elements" => {
@@ -80,21 +106,35 @@ fn row(line: &str, header: &Columns<{ COLUMNS.len() }>, most_tokens: Option<u32>
                 Kind::Memory => ("memory operator", ""),
                 _ => (kind.name(), ", such as rows·inner + rows·columns"),
             };
-            Err(format!("missing; the numbers that a {operator} reads and writes for each query{example}"))
+            Err(format!(
+                "missing; the numbers that a {operator} reads and writes for each query{example}"
+            ))
         }
         "" if kind == Kind::Memory => Ok(Size::constant(0)),
         "" if column == "count" => Ok(Size::constant(1)),
-        "" => Err(format!("missing; a {} has rows, inner and columns", kind.name())),
+        "" => Err(format!(
+            "missing; a {} has rows, inner and columns",
+            kind.name()
+        )),
         text => match checked(text, most_tokens)? {
             size if column == "elements" => Ok(size),
-            _ if kind == Kind::Memory => Err("a memory operator has no products; leave it empty".into()),
+            _ if kind == Kind::Memory => {
+                Err("a memory operator has no products; leave it empty".into())
+            }
             size if size == Size::constant(0) => Err("0 is too small; at least 1".into()),
             size => Ok(size),
         },
     };
     let sized = |place: usize| size(COLUMNS[place], &texts[place]).map_err(at(COLUMNS[place]));
     let (count, rows, inner) = (sized(2)?, sized(3)?, sized(4)?);
-    let form = Form { kind, count, rows, inner, columns: sized(5)?, elements: sized(6)? };
+    let form = Form {
+        kind,
+        count,
+        rows,
+        inner,
+        columns: sized(5)?,
+        elements: sized(6)?,
+    };
     let largest = form.at(most_tokens.unwrap_or(0));
     if largest.flops(1) > MAX_WORK || largest.weights() > MAX_WORK {
         return Err("rows, inner and columns: the product is larger than that of any network (2^60 operations)".into());
@@ -106,20 +146,28 @@ fn row(line: &str, header: &Columns<{ COLUMNS.len() }>, most_tokens: Option<u32>
 fn checked(text: &str, most_tokens: Option<u32>) -> Result<Size, String> {
     let size = Size::parse(text)?;
     if most_tokens.is_none() && !size.is_constant() {
-        return Err(format!("\"{text}\" depends on tokens, and a network of shape,fixed has none"));
+        return Err(format!(
+            "\"{text}\" depends on tokens, and a network of shape,fixed has none"
+        ));
     }
-    size.checked_at(most_tokens.unwrap_or(0)).ok_or_else(|| too_large(text))?;
+    size.checked_at(most_tokens.unwrap_or(0))
+        .ok_or_else(|| too_large(text))?;
     Ok(size)
 }
 
 /// In cost tables commas separate fields, dots parts.
 fn check_name(name: &str) -> Result<(), String> {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
-    if !name.starts_with(|letter: char| letter.is_ascii_alphabetic()) || !name.chars().all(allowed) {
-        return Err(format!("\"{name}\" is not a name: a letter, then letters, digits, _ and -"));
+    if !name.starts_with(|letter: char| letter.is_ascii_alphabetic()) || !name.chars().all(allowed)
+    {
+        return Err(format!(
+            "\"{name}\" is not a name: a letter, then letters, digits, _ and -"
+        ));
     }
     match row_names::RESERVED.contains(&name) {
-        true => Err(format!("\"{name}\" has a meaning of its own in cost tables; take another")),
+        true => Err(format!(
+            "\"{name}\" has a meaning of its own in cost tables; take another"
+        )),
         false => Ok(()),
     }
 }
@@ -143,13 +191,31 @@ mod tests {
     #[test]
     fn operators_are_cells_in_the_order_of_their_names() {
         let network = parse(EXAMPLE).unwrap();
-        let order: Vec<&str> = network.operators().map(|operator| operator.name.as_str()).collect();
-        assert_eq!(order, ["project", "scores", "softmax", "mix", "wide", "narrow", "normalise", "classify"]);
+        let order: Vec<&str> = network
+            .operators()
+            .map(|operator| operator.name.as_str())
+            .collect();
+        assert_eq!(
+            order,
+            [
+                "project",
+                "scores",
+                "softmax",
+                "mix",
+                "wide",
+                "narrow",
+                "normalise",
+                "classify"
+            ]
+        );
         let cells = network.cell_types();
         assert!(cells.is_sorted_by_key(|cell| &cell.name));
         for (place, operator) in network.operators().enumerate() {
             let cell = &cells[operator.cell.index()];
-            assert_eq!((&cell.name, cell.priority, cell.chain), (&operator.name, place as i32, true));
+            assert_eq!(
+                (&cell.name, cell.priority, cell.chain),
+                (&operator.name, place as i32, true)
+            );
             assert_eq!(cell.sized, cell.name != "classify");
         }
     }
@@ -157,13 +223,31 @@ mod tests {
     #[test]
     fn work_follows_the_tokens_and_the_batch() {
         let network = parse(EXAMPLE).unwrap();
-        let work = |name: &str| network.distinct().iter().find(|operator| operator.name == name).unwrap().form.at(10);
+        let work = |name: &str| {
+            network
+                .distinct()
+                .iter()
+                .find(|operator| operator.name == name)
+                .unwrap()
+                .form
+                .at(10)
+        };
         let wide = work("wide");
-        assert_eq!((wide.rows, wide.inner, wide.columns, wide.elements), (10, 64, 256, 3_200));
+        assert_eq!(
+            (wide.rows, wide.inner, wide.columns, wide.elements),
+            (10, 64, 256, 3_200)
+        );
         assert_eq!(wide.flops(3), 3 * 2 * 10 * 64 * 256);
-        assert_eq!(wide.moved(3), 64 * 256 + 3 * 3_200, "weights are fetched once");
+        assert_eq!(
+            wide.moved(3),
+            64 * 256 + 3 * 3_200,
+            "weights are fetched once"
+        );
         let scores = work("scores");
-        assert_eq!((scores.flops(2), scores.weights()), (2 * 4 * 2 * 10 * 16 * 10, 0));
+        assert_eq!(
+            (scores.flops(2), scores.weights()),
+            (2 * 4 * 2 * 10 * 16 * 10, 0)
+        );
         let softmax = work("softmax");
         assert_eq!((softmax.flops(5), softmax.moved(5)), (0, 5 * 8 * 100));
     }
@@ -180,21 +264,37 @@ mod tests {
         assert!(std::ptr::eq(&one[..], &same[..]));
         assert_ne!(one, other);
         let inputs: Vec<u32> = one.iter().map(|run| run.input).collect();
-        assert_eq!(inputs, [7, 7, 7, 7, 7, 7, 7, 0], "the last does not depend on the tokens");
+        assert_eq!(
+            inputs,
+            [7, 7, 7, 7, 7, 7, 7, 0],
+            "the last does not depend on the tokens"
+        );
         let refused = |shape: Shape| Unfolder::new(&model).unfold(&shape).unwrap_err();
         assert_eq!(
             refused(Shape::Tokens(129)),
             "a request has 129 tokens, and n.csv takes up to 128; leave out longer ones (workload.max_length = 128)"
         );
-        assert_eq!(refused(Shape::Fixed), "the model dnn:n.csv takes no fixed shapes; it takes: tokens:N");
+        assert_eq!(
+            refused(Shape::Fixed),
+            "the model dnn:n.csv takes no fixed shapes; it takes: tokens:N"
+        );
     }
 
     #[test]
     fn an_operator_in_two_places_is_one_cell() {
-        let network =
-            parse("shape,fixed\nkind,name,elements\nmemory,a,1\nmemory,b,2\nmemory,a,1\nmemory,a,1\n").unwrap();
-        let Some(Ok(CellGraph::Chains(runs))) = network.unfold(&Shape::Fixed) else { panic!("a chain") };
-        assert_eq!(runs.iter().map(|run| (run.cell.0, run.length)).collect::<Vec<_>>(), [(0, 1), (1, 1), (0, 2)]);
+        let network = parse(
+            "shape,fixed\nkind,name,elements\nmemory,a,1\nmemory,b,2\nmemory,a,1\nmemory,a,1\n",
+        )
+        .unwrap();
+        let Some(Ok(CellGraph::Chains(runs))) = network.unfold(&Shape::Fixed) else {
+            panic!("a chain")
+        };
+        assert_eq!(
+            runs.iter()
+                .map(|run| (run.cell.0, run.length))
+                .collect::<Vec<_>>(),
+            [(0, 1), (1, 1), (0, 2)]
+        );
         assert_eq!(network.operators().len(), 4);
     }
 
@@ -214,41 +314,90 @@ mod tests {
                 "shape,fixed\n",
                 "line 2: no column \"name\"; a network has the columns name and kind, and may have count, rows, ",
             ),
-            ("shape,fixed\nname,kind,sort\n", "line 2: unknown column \"sort\"; known: name, kind, count, "),
-            ("shape,fixed\nname,kind,name\n", "line 2: column \"name\" is given twice"),
+            (
+                "shape,fixed\nname,kind,sort\n",
+                "line 2: unknown column \"sort\"; known: name, kind, count, ",
+            ),
+            (
+                "shape,fixed\nname,kind,name\n",
+                "line 2: column \"name\" is given twice",
+            ),
             ("shape,fixed\nname,kind\n", "no operators; "),
         ] {
             let error = parse(text).unwrap_err();
             assert!(error.starts_with(problem), "{error}");
         }
         for (row, problem) in [
-            ("a,memory", "\"a,memory\" has 2 fields where the header has 7"),
-            ("1a,memory,,,,,1", "name: \"1a\" is not a name: a letter, then letters, digits, _ and -"),
-            ("gather,memory,,,,,1", "name: \"gather\" has a meaning of its own in cost tables; take another"),
-            ("a,conv,,1,1,1,1", "kind: unknown value \"conv\"; known: matmul, batched-matmul, memory"),
-            ("a,memory,,3,,,1", "rows: a memory operator has no products; leave it empty"),
-            ("a,memory,,,,,", "elements: missing; the numbers that a memory operator reads and writes for each query"),
-            ("a,matmul,,1,,1,1", "inner: missing; a matmul has rows, inner and columns"),
+            (
+                "a,memory",
+                "\"a,memory\" has 2 fields where the header has 7",
+            ),
+            (
+                "1a,memory,,,,,1",
+                "name: \"1a\" is not a name: a letter, then letters, digits, _ and -",
+            ),
+            (
+                "gather,memory,,,,,1",
+                "name: \"gather\" has a meaning of its own in cost tables; take another",
+            ),
+            (
+                "a,conv,,1,1,1,1",
+                "kind: unknown value \"conv\"; known: matmul, batched-matmul, memory",
+            ),
+            (
+                "a,memory,,3,,,1",
+                "rows: a memory operator has no products; leave it empty",
+            ),
+            (
+                "a,memory,,,,,",
+                "elements: missing; the numbers that a memory operator reads and writes for each query",
+            ),
+            (
+                "a,matmul,,1,,1,1",
+                "inner: missing; a matmul has rows, inner and columns",
+            ),
             ("a,matmul,0,1,1,1,1", "count: 0 is too small; at least 1"),
             (
                 "a,matmul,,1,1,1,",
                 "elements: missing; the numbers that a matmul reads and writes for each query, such as ",
             ),
-            ("a,matmul,,x,1,1,1", "rows: \"x\" is not a sum of products of whole numbers and tokens, such as 64, "),
-            ("a,matmul,,tokens,1,1,1", "rows: \"tokens\" depends on tokens, and a network of shape,fixed has none"),
-            ("a,matmul,,1000000000,1000000000,1000000000,1", "rows, inner and columns: the product is larger than "),
+            (
+                "a,matmul,,x,1,1,1",
+                "rows: \"x\" is not a sum of products of whole numbers and tokens, such as 64, ",
+            ),
+            (
+                "a,matmul,,tokens,1,1,1",
+                "rows: \"tokens\" depends on tokens, and a network of shape,fixed has none",
+            ),
+            (
+                "a,matmul,,1000000000,1000000000,1000000000,1",
+                "rows, inner and columns: the product is larger than ",
+            ),
         ] {
-            let text = format!("shape,fixed\n# the operators\nname,kind,count,rows,inner,columns,elements\n\n{row}\n");
+            let text = format!(
+                "shape,fixed\n# the operators\nname,kind,count,rows,inner,columns,elements\n\n{row}\n"
+            );
             let error = parse(&text).unwrap_err();
             assert!(error.starts_with(&format!("line 5: {problem}")), "{error}");
         }
         let unnamed = "shape,fixed\nname,kind,,elements\na,memory,,8\n";
         assert_eq!(parse(unnamed).unwrap().operators.len(), 1);
         let short = parse(&unnamed.replace(",,8", ",8")).unwrap_err();
-        assert_eq!(short, "line 3: \"a,memory,8\" has 3 fields where the header has 4");
+        assert_eq!(
+            short,
+            "line 3: \"a,memory,8\" has 3 fields where the header has 4"
+        );
         let twice = "shape,fixed\nname,kind,elements\na,memory,1\na,memory,2\n";
-        assert!(parse(twice).unwrap_err().starts_with("line 4: name: \"a\" is another operator in line 3; "));
+        assert!(
+            parse(twice)
+                .unwrap_err()
+                .starts_with("line 4: name: \"a\" is another operator in line 3; ")
+        );
         let large = "shape,tokens,1000000\nname,kind,elements\na,memory,9*tokens*tokens\n";
-        assert!(parse(large).unwrap_err().starts_with("line 3: elements: \"9*tokens*tokens\" is more than "));
+        assert!(
+            parse(large)
+                .unwrap_err()
+                .starts_with("line 3: elements: \"9*tokens*tokens\" is more than ")
+        );
     }
 }

@@ -41,11 +41,18 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [(&'static str, Kind); 3] =
-        [("matmul", Kind::Matmul), ("batched-matmul", Kind::BatchedMatmul), ("memory", Kind::Memory)];
+    pub const ALL: [(&'static str, Kind); 3] = [
+        ("matmul", Kind::Matmul),
+        ("batched-matmul", Kind::BatchedMatmul),
+        ("memory", Kind::Memory),
+    ];
 
     pub fn name(self) -> &'static str {
-        Kind::ALL.iter().find(|(_, kind)| *kind == self).expect("each kind has a name").0
+        Kind::ALL
+            .iter()
+            .find(|(_, kind)| *kind == self)
+            .expect("each kind has a name")
+            .0
     }
 }
 
@@ -69,7 +76,14 @@ impl Form {
     pub fn at(&self, tokens: u32) -> Work {
         let Form { kind, .. } = *self;
         let [count, rows, inner, columns, elements] = self.sizes().map(|size| size.at(tokens));
-        Work { kind, count, rows, inner, columns, elements }
+        Work {
+            kind,
+            count,
+            rows,
+            inner,
+            columns,
+            elements,
+        }
     }
 
     pub fn is_constant(&self) -> bool {
@@ -77,20 +91,32 @@ impl Form {
     }
 
     fn sizes(&self) -> [&Size; 5] {
-        [&self.count, &self.rows, &self.inner, &self.columns, &self.elements]
+        [
+            &self.count,
+            &self.rows,
+            &self.inner,
+            &self.columns,
+            &self.elements,
+        ]
     }
 }
 
 impl Work {
     /// A multiply-add counts as two.
     pub fn flops(&self, batch: u32) -> u128 {
-        let adds: u128 = [self.count, self.rows, self.inner, self.columns].map(u128::from).iter().product();
+        let adds: u128 = [self.count, self.rows, self.inner, self.columns]
+            .map(u128::from)
+            .iter()
+            .product();
         2 * adds * u128::from(batch)
     }
 
     pub fn weights(&self) -> u128 {
         match self.kind {
-            Kind::Matmul => [self.count, self.inner, self.columns].map(u128::from).iter().product(),
+            Kind::Matmul => [self.count, self.inner, self.columns]
+                .map(u128::from)
+                .iter()
+                .product(),
             Kind::BatchedMatmul | Kind::Memory => 0,
         }
     }
@@ -127,14 +153,22 @@ impl Dnn {
 
     /// 0 if the operator does not depend on the tokens.
     pub fn input(&self, operator: &Operator, tokens: u32) -> u32 {
-        if operator.form.is_constant() { 0 } else { tokens }
+        if operator.form.is_constant() {
+            0
+        } else {
+            tokens
+        }
     }
 
     pub fn cell_types(&self) -> Vec<CellType> {
         let first = |cell: CellId| self.chain.iter().position(|other| *other == cell);
         let cell_type = |operator: &Operator| CellType {
             sized: !operator.form.is_constant(),
-            ..CellType::new(&operator.name, first(operator.cell).map_or(0, |place| place as i32), true)
+            ..CellType::new(
+                &operator.name,
+                first(operator.cell).map_or(0, |place| place as i32),
+                true,
+            )
         };
         self.operators.iter().map(cell_type).collect()
     }
@@ -152,7 +186,11 @@ impl Dnn {
             (None, Shape::Fixed) => 0,
             _ => return None,
         };
-        let run = |operator: &Operator| Run { cell: operator.cell, length: 1, input: self.input(operator, tokens) };
+        let run = |operator: &Operator| Run {
+            cell: operator.cell,
+            length: 1,
+            input: self.input(operator, tokens),
+        };
         Some(Ok(CellGraph::chains(self.operators().map(run))))
     }
 }
@@ -184,14 +222,26 @@ impl Size {
                 match factor {
                     "tokens" if power < MAX_POWER => power += 1,
                     "tokens" => {
-                        return Err(format!("\"{text}\" has more than {MAX_POWER} factors tokens in a product"));
+                        return Err(format!(
+                            "\"{text}\" has more than {MAX_POWER} factors tokens in a product"
+                        ));
                     }
-                    _ if !factor.bytes().all(|digit| digit.is_ascii_digit()) => return Err(refuse()),
-                    _ => product = factor.parse().ok().and_then(|n| product.checked_mul(n)).ok_or_else(refuse)?,
+                    _ if !factor.bytes().all(|digit| digit.is_ascii_digit()) => {
+                        return Err(refuse());
+                    }
+                    _ => {
+                        product = factor
+                            .parse()
+                            .ok()
+                            .and_then(|n| product.checked_mul(n))
+                            .ok_or_else(refuse)?
+                    }
                 }
             }
             let sum = coefficients[power].checked_add(product);
-            coefficients[power] = sum.filter(|sum| *sum <= MAX_SIZE).ok_or_else(|| too_large(text))?;
+            coefficients[power] = sum
+                .filter(|sum| *sum <= MAX_SIZE)
+                .ok_or_else(|| too_large(text))?;
         }
         Ok(Size(coefficients))
     }
@@ -199,7 +249,8 @@ impl Size {
     /// `None` above `MAX_SIZE`.
     pub fn checked_at(&self, tokens: u32) -> Option<u64> {
         let value = self.0.iter().rev().try_fold(0u64, |sum, coefficient| {
-            sum.checked_mul(u64::from(tokens)).and_then(|sum| sum.checked_add(*coefficient))
+            sum.checked_mul(u64::from(tokens))
+                .and_then(|sum| sum.checked_add(*coefficient))
         });
         value.filter(|value| *value <= MAX_SIZE)
     }
@@ -240,12 +291,35 @@ mod tests {
 
     #[test]
     fn what_is_no_size_is_quoted() {
-        for bad in ["", "token", "3*", "-1", "1.5", "tokens^2", "tokens tokens", "99999999999999999999"] {
+        for bad in [
+            "",
+            "token",
+            "3*",
+            "-1",
+            "1.5",
+            "tokens^2",
+            "tokens tokens",
+            "99999999999999999999",
+        ] {
             let error = Size::parse(bad).unwrap_err();
-            assert!(error.starts_with(&format!("\"{bad}\" is not a sum of products")), "{error}");
+            assert!(
+                error.starts_with(&format!("\"{bad}\" is not a sum of products")),
+                "{error}"
+            );
         }
-        assert!(Size::parse("tokens*tokens*tokens*tokens").unwrap_err().contains("more than 3 factors"));
-        assert!(Size::parse("2000000000000").unwrap_err().contains("is more than the limit 1099511627776"));
-        assert_eq!(Size::parse("tokens*tokens").unwrap().checked_at(1 << 21), None);
+        assert!(
+            Size::parse("tokens*tokens*tokens*tokens")
+                .unwrap_err()
+                .contains("more than 3 factors")
+        );
+        assert!(
+            Size::parse("2000000000000")
+                .unwrap_err()
+                .contains("is more than the limit 1099511627776")
+        );
+        assert_eq!(
+            Size::parse("tokens*tokens").unwrap().checked_at(1 << 21),
+            None
+        );
     }
 }

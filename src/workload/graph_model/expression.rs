@@ -26,20 +26,44 @@ const MAX_NUMBER: i64 = 1 << 30;
 
 impl Linear {
     pub fn parse(text: &str, names: &[&str]) -> Result<Linear, String> {
-        let refuse = || format!("\"{}\" is not a sum of names and numbers, such as i - 1 or N + 1 - i", text.trim());
-        let mut sum = Linear { times: vec![0; names.len()], constant: 0 };
+        let refuse = || {
+            format!(
+                "\"{}\" is not a sum of names and numbers, such as i - 1 or N + 1 - i",
+                text.trim()
+            )
+        };
+        let mut sum = Linear {
+            times: vec![0; names.len()],
+            constant: 0,
+        };
         let mut rest = text.trim();
         let mut sign = 1;
         loop {
-            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+            let end = rest
+                .find(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+                .unwrap_or(rest.len());
             let (word, behind) = rest.split_at(end);
-            match (word.parse::<i64>(), names.iter().position(|name| *name == word)) {
+            match (
+                word.parse::<i64>(),
+                names.iter().position(|name| *name == word),
+            ) {
                 (Ok(number), _) if number <= MAX_NUMBER => sum.constant += sign * number,
-                (Ok(number), _) => return Err(format!("{number} is too large; at most {MAX_NUMBER}")),
+                (Ok(number), _) => {
+                    return Err(format!("{number} is too large; at most {MAX_NUMBER}"));
+                }
                 (_, Some(place)) => sum.times[place] += sign,
                 _ if word.is_empty() => return Err(refuse()),
-                _ if names.is_empty() => return Err(format!("unknown name \"{word}\"; only numbers are known here")),
-                _ => return Err(format!("unknown name \"{word}\"; known here: {}", names.join(", "))),
+                _ if names.is_empty() => {
+                    return Err(format!(
+                        "unknown name \"{word}\"; only numbers are known here"
+                    ));
+                }
+                _ => {
+                    return Err(format!(
+                        "unknown name \"{word}\"; known here: {}",
+                        names.join(", ")
+                    ));
+                }
             }
             rest = behind.trim_start();
             sign = match rest.as_bytes().first() {
@@ -54,25 +78,41 @@ impl Linear {
     }
 
     pub fn at(&self, values: &[i64]) -> i64 {
-        self.constant + self.times.iter().zip(values).map(|(times, value)| times * value).sum::<i64>()
+        self.constant
+            + self
+                .times
+                .iter()
+                .zip(values)
+                .map(|(times, value)| times * value)
+                .sum::<i64>()
     }
 
     /// The first name and a number.
     pub fn is_from_first(&self) -> bool {
-        self.times.iter().enumerate().all(|(place, times)| *times == i64::from(place == 0))
+        self.times
+            .iter()
+            .enumerate()
+            .all(|(place, times)| *times == i64::from(place == 0))
     }
 
     /// With a sum of sizes for its only index, if it has one.
     pub fn with_first(&self, first: &Linear) -> Linear {
         let (index, sizes) = self.times.split_at(self.times.len() - first.times.len());
         let factor = index.first().copied().unwrap_or(0);
-        let times = sizes.iter().zip(&first.times).map(|(own, of_first)| own + factor * of_first);
-        Linear { times: times.collect(), constant: self.constant + factor * first.constant }
+        let times = sizes
+            .iter()
+            .zip(&first.times)
+            .map(|(own, of_first)| own + factor * of_first);
+        Linear {
+            times: times.collect(),
+            constant: self.constant + factor * first.constant,
+        }
     }
 
     /// A sum of sizes, whenever they are at least 1.
     pub fn is_positive(&self) -> bool {
-        self.times.iter().all(|times| *times >= 0) && self.times.iter().sum::<i64>() + self.constant >= 1
+        self.times.iter().all(|times| *times >= 0)
+            && self.times.iter().sum::<i64>() + self.constant >= 1
     }
 }
 
@@ -81,7 +121,11 @@ impl Item {
     pub fn parse(text: &str, of: &Family, sizes: &[&str]) -> Result<Item, String> {
         let text = text.trim();
         // The node of a tree can't be added.
-        let indices = of.indices.iter().map(String::as_str).filter(|_| of.node().is_none());
+        let indices = of
+            .indices
+            .iter()
+            .map(String::as_str)
+            .filter(|_| of.node().is_none());
         let names: Vec<&str> = indices.chain(sizes.iter().copied()).collect();
         let linear = |text| Linear::parse(text, &names);
         match text {
@@ -99,7 +143,9 @@ impl Item {
         match (of.node() == Some(node.trim()), relation.trim()) {
             (true, "children") => Ok(Item::Children),
             (true, "parent") => Ok(Item::Parent),
-            (true, other) => Err(format!("a node of a tree has no {other}; it has children, parent")),
+            (true, other) => Err(format!(
+                "a node of a tree has no {other}; it has children, parent"
+            )),
             (false, _) => Err(format!("\"{node}\" does not range over a tree")),
         }
     }

@@ -77,7 +77,8 @@ pub enum Takes {
 impl GraphModel {
     pub fn read(given: &str, path: &Path) -> Result<GraphModel, String> {
         let text = shipped::text(path).map_err(|error| error.to_string())?;
-        GraphModel::parse(given, path, &text).map_err(|problem| format!("{}: {problem}", path.display()))
+        GraphModel::parse(given, path, &text)
+            .map_err(|problem| format!("{}: {problem}", path.display()))
     }
 
     /// As [`GraphModel::read`], from text; messages lack the file's name.
@@ -87,7 +88,13 @@ impl GraphModel {
             Unfolding::Rule(rule) => rule.is_chain,
             Unfolding::Graphs(graphs) => graphs.iter().all(|given| given.as_chain().is_some()),
         };
-        Ok(GraphModel { given: given.to_string(), path: path.to_path_buf(), cells, unfolding, is_chain })
+        Ok(GraphModel {
+            given: given.to_string(),
+            path: path.to_path_buf(),
+            cells,
+            unfolding,
+            is_chain,
+        })
     }
 
     pub fn cell_types(&self) -> Vec<CellType> {
@@ -123,10 +130,18 @@ impl GraphModel {
         let unfolded = match (&self.unfolding, shape) {
             (Unfolding::Rule(rule), shape) => rule.unfold(shape)?,
             (Unfolding::Graphs(graphs), Shape::Graph(number)) => {
-                match (*number as usize).checked_sub(1).and_then(|at| graphs.get(at)) {
-                    Some(given) if self.is_chain => Ok(given.as_chain().expect("all of its graphs are chains")),
+                match (*number as usize)
+                    .checked_sub(1)
+                    .and_then(|at| graphs.get(at))
+                {
+                    Some(given) if self.is_chain => {
+                        Ok(given.as_chain().expect("all of its graphs are chains"))
+                    }
                     Some(given) => Ok(CellGraph::Graph(given.graph().into())),
-                    None => Err(format!("there is no graph {number}; the file has {}", graphs.len())),
+                    None => Err(format!(
+                        "there is no graph {number}; the file has {}",
+                        graphs.len()
+                    )),
                 }
             }
             _ => return None,
@@ -137,15 +152,22 @@ impl GraphModel {
 
 impl Given {
     fn graph(&self) -> Graph {
-        Graph::new(self.nodes.clone(), &self.edges).expect("the graph was made when its file was read")
+        Graph::new(self.nodes.clone(), &self.edges)
+            .expect("the graph was made when its file was read")
     }
 
     fn as_chain(&self) -> Option<CellGraph> {
         let graph = self.graph();
         let mut order: Vec<usize> = (0..graph.len()).collect();
         order.sort_by_key(|node| graph.depths()[*node]);
-        let depth_is_place = (0u32..).zip(&order).all(|(place, node)| graph.depths()[*node] == place);
-        let runs = order.into_iter().map(|node| Run { cell: self.nodes[node], length: 1, input: 0 });
+        let depth_is_place = (0u32..)
+            .zip(&order)
+            .all(|(place, node)| graph.depths()[*node] == place);
+        let runs = order.into_iter().map(|node| Run {
+            cell: self.nodes[node],
+            length: 1,
+            input: 0,
+        });
         depth_is_place.then(|| CellGraph::chains(runs))
     }
 }

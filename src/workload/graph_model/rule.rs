@@ -53,16 +53,24 @@ pub fn sizes(takes: Takes) -> &'static [&'static str] {
 impl Rule {
     pub fn new(takes: Takes, families: Vec<Family>) -> Result<Rule, String> {
         let is_chain = takes != Takes::Trees && is_chain(&families, sizes(takes).len());
-        let rule = Rule { takes, families, is_chain };
+        let rule = Rule {
+            takes,
+            families,
+            is_chain,
+        };
         for shape in small_shapes(takes) {
             let extent = rule.extent(&shape).expect("a shape of the rule's kind");
-            rule.written_out(&extent).map_err(|problem| format!("{problem} (for a request {shape})"))?;
+            rule.written_out(&extent)
+                .map_err(|problem| format!("{problem} (for a request {shape})"))?;
         }
         Ok(rule)
     }
 
     pub fn is_sequence(&self) -> bool {
-        let runs_are_families = self.families.windows(2).all(|pair| pair[0].cell != pair[1].cell);
+        let runs_are_families = self
+            .families
+            .windows(2)
+            .all(|pair| pair[0].cell != pair[1].cell);
         let is_length = |last: &Linear| last.is_from_first() && last.constant == 0;
         self.is_chain && runs_are_families && self.families[0].lasts.first().is_some_and(is_length)
     }
@@ -70,13 +78,29 @@ impl Rule {
     pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
         let extent = self.extent(shape)?;
         if !self.is_chain {
-            return Some(self.written_out(&extent).map(|graph| CellGraph::Graph(graph.into())));
+            return Some(
+                self.written_out(&extent)
+                    .map(|graph| CellGraph::Graph(graph.into())),
+            );
         }
-        let run = |Family { name, cell, lasts, .. }: &Family| {
-            let length = lasts.first().map_or(1, |last| last.at(&extent.sizes)).try_into();
-            let length =
-                length.map_err(|_| format!("the nodes \"{name}\" of a request {shape} are more than {}", u32::MAX));
-            Ok(Run { cell: *cell, length: length?, input: 0 })
+        let run = |Family {
+                       name, cell, lasts, ..
+                   }: &Family| {
+            let length = lasts
+                .first()
+                .map_or(1, |last| last.at(&extent.sizes))
+                .try_into();
+            let length = length.map_err(|_| {
+                format!(
+                    "the nodes \"{name}\" of a request {shape} are more than {}",
+                    u32::MAX
+                )
+            });
+            Ok(Run {
+                cell: *cell,
+                length: length?,
+                input: 0,
+            })
         };
         let runs: Result<Vec<Run>, String> = self.families.iter().map(run).collect();
         Some(runs.map(CellGraph::chains))
@@ -89,7 +113,10 @@ impl Rule {
             (Takes::Trees, Shape::Tree(tree)) => ([tree.len() as u32, 0], Some(Branches::of(tree))),
             _ => return None,
         };
-        Some(Extent { sizes: sizes.map(i64::from), tree })
+        Some(Extent {
+            sizes: sizes.map(i64::from),
+            tree,
+        })
     }
 
     pub(super) fn written_out(&self, extent: &Extent<'_>) -> Result<Graph, String> {
@@ -97,7 +124,10 @@ impl Rule {
         let mut nodes = 0;
         for family in &self.families {
             let family = Placed::new(family, nodes, extent);
-            let end = family.len().and_then(|len| len.checked_add(nodes)).filter(|nodes| *nodes <= MAX_NODES);
+            let end = family
+                .len()
+                .and_then(|len| len.checked_add(nodes))
+                .filter(|nodes| *nodes <= MAX_NODES);
             nodes = end.ok_or_else(|| {
                 format!("unfolds to more than {MAX_NODES} nodes; only chains are not written out and may be longer")
             })?;
@@ -114,7 +144,11 @@ impl Rule {
                 for need in &family.needs {
                     let target = &placed[need.family];
                     let places = target.find(&need.items, &values, extent);
-                    edges.extend(places.into_iter().map(|place| ((target.first + place) as u32, node)));
+                    edges.extend(
+                        places
+                            .into_iter()
+                            .map(|place| ((target.first + place) as u32, node)),
+                    );
                 }
                 if edges.len() > MAX_EDGES {
                     return Err(format!("unfolds to more than {MAX_EDGES} edges"));
@@ -133,7 +167,11 @@ impl Rule {
     fn name(&self, placed: &[Placed], node: i64) -> String {
         let number = placed.partition_point(|family| family.first <= node) - 1;
         let (family, at) = (&self.families[number], &placed[number]);
-        let indices: Vec<String> = at.indices(node - at.first).iter().map(i64::to_string).collect();
+        let indices: Vec<String> = at
+            .indices(node - at.first)
+            .iter()
+            .map(i64::to_string)
+            .collect();
         match indices.is_empty() {
             true => family.name.clone(),
             false => format!("{}[{}]", family.name, indices.join(", ")),
@@ -152,11 +190,21 @@ impl Family {
 fn small_shapes(takes: Takes) -> Vec<Shape> {
     let shapes: &[&str] = match takes {
         Takes::Chains => &["chain:1", "chain:2", "chain:3", "chain:4"],
-        Takes::Pairs => return (0..16).map(|n| Shape::Seq2Seq { source: n / 4 + 1, target: n % 4 + 1 }).collect(),
+        Takes::Pairs => {
+            return (0..16)
+                .map(|n| Shape::Seq2Seq {
+                    source: n / 4 + 1,
+                    target: n % 4 + 1,
+                })
+                .collect();
+        }
         Takes::Trees => &["tree:0", "tree:2 0", "tree:3 3 0", "tree:4 4 4 5 0"],
         Takes::Graphs => &[],
     };
-    shapes.iter().map(|shape| shape.parse().expect("one of some shapes")).collect()
+    shapes
+        .iter()
+        .map(|shape| shape.parse().expect("one of some shapes"))
+        .collect()
 }
 
 /// The size of a request.
@@ -184,7 +232,11 @@ impl<'t> Branches<'t> {
                 parent => children[parent as usize].push(node),
             }
         }
-        Branches { tree, children, root }
+        Branches {
+            tree,
+            children,
+            root,
+        }
     }
 }
 
@@ -193,7 +245,9 @@ impl Extent<'_> {
     fn named(&self, item: &Item, values: &[i64], last: i64) -> Vec<i64> {
         let node = || values[0] as usize - 1;
         match (item, &self.tree) {
-            (Item::Span(low, high), _) => (low.at(values).max(1)..=high.at(values).min(last)).collect(),
+            (Item::Span(low, high), _) => {
+                (low.at(values).max(1)..=high.at(values).min(last)).collect()
+            }
             (Item::Itself, _) => vec![values[0]],
             (Item::Children, Some(tree)) => tree.children[node()].clone(),
             // 0, which is no node, for the root.
@@ -214,23 +268,41 @@ struct Placed {
 }
 
 impl Placed {
-    fn new(Family { lasts, children, .. }: &Family, first: i64, Extent { sizes, tree }: &Extent<'_>) -> Placed {
+    fn new(
+        Family {
+            lasts, children, ..
+        }: &Family,
+        first: i64,
+        Extent { sizes, tree }: &Extent<'_>,
+    ) -> Placed {
         let nodes = children.as_ref().zip(tree.as_ref()).map(|(wanted, tree)| {
-            let own = (0..).zip(&tree.children).filter(|(_, children)| wanted.contains(&(children.len() as u32)));
+            let own = (0..)
+                .zip(&tree.children)
+                .filter(|(_, children)| wanted.contains(&(children.len() as u32)));
             own.map(|(node, _)| node).collect()
         });
-        Placed { first, lasts: lasts.iter().map(|last| last.at(sizes).max(0)).collect(), nodes }
+        Placed {
+            first,
+            lasts: lasts.iter().map(|last| last.at(sizes).max(0)).collect(),
+            nodes,
+        }
     }
 
     fn len(&self) -> Option<i64> {
         match &self.nodes {
-            None => self.lasts.iter().try_fold(1i64, |len, last| len.checked_mul(*last)),
+            None => self
+                .lasts
+                .iter()
+                .try_fold(1i64, |len, last| len.checked_mul(*last)),
             Some(nodes) => Some(nodes.len() as i64),
         }
     }
 
     fn indices(&self, place: i64) -> Vec<i64> {
-        let mut rest = self.nodes.as_ref().map_or(place, |nodes| nodes[place as usize]);
+        let mut rest = self
+            .nodes
+            .as_ref()
+            .map_or(place, |nodes| nodes[place as usize]);
         let mut indices = vec![0; self.lasts.len()];
         for (index, last) in indices.iter_mut().zip(&self.lasts).rev() {
             *index = rest % last + 1;
@@ -248,8 +320,11 @@ impl Placed {
             places = places.into_iter().flat_map(within).collect();
         }
         if let Some(nodes) = &self.nodes {
-            places =
-                places.iter().filter_map(|node| nodes.binary_search(node).ok()).map(|place| place as i64).collect();
+            places = places
+                .iter()
+                .filter_map(|node| nodes.binary_search(node).ok())
+                .map(|place| place as i64)
+                .collect();
         }
         places
     }
@@ -260,7 +335,9 @@ impl Placed {
 fn is_chain(families: &[Family], sizes: usize) -> bool {
     let mut last_before = None;
     families.iter().enumerate().all(|(number, family)| {
-        let Some([first, last]) = ends(number, family, sizes) else { return false };
+        let Some([first, last]) = ends(number, family, sizes) else {
+            return false;
+        };
         let links = |need: &Need| match &need.items[..] {
             _ if need.family + 1 != number => false,
             [] | [Item::All] => true,
@@ -286,14 +363,23 @@ fn ends(number: usize, family: &Family, sizes: usize) -> Option<[Linear; 2]> {
         })
         .collect();
     let all = |beyond: fn(&[Option<i64>; 2]) -> bool| spans.iter().all(beyond);
-    let one = Linear { times: vec![0; sizes], constant: 1 };
+    let one = Linear {
+        times: vec![0; sizes],
+        constant: 1,
+    };
     match &family.lasts[..] {
         [] => spans.is_empty().then(|| [one.clone(), one]),
         [last] if !last.is_positive() => None,
-        [last] if spans.contains(&[Some(-1); 2]) && all(|[_, high]| high.is_some_and(|steps| steps <= -1)) => {
+        [last]
+            if spans.contains(&[Some(-1); 2])
+                && all(|[_, high]| high.is_some_and(|steps| steps <= -1)) =>
+        {
             Some([one, last.clone()])
         }
-        [last] if spans.contains(&[Some(1); 2]) && all(|[low, _]| low.is_some_and(|steps| steps >= 1)) => {
+        [last]
+            if spans.contains(&[Some(1); 2])
+                && all(|[low, _]| low.is_some_and(|steps| steps >= 1)) =>
+        {
             Some([last.clone(), one])
         }
         _ => None,

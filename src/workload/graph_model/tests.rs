@@ -15,26 +15,42 @@ fn ruled(shape: &str, nodes: &str) -> Result<GraphModel, String> {
 }
 
 fn example(name: &str) -> GraphModel {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/graphs").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("scenarios/graphs")
+        .join(name);
     GraphModel::read(name, &path).unwrap()
 }
 
 fn unfold(model: &GraphModel, shape: &str) -> CellGraph {
-    model.unfold(&shape.parse().unwrap()).expect("a shape of its kind").unwrap()
+    model
+        .unfold(&shape.parse().unwrap())
+        .expect("a shape of its kind")
+        .unwrap()
 }
 
 fn written_out(model: &GraphModel, shape: &str) -> Vec<(String, Vec<u32>)> {
-    let CellGraph::Graph(graph) = unfold(model, shape) else { panic!("a chain") };
+    let CellGraph::Graph(graph) = unfold(model, shape) else {
+        panic!("a chain")
+    };
     let node = |node: u32| {
         let needs = graph.inputs(node).iter().map(|before| before + 1).collect();
-        (model.cells[graph.cells()[node as usize].index()].name.clone(), needs)
+        (
+            model.cells[graph.cells()[node as usize].index()]
+                .name
+                .clone(),
+            needs,
+        )
     };
     (0..graph.len() as u32).map(node).collect()
 }
 
 fn runs(model: &GraphModel, shape: &str) -> Vec<(String, u32)> {
-    let CellGraph::Chains(runs) = unfold(model, shape) else { panic!("no chain") };
-    runs.iter().map(|run| (model.cells[run.cell.index()].name.clone(), run.length)).collect()
+    let CellGraph::Chains(runs) = unfold(model, shape) else {
+        panic!("no chain")
+    };
+    runs.iter()
+        .map(|run| (model.cells[run.cell.index()].name.clone(), run.length))
+        .collect()
 }
 
 fn node(cell: &str, needs: &[u32]) -> (String, Vec<u32>) {
@@ -80,9 +96,15 @@ fn trees_are_those_of_the_model_that_is_built_in() {
     )
     .unwrap();
     let shape = "tree:5 5 6 6 7 7 0";
-    let CellGraph::Graph(own) = unfold(&own, shape) else { panic!("a graph") };
-    let built_in = crate::workload::model::Unfolder::new(&Model::TreeLstm).unfold(&shape.parse().unwrap()).unwrap();
-    let CellGraph::Graph(built_in) = built_in else { panic!("a graph") };
+    let CellGraph::Graph(own) = unfold(&own, shape) else {
+        panic!("a graph")
+    };
+    let built_in = crate::workload::model::Unfolder::new(&Model::TreeLstm)
+        .unfold(&shape.parse().unwrap())
+        .unwrap();
+    let CellGraph::Graph(built_in) = built_in else {
+        panic!("a graph")
+    };
     assert_eq!(own.cells(), built_in.cells());
     assert_eq!(own.subgraphs(), built_in.subgraphs());
     assert_eq!(own.depths(), built_in.depths());
@@ -100,7 +122,14 @@ fn trees_are_those_of_the_model_that_is_built_in() {
     .unwrap();
     assert_eq!(
         written_out(&down, "tree:3 3 0"),
-        [node("a", &[]), node("a", &[]), node("a", &[1, 2]), node("b", &[1, 6]), node("b", &[2, 6]), node("b", &[3])]
+        [
+            node("a", &[]),
+            node("a", &[]),
+            node("a", &[1, 2]),
+            node("b", &[1, 6]),
+            node("b", &[2, 6]),
+            node("b", &[3])
+        ]
     );
 }
 
@@ -114,7 +143,13 @@ fn families_may_have_several_indices_and_spans() {
     .unwrap();
     assert_eq!(
         written_out(&grid, "chain:2"),
-        [node("a", &[]), node("a", &[1]), node("a", &[1]), node("a", &[2, 3]), node("b", &[4])]
+        [
+            node("a", &[]),
+            node("a", &[1]),
+            node("a", &[1]),
+            node("a", &[2, 3]),
+            node("b", &[4])
+        ]
     );
     // Every step needs the two before it, and the last a column of the grid.
     let wide = ruled(
@@ -125,7 +160,11 @@ fn families_may_have_several_indices_and_spans() {
     .unwrap();
     assert_eq!(
         written_out(&wide, "chain:3")[6..],
-        [node("b", &[5, 6]), node("b", &[3, 4, 7]), node("b", &[1, 2, 7, 8])]
+        [
+            node("b", &[5, 6]),
+            node("b", &[3, 4, 7]),
+            node("b", &[1, 2, 7, 8])
+        ]
     );
 }
 
@@ -133,17 +172,41 @@ fn families_may_have_several_indices_and_spans() {
 fn a_rule_whose_nodes_have_one_order_is_a_chain() {
     let attention = example("attention.json");
     assert!(attention.is_chain && attention.is_sequence());
-    assert_eq!(runs(&attention, "seq2seq:3>2"), [("encoder".to_string(), 3), ("decoder".to_string(), 2)]);
-    assert_eq!(unfold(&attention, "seq2seq:1000000000>5").nodes(), 1_000_000_005);
+    assert_eq!(
+        runs(&attention, "seq2seq:3>2"),
+        [("encoder".to_string(), 3), ("decoder".to_string(), 2)]
+    );
+    assert_eq!(
+        unfold(&attention, "seq2seq:1000000000>5").nodes(),
+        1_000_000_005
+    );
 
     let up = r#"{"name": "u", "cell": "a", "over": {"i": "N"}, "needs": ["u[i-1]"]}"#;
     let chains = [
-        (r#"{"name": "v", "cell": "b", "over": {"i": "N"}, "needs": ["v[i+1]", "u[N]"]}"#, true),
-        (r#"{"name": "v", "cell": "b", "over": {"i": "N"}, "needs": ["v[i+1]", "u[i]"]}"#, true),
-        (r#"{"name": "v", "cell": "b", "over": {"i": "N"}, "needs": ["v[i-1]", "v[i-3..i-2]", "u[N + 1 - i]"]}"#, true),
-        (r#"{"name": "v", "cell": "b", "over": {"i": "N"}, "needs": ["v[i-1]", "u[i]"]}"#, false),
-        (r#"{"name": "v", "cell": "b", "over": {"i": "N - 1"}, "needs": ["v[i-1]", "u[*]"]}"#, false),
-        (r#"{"name": "v", "cell": "b", "over": {"i": "N"}, "needs": ["v[i-2]", "u[*]"]}"#, false),
+        (
+            r#"{"name": "v", "cell": "b", "over": {"i": "N"}, "needs": ["v[i+1]", "u[N]"]}"#,
+            true,
+        ),
+        (
+            r#"{"name": "v", "cell": "b", "over": {"i": "N"}, "needs": ["v[i+1]", "u[i]"]}"#,
+            true,
+        ),
+        (
+            r#"{"name": "v", "cell": "b", "over": {"i": "N"}, "needs": ["v[i-1]", "v[i-3..i-2]", "u[N + 1 - i]"]}"#,
+            true,
+        ),
+        (
+            r#"{"name": "v", "cell": "b", "over": {"i": "N"}, "needs": ["v[i-1]", "u[i]"]}"#,
+            false,
+        ),
+        (
+            r#"{"name": "v", "cell": "b", "over": {"i": "N - 1"}, "needs": ["v[i-1]", "u[*]"]}"#,
+            false,
+        ),
+        (
+            r#"{"name": "v", "cell": "b", "over": {"i": "N"}, "needs": ["v[i-2]", "u[*]"]}"#,
+            false,
+        ),
         (r#"{"name": "v", "cell": "b", "needs": ["u[N]"]}"#, true),
         (r#"{"name": "v", "cell": "b", "needs": ["u[1]"]}"#, false),
     ];
@@ -152,7 +215,11 @@ fn a_rule_whose_nodes_have_one_order_is_a_chain() {
         assert_eq!(model.is_chain, chain, "{second}");
     }
     // One of another length than the request's can't be padded.
-    let down = ruled("chain", r#"{"name": "d", "cell": "a", "over": {"i": "N"}, "needs": ["d[i+1]"]}"#).unwrap();
+    let down = ruled(
+        "chain",
+        r#"{"name": "d", "cell": "a", "over": {"i": "N"}, "needs": ["d[i+1]"]}"#,
+    )
+    .unwrap();
     assert!(down.is_chain && down.is_sequence());
     let first = ruled(
         "chain",
@@ -160,7 +227,10 @@ fn a_rule_whose_nodes_have_one_order_is_a_chain() {
     );
     let first = first.unwrap();
     assert!(first.is_chain && !first.is_sequence());
-    assert_eq!(runs(&first, "chain:4"), [("b".to_string(), 1), ("a".to_string(), 4)]);
+    assert_eq!(
+        runs(&first, "chain:4"),
+        [("b".to_string(), 1), ("a".to_string(), 4)]
+    );
 }
 
 proptest::proptest! {
@@ -203,35 +273,67 @@ proptest::proptest! {
 fn given_graphs_are_taken_by_their_number() {
     let explicit = example("explicit.json");
     assert_eq!(explicit.weights(), [2, 1, 1, 1]);
-    assert_eq!(written_out(&explicit, "graph:1"), [node("a", &[]), node("b", &[1]), node("a", &[1, 2])]);
     assert_eq!(
-        explicit.unfold(&Shape::Graph(5)).unwrap().unwrap_err().split_once(": ").unwrap().1,
+        written_out(&explicit, "graph:1"),
+        [node("a", &[]), node("b", &[1]), node("a", &[1, 2])]
+    );
+    assert_eq!(
+        explicit
+            .unfold(&Shape::Graph(5))
+            .unwrap()
+            .unwrap_err()
+            .split_once(": ")
+            .unwrap()
+            .1,
         "there is no graph 5; the file has 4"
     );
     assert!(explicit.unfold(&Shape::Chain(1)).is_none());
     let chains = model(
         r#"{"cells": [{"name": "a"}, {"name": "b"}], "graphs": [{"nodes": ["a", "b", "a"], "edges": [[1, 2], [2, 3], [1, 3]]}, {"nodes": ["b", "a", "a"], "edges": [[2, 3], [3, 1]]}]}"#,
     );
-    assert_eq!(runs(&chains, "graph:1"), [("a".to_string(), 1), ("b".to_string(), 1), ("a".to_string(), 1)]);
-    assert_eq!(runs(&chains, "graph:2"), [("a".to_string(), 2), ("b".to_string(), 1)]);
+    assert_eq!(
+        runs(&chains, "graph:1"),
+        [
+            ("a".to_string(), 1),
+            ("b".to_string(), 1),
+            ("a".to_string(), 1)
+        ]
+    );
+    assert_eq!(
+        runs(&chains, "graph:2"),
+        [("a".to_string(), 2), ("b".to_string(), 1)]
+    );
 }
 
 #[test]
 fn cells_come_in_the_order_of_their_names() {
     let types = example("bidirectional.json").cell_types();
-    let named: Vec<(&str, i32, &[u32])> =
-        types.iter().map(|cell| (cell.name.as_str(), cell.priority, &cell.batches[..])).collect();
-    assert_eq!(named, [("backward", 0, &[][..]), ("forward", 0, &[]), ("output", 1, &[1, 4, 16, 64, 256])]);
+    let named: Vec<(&str, i32, &[u32])> = types
+        .iter()
+        .map(|cell| (cell.name.as_str(), cell.priority, &cell.batches[..]))
+        .collect();
+    assert_eq!(
+        named,
+        [
+            ("backward", 0, &[][..]),
+            ("forward", 0, &[]),
+            ("output", 1, &[1, 4, 16, 64, 256])
+        ]
+    );
     let layers = example("two-layers.json");
     let operators = &layers.cells[0].operators;
     assert_eq!(operators[2].kind, OperatorKind::Affine);
-    assert_eq!((operators[2].shape, &operators[2].inputs[..]), (Some([4096, 2048]), &["in".to_string()][..]));
+    assert_eq!(
+        (operators[2].shape, &operators[2].inputs[..]),
+        (Some([4096, 2048]), &["in".to_string()][..])
+    );
 }
 
 #[test]
 fn mistakes_are_named_with_their_place() {
     let cells = r#""cells": [{"name": "a"}]"#;
-    let rule = |nodes: &str| format!(r#"{{{cells}, "unfold": {{"shape": "chain", "nodes": [{nodes}]}}}}"#);
+    let rule =
+        |nodes: &str| format!(r#"{{{cells}, "unfold": {{"shape": "chain", "nodes": [{nodes}]}}}}"#);
     let family = |more: &str| rule(&format!(r#"{{"name": "f", "cell": "a"{more}}}"#));
     let over = |needs: &str| family(&format!(r#", "over": {{"i": "N"}}, "needs": ["{needs}"]"#));
     let tree = |more: &str| family(more).replace("chain", "tree");
@@ -257,12 +359,18 @@ fn mistakes_are_named_with_their_place() {
             cell(r#"{"name": "gather"}"#),
             "cells[0].name: \"gather\" is an overhead in cost tables; reserved names are task",
         ),
-        (cell(r#"{"name": "a"}, {"name": "a"}"#), "cells[1].name: a second cell \"a\"; names must be unique"),
+        (
+            cell(r#"{"name": "a"}, {"name": "a"}"#),
+            "cells[1].name: a second cell \"a\"; names must be unique",
+        ),
         (
             cell(r#"{"name": "a", "batches": [4, 2]}"#),
             "cells[0].batches[1]: 2 is out of place; the sizes ascend, from 1",
         ),
-        (cell(r#"{"name": "a"}"#), "graphs: no weight is above 0; at least one must be"),
+        (
+            cell(r#"{"name": "a"}"#),
+            "graphs: no weight is above 0; at least one must be",
+        ),
         (
             operator(r#"{"name": "x", "kind": "elementwise", "inputs": ["y"]}"#),
             "cells[0].operators[0].inputs[0]: unknown input \"y\"; known here: word, state",
@@ -280,13 +388,22 @@ fn mistakes_are_named_with_their_place() {
             "cells[0].operators[0].bias: only affine has one; remove it",
         ),
         (family(r#", "cell": "b""#), "line 1: duplicate field `cell`"),
-        (rule(r#"{"name": "f", "cell": "b"}"#), "unfold.nodes[0].cell: unknown cell \"b\"; the file's cells: a"),
+        (
+            rule(r#"{"name": "f", "cell": "b"}"#),
+            "unfold.nodes[0].cell: unknown cell \"b\"; the file's cells: a",
+        ),
         (
             rule(r#"{"name": "F", "cell": "a"}"#),
             "unfold.nodes[0].name: \"F\" is not a name; a name consists of small letters",
         ),
-        (rule(""), "unfold.nodes: is empty; a rule has at least one family of nodes"),
-        (family(r#", "over": {"i": "M"}"#), "unfold.nodes[0]: over.i: unknown name \"M\"; known here: N"),
+        (
+            rule(""),
+            "unfold.nodes: is empty; a rule has at least one family of nodes",
+        ),
+        (
+            family(r#", "over": {"i": "M"}"#),
+            "unfold.nodes[0]: over.i: unknown name \"M\"; known here: N",
+        ),
         (
             family(r#", "over": {"i": []}"#),
             "unfold.nodes[0]: over.i: must be a number, or a sum such as \"N\" or \"S + 1\"",
@@ -295,7 +412,10 @@ fn mistakes_are_named_with_their_place() {
             family(r#", "over": {"v": "tree"}"#),
             "unfold.nodes[0]: over.v: there is no tree; unfold.shape must be \"tree\"",
         ),
-        (family(r#", "children": 0"#), "unfold.nodes[0]: children: needs an index over a tree"),
+        (
+            family(r#", "children": 0"#),
+            "unfold.nodes[0]: children: needs an index over a tree",
+        ),
         (
             tree(r#", "over": {"v": "tree"}, "children": "some""#),
             "unfold.nodes[0]: children: must be a number of children, or a range such as \"1..\" or \"2..3\"",
@@ -308,23 +428,50 @@ fn mistakes_are_named_with_their_place() {
             tree(r#", "over": {"v": "tree"}, "needs": ["f[1]"]"#),
             "unfold.nodes[0].needs[0]: \"f[1]\": \"f\" ranges over a tree; its indices are v, v.children, v.parent, root or *",
         ),
-        (over("f"), "unfold.nodes[0].needs[0]: \"f\": has 0 indices, but \"f\" has 1"),
-        (over("g[i]"), "unfold.nodes[0].needs[0]: \"g[i]\": unknown family \"g\"; known: f"),
-        (over("f[j-1]"), "unfold.nodes[0].needs[0]: \"f[j-1]\": unknown name \"j\"; known here: i, N"),
+        (
+            over("f"),
+            "unfold.nodes[0].needs[0]: \"f\": has 0 indices, but \"f\" has 1",
+        ),
+        (
+            over("g[i]"),
+            "unfold.nodes[0].needs[0]: \"g[i]\": unknown family \"g\"; known: f",
+        ),
+        (
+            over("f[j-1]"),
+            "unfold.nodes[0].needs[0]: \"f[j-1]\": unknown name \"j\"; known here: i, N",
+        ),
         (
             over("f[2 i]"),
             "unfold.nodes[0].needs[0]: \"f[2 i]\": \"2 i\" is not a sum of names and numbers, such as i - 1 or N + 1 - i",
         ),
-        (over("f[i-1"), "unfold.nodes[0].needs[0]: \"f[i-1\": is not a reference; write FAMILY[INDEX]"),
+        (
+            over("f[i-1"),
+            "unfold.nodes[0].needs[0]: \"f[i-1\": is not a reference; write FAMILY[INDEX]",
+        ),
         (
             over("f[root]"),
             "unfold.nodes[0].needs[0]: \"f[root]\": \"f\" does not range over a tree; root is not an index of it",
         ),
-        (over("f[i]"), "unfold: nodes need each other: f[1] -> f[1] (for a request chain:1)"),
-        (over("f[i+1]\", \"f[i-1]"), "unfold: nodes need each other: f[1] -> f[2] -> f[1] (for a request chain:2)"),
-        (family(r#", "over": {"i": "N - 4"}"#), "unfold: unfolds to no node at all (for a request chain:1)"),
-        (graph(r#"{"nodes": []}"#), "graphs[0]: nodes: is empty; a graph has at least one node"),
-        (graph(r#"{"nodes": ["a", "b"]}"#), "graphs[0]: nodes[1]: unknown cell \"b\"; the file's cells: a"),
+        (
+            over("f[i]"),
+            "unfold: nodes need each other: f[1] -> f[1] (for a request chain:1)",
+        ),
+        (
+            over("f[i+1]\", \"f[i-1]"),
+            "unfold: nodes need each other: f[1] -> f[2] -> f[1] (for a request chain:2)",
+        ),
+        (
+            family(r#", "over": {"i": "N - 4"}"#),
+            "unfold: unfolds to no node at all (for a request chain:1)",
+        ),
+        (
+            graph(r#"{"nodes": []}"#),
+            "graphs[0]: nodes: is empty; a graph has at least one node",
+        ),
+        (
+            graph(r#"{"nodes": ["a", "b"]}"#),
+            "graphs[0]: nodes[1]: unknown cell \"b\"; the file's cells: a",
+        ),
         (
             graph(r#"{"nodes": ["a"], "edges": [[1, 2]]}"#),
             "graphs[0]: edges[0]: [1, 2] leads out of the graph; its nodes are 1 to 1",
@@ -337,7 +484,11 @@ fn mistakes_are_named_with_their_place() {
         let error = GraphModel::parse("m.json", Path::new("m.json"), &text).expect_err(&text);
         assert!(error.starts_with(message), "{text}: {error}");
     }
-    let far = ruled("chain", r#"{"name": "u", "cell": "a", "over": {"i": "N", "k": "N"}}"#).unwrap();
+    let far = ruled(
+        "chain",
+        r#"{"name": "u", "cell": "a", "over": {"i": "N", "k": "N"}}"#,
+    )
+    .unwrap();
     assert_eq!(
         far.unfold(&Shape::Chain(1 << 20)).unwrap().unwrap_err(),
         "m.json: unfolds to more than 16777216 nodes; only chains are not written out and may be longer"

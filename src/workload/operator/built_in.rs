@@ -22,9 +22,13 @@ impl Model {
             Model::Seq2Seq => cells(&["decoder", "encoder"]),
             Model::TreeLstm => cells(&["internal", "leaf"]),
             Model::ChildSumTreeLstm => cells(&["childsum internal", "childsum leaf"]),
-            Model::ChildSumByArity(most) => {
-                cells(&[&vec!["childsum internal"; *most as usize][..], &["childsum leaf"]].concat())
-            }
+            Model::ChildSumByArity(most) => cells(
+                &[
+                    &vec!["childsum internal"; *most as usize][..],
+                    &["childsum leaf"],
+                ]
+                .concat(),
+            ),
             Model::Graph(model) => {
                 let of_cell = |cell: &Cell| match &cell.operators[..] {
                     [] => opaque(&cell.name, sizes),
@@ -32,37 +36,61 @@ impl Model {
                 };
                 model.cells.iter().map(of_cell).collect()
             }
-            Model::Dnn(_) | Model::Network(_) | Model::Llm(_) => {
-                self.cell_types().iter().map(|cell| opaque(&cell.name, sizes)).collect()
-            }
+            Model::Dnn(_) | Model::Network(_) | Model::Llm(_) => self
+                .cell_types()
+                .iter()
+                .map(|cell| opaque(&cell.name, sizes))
+                .collect(),
         }
     }
 }
 
 fn cell(cell: &str, sizes: &Sizes) -> Vec<Operator> {
     let mut operators: Vec<Operator> = Vec::new();
-    for line in TABLE.lines().map(|line| line.split(',').collect::<Vec<_>>()).filter(|line| line[0] == cell) {
-        let [_, name, kind, rows, inputs, width, inner] = line[..] else { panic!("{cell}: {line:?}") };
-        let inputs = inputs.split(' ').map(|input| source(input, ["WORD", "STATE"], &operators)).collect();
+    for line in TABLE
+        .lines()
+        .map(|line| line.split(',').collect::<Vec<_>>())
+        .filter(|line| line[0] == cell)
+    {
+        let [_, name, kind, rows, inputs, width, inner] = line[..] else {
+            panic!("{cell}: {line:?}")
+        };
+        let inputs = inputs
+            .split(' ')
+            .map(|input| source(input, ["WORD", "STATE"], &operators))
+            .collect();
         let rows = match rows {
             "for-each" => Rows::ForEach,
             "stacked" => Rows::Stacked,
             _ => Rows::One,
         };
         let shape = [width, inner].map(|text| text.split('+').map(|part| sizes.size(part)).sum());
-        operators.push(Operator { name: name.into(), kind: self::kind(kind), rows, inputs, shape });
+        operators.push(Operator {
+            name: name.into(),
+            kind: self::kind(kind),
+            rows,
+            inputs,
+            shape,
+        });
     }
     operators
 }
 
 fn kind(text: &str) -> Kind {
     match text.split_once(' ') {
-        Some(("affine", name)) => Kind::Affine { weight: format!("{name}.weight"), bias: format!("{name}.bias") },
-        Some((_, table)) => Kind::Lookup { table: table.into() },
+        Some(("affine", name)) => Kind::Affine {
+            weight: format!("{name}.weight"),
+            bias: format!("{name}.bias"),
+        },
+        Some((_, table)) => Kind::Lookup {
+            table: table.into(),
+        },
         None if text == "sum" => Kind::Sum,
         None if text == "slice" => Kind::Slice,
         None if text == "concat" => Kind::Concat,
-        None => Kind::Elementwise { function: text.into() },
+        None => Kind::Elementwise {
+            function: text.into(),
+        },
     }
 }
 
@@ -76,13 +104,23 @@ impl Sizes {
             "v" => self.vocabulary,
             _ => 1,
         };
-        unit * if number.is_empty() { 1 } else { number.parse().expect("the table has whole numbers") }
+        unit * if number.is_empty() {
+            1
+        } else {
+            number.parse().expect("the table has whole numbers")
+        }
     }
 }
 
 fn opaque(name: &str, sizes: &Sizes) -> Vec<Operator> {
     let shape = [sizes.hidden, sizes.embedding];
-    vec![Operator { name: name.into(), kind: Kind::Opaque, rows: Rows::One, inputs: vec![Source::Word], shape }]
+    vec![Operator {
+        name: name.into(),
+        kind: Kind::Opaque,
+        rows: Rows::One,
+        inputs: vec![Source::Word],
+        shape,
+    }]
 }
 
 #[cfg(test)]
@@ -92,9 +130,16 @@ mod tests {
     use super::*;
 
     fn models() -> impl Iterator<Item = Model> {
-        ["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm", "dnn:net"]
-            .into_iter()
-            .map(|name| Model::parse(name).unwrap())
+        [
+            "lstm",
+            "gru",
+            "seq2seq",
+            "tree-lstm",
+            "childsum-tree-lstm",
+            "dnn:net",
+        ]
+        .into_iter()
+        .map(|name| Model::parse(name).unwrap())
     }
 
     fn parameters(operator: &Operator) -> Vec<&str> {
@@ -106,7 +151,10 @@ mod tests {
     }
 
     fn count(operators: &[Operator], before: u32) -> u32 {
-        operators.iter().map(|operator| operator.copies(before)).sum()
+        operators
+            .iter()
+            .map(|operator| operator.copies(before))
+            .sum()
     }
 
     #[test]
@@ -115,12 +163,15 @@ mod tests {
             let lists = model.operators(&Sizes::square(8));
             assert_eq!(lists.len(), model.cell_types().len());
             for list in lists {
-                let names: BTreeSet<&str> = list.iter().map(|operator| operator.name.as_str()).collect();
+                let names: BTreeSet<&str> =
+                    list.iter().map(|operator| operator.name.as_str()).collect();
                 assert_eq!(names.len(), list.len(), "{model:?}");
                 for (place, operator) in list.iter().enumerate() {
                     assert!(!operator.inputs.is_empty());
                     for input in &operator.inputs {
-                        assert!(!matches!(input, Source::Operator(earlier) if *earlier as usize >= place));
+                        assert!(
+                            !matches!(input, Source::Operator(earlier) if *earlier as usize >= place)
+                        );
                     }
                 }
                 let taken: BTreeSet<u16> = list
@@ -149,8 +200,13 @@ mod tests {
 
     #[test]
     fn other_cells_have_the_operators_of_their_equations() {
-        let counts =
-            |model: Model| model.operators(&Sizes::square(4)).iter().map(|list| count(list, 2)).collect::<Vec<_>>();
+        let counts = |model: Model| {
+            model
+                .operators(&Sizes::square(4))
+                .iter()
+                .map(|list| count(list, 2))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(counts(Model::Lstm), [15]);
         assert_eq!(counts(Model::Gru), [12]);
         assert_eq!(counts(Model::Seq2Seq), [17, 15]);
@@ -160,10 +216,18 @@ mod tests {
 
     #[test]
     fn shapes_follow_from_the_sizes() {
-        let sizes = Sizes { hidden: 4, embedding: 3, vocabulary: 50 };
+        let sizes = Sizes {
+            hidden: 4,
+            embedding: 3,
+            vocabulary: 50,
+        };
         let shape = |model: &Model, cell: usize, name: &str| {
             let lists = model.operators(&sizes);
-            lists[cell].iter().find(|operator| operator.name == name).unwrap().shape
+            lists[cell]
+                .iter()
+                .find(|operator| operator.name == name)
+                .unwrap()
+                .shape
         };
         assert_eq!(shape(&Model::Lstm, 0, "gates"), [16, 7]);
         assert_eq!(shape(&Model::Seq2Seq, 0, "scores"), [50, 4]);

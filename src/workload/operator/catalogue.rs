@@ -35,23 +35,36 @@ impl Catalogue {
                 let name = format!("{}.{}", cells[cell].name, operator.name);
                 let known = entries.iter().position(|entry| entry.name == name);
                 let place = known.unwrap_or_else(|| {
-                    entries.push(Entry { cell: CellId(cell as u16), name, operator: operator.clone() });
+                    entries.push(Entry {
+                        cell: CellId(cell as u16),
+                        name,
+                        operator: operator.clone(),
+                    });
                     entries.len() - 1
                 });
                 CellId((cells.len() + place) as u16)
             });
-            List { ids: ids.collect(), operators }
+            List {
+                ids: ids.collect(),
+                operators,
+            }
         };
         let (mut whole, mut split) = (Vec::new(), Vec::new());
         for (cell, operators) in model.operators(sizes).into_iter().enumerate() {
             split.push(numbered(cell, kernels(&operators)));
             whole.push(numbered(cell, operators));
         }
-        Catalogue { entries, operators: whole, kernels: split }
+        Catalogue {
+            entries,
+            operators: whole,
+            kernels: split,
+        }
     }
 
     pub fn types(&self) -> impl Iterator<Item = CellType> {
-        self.entries.iter().map(|entry| CellType::new(&entry.name, 0, false))
+        self.entries
+            .iter()
+            .map(|entry| CellType::new(&entry.name, 0, false))
     }
 }
 
@@ -68,8 +81,13 @@ mod tests {
         assert_eq!(name(catalogue.kernels[0].ids[0]), "internal.gates.product");
         assert_eq!(name(catalogue.kernels[0].ids[1]), "internal.gates.bias");
         assert_eq!(name(*catalogue.operators[1].ids.last().unwrap()), "leaf.h");
-        assert_eq!(catalogue.operators[1].ids.last(), catalogue.kernels[1].ids.last(), "a kernel as it is");
-        let all: std::collections::BTreeSet<&str> = types.iter().map(|named| named.name.as_str()).collect();
+        assert_eq!(
+            catalogue.operators[1].ids.last(),
+            catalogue.kernels[1].ids.last(),
+            "a kernel as it is"
+        );
+        let all: std::collections::BTreeSet<&str> =
+            types.iter().map(|named| named.name.as_str()).collect();
         assert_eq!(all.len(), types.len());
         assert_eq!(catalogue.entries.len(), types.len());
     }

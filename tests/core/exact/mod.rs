@@ -26,7 +26,11 @@ fn stationary(
     now[0] = 1.0;
     loop {
         let mut next = vec![0.0; states];
-        for (x, weight) in now.iter().enumerate().filter(|(_, weight)| **weight > 1e-18) {
+        for (x, weight) in now
+            .iter()
+            .enumerate()
+            .filter(|(_, weight)| **weight > 1e-18)
+        {
             for (k, chance) in gains[kind(x)].iter().enumerate() {
                 next[(rest(x) + k).min(states - 1)] += weight * chance;
             }
@@ -48,16 +52,34 @@ pub fn mg1_wait(rate: f64, mean: f64, second_moment: f64) -> f64 {
 /// M/D/c, mean wait. The number present, observed every `service`, is a Markov chain: all requests in service at the
 /// start of an interval have left at its end, and no others have.
 pub fn mdc_wait(rate: f64, service: f64, servers: usize) -> f64 {
-    let present = stationary(600, |x| x.saturating_sub(servers), &[poisson(rate * service)], |_| 0);
-    let waiting: f64 = present.iter().enumerate().map(|(x, p)| x.saturating_sub(servers) as f64 * p).sum();
+    let present = stationary(
+        600,
+        |x| x.saturating_sub(servers),
+        &[poisson(rate * service)],
+        |_| 0,
+    );
+    let waiting: f64 = present
+        .iter()
+        .enumerate()
+        .map(|(x, p)| x.saturating_sub(servers) as f64 * p)
+        .sum();
     waiting / rate
 }
 
 /// M/D/c, the share of requests that wait at most `time` (Franx, "A simple solution for the M/D/c waiting time
 /// distribution", 2001). All terms are positive, unlike those of Erlang's sum.
 pub fn mdc_wait_within(rate: f64, service: f64, servers: usize, time: f64) -> f64 {
-    let present = stationary(600, |x| x.saturating_sub(servers), &[poisson(rate * service)], |_| 0);
-    let queue_at_most = |waiting: usize| present[..=(servers + waiting).min(present.len() - 1)].iter().sum::<f64>();
+    let present = stationary(
+        600,
+        |x| x.saturating_sub(servers),
+        &[poisson(rate * service)],
+        |_| 0,
+    );
+    let queue_at_most = |waiting: usize| {
+        present[..=(servers + waiting).min(present.len() - 1)]
+            .iter()
+            .sum::<f64>()
+    };
     let intervals = (time / service).floor() as usize + 1;
     let mean = rate * (intervals as f64 * service - time);
     let most = intervals * servers - 1;
@@ -89,10 +111,18 @@ pub fn mdc_knee(service: f64, servers: usize, slo: f64, quantile: f64) -> f64 {
 /// One server that waits for `wait_for` requests, takes all up to `cap`, and serves a batch of b in `service(b)`: mean
 /// latency. The chain is the number waiting at a completion. The time that requests spend in the system during one step
 /// is that of those that wait for others, of those present from the start, and of those that arrive during the service.
-pub fn batch_latency(rate: f64, service: impl Fn(usize) -> f64, wait_for: usize, cap: usize, states: usize) -> f64 {
+pub fn batch_latency(
+    rate: f64,
+    service: impl Fn(usize) -> f64,
+    wait_for: usize,
+    cap: usize,
+    states: usize,
+) -> f64 {
     let start = |waiting: usize| waiting.max(wait_for);
     let batch = |waiting: usize| start(waiting).min(cap);
-    let gains: Vec<Vec<f64>> = (0..=cap.min(states)).map(|b| poisson(rate * service(b.max(1)))).collect();
+    let gains: Vec<Vec<f64>> = (0..=cap.min(states))
+        .map(|b| poisson(rate * service(b.max(1))))
+        .collect();
     let waiting = stationary(states, |q| start(q) - batch(q), &gains, batch);
     let (mut spent, mut passed) = (0.0, 0.0);
     for (q, p) in waiting.iter().enumerate() {

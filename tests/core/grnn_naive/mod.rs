@@ -38,7 +38,15 @@ fn all(lstm: bool, sizes: [u64; 3], batch: u64, widest: u64, uneven: bool) -> Ve
             for width in (1..=widest).filter(|width| (gates * width).is_multiple_of(groups)) {
                 for height in (1..=batch).filter(|height| batch.is_multiple_of(*height)) {
                     for barriers in if lstm { 1..=1 } else { 1..=2 } {
-                        let one = Configuration { width, height, groups, size, barriers, blocks: 0, cost: 0.0 };
+                        let one = Configuration {
+                            width,
+                            height,
+                            groups,
+                            size,
+                            barriers,
+                            blocks: 0,
+                            cost: 0.0,
+                        };
                         valid.extend(one.checked(lstm, sizes, batch));
                     }
                 }
@@ -91,7 +99,9 @@ impl Configuration {
 
         // a^log2(x) = x^log2(a).
         let each = match (warps * outputs) as f64 {
-            both if both <= 8.0 => (warps as f64).powf(1.6f64.log2()) * (outputs as f64).powf(1.33f64.log2()),
+            both if both <= 8.0 => {
+                (warps as f64).powf(1.6f64.log2()) * (outputs as f64).powf(1.33f64.log2())
+            }
             both => both * 4.7 / 8.0,
         };
         let product = each * height * hidden / size;
@@ -103,8 +113,11 @@ impl Configuration {
 
         let steps = [1.0, 2.0, 3.0, 4.0, 5.0, 5.0][self.size.trailing_zeros() as usize];
         let values = (warps * outputs * self.height) as f64;
-        let stretch =
-            if values < 12.0 { (values * 1.03f64.ln()).exp() } else { (8.0 * 1.03f64.ln()).exp() * values / 12.0 };
+        let stretch = if values < 12.0 {
+            (values * 1.03f64.ln()).exp()
+        } else {
+            (8.0 * 1.03f64.ln()).exp() * values / 12.0
+        };
         let reduction = 7.0 * steps * stretch * if lstm { 1.0 } else { 2.0 };
 
         cents(memory) + reduction + cents(product) + if double { 200.0 } else { 0.0 }

@@ -55,8 +55,18 @@ pub struct ClassOf {
 
 impl Run {
     pub fn device(&self) -> Device {
-        let [task, gather, launch] = [self.task_ns, self.gather_ns, self.launch_ns].map(|ns| ns.map(Nanos));
-        Device::new(&self.model, self.workers, &self.costs, Overhead { task, gather, launch })
+        let [task, gather, launch] =
+            [self.task_ns, self.gather_ns, self.launch_ns].map(|ns| ns.map(Nanos));
+        Device::new(
+            &self.model,
+            self.workers,
+            &self.costs,
+            Overhead {
+                task,
+                gather,
+                launch,
+            },
+        )
     }
 
     /// Arrival and shape of each request.
@@ -64,9 +74,16 @@ impl Run {
         let row = |line: &str| {
             let (at, shape) = line.trim().split_once(' ').expect("an arrival and a shape");
             let shape = shape.split('@').next().expect("a shape").trim();
-            (at.parse().expect("an arrival in nanoseconds"), shape.to_string())
+            (
+                at.parse().expect("an arrival in nanoseconds"),
+                shape.to_string(),
+            )
         };
-        self.trace.lines().filter(|line| !line.trim().is_empty()).map(row).collect()
+        self.trace
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .map(row)
+            .collect()
     }
 
     /// Runs it and keeps a row for each task.
@@ -75,11 +92,26 @@ impl Run {
         let device = self.device();
         let requests = match self.model.as_str() {
             "graphs" => device.graphs(trace.iter().map(|(_, shape)| shape.as_str())),
-            _ => device.requests(trace.iter().map(|(_, shape)| shape.parse().expect("a shape"))),
+            _ => device.requests(
+                trace
+                    .iter()
+                    .map(|(_, shape)| shape.parse().expect("a shape")),
+            ),
         };
-        let requests = Requests { classes: self.classes_of_requests(), ..requests };
+        let requests = Requests {
+            classes: self.classes_of_requests(),
+            ..requests
+        };
         let arrivals: Vec<Nanos> = trace.iter().map(|(at, _)| Nanos(*at)).collect();
-        device.run(&*settings(&self.policy), &requests, &arrivals, Keep { tasks: true, ..Keep::default() })
+        device.run(
+            &*settings(&self.policy),
+            &requests,
+            &arrivals,
+            Keep {
+                tasks: true,
+                ..Keep::default()
+            },
+        )
     }
 
     fn classes_of_requests(&self) -> Option<Arc<Classes>> {
@@ -87,10 +119,15 @@ impl Run {
         let names: Vec<Arc<str>> = self.trace.lines().filter_map(name).collect();
         let class = |(name, of): (&String, &ClassOf)| {
             let ClassOf { priority, deadline } = *of;
-            Class { priority, deadline: deadline.map(Nanos), ..Class::new(name.as_str().into()) }
+            Class {
+                priority,
+                deadline: deadline.map(Nanos),
+                ..Class::new(name.as_str().into())
+            }
         };
         let known = self.classes.iter().map(class).collect();
-        (!names.is_empty()).then(|| Arc::new(Classes::by_name(&names, known).expect("known classes")))
+        (!names.is_empty())
+            .then(|| Arc::new(Classes::by_name(&names, known).expect("known classes")))
     }
 }
 
@@ -100,7 +137,9 @@ pub fn settings(table: &toml::Table) -> Configured {
     let kind = keys.remove("kind").expect("a policy has a kind");
     let text = keys.to_string();
     let keys = toml::de::DeTable::parse(&text).expect("a table");
-    Registry::standard().parse(kind.as_str().expect("a name"), keys).expect("keys of this policy")
+    Registry::standard()
+        .parse(kind.as_str().expect("a name"), keys)
+        .expect("keys of this policy")
 }
 
 /// The settings of a `[[policy]]` table in its text form.
@@ -124,22 +163,39 @@ impl Device {
             // Any graph of these four types; no model of the crate has more than two.
             "graphs" => (Model::TreeLstm, four_cell_types()),
             _ => {
-                let beside_the_crate = |file: &str| Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
+                let beside_the_crate =
+                    |file: &str| Ok(Path::new(env!("CARGO_MANIFEST_DIR")).join(file));
                 let model = Model::open(model, &beside_the_crate).expect("a model");
                 let cells = model.cell_types();
                 (model, cells)
             }
         };
-        let has_inputs = costs.trim().lines().next().is_some_and(|row| row.split(',').count() == 4);
-        let header = if has_inputs { "cell,batch,ns,input" } else { "cell,batch,ns" };
+        let has_inputs = costs
+            .trim()
+            .lines()
+            .next()
+            .is_some_and(|row| row.split(',').count() == 4);
+        let header = if has_inputs {
+            "cell,batch,ns,input"
+        } else {
+            "cell,batch,ns"
+        };
         let table = CostTable::parse(&format!("{header}\n{costs}"), "costs").expect("a cost table");
         // A table with rows of persistent kernels describes a device that has them.
-        let table = match table.persistent(&cells[0].name).expect("rows of both kinds") {
+        let table = match table
+            .persistent(&cells[0].name)
+            .expect("rows of both kinds")
+        {
             Some(times) => table.with_persistent(Arc::new(times), &cells[0].name),
             None => table,
         };
         let costs = table.device(&cells, overhead).expect("costs of each cell");
-        Device { model, cells, workers, costs }
+        Device {
+            model,
+            cells,
+            workers,
+            costs,
+        }
     }
 
     /// Requests of any graphs: `graph:encoder encoder<0 decoder<0,1` has three nodes, each with the nodes that it
@@ -149,16 +205,26 @@ impl Device {
             let (mut cells, mut edges) = (Vec::new(), Vec::new());
             for (node, word) in text.trim_start_matches("graph:").split(' ').enumerate() {
                 let (name, needs) = word.split_once('<').unwrap_or((word, ""));
-                let cell = self.cells.iter().position(|cell| cell.name == name).expect("a cell type");
+                let cell = self
+                    .cells
+                    .iter()
+                    .position(|cell| cell.name == name)
+                    .expect("a cell type");
                 cells.push(CellId(cell as u16));
                 for input in needs.split(',').filter(|input| !input.is_empty()) {
                     edges.push((input.parse().expect("a node"), node as u32));
                 }
             }
-            CellGraph::Graph(Arc::new(Graph::new(cells, &edges).expect("an acyclic graph")))
+            CellGraph::Graph(Arc::new(
+                Graph::new(cells, &edges).expect("an acyclic graph"),
+            ))
         };
         let graphs: Arc<[CellGraph]> = texts.map(graph).collect();
-        Requests { shapes: vec![Shape::Fixed; graphs.len()].into(), graphs, classes: None }
+        Requests {
+            shapes: vec![Shape::Fixed; graphs.len()].into(),
+            graphs,
+            classes: None,
+        }
     }
 
     pub fn requests(&self, shapes: impl IntoIterator<Item = Shape>) -> Requests {
@@ -166,18 +232,45 @@ impl Device {
     }
 
     /// Serves the requests, which arrive at these times, from an empty system until all are done.
-    pub fn run(&self, policy: &dyn Settings, requests: &Requests, arrivals: &[Nanos], keep: Keep) -> Recorder {
+    pub fn run(
+        &self,
+        policy: &dyn Settings,
+        requests: &Requests,
+        arrivals: &[Nanos],
+        keep: Keep,
+    ) -> Recorder {
         let costs: Arc<dyn CostModel> = Arc::new(self.costs.clone());
-        let Device { model, cells, workers, .. } = self;
+        let Device {
+            model,
+            cells,
+            workers,
+            ..
+        } = self;
         let longest = Some(requests.longest());
-        let setup = Setup { model, cells, workers: *workers, costs: Some(&costs), longest };
-        let mut backend =
-            sim::device(self.workers, policy.streams(&setup), Transfers::new(self.costs.clone(), &requests.graphs));
+        let setup = Setup {
+            model,
+            cells,
+            workers: *workers,
+            costs: Some(&costs),
+            longest,
+        };
+        let mut backend = sim::device(
+            self.workers,
+            policy.streams(&setup),
+            Transfers::new(self.costs.clone(), &requests.graphs),
+        );
         let mut policy = policy.build(&setup).expect("settings that fit the model");
         let mut recorder = Recorder::new(requests.len(), self.workers, self.cells.len(), keep);
         let mut source = OpenLoop::new(requests, arrivals);
-        drive(&mut source, &mut *policy, &mut *backend, &mut recorder, self.workers, &AtomicBool::new(false))
-            .expect("the run is not stopped");
+        drive(
+            &mut source,
+            &mut *policy,
+            &mut *backend,
+            &mut recorder,
+            self.workers,
+            &AtomicBool::new(false),
+        )
+        .expect("the run is not stopped");
         recorder
     }
 }
@@ -185,12 +278,25 @@ impl Device {
 /// Simulates a scenario, whose files go below `out`.
 pub fn simulated(scenario: &Scenario, out: PathBuf) -> Report {
     let (target, stated) = (Target::SIM, Vec::new());
-    let options = Options { target, out, replications: 1, resume: false, shard: None, stated };
-    experiment::run(scenario, &options, &AtomicBool::new(false), &|| ()).expect("a scenario that can be simulated")
+    let options = Options {
+        target,
+        out,
+        replications: 1,
+        resume: false,
+        shard: None,
+        stated,
+    };
+    experiment::run(scenario, &options, &AtomicBool::new(false), &|| ())
+        .expect("a scenario that can be simulated")
 }
 
 /// Two of each priority, in the order of their names. None guarantees that its subgraphs are chains.
 fn four_cell_types() -> Vec<CellType> {
     let cell = |name: &str, priority| CellType::new(name, priority, false);
-    vec![cell("decoder", 1), cell("encoder", 0), cell("internal", 1), cell("leaf", 0)]
+    vec![
+        cell("decoder", 1),
+        cell("encoder", 0),
+        cell("internal", 1),
+        cell("leaf", 0),
+    ]
 }

@@ -50,7 +50,10 @@ impl<'a> Cellular<'a> {
         sizes: &'a [usize],
         limits: Vec<(String, u32, u32)>,
     ) -> Self {
-        let flags: Vec<Vec<bool>> = graphs.iter().map(|graph| vec![false; graph.cells.len()]).collect();
+        let flags: Vec<Vec<bool>> = graphs
+            .iter()
+            .map(|graph| vec![false; graph.cells.len()])
+            .collect();
         Cellular {
             case,
             graphs,
@@ -68,34 +71,63 @@ impl<'a> Cellular<'a> {
     }
 
     fn max_batch(&self, cell: &str) -> usize {
-        self.limits.iter().find(|limit| limit.0 == cell).expect("each cell has limits").1 as usize
+        self.limits
+            .iter()
+            .find(|limit| limit.0 == cell)
+            .expect("each cell has limits")
+            .1 as usize
     }
 
     fn min_batch(&self, cell: &str) -> usize {
-        self.limits.iter().find(|limit| limit.0 == cell).expect("each cell has limits").2 as usize
+        self.limits
+            .iter()
+            .find(|limit| limit.0 == cell)
+            .expect("each cell has limits")
+            .2 as usize
     }
 
     /// Releases the subgraphs of a request whose outer inputs have completed, in the order of their numbers.
     fn release(&mut self, request: usize) {
         let graph = &self.graphs[request];
         for (number, nodes) in graph.subgraphs.iter().enumerate() {
-            let known = self.released.iter().any(|s| (s.request, s.number) == (request, number));
-            let outer = nodes.iter().flat_map(|node| &graph.needs[*node]).filter(|input| !nodes.contains(input));
+            let known = self
+                .released
+                .iter()
+                .any(|s| (s.request, s.number) == (request, number));
+            let outer = nodes
+                .iter()
+                .flat_map(|node| &graph.needs[*node])
+                .filter(|input| !nodes.contains(input));
             if known || !outer.clone().all(|input| self.completed[request][*input]) {
                 continue;
             }
             // At its release the nodes are ready that need no other node of the subgraph.
-            let free = |node: &usize| graph.needs[*node].iter().all(|input| !nodes.contains(input));
+            let free = |node: &usize| {
+                graph.needs[*node]
+                    .iter()
+                    .all(|input| !nodes.contains(input))
+            };
             let ready = nodes.iter().copied().filter(free).collect();
             let cell = graph.cells[nodes[0]].clone();
-            self.released.push(Subgraph { request, number, cell, ready, pinned: None });
+            self.released.push(Subgraph {
+                request,
+                number,
+                cell,
+                ready,
+                pinned: None,
+            });
         }
     }
 
     /// The nodes of a cell type that a worker could take.
     fn ready_nodes(&self, cell: &str, worker: usize) -> usize {
-        let open = |s: &&Subgraph| s.cell == cell && (s.pinned.is_none() || s.pinned == Some(worker));
-        self.released.iter().filter(open).map(|s| s.ready.len()).sum()
+        let open =
+            |s: &&Subgraph| s.cell == cell && (s.pinned.is_none() || s.pinned == Some(worker));
+        self.released
+            .iter()
+            .filter(open)
+            .map(|s| s.ready.len())
+            .sum()
     }
 
     /// `Schedule`, lines 5 to 10: the cell type that a worker runs next.
@@ -103,10 +135,18 @@ impl<'a> Cellular<'a> {
         let cells: Vec<&String> = self.limits.iter().map(|limit| &limit.0).collect();
         let ready = |cell: &str| self.ready_nodes(cell, worker);
         let runs = |cell: &str| self.running.iter().any(|task| task.cell == cell);
-        let mut admitted: Vec<&String> = cells.iter().copied().filter(|c| ready(c) >= self.max_batch(c)).collect();
+        let mut admitted: Vec<&String> = cells
+            .iter()
+            .copied()
+            .filter(|c| ready(c) >= self.max_batch(c))
+            .collect();
         if admitted.is_empty() {
             // Choice: tasks on any worker count.
-            admitted = cells.iter().copied().filter(|c| !runs(c) && ready(c) > 0).collect();
+            admitted = cells
+                .iter()
+                .copied()
+                .filter(|c| !runs(c) && ready(c) > 0)
+                .collect();
         }
         if admitted.is_empty() {
             admitted = cells.iter().copied().filter(|c| ready(c) > 0).collect();
@@ -120,7 +160,9 @@ impl<'a> Cellular<'a> {
     fn form(&self, cell: &str, worker: usize) -> Vec<(usize, usize)> {
         let mut batch = Vec::new();
         for (position, subgraph) in self.released.iter().enumerate() {
-            if subgraph.cell != cell || (subgraph.pinned.is_some() && subgraph.pinned != Some(worker)) {
+            if subgraph.cell != cell
+                || (subgraph.pinned.is_some() && subgraph.pinned != Some(worker))
+            {
                 continue;
             }
             for &node in &subgraph.ready {
@@ -138,7 +180,12 @@ impl<'a> Cellular<'a> {
     fn submit(&mut self, cell: &str, worker: usize, batch: &[(usize, usize)]) -> Batch {
         let list: Vec<(usize, usize)> = batch
             .iter()
-            .map(|(position, _)| (self.released[*position].request, self.released[*position].number))
+            .map(|(position, _)| {
+                (
+                    self.released[*position].request,
+                    self.released[*position].number,
+                )
+            })
             .collect();
         let mut nodes = Vec::new();
         let mut steps = 0;
@@ -146,21 +193,41 @@ impl<'a> Cellular<'a> {
         while steps < self.chunk && !next.is_empty() {
             self.take(worker, &next, &mut nodes);
             steps += 1;
-            let ready =
-                next.iter().filter_map(|(position, _)| Some((*position, *self.released[*position].ready.first()?)));
+            let ready = next.iter().filter_map(|(position, _)| {
+                Some((*position, *self.released[*position].ready.first()?))
+            });
             next = ready.collect();
         }
 
         // A step costs what the smallest supported size costs that holds its nodes. Overheads go by the nodes.
-        let holding = self.sizes.iter().copied().filter(|size| *size >= batch.len());
-        let size = if self.sizes.is_empty() { batch.len() } else { holding.min().expect("a size holds max_batch") };
-        let mut duration = steps as u64 * self.case.costs.time(cell, size) + self.case.overhead("task", batch.len());
+        let holding = self
+            .sizes
+            .iter()
+            .copied()
+            .filter(|size| *size >= batch.len());
+        let size = if self.sizes.is_empty() {
+            batch.len()
+        } else {
+            holding.min().expect("a size holds max_batch")
+        };
+        let mut duration = steps as u64 * self.case.costs.time(cell, size)
+            + self.case.overhead("task", batch.len());
         if self.last[worker].as_ref() != Some(&list) {
             duration += self.case.overhead("gather", batch.len());
         }
         self.last[worker] = Some(list);
-        self.running.push(Running { worker, cell: cell.to_string(), nodes: nodes.clone() });
-        Batch { cells: vec![cell.to_string()], size: batch.len(), nodes, duration, ahead: 0 }
+        self.running.push(Running {
+            worker,
+            cell: cell.to_string(),
+            nodes: nodes.clone(),
+        });
+        Batch {
+            cells: vec![cell.to_string()],
+            size: batch.len(),
+            nodes,
+            duration,
+            ahead: 0,
+        }
     }
 
     /// Takes these nodes from their subgraphs.
@@ -178,7 +245,9 @@ impl<'a> Cellular<'a> {
             let members = &graph.subgraphs[subgraph.number];
             let submitted = &self.submitted[subgraph.request];
             for &node in members {
-                let can = graph.needs[node].iter().all(|input| !members.contains(input) || submitted[*input]);
+                let can = graph.needs[node]
+                    .iter()
+                    .all(|input| !members.contains(input) || submitted[*input]);
                 if can && !submitted[node] && !subgraph.ready.contains(&node) {
                     subgraph.ready.push(node);
                 }
@@ -193,7 +262,11 @@ impl Scheduler for Cellular<'_> {
     }
 
     fn complete(&mut self, nodes: &[(usize, usize)]) {
-        let position = self.running.iter().position(|task| task.nodes == nodes).expect("a submitted task");
+        let position = self
+            .running
+            .iter()
+            .position(|task| task.nodes == nodes)
+            .expect("a submitted task");
         let worker = self.running.remove(position).worker;
         for &(request, node) in nodes {
             self.completed[request][node] = true;
@@ -201,8 +274,12 @@ impl Scheduler for Cellular<'_> {
         // A pin lasts while a submitted task with a node of the subgraph is unfinished.
         for subgraph in &mut self.released {
             let members = &self.graphs[subgraph.request].subgraphs[subgraph.number];
-            let held = |(request, node): &(usize, usize)| *request == subgraph.request && members.contains(node);
-            if subgraph.pinned == Some(worker) && !self.running.iter().any(|task| task.nodes.iter().any(held)) {
+            let held = |(request, node): &(usize, usize)| {
+                *request == subgraph.request && members.contains(node)
+            };
+            if subgraph.pinned == Some(worker)
+                && !self.running.iter().any(|task| task.nodes.iter().any(held))
+            {
                 subgraph.pinned = None;
             }
         }
@@ -215,7 +292,9 @@ impl Scheduler for Cellular<'_> {
     /// `Batch`, lines 12 to 23.
     fn offer(&mut self, worker: usize, _: u64, _: u64) -> Vec<Batch> {
         let mut tasks = Vec::new();
-        let Some(cell) = self.choose(worker) else { return tasks };
+        let Some(cell) = self.choose(worker) else {
+            return tasks;
+        };
         while tasks.len() < self.max_tasks as usize {
             let batch = self.form(&cell, worker);
             let first = self.running.iter().all(|task| task.worker != worker);

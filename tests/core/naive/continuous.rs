@@ -4,10 +4,26 @@ use std::collections::BTreeSet;
 
 #[derive(Clone, Debug)]
 pub enum Policy {
-    Static { max_batch: usize, max_length: u64 },
-    Orca { max_batch: usize, max_length: u64 },
-    Vllm { max_batched_tokens: u64, max_batch: usize, block: u64, watermark: f64 },
-    Sarathi { token_budget: u64, max_batch: usize, block: u64, watermark: f64 },
+    Static {
+        max_batch: usize,
+        max_length: u64,
+    },
+    Orca {
+        max_batch: usize,
+        max_length: u64,
+    },
+    Vllm {
+        max_batched_tokens: u64,
+        max_batch: usize,
+        block: u64,
+        watermark: f64,
+    },
+    Sarathi {
+        token_budget: u64,
+        max_batch: usize,
+        block: u64,
+        watermark: f64,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -87,13 +103,19 @@ pub fn run(case: &Case) -> (Vec<Task>, Vec<Fate>) {
     let instants = || case.trace.iter().map(|request| request.0);
     let mut pending: BTreeSet<u64> = instants().collect();
     while let Some(now) = pending.pop_first() {
-        while let Some(place) =
-            (0..lab.running.len()).filter(|i| lab.running[*i].finish == now).min_by_key(|i| lab.running[*i].task)
+        while let Some(place) = (0..lab.running.len())
+            .filter(|i| lab.running[*i].finish == now)
+            .min_by_key(|i| lab.running[*i].task)
         {
             let done = lab.running.remove(place);
             lab.complete(done, now);
         }
-        for (id, &(_, prompt, output)) in case.trace.iter().enumerate().filter(|(_, request)| request.0 == now) {
+        for (id, &(_, prompt, output)) in case
+            .trace
+            .iter()
+            .enumerate()
+            .filter(|(_, request)| request.0 == now)
+        {
             lab.arrive(id, prompt, output, now);
         }
         for worker in 0..case.workers {
@@ -135,8 +157,17 @@ impl Lab<'_> {
 
     /// After each sequence that decodes has got this many more tokens. A prompt that is partly fed has all of its blocks.
     fn used(&self, worker: usize, more: u64) -> u64 {
-        let tokens = |one: &Sequence| if one.decodes { one.held + more } else { one.goal };
-        self.members[worker].iter().map(|one| self.blocks(tokens(one))).sum()
+        let tokens = |one: &Sequence| {
+            if one.decodes {
+                one.held + more
+            } else {
+                one.goal
+            }
+        };
+        self.members[worker]
+            .iter()
+            .map(|one| self.blocks(tokens(one)))
+            .sum()
     }
 
     fn arrive(&mut self, id: usize, prompt: u64, output: u64, now: u64) {
@@ -160,7 +191,10 @@ impl Lab<'_> {
     }
 
     fn token(&mut self, worker: usize, id: usize, now: u64) {
-        let one = self.members[worker].iter_mut().find(|one| one.id == id).unwrap();
+        let one = self.members[worker]
+            .iter_mut()
+            .find(|one| one.id == id)
+            .unwrap();
         let fate = &mut self.fates[id];
         if one.generated == 0 {
             fate.first = Some(now);
@@ -174,14 +208,20 @@ impl Lab<'_> {
     fn complete(&mut self, done: Running, now: u64) {
         let worker = done.worker;
         for id in &done.decode {
-            let one = self.members[worker].iter_mut().find(|one| one.id == *id).unwrap();
+            let one = self.members[worker]
+                .iter_mut()
+                .find(|one| one.id == *id)
+                .unwrap();
             if !one.over {
                 one.held += 1;
                 self.token(worker, *id, now);
             }
         }
         for (id, part) in &done.feed {
-            let one = self.members[worker].iter_mut().find(|one| one.id == *id).unwrap();
+            let one = self.members[worker]
+                .iter_mut()
+                .find(|one| one.id == *id)
+                .unwrap();
             one.held += part;
             if one.held == one.goal {
                 self.token(worker, *id, now);
@@ -201,7 +241,9 @@ impl Lab<'_> {
             }
             return;
         }
-        let (over, rest) = self.members[worker].drain(..).partition(|one: &Sequence| one.over);
+        let (over, rest) = self.members[worker]
+            .drain(..)
+            .partition(|one: &Sequence| one.over);
         self.members[worker] = rest;
         for one in over {
             self.fates[one.id].finish = Some(now);
@@ -212,13 +254,21 @@ impl Lab<'_> {
         for _ in 0..2 {
             let (mut decode, mut feed) = (Vec::new(), Vec::new());
             match self.case.policy {
-                Policy::Static { max_batch, max_length } => {
+                Policy::Static {
+                    max_batch,
+                    max_length,
+                } => {
                     if !self.members[worker].is_empty() {
                         decode = self.members[worker].iter().map(|one| one.id).collect();
                     } else {
-                        let most = max_batch.min((self.case.kv_tokens / max_length) as usize).min(self.waiting.len());
+                        let most = max_batch
+                            .min((self.case.kv_tokens / max_length) as usize)
+                            .min(self.waiting.len());
                         self.members[worker] = self.waiting.drain(..most).collect();
-                        feed = self.members[worker].iter().map(|one| (one.id, one.prompt)).collect();
+                        feed = self.members[worker]
+                            .iter()
+                            .map(|one| (one.id, one.prompt))
+                            .collect();
                     }
                 }
                 Policy::Orca { max_batch, .. } => {
@@ -229,7 +279,12 @@ impl Lab<'_> {
                         self.sort(worker);
                     }
                 }
-                Policy::Vllm { max_batched_tokens, max_batch, watermark, .. } => {
+                Policy::Vllm {
+                    max_batched_tokens,
+                    max_batch,
+                    watermark,
+                    ..
+                } => {
                     let mut sum = 0;
                     while let Some(first) = self.waiting.first()
                         && (sum == 0 || sum + first.goal <= max_batched_tokens)
@@ -244,10 +299,19 @@ impl Lab<'_> {
                         decode = self.decode(worker, now);
                     }
                 }
-                Policy::Sarathi { token_budget, max_batch, watermark, .. } => {
+                Policy::Sarathi {
+                    token_budget,
+                    max_batch,
+                    watermark,
+                    ..
+                } => {
                     decode = self.decode(worker, now);
                     let mut left = token_budget - decode.len() as u64;
-                    if let Some(part) = self.members[worker].iter().find(|one| !one.decodes).filter(|_| left > 0) {
+                    if let Some(part) = self.members[worker]
+                        .iter()
+                        .find(|one| !one.decodes)
+                        .filter(|_| left > 0)
+                    {
                         let chunk = left.min(part.goal - part.held);
                         left -= chunk;
                         feed.push((part.id, chunk));
@@ -272,8 +336,14 @@ impl Lab<'_> {
     }
 
     fn admit(&mut self, worker: usize, max_batch: usize, watermark: f64, more: u64) -> bool {
-        let Some(first) = self.waiting.first() else { return false };
-        let spare = if self.members[worker].is_empty() { 0 } else { (watermark * self.capacity() as f64) as u64 };
+        let Some(first) = self.waiting.first() else {
+            return false;
+        };
+        let spare = if self.members[worker].is_empty() {
+            0
+        } else {
+            (watermark * self.capacity() as f64) as u64
+        };
         let fits = self.used(worker, more) + self.blocks(first.goal) + spare <= self.capacity();
         if self.members[worker].len() >= max_batch || !fits {
             return false;
@@ -291,7 +361,8 @@ impl Lab<'_> {
                 .filter(|one| one.decodes && one.held + 1 > length)
                 .map(|one| one.id)
                 .collect();
-            full.iter().for_each(|id| self.fates[*id].rejected = Some(now));
+            full.iter()
+                .for_each(|id| self.fates[*id].rejected = Some(now));
             self.members[worker].retain(|one| !full.contains(&one.id));
         }
         loop {
@@ -305,22 +376,50 @@ impl Lab<'_> {
                 break;
             }
             self.fates[last.id].preemptions += 1;
-            last.goal = if last.decodes { last.held + 1 } else { last.goal };
+            last.goal = if last.decodes {
+                last.held + 1
+            } else {
+                last.goal
+            };
             (last.held, last.decodes) = (0, false);
             self.waiting.push(last);
             self.waiting.sort_by_key(|one| one.id);
         }
-        self.members[worker].iter().filter(|one| one.decodes).map(|one| one.id).collect()
+        self.members[worker]
+            .iter()
+            .filter(|one| one.decodes)
+            .map(|one| one.id)
+            .collect()
     }
 
     fn submit(&mut self, worker: usize, now: u64, decode: Vec<usize>, feed: Vec<(usize, u64)>) {
-        let one = |id: usize| self.members[worker].iter().find(|one| one.id == id).unwrap();
+        let one = |id: usize| {
+            self.members[worker]
+                .iter()
+                .find(|one| one.id == id)
+                .unwrap()
+        };
         let batch = decode.len() + feed.len();
         let (tokens, context) = if let Policy::Static { .. } = self.case.policy {
-            let longest = self.members[worker].iter().map(|one| one.prompt).max().unwrap();
-            let steps = self.members[worker].iter().map(|one| one.generated).max().unwrap();
+            let longest = self.members[worker]
+                .iter()
+                .map(|one| one.prompt)
+                .max()
+                .unwrap();
+            let steps = self.members[worker]
+                .iter()
+                .map(|one| one.generated)
+                .max()
+                .unwrap();
             let rows = self.members[worker].len() as u64;
-            (if feed.is_empty() { rows } else { rows * longest }, rows * (longest + steps))
+            (
+                if feed.is_empty() {
+                    rows
+                } else {
+                    rows * longest
+                },
+                rows * (longest + steps),
+            )
         } else {
             let fed: u64 = feed.iter().map(|(_, part)| part).sum();
             let read: u64 = feed.iter().map(|(id, part)| one(*id).held + part).sum();
@@ -330,7 +429,18 @@ impl Lab<'_> {
         let [fixed, of_token, of_context] = self.case.costs;
         let finish = now + fixed + of_token * tokens + of_context * context;
         let task = self.tasks.len();
-        self.tasks.push(Task { worker, batch, start: now, finish });
-        self.running.push(Running { task, worker, finish, decode, feed });
+        self.tasks.push(Task {
+            worker,
+            batch,
+            start: now,
+            finish,
+        });
+        self.running.push(Running {
+            task,
+            worker,
+            finish,
+            decode,
+            feed,
+        });
     }
 }

@@ -29,7 +29,10 @@ impl Costs {
         } else if batch > last.0 {
             line(rows[rows.len() - 2], last, batch)
         } else {
-            let above = rows.iter().position(|row| row.0 >= batch).expect("the batch is within the table");
+            let above = rows
+                .iter()
+                .position(|row| row.0 >= batch)
+                .expect("the batch is within the table");
             line(rows[above - 1], rows[above], batch)
         };
         u64::try_from(exact.max(0)).expect("a time fits into 64 bits")
@@ -49,9 +52,21 @@ fn half_up(numerator: i128, denominator: i128) -> i128 {
 
 #[test]
 fn lines_are_rounded_half_up() {
-    let table = |rows: &[(u64, u64)]| Costs(rows.iter().map(|(b, ns)| ("c".to_string(), *b, *ns)).collect());
+    let table = |rows: &[(u64, u64)]| {
+        Costs(
+            rows.iter()
+                .map(|(b, ns)| ("c".to_string(), *b, *ns))
+                .collect(),
+        )
+    };
     let two = table(&[(4, 10), (2, 5)]);
     assert_eq!([1, 2, 3, 4, 5].map(|b| two.time("c", b)), [5, 5, 8, 10, 13]);
-    assert_eq!([1, 2, 3, 5].map(|b| table(&[(2, 5)]).time("c", b)), [5, 5, 8, 13]);
-    assert_eq!([2, 3, 4].map(|b| table(&[(1, 9), (2, 5)]).time("c", b)), [5, 1, 0]);
+    assert_eq!(
+        [1, 2, 3, 5].map(|b| table(&[(2, 5)]).time("c", b)),
+        [5, 5, 8, 13]
+    );
+    assert_eq!(
+        [2, 3, 4].map(|b| table(&[(1, 9), (2, 5)]).time("c", b)),
+        [5, 1, 0]
+    );
 }

@@ -26,7 +26,12 @@ impl Fold<'_> {
         for cell in &self.case.cells {
             let here = |r: &usize| {
                 let graph = &self.graphs[*r];
-                graph.depths().iter().zip(&graph.cells).filter(|(depth, c)| **depth + 1 == level && *c == cell).count()
+                graph
+                    .depths()
+                    .iter()
+                    .zip(&graph.cells)
+                    .filter(|(depth, c)| **depth + 1 == level && *c == cell)
+                    .count()
             };
             let size: usize = members.iter().map(here).sum();
             time += match size {
@@ -36,7 +41,10 @@ impl Fold<'_> {
             };
         }
         if self.copies && costs.knows("copy") {
-            let size = members.iter().map(|request| handed_on(&self.graphs[*request], level, levels)).sum();
+            let size = members
+                .iter()
+                .map(|request| handed_on(&self.graphs[*request], level, levels))
+                .sum();
             time += costs.time("copy", size);
         }
         time
@@ -49,7 +57,10 @@ fn handed_on(graph: &Graph, level: usize, levels: usize) -> usize {
     let mut results = 0;
     for node in 0..depths.len() {
         let takers = (0..depths.len()).filter(|taker| graph.needs[*taker].contains(&node));
-        let needed = takers.map(|taker| depths[taker] + 1).max().unwrap_or(levels + 1);
+        let needed = takers
+            .map(|taker| depths[taker] + 1)
+            .max()
+            .unwrap_or(levels + 1);
         if depths[node] + 1 < level && level < needed {
             results += 1;
         }
@@ -73,8 +84,15 @@ impl Scheduler for Fold<'_> {
             return vec![];
         }
         let depths = |request: &usize| self.graphs[*request].depths().into_iter();
-        let levels = members.iter().flat_map(depths).max().expect("a request has a node") + 1;
-        let cost: u64 = (1..=levels).map(|level| self.turn(level, levels, &members)).sum();
+        let levels = members
+            .iter()
+            .flat_map(depths)
+            .max()
+            .expect("a request has a node")
+            + 1;
+        let cost: u64 = (1..=levels)
+            .map(|level| self.turn(level, levels, &members))
+            .sum();
         let nodes = all_nodes(&members, self.graphs);
 
         // A part of a share is rounded to the nearest nanosecond.
@@ -84,7 +102,10 @@ impl Scheduler for Fold<'_> {
         // The rest is built when the worker reaches this batch.
         self.host[worker] = free.max(now + ahead) + during;
         vec![Batch {
-            cells: nodes.iter().map(|(request, node)| self.graphs[*request].cells[*node].clone()).collect(),
+            cells: nodes
+                .iter()
+                .map(|(request, node)| self.graphs[*request].cells[*node].clone())
+                .collect(),
             size: members.len(),
             duration: cost + during + self.case.overhead("task", members.len()),
             nodes,

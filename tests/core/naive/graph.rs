@@ -18,8 +18,16 @@ impl Graph {
     /// Unfolds `chain:N`, `tokens:N` (as a chain of that many steps), `seq2seq:S>T`, `tree:P P P …`, or any graph, as
     /// the cell type of each node with the nodes that it needs: `graph:encoder encoder<0 decoder<0,1`.
     pub fn unfold(shape: &str) -> Graph {
-        let (kind, size) = shape.split_once(':').expect("the reference knows no shapes without a size");
-        let mut graph = Graph { length: 0, target: 0, cells: vec![], needs: vec![], subgraphs: vec![] };
+        let (kind, size) = shape
+            .split_once(':')
+            .expect("the reference knows no shapes without a size");
+        let mut graph = Graph {
+            length: 0,
+            target: 0,
+            cells: vec![],
+            needs: vec![],
+            subgraphs: vec![],
+        };
         match kind {
             "chain" | "tokens" => {
                 graph.length = size.parse().expect("a length");
@@ -38,7 +46,9 @@ impl Graph {
                     let (cell, needs) = node.split_once('<').unwrap_or((node, ""));
                     graph.cells.push(cell.to_string());
                     let needs = needs.split(',').filter(|need| !need.is_empty());
-                    graph.needs.push(needs.map(|need| need.parse().expect("a node")).collect());
+                    graph
+                        .needs
+                        .push(needs.map(|need| need.parse().expect("a node")).collect());
                 }
             }
             other => panic!("the reference knows no {other} shapes"),
@@ -52,17 +62,30 @@ impl Graph {
         for _ in 0..length {
             let node = self.cells.len();
             self.cells.push(cell.to_string());
-            self.needs.push(if node == 0 { vec![] } else { vec![node - 1] });
+            self.needs
+                .push(if node == 0 { vec![] } else { vec![node - 1] });
         }
     }
 
     /// Each node needs its children. A node without children is a leaf.
     fn add_tree(&mut self, parents: &str) {
-        let parents: Vec<usize> = parents.split_whitespace().map(|p| p.parse().expect("a parent")).collect();
+        let parents: Vec<usize> = parents
+            .split_whitespace()
+            .map(|p| p.parse().expect("a parent"))
+            .collect();
         self.length = parents.len();
         for node in 1..=parents.len() {
-            let children: Vec<usize> = (0..parents.len()).filter(|child| parents[*child] == node).collect();
-            self.cells.push(if children.is_empty() { "leaf" } else { "internal" }.to_string());
+            let children: Vec<usize> = (0..parents.len())
+                .filter(|child| parents[*child] == node)
+                .collect();
+            self.cells.push(
+                if children.is_empty() {
+                    "leaf"
+                } else {
+                    "internal"
+                }
+                .to_string(),
+            );
             self.needs.push(children);
         }
     }
@@ -103,10 +126,15 @@ impl Graph {
         let mut left = self.subgraphs.clone();
         loop {
             let waits = |nodes: &Vec<usize>| {
-                let mut needs = nodes.iter().flat_map(|node| &self.needs[*node]).filter(|need| !nodes.contains(need));
+                let mut needs = nodes
+                    .iter()
+                    .flat_map(|node| &self.needs[*node])
+                    .filter(|need| !nodes.contains(need));
                 needs.any(|need| left.iter().any(|others| others.contains(need)))
             };
-            let Some(free) = left.iter().position(|nodes| !waits(nodes)) else { return !left.is_empty() };
+            let Some(free) = left.iter().position(|nodes| !waits(nodes)) else {
+                return !left.is_empty();
+            };
             left.remove(free);
         }
     }
@@ -116,7 +144,12 @@ impl Graph {
         let same = |ours: &Vec<usize>, theirs: &Vec<usize>| {
             ours.len() == theirs.len() && ours.iter().all(|need| theirs.contains(need))
         };
-        self.cells == other.cells && self.needs.iter().zip(&other.needs).all(|(ours, theirs)| same(ours, theirs))
+        self.cells == other.cells
+            && self
+                .needs
+                .iter()
+                .zip(&other.needs)
+                .all(|(ours, theirs)| same(ours, theirs))
     }
 
     /// The depth of each node from the leaves: 0 without inputs, else one more than the deepest input.
@@ -125,7 +158,11 @@ impl Graph {
         loop {
             let before = depths.clone();
             for (node, needs) in self.needs.iter().enumerate() {
-                depths[node] = needs.iter().map(|input| before[*input] + 1).max().unwrap_or(0);
+                depths[node] = needs
+                    .iter()
+                    .map(|input| before[*input] + 1)
+                    .max()
+                    .unwrap_or(0);
             }
             if depths == before {
                 return depths;
@@ -137,7 +174,10 @@ impl Graph {
 #[test]
 fn the_tree_of_four_leaves_has_five_subgraphs() {
     let tree = Graph::unfold("tree:5 5 6 6 7 7 0");
-    assert_eq!(tree.subgraphs, [vec![0], vec![1], vec![2], vec![3], vec![4, 5, 6]]);
+    assert_eq!(
+        tree.subgraphs,
+        [vec![0], vec![1], vec![2], vec![3], vec![4, 5, 6]]
+    );
     assert_eq!(tree.depths(), [0, 0, 0, 0, 1, 1, 2]);
     let pair = Graph::unfold("seq2seq:2>3");
     assert_eq!(pair.subgraphs, [vec![0, 1], vec![2, 3, 4]]);

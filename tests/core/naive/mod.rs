@@ -34,7 +34,11 @@ impl Case {
     /// The cost of a batch besides its cells, by the name of the overhead. Choice: a given number replaces the rows of
     /// this name in the cost file.
     pub fn overhead(&self, name: &str, batch: usize) -> u64 {
-        let given = self.given.iter().find(|(overhead, _)| *overhead == name).and_then(|(_, number)| *number);
+        let given = self
+            .given
+            .iter()
+            .find(|(overhead, _)| *overhead == name)
+            .and_then(|(_, number)| *number);
         match given {
             Some(number) => number,
             None if self.costs.knows(name) => self.costs.time(name, batch),
@@ -43,7 +47,11 @@ impl Case {
     }
 
     fn transfer(&self, states: usize) -> u64 {
-        if states > 0 && self.costs.knows("transfer") { self.costs.time("transfer", states) } else { 0 }
+        if states > 0 && self.costs.knows("transfer") {
+            self.costs.time("transfer", states)
+        } else {
+            0
+        }
     }
 }
 
@@ -149,35 +157,69 @@ struct Task {
 
 /// Runs a case from its first arrival until no events are left.
 pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
-    let graphs: Vec<Graph> = case.trace.iter().map(|(_, shape)| Graph::unfold(shape)).collect();
+    let graphs: Vec<Graph> = case
+        .trace
+        .iter()
+        .map(|(_, shape)| Graph::unfold(shape))
+        .collect();
     let arrivals: Vec<u64> = case.trace.iter().map(|(at, _)| *at).collect();
     let mut policy: Box<dyn Scheduler> = match &case.policy {
-        Policy::Cellular { max_tasks, lookahead, chunk, sizes, limits } => {
-            Box::new(cellular::Cellular::new(case, &graphs, *max_tasks, *lookahead, *chunk, sizes, limits.clone()))
-        }
-        Policy::Padded { bucket_width, max_batch, pad_to_longest, turn, window, ahead, closes } => {
-            Box::new(whole::Padded {
-                case,
-                graphs: &graphs,
-                width: *bucket_width as usize,
-                max_batch: *max_batch as usize,
-                pad_to_longest: *pad_to_longest,
-                turn,
-                window: *window,
-                ahead: *ahead,
-                closes: *closes,
-                waiting: Vec::new(),
-                covered: Vec::new(),
-                closed: Vec::new(),
-                pointer: 0,
-            })
-        }
-        Policy::Merged { max_batch } => {
-            Box::new(whole::Merged { case, graphs: &graphs, max_batch: *max_batch as usize, waiting: Vec::new() })
-        }
+        Policy::Cellular {
+            max_tasks,
+            lookahead,
+            chunk,
+            sizes,
+            limits,
+        } => Box::new(cellular::Cellular::new(
+            case,
+            &graphs,
+            *max_tasks,
+            *lookahead,
+            *chunk,
+            sizes,
+            limits.clone(),
+        )),
+        Policy::Padded {
+            bucket_width,
+            max_batch,
+            pad_to_longest,
+            turn,
+            window,
+            ahead,
+            closes,
+        } => Box::new(whole::Padded {
+            case,
+            graphs: &graphs,
+            width: *bucket_width as usize,
+            max_batch: *max_batch as usize,
+            pad_to_longest: *pad_to_longest,
+            turn,
+            window: *window,
+            ahead: *ahead,
+            closes: *closes,
+            waiting: Vec::new(),
+            covered: Vec::new(),
+            closed: Vec::new(),
+            pointer: 0,
+        }),
+        Policy::Merged { max_batch } => Box::new(whole::Merged {
+            case,
+            graphs: &graphs,
+            max_batch: *max_batch as usize,
+            waiting: Vec::new(),
+        }),
         // A single request takes the sum of its cells at batch 1; nothing is merged, not even within the request.
-        Policy::Immediate => Box::new(whole::Immediate { case, graphs: &graphs, waiting: Vec::new() }),
-        Policy::Fold { max_batch, construct, quarters, copies } => Box::new(fold::Fold {
+        Policy::Immediate => Box::new(whole::Immediate {
+            case,
+            graphs: &graphs,
+            waiting: Vec::new(),
+        }),
+        Policy::Fold {
+            max_batch,
+            construct,
+            quarters,
+            copies,
+        } => Box::new(fold::Fold {
             case,
             graphs: &graphs,
             max_batch: *max_batch as usize,
@@ -187,10 +229,18 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
             waiting: Vec::new(),
             host: vec![0; case.workers],
         }),
-        Policy::Ideal { max_batch } => {
-            Box::new(whole::Ideal { case, graphs: &graphs, max_batch: *max_batch as usize, waiting: Vec::new() })
-        }
-        Policy::Jit { max_batch, by_graph, analysis, cache } => Box::new(whole::Jit {
+        Policy::Ideal { max_batch } => Box::new(whole::Ideal {
+            case,
+            graphs: &graphs,
+            max_batch: *max_batch as usize,
+            waiting: Vec::new(),
+        }),
+        Policy::Jit {
+            max_batch,
+            by_graph,
+            analysis,
+            cache,
+        } => Box::new(whole::Jit {
             case,
             graphs: &graphs,
             max_batch: *max_batch as usize,
@@ -209,10 +259,15 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
     loop {
         // The next instant with an event; past wake-ups are ignored. Choice: a task of no duration ends at the instant
         // of its submission, which is then processed again, from its completions on.
-        let ends = tasks.iter().filter(|task| !task.done).map(|task| task.row.finish);
+        let ends = tasks
+            .iter()
+            .filter(|task| !task.done)
+            .map(|task| task.row.finish);
         let arrival = arrivals.get(arrived).copied();
         let wakes = policy.wake_ups().into_iter().filter(|at| *at > now);
-        let Some(next) = ends.chain(arrival).chain(wakes).min() else { break };
+        let Some(next) = ends.chain(arrival).chain(wakes).min() else {
+            break;
+        };
         now = next;
 
         // First completions, in the order of submission; then arrivals, in trace order.
@@ -229,8 +284,14 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
 
         // Then idle workers are offered work in the order of their numbers, then workers with one unfinished task, with
         // two, and so on.
-        for (room, worker) in (0..=policy.lookahead()).flat_map(|room| (0..case.workers).map(move |w| (room, w))) {
-            let own = || tasks.iter().filter(|task| task.row.worker == worker && !task.done);
+        for (room, worker) in
+            (0..=policy.lookahead()).flat_map(|room| (0..case.workers).map(move |w| (room, w)))
+        {
+            let own = || {
+                tasks
+                    .iter()
+                    .filter(|task| task.row.worker == worker && !task.done)
+            };
             if own().count() != room {
                 continue;
             }
@@ -241,33 +302,69 @@ pub fn simulate(case: &Case) -> (Vec<RequestRow>, Vec<TaskRow>) {
                     ran_on.insert(*node, worker);
                 }
                 // Every state that a node takes from another worker is copied.
-                let inputs = batch.nodes.iter().flat_map(|(r, node)| graphs[*r].needs[*node].iter().map(|n| (*r, *n)));
-                let finish = start + batch.duration + case.transfer(inputs.filter(|n| ran_on[n] != worker).count());
+                let inputs = batch
+                    .nodes
+                    .iter()
+                    .flat_map(|(r, node)| graphs[*r].needs[*node].iter().map(|n| (*r, *n)));
+                let finish = start
+                    + batch.duration
+                    + case.transfer(inputs.filter(|n| ran_on[n] != worker).count());
                 let mut cells = batch.cells;
                 cells.sort();
                 cells.dedup();
-                let row = TaskRow { task: tasks.len(), worker, cells, batch: batch.size, submit: now, start, finish };
-                tasks.push(Task { row, nodes: batch.nodes, done: false });
+                let row = TaskRow {
+                    task: tasks.len(),
+                    worker,
+                    cells,
+                    batch: batch.size,
+                    submit: now,
+                    start,
+                    finish,
+                };
+                tasks.push(Task {
+                    row,
+                    nodes: batch.nodes,
+                    done: false,
+                });
                 free = finish;
             }
         }
         policy.settle(now);
     }
 
-    let requests = (0..graphs.len()).map(|id| request_row(id, arrivals[id], &graphs[id], &tasks)).collect();
+    let requests = (0..graphs.len())
+        .map(|id| request_row(id, arrivals[id], &graphs[id], &tasks))
+        .collect();
     (requests, tasks.into_iter().map(|task| task.row).collect())
 }
 
 /// From the first start to the last end of the tasks that hold a node of the request.
 fn request_row(id: usize, arrival: u64, graph: &Graph, tasks: &[Task]) -> RequestRow {
-    let mine = |task: &Task| task.nodes.iter().filter(|(request, _)| *request == id).count();
+    let mine = |task: &Task| {
+        task.nodes
+            .iter()
+            .filter(|(request, _)| *request == id)
+            .count()
+    };
     let holders: Vec<&Task> = tasks.iter().filter(|task| mine(task) > 0).collect();
     let nodes: usize = holders.iter().map(|task| mine(task)).sum();
-    assert_eq!(nodes, graph.cells.len(), "the reference computes each node of request {id} once");
+    assert_eq!(
+        nodes,
+        graph.cells.len(),
+        "the reference computes each node of request {id} once"
+    );
     RequestRow {
         id,
         arrival,
-        start: holders.iter().map(|task| task.row.start).min().expect("a request has a node"),
-        finish: holders.iter().map(|task| task.row.finish).max().expect("a request has a node"),
+        start: holders
+            .iter()
+            .map(|task| task.row.start)
+            .min()
+            .expect("a request has a node"),
+        finish: holders
+            .iter()
+            .map(|task| task.row.finish)
+            .max()
+            .expect("a request has a node"),
     }
 }

@@ -43,26 +43,48 @@ pub struct Padded<'a> {
 impl Padded<'_> {
     /// Bucket i takes lengths in (i·w, (i+1)·w].
     fn bucket(&self, request: usize) -> usize {
-        (0..).find(|i| self.graphs[request].length <= (i + 1) * self.width).expect("each length has a bucket")
+        (0..)
+            .find(|i| self.graphs[request].length <= (i + 1) * self.width)
+            .expect("each length has a bucket")
     }
 
     fn members(&self, bucket: usize) -> Vec<usize> {
-        self.waiting.iter().copied().filter(|request| self.bucket(*request) == bucket).collect()
+        self.waiting
+            .iter()
+            .copied()
+            .filter(|request| self.bucket(*request) == bucket)
+            .collect()
     }
 
     /// The bucket of the next turn. Choice: one pointer serves all workers; "from the pointer on" goes to the last bucket,
     /// then from the first. With a window only buckets that may send are compared, and in those the requests that wait.
     fn next(&self, now: u64) -> Option<usize> {
-        let buckets = self.waiting.iter().map(|request| self.bucket(*request) + 1).max().unwrap_or(0);
-        let ready: Vec<usize> = (0..buckets).filter(|bucket| self.ready(*bucket, now)).collect();
+        let buckets = self
+            .waiting
+            .iter()
+            .map(|request| self.bucket(*request) + 1)
+            .max()
+            .unwrap_or(0);
+        let ready: Vec<usize> = (0..buckets)
+            .filter(|bucket| self.ready(*bucket, now))
+            .collect();
         let lowest_of_best = |measure: &dyn Fn(usize) -> u64| {
             let best = ready.iter().map(|bucket| measure(*bucket)).min()?;
-            ready.iter().copied().find(|bucket| measure(*bucket) == best)
+            ready
+                .iter()
+                .copied()
+                .find(|bucket| measure(*bucket) == best)
         };
         match self.turn {
             "oldest" => lowest_of_best(&|bucket| self.case.trace[self.members(bucket)[0]].0),
-            "fullest" => lowest_of_best(&|bucket| (self.waiting.len() - self.members(bucket).len()) as u64),
-            _ => ready.iter().copied().find(|bucket| *bucket >= self.pointer).or(ready.first().copied()),
+            "fullest" => {
+                lowest_of_best(&|bucket| (self.waiting.len() - self.members(bucket).len()) as u64)
+            }
+            _ => ready
+                .iter()
+                .copied()
+                .find(|bucket| *bucket >= self.pointer)
+                .or(ready.first().copied()),
         }
     }
 
@@ -72,7 +94,9 @@ impl Padded<'_> {
         let members = self.members(bucket);
         match members.first() {
             None => false,
-            Some(oldest) => members.len() >= self.max_batch || now - self.case.trace[*oldest].0 >= self.window,
+            Some(oldest) => {
+                members.len() >= self.max_batch || now - self.case.trace[*oldest].0 >= self.window
+            }
         }
     }
 }
@@ -88,9 +112,15 @@ impl Padded<'_> {
     /// The first closed batch. With a window, the following ones join one after another, as long as a member of each is
     /// older than the window and there is room for all of its members. Choice: to be as old as the window is not enough.
     fn merge(&mut self, now: u64) -> Vec<usize> {
-        let mut members = if self.closed.is_empty() { vec![] } else { self.closed.remove(0) };
+        let mut members = if self.closed.is_empty() {
+            vec![]
+        } else {
+            self.closed.remove(0)
+        };
         while let Some(next) = self.closed.first() {
-            let old = next.iter().any(|request| now - self.case.trace[*request].0 > self.window);
+            let old = next
+                .iter()
+                .any(|request| now - self.case.trace[*request].0 > self.window);
             if self.window == 0 || !old || members.len() + next.len() > self.max_batch {
                 break;
             }
@@ -106,12 +136,15 @@ impl Padded<'_> {
             return self.merge(now);
         }
         if self.covered.is_empty() {
-            let Some(bucket) = self.next(now) else { return vec![] };
+            let Some(bucket) = self.next(now) else {
+                return vec![];
+            };
             self.covered = self.members(bucket);
             if self.turn != "bucket" {
                 self.covered.truncate(self.max_batch);
             }
-            self.waiting.retain(|request| !self.covered.contains(request));
+            self.waiting
+                .retain(|request| !self.covered.contains(request));
         }
         take(&mut self.covered, self.max_batch)
     }
@@ -138,24 +171,44 @@ impl Scheduler for Padded<'_> {
         let steps = if self.pad_to_longest {
             longest(&mut members.iter().map(|request| self.graphs[*request].length))
         } else {
-            longest(&mut self.graphs.iter().map(|graph| graph.length)).min((bucket + 1) * self.width)
+            longest(&mut self.graphs.iter().map(|graph| graph.length))
+                .min((bucket + 1) * self.width)
         };
-        let targets = members.iter().map(|request| self.graphs[*request].target).max().expect("not empty");
+        let targets = members
+            .iter()
+            .map(|request| self.graphs[*request].target)
+            .max()
+            .expect("not empty");
         let costs = &self.case.costs;
         // A request with a target encodes its source and decodes its target; any other is a chain.
         let (cells, cost) = if targets > 0 {
             let encode = steps as u64 * costs.time("encoder", size);
             let decode = targets as u64 * costs.time("decoder", size);
-            (vec!["encoder".to_string(), "decoder".to_string()], encode + decode)
+            (
+                vec!["encoder".to_string(), "decoder".to_string()],
+                encode + decode,
+            )
         } else {
-            (vec!["lstm".to_string()], steps as u64 * costs.time("lstm", size))
+            (
+                vec!["lstm".to_string()],
+                steps as u64 * costs.time("lstm", size),
+            )
         };
         let nodes = all_nodes(&members, self.graphs);
-        vec![Batch { cells, size, nodes, duration: cost + self.case.overhead("task", size), ahead: 0 }]
+        vec![Batch {
+            cells,
+            size,
+            nodes,
+            duration: cost + self.case.overhead("task", size),
+            ahead: 0,
+        }]
     }
 
     fn wake_ups(&self) -> Vec<u64> {
-        self.waiting.iter().map(|request| self.case.trace[*request].0 + self.window).collect()
+        self.waiting
+            .iter()
+            .map(|request| self.case.trace[*request].0 + self.window)
+            .collect()
     }
 
     fn settle(&mut self, now: u64) {
@@ -200,7 +253,10 @@ impl Scheduler for Merged<'_> {
                 }
             }
         }
-        let cost: u64 = groups.iter().map(|((_, cell), size)| self.case.costs.time(cell, *size)).sum();
+        let cost: u64 = groups
+            .iter()
+            .map(|((_, cell), size)| self.case.costs.time(cell, *size))
+            .sum();
         vec![Batch {
             cells: groups.into_iter().map(|((_, cell), _)| cell).collect(),
             size: members.len(),
@@ -230,7 +286,9 @@ impl Scheduler for Immediate<'_> {
 
     fn offer(&mut self, _: usize, _: u64, _: u64) -> Vec<Batch> {
         let members = take(&mut self.waiting, 1);
-        let Some(&request) = members.first() else { return vec![] };
+        let Some(&request) = members.first() else {
+            return vec![];
+        };
         vec![cell_after_cell(&[request], self.graphs, self.case, 0)]
     }
 
@@ -255,7 +313,9 @@ impl Scheduler for Ideal<'_> {
     fn complete(&mut self, _: &[(usize, usize)]) {}
 
     fn offer(&mut self, _: usize, _: u64, _: u64) -> Vec<Batch> {
-        let Some(oldest) = self.waiting.first().copied() else { return vec![] };
+        let Some(oldest) = self.waiting.first().copied() else {
+            return vec![];
+        };
         // Choice: a shape is its graph, node by node, so `chain:3` and `tokens:3` are the same.
         let alike = |request: &usize| self.graphs[*request].looks_like(&self.graphs[oldest]);
         let mut members: Vec<usize> = self.waiting.iter().copied().filter(alike).collect();
@@ -293,17 +353,32 @@ impl Jit<'_> {
         let mut left = members.to_vec();
         let mut tasks = Vec::new();
         while let Some(first) = left.first().copied() {
-            let alike: Vec<usize> = left.iter().copied().filter(|request| shape(*request) == shape(first)).collect();
+            let alike: Vec<usize> = left
+                .iter()
+                .copied()
+                .filter(|request| shape(*request) == shape(first))
+                .collect();
             left.retain(|request| !alike.contains(request));
-            tasks.push(cell_after_cell(&alike, self.graphs, self.case, self.analysis * alike.len() as u64));
+            tasks.push(cell_after_cell(
+                &alike,
+                self.graphs,
+                self.case,
+                self.analysis * alike.len() as u64,
+            ));
         }
         tasks
     }
 
     /// One task: cells of one depth, type and number of inputs run together.
     fn table(&mut self, members: &[usize]) -> Batch {
-        let scope: Vec<_> = members.iter().map(|request| &self.graphs[*request]).collect();
-        let scope: Vec<_> = scope.iter().map(|graph| (graph.cells.clone(), graph.needs.clone())).collect();
+        let scope: Vec<_> = members
+            .iter()
+            .map(|request| &self.graphs[*request])
+            .collect();
+        let scope: Vec<_> = scope
+            .iter()
+            .map(|graph| (graph.cells.clone(), graph.needs.clone()))
+            .collect();
         let known = self.cache && self.known.contains(&scope);
         self.known.push(scope);
         let mut slots: Vec<((usize, usize, String), usize)> = Vec::new();
@@ -317,13 +392,18 @@ impl Jit<'_> {
                 }
             }
         }
-        let cost: u64 = slots.iter().map(|((.., cell), size)| self.case.costs.time(cell, *size)).sum();
+        let cost: u64 = slots
+            .iter()
+            .map(|((.., cell), size)| self.case.costs.time(cell, *size))
+            .sum();
         let nodes = all_nodes(members, self.graphs);
         let look_ups = if known { members.len() } else { nodes.len() };
         Batch {
             cells: slots.into_iter().map(|((.., cell), _)| cell).collect(),
             size: members.len(),
-            duration: cost + self.analysis * look_ups as u64 + self.case.overhead("task", members.len()),
+            duration: cost
+                + self.analysis * look_ups as u64
+                + self.case.overhead("task", members.len()),
             nodes,
             ahead: 0,
         }
@@ -354,7 +434,16 @@ impl Scheduler for Jit<'_> {
 /// Requests of one graph, whose cells run one after another, each for all of them; with the host's work.
 fn cell_after_cell(members: &[usize], graphs: &[Graph], case: &Case, host: u64) -> Batch {
     let cells = graphs[members[0]].cells.clone();
-    let cost: u64 = cells.iter().map(|cell| case.costs.time(cell, members.len())).sum();
+    let cost: u64 = cells
+        .iter()
+        .map(|cell| case.costs.time(cell, members.len()))
+        .sum();
     let duration = cost + host + case.overhead("task", members.len());
-    Batch { cells, size: members.len(), nodes: all_nodes(members, graphs), duration, ahead: 0 }
+    Batch {
+        cells,
+        size: members.len(),
+        nodes: all_nodes(members, graphs),
+        duration,
+        ahead: 0,
+    }
 }

@@ -35,7 +35,12 @@ pub struct States {
 }
 
 pub fn mapping([tile_width, tile_height, groups, group_size]: [u32; 4]) -> Mapping {
-    Mapping { tile_width, tile_height, groups, group_size }
+    Mapping {
+        tile_width,
+        tile_height,
+        groups,
+        group_size,
+    }
 }
 
 impl Bench {
@@ -53,23 +58,40 @@ impl Bench {
         fault: &str,
         changes: &[Change<'_>],
     ) -> Option<Bench> {
-        let configuration = Configuration::new(Sizes { rnn, hidden, batch }, mapping(of)).expect("a mapping");
+        let configuration =
+            Configuration::new(Sizes { rnn, hidden, batch }, mapping(of)).expect("a mapping");
         let mut sources: Vec<(&str, String)> = headers()
             .into_iter()
             .chain([configuration.source()])
             .map(|(name, text)| (name, text.to_string()))
             .collect();
         for (from, to) in changes {
-            let changed = sources.iter_mut().rev().find(|(_, text)| text.contains(from));
+            let changed = sources
+                .iter_mut()
+                .rev()
+                .find(|(_, text)| text.contains(from));
             let (_, text) = changed.unwrap_or_else(|| panic!("no kernel has {from}"));
             *text = text.replacen(from, to, 1);
         }
-        let texts: Vec<(&str, &str)> = sources.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        let texts: Vec<(&str, &str)> = sources
+            .iter()
+            .map(|(name, text)| (*name, text.as_str()))
+            .collect();
         let [w, h, g, s] = of;
         let name = format!("{rnn}-{hidden}-{w}-{h}-{g}-{s}{fault}");
         let kernels = Kernels::variant(&name, &texts, &configuration.constants())?;
-        let model = if rnn == Rnn::Lstm { Model::Lstm } else { Model::Gru };
-        let spec = Spec { hidden, embedding: 6, vocabulary: 50, seed: 11, weights: None };
+        let model = if rnn == Rnn::Lstm {
+            Model::Lstm
+        } else {
+            Model::Gru
+        };
+        let spec = Spec {
+            hidden,
+            embedding: 6,
+            vocabulary: 50,
+            seed: 11,
+            weights: None,
+        };
         Some(Bench {
             configuration,
             kernels,
@@ -83,7 +105,10 @@ impl Bench {
     /// The states that sequences begin with.
     pub fn zeros(&self, batch: usize) -> States {
         let zeros = vec![0.0; batch * self.spec.hidden as usize];
-        States { h: zeros.clone(), c: if self.is_lstm() { zeros } else { Vec::new() } }
+        States {
+            h: zeros.clone(),
+            c: if self.is_lstm() { zeros } else { Vec::new() },
+        }
     }
 
     fn is_lstm(&self) -> bool {
@@ -91,21 +116,34 @@ impl Bench {
     }
 
     fn tensor(&self, name: &str) -> Vec<f32> {
-        self.weights.take(&format!("{}.{name}", if self.is_lstm() { "lstm" } else { "gru" }))
+        self.weights.take(&format!(
+            "{}.{name}",
+            if self.is_lstm() { "lstm" } else { "gru" }
+        ))
     }
 
     /// What the inputs of steps come to, as phase 1 leaves it: the words of sequence n are those of request n, from a step on.
     fn inputs(&self, batch: usize, from: u32, steps: u32) -> Memory<f32> {
-        let (table, matrix) = (self.weights.take("embedding.weight"), self.tensor("weight_ih"));
+        let (table, matrix) = (
+            self.weights.take("embedding.weight"),
+            self.tensor("weight_ih"),
+        );
         let (bias, embedding) = (self.tensor("bias"), self.spec.embedding as usize);
         let mut products = Vec::new();
         for step in from..from + steps {
             for sequence in 0..batch as u32 {
                 let word = self.network.token(RequestId(sequence.into()), step) as usize;
                 let x = &table[word * embedding..][..embedding];
-                let product = |row: &[f32]| row.iter().zip(x).map(|(w, x)| f64::from(*w) * f64::from(*x)).sum::<f64>();
+                let product = |row: &[f32]| {
+                    row.iter()
+                        .zip(x)
+                        .map(|(w, x)| f64::from(*w) * f64::from(*x))
+                        .sum::<f64>()
+                };
                 let products_and_biases = matrix.chunks_exact(embedding).zip(&bias);
-                products.extend(products_and_biases.map(|(row, bias)| (product(row) + f64::from(*bias)) as f32));
+                products.extend(
+                    products_and_biases.map(|(row, bias)| (product(row) + f64::from(*bias)) as f32),
+                );
             }
         }
         memory(&products)
@@ -113,10 +151,19 @@ impl Bench {
 
     /// Runs steps of sequences from given states, of each as many as its length says. Gives the h of all steps, the first of
     /// which are those given, and the states that are left.
-    pub fn run(&mut self, begin: &States, from: u32, lengths: &[u32], seed: u64) -> Result<(Vec<f32>, States), Wrong> {
+    pub fn run(
+        &mut self,
+        begin: &States,
+        from: u32,
+        lengths: &[u32],
+        seed: u64,
+    ) -> Result<(Vec<f32>, States), Wrong> {
         let (batch, hidden) = (lengths.len(), self.spec.hidden as usize);
         let steps = *lengths.iter().max().expect("a sequence");
-        let sizes = Sizes { batch: batch as u32, ..self.configuration.sizes() };
+        let sizes = Sizes {
+            batch: batch as u32,
+            ..self.configuration.sizes()
+        };
         let mut inputs = self.inputs(batch, from, steps);
         let mut weights = memory(&self.tensor("weight_hh"));
         let mut lengths_memory = words(batch, 0);
@@ -124,8 +171,11 @@ impl Bench {
         // Unwritten values are NaN.
         let mut all = floats((steps as usize + 1) * batch * hidden);
         all[..batch * hidden].copy_from_slice(&begin.h);
-        let mut beside =
-            if self.is_lstm() { memory(&begin.c) } else { floats(self.configuration.beside(batch as u32)) };
+        let mut beside = if self.is_lstm() {
+            memory(&begin.c)
+        } else {
+            floats(self.configuration.beside(batch as u32))
+        };
         let mapping = self.configuration.mapping();
         let arguments: [Argument; 8] = [
             steps.into(),
@@ -145,29 +195,44 @@ impl Bench {
             together: true,
         };
         // SAFETY: both kernels take these arguments; all memory is as large as the sizes say, and outlives the launch.
-        unsafe { self.kernels.of_variant(self.configuration.kernel()).launch(grid, &arguments) }?;
+        unsafe {
+            self.kernels
+                .of_variant(self.configuration.kernel())
+                .launch(grid, &arguments)
+        }?;
         let h = all[steps as usize * batch * hidden..].to_vec();
-        let c = if self.is_lstm() { beside.to_vec() } else { Vec::new() };
+        let c = if self.is_lstm() {
+            beside.to_vec()
+        } else {
+            Vec::new()
+        };
         Ok((all.to_vec(), States { h, c }))
     }
 
     /// Runs sequences from their beginning, and says what is wrong with any of their states, if something is.
     pub fn check(&mut self, lengths: &[u32], seed: u64) -> Result<(), String> {
         let hidden = self.spec.hidden as usize;
-        let (all, left) = self.run(&self.zeros(lengths.len()), 0, lengths, seed).map_err(|wrong| wrong.to_string())?;
+        let (all, left) = self
+            .run(&self.zeros(lengths.len()), 0, lengths, seed)
+            .map_err(|wrong| wrong.to_string())?;
         for (sequence, length) in lengths.iter().enumerate() {
             for (step, states) in all.chunks_exact(lengths.len() * hidden).enumerate().skip(1) {
                 let expected = self.alone(sequence, (step as u32).min(*length));
                 let found = &states[sequence * hidden..][..hidden];
-                near(found, &expected.h).map_err(|what| format!("h of {sequence} after {step}: {what}"))?;
+                near(found, &expected.h)
+                    .map_err(|what| format!("h of {sequence} after {step}: {what}"))?;
             }
             if self.is_lstm() {
                 let found = &left.c[sequence * hidden..][..hidden];
-                near(found, &self.alone(sequence, *length).c).map_err(|what| format!("c of {sequence}: {what}"))?;
+                near(found, &self.alone(sequence, *length).c)
+                    .map_err(|what| format!("c of {sequence}: {what}"))?;
             }
         }
         if self.arrived.iter().any(|count| *count != 0) {
-            return Err(format!("counts are left for the next launch: {:?}", &*self.arrived));
+            return Err(format!(
+                "counts are left for the next launch: {:?}",
+                &*self.arrived
+            ));
         }
         Ok(())
     }
@@ -178,7 +243,13 @@ impl Bench {
         if steps == 0 {
             return self.zeros(1);
         }
-        let mut h = self.network.alone(RequestId(sequence as u64), &CellGraph::chain(CellId(0), steps)).state;
+        let mut h = self
+            .network
+            .alone(
+                RequestId(sequence as u64),
+                &CellGraph::chain(CellId(0), steps),
+            )
+            .state;
         let c = h.split_off(hidden);
         States { h, c }
     }

@@ -19,24 +19,47 @@ const TOP: usize = 5;
 
 /// The best mappings of a cell and a size. A batch that fits no GPU at once runs as smaller ones, and its mappings are theirs.
 fn best(cell: Cell, hidden: u32, batch: u32) -> Vec<Configuration> {
-    let (device, space) = (Device::open("titan-v").expect("a named device"), Space::default());
+    let (device, space) = (
+        Device::open("titan-v").expect("a named device"),
+        Space::default(),
+    );
     let launches = Launches::new(cell, hidden, &device, &space);
     let sizes: Vec<u32> = launches.of(batch).map(|(batch, _)| *batch).collect();
     let batch = if sizes.is_empty() { batch } else { sizes[0] };
     let ranked = rank(cell, hidden, batch, &device, &space);
-    assert!(!ranked.is_empty(), "{} of {hidden} by {batch} has no kernel", cell.name());
-    let configuration = |rnn, mapping| Configuration::new(Sizes { rnn, hidden, batch }, mapping).expect("a mapping");
-    ranked.iter().take(TOP).map(|one| configuration(one.rnn, one.mapping)).collect()
+    assert!(
+        !ranked.is_empty(),
+        "{} of {hidden} by {batch} has no kernel",
+        cell.name()
+    );
+    let configuration = |rnn, mapping| {
+        Configuration::new(Sizes { rnn, hidden, batch }, mapping).expect("a mapping")
+    };
+    ranked
+        .iter()
+        .take(TOP)
+        .map(|one| configuration(one.rnn, one.mapping))
+        .collect()
 }
 
 fn compiled(nvrtc: &Nvrtc, configuration: &Configuration, architecture: u32) -> Figures {
     let mut options = configuration.options();
     options.push("--ptxas-options=-v".into());
     let (name, text) = configuration.source();
-    let source = Source { name, text, headers: &headers() };
-    let log =
-        nvrtc.compile(&source, Target::Cubin(architecture), &options).unwrap_or_else(|error| panic!("{error}")).log;
-    assert_eq!(warning(&log), None, "{configuration:?}, sm_{architecture}:\n{log}");
+    let source = Source {
+        name,
+        text,
+        headers: &headers(),
+    };
+    let log = nvrtc
+        .compile(&source, Target::Cubin(architecture), &options)
+        .unwrap_or_else(|error| panic!("{error}"))
+        .log;
+    assert_eq!(
+        warning(&log),
+        None,
+        "{configuration:?}, sm_{architecture}:\n{log}"
+    );
     let mut figures = figures(&log);
     assert_eq!(figures.len(), 1, "{log}");
     figures.remove(0)
@@ -49,9 +72,15 @@ fn mappings_compile_within_the_registers_that_the_model_counts_with() {
     let mut rows = Vec::new();
     let mut wanted = HashMap::new();
     for cell in [Cell::Lstm, Cell::Gru] {
-        for (hidden, batch) in HIDDEN.into_iter().flat_map(|hidden| BATCHES.map(|batch| (hidden, batch))) {
+        for (hidden, batch) in HIDDEN
+            .into_iter()
+            .flat_map(|hidden| BATCHES.map(|batch| (hidden, batch)))
+        {
             for configuration in best(cell, hidden, batch) {
-                for architecture in ARCHITECTURES.into_iter().filter(|known| nvrtc.architectures.contains(known)) {
+                for architecture in ARCHITECTURES
+                    .into_iter()
+                    .filter(|known| nvrtc.architectures.contains(known))
+                {
                     let key = (configuration.constants(), architecture);
                     wanted.insert(key.clone(), configuration);
                     rows.push((hidden, batch, configuration, key));
@@ -65,7 +94,9 @@ fn mappings_compile_within_the_registers_that_the_model_counts_with() {
             scope.spawn(|| {
                 loop {
                     let next = queue.lock().expect("no panic").next();
-                    let Some((key, configuration)) = next else { break };
+                    let Some((key, configuration)) = next else {
+                        break;
+                    };
                     let figures = compiled(&nvrtc, &configuration, key.1);
                     done.lock().expect("no panic").insert(key, figures);
                 }
@@ -76,14 +107,29 @@ fn mappings_compile_within_the_registers_that_the_model_counts_with() {
 
     println!(
         "{:<11}{:>7}{:>6}  {:<18}{:>4}{:>9}{:>7}{:>11}{:>8}",
-        "kernel", "hidden", "batch", "TW, TH, GPB, WS", "sm", "weights", "bound", "registers", "spills"
+        "kernel",
+        "hidden",
+        "batch",
+        "TW, TH, GPB, WS",
+        "sm",
+        "weights",
+        "bound",
+        "registers",
+        "spills"
     );
     let mut wrong = Vec::new();
     for (hidden, batch, configuration, key) in &rows {
-        let (sizes, mapping, figures) = (configuration.sizes(), configuration.mapping(), &done[key]);
-        let (weights, bound, spills) =
-            (weights_of_thread(&mapping, &sizes).ceil() as u32, configuration.registers(), figures.spilled());
-        let of = format!("{}, {}, {}, {}", mapping.tile_width, mapping.tile_height, mapping.groups, mapping.group_size);
+        let (sizes, mapping, figures) =
+            (configuration.sizes(), configuration.mapping(), &done[key]);
+        let (weights, bound, spills) = (
+            weights_of_thread(&mapping, &sizes).ceil() as u32,
+            configuration.registers(),
+            figures.spilled(),
+        );
+        let of = format!(
+            "{}, {}, {}, {}",
+            mapping.tile_width, mapping.tile_height, mapping.groups, mapping.group_size
+        );
         println!(
             "{:<11}{hidden:>7}{batch:>6}  {of:<18}{:>4}{weights:>9}{bound:>7}{:>11}{spills:>8}",
             sizes.rnn.to_string(),
@@ -92,8 +138,14 @@ fn mappings_compile_within_the_registers_that_the_model_counts_with() {
         );
         let faults = [
             (figures.spills(key.1), "it spills"),
-            (figures.registers > bound, "it has more registers than the model counts with"),
-            (figures.registers <= weights, "its weights are not in registers"),
+            (
+                figures.registers > bound,
+                "it has more registers than the model counts with",
+            ),
+            (
+                figures.registers <= weights,
+                "its weights are not in registers",
+            ),
         ];
         wrong.extend(
             faults

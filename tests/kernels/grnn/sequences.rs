@@ -40,15 +40,23 @@ const GRU: [Case; 10] = [
 ];
 
 fn lengths(batch: u32) -> Vec<u32> {
-    (0..batch).map(|sequence| 1 + (5 * sequence + 4) % 6).collect()
+    (0..batch)
+        .map(|sequence| 1 + (5 * sequence + 4) % 6)
+        .collect()
 }
 
 fn check(rnn: Rnn, cases: &[Case]) {
     for (hidden, batch, mapping) in cases {
-        let Some(mut bench) = Bench::new(rnn, *hidden, *batch, *mapping) else { return };
+        let Some(mut bench) = Bench::new(rnn, *hidden, *batch, *mapping) else {
+            return;
+        };
         for seed in SEEDS {
             // Launches of different lengths in sequence, the shortest in between.
-            for lengths in [lengths(*batch), vec![1; *batch as usize], vec![3; *batch as usize]] {
+            for lengths in [
+                lengths(*batch),
+                vec![1; *batch as usize],
+                vec![3; *batch as usize],
+            ] {
                 let right = bench.check(&lengths, seed);
                 right.unwrap_or_else(|wrong| {
                     panic!("{rnn} of {hidden} by {batch}, {mapping:?}, {lengths:?}, seed {seed}: {wrong}")
@@ -76,11 +84,16 @@ fn gru_with_one_synchronisation() {
 #[test]
 fn sequences_go_on_in_chunks() {
     for rnn in [Rnn::Lstm, Rnn::GruDouble, Rnn::GruSingle] {
-        let Some(mut bench) = Bench::new(rnn, 20, 4, [4, 2, 4, 8]) else { return };
+        let Some(mut bench) = Bench::new(rnn, 20, 4, [4, 2, 4, 8]) else {
+            return;
+        };
         let lengths = [7u32, 2, 5, 4];
         let mut states = bench.zeros(lengths.len());
         for from in [0, 3, 6] {
-            let left: Vec<u32> = lengths.iter().map(|length| length.saturating_sub(from).min(3)).collect();
+            let left: Vec<u32> = lengths
+                .iter()
+                .map(|length| length.saturating_sub(from).min(3))
+                .collect();
             (_, states) = bench.run(&states, from, &left, u64::from(from)).unwrap();
         }
         for (sequence, length) in lengths.into_iter().enumerate() {
@@ -96,7 +109,9 @@ fn sequences_go_on_in_chunks() {
 #[test]
 fn a_batch_may_be_smaller_than_the_grid_was_made_for() {
     for rnn in [Rnn::Lstm, Rnn::GruDouble, Rnn::GruSingle] {
-        let Some(mut bench) = Bench::new(rnn, 20, 4, [4, 2, 4, 8]) else { return };
+        let Some(mut bench) = Bench::new(rnn, 20, 4, [4, 2, 4, 8]) else {
+            return;
+        };
         for batch in [4, 3, 1, 2] {
             bench.check(&lengths(batch), 5).unwrap();
         }

@@ -56,10 +56,20 @@ fn serve(
     let steps = setup.cells.len() + Catalogue::new(setup.model, &Sizes::square(1)).entries.len();
     let mut recorder = Recorder::new(requests.len(), setup.workers, steps, Keep::default());
     let mut source = OpenLoop::new(requests, &arrivals);
-    let mut backend = Cpu::new(Arc::clone(network), requests, setup.workers, lanes, None).expect("threads");
-    drive(&mut source, &mut *policy, &mut backend, &mut recorder, setup.workers, &AtomicBool::new(false))
-        .expect("this run is not stopped");
-    let digests = (0..requests.len() as u64).map(|request| backend.digest(RequestId(request))).collect();
+    let mut backend =
+        Cpu::new(Arc::clone(network), requests, setup.workers, lanes, None).expect("threads");
+    drive(
+        &mut source,
+        &mut *policy,
+        &mut backend,
+        &mut recorder,
+        setup.workers,
+        &AtomicBool::new(false),
+    )
+    .expect("this run is not stopped");
+    let digests = (0..requests.len() as u64)
+        .map(|request| backend.digest(RequestId(request)))
+        .collect();
     (digests, recorder)
 }
 
@@ -71,11 +81,23 @@ fn every_request_has_the_result_of_a_single_run() {
         let kind = Kind::ALL[case as usize % Kind::ALL.len()];
         let (model, cells) = (kind.model(), kind.cells());
         let requests = kind.requests(rng.random_range(1..40), &mut rng);
-        let setup =
-            Setup { model: &model, cells: &cells, workers: rng.random_range(1..=3), costs: None, longest: None };
-        let policy = policies::random(kind.sequences(), if kind.sequences() { 4 } else { 1 }, &mut rng);
+        let setup = Setup {
+            model: &model,
+            cells: &cells,
+            workers: rng.random_range(1..=3),
+            costs: None,
+            longest: None,
+        };
+        let policy = policies::random(
+            kind.sequences(),
+            if kind.sequences() { 4 } else { 1 },
+            &mut rng,
+        );
         let (digests, record) = serve(&network, &setup, &requests, &*policy, &mut rng);
-        let case = format!("case {case}: {kind:?} by {policy:?} on {} workers", setup.workers);
+        let case = format!(
+            "case {case}: {kind:?} by {policy:?} on {} workers",
+            setup.workers
+        );
         assert_eq!(record.failures, [], "{case}");
         for (request, digest) in (0..).map(RequestId).zip(digests) {
             let alone = toy::alone(&network, request, &requests.graphs[request.index()]);
@@ -90,7 +112,9 @@ fn random_parents(nodes: usize, most: usize, rng: &mut Stream) -> String {
     let mut parents = vec!["0".to_string()];
     // From the root down, so that a node without children is always there.
     for node in (1..nodes).rev() {
-        let free: Vec<usize> = (node + 1..=nodes).filter(|parent| children[*parent] < most).collect();
+        let free: Vec<usize> = (node + 1..=nodes)
+            .filter(|parent| children[*parent] < most)
+            .collect();
         let parent = free[rng.random_range(0..free.len())];
         children[parent] += 1;
         parents.insert(0, parent.to_string());
@@ -100,12 +124,24 @@ fn random_parents(nodes: usize, most: usize, rng: &mut Stream) -> String {
 
 #[test]
 fn the_cells_of_every_model_give_the_same_bits() {
-    for (case, name) in
-        (0..).zip(["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm", "dnn:block", "childsum-tree-lstm:2"])
-    {
+    for (case, name) in (0..).zip([
+        "lstm",
+        "gru",
+        "seq2seq",
+        "tree-lstm",
+        "childsum-tree-lstm",
+        "dnn:block",
+        "childsum-tree-lstm:2",
+    ]) {
         let mut rng = random::stream(case, 0, "cpu models");
         let model = Model::parse(name).expect("a model");
-        let spec = Spec { hidden: 12, embedding: 12, vocabulary: 50, seed: case, weights: None };
+        let spec = Spec {
+            hidden: 12,
+            embedding: 12,
+            vocabulary: 50,
+            seed: case,
+            weights: None,
+        };
         let network = Network::new(&model, &spec).expect("weights from the seed");
         let network = Arc::new(match model {
             Model::Gru | Model::Dnn(_) => network,
@@ -121,7 +157,11 @@ fn the_cells_of_every_model_give_the_same_bits() {
                     unreachable!("none of the models is from a file")
                 }
                 Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
-                    let most = if model == Model::ChildSumTreeLstm { 9 } else { 2 };
+                    let most = if model == Model::ChildSumTreeLstm {
+                        9
+                    } else {
+                        2
+                    };
                     format!("tree:{}", random_parents(length + target, most, &mut rng))
                 }
             }
@@ -129,32 +169,68 @@ fn the_cells_of_every_model_give_the_same_bits() {
         let shapes: Vec<Shape> = (0..30).map(|_| shape().parse().expect("a shape")).collect();
         let requests = Requests::unfold(shapes.into(), &model).expect("shapes of the model");
         for workers in 1..=2 {
-            let setup = Setup { model: &model, cells: &cells, workers, costs: None, longest: None };
+            let setup = Setup {
+                model: &model,
+                cells: &cells,
+                workers,
+                costs: None,
+                longest: None,
+            };
             let mut policies: Vec<Box<dyn Settings>> = vec![
-                Box::new(Cellular { max_batch: PerCell::All(8), ..Cellular::default() }),
-                Box::new(Merged { max_batch: 8, ..Merged::default() }),
+                Box::new(Cellular {
+                    max_batch: PerCell::All(8),
+                    ..Cellular::default()
+                }),
+                Box::new(Merged {
+                    max_batch: 8,
+                    ..Merged::default()
+                }),
                 Box::new(Ideal { max_batch: 8 }),
                 Box::new(Unbatched {}),
-                Box::new(Jit { max_batch: 8, ..Jit::default() }),
-                Box::new(Jit { granularity: Granularity::Graph, max_batch: 8, ..Jit::default() }),
+                Box::new(Jit {
+                    max_batch: 8,
+                    ..Jit::default()
+                }),
+                Box::new(Jit {
+                    granularity: Granularity::Graph,
+                    max_batch: 8,
+                    ..Jit::default()
+                }),
             ];
             if network.by_operator.is_some() {
                 for granularity in [Granularity::Operator, Granularity::Kernel] {
-                    policies.push(Box::new(Jit { granularity, max_batch: 8, ..Jit::default() }));
+                    policies.push(Box::new(Jit {
+                        granularity,
+                        max_batch: 8,
+                        ..Jit::default()
+                    }));
                 }
                 for by in [By::Agenda, By::Depth] {
-                    policies.push(Box::new(DyNet { by, max_batch: 8, ..DyNet::default() }));
+                    policies.push(Box::new(DyNet {
+                        by,
+                        max_batch: 8,
+                        ..DyNet::default()
+                    }));
                 }
             }
             if !name.contains("tree") {
-                policies.push(Box::new(Padded { max_batch: 8, ..Padded::default() }));
+                policies.push(Box::new(Padded {
+                    max_batch: 8,
+                    ..Padded::default()
+                }));
             }
             for policy in policies {
                 let (digests, record) = serve(&network, &setup, &requests, &*policy, &mut rng);
                 assert_eq!(record.failures, [], "{name} by {policy:?}");
                 for (request, digest) in (0..).map(RequestId).zip(digests) {
-                    let alone = network.alone(request, &requests.graphs[request.index()]).digest();
-                    assert_eq!(digest, Some(alone), "request {request}: {name} by {policy:?} on {workers} workers");
+                    let alone = network
+                        .alone(request, &requests.graphs[request.index()])
+                        .digest();
+                    assert_eq!(
+                        digest,
+                        Some(alone),
+                        "request {request}: {name} by {policy:?} on {workers} workers"
+                    );
                 }
             }
         }

@@ -15,11 +15,20 @@ pub(super) const BLOCK: u32 = 256;
 pub(super) fn wide_parameters(source: &str, kernel: &str) -> Option<Vec<bool>> {
     let definition = source.lines().position(|line| {
         let name = line.split('(').next().unwrap_or_default();
-        name.starts_with(|first: char| first.is_ascii_uppercase()) && name.split(' ').next_back() == Some(kernel)
+        name.starts_with(|first: char| first.is_ascii_uppercase())
+            && name.split(' ').next_back() == Some(kernel)
     })?;
-    let text: String = source.lines().skip(definition).collect::<Vec<_>>().join(" ");
+    let text: String = source
+        .lines()
+        .skip(definition)
+        .collect::<Vec<_>>()
+        .join(" ");
     let list = text.split('(').nth(1)?.split(')').next()?;
-    Some(list.split(',').map(|text| text.contains('*') || text.trim().starts_with("u64")).collect())
+    Some(
+        list.split(',')
+            .map(|text| text.contains('*') || text.trim().starts_with("u64"))
+            .collect(),
+    )
 }
 
 /// A loaded kernel.
@@ -102,9 +111,23 @@ impl Call {
         let mut list = Arguments::default();
         arguments.put(&mut list);
         let (mut values, wide): (Vec<u64>, Vec<bool>) = list.into_iter().unzip();
-        assert_eq!(wide, function.wide, "a kernel's arguments match its parameters");
-        let places = values.iter_mut().map(|value| (&raw mut *value).cast()).collect();
-        Call { function: function.raw, grid, threads: BLOCK, shared: 0, cooperative: false, values, places }
+        assert_eq!(
+            wide, function.wide,
+            "a kernel's arguments match its parameters"
+        );
+        let places = values
+            .iter_mut()
+            .map(|value| (&raw mut *value).cast())
+            .collect();
+        Call {
+            function: function.raw,
+            grid,
+            threads: BLOCK,
+            shared: 0,
+            cooperative: false,
+            values,
+            places,
+        }
     }
 
     pub fn of_threads(self, threads: u32) -> Call {
@@ -114,7 +137,11 @@ impl Call {
     /// Makes the launch cooperative: all blocks, each with `shared` bytes of dynamic shared memory, are resident at the
     /// same time and may wait for each other.
     pub fn cooperative(self, shared: u32) -> Call {
-        Call { cooperative: true, shared, ..self }
+        Call {
+            cooperative: true,
+            shared,
+            ..self
+        }
     }
 
     /// Sets the first three arguments of a gather: the staged rows, their inputs and the number of rows.
@@ -133,13 +160,28 @@ impl Call {
     /// current, and outlive the launch, and the arguments are those of the function.
     pub unsafe fn queue(&mut self, what: &str, stream: &Owned<CUstream>) -> Result<(), Fault> {
         let (width, height) = self.grid;
-        let launch = if self.cooperative { result::launch_cooperative_kernel } else { result::launch_kernel };
+        let launch = if self.cooperative {
+            result::launch_cooperative_kernel
+        } else {
+            result::launch_kernel
+        };
         // SAFETY: the places point at the arguments, whose list is neither moved nor grown after `new`; the driver copies
         // them before it returns. The rest is the caller's promise.
         unsafe {
-            launch(self.function, (width, height, 1), (self.threads, 1, 1), self.shared, stream.raw, &mut self.places)
+            launch(
+                self.function,
+                (width, height, 1),
+                (self.threads, 1, 1),
+                self.shared,
+                stream.raw,
+                &mut self.places,
+            )
         }
-        .map_err(|error| stream.gpu.fault(format_args!("{what} can't be queued"), error))
+        .map_err(|error| {
+            stream
+                .gpu
+                .fault(format_args!("{what} can't be queued"), error)
+        })
     }
 }
 
@@ -149,15 +191,24 @@ mod tests {
 
     #[test]
     fn arguments_are_stored_where_the_driver_reads_them() {
-        let source = "KERNEL some(const u32 *rows,\n  u64 seed, u32 count, float *states, u32 last) {";
+        let source =
+            "KERNEL some(const u32 *rows,\n  u64 seed, u32 count, float *states, u32 last) {";
         let wide = wide_parameters(source, "some").unwrap();
         assert_eq!(wide, [true, true, false, true, false]);
         assert_eq!(wide_parameters(source, "so"), None);
-        let function = Function { raw: std::ptr::null_mut(), wide };
-        let mut call = Call::new(&function, (1, 1), (1u64 << 40, u64::MAX, (7u32, 8u64), 9u32));
+        let function = Function {
+            raw: std::ptr::null_mut(),
+            wide,
+        };
+        let mut call = Call::new(
+            &function,
+            (1, 1),
+            (1u64 << 40, u64::MAX, (7u32, 8u64), 9u32),
+        );
         call.set_staged(5, 6, 10);
         // SAFETY: the places point at eight bytes each.
-        let (address, number) = unsafe { (*call.places[0].cast::<u64>(), *call.places[2].cast::<u32>()) };
+        let (address, number) =
+            unsafe { (*call.places[0].cast::<u64>(), *call.places[2].cast::<u32>()) };
         assert_eq!((address, number, call.values[3]), (5, 10, 8));
     }
 }

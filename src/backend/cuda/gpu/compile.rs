@@ -25,7 +25,13 @@ static FOLDER: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/kernels");
 ///
 /// If there is no such file.
 pub fn file(name: &'static str) -> (&'static str, &'static str) {
-    (name, FOLDER.get_file(name).and_then(File::contents_utf8).expect("the file is part of the program"))
+    (
+        name,
+        FOLDER
+            .get_file(name)
+            .and_then(File::contents_utf8)
+            .expect("the file is part of the program"),
+    )
 }
 
 /// The names and texts of all headers, each of which includes only those before it.
@@ -41,7 +47,9 @@ pub(super) fn of_cells() -> impl Iterator<Item = &'static str> {
 
 /// The kernels that a file exports.
 fn exported(text: &str) -> impl Iterator<Item = &str> {
-    text.split("EXPORT_KERNEL(").skip(1).filter_map(|rest| rest.split(')').next())
+    text.split("EXPORT_KERNEL(")
+        .skip(1)
+        .filter_map(|rest| rest.split(')').next())
 }
 
 /// Kernels, loaded on one GPU.
@@ -53,15 +61,33 @@ pub(super) struct Kernels {
 
 impl Kernels {
     /// Compiles files for a GPU, or finds them in the cache, and loads them.
-    pub fn load(host: &Host, names: impl IntoIterator<Item = &'static str>, options: &[String]) -> Result<Kernels> {
-        let Host { gpu, nvrtc, cache, .. } = host;
+    pub fn load(
+        host: &Host,
+        names: impl IntoIterator<Item = &'static str>,
+        options: &[String],
+    ) -> Result<Kernels> {
+        let Host {
+            gpu, nvrtc, cache, ..
+        } = host;
         let (target, headers) = (target(gpu, nvrtc)?, headers());
         let mut loaded = Kernels::default();
         for (name, text) in names.into_iter().map(file) {
-            let image = compiled(&Source { name, text, headers: &headers }, options, nvrtc, target, cache)?;
+            let image = compiled(
+                &Source {
+                    name,
+                    text,
+                    headers: &headers,
+                },
+                options,
+                nvrtc,
+                target,
+                cache,
+            )?;
             // SAFETY: the image is the compiler's output, or the same bytes from the cache, followed by a zero.
             let load = || unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) };
-            let module = gpu.call(format_args!("{name} can't be loaded"), load).map_err(Error::failed)?;
+            let module = gpu
+                .call(format_args!("{name} can't be loaded"), load)
+                .map_err(Error::failed)?;
             // SAFETY: it was loaded above.
             let module = unsafe { Owned::new(gpu, module, result::module::unload) };
             for kernel in exported(text) {
@@ -69,7 +95,9 @@ impl Kernels {
                 let name = CString::new(kernel).expect("names contain no zeros");
                 // SAFETY: the module is loaded.
                 let get = |module| unsafe { result::module::get_function(module, name) };
-                let raw = module.call(format_args!("{kernel} can't be loaded"), get).map_err(Error::failed)?;
+                let raw = module
+                    .call(format_args!("{kernel} can't be loaded"), get)
+                    .map_err(Error::failed)?;
                 loaded.functions.insert(kernel, Function { raw, wide });
             }
             loaded._modules.push(module);
@@ -98,13 +126,23 @@ fn target(gpu: &Gpu, nvrtc: &Nvrtc) -> Result<Target> {
 }
 
 /// The image that the driver loads, compiled or from the cache, followed by a zero, which ends code that is text.
-fn compiled(source: &Source<'_>, options: &[String], nvrtc: &Nvrtc, target: Target, cache: &Cache) -> Result<Vec<u8>> {
+fn compiled(
+    source: &Source<'_>,
+    options: &[String],
+    nvrtc: &Nvrtc,
+    target: Target,
+    cache: &Cache,
+) -> Result<Vec<u8>> {
     let name = source.name.trim_end_matches(".cu");
     let version = format!("NVRTC {}", dotted(nvrtc.version));
     let mut texts = vec![name, source.text];
     texts.extend(source.headers.iter().map(|(_, text)| *text));
     let to = target.option();
-    texts.extend([version.as_str(), to.as_str()].into_iter().chain(options.iter().map(String::as_str)));
+    texts.extend(
+        [version.as_str(), to.as_str()]
+            .into_iter()
+            .chain(options.iter().map(String::as_str)),
+    );
     let key = Key::of(&texts);
     let mut image = match cache.get(name, key) {
         Some(image) => image,
@@ -141,8 +179,12 @@ pub(super) struct Key(u128);
 
 impl Key {
     pub fn of(texts: &[&str]) -> Key {
-        let lengths = texts.iter().flat_map(|text| (text.len() as u64).to_le_bytes());
-        Key(hash(lengths.chain(texts.iter().flat_map(|text| text.bytes()))))
+        let lengths = texts
+            .iter()
+            .flat_map(|text| (text.len() as u64).to_le_bytes());
+        Key(hash(
+            lengths.chain(texts.iter().flat_map(|text| text.bytes())),
+        ))
     }
 }
 
@@ -150,34 +192,46 @@ impl Key {
 fn hash(bytes: impl Iterator<Item = u8>) -> u128 {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
-    bytes.fold(BASIS, |hash, byte| (hash ^ u128::from(byte)).wrapping_mul(PRIME))
+    bytes.fold(BASIS, |hash, byte| {
+        (hash ^ u128::from(byte)).wrapping_mul(PRIME)
+    })
 }
 
 impl Cache {
     /// The user's cache, in the system's place for caches.
     pub fn of_user() -> Cache {
-        Cache { folder: user_folder(&|name| env::var_os(name)) }
+        Cache {
+            folder: user_folder(&|name| env::var_os(name)),
+        }
     }
 
     #[cfg(test)]
     pub fn in_folder(folder: &std::path::Path) -> Cache {
-        Cache { folder: Some(folder.to_path_buf()) }
+        Cache {
+            folder: Some(folder.to_path_buf()),
+        }
     }
 
     /// An entry, if it exists and is undamaged.
     pub fn get(&self, name: &str, key: Key) -> Option<Vec<u8>> {
         let entry = fs::read(self.path(name, key)?).ok()?;
-        let rest = entry.strip_prefix(MAGIC)?.strip_prefix(&key.0.to_le_bytes())?;
+        let rest = entry
+            .strip_prefix(MAGIC)?
+            .strip_prefix(&key.0.to_le_bytes())?;
         let (check, image) = rest.split_first_chunk::<16>()?;
         (hash(image.iter().copied()).to_le_bytes() == *check).then(|| image.to_vec())
     }
 
     /// Stores an entry. A folder that can't be written to costs only time.
     pub fn put(&self, name: &str, key: Key, image: &[u8]) {
-        let Some(path) = self.path(name, key) else { return };
+        let Some(path) = self.path(name, key) else {
+            return;
+        };
         let check = hash(image.iter().copied()).to_le_bytes();
         let parts: [&[u8]; 4] = [MAGIC, &key.0.to_le_bytes(), &check, image];
-        let _ = files::write_whole(&path, |out| parts.iter().try_for_each(|part| out.write_all(part)));
+        let _ = files::write_whole(&path, |out| {
+            parts.iter().try_for_each(|part| out.write_all(part))
+        });
     }
 
     fn path(&self, name: &str, key: Key) -> Option<PathBuf> {
@@ -187,8 +241,13 @@ impl Cache {
 
 /// The program's folder among the user's caches, by the XDG base directories.
 fn user_folder(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
-    let folder = |name| variable(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let caches = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))?;
+    let folder = |name| {
+        variable(name)
+            .map(PathBuf::from)
+            .filter(|folder| folder.is_absolute())
+    };
+    let caches =
+        folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")))?;
     Some(caches.join("batchlab"))
 }
 
@@ -203,7 +262,12 @@ mod tests {
         for name in files.filter(|name| name.ends_with(".cu")) {
             let (_, text) = file(name);
             assert_ne!(exported(text).count(), 0, "{name}");
-            exported(text).for_each(|kernel| assert!(wide_parameters(text, kernel).is_some(), "{kernel} in {name}"));
+            exported(text).for_each(|kernel| {
+                assert!(
+                    wide_parameters(text, kernel).is_some(),
+                    "{kernel} in {name}"
+                )
+            });
         }
     }
 
@@ -220,24 +284,43 @@ mod tests {
         // A compiler that does not know the GPU produces text; one file of that is enough.
         let files: Vec<&str> = of_cells().collect();
         let machine_code = (nvrtc.target(80), &b"\x7fELF"[..], &files[..]);
-        for (target, magic, files) in [machine_code, (nvrtc.target(newest + 1), b"//", &files[..1])] {
+        for (target, magic, files) in [machine_code, (nvrtc.target(newest + 1), b"//", &files[..1])]
+        {
             for name in files {
                 let ((name, text), headers) = (file(name), headers());
-                let source = Source { name, text, headers: &headers };
-                let image = || compiled(&source, &options(Precision::Bf16), nvrtc, target.unwrap(), &cache).unwrap();
+                let source = Source {
+                    name,
+                    text,
+                    headers: &headers,
+                };
+                let image = || {
+                    compiled(
+                        &source,
+                        &options(Precision::Bf16),
+                        nvrtc,
+                        target.unwrap(),
+                        &cache,
+                    )
+                    .unwrap()
+                };
                 let first = image();
                 assert!(first.trim_ascii_start().starts_with(magic), "{name}");
                 assert_eq!(first, image());
             }
         }
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), files.len() + 1);
+        assert_eq!(
+            std::fs::read_dir(folder.path()).unwrap().count(),
+            files.len() + 1
+        );
         assert_eq!(nvrtc.target(1), None);
     }
 
     #[test]
     fn an_entry_comes_back_until_it_is_damaged() {
         let folder = tempfile::tempdir().unwrap();
-        let cache = Cache { folder: Some(folder.path().join("new")) };
+        let cache = Cache {
+            folder: Some(folder.path().join("new")),
+        };
         let key = Key::of(&["source", "options"]);
         assert_eq!(cache.get("gates", key), None);
         cache.put("gates", key, b"image");
@@ -246,7 +329,12 @@ mod tests {
 
         let path = cache.path("gates", key).unwrap();
         let whole = fs::read(&path).unwrap();
-        for damaged in [&whole[..whole.len() - 1], &whole[1..], b"", b"something else of the same name"] {
+        for damaged in [
+            &whole[..whole.len() - 1],
+            &whole[1..],
+            b"",
+            b"something else of the same name",
+        ] {
             fs::write(&path, damaged).unwrap();
             assert_eq!(cache.get("gates", key), None);
         }
@@ -270,10 +358,19 @@ mod tests {
     fn the_folder_is_the_users() {
         let with = |xdg: &str, home: &str| {
             let (xdg, home) = (OsString::from(xdg), OsString::from(home));
-            user_folder(&move |name| Some(if name == "HOME" { home.clone() } else { xdg.clone() }))
+            user_folder(&move |name| {
+                Some(if name == "HOME" {
+                    home.clone()
+                } else {
+                    xdg.clone()
+                })
+            })
         };
         assert_eq!(with("/caches", "/home/me"), Some("/caches/batchlab".into()));
-        assert_eq!(with("relative", "/home/me"), Some("/home/me/.cache/batchlab".into()));
+        assert_eq!(
+            with("relative", "/home/me"),
+            Some("/home/me/.cache/batchlab".into())
+        );
         assert_eq!(with("", ""), None);
     }
 }

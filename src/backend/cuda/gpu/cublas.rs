@@ -7,7 +7,8 @@ use std::ptr;
 use std::sync::Arc;
 
 use cudarc::cublas::sys::{
-    cublasComputeType_t as Compute, cublasGemmAlgo_t as Algorithm, cublasOperation_t as Operation, cudaDataType as Type,
+    cublasComputeType_t as Compute, cublasGemmAlgo_t as Algorithm, cublasOperation_t as Operation,
+    cudaDataType as Type,
 };
 use cudarc::driver::sys::CUstream;
 use libloading::Library;
@@ -58,9 +59,17 @@ impl Cublas {
             let mut number = 0;
             // SAFETY: the function writes one number, and needs no handle.
             let status = unsafe { (functions.property)(which, &mut number) };
-            if status == 0 { Ok(number.max(0) as u32) } else { Err("fails when asked for its version".to_string()) }
+            if status == 0 {
+                Ok(number.max(0) as u32)
+            } else {
+                Err("fails when asked for its version".to_string())
+            }
         };
-        Ok(Cublas { version: (part(0)?, part(1)?, part(2)?), path, functions })
+        Ok(Cublas {
+            version: (part(0)?, part(1)?, part(2)?),
+            path,
+            functions,
+        })
     }
 
     /// The library itself if it is of this major version, if one is given, and has kernels for these architectures;
@@ -113,11 +122,30 @@ pub(super) type Size = ([u32; 5], Option<u32>);
 impl Product {
     /// Of contiguous matrices with these rows, inputs and outputs.
     pub fn of([rows, inputs, outputs]: [u32; 3], left: u64, right: u64, result: u64) -> Product {
-        Product { left, stride: inputs, right, result, result_stride: outputs, rows, inputs, outputs, pairs: None }
+        Product {
+            left,
+            stride: inputs,
+            right,
+            result,
+            result_stride: outputs,
+            rows,
+            inputs,
+            outputs,
+            pairs: None,
+        }
     }
 
     pub fn size(&self) -> Size {
-        ([self.rows, self.inputs, self.outputs, self.stride, self.result_stride], self.pairs)
+        (
+            [
+                self.rows,
+                self.inputs,
+                self.outputs,
+                self.stride,
+                self.result_stride,
+            ],
+            self.pairs,
+        )
     }
 }
 
@@ -141,18 +169,34 @@ impl Handle {
             Precision::Bf16 => (Type::CUDA_R_16BF, Compute::CUBLAS_COMPUTE_32F),
             Precision::F16 => (Type::CUDA_R_16F, Compute::CUBLAS_COMPUTE_32F),
         };
-        let (stream, workspace) = (gpu.stream()?, Memory::new(gpu, workspace_of(gpu), "products' workspace")?);
+        let (stream, workspace) = (
+            gpu.stream()?,
+            Memory::new(gpu, workspace_of(gpu), "products' workspace")?,
+        );
         let (address, bytes) = (workspace.address() as *mut c_void, workspace.bytes);
         let mut handle = ptr::null_mut();
         // SAFETY: a context is current, and the handle has a place.
         let status = unsafe { (cublas.functions.create)(&mut handle) };
         cublas.check("a handle can't be made", status)?;
-        let made = Handle { cublas: cublas.clone(), handle, element, compute, stream, _workspace: workspace };
+        let made = Handle {
+            cublas: cublas.clone(),
+            handle,
+            element,
+            compute,
+            stream,
+            _workspace: workspace,
+        };
         // SAFETY: handle, stream and workspace are alive; the handle is destroyed first. The stream comes first, because
         // setting it resets the workspace.
         unsafe {
-            cublas.check("a stream can't be set", (cublas.functions.set_stream)(handle, made.stream.raw))?;
-            cublas.check("a workspace can't be set", (cublas.functions.set_workspace)(handle, address, bytes))?;
+            cublas.check(
+                "a stream can't be set",
+                (cublas.functions.set_stream)(handle, made.stream.raw),
+            )?;
+            cublas.check(
+                "a workspace can't be set",
+                (cublas.functions.set_workspace)(handle, address, bytes),
+            )?;
         }
         Ok(made)
     }
@@ -163,7 +207,13 @@ impl Handle {
     ///
     /// The addresses are memory of the handle's context, as large as the sizes say, that outlives the queued work.
     pub unsafe fn multiply(&self, product: &Product) -> Result<(), Fault> {
-        let Product { rows, inputs, outputs, pairs, .. } = *product;
+        let Product {
+            rows,
+            inputs,
+            outputs,
+            pairs,
+            ..
+        } = *product;
         let (one, zero) = (1.0f32, 0.0f32);
         let size = |height: u32, width: u32| i64::from(height) * i64::from(width);
         // The library is column-major: it sees weights [inputs, outputs], a left matrix [inputs, rows] and a result
@@ -220,10 +270,14 @@ impl Handle {
             }
         };
         match pairs {
-            None => self.cublas.check(format_args!("a product [{rows}, {inputs}] by [{outputs}, {inputs}]ᵀ"), status),
-            Some(count) => {
-                self.cublas.check(format_args!("{count} products [{rows}, {inputs}] by [{inputs}, {outputs}]"), status)
-            }
+            None => self.cublas.check(
+                format_args!("a product [{rows}, {inputs}] by [{outputs}, {inputs}]ᵀ"),
+                status,
+            ),
+            Some(count) => self.cublas.check(
+                format_args!("{count} products [{rows}, {inputs}] by [{inputs}, {outputs}]"),
+                status,
+            ),
         }
     }
 }

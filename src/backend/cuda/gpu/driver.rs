@@ -50,7 +50,10 @@ impl Driver {
         if !unsafe { sys::is_culib_present() } {
             return Err("is not known by that name to the system's loader".into());
         }
-        Ok(Driver { version: numbers(version), path })
+        Ok(Driver {
+            version: numbers(version),
+            path,
+        })
     }
 
     /// Initialises the driver and counts its GPUs. Fails if it is too old, or sees no GPU.
@@ -88,7 +91,10 @@ impl Driver {
             let minor = part(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?;
             Ok::<_, DriverError>((10 * major + minor).max(0) as u32)
         };
-        (0..self.gpus().unwrap_or(0)).flat_map(ask).filter(|architecture| *architecture >= OLDEST_GPU).collect()
+        (0..self.gpus().unwrap_or(0))
+            .flat_map(ask)
+            .filter(|architecture| *architecture >= OLDEST_GPU)
+            .collect()
     }
 }
 
@@ -104,15 +110,17 @@ pub fn dotted((major, minor): (u32, u32)) -> String {
 
 /// An error in the driver's own words.
 fn said(error: DriverError) -> String {
-    let text = error.error_string().map_or("unknown error".into(), |text| text.to_string_lossy());
+    let text = error
+        .error_string()
+        .map_or("unknown error".into(), |text| text.to_string_lossy());
     format!("{text} ({:?})", error.0)
 }
 
 /// Whether a worker can continue after an error, because the call was wrong and not the computation. All other errors
 /// stick to the context: every later call fails too.
 fn survivable(error: CUresult) -> bool {
-    let of_a_capture =
-        CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED..=CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    let of_a_capture = CUresult::CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
+        ..=CUresult::CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     let is_survivable = matches!(
         error,
         CUresult::CUDA_ERROR_INVALID_VALUE
@@ -143,7 +151,10 @@ fn survivable(error: CUresult) -> bool {
 
 /// The meaning of a failed call for the backend. `doing` names its purpose.
 pub(super) fn fault(doing: impl fmt::Display, error: DriverError) -> Fault {
-    Fault { reason: format!("{doing}: {}", said(error)), lost: !survivable(error.0) }
+    Fault {
+        reason: format!("{doing}: {}", said(error)),
+        lost: !survivable(error.0),
+    }
 }
 
 /// A GPU with the driver's context, which lives as long as everything that was created in it.
@@ -181,14 +192,28 @@ impl Gpu {
     fn look_at(number: usize) -> Result<Arc<Gpu>> {
         let opened = || -> Result<Gpu, DriverError> {
             let context = CudaContext::new(number)?;
-            let attribute = |attribute| context.attribute(attribute).map(|value| value.max(0) as u32);
-            let multiprocessors = attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+            let attribute = |attribute| {
+                context
+                    .attribute(attribute)
+                    .map(|value| value.max(0) as u32)
+            };
+            let multiprocessors =
+                attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
             let (major, minor) = context.compute_capability()?;
             let architecture = (10 * major + minor).max(0) as u32;
             let (lost, given_up) = (OnceLock::new(), AtomicBool::new(false));
-            Ok(Gpu { number, name: context.name()?, multiprocessors, architecture, lost, given_up, context })
+            Ok(Gpu {
+                number,
+                name: context.name()?,
+                multiprocessors,
+                architecture,
+                lost,
+                given_up,
+                context,
+            })
         };
-        let failed = |error| Error::failed(fault(format_args!("GPU {number} can't be opened"), error));
+        let failed =
+            |error| Error::failed(fault(format_args!("GPU {number} can't be opened"), error));
         opened().map(Arc::new).map_err(failed)
     }
 
@@ -202,7 +227,12 @@ impl Gpu {
 
     /// Fails if it is lost.
     pub fn usable(&self) -> Result<(), Fault> {
-        self.lost.get().map_or(Ok(()), |reason| Err(Fault { reason: reason.clone(), lost: true }))
+        self.lost.get().map_or(Ok(()), |reason| {
+            Err(Fault {
+                reason: reason.clone(),
+                lost: true,
+            })
+        })
     }
 
     /// No call reaches it any more, so that none waits for work that does not end.
@@ -216,13 +246,22 @@ impl Gpu {
     /// Makes its context current on the calling thread.
     pub fn bind(&self) -> Result<(), Fault> {
         if self.given_up.load(Ordering::Relaxed) {
-            return Err(Fault { reason: format!("{self}: was given up"), lost: true });
+            return Err(Fault {
+                reason: format!("{self}: was given up"),
+                lost: true,
+            });
         }
-        self.context.bind_to_thread().map_err(|error| self.fault("can't be used", error))
+        self.context
+            .bind_to_thread()
+            .map_err(|error| self.fault("can't be used", error))
     }
 
     /// Calls the driver in its context. `doing` names the purpose.
-    pub fn call<T>(&self, doing: impl fmt::Display, call: impl FnOnce() -> Result<T, DriverError>) -> Result<T, Fault> {
+    pub fn call<T>(
+        &self,
+        doing: impl fmt::Display,
+        call: impl FnOnce() -> Result<T, DriverError>,
+    ) -> Result<T, Fault> {
         self.bind()?;
         call().map_err(|error| self.fault(doing, error))
     }
@@ -233,7 +272,8 @@ impl Gpu {
     }
 
     pub fn attribute(&self, attribute: CUdevice_attribute) -> Result<u32, Fault> {
-        self.call("can't be asked", || self.context.attribute(attribute)).map(|value| value.max(0) as u32)
+        self.call("can't be asked", || self.context.attribute(attribute))
+            .map(|value| value.max(0) as u32)
     }
 
     /// Waits for all queued work.
@@ -242,7 +282,11 @@ impl Gpu {
     }
 
     /// The time of one of some calls that are queued together.
-    pub fn time(&self, count: u32, mut queue: impl FnMut() -> Result<(), Fault>) -> Result<Duration, Fault> {
+    pub fn time(
+        &self,
+        count: u32,
+        mut queue: impl FnMut() -> Result<(), Fault>,
+    ) -> Result<Duration, Fault> {
         let clock = clock::now();
         (0..count).try_for_each(|_| queue())?;
         self.synchronize()?;
@@ -291,15 +335,23 @@ impl Gpu {
                 size(free),
                 size(total)
             )),
-            _ => self.fault(format_args!("{} for {what} can't be had", size(bytes)), error),
+            _ => self.fault(
+                format_args!("{} for {what} can't be had", size(bytes)),
+                error,
+            ),
         }
     }
 }
 
 /// The median of some measurements after a warm-up.
-pub(super) fn median<T: Copy + Ord>(times: usize, mut measure: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
+pub(super) fn median<T: Copy + Ord>(
+    times: usize,
+    mut measure: impl FnMut() -> Result<T, Fault>,
+) -> Result<T, Fault> {
     measure()?;
-    let mut all = (0..times.max(1)).map(|_| measure()).collect::<Result<Vec<T>, _>>()?;
+    let mut all = (0..times.max(1))
+        .map(|_| measure())
+        .collect::<Result<Vec<T>, _>>()?;
     all.sort_unstable();
     Ok(all[all.len() / 2])
 }
@@ -319,12 +371,24 @@ impl<T: Copy> Owned<T> {
     /// # Safety
     ///
     /// The driver gave `raw` in the GPU's context. It can be freed by `free`, and nothing else frees it.
-    pub unsafe fn new(gpu: &Arc<Gpu>, raw: T, free: unsafe fn(T) -> Result<(), DriverError>) -> Owned<T> {
-        Owned { gpu: Arc::clone(gpu), raw, free }
+    pub unsafe fn new(
+        gpu: &Arc<Gpu>,
+        raw: T,
+        free: unsafe fn(T) -> Result<(), DriverError>,
+    ) -> Owned<T> {
+        Owned {
+            gpu: Arc::clone(gpu),
+            raw,
+            free,
+        }
     }
 
     /// Calls the driver for it in the GPU's context. `doing` names the purpose.
-    pub fn call<R>(&self, doing: impl fmt::Display, run: impl FnOnce(T) -> Result<R, DriverError>) -> Result<R, Fault> {
+    pub fn call<R>(
+        &self,
+        doing: impl fmt::Display,
+        run: impl FnOnce(T) -> Result<R, DriverError>,
+    ) -> Result<R, Fault> {
         self.gpu.call(doing, || run(self.raw))
     }
 }
@@ -382,10 +446,21 @@ pub struct Libraries {
 
 impl Libraries {
     pub fn of(found: &Found) -> Libraries {
-        let library = |version: String, path: &std::path::Path| Library { version, path: path.display().to_string() };
+        let library = |version: String, path: &std::path::Path| Library {
+            version,
+            path: path.display().to_string(),
+        };
         Libraries {
-            driver: found.driver.found.as_ref().map(|driver| library(dotted(driver.version), &driver.path)),
-            nvrtc: found.nvrtc.found.as_ref().map(|nvrtc| library(dotted(nvrtc.version), &nvrtc.path)),
+            driver: found
+                .driver
+                .found
+                .as_ref()
+                .map(|driver| library(dotted(driver.version), &driver.path)),
+            nvrtc: found
+                .nvrtc
+                .found
+                .as_ref()
+                .map(|nvrtc| library(dotted(nvrtc.version), &nvrtc.path)),
             cublas: found.cublas.found.as_ref().map(|cublas| {
                 let (major, minor, patch) = cublas.version;
                 library(format!("{major}.{minor}.{patch}"), &cublas.path)
@@ -426,7 +501,9 @@ mod tests {
     #[test]
     fn an_error_of_the_computation_costs_the_worker() {
         assert!(survivable(CUresult::CUDA_ERROR_OUT_OF_MEMORY));
-        assert!(survivable(CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE));
+        assert!(survivable(
+            CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+        ));
         assert!(survivable(CUresult::CUDA_ERROR_CAPTURED_EVENT));
         assert!(!survivable(CUresult::CUDA_ERROR_LAUNCH_TIMEOUT));
         assert!(!survivable(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS));

@@ -45,16 +45,23 @@ pub fn measure(precision: Precision) -> Result<Floors> {
     let (cublas, gpu) = (found.cublas.need()?, Gpu::open(0)?);
     let bytes_per_second = of_copies(&gpu).map_err(Error::failed)?;
     let operations_per_second = of_products(&gpu, cublas, precision).map_err(Error::failed)?;
-    Ok(Floors { bytes_per_second, operations_per_second })
+    Ok(Floors {
+        bytes_per_second,
+        operations_per_second,
+    })
 }
 
 fn of_copies(gpu: &Arc<Gpu>) -> Result<f64, Fault> {
     let on = gpu.stream()?;
     let mut bytes = SMALLEST_COPY;
     loop {
-        let (from, to) = (Memory::zeros(gpu, bytes, "a copy")?, Memory::zeros(gpu, bytes, "a copy")?);
+        let (from, to) = (
+            Memory::zeros(gpu, bytes, "a copy")?,
+            Memory::zeros(gpu, bytes, "a copy")?,
+        );
         // SAFETY: both have this size, belong to the stream's context, and live until it has been waited for.
-        let copy = |on| unsafe { result::memcpy_dtod_async(to.address(), from.address(), bytes, on) };
+        let copy =
+            |on| unsafe { result::memcpy_dtod_async(to.address(), from.address(), bytes, on) };
         let time = timed(gpu, || on.call("can't copy memory", copy))?;
         if time >= LONG_COPY || bytes >= LARGEST_COPY {
             return Ok(2.0 * bytes as f64 / time.as_secs_f64());
@@ -70,12 +77,21 @@ fn of_products(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<
     loop {
         // Zeros would take less energy than other numbers, and so run at a higher clock.
         let count = width as usize * width as usize;
-        let numbers: Vec<f32> = (0..count).map(|_| rng.next_u32() as f32 / (1u64 << 31) as f32 - 1.0).collect();
+        let numbers: Vec<f32> = (0..count)
+            .map(|_| rng.next_u32() as f32 / (1u64 << 31) as f32 - 1.0)
+            .collect();
         let factors = elements(&numbers, precision);
-        let (left, right) =
-            (Memory::holding(gpu, &factors, "a product")?, Memory::holding(gpu, &factors, "a product")?);
+        let (left, right) = (
+            Memory::holding(gpu, &factors, "a product")?,
+            Memory::holding(gpu, &factors, "a product")?,
+        );
         let result = Memory::new(gpu, count * size_of::<f32>(), "a product")?;
-        let product = Product::of([width; 3], left.address(), right.address(), result.address());
+        let product = Product::of(
+            [width; 3],
+            left.address(),
+            right.address(),
+            result.address(),
+        );
         // SAFETY: all three are square matrices of this width, and live until the stream has been waited for.
         let time = timed(gpu, || unsafe { products.multiply(&product) })?;
         if time >= LONG_PRODUCT || width >= WIDEST {

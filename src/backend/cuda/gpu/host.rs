@@ -27,7 +27,12 @@ impl Host {
         let found = libraries::find();
         found.driver.need()?.gpus()?;
         let (nvrtc, cublas) = (found.nvrtc.need()?.clone(), found.cublas.need()?.clone());
-        Ok(Host { gpu: Gpu::open(0)?, nvrtc, cublas, cache: Cache::of_user() })
+        Ok(Host {
+            gpu: Gpu::open(0)?,
+            nvrtc,
+            cublas,
+            cache: Cache::of_user(),
+        })
     }
 
     pub fn name(&self) -> &str {
@@ -45,8 +50,10 @@ impl Host {
             name: name.into(),
             gpu: self.gpu.name.clone(),
             multiprocessors: self.gpu.multiprocessors,
-            registers: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR).map_err(Error::failed)?,
-            threads: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK).map_err(Error::failed)?,
+            registers: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR)
+                .map_err(Error::failed)?,
+            threads: ask(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
+                .map_err(Error::failed)?,
             kilohertz: ask(Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE).map_err(Error::failed)?,
         })
     }

@@ -30,7 +30,10 @@ impl Memory {
         let address = unsafe { result::malloc_sync(bytes.max(1)) };
         let address = address.map_err(|error| gpu.no_room(bytes, what, error))?;
         // SAFETY: it was allocated above.
-        Ok(Memory { memory: unsafe { Owned::new(gpu, address, result::memory_free) }, bytes })
+        Ok(Memory {
+            memory: unsafe { Owned::new(gpu, address, result::memory_free) },
+            bytes,
+        })
     }
 
     pub fn holding(gpu: &Arc<Gpu>, bytes: &[u8], what: &str) -> Result<Memory, Fault> {
@@ -48,25 +51,40 @@ impl Memory {
     /// Fills it with zeros. No queued work may use it.
     pub fn clear(&mut self) -> Result<(), Fault> {
         // SAFETY: the memory has this size, and zero is a valid value of every number here.
-        self.finish("can't fill memory", || unsafe { result::memset_d8_sync(self.address(), 0, self.bytes) })
+        self.finish("can't fill memory", || unsafe {
+            result::memset_d8_sync(self.address(), 0, self.bytes)
+        })
     }
 
     /// Writes bytes to its beginning. No queued work may use it.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), Fault> {
-        assert!(bytes.len() <= self.bytes, "{} bytes for a piece of {}", bytes.len(), self.bytes);
+        assert!(
+            bytes.len() <= self.bytes,
+            "{} bytes for a piece of {}",
+            bytes.len(),
+            self.bytes
+        );
         // SAFETY: the memory is at least as long as the bytes.
-        self.finish("can't fill memory", || unsafe { result::memcpy_htod_sync(self.address(), bytes) })
+        self.finish("can't fill memory", || unsafe {
+            result::memcpy_htod_sync(self.address(), bytes)
+        })
     }
 
     /// Copies other memory of this GPU to its beginning. No queued work may use either.
     pub fn take_over(&mut self, other: &Memory) -> Result<(), Fault> {
         let bytes = self.bytes.min(other.bytes);
         // SAFETY: both are at least that long, and of one context.
-        self.finish("can't copy memory", || unsafe { result::memcpy_dtod_sync(self.address(), other.address(), bytes) })
+        self.finish("can't copy memory", || unsafe {
+            result::memcpy_dtod_sync(self.address(), other.address(), bytes)
+        })
     }
 
     /// The driver may return before the last bytes have arrived.
-    fn finish(&self, refused: &str, call: impl FnOnce() -> Result<(), DriverError>) -> Result<(), Fault> {
+    fn finish(
+        &self,
+        refused: &str,
+        call: impl FnOnce() -> Result<(), DriverError>,
+    ) -> Result<(), Fault> {
         self.memory.gpu.call(refused, call)?;
         self.memory.gpu.synchronize()
     }
@@ -75,11 +93,18 @@ impl Memory {
     pub fn read<const N: usize>(&self, from: usize, count: usize) -> Result<Vec<[u8; N]>, Fault> {
         let (from, mut numbers) = (from * N, vec![[0; N]; count]);
         let bytes = numbers.as_flattened_mut();
-        assert!(from + bytes.len() <= self.bytes, "{} bytes from {from} of a piece of {}", bytes.len(), self.bytes);
+        assert!(
+            from + bytes.len() <= self.bytes,
+            "{} bytes from {from} of a piece of {}",
+            bytes.len(),
+            self.bytes
+        );
         let gpu = &self.memory.gpu;
         gpu.synchronize()?;
         // SAFETY: the memory has that many bytes there, and nothing changes them.
-        gpu.call("can't read memory", || unsafe { result::memcpy_dtoh_sync(bytes, self.address() + from as u64) })?;
+        gpu.call("can't read memory", || unsafe {
+            result::memcpy_dtoh_sync(bytes, self.address() + from as u64)
+        })?;
         Ok(numbers)
     }
 
@@ -111,7 +136,12 @@ impl<T: Copy> Mapped<T> {
         let _memory = unsafe { Owned::new(gpu, pointer, result::free_host) };
         // SAFETY: the memory has this size, and pages are aligned for any number.
         unsafe { pointer.cast::<u8>().write_bytes(0, bytes) };
-        let mut mapped = Mapped { _memory, numbers: pointer.cast(), count, address: 0 };
+        let mut mapped = Mapped {
+            _memory,
+            numbers: pointer.cast(),
+            count,
+            address: 0,
+        };
         gpu.call("host memory can't be mapped", || {
             // SAFETY: the memory is mapped, and the address has a place.
             unsafe { sys::cuMemHostGetDevicePointer_v2(&mut mapped.address, pointer, 0) }.result()
@@ -136,7 +166,12 @@ impl<T: Copy> Mapped<T> {
 
     /// Writes numbers for a GPU. No queued work may use their places.
     pub fn write(&mut self, at: usize, numbers: impl ExactSizeIterator<Item = T>) {
-        assert!(at + numbers.len() <= self.count, "{} numbers at {at} of {}", numbers.len(), self.count);
+        assert!(
+            at + numbers.len() <= self.count,
+            "{} numbers at {at} of {}",
+            numbers.len(),
+            self.count
+        );
         for (place, number) in (at..).zip(numbers) {
             // An iterator's length may be wrong, which `place` notices. SAFETY: the place is inside the memory.
             unsafe { self.place(place).write(number) };
@@ -149,7 +184,11 @@ impl<T: Copy> Mapped<T> {
     ///
     /// No GPU writes them while the slice lives.
     pub unsafe fn read(&self, at: usize, count: usize) -> &[T] {
-        assert!(at + count <= self.count, "{count} numbers at {at} of {}", self.count);
+        assert!(
+            at + count <= self.count,
+            "{count} numbers at {at} of {}",
+            self.count
+        );
         // SAFETY: the range is inside the memory, all of which has been written; the rest is the caller's promise.
         unsafe { slice::from_raw_parts(self.numbers.add(at), count) }
     }
@@ -198,7 +237,12 @@ struct Piece {
 
 impl Staging {
     pub fn new(gpu: &Arc<Gpu>) -> Staging {
-        Staging { gpu: Arc::clone(gpu), blocks: Vec::new(), pieces: VecDeque::new(), room: 0 }
+        Staging {
+            gpu: Arc::clone(gpu),
+            blocks: Vec::new(),
+            pieces: VecDeque::new(),
+            room: 0,
+        }
     }
 
     /// Makes pieces that have room for these numbers: [`ROW`] of each row, and one of each input. No queued work may read
@@ -214,22 +258,45 @@ impl Staging {
     }
 
     pub fn reset(&mut self) {
-        self.pieces.iter_mut().for_each(|piece| piece.busy_until = 0);
+        self.pieces
+            .iter_mut()
+            .for_each(|piece| piece.busy_until = 0);
     }
 
     /// Writes a batch for a task with this signal, and returns the addresses of its rows and inputs. `signalled` is the
     /// present count of the stream's signal.
-    pub fn write(&mut self, batch: &Batch<'_>, signal: u64, signalled: u64) -> Result<(u64, u64), Fault> {
-        debug_assert!(ROW * batch.rows.len() + batch.inputs.len() <= self.room, "the plan was made for such a batch");
-        if self.pieces.front().is_none_or(|piece| piece.busy_until > signalled) {
+    pub fn write(
+        &mut self,
+        batch: &Batch<'_>,
+        signal: u64,
+        signalled: u64,
+    ) -> Result<(u64, u64), Fault> {
+        debug_assert!(
+            ROW * batch.rows.len() + batch.inputs.len() <= self.room,
+            "the plan was made for such a batch"
+        );
+        if self
+            .pieces
+            .front()
+            .is_none_or(|piece| piece.busy_until > signalled)
+        {
             self.grow(self.pieces.len().max(PIECES))?;
         }
         let mut piece = self.pieces.pop_front().expect("the ring has grown");
         let block = &mut self.blocks[piece.block];
         let mut at = piece.begin;
         for row in batch.rows {
-            let request = u32::try_from(row.request.0).expect("the memory for real requests ends before");
-            let numbers = [request, row.node, row.last, row.state.0, row.words, row.tokens, row.inputs_end];
+            let request =
+                u32::try_from(row.request.0).expect("the memory for real requests ends before");
+            let numbers = [
+                request,
+                row.node,
+                row.last,
+                row.state.0,
+                row.words,
+                row.tokens,
+                row.inputs_end,
+            ];
             block.write(at, numbers.into_iter());
             at += ROW;
         }
@@ -242,10 +309,18 @@ impl Staging {
 
     /// Adds free pieces in front.
     fn grow(&mut self, pieces: usize) -> Result<(), Fault> {
-        self.blocks.push(Mapped::new(&self.gpu, pieces * self.room, "the members of batches")?);
+        self.blocks.push(Mapped::new(
+            &self.gpu,
+            pieces * self.room,
+            "the members of batches",
+        )?);
         let block = self.blocks.len() - 1;
         for piece in 0..pieces {
-            self.pieces.push_front(Piece { block, begin: piece * self.room, busy_until: 0 });
+            self.pieces.push_front(Piece {
+                block,
+                begin: piece * self.room,
+                busy_until: 0,
+            });
         }
         Ok(())
     }

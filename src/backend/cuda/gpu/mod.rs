@@ -92,7 +92,10 @@ impl Gpus {
         let found = libraries::find();
         let driver = found.driver.need().or_way_out(CPU)?;
         let visible = driver.gpus().or_way_out(CPU)?;
-        let (nvrtc, cublas) = (found.nvrtc.need().or_way_out(CPU)?, found.cublas.need().or_way_out(CPU)?);
+        let (nvrtc, cublas) = (
+            found.nvrtc.need().or_way_out(CPU)?,
+            found.cublas.need().or_way_out(CPU)?,
+        );
         if !(1..=visible).contains(&workers) {
             return Err(Error::input(format!(
                 "device.workers: {workers} workers, each of which has a GPU of its own; from 1 to {visible}, which are visible"
@@ -103,15 +106,23 @@ impl Gpus {
         let mut opened = Vec::with_capacity(workers);
         for number in 0..workers {
             let (nvrtc, cublas, cache) = (nvrtc.clone(), cublas.clone(), cache.clone());
-            let host = Host { gpu: Gpu::open(number)?, nvrtc, cublas, cache };
-            let kernels = Kernels::load(&host, of_cells(), &options(settings.precision)).or_way_out(CPU)?;
+            let host = Host {
+                gpu: Gpu::open(number)?,
+                nvrtc,
+                cublas,
+                cache,
+            };
+            let kernels =
+                Kernels::load(&host, of_cells(), &options(settings.precision)).or_way_out(CPU)?;
             let mut upload = Upload::new(&host.gpu, &weights, spec, settings.precision);
             let cells = cells::of_model(model, &mut upload).map_err(Error::failed)?;
-            let sequences = persistent.map(|device| Sequences::new(host.clone(), model, device, &mut upload));
+            let sequences =
+                persistent.map(|device| Sequences::new(host.clone(), model, device, &mut upload));
             opened.push(Worker {
                 streams: BTreeMap::new(),
                 pool: None,
-                non_finite: Mapped::new(&host.gpu, 0, "a note for each state").map_err(Error::failed)?,
+                non_finite: Mapped::new(&host.gpu, 0, "a note for each state")
+                    .map_err(Error::failed)?,
                 slots: 0,
                 stride: cells::stride(state),
                 cells,
@@ -122,7 +133,10 @@ impl Gpus {
                 gpu: host.gpu,
             });
         }
-        let gpus: Vec<Arc<Gpu>> = opened.iter().map(|worker| Arc::clone(&worker.gpu)).collect();
+        let gpus: Vec<Arc<Gpu>> = opened
+            .iter()
+            .map(|worker| Arc::clone(&worker.gpu))
+            .collect();
         for gpu in &gpus {
             gpus.iter()
                 .filter(|other| other.number != gpu.number)
@@ -161,23 +175,42 @@ impl Gpus {
             let opened = StreamState::open(worker, self.settings.precision)?;
             worker.streams.insert(stream.id, opened);
         }
-        Ok(worker.streams.get_mut(&stream.id).expect("it was opened above"))
+        Ok(worker
+            .streams
+            .get_mut(&stream.id)
+            .expect("it was opened above"))
     }
 
     /// A plan with its stream.
     fn planned(&mut self, plan: Plan) -> Result<(&mut PlanState, &mut StreamState), Fault> {
         let given_up = || Fault::survived(format!("plan {} was given up", plan.0));
-        let plan = self.plans.get_mut(plan.0 as usize).and_then(Option::as_mut).ok_or_else(given_up)?;
+        let plan = self
+            .plans
+            .get_mut(plan.0 as usize)
+            .and_then(Option::as_mut)
+            .ok_or_else(given_up)?;
         let Stream { worker, id } = plan.shape.stream;
         let worker = &mut self.workers[worker.index()];
         worker.gpu.usable()?;
-        Ok((plan, worker.streams.get_mut(&id).expect("a plan's stream is open")))
+        Ok((
+            plan,
+            worker
+                .streams
+                .get_mut(&id)
+                .expect("a plan's stream is open"),
+        ))
     }
 
     /// Makes a plan. The stream's memory must fit its shape.
     fn make(&self, shape: Shape) -> Result<PlanState, Fault> {
         let worker = &self.workers[shape.stream.worker.index()];
-        PlanState::new(shape, worker, &self.spec, self.words.address(0), self.settings)
+        PlanState::new(
+            shape,
+            worker,
+            &self.spec,
+            self.words.address(0),
+            self.settings,
+        )
     }
 
     /// Drops plans, and returns their numbers and shapes.
@@ -218,7 +251,9 @@ impl Device for Gpus {
     fn begin(&mut self, workers: usize, needs: &Needs) -> Result<Vec<u32>, Fault> {
         if workers > self.workers.len() {
             let open = self.workers.len();
-            return Err(Fault::survived(format!("{workers} workers, but {open} GPUs are open")));
+            return Err(Fault::survived(format!(
+                "{workers} workers, but {open} GPUs are open"
+            )));
         }
         for (number, Worker { gpu, .. }) in self.workers.iter().enumerate() {
             let ended = gpu.usable().and_then(|()| gpu.synchronize());
@@ -227,7 +262,11 @@ impl Device for Gpus {
                 ended?;
             }
         }
-        let lost: Vec<bool> = self.workers.iter().map(|worker| worker.gpu.usable().is_err()).collect();
+        let lost: Vec<bool> = self
+            .workers
+            .iter()
+            .map(|worker| worker.gpu.usable().is_err())
+            .collect();
         self.give_up(|plan| lost[plan.shape.stream.worker.index()]);
         let gpu = Arc::clone(&self.workers[0].gpu);
         let floats = needs.numbers as usize;
@@ -241,22 +280,33 @@ impl Device for Gpus {
             self.words = Mapped::new(&gpu, (needs.words as usize).next_power_of_two(), "words")?;
         }
         let mut moved = vec![more_words; self.workers.len()];
-        let fits = self.workers[..workers].iter_mut().zip(&mut moved).try_for_each(|(worker, moved)| {
-            *moved |= worker.fit(needs.states)?;
-            worker.reset()
-        });
+        let fits = self.workers[..workers]
+            .iter_mut()
+            .zip(&mut moved)
+            .try_for_each(|(worker, moved)| {
+                *moved |= worker.fit(needs.states)?;
+                worker.reset()
+            });
         if let Err(fault) = fits {
             // No plan keeps freed memory.
             self.give_up(|_| true);
             return Err(fault);
         }
         self.remake(|plan| moved[plan.shape.stream.worker.index()])?;
-        Ok(self.workers[..workers].iter().map(|worker| worker.slots).collect())
+        Ok(self.workers[..workers]
+            .iter()
+            .map(|worker| worker.slots)
+            .collect())
     }
 
     fn most_steps(&self, rows: u32) -> u32 {
         // All workers have the same network. If the GPUs differ, the weaker one decides.
-        let of = |worker: &Worker| worker.sequences.as_ref().map_or(0, |sequences| sequences.most_steps(rows));
+        let of = |worker: &Worker| {
+            worker
+                .sequences
+                .as_ref()
+                .map_or(0, |sequences| sequences.most_steps(rows))
+        };
         self.workers.iter().map(of).min().unwrap_or(0)
     }
 
@@ -278,7 +328,8 @@ impl Device for Gpus {
             self.remake(|plan| plan.shape.stream == shape.stream && plan.memory == memory)?;
         }
         let made = self.make(shape)?;
-        let vacant = std::iter::from_fn(|| self.vacant.pop()).find(|place| self.plans[*place].is_none());
+        let vacant =
+            std::iter::from_fn(|| self.vacant.pop()).find(|place| self.plans[*place].is_none());
         let place = vacant.unwrap_or(self.plans.len());
         if place == self.plans.len() {
             self.plans.push(None);
@@ -317,7 +368,10 @@ impl Device for Gpus {
 
     fn signalled(&self, stream: Stream) -> u64 {
         let worker = &self.workers[stream.worker.index()];
-        worker.streams.get(&stream.id).map_or(0, StreamState::signalled)
+        worker
+            .streams
+            .get(&stream.id)
+            .map_or(0, StreamState::signalled)
     }
 
     fn record(&mut self, stream: Stream) -> Result<Event, Fault> {
@@ -326,7 +380,10 @@ impl Device for Gpus {
     }
 
     fn wait(&mut self, stream: Stream, event: Event) -> Result<(), Fault> {
-        let event = self.stream(event.stream).map_err(of_another)?.event(event.number);
+        let event = self
+            .stream(event.stream)
+            .map_err(of_another)?
+            .event(event.number);
         // SAFETY: events live as long as their streams, which are never closed.
         unsafe { self.stream(stream)?.wait(event) }
     }
@@ -340,17 +397,30 @@ impl Device for Gpus {
         let worker = &mut self.workers[to.0.worker.index()];
         let target = worker.state(to.1)?;
         // SAFETY: both are states of pools, which do not move while work is queued; contexts and stream are alive.
-        worker.gpu.call("a state can't be migrated over", || unsafe {
-            if from.0 == to.0.worker {
-                result::memcpy_dtod_async(target, source, bytes, raw)
-            } else {
-                result::memcpy_peer_async(worker.gpu.handle(), target, source_context, source, bytes, raw)
-            }
-        })
+        worker
+            .gpu
+            .call("a state can't be migrated over", || unsafe {
+                if from.0 == to.0.worker {
+                    result::memcpy_dtod_async(target, source, bytes, raw)
+                } else {
+                    result::memcpy_peer_async(
+                        worker.gpu.handle(),
+                        target,
+                        source_context,
+                        source,
+                        bytes,
+                        raw,
+                    )
+                }
+            })
     }
 
     fn copy_to_host(&mut self, stream: Stream, slot: Slot, place: HostPlace) -> Result<(), Fault> {
-        let HostPlace { number, begin, numbers } = place;
+        let HostPlace {
+            number,
+            begin,
+            numbers,
+        } = place;
         let bytes = (numbers as usize).min(self.state) * size_of::<f32>();
         self.stream(stream)?;
         let target = self.fetched.place(begin as usize);
@@ -365,11 +435,18 @@ impl Device for Gpus {
     }
 
     fn fetched(&self, place: HostPlace) -> &[f32] {
-        let (stream, signal) = self.brought[place.number as usize].expect("a state is fetched before it is read");
-        assert!(self.signalled(stream) >= signal, "a fetched state is read behind the signal that follows the copy");
+        let (stream, signal) =
+            self.brought[place.number as usize].expect("a state is fetched before it is read");
+        assert!(
+            self.signalled(stream) >= signal,
+            "a fetched state is read behind the signal that follows the copy"
+        );
         // SAFETY: the only copy to this place was queued before a signal that has been counted; another one would have
         // to be queued through this value, which the slice borrows.
-        unsafe { self.fetched.read(place.begin as usize, place.numbers as usize) }
+        unsafe {
+            self.fetched
+                .read(place.begin as usize, place.numbers as usize)
+        }
     }
 
     fn word(&self, place: u32) -> u32 {
@@ -377,7 +454,11 @@ impl Device for Gpus {
     }
 
     fn take_non_finite(&mut self, worker: WorkerId, slot: Slot) -> bool {
-        self.workers[worker.index()].non_finite.at(slot.0 as usize).swap(0, Ordering::Relaxed) != 0
+        self.workers[worker.index()]
+            .non_finite
+            .at(slot.0 as usize)
+            .swap(0, Ordering::Relaxed)
+            != 0
     }
 
     fn health(&mut self, worker: WorkerId) -> Result<(), Fault> {
@@ -395,10 +476,15 @@ impl Device for Gpus {
 
 fn worker_of(workers: &mut [Worker], id: WorkerId) -> Result<&mut Worker, Fault> {
     let open = workers.len();
-    workers.get_mut(id.index()).ok_or_else(|| Fault::survived(format!("worker {id}, but {open} GPUs are open")))
+    workers
+        .get_mut(id.index())
+        .ok_or_else(|| Fault::survived(format!("worker {id}, but {open} GPUs are open")))
 }
 
 /// A fault of another worker than the one that was called, which is not lost by it.
 fn of_another(fault: Fault) -> Fault {
-    Fault { lost: false, ..fault }
+    Fault {
+        lost: false,
+        ..fault
+    }
 }

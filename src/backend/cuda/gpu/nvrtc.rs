@@ -84,17 +84,29 @@ impl Nvrtc {
         let functions = Functions::of(library)?;
         let (mut major, mut minor, mut count) = (0, 0, 0);
         // SAFETY: both functions write numbers to the given places.
-        let statuses =
-            unsafe { [(functions.version)(&mut major, &mut minor), (functions.count_architectures)(&mut count)] };
+        let statuses = unsafe {
+            [
+                (functions.version)(&mut major, &mut minor),
+                (functions.count_architectures)(&mut count),
+            ]
+        };
         let mut architectures = vec![0i32; count.max(0) as usize];
         // SAFETY: the array has the length that the library returned.
         let status = unsafe { (functions.architectures)(architectures.as_mut_ptr()) };
         if statuses != [0, 0] || status != 0 {
             return Err("fails when asked for its version".into());
         }
-        let mut architectures: Vec<u32> = architectures.into_iter().map(|number| number.max(0) as u32).collect();
+        let mut architectures: Vec<u32> = architectures
+            .into_iter()
+            .map(|number| number.max(0) as u32)
+            .collect();
         architectures.sort_unstable();
-        Ok(Nvrtc { version: (major.max(0) as u32, minor.max(0) as u32), path, architectures, functions })
+        Ok(Nvrtc {
+            version: (major.max(0) as u32, minor.max(0) as u32),
+            path,
+            architectures,
+            functions,
+        })
     }
 
     /// The library itself if it compiles for all these architectures; otherwise why it does not.
@@ -111,27 +123,52 @@ impl Nvrtc {
         if self.architectures.contains(&architecture) {
             return Some(Target::Cubin(architecture));
         }
-        self.architectures.iter().rev().find(|known| **known < architecture).map(|known| Target::Ptx(*known))
+        self.architectures
+            .iter()
+            .rev()
+            .find(|known| **known < architecture)
+            .map(|known| Target::Ptx(*known))
     }
 
     /// Compiles one file. The error contains the compiler's messages.
-    pub fn compile(&self, source: &Source<'_>, target: Target, options: &[String]) -> Result<Compiled> {
+    pub fn compile(
+        &self,
+        source: &Source<'_>,
+        target: Target,
+        options: &[String],
+    ) -> Result<Compiled> {
         let program = Building::new(self, source)?;
-        let options: Vec<CString> =
-            options.iter().chain([&target.option()]).map(|option| text(option)).collect::<Result<_>>()?;
+        let options: Vec<CString> = options
+            .iter()
+            .chain([&target.option()])
+            .map(|option| text(option))
+            .collect::<Result<_>>()?;
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         // SAFETY: the program and the texts of the options are alive.
-        let status = unsafe { (self.functions.compile)(program.program, pointers.len() as i32, pointers.as_ptr()) };
+        let status = unsafe {
+            (self.functions.compile)(program.program, pointers.len() as i32, pointers.as_ptr())
+        };
         let log = program
             .take(self.functions.log_size, self.functions.log)
-            .map(|bytes| String::from_utf8_lossy(&bytes).trim_end_matches('\0').trim().to_string());
+            .map(|bytes| {
+                String::from_utf8_lossy(&bytes)
+                    .trim_end_matches('\0')
+                    .trim()
+                    .to_string()
+            });
         self.check(source, status, log.as_deref().unwrap_or_default())?;
         let image = match target {
             Target::Cubin(_) => program.take(self.functions.cubin_size, self.functions.cubin),
             Target::Ptx(_) => program.take(self.functions.ptx_size, self.functions.ptx),
         };
-        let image = image.or_else(|status| self.check(source, status, "gives no code").map(|()| Vec::new()))?;
-        Ok(Compiled { image, log: log.unwrap_or_default() })
+        let image = image.or_else(|status| {
+            self.check(source, status, "gives no code")
+                .map(|()| Vec::new())
+        })?;
+        Ok(Compiled {
+            image,
+            log: log.unwrap_or_default(),
+        })
     }
 
     fn check(&self, source: &Source<'_>, status: i32, log: &str) -> Result<()> {
@@ -157,9 +194,18 @@ struct Building<'a> {
 impl<'a> Building<'a> {
     fn new(nvrtc: &'a Nvrtc, source: &Source<'_>) -> Result<Building<'a>> {
         let (name, body) = (text(source.name)?, text(source.text)?);
-        let names: Vec<CString> = source.headers.iter().map(|(name, _)| text(name)).collect::<Result<_>>()?;
-        let texts: Vec<CString> = source.headers.iter().map(|(_, body)| text(body)).collect::<Result<_>>()?;
-        let pointers = |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).collect::<Vec<_>>();
+        let names: Vec<CString> = source
+            .headers
+            .iter()
+            .map(|(name, _)| text(name))
+            .collect::<Result<_>>()?;
+        let texts: Vec<CString> = source
+            .headers
+            .iter()
+            .map(|(_, body)| text(body))
+            .collect::<Result<_>>()?;
+        let pointers =
+            |texts: &[CString]| texts.iter().map(|text| text.as_ptr()).collect::<Vec<_>>();
         let mut program = ptr::null_mut();
         // SAFETY: all texts end with a zero and outlive the call, which copies them; the lists have the given length.
         let status = unsafe {
@@ -201,7 +247,11 @@ impl Drop for Building<'_> {
 }
 
 /// Why a version of a library does not serve an architecture, and what to install.
-pub(super) fn refusal((name, package): (&str, &str), version: (u32, u32), architecture: u32) -> String {
+pub(super) fn refusal(
+    (name, package): (&str, &str),
+    version: (u32, u32),
+    architecture: u32,
+) -> String {
     format!(
         "is {name} {}, which does not serve compute capability {}; install version 12, as with pip install \
          nvidia-{package}-cu12",

@@ -29,7 +29,13 @@ enum Launch {
 
 impl PlanState {
     /// Makes a plan. The stream is open, and its memory [fits](StreamState::fit) the shape.
-    pub fn new(shape: Shape, worker: &Worker, spec: &Spec, words: u64, settings: Settings) -> Result<PlanState, Fault> {
+    pub fn new(
+        shape: Shape,
+        worker: &Worker,
+        spec: &Spec,
+        words: u64,
+        settings: Settings,
+    ) -> Result<PlanState, Fault> {
         let stream = &worker.streams[&shape.stream.id];
         let (cell, memory) = (worker.cell_of(&shape), worker.memory_of(&shape));
         let fused = shape.signals && settings.signal == Signal::Fused;
@@ -54,17 +60,31 @@ impl PlanState {
         let is_captured = settings.launch == LaunchBy::Graph && cell.is_captured();
         // SAFETY: the stream's memory fits the shape.
         unsafe { stream.load_products(&work, is_captured) }?;
-        let launch = if is_captured { Launch::Graph(capture(stream, &mut work)?) } else { Launch::Kernels(work) };
-        Ok(PlanState { shape, memory, gather: cell.gather(&ground), launch })
+        let launch = if is_captured {
+            Launch::Graph(capture(stream, &mut work)?)
+        } else {
+            Launch::Kernels(work)
+        };
+        Ok(PlanState {
+            shape,
+            memory,
+            gather: cell.gather(&ground),
+            launch,
+        })
     }
 
     pub fn gather(&mut self, stream: &mut StreamState, batch: &Batch<'_>) -> Result<(), Fault> {
         let (rows, inputs) = (batch.rows.len(), batch.inputs.len());
         if rows > self.shape.rows as usize || inputs > self.room(stream) {
             let of = format!("{} rows and {} inputs", self.shape.rows, self.room(stream));
-            return Err(Fault::survived(format!("{rows} rows and {inputs} inputs for a plan of {of}")));
+            return Err(Fault::survived(format!(
+                "{rows} rows and {inputs} inputs for a plan of {of}"
+            )));
         }
-        let (staged, inputs) = stream.staging.write(batch, stream.next_signal(), stream.signalled())?;
+        let (staged, inputs) =
+            stream
+                .staging
+                .write(batch, stream.next_signal(), stream.signalled())?;
         self.gather.set_staged(staged, inputs, rows as u32);
         stream.on().gpu.bind()?;
         // SAFETY: the arguments are those of the cell's gather; the stream's memory fits the shape and outlives its
@@ -74,14 +94,20 @@ impl PlanState {
 
     /// The most inputs of a batch. Cells that do not count their inputs have room for those of each row.
     fn room(&self, stream: &StreamState) -> usize {
-        if self.shape.inputs > 0 { self.shape.inputs as usize } else { stream.room(self.memory) }
+        if self.shape.inputs > 0 {
+            self.shape.inputs as usize
+        } else {
+            stream.room(self.memory)
+        }
     }
 
     pub fn launch(&mut self, stream: &mut StreamState) -> Result<(), Fault> {
         let on = stream.on();
         match &mut self.launch {
             // SAFETY: the graph was captured on this stream, whose memory outlives its work.
-            Launch::Graph(graph) => on.call("a graph can't be queued", |on| unsafe { launch(graph.raw, on) })?,
+            Launch::Graph(graph) => on.call("a graph can't be queued", |on| unsafe {
+                launch(graph.raw, on)
+            })?,
             // SAFETY: the work was made for this stream, whose memory fits the shape and outlives its work.
             Launch::Kernels(work) => unsafe { queue(work, stream) }?,
         }
@@ -117,7 +143,9 @@ fn capture(stream: &StreamState, work: &mut [Work]) -> Result<Owned<CUgraphExec>
     // The capture neither blocks other threads nor records their calls.
     let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     // SAFETY: the stream is alive, and captures nothing yet.
-    on.call(refused, |on| unsafe { result::stream::begin_capture(on, mode) })?;
+    on.call(refused, |on| unsafe {
+        result::stream::begin_capture(on, mode)
+    })?;
     // SAFETY: the work was made for this stream, and does not run before the graph is launched.
     let queued = unsafe { queue(work, stream) };
     // The capture ends even after a fault, so that the stream stays usable. SAFETY: the stream is capturing.
@@ -127,11 +155,14 @@ fn capture(stream: &StreamState, work: &mut [Work]) -> Result<Owned<CUgraphExec>
     queued?;
     let template = captured?;
     // SAFETY: the template is alive.
-    let graph =
-        template.call(refused, |raw| unsafe { result::graph::instantiate(raw, CUgraphInstantiate_flags(0)) })?;
+    let graph = template.call(refused, |raw| unsafe {
+        result::graph::instantiate(raw, CUgraphInstantiate_flags(0))
+    })?;
     // SAFETY: it was made above.
     let graph = unsafe { Owned::new(&on.gpu, graph, result::graph::exec_destroy) };
     // SAFETY: the graph and the stream are alive.
-    on.call(refused, |on| unsafe { result::graph::upload(graph.raw, on) })?;
+    on.call(refused, |on| unsafe {
+        result::graph::upload(graph.raw, on)
+    })?;
     Ok(graph)
 }

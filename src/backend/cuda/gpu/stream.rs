@@ -5,7 +5,9 @@ use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 
 use cudarc::driver::result;
-use cudarc::driver::sys::{CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream, cuStreamQuery};
+use cudarc::driver::sys::{
+    CUevent, CUevent_flags, CUevent_wait_flags, CUresult, CUstream, cuStreamQuery,
+};
 
 use super::call::Call;
 use super::cells::{Cell, Tail, Work};
@@ -43,7 +45,13 @@ pub(super) struct StreamState {
 
 impl StreamState {
     pub fn open(worker: &Worker, precision: Precision) -> Result<StreamState, Fault> {
-        let Worker { gpu, kernels, cublas, cells, .. } = worker;
+        let Worker {
+            gpu,
+            kernels,
+            cublas,
+            cells,
+            ..
+        } = worker;
         let products = Handle::new(gpu, cublas, precision)?;
         let event = |_| {
             let event = || result::event::create(CUevent_flags::CU_EVENT_DISABLE_TIMING);
@@ -92,43 +100,86 @@ impl StreamState {
         let is_new = |size| self.loaded.borrow_mut().insert(size) || all;
         work.iter().try_for_each(|work| match work {
             // SAFETY: the caller's promise, and the memory outlives the stream's work.
-            Work::Product(product) if is_new(product.size()) => unsafe { self.products.multiply(product) },
+            Work::Product(product) if is_new(product.size()) => unsafe {
+                self.products.multiply(product)
+            },
             _ => Ok(()),
         })
     }
 
     fn synchronize(&self) -> Result<(), Fault> {
         // SAFETY: the stream is alive.
-        self.on().call("broke off", |on| unsafe { result::stream::synchronize(on) })
+        self.on()
+            .call("broke off", |on| unsafe { result::stream::synchronize(on) })
     }
 
     /// Makes a working memory large enough for a batch of a cell. Returns whether it has moved, which invalidates the
     /// plans that use it; gathered rows move with it. After a fault the old one stays.
-    pub fn fit(&mut self, memory: usize, of: &dyn Cell, shape: &Shape, precision: Precision) -> Result<bool, Fault> {
+    pub fn fit(
+        &mut self,
+        memory: usize,
+        of: &dyn Cell,
+        shape: &Shape,
+        precision: Precision,
+    ) -> Result<bool, Fault> {
         let bytes = |rows: u32, inputs: u32, steps: u32| -> Vec<usize> {
-            let table = [rows as usize * ROW, inputs.max(MOST_INPUTS * rows) as usize, 1, 1];
-            let buffers = of.buffers(&Shape { rows, inputs, steps, ..*shape });
+            let table = [
+                rows as usize * ROW,
+                inputs.max(MOST_INPUTS * rows) as usize,
+                1,
+                1,
+            ];
+            let buffers = of.buffers(&Shape {
+                rows,
+                inputs,
+                steps,
+                ..*shape
+            });
             let buffers = buffers.into_iter().map(|buffer| buffer.bytes(precision));
-            table.into_iter().map(|numbers| numbers * size_of::<u32>()).chain(buffers).collect()
+            table
+                .into_iter()
+                .map(|numbers| numbers * size_of::<u32>())
+                .chain(buffers)
+                .collect()
         };
         let (rows, inputs, steps) = (shape.rows.max(1), shape.inputs, shape.steps);
         let needed = bytes(rows, inputs, steps);
         let old = &self.batches[memory];
-        if !old.is_empty() && needed.iter().zip(old).all(|(needed, old)| *needed <= old.bytes) {
+        if !old.is_empty()
+            && needed
+                .iter()
+                .zip(old)
+                .all(|(needed, old)| *needed <= old.bytes)
+        {
             return Ok(false);
         }
         // Powers of two, so that growth row by row or step by step moves memory only a few times.
-        let steps = if steps == 0 { 0 } else { steps.next_power_of_two() };
+        let steps = if steps == 0 {
+            0
+        } else {
+            steps.next_power_of_two()
+        };
         let mut larger = bytes(rows.next_power_of_two(), inputs.next_power_of_two(), steps);
         // A larger batch may be split into more launches, each of which is smaller.
-        larger.iter_mut().zip(&needed).for_each(|(bytes, needed)| *bytes = *needed.max(bytes));
-        larger.iter_mut().zip(old).for_each(|(bytes, old)| *bytes = old.bytes.max(*bytes));
+        larger
+            .iter_mut()
+            .zip(&needed)
+            .for_each(|(bytes, needed)| *bytes = *needed.max(bytes));
+        larger
+            .iter_mut()
+            .zip(old)
+            .for_each(|(bytes, old)| *bytes = old.bytes.max(*bytes));
         self.synchronize()?;
-        self.staging.fit((larger[ROWS] + larger[INPUTS]) / size_of::<u32>())?;
-        let new = larger.into_iter().map(|bytes| Memory::zeros(&self.on().gpu, bytes, "the working memory of batches"));
+        self.staging
+            .fit((larger[ROWS] + larger[INPUTS]) / size_of::<u32>())?;
+        let new = larger
+            .into_iter()
+            .map(|bytes| Memory::zeros(&self.on().gpu, bytes, "the working memory of batches"));
         let mut new = new.collect::<Result<Vec<Memory>, Fault>>()?;
         // Rows keep their places, since none is wider than before.
-        new.iter_mut().zip(old).try_for_each(|(new, old)| new.take_over(old))?;
+        new.iter_mut()
+            .zip(old)
+            .try_for_each(|(new, old)| new.take_over(old))?;
         self.batches[memory] = new;
         Ok(true)
     }
@@ -145,7 +196,12 @@ impl StreamState {
     }
 
     pub fn tail(&self, arrived: u64, signals: bool) -> Tail {
-        Tail { arrived, counted: self.counted.address(), host: self.host.address(0), signals }
+        Tail {
+            arrived,
+            counted: self.counted.address(),
+            host: self.host.address(0),
+            signals,
+        }
     }
 
     pub fn signal_call(&self, kernels: &Kernels) -> Call {
@@ -190,21 +246,30 @@ impl StreamState {
     pub unsafe fn wait(&self, event: CUevent) -> Result<(), Fault> {
         let flags = CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;
         // SAFETY: the stream is alive, the event by the caller's promise.
-        self.on().call("a wait can't be queued", |on| unsafe { result::stream::wait_event(on, event, flags) })
+        self.on().call("a wait can't be queued", |on| unsafe {
+            result::stream::wait_event(on, event, flags)
+        })
     }
 
     /// Asks the driver for failed work.
     pub fn health(&self) -> Result<(), Fault> {
         // SAFETY: the stream is alive.
-        self.on().call("a computation failed", |on| match unsafe { cuStreamQuery(on) } {
-            CUresult::CUDA_ERROR_NOT_READY => Ok(()),
-            status => status.result(),
+        self.on().call("a computation failed", |on| {
+            match unsafe { cuStreamQuery(on) } {
+                CUresult::CUDA_ERROR_NOT_READY => Ok(()),
+                status => status.result(),
+            }
         })
     }
 }
 
 fn signal(kernels: &Kernels, counted: &Memory, host: &Mapped<u64>) -> Call {
-    Call::new(kernels.function("signal"), (1, 1), (counted.address(), host.address(0))).of_threads(1)
+    Call::new(
+        kernels.function("signal"),
+        (1, 1),
+        (counted.address(), host.address(0)),
+    )
+    .of_threads(1)
 }
 
 /// The inputs of a node whose cell does not count them: at most the two children in a binary tree.

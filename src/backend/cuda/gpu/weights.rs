@@ -37,8 +37,19 @@ pub(super) struct Upload<'a> {
 }
 
 impl<'a> Upload<'a> {
-    pub fn new(gpu: &'a Arc<Gpu>, weights: &'a Weights, spec: &'a Spec, precision: Precision) -> Upload<'a> {
-        Upload { gpu, weights, spec, precision, tables: Vec::new() }
+    pub fn new(
+        gpu: &'a Arc<Gpu>,
+        weights: &'a Weights,
+        spec: &'a Spec,
+        precision: Precision,
+    ) -> Upload<'a> {
+        Upload {
+            gpu,
+            weights,
+            spec,
+            precision,
+            tables: Vec::new(),
+        }
     }
 
     /// A matrix that joins tensors side by side.
@@ -48,7 +59,10 @@ impl<'a> Upload<'a> {
 
     /// The same for some rows of the tensors, as far as they have them.
     pub fn rows(&self, tensors: &[&str], rows: Range<usize>) -> Result<Matrix, Fault> {
-        let taken: Vec<(Vec<f32>, usize)> = tensors.iter().map(|name| self.weights.matrix(name)).collect();
+        let taken: Vec<(Vec<f32>, usize)> = tensors
+            .iter()
+            .map(|name| self.weights.matrix(name))
+            .collect();
         let outputs = rows.end.min(taken[0].0.len() / taken[0].1) - rows.start;
         let inputs: usize = taken.iter().map(|(_, width)| width).sum();
         let mut joined = Vec::with_capacity(outputs * inputs);
@@ -57,8 +71,16 @@ impl<'a> Upload<'a> {
                 joined.extend_from_slice(&tensor[row * width..][..*width]);
             }
         }
-        let memory = Arc::new(Memory::holding(self.gpu, &elements(&joined, self.precision), "weights")?);
-        Ok(Matrix { memory, outputs: outputs as u32, inputs: inputs as u32 })
+        let memory = Arc::new(Memory::holding(
+            self.gpu,
+            &elements(&joined, self.precision),
+            "weights",
+        )?);
+        Ok(Matrix {
+            memory,
+            outputs: outputs as u32,
+            inputs: inputs as u32,
+        })
     }
 
     /// A table of embeddings.
@@ -74,15 +96,29 @@ impl<'a> Upload<'a> {
 
     /// A bias, which is float32 in all formats.
     pub fn bias(&self, tensor: &str) -> Result<Arc<Memory>, Fault> {
-        Memory::holding(self.gpu, &elements(&self.weights.take(tensor), Precision::F32), "biases").map(Arc::new)
+        Memory::holding(
+            self.gpu,
+            &elements(&self.weights.take(tensor), Precision::F32),
+            "biases",
+        )
+        .map(Arc::new)
     }
 }
 
 pub(super) fn elements(numbers: &[f32], precision: Precision) -> Vec<u8> {
     match precision {
-        Precision::F32 | Precision::Tf32 => numbers.iter().flat_map(|number| number.to_le_bytes()).collect(),
-        Precision::Bf16 => Vec::from_f32_slice(numbers).into_iter().flat_map(bf16::to_le_bytes).collect(),
-        Precision::F16 => Vec::from_f32_slice(numbers).into_iter().flat_map(f16::to_le_bytes).collect(),
+        Precision::F32 | Precision::Tf32 => numbers
+            .iter()
+            .flat_map(|number| number.to_le_bytes())
+            .collect(),
+        Precision::Bf16 => Vec::from_f32_slice(numbers)
+            .into_iter()
+            .flat_map(bf16::to_le_bytes)
+            .collect(),
+        Precision::F16 => Vec::from_f32_slice(numbers)
+            .into_iter()
+            .flat_map(f16::to_le_bytes)
+            .collect(),
     }
 }
 
@@ -92,8 +128,17 @@ mod tests {
 
     #[test]
     fn elements_are_rounded_to_the_nearest() {
-        assert_eq!(elements(&[1.0, -2.0], Precision::Tf32), [0, 0, 128, 63, 0, 0, 0, 192]);
-        assert_eq!(elements(&[1.0 + 3.0 / 512.0], Precision::Bf16), bf16::from_f32(1.0 + 1.0 / 128.0).to_le_bytes());
-        assert_eq!(elements(&[1.0 + 3.0 / 4096.0], Precision::F16), f16::from_f32(1.0 + 1.0 / 1024.0).to_le_bytes());
+        assert_eq!(
+            elements(&[1.0, -2.0], Precision::Tf32),
+            [0, 0, 128, 63, 0, 0, 0, 192]
+        );
+        assert_eq!(
+            elements(&[1.0 + 3.0 / 512.0], Precision::Bf16),
+            bf16::from_f32(1.0 + 1.0 / 128.0).to_le_bytes()
+        );
+        assert_eq!(
+            elements(&[1.0 + 3.0 / 4096.0], Precision::F16),
+            f16::from_f32(1.0 + 1.0 / 1024.0).to_le_bytes()
+        );
     }
 }

@@ -58,8 +58,15 @@ impl Worker {
     /// one stays.
     pub fn fit_stream(&mut self, shape: &Shape, precision: Precision) -> Result<bool, Fault> {
         let memory = self.memory_of(shape);
-        let Worker { streams, cells, sequences, .. } = self;
-        let stream = streams.get_mut(&shape.stream.id).expect("the stream is open");
+        let Worker {
+            streams,
+            cells,
+            sequences,
+            ..
+        } = self;
+        let stream = streams
+            .get_mut(&shape.stream.id)
+            .expect("the stream is open");
         stream.fit(memory, cell_of(cells, sequences, shape), shape, precision)
     }
 
@@ -114,26 +121,40 @@ impl Worker {
     /// Resets signals, events and flags. No work may be queued.
     pub fn reset(&mut self) -> Result<(), Fault> {
         for slot in 0..self.slots as usize {
-            self.non_finite.at(slot).store(0, std::sync::atomic::Ordering::Relaxed);
+            self.non_finite
+                .at(slot)
+                .store(0, std::sync::atomic::Ordering::Relaxed);
         }
         self.streams.values_mut().try_for_each(StreamState::reset)
     }
 
     pub fn states(&self, words: u64) -> States {
         let pool = self.pool.as_ref().map_or(0, Memory::address);
-        States { pool, width: self.stride, non_finite: self.non_finite.address(0), words }
+        States {
+            pool,
+            width: self.stride,
+            non_finite: self.non_finite.address(0),
+            words,
+        }
     }
 
     pub fn state(&self, slot: Slot) -> Result<u64, Fault> {
         if slot.0 >= self.slots {
-            return Err(Fault::survived(format!("slot {} of {}", slot.0, self.slots)));
+            return Err(Fault::survived(format!(
+                "slot {} of {}",
+                slot.0, self.slots
+            )));
         }
         let offset = u64::from(slot.0) * u64::from(self.stride) * size_of::<f32>() as u64;
         Ok(self.states(0).pool + offset)
     }
 }
 
-fn cell_of<'w>(cells: &'w [Box<dyn Cell>], sequences: &'w Option<Sequences>, shape: &Shape) -> &'w dyn Cell {
+fn cell_of<'w>(
+    cells: &'w [Box<dyn Cell>],
+    sequences: &'w Option<Sequences>,
+    shape: &Shape,
+) -> &'w dyn Cell {
     match sequences {
         Some(sequences) if shape.steps > 0 => sequences,
         _ => &*cells[shape.cell.index()],

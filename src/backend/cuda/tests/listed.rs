@@ -6,7 +6,9 @@ use super::Service;
 use super::fake::Fake;
 use super::staying::{Hand, step};
 use crate::backend::cuda::{Cuda, Options};
-use crate::backend::tests::listed_networks::{self, EXAMPLE, costs, is_right, listed, network, requests};
+use crate::backend::tests::listed_networks::{
+    self, EXAMPLE, costs, is_right, listed, network, requests,
+};
 use crate::backend::{Answer, Backend as _};
 use crate::policy::cellular::Cellular;
 use crate::policy::dvabatch::DvaBatch;
@@ -25,14 +27,27 @@ fn results_are_the_same_in_stages_and_whole_and_node_by_node() {
         service.costs = Some(costs(case.network.model()));
         service.workers = case.workers;
         // Stages have streams of their own; other tasks are spread over several.
-        service.streams = if case.by_stages && rng.random_bool(0.7) { 0 } else { rng.random_range(1..=3) };
+        service.streams = if case.by_stages && rng.random_bool(0.7) {
+            0
+        } else {
+            rng.random_range(1..=3)
+        };
         service.astray = rng.random_bool(0.2);
-        let mut device = Fake::new(&case.network, random::stream(rng.random(), 0, "cuda listed device"));
+        let mut device = Fake::new(
+            &case.network,
+            random::stream(rng.random(), 0, "cuda listed device"),
+        );
         if case.network.operators().is_none() {
             device.most_steps = [0, 2, 100][rng.random_range(0..3)];
         }
         let (outputs, record) = service.serve(&mut device, rng);
-        (outputs.into_iter().map(|output| output.map(Answer::Output)).collect(), record)
+        (
+            outputs
+                .into_iter()
+                .map(|output| output.map(Answer::Output))
+                .collect(),
+            record,
+        )
     });
 }
 
@@ -41,8 +56,14 @@ fn stages_on_streams_of_their_own_keep_the_laws() {
     listed_networks::stages_keep_the_laws(&|model, requests, workers, run| {
         let network = network(model);
         let mut device = Fake::new(&network, random::stream(3, 0, "laws device"));
-        let options = Options { streams: 3, ..Options::default() };
-        run(&mut Cuda::new(&mut device, network, requests, workers, &options).expect("a device that is well"));
+        let options = Options {
+            streams: 3,
+            ..Options::default()
+        };
+        run(
+            &mut Cuda::new(&mut device, network, requests, workers, &options)
+                .expect("a device that is well"),
+        );
     });
 }
 
@@ -59,13 +80,21 @@ fn only_outputs_that_are_kept_are_there() {
     for (request, output) in (0..).zip(&outputs) {
         assert_eq!(output.is_some(), [2, 7].contains(&request));
         if output.is_some() {
-            assert_eq!(is_right(&network, &requests, request, output.as_ref()), Ok(()), "request {request}");
+            assert_eq!(
+                is_right(&network, &requests, request, output.as_ref()),
+                Ok(()),
+                "request {request}"
+            );
         }
     }
 }
 
 fn part(request: u32, from: u32, to: u32) -> Part {
-    Part { request: RequestId(request.into()), from: NodeId(from), to: NodeId(to) }
+    Part {
+        request: RequestId(request.into()),
+        from: NodeId(from),
+        to: NodeId(to),
+    }
 }
 
 #[test]
@@ -86,7 +115,15 @@ fn parts_of_chains_stay_in_their_rows_over_a_stage() {
         assert_eq!(hand.counts().0, gathers, "{steps} steps");
     }
     for request in 0..2 {
-        assert_eq!(is_right(&network, &requests, request, hand.cuda.output(RequestId(request)).as_ref()), Ok(()));
+        assert_eq!(
+            is_right(
+                &network,
+                &requests,
+                request,
+                hand.cuda.output(RequestId(request)).as_ref()
+            ),
+            Ok(())
+        );
     }
 }
 
@@ -94,15 +131,25 @@ fn parts_of_chains_stay_in_their_rows_over_a_stage() {
 fn all_batches_of_operators_are_made_ready() {
     let model = listed(EXAMPLE);
     let (network, mut rng) = (network(&model), random::stream(8, 0, "cuda listed ready"));
-    let (requests, policy) =
-        (requests(&model, 6, &mut rng), Cellular { max_batch: PerCell::All(4), ..Cellular::default() });
+    let (requests, policy) = (
+        requests(&model, 6, &mut rng),
+        Cellular {
+            max_batch: PerCell::All(4),
+            ..Cellular::default()
+        },
+    );
     let mut service = Service::new(&network, &requests, &policy);
     let cells = 0..model.cell_types().len() as u16;
     service.options.materialise = cells.clone().map(|cell| (CellId(cell), 4)).collect();
     let mut device = Fake::new(&network, random::stream(8, 0, "cuda listed ready device"));
     service.serve(&mut device, &mut rng);
     for (cell, rows) in cells.flat_map(|cell| (1..=4).map(move |rows| (CellId(cell), rows))) {
-        assert!(device.shapes().any(|shape| shape.cell == cell && shape.rows == rows), "{cell:?} of {rows}");
+        assert!(
+            device
+                .shapes()
+                .any(|shape| shape.cell == cell && shape.rows == rows),
+            "{cell:?} of {rows}"
+        );
     }
 }
 
@@ -114,13 +161,36 @@ fn a_batch_is_padded_to_its_longest_or_to_what_the_task_says() {
     let requests = Requests::unfold(shapes.into(), &model).expect("requests");
     let mut device = Fake::new(&network, random::stream(5, 0, "padded"));
     let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
-    let first = model.network().and_then(|listed| listed.cell_at(NodeId(0))).expect("an operator");
+    let first = model
+        .network()
+        .and_then(|listed| listed.cell_at(NodeId(0)))
+        .expect("an operator");
     for (input, members) in [(0, vec![0, 1]), (16, vec![2])] {
-        let nodes = members.into_iter().map(|id| NodeRef { request: RequestId(id), node: NodeId(0) }).collect();
-        hand.submit(0, &[Step { cell: first, batch: 3, times: 1, input }], MemberList::Nodes(nodes));
+        let nodes = members
+            .into_iter()
+            .map(|id| NodeRef {
+                request: RequestId(id),
+                node: NodeId(0),
+            })
+            .collect();
+        hand.submit(
+            0,
+            &[Step {
+                cell: first,
+                batch: 3,
+                times: 1,
+                input,
+            }],
+            MemberList::Nodes(nodes),
+        );
         assert!(hand.cuda.wait(None).is_some());
     }
-    let padded: Vec<u32> = hand.cuda.device.shapes().map(|shape| shape.tokens).collect();
+    let padded: Vec<u32> = hand
+        .cuda
+        .device
+        .shapes()
+        .map(|shape| shape.tokens)
+        .collect();
     assert_eq!(padded, [9, 16]);
 }
 
@@ -129,16 +199,28 @@ fn nan_and_infinity_fail_only_their_request() {
     let model = listed(EXAMPLE);
     let (network, mut rng) = (network(&model), random::stream(9, 0, "cuda listed broken"));
     let requests = requests(&model, 12, &mut rng);
-    let policy = DvaBatch { max_batch: 4, comp_wait: Some(Nanos(100_000)), ..DvaBatch::default() };
+    let policy = DvaBatch {
+        max_batch: 4,
+        comp_wait: Some(Nanos(100_000)),
+        ..DvaBatch::default()
+    };
     let mut service = Service::new(&network, &requests, &policy);
     (service.costs, service.streams) = (Some(costs(&model)), 0);
     let mut device = Fake::new(&network, random::stream(9, 0, "cuda listed broken device"));
     device.trouble.not_a_number = Some((RequestId(4), 3));
     let (outputs, record) = service.serve(&mut device, &mut rng);
-    let failed: Vec<u64> = record.failures.iter().map(|(request, ..)| request.0).collect();
+    let failed: Vec<u64> = record
+        .failures
+        .iter()
+        .map(|(request, ..)| request.0)
+        .collect();
     assert_eq!(failed, [4]);
     for (request, output) in (0..).zip(&outputs).filter(|(request, _)| *request != 4) {
-        assert_eq!(is_right(&network, &requests, request, output.as_ref()), Ok(()), "request {request}");
+        assert_eq!(
+            is_right(&network, &requests, request, output.as_ref()),
+            Ok(()),
+            "request {request}"
+        );
     }
 }
 
@@ -148,7 +230,11 @@ fn a_worker_that_dies_between_stages_takes_its_requests_with_it() {
         let model = listed(EXAMPLE);
         let (network, mut rng) = (network(&model), random::stream(case, 0, "cuda listed dies"));
         let requests = requests(&model, 20, &mut rng);
-        let policy = DvaBatch { max_batch: 4, comp_wait: Some(Nanos(100_000)), ..DvaBatch::default() };
+        let policy = DvaBatch {
+            max_batch: 4,
+            comp_wait: Some(Nanos(100_000)),
+            ..DvaBatch::default()
+        };
         let mut service = Service::new(&network, &requests, &policy);
         (service.costs, service.streams, service.workers) = (Some(costs(&model)), 0, 2);
         service.between_calls = std::time::Duration::ZERO;
@@ -156,12 +242,26 @@ fn a_worker_that_dies_between_stages_takes_its_requests_with_it() {
         device.trouble.dies = Some((WorkerId(1), 20 + 5 * case));
         device.trouble.refuses = refuses;
         let (outputs, record) = service.serve(&mut device, &mut rng);
-        assert!(record.failures.iter().all(|(.., reason)| reason.contains("worker 1")), "{:?}", record.failures);
+        assert!(
+            record
+                .failures
+                .iter()
+                .all(|(.., reason)| reason.contains("worker 1")),
+            "{:?}",
+            record.failures
+        );
         for (request, output) in (0..).zip(&outputs) {
-            let failed = record.failures.iter().any(|(failed, ..)| failed.0 == request);
+            let failed = record
+                .failures
+                .iter()
+                .any(|(failed, ..)| failed.0 == request);
             assert_eq!(failed, output.is_none(), "request {request}");
             if !failed {
-                assert_eq!(is_right(&network, &requests, request, output.as_ref()), Ok(()), "request {request}");
+                assert_eq!(
+                    is_right(&network, &requests, request, output.as_ref()),
+                    Ok(()),
+                    "request {request}"
+                );
             }
         }
     }

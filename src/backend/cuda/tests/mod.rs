@@ -35,29 +35,49 @@ use crate::workload::shape::{Shape, Tree};
 use crate::workload::trace::Requests;
 
 /// The models with cells for GPUs.
-const MODELS: [&str; 6] = ["lstm", "gru", "seq2seq", "tree-lstm", "childsum-tree-lstm", "childsum-tree-lstm:4"];
+const MODELS: [&str; 6] = [
+    "lstm",
+    "gru",
+    "seq2seq",
+    "tree-lstm",
+    "childsum-tree-lstm",
+    "childsum-tree-lstm:4",
+];
 
 fn network(model: &str, seed: u64) -> Arc<Network> {
     let model = Model::parse(model).expect("a model");
-    let spec = Spec { hidden: 6, embedding: 5, vocabulary: 40, seed, weights: None };
+    let spec = Spec {
+        hidden: 6,
+        embedding: 5,
+        vocabulary: 40,
+        seed,
+        weights: None,
+    };
     Arc::new(Network::new(&model, &spec).expect("weights from the seed"))
 }
 
 fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
     let mut shape = || match model {
-        Model::Seq2Seq => Shape::Seq2Seq { source: rng.random_range(1..9), target: rng.random_range(1..9) },
+        Model::Seq2Seq => Shape::Seq2Seq {
+            source: rng.random_range(1..9),
+            target: rng.random_range(1..9),
+        },
         Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
             let most = if *model == Model::TreeLstm { 2 } else { 4 };
             let mut children = vec![0];
             let mut parents = vec![0];
             for node in 1..rng.random_range(1..16) {
-                let free: Vec<usize> = (0..node).filter(|parent| children[*parent] < most).collect();
+                let free: Vec<usize> = (0..node)
+                    .filter(|parent| children[*parent] < most)
+                    .collect();
                 let parent = free[rng.random_range(0..free.len())];
                 children[parent] += 1;
                 children.push(0);
                 parents.push(parent as u32 + 1);
             }
-            Shape::Tree(Arc::new(Tree::from_parents(&parents).expect("parents stand before their children")))
+            Shape::Tree(Arc::new(
+                Tree::from_parents(&parents).expect("parents stand before their children"),
+            ))
         }
         _ => Shape::Chain(rng.random_range(1..12)),
     };
@@ -67,7 +87,15 @@ fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
 
 /// A random policy that serves the model.
 fn random_policy(model: &Model, rng: &mut Stream) -> Box<dyn Settings> {
-    policies::of_model(!model.takes_trees(), if matches!(model, Model::Lstm | Model::Gru) { 5 } else { 1 }, rng)
+    policies::of_model(
+        !model.takes_trees(),
+        if matches!(model, Model::Lstm | Model::Gru) {
+            5
+        } else {
+            1
+        },
+        rng,
+    )
 }
 
 /// Spreads a policy's tasks over the given streams and, on request, over other workers, so that dependent tasks are in
@@ -89,8 +117,18 @@ impl Backend for Spread<'_, '_> {
             0 => task.stream,
             streams => StreamId(self.rng.random_range(0..streams)),
         };
-        let worker = self.workers.map_or(task.worker, |workers| WorkerId(self.rng.random_range(0..workers)));
-        self.inner.submit(id, &Task { worker, stream, ..*task }, members);
+        let worker = self.workers.map_or(task.worker, |workers| {
+            WorkerId(self.rng.random_range(0..workers))
+        });
+        self.inner.submit(
+            id,
+            &Task {
+                worker,
+                stream,
+                ..*task
+            },
+            members,
+        );
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
@@ -127,9 +165,16 @@ struct Service<'s> {
 
 impl<'s> Service<'s> {
     /// One worker with one stream; all requests are kept.
-    fn new(network: &'s Arc<Network>, requests: &'s Requests, policy: &'s dyn Settings) -> Service<'s> {
+    fn new(
+        network: &'s Arc<Network>,
+        requests: &'s Requests,
+        policy: &'s dyn Settings,
+    ) -> Service<'s> {
         let keep = (0..requests.len() as u64).map(RequestId).collect();
-        let options = Options { keep, ..Options::default() };
+        let options = Options {
+            keep,
+            ..Options::default()
+        };
         Service {
             network,
             requests,
@@ -148,7 +193,13 @@ impl<'s> Service<'s> {
     fn serve(&self, device: &mut Fake, rng: &mut Stream) -> (Vec<Option<Output>>, Recorder) {
         let model = self.network.model();
         let cells = model.cell_types();
-        let setup = Setup { model, cells: &cells, workers: self.workers, costs: self.costs.as_ref(), longest: None };
+        let setup = Setup {
+            model,
+            cells: &cells,
+            workers: self.workers,
+            costs: self.costs.as_ref(),
+            longest: None,
+        };
         let mut policy = self.policy.build(&setup).expect("settings that fit");
         let mut at = Nanos::ZERO;
         let gap = rng.random_range(1..20_000);
@@ -157,35 +208,65 @@ impl<'s> Service<'s> {
             at
         };
         let arrivals: Vec<Nanos> = (0..self.requests.len()).map(next).collect();
-        let keep = Keep { tasks: true, ..Keep::default() };
+        let keep = Keep {
+            tasks: true,
+            ..Keep::default()
+        };
         let mut recorder = Recorder::new(self.requests.len(), self.workers, cells.len(), keep);
         let mut source = OpenLoop::new(self.requests, &arrivals);
         let network = Arc::clone(self.network);
-        let options = Options { room: Some(self.room), ..self.options.clone() };
-        let mut cuda =
-            Cuda::new(device, network, self.requests, self.workers, &options).expect("a device that is well");
+        let options = Options {
+            room: Some(self.room),
+            ..self.options.clone()
+        };
+        let mut cuda = Cuda::new(device, network, self.requests, self.workers, &options)
+            .expect("a device that is well");
         cuda.between_calls = self.between_calls;
         let workers = self.astray.then_some(self.workers as u16);
-        let mut backend =
-            Spread { inner: &mut cuda, rng: random::stream(rng.random(), 0, "spread"), streams: self.streams, workers };
-        drive(&mut source, &mut *policy, &mut backend, &mut recorder, self.workers, &AtomicBool::new(false))
-            .expect("this run is not stopped");
+        let mut backend = Spread {
+            inner: &mut cuda,
+            rng: random::stream(rng.random(), 0, "spread"),
+            streams: self.streams,
+            workers,
+        };
+        drive(
+            &mut source,
+            &mut *policy,
+            &mut backend,
+            &mut recorder,
+            self.workers,
+            &AtomicBool::new(false),
+        )
+        .expect("this run is not stopped");
         cuda.collect();
         assert!(!cuda.streams.are_busy(), "nothing is in progress");
-        assert_eq!(cuda.states.pools.taken(), 0, "all slots have been given back");
-        let outputs = (0..self.requests.len() as u64).map(|request| cuda.output(RequestId(request))).collect();
+        assert_eq!(
+            cuda.states.pools.taken(),
+            0,
+            "all slots have been given back"
+        );
+        let outputs = (0..self.requests.len() as u64)
+            .map(|request| cuda.output(RequestId(request)))
+            .collect();
         let mut lost = |worker: &WorkerId| cuda.states.pools.lost(*worker).is_some();
-        let lost: Vec<WorkerId> = (0..self.workers as u16).map(WorkerId).filter(&mut lost).collect();
+        let lost: Vec<WorkerId> = (0..self.workers as u16)
+            .map(WorkerId)
+            .filter(&mut lost)
+            .collect();
         drop(cuda);
         let told = &recorder.failures;
-        assert!(lost.iter().all(|worker| device.has_died(*worker)), "{lost:?} were given up: {told:?}");
+        assert!(
+            lost.iter().all(|worker| device.has_died(*worker)),
+            "{lost:?} were given up: {told:?}"
+        );
         assert!(device.is_idle(), "all that was queued has run");
         assert!(device.plans() <= device.most_plans);
         (outputs, recorder)
     }
 
     fn alone(&self, request: usize) -> Output {
-        self.network.alone(RequestId(request as u64), &self.requests.graphs[request])
+        self.network
+            .alone(RequestId(request as u64), &self.requests.graphs[request])
     }
 }
 
@@ -212,7 +293,11 @@ fn every_request_has_the_results_of_a_run_by_itself() {
         );
         assert_eq!(record.failures, [], "{case}");
         for (request, output) in outputs.into_iter().enumerate() {
-            assert_eq!(output, Some(service.alone(request)), "request {request} in {case}");
+            assert_eq!(
+                output,
+                Some(service.alone(request)),
+                "request {request} in {case}"
+            );
         }
     }
 }
@@ -224,7 +309,10 @@ fn a_device_serves_run_after_run() {
     let mut device = Fake::new(&network, random::stream(1, 0, "cuda runs device"));
     for largest in [4, 8, 8] {
         let requests = requests(network.model(), 20, &mut rng);
-        let policy = Cellular { max_batch: PerCell::All(8), ..Cellular::default() };
+        let policy = Cellular {
+            max_batch: PerCell::All(8),
+            ..Cellular::default()
+        };
         let mut service = Service::new(&network, &requests, &policy);
         service.options.materialise = vec![(CellId(0), largest), (CellId(1), largest)];
         let (outputs, _) = service.serve(&mut device, &mut rng);
@@ -232,7 +320,11 @@ fn a_device_serves_run_after_run() {
             assert_eq!(output, Some(service.alone(request)));
         }
     }
-    assert_eq!(device.plans(), 16, "those that were made ready ahead stay, and no others");
+    assert_eq!(
+        device.plans(),
+        16,
+        "those that were made ready ahead stay, and no others"
+    );
 }
 
 #[test]
@@ -243,9 +335,17 @@ fn only_supported_sizes_are_made_ready() {
     let requests = requests(network.model(), 20, &mut rng);
     let sizes = vec![2, 5, 8];
     let batch_sizes = BatchSizes(Some(sizes.clone()));
-    let policy = Cellular { max_batch: PerCell::All(8), batch_sizes, ..Cellular::default() };
+    let policy = Cellular {
+        max_batch: PerCell::All(8),
+        batch_sizes,
+        ..Cellular::default()
+    };
     let mut service = Service::new(&network, &requests, &policy);
-    service.options = Options { materialise: vec![(CellId(0), 8), (CellId(1), 8)], sizes, ..Options::default() };
+    service.options = Options {
+        materialise: vec![(CellId(0), 8), (CellId(1), 8)],
+        sizes,
+        ..Options::default()
+    };
     service.serve(&mut device, &mut rng);
     assert_eq!(device.plans(), 6);
 }
@@ -256,14 +356,24 @@ fn parts_of_requests_run_what_was_made_ready_for_them() {
     let mut rng = random::stream(1, 0, "cuda parts");
     let mut device = Fake::new(&network, random::stream(1, 0, "cuda parts device"));
     let requests = requests(network.model(), 30, &mut rng);
-    let policy = Cellular { max_batch: PerCell::All(8), chunk: 3, ..Cellular::default() };
+    let policy = Cellular {
+        max_batch: PerCell::All(8),
+        chunk: 3,
+        ..Cellular::default()
+    };
     let mut service = Service::new(&network, &requests, &policy);
-    (service.options.materialise, service.options.several_launches) = (vec![(CellId(0), 8)], true);
+    (
+        service.options.materialise,
+        service.options.several_launches,
+    ) = (vec![(CellId(0), 8)], true);
     let (outputs, _) = service.serve(&mut device, &mut rng);
     for (request, output) in outputs.into_iter().enumerate() {
         assert_eq!(output, Some(service.alone(request)));
     }
-    assert_eq!(device.most_plans, 8, "no other was made while the requests were served");
+    assert_eq!(
+        device.most_plans, 8,
+        "no other was made while the requests were served"
+    );
 }
 
 #[test]
@@ -278,7 +388,13 @@ fn only_outputs_that_are_kept_are_there() {
         let mut device = Fake::new(&network, random::stream(2, 0, "cuda kept device"));
         let (outputs, _) = service.serve(&mut device, &mut rng);
         for (request, output) in outputs.into_iter().enumerate() {
-            assert_eq!(output, [3, 7, 11].contains(&request).then(|| service.alone(request)), "{model}");
+            assert_eq!(
+                output,
+                [3, 7, 11]
+                    .contains(&request)
+                    .then(|| service.alone(request)),
+                "{model}"
+            );
         }
     }
 }

@@ -11,12 +11,22 @@ use crate::workload::shape::Shape;
 use crate::workload::trace::Requests;
 
 /// Requests of these shapes on the network of a model.
-pub fn bench(model: &str, shapes: &[&str]) -> (Fake, std::sync::Arc<crate::network::Network>, Requests) {
+pub fn bench(
+    model: &str,
+    shapes: &[&str],
+) -> (Fake, std::sync::Arc<crate::network::Network>, Requests) {
     let network = network(model, 5);
-    let shapes: Vec<Shape> = shapes.iter().map(|shape| shape.parse().expect("a shape")).collect();
-    let requests =
-        Requests::unfold(shapes.into(), &Model::parse(model).expect("a model")).expect("shapes of the model");
-    (Fake::new(&network, random::stream(5, 0, "staying")), network, requests)
+    let shapes: Vec<Shape> = shapes
+        .iter()
+        .map(|shape| shape.parse().expect("a shape"))
+        .collect();
+    let requests = Requests::unfold(shapes.into(), &Model::parse(model).expect("a model"))
+        .expect("shapes of the model");
+    (
+        Fake::new(&network, random::stream(5, 0, "staying")),
+        network,
+        requests,
+    )
 }
 
 /// A backend to which tests submit tasks by hand.
@@ -34,9 +44,14 @@ impl<'d> Hand<'d> {
         room: usize,
     ) -> Hand<'d> {
         let keep = (0..requests.len() as u64).map(RequestId).collect();
-        let options = Options { keep, room: Some(room), ..Options::default() };
+        let options = Options {
+            keep,
+            room: Some(room),
+            ..Options::default()
+        };
         let network = std::sync::Arc::clone(network);
-        let cuda = Cuda::new(device, network, requests, workers, &options).expect("a device that is well");
+        let cuda =
+            Cuda::new(device, network, requests, workers, &options).expect("a device that is well");
         Hand { cuda, next: 0 }
     }
 
@@ -60,8 +75,10 @@ impl<'d> Hand<'d> {
 
     /// Submits nodes, each given as request and node, and waits for them.
     pub fn run(&mut self, batch: u32, nodes: &[(u32, u32)]) -> Completion {
-        let node =
-            |(request, node): &(u32, u32)| NodeRef { request: RequestId((*request).into()), node: NodeId(*node) };
+        let node = |(request, node): &(u32, u32)| NodeRef {
+            request: RequestId((*request).into()),
+            node: NodeId(*node),
+        };
         let members = MemberList::Nodes(nodes.iter().map(node).collect());
         self.submit(0, &[step(0, batch, 1)], members);
         self.cuda.wait(None).expect("a task runs")
@@ -74,7 +91,12 @@ impl<'d> Hand<'d> {
 }
 
 pub fn step(cell: u16, batch: u32, times: u32) -> Step {
-    Step { cell: CellId(cell), batch, times, input: 0 }
+    Step {
+        cell: CellId(cell),
+        batch,
+        times,
+        input: 0,
+    }
 }
 
 #[test]
@@ -88,10 +110,22 @@ fn rows_that_continue_are_not_gathered_again() {
     };
     assert_eq!(gathers(&mut hand, 2, &[(0, 0), (1, 0)]), 1);
     assert_eq!(gathers(&mut hand, 2, &[(0, 1), (1, 1)]), 0, "they stay");
-    assert_eq!(gathers(&mut hand, 2, &[(1, 2), (0, 2)]), 1, "they change places");
-    assert_eq!(gathers(&mut hand, 3, &[(1, 3), (0, 3), (2, 0)]), 1, "one joins");
+    assert_eq!(
+        gathers(&mut hand, 2, &[(1, 2), (0, 2)]),
+        1,
+        "they change places"
+    );
+    assert_eq!(
+        gathers(&mut hand, 3, &[(1, 3), (0, 3), (2, 0)]),
+        1,
+        "one joins"
+    );
     assert_eq!(gathers(&mut hand, 2, &[(0, 4), (2, 1)]), 1, "one has left");
-    assert_eq!(gathers(&mut hand, 3, &[(0, 5), (2, 2)]), 1, "the batch is larger, though the rows stay");
+    assert_eq!(
+        gathers(&mut hand, 3, &[(0, 5), (2, 2)]),
+        1,
+        "the batch is larger, though the rows stay"
+    );
     for node in 3..6 {
         assert_eq!(gathers(&mut hand, 1, &[(2, node)]), u64::from(node == 3));
     }
@@ -108,7 +142,11 @@ fn ended_rows_of_whole_requests_stay_as_padding() {
     let whole = MemberList::Requests((0..3).map(RequestId).collect());
     hand.submit(0, &[step(0, 3, 6)], whole);
     hand.cuda.wait(None).expect("a task runs");
-    assert_eq!(hand.counts(), (1, 18), "three rows, six times, though no request has six nodes");
+    assert_eq!(
+        hand.counts(),
+        (1, 18),
+        "three rows, six times, though no request has six nodes"
+    );
     for request in 0..3 {
         let alone = network.alone(RequestId(request), &requests.graphs[request as usize]);
         assert_eq!(hand.cuda.output(RequestId(request)), Some(alone));

@@ -33,17 +33,23 @@ impl Measured {
         }
         let mut measured: Option<Measured> = None;
         while let Some(row) = rows.read()? {
-            let (gpu, multiprocessors) = (name(row, "gpu", "the name of a GPU")?, whole(row, "multiprocessors")?);
-            let measured = measured.get_or_insert_with(|| Measured::new(path, gpu, multiprocessors));
+            let (gpu, multiprocessors) = (
+                name(row, "gpu", "the name of a GPU")?,
+                whole(row, "multiprocessors")?,
+            );
+            let measured =
+                measured.get_or_insert_with(|| Measured::new(path, gpu, multiprocessors));
             if measured.gpu != gpu || measured.multiprocessors != multiprocessors {
                 let above = measured.name();
-                let what =
-                    format!("\"{gpu}\" with {multiprocessors} multiprocessors, where the rows above are of {above}");
+                let what = format!(
+                    "\"{gpu}\" with {multiprocessors} multiprocessors, where the rows above are of {above}"
+                );
                 return Err(row.error("gpu", &format!("{what}; a file is of one GPU")));
             }
             measured.add(parse(row)?);
         }
-        measured.ok_or_else(|| Error::input(format!("{}: no rows below the header", path.display())))
+        measured
+            .ok_or_else(|| Error::input(format!("{}: no rows below the header", path.display())))
     }
 
     /// To add times of this GPU; a new file has none.
@@ -81,15 +87,52 @@ impl Measured {
 
     pub fn write(&self) -> Result<()> {
         write_typed(&self.file, |out| {
-            let mut table = csv::WriterBuilder::new().has_headers(false).from_writer(out);
+            let mut table = csv::WriterBuilder::new()
+                .has_headers(false)
+                .from_writer(out);
             table.write_record(COLUMNS.split(','))?;
-            for Row { size: Size { cell, hidden, batch, steps }, way, mapped, launches, ms } in &self.rows {
+            for Row {
+                size:
+                    Size {
+                        cell,
+                        hidden,
+                        batch,
+                        steps,
+                    },
+                way,
+                mapped,
+                launches,
+                ms,
+            } in &self.rows
+            {
                 let gpu = (&self.gpu, self.multiprocessors);
-                let sequence = (name_of(way), name_of(cell), hidden, batch, steps, launches, format!("{ms:.6}"));
+                let sequence = (
+                    name_of(way),
+                    name_of(cell),
+                    hidden,
+                    batch,
+                    steps,
+                    launches,
+                    format!("{ms:.6}"),
+                );
                 match mapped {
                     None => table.serialize((gpu, sequence, [""; 10]))?,
-                    Some(Ranked { rnn, mapping, rank, valid, cost, constants, chosen }) => {
-                        let ranked = (rank, valid, format!("{cost:.6}"), constants, name_of(chosen));
+                    Some(Ranked {
+                        rnn,
+                        mapping,
+                        rank,
+                        valid,
+                        cost,
+                        constants,
+                        chosen,
+                    }) => {
+                        let ranked = (
+                            rank,
+                            valid,
+                            format!("{cost:.6}"),
+                            constants,
+                            name_of(chosen),
+                        );
                         table.serialize((gpu, sequence, rnn, mapping, ranked))?;
                     }
                 }
@@ -103,19 +146,40 @@ impl Measured {
 fn parse(row: CsvRow<'_>) -> Result<Row> {
     let cell = one_of(row, "cell", Cell::value_variants())?;
     let [hidden, batch, steps] = ["hidden", "batch", "steps"].map(|name| whole(row, name));
-    let size = Size { cell, hidden: hidden?, batch: batch?, steps: steps? };
+    let size = Size {
+        cell,
+        hidden: hidden?,
+        batch: batch?,
+        steps: steps?,
+    };
     let ms = number(row, "ms")?;
     if ms <= 0.0 {
-        return Err(row.error("ms", &format!("\"{}\" is not a time; must be above 0", row.text("ms")?)));
+        return Err(row.error(
+            "ms",
+            &format!("\"{}\" is not a time; must be above 0", row.text("ms")?),
+        ));
     }
     let way = one_of(row, "way", Way::value_variants())?;
     let is_counted = way == Way::Grnn || !row.text("launches")?.is_empty();
     let launches = is_counted.then(|| whole(row, "launches")).transpose()?;
     let mapped = (way == Way::Grnn).then(|| ranked(row, cell)).transpose()?;
-    let more = COLUMNS.split(',').zip(row.fields()).skip(KERNEL).find(|(_, text)| mapped.is_none() && !text.is_empty());
+    let more = COLUMNS
+        .split(',')
+        .zip(row.fields())
+        .skip(KERNEL)
+        .find(|(_, text)| mapped.is_none() && !text.is_empty());
     match more {
-        Some((name, text)) => Err(row.error(name, &format!("\"{text}\", but cuDNN has no mappings; empty"))),
-        None => Ok(Row { size, way, mapped, launches, ms }),
+        Some((name, text)) => Err(row.error(
+            name,
+            &format!("\"{text}\", but cuDNN has no mappings; empty"),
+        )),
+        None => Ok(Row {
+            size,
+            way,
+            mapped,
+            launches,
+            ms,
+        }),
     }
 }
 
@@ -123,37 +187,68 @@ fn ranked(row: CsvRow<'_>, cell: Cell) -> Result<Ranked> {
     let rnn = one_of(row, "kernel", cell.kernels())?;
     let [tile_width, tile_height, groups, group_size] =
         ["tile_width", "tile_height", "work_groups", "group_size"].map(|name| whole(row, name));
-    let (tile_width, tile_height, groups, group_size) = (tile_width?, tile_height?, groups?, group_size?);
-    let mapping = Mapping { tile_width, tile_height, groups, group_size };
+    let (tile_width, tile_height, groups, group_size) =
+        (tile_width?, tile_height?, groups?, group_size?);
+    let mapping = Mapping {
+        tile_width,
+        tile_height,
+        groups,
+        group_size,
+    };
     let (rank, valid) = (whole(row, "rank")?, whole(row, "valid")?);
     if rank > valid {
-        return Err(row.error("rank", &format!("\"{rank}\" of {valid} valid mappings; from 1 to {valid}")));
+        return Err(row.error(
+            "rank",
+            &format!("\"{rank}\" of {valid} valid mappings; from 1 to {valid}"),
+        ));
     }
     let chosen = one_of(row, "chosen", Chosen::value_variants())?;
     let constants = name(row, "constants", "the name of a device")?.to_string();
-    Ok(Ranked { rnn, mapping, rank, valid, cost: number(row, "cost")?, constants, chosen })
+    Ok(Ranked {
+        rnn,
+        mapping,
+        rank,
+        valid,
+        cost: number(row, "cost")?,
+        constants,
+        chosen,
+    })
 }
 
 fn name<'r>(row: CsvRow<'r>, column: &str, what: &str) -> Result<&'r str> {
     let text = row.text(column)?;
-    if text.is_empty() { Err(row.error(column, &format!("is empty; {what}"))) } else { Ok(text) }
+    if text.is_empty() {
+        Err(row.error(column, &format!("is empty; {what}")))
+    } else {
+        Ok(text)
+    }
 }
 
 fn whole(row: CsvRow<'_>, column: &str) -> Result<u32> {
     match row.whole(column)? {
         value @ 1..=MAX => Ok(value as u32),
-        value => Err(row.error(column, &format!("\"{value}\" is out of range; a whole number from 1 to {MAX}"))),
+        value => Err(row.error(
+            column,
+            &format!("\"{value}\" is out of range; a whole number from 1 to {MAX}"),
+        )),
     }
 }
 
 fn number(row: CsvRow<'_>, column: &str) -> Result<f64> {
-    row.number(column)?.ok_or_else(|| row.error(column, "is empty; a number is needed"))
+    row.number(column)?
+        .ok_or_else(|| row.error(column, "is empty; a number is needed"))
 }
 
 fn one_of<T: ValueEnum>(row: CsvRow<'_>, column: &str, all: &[T]) -> Result<T> {
     let text = row.text(column)?;
-    all.iter().find(|one| name_of(*one) == text).cloned().ok_or_else(|| {
-        let known: Vec<String> = all.iter().map(name_of).collect();
-        row.error(column, &format!("unknown \"{text}\"; known: {}", known.join(", ")))
-    })
+    all.iter()
+        .find(|one| name_of(*one) == text)
+        .cloned()
+        .ok_or_else(|| {
+            let known: Vec<String> = all.iter().map(name_of).collect();
+            row.error(
+                column,
+                &format!("unknown \"{text}\"; known: {}", known.join(", ")),
+            )
+        })
 }

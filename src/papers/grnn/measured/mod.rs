@@ -88,7 +88,9 @@ impl Row {
     /// The same way for the same size, or a mapping of it ranked with other constants: such ranks can't be compared.
     fn replaces(&self, old: &Row) -> bool {
         let other_ranking = match (&self.mapped, &old.mapped) {
-            (Some(new), Some(past)) => self.launches == old.launches && new.constants != past.constants,
+            (Some(new), Some(past)) => {
+                self.launches == old.launches && new.constants != past.constants
+            }
             _ => false,
         };
         self.repeats(old) || (self.size, self.way) == (old.size, old.way) && other_ranking
@@ -131,7 +133,13 @@ pub enum Series {
 impl Series {
     fn of(row: &Row) -> Option<Series> {
         Some(match row.way {
-            Way::Grnn => return row.mapped.as_ref().filter(|one| one.rank <= FIRST).map(|_| Series::Grnn),
+            Way::Grnn => {
+                return row
+                    .mapped
+                    .as_ref()
+                    .filter(|one| one.rank <= FIRST)
+                    .map(|_| Series::Grnn);
+            }
             Way::Graph => Series::Graph,
             Way::Half => Series::Half,
             Way::Plain | Way::Packed => match row.launches {
@@ -178,7 +186,8 @@ pub struct Measured {
 impl Measured {
     /// Removes those that it replaces.
     pub fn add(&mut self, row: Row) {
-        self.earlier.extend(self.rows.iter().filter(|old| row.repeats(old)).cloned());
+        self.earlier
+            .extend(self.rows.iter().filter(|old| row.repeats(old)).cloned());
         self.rows.retain(|old| !row.replaces(old));
         self.rows.push(row);
     }
@@ -194,38 +203,62 @@ impl Measured {
 
     /// `None` without a row.
     pub fn ms(&self, series: Series, size: Size) -> Option<f64> {
-        least(self.of(size).filter(|row| Series::of(row) == Some(series)).map(|row| row.ms))
+        least(
+            self.of(size)
+                .filter(|row| Series::of(row) == Some(series))
+                .map(|row| row.ms),
+        )
     }
 
     /// The source of the times, and more.
     pub fn note(&self, more: &str) -> String {
-        format!("Measured on {} ({}): {more} What was not measured is empty.\n", self.name(), self.file.display())
+        format!(
+            "Measured on {} ({}): {more} What was not measured is empty.\n",
+            self.name(),
+            self.file.display()
+        )
     }
 
     /// The fastest mapping of one kernel, in ms.
     pub fn fastest(&self, rnn: Rnn, size: Size) -> Option<f64> {
-        least(self.mappings(size).filter(|(row, _)| row.rnn == rnn).map(|(_, row)| row.ms))
+        least(
+            self.mappings(size)
+                .filter(|(row, _)| row.rnn == rnn)
+                .map(|(_, row)| row.ms),
+        )
     }
 
     pub fn mapping(&self, rnn: Rnn, mapping: Mapping, size: Size) -> Option<(u32, f64)> {
-        let found = self.mappings(size).find(|(ranked, _)| (ranked.rnn, ranked.mapping) == (rnn, mapping));
+        let found = self
+            .mappings(size)
+            .find(|(ranked, _)| (ranked.rnn, ranked.mapping) == (rnn, mapping));
         found.map(|(ranked, row)| (ranked.rank, row.ms))
     }
 
     /// `None` if no mapping was drawn at random.
     pub fn regret(&self, size: Size) -> Option<Regret> {
         let (_, one) = self.mappings(size).find(|(ranked, _)| ranked.rank == 1)?;
-        let alike = || self.mappings(size).filter(|(_, row)| row.launches == one.launches);
+        let alike = || {
+            self.mappings(size)
+                .filter(|(_, row)| row.launches == one.launches)
+        };
         let best = least(alike().map(|(_, row)| row.ms))?;
-        let first = alike().filter(|(ranked, _)| ranked.rank <= FIRST).map(|(_, row)| row.ms);
+        let first = alike()
+            .filter(|(ranked, _)| ranked.rank <= FIRST)
+            .map(|(_, row)| row.ms);
         // The user's choices are not a random sample.
-        let sample = || alike().filter(|(ranked, _)| ranked.rank <= FIRST || ranked.chosen != Chosen::Given);
+        let sample =
+            || alike().filter(|(ranked, _)| ranked.rank <= FIRST || ranked.chosen != Chosen::Given);
         if !sample().any(|(ranked, _)| ranked.chosen == Chosen::Drawn) {
             return None;
         }
         let mut times: Vec<f64> = sample().map(|(_, row)| row.ms).collect();
         times.sort_by(f64::total_cmp);
-        let again = self.earlier.iter().filter(|old| one.repeats(old)).map(|old| old.ms);
+        let again = self
+            .earlier
+            .iter()
+            .filter(|old| one.repeats(old))
+            .map(|old| old.ms);
         let (quickest, longest) = range(again.chain([one.ms]));
         Some(Regret {
             first: one.ms / best,
@@ -240,8 +273,16 @@ impl Measured {
     /// GRNN's, and cuDNN's with a row for this cell.
     pub fn series(&self, cell: Cell) -> impl Iterator<Item = Series> {
         let of_cell = move |row: &&Row| row.size.cell == cell;
-        let has = move |series| self.rows.iter().filter(of_cell).any(|row| Series::of(row) == Some(series));
-        Series::value_variants().iter().copied().filter(move |series| *series == Series::Grnn || has(*series))
+        let has = move |series| {
+            self.rows
+                .iter()
+                .filter(of_cell)
+                .any(|row| Series::of(row) == Some(series))
+        };
+        Series::value_variants()
+            .iter()
+            .copied()
+            .filter(move |series| *series == Series::Grnn || has(*series))
     }
 
     fn of(&self, size: Size) -> impl Iterator<Item = &Row> {
@@ -249,7 +290,8 @@ impl Measured {
     }
 
     fn mappings(&self, size: Size) -> impl Iterator<Item = (&Ranked, &Row)> {
-        self.of(size).filter_map(|row| Some((row.mapped.as_ref()?, row)))
+        self.of(size)
+            .filter_map(|row| Some((row.mapped.as_ref()?, row)))
     }
 }
 
@@ -261,18 +303,48 @@ fn least(times: impl Iterator<Item = f64>) -> Option<f64> {
 mod tests {
     use super::*;
 
-    const SIZE: Size = Size { cell: Cell::Gru, hidden: 256, batch: 20, steps: 100 };
+    const SIZE: Size = Size {
+        cell: Cell::Gru,
+        hidden: 256,
+        batch: 20,
+        steps: 100,
+    };
 
     fn mapped(groups: u32, constants: &str, ms: f64) -> Row {
-        let mapping = Mapping { tile_width: 32, tile_height: 2, groups, group_size: 8 };
+        let mapping = Mapping {
+            tile_width: 32,
+            tile_height: 2,
+            groups,
+            group_size: 8,
+        };
         let constants = constants.to_string();
         let chosen = Chosen::First;
-        let ranked = Ranked { rnn: Rnn::GruSingle, mapping, rank: groups, valid: 150, cost: 252.5, constants, chosen };
-        Row { size: SIZE, way: Way::Grnn, mapped: Some(ranked), launches: Some(1), ms }
+        let ranked = Ranked {
+            rnn: Rnn::GruSingle,
+            mapping,
+            rank: groups,
+            valid: 150,
+            cost: 252.5,
+            constants,
+            chosen,
+        };
+        Row {
+            size: SIZE,
+            way: Way::Grnn,
+            mapped: Some(ranked),
+            launches: Some(1),
+            ms,
+        }
     }
 
     fn called(way: Way, launches: Option<u32>, ms: f64) -> Row {
-        Row { size: SIZE, way, mapped: None, launches, ms }
+        Row {
+            size: SIZE,
+            way,
+            mapped: None,
+            launches,
+            ms,
+        }
     }
 
     #[test]
@@ -280,31 +352,59 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("m.csv");
         let mut written = Measured::open(&path, "A GPU, \"this\"", 4).unwrap();
-        for row in [mapped(32, "Titan V", 0.5), called(Way::Plain, Some(3), 0.25), called(Way::Half, None, 0.125)] {
+        for row in [
+            mapped(32, "Titan V", 0.5),
+            called(Way::Plain, Some(3), 0.25),
+            called(Way::Half, None, 0.125),
+        ] {
             written.add(row);
         }
         written.write().unwrap();
         let read = Measured::open(&path, "A GPU, \"this\"", 4).unwrap();
         assert_eq!((&read.rows, &read.gpu), (&written.rows, &written.gpu));
         let error = Measured::open(&path, "Another", 4).unwrap_err().to_string();
-        assert!(error.ends_with("and this is Another with 4 multiprocessors; a file is of one GPU, so name another"));
+        assert!(error.ends_with(
+            "and this is Another with 4 multiprocessors; a file is of one GPU, so name another"
+        ));
     }
 
     #[test]
     fn a_row_replaces_its_like_and_another_ranking_all_of_its_size() {
         let folder = tempfile::tempdir().unwrap();
         let mut measured = Measured::open(&folder.path().join("m.csv"), "GPU", 4).unwrap();
-        let elsewhere = Row { size: Size { batch: 1, ..SIZE }, ..mapped(32, "Titan V", 9.0) };
-        let in_parts = Row { launches: Some(2), ..mapped(32, "Titan V", 8.0) };
+        let elsewhere = Row {
+            size: Size { batch: 1, ..SIZE },
+            ..mapped(32, "Titan V", 9.0)
+        };
+        let in_parts = Row {
+            launches: Some(2),
+            ..mapped(32, "Titan V", 8.0)
+        };
         let plain = called(Way::Plain, Some(3), 1.0);
-        for row in [&elsewhere, &in_parts, &plain, &mapped(32, "Titan V", 1.0), &mapped(64, "Titan V", 2.0)] {
+        for row in [
+            &elsewhere,
+            &in_parts,
+            &plain,
+            &mapped(32, "Titan V", 1.0),
+            &mapped(64, "Titan V", 2.0),
+        ] {
             measured.add(row.clone());
         }
         measured.add(mapped(32, "Titan V", 3.0));
         let kept = [elsewhere, in_parts, plain];
-        assert_eq!(measured.rows, [&kept[..], &[mapped(64, "Titan V", 2.0), mapped(32, "Titan V", 3.0)]].concat());
+        assert_eq!(
+            measured.rows,
+            [
+                &kept[..],
+                &[mapped(64, "Titan V", 2.0), mapped(32, "Titan V", 3.0)]
+            ]
+            .concat()
+        );
         measured.add(mapped(16, "fitted", 4.0));
-        assert_eq!(measured.rows, [&kept[..], &[mapped(16, "fitted", 4.0)]].concat());
+        assert_eq!(
+            measured.rows,
+            [&kept[..], &[mapped(16, "fitted", 4.0)]].concat()
+        );
     }
 
     #[test]
@@ -321,7 +421,15 @@ mod tests {
             times.iter().for_each(|ms| ranked(1, Chosen::First, *ms));
             measured.regret(SIZE).unwrap().first_is_best()
         };
-        assert_eq!([best(&[1.0]), best(&[1.02]), best(&[1.05, 1.02]), best(&[1.03, 1.02])], [true, false, true, false]);
+        assert_eq!(
+            [
+                best(&[1.0]),
+                best(&[1.02]),
+                best(&[1.05, 1.02]),
+                best(&[1.03, 1.02])
+            ],
+            [true, false, true, false]
+        );
     }
 
     #[test]
@@ -330,7 +438,14 @@ mod tests {
         assert_eq!(series(Way::Plain, Some(99)), Series::Persistent);
         assert_eq!(series(Way::Packed, Some(100)), Series::Traditional);
         assert_eq!(series(Way::Plain, None), Series::Uncounted);
-        assert_eq!([series(Way::Graph, Some(3)), series(Way::Half, Some(3))], [Series::Graph, Series::Half]);
-        assert_eq!(Series::of(&mapped(6, "Titan V", 1.0)), None, "a mapping of rank 6");
+        assert_eq!(
+            [series(Way::Graph, Some(3)), series(Way::Half, Some(3))],
+            [Series::Graph, Series::Half]
+        );
+        assert_eq!(
+            Series::of(&mapped(6, "Titan V", 1.0)),
+            None,
+            "a mapping of rank 6"
+        );
     }
 }

@@ -23,8 +23,13 @@ pub fn build<K>(graphs: &[CellGraph], lists: &[List], key_of: KeyOf<K>) -> Vec<N
     let mut nodes: Vec<Node<K>> = Vec::new();
     for graph in graphs {
         let (cells, edges) = spell_out(graph);
-        let inputs_of =
-            |node: u32| edges.iter().filter(|(_, to)| *to == node).map(|(from, _)| *from).collect::<Vec<_>>();
+        let inputs_of = |node: u32| {
+            edges
+                .iter()
+                .filter(|(_, to)| *to == node)
+                .map(|(from, _)| *from)
+                .collect::<Vec<_>>()
+        };
         let plain = Graph::new(cells.iter().map(|(cell, _)| *cell).collect(), &edges).unwrap();
         let mut order: Vec<u32> = (0..cells.len() as u32).collect();
         order.sort_by_key(|node| (plain.depths()[*node as usize], *node));
@@ -43,17 +48,29 @@ pub fn build<K>(graphs: &[CellGraph], lists: &[List], key_of: KeyOf<K>) -> Vec<N
                         .iter()
                         .flat_map(|source| match source {
                             Source::Word => vec![],
-                            Source::State if one => {
-                                before.get(copy).map(|node| state[*node as usize]).into_iter().collect()
+                            Source::State if one => before
+                                .get(copy)
+                                .map(|node| state[*node as usize])
+                                .into_iter()
+                                .collect(),
+                            Source::State => {
+                                before.iter().map(|node| state[*node as usize]).collect()
                             }
-                            Source::State => before.iter().map(|node| state[*node as usize]).collect(),
                             Source::Operator(earlier) => {
                                 let earlier = &copies[*earlier as usize];
-                                if one && earlier.len() > 1 { vec![earlier[copy]] } else { earlier.clone() }
+                                if one && earlier.len() > 1 {
+                                    vec![earlier[copy]]
+                                } else {
+                                    earlier.clone()
+                                }
                             }
                         })
                         .collect();
-                    let depth = inputs.iter().map(|input| nodes[*input].depth + 1).max().unwrap_or(0);
+                    let depth = inputs
+                        .iter()
+                        .map(|input| nodes[*input].depth + 1)
+                        .max()
+                        .unwrap_or(0);
                     own.push(nodes.len());
                     nodes.push(Node {
                         key: key_of(operator, count, input),
@@ -76,14 +93,22 @@ type Spelled = (Vec<(CellId, u32)>, Vec<(u32, u32)>);
 fn spell_out(graph: &CellGraph) -> Spelled {
     match graph {
         CellGraph::Chains(runs) => {
-            let cells: Vec<_> = runs.iter().flat_map(|run| vec![(run.cell, run.input); run.length as usize]).collect();
-            let edges = (1..cells.len() as u32).map(|node| (node - 1, node)).collect();
+            let cells: Vec<_> = runs
+                .iter()
+                .flat_map(|run| vec![(run.cell, run.input); run.length as usize])
+                .collect();
+            let edges = (1..cells.len() as u32)
+                .map(|node| (node - 1, node))
+                .collect();
             (cells, edges)
         }
         CellGraph::Graph(graph) => {
-            let edges =
-                (0..graph.len() as u32).flat_map(|node| graph.successors(node).iter().map(move |to| (node, *to)));
-            (graph.cells().iter().map(|cell| (*cell, 0)).collect(), edges.collect())
+            let edges = (0..graph.len() as u32)
+                .flat_map(|node| graph.successors(node).iter().map(move |to| (node, *to)));
+            (
+                graph.cells().iter().map(|cell| (*cell, 0)).collect(),
+                edges.collect(),
+            )
         }
     }
 }
@@ -106,8 +131,11 @@ pub fn by_depth<K: Eq + Clone>(nodes: &[Node<K>]) -> Launched<K> {
     let mut launched = Vec::new();
     for depth in 0..=deepest {
         for key in &seen {
-            let rows: u64 =
-                nodes.iter().filter(|n| n.depth == depth && n.key.as_ref() == Some(key)).map(|n| n.rows).sum();
+            let rows: u64 = nodes
+                .iter()
+                .filter(|n| n.depth == depth && n.key.as_ref() == Some(key))
+                .map(|n| n.rows)
+                .sum();
             if rows > 0 {
                 launched.push((Some(key.clone()), rows));
             }
@@ -121,15 +149,23 @@ pub fn by_agenda<K: Eq + Clone>(nodes: &[Node<K>]) -> Launched<K> {
     let means: Vec<(u64, u64, bool)> = seen
         .iter()
         .map(|key| {
-            let own: Vec<&Node<K>> = nodes.iter().filter(|node| node.key.as_ref() == Some(key)).collect();
-            (own.iter().map(|node| u64::from(node.depth)).sum(), own.len() as u64, own[0].elementwise)
+            let own: Vec<&Node<K>> = nodes
+                .iter()
+                .filter(|node| node.key.as_ref() == Some(key))
+                .collect();
+            (
+                own.iter().map(|node| u64::from(node.depth)).sum(),
+                own.len() as u64,
+                own[0].elementwise,
+            )
         })
         .collect();
     let mut done = vec![false; nodes.len()];
     let mut launched = Vec::new();
     loop {
-        let ready: Vec<usize> =
-            (0..nodes.len()).filter(|n| !done[*n] && nodes[*n].inputs.iter().all(|input| done[*input])).collect();
+        let ready: Vec<usize> = (0..nodes.len())
+            .filter(|n| !done[*n] && nodes[*n].inputs.iter().all(|input| done[*input]))
+            .collect();
         if ready.is_empty() {
             break;
         }
@@ -140,7 +176,10 @@ pub fn by_agenda<K: Eq + Clone>(nodes: &[Node<K>]) -> Launched<K> {
         }
         let mut best: Option<usize> = None;
         for signature in 0..seen.len() {
-            if !ready.iter().any(|node| nodes[*node].key.as_ref() == Some(&seen[signature])) {
+            if !ready
+                .iter()
+                .any(|node| nodes[*node].key.as_ref() == Some(&seen[signature]))
+            {
                 continue;
             }
             let better = best.is_none_or(|best| {
@@ -154,7 +193,9 @@ pub fn by_agenda<K: Eq + Clone>(nodes: &[Node<K>]) -> Launched<K> {
             }
         }
         let key = &seen[best.unwrap()];
-        let members = ready.iter().filter(|node| nodes[**node].key.as_ref() == Some(key));
+        let members = ready
+            .iter()
+            .filter(|node| nodes[**node].key.as_ref() == Some(key));
         let mut rows = 0;
         for node in members {
             done[*node] = true;
@@ -172,10 +213,17 @@ pub fn translated<K: Hash + Eq + Clone + Debug>(
 ) -> Launched<K> {
     let meaning = |launch: &Launch| {
         let places = (0..classes.all().len() as u32).flat_map(|class| {
-            classes.all()[class as usize].keys.iter().enumerate().map(move |(place, key)| (class, place, *key))
+            classes.all()[class as usize]
+                .keys
+                .iter()
+                .enumerate()
+                .map(move |(place, key)| (class, place, *key))
         });
         let (class, place, _) = places.clone().find(|(.., key)| *key == launch.key).unwrap();
-        let (operator, class) = (&classes.cell(class).list.operators[place], &classes.all()[class as usize]);
+        let (operator, class) = (
+            &classes.cell(class).list.operators[place],
+            &classes.all()[class as usize],
+        );
         key_of(operator, class.before, class.input)
     };
     launches

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use super::{Buffer, Call, Cell, Fault, Matrix, Memory, Setup, Shape, Upload, Work, operand_and_product};
+use super::{
+    Buffer, Call, Cell, Fault, Matrix, Memory, Setup, Shape, Upload, Work, operand_and_product,
+};
 
 /// Additional work of an LSTM step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +32,20 @@ const PRODUCT: usize = 1;
 const SCORES: usize = 2;
 
 impl Lstm {
-    pub fn new(upload: &mut Upload<'_>, kind: Kind, name: &str, embedding: &str) -> Result<Lstm, Fault> {
+    pub fn new(
+        upload: &mut Upload<'_>,
+        kind: Kind,
+        name: &str,
+        embedding: &str,
+    ) -> Result<Lstm, Fault> {
         let gates = upload.matrix(&[&format!("{name}.weight_ih"), &format!("{name}.weight_hh")])?;
         let embedding = upload.table(embedding)?;
-        Ok(Lstm { kind, embedding, gates, bias: upload.bias(&format!("{name}.bias"))? })
+        Ok(Lstm {
+            kind,
+            embedding,
+            gates,
+            bias: upload.bias(&format!("{name}.bias"))?,
+        })
     }
 }
 
@@ -48,10 +60,29 @@ impl Cell for Lstm {
 
     fn work(&self, at: &Setup<'_>) -> Vec<Work> {
         let (operand, product) = (at.buffers[OPERAND], at.buffers[PRODUCT]);
-        let (words, kind, bias) = (at.words(&self.embedding), self.kind as u32, self.bias.address());
-        let arguments = (at.states(), words, kind, operand, product, bias, at.widths(), at.tail());
+        let (words, kind, bias) = (
+            at.words(&self.embedding),
+            self.kind as u32,
+            self.bias.address(),
+        );
+        let arguments = (
+            at.states(),
+            words,
+            kind,
+            operand,
+            product,
+            bias,
+            at.widths(),
+            at.tail(),
+        );
         vec![
-            at.product(operand, self.gates.inputs, at.shape.rows, &self.gates, product),
+            at.product(
+                operand,
+                self.gates.inputs,
+                at.shape.rows,
+                &self.gates,
+                product,
+            ),
             at.call("step_lstm", at.widest(), arguments),
         ]
     }
@@ -59,7 +90,13 @@ impl Cell for Lstm {
 
 /// Gathers \[x|h\]. With `feeds_back`, x is of the word in the state.
 fn gather(at: &Setup<'_>, embedding: &Memory, feeds_back: bool) -> Call {
-    let arguments = (at.pool(), at.words(embedding), u32::from(feeds_back), at.buffers[OPERAND], at.widths());
+    let arguments = (
+        at.pool(),
+        at.words(embedding),
+        u32::from(feeds_back),
+        at.buffers[OPERAND],
+        at.widths(),
+    );
     at.gathering("gather_chain", at.widest(), arguments)
 }
 
@@ -76,14 +113,20 @@ impl Decoder {
     pub fn new(upload: &mut Upload<'_>) -> Result<Decoder, Fault> {
         let step = Lstm::new(upload, Kind::Decoder, "decoder", "decoder.embedding")?;
         let projection = upload.matrix(&["projection.weight"])?;
-        Ok(Decoder { step, projection, bias: upload.bias("projection.bias")? })
+        Ok(Decoder {
+            step,
+            projection,
+            bias: upload.bias("projection.bias")?,
+        })
     }
 }
 
 impl Cell for Decoder {
     fn buffers(&self, of: &Shape) -> Vec<Buffer> {
         let mut buffers = self.step.buffers(of);
-        buffers.push(Buffer::Floats(of.rows as usize * self.projection.outputs as usize));
+        buffers.push(Buffer::Floats(
+            of.rows as usize * self.projection.outputs as usize,
+        ));
         buffers
     }
 
@@ -92,7 +135,11 @@ impl Cell for Decoder {
     }
 
     fn work(&self, at: &Setup<'_>) -> Vec<Work> {
-        let Decoder { step, projection, bias } = self;
+        let Decoder {
+            step,
+            projection,
+            bias,
+        } = self;
         let (operand, scores) = (at.buffers[OPERAND], at.buffers[SCORES]);
         let h = operand + u64::from(at.spec.embedding * at.element);
         let found = (scores, bias.address(), projection.outputs, at.states.words);
@@ -120,7 +167,10 @@ pub(in super::super) struct Gru {
 
 impl Gru {
     pub fn new(upload: &mut Upload<'_>) -> Result<Gru, Fault> {
-        let (tensors, hidden) = (["gru.weight_ih", "gru.weight_hh"], upload.spec.hidden as usize);
+        let (tensors, hidden) = (
+            ["gru.weight_ih", "gru.weight_hh"],
+            upload.spec.hidden as usize,
+        );
         Ok(Gru {
             embedding: upload.table("embedding.weight")?,
             gates: upload.rows(&tensors, 0..2 * hidden)?,
@@ -143,14 +193,46 @@ impl Cell for Gru {
     }
 
     fn work(&self, at: &Setup<'_>) -> Vec<Work> {
-        let [operand, candidate, gates, values] = at.buffers[..] else { unreachable!("a GRU has four buffers") };
+        let [operand, candidate, gates, values] = at.buffers[..] else {
+            unreachable!("a GRU has four buffers")
+        };
         let (units, bias, words) = (at.widest(), self.bias.address(), at.words(&self.embedding));
-        let reset = (at.table(), at.pool(), gates, bias, operand, candidate, at.widths(), at.table.age);
-        let update = (at.states(), words, operand, gates, values, bias, at.widths(), at.tail());
+        let reset = (
+            at.table(),
+            at.pool(),
+            gates,
+            bias,
+            operand,
+            candidate,
+            at.widths(),
+            at.table.age,
+        );
+        let update = (
+            at.states(),
+            words,
+            operand,
+            gates,
+            values,
+            bias,
+            at.widths(),
+            at.tail(),
+        );
         vec![
-            at.product(operand, self.gates.inputs, at.shape.rows, &self.gates, gates),
+            at.product(
+                operand,
+                self.gates.inputs,
+                at.shape.rows,
+                &self.gates,
+                gates,
+            ),
             at.call("gru_reset", units, reset),
-            at.product(candidate, self.gates.inputs, at.shape.rows, &self.candidate, values),
+            at.product(
+                candidate,
+                self.gates.inputs,
+                at.shape.rows,
+                &self.candidate,
+                values,
+            ),
             at.call("gru_update", units, update),
         ]
     }

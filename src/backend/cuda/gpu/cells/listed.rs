@@ -8,7 +8,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Argument, Buffer, Cell, Fault, Matrix, Memory, Product, Setup, Shape, Tail, Upload, Work};
+use super::{
+    Argument, Buffer, Cell, Fault, Matrix, Memory, Product, Setup, Shape, Tail, Upload, Work,
+};
 use crate::network::operators::{reads, slope, tensor, writes};
 use crate::workload::dnn::{Dnn, Form, Kind, Operator, Work as Sizes};
 
@@ -27,7 +29,12 @@ pub fn state(network: &Dnn) -> usize {
 /// The largest output of an operator for one query, in numbers.
 fn widest(network: &Dnn) -> u32 {
     let most = network.most_tokens.unwrap_or(0);
-    network.distinct().iter().map(|operator| writes(&operator.form.at(most)) as u32).max().unwrap_or(0)
+    network
+        .distinct()
+        .iter()
+        .map(|operator| writes(&operator.form.at(most)) as u32)
+        .max()
+        .unwrap_or(0)
 }
 
 /// All operators of a network, in the order of their cell types.
@@ -35,18 +42,26 @@ pub fn all<'n>(network: &'n Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn Cell
     // Layers of equal shape share the kernels' table of sizes, which has an entry for each number of tokens.
     let mut known: BTreeMap<&Form, Arc<Memory>> = BTreeMap::new();
     let made = |operator: &'n Operator| -> Result<Box<dyn Cell>, Fault> {
-        let weights = tensor(operator).map(|(tensor, _)| upload.matrix(&[&tensor])).transpose()?;
+        let weights = tensor(operator)
+            .map(|(tensor, _)| upload.matrix(&[&tensor]))
+            .transpose()?;
         let own = match known.get(&operator.form) {
             Some(own) => Arc::clone(own),
             None => {
-                let sizes = (0..=network.most_tokens.unwrap_or(0)).flat_map(|tokens| own(&operator.form.at(tokens)));
+                let sizes = (0..=network.most_tokens.unwrap_or(0))
+                    .flat_map(|tokens| own(&operator.form.at(tokens)));
                 let own: Vec<u8> = sizes.flat_map(u32::to_le_bytes).collect();
                 let own = Arc::new(Memory::holding(upload.gpu, &own, "an operator's sizes")?);
                 known.insert(&operator.form, Arc::clone(&own));
                 own
             }
         };
-        Ok(Box::new(Listed { form: operator.form.clone(), weights, own, length_at: widest(network) }))
+        Ok(Box::new(Listed {
+            form: operator.form.clone(),
+            weights,
+            own,
+            length_at: widest(network),
+        }))
     };
     network.distinct().iter().map(made).collect()
 }
@@ -54,7 +69,15 @@ pub fn all<'n>(network: &'n Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn Cell
 /// The sizes that kernels read for a query, in the layout of their `Own`.
 fn own(work: &Sizes) -> [u32; 7] {
     let [count, rows, columns] = written(work);
-    [count, rows, work.inner as u32, columns, reads(work) as u32, writes(work) as u32, slope(work).to_bits()]
+    [
+        count,
+        rows,
+        work.inner as u32,
+        columns,
+        reads(work) as u32,
+        writes(work) as u32,
+        slope(work).to_bits(),
+    ]
 }
 
 /// The matrices that an operator writes for a query: number, rows and columns.
@@ -93,18 +116,33 @@ impl Listed {
 
     /// The first arguments of kernels that read the states.
     fn queries(&self, at: &Setup<'_>, some: Queries) -> impl Argument {
-        (at.table.rows, some.from, some.count, at.pool(), self.length_at, self.own.address(), at.table.age)
+        (
+            at.table.rows,
+            some.from,
+            some.count,
+            at.pool(),
+            self.length_at,
+            self.own.address(),
+            at.table.age,
+        )
     }
 
     fn operand(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Work {
-        let (units, [operand, product]) = (reads(padded) as u32, [OPERAND, PRODUCT].map(|place| at.buffers[place]));
+        let (units, [operand, product]) = (
+            reads(padded) as u32,
+            [OPERAND, PRODUCT].map(|place| at.buffers[place]),
+        );
         let read = (self.queries(at, some), at.spec.seed);
         match padded.kind {
             Kind::Matmul => at.call_rows("operand_rows", units, some.count, (read, operand, units)),
             Kind::Memory => at.call_rows("copy_numbers", units, some.count, (read, product, units)),
             Kind::BatchedMatmul => {
                 let [groups, rows, inner, columns] = sizes(padded);
-                let pairs = (operand, right_of(at, padded, some), (groups, rows, inner, columns));
+                let pairs = (
+                    operand,
+                    right_of(at, padded, some),
+                    (groups, rows, inner, columns),
+                );
                 at.call_rows("operand_pairs", units, some.count, (read, pairs))
             }
         }
@@ -118,18 +156,27 @@ impl Listed {
             (Kind::Matmul, Some(weights)) => (0..groups)
                 .map(|group| {
                     let operand = operand + u64::from(group * inner * at.element);
-                    let weights = weights.address() + u64::from(group) * size * u64::from(at.element);
+                    let weights =
+                        weights.address() + u64::from(group) * size * u64::from(at.element);
                     let result = result + u64::from(group * columns) * size_of::<f32>() as u64;
                     Work::Product(Product {
                         stride: groups * inner,
                         result_stride: groups * columns,
-                        ..Product::of([some.count * rows, inner, columns], operand, weights, result)
+                        ..Product::of(
+                            [some.count * rows, inner, columns],
+                            operand,
+                            weights,
+                            result,
+                        )
                     })
                 })
                 .collect(),
             (Kind::BatchedMatmul, _) => {
                 let (right, pairs) = (right_of(at, padded, some), Some(some.count * groups));
-                vec![Work::Product(Product { pairs, ..Product::of([rows, inner, columns], operand, right, result) })]
+                vec![Work::Product(Product {
+                    pairs,
+                    ..Product::of([rows, inner, columns], operand, right, result)
+                })]
             }
             _ => Vec::new(),
         }
@@ -139,10 +186,26 @@ impl Listed {
     fn squash(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Work {
         let [count, rows, columns] = written(padded);
         let is_last = u32::from(some.from + some.count >= at.shape.rows);
-        let Tail { arrived, counted, host, signals } = at.tail;
-        let product = (at.states.non_finite, at.buffers[PRODUCT], count, rows, columns);
+        let Tail {
+            arrived,
+            counted,
+            host,
+            signals,
+        } = at.tail;
+        let product = (
+            at.states.non_finite,
+            at.buffers[PRODUCT],
+            count,
+            rows,
+            columns,
+        );
         let ending = (is_last, arrived, counted, host, u32::from(signals));
-        at.call_rows("squash", writes(padded) as u32, some.count, (self.queries(at, some), product, ending))
+        at.call_rows(
+            "squash",
+            writes(padded) as u32,
+            some.count,
+            (self.queries(at, some), product, ending),
+        )
     }
 }
 
@@ -161,8 +224,15 @@ impl Cell for Listed {
         let padded = self.form.at(of.tokens);
         let queries = self.at_once(&padded, of.rows) as usize;
         let (operand, product) = (reads(&padded) as usize, writes(&padded) as usize);
-        let operand = if padded.kind == Kind::Memory { 0 } else { operand };
-        vec![Buffer::Elements(queries * operand), Buffer::Floats(queries * product)]
+        let operand = if padded.kind == Kind::Memory {
+            0
+        } else {
+            operand
+        };
+        vec![
+            Buffer::Elements(queries * operand),
+            Buffer::Floats(queries * product),
+        ]
     }
 
     fn shares_memory(&self) -> bool {
@@ -174,9 +244,18 @@ impl Cell for Listed {
         let step = self.at_once(&padded, at.shape.rows);
         let all = (0..at.shape.rows).step_by(step as usize);
         all.flat_map(|from| {
-            let some = Queries { from, count: step.min(at.shape.rows - from) };
-            let (operand, squash) = (self.operand(at, &padded, some), self.squash(at, &padded, some));
-            [operand].into_iter().chain(self.products(at, &padded, some)).chain([squash])
+            let some = Queries {
+                from,
+                count: step.min(at.shape.rows - from),
+            };
+            let (operand, squash) = (
+                self.operand(at, &padded, some),
+                self.squash(at, &padded, some),
+            );
+            [operand]
+                .into_iter()
+                .chain(self.products(at, &padded, some))
+                .chain([squash])
         })
         .collect()
     }

@@ -62,7 +62,10 @@ impl Buffer {
 /// The left operand and the result of a batch's product with a matrix.
 fn operand_and_product(of: &Shape, matrix: &Matrix) -> [Buffer; 2] {
     let of_rows = |width: u32| of.rows as usize * width as usize;
-    [Buffer::Elements(of_rows(matrix.inputs)), Buffer::Floats(of_rows(matrix.outputs))]
+    [
+        Buffer::Elements(of_rows(matrix.inputs)),
+        Buffer::Floats(of_rows(matrix.outputs)),
+    ]
 }
 
 #[derive(Debug)]
@@ -72,33 +75,47 @@ pub(super) enum Work {
 }
 
 /// All cells of a model, in the order of their types ([`Model::cell_types`]).
-pub(super) fn of_model(model: &Model, upload: &mut Upload<'_>) -> Result<Vec<Box<dyn Cell>>, Fault> {
+pub(super) fn of_model(
+    model: &Model,
+    upload: &mut Upload<'_>,
+) -> Result<Vec<Box<dyn Cell>>, Fault> {
     let embedding = "embedding.weight";
     Ok(match model {
         Model::Lstm => vec![Box::new(Lstm::new(upload, Kind::Chain, "lstm", embedding)?)],
         Model::Gru => vec![Box::new(Gru::new(upload)?)],
         Model::Seq2Seq => {
-            vec![Box::new(Decoder::new(upload)?), Box::new(Lstm::new(upload, Kind::Encoder, "encoder", embedding)?)]
+            vec![
+                Box::new(Decoder::new(upload)?),
+                Box::new(Lstm::new(upload, Kind::Encoder, "encoder", embedding)?),
+            ]
         }
         Model::TreeLstm => {
-            vec![Box::new(Node::internal(upload)?), Box::new(Node::leaf(upload, "leaf.weight", "leaf.bias")?)]
+            vec![
+                Box::new(Node::internal(upload)?),
+                Box::new(Node::leaf(upload, "leaf.weight", "leaf.bias")?),
+            ]
         }
         Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
             // One set of weights serves all numbers of children.
             let internal = ChildSum::new(upload)?;
             // All that the equations leave of a node without children.
             let leaf = Node::leaf(upload, "childsum.weight_iou_x", "childsum.bias_iou")?;
-            let internals = (1..model.cell_types().len()).map(|_| Box::new(internal.clone()) as Box<dyn Cell>);
+            let internals =
+                (1..model.cell_types().len()).map(|_| Box::new(internal.clone()) as Box<dyn Cell>);
             internals.chain([Box::new(leaf) as Box<dyn Cell>]).collect()
         }
         Model::Network(network) => listed::all(network, upload)?,
-        Model::Dnn(_) | Model::Graph(_) | Model::Llm(_) => unreachable!("GPUs refuse the model {}", model.name()),
+        Model::Dnn(_) | Model::Graph(_) | Model::Llm(_) => {
+            unreachable!("GPUs refuse the model {}", model.name())
+        }
     })
 }
 
 /// The numbers of a state in the pool, the same for all nodes of the model.
 pub(super) fn state(model: &Model, spec: &Spec) -> usize {
-    model.network().map_or_else(|| crate::network::cells::state(model, spec), listed::state)
+    model
+        .network()
+        .map_or_else(|| crate::network::cells::state(model, spec), listed::state)
 }
 
 /// The distance of two states in the pool, in numbers: a multiple of four, so that kernels can read four at a time.
@@ -169,13 +186,22 @@ impl Setup<'_> {
     fn gathering(&self, kernel: &str, units: u32, arguments: impl Argument) -> Call {
         let grid = (fewest_blocks(units), self.shape.rows.min(MOST_ROWS));
         let staged = (0u64, 0u64, 0u32);
-        Call::new(self.kernels.function(kernel), grid, (staged, self.table(), arguments, self.table.age))
+        Call::new(
+            self.kernels.function(kernel),
+            grid,
+            (staged, self.table(), arguments, self.table.age),
+        )
     }
 
     /// A product with a matrix: the operand, the distance of its rows, and their number.
     fn product(&self, operand: u64, stride: u32, rows: u32, weights: &Matrix, result: u64) -> Work {
-        let Matrix { outputs, inputs, .. } = *weights;
-        Work::Product(Product { stride, ..Product::of([rows, inputs, outputs], operand, weights.address(), result) })
+        let Matrix {
+            outputs, inputs, ..
+        } = *weights;
+        Work::Product(Product {
+            stride,
+            ..Product::of([rows, inputs, outputs], operand, weights.address(), result)
+        })
     }
 
     /// The arguments by which a kernel finds the rows of the batch.
@@ -208,7 +234,12 @@ impl Setup<'_> {
 
     /// The last arguments of the last kernel.
     fn tail(&self) -> impl Argument {
-        let Tail { arrived, counted, host, signals } = self.tail;
+        let Tail {
+            arrived,
+            counted,
+            host,
+            signals,
+        } = self.tail;
         (arrived, self.table.age, counted, host, u32::from(signals))
     }
 }
@@ -220,7 +251,11 @@ fn blocks(units: u32, rows: u32, multiprocessors: u32) -> u32 {
     const HELD: u32 = 8;
     let one_each = units.div_ceil(BLOCK).max(1);
     let enough = multiprocessors * HELD;
-    if rows.saturating_mul(one_each) <= enough { one_each } else { fewest_blocks(units) }
+    if rows.saturating_mul(one_each) <= enough {
+        one_each
+    } else {
+        fewest_blocks(units)
+    }
 }
 
 fn fewest_blocks(units: u32) -> u32 {

@@ -24,7 +24,12 @@ pub(in super::super) struct Sequences {
 impl Sequences {
     /// Copies a model's weights to a GPU. `device` describes the GPU to GRNN's performance model. `None` if its
     /// registers do not hold the weights.
-    pub fn new(host: Host, model: &Model, device: &Device, upload: &mut Upload<'_>) -> Result<Option<Sequences>> {
+    pub fn new(
+        host: Host,
+        model: &Model,
+        device: &Device,
+        upload: &mut Upload<'_>,
+    ) -> Result<Option<Sequences>> {
         let cell = grnn::Cell::of(model)?;
         let embedding = upload.table("embedding.weight").map_err(Error::failed)?;
         Ok(Chosen::new(host, cell, device, upload)?.map(|chosen| Sequences { chosen, embedding }))
@@ -37,26 +42,48 @@ impl Sequences {
 
     /// Compiles and loads the kernels for a batch.
     pub fn make_ready(&mut self, rows: u32) -> Result<(), Fault> {
-        self.chosen.make_ready(rows).map_err(|error: Error| Fault::survived(error.to_string()))
+        self.chosen
+            .make_ready(rows)
+            .map_err(|error: Error| Fault::survived(error.to_string()))
     }
 
     /// The c of a launch's sequences; 0 for a GRU.
     fn cells(&self, at: &Setup<'_>) -> u64 {
-        if self.chosen.layer.has_c() { at.buffers[BESIDE] } else { 0 }
+        if self.chosen.layer.has_c() {
+            at.buffers[BESIDE]
+        } else {
+            0
+        }
     }
 
     /// Gathers the states and the words of some rows as `size` sequences.
     fn take(&self, at: &Setup<'_>, some: impl Argument, size: u32) -> Work {
         let (width, input_width) = (at.spec.embedding, self.chosen.layer.row());
-        let vectors = (at.words(&self.embedding), width, at.buffers[VECTORS], input_width);
-        let states = (at.buffers[HIDDEN], self.cells(at), at.spec.hidden, at.buffers[LENGTHS]);
+        let vectors = (
+            at.words(&self.embedding),
+            width,
+            at.buffers[VECTORS],
+            input_width,
+        );
+        let states = (
+            at.buffers[HIDDEN],
+            self.cells(at),
+            at.spec.hidden,
+            at.buffers[LENGTHS],
+        );
         let arguments = (some, size, at.shape.steps, at.pool(), vectors, states);
-        at.call_rows("take_sequences", input_width.max(at.spec.hidden), size * at.shape.steps, arguments)
+        at.call_rows(
+            "take_sequences",
+            input_width.max(at.spec.hidden),
+            size * at.shape.steps,
+            arguments,
+        )
     }
 
     /// Scatters the final states of `count` rows into their slots.
     fn give(&self, at: &Setup<'_>, some: impl Argument, count: u32, size: u32) -> Work {
-        let last = u64::from(at.shape.steps) * u64::from(size * at.spec.hidden) * size_of::<f32>() as u64;
+        let last =
+            u64::from(at.shape.steps) * u64::from(size * at.spec.hidden) * size_of::<f32>() as u64;
         let states = (at.buffers[HIDDEN] + last, self.cells(at), at.spec.hidden);
         let arguments = (some, at.pool(), at.states.non_finite, states);
         at.call_rows("give_sequences", at.spec.hidden, count, arguments)
@@ -67,7 +94,10 @@ impl Cell for Sequences {
     fn buffers(&self, of: &Shape) -> Vec<Buffer> {
         // Launches run in sequence, so the largest determines the memory.
         let largest = self.chosen.runs_as(of.rows);
-        let numbers = self.chosen.layer.buffers(of.steps as usize, largest, self.chosen.beside());
+        let numbers = self
+            .chosen
+            .layer
+            .buffers(of.steps as usize, largest, self.chosen.beside());
         let mut buffers = numbers.map(Buffer::Floats);
         buffers[VECTORS] = Buffer::Elements(numbers[VECTORS]);
         buffers.into()
@@ -81,8 +111,12 @@ impl Cell for Sequences {
         let mut from = 0;
         let mut work = Vec::new();
         for (count, kernel) in self.chosen.launches(at.shape.rows) {
-            let (some, size) = ((at.table.rows, from, count), kernel.configuration.sizes().batch);
-            let (product, call) = kernel.launch(at.shape.steps, size, &self.chosen.layer, &at.buffers);
+            let (some, size) = (
+                (at.table.rows, from, count),
+                kernel.configuration.sizes().batch,
+            );
+            let (product, call) =
+                kernel.launch(at.shape.steps, size, &self.chosen.layer, &at.buffers);
             let (take, give) = (self.take(at, some, size), self.give(at, some, count, size));
             work.extend([take, Work::Product(product), Work::Kernel(call), give]);
             from += count;

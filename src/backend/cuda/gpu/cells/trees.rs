@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use super::{Buffer, Call, Cell, Fault, Matrix, Memory, Setup, Shape, Upload, Work, operand_and_product};
+use super::{
+    Buffer, Call, Cell, Fault, Matrix, Memory, Setup, Shape, Upload, Work, operand_and_product,
+};
 
 /// A node of one product: a leaf, or an internal node of a binary tree, which has one or two children.
 #[derive(Debug)]
@@ -19,12 +21,20 @@ pub(in super::super) struct Node {
 impl Node {
     pub fn leaf(upload: &mut Upload<'_>, tensor: &str, bias: &str) -> Result<Node, Fault> {
         let gates = upload.matrix(&[tensor])?;
-        Ok(Node { embedding: Some(upload.table("embedding.weight")?), gates, bias: upload.bias(bias)? })
+        Ok(Node {
+            embedding: Some(upload.table("embedding.weight")?),
+            gates,
+            bias: upload.bias(bias)?,
+        })
     }
 
     pub fn internal(upload: &Upload<'_>) -> Result<Node, Fault> {
         let gates = upload.matrix(&["internal.weight_left", "internal.weight_right"])?;
-        Ok(Node { embedding: None, gates, bias: upload.bias("internal.bias")? })
+        Ok(Node {
+            embedding: None,
+            gates,
+            bias: upload.bias("internal.bias")?,
+        })
     }
 }
 
@@ -36,17 +46,29 @@ impl Cell for Node {
     fn gather(&self, at: &Setup<'_>) -> Call {
         let (width, hidden, operand) = (at.spec.embedding, at.spec.hidden, at.buffers[0]);
         match &self.embedding {
-            Some(embedding) => at.gathering("gather_leaf", width, (at.words(embedding), operand, width)),
+            Some(embedding) => {
+                at.gathering("gather_leaf", width, (at.words(embedding), operand, width))
+            }
             None => at.gathering("gather_pair", hidden, (at.pool(), operand, hidden)),
         }
     }
 
     fn work(&self, at: &Setup<'_>) -> Vec<Work> {
         let (hidden, product) = (at.spec.hidden, at.buffers[1]);
-        let kernel = if self.embedding.is_some() { "step_leaf" } else { "step_pair" };
+        let kernel = if self.embedding.is_some() {
+            "step_leaf"
+        } else {
+            "step_pair"
+        };
         let arguments = (at.states(), product, self.bias.address(), hidden, at.tail());
         vec![
-            at.product(at.buffers[0], self.gates.inputs, at.shape.rows, &self.gates, product),
+            at.product(
+                at.buffers[0],
+                self.gates.inputs,
+                at.shape.rows,
+                &self.gates,
+                product,
+            ),
             at.call(kernel, hidden, arguments),
         ]
     }
@@ -85,14 +107,24 @@ impl Cell for ChildSum {
     fn buffers(&self, of: &Shape) -> Vec<Buffer> {
         let [operand, gates] = operand_and_product(of, &self.gates);
         let [_, forget_word] = operand_and_product(of, &self.forget_word);
-        let of_children = Shape { rows: of.inputs, ..*of };
+        let of_children = Shape {
+            rows: of.inputs,
+            ..*of
+        };
         let [children, forget_child] = operand_and_product(&of_children, &self.forget_child);
         vec![operand, children, gates, forget_word, forget_child]
     }
 
     fn gather(&self, at: &Setup<'_>) -> Call {
         let (words, operand, children) = (at.words(&self.embedding), at.buffers[0], at.buffers[1]);
-        let arguments = (at.pool(), words, operand, children, at.shape.inputs, at.widths());
+        let arguments = (
+            at.pool(),
+            words,
+            operand,
+            children,
+            at.shape.inputs,
+            at.widths(),
+        );
         at.gathering("gather_sum", at.widest(), arguments)
     }
 
@@ -103,15 +135,31 @@ impl Cell for ChildSum {
         let stride = self.gates.inputs;
         let mut work = vec![
             at.product(operand, stride, at.shape.rows, &self.gates, gates),
-            at.product(operand, stride, at.shape.rows, &self.forget_word, forget_word),
+            at.product(
+                operand,
+                stride,
+                at.shape.rows,
+                &self.forget_word,
+                forget_word,
+            ),
         ];
         // A batch without children has no rows for them.
         if at.shape.inputs > 0 {
-            work.push(at.product(children, at.spec.hidden, at.shape.inputs, &self.forget_child, forget_child));
+            work.push(at.product(
+                children,
+                at.spec.hidden,
+                at.shape.inputs,
+                &self.forget_child,
+                forget_child,
+            ));
         }
         let (gates_bias, forget_bias) = (self.gates_bias.address(), self.forget_bias.address());
         let biased = (gates, gates_bias, forget_word, forget_child, forget_bias);
-        work.push(at.call("step_sum", at.spec.hidden, (at.states(), biased, at.spec.hidden, at.tail())));
+        work.push(at.call(
+            "step_sum",
+            at.spec.hidden,
+            (at.states(), biased, at.spec.hidden, at.tail()),
+        ));
         work
     }
 }

@@ -42,12 +42,23 @@ pub struct Layer {
 impl Layer {
     /// Copies the weights `lstm.*` or `gru.*` of a network to a GPU, for inputs of this format. The recurrent weights are
     /// always float32.
-    pub fn new(host: &Host, cell: Cell, weights: &Weights, spec: &Spec, precision: Precision) -> Result<Layer> {
+    pub fn new(
+        host: &Host,
+        cell: Cell,
+        weights: &Weights,
+        spec: &Spec,
+        precision: Precision,
+    ) -> Result<Layer> {
         let tensor = |name: &str| weights.take(&format!("{}.{name}", cell.name()));
         let (embedding, row) = (spec.embedding as usize, row(spec.embedding) as usize);
-        let biases: Vec<[f32; 2]> = tensor("bias").into_iter().map(|bias| parted(bias, precision)).collect();
+        let biases: Vec<[f32; 2]> = tensor("bias")
+            .into_iter()
+            .map(|bias| parted(bias, precision))
+            .collect();
         let input = joined(&tensor("weight_ih"), &biases, embedding, row);
-        let on_gpu = |numbers: &[f32], precision| Memory::holding(&host.gpu, &elements(numbers, precision), "weights");
+        let on_gpu = |numbers: &[f32], precision| {
+            Memory::holding(&host.gpu, &elements(numbers, precision), "weights")
+        };
         Ok(Layer {
             cell,
             hidden: spec.hidden,
@@ -68,10 +79,22 @@ impl Layer {
     }
 
     /// The numbers in each buffer of a launch, in the order of [`VECTORS`] and the following.
-    pub(in crate::backend::cuda::gpu) fn buffers(&self, steps: usize, batch: usize, beside: usize) -> [usize; 6] {
+    pub(in crate::backend::cuda::gpu) fn buffers(
+        &self,
+        steps: usize,
+        batch: usize,
+        beside: usize,
+    ) -> [usize; 6] {
         let states = batch * self.hidden as usize;
         let vectors = steps * batch * self.row() as usize;
-        [vectors, steps * states * self.gates() as usize, (steps + 1) * states, beside, batch, batch]
+        [
+            vectors,
+            steps * states * self.gates() as usize,
+            (steps + 1) * states,
+            beside,
+            batch,
+            batch,
+        ]
     }
 
     /// Whether a state has a c beside its h.
@@ -82,7 +105,12 @@ impl Layer {
     /// The product of input [rows](Layer::row) with the matrix: \[rows, gates, hidden\].
     pub(super) fn product(&self, inputs: u64, rows: u32, result: u64) -> Product {
         let outputs = self.gates() * self.hidden;
-        Product::of([rows, self.row(), outputs], inputs, self.input.address(), result)
+        Product::of(
+            [rows, self.row(), outputs],
+            inputs,
+            self.input.address(),
+            result,
+        )
     }
 
     /// Contiguous input vectors in the layout of the product.
@@ -130,8 +158,14 @@ mod tests {
     fn biases_are_two_columns() {
         assert_eq!([row(6), row(7), row(256)], [8, 16, 264]);
         let with_biases = joined(&[1.0, 2.0, 3.0, 4.0], &[[0.5, 0.0], [0.25, 9.0]], 2, 5);
-        assert_eq!(with_biases, [1.0, 2.0, 0.5, 0.0, 0.0, 3.0, 4.0, 0.25, 9.0, 0.0]);
-        assert_eq!(joined(&[1.0, 2.0], &[[9.0, 8.0]], 2, 4), [1.0, 2.0, 9.0, 8.0]);
+        assert_eq!(
+            with_biases,
+            [1.0, 2.0, 0.5, 0.0, 0.0, 3.0, 4.0, 0.25, 9.0, 0.0]
+        );
+        assert_eq!(
+            joined(&[1.0, 2.0], &[[9.0, 8.0]], 2, 4),
+            [1.0, 2.0, 9.0, 8.0]
+        );
     }
 
     #[test]
@@ -143,7 +177,9 @@ mod tests {
                 // Each is rounded once more when it is copied to the GPU, which leaves the first as it is.
                 let bytes = elements(&[near], precision);
                 let again = match precision {
-                    Precision::F32 | Precision::Tf32 => f32::from_le_bytes(bytes.try_into().unwrap()),
+                    Precision::F32 | Precision::Tf32 => {
+                        f32::from_le_bytes(bytes.try_into().unwrap())
+                    }
                     Precision::Bf16 => bf16::from_le_bytes(bytes.try_into().unwrap()).to_f32(),
                     Precision::F16 => f16::from_le_bytes(bytes.try_into().unwrap()).to_f32(),
                 };

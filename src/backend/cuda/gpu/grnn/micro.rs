@@ -18,7 +18,11 @@ pub const MICRO: &str = "grnn_micro.cu";
 
 /// The compiler's options beside the architecture.
 pub fn micro_options() -> Vec<String> {
-    vec!["-DELEMENT=0".into(), format!("-DTHREADS={THREADS}"), "--std=c++17".into()]
+    vec![
+        "-DELEMENT=0".into(),
+        format!("-DTHREADS={THREADS}"),
+        "--std=c++17".into(),
+    ]
 }
 
 /// The threads of the largest block.
@@ -64,8 +68,14 @@ struct Bench<'h> {
 pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<Measured> {
     let mut bench = Bench::new(host, times).map_err(Error::failed)?;
     let kernels = Kernels::load(host, [MICRO], &micro_options())?;
-    let one_warp = Grid { blocks: 1, threads: WARP };
-    let of_warps = |warps: u32| Grid { blocks: 1, threads: warps * schedulers * WARP };
+    let one_warp = Grid {
+        blocks: 1,
+        threads: WARP,
+    };
+    let of_warps = |warps: u32| Grid {
+        blocks: 1,
+        threads: warps * schedulers * WARP,
+    };
     let everywhere = host.gpu.multiprocessors;
     let rounds = |count: u32| f64::from(ROUNDS * count);
 
@@ -75,32 +85,68 @@ pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<Measured> {
     let shuffle = (bench.run(reductions, one_warp, 1u32)? / rounds(1) - fma) / f64::from(STEPS);
     let l2 = kernels.function("micro_l2");
     let mut bytes = |blocks| -> Result<f64> {
-        let cycles = bench.run(l2, Grid { blocks, threads: THREADS }, ())?;
+        let cycles = bench.run(
+            l2,
+            Grid {
+                blocks,
+                threads: THREADS,
+            },
+            (),
+        )?;
         Ok(rounds(READ) * size_of::<f32>() as f64 / cycles)
     };
     let l2 = [bytes(1)?, bytes(everywhere)?];
     let barrier = kernels.function("micro_barrier");
-    let barrier = bench.meet(barrier, Grid { blocks: everywhere, threads: THREADS })? / rounds(1);
+    let barrier = bench.meet(
+        barrier,
+        Grid {
+            blocks: everywhere,
+            threads: THREADS,
+        },
+    )? / rounds(1);
 
     let of_products = kernels.function("micro_products");
     let (mut products, mut reduced) = (Vec::new(), Vec::new());
-    for (warps, count) in COUNTS.into_iter().flat_map(|warps| COUNTS.map(|count| (warps, count))) {
+    for (warps, count) in COUNTS
+        .into_iter()
+        .flat_map(|warps| COUNTS.map(|count| (warps, count)))
+    {
         let cycles = bench.run(of_products, of_warps(warps), count)? / rounds(STATES / WARP);
-        products.push(Product { warps, outputs: count, cycles });
-        let cycles = (bench.run(reductions, of_warps(warps), count)? / rounds(1) - fma) / f64::from(STEPS);
-        reduced.push(Reduction { values: warps * count, cycles });
+        products.push(Product {
+            warps,
+            outputs: count,
+            cycles,
+        });
+        let cycles =
+            (bench.run(reductions, of_warps(warps), count)? / rounds(1) - fma) / f64::from(STEPS);
+        reduced.push(Reduction {
+            values: warps * count,
+            cycles,
+        });
     }
-    Ok(Measured { fma, shuffle, l2, barrier, products, reductions: reduced })
+    Ok(Measured {
+        fma,
+        shuffle,
+        l2,
+        barrier,
+        products,
+        reductions: reduced,
+    })
 }
 
 impl Bench<'_> {
     fn new(host: &Host, times: usize) -> Result<Bench<'_>, Fault> {
         let (gpu, blocks) = (&host.gpu, host.gpu.multiprocessors as usize);
         let numbers: Vec<f32> = (0..READ).map(|n| (n % 7) as f32 / 8.0).collect();
-        let floats = |count: usize| Memory::zeros(gpu, count * size_of::<f32>(), "a micro-benchmark");
+        let floats =
+            |count: usize| Memory::zeros(gpu, count * size_of::<f32>(), "a micro-benchmark");
         Ok(Bench {
             stream: gpu.stream()?,
-            numbers: Memory::holding(gpu, &elements(&numbers, Precision::F32), "a micro-benchmark")?,
+            numbers: Memory::holding(
+                gpu,
+                &elements(&numbers, Precision::F32),
+                "a micro-benchmark",
+            )?,
             results: floats(blocks * THREADS as usize)?,
             cycles: Memory::zeros(gpu, blocks * size_of::<u64>(), "a micro-benchmark")?,
             arrived: floats(1)?,
@@ -113,13 +159,23 @@ impl Bench<'_> {
     /// The cycles of a kernel, some of which have a constant as their first parameter.
     fn run(&mut self, kernel: &Function, grid: Grid, constant: impl Argument) -> Result<f64> {
         let arguments = (constant, ROUNDS, self.numbers.address(), self.ending());
-        self.median(Call::new(kernel, (grid.blocks, 1), arguments).of_threads(grid.threads), grid)
+        self.median(
+            Call::new(kernel, (grid.blocks, 1), arguments).of_threads(grid.threads),
+            grid,
+        )
     }
 
     /// The cycles of blocks that wait for each other.
     fn meet(&mut self, kernel: &Function, grid: Grid) -> Result<f64> {
-        let arguments = (ROUNDS, self.arrived.address(), self.exchanged.address(), self.ending());
-        let call = Call::new(kernel, (grid.blocks, 1), arguments).of_threads(grid.threads).cooperative(0);
+        let arguments = (
+            ROUNDS,
+            self.arrived.address(),
+            self.exchanged.address(),
+            self.ending(),
+        );
+        let call = Call::new(kernel, (grid.blocks, 1), arguments)
+            .of_threads(grid.threads)
+            .cooperative(0);
         self.median(call, grid)
     }
 
@@ -138,7 +194,11 @@ impl Bench<'_> {
         // read below, after the launch.
         unsafe { call.queue("a micro-benchmark", &self.stream) }?;
         let of_blocks = self.cycles.read(0, grid.blocks as usize)?;
-        Ok(of_blocks.into_iter().map(u64::from_le_bytes).max().unwrap_or(0))
+        Ok(of_blocks
+            .into_iter()
+            .map(u64::from_le_bytes)
+            .max()
+            .unwrap_or(0))
     }
 }
 

@@ -6,7 +6,9 @@ use rand::RngExt as _;
 
 use super::slots::Clock;
 use super::{Fake, Operation};
-use crate::backend::cuda::device::{Batch, Device, Event, Fault, HostPlace, Needs, Plan, Shape, Slot, Stream};
+use crate::backend::cuda::device::{
+    Batch, Device, Event, Fault, HostPlace, Needs, Plan, Shape, Slot, Stream,
+};
 use crate::units::WorkerId;
 
 impl Device for Fake {
@@ -31,8 +33,15 @@ impl Device for Fake {
             return Ok(Plan(ready as u32));
         }
         self.prepared += 1;
-        if self.trouble.prepare.is_some_and(|(from, held)| self.prepared >= from && self.plans() >= held) {
-            return Err(Fault { reason: "out of memory".into(), lost: false });
+        if self
+            .trouble
+            .prepare
+            .is_some_and(|(from, held)| self.prepared >= from && self.plans() >= held)
+        {
+            return Err(Fault {
+                reason: "out of memory".into(),
+                lost: false,
+            });
         }
         self.plans.push(Some(shape));
         self.most_plans = self.most_plans.max(self.plans());
@@ -40,20 +49,34 @@ impl Device for Fake {
     }
 
     fn release(&mut self, plan: Plan) {
-        self.plans[plan.0 as usize].take().expect("a plan is given up once");
+        self.plans[plan.0 as usize]
+            .take()
+            .expect("a plan is given up once");
     }
 
     fn gather(&mut self, plan: Plan, batch: &Batch<'_>) -> Result<(), Fault> {
         let shape = self.shape(plan);
-        assert!(batch.rows.len() <= shape.rows as usize, "the rows fit the plan");
-        assert!(shape.inputs == 0 || batch.inputs.len() <= shape.inputs as usize, "the inputs fit the plan");
-        self.push(shape.stream, Operation::Gather(shape, batch.rows.to_vec(), batch.inputs.to_vec()))
+        assert!(
+            batch.rows.len() <= shape.rows as usize,
+            "the rows fit the plan"
+        );
+        assert!(
+            shape.inputs == 0 || batch.inputs.len() <= shape.inputs as usize,
+            "the inputs fit the plan"
+        );
+        self.push(
+            shape.stream,
+            Operation::Gather(shape, batch.rows.to_vec(), batch.inputs.to_vec()),
+        )
     }
 
     fn launch(&mut self, plan: Plan) -> Result<(), Fault> {
         self.launches += 1;
         if self.trouble.launch == Some(self.launches) {
-            return Err(Fault { reason: "too many resources".into(), lost: false });
+            return Err(Fault {
+                reason: "too many resources".into(),
+                lost: false,
+            });
         }
         let shape = self.shape(plan);
         self.push(shape.stream, Operation::Launch(shape))
@@ -68,7 +91,9 @@ impl Device for Fake {
         for _ in 0..engine.rng.random_range(0..4) {
             self.run_one(&mut engine);
         }
-        let Some(queue) = engine.queues.iter().find(|queue| queue.stream == stream) else { return 0 };
+        let Some(queue) = engine.queues.iter().find(|queue| queue.stream == stream) else {
+            return 0;
+        };
         let (counted, done) = (queue.signals.len() as u64, queue.signals.last().cloned());
         done.into_iter().for_each(|done| engine.host.join(&done));
         counted
@@ -88,12 +113,22 @@ impl Device for Fake {
         self.push(stream, Operation::Wait(event))
     }
 
-    fn copy_peer(&mut self, from: (WorkerId, Slot), (stream, slot): (Stream, Slot)) -> Result<(), Fault> {
-        assert_ne!(from.0, stream.worker, "a state is migrated from another worker");
+    fn copy_peer(
+        &mut self,
+        from: (WorkerId, Slot),
+        (stream, slot): (Stream, Slot),
+    ) -> Result<(), Fault> {
+        assert_ne!(
+            from.0, stream.worker,
+            "a state is migrated from another worker"
+        );
         if let Err(fault) = self.ask_other(from.0, stream) {
             // Nothing is written to the slot, and its old contents are used.
             let state = vec![0.5; self.network.state()];
-            self.engine.get_mut().place(stream.worker, slot).spoil(&state);
+            self.engine
+                .get_mut()
+                .place(stream.worker, slot)
+                .spoil(&state);
             return Err(fault);
         }
         self.push(stream, Operation::CopyPeer(from, slot))
@@ -104,7 +139,9 @@ impl Device for Fake {
     }
 
     fn fetched(&self, place: HostPlace) -> &[f32] {
-        self.fetched[place.number as usize].get().expect("a state is read when it has been fetched")
+        self.fetched[place.number as usize]
+            .get()
+            .expect("a state is read when it has been fetched")
     }
 
     fn word(&self, place: u32) -> u32 {
@@ -113,14 +150,31 @@ impl Device for Fake {
 
     fn take_non_finite(&mut self, worker: WorkerId, slot: Slot) -> bool {
         let mut engine = self.engine.borrow_mut();
-        for queue in engine.queues.iter().filter(|queue| !self.is_dead(&engine, queue.stream.worker)) {
-            let waiting = queue.operations.iter().find(|(.., left)| left.uses(queue.stream.worker, (worker, slot)));
-            assert!(waiting.is_none(), "{slot:?} of worker {worker} is asked about before {waiting:?} has run");
+        for queue in engine
+            .queues
+            .iter()
+            .filter(|queue| !self.is_dead(&engine, queue.stream.worker))
+        {
+            let waiting = queue
+                .operations
+                .iter()
+                .find(|(.., left)| left.uses(queue.stream.worker, (worker, slot)));
+            assert!(
+                waiting.is_none(),
+                "{slot:?} of worker {worker} is asked about before {waiting:?} has run"
+            );
         }
         let host = engine.host.clone();
         let place = engine.place(worker, slot);
-        let known = place.writer.iter().chain(&place.readers).all(|other| host.knows(*other));
-        assert!(known, "{slot:?} of worker {worker} is asked about while it may be in use");
+        let known = place
+            .writer
+            .iter()
+            .chain(&place.readers)
+            .all(|other| host.knows(*other));
+        assert!(
+            known,
+            "{slot:?} of worker {worker} is asked about while it may be in use"
+        );
         place.disorderly = false;
         std::mem::take(&mut place.broken)
     }
@@ -128,7 +182,10 @@ impl Device for Fake {
     fn health(&mut self, worker: WorkerId) -> Result<(), Fault> {
         if !self.trouble.hangs && self.is_dead(&self.engine.borrow(), worker) {
             self.give_up(worker, "");
-            return Err(Fault { reason: "it fell off the bus".into(), lost: true });
+            return Err(Fault {
+                reason: "it fell off the bus".into(),
+                lost: true,
+            });
         }
         Ok(())
     }

@@ -100,10 +100,15 @@ impl Operation {
     fn uses(&self, worker: WorkerId, at: (WorkerId, Slot)) -> bool {
         let of = |slot: &Slot| (worker, *slot) == at;
         match self {
-            Operation::Gather(_, rows, inputs) => rows.iter().any(|row| of(&row.state)) || inputs.iter().any(of),
+            Operation::Gather(_, rows, inputs) => {
+                rows.iter().any(|row| of(&row.state)) || inputs.iter().any(of)
+            }
             Operation::CopyPeer(from, to) => *from == at || of(to),
             Operation::CopyToHost(slot, _) => of(slot),
-            Operation::Launch(_) | Operation::Signal | Operation::Record(_) | Operation::Wait(_) => false,
+            Operation::Launch(_)
+            | Operation::Signal
+            | Operation::Record(_)
+            | Operation::Wait(_) => false,
         }
     }
 }
@@ -169,8 +174,16 @@ impl Fake {
     /// Whether all work queued on live workers has run, except events for which no stream waits.
     pub fn is_idle(&self) -> bool {
         let engine = self.engine.borrow();
-        let events = |queue: &Queue| queue.operations.iter().all(|(_, _, left)| matches!(left, Operation::Record(_)));
-        engine.queues.iter().all(|queue| events(queue) || self.is_dead(&engine, queue.stream.worker))
+        let events = |queue: &Queue| {
+            queue
+                .operations
+                .iter()
+                .all(|(_, _, left)| matches!(left, Operation::Record(_)))
+        };
+        engine
+            .queues
+            .iter()
+            .all(|queue| events(queue) || self.is_dead(&engine, queue.stream.worker))
     }
 
     pub fn has_died(&self, worker: WorkerId) -> bool {
@@ -179,7 +192,9 @@ impl Fake {
 
     fn is_dead(&self, engine: &Engine, worker: WorkerId) -> bool {
         let ran = engine.ran.get(&worker).copied().unwrap_or(0);
-        self.trouble.dies.is_some_and(|(who, after)| who == worker && ran >= after)
+        self.trouble
+            .dies
+            .is_some_and(|(who, after)| who == worker && ran >= after)
     }
 
     /// Dead, and no longer hanging.
@@ -191,7 +206,10 @@ impl Fake {
         let mut engine = self.engine.borrow_mut();
         if self.trouble.refuses && self.is_dead(&engine, stream.worker) {
             engine.give_up(stream.worker, self.network.state());
-            return Err(Fault { reason: "it fell off the bus".into(), lost: true });
+            return Err(Fault {
+                reason: "it fell off the bus".into(),
+                lost: true,
+            });
         }
         let host = engine.host.clone();
         let at = engine.place_of(stream);
@@ -208,8 +226,17 @@ impl Fake {
 
     /// A fault of another worker is not one of the stream's own worker.
     fn ask_other(&mut self, other: WorkerId, stream: Stream) -> Result<(), Fault> {
-        let dead = self.trouble.refuses && other != stream.worker && self.is_dead(&self.engine.borrow(), other);
-        if dead { Err(Fault { reason: "its neighbour is gone".into(), lost: false }) } else { Ok(()) }
+        let dead = self.trouble.refuses
+            && other != stream.worker
+            && self.is_dead(&self.engine.borrow(), other);
+        if dead {
+            Err(Fault {
+                reason: "its neighbour is gone".into(),
+                lost: false,
+            })
+        } else {
+            Ok(())
+        }
     }
 
     fn shape(&self, plan: Plan) -> Shape {
@@ -224,18 +251,22 @@ impl Fake {
             _ if self.is_dead(engine, queue.stream.worker) => false,
             None => false,
             Some((_, _, Operation::Wait(event))) => {
-                engine.events.contains_key(&(event.stream, event.number)) || self.is_gone(engine, event.stream.worker)
+                engine.events.contains_key(&(event.stream, event.number))
+                    || self.is_gone(engine, event.stream.worker)
             }
             Some(_) => true,
         };
-        let streams: Vec<usize> = (0..engine.queues.len()).filter(|stream| ready(&engine.queues[*stream])).collect();
+        let streams: Vec<usize> = (0..engine.queues.len())
+            .filter(|stream| ready(&engine.queues[*stream]))
+            .collect();
         if streams.is_empty() {
             return false;
         }
         let at = streams[engine.rng.random_range(0..streams.len())];
         let queue = &mut engine.queues[at];
         let stream = queue.stream;
-        let (number, host, operation) = queue.operations.pop_front().expect("an operation is ready");
+        let (number, host, operation) =
+            queue.operations.pop_front().expect("an operation is ready");
         let mut clock = std::mem::take(&mut queue.clock);
         clock.join(&host);
         clock.set(at, number);
@@ -271,16 +302,26 @@ impl Fake {
                     true => vec![0.5; self.network.state()],
                     false => engine.place(from, slot).read(by, clock, (from, slot)),
                 };
-                engine.place(worker, to).write(by, clock, state, (worker, to));
+                engine
+                    .place(worker, to)
+                    .write(by, clock, state, (worker, to));
             }
             Operation::CopyToHost(slot, place) => {
                 let state = engine.place(worker, slot).read(by, clock, (worker, slot));
-                assert_eq!(place.numbers as usize, state.len(), "there is room for the state, and for no more");
-                self.fetched[place.number as usize].set(state).expect("a place is fetched to once");
+                assert_eq!(
+                    place.numbers as usize,
+                    state.len(),
+                    "there is room for the state, and for no more"
+                );
+                self.fetched[place.number as usize]
+                    .set(state)
+                    .expect("a place is fetched to once");
             }
             Operation::Gather(shape, rows, inputs) => {
                 engine.gathers += 1;
-                let taken = inputs.iter().map(|slot| engine.place(worker, *slot).read(by, clock, (worker, slot)));
+                let taken = inputs
+                    .iter()
+                    .map(|slot| engine.place(worker, *slot).read(by, clock, (worker, slot)));
                 let taken = taken.collect();
                 let mut begin = 0;
                 for row in &rows {
@@ -288,7 +329,12 @@ impl Fake {
                         match &inputs[begin as usize..row.inputs_end as usize] {
                             [] => {
                                 let zero = vec![0.0; self.network.state()];
-                                engine.place(worker, row.state).write(by, clock, zero, (worker, row.state));
+                                engine.place(worker, row.state).write(
+                                    by,
+                                    clock,
+                                    zero,
+                                    (worker, row.state),
+                                );
                             }
                             [slot] => assert_eq!(*slot, row.state, "a chain goes on in its slot"),
                             more => panic!("a node of a chain takes {} states", more.len()),
@@ -296,7 +342,16 @@ impl Fake {
                     }
                     begin = row.inputs_end;
                 }
-                engine.tables.insert((stream, shape.cell), Table { shape, rows, inputs, taken, age: 0 });
+                engine.tables.insert(
+                    (stream, shape.cell),
+                    Table {
+                        shape,
+                        rows,
+                        inputs,
+                        taken,
+                        age: 0,
+                    },
+                );
             }
             Operation::Launch(shape) => {
                 match shape.steps {
@@ -311,24 +366,55 @@ impl Fake {
     }
 
     /// The results of a cell on these rows.
-    fn stepped(&self, shape: Shape, tokens: &[u32], states: &[f32], states_at: &[Range<u32>]) -> Vec<Vec<f32>> {
+    fn stepped(
+        &self,
+        shape: Shape,
+        tokens: &[u32],
+        states: &[f32],
+        states_at: &[Range<u32>],
+    ) -> Vec<Vec<f32>> {
         let rows = tokens.len();
         let token_ends: Vec<u32> = (1..=rows as u32).collect();
-        let batch = network::Batch { rows, tokens, token_ends: &token_ends, padded_to: 0, states, states_at };
+        let batch = network::Batch {
+            rows,
+            tokens,
+            token_ends: &token_ends,
+            padded_to: 0,
+            states,
+            states_at,
+        };
         let mut out = vec![0.0; rows * self.network.state()];
         if rows > 0 {
-            self.network.cell(shape.cell).run(&batch, &mut out, &mut Scratch::default());
+            self.network
+                .cell(shape.cell)
+                .run(&batch, &mut out, &mut Scratch::default());
         }
-        out.chunks_exact(self.network.state()).map(<[f32]>::to_vec).collect()
+        out.chunks_exact(self.network.state())
+            .map(<[f32]>::to_vec)
+            .collect()
     }
 
-    fn compute(&self, engine: &mut Engine, by: (usize, u64), stream: Stream, clock: &Clock, shape: Shape) {
+    fn compute(
+        &self,
+        engine: &mut Engine,
+        by: (usize, u64),
+        stream: Stream,
+        clock: &Clock,
+        shape: Shape,
+    ) {
         let worker = stream.worker;
-        let mut table = engine.tables.remove(&(stream, shape.cell)).expect("a gather comes before the first launch");
-        assert_eq!(table.shape, shape, "the plan that is launched is for the gathered batch");
+        let mut table = engine
+            .tables
+            .remove(&(stream, shape.cell))
+            .expect("a gather comes before the first launch");
+        assert_eq!(
+            table.shape, shape,
+            "the plan that is launched is for the gathered batch"
+        );
         engine.computed += u64::from(shape.rows);
         let mut begin = 0;
-        let (mut tokens, mut states, mut states_at, mut live) = (vec![], Vec::<Vec<f32>>::new(), vec![], vec![]);
+        let (mut tokens, mut states, mut states_at, mut live) =
+            (vec![], Vec::<Vec<f32>>::new(), vec![], vec![]);
         let mut read = vec![];
         for row in &table.rows {
             let inputs = begin as usize..row.inputs_end as usize;
@@ -339,13 +425,23 @@ impl Fake {
             }
             tokens.push(self.network.token(row.request, node));
             let begun = states.len() as u32;
-            let slots = if table.age > 0 { vec![row.state] } else { table.inputs[inputs.clone()].to_vec() };
+            let slots = if table.age > 0 {
+                vec![row.state]
+            } else {
+                table.inputs[inputs.clone()].to_vec()
+            };
             for (place, slot) in slots.iter().enumerate() {
                 let state = engine.place(worker, *slot).read(by, clock, (worker, slot));
                 if table.age == 0 {
                     let taken = &table.taken[inputs.start + place];
-                    let same = state.iter().zip(taken).all(|(now, then)| now.to_bits() == then.to_bits());
-                    assert!(same || engine.place(worker, *slot).disorderly, "{slot:?} changed");
+                    let same = state
+                        .iter()
+                        .zip(taken)
+                        .all(|(now, then)| now.to_bits() == then.to_bits());
+                    assert!(
+                        same || engine.place(worker, *slot).disorderly,
+                        "{slot:?} changed"
+                    );
                 }
                 states.push(state);
                 read.push((live.len(), *slot));
@@ -354,9 +450,20 @@ impl Fake {
             live.push((*row, node));
         }
         for (place, (row, _)) in live.iter().enumerate() {
-            let others = read.iter().filter(|(reader, slot)| *slot == row.state && *reader != place).count()
-                + live.iter().enumerate().filter(|(other, (r, _))| r.state == row.state && *other != place).count();
-            assert_eq!(others, 0, "{:?} is written by one row and used by another of the same launch", row.state);
+            let others = read
+                .iter()
+                .filter(|(reader, slot)| *slot == row.state && *reader != place)
+                .count()
+                + live
+                    .iter()
+                    .enumerate()
+                    .filter(|(other, (r, _))| r.state == row.state && *other != place)
+                    .count();
+            assert_eq!(
+                others, 0,
+                "{:?} is written by one row and used by another of the same launch",
+                row.state
+            );
         }
         table.age += 1;
         let came = match self.network.operators() {
@@ -372,27 +479,58 @@ impl Fake {
             if self.trouble.not_a_number == Some((row.request, node)) {
                 out[0] = f32::NAN;
             }
-            engine.place(worker, row.state).write(by, clock, out, (worker, row.state));
+            engine
+                .place(worker, row.state)
+                .write(by, clock, out, (worker, row.state));
         }
         engine.tables.insert((stream, shape.cell), table);
     }
 
     /// Runs all steps of a launch of a persistent kernel. No launch continues from it.
-    fn compute_sequences(&self, engine: &mut Engine, by: (usize, u64), stream: Stream, clock: &Clock, shape: Shape) {
-        let table = engine.tables.remove(&(stream, shape.cell)).expect("a gather comes before a launch");
-        assert_eq!(table.shape, shape, "the plan that is launched is for the gathered batch");
-        assert!(shape.steps <= self.most_steps, "a launch has no more steps than the device can run");
+    fn compute_sequences(
+        &self,
+        engine: &mut Engine,
+        by: (usize, u64),
+        stream: Stream,
+        clock: &Clock,
+        shape: Shape,
+    ) {
+        let table = engine
+            .tables
+            .remove(&(stream, shape.cell))
+            .expect("a gather comes before a launch");
+        assert_eq!(
+            table.shape, shape,
+            "the plan that is launched is for the gathered batch"
+        );
+        assert!(
+            shape.steps <= self.most_steps,
+            "a launch has no more steps than the device can run"
+        );
         engine.computed += u64::from(shape.rows) * u64::from(shape.steps);
         let mut inputs = table.taken.iter();
         let mut begin = 0;
         for row in &table.rows {
-            assert!(row.last - row.node < shape.steps, "a row ends with the launch");
-            let mut state: Vec<f32> =
-                if row.inputs_end > begin { inputs.next().cloned() } else { None }.unwrap_or_default();
+            assert!(
+                row.last - row.node < shape.steps,
+                "a row ends with the launch"
+            );
+            let mut state: Vec<f32> = if row.inputs_end > begin {
+                inputs.next().cloned()
+            } else {
+                None
+            }
+            .unwrap_or_default();
             begin = row.inputs_end;
-            assert_eq!(state.is_empty(), row.node == 0, "all but a first node take a state");
+            assert_eq!(
+                state.is_empty(),
+                row.node == 0,
+                "all but a first node take a state"
+            );
             if row.node > 0 {
-                engine.place(stream.worker, row.state).read(by, clock, (stream.worker, row.state));
+                engine
+                    .place(stream.worker, row.state)
+                    .read(by, clock, (stream.worker, row.state));
             }
             for node in row.node..=row.last {
                 let at = 0..u32::from(node > 0);
@@ -402,49 +540,86 @@ impl Fake {
                     state[0] = f32::NAN;
                 }
             }
-            engine.place(stream.worker, row.state).write(by, clock, state, (stream.worker, row.state));
+            engine.place(stream.worker, row.state).write(
+                by,
+                clock,
+                state,
+                (stream.worker, row.state),
+            );
         }
     }
 }
 
 /// The results of an operator of a listed network on these nodes; all but first nodes have a state.
-fn operated(operators: &Operators, shape: Shape, live: &[(Row, u32)], states: &[Vec<f32>]) -> Vec<Vec<f32>> {
+fn operated(
+    operators: &Operators,
+    shape: Shape,
+    live: &[(Row, u32)],
+    states: &[Vec<f32>],
+) -> Vec<Vec<f32>> {
     let (mut from, mut into) = (Activations::default(), Activations::default());
     let mut states = states.iter();
     for (row, node) in live {
         from.push(row.tokens, |numbers| match node {
             0 => operators.draw(row.request, row.tokens, numbers),
-            _ => numbers.extend(states.next().expect("a node that is no first one takes a state")),
+            _ => numbers.extend(
+                states
+                    .next()
+                    .expect("a node that is no first one takes a state"),
+            ),
         });
     }
     from.pad(shape.rows as usize);
-    let sized = !operators.network().distinct()[shape.cell.index()].form.is_constant();
-    assert!(!sized || shape.tokens >= from.longest(), "the batch is padded to its longest");
-    assert!(sized || shape.tokens == 0, "an operator of one size has one plan for a batch");
-    operators.run(shape.cell, shape.tokens, &from, &mut into, &mut Scratch::default());
-    (0..live.len()).map(|place| into.of(place).to_vec()).collect()
+    let sized = !operators.network().distinct()[shape.cell.index()]
+        .form
+        .is_constant();
+    assert!(
+        !sized || shape.tokens >= from.longest(),
+        "the batch is padded to its longest"
+    );
+    assert!(
+        sized || shape.tokens == 0,
+        "an operator of one size has one plan for a batch"
+    );
+    operators.run(
+        shape.cell,
+        shape.tokens,
+        &from,
+        &mut into,
+        &mut Scratch::default(),
+    );
+    (0..live.len())
+        .map(|place| into.of(place).to_vec())
+        .collect()
 }
 
 impl Engine {
     fn place_of(&mut self, stream: Stream) -> usize {
-        self.queues.iter().position(|queue| queue.stream == stream).unwrap_or_else(|| {
-            self.queues.push(Queue {
-                stream,
-                operations: VecDeque::new(),
-                queued: 0,
-                clock: Clock::default(),
-                events: 0,
-                signals: Vec::new(),
-            });
-            self.queues.len() - 1
-        })
+        self.queues
+            .iter()
+            .position(|queue| queue.stream == stream)
+            .unwrap_or_else(|| {
+                self.queues.push(Queue {
+                    stream,
+                    operations: VecDeque::new(),
+                    queued: 0,
+                    clock: Clock::default(),
+                    events: 0,
+                    signals: Vec::new(),
+                });
+                self.queues.len() - 1
+            })
     }
 
     /// A dead worker's executed operations happened before its death. Nothing is ever ordered after its other
     /// operations.
     fn bury(&mut self, worker: WorkerId, mourner: &mut Clock, width: usize) {
         let Engine { queues, places, .. } = self;
-        for (stream, queue) in queues.iter().enumerate().filter(|(_, queue)| queue.stream.worker == worker) {
+        for (stream, queue) in queues
+            .iter()
+            .enumerate()
+            .filter(|(_, queue)| queue.stream.worker == worker)
+        {
             mourner.join(&queue.clock);
             mourner.set(stream, u64::MAX);
             for (.., left) in &queue.operations {

@@ -9,7 +9,10 @@ impl Clock {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
         }
-        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own = (*own).max(*other));
+        self.0
+            .iter_mut()
+            .zip(&other.0)
+            .for_each(|(own, other)| *own = (*own).max(*other));
     }
 
     pub fn set(&mut self, stream: usize, count: u64) {
@@ -42,18 +45,38 @@ impl Place {
         self.state.get_or_insert_with(|| state.to_vec());
     }
 
-    pub fn read(&mut self, by: (usize, u64), clock: &Clock, what: impl std::fmt::Debug) -> Vec<f32> {
+    pub fn read(
+        &mut self,
+        by: (usize, u64),
+        clock: &Clock,
+        what: impl std::fmt::Debug,
+    ) -> Vec<f32> {
         self.readers.push(by);
         if let (true, Some(state)) = (self.disorderly, &self.state) {
             return state.clone();
         }
-        let writer = self.writer.unwrap_or_else(|| panic!("{what:?} was never written"));
-        assert!(clock.knows(writer), "{what:?} is read while it may be written");
+        let writer = self
+            .writer
+            .unwrap_or_else(|| panic!("{what:?} was never written"));
+        assert!(
+            clock.knows(writer),
+            "{what:?} is read while it may be written"
+        );
         self.state.clone().expect("it was written")
     }
 
-    pub fn write(&mut self, by: (usize, u64), clock: &Clock, state: Vec<f32>, what: impl std::fmt::Debug) {
-        let known = self.writer.iter().chain(&self.readers).all(|other| clock.knows(*other));
+    pub fn write(
+        &mut self,
+        by: (usize, u64),
+        clock: &Clock,
+        state: Vec<f32>,
+        what: impl std::fmt::Debug,
+    ) {
+        let known = self
+            .writer
+            .iter()
+            .chain(&self.readers)
+            .all(|other| clock.knows(*other));
         let (writer, readers) = (self.writer, &self.readers);
         assert!(
             known || self.disorderly,
