@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use batchlab::backend::Backend;
-use batchlab::backend::sim;
 use batchlab::cost::table::{CostTable, Overhead, TableModel};
+use batchlab::sim;
 use batchlab::task::{Step, Task};
 use batchlab::units::{CellId, Nanos, StreamId, TaskId, WorkerId};
 use batchlab::workload::model::Model;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use batchlab::backend::Backend;
-use batchlab::backend::cuda::{Cuda, Options};
+use batchlab::cuda::{Cuda, Options};
 use batchlab::network::{Network, Spec};
 use batchlab::task::{FoldLoop, HostOverhead, MemberList, Members, NodeRef, Step, Task};
 use batchlab::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};

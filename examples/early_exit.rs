@@ -167,11 +167,11 @@ mod tests {
     use std::path::Path;
     use std::sync::atomic::AtomicBool;
 
-    use batchlab::backend::sim;
     use batchlab::cost::CostModel;
     use batchlab::cost::table::{CostTable, Overhead};
-    use batchlab::driver::drive;
+    use batchlab::engine;
     use batchlab::metrics::recorder::{Keep, Recorder};
+    use batchlab::sim;
     use batchlab::workload::arrivals::OpenLoop;
     use batchlab::workload::model::Model;
     use batchlab::workload::shape::Shape;
@@ -206,7 +206,7 @@ mod tests {
         let mut recorder = Recorder::new(1000, 1, cells.len(), Keep::default());
         let mut backend = sim::device(1, settings.streams(&setup), device);
         let mut source = OpenLoop::new(&requests, &arrivals);
-        drive(
+        engine::run(
             &mut source,
             &mut *policy,
             &mut *backend,

@@ -9,11 +9,12 @@
 
 use std::process::ExitCode;
 
-use batchlab::backend::{Backend, sim};
+use batchlab::backend::Backend;
 use batchlab::cost::timing::{Start, Timing};
 use batchlab::cost::transfer::Transfers;
 use batchlab::experiment::executor::{Executors, Simulation, Simulator};
 use batchlab::policy::registry::Registry;
+use batchlab::sim;
 use batchlab::task::Task;
 use batchlab::units::{CellId, Nanos, Share};
 use batchlab::workload::random::Stream;

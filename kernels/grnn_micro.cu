@@ -15,7 +15,7 @@
 
 #define MICRO extern "C" __global__ void __launch_bounds__(THREADS)
 
-// The work of a round in each kernel; src/backend/cuda/gpu/grnn/micro.rs uses the same numbers.
+// The work of a round in each kernel; src/devices/cuda/gpu/grnn/micro.rs uses the same numbers.
 constexpr u32 CHAIN = 32;
 constexpr u32 STATES = 1024;
 constexpr u32 READ = 16384;

@@ -3,7 +3,7 @@
 # requires-python = ">=3.10"
 # dependencies = ["numpy>=1.26", "safetensors>=0.5", "torch>=2.4"]
 # ///
-"""Computes what the networks of `src/network/` have to come to, with PyTorch.
+"""Computes what the networks of `src/devices/network/` have to come to, with PyTorch.
 
 Draws small weights for every model, runs a few requests through PyTorch's own operators in float32, and writes, for each
 model, `MODEL.safetensors` (the weights) and `MODEL.json` (the sizes, and each request's shape, final state and written

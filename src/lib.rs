@@ -1,11 +1,11 @@
 //! The laboratory for batching policies in DNN inference serving.
 //!
-//! A **scenario** (TOML) names a workload, arrivals, a device and policies. The driver replays the same trace of requests
+//! A **scenario** (TOML) names a workload, arrivals, a device and policies. The engine replays the same trace of requests
 //! through each policy on a backend: the simulated GPU, the CPU or CUDA. The recorder writes logs and summaries, from which
 //! tables and figures are drawn:
 //!
 //! ```text
-//! scenario ─> trace ─> requests ─> policy ─> driver ─> backend ─> recorder ─> results ─> figures
+//! scenario ─> trace ─> requests ─> policy ─> engine ─> backend ─> recorder ─> results ─> figures
 //! ```
 //!
 //! The program is `batchlab sim SCENARIO`; see the README. As a library, the crate serves authors of policies, cost models
@@ -31,54 +31,29 @@
 //! [`Backend`](backend::Backend) has three methods: the clock, submission, and waiting for completions.
 //! `examples/own_backend.rs` registers one, so that `--backend NAME` reaches it.
 //!
-//! # Modules
+//! # Rooms
 //!
-//! A module uses only modules that stand before it in this file; `tests/tidy.rs` checks it.
+//! The modules of the crate are in rooms: `base`, `core`, `devices`, `lab`, `papers` and `cli`. A room uses only those
+//! declared before it, and a module only those declared before it in its room; `tests/tidy.rs` checks it.
 
 #![deny(unsafe_code)]
 
-mod clock;
-pub mod error;
-pub mod units;
+mod base;
 
-pub(crate) mod memory;
+mod core;
 
-pub(crate) mod files;
-pub mod gpu_settings;
-pub(crate) mod shipped;
-pub mod task;
+mod devices;
 
-pub mod workload;
+mod lab;
 
-pub mod cost;
-
-pub mod policy;
-
-pub mod network;
-
-pub mod backend;
-
-pub mod metrics;
-
-pub mod driver;
-
-pub mod results;
-
-pub mod conformance;
-pub(crate) mod plot;
-pub mod scenario;
-
-pub mod experiment;
-
-pub mod validate;
-
-pub mod explain;
-pub mod import;
-pub(crate) mod page;
-pub(crate) mod papers;
-pub(crate) mod profile;
+mod papers;
 pub mod swarm;
 
 pub mod cli;
 
 pub mod prelude;
+
+pub use base::{error, gpu_settings, units};
+pub use core::{backend, conformance, cost, engine, metrics, policy, sim, task, workload};
+pub use devices::{cpu, cuda, network};
+pub use lab::{experiment, explain, import, results, scenario, validate};

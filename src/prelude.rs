@@ -7,17 +7,17 @@
 //! batchlab::cli::main(&registry);
 //! ```
 
-pub use crate::backend::Backend;
-pub use crate::conformance::{Guarantees, check};
-pub use crate::cost::CostModel;
-pub use crate::cost::timing::{Start, Timing};
-pub use crate::experiment::executor::{Executors, Simulation, Simulator};
-pub use crate::policy::cellular::{CellView, Cellular, Choice, SelectionRule};
-pub use crate::policy::registry::{PolicyKind, Registry, Settings, Setup};
-pub use crate::policy::whole::PaddedBatch;
-pub use crate::policy::{Completed, Outcomes, Policy};
-pub use crate::task::{Completion, Dispatch, MemberList, Members, Step, Task};
-pub use crate::units::{CellId, Nanos, RequestId, TaskId, WorkerId};
-pub use crate::workload::cell_graph::CellGraph;
-pub use crate::workload::class::Class;
-pub use crate::workload::trace::Request;
+pub use crate::base::units::{CellId, Nanos, RequestId, TaskId, WorkerId};
+pub use crate::core::backend::Backend;
+pub use crate::core::conformance::{Guarantees, check};
+pub use crate::core::cost::CostModel;
+pub use crate::core::cost::timing::{Start, Timing};
+pub use crate::core::policy::cellular::{CellView, Cellular, Choice, SelectionRule};
+pub use crate::core::policy::registry::{PolicyKind, Registry, Settings, Setup};
+pub use crate::core::policy::whole::PaddedBatch;
+pub use crate::core::policy::{Completed, Outcomes, Policy};
+pub use crate::core::task::{Completion, Dispatch, MemberList, Members, Step, Task};
+pub use crate::core::workload::cell_graph::CellGraph;
+pub use crate::core::workload::class::Class;
+pub use crate::core::workload::trace::Request;
+pub use crate::lab::experiment::executor::{Executors, Simulation, Simulator};

@@ -1,6 +1,6 @@
 //! A device that does nothing at once: what remains is the host's part.
 
-use batchlab::backend::cuda::device::{
+use batchlab::cuda::device::{
     Batch, Device, Event, Fault, HostPlace, Needs, Plan, Shape, Slot, Stream,
 };
 use batchlab::units::WorkerId;

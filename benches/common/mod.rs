@@ -4,16 +4,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use batchlab::backend::{Backend, sim};
+use batchlab::backend::Backend;
 use batchlab::cost::CostModel;
 use batchlab::cost::decoder::Decoder;
 use batchlab::cost::roofline::Roofline;
 use batchlab::cost::table::{CostTable, Overhead, TableModel};
-use batchlab::driver::drive;
+use batchlab::engine;
 use batchlab::gpu_settings::Precision;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::Policy;
 use batchlab::policy::registry::{Settings, Setup};
+use batchlab::sim;
 use batchlab::units::{Nanos, Rate};
 use batchlab::workload::arrivals::{ClosedLoop, OpenLoop, Process, Source, Think};
 use batchlab::workload::dataset::Dataset;
@@ -160,7 +161,7 @@ impl<'p> Case<'p> {
     fn drive(&self, mut ready: Ready, source: &mut dyn Source) -> Recorder {
         let (policy, backend, record) =
             (&mut *ready.policy, &mut *ready.backend, &mut ready.record);
-        drive(
+        engine::run(
             source,
             policy,
             backend,

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::render::{Shown, say};
-use crate::error::Result;
-use crate::plot::{self, Inputs};
-use crate::validate::compare::{Comparison, compare, report};
+use crate::base::error::Result;
+use crate::lab::plot::{self, Inputs};
+use crate::lab::validate::compare::{Comparison, compare, report};
 
 /// How the names of its figures begin.
 const PICTURE: &str = "latency-cdf-";

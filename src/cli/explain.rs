@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use super::render::Shown;
-use crate::error::{Error, Result};
-use crate::experiment::executor::Executors;
-use crate::explain::request::Life;
-use crate::explain::task::Account;
-use crate::explain::{Again, Subject, What};
-use crate::policy::registry::Registry;
-use crate::units::{RequestId, TaskId};
-use crate::validate::results::{Point, Results};
+use crate::base::error::{Error, Result};
+use crate::base::units::{RequestId, TaskId};
+use crate::core::policy::registry::Registry;
+use crate::lab::experiment::executor::Executors;
+use crate::lab::explain::request::Life;
+use crate::lab::explain::task::Account;
+use crate::lab::explain::{Again, Subject, What};
+use crate::lab::validate::results::{Point, Results};
 
 /// Explain a request's life or a task's reasons
 ///

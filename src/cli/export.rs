@@ -4,14 +4,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::render::print_with;
-use crate::error::{Error, Result};
-use crate::files::write_typed;
-use crate::metrics::summary::Summary;
-use crate::results::columns::{Metric, Unit};
-use crate::results::logs::{LogRow, RequestLine, TaskLine};
-use crate::results::read::CsvFile;
-use crate::results::swept;
-use crate::validate::compare::side::{Place, Side};
+use crate::base::error::{Error, Result};
+use crate::base::files::write_typed;
+use crate::core::metrics::summary::Summary;
+use crate::lab::results::columns::{Metric, Unit};
+use crate::lab::results::logs::{LogRow, RequestLine, TaskLine};
+use crate::lab::results::read::CsvFile;
+use crate::lab::results::swept;
+use crate::lab::validate::compare::side::{Place, Side};
 
 /// Write the requests, tasks or summaries of all points as one table
 ///

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use super::render::put;
 use super::render::say;
-use crate::error::{Context as _, Result};
-use crate::import::perf_analyzer::Measured;
-use crate::import::triton;
-use crate::policy::closed::Version;
-use crate::shipped;
+use crate::base::error::{Context as _, Result};
+use crate::base::shipped;
+use crate::core::policy::closed::Version;
+use crate::lab::import::perf_analyzer::Measured;
+use crate::lab::import::triton;
 
 /// Make policies and cost tables from files of other serving tools
 #[derive(clap::Args, Clone, Debug)]

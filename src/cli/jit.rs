@@ -8,12 +8,12 @@ use serde_json::json;
 
 use super::render::Shown;
 use super::seed;
-use crate::error::Result;
+use crate::base::error::Result;
+use crate::core::workload::random;
+use crate::lab::results::table::tabulate;
 use crate::papers::jit::count::{BatchCount, Counter, Counts};
 use crate::papers::jit::kernels::{KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
 use crate::papers::jit::sample::Samples;
-use crate::results::table::tabulate;
-use crate::workload::random;
 
 #[derive(clap::Subcommand, Clone, Debug)]
 pub enum Command {

@@ -8,17 +8,17 @@ use serde_json::json;
 use super::parts::Parts;
 use super::sim::tell_of_locks;
 use super::{Common, Sweeps, number_in};
-use crate::error::{Error, Result};
-use crate::experiment::executor::Target;
-use crate::experiment::goal::{Answer, Goal};
-use crate::experiment::knee::{Effort, Objective};
-use crate::experiment::search::Searches;
-use crate::policy::registry::Registry;
-use crate::results::columns::{Column, Unit, swept_columns, to_object};
-use crate::results::table::aligned;
-use crate::results::write::write_columns;
-use crate::scenario::{PolicyEntry, Quantile, Scenario, named};
-use crate::units::{Nanos, Rate};
+use crate::base::error::{Error, Result};
+use crate::base::units::{Nanos, Rate};
+use crate::core::policy::registry::Registry;
+use crate::lab::experiment::executor::Target;
+use crate::lab::experiment::goal::{Answer, Goal};
+use crate::lab::experiment::knee::{Effort, Objective};
+use crate::lab::experiment::search::Searches;
+use crate::lab::results::columns::{Column, Unit, swept_columns, to_object};
+use crate::lab::results::table::aligned;
+use crate::lab::results::write::write_columns;
+use crate::lab::scenario::{PolicyEntry, Quantile, Scenario, named};
 
 /// Find the highest rate at which each policy of a scenario holds a latency objective
 ///

@@ -4,13 +4,13 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::render::Shown;
-use crate::backend::cuda::gpu::driver::{About, Libraries, Library, of_driver};
-use crate::backend::cuda::gpu::libraries;
-use crate::error::{Error, Result};
-use crate::policy::registry::Registry;
-use crate::results::table::{aligned, tabulate};
-use crate::scenario::reference::Reference;
-use crate::scenario::unknown;
+use crate::base::error::{Error, Result};
+use crate::core::policy::registry::Registry;
+use crate::devices::cuda::gpu::driver::{About, Libraries, Library, of_driver};
+use crate::devices::cuda::gpu::libraries;
+use crate::lab::results::table::{aligned, tabulate};
+use crate::lab::scenario::reference::Reference;
+use crate::lab::scenario::unknown;
 
 /// List the policies that a scenario can name, with their keys
 ///

@@ -39,13 +39,13 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use self::render::{Shown, say};
-use crate::cost::table::CostTable;
-use crate::error::{Error, Result};
-use crate::experiment::executor::Executors;
-use crate::files::folder_name;
-use crate::policy::registry::Registry;
-use crate::scenario::Scenario;
-use crate::shipped::{self, Shipped};
+use crate::base::error::{Error, Result};
+use crate::base::files::folder_name;
+use crate::base::shipped::{self, Shipped};
+use crate::core::cost::table::CostTable;
+use crate::core::policy::registry::Registry;
+use crate::lab::experiment::executor::Executors;
+use crate::lab::scenario::Scenario;
 
 const VERSION: &str = concat!(
     env!("CARGO_PKG_VERSION"),

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::{find, render};
-use crate::cost::roofline::Roofline;
-use crate::cost::slice;
-use crate::cost::table::{CostTable, Overhead, TableModel};
-use crate::error::{Context, Error, Result};
-use crate::gpu_settings::Precision;
-use crate::results::table::aligned;
-use crate::scenario::named;
-use crate::shipped::Shipped;
-use crate::units::Nanos;
-use crate::workload::dnn::{Dnn, Kind, Operator, Work};
-use crate::workload::model::Model;
-use crate::workload::operator::Sizes;
+use crate::base::error::{Context, Error, Result};
+use crate::base::gpu_settings::Precision;
+use crate::base::shipped::Shipped;
+use crate::base::units::Nanos;
+use crate::core::cost::roofline::Roofline;
+use crate::core::cost::slice;
+use crate::core::cost::table::{CostTable, Overhead, TableModel};
+use crate::core::workload::dnn::{Dnn, Kind, Operator, Work};
+use crate::core::workload::model::Model;
+use crate::core::workload::operator::Sizes;
+use crate::lab::results::table::aligned;
+use crate::lab::scenario::named;
 
 /// Show a network's operators: shapes, times by batch size on a device, preferred batches, and stages
 #[derive(clap::Args, Clone, Debug)]

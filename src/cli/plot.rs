@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, ValueEnum};
 
 use super::render::{print, say};
-use crate::error::{Error, Result};
-use crate::plot::data::{self, Datum};
-use crate::plot::{Figure, Format, Inputs, Kind, Look, Options, draw, draw_all, missing_letters};
+use crate::base::error::{Error, Result};
+use crate::lab::plot::data::{self, Datum};
+use crate::lab::plot::{
+    Figure, Format, Inputs, Kind, Look, Options, draw, draw_all, missing_letters,
+};
 
 /// Draw figures from results
 ///

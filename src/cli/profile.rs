@@ -8,19 +8,19 @@ use clap::ArgGroup;
 
 use super::render::{put, say};
 use super::{find, progress, seed, stop_on_ctrl_c};
-use crate::backend::cuda::gpu::floors::{self, Floors};
-use crate::cost::grnn;
-use crate::error::{Context as _, Error, Result};
-use crate::experiment::executor::{Executor, Executors};
-use crate::experiment::standard::Cuda;
-use crate::files::can_write;
-use crate::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
-use crate::network::Spec;
-use crate::policy::registry::Registry;
-use crate::profile::{self, Session, Settings, Wanted};
-use crate::scenario::{Scenario, named as known};
-use crate::shipped::Shipped;
-use crate::workload::model::Model;
+use crate::base::error::{Context as _, Error, Result};
+use crate::base::files::can_write;
+use crate::base::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
+use crate::base::shipped::Shipped;
+use crate::core::cost::grnn;
+use crate::core::policy::registry::Registry;
+use crate::core::workload::model::Model;
+use crate::devices::cuda::gpu::floors::{self, Floors};
+use crate::devices::network::Spec;
+use crate::lab::experiment::executor::{Executor, Executors};
+use crate::lab::experiment::standard::Cuda;
+use crate::lab::profile::{self, Session, Settings, Wanted};
+use crate::lab::scenario::{Scenario, named as known};
 
 const REPEATS: u32 = 5;
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::error::{Error, Result, printable};
-use crate::files::write_typed;
+use crate::base::error::{Error, Result, printable};
+use crate::base::files::write_typed;
 
 /// The option of every command that prints results.
 #[derive(clap::Args, Clone, Copy, Debug)]

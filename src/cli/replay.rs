@@ -7,21 +7,21 @@ use serde_json::{Value, json};
 
 use super::find;
 use super::render::Shown;
-use crate::error::{Context as _, Error, Result};
-use crate::experiment::device::Device;
-use crate::experiment::executor::Target;
-use crate::experiment::inputs::Inputs;
-use crate::experiment::prepare;
-use crate::metrics::summary::Times;
-use crate::policy::registry::Registry;
-use crate::results::columns::{Metric, name_of};
-use crate::results::table::{aligned, tabulate};
-use crate::scenario::{Input, Scenario};
-use crate::shipped::Shipped;
-use crate::validate::ledger::{Ledger, Term, replayed};
-use crate::validate::recorded::Recording;
-use crate::validate::replay::Replay;
-use crate::validate::results::{Point, Results};
+use crate::base::error::{Context as _, Error, Result};
+use crate::base::shipped::Shipped;
+use crate::core::metrics::summary::Times;
+use crate::core::policy::registry::Registry;
+use crate::lab::experiment::device::Device;
+use crate::lab::experiment::executor::Target;
+use crate::lab::experiment::inputs::Inputs;
+use crate::lab::experiment::prepare;
+use crate::lab::results::columns::{Metric, name_of};
+use crate::lab::results::table::{aligned, tabulate};
+use crate::lab::scenario::{Input, Scenario};
+use crate::lab::validate::ledger::{Ledger, Term, replayed};
+use crate::lab::validate::recorded::Recording;
+use crate::lab::validate::replay::Replay;
+use crate::lab::validate::results::{Point, Results};
 
 /// Replay recorded runs and check that they result in the same decisions
 ///

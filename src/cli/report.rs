@@ -8,18 +8,18 @@ use serde_json::Value;
 
 use super::render::print;
 use super::sim;
-use crate::error::{Context as _, Error, Result};
-use crate::files::{write_typed, write_whole};
-use crate::page::{Section, date, facts, figures, folded, notes, page, summary, table};
-use crate::plot::{self, BY_KEY, Inputs, Kind, Look, Undrawn};
-use crate::results::read::CsvTable;
-use crate::results::saved::{read_json, within};
-use crate::results::summary::SummaryRow;
-use crate::results::swept::distinct;
-use crate::units::Nanos;
-use crate::validate::compare::report::{HEADINGS, cells};
-use crate::validate::compare::side::{Place, Side};
-use crate::validate::compare::{Comparison, Row, compare};
+use crate::base::error::{Context as _, Error, Result};
+use crate::base::files::{write_typed, write_whole};
+use crate::base::units::Nanos;
+use crate::lab::page::{Section, date, facts, figures, folded, notes, page, summary, table};
+use crate::lab::plot::{self, BY_KEY, Inputs, Kind, Look, Undrawn};
+use crate::lab::results::read::CsvTable;
+use crate::lab::results::saved::{read_json, within};
+use crate::lab::results::summary::SummaryRow;
+use crate::lab::results::swept::distinct;
+use crate::lab::validate::compare::report::{HEADINGS, cells};
+use crate::lab::validate::compare::side::{Place, Side};
+use crate::lab::validate::compare::{Comparison, Row, compare};
 
 /// Write a page to read and to send: tables, figures, warnings and differences of results
 ///

@@ -8,11 +8,11 @@ use serde_json::json;
 
 use super::files_of;
 use super::render::{Shown, print};
-use crate::error::{Error, Result};
-use crate::files::write_whole;
-use crate::policy::registry::Registry;
-use crate::scenario::Scenario;
-use crate::shipped::{self, BuiltIn, Shipped};
+use crate::base::error::{Error, Result};
+use crate::base::files::write_whole;
+use crate::base::shipped::{self, BuiltIn, Shipped};
+use crate::core::policy::registry::Registry;
+use crate::lab::scenario::Scenario;
 
 /// List the scenarios that batchlab brings along, or copy some to change them
 ///

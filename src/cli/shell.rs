@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use clap_complete::Shell;
 
 use super::render::{print, print_with, put};
-use crate::error::{Error, Result};
-use crate::policy::registry::Registry;
-use crate::scenario::schema;
+use crate::base::error::{Error, Result};
+use crate::core::policy::registry::Registry;
+use crate::lab::scenario::schema;
 
 /// Print a script that completes commands and options in a shell
 ///

@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 use super::parts::Parts;
 use super::render::width;
 use super::{Common, Sweeps};
-use crate::error::{Error, Result};
-use crate::experiment::executor::{Executors, Target, Verify};
-use crate::experiment::verify::{Largest, Verified};
-use crate::experiment::{self, Options, Report};
-use crate::files::folder_name;
-use crate::metrics::recorder::Decisions;
-use crate::metrics::validity::{Extrapolation, LATENESS_BOUND, Lateness};
-use crate::policy::registry::Registry;
-use crate::results::summary::SummaryRow;
-use crate::results::{summary, table};
-use crate::scenario::{PolicyEntry, Scenario};
+use crate::base::error::{Error, Result};
+use crate::base::files::folder_name;
+use crate::core::metrics::recorder::Decisions;
+use crate::core::metrics::validity::{Extrapolation, LATENESS_BOUND, Lateness};
+use crate::core::policy::registry::Registry;
+use crate::lab::experiment::executor::{Executors, Target, Verify};
+use crate::lab::experiment::verify::{Largest, Verified};
+use crate::lab::experiment::{self, Options, Report};
+use crate::lab::results::summary::SummaryRow;
+use crate::lab::results::{summary, table};
+use crate::lab::scenario::{PolicyEntry, Scenario};
 
 /// Run scenarios on the simulated GPU
 ///

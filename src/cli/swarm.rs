@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::render::print;
 use super::{seed, stop_on_ctrl_c};
-use crate::error::{Error, Result};
-use crate::policy::registry::Registry;
+use crate::base::error::{Error, Result};
+use crate::core::policy::registry::Registry;
 use crate::swarm::{Fault, check, search};
 
 /// Test batchlab with random scenarios on devices with faults

@@ -8,20 +8,20 @@ use serde_json::{Value, json};
 
 use super::knee::{Asked, Row, Study, rate, table};
 use super::{Common, number_in};
-use crate::error::{Error, Result, refuse_if};
-use crate::experiment::control::{self, Optimum};
-use crate::experiment::executor::Target;
-use crate::experiment::goal::Goal;
-use crate::experiment::knee::{Effort, over_rates};
-use crate::experiment::tune::{self, Tried};
-use crate::experiment::{self, Options};
-use crate::files::{can_write, folder_name, write_whole};
-use crate::plot::Kind;
-use crate::policy::registry::Registry;
-use crate::results::table::aligned;
-use crate::scenario::{PolicyEntry, Scenario};
-use crate::shipped::Shipped;
-use crate::units::{Nanos, Rate};
+use crate::base::error::{Error, Result, refuse_if};
+use crate::base::files::{can_write, folder_name, write_whole};
+use crate::base::shipped::Shipped;
+use crate::base::units::{Nanos, Rate};
+use crate::core::policy::registry::Registry;
+use crate::lab::experiment::control::{self, Optimum};
+use crate::lab::experiment::executor::Target;
+use crate::lab::experiment::goal::Goal;
+use crate::lab::experiment::knee::{Effort, over_rates};
+use crate::lab::experiment::tune::{self, Tried};
+use crate::lab::experiment::{self, Options};
+use crate::lab::plot::Kind;
+use crate::lab::results::table::aligned;
+use crate::lab::scenario::{PolicyEntry, Scenario};
 
 /// Find the settings with which a policy holds a latency objective at the highest rate, or with the fewest workers
 ///

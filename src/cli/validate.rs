@@ -5,14 +5,14 @@ use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 
 use super::{Common, compare, find, named_apart, number_in, profile, stop_on_ctrl_c};
-use crate::error::{Error, Result};
-use crate::experiment::executor::{Executor, Executors, Target, Verify};
-use crate::experiment::{Report, prepare};
-use crate::files::folder_name;
-use crate::policy::registry::Registry;
-use crate::scenario::Scenario;
-use crate::shipped::Shipped;
-use crate::validate::set::{self, Known, Line, Part, Plan, report};
+use crate::base::error::{Error, Result};
+use crate::base::files::folder_name;
+use crate::base::shipped::Shipped;
+use crate::core::policy::registry::Registry;
+use crate::lab::experiment::executor::{Executor, Executors, Target, Verify};
+use crate::lab::experiment::{Report, prepare};
+use crate::lab::scenario::Scenario;
+use crate::lab::validate::set::{self, Known, Line, Part, Plan, report};
 
 /// Validate the simulator against this machine
 ///

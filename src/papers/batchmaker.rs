@@ -2,15 +2,15 @@
 
 use super::verdict::{higher, lower, shown};
 use super::{Check, Findings, Series, Verdict, range};
-use crate::cost::CostModel as _;
-use crate::cost::table::{CostTable, Overhead};
-use crate::error::{Error, Result};
-use crate::files::folder_name;
-use crate::results::columns::Metric;
-use crate::results::logs::{BatchLine, LogRow};
-use crate::results::read::Log;
-use crate::task::Step;
-use crate::units::CellId;
+use crate::base::error::{Error, Result};
+use crate::base::files::folder_name;
+use crate::base::units::CellId;
+use crate::core::cost::CostModel as _;
+use crate::core::cost::table::{CostTable, Overhead};
+use crate::core::task::Step;
+use crate::lab::results::columns::Metric;
+use crate::lab::results::logs::{BatchLine, LogRow};
+use crate::lab::results::read::Log;
 
 const OURS: &str = "BatchMaker";
 /// Batches of 512 encoder and 256 decoder cells, and of 256 of both.

@@ -1,8 +1,8 @@
 //! Checks of what Orca, vLLM and Sarathi-Serve gain over the policy before them.
 
 use super::{Check, Findings, Verdict};
-use crate::error::Result;
-use crate::results::columns::Metric;
+use crate::base::error::Result;
+use crate::lab::results::columns::Metric;
 
 /// The ratio of the highest offered rates at which metrics, in ms, are at most these. At most 16 rates, so it is coarse.
 fn gain(

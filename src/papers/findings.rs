@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use super::lab::Study;
 use super::{Launches, Measured};
-use crate::error::{Error, Result};
-use crate::experiment::Report;
-use crate::files::folder_name;
-use crate::results::columns::Metric;
-use crate::results::logs::{LogRow as _, RequestLine};
-use crate::results::read::Log;
-use crate::results::summary::SummaryRow;
-use crate::scenario::Scenario;
+use crate::base::error::{Error, Result};
+use crate::base::files::folder_name;
+use crate::lab::experiment::Report;
+use crate::lab::results::columns::Metric;
+use crate::lab::results::logs::{LogRow as _, RequestLine};
+use crate::lab::results::read::Log;
+use crate::lab::results::summary::SummaryRow;
+use crate::lab::scenario::Scenario;
 
 /// Of one paper.
 #[derive(Debug, Default)]

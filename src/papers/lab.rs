@@ -8,20 +8,20 @@ use std::sync::atomic::AtomicBool;
 use serde_json::{Value, json};
 
 use super::{Exhibit, Measured};
-use crate::error::{Error, Result};
-use crate::experiment::executor::Target;
-use crate::experiment::fingerprint::hash;
-use crate::experiment::goal::{Answer, Goal};
-use crate::experiment::knee::{Effort, Objective};
-use crate::experiment::search::Searches;
-use crate::experiment::shard::Shard;
-use crate::experiment::{self, Options, Report};
-use crate::files::write_whole;
-use crate::plot::{self, Bar, Bars, Figure};
-use crate::results::swept::distinct;
-use crate::results::table::aligned;
-use crate::scenario::{LoadPoint, Quantile, Scenario};
-use crate::units::{Nanos, Rate};
+use crate::base::error::{Error, Result};
+use crate::base::files::write_whole;
+use crate::base::units::{Nanos, Rate};
+use crate::lab::experiment::executor::Target;
+use crate::lab::experiment::fingerprint::hash;
+use crate::lab::experiment::goal::{Answer, Goal};
+use crate::lab::experiment::knee::{Effort, Objective};
+use crate::lab::experiment::search::Searches;
+use crate::lab::experiment::shard::Shard;
+use crate::lab::experiment::{self, Options, Report};
+use crate::lab::plot::{self, Bar, Bars, Figure};
+use crate::lab::results::swept::distinct;
+use crate::lab::results::table::aligned;
+use crate::lab::scenario::{LoadPoint, Quantile, Scenario};
 
 /// The file of a study that is written last.
 pub const NUMBERS: &str = "numbers.csv";

@@ -1,7 +1,7 @@
 //! Checks of Late Batching's claims (*Low Latency Model Serving with Late Batching*, AISys 2017).
 
 use super::{Check, Series, Verdict};
-use crate::results::columns::Metric;
+use crate::lab::results::columns::Metric;
 
 pub const CHECKS: &[(&str, Check)] = &[
     ("late-fig1", |found| {

@@ -28,8 +28,8 @@ pub use grnn::measured::{self, Measured};
 pub use jit::Launches;
 pub use verdict::{Verdict, Word};
 
-use crate::error::Result;
-use crate::plot::Stated;
+use crate::base::error::Result;
+use crate::lab::plot::Stated;
 
 /// A paper whose figures are reproduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]

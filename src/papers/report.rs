@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use super::verdict::TOLERANCE;
 use super::{Checked, Findings, Found, Item, Paper, Word, jit};
-use crate::experiment::Report;
-use crate::metrics::bounds::Bounds;
-use crate::page::{self, Section, escaped, figures, folded, html_table};
-use crate::plot::Figure;
-use crate::results::columns::about;
-use crate::results::saved::Saved;
-use crate::results::table::aligned;
-use crate::results::{summary, table};
+use crate::core::metrics::bounds::Bounds;
+use crate::lab::experiment::Report;
+use crate::lab::page::{self, Section, escaped, figures, folded, html_table};
+use crate::lab::plot::Figure;
+use crate::lab::results::columns::about;
+use crate::lab::results::saved::Saved;
+use crate::lab::results::table::aligned;
+use crate::lab::results::{summary, table};
 
 /// A block each, with the reason if a claim does not hold.
 pub fn table(checked: &[Checked]) -> String {
@@ -411,9 +411,9 @@ fn chip(word: Word) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lab::plot::canvas::Canvas;
     use crate::papers::Verdict;
     use crate::papers::lab::Study;
-    use crate::plot::canvas::Canvas;
 
     #[test]
     fn a_page_shows_each_figure_with_its_claims_and_its_command() {

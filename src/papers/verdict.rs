@@ -2,9 +2,9 @@
 
 use clap::ValueEnum;
 
-use crate::error::Result;
-use crate::plot::axis::thousands;
-use crate::results::columns::name_of;
+use crate::base::error::Result;
+use crate::lab::plot::axis::thousands;
+use crate::lab::results::columns::name_of;
 
 /// The relative difference at which values agree: the paper's are read off plots, and few step times of its testbed
 /// are known.

@@ -12,16 +12,16 @@ use rand::seq::IndexedRandom as _;
 use toml::de::DeTable;
 
 use super::faults::Fault;
-use crate::conformance::case::{draw_model, draw_shape};
-use crate::cost::CostModel;
-use crate::cost::table::{CostTable, Overhead};
-use crate::error::{Error, Result};
-use crate::policy::registry::{Registry, Setup};
-use crate::workload::arrivals::LAST_ARRIVAL;
-use crate::workload::model::Model;
-use crate::workload::operator::Sizes;
-use crate::workload::operator::catalogue::Catalogue;
-use crate::workload::random::{self, Stream};
+use crate::base::error::{Error, Result};
+use crate::core::conformance::case::{draw_model, draw_shape};
+use crate::core::cost::CostModel;
+use crate::core::cost::table::{CostTable, Overhead};
+use crate::core::policy::registry::{Registry, Setup};
+use crate::core::workload::arrivals::LAST_ARRIVAL;
+use crate::core::workload::model::Model;
+use crate::core::workload::operator::Sizes;
+use crate::core::workload::operator::catalogue::Catalogue;
+use crate::core::workload::random::{self, Stream};
 
 /// A scenario, the files beside it by their names, and the faults of its device.
 #[derive(Clone, Debug)]

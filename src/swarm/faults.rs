@@ -7,13 +7,14 @@ use std::rc::Rc;
 
 use rand::RngExt as _;
 
-use crate::backend::{Backend, sim};
-use crate::cost::timing::{Start, Timing};
-use crate::cost::transfer::Transfers;
-use crate::experiment::executor::{Simulation, Simulator};
-use crate::task::{Completion, MemberList, Task};
-use crate::units::{CellId, Nanos, RequestId, Share, TaskId, WorkerId};
-use crate::workload::random::Stream;
+use crate::base::units::{CellId, Nanos, RequestId, Share, TaskId, WorkerId};
+use crate::core::backend::Backend;
+use crate::core::cost::timing::{Start, Timing};
+use crate::core::cost::transfer::Transfers;
+use crate::core::sim;
+use crate::core::task::{Completion, MemberList, Task};
+use crate::core::workload::random::Stream;
+use crate::lab::experiment::executor::{Simulation, Simulator};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Fault {
@@ -204,11 +205,11 @@ mod tests {
     use clap::ValueEnum as _;
 
     use super::*;
-    use crate::experiment::executor::Target;
-    use crate::experiment::{Run, prepare};
-    use crate::metrics::recorder::{Keep, Recorder};
-    use crate::policy::registry::Registry;
-    use crate::scenario::Scenario;
+    use crate::core::metrics::recorder::{Keep, Recorder};
+    use crate::core::policy::registry::Registry;
+    use crate::lab::experiment::executor::Target;
+    use crate::lab::experiment::{Run, prepare};
+    use crate::lab::scenario::Scenario;
 
     fn served(faults: &[Fault]) -> Recorder {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/quickstart.toml");

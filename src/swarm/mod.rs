@@ -1,6 +1,6 @@
 //! Swarm testing: random scenarios on devices with faults, each with other features switched on.
 //!
-//! A case is a scenario file. All laws of the [conformance kit](crate::conformance) must hold, each request must leave,
+//! A case is a scenario file. All laws of the [conformance kit](crate::core::conformance) must hold, each request must leave,
 //! a replay must decide the same, and the files must not depend on the number of threads. A refusal of the scenario is
 //! no failure. A case that fails is reduced while the same law is broken.
 
@@ -19,24 +19,24 @@ use self::draw::Case;
 pub use self::faults::Fault;
 use self::faults::Faulty;
 use self::shrink::smallest;
-use crate::conformance::Guarantees;
-use crate::conformance::laws::{self, Given};
-use crate::conformance::record::Record;
-use crate::cost::{CostModel as _, Extra};
-use crate::error::{Error, Result};
-use crate::experiment::device::Device;
-use crate::experiment::executor::Target;
-use crate::experiment::inputs::Inputs;
-use crate::experiment::{self, Options, Run, prepare};
-use crate::metrics::recorder::Keep;
-use crate::policy::registry::{Batches, Registry};
-use crate::results::columns::name_of;
-use crate::results::logs::{LogRow as _, RoundLine};
-use crate::results::write;
-use crate::scenario::Scenario;
-use crate::units::Nanos;
-use crate::validate::ledger::replayed;
-use crate::validate::results::Results;
+use crate::base::error::{Error, Result};
+use crate::base::units::Nanos;
+use crate::core::conformance::Guarantees;
+use crate::core::conformance::laws::{self, Given};
+use crate::core::conformance::record::Record;
+use crate::core::cost::{CostModel as _, Extra};
+use crate::core::metrics::recorder::Keep;
+use crate::core::policy::registry::{Batches, Registry};
+use crate::lab::experiment::device::Device;
+use crate::lab::experiment::executor::Target;
+use crate::lab::experiment::inputs::Inputs;
+use crate::lab::experiment::{self, Options, Run, prepare};
+use crate::lab::results::columns::name_of;
+use crate::lab::results::logs::{LogRow as _, RoundLine};
+use crate::lab::results::write;
+use crate::lab::scenario::Scenario;
+use crate::lab::validate::ledger::replayed;
+use crate::lab::validate::results::Results;
 
 /// The cases of a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

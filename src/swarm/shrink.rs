@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 
 use super::draw::Case;
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
 
 /// Attempts at most.
 const MOST: usize = 600;

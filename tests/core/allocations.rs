@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use batchlab::backend::Backend;
-use batchlab::backend::cuda::{Cuda, Options};
-use batchlab::backend::sim::{self, Sim};
 use batchlab::cost::table::{CostTable, Overhead};
-use batchlab::driver::drive;
+use batchlab::cuda::{Cuda, Options};
+use batchlab::engine;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::network::{Network, Spec};
 use batchlab::policy::cellular::Cellular;
@@ -18,6 +17,7 @@ use batchlab::policy::late::Late;
 use batchlab::policy::padded::Padded;
 use batchlab::policy::registry::{Settings, Setup};
 use batchlab::policy::values::PerCell;
+use batchlab::sim::{self, Sim};
 use batchlab::task::{FoldLoop, HostOverhead, MemberList, Members, NodeRef, Step, Task};
 use batchlab::units::{CellId, Nanos, NodeId, Rate, RequestId, StreamId, TaskId, WorkerId};
 use batchlab::workload::arrivals::{OpenLoop, Process};
@@ -110,7 +110,7 @@ fn allocations(
     let mut record = Recorder::new(count, workers, cells.len(), Keep::default());
     let mut source = OpenLoop::new(&requests, &arrivals);
     let before = ALLOCATIONS.get();
-    drive(
+    engine::run(
         &mut source,
         &mut *policy,
         &mut backend,

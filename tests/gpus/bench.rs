@@ -6,13 +6,13 @@ use std::env;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use batchlab::backend::cuda::device::{
+use batchlab::backend::Output;
+use batchlab::cost::grnn;
+use batchlab::cuda::device::{
     Batch, Device, Fault, HostPlace, Needs, Plan, Row, Shape, Slot, Stream,
 };
-use batchlab::backend::cuda::gpu::Gpus;
-use batchlab::cost::grnn;
+use batchlab::cuda::gpu::Gpus;
 use batchlab::gpu_settings::{LaunchBy, Precision, Settings, Signal};
-use batchlab::network::reference::Output;
 use batchlab::network::{Network, Spec};
 use batchlab::units::{CellId, RequestId, StreamId, WorkerId};
 use batchlab::workload::cell_graph::CellGraph;

@@ -1,7 +1,7 @@
 //! Failed launches, lost GPUs, NaNs and infinities, hosts that lack something.
 
-use batchlab::backend::cuda::device::{Batch, Device, Fault, Needs, Plan, Slot, Stream};
-use batchlab::backend::cuda::gpu::Gpus;
+use batchlab::cuda::device::{Batch, Device, Fault, Needs, Plan, Slot, Stream};
+use batchlab::cuda::gpu::Gpus;
 use batchlab::gpu_settings::{Precision, Settings};
 use batchlab::network::Spec;
 use batchlab::network::weights::{Weights, tensors};

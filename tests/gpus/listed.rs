@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use batchlab::backend::cuda::device::{Device, HostPlace, Row, Slot};
+use batchlab::cuda::device::{Device, HostPlace, Row, Slot};
 use batchlab::gpu_settings::{Precision, Settings};
 use batchlab::network::Spec;
 use batchlab::units::{CellId, NodeId, RequestId};

@@ -1,7 +1,7 @@
 //! Memory that grows, is kept, and is not there.
 
-use batchlab::backend::cuda::device::{Batch, Device, Needs, Shape, Slot};
-use batchlab::backend::cuda::gpu::Gpus;
+use batchlab::cuda::device::{Batch, Device, Needs, Shape, Slot};
+use batchlab::cuda::gpu::Gpus;
 use batchlab::gpu_settings::{LaunchBy, Precision, Settings};
 use batchlab::network::Spec;
 use batchlab::units::CellId;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use batchlab::backend::cuda::device::Device;
+use batchlab::cuda::device::Device;
 use batchlab::gpu_settings::{Precision, Settings};
 use batchlab::units::CellId;
 use batchlab::workload::cell_graph::{CellGraph, Graph, Run};

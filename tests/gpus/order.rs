@@ -1,6 +1,6 @@
 //! What streams and workers promise each other.
 
-use batchlab::backend::cuda::device::{Device, Slot, Stream};
+use batchlab::cuda::device::{Device, Slot, Stream};
 use batchlab::gpu_settings::{LaunchBy, Precision, Settings};
 use batchlab::units::{CellId, StreamId, WorkerId};
 use batchlab::workload::cell_graph::CellGraph;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use batchlab::backend::cuda::gpu::grnn::{Configuration, Host, Layer, Persistent, States, measure};
 use batchlab::cost::grnn::{Cell, Mapping, Rnn, Sizes};
+use batchlab::cuda::gpu::grnn::{Configuration, Host, Layer, Persistent, States, measure};
 use batchlab::gpu_settings::Precision;
 use batchlab::network::weights::Weights;
 use batchlab::network::{Network, Spec};

@@ -1,8 +1,8 @@
 //! Chains in persistent kernels, as the backend drives them.
 
-use batchlab::backend::cuda::device::{Device, Slot, Stream};
-use batchlab::backend::cuda::gpu::Gpus;
 use batchlab::cost::grnn;
+use batchlab::cuda::device::{Device, Slot, Stream};
+use batchlab::cuda::gpu::Gpus;
 use batchlab::gpu_settings::{Precision, Settings};
 use batchlab::network::Spec;
 use batchlab::units::{CellId, RequestId, StreamId};

@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 use std::{env, fs};
 
-use batchlab::backend::cuda::gpu::libraries;
-use batchlab::backend::cuda::gpu::nvrtc::{Nvrtc, Source, Target};
+use batchlab::cuda::gpu::libraries;
+use batchlab::cuda::gpu::nvrtc::{Nvrtc, Source, Target};
 
 use super::host_cuda::Element;
 

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use crate::base::error::Result;
+use crate::base::shipped::Shipped;
 use crate::cli::render::{Shown, put};
-use crate::cost::grnn::{
+use crate::core::cost::grnn::{
     Cell, Device, Launches, Ranked, Sizes, Space, csv, rank, weights_of_thread,
 };
-use crate::error::Result;
-use crate::results::table::tabulate;
-use crate::shipped::Shipped;
+use crate::lab::results::table::tabulate;
 
 /// Rank the mappings of a persistent kernel
 ///

@@ -7,16 +7,16 @@ use std::time::Duration;
 use rand::seq::index::sample;
 use serde_json::{Value, json};
 
-use crate::backend::cuda::gpu::grnn::{Host, Tuned, Tuner};
+use crate::base::error::{Error, Result};
+use crate::base::files::can_write;
 use crate::cli::render::{Shown, say};
 use crate::cli::seed;
-use crate::cost::grnn::{Cell, Device, Mapping, Ranked, Rnn, Space, rank};
-use crate::cost::roofline::Roofline;
-use crate::error::{Error, Result};
-use crate::files::can_write;
+use crate::core::cost::grnn::{Cell, Device, Mapping, Ranked, Rnn, Space, rank};
+use crate::core::cost::roofline::Roofline;
+use crate::core::workload::random;
+use crate::devices::cuda::gpu::grnn::{Host, Tuned, Tuner};
+use crate::lab::results::table::tabulate;
 use crate::papers::measured::{self, Chosen, Measured, Row, Size, Way};
-use crate::results::table::tabulate;
-use crate::workload::random;
 
 /// Find the fastest mapping of a persistent kernel on this host's GPU
 ///

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::iter;
 
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
+use crate::lab::results::swept::distinct;
 use crate::papers::{Item, Paper};
-use crate::results::swept::distinct;
 
 /// The figures and claims that the user asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

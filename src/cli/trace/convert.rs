@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{OutputArgs, open};
-use crate::error::{Context, Error, Result};
-use crate::units::Rate;
-use crate::workload::arrivals::check_rate;
-use crate::workload::dataset::cut_length;
-use crate::workload::trace::Trace;
+use crate::base::error::{Context, Error, Result};
+use crate::base::units::Rate;
+use crate::core::workload::arrivals::check_rate;
+use crate::core::workload::dataset::cut_length;
+use crate::core::workload::trace::Trace;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use super::{ArrivalArgs, OutputArgs};
-use crate::error::{Error, Result};
-use crate::memory::require;
-use crate::units::Nanos;
-use crate::workload::dataset::Dataset;
-use crate::workload::model::Model;
-use crate::workload::shape::Shape;
-use crate::workload::trace::Trace;
+use crate::base::error::{Error, Result};
+use crate::base::memory::require;
+use crate::base::units::Nanos;
+use crate::core::workload::dataset::Dataset;
+use crate::core::workload::model::Model;
+use crate::core::workload::shape::Shape;
+use crate::core::workload::trace::Trace;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use super::{ArrivalArgs, OutputArgs, open};
+use crate::base::error::{Context, Error, Result};
 use crate::cli::render::say;
-use crate::error::{Context, Error, Result};
-use crate::workload::import::{Format, Kind, read_text};
-use crate::workload::trace::Trace;
+use crate::core::workload::import::{Format, Kind, read_text};
+use crate::core::workload::trace::Trace;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use super::open;
+use crate::base::error::{Context, Error, Result};
+use crate::base::units::Nanos;
 use crate::cli::render::Shown;
-use crate::error::{Context, Error, Result};
-use crate::results::table::tabulate;
-use crate::units::Nanos;
-use crate::workload::describe::{Bin, Description, Peak};
-use crate::workload::trace::Trace;
+use crate::core::workload::describe::{Bin, Description, Peak};
+use crate::core::workload::trace::Trace;
+use crate::lab::results::table::tabulate;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {

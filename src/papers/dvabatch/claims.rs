@@ -1,7 +1,7 @@
 //! Checks of DVABatch's claims.
 
 use super::{DELAY, DVA, LOADS, PAIRS, PLAIN, SPLIT, STAGES, ZERO, named};
-use crate::error::Result;
+use crate::base::error::Result;
 use crate::papers::findings::mean;
 use crate::papers::verdict::higher;
 use crate::papers::{Check, Findings, Verdict};

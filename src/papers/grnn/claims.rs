@@ -4,9 +4,9 @@ use super::figures::{DOUBLE, MODEL, SINGLE};
 use super::measured::{Measured, Regret, Series, Size};
 use super::model::TITAN_V;
 use super::paper::{self, MAPPINGS, NETWORK_BATCHES, NETWORKS, WIDTHS, size};
-use crate::cost::grnn::{Cell, Rnn, Space};
-use crate::cost::roofline::Roofline;
-use crate::error::Result;
+use crate::base::error::Result;
+use crate::core::cost::grnn::{Cell, Rnn, Space};
+use crate::core::cost::roofline::Roofline;
 use crate::papers::verdict::{higher, lower};
 use crate::papers::{Check, Findings, Verdict, findings};
 

@@ -6,11 +6,11 @@ use super::paper::{
     self, MAPPINGS, NETWORK_BATCHES, NETWORKS, PAPER, PEAK, PEAK_CPU, STEPS, by_size, column, full,
     measured_by_size, size,
 };
-use crate::cost::grnn::{Cell, Mapping, Rnn};
-use crate::cost::roofline::Roofline;
+use crate::core::cost::grnn::{Cell, Mapping, Rnn};
+use crate::core::cost::roofline::Roofline;
+use crate::lab::results::columns::name_of;
 use crate::papers::findings::mean;
 use crate::papers::lab::{Column, Study, columns};
-use crate::results::columns::name_of;
 
 /// Bars that claims look up.
 pub const MODEL: &str = "GRNN, model";

@@ -11,8 +11,8 @@ mod paper;
 pub(super) use claims::CHECKS;
 
 use super::lab::{Lab, Study};
-use crate::cost::grnn::Cell;
-use crate::error::{Error, Result};
+use crate::base::error::{Error, Result};
+use crate::core::cost::grnn::Cell;
 
 pub(super) fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
     let (model, own) = (model::Model::new()?, lab.measured);

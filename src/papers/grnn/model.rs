@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::measured::Size;
-use crate::cost::grnn::{Cell, Device, Launches, Persistent, Ranked, Rnn, Space, Times, rank};
-use crate::cost::roofline::{Kernels, Roofline};
-use crate::error::{Error, Result};
-use crate::gpu_settings::Precision;
-use crate::shipped::Shipped;
-use crate::units::Nanos;
-use crate::workload::model::Model as Network;
-use crate::workload::operator::Sizes;
+use crate::base::error::{Error, Result};
+use crate::base::gpu_settings::Precision;
+use crate::base::shipped::Shipped;
+use crate::base::units::Nanos;
+use crate::core::cost::grnn::{
+    Cell, Device, Launches, Persistent, Ranked, Rnn, Space, Times, rank,
+};
+use crate::core::cost::roofline::{Kernels, Roofline};
+use crate::core::workload::model::Model as Network;
+use crate::core::workload::operator::Sizes;
 
 /// The device file of the paper's GPU.
 pub const TITAN_V: &str = "titan-v";

@@ -2,10 +2,10 @@
 //! as wide as states.
 
 use super::measured::{Measured, Size};
-use crate::cost::grnn::Cell;
+use crate::core::cost::grnn::Cell;
+use crate::lab::plot::Bar;
+use crate::lab::results::columns::name_of;
 use crate::papers::lab::{Column, columns};
-use crate::plot::Bar;
-use crate::results::columns::name_of;
 
 /// Of the state.
 pub const WIDTHS: [u32; 3] = [64, 256, 1024];

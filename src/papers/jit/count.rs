@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::sample::{CELL, HEAD, INITIAL_STATE, Samples};
-use crate::units::CellId;
+use crate::base::units::CellId;
 
 /// The key of a slot of the look-up table (section 4.3): one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -17,13 +17,13 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use super::sample::Samples;
-use crate::policy::operators::classes::KeyOf;
-use crate::policy::operators::{Evaluation, Lists, by_depth};
-use crate::units::CellId;
-use crate::workload::cell_graph::CellGraph;
-use crate::workload::model::Model;
-use crate::workload::operator::catalogue::List;
-use crate::workload::operator::{Kind, Operator, Rows, Sizes, Source};
+use crate::base::units::CellId;
+use crate::core::policy::operators::classes::KeyOf;
+use crate::core::policy::operators::{Evaluation, Lists, by_depth};
+use crate::core::workload::cell_graph::CellGraph;
+use crate::core::workload::model::Model;
+use crate::core::workload::operator::catalogue::List;
+use crate::core::workload::operator::{Kind, Operator, Rows, Sizes, Source};
 
 /// Table 1, column "kernel".
 pub const PAPER_UNBATCHED: u64 = 5_018_658;
@@ -155,7 +155,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::workload::shape::Tree;
+    use crate::core::workload::shape::Tree;
 
     fn samples(trees: &[&str], pairs: bool) -> Samples {
         Samples::new(

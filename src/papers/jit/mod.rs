@@ -11,12 +11,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{Check, Exhibit, Findings, Found, Made, Paper, Verdict};
-use crate::error::{Error, Result};
-use crate::experiment::Report;
-use crate::results::saved::read_json;
-use crate::results::summary::SummaryRow;
-use crate::results::table::{aligned, tabulate};
-use crate::shipped::{self, PEERS};
+use crate::base::error::{Error, Result};
+use crate::base::shipped::{self, PEERS};
+use crate::lab::experiment::Report;
+use crate::lab::results::saved::read_json;
+use crate::lab::results::summary::SummaryRow;
+use crate::lab::results::table::{aligned, tabulate};
 use count::{Counter, Counts};
 use kernels::{KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
 use sample::Samples;

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use rand::seq::SliceRandom;
 
-use crate::error::{Context, Error, Result};
-use crate::units::CellId;
-use crate::workload::cell_graph::Graph;
-use crate::workload::import::{Format, read_text};
-use crate::workload::random::Stream;
-use crate::workload::shape::{Shape, Tree};
-use crate::workload::trace::Trace;
+use crate::base::error::{Context, Error, Result};
+use crate::base::units::CellId;
+use crate::core::workload::cell_graph::Graph;
+use crate::core::workload::import::{Format, read_text};
+use crate::core::workload::random::Stream;
+use crate::core::workload::shape::{Shape, Tree};
+use crate::core::workload::trace::Trace;
 
 /// Of a node of a tree.
 pub const CELL: CellId = CellId(0);
@@ -191,7 +191,7 @@ impl Samples {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::random;
+    use crate::core::workload::random;
 
     #[test]
     fn trees_are_read_with_and_without_leaves_and_from_traces() {

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use batchlab::backend::sim;
 use batchlab::cost::CostModel;
 use batchlab::cost::table::{CostTable, Overhead, TableModel};
 use batchlab::cost::transfer::Transfers;
-use batchlab::driver::drive;
+use batchlab::engine;
 use batchlab::experiment::executor::Target;
 use batchlab::experiment::{self, Options, Report};
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::registry::{Configured, Registry, Settings, Setup};
 use batchlab::scenario::Scenario;
+use batchlab::sim;
 use batchlab::units::CellId;
 use batchlab::units::Nanos;
 use batchlab::workload::arrivals::OpenLoop;
@@ -262,7 +262,7 @@ impl Device {
         let mut policy = policy.build(&setup).expect("settings that fit the model");
         let mut recorder = Recorder::new(requests.len(), self.workers, self.cells.len(), keep);
         let mut source = OpenLoop::new(requests, arrivals);
-        drive(
+        engine::run(
             &mut source,
             &mut *policy,
             &mut *backend,

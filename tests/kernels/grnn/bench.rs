@@ -1,7 +1,7 @@
 //! A persistent kernel with its memory, and a network on the CPU beside it.
 
-use batchlab::backend::cuda::gpu::grnn::{Configuration, headers};
 use batchlab::cost::grnn::{Mapping, Rnn, Sizes};
+use batchlab::cuda::gpu::grnn::{Configuration, headers};
 use batchlab::network::weights::Weights;
 use batchlab::network::{Network, Spec};
 use batchlab::units::{CellId, RequestId};

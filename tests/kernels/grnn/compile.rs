@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::thread;
 
-use batchlab::backend::cuda::gpu::grnn::{Configuration, headers};
-use batchlab::backend::cuda::gpu::nvrtc::{Nvrtc, Source, Target};
 use batchlab::cost::grnn::{Cell, Device, Launches, Sizes, Space, rank, weights_of_thread};
+use batchlab::cuda::gpu::grnn::{Configuration, headers};
+use batchlab::cuda::gpu::nvrtc::{Nvrtc, Source, Target};
 
 use crate::compile::{ARCHITECTURES, Figures, figures, nvrtc, warning};
 

@@ -1,7 +1,7 @@
 //! Micro-benchmarks: what they compute has all their work in it, and they compile without spills.
 
-use batchlab::backend::cuda::gpu::grnn::{MICRO, file, headers, micro_options};
-use batchlab::backend::cuda::gpu::nvrtc::{Source, Target};
+use batchlab::cuda::gpu::grnn::{MICRO, file, headers, micro_options};
+use batchlab::cuda::gpu::nvrtc::{Source, Target};
 
 use crate::compile::{ARCHITECTURES, figures, nvrtc, warning};
 use crate::host_cuda::{Argument, Grid, Kernels};

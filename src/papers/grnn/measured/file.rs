@@ -5,11 +5,11 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use super::{Chosen, Measured, Ranked, Row, Size, Way};
-use crate::cost::grnn::{Cell, Mapping};
-use crate::error::{Error, Result};
-use crate::files::write_typed;
-use crate::results::columns::name_of;
-use crate::results::read::{CsvFile, CsvRow};
+use crate::base::error::{Error, Result};
+use crate::base::files::write_typed;
+use crate::core::cost::grnn::{Cell, Mapping};
+use crate::lab::results::columns::name_of;
+use crate::lab::results::read::{CsvFile, CsvRow};
 
 /// Columns that `grnn rank --out` also has have the same names.
 const COLUMNS: &str = "gpu,multiprocessors,way,cell,hidden,batch,steps,launches,ms,kernel,tile_width,tile_height,\

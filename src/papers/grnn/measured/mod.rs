@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use crate::cost::grnn::{Cell, Mapping, Rnn};
+use crate::core::cost::grnn::{Cell, Mapping, Rnn};
+use crate::lab::results::columns::name_of;
 use crate::papers::findings::range;
-use crate::results::columns::name_of;
 
 /// GRNN's result is the fastest of this number of the model's first mappings (sections 7.2 and 8.1).
 pub const FIRST: u32 = 5;

@@ -1,0 +1,11 @@
+//! What every other room stands on: units, errors, files, memory, the host's clock.
+
+pub mod clock;
+pub mod error;
+pub mod units;
+
+pub mod memory;
+
+pub mod files;
+pub mod gpu_settings;
+pub mod shipped;

@@ -1,0 +1,233 @@
+//! The scenarios, cost tables, devices, networks, traces and measurements of the repository, which are inside the
+//! program. A file on disk comes first; without one, a path such as `traces/figure5.csv` means the built-in copy in any
+//! folder.
+
+use std::fmt::Debug;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Component, Path, PathBuf};
+
+use include_dir::{Dir, include_dir};
+
+use crate::base::error::{Error, Result, nearest};
+use crate::base::memory::bounded;
+
+static SCENARIOS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/scenarios");
+static TRACES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/traces");
+
+/// Persistent kernels on an H100, and cuDNN's: what GRNN's claims are compared with.
+pub const GRNN_MEASURED: &str = "results/reference/gpu/measured.csv";
+/// The CPU backend beside other systems.
+pub const PEERS: &str = "results/reference/peers.txt";
+
+static MEASUREMENTS: [(&str, &[u8]); 2] = [
+    (
+        GRNN_MEASURED,
+        include_bytes!("../../results/reference/gpu/measured.csv"),
+    ),
+    (PEERS, include_bytes!("../../results/reference/peers.txt")),
+];
+
+/// Decides where a name is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shipped {
+    Scenario,
+    Costs,
+    Device,
+    Network,
+    Trace,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct BuiltIn {
+    /// Its path below the folder of its kind, without the ending: `batchmaker/fig7a`.
+    pub name: &'static str,
+    pub text: &'static str,
+}
+
+impl Shipped {
+    /// The folder, and the ending of its files.
+    fn place(self) -> (&'static str, &'static str) {
+        match self {
+            Shipped::Scenario => ("scenarios/", ".toml"),
+            Shipped::Costs => ("scenarios/costs/", ".csv"),
+            Shipped::Device => ("scenarios/devices/", ".toml"),
+            Shipped::Network => ("scenarios/networks/", ".csv"),
+            Shipped::Trace => ("traces/", ".csv"),
+        }
+    }
+
+    /// In the order of the names.
+    pub fn all(self) -> Vec<BuiltIn> {
+        let (top, tree) = if self == Shipped::Trace {
+            ("traces/", &TRACES)
+        } else {
+            ("scenarios/", &SCENARIOS)
+        };
+        let (folder, ending) = self.place();
+        let below = folder.strip_prefix(top).unwrap_or_default();
+        let mut found = Vec::new();
+        let mut folders = vec![tree];
+        while let Some(folder) = folders.pop() {
+            // Files of devices and language models are TOML too, but not scenarios.
+            let others = |path: &Path| path.ends_with("devices") || path.ends_with("llms");
+            folders.extend(
+                folder
+                    .dirs()
+                    .filter(|one| self != Shipped::Scenario || !others(one.path())),
+            );
+            found.extend(folder.files().filter_map(|file| {
+                let name = file
+                    .path()
+                    .to_str()?
+                    .strip_prefix(below)?
+                    .strip_suffix(ending)?;
+                Some(BuiltIn {
+                    name,
+                    text: file.contents_utf8()?,
+                })
+            }));
+        }
+        found.sort_by_key(|one| one.name);
+        found
+    }
+
+    pub fn path(self, name: &str) -> PathBuf {
+        let (folder, ending) = self.place();
+        PathBuf::from(format!("{folder}{name}{ending}"))
+    }
+
+    /// The file on disk, else the built-in file of this path, else the only one whose name ends like this: `fig7a` and
+    /// `batchmaker/fig7a` are `scenarios/batchmaker/fig7a.toml`.
+    ///
+    /// # Errors
+    /// If there is none, or if several names end like this.
+    pub fn find(self, given: &Path) -> Result<PathBuf> {
+        let on_disk = fs::metadata(given);
+        if on_disk.as_ref().is_ok_and(|found| !found.is_dir()) {
+            return Ok(given.to_path_buf());
+        }
+        if let Some(path) = within_repository(given).filter(|path| content(path).is_some()) {
+            return Ok(path);
+        }
+        let text = given.to_string_lossy();
+        let (folder, ending) = self.place();
+        let name = text.strip_prefix(folder).unwrap_or(&text);
+        let name = name.strip_suffix(ending).unwrap_or(name);
+        let all = self.all();
+        let ends_so = |one: &&'static str| {
+            one.strip_suffix(name)
+                .is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+        };
+        let found: Vec<&str> = all.iter().map(|one| one.name).filter(ends_so).collect();
+        match (&found[..], on_disk) {
+            ([one], _) => Ok(self.path(one)),
+            ([], Ok(_)) => Ok(given.to_path_buf()), // A folder; reading it reports that.
+            ([], Err(cause)) => {
+                let names: Vec<&str> = all
+                    .iter()
+                    .flat_map(|one| one.name.rsplit('/').next())
+                    .collect();
+                let guess = nearest(name, &names);
+                let known = match self {
+                    Shipped::Scenario => "batchlab scenarios lists what is".into(),
+                    _ => format!(
+                        "known: {}",
+                        all.iter()
+                            .map(|one| one.name)
+                            .collect::<Vec<_>>()
+                            .join(", ")
+                    ),
+                };
+                let error = Error::unreadable(given, &cause);
+                Err(Error::input(format!(
+                    "{error}; nothing built in has that name{guess}; {known}"
+                )))
+            }
+            (several, _) if several.contains(&name) => Ok(self.path(name)),
+            (several, _) => {
+                let names = several.join(", ");
+                Err(Error::at(
+                    given,
+                    format!("several built-in files have this name; name one of {names}"),
+                ))
+            }
+        }
+    }
+}
+
+impl BuiltIn {
+    /// The first sentence of its first comment.
+    pub fn about(&self) -> String {
+        let comment = self.text.lines().map_while(|line| line.strip_prefix("# "));
+        let text = comment.collect::<Vec<_>>().join(" ");
+        text.split_once(". ")
+            .map_or(text.trim_end_matches('.'), |(first, _)| first)
+            .to_string()
+    }
+}
+
+/// A relative path without `.` and `..`, as paths are in the repository.
+pub fn within_repository(path: &Path) -> Option<PathBuf> {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::Normal(name) => plain.push(name),
+            Component::CurDir => {}
+            Component::ParentDir if plain.pop() => {}
+            _ => return None,
+        }
+    }
+    Some(plain)
+}
+
+fn content(path: &Path) -> Option<&'static [u8]> {
+    let path = within_repository(path)?;
+    let of =
+        |(folder, tree): (&str, &'static Dir<'_>)| tree.get_file(path.strip_prefix(folder).ok()?);
+    let listed = [("scenarios", &SCENARIOS), ("traces", &TRACES)]
+        .into_iter()
+        .find_map(of);
+    let measured = || {
+        MEASUREMENTS
+            .iter()
+            .find(|(name, _)| path == Path::new(name))
+            .map(|(_, text)| *text)
+    };
+    listed.map(include_dir::File::contents).or_else(measured)
+}
+
+/// Whether a path means a built-in file: there is one, and none on disk.
+pub fn is_built_in(path: &Path) -> bool {
+    !path.exists() && content(path).is_some()
+}
+
+pub fn is_file(path: &Path) -> bool {
+    path.is_file() || is_built_in(path)
+}
+
+/// A file, on disk or built in.
+pub trait Input: Read + Debug + Send {}
+
+impl<T: Read + Debug + Send> Input for T {}
+
+pub fn open(path: &Path) -> io::Result<Box<dyn Input>> {
+    match content(path).filter(|_| !path.exists()) {
+        Some(text) => Ok(Box::new(text)),
+        None => Ok(Box::new(File::open(path)?)),
+    }
+}
+
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    bounded(open(path)?).read_to_end(&mut bytes).map(|_| bytes)
+}
+
+/// # Errors
+/// Names the file.
+pub fn text(path: &Path) -> Result<String> {
+    let mut text = String::new();
+    let read = open(path).and_then(|file| bounded(file).read_to_string(&mut text));
+    read.map(|_| text)
+        .map_err(|cause| Error::unreadable(path, &cause))
+}

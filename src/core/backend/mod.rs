@@ -1,0 +1,107 @@
+//! The interface of backends: they run batched tasks and own the clock.
+
+pub mod watched;
+
+use std::time::Duration;
+
+use crate::base::units::{CellId, Nanos, RequestId, TaskId};
+use crate::core::task::{Completion, MemberList, Task};
+
+/// Workers that run the tasks of each stream in the order of submission. Recording, jitter and faults are wrappers
+/// around a backend, not options of one.
+pub trait Backend {
+    /// The time since the start of the run.
+    fn now(&self) -> Nanos;
+
+    /// Takes a task, which runs after the tasks before it on its stream. `members` is given if
+    /// [`Backend::wants_members`].
+    fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>);
+
+    /// Waits for the next completion until `until`. Completions are ordered by their finish, then by submission.
+    /// `None`: `until` is reached or, without an `until`, nothing is running. With an `until`, a real clock may return
+    /// `None` earlier, so that a user can stop the run.
+    fn wait(&mut self, until: Option<Nanos>) -> Option<Completion>;
+
+    /// Whether the backend needs the nodes of a task. Listing them takes time in proportion to the batch.
+    fn wants_members(&self) -> bool {
+        false
+    }
+
+    /// The batch sizes at which the device runs a cell, ascending; empty for all sizes. Other sizes are
+    /// [padded](crate::core::task::Step::padded).
+    fn batches(&self, _: CellId) -> &[u32] {
+        &[]
+    }
+
+    /// The list of a completed task, whose memory the driver reuses.
+    fn spare(&mut self) -> Option<MemberList> {
+        None
+    }
+
+    /// Why a request that leaves has no result: a failed computation, or a NaN or infinity. Its tasks complete like all
+    /// others, so a policy does not notice.
+    fn failure(&mut self, _: RequestId) -> Option<String> {
+        None
+    }
+
+    /// The result of a finished request, on a backend that computes. `None` if the backend keeps only chosen results.
+    fn answer(&self, _: RequestId) -> Option<Answer> {
+        None
+    }
+
+    /// What tasks of whole requests and of operators have run so far, on a backend that counts it.
+    fn launched(&self) -> Option<Launched> {
+        None
+    }
+}
+
+/// Launches of cells or operators, and the copies that bring their inputs together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Launched {
+    pub launches: u64,
+    /// Of inputs that did not lie in place.
+    pub copies: u64,
+    pub copied_bytes: u64,
+    pub copying: Duration,
+}
+
+impl std::ops::AddAssign for Launched {
+    fn add_assign(&mut self, more: Launched) {
+        self.launches += more.launches;
+        self.copies += more.copies;
+        self.copied_bytes += more.copied_bytes;
+        self.copying += more.copying;
+    }
+}
+
+/// The result of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// Of all bits, which must be the CPU's.
+    Digest(u64),
+    /// All numbers, which may differ from the CPU's by rounding.
+    Output(Output),
+}
+
+/// What a network computes for a request.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Output {
+    /// The states of the nodes that no other node needs, in order.
+    pub state: Vec<f32>,
+    /// The words that the nodes chose, in the order of the nodes.
+    pub words: Vec<u32>,
+}
+
+impl Output {
+    /// A hash of all bits: outputs are compared without being kept.
+    pub fn digest(&self) -> u64 {
+        let bits = self
+            .state
+            .iter()
+            .map(|x| x.to_bits())
+            .chain(self.words.iter().copied());
+        bits.fold(0xcbf2_9ce4_8422_2325, |hash, word| {
+            (hash ^ u64::from(word)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+}

@@ -1,0 +1,56 @@
+//! A wrapper that shows a backend's tasks as they are submitted.
+
+use super::{Answer, Backend, Launched};
+use crate::base::units::{CellId, Nanos, RequestId, TaskId};
+use crate::core::task::{Completion, MemberList, Task};
+
+pub struct Watcher<'w> {
+    /// Listing members takes time in proportion to the batches.
+    pub members: bool,
+    /// Called for each task at its submission.
+    pub see: &'w mut dyn FnMut(TaskId, &Task<'_>, Option<&MemberList>),
+}
+
+pub struct Watched<'b, 'w> {
+    pub backend: &'b mut dyn Backend,
+    pub watcher: Watcher<'w>,
+}
+
+impl Backend for Watched<'_, '_> {
+    fn now(&self) -> Nanos {
+        self.backend.now()
+    }
+
+    fn submit(&mut self, id: TaskId, task: &Task<'_>, members: Option<MemberList>) {
+        (self.watcher.see)(id, task, members.as_ref());
+        self.backend.submit(id, task, members);
+    }
+
+    fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
+        self.backend.wait(until)
+    }
+
+    fn wants_members(&self) -> bool {
+        self.watcher.members || self.backend.wants_members()
+    }
+
+    fn batches(&self, cell: CellId) -> &[u32] {
+        self.backend.batches(cell)
+    }
+
+    fn spare(&mut self) -> Option<MemberList> {
+        self.backend.spare()
+    }
+
+    fn failure(&mut self, request: RequestId) -> Option<String> {
+        self.backend.failure(request)
+    }
+
+    fn answer(&self, request: RequestId) -> Option<Answer> {
+        self.backend.answer(request)
+    }
+
+    fn launched(&self) -> Option<Launched> {
+        self.backend.launched()
+    }
+}

@@ -1,0 +1,441 @@
+//! The laws, each checked on the record of a run.
+
+use std::collections::BTreeMap;
+use std::iter::repeat_n;
+
+use super::Guarantees;
+use super::record::{Record, Seen};
+use crate::base::units::{CellId, Nanos, NodeId, RequestId};
+use crate::core::cost::table::TableModel;
+use crate::core::metrics::bounds::Fastest;
+use crate::core::metrics::laws;
+use crate::core::task::{MemberList, NodeRef, TaskRow};
+use crate::core::workload::cell_graph::CellGraph;
+use crate::core::workload::model::CellType;
+use crate::core::workload::trace::Requests;
+
+/// What a policy was given.
+pub(crate) struct Given<'a> {
+    pub requests: &'a Requests,
+    pub cells: &'a [CellType],
+    pub workers: usize,
+    pub device: &'a TableModel,
+    /// [`Settings::batch_sizes`](crate::core::policy::registry::Settings::batch_sizes).
+    pub sizes: &'a [u32],
+}
+
+/// Checks all laws. An error begins with the law's name and a colon.
+pub(crate) fn check(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), String> {
+    check_backend(case, run, guarantees)?;
+    little(run)?;
+    if guarantees.work_conserving {
+        work_conservation(case, run)?;
+    }
+    if guarantees.bounded {
+        bounds(case, run)
+    } else {
+        Ok(())
+    }
+}
+
+/// Only laws that do not depend on the simulator's exact times.
+pub(super) fn check_backend(
+    case: &Given<'_>,
+    run: &Record,
+    guarantees: &Guarantees,
+) -> Result<(), String> {
+    caps(case, run, guarantees)?;
+    conservation(case, run)?;
+    order(case, run)?;
+    causality(case, run, guarantees.holds_back)?;
+    busy_time(run)?;
+    if guarantees.pins {
+        pinning(case, run)
+    } else {
+        Ok(())
+    }
+}
+
+/// The laws of policies for language models, whose tasks have no nodes.
+pub(crate) fn check_iterations(run: &Record) -> Result<(), String> {
+    leaving(run)?;
+    busy_time(run)?;
+    little(run)
+}
+
+fn little(run: &Record) -> Result<(), String> {
+    laws::littles_law(&run.recorder).map_err(|error| format!("Little's law: {error}"))
+}
+
+fn caps(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), String> {
+    let graphs = Listed::all(case.requests);
+    for (row, task) in run.tasks() {
+        let TaskRow {
+            task: id, batch, ..
+        } = *row;
+        if batch > guarantees.max_batch || batch == 0 {
+            return Err(format!(
+                "caps: task {id} has a batch of {batch}; at most {}",
+                guarantees.max_batch
+            ));
+        }
+        let own: u64 = members(task, case)
+            .iter()
+            .map(|n| graphs[n.request.index()].sizes[n.node.index()])
+            .sum();
+        if task.useful_cells != own || task.executed_cells < own {
+            return Err(format!(
+                "caps: task {id} executes {} cells, calls {} useful, and its members have {own}",
+                task.executed_cells, task.useful_cells
+            ));
+        }
+        let Some(nodes) = cell_nodes(task) else {
+            continue;
+        };
+        let devices = &case.cells[row.cells[0].index()].batches;
+        let next = |sizes: &[u32], nodes| {
+            sizes
+                .iter()
+                .copied()
+                .find(|size| *size >= nodes)
+                .unwrap_or(nodes)
+        };
+        let as_many = next(
+            devices,
+            next(case.sizes, batch).min(*devices.last().unwrap_or(&u32::MAX)),
+        );
+        if nodes.len() != batch as usize || task.step_batch != as_many {
+            return Err(format!(
+                "caps: task {id} says {batch}, runs {} at once and holds {} nodes",
+                task.step_batch,
+                nodes.len()
+            ));
+        }
+        let is_other =
+            |n: &&NodeRef| graphs[n.request.index()].cells[n.node.index()] != row.cells[0];
+        if let Some(other) = nodes.iter().find(is_other) {
+            return Err(format!(
+                "caps: task {id} of cell {} holds {other:?} of another cell type",
+                row.cells[0]
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn leaving(run: &Record) -> Result<(), String> {
+    let finished = run.done.iter().filter(|at| **at != Nanos::MAX).count() as u64;
+    if finished + run.recorder.rejected != run.done.len() as u64 {
+        let lost = run
+            .done
+            .iter()
+            .position(|at| *at == Nanos::MAX)
+            .unwrap_or(0);
+        return Err(format!("conservation: request {lost} never left"));
+    }
+    Ok(())
+}
+
+fn conservation(case: &Given<'_>, run: &Record) -> Result<(), String> {
+    leaving(run)?;
+    let mut runs: Vec<Vec<u32>> = case
+        .requests
+        .graphs
+        .iter()
+        .map(|g| vec![0; g.nodes() as usize])
+        .collect();
+    for node in run.seen.iter().flat_map(|task| members(task, case)) {
+        runs[node.request.index()][node.node.index()] += 1;
+    }
+    for (request, counts) in runs.iter().enumerate() {
+        let expected = u32::from(run.done[request] != Nanos::MAX);
+        if let Some(node) = counts.iter().position(|count| *count != expected) {
+            return Err(format!(
+                "conservation: node {node} of request {request} ran {} times",
+                counts[node]
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn order(case: &Given<'_>, run: &Record) -> Result<(), String> {
+    let mut times: BTreeMap<NodeRef, (Nanos, Nanos)> = BTreeMap::new();
+    for (row, task) in run.tasks() {
+        for node in cell_nodes(task).unwrap_or_default() {
+            times.insert(*node, (row.start, row.finish));
+        }
+        if let Some(MemberList::Parts(parts)) = &task.members {
+            // The order within a part is the backend's: only its start and end are checked.
+            for part in parts {
+                for node in part.nodes() {
+                    let (first, last) = (node.node == part.from, node.node.0 + 1 == part.to.0);
+                    let start = if first { row.start } else { Nanos::MAX };
+                    times.insert(node, (start, if last { row.finish } else { Nanos::ZERO }));
+                }
+            }
+        }
+    }
+    for (request, graph) in Listed::all(case.requests).into_iter().enumerate() {
+        let at = |node| {
+            times.get(&NodeRef {
+                request: RequestId(request as u64),
+                node: NodeId(node),
+            })
+        };
+        for (from, to) in graph.edges {
+            if let (Some(before), Some(after)) = (at(from), at(to))
+                && after.0 < before.1
+            {
+                return Err(format!(
+                    "order: node {to} of request {request} starts before node {from} is done"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn causality(case: &Given<'_>, run: &Record, holds_back: bool) -> Result<(), String> {
+    let mut last = vec![Nanos::ZERO; run.done.len()];
+    let mut first = vec![Nanos::MAX; run.done.len()];
+    for (row, task) in run.tasks() {
+        let TaskRow {
+            task: id,
+            submit,
+            start,
+            finish,
+            ..
+        } = *row;
+        if submit > start || start > finish {
+            return Err(format!(
+                "causality: task {id} runs before it is submitted, or ends before it starts"
+            ));
+        }
+        for node in members(task, case) {
+            let request = node.request.index();
+            if submit < run.recorder.arrival[request] {
+                return Err(format!(
+                    "causality: task {id} holds request {request}, which has not arrived"
+                ));
+            }
+            last[request] = last[request].max(finish);
+            first[request] = first[request].min(start);
+        }
+    }
+    for (request, finish) in run
+        .done
+        .iter()
+        .enumerate()
+        .filter(|(_, at)| **at != Nanos::MAX)
+    {
+        let waits = holds_back && *finish > last[request] && last.contains(finish);
+        if *finish != last[request] && !waits {
+            return Err(format!(
+                "causality: request {request} leaves at {finish}, its last node is done at {}",
+                last[request]
+            ));
+        }
+        if run.recorder.start[request] != first[request] {
+            return Err(format!(
+                "causality: request {request} is said to start at {}, its first node starts at {}",
+                run.recorder.start[request], first[request]
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn busy_time(run: &Record) -> Result<(), String> {
+    if let Some(TaskRow { task, stream, .. }) = run
+        .recorder
+        .tasks
+        .iter()
+        .find(|row| row.stream.0 >= run.streams)
+    {
+        return Err(format!(
+            "work: task {task} is on stream {stream}, and the policy uses {}",
+            run.streams
+        ));
+    }
+    laws::busy_is_covered_by_tasks(&run.recorder).map_err(|broken| format!("work: {broken}"))
+}
+
+fn work_conservation(case: &Given<'_>, run: &Record) -> Result<(), String> {
+    let end = run
+        .done
+        .iter()
+        .filter(|at| **at != Nanos::MAX)
+        .max()
+        .copied()
+        .unwrap_or(Nanos::ZERO);
+    let mut idle: Vec<(Nanos, Nanos)> = Vec::new();
+    for worker in 0..case.workers {
+        let rows = run
+            .recorder
+            .tasks
+            .iter()
+            .filter(|row| row.worker.index() == worker);
+        let spans = rows.map(|row| (row.submit, row.finish));
+        idle.extend(gaps(spans.collect(), Nanos::ZERO, end));
+    }
+    let mut tasks_of: Vec<Vec<(Nanos, Nanos)>> = vec![Vec::new(); run.done.len()];
+    for (row, task) in run.tasks() {
+        for node in members(task, case) {
+            tasks_of[node.request.index()].push((row.submit, row.finish));
+        }
+    }
+    for (request, spans) in tasks_of
+        .into_iter()
+        .enumerate()
+        .filter(|(r, _)| run.done[*r] != Nanos::MAX)
+    {
+        // Its response may be held back.
+        let served = spans
+            .iter()
+            .map(|(_, finish)| *finish)
+            .max()
+            .unwrap_or_default();
+        for waits in gaps(spans, run.recorder.arrival[request], served) {
+            if let Some(gap) = idle
+                .iter()
+                .find(|gap| gap.0.max(waits.0) < gap.1.min(waits.1))
+            {
+                return Err(format!(
+                    "work conservation: request {request} waits from {} to {}, and a worker idles from {} to {}",
+                    waits.0, waits.1, gap.0, gap.1
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The parts of a span that `spans` do not cover.
+fn gaps(mut spans: Vec<(Nanos, Nanos)>, from: Nanos, to: Nanos) -> Vec<(Nanos, Nanos)> {
+    spans.sort_unstable();
+    let mut open = Vec::new();
+    let mut covered = from;
+    for (start, end) in spans {
+        if start > covered {
+            open.push((covered, start));
+        }
+        covered = covered.max(end);
+    }
+    if covered < to {
+        open.push((covered, to));
+    }
+    open
+}
+
+fn pinning(case: &Given<'_>, run: &Record) -> Result<(), String> {
+    let graphs = Listed::all(case.requests);
+    let mut tasks_of: BTreeMap<(RequestId, u32), Vec<&TaskRow>> = BTreeMap::new();
+    for (row, task) in run.tasks() {
+        for node in cell_nodes(task).unwrap_or_default() {
+            let subgraph = graphs[node.request.index()].subgraphs[node.node.index()];
+            tasks_of
+                .entry((node.request, subgraph))
+                .or_default()
+                .push(row);
+        }
+    }
+    for ((request, subgraph), tasks) in tasks_of {
+        for (i, a) in tasks.iter().enumerate() {
+            if let Some(b) = tasks[i + 1..]
+                .iter()
+                .find(|b| b.worker != a.worker && b.submit < a.finish && a.submit < b.finish)
+            {
+                return Err(format!(
+                    "pinning: subgraph {subgraph} of request {request} is on workers {} and {} at once",
+                    a.worker, b.worker
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn bounds(case: &Given<'_>, run: &Record) -> Result<(), String> {
+    let nodes: u64 = case.requests.graphs.iter().map(CellGraph::nodes).sum();
+    // A policy may pad a batch to a size beyond all nodes.
+    let largest = vec![case.sizes.last().copied().unwrap_or(0).max(nodes as u32); case.cells.len()];
+    let mut fastest = Fastest::new([case.device], largest, run.streams);
+    let mut work = 0.0;
+    let left = |request: &usize| run.done[*request] != Nanos::MAX;
+    for request in (0..run.done.len()).filter(left) {
+        let (least, own_work) = fastest.least(&case.requests.graphs[request]);
+        let took = run.done[request] - run.recorder.arrival[request];
+        if took < least {
+            return Err(format!(
+                "bounds: request {request} takes {took}, and at the best batches {least}"
+            ));
+        }
+        work += own_work;
+    }
+    // The sum of shares is rounded, unlike times.
+    let busy: f64 = run.recorder.busy.iter().map(|busy| busy.0 as f64).sum();
+    if busy < work * (1.0 - 1e-9) {
+        return Err(format!(
+            "bounds: workers are busy for {busy:.1}ns, and at the best batches for {work:.1}ns"
+        ));
+    }
+    Ok(())
+}
+
+/// `None` for whole graphs and parts, whose inner order is the backend's.
+fn cell_nodes(task: &Seen) -> Option<&[NodeRef]> {
+    match task.members.as_ref().expect("the run was watched") {
+        MemberList::Nodes(nodes) => Some(nodes),
+        MemberList::Requests(_) | MemberList::Parts(_) | MemberList::Operators(..) => None,
+    }
+}
+
+fn members(task: &Seen, case: &Given<'_>) -> Vec<NodeRef> {
+    let members = task.members.as_ref().expect("the run was watched");
+    members.nodes(|request| case.requests.graphs[request.index()].nodes())
+}
+
+/// A graph, node by node.
+struct Listed {
+    cells: Vec<CellId>,
+    /// Units of its input.
+    sizes: Vec<u64>,
+    subgraphs: Vec<u32>,
+    edges: Vec<(u32, u32)>,
+}
+
+impl Listed {
+    fn all(requests: &Requests) -> Vec<Listed> {
+        requests.graphs.iter().map(Listed::of).collect()
+    }
+
+    fn of(graph: &CellGraph) -> Listed {
+        match graph {
+            CellGraph::Graph(graph) => {
+                let edges = (0..graph.len() as u32)
+                    .flat_map(|n| graph.successors(n).iter().map(move |m| (n, *m)));
+                let (cells, subgraphs) = (graph.cells().to_vec(), graph.subgraph_of().to_vec());
+                Listed {
+                    sizes: vec![1; cells.len()],
+                    cells,
+                    subgraphs,
+                    edges: edges.collect(),
+                }
+            }
+            CellGraph::Chains(runs) => {
+                let each = || {
+                    (0..)
+                        .zip(runs.iter())
+                        .flat_map(|(place, run)| repeat_n((place, run), run.length as usize))
+                };
+                Listed {
+                    cells: each().map(|(_, run)| run.cell).collect(),
+                    sizes: each().map(|(_, run)| u64::from(run.input.max(1))).collect(),
+                    subgraphs: each().map(|(place, _)| place).collect(),
+                    edges: (1..graph.nodes() as u32).map(|n| (n - 1, n)).collect(),
+                }
+            }
+        }
+    }
+}

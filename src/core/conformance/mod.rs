@@ -1,0 +1,168 @@
+//! The laws that every policy keeps: one line in a test checks a policy on random workloads.
+//!
+//! ```
+//! use batchlab::conformance::{Guarantees, check};
+//! use batchlab::policy::padded::Padded;
+//!
+//! check(&Padded { max_batch: 4, ..Padded::default() }, &Guarantees { max_batch: 4, ..Guarantees::default() });
+//! ```
+//!
+//! The laws are checked on a record of the tasks and their results, never on the policy itself:
+//!
+//! - **Conservation**: every request leaves once; every node of a finished request runs once.
+//! - **Order**: no node starts before its inputs are done.
+//! - **Caps**: no batch is larger than guaranteed; a cell task holds one cell type; useful cells are those of the
+//!   members, and no more than the executed ones.
+//! - **Causality**: arrival ≤ submission ≤ start ≤ finish; a request leaves when its last node is done. With
+//!   [`Guarantees::holds_back`], it may leave later, when another request's last node is done.
+//! - **Work**: tasks of a stream do not overlap; a worker is busy while a task runs.
+//! - **Little's law**: the number in the system, integrated over time, is the sum of the latencies.
+//! - **Repetition**: the same events give the same tasks, whether the backend asks for the nodes or not.
+//! - **Work conservation**, **pinning** and **bounds**, if [guaranteed](Guarantees).
+
+pub(crate) mod case;
+pub(crate) mod laws;
+pub(crate) mod record;
+
+use std::sync::Arc;
+
+use self::case::Case;
+use self::laws::Given;
+use crate::core::backend::Backend;
+use crate::core::cost::CostModel;
+use crate::core::policy::registry::{Settings, Setup};
+use crate::core::workload::model::Model;
+use crate::core::workload::trace::Requests;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Guarantees {
+    /// The largest batch: nodes of a cell task, or whole requests.
+    pub max_batch: u32,
+    /// No worker idles while a request waits and none of its nodes runs. `false` with batch windows.
+    pub work_conserving: bool,
+    /// While a subgraph has unfinished tasks, its nodes go to their worker.
+    pub pins: bool,
+    /// No request is faster than its critical path, and no set of workers than its capacity, at the best batch sizes
+    /// ([`crate::core::metrics::bounds`]). Nodes must run as cells at the cost table's price.
+    pub bounded: bool,
+    /// Responses may wait for those of other requests, as with `preserve_ordering` of `triton`.
+    pub holds_back: bool,
+    /// Random workloads.
+    pub cases: u32,
+}
+
+impl Default for Guarantees {
+    fn default() -> Self {
+        let (work_conserving, pins, bounded, holds_back) = (true, true, true, false);
+        Guarantees {
+            max_batch: u32::MAX,
+            work_conserving,
+            pins,
+            bounded,
+            holds_back,
+            cases: 200,
+        }
+    }
+}
+
+/// Checks a policy on random workloads of every model that it serves.
+///
+/// # Panics
+/// On a broken law, naming it and the workload, or if the policy serves no model.
+pub fn check(policy: &dyn Settings, guarantees: &Guarantees) {
+    let mut served = 0;
+    each_case(policy, guarantees, |number, case, given, setup| {
+        served += 1;
+        let watched = case.run(policy, setup, true);
+        let broken = laws::check(given, &watched, guarantees).err().or_else(|| {
+            let again = case.run(policy, setup, true);
+            let unwatched = case.run(policy, setup, false);
+            let differs =
+                again.seen != watched.seen || again.recorder.tasks != watched.recorder.tasks;
+            if differs || again.done != watched.done {
+                return Some("repetition: a second run of the same events differs".to_string());
+            }
+            let differs = unwatched.done != watched.done;
+            differs.then(|| {
+                "repetition: the schedule depends on whether the backend asks for the nodes"
+                    .to_string()
+            })
+        });
+        if let Some(law) = broken {
+            panic!(
+                "{policy:?} breaks a law on case {number}: {law}\n{}",
+                case.describe()
+            );
+        }
+    });
+    assert!(
+        served > 0,
+        "{policy:?} serves none of the models in {} cases",
+        guarantees.cases
+    );
+}
+
+/// Checks a backend with its own clock: conservation, order, caps, causality, work and pinning. `on` receives a
+/// workload's model, requests and number of workers, and calls the function with a backend, or skips the workload.
+///
+/// # Panics
+/// On a broken law, naming it and the workload, or if no workload was run.
+pub fn check_backend(
+    policy: &dyn Settings,
+    guarantees: &Guarantees,
+    mut on: impl FnMut(&Model, &Requests, usize, &mut dyn FnMut(&mut dyn Backend)),
+) {
+    assert!(
+        !policy.runs_operators(),
+        "only simulated devices run operators"
+    );
+    let mut served = 0;
+    each_case(policy, guarantees, |number, case, given, setup| {
+        on(&case.model, &case.requests, case.workers, &mut |backend| {
+            served += 1;
+            let run = case.run_on(backend, policy, setup, true);
+            if let Err(law) = laws::check_backend(given, &run, guarantees) {
+                panic!(
+                    "a backend breaks a law under {policy:?} on case {number}: {law}\n{}",
+                    case.describe()
+                );
+            }
+        });
+    });
+    assert!(served > 0, "none of {} workloads was run", guarantees.cases);
+}
+
+fn each_case(
+    policy: &dyn Settings,
+    guarantees: &Guarantees,
+    mut visit: impl FnMut(u32, &Case, &Given<'_>, &Setup<'_>),
+) {
+    for number in 0..guarantees.cases {
+        let case = Case::draw(number);
+        let Case {
+            model,
+            workers,
+            requests,
+            ..
+        } = &case;
+        let (cells, device, workers) = (model.cell_types(), case.device(), *workers);
+        let costs: Arc<dyn CostModel> = Arc::new(device.clone());
+        let setup = Setup {
+            model,
+            cells: &cells,
+            workers,
+            costs: Some(&costs),
+            longest: Some(requests.longest()),
+        };
+        if policy.build(&setup).is_ok() {
+            let given = Given {
+                requests,
+                cells: &cells,
+                workers,
+                device: &device,
+                sizes: policy.batch_sizes(),
+            };
+            visit(number, &case, &given, &setup);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Time by batch size, interpolated between measured points.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use crate::base::units::Nanos;
+
+/// Linear between points, flat below the first. Above the last it follows the line of the last two points, or is
+/// proportional if there is only one; never below zero. In integers, rounded half up: the same on every platform.
+#[derive(Clone, Debug)]
+pub struct Curve {
+    /// Batch and ns, ascending, no batch twice.
+    points: Vec<(u32, u64)>,
+    /// Shared by clones, of which each policy has many.
+    small: Arc<[Nanos]>,
+    preferred: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Best {
+    pub time: Nanos,
+    /// Nanoseconds per member at the best throughput.
+    pub share_ns: f64,
+}
+
+impl Best {
+    pub fn of(batch: u32, time: Nanos) -> Best {
+        Best {
+            time,
+            share_ns: time.0 as f64 / f64::from(batch),
+        }
+    }
+
+    pub fn or(self, other: Best) -> Best {
+        Best {
+            time: self.time.min(other.time),
+            share_ns: self.share_ns.min(other.share_ns),
+        }
+    }
+}
+
+const TABULATED: u32 = 2048;
+
+impl Curve {
+    /// Of a time in ns by batch. `None` without points, or with a batch of 0.
+    pub fn new(points: BTreeMap<u32, u64>) -> Option<Curve> {
+        let points: Vec<(u32, u64)> = points.into_iter().collect();
+        points.first().filter(|(batch, _)| *batch > 0)?;
+        let mut curve = Curve {
+            points,
+            small: Arc::from([]),
+            preferred: 1,
+        };
+        curve.small = (0..=TABULATED).map(|batch| curve.compute(batch)).collect();
+        curve.preferred = preferred(|batch| curve.at(batch));
+        Some(curve)
+    }
+
+    pub fn constant(time: Nanos) -> Curve {
+        Curve::new(BTreeMap::from([(1, time.0), (2, time.0)])).expect("there are two points")
+    }
+
+    pub fn at(&self, batch: u32) -> Nanos {
+        self.small
+            .get(batch as usize)
+            .copied()
+            .unwrap_or_else(|| self.compute(batch))
+    }
+
+    pub fn preferred(&self) -> u32 {
+        self.preferred
+    }
+
+    pub fn least(&self) -> Nanos {
+        Nanos(self.points.iter().map(|(_, time)| *time).min().unwrap_or(0))
+    }
+
+    /// Batches with points; outside, times are extrapolated.
+    pub fn measured(&self) -> RangeInclusive<u32> {
+        let batch = |point: Option<&(u32, u64)>| point.map_or(0, |(batch, _)| *batch);
+        batch(self.points.first())..=batch(self.points.last())
+    }
+
+    /// The first pair of batches of which the larger takes less time, beyond what measurements scatter.
+    pub fn falls(&self) -> Option<(u32, u32)> {
+        let falls = |pair: &&[(u32, u64)]| (pair[1].1 as f64) < 0.95 * pair[0].1 as f64;
+        self.points
+            .windows(2)
+            .find(falls)
+            .map(|pair| (pair[0].0, pair[1].0))
+    }
+
+    pub fn best(&self, largest: u32) -> Best {
+        // Times are rounded, so the best batch need not be a point: try all.
+        let all =
+            (1..=largest.max(*self.measured().end())).map(|batch| Best::of(batch, self.at(batch)));
+        all.reduce(Best::or).expect("a curve has a point")
+    }
+
+    fn compute(&self, batch: u32) -> Nanos {
+        let points = &self.points;
+        let above = points.partition_point(|(b, _)| *b <= batch);
+        match (above, points.len()) {
+            (0, _) => Nanos(points[0].1),
+            (1, 1) => on_line([(0, 0), points[0]], batch),
+            (_, count) => {
+                let to = above.min(count - 1);
+                on_line([points[to - 1], points[to]], batch)
+            }
+        }
+    }
+}
+
+/// The time at a place of the line through two points, rounded half up and never below zero.
+pub(super) fn on_line([(before, from), (after, to)]: [(u32, u64); 2], at: u32) -> Nanos {
+    let [from, to] = [from, to].map(i128::from);
+    let run = i128::from(after - before);
+    let scaled = from * run + (to - from) * (i128::from(at) - i128::from(before));
+    Nanos(
+        (2 * scaled + run)
+            .div_euclid(2 * run)
+            .clamp(0, u64::MAX.into()) as u64,
+    )
+}
+
+pub const LARGEST: u32 = 1024;
+
+/// The smallest power of two up to [`LARGEST`] whose doubling takes at least half as long again: above it batching
+/// gains little (DVABatch, section 3.2).
+pub fn preferred(time: impl Fn(u32) -> Nanos) -> u32 {
+    let fills = |batch: &u32| 2 * u128::from(time(2 * batch).0) >= 3 * u128::from(time(*batch).0);
+    (0..LARGEST.ilog2())
+        .map(|power| 1 << power)
+        .find(fills)
+        .unwrap_or(LARGEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn curve(points: &[(u32, u64)]) -> Curve {
+        Curve::new(points.iter().copied().collect()).unwrap()
+    }
+
+    #[test]
+    fn clones_share_their_table() {
+        let curve = Curve::constant(Nanos(3));
+        assert!(Arc::ptr_eq(&curve.small, &curve.clone().small));
+        assert_eq!([0, 1, 5000].map(|batch| curve.at(batch)), [Nanos(3); 3]);
+    }
+
+    #[test]
+    fn it_is_linear_between_points_flat_below_and_goes_on_above() {
+        let curve = curve(&[(4, 100), (8, 201), (16, 301)]);
+        assert_eq!(curve.at(1), Nanos(100));
+        assert_eq!(curve.at(4), Nanos(100));
+        assert_eq!(curve.at(6), Nanos(151), "150.5 is rounded up");
+        assert_eq!(curve.at(8), Nanos(201));
+        assert_eq!(curve.at(24), Nanos(401));
+        assert_eq!(curve.at(3_000), Nanos(301 + 2984 * 100 / 8));
+        assert_eq!(curve.measured(), 4..=16);
+    }
+
+    #[test]
+    fn from_the_preferred_batch_on_twice_as_many_take_half_as_long_again() {
+        let preferred = |points: &[(u32, u64)]| curve(points).preferred();
+        assert_eq!(preferred(&[(1, 100), (8, 100), (16, 150), (32, 300)]), 8);
+        assert_eq!(preferred(&[(1, 100), (8, 100), (16, 149), (32, 300)]), 16);
+        assert_eq!(preferred(&[(8, 9)]), 8);
+        assert_eq!(preferred(&[(1, 0), (8, 0)]), 1);
+        assert_eq!(preferred(&[(1, u64::MAX), (u32::MAX, u64::MAX)]), 1024);
+    }
+
+    #[test]
+    fn a_single_point_is_in_proportion_above() {
+        let curve = curve(&[(10, 7)]);
+        assert_eq!(curve.at(3), Nanos(7));
+        assert_eq!(curve.at(25), Nanos(18), "17.5 is rounded up");
+    }
+
+    #[test]
+    fn a_falling_curve_is_known() {
+        let falls = |points: &[(u32, u64)]| curve(points).falls();
+        assert_eq!(
+            falls(&[(1, 1000), (2, 1100), (4, 220), (8, 400)]),
+            Some((2, 4))
+        );
+        assert_eq!(
+            falls(&[(1, 1000), (2, 990), (4, 1100)]),
+            None,
+            "measurements scatter"
+        );
+    }
+
+    #[test]
+    fn a_falling_curve_stops_at_zero() {
+        let curve = curve(&[(1, 10), (2, 5)]);
+        assert_eq!(curve.at(3), Nanos(0));
+        assert_eq!(curve.at(9_999), Nanos(0));
+    }
+
+    #[test]
+    fn bad_points_are_refused() {
+        assert!(Curve::new(BTreeMap::new()).is_none());
+        assert!(Curve::new(BTreeMap::from([(0, 1)])).is_none());
+    }
+}

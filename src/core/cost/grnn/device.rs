@@ -1,0 +1,170 @@
+//! The table `[grnn]` of a device file.
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::Times;
+use crate::base::error::{Error, Result};
+use crate::base::shipped::{self, Shipped};
+use crate::core::workload::input;
+
+/// A GPU in GRNN's performance model (Figure 10). The unit of cost is the time of a dependent fused multiply-add.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Device {
+    pub name: String,
+    /// SMs: multiprocessors, each with one block.
+    pub multiprocessors: u32,
+    #[serde(rename = "grnn")]
+    pub constants: Constants,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Constants {
+    /// NS: warp schedulers of a multiprocessor.
+    pub schedulers: u32,
+    /// 32-bit, of a multiprocessor.
+    pub registers: u32,
+    pub threads: u32,
+    /// Weights that fit a thread's registers.
+    pub thread_weights: u32,
+    pub thread_registers: u32,
+    /// FC: latency of a fused multiply-add, in cycles.
+    pub fma_cycles: u32,
+    /// L2B: bytes per cycle from L2 to a multiprocessor.
+    pub l2_bytes: u32,
+    /// SC: cost of a second synchronisation, with which both take two round trips to L2.
+    pub second_synchronisation: u32,
+    /// FPS: multiply-adds in the time of a shuffle.
+    pub shuffle: u32,
+    pub products: Products,
+    pub reductions: Reductions,
+    /// `None` if not measured.
+    pub time: Option<Times>,
+}
+
+/// Cost of products by a scheduler's warps and the outputs per loaded element of the state (equation 12). Above `bound`
+/// warps times outputs the scheduler is always busy, and the cost is proportional.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Products {
+    /// S1: factor of doubling the warps.
+    pub warps: f64,
+    /// S2: factor of doubling the outputs.
+    pub outputs: f64,
+    pub bound: u32,
+    /// Multiply-adds' cost at the bound.
+    pub bound_cost: f64,
+}
+
+impl Products {
+    pub fn cost(&self, warps: u32, outputs: u32) -> f64 {
+        match warps * outputs <= self.bound {
+            true => {
+                libm::pow(self.warps, libm::log2(warps.into()))
+                    * libm::pow(self.outputs, libm::log2(outputs.into()))
+            }
+            false => self.bound_cost * (f64::from(warps * outputs) / f64::from(self.bound)),
+        }
+    }
+}
+
+/// Cost of reductions by the values that a scheduler's warps reduce (equation 14). Above `bound`, shuffles run one
+/// after another.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reductions {
+    /// S3: factor of one more value.
+    pub value: f64,
+    /// From this number of values the cost is proportional.
+    pub bound: u32,
+    /// Below the bound, the values that cost as much as the bound.
+    pub bound_values: u32,
+}
+
+impl Reductions {
+    pub fn cost(&self, shuffles: f64, values: u32) -> f64 {
+        match values < self.bound {
+            true => shuffles * libm::pow(self.value, values.into()),
+            false => {
+                shuffles
+                    * libm::pow(self.value, self.bound_values.into())
+                    * (f64::from(values) / f64::from(self.bound))
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct File {
+    name: String,
+    multiprocessors: u32,
+    grnn: Option<Constants>,
+}
+
+const MOST: f64 = (1 << 24) as f64;
+
+fn range(key: &str) -> Option<RangeInclusive<f64>> {
+    Some(match key.strip_prefix("grnn.") {
+        // Batches up to 32 times this are tried.
+        None if key == "multiprocessors" => 1.0..=4096.0,
+        None => return None,
+        // In nanoseconds, or picoseconds for a unit of cost.
+        Some(key) if key.starts_with("time.") => 0.0..=1e9,
+        Some(
+            "products.warps" | "products.outputs" | "products.bound_cost" | "reductions.value",
+        ) => 0.001..=1000.0,
+        Some(
+            "thread_registers" | "second_synchronisation" | "shuffle" | "reductions.bound_values",
+        ) => 0.0..=MOST,
+        Some(_) => 1.0..=MOST,
+    })
+}
+
+impl Device {
+    pub fn open(given: &str) -> Result<Device> {
+        Device::read(&Shipped::Device.find(Path::new(given))?)
+    }
+
+    pub fn read(path: &Path) -> Result<Device> {
+        let text = shipped::text(path)?;
+        Device::parse(&text, &path.display().to_string())
+    }
+
+    pub fn parse(text: &str, file: &str) -> Result<Device> {
+        let File {
+            name,
+            multiprocessors,
+            grnn,
+        } = input::settings(text, file, range).map_err(Error::input)?;
+        let constants = grnn.ok_or_else(|| {
+            Error::input(format!(
+                "{file}: no table [grnn], so the speed of persistent kernels on the {name} is unknown; \
+                 scenarios/devices/titan-v.toml shows what it holds"
+            ))
+        })?;
+        let Reductions {
+            value,
+            bound,
+            bound_values,
+        } = constants.reductions;
+        let most = bound.max(bound_values);
+        if libm::pow(value, most.into()).is_infinite() {
+            return Err(Error::input(format!(
+                "{file}: grnn.reductions: {value} to the power of {most} is larger than any number; take a smaller value, bound or bound_values"
+            )));
+        }
+        Ok(Device {
+            name,
+            multiprocessors,
+            constants,
+        })
+    }
+
+    /// What [`Device::parse`] reads.
+    pub fn text(&self) -> String {
+        toml::to_string(self).expect("numbers and names are TOML")
+    }
+}

@@ -1,0 +1,490 @@
+//! Fits a GPU's constants to micro-benchmarks (GRNN, section 7.1.3): the slopes of products (S1, S2) and reductions
+//! (S3) by least squares in logarithms, through the baseline's 1. The bounds are the Titan V's, not fitted.
+
+use super::{Constants, Device, Products, Reductions};
+use crate::base::error::{Error, Result};
+
+/// The published ranking's bounds, and its division of a thread's registers.
+const PRODUCTS: u32 = 8;
+const REDUCTIONS: u32 = 12;
+const THREAD_WEIGHTS: u32 = 224;
+const THREAD_REGISTERS: u32 = 32;
+
+/// Of a multiprocessor; not reported by drivers, but 4 on all float32 GPUs since 2014.
+pub const SCHEDULERS: u32 = 4;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reported {
+    pub name: String,
+    pub gpu: String,
+    pub multiprocessors: u32,
+    /// 32-bit, of a multiprocessor.
+    pub registers: u32,
+    pub threads: u32,
+    pub kilohertz: u32,
+}
+
+/// In cycles of a multiprocessor.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// FC: a multiply-add.
+    pub fma: f64,
+    /// A shuffle and an addition.
+    pub shuffle: f64,
+    /// Bytes per cycle from L2 to a multiprocessor that reads by itself, and if all read.
+    pub l2: [f64; 2],
+    /// Of a row of blocks, one on each multiprocessor.
+    pub barrier: f64,
+    /// One more element of the state for each product.
+    pub products: Vec<Product>,
+    /// Over a warp, divided by its 5 steps.
+    pub reductions: Vec<Reduction>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Product {
+    pub warps: u32,
+    pub outputs: u32,
+    pub cycles: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reduction {
+    /// That a scheduler's warps reduce together.
+    pub values: u32,
+    pub cycles: f64,
+}
+
+impl Measured {
+    pub fn device(&self, reported: &Reported) -> Result<Device> {
+        self.check()?;
+        let whole = |number: f64| (number.round() as u32).max(1);
+        Ok(Device {
+            name: reported.name.clone(),
+            multiprocessors: reported.multiprocessors,
+            constants: Constants {
+                schedulers: SCHEDULERS,
+                registers: reported.registers,
+                threads: reported.threads,
+                thread_weights: THREAD_WEIGHTS,
+                thread_registers: THREAD_REGISTERS,
+                fma_cycles: whole(self.fma),
+                // The model halves it itself where multiprocessors share a path.
+                l2_bytes: whole(self.l2[0]),
+                second_synchronisation: whole(self.barrier / self.fma),
+                shuffle: whole(self.shuffle / self.fma),
+                products: products(&self.products)?,
+                reductions: reductions(&self.reductions, self.shuffle)?,
+                time: None,
+            },
+        })
+    }
+
+    pub fn misses(&self, constants: &Constants) -> [f64; 2] {
+        let baseline = self
+            .products
+            .iter()
+            .find(|point| (point.warps, point.outputs) == (1, 1));
+        let baseline = baseline.map_or(f64::NAN, |point| point.cycles);
+        let product = |point: &Product| {
+            (constants.products.cost(point.warps, point.outputs) * baseline / point.cycles - 1.0)
+                .abs()
+        };
+        let reduction = |point: &Reduction| {
+            (constants.reductions.cost(self.shuffle, point.values) / point.cycles - 1.0).abs()
+        };
+        [
+            self.products.iter().map(product).fold(0.0, f64::max),
+            self.reductions.iter().map(reduction).fold(0.0, f64::max),
+        ]
+    }
+
+    fn check(&self) -> Result<()> {
+        let single = [
+            ("a multiply-add", self.fma),
+            ("a shuffle", self.shuffle),
+            ("a barrier", self.barrier),
+        ];
+        let bytes = self.l2.map(|bytes| ("bytes of the L2 cache", bytes));
+        let points = self
+            .products
+            .iter()
+            .map(|point| ("a product", point.cycles));
+        let points = points.chain(
+            self.reductions
+                .iter()
+                .map(|point| ("a reduction", point.cycles)),
+        );
+        for (what, number) in single.into_iter().chain(bytes).chain(points) {
+            if !(number.is_finite() && number > 0.0) {
+                return Err(Error::failed(format!(
+                    "{what}: {number} was measured, and only positive numbers can be fitted"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// S1 and S2: `log cost = log warps · log2(warps) + log outputs · log2(outputs)`.
+fn products(points: &[Product]) -> Result<Products> {
+    let baseline = points
+        .iter()
+        .find(|point| (point.warps, point.outputs) == (1, 1));
+    let baseline = baseline
+        .ok_or_else(|| lacking("products have no baseline of one warp and one output"))?
+        .cycles;
+    let both = |point: &Product| point.warps * point.outputs;
+    let (mut ww, mut wo, mut oo, mut wy, mut oy) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for point in points.iter().filter(|point| both(point) <= PRODUCTS) {
+        let (w, o) = (
+            f64::from(point.warps).log2(),
+            f64::from(point.outputs).log2(),
+        );
+        let y = (point.cycles / baseline).ln();
+        (ww, wo, oo, wy, oy) = (ww + w * w, wo + w * o, oo + o * o, wy + w * y, oy + o * y);
+    }
+    let determinant = ww * oo - wo * wo;
+    if determinant <= 0.0 {
+        return Err(lacking(
+            "products up to the bound do not differ in both warps and outputs",
+        ));
+    }
+    let above = points.iter().filter(|point| both(point) > PRODUCTS);
+    let in_proportion = above
+        .map(|point| (point.cycles / baseline * f64::from(PRODUCTS) / f64::from(both(point))).ln());
+    let bound_cost =
+        mean(in_proportion).ok_or_else(|| lacking("no products are above the bound"))?;
+    Ok(Products {
+        warps: growth((wy * oo - oy * wo) / determinant),
+        outputs: growth((oy * ww - wy * wo) / determinant),
+        bound: PRODUCTS,
+        bound_cost: rounded(bound_cost.exp()),
+    })
+}
+
+/// S3: `log cost = log value · values`, where a shuffle costs 1.
+fn reductions(points: &[Reduction], shuffle: f64) -> Result<Reductions> {
+    let (mut xx, mut xy) = (0.0, 0.0);
+    for point in points.iter().filter(|point| point.values < REDUCTIONS) {
+        let (x, y) = (f64::from(point.values), (point.cycles / shuffle).ln());
+        (xx, xy) = (xx + x * x, xy + x * y);
+    }
+    if xx == 0.0 {
+        return Err(lacking("no reductions are below the bound"));
+    }
+    let value = growth(xy / xx);
+    let above = points.iter().filter(|point| point.values >= REDUCTIONS);
+    let in_proportion = above.map(|point| {
+        (point.cycles / shuffle * f64::from(REDUCTIONS) / f64::from(point.values)).ln()
+    });
+    let at_bound =
+        mean(in_proportion).ok_or_else(|| lacking("no reductions are above the bound"))?;
+    let bound_values = if value > 1.0 {
+        (at_bound / value.ln()).round().max(0.0) as u32
+    } else {
+        0
+    };
+    Ok(Reductions {
+        value,
+        bound: REDUCTIONS,
+        bound_values,
+    })
+}
+
+/// At least 1: more work never takes less time.
+fn growth(slope: f64) -> f64 {
+    rounded(slope.exp().max(1.0))
+}
+
+/// Six decimals, as in the file, so that both agree.
+fn rounded(number: f64) -> f64 {
+    (number * 1e6).round() / 1e6
+}
+
+fn mean(numbers: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = numbers.fold((0u32, 0.0), |(count, sum), number| {
+        (count + 1, sum + number)
+    });
+    (count > 0).then(|| sum / f64::from(count))
+}
+
+fn lacking(what: &str) -> Error {
+    Error::failed(format!("nothing can be fitted: {what}"))
+}
+
+pub fn file(device: &Device, measured: &Measured, reported: &Reported) -> String {
+    let Reported { gpu, kilohertz, .. } = reported;
+    let [alone, shared] = measured.l2;
+    format!(
+        "# {gpu}, as batchlab grnn fit has measured it, at {} MHz by the driver.\n\
+         #\n\
+         # Cycles: a multiply-add {:.2}, a shuffle with its addition {:.2}, a synchronisation of all multiprocessors {:.0}.\n\
+         # Bytes of the L2 cache a cycle and multiprocessor: {alone:.1} alone, {shared:.1} while all read. products and reductions are\n\
+         # fitted (docs/GRNN.md); their bounds, thread_weights and thread_registers are the Titan V's, and the schedulers are those of all\n\
+         # such GPUs.\n\
+         {}",
+        kilohertz / 1000,
+        measured.fma,
+        measured.shuffle,
+        measured.barrier,
+        device.text(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reported() -> Reported {
+        Reported {
+            name: "My \"GPU\"".into(),
+            gpu: "Some GPU".into(),
+            multiprocessors: 80,
+            registers: 65536,
+            threads: 1024,
+            kilohertz: 1_455_000,
+        }
+    }
+
+    fn measured(constants: &Constants, mut noise: impl FnMut() -> f64) -> Measured {
+        let (products, reductions) = (&constants.products, &constants.reductions);
+        let fma = f64::from(constants.fma_cycles);
+        let shuffle = fma * f64::from(constants.shuffle);
+        let mut of_products = Vec::new();
+        let mut of_reductions = Vec::new();
+        for warps in [1u32, 2, 4, 8] {
+            for outputs in [1u32, 2, 4, 8] {
+                let powers = products.warps.powf(f64::from(warps).log2())
+                    * products.outputs.powf(f64::from(outputs).log2());
+                let both = warps * outputs;
+                let in_proportion =
+                    products.bound_cost * f64::from(both) / f64::from(products.bound);
+                let cost = if both <= products.bound {
+                    powers
+                } else {
+                    in_proportion
+                };
+                of_products.push(Product {
+                    warps,
+                    outputs,
+                    cycles: fma * cost * noise(),
+                });
+            }
+            for values in [1, 2, 4, 8, 16].map(|values| warps * values) {
+                let at = |values: u32| reductions.value.powi(values as i32);
+                let in_proportion =
+                    at(reductions.bound_values) * f64::from(values) / f64::from(reductions.bound);
+                let cost = if values < reductions.bound {
+                    at(values)
+                } else {
+                    in_proportion
+                };
+                of_reductions.push(Reduction {
+                    values,
+                    cycles: shuffle * cost * noise(),
+                });
+            }
+        }
+        Measured {
+            fma: fma * noise(),
+            shuffle: shuffle * noise(),
+            l2: [
+                f64::from(constants.l2_bytes) * noise(),
+                f64::from(constants.l2_bytes) / 2.0 * noise(),
+            ],
+            barrier: f64::from(constants.second_synchronisation) * fma * noise(),
+            products: of_products,
+            reductions: of_reductions,
+        }
+    }
+
+    fn near(found: f64, known: f64, within: f64) {
+        assert!((found / known - 1.0).abs() <= within, "{found} for {known}");
+    }
+
+    fn known() -> [Constants; 2] {
+        let titan = Device::open("titan-v").unwrap().constants;
+        let other = Constants {
+            fma_cycles: 6,
+            l2_bytes: 48,
+            second_synchronisation: 350,
+            shuffle: 5,
+            products: Products {
+                warps: 1.25,
+                outputs: 1.75,
+                bound: 8,
+                bound_cost: 3.2,
+            },
+            reductions: Reductions {
+                value: 1.11,
+                bound: 12,
+                bound_values: 5,
+            },
+            ..titan.clone()
+        };
+        [titan, other]
+    }
+
+    #[test]
+    fn constants_come_back_from_what_they_make() {
+        for known in known() {
+            let found = measured(&known, || 1.0)
+                .device(&reported())
+                .unwrap()
+                .constants;
+            assert!(
+                measured(&known, || 1.0)
+                    .misses(&found)
+                    .iter()
+                    .all(|miss| *miss < 1e-9),
+                "{found:?}"
+            );
+            assert_eq!(
+                found,
+                Constants {
+                    time: None,
+                    ..known
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn noise_moves_them_by_no_more_than_itself() {
+        let mut drawn = 1u64;
+        for (known, turn) in known().into_iter().cycle().zip(0..200) {
+            let noise = || {
+                drawn = drawn
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
+                1.0 + 0.02 * ((drawn >> 33) as f64 / f64::from(1u32 << 30) - 1.0)
+            };
+            let found = measured(&known, noise)
+                .device(&reported())
+                .unwrap()
+                .constants;
+            near(found.products.warps, known.products.warps, 0.04);
+            near(found.products.outputs, known.products.outputs, 0.04);
+            near(found.products.bound_cost, known.products.bound_cost, 0.05);
+            near(found.reductions.value, known.reductions.value, 0.02);
+            assert!(
+                found.shuffle.abs_diff(known.shuffle) <= 1,
+                "turn {turn}: {found:?}"
+            );
+            assert_eq!(found.fma_cycles, known.fma_cycles);
+        }
+    }
+
+    #[test]
+    fn what_can_not_be_fitted_is_named() {
+        let [titan, _] = known();
+        let good = measured(&titan, || 1.0);
+        let without = |keep: fn(&Product) -> bool| Measured {
+            products: good.products.iter().copied().filter(keep).collect(),
+            ..good.clone()
+        };
+        let reduced = |keep: fn(&Reduction) -> bool| Measured {
+            reductions: good.reductions.iter().copied().filter(keep).collect(),
+            ..good.clone()
+        };
+        for (bad, reason) in [
+            (
+                Measured {
+                    fma: 0.0,
+                    ..good.clone()
+                },
+                "a multiply-add: 0 was measured",
+            ),
+            (
+                Measured {
+                    barrier: f64::NAN,
+                    ..good.clone()
+                },
+                "a barrier: NaN was measured",
+            ),
+            (
+                without(|point| point.warps > 1),
+                "products have no baseline",
+            ),
+            (
+                without(|point| point.warps == 1),
+                "do not differ in both warps and outputs",
+            ),
+            (
+                without(|point| point.warps * point.outputs <= 8),
+                "no products are above the bound",
+            ),
+            (
+                reduced(|point| point.values >= 12),
+                "no reductions are below the bound",
+            ),
+            (
+                reduced(|point| point.values < 12),
+                "no reductions are above the bound",
+            ),
+        ] {
+            let message = bad.device(&reported()).unwrap_err().to_string();
+            assert!(message.contains(reason), "{message}: {reason}");
+        }
+    }
+
+    #[test]
+    fn more_work_takes_no_less_time() {
+        let [titan, _] = known();
+        let mut flat = measured(&titan, || 1.0);
+        flat.products
+            .iter_mut()
+            .for_each(|point| point.cycles = 9.0 / f64::from(point.warps));
+        flat.reductions
+            .iter_mut()
+            .for_each(|point| point.cycles = flat.shuffle / 2.0);
+        let found = flat.device(&reported()).unwrap().constants;
+        assert_eq!((found.products.warps, found.products.outputs), (1.0, 1.0));
+        assert_eq!(
+            (found.reductions.value, found.reductions.bound_values),
+            (1.0, 0)
+        );
+    }
+
+    #[test]
+    fn a_file_says_what_was_found() {
+        // Reductions whose cost grows so slowly that `bound_values` is large.
+        let [titan, _] = known();
+        let flat = Reductions {
+            value: 1.000_002_4,
+            bound: 12,
+            bound_values: 200_000,
+        };
+        let measured = measured(
+            &Constants {
+                reductions: flat,
+                ..titan
+            },
+            {
+                let mut turn = 0;
+                move || {
+                    turn += 1;
+                    1.0 + 1e-7 * f64::from(turn % 7)
+                }
+            },
+        );
+        let device = measured.device(&reported()).unwrap();
+        let text = file(&device, &measured, &reported());
+        let read = Device::parse(&text, "fitted.toml").unwrap();
+        assert_eq!(
+            (read.name.as_str(), read.multiprocessors),
+            ("My \"GPU\"", 80)
+        );
+        assert_eq!(read, device);
+        let [products, reductions] = measured.misses(&read.constants);
+        assert!(
+            products < 1e-5 && reductions < 1e-4,
+            "{products} {reductions}"
+        );
+        assert!(
+            text.starts_with("# Some GPU, as batchlab grnn fit has measured it, at 1455 MHz"),
+            "{text}"
+        );
+    }
+}

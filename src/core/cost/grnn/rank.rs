@@ -1,0 +1,285 @@
+//! All valid mappings for a network, the cheapest first (GRNN, section 7.2), and the launches of the best.
+
+use std::fmt::Write as _;
+
+use super::space::LARGEST_GROUP;
+use super::{Cost, Device, Mapping, Rnn, Sizes, Space, Times};
+use crate::base::error::{Error, Result};
+use crate::base::units::Nanos;
+use crate::core::cost::curve::Best;
+use crate::core::workload::model::Model;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum)]
+pub enum Cell {
+    /// One synchronisation per step
+    Lstm,
+    /// One or two synchronisations per step
+    Gru,
+}
+
+impl Cell {
+    pub fn kernels(self) -> &'static [Rnn] {
+        match self {
+            Cell::Lstm => &[Rnn::Lstm],
+            Cell::Gru => &[Rnn::GruSingle, Rnn::GruDouble],
+        }
+    }
+
+    pub fn of(model: &Model) -> Result<Cell> {
+        match model {
+            Model::Lstm => Ok(Cell::Lstm),
+            Model::Gru => Ok(Cell::Gru),
+            other => Err(Error::input(format!(
+                "device.grnn: persistent kernels run lstm and gru, and the model is {}; leave it out",
+                other.name()
+            ))),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Cell::Lstm => "lstm",
+            Cell::Gru => "gru",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ranked {
+    pub rnn: Rnn,
+    pub mapping: Mapping,
+    pub cost: Cost,
+}
+
+/// By ascending cost, then by tile width, tile height, groups, group size and synchronisations. Empty if no kernel runs
+/// this batch: [`Launches`] then runs another one.
+pub fn rank(cell: Cell, hidden: u32, batch: u32, device: &Device, space: &Space) -> Vec<Ranked> {
+    let kernels = cell
+        .kernels()
+        .iter()
+        .map(|&rnn| Sizes { rnn, hidden, batch });
+    ranked(kernels, device, space, |_| true)
+}
+
+/// A layer of several LSTM layers that run at once, each on its share of the multiprocessors. Its dot products cover the
+/// output of the layer before as well as its own state, so they are twice as long: they are those of a state of twice
+/// the width, of which half of the elements are on twice the share. Tiles divide the state evenly, so that this is exact.
+fn rank_layer(hidden: u32, batch: u32, layers: u32, device: &Device, space: &Space) -> Vec<Ranked> {
+    let sizes = Sizes {
+        rnn: Rnn::Lstm,
+        hidden: 2 * hidden,
+        batch,
+    };
+    let device = Device {
+        multiprocessors: 2 * (device.multiprocessors / layers),
+        ..device.clone()
+    };
+    ranked([sizes], &device, space, |mapping| {
+        hidden.is_multiple_of(mapping.tile_width)
+    })
+}
+
+fn ranked(
+    kernels: impl IntoIterator<Item = Sizes>,
+    device: &Device,
+    space: &Space,
+    is_allowed: impl Fn(&Mapping) -> bool,
+) -> Vec<Ranked> {
+    let mut all = Vec::new();
+    for sizes in kernels {
+        space.each_valid(&sizes, device, |mapping| {
+            if is_allowed(&mapping) {
+                all.push(Ranked {
+                    rnn: sizes.rnn,
+                    mapping,
+                    cost: Cost::of(&mapping, &sizes, device),
+                });
+            }
+        });
+    }
+    all.sort_by(|a, b| {
+        let place = |one: &Ranked| (one.mapping, one.rnn.synchronisations());
+        a.cost
+            .total()
+            .total_cmp(&b.cost.total())
+            .then_with(|| place(a).cmp(&place(b)))
+    });
+    all
+}
+
+pub fn csv(cell: Cell, hidden: u32, batch: u32, ranked: &[Ranked]) -> String {
+    let mut text = String::from(
+        "rank,tile_width,tile_height,work_groups,group_size,sync,sub_tile_width,threads,sms,mem_cost,sync_cost,reduction_cost,mul_cost,cost\n",
+    );
+    for (rank, Ranked { rnn, mapping, cost }) in (1..).zip(ranked) {
+        let sync = match cell {
+            Cell::Lstm => String::new(),
+            Cell::Gru => rnn.synchronisations().to_string(),
+        };
+        let (outputs, threads) = (mapping.sub_tile_width(*rnn), mapping.threads());
+        let blocks = mapping.blocks(&Sizes {
+            rnn: *rnn,
+            hidden,
+            batch,
+        });
+        let [memory, product] = [cost.memory, cost.product].map(|term| format!("{term:?}"));
+        let Cost {
+            synchronisation,
+            reduction,
+            ..
+        } = cost;
+        let total = cost.total();
+        writeln!(
+            text,
+            "{rank},{mapping},{sync},{outputs},{threads},{blocks},{memory},{synchronisation},\
+             {reduction:.6},{product},{total:.6}"
+        )
+        .expect("a string takes all");
+    }
+    text
+}
+
+/// The best kernel for each batch. Few batches have good ones, since rows of the grid hold equal numbers of sequences:
+/// a batch is padded to the cheapest larger one if that costs less. A batch larger than all runs as few, even launches
+/// (Table 3: the GRU of 1024 takes twice as long at batch 20 as at 10).
+#[derive(Clone, Debug)]
+pub struct Launches {
+    /// By batch from 1: the padded batch and its mapping.
+    kernels: Vec<(u32, Ranked)>,
+}
+
+impl Launches {
+    pub fn new(cell: Cell, hidden: u32, device: &Device, space: &Space) -> Launches {
+        Launches::of_ranking(device, |batch| rank(cell, hidden, batch, device, space))
+    }
+
+    fn of_ranking(device: &Device, rank: impl Fn(u32) -> Vec<Ranked>) -> Launches {
+        // A work group holds a column of its tile, so tiles are at most a warp high; each row has a block.
+        let most = LARGEST_GROUP * device.multiprocessors;
+        let mut kernels = Vec::new();
+        let mut best: Option<(u32, Ranked)> = None;
+        for batch in (1..=most).rev() {
+            if let Some(first) = rank(batch).first()
+                && best.is_none_or(|(_, best)| first.cost.total() <= best.cost.total())
+            {
+                best = Some((batch, *first));
+            }
+            kernels.extend(best);
+        }
+        kernels.reverse();
+        Launches { kernels }
+    }
+
+    /// Of one launch; `None` if the weights do not fit.
+    pub fn largest(&self) -> Option<u32> {
+        u32::try_from(self.kernels.len())
+            .ok()
+            .filter(|largest| *largest > 0)
+    }
+
+    /// Why no kernel runs any batch, if that is so; traditional kernels run then (section 4).
+    pub fn refused(&self, cell: Cell, hidden: u32, device: &str) -> Option<String> {
+        let says = || {
+            format!(
+                "no persistent kernel runs {} with hidden {hidden} on the {device}: its registers do not hold the weights",
+                cell.name()
+            )
+        };
+        self.kernels.is_empty().then(says)
+    }
+
+    /// The sequences of each launch; empty if the weights do not fit.
+    pub fn sizes(&self, batch: u32) -> impl Iterator<Item = u32> + use<> {
+        let count = self.largest().map_or(0, |largest| batch.div_ceil(largest));
+        // The first launches take the remainder.
+        (0..count).map(move |launch| batch / count + u32::from(launch < batch % count))
+    }
+
+    pub fn of(&self, batch: u32) -> impl Iterator<Item = &(u32, Ranked)> {
+        self.sizes(batch)
+            .map(|size| &self.kernels[size as usize - 1])
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Persistent {
+    launches: Launches,
+    launch: Nanos,
+    steps: Vec<Nanos>,
+    /// Of a launch, beside those of its sequences.
+    more_steps: u32,
+}
+
+impl Persistent {
+    /// The times of the kernels of these launches. It is an error if there are no kernels, or if the device has no
+    /// times.
+    pub fn new(launches: Launches, device: &Device) -> Result<Persistent> {
+        Persistent::of(launches, device, 0)
+    }
+
+    /// Several LSTM layers in one launch, all as wide as their input. A layer is one step behind the layer before it, so
+    /// a launch has `layers - 1` more steps than its sequences. One of the later layers takes the time of a step: the
+    /// first one's dot products are half as long. The paper does not say how its networks of several layers run (section
+    /// 8.5); this is a definition of this project.
+    pub fn of_layers(hidden: u32, layers: u32, device: &Device) -> Result<Persistent> {
+        if layers < 2 {
+            return Persistent::new(
+                Launches::new(Cell::Lstm, hidden, device, &Space::default()),
+                device,
+            );
+        }
+        let space = Space::default();
+        let launches = Launches::of_ranking(device, |batch| {
+            rank_layer(hidden, batch, layers, device, &space)
+        });
+        Persistent::of(launches, device, layers - 1)
+    }
+
+    fn of(launches: Launches, device: &Device, more_steps: u32) -> Result<Persistent> {
+        let name = &device.name;
+        let times: &Times = device.constants.time.as_ref().ok_or_else(|| {
+            Error::input(format!(
+                "no table [grnn.time] for the {name}, so the times of its persistent kernels are unknown; \
+                 scenarios/devices/titan-v.toml has one; of another GPU batchlab profile --grnn measures rows for the cost table"
+            ))
+        })?;
+        let none = || {
+            Error::input(format!(
+                "the registers of the {name} hold the weights of no persistent kernel"
+            ))
+        };
+        let largest = launches.largest().ok_or_else(none)?;
+        let step = |batch| {
+            launches
+                .of(batch)
+                .map(|(_, best)| times.step(best.rnn, best.cost.total()))
+                .sum()
+        };
+        Ok(Persistent {
+            launch: times.launch,
+            steps: (1..=largest).map(step).collect(),
+            launches,
+            more_steps,
+        })
+    }
+
+    pub fn runs(&self, batch: u32, steps: u32) -> Nanos {
+        let sizes = self.launches.sizes(batch);
+        let steps = u64::from(steps) + u64::from(self.more_steps);
+        let each = sizes.map(|size| {
+            self.launch
+                .saturating_add(self.steps[size as usize - 1].saturating_mul(steps))
+        });
+        each.fold(Nanos::ZERO, Nanos::saturating_add)
+    }
+
+    /// Of a step in batches up to `largest`, without launches.
+    pub fn best(&self, largest: u32) -> Best {
+        let batches = (1..=largest.max(1))
+            .zip(&self.steps)
+            .map(|(batch, time)| Best::of(batch, *time));
+        batches
+            .reduce(Best::or)
+            .expect("there is a kernel for some batch")
+    }
+}

@@ -1,0 +1,200 @@
+//! When a simulated task starts, how long it takes, and when the driver learns of its completion.
+
+use super::{CostModel, Extra, MemberKind};
+use crate::base::units::{CellId, Nanos, Share};
+use crate::core::task::{Step, Task};
+
+/// Asked once for each task in the order of submission. Every [`CostModel`] answers, as does a recording of a real
+/// device.
+pub trait Timing {
+    /// For a task submitted now. `idle`: its stream has no unfinished task.
+    fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start;
+
+    /// The task's time if it runs alone. `before`: the stream's previous cell type.
+    fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos;
+
+    /// What becomes of this time if the task starts at this instant, on a machine whose speed varies.
+    fn disturbed(&mut self, time: Nanos, _: Nanos) -> Nanos {
+        time
+    }
+
+    /// The usable share of the device. Asked only if tasks run concurrently.
+    fn demand(&mut self, _: &Task<'_>) -> Share {
+        Share::WHOLE
+    }
+
+    /// Ascending batch sizes of the cell; empty if the device runs any.
+    fn batches(&self, _: CellId) -> &[u32] {
+        &[]
+    }
+
+    /// From the finish until the driver learns of it.
+    fn completion_delay(&mut self) -> Nanos {
+        Nanos::ZERO
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Not before the submission.
+    pub earliest: Nanos,
+    /// The least time after the previous task's end.
+    pub gap: Nanos,
+}
+
+impl Start {
+    pub fn at(self, free: Nanos) -> Nanos {
+        self.earliest.max(free.saturating_add(self.gap))
+    }
+}
+
+/// Over the steps, weighted by time, rounded up. A persistent kernel demands the whole device.
+pub fn mean_demand<'s>(
+    costs: &(impl CostModel + ?Sized),
+    steps: impl IntoIterator<Item = &'s Step>,
+    members: MemberKind,
+) -> Share {
+    let (mut used, mut time) = (0, 0);
+    for step in steps {
+        let runs = costs.runs(step, members);
+        let demand = if runs.persistent {
+            Share::WHOLE
+        } else {
+            costs.demand(step).min(Share::WHOLE)
+        };
+        used += u128::from(runs.time.0) * u128::from(demand.0);
+        time += u128::from(runs.time.0);
+    }
+    // Fits u64: at most the largest demand. Steps without time use almost nothing.
+    Share((used.div_ceil(time.max(1)) as u64).max(1))
+}
+
+impl<C: CostModel> Timing for C {
+    fn start(&mut self, task: &Task<'_>, submit: Nanos, _: bool) -> Start {
+        let earliest = submit
+            .saturating_add(task.host.ahead)
+            .saturating_add(self.extra(Extra::Launch, task.batch));
+        Start {
+            earliest,
+            gap: Nanos::ZERO,
+        }
+    }
+
+    /// The rest of the task uses the [mean](mean_demand) of its steps, too.
+    fn demand(&mut self, task: &Task<'_>) -> Share {
+        mean_demand(self, task.steps, MemberKind::of(&task.members))
+    }
+
+    fn batches(&self, cell: CellId) -> &[u32] {
+        CostModel::batches(self, cell)
+    }
+
+    fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos {
+        task_time(self, task, before)
+    }
+}
+
+/// The task's time if it runs alone. `before`: the stream's previous cell type.
+#[inline]
+pub fn task_time(
+    costs: &(impl CostModel + ?Sized),
+    task: &Task<'_>,
+    mut before: Option<CellId>,
+) -> Nanos {
+    let members = MemberKind::of(&task.members);
+    let mut time = costs
+        .extra(Extra::Task, task.batch)
+        .saturating_add(task.host.during);
+    let (mut first_switch, mut moves_states) = (None, false);
+    for step in task.steps {
+        if before
+            .replace(step.cell)
+            .is_some_and(|before| before != step.cell)
+        {
+            let switch = costs.switch(step, members);
+            match first_switch {
+                None => first_switch = Some(switch),
+                Some(_) => time = time.saturating_add(switch),
+            }
+        }
+        let runs = costs.runs(step, members);
+        time = time.saturating_add(runs.time);
+        moves_states |= runs.moves_states;
+    }
+    for copies in task.fold_loop.copies {
+        time = time.saturating_add(
+            costs
+                .extra(Extra::Copy, copies.rows)
+                .saturating_mul(u64::from(copies.times)),
+        );
+    }
+    time = time.saturating_add(
+        costs
+            .extra(Extra::EmptyCall, 1)
+            .saturating_mul(task.fold_loop.empty_calls),
+    );
+    if !moves_states && members == MemberKind::Requests {
+        time = time.saturating_add(costs.extra(Extra::Requests, task.batch));
+    }
+    let gather = task.gather && !moves_states;
+    let gather = if gather {
+        costs.extra(Extra::Gather, task.batch)
+    } else {
+        Nanos::ZERO
+    };
+    // After another cell the states go back to their requests anyway: the task pays the larger of the two.
+    time.saturating_add(gather.max(first_switch.unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::units::WorkerId;
+    use crate::core::cost::table::{CostTable, Overhead};
+    use crate::core::task::Members;
+    use crate::core::workload::model::Model;
+
+    #[test]
+    fn a_task_demands_the_mean_of_its_steps_for_their_time() {
+        let rows = "cell,batch,ns\ndecoder,4,10\ndecoder,8,20\nencoder,2,100\nencoder,4,200\nencoder.whole,1,0\ntask,1,999\n";
+        let table = CostTable::parse(rows, "costs").unwrap();
+        let mut model = table
+            .device(&Model::Seq2Seq.cell_types(), Overhead::default())
+            .unwrap();
+        let decoder = |batch, times| Step {
+            cell: CellId(0),
+            batch,
+            times,
+            input: 0,
+        };
+        let encoder = |batch, times| Step {
+            cell: CellId(1),
+            batch,
+            times,
+            input: 0,
+        };
+        let mut demand = |steps: &[Step], members: Members<'_>| {
+            let task = Task::whole_requests(WorkerId(0), steps, &[], 1);
+            Timing::demand(&mut model, &Task { members, ..task }).0
+        };
+        let quarter = Share::WHOLE.0 / 4;
+        let nodes = Members::Nodes(&|_| ());
+        assert_eq!(demand(&[decoder(1, 1)], nodes), quarter);
+        assert_eq!(demand(&[decoder(3, 1)], nodes), 3 * quarter);
+        assert_eq!(demand(&[decoder(5, 1)], nodes), 4 * quarter);
+        // A quarter for 10 · 10 ns and half for 100 ns; then a quarter for 20 ns and half for 100 ns, rounded up.
+        assert_eq!(
+            demand(&[decoder(1, 10), encoder(1, 1)], nodes),
+            (quarter + 2 * quarter) / 2
+        );
+        assert_eq!(
+            demand(&[decoder(1, 2), encoder(1, 1)], nodes),
+            (20 * quarter + 100 * 2 * quarter).div_ceil(120)
+        );
+        assert_eq!(
+            demand(&[decoder(1, 10), encoder(1, 1)], Members::Requests),
+            quarter
+        );
+        assert_eq!(demand(&[encoder(1, 1)], Members::Requests), 1);
+    }
+}

@@ -1,0 +1,149 @@
+//! Copies of states between workers, each of which has a memory of its own.
+
+use std::sync::Arc;
+
+use smallvec::{SmallVec, smallvec};
+
+use super::curve::Curve;
+use super::noise::Noise;
+use super::table::TableModel;
+use super::timing::{Start, Timing};
+use crate::base::units::{CellId, Nanos, NodeId, Share, WorkerId};
+use crate::core::task::{Members, NodeRef, Part, Task};
+use crate::core::workload::cell_graph::CellGraph;
+
+/// The times of a run's tasks, with the rows `transfer` of the cost table: a task pays for each state that one of its
+/// nodes takes from another worker. Without such rows the states are not followed. Noise multiplies the times.
+pub struct Transfers {
+    costs: TableModel,
+    followed: Option<Followed>,
+    noise: Option<Noise>,
+}
+
+struct Followed {
+    time: Curve,
+    graphs: Arc<[CellGraph]>,
+    /// By request; empty before its first task and after its last.
+    states: Vec<States>,
+    /// Empty, kept for their memory.
+    nodes: Vec<NodeRef>,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Default)]
+struct States {
+    /// The worker that ran each node. A chain has one entry: its state moves along.
+    on: SmallVec<[WorkerId; 4]>,
+    left: u32,
+}
+
+impl Transfers {
+    /// `graphs` are those of the run's requests, by id.
+    pub fn new(costs: TableModel, graphs: &Arc<[CellGraph]>) -> Transfers {
+        let followed = costs.transfer.clone().map(|time| Followed {
+            time,
+            graphs: Arc::clone(graphs),
+            states: vec![States::default(); graphs.len()],
+            nodes: Vec::new(),
+            parts: Vec::new(),
+        });
+        Transfers {
+            costs,
+            followed,
+            noise: None,
+        }
+    }
+
+    #[must_use]
+    pub fn with_noise(self, noise: Option<Noise>) -> Transfers {
+        Transfers { noise, ..self }
+    }
+}
+
+impl Timing for Transfers {
+    fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start {
+        self.costs.start(task, submit, idle)
+    }
+
+    fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos {
+        let time = self.costs.duration(task, before);
+        match self
+            .followed
+            .as_mut()
+            .map(|followed| (followed.count(task), &followed.time))
+        {
+            None | Some((0, _)) => time,
+            Some((states, curve)) => time.saturating_add(curve.at(states)),
+        }
+    }
+
+    fn disturbed(&mut self, time: Nanos, start: Nanos) -> Nanos {
+        self.noise
+            .as_mut()
+            .map_or(time, |noise| noise.disturbed(time, start))
+    }
+
+    fn demand(&mut self, task: &Task<'_>) -> Share {
+        Timing::demand(&mut self.costs, task)
+    }
+
+    fn batches(&self, cell: CellId) -> &[u32] {
+        Timing::batches(&self.costs, cell)
+    }
+}
+
+impl Followed {
+    /// The states that come from other workers. A request that runs whole takes none.
+    fn count(&mut self, task: &Task<'_>) -> u32 {
+        let mut parts = std::mem::take(&mut self.parts);
+        match task.members {
+            Members::Requests | Members::Operators(_) => {}
+            Members::Nodes(list) => {
+                list(&mut self.nodes);
+                let part = |NodeRef { request, node }| Part {
+                    request,
+                    from: node,
+                    to: NodeId(node.0 + 1),
+                };
+                parts.extend(self.nodes.drain(..).map(part));
+            }
+            Members::Parts(list) => list(&mut parts),
+        }
+        let states = parts
+            .drain(..)
+            .map(|part| self.run(&part, task.worker))
+            .sum();
+        self.parts = parts;
+        states
+    }
+
+    fn run(&mut self, part: &Part, here: WorkerId) -> u32 {
+        let graph = &self.graphs[part.request.index()];
+        let States { on, left } = &mut self.states[part.request.index()];
+        if on.is_empty() {
+            let (entries, nodes) = match graph {
+                CellGraph::Chains(_) => (1, graph.nodes() as u32),
+                CellGraph::Graph(graph) => (graph.len(), graph.len() as u32),
+            };
+            (*on, *left) = (smallvec![here; entries], nodes);
+        }
+        let states = match graph {
+            CellGraph::Chains(_) => u32::from(std::mem::replace(&mut on[0], here) != here),
+            CellGraph::Graph(graph) => (part.from.0..part.to.0)
+                .map(|node| {
+                    on[node as usize] = here;
+                    graph
+                        .inputs(node)
+                        .iter()
+                        .filter(|input| on[**input as usize] != here)
+                        .count() as u32
+                })
+                .sum(),
+        };
+        *left -= part.to.0 - part.from.0;
+        if *left == 0 {
+            *on = SmallVec::new();
+        }
+        states
+    }
+}

@@ -1,0 +1,345 @@
+//! Bounds for all policies on a device, from the cost table only. Every cell has its best batch size, and overheads are
+//! ignored. For the latency floor, each request runs its critical path alone; for the throughput ceiling, workers are
+//! never idle.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::{Deserialize, Serialize};
+
+use super::summary::Times;
+use crate::base::units::{CellId, Nanos};
+use crate::core::cost::curve::Best;
+use crate::core::cost::table::TableModel;
+use crate::core::workload::cell_graph::{CellGraph, Graph, Run, Runs};
+use crate::core::workload::trace::Requests;
+
+/// The contents of `bounds.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bounds {
+    pub workers: usize,
+    /// Of each request alone: the quantiles bound those of the measured latency.
+    pub floor: Times,
+    /// In requests per second; `None` if cells take no time.
+    pub ceiling_rps: Option<f64>,
+    /// If it is known: equal requests, Poisson arrivals, one worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<AffineService>,
+}
+
+/// A batch of b requests takes α b + τ.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AffineService {
+    pub alpha_ms: f64,
+    pub tau_ms: f64,
+}
+
+/// A time may differ by this share from the line.
+const AFFINE: f64 = 1e-3;
+
+impl AffineService {
+    /// `None` if the times of batches of 1, 2, … are not on a line.
+    pub fn of(times: &[Nanos]) -> Option<AffineService> {
+        let ms: Vec<f64> = times.iter().map(|time| time.as_millis_f64()).collect();
+        let [first, second, ..] = ms[..] else {
+            return None;
+        };
+        let (alpha_ms, tau_ms) = (second - first, 2.0 * first - second);
+        let on_line = |(batch, ms): (u32, &f64)| {
+            (alpha_ms * f64::from(batch) + tau_ms - ms).abs() <= AFFINE * ms
+        };
+        let rises = alpha_ms > 0.0 && tau_ms >= 0.0;
+        (rises && (1..).zip(&ms).all(on_line)).then_some(AffineService { alpha_ms, tau_ms })
+    }
+
+    /// A bound of the mean latency in ms, of a worker that takes all that wait (Inoue, arXiv 1912.06322). `None` if no batch
+    /// is large enough for the rate.
+    pub fn mean_at_most(&self, rate_rps: f64) -> Option<f64> {
+        let AffineService {
+            alpha_ms: alpha,
+            tau_ms: tau,
+        } = self;
+        let load = rate_rps * alpha / 1e3;
+        let bound = 1.5 * tau / (1.0 - load) + alpha * (load + 2.0) / (2.0 * (1.0 - load * load));
+        (load < 1.0).then_some(bound)
+    }
+}
+
+impl Bounds {
+    pub fn of(requests: &Requests, fastest: &mut Fastest<'_>, workers: usize) -> Bounds {
+        // Requests may share a chain. The map is never iterated.
+        let mut shared: HashMap<*const Run, (Nanos, f64)> = HashMap::new();
+        let mut of_each = |graph: &CellGraph| match graph {
+            CellGraph::Chains(runs @ Runs::Shared(_)) => *shared
+                .entry(runs.as_ptr())
+                .or_insert_with(|| fastest.least(graph)),
+            _ => fastest.least(graph),
+        };
+        let least: Vec<(Nanos, f64)> = requests.graphs.iter().map(&mut of_each).collect();
+        let mut paths: Vec<u64> = least.iter().map(|(path, _)| path.0).collect();
+        let work: f64 = least.iter().map(|(_, work)| work).sum();
+        let ceiling = requests.len() as f64 * workers as f64 * 1e9 / work;
+        let (floor, ceiling_rps) = (
+            Times::of(&mut paths),
+            ceiling.is_finite().then_some(ceiling),
+        );
+        Bounds {
+            workers,
+            floor,
+            ceiling_rps,
+            service: None,
+        }
+    }
+}
+
+/// Policies may have their own costs, and the best of all bounds them.
+pub struct Fastest<'a> {
+    devices: Vec<&'a TableModel>,
+    /// The largest batch of each cell type. The tables' sizes are tried in any case.
+    largest: Vec<u32>,
+    /// The most streams of a worker.
+    streams: u16,
+    /// By cell and input size.
+    known: BTreeMap<(CellId, u32), Best>,
+}
+
+impl<'a> Fastest<'a> {
+    /// `streams` is the most streams of a worker that a policy uses.
+    pub fn new(
+        devices: impl IntoIterator<Item = &'a TableModel>,
+        largest: Vec<u32>,
+        streams: u16,
+    ) -> Self {
+        Fastest {
+            devices: devices.into_iter().collect(),
+            largest,
+            streams,
+            known: BTreeMap::new(),
+        }
+    }
+
+    fn best(&mut self, cell: CellId, input: u32) -> Best {
+        let Fastest {
+            devices,
+            largest,
+            streams,
+            known,
+        } = self;
+        *known.entry((cell, input)).or_insert_with(|| {
+            let of_each = devices.iter().map(|device| {
+                let alone = device.best(cell, input, largest[cell.index()]);
+                let share_ns = match device.least_demand(cell) {
+                    Some(least) => alone.share_ns * least.max(1.0 / f64::from(*streams)),
+                    None => {
+                        beside_others(&alone, device.preferred(cell, input).unwrap_or(1), *streams)
+                    }
+                };
+                Best { share_ns, ..alone }
+            });
+            of_each.reduce(Best::or).expect("a scenario has a policy")
+        })
+    }
+
+    /// The time of the critical path, each cell in its fastest batch; and the work: each cell's share of the batch with the
+    /// most cells per second, in nanoseconds.
+    pub fn least(&mut self, graph: &CellGraph) -> (Nanos, f64) {
+        match graph {
+            CellGraph::Chains(runs) => runs.iter().fold((Nanos::ZERO, 0.0), |(time, work), run| {
+                let best = self.best(run.cell, run.input);
+                let length = u64::from(run.length);
+                (
+                    time + best.time.saturating_mul(length),
+                    work + best.share_ns * f64::from(run.length),
+                )
+            }),
+            CellGraph::Graph(graph) => {
+                let time = self.longest(graph);
+                (
+                    time,
+                    graph
+                        .cells()
+                        .iter()
+                        .map(|cell| self.best(*cell, 0).share_ns)
+                        .sum(),
+                )
+            }
+        }
+    }
+
+    fn longest(&mut self, graph: &Graph) -> Nanos {
+        let depths = graph.depths();
+        let mut order: Vec<u32> = (0..graph.len() as u32).collect();
+        order.sort_unstable_by_key(|node| depths[*node as usize]);
+        // The end of each node; until it is reached, that of its latest input.
+        let mut ends = vec![Nanos::ZERO; graph.len()];
+        for node in order {
+            let end =
+                ends[node as usize].saturating_add(self.best(graph.cells()[node as usize], 0).time);
+            ends[node as usize] = end;
+            for &next in graph.successors(node) {
+                ends[next as usize] = end.max(ends[next as usize]);
+            }
+        }
+        ends.into_iter().max().unwrap_or_default()
+    }
+}
+
+/// The least worker time of one member of a batch, on a worker with several streams. A batch of b members occupies its
+/// time multiplied by the fraction of the device that it can use: b over the preferred batch, at most 1, and at least 1
+/// over the number of streams.
+fn beside_others(alone: &Best, preferred: u32, streams: u16) -> f64 {
+    let below = alone.time.0 as f64 / f64::from(preferred);
+    below
+        .min(alone.share_ns)
+        .max(alone.share_ns / f64::from(streams))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::core::cost::table::{CostTable, Overhead};
+    use crate::core::workload::model::Model;
+
+    fn bounds(
+        model: &Model,
+        tables: &[&str],
+        shapes: &[&str],
+        largest: u32,
+        workers: usize,
+    ) -> Bounds {
+        let cells = model.cell_types();
+        let overhead = Overhead {
+            task: Some(Nanos(99)),
+            gather: Some(Nanos(99)),
+            launch: Some(Nanos(99)),
+        };
+        let device = |rows: &&str| {
+            CostTable::parse(&format!("cell,batch,ns\n{rows}"), "t")
+                .unwrap()
+                .device(&cells, overhead)
+        };
+        let devices: Vec<TableModel> = tables.iter().map(|rows| device(rows).unwrap()).collect();
+        let shapes = shapes.iter().map(|shape| shape.parse().unwrap()).collect();
+        let requests = Requests::unfold(shapes, model).unwrap();
+        Bounds::of(
+            &requests,
+            &mut Fastest::new(&devices, vec![largest; cells.len()], 1),
+            workers,
+        )
+    }
+
+    #[test]
+    fn chains_take_the_shortest_step_and_the_fullest_batch() {
+        // The shortest step takes 10; the best batch is 8, with 2 for each cell.
+        let rows = "lstm,4,10\nlstm,8,16\n";
+        let of = bounds(&Model::Lstm, &[rows], &["chain:2", "chain:6"], 8, 1);
+        assert_eq!(
+            (of.floor.mean_ms, of.floor.max_ms),
+            (Some(40e-6), Some(60e-6))
+        );
+        assert_eq!(of.ceiling_rps, Some(2.0 * 1e9 / 16.0));
+        assert_eq!(
+            bounds(&Model::Lstm, &[rows], &["chain:2", "chain:6"], 8, 3).ceiling_rps,
+            Some(6.0 * 1e9 / 16.0)
+        );
+        // Beyond the table a cell takes 1.5 more, and at 16 it is 28 / 16.
+        let larger = bounds(&Model::Lstm, &[rows], &["chain:1"], 16, 1);
+        assert_eq!(larger.ceiling_rps, Some(1e9 / 1.75));
+    }
+
+    #[test]
+    fn streams_serve_no_more_than_the_least_demand_lets_them() {
+        let ceiling = |demand: &str, streams: u16| {
+            let rows = format!("cell,batch,ns\nlstm,4,10\nlstm,8,16\n{demand}");
+            let cells = Model::Lstm.cell_types();
+            let device = CostTable::parse(&rows, "t")
+                .unwrap()
+                .device(&cells, Overhead::default())
+                .unwrap();
+            let requests =
+                Requests::unfold(Arc::from(vec!["chain:2".parse().unwrap()]), &Model::Lstm)
+                    .unwrap();
+            let of = Bounds::of(&requests, &mut Fastest::new([&device], vec![8], streams), 1);
+            (of.ceiling_rps.unwrap() * 4e-9 * 100.0).round() / 100.0
+        };
+        // In batches of 8 a cell takes 2; of a device that it needs whole, in half of the time on two streams, and so on.
+        let half = "lstm.demand,1,900000\nlstm.demand,8,500000\n";
+        assert_eq!(
+            ["lstm.demand,1,1000000\n", half].map(|rows| ceiling(rows, 4)),
+            [1.0, 2.0]
+        );
+        assert_eq!(ceiling(half, 1), 1.0);
+    }
+
+    #[test]
+    fn trees_take_their_longest_way() {
+        // The critical path has a leaf and two inner cells.
+        let of = bounds(
+            &Model::TreeLstm,
+            &["leaf,1,5\nleaf,2,6\ninternal,1,7\n"],
+            &["tree:4 4 5 5 0"],
+            2,
+            1,
+        );
+        assert_eq!(of.floor.max_ms, Some(19e-6));
+        assert_eq!(of.ceiling_rps, Some(1e9 / (3.0 * 3.0 + 2.0 * 7.0)));
+    }
+
+    #[test]
+    fn the_best_of_several_tables_and_of_whole_requests_bounds_all() {
+        let tables = [
+            "lstm,1,10\nlstm,2,12\n",
+            "lstm,1,9\nlstm,2,18\n",
+            "lstm,1,30\nlstm.whole,1,8\nlstm.whole,2,16\n",
+        ];
+        let of = bounds(&Model::Lstm, &tables, &["chain:1"], 2, 1);
+        assert_eq!(
+            (of.floor.max_ms, of.ceiling_rps),
+            (Some(8e-6), Some(1e9 / 6.0))
+        );
+    }
+
+    #[test]
+    fn a_straight_line_of_times_has_a_bound() {
+        let times: Vec<Nanos> = (1..=32)
+            .map(|batch| Nanos(143_800 * batch + 1_887_400))
+            .collect();
+        let service = AffineService::of(&times).unwrap();
+        for (load, bound) in [(0.1, 3.29818), (0.3, 4.22615), (0.5, 5.90187)] {
+            assert!((service.mean_at_most(load / 0.1438e-3).unwrap() - bound).abs() < 1e-5);
+        }
+        assert_eq!(service.mean_at_most(1.01 / 0.1438e-3), None);
+        let bent = [&times[..], &[Nanos(8_000_000)]].concat();
+        assert_eq!(
+            (
+                AffineService::of(&bent),
+                AffineService::of(&[Nanos(3); 9]),
+                AffineService::of(&times[..1])
+            ),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn cells_that_take_no_time_have_no_ceiling() {
+        assert_eq!(
+            bounds(&Model::Lstm, &["lstm,1,0\n"], &["chain:3"], 4, 1).ceiling_rps,
+            None
+        );
+    }
+
+    #[test]
+    fn streams_use_what_small_batches_leave() {
+        // Batches of one take 100 ns and an eighth of the device; four streams leave half of it idle.
+        let alone = Best {
+            time: Nanos(100),
+            share_ns: 25.0,
+        };
+        assert_eq!(
+            [1, 2, 4].map(|streams| beside_others(&alone, 8, streams)),
+            [25.0, 12.5, 12.5]
+        );
+        assert_eq!(beside_others(&alone, 1, 4), 25.0);
+    }
+}

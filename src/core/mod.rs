@@ -1,0 +1,19 @@
+//! What is simulated: workloads, costs, policies, the simulated device, the engine that runs them, and the record of a
+//! run. This room knows no command line, no figure and no GPU.
+
+pub mod task;
+
+pub mod workload;
+
+pub mod cost;
+
+pub mod policy;
+
+pub mod backend;
+pub mod sim;
+
+pub mod metrics;
+
+pub mod engine;
+
+pub mod conformance;

@@ -1,0 +1,82 @@
+//! The control limit of batch service queues (Xu, Zhou, Niu: arXiv 2301.12865): an idle worker waits until `wait_for`
+//! requests are there, then takes all of them, up to the cap. For Poisson arrivals and one worker, the best policy for a
+//! sum of latency and busy time has this form; `batchlab tune --optimal` computes its `wait_for`.
+
+use super::prelude::*;
+use super::whole::{FirstCome, PaddedBatch, Waiting, by_rule};
+use crate::base::error::refuse_if;
+
+/// `kind = "control-limit"`.
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
+#[serde(deny_unknown_fields, default)]
+pub struct ControlLimit {
+    /// The least number of waiting requests for which an idle worker starts (the limit Q).
+    #[default = 1]
+    pub wait_for: u32,
+    /// The largest batch.
+    #[default = 64]
+    pub max_batch: u32,
+    /// The age at which a request is served even if fewer wait, so that the last ones of a run end. The theory has no such
+    /// limit.
+    #[serde(with = "super::values::time_with_unit")]
+    #[default(Nanos(10_000_000_000))]
+    pub window: Nanos,
+}
+
+impl Settings for ControlLimit {
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new(
+            "control-limit",
+            "whole sequences: waits for a number of requests, then takes all (batch queues)",
+        )
+    }
+
+    fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        setup.require_sequences("control-limit")?;
+        let (wait_for, max_batch) = (self.wait_for, self.max_batch);
+        at_least_1([("wait_for", wait_for), ("max_batch", max_batch)])?;
+        refuse_if(wait_for > max_batch, || {
+            format!(
+                "wait_for: {wait_for} requests never fit in a batch; at most max_batch ({max_batch})"
+            )
+        })?;
+        let (window, mut batch) = (self.window, PaddedBatch::default());
+        let arrive = |queue: &mut FirstCome<_>, request: &Request<'_>| {
+            queue.arrive(request.id, Waiting::new(request, Nanos::MAX));
+        };
+        Ok(by_rule(
+            FirstCome::new(max_batch),
+            arrive,
+            move |queue, dispatch| {
+                let mut idle = dispatch.idle();
+                while let Some(oldest) = queue.first()
+                    && let Some(worker) = idle.next(dispatch)
+                {
+                    let (expires, is_short) = (
+                        oldest.arrival.saturating_add(window),
+                        queue.len() < wait_for as usize,
+                    );
+                    if is_short && dispatch.now() < expires {
+                        return Some(expires);
+                    }
+                    let (taken, members) = queue.take(worker);
+                    batch.fill(members);
+                    dispatch.submit_because(&batch.task(worker), || Reason {
+                    when: match is_short {
+                        true => format!("the oldest had waited for the window ({window})"),
+                        false => {
+                            format!("worker {worker} had nothing to do, and at least {wait_for} waited (wait_for)")
+                        }
+                    },
+                    ..taken.reason()
+                });
+                }
+                None
+            },
+        ))
+    }
+
+    fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
+        Some(Batches::Requests(self.max_batch))
+    }
+}

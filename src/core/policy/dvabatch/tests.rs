@@ -1,0 +1,376 @@
+//! The mechanism and its policies.
+
+use std::sync::atomic::AtomicBool;
+
+use super::stage::{Buffers, ExecutorState, Item, Pair};
+use super::*;
+use crate::base::units::{CellId, RequestId};
+use crate::core::conformance::{Guarantees, check};
+use crate::core::cost::table::{CostTable, Overhead};
+use crate::core::engine;
+use crate::core::metrics::recorder::{Keep, Recorder};
+use crate::core::policy::padded::PadTo;
+use crate::core::sim;
+use crate::core::workload::arrivals::OpenLoop;
+use crate::core::workload::model::Model;
+use crate::core::workload::shape::Shape;
+use crate::core::workload::trace::Requests;
+
+/// Not work-conserving: splittable batches run one after another, and batches wait for requests to join.
+fn laws(policy: &DvaBatch) {
+    let (max_batch, work_conserving) = (policy.max_batch, false);
+    check(
+        policy,
+        &Guarantees {
+            max_batch,
+            work_conserving,
+            pins: false,
+            cases: 60,
+            ..Guarantees::default()
+        },
+    );
+}
+
+#[test]
+fn it_keeps_the_laws() {
+    for policy in [Diversity::Input, Diversity::Load, Diversity::Auto] {
+        for (steps, stages) in [
+            (1, Stages::By(Rule::Operators)),
+            (3, Stages::Count(2)),
+            (4, Stages::Count(1)),
+        ] {
+            for buffer_pairs in [1, 2, 3] {
+                for (window, comp_wait) in [(0, 0), (300, u64::MAX), (0, 2_000)] {
+                    laws(&DvaBatch {
+                        policy,
+                        stages: stages.clone(),
+                        steps,
+                        max_batch: 6,
+                        window: Some(Nanos(window)),
+                        comp_wait: Some(Nanos(comp_wait)),
+                        buffer_pairs,
+                        bucket_width: 5,
+                        split_slack: 0.0,
+                        ..DvaBatch::default()
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn it_keeps_the_laws_however_lengths_are_divided() {
+    for (cluster, lengths) in [
+        (Cluster::Queue, vec![]),
+        (Cluster::Queue, vec![2, 5]),
+        (Cluster::Batch, vec![1, 3, 4]),
+    ] {
+        for window in [0, 300] {
+            let (policy, window, max_batch) = (Diversity::Input, Some(Nanos(window)), 6);
+            laws(&DvaBatch {
+                policy,
+                window,
+                max_batch,
+                cluster,
+                lengths: lengths.clone(),
+                ..DvaBatch::default()
+            });
+        }
+    }
+}
+
+#[test]
+fn it_keeps_the_laws_while_it_splits() {
+    for policy in [Diversity::Operator, Diversity::OperatorLoad] {
+        for stages in [
+            Stages::By(Rule::Operators),
+            Stages::Count(3),
+            Stages::By(Rule::Preferred),
+        ] {
+            for (buffer_pairs, split_slack) in [(1, 0.0), (2, 0.3), (3, 1.0)] {
+                let policy = DvaBatch {
+                    policy,
+                    stages: stages.clone(),
+                    max_batch: 9,
+                    comp_wait: Some(Nanos(3_000)),
+                    buffer_pairs,
+                    split_slack,
+                    ..DvaBatch::default()
+                };
+                let promises = Guarantees {
+                    max_batch: 9,
+                    work_conserving: false,
+                    pins: false,
+                    ..Guarantees::default()
+                };
+                check(&policy, &promises);
+            }
+        }
+    }
+}
+
+#[test]
+fn it_keeps_the_laws_by_the_papers_own_rules() {
+    for policy in [Diversity::Load, Diversity::Auto] {
+        let by_the_paper = DvaBatch {
+            policy,
+            max_batch: 6,
+            window: None,
+            comp_wait: Some(Nanos(2_000)),
+            room: RoomFor::Any,
+            bucket_width: 5,
+            ..DvaBatch::default()
+        };
+        laws(&by_the_paper);
+        let promises = Guarantees {
+            max_batch: 6,
+            work_conserving: false,
+            pins: false,
+            ..Guarantees::default()
+        };
+        check(
+            &DvaBatch {
+                pad_to: PadTo::Bucket,
+                ..by_the_paper
+            },
+            &promises,
+        );
+    }
+}
+
+/// Figure 8: two queries form a batch; two more stretch it during stage 1; it is split after stage 2.
+struct Figure8;
+
+impl Conditions for Figure8 {
+    fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
+        (entry.lines.len(0) == 2).then_some(match entry.stretchable {
+            None => Enter::New {
+                line: 0,
+                count: 2,
+                input: 0,
+            },
+            Some(_) => Enter::Stretch { count: 2 },
+        })
+    }
+
+    fn after(&mut self, stage: Stage, _: &Row, onward: &mut Onward) {
+        if stage == Stage(2) {
+            onward.parts.extend([2, 2]);
+        }
+    }
+}
+
+struct Seen {
+    staged: Staged,
+    snapshots: Vec<String>,
+}
+
+impl Policy for Seen {
+    fn arrive(&mut self, request: &Request<'_>, outcomes: &mut Outcomes) {
+        self.staged.arrive(request, outcomes);
+    }
+
+    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
+        self.staged.complete(completed, outcomes);
+    }
+
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        self.staged.schedule(dispatch);
+        let mechanism = &self.staged.mechanisms[0];
+        let mut text = format!("{}:", dispatch.now().0);
+        for (id, row) in mechanism.table.rows() {
+            let completed: Vec<u32> = (0..4).map(|stage| row.completed(Stage(stage))).collect();
+            text += &format!(" batch {} bs {} done {completed:?};", id.0, row.live);
+        }
+        for (stage, executor) in mechanism.executors.iter().enumerate() {
+            let item = |item: &Item| format!("({}, {}, {})", item.row.0, item.start, item.num);
+            if let ExecutorState::Working(running) = executor.state {
+                text += &format!(" stage {stage} runs {};", item(&running.item));
+            }
+            executor
+                .queue
+                .iter()
+                .for_each(|waits| text += &format!(" queue {stage} has {};", item(waits)));
+        }
+        self.snapshots.push(text.trim_end_matches(';').into());
+    }
+}
+
+#[test]
+fn the_example_of_figure_8() {
+    let model = Model::Lstm;
+    let cells = model.cell_types();
+    let shapes: Arc<[Shape]> = (0..4).map(|_| Shape::Chain(4)).collect();
+    let requests = Requests::unfold(shapes, &model).unwrap();
+    let slicing = Arc::new(Slicing::Chain {
+        cell: CellId(0),
+        steps: 1,
+    });
+    let mut policy = Seen {
+        staged: Staged::new(1, &slicing, 2, Box::new(Figure8)),
+        snapshots: Vec::new(),
+    };
+    let costs = CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,4,10\n", "costs").unwrap();
+    let mut backend = sim::device(1, 4, costs.device(&cells, Overhead::default()).unwrap());
+    let arrivals = [0, 0, 15, 15].map(Nanos);
+    let mut recorder = Recorder::new(4, 1, 1, Keep::default());
+    let mut source = OpenLoop::new(&requests, &arrivals);
+    engine::run(
+        &mut source,
+        &mut policy,
+        &mut *backend,
+        &mut recorder,
+        1,
+        &AtomicBool::new(false),
+    )
+    .unwrap();
+    assert_eq!(
+        policy.snapshots,
+        [
+            "0: batch 0 bs 2 done [0, 0, 0, 0]; stage 0 runs (0, 0, 2)",
+            "10: batch 0 bs 2 done [2, 0, 0, 0]; stage 1 runs (0, 0, 2)",
+            // Stretched: the first stage runs the newcomers.
+            "15: batch 0 bs 4 done [2, 0, 0, 0]; stage 0 runs (0, 2, 2); stage 1 runs (0, 0, 2)",
+            "20: batch 0 bs 4 done [2, 2, 0, 0]; stage 0 runs (0, 2, 2)",
+            "25: batch 0 bs 4 done [4, 2, 0, 0]; stage 1 runs (0, 2, 2)",
+            "35: batch 0 bs 4 done [4, 4, 0, 0]; stage 2 runs (0, 0, 4)",
+            // Split: the last stage runs both parts in turn.
+            "45: batch 0 bs 2 done [2, 2, 2, 0]; batch 1 bs 2 done [2, 2, 2, 0]; stage 3 runs (0, 0, 2); queue 3 has (1, 0, 2)",
+            "55: batch 1 bs 2 done [2, 2, 2, 0]; stage 3 runs (1, 0, 2)",
+            "65:",
+        ]
+    );
+    assert_eq!(recorder.finish, [55, 55, 65, 65].map(Nanos));
+}
+
+struct Skipping(u32);
+
+impl Conditions for Skipping {
+    fn enter(&mut self, entry: &Entry<'_>) -> Option<Enter> {
+        Figure8.enter(entry)
+    }
+
+    fn after(&mut self, stage: Stage, _: &Row, onward: &mut Onward) {
+        if stage == Stage(0) {
+            onward.skips.extend((0..self.0).map(|place| Skip {
+                place,
+                until: Stage(2),
+            }));
+        }
+    }
+}
+
+#[test]
+fn who_skips_a_stage_stays_in_the_batch() {
+    let served = |skipping: u32, arrivals: &[u64]| {
+        let model = Model::Lstm;
+        let cells = model.cell_types();
+        let requests =
+            Requests::unfold(arrivals.iter().map(|_| Shape::Chain(4)).collect(), &model).unwrap();
+        let slicing = Arc::new(Slicing::Chain {
+            cell: CellId(0),
+            steps: 1,
+        });
+        let mut policy = Staged::new(1, &slicing, 2, Box::new(Skipping(skipping)));
+        let costs =
+            CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,2,16\nlstm,4,30\n", "costs").unwrap();
+        let mut backend = sim::device(1, 4, costs.device(&cells, Overhead::default()).unwrap());
+        let mut recorder = Recorder::new(arrivals.len(), 1, 1, Keep::default());
+        let arrivals: Vec<Nanos> = arrivals.iter().map(|at| Nanos(*at)).collect();
+        let mut source = OpenLoop::new(&requests, &arrivals);
+        engine::run(
+            &mut source,
+            &mut policy,
+            &mut *backend,
+            &mut recorder,
+            1,
+            &AtomicBool::new(false),
+        )
+        .unwrap();
+        recorder
+            .finish
+            .iter()
+            .map(|finish| finish.0)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(served(0, &[0, 0]), [64; 2]);
+    assert_eq!(served(1, &[0, 0]), [58; 2]);
+    assert_eq!(served(2, &[0, 0]), [48; 2]);
+    // Newcomers skip nothing. One batch fills the device: both run at half speed from 20 until the first two have
+    // passed stage 2 at 44. The others have passed it at 80, and the four end together.
+    assert_eq!(served(2, &[0, 0, 20, 20]), [110; 4]);
+}
+
+/// Figure 10 (a): a stage can't run while later stages use the pair of its batch.
+#[test]
+fn a_stage_runs_with_the_pair_of_its_batch_or_waits() {
+    let mut buffers = Buffers::new(2);
+    buffers.reach(Stage(2));
+    let (one, other) = (Pair(0), Pair(1));
+    buffers.begin(Stage(0), one, one);
+    assert!(
+        !buffers.legitimate(Stage(0), one, one),
+        "it is read already"
+    );
+    assert!(!buffers.legitimate(Stage(1), one, one), "read after write");
+    buffers.end(Stage(0), one, one);
+    buffers.hand_on(Stage(0), one);
+    assert!(buffers.legitimate(Stage(0), other, other) && !buffers.legitimate(Stage(0), one, one));
+    buffers.begin(Stage(1), one, one);
+    assert_eq!(buffers.any(Stage(1), None), Some(other));
+    buffers.end(Stage(1), one, one);
+    buffers.hand_on(Stage(1), one);
+    // The first stage may write the buffer that the second must not read yet.
+    buffers.give_back(Stage(0), one);
+    assert!(!buffers.legitimate(Stage(1), one, one));
+    buffers.begin(Stage(0), one, one);
+    buffers.end(Stage(0), one, one);
+    assert!(
+        !buffers.legitimate(Stage(1), one, one),
+        "its output has not been read"
+    );
+    buffers.give_back(Stage(1), one);
+    assert!(buffers.legitimate(Stage(1), one, one));
+}
+
+#[test]
+#[should_panic(
+    expected = "write after read: stage 0 would write over a batch that has not been read"
+)]
+fn nothing_is_written_over_what_has_not_been_read() {
+    let mut buffers = Buffers::new(1);
+    buffers.reach(Stage(0));
+    buffers.begin(Stage(0), Pair(0), Pair(0));
+    buffers.end(Stage(0), Pair(0), Pair(0));
+    buffers.hand_on(Stage(0), Pair(0));
+    // As in Figure 10 (b): back before the batch has been read.
+    buffers.give_back(Stage(0), Pair(0));
+    buffers.begin(Stage(0), Pair(0), Pair(0));
+}
+
+#[test]
+#[should_panic(expected = "read after write: stage 0 hands on a batch that is still being written")]
+fn nothing_is_handed_on_while_it_is_written() {
+    let mut buffers = Buffers::new(1);
+    buffers.reach(Stage(0));
+    buffers.begin(Stage(0), Pair(0), Pair(0));
+    buffers.hand_on(Stage(0), Pair(0));
+}
+
+#[test]
+#[should_panic(expected = "batch 0 may be split and can't be stretched")]
+fn what_may_be_split_is_not_stretched() {
+    let query = Query {
+        request: RequestId(0),
+        nodes: 1,
+        input: 0,
+        left: false,
+        resumes: Stage(0),
+    };
+    let mut table = BatchTable::default();
+    let row = table.new_row(Nanos::ZERO, 0);
+    table.join(row, 0, |queries| queries.extend([query; 2]));
+    table.will_split(row);
+    table.join(row, 0, |queries| queries.push(query));
+}

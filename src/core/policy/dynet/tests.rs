@@ -1,0 +1,359 @@
+//! DyNet's two orders, by hand and against the reference.
+
+use std::sync::Arc;
+
+use rand::RngExt as _;
+
+use super::*;
+use crate::base::units::CellId;
+use crate::core::conformance::{Guarantees, check};
+use crate::core::policy::operators::batch::Batch;
+use crate::core::policy::operators::classes::Classes;
+use crate::core::policy::operators::{self, Ordered, naive};
+use crate::core::workload::cell_graph::{Graph, Run};
+use crate::core::workload::model::{Model, Unfolder};
+use crate::core::workload::operator::catalogue::List;
+use crate::core::workload::operator::{Kind, Operator, Rows, Source};
+use crate::core::workload::random::{self, Stream};
+use crate::core::workload::shape::Shape;
+
+fn signature(operator: &Operator, before: u32, _: u32) -> Option<Signature> {
+    operator.signature(before)
+}
+
+/// Operators as `NAME KIND ROWS INPUT,…`: KIND is a weight in capitals, `sum`, `alone` or a function; ROWS 1, `each` or
+/// `all`; INPUT `word`, `state` or an earlier place.
+fn lists(cells: &[&[&str]]) -> Vec<List> {
+    let mut id = cells.len() as u16;
+    let mut list = |operators: &&[&str]| {
+        let operators: Vec<Operator> = operators.iter().map(|text| operator(text)).collect();
+        let ids = operators.iter().map(|_| {
+            id += 1;
+            CellId(id - 1)
+        });
+        List {
+            ids: ids.collect(),
+            operators,
+        }
+    };
+    cells.iter().map(&mut list).collect()
+}
+
+fn operator(text: &str) -> Operator {
+    let [name, kind, rows, inputs] = text.split(' ').collect::<Vec<_>>().try_into().unwrap();
+    Operator {
+        name: name.into(),
+        kind: match kind {
+            "sum" => Kind::Sum,
+            "alone" => Kind::Opaque,
+            _ if kind.chars().all(char::is_uppercase) => Kind::Matmul {
+                weight: kind.into(),
+            },
+            _ => Kind::Elementwise {
+                function: kind.into(),
+            },
+        },
+        rows: match rows {
+            "each" => Rows::ForEach,
+            "all" => Rows::Stacked,
+            _ => Rows::One,
+        },
+        inputs: inputs
+            .split(',')
+            .map(|input| match input {
+                "word" => Source::Word,
+                "state" => Source::State,
+                place => Source::Operator(place.parse().unwrap()),
+            })
+            .collect(),
+        shape: [1, 1],
+    }
+}
+
+fn chain(cells: &str) -> CellGraph {
+    CellGraph::chains(cells.bytes().map(|cell| Run {
+        cell: CellId(u16::from(cell - b'a')),
+        length: 1,
+        input: 0,
+    }))
+}
+
+fn launched(by: By, cells: &[&[&str]], graphs: &[CellGraph]) -> Vec<String> {
+    let lists = lists(cells);
+    let mut classes = Classes::new(&lists, signature);
+    let mut batch = Batch::default();
+    graphs
+        .iter()
+        .for_each(|graph| batch.add(graph, &mut classes));
+    let Ordered { launches, .. } = match by {
+        By::Agenda => by_agenda(&batch, &classes),
+        By::Depth => by_depth(&batch, &classes),
+    };
+    let name = |id: CellId| {
+        let list = lists.iter().find(|list| list.ids.contains(&id)).unwrap();
+        &list.operators[list.ids.iter().position(|known| *known == id).unwrap()].name
+    };
+    let mut steps = Vec::new();
+    operators::steps(&launches, classes.keyed(), &mut steps);
+    steps
+        .iter()
+        .flat_map(|step| vec![format!("{}{}", name(step.cell), step.batch); step.times as usize])
+        .collect()
+}
+
+/// Section 3.2: chains of one and three steps, each followed by a loss.
+#[test]
+fn the_agenda_waits_with_what_is_deep_on_average() {
+    let cells: [&[&str]; 2] = [&["t tanh 1 word,state"], &["loss W 1 state"]];
+    let graphs = [chain("ab"), chain("aaab")];
+    // Mean depths: t (0 + 0 + 1 + 2) / 4, loss (1 + 3) / 2: the first loss waits.
+    assert_eq!(
+        launched(By::Agenda, &cells, &graphs),
+        ["t2", "t1", "t1", "loss2"]
+    );
+    // By depth: 0: both t; 1: t and the first loss; 2: t; 3: the second loss.
+    assert_eq!(
+        launched(By::Depth, &cells, &graphs),
+        ["t2", "t1", "loss1", "t1", "loss1"]
+    );
+}
+
+#[test]
+fn of_signatures_of_equal_mean_depth_the_first_seen_runs_first_but_for_elementwise_ones() {
+    let agenda = |operators: &[&str]| launched(By::Agenda, &[operators], &[chain("a"), chain("a")]);
+    let all = |rest: &str| format!("end sum 1 {rest}");
+    assert_eq!(
+        agenda(&["v V 1 word", "w W 1 word", &all("0,1")]),
+        ["v2", "w2", "end2"]
+    );
+    assert_eq!(
+        agenda(&["w W 1 word", "v V 1 word", &all("0,1")]),
+        ["w2", "v2", "end2"]
+    );
+    assert_eq!(
+        agenda(&["w W 1 word", "t tanh 1 word", &all("0,1")]),
+        ["t2", "w2", "end2"],
+        "displaced"
+    );
+    assert_eq!(
+        agenda(&[
+            "w W 1 word",
+            "s sigmoid 1 word",
+            "t tanh 1 word",
+            &all("0,1,2")
+        ]),
+        ["s2", "t2", "w2", "end2"]
+    );
+    assert_eq!(
+        agenda(&[
+            "t tanh 1 word",
+            "w W 1 word",
+            "s sigmoid 1 word",
+            &all("0,1,2")
+        ]),
+        ["t2", "s2", "w2", "end2"]
+    );
+}
+
+#[test]
+fn equal_means_are_equal_as_fractions() {
+    // Depths of w: 0 and 2, of t: thrice 1: equal means, unequal sums.
+    let operators = [
+        "w W 1 word",
+        "t tanh 1 0",
+        "u tanh 1 0",
+        "x tanh 1 0",
+        "w2 W 1 1",
+        "end sum 1 2,3,4",
+    ];
+    assert_eq!(
+        launched(By::Agenda, &[&operators], &[chain("a")]),
+        ["w1", "t3", "w1", "end1"]
+    );
+    // Also mean 1 and seen before t, but t is elementwise.
+    let operators = ["w W 1 word", "v V 1 0", "t tanh 1 0", "end sum 1 1,2"];
+    assert_eq!(
+        launched(By::Agenda, &[&operators], &[chain("a")]),
+        ["w1", "t1", "v1", "end1"]
+    );
+}
+
+#[test]
+fn what_cannot_be_batched_runs_alone_and_first() {
+    let operators = [
+        "w W 1 word",
+        "net alone 1 word",
+        "net2 alone 1 1",
+        "end sum 1 0,2",
+    ];
+    let agenda = launched(By::Agenda, &[&operators], &[chain("a"), chain("a")]);
+    assert_eq!(agenda, ["net1", "net1", "net21", "net21", "w2", "end2"]);
+}
+
+#[test]
+fn operators_of_two_cells_run_as_one_if_their_signatures_say_so() {
+    let cells: [&[&str]; 2] = [
+        &["w W 1 word", "t tanh 1 0"],
+        &["w W 1 word", "s sum 1 0,state", "t tanh 1 1"],
+    ];
+    // Mean depths: W 0, tanh (1 + 3) / 2, sum 2.
+    assert_eq!(
+        launched(By::Agenda, &cells, &[chain("ab")]),
+        ["w2", "t1", "s1", "t1"]
+    );
+}
+
+#[test]
+fn what_hangs_on_one_child_runs_as_soon_as_that_child_is_done() {
+    // Node 2 has children 0 (a leaf) and 1 (over leaf 3).
+    let cells: [&[&str]; 2] = [&["c A each state", "s sum 1 0"], &["l tanh 1 word"]];
+    let graph = Graph::new([1, 0, 0, 1].map(CellId).to_vec(), &[(0, 2), (1, 2), (3, 1)]).unwrap();
+    let agenda = launched(By::Agenda, &cells, &[CellGraph::Graph(Arc::new(graph))]);
+    // Both leaves; the products of both, for nodes 1 and 2; then node 1, its product, node 2.
+    assert_eq!(agenda, ["l2", "c2", "s1", "c1", "s1"]);
+}
+
+fn random_lists(rng: &mut Stream, cells: usize) -> Vec<List> {
+    let texts: Vec<Vec<String>> = (0..cells)
+        .map(|_| {
+            let count = rng.random_range(1..7);
+            (0..count)
+                .map(|place| {
+                    let kind =
+                        ["A", "B", "C", "sum", "tanh", "sigmoid", "alone"][rng.random_range(0..7)];
+                    let last = place + 1 == count;
+                    let rows = if last {
+                        "1"
+                    } else {
+                        ["1", "1", "each", "all"][rng.random_range(0..4)]
+                    };
+                    let inputs: Vec<String> = (0..rng.random_range(1..4))
+                        .map(|_| match rng.random_range(0..place + 2) {
+                            0 => "word".into(),
+                            1 => "state".into(),
+                            earlier => (earlier - 2).to_string(),
+                        })
+                        .collect();
+                    format!("o{place} {kind} {rows} {}", inputs.join(","))
+                })
+                .collect()
+        })
+        .collect();
+    let texts: Vec<Vec<&str>> = texts
+        .iter()
+        .map(|list| list.iter().map(String::as_str).collect())
+        .collect();
+    lists(&texts.iter().map(Vec::as_slice).collect::<Vec<_>>())
+}
+
+fn random_graph(rng: &mut Stream, cells: u16) -> CellGraph {
+    let cell = |rng: &mut Stream| CellId(rng.random_range(0..cells));
+    if rng.random() {
+        let runs = (0..rng.random_range(1..4)).map(|_| Run {
+            cell: cell(rng),
+            length: rng.random_range(1..5),
+            input: 0,
+        });
+        return CellGraph::chains(runs.collect::<Vec<_>>());
+    }
+    let nodes = rng.random_range(1..9u32);
+    let edges: Vec<(u32, u32)> = (1..nodes)
+        .flat_map(|to| {
+            (0..rng.random_range(0..3))
+                .map(|_| (rng.random_range(0..to), to))
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    CellGraph::Graph(Arc::new(
+        Graph::new((0..nodes).map(|_| cell(rng)).collect(), &edges).unwrap(),
+    ))
+}
+
+fn agrees_with_the_naive(lists: &[List], graphs: &[CellGraph], number: u64) {
+    let mut classes = Classes::new(lists, signature);
+    let mut batch = Batch::default();
+    graphs
+        .iter()
+        .for_each(|graph| batch.add(graph, &mut classes));
+    let nodes = naive::build(graphs, lists, signature);
+    let Ordered {
+        operators,
+        launches,
+        ..
+    } = by_agenda(&batch, &classes);
+    assert_eq!(operators, nodes.len() as u64, "case {number}");
+    let translated = naive::translated(&launches, &classes, signature);
+    assert_eq!(
+        translated,
+        naive::by_agenda(&nodes),
+        "agenda of case {number}: {lists:?} {graphs:?}"
+    );
+    let Ordered {
+        operators,
+        launches,
+        ..
+    } = by_depth(&batch, &classes);
+    assert_eq!(operators, nodes.len() as u64, "case {number}");
+    let mut translated = naive::translated(&launches, &classes, signature);
+    translated.retain(|(key, _)| key.is_some());
+    assert_eq!(
+        translated,
+        naive::by_depth(&nodes),
+        "depth of case {number}: {lists:?} {graphs:?}"
+    );
+}
+
+#[test]
+fn both_orders_are_those_of_single_operators_on_random_graphs() {
+    for number in 0..2_000 {
+        let rng = &mut random::stream(number, 0, "dynet");
+        let cells = rng.random_range(1..4);
+        let lists = random_lists(rng, cells);
+        let graphs: Vec<CellGraph> = (0..rng.random_range(1..5))
+            .map(|_| random_graph(rng, cells as u16))
+            .collect();
+        agrees_with_the_naive(&lists, &graphs, number);
+    }
+}
+
+#[test]
+fn both_orders_are_those_of_single_operators_on_the_built_in_models() {
+    let shapes: [(&str, &[&str]); 5] = [
+        ("lstm", &["chain:3", "chain:1", "chain:5"]),
+        ("gru", &["chain:2", "chain:4"]),
+        ("seq2seq", &["seq2seq:2>3", "seq2seq:3>1"]),
+        ("tree-lstm", &["tree:5 5 6 6 7 7 0", "tree:3 3 0", "tree:0"]),
+        (
+            "childsum-tree-lstm",
+            &["tree:5 5 6 6 7 7 0", "tree:0 1 1 1 2", "tree:2 3 0"],
+        ),
+    ];
+    for (number, (model, shapes)) in (0..).zip(shapes) {
+        let model = Model::parse(model).unwrap();
+        let mut unfolder = Unfolder::new(&model);
+        let shapes: Vec<Shape> = shapes.iter().map(|shape| shape.parse().unwrap()).collect();
+        let graphs: Vec<CellGraph> = shapes
+            .iter()
+            .map(|shape| unfolder.unfold(shape).unwrap())
+            .collect();
+        let catalogue = Catalogue::new(&model, &Sizes::square(16));
+        agrees_with_the_naive(&catalogue.operators, &graphs, number);
+    }
+}
+
+#[test]
+fn it_keeps_the_laws() {
+    for by in [By::Agenda, By::Depth] {
+        check(
+            &DyNet {
+                max_batch: 5,
+                by,
+                ..DyNet::default()
+            },
+            &Guarantees {
+                max_batch: 5,
+                ..Guarantees::default()
+            },
+        );
+    }
+}

@@ -1,0 +1,386 @@
+//! TensorFlow Fold's dynamic batching in detail (Looks et al., ICLR'17): merged graphs in a loop over levels.
+//!
+//! A cell's level is one more than that of its deepest argument; inputs have 0. An iteration sees only the results of
+//! the previous one, so a result needed later is copied in every level between, and a root's up to the last. Each
+//! iteration calls every cell type, and the copying, even without rows. Copies of words are not counted.
+//!
+//! The host needs `construct_ns` for each node. The share `overlap` of it overlaps with the previous batch (BatchMaker,
+//! section 7.5); during the rest the device idles. A batch takes the requests that wait when the host begins.
+
+use super::merged::{Counts, Levels};
+use super::prelude::*;
+use super::values::share;
+use super::whole::FirstCome;
+use crate::core::task::{Copies, FoldLoop, HostOverhead};
+
+/// `kind = "fold"`.
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
+#[serde(deny_unknown_fields, default)]
+pub struct Fold {
+    /// Requests in a batch; a level may have more cells.
+    #[default = 64]
+    pub max_batch: u32,
+    /// The host's time for each node. In a real run it only decides when the host could begin the next batch.
+    #[serde(deserialize_with = "crate::base::units::nanos_or_time")]
+    pub construct_ns: Nanos,
+    /// The share of that time that may overlap with the previous batch; 0: no batch is built ahead.
+    #[default = 1.0]
+    pub overlap: f64,
+    /// Whether copies to the next level cost time.
+    #[default = true]
+    pub copies: bool,
+}
+
+impl Settings for Fold {
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new(
+            "fold",
+            "whole graphs, merged level by level, with copies and built on the host (TensorFlow Fold)",
+        )
+    }
+
+    fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        at_least_1([("max_batch", self.max_batch)])?;
+        share("overlap", self.overlap)?;
+        Ok(Box::new(FoldPolicy {
+            settings: self.clone(),
+            queue: FirstCome::new(self.max_batch),
+            batch: Batch::new(setup.cells.len()),
+            hosts: vec![Host::default(); setup.workers],
+            wake: None,
+        }))
+    }
+
+    fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
+        Some(Batches::Requests(self.max_batch))
+    }
+}
+
+struct FoldPolicy {
+    settings: Fold,
+    queue: FirstCome<CellGraph>,
+    batch: Batch,
+    hosts: Vec<Host>,
+    wake: Option<Nanos>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Host {
+    /// While a batch waits, only the work that overlaps.
+    free: Nanos,
+    waiting: Option<HostOverhead>,
+}
+
+impl Fold {
+    fn construction(&self, nodes: u64) -> HostOverhead {
+        let all = self.construct_ns.saturating_mul(nodes);
+        let ahead = Nanos::rounded(all.0 as f64 * self.overlap).min(all);
+        HostOverhead {
+            ahead,
+            during: all - ahead,
+        }
+    }
+
+    fn builds_ahead(&self) -> bool {
+        self.construct_ns > Nanos::ZERO && self.overlap > 0.0
+    }
+}
+
+impl FoldPolicy {
+    fn send(&mut self, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
+        let FoldPolicy {
+            settings,
+            queue,
+            batch,
+            hosts,
+            ..
+        } = self;
+        let (taken, graphs) = queue.take(worker);
+        batch.clear();
+        let mut nodes = 0;
+        for graph in graphs {
+            nodes += graph.nodes();
+            batch.add(&graph);
+        }
+        let (now, idle) = (dispatch.now(), dispatch.is_idle(worker));
+        let host = settings.construction(nodes);
+        let mut task = Task {
+            host,
+            ..batch.task(worker, taken.requests)
+        };
+        if !settings.copies {
+            task.fold_loop.copies = &[];
+        }
+        dispatch.submit_because(&task, || {
+            let reason = taken.reason();
+            if idle {
+                return reason;
+            }
+            Reason {
+                when: format!("the host had nothing to build while worker {worker} ran"),
+                ..reason
+            }
+        });
+        let overlapped = now.saturating_add(host.ahead);
+        if idle {
+            hosts[worker.index()].free = overlapped.saturating_add(host.during);
+        } else {
+            hosts[worker.index()] = Host {
+                free: overlapped,
+                waiting: Some(host),
+            };
+        }
+    }
+}
+
+impl Policy for FoldPolicy {
+    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
+        self.queue.arrive(request.id, request.graph.clone());
+    }
+
+    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
+        completed
+            .requests
+            .iter()
+            .for_each(|request| outcomes.finish(*request));
+        let host = &mut self.hosts[completed.worker.index()];
+        if let Some(HostOverhead { during, .. }) = host.waiting.take() {
+            host.free = host.free.max(completed.finish).saturating_add(during);
+        }
+    }
+
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        self.wake = None;
+        for unfinished in 0..=usize::from(self.settings.builds_ahead()) {
+            let mut workers = dispatch.with_unfinished(unfinished);
+            while !self.queue.is_empty()
+                && let Some(worker) = workers.next(dispatch)
+            {
+                let Host { free, .. } = self.hosts[worker.index()];
+                if unfinished == 0 || free <= dispatch.now() {
+                    self.send(worker, dispatch);
+                } else {
+                    self.wake = Some(self.wake.map_or(free, |wake| wake.min(free)));
+                }
+            }
+        }
+    }
+
+    fn wake_at(&self) -> Option<Nanos> {
+        self.wake
+    }
+
+    fn works_ahead(&self) -> bool {
+        self.settings.builds_ahead()
+    }
+}
+
+struct Batch {
+    levels: Levels,
+    copied: Counts,
+    copies: Vec<Copies>,
+}
+
+impl Batch {
+    fn new(cells: usize) -> Self {
+        Batch {
+            levels: Levels::new(cells),
+            copied: Counts::default(),
+            copies: Vec::new(),
+        }
+    }
+
+    fn clear(&mut self) {
+        self.levels.clear();
+        self.copied.clear();
+    }
+
+    fn add(&mut self, graph: &CellGraph) {
+        self.levels.add(graph);
+        match graph {
+            CellGraph::Chains(_) => self.copied.begin(graph.depth()),
+            CellGraph::Graph(graph) => {
+                let depths = graph.depths();
+                for (node, &depth) in (0..).zip(depths) {
+                    match graph
+                        .successors(node)
+                        .iter()
+                        .map(|next| depths[*next as usize])
+                        .max()
+                    {
+                        Some(needed) => self.copied.add(depth + 1, needed - depth - 1),
+                        None => self.copied.begin(depth + 1),
+                    }
+                }
+            }
+        }
+    }
+
+    fn task<'a>(&'a mut self, worker: WorkerId, requests: &'a [RequestId]) -> Task<'a> {
+        let depths = self.levels.depths();
+        self.copies.clear();
+        let mut count = 0;
+        for depth in 0..depths {
+            count += self.copied.change(depth);
+            let rows = count as u32;
+            match self.copies.last_mut() {
+                Some(last) if last.rows == rows => last.times += 1,
+                _ => self.copies.push(Copies { rows, times: 1 }),
+            }
+        }
+        let Batch { levels, copies, .. } = self;
+        let (useful, calls) = (levels.useful, u64::from(depths) * levels.cells() as u64);
+        let steps = levels.steps();
+        let empty_calls = calls - steps.iter().map(|step| u64::from(step.times)).sum::<u64>();
+        Task {
+            fold_loop: FoldLoop {
+                copies,
+                empty_calls,
+            },
+            ..Task::whole_requests(worker, steps, requests, useful)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::base::units::CellId;
+    use crate::core::workload::cell_graph::{Graph, Run};
+    use crate::core::workload::model::{Model, Unfolder};
+
+    const INTERNAL: u16 = 0;
+    const LEAF: u16 = 1;
+
+    type Steps = Vec<(u16, u32, u32)>;
+    type Handed = Vec<(u32, u32)>;
+
+    fn loop_of(graphs: &[CellGraph]) -> (Steps, Handed, u64) {
+        let mut batch = Batch::new(2);
+        graphs.iter().for_each(|graph| batch.add(graph));
+        let requests: Vec<RequestId> = (0..graphs.len() as u64).map(RequestId).collect();
+        let task = batch.task(WorkerId(0), &requests);
+        assert_eq!(
+            task.useful_cells,
+            task.steps.iter().map(|step| step.cells()).sum::<u64>(),
+            "nothing is padded"
+        );
+        let steps = task
+            .steps
+            .iter()
+            .map(|step| (step.cell.0, step.batch, step.times))
+            .collect();
+        (
+            steps,
+            task.fold_loop
+                .copies
+                .iter()
+                .map(|c| (c.rows, c.times))
+                .collect(),
+            task.fold_loop.empty_calls,
+        )
+    }
+
+    fn tree(parents: &str) -> CellGraph {
+        Unfolder::new(&Model::TreeLstm)
+            .unfold(&format!("tree:{parents}").parse().unwrap())
+            .unwrap()
+    }
+
+    #[test]
+    fn leaves_stand_together_and_shallow_arguments_are_handed_on() {
+        let (steps, copies, empty) = loop_of(&[tree("4 4 5 5 0")]);
+        assert_eq!(steps, [(LEAF, 3, 1), (INTERNAL, 1, 2)]);
+        assert_eq!(copies, [(0, 1), (1, 1), (0, 1)]);
+        assert_eq!(
+            empty, 3,
+            "no inner cell at level 1, no leaf at levels 2 and 3"
+        );
+    }
+
+    #[test]
+    fn a_longer_way_is_a_copy_in_every_level() {
+        // (((a b) c) d): c is copied once, d twice.
+        let (steps, copies, empty) = loop_of(&[tree("5 5 6 7 6 7 0")]);
+        assert_eq!(steps, [(LEAF, 4, 1), (INTERNAL, 1, 3)]);
+        assert_eq!(copies, [(0, 1), (2, 1), (1, 1), (0, 1)]);
+        assert_eq!(empty, 4);
+    }
+
+    #[test]
+    fn roots_are_handed_on_to_the_last_level_of_the_deepest_tree() {
+        let (steps, copies, empty) = loop_of(&[tree("0"), tree("3 3 0"), tree("4 4 5 5 0")]);
+        assert_eq!(steps, [(LEAF, 6, 1), (INTERNAL, 2, 1), (INTERNAL, 1, 1)]);
+        assert_eq!(copies, [(0, 1), (2, 2)]);
+        assert_eq!(empty, 3);
+    }
+
+    #[test]
+    fn chains_end_at_their_own_level_and_need_no_copies_before() {
+        let chain = |cell, length| Run {
+            cell: CellId(cell),
+            length,
+            input: 0,
+        };
+        let two = CellGraph::chains([chain(1, 1), chain(0, 2)]);
+        let (steps, copies, empty) = loop_of(&[two, CellGraph::chains([chain(1, 4), chain(0, 1)])]);
+        assert_eq!(
+            steps,
+            [
+                (1, 2, 1),
+                (0, 1, 1),
+                (1, 1, 1),
+                (0, 1, 1),
+                (1, 1, 2),
+                (0, 1, 1)
+            ]
+        );
+        assert_eq!(
+            copies,
+            [(0, 3), (1, 2)],
+            "the first is done at level 3 and handed on to level 5"
+        );
+        assert_eq!(
+            empty, 3,
+            "five levels of two cells, in seven of which something runs"
+        );
+    }
+
+    #[test]
+    fn a_result_that_several_need_is_handed_on_once() {
+        // Node 3 is the deepest, so node 0 is copied at levels 2 and 3.
+        let edges = [(0, 1), (1, 2), (0, 2), (2, 3), (0, 3)];
+        let graph =
+            Graph::new(vec![CellId(LEAF), CellId(0), CellId(0), CellId(0)], &edges).unwrap();
+        let (_, copies, empty) = loop_of(&[CellGraph::Graph(Arc::new(graph))]);
+        assert_eq!(copies, [(0, 1), (1, 2), (0, 1)]);
+        assert_eq!(empty, 4);
+    }
+
+    #[test]
+    fn overlap_must_be_a_share() {
+        let (model, cells) = (Model::TreeLstm, Model::TreeLstm.cell_types());
+        let setup = Setup {
+            model: &model,
+            cells: &cells,
+            workers: 1,
+            costs: None,
+            longest: None,
+        };
+        for overlap in [-0.1, 1.5, f64::NAN] {
+            let error = Fold {
+                overlap,
+                ..Fold::default()
+            }
+            .build(&setup)
+            .err()
+            .unwrap();
+            assert!(
+                error.starts_with("overlap: ") && error.ends_with("must be between 0 and 1"),
+                "{error}"
+            );
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Just-in-time dynamic batching (Zha et al., 2019). An idle worker opens a batching scope for the waiting requests.
+//! Each node goes into a look-up table by its depth and a key (section 4.2); the slots then run by depth, each as one
+//! batch. Finer nodes find more to batch, and need more look-ups.
+//!
+//! "The graph rewriting can be cached and stored for next forward pass" (section 4.3). A forward pass is that of a scope,
+//! so the key of the cache is the graph of all its requests in their order: each node's class (cell type, number of
+//! input cells, input size) and the nodes that take its state. A scope whose graph was met before costs a look-up for
+//! each request, which recognises it; other scopes cost a look-up for each node.
+//!
+//! | granularity | nodes of one slot have |
+//! | --- | --- |
+//! | graph (request) | the same shape |
+//! | cell | one cell type, depth and number of input cells |
+//! | operator | one depth, kind, weights, shape, layout and input result |
+//! | kernel | the same; a product with a bias is two nodes |
+
+use super::operators::{Evaluation, Lists, by_depth};
+use super::prelude::*;
+use super::whole::{Taken, first_come, graph, one_by_one};
+use crate::core::task::HostOverhead;
+use crate::core::workload::operator::catalogue::{Catalogue, List};
+use crate::core::workload::operator::{Kind, Operator, Rows, Sizes, Source};
+use crate::core::workload::shape::Shape;
+
+/// `kind = "jit"`.
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
+#[serde(deny_unknown_fields, default)]
+pub struct Jit {
+    #[default(Granularity::Cell)]
+    pub granularity: Granularity,
+    /// Requests in a scope.
+    #[default = 256]
+    pub max_batch: u32,
+    /// The host's time for a look-up. The paper gives none; the default is DyNet's `merge_ns`.
+    #[serde(deserialize_with = "crate::base::units::nanos_or_time")]
+    #[default(Nanos(100))]
+    pub analysis_ns: Nanos,
+    /// Whether the tables of scopes are kept (section 4.3). Whole graphs have none.
+    #[default = true]
+    pub cache: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Granularity {
+    Graph,
+    /// Cells: the paper's "subgraph".
+    Cell,
+    Operator,
+    /// Operators; a bias is apart from its product.
+    Kernel,
+}
+
+impl Settings for Jit {
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new(
+            "jit",
+            "whole graphs through a look-up table, as graphs, cells, operators or kernels (JIT dynamic batching)",
+        )
+    }
+
+    fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        let (look_up, cache) = (self.analysis_ns, self.cache);
+        // With equal sizes everywhere, equality of operators does not depend on them.
+        let catalogue = Catalogue::new(setup.model, &Sizes::square(1024));
+        let mut evaluation = match self.granularity {
+            Granularity::Graph => {
+                return first_come(
+                    self.max_batch,
+                    |request| (request.shape.clone(), request.graph.clone()),
+                    move |taken, requests, dispatch| {
+                        submit_graphs(taken, requests, look_up, dispatch)
+                    },
+                );
+            }
+            Granularity::Cell => {
+                Evaluation::new(&whole_cells(setup.cells.len()), key, Lists::Cells)
+            }
+            Granularity::Operator => Evaluation::new(&catalogue.operators, key, Lists::Operators),
+            Granularity::Kernel => Evaluation::new(&catalogue.kernels, key, Lists::Kernels),
+        };
+        first_come(self.max_batch, graph, move |taken, graphs, dispatch| {
+            let (evaluated, known) = match cache {
+                true => evaluation.recall(graphs.collect(), by_depth),
+                false => (evaluation.evaluate(graphs, by_depth), false),
+            };
+            let (nodes, slots) = (evaluated.operators, evaluated.launches);
+            let look_ups = if known {
+                taken.requests.len() as u64
+            } else {
+                nodes
+            };
+            dispatch.submit_because(
+                &evaluated.task(taken, look_up.saturating_mul(look_ups)),
+                || Reason {
+                    what: match known {
+                        true => format!(
+                            "a batching scope whose graph is known: {nodes} nodes in {slots} slots"
+                        ),
+                        false => {
+                            format!("a batching scope: {nodes} nodes looked up, in {slots} slots")
+                        }
+                    },
+                    size: taken.size_of_evaluation(),
+                    when: when(taken),
+                },
+            );
+        })
+    }
+
+    fn largest_batches(&self, _: &Setup<'_>) -> Option<Batches> {
+        Some(Batches::Requests(self.max_batch))
+    }
+
+    fn runs_operators(&self) -> bool {
+        matches!(
+            self.granularity,
+            Granularity::Operator | Granularity::Kernel
+        )
+    }
+}
+
+fn whole_cells(cells: usize) -> Vec<List> {
+    (0..cells as u16)
+        .map(|cell| List {
+            operators: vec![Operator {
+                name: cell.to_string(),
+                kind: Kind::Opaque,
+                rows: Rows::One,
+                inputs: vec![Source::Word, Source::State],
+                shape: [1, 1],
+            }],
+            ids: vec![CellId(cell)],
+        })
+        .collect()
+}
+
+/// A slot's key without the depth. Operators of one name take the same result.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    kind: Kind,
+    name: String,
+    shape: [u32; 2],
+    layout: u32,
+    input: u32,
+}
+
+fn key(operator: &Operator, before: u32, input: u32) -> Option<Key> {
+    let Operator {
+        kind, name, shape, ..
+    } = operator.clone();
+    Some(Key {
+        kind,
+        name,
+        shape,
+        layout: operator.layout(before),
+        input,
+    })
+}
+
+fn submit_graphs(
+    taken: Taken<'_>,
+    requests: impl Iterator<Item = (Shape, CellGraph)>,
+    look_up: Nanos,
+    dispatch: &mut Dispatch<'_>,
+) {
+    let mut groups: Vec<(Shape, CellGraph, Vec<RequestId>)> = Vec::new();
+    for (request, (shape, graph)) in taken.requests.iter().copied().zip(requests) {
+        match groups.iter_mut().find(|(known, ..)| *known == shape) {
+            Some((.., requests)) => requests.push(request),
+            None => groups.push((shape, graph, vec![request])),
+        }
+    }
+    let shapes = groups.len();
+    for (shape, graph, requests) in groups {
+        let steps = one_by_one(&graph, requests.len() as u32);
+        let host = HostOverhead {
+            ahead: Nanos::ZERO,
+            during: look_up.saturating_mul(requests.len() as u64),
+        };
+        let task = Task {
+            host,
+            ..Task::unpadded(taken.worker, &steps, &requests)
+        };
+        dispatch.submit_because(&task, || Reason {
+            what: format!(
+                "requests of the shape {shape}, one of {shapes} shapes in the batching scope"
+            ),
+            size: format!(
+                "all {} of the scope's {} requests that have it",
+                requests.len(),
+                taken.requests.len()
+            ),
+            when: when(taken),
+        });
+    }
+}
+
+fn when(taken: Taken<'_>) -> String {
+    let (worker, waiting) = (taken.worker, taken.waiting());
+    format!(
+        "worker {worker} had nothing left to do and opened a scope, with {waiting} requests waiting"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::conformance::{Guarantees, check};
+    use crate::core::policy::operators;
+    use crate::core::policy::operators::batch::Batch;
+    use crate::core::policy::operators::classes::Classes;
+    use crate::core::workload::model::{CellType, Model, Unfolder};
+
+    const ALL: [Granularity; 4] = [
+        Granularity::Graph,
+        Granularity::Cell,
+        Granularity::Operator,
+        Granularity::Kernel,
+    ];
+
+    fn table(granularity: Granularity, model: &str, shapes: &[&str]) -> (u64, Vec<(String, u32)>) {
+        let model = Model::parse(model).unwrap();
+        let catalogue = Catalogue::new(&model, &Sizes::square(8));
+        let mut classes = match granularity {
+            Granularity::Operator => Classes::new(&catalogue.operators, key),
+            Granularity::Kernel => Classes::new(&catalogue.kernels, key),
+            _ => Classes::new(&whole_cells(model.cell_types().len()), key),
+        };
+        let names: Vec<CellType> = model
+            .cell_types()
+            .into_iter()
+            .chain(catalogue.types())
+            .collect();
+        let (mut batch, mut unfolder) = (Batch::default(), Unfolder::new(&model));
+        let shapes: Vec<Shape> = shapes.iter().map(|shape| shape.parse().unwrap()).collect();
+        shapes
+            .iter()
+            .for_each(|shape| batch.add(&unfolder.unfold(shape).unwrap(), &mut classes));
+        let mut steps = Vec::new();
+        let ordered = by_depth(&batch, &classes);
+        let nodes = ordered.operators;
+        operators::steps(&ordered.launches, classes.keyed(), &mut steps);
+        let step = |step: &Step| {
+            vec![(names[step.cell.index()].name.clone(), step.batch); step.times as usize]
+        };
+        (nodes, steps.iter().flat_map(step).collect())
+    }
+
+    fn named(steps: &[(String, u32)]) -> Vec<(&str, u32)> {
+        steps
+            .iter()
+            .map(|(name, batch)| (name.as_str(), *batch))
+            .collect()
+    }
+
+    #[test]
+    fn cells_are_apart_by_their_number_of_children() {
+        // A root over two leaves, a chain of three, a root over a leaf and a chain of two.
+        let (nodes, steps) = table(
+            Granularity::Cell,
+            "childsum-tree-lstm",
+            &["tree:3 3 0", "tree:2 3 0", "tree:4 3 4 0"],
+        );
+        assert_eq!(nodes, 10);
+        // Leaves; nodes over leaves with two children and with one; roots with one child and with two.
+        assert_eq!(
+            named(&steps),
+            [
+                ("leaf", 5),
+                ("internal", 1),
+                ("internal", 2),
+                ("internal", 1),
+                ("internal", 1)
+            ]
+        );
+    }
+
+    #[test]
+    fn steps_of_chains_are_batched_by_their_place() {
+        let (nodes, steps) = table(
+            Granularity::Cell,
+            "seq2seq",
+            &["seq2seq:1>2", "seq2seq:2>1"],
+        );
+        assert_eq!(nodes, 6);
+        assert_eq!(
+            named(&steps),
+            [
+                ("encoder", 2),
+                ("encoder", 1),
+                ("decoder", 1),
+                ("decoder", 2)
+            ]
+        );
+    }
+
+    #[test]
+    fn operators_that_no_child_changes_are_batched_across_numbers_of_children() {
+        let shapes = ["tree:3 3 0", "tree:2 0"];
+        let (nodes, steps) = table(Granularity::Operator, "childsum-tree-lstm", &shapes);
+        // Three leaves of 10 operators; 22 and two for each child of the two roots.
+        assert_eq!(nodes, 3 * 10 + 26 + 24);
+        let batches = |name: &str| {
+            steps
+                .iter()
+                .filter(|(step, _)| step == name)
+                .map(|(_, batch)| *batch)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(
+            batches("internal.word"),
+            [5],
+            "of leaves and roots, which have a word each"
+        );
+        assert_eq!(
+            batches("internal.child.h"),
+            [3],
+            "of three children, whosever they are"
+        );
+        assert_eq!(
+            batches("internal.children"),
+            [1, 1],
+            "of two children and of one"
+        );
+        assert_eq!(
+            batches("internal.f"),
+            [2, 1],
+            "rows of two children and of one"
+        );
+        assert_eq!(batches("internal.h"), [3, 2], "of leaves, then of roots");
+    }
+
+    #[test]
+    fn kernels_have_biases_apart() {
+        let shapes = ["chain:2", "chain:1"];
+        let (operators, of_operators) = table(Granularity::Operator, "lstm", &shapes);
+        let (kernels, of_kernels) = table(Granularity::Kernel, "lstm", &shapes);
+        assert_eq!((operators, kernels), (3 * 15, 3 * 16));
+        assert_eq!(
+            of_kernels.len(),
+            of_operators.len() + 2,
+            "a bias at each of two steps"
+        );
+        assert!(
+            of_kernels.contains(&("lstm.gates.product".into(), 2))
+                && of_kernels.contains(&("lstm.gates.bias".into(), 2))
+        );
+    }
+
+    #[test]
+    fn it_keeps_the_laws() {
+        for granularity in ALL {
+            // A scope queues a task for each shape on one worker, so another may idle.
+            let work_conserving = granularity != Granularity::Graph;
+            let policy = Jit {
+                granularity,
+                max_batch: 5,
+                ..Jit::default()
+            };
+            // Operators without a state run before their cell, so that a request may be faster than its cells one by one.
+            let bounded = !policy.runs_operators();
+            check(
+                &policy,
+                &Guarantees {
+                    max_batch: 5,
+                    work_conserving,
+                    bounded,
+                    ..Guarantees::default()
+                },
+            );
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Batching policies.
+//!
+//! A policy is told of arrivals and completions and submits batched tasks through [`Dispatch`]. It reads no clock,
+//! draws no unseeded random number and iterates no hash map: the same events give the same tasks on every backend.
+
+pub mod admission;
+pub mod closed;
+pub mod due_first;
+pub mod registry;
+pub mod sequences;
+pub mod values;
+pub mod whole;
+
+pub mod cellular;
+pub mod clockwork;
+pub mod control_limit;
+pub mod dvabatch;
+pub mod dynet;
+pub mod fold;
+pub mod ideal;
+pub mod jit;
+pub mod late;
+pub mod merged;
+pub mod nexus;
+pub mod operators;
+pub mod orca;
+pub mod padded;
+pub mod request_level;
+pub mod sarathi;
+pub mod symphony;
+pub mod triton;
+pub mod unbatched;
+pub mod vllm;
+
+/// What the files of policies have in common.
+mod prelude {
+    pub use serde::{Deserialize, Serialize};
+    pub use smart_default::SmartDefault;
+
+    pub use crate::base::units::{CellId, Nanos, RequestId, WorkerId};
+    pub use crate::core::policy::registry::{Batches, PolicyKind, Settings, Setup};
+    pub use crate::core::policy::values::at_least_1;
+    pub use crate::core::policy::{Completed, Outcomes, Policy};
+    pub use crate::core::task::{Dispatch, Reason, Step, Task};
+    pub use crate::core::workload::cell_graph::CellGraph;
+    pub use crate::core::workload::trace::Request;
+}
+
+use crate::base::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
+use crate::core::task::{Dispatch, Rejections};
+use crate::core::workload::trace::Request;
+
+/// A batching policy.
+pub trait Policy {
+    /// A request has arrived. Finish or reject it exactly once, now or later.
+    fn arrive(&mut self, request: &Request<'_>, outcomes: &mut Outcomes);
+
+    /// A task is done: finish complete requests. The default finishes all requests of the task.
+    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
+        completed
+            .requests
+            .iter()
+            .for_each(|request| outcomes.finish(*request));
+    }
+
+    /// Submits tasks, and may reject requests. Called once for each instant, after all its events. Offer idle workers
+    /// work in the order of their numbers.
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>);
+
+    /// When [`Policy::schedule`] must be called even without events. Asked after each `schedule`; ignored if not in the
+    /// future.
+    fn wake_at(&self) -> Option<Nanos> {
+        None
+    }
+
+    /// Whether it also submits to workers with unfinished tasks.
+    fn works_ahead(&self) -> bool {
+        false
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Completed<'a> {
+    pub task: TaskId,
+    pub worker: WorkerId,
+    pub stream: StreamId,
+    pub start: Nanos,
+    pub finish: Nanos,
+    /// In the order of submission.
+    pub requests: &'a [RequestId],
+    /// Of a language model: the sequences whose last token the task has generated. A policy learns an output's length only by this.
+    pub ended: &'a [RequestId],
+}
+
+#[derive(Debug, Default)]
+pub struct Outcomes {
+    pub(crate) finished: Vec<RequestId>,
+    pub(crate) rejected: Rejections,
+}
+
+impl Outcomes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.finished.is_empty() && self.rejected.requests.is_empty()
+    }
+
+    /// All its nodes must have completed.
+    pub fn finish(&mut self, request: RequestId) {
+        self.finished.push(request);
+    }
+
+    /// Leaves unserved. It must not be submitted or finished afterwards.
+    pub fn reject(&mut self, request: RequestId) {
+        self.rejected.requests.push(request);
+    }
+
+    pub fn reject_because(&mut self, request: RequestId, reason: String) {
+        self.rejected.push_because(request, reason);
+    }
+}

@@ -1,0 +1,158 @@
+//! Request-level batching of language models, as in FasterTransformer (Orca, OSDI 2022, section 2): the requests of a batch
+//! start together, with prompts padded to the longest, and return together, when the last of them has ended.
+
+use super::prelude::*;
+use super::sequences::Memory;
+use super::whole::FirstCome;
+use crate::core::task::Iteration;
+
+/// `kind = "static"`.
+#[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
+#[serde(deny_unknown_fields, default)]
+pub struct Static {
+    /// The most requests of a batch.
+    #[default = 32]
+    pub max_batch: u32,
+    /// The longest sequence, prompt and output, for which each request has memory.
+    #[default = 2048]
+    pub max_length: u32,
+}
+
+impl Settings for Static {
+    fn describe(&self) -> PolicyKind {
+        PolicyKind::new(
+            "static",
+            "language models: batches of whole requests, padded (FasterTransformer)",
+        )
+    }
+
+    fn build(&self, setup: &Setup<'_>) -> Result<Box<dyn Policy>, String> {
+        at_least_1([("max_batch", self.max_batch)])?;
+        let memory = Memory::new("static", setup, 1, Some(self.max_length))?;
+        let fits = memory.capacity / self.max_length;
+        let batches = (0..setup.workers).map(|_| Batch::default()).collect();
+        Ok(Box::new(StaticPolicy {
+            memory,
+            queue: FirstCome::new(self.max_batch.min(fits)),
+            batches,
+        }))
+    }
+
+    fn iterates(&self) -> bool {
+        true
+    }
+}
+
+struct StaticPolicy {
+    memory: Memory,
+    /// With their prompts' tokens.
+    queue: FirstCome<u32>,
+    /// By worker.
+    batches: Vec<Batch>,
+}
+
+#[derive(Default)]
+struct Batch {
+    members: Vec<Member>,
+    longest: u32,
+    /// Tokens of each member so far.
+    generated: u32,
+}
+
+struct Member {
+    request: RequestId,
+    prompt: u32,
+    ended: bool,
+    rejected: bool,
+}
+
+impl Policy for StaticPolicy {
+    fn arrive(&mut self, request: &Request<'_>, outcomes: &mut Outcomes) {
+        if let Some(tokens) = self.memory.accept(request, outcomes) {
+            self.queue.arrive(request.id, tokens);
+        }
+    }
+
+    fn complete(&mut self, completed: &Completed<'_>, outcomes: &mut Outcomes) {
+        let batch = &mut self.batches[completed.worker.index()];
+        batch.generated += 1;
+        let most = self.memory.blocks(0);
+        let may_outgrow = batch.longest.saturating_add(batch.generated) > most;
+        for member in batch.members.iter_mut().filter(|member| !member.ended) {
+            member.ended = completed.ended.binary_search(&member.request).is_ok();
+            if !member.ended && may_outgrow && member.prompt.saturating_add(batch.generated) > most
+            {
+                (member.ended, member.rejected) = (true, true);
+                outcomes.reject_because(member.request, self.memory.outgrown());
+            }
+        }
+        if batch.members.iter().all(|member| member.ended) {
+            let served = batch.members.drain(..).filter(|member| !member.rejected);
+            served.for_each(|member| outcomes.finish(member.request));
+        }
+    }
+
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        let mut idle = dispatch.idle();
+        while let Some(worker) = idle.next(dispatch) {
+            let batch = &mut self.batches[worker.index()];
+            let begins = batch.members.is_empty();
+            let mut requests = Vec::new();
+            if begins {
+                let (taken, prompts) = self.queue.take(worker);
+                requests.extend_from_slice(taken.requests);
+                let member = |(&request, prompt): (&RequestId, u32)| Member {
+                    request,
+                    prompt,
+                    ended: false,
+                    rejected: false,
+                };
+                batch
+                    .members
+                    .extend(taken.requests.iter().zip(prompts).map(member));
+                batch.longest = batch
+                    .members
+                    .iter()
+                    .map(|member| member.prompt)
+                    .max()
+                    .unwrap_or(0);
+                batch.generated = 0;
+            }
+            if batch.members.is_empty() {
+                continue;
+            }
+            let size = batch.members.len() as u32;
+            let length = batch.longest.saturating_add(batch.generated);
+            let prompts: u64 = batch
+                .members
+                .iter()
+                .map(|member| u64::from(member.prompt))
+                .sum();
+            let alive = batch.members.iter().filter(|member| !member.ended).count() as u64;
+            let (fed, useful) = if begins {
+                (size.saturating_mul(length), prompts)
+            } else {
+                (size, alive)
+            };
+            let steps = [Step {
+                cell: CellId(0),
+                batch: fed,
+                times: 1,
+                input: size.saturating_mul(length),
+            }];
+            let (prefilled, blocks) = (requests.len() as u32, size * self.memory.blocks(0));
+            let iteration = Iteration {
+                prefilled,
+                decodes: !begins,
+                blocks,
+                capacity: self.memory.capacity,
+            };
+            let task = Task::new(worker, &steps, &requests, useful);
+            dispatch.submit(&Task {
+                batch: size,
+                iteration: Some(iteration),
+                ..task
+            });
+        }
+    }
+}

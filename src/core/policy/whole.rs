@@ -1,0 +1,346 @@
+//! Parts of policies that batch whole requests.
+
+use std::borrow::Borrow;
+use std::collections::VecDeque;
+use std::collections::vec_deque::Drain;
+
+use super::prelude::*;
+use crate::core::cost::timing::task_time;
+use crate::core::cost::{CostModel, Extra};
+use crate::core::workload::cell_graph::Run;
+
+/// A policy that is a rule on a queue. The rule sends and drops at each instant, and says when it wants to be asked again
+/// even without events.
+pub fn by_rule<Q: 'static>(
+    queue: Q,
+    arrive: impl FnMut(&mut Q, &Request<'_>) + 'static,
+    rule: impl FnMut(&mut Q, &mut Dispatch<'_>) -> Option<Nanos> + 'static,
+) -> Box<dyn Policy> {
+    Box::new(ByRule {
+        queue,
+        arrive,
+        rule,
+        wake: None,
+    })
+}
+
+struct ByRule<Q, A, R> {
+    queue: Q,
+    arrive: A,
+    rule: R,
+    wake: Option<Nanos>,
+}
+
+impl<Q, A: FnMut(&mut Q, &Request<'_>), R: FnMut(&mut Q, &mut Dispatch<'_>) -> Option<Nanos>> Policy
+    for ByRule<Q, A, R>
+{
+    fn arrive(&mut self, request: &Request<'_>, _: &mut Outcomes) {
+        (self.arrive)(&mut self.queue, request);
+    }
+
+    fn schedule(&mut self, dispatch: &mut Dispatch<'_>) {
+        self.wake = (self.rule)(&mut self.queue, dispatch);
+    }
+
+    fn wake_at(&self) -> Option<Nanos> {
+        self.wake
+    }
+}
+
+pub struct FirstCome<K> {
+    max_batch: usize,
+    requests: VecDeque<RequestId>,
+    kept: VecDeque<K>,
+    taken: Vec<RequestId>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Taken<'a> {
+    pub worker: WorkerId,
+    pub requests: &'a [RequestId],
+    pub left: usize,
+    pub max_batch: usize,
+}
+
+impl<K> FirstCome<K> {
+    pub fn new(max_batch: u32) -> Self {
+        let max_batch = max_batch as usize;
+        FirstCome {
+            max_batch,
+            requests: VecDeque::new(),
+            kept: VecDeque::new(),
+            taken: Vec::new(),
+        }
+    }
+
+    pub fn arrive(&mut self, request: RequestId, kept: K) {
+        self.requests.push_back(request);
+        self.kept.push_back(kept);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// What is kept of the request that has waited longest.
+    pub fn first(&self) -> Option<&K> {
+        self.kept.front()
+    }
+
+    pub fn take(&mut self, worker: WorkerId) -> (Taken<'_>, Drain<'_, K>) {
+        let size = self.requests.len().min(self.max_batch);
+        self.taken.clear();
+        self.taken.extend(self.requests.drain(..size));
+        let taken = Taken {
+            worker,
+            requests: &self.taken,
+            left: self.requests.len(),
+            max_batch: self.max_batch,
+        };
+        (taken, self.kept.drain(..size))
+    }
+}
+
+/// A policy that calls `submit` with a batch for each idle worker: the requests that have waited longest, and what it
+/// keeps of them.
+pub fn first_come<K: 'static>(
+    max_batch: u32,
+    keep: fn(&Request<'_>) -> K,
+    mut submit: impl FnMut(Taken<'_>, Drain<'_, K>, &mut Dispatch<'_>) + 'static,
+) -> Result<Box<dyn Policy>, String> {
+    at_least_1([("max_batch", max_batch)])?;
+    let arrive = move |queue: &mut FirstCome<K>, request: &Request<'_>| {
+        queue.arrive(request.id, keep(request))
+    };
+    Ok(by_rule(
+        FirstCome::new(max_batch),
+        arrive,
+        move |queue, dispatch| {
+            let mut idle = dispatch.idle();
+            while !queue.is_empty()
+                && let Some(worker) = idle.next(dispatch)
+            {
+                let (taken, kept) = queue.take(worker);
+                submit(taken, kept, dispatch);
+            }
+            None
+        },
+    ))
+}
+
+/// What most of them keep.
+pub fn graph(request: &Request<'_>) -> CellGraph {
+    request.graph.clone()
+}
+
+impl Taken<'_> {
+    pub fn waiting(&self) -> usize {
+        self.requests.len() + self.left
+    }
+
+    pub fn reason(&self) -> Reason {
+        let Taken {
+            worker,
+            requests,
+            left,
+            max_batch,
+        } = self;
+        Reason {
+            what: "the requests that have waited longest".into(),
+            size: match left {
+                0 => format!("all {} that wait", requests.len()),
+                _ => format!("max_batch ({max_batch}) of {} that wait", self.waiting()),
+            },
+            when: format!("worker {worker} had nothing to do"),
+        }
+    }
+
+    pub fn size_of_evaluation(&self) -> String {
+        let (waiting, max_batch) = (self.waiting(), self.max_batch);
+        match self.left {
+            0 => format!("all {waiting} waiting requests (max_batch is {max_batch})"),
+            _ => format!("max_batch ({max_batch}) of {waiting} waiting requests"),
+        }
+    }
+}
+
+/// A request that waits for its batch.
+#[derive(Clone)]
+pub struct Waiting {
+    pub request: RequestId,
+    pub arrival: Nanos,
+    /// When it is too late; [`Nanos::MAX`]: never.
+    pub due: Nanos,
+    pub length: u32,
+    pub graph: CellGraph,
+}
+
+impl Waiting {
+    pub fn new(request: &Request<'_>, due: Nanos) -> Waiting {
+        let (length, graph) = (request.shape.length(), request.graph.clone());
+        Waiting {
+            request: request.id,
+            arrival: request.arrival,
+            due,
+            length,
+            graph,
+        }
+    }
+}
+
+/// Chains padded to the longest member's steps.
+#[derive(Debug, Default)]
+pub struct PaddedBatch {
+    pub requests: Vec<RequestId>,
+    pub steps: Vec<Step>,
+    useful_cells: u64,
+    /// Memory of [`PaddedBatch::time`].
+    padded: Vec<Step>,
+}
+
+impl PaddedBatch {
+    pub fn clear(&mut self) {
+        self.requests.clear();
+        self.steps.clear();
+        self.useful_cells = 0;
+    }
+
+    /// Replaces the members. Panics as [`PaddedBatch::add`] does.
+    pub fn fill<W: Borrow<Waiting>>(&mut self, members: impl IntoIterator<Item = W>) {
+        self.clear();
+        self.extend(members);
+    }
+
+    pub fn extend<W: Borrow<Waiting>>(&mut self, members: impl IntoIterator<Item = W>) {
+        for member in members {
+            let Waiting { request, graph, .. } = member.borrow();
+            self.add(*request, graph);
+        }
+    }
+
+    /// Adds a request.
+    ///
+    /// # Panics
+    /// If its graph is not a chain: refuse such models with
+    /// [`Setup::require_sequences`](super::registry::Setup::require_sequences).
+    pub fn add(&mut self, request: RequestId, graph: &CellGraph) {
+        let CellGraph::Chains(runs) = graph else {
+            panic!("only chains can be padded")
+        };
+        self.requests.push(request);
+        let known = self.steps.len();
+        for (step, run) in self.steps.iter_mut().zip(runs.iter()) {
+            step.batch += 1;
+            step.times = run.length.max(step.times);
+            step.input = run.input.max(step.input);
+        }
+        let step = |&Run {
+                        cell,
+                        length,
+                        input,
+                    }: &Run| Step {
+            cell,
+            batch: 1,
+            times: length,
+            input,
+        };
+        self.steps.extend(runs.iter().skip(known).map(step));
+        self.useful_cells += runs
+            .iter()
+            .map(|run| u64::from(run.length) * u64::from(run.input.max(1)))
+            .sum::<u64>();
+    }
+
+    pub fn task(&self, worker: WorkerId) -> Task<'_> {
+        Task::whole_requests(worker, &self.steps, &self.requests, self.useful_cells)
+    }
+
+    /// From the submission to the end on an idle worker, with `more` requests that are like the longest.
+    pub fn time(&mut self, more: u32, costs: &(impl CostModel + ?Sized)) -> Nanos {
+        self.padded.clear();
+        for step in &self.steps {
+            let grown = Step {
+                batch: step.batch + more,
+                ..*step
+            };
+            self.padded.extend(grown.padded(costs.batches(step.cell)));
+        }
+        let batch = self.requests.len() as u32 + more;
+        let task = Task {
+            batch,
+            ..Task::new(WorkerId(0), &self.padded, &[], 0)
+        };
+        costs
+            .extra(Extra::Launch, batch)
+            .saturating_add(task_time(costs, &task, None))
+    }
+}
+
+/// For this number of equal requests, from the lowest depth up; neighbours of one cell type are one step.
+pub fn one_by_one(graph: &CellGraph, batch: u32) -> Vec<Step> {
+    match graph {
+        CellGraph::Chains(runs) => runs
+            .iter()
+            .map(
+                |&Run {
+                     cell,
+                     length,
+                     input,
+                 }| Step {
+                    cell,
+                    batch,
+                    times: length,
+                    input,
+                },
+            )
+            .collect(),
+        CellGraph::Graph(graph) => {
+            let mut order: Vec<(u32, CellId)> = graph
+                .depths()
+                .iter()
+                .copied()
+                .zip(graph.cells().iter().copied())
+                .collect();
+            order.sort_unstable();
+            let mut steps: Vec<Step> = Vec::new();
+            for (_, cell) in order {
+                match steps.last_mut() {
+                    Some(last) if last.cell == cell => last.times += 1,
+                    _ => steps.push(Step {
+                        cell,
+                        batch,
+                        times: 1,
+                        input: 0,
+                    }),
+                }
+            }
+            steps
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::core::workload::cell_graph::Graph;
+
+    #[test]
+    fn cells_run_after_their_inputs() {
+        let cells = [0, 1, 0, 1, 0].map(CellId).to_vec();
+        let graph = CellGraph::Graph(Arc::new(
+            Graph::new(cells, &[(2, 1), (1, 0), (0, 4), (3, 4)]).unwrap(),
+        ));
+        let steps: Vec<(u16, u32)> = one_by_one(&graph, 1)
+            .iter()
+            .map(|step| (step.cell.0, step.times))
+            .collect();
+        // Depth 0: nodes 2 and 3; 1: node 1; 2: node 0; 3: node 4.
+        assert_eq!(steps, [(0, 1), (1, 2), (0, 2)]);
+    }
+}

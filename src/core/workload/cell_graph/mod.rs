@@ -1,0 +1,409 @@
+//! Cell graphs, to which requests unfold, and their subgraphs (BatchMaker, sections 3.1 and 4.3).
+//!
+//! A node is one call of a cell; an edge says that the later node takes the earlier one's output. Chains are stored as
+//! lengths; requests with the same tree share one [`Graph`].
+
+mod cut;
+#[cfg(test)]
+mod tests;
+
+use std::hash::{Hash, Hasher};
+use std::iter::successors;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use smallvec::SmallVec;
+
+use self::cut::{connected, cut};
+use super::shape::Tree;
+use crate::base::units::CellId;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum CellGraph {
+    /// Runs of one cell type each, one after another. Neighbours differ in cell type, so each is one subgraph.
+    Chains(Runs),
+    Graph(Arc<Graph>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Run {
+    pub cell: CellId,
+    pub length: u32,
+    /// The input size, for cells whose time depends on it (tokens); otherwise 0.
+    pub input: u32,
+}
+
+/// More than two are shared by all clones, so that requests of a long network take little memory.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Runs {
+    One([Run; 1]),
+    Two([Run; 2]),
+    Shared(Arc<[Run]>),
+}
+
+impl Deref for Runs {
+    type Target = [Run];
+    fn deref(&self) -> &[Run] {
+        match self {
+            Runs::One(runs) => runs,
+            Runs::Two(runs) => runs,
+            Runs::Shared(runs) => runs,
+        }
+    }
+}
+
+impl CellGraph {
+    pub fn chain(cell: CellId, length: u32) -> CellGraph {
+        CellGraph::chains([Run {
+            cell,
+            length,
+            input: 0,
+        }])
+    }
+
+    /// One after another; neighbours of one cell type are merged.
+    pub fn chains(runs: impl IntoIterator<Item = Run>) -> CellGraph {
+        let mut merged: SmallVec<[Run; 2]> = SmallVec::new();
+        for run in runs {
+            match merged.last_mut() {
+                Some(last) if last.cell == run.cell && last.input == run.input => {
+                    last.length += run.length
+                }
+                _ => merged.push(run),
+            }
+        }
+        CellGraph::Chains(match merged[..] {
+            [run] => Runs::One([run]),
+            [first, second] => Runs::Two([first, second]),
+            _ => Runs::Shared(merged[..].into()),
+        })
+    }
+
+    pub fn nodes(&self) -> u64 {
+        match self {
+            CellGraph::Chains(runs) => runs.iter().map(|run| u64::from(run.length)).sum(),
+            CellGraph::Graph(graph) => graph.len() as u64,
+        }
+    }
+
+    pub fn depth(&self) -> u32 {
+        match self {
+            CellGraph::Chains(runs) => runs.iter().map(|run| run.length).sum(),
+            CellGraph::Graph(graph) => graph.depths().iter().max().map_or(0, |deepest| deepest + 1),
+        }
+    }
+
+    /// By cell type, the most nodes at the same depth.
+    pub fn widths(&self, cells: usize) -> Vec<u32> {
+        let mut widths = vec![0; cells];
+        match self {
+            CellGraph::Chains(runs) => runs.iter().for_each(|run| widths[run.cell.index()] = 1),
+            CellGraph::Graph(graph) => {
+                let mut counts = vec![0u32; cells * self.depth() as usize];
+                for (cell, depth) in graph.cells().iter().zip(graph.depths()) {
+                    let count = &mut counts[*depth as usize * cells + cell.index()];
+                    *count += 1;
+                    widths[cell.index()] = widths[cell.index()].max(*count);
+                }
+            }
+        }
+        widths
+    }
+}
+
+/// A directed acyclic graph of typed cells, shared by all requests of one shape.
+#[derive(Clone, Debug)]
+pub struct Graph {
+    cells: Box<[CellId]>,
+    edges: Edges,
+    inner_inputs: Box<[u32]>,
+    subgraph_of: Box<[u32]>,
+    subgraphs: Box<[Subgraph]>,
+    entries: Lists,
+    depths: Box<[u32]>,
+    inputs: OnceLock<Lists>,
+}
+
+/// Cells and edges determine the rest.
+impl PartialEq for Graph {
+    fn eq(&self, other: &Graph) -> bool {
+        self.cells == other.cells && self.edges == other.edges
+    }
+}
+
+impl Eq for Graph {}
+
+impl Hash for Graph {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (&self.cells, &self.edges).hash(state);
+    }
+}
+
+/// A maximal connected set of nodes of one cell type, which the scheduler queues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subgraph {
+    pub cell: CellId,
+    pub nodes: u32,
+    /// Edges from other subgraphs, all of which must be satisfied for its release.
+    pub outer_inputs: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Edges {
+    /// By node, its taker or [`Tree::NO_PARENT`].
+    Parents(Box<[u32]>),
+    Lists(Lists),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Lists {
+    /// Node `n`'s list is `targets[offsets[n]..offsets[n + 1]]`.
+    offsets: Box<[u32]>,
+    targets: Box<[u32]>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GraphError {
+    Empty,
+    Cycle(Vec<u32>),
+}
+
+/// `1 -> 2 -> 1`.
+pub fn circle(nodes: &[u32], name: impl Fn(&u32) -> String) -> String {
+    nodes
+        .iter()
+        .chain(&nodes[..1])
+        .map(name)
+        .collect::<Vec<_>>()
+        .join(" -> ")
+}
+
+impl Graph {
+    /// An edge `(a, b)` says that node `b` needs node `a`; duplicates count once.
+    ///
+    /// # Panics
+    /// If an edge names a node that is not there.
+    pub fn new(cells: Vec<CellId>, edges: &[(u32, u32)]) -> Result<Graph, GraphError> {
+        if cells.is_empty() {
+            return Err(GraphError::Empty);
+        }
+        let mut sorted = edges.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let edges = Edges::Lists(Lists::new(cells.len(), sorted.into_iter()));
+        let order = topological_order(cells.len(), &edges)?;
+        let (depths, subgraph_of) = (
+            longest(&order, &edges, |_, _| 1),
+            cut(&cells, &edges, &order),
+        );
+        Ok(Graph::assemble(cells.into(), edges, subgraph_of, depths))
+    }
+
+    /// Cells depend on the number of children. Connected nodes of one type are a subgraph; contracting them leaves a
+    /// tree, so none waits for itself.
+    pub fn from_tree(tree: &Tree, cell: impl Fn(u32) -> CellId) -> Graph {
+        let children = tree.child_counts();
+        let cells: Box<[CellId]> = children.iter().map(|count| cell(*count)).collect();
+        let edges = Edges::Parents(tree.parents().into());
+        let subgraph_of = connected(cells.len(), &edges, |a, b| cells[a] == cells[b]);
+        Graph::assemble(cells, edges, subgraph_of, tree.heights().0)
+    }
+
+    fn assemble(
+        cells: Box<[CellId]>,
+        edges: Edges,
+        subgraph_of: Box<[u32]>,
+        depths: Box<[u32]>,
+    ) -> Graph {
+        let count = subgraph_of
+            .iter()
+            .max()
+            .map_or(0, |last| *last as usize + 1);
+        let mut inner_inputs = vec![0u32; cells.len()];
+        let mut subgraphs = vec![
+            Subgraph {
+                cell: cells[0],
+                nodes: 0,
+                outer_inputs: 0
+            };
+            count
+        ];
+        for (node, &home) in subgraph_of.iter().enumerate() {
+            subgraphs[home as usize].cell = cells[node];
+            subgraphs[home as usize].nodes += 1;
+            for &next in edges.of(node as u32) {
+                let subgraph = subgraph_of[next as usize];
+                if subgraph == home {
+                    inner_inputs[next as usize] += 1;
+                } else {
+                    subgraphs[subgraph as usize].outer_inputs += 1;
+                }
+            }
+        }
+        let nodes = (0..cells.len() as u32).filter(|node| inner_inputs[*node as usize] == 0);
+        let entries = Lists::new(count, nodes.map(|node| (subgraph_of[node as usize], node)));
+        let (inner_inputs, subgraphs) = (inner_inputs.into(), subgraphs.into());
+        Graph {
+            cells,
+            edges,
+            inner_inputs,
+            subgraph_of,
+            subgraphs,
+            entries,
+            depths,
+            inputs: OnceLock::new(),
+        }
+    }
+
+    #[allow(clippy::len_without_is_empty)] // a graph has at least one node
+    pub fn len(&self) -> usize {
+        self.cells.len()
+    }
+
+    pub fn cells(&self) -> &[CellId] {
+        &self.cells
+    }
+
+    pub fn successors(&self, node: u32) -> &[u32] {
+        self.edges.of(node)
+    }
+
+    pub fn inputs(&self, node: u32) -> &[u32] {
+        let inputs = self.inputs.get_or_init(|| {
+            let nodes = 0..self.len() as u32;
+            let edges =
+                nodes.flat_map(|from| self.successors(from).iter().map(move |to| (*to, from)));
+            Lists::new(self.len(), edges)
+        });
+        inputs.of(node)
+    }
+
+    /// By node, its inputs within its subgraph.
+    pub fn inner_inputs(&self) -> &[u32] {
+        &self.inner_inputs
+    }
+
+    pub fn subgraph_of(&self) -> &[u32] {
+        &self.subgraph_of
+    }
+
+    /// By lowest node.
+    pub fn subgraphs(&self) -> &[Subgraph] {
+        &self.subgraphs
+    }
+
+    /// The subgraph's nodes without inputs from it, ascending: ready at its release.
+    pub fn entries(&self, subgraph: u32) -> &[u32] {
+        self.entries.of(subgraph)
+    }
+
+    /// 0 without inputs, otherwise 1 more than the deepest.
+    pub fn depths(&self) -> &[u32] {
+        &self.depths
+    }
+}
+
+impl Edges {
+    fn of(&self, node: u32) -> &[u32] {
+        let node = node as usize;
+        match self {
+            Edges::Parents(parents) => match parents[node] {
+                Tree::NO_PARENT => &[],
+                _ => &parents[node..=node],
+            },
+            Edges::Lists(lists) => lists.of(node as u32),
+        }
+    }
+}
+
+impl Lists {
+    /// Each pair is a list and an item of it. Lists keep the order of their items.
+    fn new(lists: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Lists {
+        let mut offsets = vec![0u32; lists + 1];
+        pairs
+            .clone()
+            .for_each(|(list, _)| offsets[list as usize + 1] += 1);
+        (0..lists).for_each(|list| offsets[list + 1] += offsets[list]);
+        let mut targets = vec![0; offsets[lists] as usize];
+        let mut next = offsets.clone();
+        for (list, target) in pairs {
+            targets[next[list as usize] as usize] = target;
+            next[list as usize] += 1;
+        }
+        Lists {
+            offsets: offsets.into(),
+            targets: targets.into(),
+        }
+    }
+
+    fn of(&self, node: u32) -> &[u32] {
+        let node = node as usize;
+        &self.targets[self.offsets[node] as usize..self.offsets[node + 1] as usize]
+    }
+}
+
+fn topological_order(nodes: usize, edges: &Edges) -> Result<Vec<u32>, GraphError> {
+    let mut missing = vec![0u32; nodes];
+    for node in 0..nodes as u32 {
+        edges
+            .of(node)
+            .iter()
+            .for_each(|next| missing[*next as usize] += 1);
+    }
+    let mut order: Vec<u32> = (0..nodes as u32)
+        .filter(|n| missing[*n as usize] == 0)
+        .collect();
+    let mut done = 0;
+    while done < order.len() {
+        for &next in edges.of(order[done]) {
+            missing[next as usize] -= 1;
+            if missing[next as usize] == 0 {
+                order.push(next);
+            }
+        }
+        done += 1;
+    }
+    if order.len() < nodes {
+        Err(GraphError::Cycle(find_cycle(&missing, edges)))
+    } else {
+        Ok(order)
+    }
+}
+
+/// Each node that misses an input has a predecessor among these, so walking backwards must return to a node.
+fn find_cycle(missing: &[u32], edges: &Edges) -> Vec<u32> {
+    let stuck = |node: &u32| missing[*node as usize] > 0;
+    let nodes = || (0..missing.len() as u32).filter(stuck);
+    let mut before = vec![u32::MAX; missing.len()];
+    for node in nodes() {
+        edges
+            .of(node)
+            .iter()
+            .filter(|next| stuck(next))
+            .for_each(|next| before[*next as usize] = node);
+    }
+    let back = |node: &u32| Some(before[*node as usize]);
+    // More steps than nodes end within the cycle.
+    let within = successors(nodes().next(), back)
+        .nth(missing.len())
+        .expect("a node is stuck");
+    let others = successors(back(&within), back).take_while(|node| *node != within);
+    let mut cycle: Vec<u32> = others.chain([within]).collect();
+    cycle.reverse();
+    let lowest = (0..cycle.len())
+        .min_by_key(|i| cycle[*i])
+        .expect("a cycle has a node");
+    cycle.rotate_left(lowest);
+    cycle
+}
+
+/// By node, the longest path to it, by the length of an edge.
+fn longest(order: &[u32], edges: &Edges, length: impl Fn(usize, usize) -> u32) -> Box<[u32]> {
+    let mut longest = vec![0u32; order.len()];
+    for node in order.iter().map(|node| *node as usize) {
+        for next in edges.of(node as u32).iter().map(|next| *next as usize) {
+            longest[next] = longest[next].max(longest[node] + length(node, next));
+        }
+    }
+    longest.into()
+}

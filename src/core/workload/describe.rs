@@ -1,0 +1,444 @@
+//! Statistics of a trace's arrivals and lengths.
+
+use serde::Serialize;
+
+use super::shape::{Shape, Tree};
+use super::trace::Trace;
+use crate::base::units::Nanos;
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Description {
+    pub requests: usize,
+    pub span_s: f64,
+    /// Gaps per second of the span; none if all requests arrive at once.
+    pub rate_rps: Option<f64>,
+    /// Standard deviation over mean of the gaps; none if all requests arrive at once.
+    pub gap_cv: Option<f64>,
+    pub peak: Option<Peak>,
+    pub kinds: Vec<Kind>,
+    pub lengths: Vec<Lengths>,
+    pub histogram: Vec<Bin>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Kind {
+    pub kind: &'static str,
+    pub requests: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Peak {
+    pub window_s: f64,
+    pub rate_rps: f64,
+    pub over_mean: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Lengths {
+    pub what: &'static str,
+    pub mean: f64,
+    pub sd: f64,
+    pub min: u32,
+    pub p50: u32,
+    pub p90: u32,
+    pub p99: u32,
+    pub max: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Bin {
+    pub from: u32,
+    pub to: u32,
+    pub count: usize,
+}
+
+impl Description {
+    /// By default the peak is that of a second; in a span below ten seconds, of the longest of 100 ms, 10 ms … that
+    /// fits ten times.
+    pub fn of(trace: &Trace, window: Option<Nanos>) -> Description {
+        let span = match &trace.arrivals[..] {
+            [first, .., last] => *last - *first,
+            _ => Nanos::ZERO,
+        };
+        let rate = (span > Nanos::ZERO).then(|| (trace.len() - 1) as f64 / span.as_secs_f64());
+        let window = window.unwrap_or_else(|| {
+            let powers = (0..=9).rev().map(|power| 10u64.pow(power));
+            Nanos(
+                powers
+                    .into_iter()
+                    .find(|window| window * 10 <= span.0)
+                    .unwrap_or(1),
+            )
+        });
+        let mut lengths: Vec<u32> = trace.shapes.iter().map(Shape::length).collect();
+        lengths.sort_unstable();
+        Description {
+            requests: trace.len(),
+            span_s: span.as_secs_f64(),
+            rate_rps: rate,
+            gap_cv: rate.and(gap_cv(&trace.arrivals)),
+            peak: rate.map(|mean| peak(&trace.arrivals, window, mean)),
+            kinds: kinds(&trace.shapes),
+            lengths: length_statistics(&trace.shapes),
+            histogram: histogram(&lengths),
+        }
+    }
+}
+
+fn gap_cv(arrivals: &[Nanos]) -> Option<f64> {
+    let gaps = || arrivals.windows(2).map(|pair| (pair[1] - pair[0]).0 as f64);
+    let (mean, sd) = mean_and_sd(gaps())?;
+    (mean > 0.0).then_some(sd / mean)
+}
+
+fn peak(arrivals: &[Nanos], window: Nanos, mean_rate: f64) -> Peak {
+    let mut end = 0;
+    let mut most = 0;
+    for (begin, at) in arrivals.iter().enumerate() {
+        while arrivals
+            .get(end)
+            .is_some_and(|next| next.saturating_since(*at) < window)
+        {
+            end += 1;
+        }
+        most = most.max(end - begin);
+    }
+    let rate_rps = most as f64 / window.as_secs_f64();
+    Peak {
+        window_s: window.as_secs_f64(),
+        rate_rps,
+        over_mean: rate_rps / mean_rate,
+    }
+}
+
+fn kinds(shapes: &[Shape]) -> Vec<Kind> {
+    let mut kinds: Vec<Kind> = Vec::new();
+    for shape in shapes {
+        match kinds.iter_mut().find(|kind| kind.kind == shape.kind()) {
+            Some(kind) => kind.requests += 1,
+            None => kinds.push(Kind {
+                kind: shape.kind(),
+                requests: 1,
+            }),
+        }
+    }
+    kinds.sort_by_key(|kind| std::cmp::Reverse(kind.requests));
+    kinds
+}
+
+fn length_statistics(shapes: &[Shape]) -> Vec<Lengths> {
+    type Figure = (&'static str, fn(&Shape) -> Option<u32>);
+    let figures: [Figure; 7] = [
+        ("chain steps", |shape| {
+            if let Shape::Chain(n) = shape {
+                Some(*n)
+            } else {
+                None
+            }
+        }),
+        ("source steps", |shape| {
+            if let Shape::Seq2Seq { source, .. } = shape {
+                Some(*source)
+            } else {
+                None
+            }
+        }),
+        ("target steps", |shape| {
+            if let Shape::Seq2Seq { target, .. } = shape {
+                Some(*target)
+            } else {
+                None
+            }
+        }),
+        ("tokens", |shape| {
+            if let Shape::Tokens(n) = shape {
+                Some(*n)
+            } else {
+                None
+            }
+        }),
+        ("tree nodes", |shape| {
+            if let Shape::Tree(tree) = shape {
+                Some(tree.len() as u32)
+            } else {
+                None
+            }
+        }),
+        ("tree leaves", |shape| {
+            if let Shape::Tree(tree) = shape {
+                Some(tree.leaves() as u32)
+            } else {
+                None
+            }
+        }),
+        ("tree height", |shape| {
+            if let Shape::Tree(tree) = shape {
+                Some(height(tree))
+            } else {
+                None
+            }
+        }),
+    ];
+    figures
+        .into_iter()
+        .filter_map(|(what, figure)| Lengths::of(what, shapes.iter().filter_map(figure).collect()))
+        .collect()
+}
+
+impl Lengths {
+    fn of(what: &'static str, mut values: Vec<u32>) -> Option<Lengths> {
+        let (mean, sd) = mean_and_sd(values.iter().map(|value| f64::from(*value)))?;
+        values.sort_unstable();
+        let quantile = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
+        Some(Lengths {
+            what,
+            mean,
+            sd,
+            min: values[0],
+            p50: quantile(50),
+            p90: quantile(90),
+            p99: quantile(99),
+            max: values[values.len() - 1],
+        })
+    }
+}
+
+pub fn height(tree: &Tree) -> u32 {
+    tree.heights().0.into_iter().max().unwrap_or(0)
+}
+
+/// Of a population; `None` without values.
+pub fn mean_and_sd(values: impl Iterator<Item = f64> + Clone) -> Option<(f64, f64)> {
+    let n = values.clone().count() as f64;
+    if n == 0.0 {
+        return None;
+    }
+    let mean = values.clone().sum::<f64>() / n;
+    let variance = values.map(|value| (value - mean).powi(2)).sum::<f64>() / n;
+    Some((mean, variance.sqrt()))
+}
+
+/// In bins of one width, or in widths that grow if most lengths would lie in the first.
+fn histogram(lengths: &[u32]) -> Vec<Bin> {
+    const MOST_BINS: u32 = 20;
+    let Some(&longest) = lengths.last() else {
+        return Vec::new();
+    };
+    let width = round_widths()
+        .find(|width| longest.div_ceil(*width) <= MOST_BINS)
+        .unwrap_or(longest);
+    let heavy_tail =
+        width > 1 && 2 * lengths.partition_point(|length| *length <= width) > lengths.len();
+    let ends: Vec<u32> = if heavy_tail {
+        round_widths()
+            .take_while(|end| *end < longest)
+            .chain([longest])
+            .collect()
+    } else {
+        (1..=longest.div_ceil(width))
+            .map(|bin| bin.saturating_mul(width))
+            .collect()
+    };
+    let (mut rest, mut before) = (lengths, 0);
+    let bin = |to: u32| {
+        let (from, count) = (before + 1, rest.partition_point(|length| *length <= to));
+        (rest, before) = (&rest[count..], to);
+        Bin { from, to, count }
+    };
+    ends.into_iter().map(bin).collect()
+}
+
+fn round_widths() -> impl Iterator<Item = u32> {
+    (0..9).flat_map(|power| [1, 2, 5].map(|digit| digit * 10u32.pow(power)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn trace(arrivals: &[u64], shapes: &[&str]) -> Trace {
+        Trace {
+            arrivals: arrivals.iter().copied().map(Nanos).collect(),
+            shapes: shapes
+                .iter()
+                .map(|shape| shape.parse::<Shape>().unwrap())
+                .collect::<Vec<_>>()
+                .into(),
+            classes: None,
+        }
+    }
+
+    #[test]
+    fn even_arrivals_have_no_variation() {
+        let arrivals: Vec<u64> = (0..101).map(|i| i * 1_000_000_000).collect();
+        let shapes = vec!["chain:4"; 101];
+        let about = Description::of(&trace(&arrivals, &shapes), Some(Nanos(10_000_000_000)));
+        assert_eq!((about.rate_rps, about.gap_cv), (Some(1.0), Some(0.0)));
+        let peak = about.peak.unwrap();
+        assert_eq!(
+            (peak.window_s, peak.rate_rps, peak.over_mean),
+            (10.0, 1.0, 1.0)
+        );
+    }
+
+    #[test]
+    fn the_peak_is_found_between_the_seconds() {
+        let about = Description::of(
+            &trace(&[0, 1_900, 2_100, 10_000], &["fixed"; 4]),
+            Some(Nanos(1_000)),
+        );
+        assert_eq!(about.peak.unwrap().rate_rps, 2e6);
+        let unasked = Description::of(&trace(&[0, 1_900, 2_100, 10_000], &["fixed"; 4]), None);
+        assert_eq!(unasked.peak.unwrap().window_s, 1e-6);
+    }
+
+    #[test]
+    fn requests_at_one_instant_have_no_rate() {
+        for arrivals in [&[5][..], &[5, 5, 5]] {
+            let about = Description::of(&trace(arrivals, &["fixed"; 3][..arrivals.len()]), None);
+            assert_eq!(
+                (about.rate_rps, about.gap_cv, about.peak),
+                (None, None, None)
+            );
+        }
+    }
+
+    #[test]
+    fn lengths_are_told_apart_by_kind() {
+        let about = Description::of(
+            &trace(
+                &[0, 1, 2, 3],
+                &["seq2seq:2>4", "seq2seq:4>8", "tree:3 3 0", "seq2seq:4>9"],
+            ),
+            None,
+        );
+        assert_eq!(
+            about.kinds,
+            [
+                Kind {
+                    kind: "seq2seq",
+                    requests: 3
+                },
+                Kind {
+                    kind: "tree",
+                    requests: 1
+                }
+            ]
+        );
+        let what: Vec<_> = about
+            .lengths
+            .iter()
+            .map(|l| (l.what, l.min, l.p50, l.max))
+            .collect();
+        assert_eq!(
+            what,
+            [
+                ("source steps", 2, 4, 4),
+                ("target steps", 4, 8, 9),
+                ("tree nodes", 3, 3, 3),
+                ("tree leaves", 2, 2, 2),
+                ("tree height", 1, 1, 1)
+            ]
+        );
+    }
+
+    #[test]
+    fn quantiles_are_the_nearest_rank() {
+        let hundred = Lengths::of("n", (1..=100).rev().collect()).unwrap();
+        assert_eq!(
+            (hundred.p50, hundred.p90, hundred.p99, hundred.max),
+            (50, 90, 99, 100)
+        );
+        assert_eq!(
+            (hundred.mean, hundred.sd),
+            (50.5, (9999.0f64 / 12.0).sqrt())
+        );
+    }
+
+    #[test]
+    fn a_histogram_has_round_bins() {
+        assert_eq!(
+            histogram(&[1, 10, 11, 100])
+                .iter()
+                .filter(|bin| bin.count > 0)
+                .copied()
+                .collect::<Vec<_>>(),
+            [
+                Bin {
+                    from: 1,
+                    to: 5,
+                    count: 1
+                },
+                Bin {
+                    from: 6,
+                    to: 10,
+                    count: 1
+                },
+                Bin {
+                    from: 11,
+                    to: 15,
+                    count: 1
+                },
+                Bin {
+                    from: 96,
+                    to: 100,
+                    count: 1
+                }
+            ]
+        );
+        assert_eq!(
+            histogram(&[1, 1]),
+            [Bin {
+                from: 1,
+                to: 1,
+                count: 2
+            }]
+        );
+        let tail: Vec<_> = histogram(&[3, 4, 7, 900])
+            .iter()
+            .map(|bin| (bin.from, bin.to, bin.count))
+            .collect();
+        let all = [
+            (1, 1, 0),
+            (2, 2, 0),
+            (3, 5, 2),
+            (6, 10, 1),
+            (11, 20, 0),
+            (21, 50, 0),
+            (51, 100, 0),
+            (101, 200, 0),
+        ];
+        assert_eq!(tail, [&all[..], &[(201, 500, 0), (501, 900, 1)]].concat());
+        let most = histogram(&[1 << 30]);
+        assert!(most.len() <= 20 && most[most.len() - 1].count == 1);
+    }
+
+    #[test]
+    fn height_counts_edges_in_any_order_of_nodes() {
+        for (parents, edges) in [
+            ("0", 0),
+            ("3 3 0", 1),
+            ("0 1 2 3", 3),
+            ("2 3 4 0", 3),
+            ("3 0 2 2", 2),
+        ] {
+            assert_eq!(height(&parents.parse().unwrap()), edges, "{parents}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_described_as_nothing() {
+        let empty = Trace {
+            arrivals: Arc::new([]),
+            shapes: Arc::new([]),
+            classes: None,
+        };
+        let about = Description::of(&empty, None);
+        assert_eq!(
+            (about.requests, about.rate_rps, about.histogram.len()),
+            (0, None, 0)
+        );
+    }
+}

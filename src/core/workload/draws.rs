@@ -1,0 +1,106 @@
+//! Requests that are drawn one by one.
+
+use rand_distr::Distribution as _;
+use rand_distr::weighted::WeightedIndex;
+
+use super::arrivals::Supply;
+use super::cell_graph::CellGraph;
+use super::class::Class;
+use super::dataset::Sampler;
+use super::model::{Model, Unfolder};
+use super::random::Stream;
+use super::shape::Shape;
+use super::trace::Request;
+use crate::base::units::{Nanos, RequestId};
+
+/// Draws the shapes and classes of a run in the order of arrival.
+pub struct Draws<'a> {
+    pub shapes: (Sampler<'a>, Stream),
+    /// By class; `None` for a class without a dataset of its own.
+    pub own: Vec<Option<(Sampler<'a>, Stream)>>,
+    /// The shares of the classes; `None` without classes.
+    pub classes: Option<(WeightedIndex<f64>, Stream)>,
+}
+
+impl Draws<'_> {
+    /// The class is 0 without classes.
+    #[inline]
+    pub fn draw(&mut self) -> (Shape, u16) {
+        let class = self
+            .classes
+            .as_mut()
+            .map_or(0, |(shares, stream)| shares.sample(stream));
+        // Drawn for every request, so that classes with datasets of their own shift no shape.
+        let shape = self.shapes.0.draw(&mut self.shapes.1);
+        let own = self.own.get_mut(class).and_then(Option::as_mut);
+        (
+            own.map_or(shape, |(sampler, stream)| sampler.draw(stream)),
+            class as u16,
+        )
+    }
+}
+
+/// Requests that exist only from their arrival on.
+pub struct Drawn<'a> {
+    draws: Draws<'a>,
+    model: &'a Model,
+    /// Knows the graphs of the shapes that lasting samplers draw.
+    unfolder: Unfolder<'a>,
+    lasting: bool,
+    classes: Vec<Class>,
+    next: u64,
+    count: u64,
+    shape: Shape,
+    graph: CellGraph,
+}
+
+impl<'a> Drawn<'a> {
+    /// The model takes all shapes that can be drawn.
+    pub fn new(draws: Draws<'a>, model: &'a Model, classes: Vec<Class>, count: u64) -> Drawn<'a> {
+        let lasting = draws
+            .own
+            .iter()
+            .flatten()
+            .chain([&draws.shapes])
+            .all(|(sampler, _)| sampler.is_lasting());
+        let (shape, graph) = (Shape::Fixed, CellGraph::chains([]));
+        Drawn {
+            draws,
+            model,
+            unfolder: Unfolder::new(model),
+            lasting,
+            classes,
+            next: 0,
+            count,
+            shape,
+            graph,
+        }
+    }
+}
+
+impl Supply for Drawn<'_> {
+    fn count(&self) -> u64 {
+        self.count
+    }
+
+    fn next(&mut self, arrival: Nanos) -> Request<'_> {
+        let (shape, class) = self.draws.draw();
+        let graph = if self.lasting {
+            self.unfolder.unfold(&shape)
+        } else {
+            Unfolder::new(self.model).unfold(&shape)
+        };
+        (self.shape, self.graph) = (
+            shape,
+            graph.expect("the model takes all shapes that can be drawn"),
+        );
+        let id = RequestId(self.next);
+        self.next += 1;
+        Request::new(
+            id,
+            arrival,
+            (&self.shape, &self.graph),
+            self.classes.get(usize::from(class)),
+        )
+    }
+}

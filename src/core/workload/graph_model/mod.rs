@@ -1,0 +1,173 @@
+//! Models described by a JSON file: cells, and how requests unfold to them (`docs/GRAPHS.md`). Files are checked when
+//! read, so that mistakes show before a run. A graph model has costs but no weights.
+
+mod expression;
+mod file;
+pub(super) mod operators;
+mod rule;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+pub use self::operators::{Operator, OperatorKind};
+use self::rule::Rule;
+use super::cell_graph::{CellGraph, Graph, Run};
+use super::model::CellType;
+use super::shape::Shape;
+use crate::base::shipped;
+use crate::base::units::CellId;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GraphModel {
+    /// The file's name in the scenario.
+    pub given: String,
+    pub path: PathBuf,
+    pub cells: Vec<Cell>,
+    unfolding: Unfolding,
+    /// Each request is a chain: of any two nodes, one has to wait for the other.
+    pub is_chain: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cell {
+    pub name: String,
+    #[serde(default)]
+    pub priority: i32,
+    /// Batch sizes with kernels, ascending; empty if all are equally good.
+    #[serde(default)]
+    pub batches: Vec<u32>,
+    #[serde(default)]
+    pub operators: Vec<Operator>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Unfolding {
+    Rule(Rule),
+    Graphs(Vec<Given>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Given {
+    nodes: Vec<CellId>,
+    edges: Vec<(u32, u32)>,
+    /// How often it is drawn, relative to others.
+    weight: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum Takes {
+    /// `chain:N`.
+    #[serde(rename = "chain")]
+    Chains,
+    /// `seq2seq:S>T`.
+    #[serde(rename = "seq2seq")]
+    Pairs,
+    /// `tree:PARENTS`.
+    #[serde(rename = "tree")]
+    Trees,
+    /// `graph:K`, one of its own graphs.
+    #[serde(skip)]
+    Graphs,
+}
+
+impl GraphModel {
+    pub fn read(given: &str, path: &Path) -> Result<GraphModel, String> {
+        let text = shipped::text(path).map_err(|error| error.to_string())?;
+        GraphModel::parse(given, path, &text)
+            .map_err(|problem| format!("{}: {problem}", path.display()))
+    }
+
+    /// As [`GraphModel::read`], from text; messages lack the file's name.
+    pub fn parse(given: &str, path: &Path, text: &str) -> Result<GraphModel, String> {
+        let (cells, unfolding) = file::parse(text)?;
+        let is_chain = match &unfolding {
+            Unfolding::Rule(rule) => rule.is_chain,
+            Unfolding::Graphs(graphs) => graphs.iter().all(|given| given.as_chain().is_some()),
+        };
+        Ok(GraphModel {
+            given: given.to_string(),
+            path: path.to_path_buf(),
+            cells,
+            unfolding,
+            is_chain,
+        })
+    }
+
+    pub fn cell_types(&self) -> Vec<CellType> {
+        let cell_type = |cell: &Cell| CellType {
+            batches: cell.batches.clone(),
+            ..CellType::new(&cell.name, cell.priority, self.is_chain)
+        };
+        self.cells.iter().map(cell_type).collect()
+    }
+
+    pub fn takes(&self) -> Takes {
+        match &self.unfolding {
+            Unfolding::Rule(rule) => rule.takes,
+            Unfolding::Graphs(_) => Takes::Graphs,
+        }
+    }
+
+    /// Requests are the same sequence of chains except for lengths, the first of which is the shape's. They can be
+    /// padded.
+    pub fn is_sequence(&self) -> bool {
+        matches!(&self.unfolding, Unfolding::Rule(rule) if rule.is_sequence())
+    }
+
+    /// Of the graphs that the file lists.
+    pub fn weights(&self) -> Vec<u32> {
+        match &self.unfolding {
+            Unfolding::Rule(_) => Vec::new(),
+            Unfolding::Graphs(graphs) => graphs.iter().map(|given| given.weight).collect(),
+        }
+    }
+
+    pub fn unfold(&self, shape: &Shape) -> Option<Result<CellGraph, String>> {
+        let unfolded = match (&self.unfolding, shape) {
+            (Unfolding::Rule(rule), shape) => rule.unfold(shape)?,
+            (Unfolding::Graphs(graphs), Shape::Graph(number)) => {
+                match (*number as usize)
+                    .checked_sub(1)
+                    .and_then(|at| graphs.get(at))
+                {
+                    Some(given) if self.is_chain => {
+                        Ok(given.as_chain().expect("all of its graphs are chains"))
+                    }
+                    Some(given) => Ok(CellGraph::Graph(given.graph().into())),
+                    None => Err(format!(
+                        "there is no graph {number}; the file has {}",
+                        graphs.len()
+                    )),
+                }
+            }
+            _ => return None,
+        };
+        Some(unfolded.map_err(|problem| format!("{}: {problem}", self.path.display())))
+    }
+}
+
+impl Given {
+    fn graph(&self) -> Graph {
+        Graph::new(self.nodes.clone(), &self.edges)
+            .expect("the graph was made when its file was read")
+    }
+
+    fn as_chain(&self) -> Option<CellGraph> {
+        let graph = self.graph();
+        let mut order: Vec<usize> = (0..graph.len()).collect();
+        order.sort_by_key(|node| graph.depths()[*node]);
+        let depth_is_place = (0u32..)
+            .zip(&order)
+            .all(|(place, node)| graph.depths()[*node] == place);
+        let runs = order.into_iter().map(|node| Run {
+            cell: self.nodes[node],
+            length: 1,
+            input: 0,
+        });
+        depth_is_place.then(|| CellGraph::chains(runs))
+    }
+}

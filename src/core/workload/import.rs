@@ -1,0 +1,639 @@
+//! Reads published traces and shapes in their own formats. Columns are found by name, in any case and order; others are
+//! ignored. A trace with times is CSV or has an object with these names in each line (JSON lines).
+
+use std::io::Read;
+use std::sync::Arc;
+
+use csv::StringRecord;
+use serde_json::{Map, Value};
+use toml::value::{Datetime, Offset};
+
+use super::shape::{MAX_LENGTH, Shape};
+use super::trace::{Names, class_name};
+use super::treebanks::{self, Notation};
+use crate::base::error::{Error, Result};
+use crate::base::units::Nanos;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// Azure LLM inference traces: TIMESTAMP,ContextTokens,GeneratedTokens
+    Azure,
+    /// BurstGPT: Timestamp,Model,Request tokens,Response tokens,…
+    #[value(name = "burstgpt")]
+    BurstGpt,
+    /// Mooncake: {"timestamp": …, "input_length": …, "output_length": …} in each line, the time in milliseconds
+    Mooncake,
+    /// Seconds and lengths: `arrival_s,length_in,length_out`, the last optional
+    Csv,
+    /// A sentence per line; its length is the number of words between spaces
+    Sentences,
+    /// A tree per line: the 1-based parent of each node, 0 for the root, as in SICK's .parents files
+    Parents,
+    /// The s-expressions of the Stanford and Penn treebanks
+    Treebank,
+    /// CoNLL-U: a word per line, whose head is its parent in the tree
+    Conllu,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Kind {
+    /// A chain as long as the input
+    Chain,
+    /// The lengths of input and output
+    Seq2seq,
+    /// One pass over an input of this many tokens
+    Tokens,
+    /// Prompt and output of a language model
+    Llm,
+    /// A tree
+    Tree,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Imported {
+    pub shapes: Arc<[Shape]>,
+    /// The first at zero; `None` for formats without times.
+    pub arrivals: Option<Arc<[Nanos]>>,
+    /// Of the first of these columns that is there: class, model, tenant.
+    pub classes: Option<Arc<[Arc<str>]>>,
+    /// Rows left out because of a length 0.
+    pub skipped: usize,
+    pub sorted: bool,
+}
+
+/// How a time is read, in nanoseconds, and what it is called.
+type Unit = (fn(&str) -> Option<i128>, &'static str);
+
+const SECONDS: Unit = (|text| decimal(text, 1e9), "a number of seconds, 0 or more");
+const MILLISECONDS: Unit = (
+    |text| decimal(text, 1e6),
+    "a number of milliseconds, 0 or more",
+);
+const DATE: Unit = (
+    date_time,
+    "a date and a time, as 2023-11-16 18:15:46.6805900",
+);
+
+/// A format with times: the columns of the time and of the lengths of input and output, the last optional.
+type Timed = (Format, [&'static str; 3], Unit);
+
+static TIMED: [Timed; 4] = [
+    (
+        Format::Azure,
+        ["timestamp", "contexttokens", "generatedtokens"],
+        DATE,
+    ),
+    (
+        Format::BurstGpt,
+        ["timestamp", "request tokens", "response tokens"],
+        SECONDS,
+    ),
+    (
+        Format::Mooncake,
+        ["timestamp", "input_length", "output_length"],
+        MILLISECONDS,
+    ),
+    (
+        Format::Csv,
+        ["arrival_s", "length_in", "length_out"],
+        SECONDS,
+    ),
+];
+
+impl Format {
+    pub fn of_header(first_line: &str) -> Result<Format> {
+        let names: Vec<String> = match serde_json::from_str::<Map<String, Value>>(first_line) {
+            Ok(object) => object.keys().map(|name| normalized(name)).collect(),
+            Err(_) => first_line.split(',').map(normalized).collect(),
+        };
+        let has = |needed: &&str| names.iter().any(|name| name == needed);
+        let found = TIMED
+            .iter()
+            .find(|(_, columns, _)| columns[..2].iter().all(has));
+        found.map(|(format, ..)| *format).ok_or_else(|| {
+            Error::input(
+                "line 1: not the header of azure, burstgpt, mooncake or csv; name the format with --format, as sentences or parents",
+            )
+        })
+    }
+
+    fn timed(self) -> Option<&'static Timed> {
+        TIMED.iter().find(|(format, ..)| *format == self)
+    }
+
+    pub fn is_timed(self) -> bool {
+        self.timed().is_some()
+    }
+
+    /// Without a `kind`, two lengths make seq2seq shapes, one a chain, a parse a tree.
+    pub fn read(self, text: &str, kind: Option<Kind>) -> Result<Imported> {
+        let imported = match (self, self.timed()) {
+            (_, Some(timed)) => read_timed(text, timed, kind)?,
+            (Format::Treebank, _) => read_trees(text, treebanks::brackets, kind)?,
+            (Format::Conllu, _) => read_trees(text, treebanks::conllu, kind)?,
+            (Format::Parents, _) => read_trees(text, treebanks::parents, kind)?,
+            (_, None) => read_sentences(text, kind)?,
+        };
+        if imported.shapes.is_empty() {
+            return Err(Error::input("holds no requests"));
+        }
+        Ok(imported)
+    }
+}
+
+fn normalized(name: &str) -> String {
+    name.trim_start_matches('\u{feff}')
+        .trim()
+        .to_ascii_lowercase()
+}
+
+fn read_timed(text: &str, (_, columns, unit): &Timed, kind: Option<Kind>) -> Result<Imported> {
+    let (header, rows) = if text.starts_with('{') {
+        json_rows(text)?
+    } else {
+        csv_rows(text)?
+    };
+    let place = |name: &str| header.iter().position(|column| column == name);
+    let need = |name: &str| {
+        let is_not = || {
+            Error::input(format!(
+                "line 1: no column \"{name}\" in the header \"{}\"",
+                header.join(",")
+            ))
+        };
+        place(name).ok_or_else(is_not)
+    };
+    let (time, length) = (need(columns[0])?, need(columns[1])?);
+    let target = match kind {
+        None => place(columns[2]),
+        Some(Kind::Seq2seq | Kind::Llm) => Some(need(columns[2])?),
+        Some(Kind::Chain | Kind::Tokens) => None,
+        Some(Kind::Tree) => {
+            return Err(Error::input(
+                "a length can't become a tree; it becomes a chain, seq2seq, llm or tokens",
+            ));
+        }
+    };
+    let shape = |input, output| match (kind, output) {
+        (Some(Kind::Llm), Some(output)) => Shape::Llm {
+            prompt: input,
+            output,
+        },
+        (_, Some(target)) => Shape::Seq2Seq {
+            source: input,
+            target,
+        },
+        (Some(Kind::Tokens), None) => Shape::Tokens(input),
+        _ => Shape::Chain(input),
+    };
+
+    let class = ["class", "model", "tenant"].into_iter().find_map(place);
+    let mut names = Names::default();
+    let mut requests: Vec<(i128, Shape, Option<Arc<str>>)> = Vec::new();
+    let mut skipped = 0;
+    for row in rows {
+        let (start, record) = row?;
+        let field = |column: usize| record.get(column).unwrap_or("").trim();
+        let wrong = |column: usize, problem: String| {
+            Error::input(format!(
+                "line {}: {}: {problem}",
+                line_of(text, start),
+                header[column]
+            ))
+        };
+        let size = |column| {
+            let is_not = || {
+                wrong(
+                    column,
+                    format!(
+                        "\"{}\" is not a whole number up to {MAX_LENGTH}",
+                        field(column)
+                    ),
+                )
+            };
+            tokens(field(column)).ok_or_else(is_not)
+        };
+        let (parse, time_is) = unit;
+        let at = parse(field(time))
+            .ok_or_else(|| wrong(time, format!("\"{}\" is not {time_is}", field(time))))?;
+        let (input, output) = (size(length)?, target.map(size).transpose()?);
+        if input == 0 || output == Some(0) {
+            skipped += 1;
+        } else {
+            let name = |column| class_name(field(column)).map_err(|problem| wrong(column, problem));
+            let class = class.map(name).transpose()?.map(|name| names.one(name));
+            requests.push((at, shape(input, output), class));
+        }
+    }
+
+    let sorted = !requests.is_sorted_by_key(|(at, ..)| *at);
+    requests.sort_by_key(|(at, ..)| *at); // stable: requests of one instant keep the file's order
+    let first = requests.first().map_or(0, |(at, ..)| *at);
+    let arrivals = requests
+        .iter()
+        .map(|(at, ..)| u64::try_from(at - first).map(Nanos))
+        .collect::<Result<Arc<[Nanos]>, _>>()
+        .map_err(|_| Error::input(format!("the arrivals span more than {}", Nanos::MAX)))?;
+    let classes = class.map(|_| {
+        requests
+            .iter()
+            .filter_map(|(.., class)| class.clone())
+            .collect()
+    });
+    let shapes = requests.into_iter().map(|(_, shape, _)| shape).collect();
+    Ok(Imported {
+        shapes,
+        arrivals: Some(arrivals),
+        classes,
+        skipped,
+        sorted,
+    })
+}
+
+/// The names of the columns; the place of each row in the text, and its fields.
+type Rows<'t> = (
+    Vec<String>,
+    Box<dyn Iterator<Item = Result<(usize, StringRecord)>> + 't>,
+);
+
+fn csv_rows(text: &str) -> Result<Rows<'_>> {
+    let broken = |error: csv::Error| Error::input(format!("cannot be read: {error}"));
+    let mut reader = csv::ReaderBuilder::new()
+        .flexible(true)
+        .from_reader(text.as_bytes());
+    let header = reader
+        .headers()
+        .map_err(broken)?
+        .iter()
+        .map(normalized)
+        .collect();
+    let start = |record: &StringRecord| {
+        record
+            .position()
+            .map_or(0, |position| position.byte() as usize)
+    };
+    let rows = reader
+        .into_records()
+        .map(move |row| row.map(|row| (start(&row), row)).map_err(broken));
+    Ok((header, Box::new(rows)))
+}
+
+/// The first object names the columns.
+fn json_rows(text: &str) -> Result<Rows<'_>> {
+    let object = move |line: &str| {
+        let start = line.as_ptr() as usize - text.as_ptr() as usize;
+        serde_json::from_str::<Map<String, Value>>(line)
+            .map(|object| (start, object))
+            .map_err(|cause| {
+                Error::input(format!(
+                    "line {}: is not a JSON object: {cause}",
+                    line_of(text, start)
+                ))
+            })
+    };
+    let lines = || text.lines().filter(|line| !line.trim().is_empty());
+    let first = lines()
+        .next()
+        .map(object)
+        .transpose()?
+        .map_or(Map::new(), |(_, first)| first);
+    let keys: Vec<String> = first.keys().cloned().collect();
+    let header = keys.iter().map(|key| normalized(key)).collect();
+    let field = |value: Option<&Value>| match value {
+        Some(Value::String(text)) => text.clone(),
+        Some(number @ Value::Number(_)) => number.to_string(),
+        _ => String::new(),
+    };
+    let fields = move |object: Map<String, Value>| {
+        keys.iter()
+            .map(|key| field(object.get(key)))
+            .collect::<Vec<_>>()
+    };
+    let rows =
+        lines().map(move |line| object(line).map(|(start, object)| (start, fields(object).into())));
+    Ok((header, Box::new(rows)))
+}
+
+/// 0 means that a request failed. Some files write `12.0`.
+fn tokens(text: &str) -> Option<u32> {
+    text.strip_suffix(".0")
+        .unwrap_or(text)
+        .parse()
+        .ok()
+        .filter(|n| *n <= MAX_LENGTH)
+}
+
+pub fn read_text(mut input: impl Read) -> Result<String> {
+    let mut bytes = Vec::new();
+    input
+        .read_to_end(&mut bytes)
+        .map_err(|cause| Error::input(format!("cannot be read: {cause}")))?;
+    String::from_utf8(bytes).map_err(|_| Error::input("not a text file in UTF-8"))
+}
+
+/// The reader's own count ignores preceding empty lines.
+fn line_of(text: &str, start: usize) -> usize {
+    let empty = text[start..].len() - text[start..].trim_start_matches(['\r', '\n']).len();
+    1 + text.as_bytes()[..start + empty]
+        .iter()
+        .filter(|byte| **byte == b'\n')
+        .count()
+}
+
+fn read_trees(text: &str, notation: Notation, kind: Option<Kind>) -> Result<Imported> {
+    if !matches!(kind, None | Some(Kind::Tree)) {
+        return Err(Error::input("a parse becomes a tree"));
+    }
+    let trees = treebanks::read(notation, text).map_err(Error::input)?;
+    let shapes = trees
+        .into_iter()
+        .map(|found| Shape::Tree(Arc::new(found.tree)))
+        .collect();
+    Ok(Imported {
+        shapes,
+        ..Imported::default()
+    })
+}
+
+fn read_sentences(text: &str, kind: Option<Kind>) -> Result<Imported> {
+    let shape = match kind {
+        None | Some(Kind::Chain) => Shape::Chain,
+        Some(Kind::Tokens) => Shape::Tokens,
+        Some(Kind::Seq2seq | Kind::Tree | Kind::Llm) => {
+            return Err(Error::input("a sentence becomes a chain or tokens"));
+        }
+    };
+    let shapes: Arc<[Shape]> = sentences(text).map(shape).collect();
+    let skipped = text.lines().count() - shapes.len();
+    Ok(Imported {
+        shapes,
+        skipped,
+        ..Imported::default()
+    })
+}
+
+/// Words between blanks in each line that has any.
+pub fn sentences(text: &str) -> impl Iterator<Item = u32> {
+    let text = text.trim_start_matches('\u{feff}');
+    text.lines()
+        .map(|line| line.split_whitespace().count().min(MAX_LENGTH as usize) as u32)
+        .filter(|words| *words > 0)
+}
+
+/// In nanoseconds, of which a unit has this many.
+fn decimal(text: &str, unit: f64) -> Option<i128> {
+    let time: f64 = text.parse().ok()?;
+    (time >= 0.0 && time < u64::MAX as f64 / unit).then(|| (time * unit).round() as i128)
+}
+
+/// Nanoseconds since 1970 of `2023-11-16 18:15:46.6805900`; `T` for the space and a trailing `Z`, `+01:00`, `+0100` or
+/// `+01` are allowed. All but the last two are TOML's.
+fn date_time(text: &str) -> Option<i128> {
+    let (date, time) = text.split_once([' ', 'T'])?;
+    let (clock, zone) = time.split_at(time.find(['+', '-']).unwrap_or(time.len()));
+    let digits = zone.replace(':', "");
+    let zone = match digits.len() {
+        3 => format!("{digits}:00"),
+        5 => format!("{}:{}", digits.get(..3)?, digits.get(3..)?),
+        _ => digits,
+    };
+    let Datetime {
+        date: Some(date),
+        time: Some(time),
+        offset,
+    } = format!("{date}T{clock}{zone}").parse().ok()?
+    else {
+        return None;
+    };
+    let ahead = match offset {
+        Some(Offset::Custom { minutes }) => i64::from(minutes),
+        _ => 0,
+    };
+    let days = days_since_1970(date.year.into(), date.month.into(), date.day.into());
+    let minutes = (days * 24 + i64::from(time.hour)) * 60 + i64::from(time.minute) - ahead;
+    let nanos = i128::from(time.nanosecond.unwrap_or(0));
+    (date.year >= 1970)
+        .then_some(i128::from(minutes * 60 + i64::from(time.second?)) * 1_000_000_000 + nanos)
+}
+
+/// Gregorian. Years begin in March, so that the leap day comes last.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month > 2 { year } else { year - 1 };
+    let leap_days = year / 4 - year / 100 + year / 400;
+    let months_since_march = (month + 9) % 12;
+    let days_before_month = (153 * months_since_march + 2) / 5;
+    const EPOCH: i64 = 719_468; // the same sum for 1970-01-01, so that it becomes day 0
+    year * 365 + leap_days + days_before_month + day - 1 - EPOCH
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(format: Format, text: &str, kind: Option<Kind>) -> Result<Imported> {
+        format.read(text, kind)
+    }
+
+    fn shapes(imported: &Imported) -> Vec<String> {
+        imported.shapes.iter().map(Shape::to_string).collect()
+    }
+
+    const AZURE: &str = "TIMESTAMP,ContextTokens,GeneratedTokens\n\
+        2023-11-16 18:15:46.6805900,374,44\n2023-11-16 18:15:50.9951690,396,109\n2023-11-16 18:15:51.2224670,879,0\n";
+
+    #[test]
+    fn azure_traces_have_dates() {
+        let imported = read(
+            Format::of_header(AZURE.lines().next().unwrap()).unwrap(),
+            AZURE,
+            None,
+        )
+        .unwrap();
+        assert_eq!(shapes(&imported), ["seq2seq:374>44", "seq2seq:396>109"]);
+        assert_eq!(
+            imported.arrivals.unwrap()[..],
+            [Nanos(0), Nanos(4_314_579_000)]
+        );
+        assert_eq!(imported.skipped, 1);
+        assert_eq!(
+            shapes(&read(Format::Azure, AZURE, Some(Kind::Llm)).unwrap()),
+            ["llm:374>44", "llm:396>109"]
+        );
+        let chains = read(Format::Azure, AZURE, Some(Kind::Tokens)).unwrap();
+        assert_eq!(shapes(&chains), ["tokens:374", "tokens:396", "tokens:879"]);
+    }
+
+    #[test]
+    fn burstgpt_traces_have_seconds_and_further_columns() {
+        let text = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
+            5,ChatGPT,472,18,490,Conversation log\n45.5,GPT-4,1087,230,1317,API log\n118,ChatGPT,417,0,417,Conversation log\n";
+        assert_eq!(
+            Format::of_header(text.lines().next().unwrap()).unwrap(),
+            Format::BurstGpt
+        );
+        let imported = read(Format::BurstGpt, text, None).unwrap();
+        assert_eq!(shapes(&imported), ["seq2seq:472>18", "seq2seq:1087>230"]);
+        assert_eq!(imported.arrivals.unwrap()[1], Nanos(40_500_000_000));
+        assert_eq!(imported.skipped, 1);
+    }
+
+    #[test]
+    fn plain_csv_takes_columns_in_any_order_and_sorts_by_time() {
+        let imported = read(Format::Csv, "Length_In, arrival_s\n7,2.5\n9,0.5\n", None).unwrap();
+        assert_eq!(shapes(&imported), ["chain:9", "chain:7"]);
+        assert_eq!(
+            imported.arrivals.as_deref().unwrap(),
+            [Nanos(0), Nanos(2_000_000_000)]
+        );
+        assert!(imported.sorted);
+        let pairs = read(Format::Csv, "arrival_s,length_in,length_out\n0,7,8\n", None).unwrap();
+        assert_eq!(shapes(&pairs), ["seq2seq:7>8"]);
+        let chains = read(
+            Format::Csv,
+            "arrival_s,length_in,length_out\n0,7,8\n",
+            Some(Kind::Chain),
+        )
+        .unwrap();
+        assert_eq!(shapes(&chains), ["chain:7"]);
+    }
+
+    #[test]
+    fn sentences_are_counted_in_words_and_trees_read_by_parents() {
+        let imported = read(
+            Format::Sentences,
+            "Resumption of the session\n\n  I declare \n",
+            None,
+        )
+        .unwrap();
+        assert_eq!(shapes(&imported), ["chain:4", "chain:2"]);
+        assert_eq!((imported.skipped, imported.arrivals.is_none()), (1, true));
+        let trees = read(Format::Parents, "3 3 0\n2\t3 3 0\n", None).unwrap();
+        assert_eq!(shapes(&trees), ["tree:3 3 0", "tree:3 3 0"]);
+        let trees = read(Format::Treebank, "(3 (2 good) (2 film))\n(2 yes)", None).unwrap();
+        assert_eq!(shapes(&trees), ["tree:3 3 0", "tree:0"]);
+        let trees = read(
+            Format::Conllu,
+            "1\tit\t_\t_\t_\t_\t2\t_\t_\t_\n2\tis\t_\t_\t_\t_\t0\t_\t_\t_\n",
+            Some(Kind::Tree),
+        );
+        assert_eq!(shapes(&trees.unwrap()), ["tree:2 0"]);
+    }
+
+    #[test]
+    fn dates_are_counted_in_nanoseconds() {
+        assert_eq!(date_time("1970-01-01 00:00:00"), Some(0));
+        assert_eq!(
+            date_time("2000-02-29 12:00:00.5"),
+            Some(951_825_600_500_000_000)
+        );
+        assert_eq!(
+            date_time("2024-05-10 01:30:00.009930+01:30"),
+            Some(1_715_299_200_009_930_000)
+        );
+        assert_eq!(
+            date_time("2024-05-10T00:00:00Z"),
+            Some(1_715_299_200_000_000_000)
+        );
+        assert_eq!(
+            date_time("2023-11-16 18:15:46-0100"),
+            Some(1_700_162_146_000_000_000)
+        );
+        for bad in [
+            "",
+            "2023-11-16",
+            "2023-13-01 00:00:00",
+            "2023-11-16 18:15",
+            "2023-11-16 18:15:46.x",
+            "x y",
+        ] {
+            assert_eq!(date_time(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        for (format, text, kind, message) in [
+            (
+                Format::Azure,
+                "a,b\n1,2\n",
+                None,
+                "line 1: no column \"timestamp\" in the header \"a,b\"",
+            ),
+            (
+                Format::Azure,
+                "TIMESTAMP,ContextTokens,GeneratedTokens\n5,1,1\n",
+                None,
+                "line 2: timestamp: \"5\" is not a date and a time, as 2023-11-16 18:15:46.6805900",
+            ),
+            (
+                Format::Csv,
+                "arrival_s,length_in\r\n0,3\r\n\r\n1,-3\r\n",
+                None,
+                "line 4: length_in: \"-3\" is not a whole number up to 1073741824",
+            ),
+            (
+                Format::Csv,
+                "arrival_s,length_in\nsoon,3\n",
+                None,
+                "line 2: arrival_s: \"soon\" is not a number of seconds, 0 or more",
+            ),
+            (
+                Format::Csv,
+                "arrival_s,length_in\n0,3\n",
+                Some(Kind::Seq2seq),
+                "line 1: no column \"length_out\" in the header \"arrival_s,length_in\"",
+            ),
+            (
+                Format::Csv,
+                "arrival_s,length_in\n0,3\n",
+                Some(Kind::Tree),
+                "a length can't become a tree; it becomes a chain, seq2seq, llm or tokens",
+            ),
+            (
+                Format::Csv,
+                "arrival_s,length_in\n0,0\n",
+                None,
+                "holds no requests",
+            ),
+            (Format::Sentences, "\n", None, "holds no requests"),
+            (
+                Format::Sentences,
+                "a\n",
+                Some(Kind::Tree),
+                "a sentence becomes a chain or tokens",
+            ),
+            (
+                Format::Parents,
+                "0\n",
+                Some(Kind::Chain),
+                "a parse becomes a tree",
+            ),
+            (
+                Format::Treebank,
+                "(2 a)\n(2 b",
+                None,
+                "line 2: a bracket is never closed",
+            ),
+            (
+                Format::Conllu,
+                "1\n",
+                None,
+                "line 1: has 1 columns; a word of CoNLL-U has 10, with tabs between them",
+            ),
+            (
+                Format::Parents,
+                "0\n2 2\n",
+                None,
+                "line 2: no node has parent 0, so the parents form a cycle; a tree has one root",
+            ),
+        ] {
+            assert_eq!(read(format, text, kind).unwrap_err().to_string(), message);
+        }
+        assert!(
+            Format::of_header("some words")
+                .unwrap_err()
+                .to_string()
+                .contains("--format")
+        );
+    }
+}

@@ -1,0 +1,547 @@
+//! Traces: requests with arrival times.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use smallvec::SmallVec;
+
+use super::cell_graph::CellGraph;
+use super::class::{Class, Classes};
+use super::model::{Model, Unfolder};
+use super::shape::{MAX_LENGTH, Shape, Tree};
+use crate::base::error::{Context, Error, Result};
+use crate::base::files::{unpacked, write_typed};
+use crate::base::shipped;
+use crate::base::units::{Nanos, Rate, RequestId};
+use crate::core::workload::arrivals::LAST_ARRIVAL;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    pub arrivals: Arc<[Nanos]>,
+    pub shapes: Arc<[Shape]>,
+    /// The class of each request, if the trace has a column for it.
+    pub classes: Option<Arc<[Arc<str>]>>,
+}
+
+const HEADER: &str = "id,arrival_ns,shape";
+const WITH_CLASS: &str = "id,arrival_ns,shape,class";
+
+impl Trace {
+    #[allow(clippy::len_without_is_empty)] // no one asks
+    pub fn len(&self) -> usize {
+        self.shapes.len()
+    }
+
+    /// `id,arrival_ns,shape` and optionally `class`, plain or compressed with gzip; ids 0, 1, 2, …, arrivals not
+    /// descending. Equal trees become one, so that they share their cell graph.
+    pub fn read(path: &Path) -> Result<Trace> {
+        let file = shipped::open(path).map_err(|cause| Error::unreadable(path, &cause))?;
+        Trace::read_from(unpacked(file)).within(path.display())
+    }
+
+    /// As [`Trace::read`]; messages begin with the line.
+    pub fn read_from(input: impl Read) -> Result<Trace> {
+        let mut input = BufReader::with_capacity(1 << 16, input);
+        let mut line = Vec::new();
+        input
+            .read_until(b'\n', &mut line)
+            .map_err(|cause| Error::input(format!("line 1: cannot be read: {cause}")))?;
+        let header = String::from_utf8_lossy(&line);
+        let header = header.trim_start_matches('\u{feff}').trim_end();
+        let mut rows = match header {
+            HEADER => Rows::default(),
+            WITH_CLASS => Rows {
+                classes: Some(Vec::new()),
+                ..Rows::default()
+            },
+            _ => {
+                return Err(Error::input(format!(
+                    "line 1: the header is \"{header}\"; that of a trace is {HEADER}"
+                )));
+            }
+        };
+        let mut blank = 0;
+        loop {
+            // Most rows are chains that lie whole in the buffer.
+            let buffer = input.buffer();
+            let mut rest = buffer;
+            while let Some(after) = rows.add_chain(rest) {
+                rest = after;
+            }
+            let taken = buffer.len() - rest.len();
+            input.consume(taken);
+            line.clear();
+            let read = input
+                .read_until(b'\n', &mut line)
+                .map_err(|cause| format!("cannot be read: {cause}"));
+            let added = match (read, line.trim_ascii_end()) {
+                (Ok(0), _) => break,
+                (Ok(_), []) => {
+                    blank += 1;
+                    continue;
+                }
+                (read, row) => read.and_then(|_| {
+                    rows.add(str::from_utf8(row).map_err(|_| "is not text in UTF-8")?)
+                }),
+            };
+            added.map_err(|message| {
+                Error::input(format!(
+                    "line {}: {message}",
+                    rows.arrivals.len() + blank + 2
+                ))
+            })?;
+        }
+        if rows.arrivals.is_empty() {
+            return Err(Error::input(
+                "the trace holds no requests; it needs at least one",
+            ));
+        }
+        let classes = rows.classes.map(Arc::from);
+        Ok(Trace {
+            arrivals: rows.arrivals.into(),
+            shapes: rows.shapes.into(),
+            classes,
+        })
+    }
+
+    pub fn write(&self, path: &Path) -> Result<()> {
+        write_typed(path, |mut out| self.write_to(&mut out))
+    }
+
+    pub fn write_to(&self, out: &mut impl Write) -> io::Result<()> {
+        writeln!(
+            out,
+            "{}",
+            if self.classes.is_some() {
+                WITH_CLASS
+            } else {
+                HEADER
+            }
+        )?;
+        for (id, (arrival, shape)) in self.arrivals.iter().zip(self.shapes.iter()).enumerate() {
+            match &self.classes {
+                Some(classes) => writeln!(out, "{id},{},{shape},{}", arrival.0, classes[id])?,
+                None => writeln!(out, "{id},{},{shape}", arrival.0)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Multiplies arrival times: above 1 lowers the load.
+    pub fn scaled(&self, factor: f64) -> Result<Trace> {
+        if !(factor > 0.0 && factor.is_finite()) {
+            return Err(Error::input(format!(
+                "{factor} is not a time scale; it is a number above 0"
+            )));
+        }
+        if factor == 1.0 {
+            return Ok(self.clone()); // An f64 has no room for every time.
+        }
+        let last = self
+            .arrivals
+            .last()
+            .map_or(0.0, |last| last.0 as f64 * factor);
+        if last >= u64::MAX as f64 {
+            return Err(Error::input(format!(
+                "a time scale of {factor} moves the last arrival beyond {}",
+                Nanos::MAX
+            )));
+        }
+        let arrivals = self
+            .arrivals
+            .iter()
+            .map(|at| Nanos::rounded(at.0 as f64 * factor))
+            .collect();
+        Ok(Trace {
+            arrivals,
+            ..self.clone()
+        })
+    }
+
+    /// Scales the times so that the gaps' mean is that of the rate: (n − 1) / (last − first). The time from the first
+    /// request to the last becomes a whole number of nanoseconds; each arrival is then scaled exactly and rounded half up.
+    pub fn at_rate(&self, rate: Rate) -> Result<Trace> {
+        let (Some(first), Some(last)) = (self.arrivals.first(), self.arrivals.last()) else {
+            return Ok(self.clone());
+        };
+        let span = u128::from((*last - *first).0);
+        if span == 0 {
+            return Err(Error::input(
+                "all requests arrive at once; no scale gives them a rate",
+            ));
+        }
+        let scaled = ((self.len() - 1) as f64 * 1e9 / rate.0).round() as u128;
+        let at = |at: &Nanos| {
+            scaled
+                .checked_mul(u128::from(at.0))
+                .map(|product| (product + span / 2) / span)
+        };
+        if at(last).is_none_or(|last| last > u128::from(LAST_ARRIVAL.0)) {
+            return Err(Error::input(format!(
+                "a rate of {rate}/s moves the last arrival beyond {LAST_ARRIVAL}"
+            )));
+        }
+        let arrivals = self
+            .arrivals
+            .iter()
+            .map(|time| Nanos(at(time).expect("the last is the largest") as u64));
+        Ok(Trace {
+            arrivals: arrivals.collect(),
+            ..self.clone()
+        })
+    }
+}
+
+/// A class as traces write it.
+pub fn class_name(text: &str) -> Result<&str, String> {
+    match text {
+        "" => Err("is empty; each request has a class".into()),
+        _ if text.contains([',', '"'])
+            || text.contains(char::is_control)
+            || text.trim() != text =>
+        {
+            Err(format!(
+                "{text:?} is no class; leave out commas, quotes, control characters and blanks around it"
+            ))
+        }
+        _ => Ok(text),
+    }
+}
+
+/// Equal texts become one.
+#[derive(Default)]
+pub struct Names(HashSet<Arc<str>>);
+
+impl Names {
+    pub fn one(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(text) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = text.into();
+        self.0.insert(Arc::clone(&new));
+        new
+    }
+}
+
+#[derive(Default)]
+struct Rows {
+    arrivals: Vec<Nanos>,
+    shapes: Vec<Shape>,
+    trees: HashMap<String, Arc<Tree>>,
+    classes: Option<Vec<Arc<str>>>,
+    names: Names,
+}
+
+impl Rows {
+    /// A right row with a chain and without a class, which most rows are; returns what follows it. `None` leaves all
+    /// others to [`Rows::add`].
+    fn add_chain<'t>(&mut self, text: &'t [u8]) -> Option<&'t [u8]> {
+        let (id, text) = number_of(text)?;
+        let (arrival, text) = number_of(text.strip_prefix(b",")?)?;
+        let (length, text) = number_of(text.strip_prefix(b",chain:")?)?;
+        let after = text.strip_prefix(b"\n")?;
+        let follows = self.arrivals.last().is_none_or(|last| last.0 <= arrival);
+        let right = id == self.arrivals.len() as u64
+            && id <= u32::MAX.into()
+            && follows
+            && (1..=MAX_LENGTH.into()).contains(&length);
+        (right && self.classes.is_none()).then(|| {
+            self.arrivals.push(Nanos(arrival));
+            self.shapes.push(Shape::Chain(length as u32));
+            after
+        })
+    }
+
+    fn add(&mut self, row: &str) -> Result<(), String> {
+        let id = self.arrivals.len();
+        let header = if self.classes.is_some() {
+            WITH_CLASS
+        } else {
+            HEADER
+        };
+        let fields: SmallVec<[&str; 4]> = row.split(',').collect();
+        let (&[number, time, shape, ref class @ ..], true) =
+            (&fields[..], fields.len() == header.split(',').count())
+        else {
+            return Err(format!(
+                "\"{row}\" has {} fields; a row is {header}",
+                fields.len()
+            ));
+        };
+        if number.parse() != Ok(id) || id > u32::MAX as usize {
+            return Err(format!(
+                "id: \"{number}\" should be {id}; ids are 0, 1, 2 and so on, at most {}",
+                u32::MAX
+            ));
+        }
+        let arrival = time.parse().map(Nanos).map_err(|_| {
+            format!("arrival_ns: \"{time}\" is not a time; it is a whole number of nanoseconds from 0 to {}", u64::MAX)
+        })?;
+        if let Some(last) = self.arrivals.last().filter(|last| arrival < **last) {
+            return Err(format!(
+                "arrival_ns: {time} is before {}, the arrival before it; they may not descend",
+                last.0
+            ));
+        }
+        let shape = self
+            .shape(shape)
+            .map_err(|error| format!("shape: {error}"))?;
+        if let (Some(classes), [class]) = (&mut self.classes, class) {
+            classes.push(
+                self.names
+                    .one(class_name(class).map_err(|problem| format!("class: {problem}"))?),
+            );
+        }
+        self.arrivals.push(arrival);
+        self.shapes.push(shape);
+        Ok(())
+    }
+
+    fn shape(&mut self, text: &str) -> Result<Shape, String> {
+        if text.starts_with("tree:")
+            && let Some(tree) = self.trees.get(text)
+        {
+            return Ok(Shape::Tree(Arc::clone(tree)));
+        }
+        let shape: Shape = text.parse()?;
+        if let Shape::Tree(tree) = &shape {
+            self.trees.insert(text.to_string(), Arc::clone(tree));
+        }
+        Ok(shape)
+    }
+}
+
+/// The number of up to 19 digits that a text begins with, which fits 64 bits, and the rest.
+fn number_of(text: &[u8]) -> Option<(u64, &[u8])> {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let value = |digits: &[u8]| {
+        digits
+            .iter()
+            .fold(0, |value, digit| 10 * value + u64::from(digit - b'0'))
+    };
+    (1..=19)
+        .contains(&digits)
+        .then(|| (value(&text[..digits]), &text[digits..]))
+}
+
+/// A run's requests, unfolded. Cheap to clone: runs that differ in arrivals share the rest.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    pub shapes: Arc<[Shape]>,
+    pub graphs: Arc<[CellGraph]>,
+    /// `None` without classes.
+    pub classes: Option<Arc<Classes>>,
+}
+
+impl Requests {
+    pub fn longest(&self) -> u32 {
+        self.shapes.iter().map(Shape::length).max().unwrap_or(0)
+    }
+
+    pub fn unfold(shapes: Arc<[Shape]>, model: &Model) -> Result<Requests, String> {
+        let mut unfolder = Unfolder::new(model);
+        let graphs = shapes
+            .iter()
+            .enumerate()
+            .map(|(id, shape)| {
+                unfolder
+                    .unfold(shape)
+                    .map_err(|error| format!("request {id}: {error}"))
+            })
+            .collect::<Result<Arc<[CellGraph]>, String>>()?;
+        Ok(Requests {
+            shapes,
+            graphs,
+            classes: None,
+        })
+    }
+
+    #[allow(clippy::len_without_is_empty)] // no one asks
+    pub fn len(&self) -> usize {
+        self.shapes.len()
+    }
+
+    pub fn request(&self, id: RequestId, arrival: Nanos) -> Request<'_> {
+        let class = self.classes.as_ref().map(|classes| classes.class(id));
+        Request::new(
+            id,
+            arrival,
+            (&self.shapes[id.index()], &self.graphs[id.index()]),
+            class,
+        )
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub id: RequestId,
+    pub arrival: Nanos,
+    pub shape: &'a Shape,
+    pub graph: &'a CellGraph,
+    pub class: Option<&'a Class>,
+    /// The instant by which it should be done, by its class.
+    pub deadline: Option<Nanos>,
+}
+
+impl<'a> Request<'a> {
+    pub fn new(
+        id: RequestId,
+        arrival: Nanos,
+        (shape, graph): (&'a Shape, &'a CellGraph),
+        class: Option<&'a Class>,
+    ) -> Request<'a> {
+        let deadline = class
+            .and_then(|class| class.deadline)
+            .map(|deadline| arrival.saturating_add(deadline));
+        Request {
+            id,
+            arrival,
+            shape,
+            graph,
+            class,
+            deadline,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(rows: &str) -> Result<Trace> {
+        Trace::read_from(format!("id,arrival_ns,shape\n{rows}").as_bytes())
+    }
+
+    #[test]
+    fn a_trace_reads_back_as_it_was_written() {
+        let text = "id,arrival_ns,shape\n0,5,chain:3\n1,5,seq2seq:2>4\n2,9,tree:3 3 0\n3,18446744073709551615,tokens:7\n\
+                    4,18446744073709551615,fixed\n";
+        let trace = Trace::read_from(text.as_bytes()).unwrap();
+        assert_eq!(trace.arrivals[..2], [Nanos(5), Nanos(5)]);
+        let mut out = Vec::new();
+        trace.write_to(&mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), text);
+
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("trace.csv");
+        trace.write(&path).unwrap();
+        assert_eq!(Trace::read(&path).unwrap(), trace);
+    }
+
+    #[test]
+    fn a_short_cut_reads_what_the_long_way_reads() {
+        let mut taken = 0;
+        for row in [
+            "1,5,chain:3",
+            "01,007,chain:09",
+            "1,18446744073709551615,chain:1",
+            "1,4,chain:3",
+            "2,5,chain:3",
+            "1,5,chain:0",
+            "1,5,chain:1073741824",
+            "1,5,chain:1073741825",
+            "1,5,chain:",
+            "1,5,chain:3,a",
+            "1,,chain:3",
+            "+1,5,chain:3",
+            "1,5,tokens:3",
+            "1,5,chain:3 ",
+            "1,-5,chain:3",
+            "",
+            "1",
+            "1,5",
+            "1,5,",
+            "1,99999999999999999999,chain:3",
+        ] {
+            let before = || Rows {
+                arrivals: vec![Nanos(5)],
+                shapes: vec![Shape::Fixed],
+                ..Rows::default()
+            };
+            let (mut short, mut long) = (before(), before());
+            if short.add_chain(format!("{row}\n").as_bytes()) == Some(b"") {
+                assert_eq!(long.add(row), Ok(()), "{row}");
+                assert_eq!(
+                    (short.arrivals, short.shapes),
+                    (long.arrivals, long.shapes),
+                    "{row}"
+                );
+                taken += 1;
+            }
+        }
+        assert_eq!(taken, 3);
+    }
+
+    #[test]
+    fn equal_trees_are_one() {
+        let trace = read("0,0,tree:3 3 0\n1,0,tree:0\n2,1,tree:3 3 0\n").unwrap();
+        let [Shape::Tree(a), Shape::Tree(b), Shape::Tree(c)] = &trace.shapes[..] else {
+            panic!("three trees")
+        };
+        assert!(Arc::ptr_eq(a, c) && !Arc::ptr_eq(a, b));
+    }
+
+    #[test]
+    fn a_broken_row_is_named_with_its_line() {
+        for (rows, message) in [
+            ("", "the trace holds no requests; it needs at least one"),
+            (
+                "1,0,fixed\n",
+                "line 2: id: \"1\" should be 0; ids are 0, 1, 2 and so on, at most 4294967295",
+            ),
+            (
+                "0,0,fixed\n\n2,0,fixed\n",
+                "line 4: id: \"2\" should be 1; ids are 0, 1, 2 and so on, at most 4294967295",
+            ),
+            (
+                "0,0,fixed\n1,1.5,fixed\n",
+                "line 3: arrival_ns: \"1.5\" is not a time; it is a whole number of nanoseconds",
+            ),
+            ("0,-1,fixed\n", "line 2: arrival_ns: \"-1\" is not a time"),
+            (
+                "0,7,fixed\n1,6,fixed\n",
+                "line 3: arrival_ns: 6 is before 7, the arrival before it; they may not descend",
+            ),
+            (
+                "0,7\n",
+                "line 2: \"0,7\" has 2 fields; a row is id,arrival_ns,shape",
+            ),
+            (
+                "0,7,chain:0\n",
+                "line 2: shape: bad shape \"chain:0\": \"0\" is not a whole number from 1",
+            ),
+            ("0,7,tree:1\n", "line 2: shape: no node has parent 0"),
+        ] {
+            let error = read(rows).unwrap_err().to_string();
+            assert!(error.starts_with(message), "{rows:?}: {error}");
+        }
+        let error = Trace::read_from("id,arrival,shape\n".as_bytes())
+            .unwrap_err()
+            .to_string();
+        assert_eq!(
+            error,
+            "line 1: the header is \"id,arrival,shape\"; that of a trace is id,arrival_ns,shape"
+        );
+        let error = Trace::read(Path::new("no/such.csv")).unwrap_err();
+        assert!(
+            error.to_string().starts_with("no/such.csv: cannot be read"),
+            "{error}"
+        );
+        assert_eq!(error.exit_code(), 2);
+    }
+
+    #[test]
+    fn scaling_multiplies_the_times() {
+        let trace = read("0,3,fixed\n1,10,fixed\n").unwrap();
+        assert_eq!(
+            trace.scaled(0.5).unwrap().arrivals[..],
+            [Nanos(2), Nanos(5)]
+        );
+        assert_eq!(trace.scaled(1.0).unwrap(), trace);
+        for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e300] {
+            assert!(trace.scaled(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! Tasks of operators: each launch runs one kind of operator for many nodes. Outputs of a launch lie one after another,
+//! in its order. An input whose rows are not evenly spaced in memory is copied first.
+
+use std::sync::atomic::Ordering;
+
+use super::table::Table;
+use super::worker::Worker;
+use crate::base::clock;
+use crate::base::units::{CellId, NodeId, RequestId};
+use crate::core::backend::Launched;
+use crate::core::task::{Launches, NodeRef, Unit, Wave};
+use crate::core::workload::cell_graph::CellGraph;
+use crate::core::workload::operator::Rows;
+use crate::devices::network::by_operator::{
+    Action, ByOperator, From, Input, Left, Op, Operand, Program,
+};
+use crate::devices::network::{Network, first};
+use crate::devices::shared::find_node;
+
+/// The memory of a worker. All outputs of a task stay to its end.
+#[derive(Debug, Default)]
+pub struct Memory {
+    numbers: Vec<f32>,
+    used: usize,
+    nodes: Vec<Node>,
+    /// Of all nodes, after one another.
+    inputs: Vec<u32>,
+    /// Where the first row of each operator's output is.
+    outputs: Vec<usize>,
+    /// Of an input: where they begin, and their widths.
+    rows: Vec<(usize, usize)>,
+    gathered: [Vec<f32>; 2],
+    product: Vec<f32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    request: RequestId,
+    /// In its request.
+    number: u32,
+    cell: CellId,
+    /// In [`Memory::inputs`].
+    inputs: [u32; 2],
+    /// In [`Memory::outputs`].
+    outputs: u32,
+}
+
+impl Node {
+    /// An initial state counts as one input cell.
+    fn before(&self) -> u32 {
+        (self.inputs[1] - self.inputs[0]).max(1)
+    }
+}
+
+/// Rows from here on are vectors of words.
+const VECTORS: usize = 1 << 60;
+const MISSING: usize = usize::MAX;
+/// The first numbers are zeros: initial states and missing children.
+const ZEROS: usize = 0;
+
+/// What a launch looks at.
+struct Launcher<'a> {
+    memory: &'a mut Memory,
+    by: &'a ByOperator,
+    programs: &'a [Program],
+    network: &'a Network,
+    launched: &'a mut Launched,
+}
+
+impl Worker {
+    /// Requests with nodes that the launches do not reach fail.
+    pub fn run_operators(&mut self, requests: &[RequestId], launches: &Launches) {
+        self.put_ahead();
+        let Some(by) = &self.network.by_operator else {
+            let reason = "this network computes whole cells only".to_string();
+            return requests
+                .iter()
+                .for_each(|request| self.table.fail(*request, reason.clone()));
+        };
+        let programs = by.programs(launches.kernels);
+        self.work
+            .memory
+            .begin(requests, programs, by.hidden, &self.table);
+        let (memory, network, launched) =
+            (&mut self.work.memory, &*self.network, &mut self.launched);
+        let mut launcher = Launcher {
+            memory,
+            by,
+            programs,
+            network,
+            launched,
+        };
+        for units in launches.each() {
+            if self.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            launcher.launch(units, &launches.waves);
+        }
+        for (place, node) in (0..).zip(&launcher.memory.nodes) {
+            if let Some(state) = launcher.state_of(place) {
+                let at = NodeRef {
+                    request: node.request,
+                    node: NodeId(node.number),
+                };
+                self.table.put(
+                    at,
+                    node.cell,
+                    &state,
+                    network.cell(node.cell).word(&state).as_slice(),
+                );
+            }
+        }
+        requests
+            .iter()
+            .for_each(|request| self.table.expect_done(*request));
+    }
+}
+
+impl Memory {
+    fn begin(
+        &mut self,
+        requests: &[RequestId],
+        programs: &[Program],
+        hidden: usize,
+        table: &Table,
+    ) {
+        self.nodes.clear();
+        self.inputs.clear();
+        let mut outputs = 0;
+        for &request in requests {
+            let first = self.nodes.len() as u32;
+            let graph = table.graph(request);
+            for number in 0..graph.nodes() as u32 {
+                let (cell, _) =
+                    find_node(graph, NodeId(number)).expect("the request has this node");
+                let begin = self.inputs.len() as u32;
+                match graph {
+                    CellGraph::Chains(_) => self
+                        .inputs
+                        .extend(number.checked_sub(1).map(|before| first + before)),
+                    CellGraph::Graph(graph) => {
+                        self.inputs
+                            .extend(graph.inputs(number).iter().map(|input| first + input));
+                    }
+                }
+                let node = Node {
+                    request,
+                    number,
+                    cell,
+                    inputs: [begin, self.inputs.len() as u32],
+                    outputs,
+                };
+                outputs += programs[cell.index()].outputs(node.before()) as u32;
+                self.nodes.push(node);
+            }
+        }
+        self.outputs.clear();
+        self.outputs.resize(outputs as usize, MISSING);
+        self.used = 0;
+        self.make_room(hidden);
+        self.numbers[..hidden].fill(0.0);
+    }
+
+    /// Returns where the new numbers, of any value, begin.
+    fn make_room(&mut self, numbers: usize) -> usize {
+        let from = self.used;
+        self.used += numbers;
+        if self.numbers.len() < self.used {
+            self.numbers.resize(self.used, 0.0);
+        }
+        from
+    }
+}
+
+impl<'a> Launcher<'a> {
+    fn launch(&mut self, units: &[Unit], waves: &'a [Wave]) {
+        self.launched.launches += 1;
+        match units.first().map(|unit| self.op(*unit, waves).action) {
+            Some(Action::Product(..)) => self.multiply(units, waves),
+            _ => units.iter().for_each(|unit| self.run(*unit, waves)),
+        }
+    }
+
+    /// The nodes of a wave are of one cell type and have equally many inputs.
+    fn op(&self, unit: Unit, waves: &'a [Wave]) -> &'a Op {
+        let node = &self.memory.nodes[waves[unit.wave as usize].nodes[0] as usize];
+        &self.programs[node.cell.index()].operators[unit.place as usize]
+    }
+
+    /// One product for all units, which have the same weights.
+    fn multiply(&mut self, units: &[Unit], waves: &'a [Wave]) {
+        let op = self.op(units[0], waves);
+        let inner = op.inner;
+        let mut rows = std::mem::take(&mut self.memory.rows);
+        rows.clear();
+        let mut ends = 0;
+        for unit in units {
+            let (op, wave) = (self.op(*unit, waves), &waves[unit.wave as usize]);
+            for (node, copy) in self.copies(op, wave) {
+                op.inputs
+                    .iter()
+                    .for_each(|input| self.push(op, input, node, copy, &mut rows));
+            }
+        }
+        let numbers: usize = rows.iter().map(|(_, width)| width).sum();
+        let count = numbers / inner;
+        let stride = if rows.len() == count {
+            spacing(&rows).filter(|stride| *stride >= inner)
+        } else {
+            None
+        };
+        if stride.is_none() {
+            self.gather(&rows, 0);
+        }
+        let from = self.memory.make_room(count * op.width);
+        for unit in units {
+            let (op, wave) = (self.op(*unit, waves), &waves[unit.wave as usize]);
+            ends += self.note(op, wave, from + ends);
+        }
+        let Memory {
+            numbers,
+            gathered,
+            product,
+            ..
+        } = &mut *self.memory;
+        let (before, out) = numbers.split_at_mut(from);
+        let left = match stride {
+            Some(stride) => Left {
+                data: &before[rows[0].0..],
+                stride,
+                count,
+            },
+            None => Left {
+                data: &gathered[0],
+                stride: inner,
+                count,
+            },
+        };
+        self.by
+            .multiply(op, left, &mut out[..count * op.width], product);
+        self.memory.rows = rows;
+    }
+
+    fn run(&mut self, unit: Unit, waves: &'a [Wave]) {
+        let (op, wave) = (self.op(unit, waves), &waves[unit.wave as usize]);
+        let from = self.memory.used;
+        let size = self.note(op, wave, from);
+        self.memory.make_room(size);
+        let mut rows = std::mem::take(&mut self.memory.rows);
+        // By input: where the rows begin, their spacing, and how many there are for a row of the output.
+        let mut places = [(None, 0, 0); 2];
+        for (number, input) in op.inputs.iter().enumerate() {
+            rows.clear();
+            for (node, copy) in self.copies(op, wave) {
+                self.push(op, input, node, copy, &mut rows);
+            }
+            let stride = spacing(&rows);
+            // To copy is the operator's own work.
+            if op.action == Action::Copy {
+                let (before, out) = self.memory.numbers.split_at_mut(from);
+                copy(&rows, before, self.by, out);
+            } else if stride.is_none() {
+                self.gather(&rows, number);
+            }
+            let begin = stride.map(|_| rows[0].0);
+            places[number] = (
+                begin,
+                stride.unwrap_or(input.width),
+                rows.len() * op.width / size,
+            );
+        }
+        self.memory.rows = rows;
+        if op.action == Action::Copy {
+            return;
+        }
+        let Memory {
+            numbers, gathered, ..
+        } = &mut *self.memory;
+        let (before, out) = numbers.split_at_mut(from);
+        let operand = |number: usize| {
+            let (begin, stride, each) = places[number];
+            Operand {
+                data: begin.map_or(&gathered[number][..], |begin| &before[begin..]),
+                stride,
+                each,
+            }
+        };
+        self.by.run(
+            op,
+            &[operand(0), operand(1)][..op.inputs.len()],
+            &mut out[..size],
+        );
+    }
+
+    /// The nodes of a wave, each with its copies of the operator.
+    fn copies(&self, op: &Op, wave: &'a Wave) -> impl Iterator<Item = (u32, u32)> + use<'a> {
+        let of_each = match op.rows {
+            Rows::ForEach if wave.inputs.is_empty() => {
+                self.memory.nodes[wave.nodes[0] as usize].before()
+            }
+            _ => 1,
+        };
+        wave.nodes
+            .iter()
+            .enumerate()
+            .flat_map(move |(place, node)| {
+                let first = wave.inputs.get(place).map_or(0, |input| u32::from(*input));
+                (first..first + of_each).map(move |copy| (*node, copy))
+            })
+    }
+
+    /// Notes that a unit's output begins at `from`. Returns its size.
+    fn note(&mut self, op: &Op, wave: &'a Wave, from: usize) -> usize {
+        let mut size = 0;
+        for (node, copy) in self.copies(op, wave) {
+            let node @ Node { outputs, .. } = self.memory.nodes[node as usize];
+            let before = node.before();
+            self.memory.outputs[outputs as usize + op.place(before) + copy as usize] = from + size;
+            size += op.width
+                * if op.rows == Rows::Stacked {
+                    before as usize
+                } else {
+                    1
+                };
+        }
+        size
+    }
+
+    /// Appends the places and widths of the rows that a copy of an operator takes.
+    fn push(&self, op: &Op, input: &Input, node: u32, copy: u32, rows: &mut Vec<(usize, usize)>) {
+        let Input { column, width, .. } = *input;
+        let at = &self.memory.nodes[node as usize];
+        let before = at.before();
+        let output = |earlier: &Op, copy: u32| {
+            let place =
+                self.memory.outputs[at.outputs as usize + earlier.place(before) + copy as usize];
+            assert!(
+                place != MISSING,
+                "an operator runs before one whose output it takes"
+            );
+            place + column
+        };
+        let of_each = |rows: &mut Vec<(usize, usize)>, row: &dyn Fn(u32) -> usize| match op.rows {
+            Rows::ForEach => rows.push((row(copy), width)),
+            Rows::One | Rows::Stacked => {
+                rows.extend((0..before).map(|copy| (row(copy), width)));
+                rows.extend((before as usize..input.least).map(|_| (ZEROS, width)));
+            }
+        };
+        match input.from {
+            From::Word => rows.push((
+                VECTORS + self.by.vector(self.network.token(at.request, at.number)),
+                width,
+            )),
+            From::State(part) => of_each(rows, &|copy| self.state(node, copy, part)),
+            From::Operator(place) => {
+                let earlier = &self.programs[at.cell.index()].operators[place as usize];
+                match (op.rows, earlier.rows) {
+                    (_, Rows::ForEach) => of_each(rows, &|copy| output(earlier, copy)),
+                    (_, Rows::Stacked) => of_each(rows, &|copy| {
+                        output(earlier, 0) + copy as usize * earlier.width
+                    }),
+                    (Rows::Stacked, Rows::One) => of_each(rows, &|_| output(earlier, 0)),
+                    (_, Rows::One) => {
+                        rows.push((output(earlier, 0) + copy as usize * input.step, width))
+                    }
+                }
+            }
+        }
+    }
+
+    /// A part of the state of a node's input cell.
+    fn state(&self, node: u32, copy: u32, part: usize) -> usize {
+        let [begin, end] = self.memory.nodes[node as usize].inputs;
+        match self.memory.inputs[begin as usize..end as usize].get(copy as usize) {
+            None => ZEROS,
+            Some(input) => self
+                .made(*input, part)
+                .expect("an operator runs before one whose output it takes"),
+        }
+    }
+
+    /// A part of the state that a node has made; zeros if its cell has no such part. `None` if it is missing.
+    fn made(&self, node: u32, part: usize) -> Option<usize> {
+        let node = &self.memory.nodes[node as usize];
+        let program = &self.programs[node.cell.index()];
+        let Some(place) = program.state[part] else {
+            return Some(ZEROS);
+        };
+        let place = program.operators[place as usize].place(node.before());
+        Some(self.memory.outputs[node.outputs as usize + place]).filter(|place| *place != MISSING)
+    }
+
+    fn gather(&mut self, rows: &[(usize, usize)], number: usize) {
+        let began = clock::now();
+        let Memory {
+            numbers, gathered, ..
+        } = &mut *self.memory;
+        let size = rows.iter().map(|(_, width)| width).sum();
+        copy(rows, numbers, self.by, first(&mut gathered[number], size));
+        self.launched.copies += 1;
+        self.launched.copied_bytes += 4 * size as u64;
+        self.launched.copying += began.elapsed();
+    }
+
+    /// `None` if an operator has not run that makes a part of it.
+    fn state_of(&self, node: u32) -> Option<Vec<f32>> {
+        let width = self.network.state();
+        let mut state = Vec::with_capacity(width);
+        for part in 0..width.div_ceil(self.by.hidden) {
+            let from = self.made(node, part)?;
+            state.extend_from_slice(
+                &self.memory.numbers[from..][..if part < 2 { self.by.hidden } else { 1 }],
+            );
+        }
+        Some(state)
+    }
+}
+
+/// The distance of rows that are evenly spaced.
+fn spacing(rows: &[(usize, usize)]) -> Option<usize> {
+    let (begin, width) = *rows.first()?;
+    let stride = rows
+        .get(1)
+        .map_or(Some(width), |(second, _)| second.checked_sub(begin))?;
+    let even = rows.windows(2).all(|pair| pair[0].0 + stride == pair[1].0);
+    (even && begin < VECTORS).then_some(stride)
+}
+
+fn copy(rows: &[(usize, usize)], numbers: &[f32], by: &ByOperator, mut into: &mut [f32]) {
+    for (from, width) in rows {
+        let row = match from.checked_sub(VECTORS) {
+            Some(from) => &by.vectors[from..from + width],
+            None => &numbers[*from..from + width],
+        };
+        let (out, rest) = into.split_at_mut(*width);
+        out.copy_from_slice(row);
+        into = rest;
+    }
+}

@@ -1,0 +1,262 @@
+//! The operators of a listed network (`docs/NETWORKS.md`). A query's state is its activation: the output of the
+//! operator before, and, after the place of the longest, its length.
+//!
+//! An operator gathers its operand from the states, multiplies it, and writes the hyperbolic tangent of the product to
+//! the states. It processes a few queries at a time to keep the operand small: that of a convolution contains each
+//! number many times.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{
+    Argument, Buffer, Cell, Fault, Matrix, Memory, Product, Setup, Shape, Tail, Upload, Work,
+};
+use crate::core::workload::dnn::{Dnn, Form, Kind, Operator, Work as Sizes};
+use crate::devices::network::operators::{reads, slope, tensor, writes};
+
+/// The largest operand or product in memory, in numbers, unless a single query has more.
+const AT_ONCE: u64 = 1 << 24;
+
+/// The indices of the buffers.
+const OPERAND: usize = 0;
+const PRODUCT: usize = 1;
+
+/// The numbers of a state: the widest activation, and the length of the present one.
+pub fn state(network: &Dnn) -> usize {
+    widest(network) as usize + 1
+}
+
+/// The largest output of an operator for one query, in numbers.
+fn widest(network: &Dnn) -> u32 {
+    let most = network.most_tokens.unwrap_or(0);
+    network
+        .distinct()
+        .iter()
+        .map(|operator| writes(&operator.form.at(most)) as u32)
+        .max()
+        .unwrap_or(0)
+}
+
+/// All operators of a network, in the order of their cell types.
+pub fn all<'n>(network: &'n Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn Cell>>, Fault> {
+    // Layers of equal shape share the kernels' table of sizes, which has an entry for each number of tokens.
+    let mut known: BTreeMap<&Form, Arc<Memory>> = BTreeMap::new();
+    let made = |operator: &'n Operator| -> Result<Box<dyn Cell>, Fault> {
+        let weights = tensor(operator)
+            .map(|(tensor, _)| upload.matrix(&[&tensor]))
+            .transpose()?;
+        let own = match known.get(&operator.form) {
+            Some(own) => Arc::clone(own),
+            None => {
+                let sizes = (0..=network.most_tokens.unwrap_or(0))
+                    .flat_map(|tokens| own(&operator.form.at(tokens)));
+                let own: Vec<u8> = sizes.flat_map(u32::to_le_bytes).collect();
+                let own = Arc::new(Memory::holding(upload.gpu, &own, "an operator's sizes")?);
+                known.insert(&operator.form, Arc::clone(&own));
+                own
+            }
+        };
+        Ok(Box::new(Listed {
+            form: operator.form.clone(),
+            weights,
+            own,
+            length_at: widest(network),
+        }))
+    };
+    network.distinct().iter().map(made).collect()
+}
+
+/// The sizes that kernels read for a query, in the layout of their `Own`.
+fn own(work: &Sizes) -> [u32; 7] {
+    let [count, rows, columns] = written(work);
+    [
+        count,
+        rows,
+        work.inner as u32,
+        columns,
+        reads(work) as u32,
+        writes(work) as u32,
+        slope(work).to_bits(),
+    ]
+}
+
+/// The matrices that an operator writes for a query: number, rows and columns.
+fn written(work: &Sizes) -> [u32; 3] {
+    let [count, rows, columns] = match work.kind {
+        Kind::Matmul => [1, work.rows, work.count * work.columns],
+        Kind::BatchedMatmul => [work.count, work.rows, work.columns],
+        Kind::Memory => [1, 1, writes(work)],
+    };
+    [count as u32, rows as u32, columns as u32]
+}
+
+#[derive(Debug)]
+struct Listed {
+    form: Form,
+    /// Those of all groups, one below the other.
+    weights: Option<Matrix>,
+    /// [`own`] by the tokens of a query.
+    own: Arc<Memory>,
+    /// The index of an activation's length in a state.
+    length_at: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Queries {
+    from: u32,
+    count: u32,
+}
+
+impl Listed {
+    /// How many queries of these sizes are processed at a time.
+    fn at_once(&self, padded: &Sizes, rows: u32) -> u32 {
+        let largest = reads(padded).max(writes(padded)).max(1);
+        (AT_ONCE / largest).clamp(1, u64::from(rows.max(1))) as u32
+    }
+
+    /// The first arguments of kernels that read the states.
+    fn queries(&self, at: &Setup<'_>, some: Queries) -> impl Argument {
+        (
+            at.table.rows,
+            some.from,
+            some.count,
+            at.pool(),
+            self.length_at,
+            self.own.address(),
+            at.table.age,
+        )
+    }
+
+    fn operand(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Work {
+        let (units, [operand, product]) = (
+            reads(padded) as u32,
+            [OPERAND, PRODUCT].map(|place| at.buffers[place]),
+        );
+        let read = (self.queries(at, some), at.spec.seed);
+        match padded.kind {
+            Kind::Matmul => at.call_rows("operand_rows", units, some.count, (read, operand, units)),
+            Kind::Memory => at.call_rows("copy_numbers", units, some.count, (read, product, units)),
+            Kind::BatchedMatmul => {
+                let [groups, rows, inner, columns] = sizes(padded);
+                let pairs = (
+                    operand,
+                    right_of(at, padded, some),
+                    (groups, rows, inner, columns),
+                );
+                at.call_rows("operand_pairs", units, some.count, (read, pairs))
+            }
+        }
+    }
+
+    fn products(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Vec<Work> {
+        let (operand, result) = (at.buffers[OPERAND], at.buffers[PRODUCT]);
+        let [groups, rows, inner, columns] = sizes(padded);
+        let size = u64::from(columns) * u64::from(inner);
+        match (padded.kind, &self.weights) {
+            (Kind::Matmul, Some(weights)) => (0..groups)
+                .map(|group| {
+                    let operand = operand + u64::from(group * inner * at.element);
+                    let weights =
+                        weights.address() + u64::from(group) * size * u64::from(at.element);
+                    let result = result + u64::from(group * columns) * size_of::<f32>() as u64;
+                    Work::Product(Product {
+                        stride: groups * inner,
+                        result_stride: groups * columns,
+                        ..Product::of(
+                            [some.count * rows, inner, columns],
+                            operand,
+                            weights,
+                            result,
+                        )
+                    })
+                })
+                .collect(),
+            (Kind::BatchedMatmul, _) => {
+                let (right, pairs) = (right_of(at, padded, some), Some(some.count * groups));
+                vec![Work::Product(Product {
+                    pairs,
+                    ..Product::of([rows, inner, columns], operand, right, result)
+                })]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// Writes the results of some queries to their states; the last queries end the launch.
+    fn squash(&self, at: &Setup<'_>, padded: &Sizes, some: Queries) -> Work {
+        let [count, rows, columns] = written(padded);
+        let is_last = u32::from(some.from + some.count >= at.shape.rows);
+        let Tail {
+            arrived,
+            counted,
+            host,
+            signals,
+        } = at.tail;
+        let product = (
+            at.states.non_finite,
+            at.buffers[PRODUCT],
+            count,
+            rows,
+            columns,
+        );
+        let ending = (is_last, arrived, counted, host, u32::from(signals));
+        at.call_rows(
+            "squash",
+            writes(padded) as u32,
+            some.count,
+            (self.queries(at, some), product, ending),
+        )
+    }
+}
+
+fn sizes(work: &Sizes) -> [u32; 4] {
+    [work.count, work.rows, work.inner, work.columns].map(|size| size as u32)
+}
+
+/// The address of the right matrices of some queries' operand, which follow all left ones.
+fn right_of(at: &Setup<'_>, padded: &Sizes, some: Queries) -> u64 {
+    let left = padded.count * padded.rows * padded.inner * u64::from(some.count);
+    at.buffers[OPERAND] + left * u64::from(at.element)
+}
+
+impl Cell for Listed {
+    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+        let padded = self.form.at(of.tokens);
+        let queries = self.at_once(&padded, of.rows) as usize;
+        let (operand, product) = (reads(&padded) as usize, writes(&padded) as usize);
+        let operand = if padded.kind == Kind::Memory {
+            0
+        } else {
+            operand
+        };
+        vec![
+            Buffer::Elements(queries * operand),
+            Buffer::Floats(queries * product),
+        ]
+    }
+
+    fn shares_memory(&self) -> bool {
+        true
+    }
+
+    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
+        let padded = self.form.at(at.shape.tokens);
+        let step = self.at_once(&padded, at.shape.rows);
+        let all = (0..at.shape.rows).step_by(step as usize);
+        all.flat_map(|from| {
+            let some = Queries {
+                from,
+                count: step.min(at.shape.rows - from),
+            };
+            let (operand, squash) = (
+                self.operand(at, &padded, some),
+                self.squash(at, &padded, some),
+            );
+            [operand]
+                .into_iter()
+                .chain(self.products(at, &padded, some))
+                .chain([squash])
+        })
+        .collect()
+    }
+}

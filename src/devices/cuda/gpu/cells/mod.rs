@@ -1,0 +1,285 @@
+//! The cells as GPUs run them: which kernels and products, over which memory.
+
+mod chains;
+mod listed;
+mod sequences;
+mod trees;
+
+use self::chains::{Decoder, Gru, Kind, Lstm};
+pub(super) use self::sequences::Sequences;
+use self::trees::{ChildSum, Node};
+use super::call::{Argument, BLOCK, Call};
+use super::compile::Kernels;
+use super::cublas::Product;
+use super::memory::Memory;
+use super::weights::{Matrix, Upload};
+use crate::base::gpu_settings::Precision;
+use crate::core::workload::model::Model;
+use crate::devices::cuda::device::{Fault, Shape};
+use crate::devices::network::Spec;
+
+/// A cell type with its weights on one GPU.
+pub(super) trait Cell: std::fmt::Debug + Send {
+    /// The working memory for batches of up to this shape.
+    fn buffers(&self, of: &Shape) -> Vec<Buffer>;
+
+    /// Whether all cells of the model share one memory of a stream, because no launch continues from the rows of another.
+    fn shares_memory(&self) -> bool {
+        false
+    }
+
+    /// Whether its work is captured as a graph if the settings ask for graphs. Not if there are many shapes.
+    fn is_captured(&self) -> bool {
+        !self.shares_memory()
+    }
+
+    /// The gather: of the rows alone, unless the cell has an operand of each row. Its first three arguments are
+    /// [set](Call::set_staged) for each batch.
+    fn gather(&self, at: &Setup<'_>) -> Call {
+        at.gathering("gather_queries", 1, ())
+    }
+
+    /// The kernels and products that compute the batch, in order.
+    fn work(&self, at: &Setup<'_>) -> Vec<Work>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Buffer {
+    Elements(usize),
+    /// Numbers in float32.
+    Floats(usize),
+}
+
+impl Buffer {
+    pub fn bytes(self, precision: Precision) -> usize {
+        match self {
+            Buffer::Elements(count) => count * precision.bytes() as usize,
+            Buffer::Floats(count) => count * size_of::<f32>(),
+        }
+    }
+}
+
+/// The left operand and the result of a batch's product with a matrix.
+fn operand_and_product(of: &Shape, matrix: &Matrix) -> [Buffer; 2] {
+    let of_rows = |width: u32| of.rows as usize * width as usize;
+    [
+        Buffer::Elements(of_rows(matrix.inputs)),
+        Buffer::Floats(of_rows(matrix.outputs)),
+    ]
+}
+
+#[derive(Debug)]
+pub(super) enum Work {
+    Kernel(Call),
+    Product(Product),
+}
+
+/// All cells of a model, in the order of their types ([`Model::cell_types`]).
+pub(super) fn of_model(
+    model: &Model,
+    upload: &mut Upload<'_>,
+) -> Result<Vec<Box<dyn Cell>>, Fault> {
+    let embedding = "embedding.weight";
+    Ok(match model {
+        Model::Lstm => vec![Box::new(Lstm::new(upload, Kind::Chain, "lstm", embedding)?)],
+        Model::Gru => vec![Box::new(Gru::new(upload)?)],
+        Model::Seq2Seq => {
+            vec![
+                Box::new(Decoder::new(upload)?),
+                Box::new(Lstm::new(upload, Kind::Encoder, "encoder", embedding)?),
+            ]
+        }
+        Model::TreeLstm => {
+            vec![
+                Box::new(Node::internal(upload)?),
+                Box::new(Node::leaf(upload, "leaf.weight", "leaf.bias")?),
+            ]
+        }
+        Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
+            // One set of weights serves all numbers of children.
+            let internal = ChildSum::new(upload)?;
+            // All that the equations leave of a node without children.
+            let leaf = Node::leaf(upload, "childsum.weight_iou_x", "childsum.bias_iou")?;
+            let internals =
+                (1..model.cell_types().len()).map(|_| Box::new(internal.clone()) as Box<dyn Cell>);
+            internals.chain([Box::new(leaf) as Box<dyn Cell>]).collect()
+        }
+        Model::Network(network) => listed::all(network, upload)?,
+        Model::Dnn(_) | Model::Graph(_) | Model::Llm(_) => {
+            unreachable!("GPUs refuse the model {}", model.name())
+        }
+    })
+}
+
+/// The numbers of a state in the pool, the same for all nodes of the model.
+pub(super) fn state(model: &Model, spec: &Spec) -> usize {
+    model.network().map_or_else(
+        || crate::devices::network::cells::state(model, spec),
+        listed::state,
+    )
+}
+
+/// The distance of two states in the pool, in numbers: a multiple of four, so that kernels can read four at a time.
+pub(super) fn stride(state: usize) -> u32 {
+    state.next_multiple_of(4) as u32
+}
+
+/// The arguments of a cell's kernels beside its weights: sizes, and addresses of memory.
+#[derive(Debug)]
+pub(super) struct Setup<'a> {
+    pub kernels: &'a Kernels,
+    pub spec: &'a Spec,
+    pub multiprocessors: u32,
+    /// The bytes of an element.
+    pub element: u32,
+    pub shape: Shape,
+    pub buffers: Vec<u64>,
+    pub table: Table,
+    pub states: States,
+    pub tail: Tail,
+}
+
+/// The rows of a cell's batch on a stream.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Table {
+    pub rows: u64,
+    pub inputs: u64,
+    /// The launches since the gather.
+    pub age: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct States {
+    pub pool: u64,
+    /// [`stride`].
+    pub width: u32,
+    pub non_finite: u64,
+    pub words: u64,
+}
+
+/// The counters that the end of a launch updates.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tail {
+    pub arrived: u64,
+    pub counted: u64,
+    pub host: u64,
+    pub signals: bool,
+}
+
+/// The most blocks in y of a grid; kernels loop over further rows.
+const MOST_ROWS: u32 = 65535;
+
+impl Setup<'_> {
+    /// A launch of a kernel whose threads share the `units` of every row.
+    fn call(&self, kernel: &str, units: u32, arguments: impl Argument) -> Work {
+        self.call_rows(kernel, units, self.shape.rows, arguments)
+    }
+
+    /// A launch over some of the rows.
+    fn call_rows(&self, kernel: &str, units: u32, rows: u32, arguments: impl Argument) -> Work {
+        let rows = rows.min(MOST_ROWS);
+        let grid = (blocks(units, rows, self.multiprocessors), rows);
+        Work::Kernel(Call::new(self.kernels.function(kernel), grid, arguments))
+    }
+
+    /// A launch of a gather over `units` of every row: as few blocks as possible, because each reads the host's memory.
+    /// `arguments` follow the staged rows, which are set for each batch, and the table; the age follows them.
+    fn gathering(&self, kernel: &str, units: u32, arguments: impl Argument) -> Call {
+        let grid = (fewest_blocks(units), self.shape.rows.min(MOST_ROWS));
+        let staged = (0u64, 0u64, 0u32);
+        Call::new(
+            self.kernels.function(kernel),
+            grid,
+            (staged, self.table(), arguments, self.table.age),
+        )
+    }
+
+    /// A product with a matrix: the operand, the distance of its rows, and their number.
+    fn product(&self, operand: u64, stride: u32, rows: u32, weights: &Matrix, result: u64) -> Work {
+        let Matrix {
+            outputs, inputs, ..
+        } = *weights;
+        Work::Product(Product {
+            stride,
+            ..Product::of([rows, inputs, outputs], operand, weights.address(), result)
+        })
+    }
+
+    /// The arguments by which a kernel finds the rows of the batch.
+    fn table(&self) -> impl Argument {
+        (self.table.rows, self.table.inputs, self.shape.rows)
+    }
+
+    /// The widths of an input and of a state's h.
+    fn widths(&self) -> impl Argument {
+        (self.spec.embedding, self.spec.hidden)
+    }
+
+    fn widest(&self) -> u32 {
+        self.spec.embedding.max(self.spec.hidden)
+    }
+
+    fn pool(&self) -> impl Argument {
+        (self.states.pool, self.states.width)
+    }
+
+    /// The table, and the states with their flags.
+    fn states(&self) -> impl Argument {
+        (self.table(), self.pool(), self.states.non_finite)
+    }
+
+    /// The arguments from which a kernel derives a node's word and its embedding.
+    fn words(&self, embedding: &Memory) -> impl Argument {
+        (embedding.address(), self.spec.seed, self.spec.vocabulary)
+    }
+
+    /// The last arguments of the last kernel.
+    fn tail(&self) -> impl Argument {
+        let Tail {
+            arrived,
+            counted,
+            host,
+            signals,
+        } = self.tail;
+        (arrived, self.table.age, counted, host, u32::from(signals))
+    }
+}
+
+/// How many blocks share the units of one row. With few rows each thread takes one unit, to fill the GPU; with many
+/// rows it takes several, which it reads together.
+fn blocks(units: u32, rows: u32, multiprocessors: u32) -> u32 {
+    /// The blocks of 256 threads that a multiprocessor holds.
+    const HELD: u32 = 8;
+    let one_each = units.div_ceil(BLOCK).max(1);
+    let enough = multiprocessors * HELD;
+    if rows.saturating_mul(one_each) <= enough {
+        one_each
+    } else {
+        fewest_blocks(units)
+    }
+}
+
+fn fewest_blocks(units: u32) -> u32 {
+    /// The units that a thread reads at a time, if it has that many.
+    const AT_ONCE: u32 = 4;
+    units.div_ceil(BLOCK * AT_ONCE).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_rows_are_spread_over_more_blocks() {
+        assert_eq!(blocks(1024, 1, 132), 4);
+        assert_eq!(blocks(1024, 264, 132), 4);
+        assert_eq!(blocks(1024, 512, 132), 1);
+        assert_eq!(blocks(1, 1 << 20, 132), 1);
+        assert_eq!([1, 1024, 1025].map(fewest_blocks), [1, 1, 2]);
+    }
+
+    #[test]
+    fn states_begin_on_multiples_of_four() {
+        assert_eq!([1, 4, 2049].map(stride), [4, 4, 2052]);
+    }
+}

@@ -1,0 +1,126 @@
+//! Chains of an LSTM or GRU in persistent kernels: many steps of a batch in one launch (GRNN, sections 5 and 6).
+//!
+//! A launch has four parts: the gather of states and words, one product for all steps, the persistent kernel, and the
+//! scatter of the states. A batch larger than that of any kernel becomes several launches in sequence, in the same
+//! memory.
+
+use std::sync::Arc;
+
+use super::{Argument, Buffer, Cell, Fault, Memory, Setup, Shape, Upload, Work};
+use crate::base::error::{Error, Result};
+use crate::core::cost::grnn::{self, Device};
+use crate::core::workload::model::Model;
+use crate::devices::cuda::gpu::grnn::{BESIDE, Chosen, HIDDEN, Host, INPUTS, LENGTHS, VECTORS};
+
+/// The most numbers in the inputs of a launch, unless a single step has more: 256 MiB.
+const MOST_NUMBERS: usize = 1 << 26;
+
+#[derive(Debug)]
+pub(in super::super) struct Sequences {
+    chosen: Chosen,
+    embedding: Arc<Memory>,
+}
+
+impl Sequences {
+    /// Copies a model's weights to a GPU. `device` describes the GPU to GRNN's performance model. `None` if its
+    /// registers do not hold the weights.
+    pub fn new(
+        host: Host,
+        model: &Model,
+        device: &Device,
+        upload: &mut Upload<'_>,
+    ) -> Result<Option<Sequences>> {
+        let cell = grnn::Cell::of(model)?;
+        let embedding = upload.table("embedding.weight").map_err(Error::failed)?;
+        Ok(Chosen::new(host, cell, device, upload)?.map(|chosen| Sequences { chosen, embedding }))
+    }
+
+    pub fn most_steps(&self, rows: u32) -> u32 {
+        let of_step = self.chosen.layer.buffers(1, self.chosen.runs_as(rows), 0)[INPUTS];
+        (MOST_NUMBERS / of_step.max(1)).max(1) as u32
+    }
+
+    /// Compiles and loads the kernels for a batch.
+    pub fn make_ready(&mut self, rows: u32) -> Result<(), Fault> {
+        self.chosen
+            .make_ready(rows)
+            .map_err(|error: Error| Fault::survived(error.to_string()))
+    }
+
+    /// The c of a launch's sequences; 0 for a GRU.
+    fn cells(&self, at: &Setup<'_>) -> u64 {
+        if self.chosen.layer.has_c() {
+            at.buffers[BESIDE]
+        } else {
+            0
+        }
+    }
+
+    /// Gathers the states and the words of some rows as `size` sequences.
+    fn take(&self, at: &Setup<'_>, some: impl Argument, size: u32) -> Work {
+        let (width, input_width) = (at.spec.embedding, self.chosen.layer.row());
+        let vectors = (
+            at.words(&self.embedding),
+            width,
+            at.buffers[VECTORS],
+            input_width,
+        );
+        let states = (
+            at.buffers[HIDDEN],
+            self.cells(at),
+            at.spec.hidden,
+            at.buffers[LENGTHS],
+        );
+        let arguments = (some, size, at.shape.steps, at.pool(), vectors, states);
+        at.call_rows(
+            "take_sequences",
+            input_width.max(at.spec.hidden),
+            size * at.shape.steps,
+            arguments,
+        )
+    }
+
+    /// Scatters the final states of `count` rows into their slots.
+    fn give(&self, at: &Setup<'_>, some: impl Argument, count: u32, size: u32) -> Work {
+        let last =
+            u64::from(at.shape.steps) * u64::from(size * at.spec.hidden) * size_of::<f32>() as u64;
+        let states = (at.buffers[HIDDEN] + last, self.cells(at), at.spec.hidden);
+        let arguments = (some, at.pool(), at.states.non_finite, states);
+        at.call_rows("give_sequences", at.spec.hidden, count, arguments)
+    }
+}
+
+impl Cell for Sequences {
+    fn buffers(&self, of: &Shape) -> Vec<Buffer> {
+        // Launches run in sequence, so the largest determines the memory.
+        let largest = self.chosen.runs_as(of.rows);
+        let numbers = self
+            .chosen
+            .layer
+            .buffers(of.steps as usize, largest, self.chosen.beside());
+        let mut buffers = numbers.map(Buffer::Floats);
+        buffers[VECTORS] = Buffer::Elements(numbers[VECTORS]);
+        buffers.into()
+    }
+
+    fn is_captured(&self) -> bool {
+        false
+    }
+
+    fn work(&self, at: &Setup<'_>) -> Vec<Work> {
+        let mut from = 0;
+        let mut work = Vec::new();
+        for (count, kernel) in self.chosen.launches(at.shape.rows) {
+            let (some, size) = (
+                (at.table.rows, from, count),
+                kernel.configuration.sizes().batch,
+            );
+            let (product, call) =
+                kernel.launch(at.shape.steps, size, &self.chosen.layer, &at.buffers);
+            let (take, give) = (self.take(at, some, size), self.give(at, some, count, size));
+            work.extend([take, Work::Product(product), Work::Kernel(call), give]);
+            from += count;
+        }
+        work
+    }
+}

@@ -1,0 +1,234 @@
+//! Persistent kernels loaded on a GPU, and the choice of those for a network's batches.
+
+use std::collections::BTreeMap;
+
+use cudarc::driver::result;
+use cudarc::driver::sys::CUfunction_attribute;
+
+use super::persistent::Tuned;
+use super::{Configuration, Host, Layer};
+use crate::base::error::{Error, Result};
+use crate::core::cost::grnn::{Cell, Device, Launches, Mapping, Ranked, Rnn, Sizes, Space, rank};
+use crate::devices::cuda::gpu::call::{Call, Function};
+use crate::devices::cuda::gpu::compile::Kernels;
+use crate::devices::cuda::gpu::cublas::Product;
+use crate::devices::cuda::gpu::driver::Gpu;
+use crate::devices::cuda::gpu::weights::Upload;
+
+/// The dynamic shared memory that a kernel may use without a special attribute, in bytes.
+const SHARED: u32 = 48 << 10;
+
+#[derive(Debug)]
+pub struct Kernel {
+    kernels: Kernels,
+    /// The batch of its sizes is the largest that it runs.
+    pub configuration: Configuration,
+}
+
+impl Kernel {
+    /// Compiles a kernel, or finds it in the cache, and loads it. Fails if not all blocks are resident at the same
+    /// time, or if they have too little shared memory.
+    pub fn new(host: &Host, configuration: Configuration) -> Result<Kernel> {
+        let kernels = Kernels::load(host, [configuration.source().0], &configuration.options())?;
+        let kernel = Kernel {
+            kernels,
+            configuration,
+        };
+        kernel.check_room(&host.gpu)?;
+        Ok(kernel)
+    }
+
+    fn function(&self) -> &Function {
+        self.kernels.function(self.configuration.kernel())
+    }
+
+    /// The launch of some steps of a batch, and the product of its inputs, which comes first. `at` has the addresses of
+    /// the layer's [buffers](Layer::buffers).
+    pub fn launch(&self, steps: u32, batch: u32, layer: &Layer, at: &[u64]) -> (Product, Call) {
+        let [vectors, inputs, hidden, beside, lengths, arrived] = *at else {
+            unreachable!("a launch has six buffers")
+        };
+        let (sizes, mapping) = (
+            Sizes {
+                batch,
+                ..self.configuration.sizes()
+            },
+            self.configuration.mapping(),
+        );
+        let arguments = (
+            steps,
+            batch,
+            lengths,
+            inputs,
+            layer.recurrent.address(),
+            hidden,
+            beside,
+            arrived,
+        );
+        let call = Call::new(
+            self.function(),
+            (mapping.columns(&sizes), mapping.rows(&sizes)),
+            arguments,
+        )
+        .of_threads(mapping.threads())
+        .cooperative(self.configuration.shared());
+        (layer.product(vectors, steps * batch, inputs), call)
+    }
+
+    /// Checks that all blocks are resident at the same time.
+    fn check_room(&self, gpu: &Gpu) -> Result<()> {
+        let Kernel { configuration, .. } = self;
+        let (sizes, mapping, shared) = (
+            configuration.sizes(),
+            configuration.mapping(),
+            configuration.shared(),
+        );
+        let function = self.function().raw;
+        if shared > SHARED {
+            let most = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let too_much = |_| {
+                Error::failed(format!(
+                    "a block of {mapping:?} takes {shared} bytes of shared memory, more than {gpu} has"
+                ))
+            };
+            // SAFETY: the function's module is loaded.
+            unsafe { result::function::set_function_attribute(function, most, shared as i32) }
+                .map_err(too_much)?;
+        }
+        let (threads, shared) = (mapping.threads() as i32, shared as usize);
+        // SAFETY: the function's module is loaded.
+        let ask = || unsafe {
+            result::occupancy::max_active_block_per_multiprocessor(function, threads, shared)
+        };
+        let blocks = gpu
+            .call("a persistent kernel can't be asked for its size", ask)
+            .map_err(Error::failed)?;
+        let room = blocks.max(0) as u32 * gpu.multiprocessors;
+        if mapping.blocks(&sizes) > room {
+            return Err(Error::failed(format!(
+                "{} blocks of {mapping:?} for {sizes:?} have to be on {gpu} at once, which has room for {room}",
+                mapping.blocks(&sizes),
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// How many mappings are tried for a batch, best first: the model may expect more blocks to fit than the driver does.
+const TRIED: usize = 5;
+
+/// The kernels of a network on a GPU by batch. Each has the mapping that was measured to be the fastest, or else the
+/// model's first.
+#[derive(Debug)]
+pub struct Chosen {
+    kernels: BTreeMap<u32, Kernel>,
+    launches: Launches,
+    pub(in crate::devices::cuda::gpu) layer: Layer,
+    device: Device,
+    host: Host,
+}
+
+impl Chosen {
+    /// Copies a network's weights to a GPU, and determines which batches have kernels. `device` describes the GPU to
+    /// the performance model; the number of multiprocessors is the GPU's own. The inputs have the format of `upload`.
+    ///
+    /// `None` if the registers do not hold the weights: traditional kernels run then (GRNN, section 4).
+    pub fn new(
+        host: Host,
+        cell: Cell,
+        device: &Device,
+        upload: &Upload<'_>,
+    ) -> Result<Option<Chosen>> {
+        let Upload {
+            weights,
+            spec,
+            precision,
+            ..
+        } = *upload;
+        let device = Device {
+            multiprocessors: host.multiprocessors(),
+            ..device.clone()
+        };
+        let launches = Launches::new(cell, spec.hidden, &device, &Space::default());
+        if launches.largest().is_none() {
+            return Ok(None);
+        }
+        let layer = Layer::new(&host, cell, weights, spec, precision)?;
+        Ok(Some(Chosen {
+            kernels: BTreeMap::new(),
+            launches,
+            layer,
+            device,
+            host,
+        }))
+    }
+
+    /// Compiles the kernels for a batch, or finds them in the cache, and loads them.
+    pub fn make_ready(&mut self, batch: u32) -> Result<()> {
+        let wanted: Vec<(u32, Ranked)> = self.launches.of(batch).copied().collect();
+        for (runs_as, first) in wanted {
+            if !self.kernels.contains_key(&runs_as) {
+                let kernel = self.kernel(runs_as, first.rnn, first.mapping)?;
+                self.kernels.insert(runs_as, kernel);
+            }
+        }
+        Ok(())
+    }
+
+    /// The kernel for a batch whose first mapping in the model's ranking this is.
+    fn kernel(&self, batch: u32, rnn: Rnn, first: Mapping) -> Result<Kernel> {
+        let hidden = self.layer.hidden;
+        let make = |rnn, mapping| {
+            Kernel::new(
+                &self.host,
+                Configuration::new(Sizes { rnn, hidden, batch }, mapping)?,
+            )
+        };
+        if let Some(Tuned { rnn, mapping, .. }) =
+            Tuned::recall(&self.host, self.layer.cell, hidden, batch)
+            && let Ok(kernel) = make(rnn, mapping)
+        {
+            return Ok(kernel);
+        }
+        make(rnn, first).or_else(|refused| {
+            let others = rank(self.layer.cell, hidden, batch, &self.device, &Space::default());
+            let mut others = others.into_iter().take(TRIED).skip(1);
+            others.find_map(|other| make(other.rnn, other.mapping).ok()).ok_or_else(|| {
+                Error::failed(format!(
+                    "none of the first {TRIED} mappings for a batch of {batch} can be run: {refused}"
+                ))
+            })
+        })
+    }
+
+    /// The launches of a batch that [is ready](Chosen::make_ready): the sequences in each, and its kernel, whose batch
+    /// may be larger.
+    pub(in crate::devices::cuda::gpu) fn launches(
+        &self,
+        batch: u32,
+    ) -> impl Iterator<Item = (u32, &Kernel)> {
+        let sizes = self.launches.sizes(batch);
+        sizes
+            .zip(self.launches.of(batch))
+            .map(|(size, (runs_as, _))| (size, &self.kernels[runs_as]))
+    }
+
+    /// The sequences in each launch of a batch, padding included.
+    pub(in crate::devices::cuda::gpu) fn runs_as(&self, batch: u32) -> usize {
+        self.launches
+            .of(batch)
+            .map(|(runs_as, _)| *runs_as as usize)
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The most numbers that a launch needs beside the states of h.
+    pub(in crate::devices::cuda::gpu) fn beside(&self) -> usize {
+        let most = |kernel: &Kernel| {
+            kernel
+                .configuration
+                .beside(kernel.configuration.sizes().batch)
+        };
+        self.kernels.values().map(most).max().unwrap_or(0)
+    }
+}

@@ -1,0 +1,490 @@
+//! The trait [`Device`] on CUDA.
+//!
+//! `cudarc` calls the driver; NVRTC and cuBLAS are called through our own tables of functions, because they are opened
+//! by path ([`libraries`]). All unsafe code for GPUs is in this module.
+//!
+//! The repeated operations of a run neither allocate nor block: a gather is one launch over a staged batch, a launch is
+//! one graph, a signal is a counter that the GPU increments in the host's memory.
+
+mod call;
+mod cells;
+mod compile;
+pub mod cublas;
+pub mod driver;
+pub mod floors;
+pub mod grnn;
+mod host;
+pub mod libraries;
+mod memory;
+pub mod nvrtc;
+mod plan;
+mod stream;
+mod weights;
+mod worker;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use cudarc::driver::{result, sys};
+
+use self::cells::Sequences;
+use self::compile::{Cache, Kernels, of_cells, options};
+pub use self::driver::About;
+use self::driver::Gpu;
+use self::host::Host;
+use self::memory::Mapped;
+use self::plan::PlanState;
+use self::stream::StreamState;
+use self::weights::Upload;
+use self::worker::Worker;
+use super::device::{Batch, Device, Event, Fault, HostPlace, Needs, Plan, Shape, Slot, Stream};
+use crate::base::error::{Context as _, Error, Result};
+pub use crate::base::gpu_settings::{LaunchBy, Precision, Settings, Signal};
+use crate::base::units::WorkerId;
+use crate::core::cost::grnn as model;
+use crate::core::workload::model::Model;
+use crate::devices::network::Spec;
+use crate::devices::network::weights::Weights;
+
+const CPU: &str = "use --backend cpu, which needs no GPU";
+
+/// The GPUs of this host, each with the network. Fields are dropped in order: users before what they use.
+#[derive(Debug)]
+pub struct Gpus {
+    /// By number; `None` for dropped plans.
+    plans: Vec<Option<PlanState>>,
+    /// The numbers of dropped plans, some of which may be in use again.
+    vacant: Vec<usize>,
+    /// Looked up, never iterated.
+    of_shape: HashMap<Shape, Plan>,
+    workers: Vec<Worker>,
+    words: Mapped<u32>,
+    fetched: Mapped<f32>,
+    /// For each copied state the stream of the copy and the signal after it.
+    brought: Vec<Option<(Stream, u64)>>,
+    /// The numbers of a state.
+    state: usize,
+    spec: Spec,
+    settings: Settings,
+}
+
+// SAFETY: the handles of the driver and of cuBLAS belong to a process, not to a thread; every call makes its context
+// current first. Handles and memory are reachable only through this value, so two threads never use them at the same
+// time.
+unsafe impl Send for Gpus {}
+
+impl Gpus {
+    /// Opens one GPU for each worker, and loads the network's kernels and weights. With `persistent`, GRNN's
+    /// description of such a GPU, launches of several steps run in persistent kernels, if the registers hold the weights.
+    ///
+    /// Fails if a library is missing or too old, if there are fewer GPUs than workers or too little memory, or if the
+    /// model has no kernels.
+    pub fn new(
+        model: &Model,
+        spec: &Spec,
+        settings: &Settings,
+        persistent: Option<&model::Device>,
+        workers: usize,
+    ) -> Result<Gpus> {
+        spec.check(model)?;
+        super::check(model)?;
+        let found = libraries::find();
+        let driver = found.driver.need().or_way_out(CPU)?;
+        let visible = driver.gpus().or_way_out(CPU)?;
+        let (nvrtc, cublas) = (
+            found.nvrtc.need().or_way_out(CPU)?,
+            found.cublas.need().or_way_out(CPU)?,
+        );
+        if !(1..=visible).contains(&workers) {
+            return Err(Error::input(format!(
+                "device.workers: {workers} workers, each of which has a GPU of its own; from 1 to {visible}, which are visible"
+            )));
+        }
+        let weights = Weights::open(model, spec)?;
+        let (cache, state) = (Cache::of_user(), cells::state(model, spec));
+        let mut opened = Vec::with_capacity(workers);
+        for number in 0..workers {
+            let (nvrtc, cublas, cache) = (nvrtc.clone(), cublas.clone(), cache.clone());
+            let host = Host {
+                gpu: Gpu::open(number)?,
+                nvrtc,
+                cublas,
+                cache,
+            };
+            let kernels =
+                Kernels::load(&host, of_cells(), &options(settings.precision)).or_way_out(CPU)?;
+            let mut upload = Upload::new(&host.gpu, &weights, spec, settings.precision);
+            let cells = cells::of_model(model, &mut upload).map_err(Error::failed)?;
+            let sequences =
+                persistent.map(|device| Sequences::new(host.clone(), model, device, &mut upload));
+            opened.push(Worker {
+                streams: BTreeMap::new(),
+                pool: None,
+                non_finite: Mapped::new(&host.gpu, 0, "a note for each state")
+                    .map_err(Error::failed)?,
+                slots: 0,
+                stride: cells::stride(state),
+                cells,
+                sequences: sequences.transpose()?.flatten(),
+                persistent: None,
+                kernels,
+                cublas: host.cublas,
+                gpu: host.gpu,
+            });
+        }
+        let gpus: Vec<Arc<Gpu>> = opened
+            .iter()
+            .map(|worker| Arc::clone(&worker.gpu))
+            .collect();
+        for gpu in &gpus {
+            gpus.iter()
+                .filter(|other| other.number != gpu.number)
+                .try_for_each(|other| gpu.reach(other))
+                .map_err(Error::failed)?;
+        }
+        Ok(Gpus {
+            plans: Vec::new(),
+            vacant: Vec::new(),
+            of_shape: HashMap::new(),
+            workers: opened,
+            words: Mapped::new(&gpus[0], 0, "words").map_err(Error::failed)?,
+            fetched: Mapped::new(&gpus[0], 0, "fetched states").map_err(Error::failed)?,
+            brought: Vec::new(),
+            state,
+            spec: spec.clone(),
+            settings: *settings,
+        })
+    }
+
+    pub fn describe(&self, worker: WorkerId) -> String {
+        let gpu = &self.workers[worker.index()].gpu;
+        format!("{}, {} multiprocessors", gpu.name, gpu.multiprocessors)
+    }
+
+    /// Whether launches of several steps run in persistent kernels.
+    pub fn has_persistent_kernels(&self) -> bool {
+        self.most_steps(1) > 0
+    }
+
+    /// A stream, opened if it is new.
+    fn stream(&mut self, stream: Stream) -> Result<&mut StreamState, Fault> {
+        let worker = worker_of(&mut self.workers, stream.worker)?;
+        worker.gpu.usable()?;
+        if !worker.streams.contains_key(&stream.id) {
+            let opened = StreamState::open(worker, self.settings.precision)?;
+            worker.streams.insert(stream.id, opened);
+        }
+        Ok(worker
+            .streams
+            .get_mut(&stream.id)
+            .expect("it was opened above"))
+    }
+
+    /// A plan with its stream.
+    fn planned(&mut self, plan: Plan) -> Result<(&mut PlanState, &mut StreamState), Fault> {
+        let given_up = || Fault::survived(format!("plan {} was given up", plan.0));
+        let plan = self
+            .plans
+            .get_mut(plan.0 as usize)
+            .and_then(Option::as_mut)
+            .ok_or_else(given_up)?;
+        let Stream { worker, id } = plan.shape.stream;
+        let worker = &mut self.workers[worker.index()];
+        worker.gpu.usable()?;
+        Ok((
+            plan,
+            worker
+                .streams
+                .get_mut(&id)
+                .expect("a plan's stream is open"),
+        ))
+    }
+
+    /// Makes a plan. The stream's memory must fit its shape.
+    fn make(&self, shape: Shape) -> Result<PlanState, Fault> {
+        let worker = &self.workers[shape.stream.worker.index()];
+        PlanState::new(
+            shape,
+            worker,
+            &self.spec,
+            self.words.address(0),
+            self.settings,
+        )
+    }
+
+    /// Drops plans, and returns their numbers and shapes.
+    fn give_up(&mut self, which: impl Fn(&PlanState) -> bool) -> Vec<(usize, Shape)> {
+        let mut given_up = Vec::new();
+        for (place, plan) in self.plans.iter_mut().enumerate() {
+            if let Some(plan) = plan.take_if(|plan| which(plan)) {
+                self.of_shape.remove(&plan.shape);
+                self.vacant.push(place);
+                given_up.push((place, plan.shape));
+            }
+        }
+        given_up
+    }
+
+    /// Makes plans again whose memory has moved. Those that fail are dropped, because they refer to freed memory.
+    fn remake(&mut self, moved: impl Fn(&PlanState) -> bool) -> Result<(), Fault> {
+        let given_up = self.give_up(moved);
+        for (place, shape) in given_up {
+            self.plans[place] = Some(self.make(shape)?);
+            self.of_shape.insert(shape, Plan(place as u32));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Gpus {
+    /// Waits for queued work before its memory is freed.
+    fn drop(&mut self) {
+        for worker in &self.workers {
+            // There is nothing to wait for on a lost GPU.
+            let _ = worker.gpu.synchronize();
+        }
+    }
+}
+
+impl Device for Gpus {
+    fn begin(&mut self, workers: usize, needs: &Needs) -> Result<Vec<u32>, Fault> {
+        if workers > self.workers.len() {
+            let open = self.workers.len();
+            return Err(Fault::survived(format!(
+                "{workers} workers, but {open} GPUs are open"
+            )));
+        }
+        for (number, Worker { gpu, .. }) in self.workers.iter().enumerate() {
+            let ended = gpu.usable().and_then(|()| gpu.synchronize());
+            // The loss of a GPU does not concern a run with fewer workers.
+            if number < workers {
+                ended?;
+            }
+        }
+        let lost: Vec<bool> = self
+            .workers
+            .iter()
+            .map(|worker| worker.gpu.usable().is_err())
+            .collect();
+        self.give_up(|plan| lost[plan.shape.stream.worker.index()]);
+        let gpu = Arc::clone(&self.workers[0].gpu);
+        let floats = needs.numbers as usize;
+        if floats > self.fetched.count {
+            self.fetched = Mapped::new(&gpu, floats, "fetched states")?;
+        }
+        self.brought.clear();
+        self.brought.resize(needs.fetched as usize, None);
+        let more_words = needs.words as usize > self.words.count;
+        if more_words {
+            self.words = Mapped::new(&gpu, (needs.words as usize).next_power_of_two(), "words")?;
+        }
+        let mut moved = vec![more_words; self.workers.len()];
+        let fits = self.workers[..workers]
+            .iter_mut()
+            .zip(&mut moved)
+            .try_for_each(|(worker, moved)| {
+                *moved |= worker.fit(needs.states)?;
+                worker.reset()
+            });
+        if let Err(fault) = fits {
+            // No plan keeps freed memory.
+            self.give_up(|_| true);
+            return Err(fault);
+        }
+        self.remake(|plan| moved[plan.shape.stream.worker.index()])?;
+        Ok(self.workers[..workers]
+            .iter()
+            .map(|worker| worker.slots)
+            .collect())
+    }
+
+    fn most_steps(&self, rows: u32) -> u32 {
+        // All workers have the same network. If the GPUs differ, the weaker one decides.
+        let of = |worker: &Worker| {
+            worker
+                .sequences
+                .as_ref()
+                .map_or(0, |sequences| sequences.most_steps(rows))
+        };
+        self.workers.iter().map(of).min().unwrap_or(0)
+    }
+
+    fn prepare(&mut self, shape: Shape) -> Result<Plan, Fault> {
+        if let Some(plan) = self.of_shape.get(&shape) {
+            return Ok(*plan);
+        }
+        self.stream(shape.stream)?;
+        let worker = &mut self.workers[shape.stream.worker.index()];
+        if let Some(sequences) = worker.sequences.as_mut().filter(|_| shape.steps > 0)
+            && let Err(fault) = sequences.make_ready(shape.rows)
+        {
+            // Only the driver knows whether the GPU is lost.
+            let lost = worker.gpu.memory().is_err_and(|asked| asked.lost);
+            return Err(Fault { lost, ..fault });
+        }
+        if worker.fit_stream(&shape, self.settings.precision)? {
+            let memory = worker.memory_of(&shape);
+            self.remake(|plan| plan.shape.stream == shape.stream && plan.memory == memory)?;
+        }
+        let made = self.make(shape)?;
+        let vacant =
+            std::iter::from_fn(|| self.vacant.pop()).find(|place| self.plans[*place].is_none());
+        let place = vacant.unwrap_or(self.plans.len());
+        if place == self.plans.len() {
+            self.plans.push(None);
+        }
+        self.plans[place] = Some(made);
+        let plan = Plan(place as u32);
+        self.of_shape.insert(shape, plan);
+        Ok(plan)
+    }
+
+    fn release(&mut self, plan: Plan) {
+        let place = plan.0 as usize;
+        if let Some(plan) = self.plans.get_mut(place).and_then(Option::take) {
+            self.of_shape.remove(&plan.shape);
+            self.vacant.push(place);
+        }
+    }
+
+    fn gather(&mut self, plan: Plan, batch: &Batch<'_>) -> Result<(), Fault> {
+        let (plan, stream) = self.planned(plan)?;
+        plan.gather(stream, batch)
+    }
+
+    fn launch(&mut self, plan: Plan) -> Result<(), Fault> {
+        let Shape { stream, steps, .. } = self.planned(plan)?.0.shape;
+        if steps > 0 {
+            self.workers[stream.worker.index()].one_at_a_time(stream.id)?;
+        }
+        let (plan, stream) = self.planned(plan)?;
+        plan.launch(stream)
+    }
+
+    fn signal(&mut self, stream: Stream) -> Result<(), Fault> {
+        self.stream(stream)?.signal()
+    }
+
+    fn signalled(&self, stream: Stream) -> u64 {
+        let worker = &self.workers[stream.worker.index()];
+        worker
+            .streams
+            .get(&stream.id)
+            .map_or(0, StreamState::signalled)
+    }
+
+    fn record(&mut self, stream: Stream) -> Result<Event, Fault> {
+        let number = self.stream(stream)?.record()?;
+        Ok(Event { stream, number })
+    }
+
+    fn wait(&mut self, stream: Stream, event: Event) -> Result<(), Fault> {
+        let event = self
+            .stream(event.stream)
+            .map_err(of_another)?
+            .event(event.number);
+        // SAFETY: events live as long as their streams, which are never closed.
+        unsafe { self.stream(stream)?.wait(event) }
+    }
+
+    fn copy_peer(&mut self, from: (WorkerId, Slot), to: (Stream, Slot)) -> Result<(), Fault> {
+        let bytes = self.state * size_of::<f32>();
+        let source = worker_of(&mut self.workers, from.0)?;
+        source.gpu.usable().map_err(of_another)?;
+        let (source, source_context) = (source.state(from.1)?, source.gpu.handle());
+        let raw = self.stream(to.0)?.on().raw;
+        let worker = &mut self.workers[to.0.worker.index()];
+        let target = worker.state(to.1)?;
+        // SAFETY: both are states of pools, which do not move while work is queued; contexts and stream are alive.
+        worker
+            .gpu
+            .call("a state can't be migrated over", || unsafe {
+                if from.0 == to.0.worker {
+                    result::memcpy_dtod_async(target, source, bytes, raw)
+                } else {
+                    result::memcpy_peer_async(
+                        worker.gpu.handle(),
+                        target,
+                        source_context,
+                        source,
+                        bytes,
+                        raw,
+                    )
+                }
+            })
+    }
+
+    fn copy_to_host(&mut self, stream: Stream, slot: Slot, place: HostPlace) -> Result<(), Fault> {
+        let HostPlace {
+            number,
+            begin,
+            numbers,
+        } = place;
+        let bytes = (numbers as usize).min(self.state) * size_of::<f32>();
+        self.stream(stream)?;
+        let target = self.fetched.place(begin as usize);
+        let worker = &mut self.workers[stream.worker.index()];
+        let source = worker.state(slot)?;
+        let on = &worker.streams[&stream.id];
+        self.brought[number as usize] = Some((stream, on.next_signal()));
+        on.on().call("a state can't be fetched", |on| {
+            // SAFETY: the slot is a state of the pool, and the place has room for it; both live while work is queued.
+            unsafe { sys::cuMemcpyDtoHAsync_v2(target.cast(), source, bytes, on) }.result()
+        })
+    }
+
+    fn fetched(&self, place: HostPlace) -> &[f32] {
+        let (stream, signal) =
+            self.brought[place.number as usize].expect("a state is fetched before it is read");
+        assert!(
+            self.signalled(stream) >= signal,
+            "a fetched state is read behind the signal that follows the copy"
+        );
+        // SAFETY: the only copy to this place was queued before a signal that has been counted; another one would have
+        // to be queued through this value, which the slice borrows.
+        unsafe {
+            self.fetched
+                .read(place.begin as usize, place.numbers as usize)
+        }
+    }
+
+    fn word(&self, place: u32) -> u32 {
+        self.words.at(place as usize).load(Ordering::Relaxed)
+    }
+
+    fn take_non_finite(&mut self, worker: WorkerId, slot: Slot) -> bool {
+        self.workers[worker.index()]
+            .non_finite
+            .at(slot.0 as usize)
+            .swap(0, Ordering::Relaxed)
+            != 0
+    }
+
+    fn health(&mut self, worker: WorkerId) -> Result<(), Fault> {
+        let worker = worker_of(&mut self.workers, worker)?;
+        worker.gpu.usable()?;
+        worker.streams.values().try_for_each(StreamState::health)
+    }
+
+    fn give_up(&mut self, worker: WorkerId, reason: &str) {
+        if let Ok(worker) = worker_of(&mut self.workers, worker) {
+            worker.gpu.give_up(reason);
+        }
+    }
+}
+
+fn worker_of(workers: &mut [Worker], id: WorkerId) -> Result<&mut Worker, Fault> {
+    let open = workers.len();
+    workers
+        .get_mut(id.index())
+        .ok_or_else(|| Fault::survived(format!("worker {id}, but {open} GPUs are open")))
+}
+
+/// A fault of another worker than the one that was called, which is not lost by it.
+fn of_another(fault: Fault) -> Fault {
+    Fault {
+        lost: false,
+        ..fault
+    }
+}

@@ -1,0 +1,168 @@
+//! Plans: the launches of one batched cell, ready to be queued.
+
+use cudarc::driver::result::{self, graph::launch};
+use cudarc::driver::sys::{CUgraphExec, CUgraphInstantiate_flags, CUstreamCaptureMode};
+
+use super::call::Call;
+use super::cells::{Setup, Table, Work};
+use super::driver::Owned;
+use super::stream::StreamState;
+use super::worker::Worker;
+use crate::base::gpu_settings::{LaunchBy, Settings, Signal};
+use crate::devices::cuda::device::{Batch, Fault, Shape};
+use crate::devices::network::Spec;
+
+#[derive(Debug)]
+pub(super) struct PlanState {
+    pub shape: Shape,
+    /// Which of the stream's working memories it uses.
+    pub memory: usize,
+    gather: Call,
+    launch: Launch,
+}
+
+#[derive(Debug)]
+enum Launch {
+    Graph(Owned<CUgraphExec>),
+    Kernels(Vec<Work>),
+}
+
+impl PlanState {
+    /// Makes a plan. The stream is open, and its memory [fits](StreamState::fit) the shape.
+    pub fn new(
+        shape: Shape,
+        worker: &Worker,
+        spec: &Spec,
+        words: u64,
+        settings: Settings,
+    ) -> Result<PlanState, Fault> {
+        let stream = &worker.streams[&shape.stream.id];
+        let (cell, memory) = (worker.cell_of(&shape), worker.memory_of(&shape));
+        let fused = shape.signals && settings.signal == Signal::Fused;
+        let [rows, inputs, age, arrived, ref buffers @ ..] = stream.pieces(memory)[..] else {
+            unreachable!("a plan's memory is made before the plan")
+        };
+        let ground = Setup {
+            kernels: &worker.kernels,
+            spec,
+            multiprocessors: worker.gpu.multiprocessors,
+            element: settings.precision.bytes() as u32,
+            shape,
+            buffers: buffers.to_vec(),
+            table: Table { rows, inputs, age },
+            states: worker.states(words),
+            tail: stream.tail(arrived, fused),
+        };
+        let mut work = cell.work(&ground);
+        if shape.signals && !fused {
+            work.push(Work::Kernel(stream.signal_call(&worker.kernels)));
+        }
+        let is_captured = settings.launch == LaunchBy::Graph && cell.is_captured();
+        // SAFETY: the stream's memory fits the shape.
+        unsafe { stream.load_products(&work, is_captured) }?;
+        let launch = if is_captured {
+            Launch::Graph(capture(stream, &mut work)?)
+        } else {
+            Launch::Kernels(work)
+        };
+        Ok(PlanState {
+            shape,
+            memory,
+            gather: cell.gather(&ground),
+            launch,
+        })
+    }
+
+    pub fn gather(&mut self, stream: &mut StreamState, batch: &Batch<'_>) -> Result<(), Fault> {
+        let (rows, inputs) = (batch.rows.len(), batch.inputs.len());
+        if rows > self.shape.rows as usize || inputs > self.room(stream) {
+            let of = format!("{} rows and {} inputs", self.shape.rows, self.room(stream));
+            return Err(Fault::survived(format!(
+                "{rows} rows and {inputs} inputs for a plan of {of}"
+            )));
+        }
+        let (staged, inputs) =
+            stream
+                .staging
+                .write(batch, stream.next_signal(), stream.signalled())?;
+        self.gather.set_staged(staged, inputs, rows as u32);
+        stream.on().gpu.bind()?;
+        // SAFETY: the arguments are those of the cell's gather; the stream's memory fits the shape and outlives its
+        // work, and the staged batch stays until the task has signalled.
+        unsafe { self.gather.queue("a gather", stream.on()) }
+    }
+
+    /// The most inputs of a batch. Cells that do not count their inputs have room for those of each row.
+    fn room(&self, stream: &StreamState) -> usize {
+        if self.shape.inputs > 0 {
+            self.shape.inputs as usize
+        } else {
+            stream.room(self.memory)
+        }
+    }
+
+    pub fn launch(&mut self, stream: &mut StreamState) -> Result<(), Fault> {
+        let on = stream.on();
+        match &mut self.launch {
+            // SAFETY: the graph was captured on this stream, whose memory outlives its work.
+            Launch::Graph(graph) => on.call("a graph can't be queued", |on| unsafe {
+                launch(graph.raw, on)
+            })?,
+            // SAFETY: the work was made for this stream, whose memory fits the shape and outlives its work.
+            Launch::Kernels(work) => unsafe { queue(work, stream) }?,
+        }
+        if self.shape.signals {
+            stream.queued += 1;
+        }
+        Ok(())
+    }
+}
+
+/// Queues work in order, on a GPU whose context is made current.
+///
+/// # Safety
+///
+/// The addresses in the work are memory that is large enough for it and outlives it.
+unsafe fn queue(work: &mut [Work], stream: &StreamState) -> Result<(), Fault> {
+    let products = &stream.products;
+    products.stream.gpu.bind()?;
+    for work in work {
+        match work {
+            // SAFETY: the cell provides the kernel's arguments; the rest is the caller's promise.
+            Work::Kernel(call) => unsafe { call.queue("a kernel", &products.stream) }?,
+            // SAFETY: the caller's promise.
+            Work::Product(product) => unsafe { products.multiply(product) }?,
+        }
+    }
+    Ok(())
+}
+
+/// Captures work as a graph, and uploads it.
+fn capture(stream: &StreamState, work: &mut [Work]) -> Result<Owned<CUgraphExec>, Fault> {
+    let (on, refused) = (stream.on(), "a graph can't be captured");
+    // The capture neither blocks other threads nor records their calls.
+    let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+    // SAFETY: the stream is alive, and captures nothing yet.
+    on.call(refused, |on| unsafe {
+        result::stream::begin_capture(on, mode)
+    })?;
+    // SAFETY: the work was made for this stream, and does not run before the graph is launched.
+    let queued = unsafe { queue(work, stream) };
+    // The capture ends even after a fault, so that the stream stays usable. SAFETY: the stream is capturing.
+    let captured = on.call(refused, |on| unsafe { result::stream::end_capture(on) });
+    // SAFETY: it was captured above.
+    let captured = captured.map(|raw| unsafe { Owned::new(&on.gpu, raw, result::graph::destroy) });
+    queued?;
+    let template = captured?;
+    // SAFETY: the template is alive.
+    let graph = template.call(refused, |raw| unsafe {
+        result::graph::instantiate(raw, CUgraphInstantiate_flags(0))
+    })?;
+    // SAFETY: it was made above.
+    let graph = unsafe { Owned::new(&on.gpu, graph, result::graph::exec_destroy) };
+    // SAFETY: the graph and the stream are alive.
+    on.call(refused, |on| unsafe {
+        result::graph::upload(graph.raw, on)
+    })?;
+    Ok(graph)
+}

@@ -1,0 +1,144 @@
+//! Weights on a GPU, in the layout that kernels and products read.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use half::vec::HalfFloatVecExt;
+use half::{bf16, f16};
+
+use super::driver::Gpu;
+use super::memory::Memory;
+use crate::base::gpu_settings::Precision;
+use crate::devices::cuda::device::Fault;
+use crate::devices::network::Spec;
+use crate::devices::network::weights::Weights;
+
+#[derive(Clone, Debug)]
+pub(super) struct Matrix {
+    memory: Arc<Memory>,
+    pub outputs: u32,
+    pub inputs: u32,
+}
+
+impl Matrix {
+    pub fn address(&self) -> u64 {
+        self.memory.address()
+    }
+}
+
+/// Copies a network's weights to a GPU.
+pub(super) struct Upload<'a> {
+    pub gpu: &'a Arc<Gpu>,
+    pub weights: &'a Weights,
+    pub spec: &'a Spec,
+    pub precision: Precision,
+    /// Tables that were copied already; several cells share them.
+    tables: Vec<(String, Arc<Memory>)>,
+}
+
+impl<'a> Upload<'a> {
+    pub fn new(
+        gpu: &'a Arc<Gpu>,
+        weights: &'a Weights,
+        spec: &'a Spec,
+        precision: Precision,
+    ) -> Upload<'a> {
+        Upload {
+            gpu,
+            weights,
+            spec,
+            precision,
+            tables: Vec::new(),
+        }
+    }
+
+    /// A matrix that joins tensors side by side.
+    pub fn matrix(&self, tensors: &[&str]) -> Result<Matrix, Fault> {
+        self.rows(tensors, 0..usize::MAX)
+    }
+
+    /// The same for some rows of the tensors, as far as they have them.
+    pub fn rows(&self, tensors: &[&str], rows: Range<usize>) -> Result<Matrix, Fault> {
+        let taken: Vec<(Vec<f32>, usize)> = tensors
+            .iter()
+            .map(|name| self.weights.matrix(name))
+            .collect();
+        let outputs = rows.end.min(taken[0].0.len() / taken[0].1) - rows.start;
+        let inputs: usize = taken.iter().map(|(_, width)| width).sum();
+        let mut joined = Vec::with_capacity(outputs * inputs);
+        for row in rows.take(outputs) {
+            for (tensor, width) in &taken {
+                joined.extend_from_slice(&tensor[row * width..][..*width]);
+            }
+        }
+        let memory = Arc::new(Memory::holding(
+            self.gpu,
+            &elements(&joined, self.precision),
+            "weights",
+        )?);
+        Ok(Matrix {
+            memory,
+            outputs: outputs as u32,
+            inputs: inputs as u32,
+        })
+    }
+
+    /// A table of embeddings.
+    pub fn table(&mut self, tensor: &str) -> Result<Arc<Memory>, Fault> {
+        if let Some((_, table)) = self.tables.iter().find(|(name, _)| name == tensor) {
+            return Ok(Arc::clone(table));
+        }
+        let bytes = elements(&self.weights.take(tensor), self.precision);
+        let table = Arc::new(Memory::holding(self.gpu, &bytes, "embeddings")?);
+        self.tables.push((tensor.to_string(), Arc::clone(&table)));
+        Ok(table)
+    }
+
+    /// A bias, which is float32 in all formats.
+    pub fn bias(&self, tensor: &str) -> Result<Arc<Memory>, Fault> {
+        Memory::holding(
+            self.gpu,
+            &elements(&self.weights.take(tensor), Precision::F32),
+            "biases",
+        )
+        .map(Arc::new)
+    }
+}
+
+pub(super) fn elements(numbers: &[f32], precision: Precision) -> Vec<u8> {
+    match precision {
+        Precision::F32 | Precision::Tf32 => numbers
+            .iter()
+            .flat_map(|number| number.to_le_bytes())
+            .collect(),
+        Precision::Bf16 => Vec::from_f32_slice(numbers)
+            .into_iter()
+            .flat_map(bf16::to_le_bytes)
+            .collect(),
+        Precision::F16 => Vec::from_f32_slice(numbers)
+            .into_iter()
+            .flat_map(f16::to_le_bytes)
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_rounded_to_the_nearest() {
+        assert_eq!(
+            elements(&[1.0, -2.0], Precision::Tf32),
+            [0, 0, 128, 63, 0, 0, 0, 192]
+        );
+        assert_eq!(
+            elements(&[1.0 + 3.0 / 512.0], Precision::Bf16),
+            bf16::from_f32(1.0 + 1.0 / 128.0).to_le_bytes()
+        );
+        assert_eq!(
+            elements(&[1.0 + 3.0 / 4096.0], Precision::F16),
+            f16::from_f32(1.0 + 1.0 / 1024.0).to_le_bytes()
+        );
+    }
+}

@@ -1,0 +1,186 @@
+//! While the members of a batch stay, nothing is gathered again; the number of plans stays within its bound.
+
+use super::fake::Fake;
+use super::{Cuda, Options, network};
+use crate::base::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
+use crate::core::backend::Backend;
+use crate::core::task::{
+    Completion, FoldLoop, HostOverhead, MemberList, Members, NodeRef, Step, Task,
+};
+use crate::core::workload::model::Model;
+use crate::core::workload::random;
+use crate::core::workload::shape::Shape;
+use crate::core::workload::trace::Requests;
+
+/// Requests of these shapes on the network of a model.
+pub fn bench(
+    model: &str,
+    shapes: &[&str],
+) -> (
+    Fake,
+    std::sync::Arc<crate::devices::network::Network>,
+    Requests,
+) {
+    let network = network(model, 5);
+    let shapes: Vec<Shape> = shapes
+        .iter()
+        .map(|shape| shape.parse().expect("a shape"))
+        .collect();
+    let requests = Requests::unfold(shapes.into(), &Model::parse(model).expect("a model"))
+        .expect("shapes of the model");
+    (
+        Fake::new(&network, random::stream(5, 0, "staying")),
+        network,
+        requests,
+    )
+}
+
+/// A backend to which tests submit tasks by hand.
+pub struct Hand<'d> {
+    pub cuda: Cuda<'d, Fake>,
+    next: u64,
+}
+
+impl<'d> Hand<'d> {
+    pub fn new(
+        device: &'d mut Fake,
+        network: &std::sync::Arc<crate::devices::network::Network>,
+        requests: &Requests,
+        workers: usize,
+        room: usize,
+    ) -> Hand<'d> {
+        let keep = (0..requests.len() as u64).map(RequestId).collect();
+        let options = Options {
+            keep,
+            room: Some(room),
+            ..Options::default()
+        };
+        let network = std::sync::Arc::clone(network);
+        let cuda =
+            Cuda::new(device, network, requests, workers, &options).expect("a device that is well");
+        Hand { cuda, next: 0 }
+    }
+
+    pub fn submit(&mut self, worker: u16, steps: &[Step], members: MemberList) {
+        let task = Task {
+            worker: WorkerId(worker),
+            stream: StreamId(0),
+            steps,
+            batch: 1,
+            useful_cells: 1,
+            gather: false,
+            host: HostOverhead::default(),
+            fold_loop: FoldLoop::default(),
+            requests: &[],
+            members: Members::Requests,
+            iteration: None,
+        };
+        self.cuda.submit(TaskId(self.next), &task, Some(members));
+        self.next += 1;
+    }
+
+    /// Submits nodes, each given as request and node, and waits for them.
+    pub fn run(&mut self, batch: u32, nodes: &[(u32, u32)]) -> Completion {
+        let node = |(request, node): &(u32, u32)| NodeRef {
+            request: RequestId((*request).into()),
+            node: NodeId(*node),
+        };
+        let members = MemberList::Nodes(nodes.iter().map(node).collect());
+        self.submit(0, &[step(0, batch, 1)], members);
+        self.cuda.wait(None).expect("a task runs")
+    }
+
+    /// The numbers of gathers, and of computed rows.
+    pub fn counts(&self) -> (u64, u64) {
+        self.cuda.device.counts()
+    }
+}
+
+pub fn step(cell: u16, batch: u32, times: u32) -> Step {
+    Step {
+        cell: CellId(cell),
+        batch,
+        times,
+        input: 0,
+    }
+}
+
+#[test]
+fn rows_that_continue_are_not_gathered_again() {
+    let (mut device, network, requests) = bench("lstm", &["chain:6", "chain:4", "chain:6"]);
+    let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
+    let gathers = |hand: &mut Hand<'_>, batch, nodes: &[(u32, u32)]| {
+        let before = hand.counts().0;
+        hand.run(batch, nodes);
+        hand.counts().0 - before
+    };
+    assert_eq!(gathers(&mut hand, 2, &[(0, 0), (1, 0)]), 1);
+    assert_eq!(gathers(&mut hand, 2, &[(0, 1), (1, 1)]), 0, "they stay");
+    assert_eq!(
+        gathers(&mut hand, 2, &[(1, 2), (0, 2)]),
+        1,
+        "they change places"
+    );
+    assert_eq!(
+        gathers(&mut hand, 3, &[(1, 3), (0, 3), (2, 0)]),
+        1,
+        "one joins"
+    );
+    assert_eq!(gathers(&mut hand, 2, &[(0, 4), (2, 1)]), 1, "one has left");
+    assert_eq!(
+        gathers(&mut hand, 3, &[(0, 5), (2, 2)]),
+        1,
+        "the batch is larger, though the rows stay"
+    );
+    for node in 3..6 {
+        assert_eq!(gathers(&mut hand, 1, &[(2, node)]), u64::from(node == 3));
+    }
+    for request in 0..3 {
+        let alone = network.alone(RequestId(request), &requests.graphs[request as usize]);
+        assert_eq!(hand.cuda.output(RequestId(request)), Some(alone));
+    }
+}
+
+#[test]
+fn ended_rows_of_whole_requests_stay_as_padding() {
+    let (mut device, network, requests) = bench("lstm", &["chain:2", "chain:5", "chain:3"]);
+    let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
+    let whole = MemberList::Requests((0..3).map(RequestId).collect());
+    hand.submit(0, &[step(0, 3, 6)], whole);
+    hand.cuda.wait(None).expect("a task runs");
+    assert_eq!(
+        hand.counts(),
+        (1, 18),
+        "three rows, six times, though no request has six nodes"
+    );
+    for request in 0..3 {
+        let alone = network.alone(RequestId(request), &requests.graphs[request as usize]);
+        assert_eq!(hand.cuda.output(RequestId(request)), Some(alone));
+    }
+}
+
+#[test]
+fn encoders_and_decoders_of_whole_requests_keep_their_rows_apart() {
+    let (mut device, network, requests) = bench("seq2seq", &["seq2seq:2>4", "seq2seq:3>1"]);
+    let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
+    let whole = MemberList::Requests((0..2).map(RequestId).collect());
+    hand.submit(0, &[step(1, 2, 3), step(0, 2, 4)], whole);
+    hand.cuda.wait(None).expect("a task runs");
+    assert_eq!(hand.counts(), (2, 14));
+    for request in 0..2 {
+        let alone = network.alone(RequestId(request), &requests.graphs[request as usize]);
+        assert_eq!(hand.cuda.output(RequestId(request)), Some(alone));
+    }
+}
+
+#[test]
+fn plans_are_held_within_their_bound() {
+    let (mut device, network, requests) = bench("lstm", &["chain:40"; 8]);
+    let mut hand = Hand::new(&mut device, &network, &requests, 1, 3);
+    for node in 0..40 {
+        let members: Vec<(u32, u32)> = (0..8).map(|request| (request, node)).collect();
+        hand.run(8 + node % 5, &members);
+    }
+    drop(hand);
+    assert_eq!((device.most_plans, device.plans()), (3, 0));
+}

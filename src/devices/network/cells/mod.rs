@@ -1,0 +1,139 @@
+mod childsum;
+mod dense;
+pub mod gated;
+mod gru;
+pub mod seq2seq;
+
+use std::sync::Arc;
+
+use self::gated::{Gated, Lstm};
+use super::product::{Block, Product};
+use super::weights::Weights;
+use super::{Cell, Spec};
+use crate::core::workload::model::Model;
+
+/// In the order of [`Model::cell_types`].
+pub(super) fn of_model(model: &Model, spec: &Spec, weights: &Weights) -> Vec<Arc<dyn Cell>> {
+    let width = state(model, spec);
+    let lstm = |name| Arc::new(Lstm::lstm(weights, name, "embedding.weight", width));
+    match model {
+        Model::Lstm => vec![lstm("lstm")],
+        Model::Gru => vec![Arc::new(gru::Gru::new(weights))],
+        Model::Seq2Seq => vec![
+            Arc::new(seq2seq::Decoder::new(weights, width)),
+            lstm("encoder"),
+        ],
+        Model::TreeLstm => {
+            let leaf = Affine::new(weights, "leaf", 3, &["weight"], &["bias"]);
+            vec![
+                Arc::new(Gated::internal(weights, width)),
+                Arc::new(Gated::leaf(weights, leaf, width)),
+            ]
+        }
+        Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
+            // Cells for different numbers of children share one set of weights.
+            let internal = Arc::new(childsum::ChildSum::new(weights));
+            let leaf = Gated::leaf(weights, Arc::clone(&internal.gates_word), width);
+            let mut cells: Vec<Arc<dyn Cell>> = vec![internal; model.cell_types().len() - 1];
+            cells.push(Arc::new(leaf));
+            cells
+        }
+        // `Spec::check` refuses the outer two, and the other has operators in place of cells.
+        Model::Graph(_) | Model::Network(_) | Model::Llm(_) => Vec::new(),
+        Model::Dnn(_) => vec![Arc::new(dense::Dense::new(weights))],
+    }
+}
+
+/// h and c of an LSTM; in a translation also the last word written.
+pub fn state(model: &Model, spec: &Spec) -> usize {
+    let hidden = spec.hidden as usize;
+    match model {
+        Model::Lstm | Model::TreeLstm | Model::ChildSumTreeLstm | Model::ChildSumByArity(_) => {
+            2 * hidden
+        }
+        Model::Seq2Seq => 2 * hidden + 1,
+        Model::Gru | Model::Dnn(_) => hidden,
+        Model::Graph(_) | Model::Network(_) | Model::Llm(_) => 0,
+    }
+}
+
+#[derive(Debug)]
+pub struct Embedding {
+    rows: Vec<f32>,
+    width: usize,
+}
+
+impl Embedding {
+    fn new(weights: &Weights, name: &str) -> Embedding {
+        let (rows, width) = weights.matrix(name);
+        Embedding { rows, width }
+    }
+
+    fn row(&self, word: u32) -> &[f32] {
+        &self.rows[word as usize * self.width..(word as usize + 1) * self.width]
+    }
+}
+
+/// A product and its bias.
+#[derive(Debug)]
+pub struct Affine {
+    /// As in the list of the cell's operators, which may call two by one name: one below the other.
+    pub name: &'static str,
+    pub gates: usize,
+    pub product: Product,
+    /// Empty if there is none.
+    pub bias: Vec<f32>,
+}
+
+impl Affine {
+    /// Packs tensors with the same outputs side by side: those of `gates` gates, one after another. Names of tensors
+    /// begin with the first part of `name`.
+    fn new(
+        weights: &Weights,
+        name: &'static str,
+        gates: usize,
+        tensors: &[&str],
+        bias: &[&str],
+    ) -> Arc<Affine> {
+        let full = |tensor: &&str| {
+            format!(
+                "{}.{tensor}",
+                name.split_once('.').map_or(name, |(cell, _)| cell)
+            )
+        };
+        let tensors: Vec<_> = tensors
+            .iter()
+            .map(|tensor| weights.matrix(&full(tensor)))
+            .collect();
+        let blocks: Vec<_> = tensors
+            .iter()
+            .map(|(weights, inputs)| Block {
+                weights,
+                inputs: *inputs,
+            })
+            .collect();
+        let units = tensors[0].0.len() / tensors[0].1 / gates;
+        let bias = bias
+            .iter()
+            .flat_map(|tensor| weights.take(&full(tensor)))
+            .collect();
+        Arc::new(Affine {
+            name,
+            gates,
+            product: Product::pack(gates, units, &blocks),
+            bias,
+        })
+    }
+
+    /// Of each gate.
+    pub fn units(&self) -> usize {
+        self.product
+            .panels
+            .last()
+            .map_or(0, |panel| panel.units().end)
+    }
+}
+
+fn gates<const N: usize>(row: &[f32], width: usize) -> [&[f32]; N] {
+    std::array::from_fn(|gate| &row[gate * width..(gate + 1) * width])
+}

@@ -1,0 +1,250 @@
+//! The kinds of operators, on a batch. The bits of a query depend on neither the batch nor its padding: zeros are added
+//! last and change nothing.
+
+use rten_simd::Isa;
+use rten_simd::ops::{BitOps, NumOps};
+
+use super::activations::{Activations, cycle};
+use crate::core::workload::dnn::{Form, Kind, Work};
+use crate::devices::network::elementwise::{Formula, apply, tanh};
+use crate::devices::network::product::{Product, Rows, multiply};
+use crate::devices::network::{Scratch, first};
+
+/// So that numbers neither fade nor saturate over a hundred operators.
+const GAIN: f32 = 5.0 / 3.0;
+
+/// Rows of a product. More would only take more memory.
+const BLOCK: usize = 256;
+
+/// tanh(a x).
+#[derive(Clone, Copy)]
+struct Squash(f32);
+
+impl Squash {
+    fn of_work(work: &Work) -> Squash {
+        Squash(slope(work))
+    }
+
+    fn put(self, sums: &[f32], into: &mut [f32]) {
+        apply(self, [sums], [into]);
+    }
+}
+
+impl Formula<1, 1> for Squash {
+    #[inline(always)]
+    fn of<I: Isa>(&self, isa: I, [x]: [I::F32; 1], _: [I::F32; 1]) -> [I::F32; 1] {
+        let ops = isa.f32();
+        [tanh(isa, ops.mul(x, ops.splat(self.0)))]
+    }
+}
+
+/// Numbers between -1 and 1 have a mean square of a third.
+pub fn slope(work: &Work) -> f32 {
+    match work.kind {
+        Kind::Memory => GAIN,
+        _ => GAIN * (3.0 / work.inner as f32).sqrt(),
+    }
+}
+
+pub fn reads(work: &Work) -> u64 {
+    let left = work.count * work.rows * work.inner;
+    match work.kind {
+        Kind::Matmul => left,
+        Kind::BatchedMatmul => left + work.count * work.inner * work.columns,
+        Kind::Memory => half(work) as u64,
+    }
+}
+
+pub fn writes(work: &Work) -> u64 {
+    match work.kind {
+        Kind::Memory => half(work) as u64,
+        _ => work.count * work.rows * work.columns,
+    }
+}
+
+/// A memory operator reads half of the elements and writes half.
+fn half(work: &Work) -> usize {
+    work.elements.div_ceil(2).max(1) as usize
+}
+
+/// A row has the inputs of all groups, and so has its result.
+pub fn matmul(
+    form: &Form,
+    padded: &Work,
+    groups: &[Product],
+    x: &Activations,
+    y: &mut Activations,
+    scratch: &mut Scratch,
+) {
+    let (rows, inner, columns) = (
+        padded.rows as usize,
+        padded.inner as usize,
+        padded.columns as usize,
+    );
+    let (wide, out) = (groups.len() * inner, groups.len() * columns);
+    let own_rows = |tokens: u32| form.at(tokens).rows as usize;
+    let y = y.lay_out(x, rows * out, |tokens| own_rows(tokens) * out);
+    let as_they_stand = x.as_slots(rows * wide, |tokens| own_rows(tokens) * wide);
+    let squash = Squash::of_work(padded);
+    let total = x.queries() * rows;
+    for begin in (0..total).step_by(BLOCK) {
+        let count = BLOCK.min(total - begin);
+        let operand = match as_they_stand {
+            Some(numbers) => &numbers[begin * wide..(begin + count) * wide],
+            None => gathered(
+                x,
+                rows,
+                wide,
+                begin,
+                first(&mut scratch.operand, count * wide),
+            ),
+        };
+        let y = &mut y[begin * out..(begin + count) * out];
+        for (group, product) in groups.iter().enumerate() {
+            for panel in &product.panels {
+                let left = Rows {
+                    data: &operand[group * inner..],
+                    stride: wide,
+                    count,
+                };
+                let sums = panel.multiply(left, &mut scratch.product);
+                let units = panel.units();
+                if units.len() == out {
+                    squash.put(sums, y);
+                    continue;
+                }
+                let place = group * columns + units.start;
+                for (sums, y) in sums.chunks_exact(units.len()).zip(y.chunks_exact_mut(out)) {
+                    squash.put(sums, &mut y[place..place + units.len()]);
+                }
+            }
+        }
+    }
+}
+
+/// Gathers the left matrix from row `begin` on.
+fn gathered<'a>(
+    x: &Activations,
+    rows: usize,
+    wide: usize,
+    begin: usize,
+    into: &'a mut [f32],
+) -> &'a [f32] {
+    let end = begin + into.len() / wide;
+    for query in begin / rows..end.div_ceil(rows) {
+        let (from, to) = (begin.max(query * rows), end.min((query + 1) * rows));
+        let part = &mut into[(from - begin) * wide..(to - begin) * wide];
+        cycle(x.of(query), (from - query * rows) * wide, part);
+    }
+    into
+}
+
+/// First come a query's left matrices, then the right ones, all padded with zeros.
+pub fn batched_matmul(
+    form: &Form,
+    padded: &Work,
+    x: &Activations,
+    y: &mut Activations,
+    scratch: &mut Scratch,
+) {
+    // The library computes a product of one row with other bits.
+    let (rows, inner, columns) = (
+        padded.rows.max(2) as usize,
+        padded.inner as usize,
+        padded.columns as usize,
+    );
+    let slot = writes(padded) as usize;
+    let y = y.lay_out(x, slot, |tokens| writes(&form.at(tokens)) as usize);
+    let Scratch {
+        operand,
+        more,
+        product,
+    } = scratch;
+    for (query, y) in (0..x.queries()).zip(y.chunks_exact_mut(slot)) {
+        let numbers = x.of(query);
+        let own = form.at(x.tokens(query));
+        let (own_count, own_rows) = (own.count as usize, own.rows as usize);
+        let (own_inner, own_columns) = (own.inner as usize, own.columns as usize);
+        let squash = Squash::of_work(&own);
+        let (left_size, right_size) = (own_rows * own_inner, own_inner * own_columns);
+        for place in 0..padded.count as usize {
+            let is_own = !numbers.is_empty() && place < own_count;
+            let own = |size: [usize; 2]| if is_own { size } else { [0, 0] };
+            let left = matrix(
+                [rows, inner],
+                own([own_rows, own_inner]),
+                numbers,
+                place * left_size,
+                operand,
+            );
+            let from = own_count * left_size + place * right_size;
+            let right = matrix(
+                [inner, columns],
+                own([own_inner, own_columns]),
+                numbers,
+                from,
+                more,
+            );
+            let sums = multiply(
+                Rows {
+                    data: left,
+                    stride: inner,
+                    count: rows,
+                },
+                inner,
+                right,
+                columns,
+                product,
+            );
+            if is_own {
+                let size = own_rows * own_columns;
+                let y = y[place * size..(place + 1) * size].chunks_exact_mut(own_columns);
+                sums.chunks_exact(columns)
+                    .zip(y)
+                    .for_each(|(sums, y)| squash.put(&sums[..own_columns], y));
+            }
+        }
+    }
+}
+
+/// A matrix of `rows` and `columns`, of which a query has its own: in place, or gathered in `memory`.
+fn matrix<'a>(
+    [rows, columns]: [usize; 2],
+    own: [usize; 2],
+    numbers: &'a [f32],
+    from: usize,
+    memory: &'a mut Vec<f32>,
+) -> &'a [f32] {
+    let whole = from..from + rows * columns;
+    if own == [rows, columns] && whole.end <= numbers.len() {
+        return &numbers[whole];
+    }
+    let matrix = first(memory, rows * columns);
+    matrix.fill(0.0);
+    for (row, matrix) in matrix.chunks_exact_mut(columns).take(own[0]).enumerate() {
+        cycle(numbers, from + row * own[1], &mut matrix[..own[1]]);
+    }
+    matrix
+}
+
+pub fn memory(
+    form: &Form,
+    padded: &Work,
+    x: &Activations,
+    y: &mut Activations,
+    scratch: &mut Scratch,
+) {
+    let slot = half(padded);
+    let y = y.lay_out(x, slot, |tokens| half(&form.at(tokens)));
+    for (query, y) in (0..x.queries()).zip(y.chunks_exact_mut(slot)) {
+        let numbers = x.of(query);
+        let read = if slot <= numbers.len() {
+            &numbers[..slot]
+        } else {
+            let read = first(&mut scratch.operand, slot);
+            cycle(numbers, 0, read);
+            read
+        };
+        Squash::of_work(padded).put(read, y);
+    }
+}

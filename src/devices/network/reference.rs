@@ -1,0 +1,115 @@
+//! Reference outputs: a request run alone, node after node. Batched CPU runs must equal it bit for bit; another
+//! device's words are followed, because either of two words with nearly equal scores may be its best.
+
+use super::{Batch, Network, Scratch};
+use crate::base::units::{CellId, RequestId};
+use crate::core::backend::Output;
+use crate::core::workload::cell_graph::CellGraph;
+
+/// The result of [`Network::follow`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Followed {
+    pub output: Output,
+    /// How far each given word's score is below the best of its step, in root mean squares of the scores.
+    pub shortfalls: Vec<f64>,
+}
+
+impl Network {
+    /// The graph must pass [`Network::check`].
+    pub fn alone(&self, request: RequestId, graph: &CellGraph) -> Output {
+        self.follow(request, graph, &[]).output
+    }
+
+    /// Cells are given the next of `words` in place of their own, until these end.
+    pub fn follow(&self, request: RequestId, graph: &CellGraph, words: &[u32]) -> Followed {
+        if let Some(operators) = self.operators() {
+            let output = Output {
+                state: operators.alone(request, graph),
+                words: Vec::new(),
+            };
+            return Followed {
+                output,
+                shortfalls: Vec::new(),
+            };
+        }
+        let token = |place| self.token(request, place);
+        let mut scratch = Scratch::default();
+        match graph {
+            CellGraph::Chains(runs) => {
+                let mut followed = Followed::default();
+                let output = &mut followed.output;
+                let nodes = runs
+                    .iter()
+                    .flat_map(|run| (0..run.length).map(move |_| run));
+                for (node, run) in (0..).zip(nodes) {
+                    let tokens = if run.input > 0 {
+                        (0..run.input).map(token).collect()
+                    } else {
+                        vec![token(node)]
+                    };
+                    let before = std::mem::take(&mut output.state);
+                    output.state = self.node(run.cell, &tokens, &before, &mut scratch);
+                    let Some(own) = self.cell(run.cell).word(&output.state) else {
+                        continue;
+                    };
+                    if let Some(other) = words.get(output.words.len()) {
+                        let shortfall = if *other == own {
+                            0.0 // The best, without computing the other scores.
+                        } else {
+                            self.cell(run.cell).replace_word(&mut output.state, *other)
+                        };
+                        followed.shortfalls.push(shortfall);
+                    }
+                    output.words.push(own);
+                }
+                followed
+            }
+            CellGraph::Graph(graph) => {
+                let mut order: Vec<u32> = (0..graph.len() as u32).collect();
+                order.sort_by_key(|node| graph.depths()[*node as usize]);
+                let mut states: Vec<Vec<f32>> = vec![Vec::new(); graph.len()];
+                for node in order {
+                    let taken: Vec<f32> = graph
+                        .inputs(node)
+                        .iter()
+                        .flat_map(|input| states[*input as usize].iter().copied())
+                        .collect();
+                    let cell = graph.cells()[node as usize];
+                    states[node as usize] = self.node(cell, &[token(node)], &taken, &mut scratch);
+                }
+                let cells = graph.cells().iter().zip(&states);
+                let words = cells
+                    .filter_map(|(cell, state)| self.cell(*cell).word(state))
+                    .collect();
+                let last =
+                    (0..graph.len()).filter(|node| graph.successors(*node as u32).is_empty());
+                let state = last.flat_map(|node| states[node].iter().copied()).collect();
+                Followed {
+                    output: Output { state, words },
+                    shortfalls: Vec::new(),
+                }
+            }
+        }
+    }
+
+    fn node(
+        &self,
+        cell: CellId,
+        tokens: &[u32],
+        states: &[f32],
+        scratch: &mut Scratch,
+    ) -> Vec<f32> {
+        let mut out = vec![0.0; self.state()];
+        let all = 0..(states.len() / self.state()) as u32;
+        let batch = Batch {
+            rows: 1,
+            tokens,
+            token_ends: &[tokens.len() as u32],
+            padded_to: 0,
+            states,
+            states_at: &[all],
+        };
+        self.cell(cell).run(&batch, &mut out, scratch);
+        out
+    }
+}

@@ -1,0 +1,313 @@
+//! Weights, from a seed or from a safetensors file.
+
+use std::fs;
+
+use rand::Rng;
+use safetensors::tensor::{Dtype, SafeTensors};
+
+use super::{Spec, operators};
+use crate::base::error::{Context, Error, Result};
+use crate::base::memory::require;
+use crate::core::workload::model::Model;
+use crate::core::workload::random;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tensor {
+    pub name: String,
+    /// A row for each output, as in PyTorch.
+    pub shape: Vec<usize>,
+}
+
+impl Tensor {
+    /// Whether a file has it as the model needs it.
+    fn check(&self, file: &SafeTensors<'_>, model: &Model, spec: &Spec) -> Result<()> {
+        let (Tensor { name, shape }, listed, model) =
+            (self, model.network().is_some(), model.name());
+        let Ok(found) = file.tensor(name) else {
+            let mut names = file.names();
+            names.sort_unstable();
+            return Err(Error::input(format!(
+                "has no tensor \"{name}\", which the model {model} needs as float32 of shape {shape:?}; it has: {}",
+                names.join(", ")
+            )));
+        };
+        if found.dtype() != Dtype::F32 {
+            return Err(Error::input(format!(
+                "the tensor \"{name}\" is of type {}, but has to be F32; convert it",
+                found.dtype()
+            )));
+        }
+        if found.shape() != shape {
+            let Spec {
+                hidden,
+                embedding,
+                vocabulary,
+                ..
+            } = spec;
+            let sizes = if listed {
+                String::new()
+            } else {
+                format!(
+                    " with hidden = {hidden}, embedding = {embedding} and vocabulary = {vocabulary}"
+                )
+            };
+            return Err(Error::input(format!(
+                "the tensor \"{name}\" has the shape {:?}, but the model {model}{sizes} needs {shape:?}, a row for each output",
+                found.shape()
+            )));
+        }
+        Ok(())
+    }
+
+    fn bytes(&self) -> u128 {
+        self.shape
+            .iter()
+            .map(|side| *side as u128)
+            .product::<u128>()
+            * size_of::<f32>() as u128
+    }
+}
+
+/// By model; widths as in the list of the built-in operators.
+const TABLE: &str = include_str!("tensors.csv");
+
+pub fn tensors(model: &Model, spec: &Spec) -> Vec<Tensor> {
+    if let Some(network) = model.network() {
+        let tensors = network.distinct().iter().filter_map(operators::tensor);
+        return tensors
+            .map(|(name, shape)| Tensor {
+                name,
+                shape: shape.to_vec(),
+            })
+            .collect();
+    }
+    let (model, sizes) = (model.name(), spec.sizes());
+    let model = model.split_once(':').map_or(&*model, |(kind, _)| kind);
+    let of_model = TABLE
+        .lines()
+        .filter_map(|line| line.strip_prefix(model)?.strip_prefix(','));
+    let tensor = |(name, shape): (&str, &str)| Tensor {
+        name: name.into(),
+        shape: shape
+            .split(' ')
+            .map(|side| sizes.size(side) as usize)
+            .collect(),
+    };
+    of_model
+        .filter_map(|line| line.split_once(','))
+        .map(tensor)
+        .collect()
+}
+
+/// One tensor at a time, so that at most one is unpacked in memory beside the file.
+#[derive(Debug)]
+pub struct Weights {
+    tensors: Vec<Tensor>,
+    /// A seed, or the bytes of a safetensors file.
+    source: Source,
+}
+
+#[derive(Debug)]
+enum Source {
+    Seed { seed: u64, bound: f32 },
+    File(Vec<u8>),
+}
+
+impl Weights {
+    /// Fails for a file that is not safetensors, or a tensor that is missing or has another shape or type.
+    pub fn open(model: &Model, spec: &Spec) -> Result<Weights> {
+        let tensors = tensors(model, spec);
+        let bytes = tensors.iter().map(Tensor::bytes).sum();
+        let what = format_args!("model {} with hidden = {}", model.name(), spec.hidden);
+        require(bytes, what, "take a smaller one, or batchlab sim")?;
+        let source = match &spec.weights {
+            // Listed operators scale their sums.
+            None if model.network().is_some() => Source::Seed {
+                seed: spec.seed,
+                bound: 1.0,
+            },
+            // PyTorch's range for recurrent layers.
+            None => Source::Seed {
+                seed: spec.seed,
+                bound: 1.0 / (spec.hidden as f32).sqrt(),
+            },
+            Some(path) => {
+                let bytes = fs::read(path).map_err(|cause| Error::unreadable(path, &cause))?;
+                let file = SafeTensors::deserialize(&bytes).map_err(|error| {
+                    Error::input(format!(
+                        "{}: is not a safetensors file: {error}",
+                        path.display()
+                    ))
+                })?;
+                tensors
+                    .iter()
+                    .try_for_each(|tensor| tensor.check(&file, model, spec))
+                    .within(path.display())?;
+                Source::File(bytes)
+            }
+        };
+        Ok(Weights { tensors, source })
+    }
+
+    fn tensor(&self, name: &str) -> &Tensor {
+        self.tensors
+            .iter()
+            .find(|tensor| tensor.name == name)
+            .expect("a tensor of the model")
+    }
+
+    /// A row for each output, and the width of a row.
+    pub fn matrix(&self, name: &str) -> (Vec<f32>, usize) {
+        (self.take(name), self.tensor(name).shape[1])
+    }
+
+    pub fn take(&self, name: &str) -> Vec<f32> {
+        match &self.source {
+            Source::Seed { seed, bound } => {
+                let mut rng = random::stream(*seed, 0, &format!("weights {name}"));
+                // 24 bits fit a float32 without rounding, the same on every machine.
+                let unit = |word: u32| (word >> 8) as f32 * (1.0 / (1 << 23) as f32) - 1.0;
+                (0..self.tensor(name).shape.iter().product())
+                    .map(|_| unit(rng.next_u32()) * bound)
+                    .collect()
+            }
+            Source::File(bytes) => {
+                let file = SafeTensors::deserialize(bytes).expect("it was read before");
+                let (numbers, _) = file
+                    .tensor(name)
+                    .expect("it was checked when the file was opened")
+                    .data()
+                    .as_chunks();
+                numbers
+                    .iter()
+                    .map(|number| f32::from_le_bytes(*number))
+                    .collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::path::{Path, PathBuf};
+
+    use safetensors::tensor::{TensorView, serialize};
+
+    use super::*;
+
+    /// Writes a model's weights, each number changed by `change`, which is also given the tensor's name.
+    pub fn write(path: &Path, model: &Model, spec: &Spec, change: impl Fn(&str, f32) -> f32) {
+        let weights = Weights::open(model, spec).unwrap();
+        let bytes = |Tensor { name, .. }: &Tensor| -> Vec<u8> {
+            weights
+                .take(name)
+                .into_iter()
+                .flat_map(|x| change(name, x).to_le_bytes())
+                .collect()
+        };
+        let bytes: Vec<_> = weights.tensors.iter().map(bytes).collect();
+        let views = weights.tensors.iter().zip(&bytes).map(|(tensor, bytes)| {
+            (
+                &tensor.name,
+                TensorView::new(Dtype::F32, tensor.shape.clone(), bytes).unwrap(),
+            )
+        });
+        fs::write(path, serialize(views, None).unwrap()).unwrap();
+    }
+
+    fn spec(weights: Option<PathBuf>) -> Spec {
+        Spec {
+            hidden: 4,
+            embedding: 3,
+            vocabulary: 9,
+            seed: 2,
+            weights,
+        }
+    }
+
+    #[test]
+    fn what_is_written_reads_back_bit_for_bit() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("w.safetensors");
+        for model in [
+            Model::Lstm,
+            Model::Gru,
+            Model::Seq2Seq,
+            Model::TreeLstm,
+            Model::ChildSumTreeLstm,
+            Model::ChildSumByArity(3),
+        ] {
+            let drawn = Weights::open(&model, &spec(None)).unwrap();
+            write(&path, &model, &spec(None), |_, x| x);
+            let read = Weights::open(&model, &spec(Some(path.clone()))).unwrap();
+            for tensor in tensors(&model, &spec(None)) {
+                let bits = |weights: &Weights| {
+                    weights
+                        .take(&tensor.name)
+                        .iter()
+                        .map(|x| x.to_bits())
+                        .collect::<Vec<_>>()
+                };
+                assert_eq!(bits(&drawn), bits(&read), "{}", tensor.name);
+            }
+        }
+    }
+
+    #[test]
+    fn drawn_weights_fill_their_range_and_never_change() {
+        let weights = Weights::open(&Model::Lstm, &spec(None)).unwrap();
+        let drawn = weights.take("lstm.weight_ih");
+        assert!(drawn.iter().all(|x| (-0.5..0.5).contains(x)));
+        assert!(drawn.iter().any(|x| *x < -0.4) && drawn.iter().any(|x| *x > 0.4));
+        // Recorded once: a seed gives these weights on every platform.
+        assert_eq!(drawn[..4], [-0.1541025, 0.4166146, -0.45840847, 0.45733917]);
+        assert_ne!(drawn[..12], weights.take("lstm.weight_hh")[..12]);
+    }
+
+    #[test]
+    fn a_file_that_does_not_fit_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("w.safetensors");
+        let refusal = |model: &Model, spec: &Spec| {
+            let message = Weights::open(model, spec).unwrap_err().to_string();
+            message.replace(&folder.path().display().to_string(), "DIR")
+        };
+        let given = spec(Some(path.clone()));
+        assert!(refusal(&Model::Lstm, &given).starts_with("DIR/w.safetensors: cannot be read: "));
+        for junk in [&b""[..], b"embedding", &[b'{'; 400]] {
+            fs::write(&path, junk).unwrap();
+            let message = refusal(&Model::Lstm, &given);
+            assert!(
+                message.starts_with("DIR/w.safetensors: is not a safetensors file: "),
+                "{message}"
+            );
+        }
+        write(&path, &Model::Lstm, &spec(None), |_, x| x);
+        assert_eq!(
+            refusal(&Model::Gru, &given),
+            "DIR/w.safetensors: has no tensor \"gru.weight_ih\", which the model gru needs as float32 of shape [12, 3]; it \
+             has: embedding.weight, lstm.bias, lstm.weight_hh, lstm.weight_ih"
+        );
+        assert_eq!(
+            refusal(
+                &Model::Lstm,
+                &Spec {
+                    embedding: 4,
+                    ..given.clone()
+                }
+            ),
+            "DIR/w.safetensors: the tensor \"embedding.weight\" has the shape [9, 3], but the model lstm with hidden = 4, \
+             embedding = 4 and vocabulary = 9 needs [9, 4], a row for each output"
+        );
+        let half = TensorView::new(Dtype::F16, vec![9, 3], &[0; 54]).unwrap();
+        fs::write(
+            &path,
+            serialize([("embedding.weight", half)], None).unwrap(),
+        )
+        .unwrap();
+        assert_eq!(
+            refusal(&Model::Lstm, &given),
+            "DIR/w.safetensors: the tensor \"embedding.weight\" is of type F16, but has to be F32; convert it"
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! Simulated devices and executors that compute, registered by name in [`Executors`].
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use super::standard::{self, Cpu, Cuda, Sim};
+use crate::base::error::{Error, Result};
+use crate::base::gpu_settings::{Precision, Settings};
+use crate::core::backend::Backend;
+use crate::core::cost::grnn;
+use crate::core::cost::transfer::Transfers;
+use crate::core::workload::model::Model;
+use crate::core::workload::random::Stream;
+use crate::core::workload::trace::Requests;
+use crate::devices::cpu::StepTime;
+use crate::devices::cuda::Options;
+use crate::devices::network::Network;
+use crate::lab::scenario::Scenario;
+
+/// A device that computes networks, as `--backend` names it. Add your own with [`Executors::with`].
+pub trait Executor: fmt::Debug + Sync {
+    /// The name on the command line and in results.
+    fn name(&self) -> &'static str;
+
+    /// One line for `--help`.
+    fn about(&self) -> &'static str;
+
+    /// What it can do, and how its times are to be read.
+    fn abilities(&self) -> Abilities {
+        Abilities::default()
+    }
+
+    /// Refuses a model or settings that it does not support, before weights are drawn; the error names what is
+    /// supported.
+    fn check(&self, _: &Model, _: &Settings) -> Result<()> {
+        Ok(())
+    }
+
+    /// Loads a network onto `workers` workers, once for all runs. `persistent` chooses persistent kernels (GRNN); it is
+    /// given only if the executor has them.
+    fn load(
+        &self,
+        network: Network,
+        settings: &Settings,
+        persistent: Option<&grnn::Device>,
+        workers: usize,
+    ) -> Result<Box<dyn Loaded>>;
+
+    /// The batch sizes that `profile` measures by default, ascending.
+    fn profile_batches(&self) -> &'static [u32] {
+        &standard::BATCHES
+    }
+
+    /// The scenario files that `validate` runs by default.
+    fn validation_set(&self) -> &'static [&'static str] {
+        &standard::VALIDATION_SET
+    }
+}
+
+/// What distinguishes executors. The default suits workers that are threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// It has GRNN's persistent kernels for lstm and gru.
+    pub persistent_kernels: bool,
+    /// It reports the time of each step inside a task of whole requests.
+    pub logs_steps: bool,
+    /// It keeps only the results of requests chosen before the run.
+    pub keeps_chosen_only: bool,
+    /// It also runs cells operator by operator, for policies that batch below them.
+    pub runs_operators: bool,
+    /// Task times are those at which the host observed them.
+    pub host_observed_times: bool,
+    /// The streams of a worker share one device. On the CPU each has a thread.
+    pub shares_streams: bool,
+}
+
+/// A network that an executor has loaded.
+pub trait Loaded: Send {
+    /// The network on the CPU, the reference for verification.
+    fn network(&self) -> &Arc<Network>;
+
+    /// The number format of products.
+    fn precision(&self) -> Precision {
+        Precision::F32
+    }
+
+    /// The device and the versions of its libraries, for results.
+    fn describe(&self) -> String;
+
+    /// Why cells run in traditional kernels although persistent ones were asked for.
+    fn traditional(&self) -> Option<String> {
+        None
+    }
+
+    /// Starts the workers of a run and, when they are ready, the clock. With [`Abilities::logs_steps`], the time of
+    /// each step goes to `log`.
+    fn start(
+        &mut self,
+        requests: &Requests,
+        options: &Options,
+        log: StepLog,
+    ) -> Result<Box<dyn Backend + '_>>;
+}
+
+/// Where the times of steps go, if they are wanted.
+pub type StepLog = Option<Sender<StepTime>>;
+
+/// A simulated device, as `sim --backend` names it.
+pub trait Simulator: fmt::Debug + Sync {
+    /// The name on the command line and in results.
+    fn name(&self) -> &'static str;
+
+    /// One line for `--help`.
+    fn about(&self) -> &'static str;
+
+    /// Idle workers at time 0, for one run.
+    fn start(&self, simulation: Simulation) -> Box<dyn Backend>;
+}
+
+/// What a simulator needs for one run.
+pub struct Simulation {
+    pub workers: usize,
+    pub streams: u16,
+    pub costs: Transfers,
+    /// A random stream of this replication, for this device only.
+    pub random: Stream,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Target {
+    /// Runs are independent, so they are spread over threads, and each replication draws its own workload.
+    Simulated(&'static dyn Simulator),
+    /// Runs one after the other, since they would disturb each other. All repeats have the same requests and arrivals.
+    Real(&'static dyn Executor, Verify),
+}
+
+/// Which requests of a real run are compared with the same requests run alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Verify {
+    /// Up to 32 of each run
+    #[default]
+    Sample,
+    /// All that finished
+    All,
+    /// None
+    None,
+}
+
+/// The default bound in real runs, which hold the states of all requests in memory.
+const MAX_WAITING: u32 = 1_000_000;
+
+impl Target {
+    pub const SIM: Target = Target::Simulated(&Sim);
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Target::Simulated(simulator) => simulator.name(),
+            Target::Real(executor, _) => executor.name(),
+        }
+    }
+
+    /// Whether it computes, on a real clock.
+    pub fn is_real(self) -> bool {
+        matches!(self, Target::Real(..))
+    }
+
+    pub fn completed(self, scenario: &Scenario) -> Cow<'_, Scenario> {
+        if !self.is_real() || scenario.device.max_waiting.is_some() {
+            return Cow::Borrowed(scenario);
+        }
+        let mut completed = scenario.clone();
+        completed.device.max_waiting = Some(MAX_WAITING);
+        Cow::Owned(completed)
+    }
+}
+
+/// The executors and simulators that the command line can name.
+#[derive(Clone, Debug, Default)]
+pub struct Executors {
+    pub executors: Vec<&'static dyn Executor>,
+    pub simulators: Vec<&'static dyn Simulator>,
+}
+
+impl Executors {
+    pub fn standard() -> Executors {
+        Executors::default()
+            .with_simulator(&Sim)
+            .with(&Cpu)
+            .with(&Cuda)
+    }
+
+    #[must_use]
+    pub fn with(mut self, executor: &'static dyn Executor) -> Executors {
+        self.executors.push(executor);
+        self
+    }
+
+    #[must_use]
+    pub fn with_simulator(mut self, simulator: &'static dyn Simulator) -> Executors {
+        self.simulators.push(simulator);
+        self
+    }
+
+    pub fn executor(&self, name: &str) -> Result<&'static dyn Executor> {
+        find(&self.executors, name, |executor| executor.name())
+    }
+
+    pub fn simulator(&self, name: &str) -> Result<&'static dyn Simulator> {
+        find(&self.simulators, name, |simulator| simulator.name())
+    }
+}
+
+fn find<T: Copy>(known: &[T], name: &str, name_of: impl Fn(&T) -> &'static str) -> Result<T> {
+    known
+        .iter()
+        .find(|one| name_of(one) == name)
+        .copied()
+        .ok_or_else(|| {
+            let names: Vec<&str> = known.iter().map(name_of).collect();
+            Error::input(format!(
+                "unknown backend \"{name}\"; known: {}",
+                names.join(", ")
+            ))
+        })
+}

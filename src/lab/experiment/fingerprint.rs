@@ -1,0 +1,78 @@
+//! What decides the results of a run, as a hash.
+
+use std::mem;
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::base::error::{Error, Result};
+use crate::base::shipped;
+use crate::core::cost::table::Overhead;
+use crate::core::workload::random::fnv1a;
+use crate::lab::plot::Look;
+use crate::lab::scenario::{ArrivalSpec, Device, Load, Output, PolicyEntry, Scenario};
+
+/// For each policy, a hash of everything that determines its results. Other policies and the list of loads are left
+/// out, so that either can grow when a sweep is resumed; so are costs in real runs.
+pub(super) fn fingerprints(scenario: &Scenario, device: &str, real: bool) -> Result<Vec<String>> {
+    let mut common = scenario.clone();
+    let mut policies = mem::take(&mut common.policies);
+    common.output = Output {
+        plots: Vec::new(),
+        plot_point: None,
+        title: None,
+        figure: Look::default(),
+        ..common.output
+    };
+    match (&mut common.workload.load, &mut common.arrivals) {
+        // Rates or several scales are loads; a single scale is not in the name of its point.
+        (Load::Trace { time_scale, .. }, arrivals) => {
+            if arrivals.take().is_some() || time_scale.len() > 1 {
+                time_scale.clear();
+            }
+        }
+        (_, Some(ArrivalSpec::Closed { clients, .. })) => clients.clear(),
+        (_, arrivals) => *arrivals = arrivals.take().map(|arrivals| arrivals.at(&[])),
+    }
+    if real {
+        common.overhead = Overhead::default();
+        common.device = Device {
+            costs: None,
+            roofline: None,
+            noise: None,
+            ..common.device
+        };
+        for policy in &mut policies {
+            (policy.costs, policy.overhead) = (None, Overhead::default());
+        }
+    }
+    let files = common
+        .inputs()
+        .map(|(_, path)| hash_of(path))
+        .collect::<Result<Vec<_>>>()?
+        .join(" ");
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("BATCHLAB_COMMIT"));
+    let common = format!(
+        "{version} {commit} {device} {} {files}",
+        common.resolved_json()
+    );
+    let of_policy = |policy: &PolicyEntry| {
+        let costs = policy.costs.as_deref().map_or(Ok(String::new()), hash_of)?;
+        Ok(hash(&format!("{common} {} {costs}", json!(policy))))
+    };
+    policies.iter().map(of_policy).collect()
+}
+
+/// Of a text, such as a scenario with all that decides its results.
+pub fn hash(text: &str) -> String {
+    format!("{:016x}", fnv1a(text.as_bytes()))
+}
+
+/// Empty for a generator.
+pub fn hash_of(file: &Path) -> Result<String> {
+    if !shipped::is_file(file) {
+        return Ok(String::new());
+    }
+    let bytes = shipped::read(file).map_err(|cause| Error::unreadable(file, &cause))?;
+    Ok(format!("{:016x}", fnv1a(&bytes)))
+}

@@ -1,0 +1,599 @@
+//! The inputs of a scenario's runs: requests, arrivals, and policies with their costs.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+
+use rand_distr::Distribution as _;
+use rand_distr::weighted::WeightedIndex;
+
+use super::Run;
+use crate::base::error::{Context as _, Error, Result};
+use crate::base::memory::require;
+use crate::base::units::Nanos;
+use crate::core::backend::Backend;
+use crate::core::cost::table::CostTable;
+use crate::core::engine;
+use crate::core::metrics::recorder::{Keep, Recorder};
+use crate::core::metrics::stream::{Rules, Stream};
+use crate::core::metrics::summary::Measure;
+use crate::core::metrics::validity::Warmup;
+use crate::core::policy::Policy;
+use crate::core::policy::admission::Admission;
+use crate::core::policy::registry::{Batches, Setup};
+use crate::core::workload::arrivals::{
+    ClosedLoop, Kept, OpenLoop, Source, Supply, within_the_clock,
+};
+use crate::core::workload::class::{Class, Classes};
+use crate::core::workload::dataset::Dataset;
+use crate::core::workload::draws::{Drawn, Draws};
+use crate::core::workload::model::CellType;
+use crate::core::workload::operator::catalogue::Catalogue;
+use crate::core::workload::random;
+use crate::core::workload::shape::Shape;
+use crate::core::workload::trace::{Requests, Trace};
+use crate::lab::scenario::costs::CostEstimates;
+use crate::lab::scenario::{
+    ArrivalSpec, ClassEntry, Input, Load, LoadPoint, PolicyEntry, Record, Scenario,
+};
+
+pub struct Inputs<'s> {
+    pub scenario: &'s Scenario,
+    pub cells: Vec<CellType>,
+    /// The model's cell types, then their operators if a policy runs those.
+    pub steps: Vec<CellType>,
+    estimates: Vec<CostEstimates>,
+    origin: Origin,
+    /// The longest request of the trace, or that can be drawn.
+    longest: u32,
+    /// Shared by the runs of a replication.
+    shared: Mutex<Vec<Weak<Requests>>>,
+    /// Ends the drawing of requests.
+    stop: &'s AtomicBool,
+}
+
+pub(super) static NEVER: AtomicBool = AtomicBool::new(false);
+
+enum Origin {
+    Dataset {
+        dataset: Dataset,
+        /// Of each class that has its own.
+        own: Vec<Option<Dataset>>,
+        max_length: Option<u32>,
+    },
+    Trace {
+        requests: Arc<Requests>,
+        trace: Trace,
+    },
+}
+
+/// In bytes, with its record in one run: measured with chains, more for trees.
+const REQUEST: u128 = 100;
+
+/// How many requests stand for those of a stream.
+const SAMPLE: u32 = 100_000;
+
+/// In the log of a stream.
+const LOGGED: u64 = 10_000;
+
+/// All that one run needs besides a backend.
+pub struct Prepared<'a> {
+    /// Those of the run, or a sample of them if they are drawn as they arrive.
+    pub requests: Arc<Requests>,
+    pub source: Box<dyn Source + 'a>,
+    pub policy: Box<dyn Policy>,
+    pub record: Recorder,
+    workers: usize,
+}
+
+impl Prepared<'_> {
+    /// Drives the run. The record is valid even if the run was stopped.
+    pub fn serve(&mut self, backend: &mut dyn Backend, stop: &AtomicBool) -> Result<()> {
+        engine::run(
+            &mut *self.source,
+            &mut *self.policy,
+            backend,
+            &mut self.record,
+            self.workers,
+            stop,
+        )
+    }
+}
+
+impl<'s> Inputs<'s> {
+    /// Reads the files and builds each policy once, so that mistakes show before the first run.
+    pub fn new(scenario: &'s Scenario) -> Result<Inputs<'s>> {
+        let cells = scenario.workload.model.cell_types();
+        let mut steps = cells.clone();
+        if scenario
+            .policies
+            .iter()
+            .any(|entry| entry.settings.runs_operators())
+        {
+            steps.extend(
+                Catalogue::new(&scenario.workload.model, &scenario.workload.sizes()).types(),
+            );
+        }
+        let estimates = |entry: &PolicyEntry| {
+            CostEstimates::read(
+                entry.costs.as_deref(),
+                &scenario.device,
+                &*entry.settings,
+                &scenario.workload,
+            )
+        };
+        let estimates = scenario.policies.iter().map(estimates).collect();
+        let origin = Origin::open(scenario)?;
+        let longest = origin.longest();
+        let inputs = Inputs {
+            scenario,
+            cells,
+            steps,
+            estimates,
+            origin,
+            longest,
+            shared: Mutex::new(Vec::new()),
+            stop: &NEVER,
+        };
+        for policy in 0..scenario.policies.len() {
+            inputs.policy(policy)?;
+        }
+        if let Origin::Trace { .. } = &inputs.origin {
+            scenario
+                .points()
+                .into_iter()
+                .try_for_each(|load| inputs.arrivals(load).map(drop))?;
+        }
+        Ok(inputs)
+    }
+
+    /// No more requests are drawn once `stop` is set.
+    pub fn until(self, stop: &'s AtomicBool) -> Inputs<'s> {
+        Inputs { stop, ..self }
+    }
+
+    /// Of a policy; `None` without a source.
+    pub fn costs(&self, policy: usize) -> Result<Option<&CostTable>> {
+        self.estimates[policy]
+            .table()
+            .within(self.scenario.file.display())
+    }
+
+    pub fn workers(&self) -> usize {
+        self.scenario.device.workers
+    }
+
+    pub fn requests(&self, replication: u32) -> Result<Arc<Requests>> {
+        if let Origin::Trace { requests, .. } = &self.origin {
+            return Ok(Arc::clone(requests));
+        }
+        // The lock is held while drawing, so that runs which start together draw only once.
+        let mut shared = self.shared.lock().expect("drawing requests does not panic");
+        let slot = replication as usize;
+        if shared.len() <= slot {
+            shared.resize(slot + 1, Weak::new());
+        }
+        if let Some(requests) = shared[slot].upgrade() {
+            return Ok(requests);
+        }
+        let count = self
+            .scenario
+            .workload
+            .load
+            .drawn()
+            .expect("a trace is read");
+        let requests = Arc::new(self.drawn(replication, count)?);
+        shared[slot] = Arc::downgrade(&requests);
+        Ok(requests)
+    }
+
+    /// The requests that stand for all in checks and bounds: those of the first replication, of a stream the first of them.
+    pub fn sample(&self) -> Result<Arc<Requests>> {
+        match (
+            self.scenario.workload.load.drawn(),
+            self.scenario.output.record,
+        ) {
+            (Some(count), Record::Stream) => self.drawn(0, count.min(SAMPLE)).map(Arc::new),
+            _ => self.requests(0),
+        }
+    }
+
+    fn draws(&self, replication: u32) -> Result<Draws<'_>> {
+        let Origin::Dataset {
+            dataset,
+            own,
+            max_length,
+        } = &self.origin
+        else {
+            unreachable!("a trace is read")
+        };
+        let sampler = |dataset, purpose: &str| {
+            Ok((
+                Dataset::sampler(dataset, *max_length)?,
+                self.stream(replication, purpose),
+            ))
+        };
+        let own = own.iter().zip(&self.scenario.classes).map(|(own, class)| {
+            own.as_ref()
+                .map(|own| sampler(own, &format!("shapes of {}", class.name)))
+                .transpose()
+        });
+        Ok(Draws {
+            own: own.collect::<Result<_>>()?,
+            classes: shares(self.scenario)
+                .map(|shares| (shares, self.stream(replication, "classes"))),
+            shapes: sampler(dataset, "shapes")?,
+        })
+    }
+
+    fn drawn(&self, replication: u32, count: u32) -> Result<Requests> {
+        let file = self.scenario.file.display();
+        require(
+            u128::from(count) * REQUEST,
+            format_args!("{file}: workload.requests = {count}"),
+            "draw fewer",
+        )?;
+        let mut draws = self.draws(replication)?;
+        let goes_on = |_: &u32| !self.stop.load(Ordering::Relaxed);
+        let (shapes, of): (Vec<Shape>, Vec<u16>) =
+            (0..count).take_while(goes_on).map(|_| draws.draw()).unzip();
+        if shapes.len() < count as usize {
+            return Err(Error::Interrupted);
+        }
+        let requests =
+            Requests::unfold(shapes.into(), &self.scenario.workload.model).map_err(Error::input)?;
+        let classes = draws.classes.map(|_| Classes {
+            all: self.classes(),
+            of,
+        });
+        Ok(Requests {
+            classes: classes.map(Arc::new),
+            ..requests
+        })
+    }
+
+    fn classes(&self) -> Vec<Class> {
+        self.scenario
+            .classes
+            .iter()
+            .map(ClassEntry::class)
+            .collect()
+    }
+
+    pub fn prepare(&self, run: &Run, keep: Keep) -> Result<Prepared<'_>> {
+        let (policy, workers) = (self.policy(run.policy)?, self.workers());
+        let Some(rules) = keep.stream else {
+            let requests = self.requests(run.replication)?;
+            let mut record = self.recorder(requests.len(), keep);
+            record.tell_of(&requests);
+            let source = self.source(run, Box::new(Kept::new(Arc::clone(&requests))), true)?;
+            return Ok(Prepared {
+                requests,
+                source,
+                policy,
+                record,
+                workers,
+            });
+        };
+        let (classes, model) = (self.classes(), &self.scenario.workload.model);
+        let mut record = self.recorder(0, keep);
+        record.stream = Some(Box::new(Stream::new(rules, classes.clone())));
+        let drawn = Drawn::new(self.draws(run.replication)?, model, classes, rules.requests);
+        let source = self.source(run, Box::new(drawn), false)?;
+        Ok(Prepared {
+            requests: self.sample()?,
+            source,
+            policy,
+            record,
+            workers,
+        })
+    }
+
+    /// How a run is recorded that does not keep its requests; `None` if it keeps them.
+    pub fn streams_by(&self, load: LoadPoint) -> Option<Rules> {
+        let Load::Drawn {
+            requests: count, ..
+        } = self.scenario.workload.load
+        else {
+            return None;
+        };
+        let output = &self.scenario.output;
+        let Measure { slo, warmup, .. } = self.measure(load);
+        let warmup = match warmup {
+            Warmup::Auto | Warmup::None => 0,
+            // A stream cannot look back.
+            Warmup::Mser5 => count / 10,
+            Warmup::Share(share) => (share * count as f64) as u64,
+            Warmup::Requests(requests) => requests.into(),
+        };
+        let log_every = output.log_every.unwrap_or(count.div_ceil(LOGGED));
+        (output.record == Record::Stream).then_some(Rules {
+            requests: count,
+            warmup,
+            slo,
+            log_every,
+        })
+    }
+
+    /// `checked`: fails if requests arrive too late, for which all times are drawn at once.
+    fn source<'a>(
+        &'a self,
+        run: &Run,
+        supply: Box<dyn Supply + 'a>,
+        checked: bool,
+    ) -> Result<Box<dyn Source + 'a>> {
+        let random = |purpose| self.stream(run.replication, purpose);
+        let arrivals = self.scenario.arrivals.as_ref();
+        let times: Box<dyn Iterator<Item = Nanos>> =
+            match (arrivals.and_then(ArrivalSpec::process), run.load) {
+                (_, LoadPoint::Clients(clients)) => {
+                    let think = arrivals
+                        .and_then(ArrivalSpec::think)
+                        .expect("clients send in a closed loop");
+                    return Ok(Box::new(ClosedLoop::of(
+                        supply,
+                        clients,
+                        think,
+                        &mut random("think"),
+                    )));
+                }
+                (None, load) => {
+                    let times = self.arrivals(load)?;
+                    Box::new((0..times.len()).map(move |place| times[place]))
+                }
+                (Some(process), load) => {
+                    let times =
+                        process.times(load.rate(), supply.count() as usize, random("arrivals"));
+                    if !checked {
+                        return Ok(Box::new(OpenLoop::of(supply, times)));
+                    }
+                    let times: Vec<Nanos> = times.collect();
+                    within_the_clock(&times)
+                        .within("arrivals")
+                        .within(self.scenario.file.display())?;
+                    Box::new(times.into_iter())
+                }
+            };
+        Ok(Box::new(OpenLoop::of(supply, times)))
+    }
+
+    /// Those of the trace under a load.
+    fn arrivals(&self, load: LoadPoint) -> Result<Arc<[Nanos]>> {
+        let (
+            Origin::Trace { trace, .. },
+            Load::Trace {
+                trace: file,
+                time_scale,
+            },
+        ) = (&self.origin, &self.scenario.workload.load)
+        else {
+            unreachable!("a process has times")
+        };
+        let scaled = match load {
+            LoadPoint::Rate(rate) => trace.at_rate(rate).within("arrivals.rates"),
+            LoadPoint::Scaled(factor) => trace.scaled(factor).within("workload.time_scale"),
+            _ => trace.scaled(time_scale[0]).within("workload.time_scale"),
+        };
+        let scaled = scaled.within(self.scenario.file.display())?;
+        let clock = within_the_clock(&scaled.arrivals).within(file.display());
+        clock
+            .within("workload.trace")
+            .within(self.scenario.file.display())?;
+        Ok(scaled.arrivals)
+    }
+
+    pub fn recorder(&self, requests: usize, keep: Keep) -> Recorder {
+        Recorder::new(requests, self.workers(), self.cells.len(), keep)
+    }
+
+    pub(super) fn stream(&self, replication: u32, purpose: &str) -> random::Stream {
+        random::stream(self.scenario.seed, replication, purpose)
+    }
+
+    pub fn streams(&self, policy: usize) -> u16 {
+        self.scenario.policies[policy]
+            .settings
+            .streams(&self.setup(policy))
+    }
+
+    pub(crate) fn largest_batches(&self, policy: usize) -> Option<Batches> {
+        self.scenario.policies[policy]
+            .settings
+            .largest_batches(&self.setup(policy))
+    }
+
+    /// Whether tasks are whole requests, or parts of them.
+    pub(super) fn runs_several_steps(&self, policy: usize) -> bool {
+        self.scenario.policies[policy].settings.runs_parts()
+            || matches!(self.largest_batches(policy), Some(Batches::Requests(_)))
+    }
+
+    pub fn measure(&self, load: LoadPoint) -> Measure {
+        let replays = matches!(self.origin, Origin::Trace { .. });
+        let settles = !replays && matches!(load, LoadPoint::Rate(_) | LoadPoint::Clients(_));
+        Measure {
+            slo: self.scenario.metrics.slo,
+            warmup: match self.scenario.metrics.warmup {
+                // A trace, changing rates and an offline load have no steady state.
+                Warmup::Auto if settles => Warmup::Mser5,
+                rule => rule,
+            },
+            offered: load.rate(),
+            closed_loop: matches!(load, LoadPoint::Clients(_)),
+        }
+    }
+
+    fn setup(&self, policy: usize) -> Setup<'_> {
+        let Scenario {
+            workload, device, ..
+        } = self.scenario;
+        let (model, longest) = (&workload.model, Some(self.longest));
+        let setup = Setup {
+            model,
+            cells: &self.cells,
+            workers: device.workers,
+            costs: None,
+            longest,
+        };
+        self.estimates[policy].within(setup)
+    }
+
+    pub fn policy(&self, index: usize) -> Result<Box<dyn Policy>> {
+        let entry = &self.scenario.policies[index];
+        let policy = self.estimates[index]
+            .build(&*entry.settings, self.setup(index))
+            .map_err(|error| {
+                Error::input(format!(
+                    "{}: policy[{index}] ({}): {error}",
+                    self.scenario.file.display(),
+                    entry.label
+                ))
+            })?;
+        Ok(match self.scenario.device.max_waiting {
+            Some(bound) => Box::new(Admission::new(policy, bound)),
+            None => policy,
+        })
+    }
+}
+
+impl Origin {
+    fn open(scenario: &Scenario) -> Result<Origin> {
+        let (model, file) = (&scenario.workload.model, scenario.file.display());
+        match &scenario.workload.load {
+            Load::Drawn {
+                dataset,
+                max_length,
+                ..
+            } => {
+                let open = |dataset: &Input, key: &str| {
+                    let opened = Dataset::open(&dataset.to_string_lossy(), model, &|path| {
+                        PathBuf::from(path)
+                    });
+                    let dataset = opened.within(key).within(&file)?;
+                    // Draws nothing, but fails if no shape is short enough.
+                    let none = dataset.sample(
+                        0,
+                        *max_length,
+                        &mut random::stream(scenario.seed, 0, "shapes"),
+                    );
+                    none.within("workload").within(&file).map(|_| dataset)
+                };
+                let dataset = open(dataset, "workload.dataset")?;
+                let of_class = |(index, class): (usize, &ClassEntry)| {
+                    let own = class.dataset.as_ref();
+                    own.map(|dataset| open(dataset, &format!("class[{index}].dataset")))
+                        .transpose()
+                };
+                let own = scenario
+                    .classes
+                    .iter()
+                    .enumerate()
+                    .map(of_class)
+                    .collect::<Result<Vec<_>>>()?;
+                Ok(Origin::Dataset {
+                    dataset,
+                    own,
+                    max_length: *max_length,
+                })
+            }
+            Load::Trace { trace, .. } => {
+                let read = Trace::read(trace)?;
+                let shapes = Arc::clone(&read.shapes);
+                let requests = Requests::unfold(shapes, model)
+                    .map_err(Error::input)
+                    .within(trace.display())?;
+                let all = scenario.classes.iter().map(ClassEntry::class).collect();
+                let classes = match (&read.classes, shares(scenario)) {
+                    (Some(names), _) => Some(
+                        Classes::by_name(names, all)
+                            .map_err(Error::input)
+                            .within(trace.display())?,
+                    ),
+                    (None, Some(shares)) => {
+                        let drawn = shares.sample_iter(random::stream(scenario.seed, 0, "classes"));
+                        Some(Classes {
+                            all,
+                            of: drawn.take(read.len()).map(|class| class as u16).collect(),
+                        })
+                    }
+                    (None, None) => None,
+                };
+                let requests = Requests {
+                    classes: classes.map(Arc::new),
+                    ..requests
+                };
+                Ok(Origin::Trace {
+                    requests: Arc::new(requests),
+                    trace: read,
+                })
+            }
+        }
+    }
+
+    fn longest(&self) -> u32 {
+        match self {
+            Origin::Dataset {
+                dataset,
+                own,
+                max_length,
+            } => {
+                let all = own.iter().flatten().chain([dataset]);
+                all.map(|dataset| dataset.longest(*max_length))
+                    .max()
+                    .unwrap_or(0)
+            }
+            Origin::Trace { requests, .. } => requests.longest(),
+        }
+    }
+}
+
+/// Of the scenario's classes, if it has any.
+fn shares(scenario: &Scenario) -> Option<WeightedIndex<f64>> {
+    WeightedIndex::new(scenario.classes.iter().map(|class| class.share)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::super::executor::Target;
+    use super::super::{Options, run};
+    use super::*;
+    use crate::core::policy::registry::Registry;
+
+    #[test]
+    fn no_requests_are_drawn_once_the_user_stops() {
+        let file = Path::new("scenarios/dvabatch/vgg19.toml");
+        let scenario = Scenario::load(
+            file,
+            &["workload.requests=2001".into()],
+            &Registry::standard(),
+        )
+        .unwrap();
+        let stop = AtomicBool::new(true);
+        let inputs = Inputs::new(&scenario).unwrap().until(&stop);
+        assert!(matches!(inputs.requests(0), Err(Error::Interrupted)));
+
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("out");
+        let options = Options {
+            target: Target::SIM,
+            out: out.clone(),
+            replications: 1,
+            resume: false,
+            shard: None,
+            stated: vec![],
+        };
+        assert!(matches!(
+            run(&scenario, &options, &stop, &|| ()),
+            Err(Error::Interrupted)
+        ));
+        assert!(
+            !out.exists(),
+            "nothing is written before the requests are there"
+        );
+
+        stop.store(false, Ordering::Relaxed);
+        assert_eq!(inputs.requests(0).unwrap().len(), 2001);
+    }
+}

@@ -1,0 +1,156 @@
+//! Shards: parts of a run, which processes on one or several machines compute into one folder.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::base::shipped;
+use crate::lab::results::swept::{self, Swept};
+use crate::lab::scenario::{Load, PolicyEntry, Scenario};
+
+/// One of several, from 1: `2/7`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    index: u32,
+    pub count: u32,
+}
+
+/// What a shard computes whole: a replication of a policy under a load, or of a search.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Point {
+    /// Its number in a plan, from 1.
+    pub point: usize,
+    pub scenario: String,
+    pub policy: String,
+    /// Empty for a search.
+    pub load: String,
+    pub swept: Vec<Swept>,
+    /// From 1.
+    pub replication: u32,
+    /// Estimated: the requests of its run, or of the first run of its search.
+    pub cost: u64,
+    pub finished: bool,
+}
+
+impl Point {
+    pub fn name(&self) -> String {
+        swept::label(&self.policy, &self.swept)
+    }
+
+    pub(super) fn new(
+        scenario: &Scenario,
+        entry: &PolicyEntry,
+        load: String,
+        replication: u32,
+        cost: u64,
+    ) -> Point {
+        let (scenario, policy, swept) = (
+            scenario.name.clone(),
+            entry.label.clone(),
+            entry.swept.clone(),
+        );
+        Point {
+            scenario,
+            policy,
+            load,
+            swept,
+            replication: replication + 1,
+            cost,
+            ..Point::default()
+        }
+    }
+}
+
+/// Of a run, in requests. A line of a trace has about twenty bytes.
+pub(super) fn cost(scenario: &Scenario) -> u64 {
+    match &scenario.workload.load {
+        Load::Drawn { requests, .. } => *requests,
+        Load::Trace { trace, .. } => shipped::read(trace).map_or(1, |text| text.len() as u64 / 20),
+    }
+    .max(1)
+}
+
+impl Shard {
+    /// Whether each of the points is its own. Neighbours, which share their requests, go to one shard, and the shards'
+    /// costs are about the same. Nothing but the list of points and the number of shards decides.
+    pub fn own(self, points: &[Point]) -> Vec<bool> {
+        shards(points, self.count)
+            .map(|shard| shard == self.index)
+            .collect()
+    }
+}
+
+/// The shard of each point.
+pub fn shards(points: &[Point], count: u32) -> impl Iterator<Item = u32> {
+    let total: u128 = points.iter().map(|point| u128::from(point.cost)).sum();
+    let mut before = 0;
+    points.iter().map(move |point| {
+        let cost = u128::from(point.cost);
+        let middle = 2 * before + cost;
+        before += cost;
+        (middle * u128::from(count) / (2 * total)) as u32 + 1
+    })
+}
+
+impl FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let parts = text
+            .split_once('/')
+            .and_then(|(index, count)| Some((index.parse().ok()?, count.parse().ok()?)));
+        let shard = parts.filter(|(index, count)| (1..=*count).contains(index));
+        let shard = shard.map(|(index, count)| Shard { index, count });
+        shard.ok_or_else(|| format!("\"{text}\" is not I/N with I from 1 to N, such as 2/7"))
+    }
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.index, self.count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn points(costs: &[u64]) -> Vec<Point> {
+        let point = |cost: &u64| Point {
+            cost: *cost,
+            ..Point::default()
+        };
+        costs.iter().map(point).collect()
+    }
+
+    #[test]
+    fn shards_have_the_same_cost_and_neighbours() {
+        let of = |costs: &[u64], count| shards(&points(costs), count).collect::<Vec<_>>();
+        assert_eq!(of(&[5; 8], 3), [1, 1, 1, 2, 2, 3, 3, 3]);
+        assert_eq!(of(&[1, 1, 1, 3], 2), [1, 1, 1, 2]);
+        assert_eq!(of(&[u64::MAX, u64::MAX], 2), [1, 2]);
+        assert_eq!(of(&[7; 2], 5), [2, 4], "some have none");
+        for count in 1..40 {
+            let all = of(&[2; 30], count);
+            assert!(
+                all.is_sorted() && all.iter().all(|shard| (1..=count).contains(shard)),
+                "{all:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_shard_is_one_of_several() {
+        assert_eq!("2/7".parse(), Ok(Shard { index: 2, count: 7 }));
+        for wrong in ["0/4", "5/4", "2", "/", "1/0", "-1/2", "a/b", "1/2/3"] {
+            assert!(
+                wrong
+                    .parse::<Shard>()
+                    .unwrap_err()
+                    .starts_with(&format!("\"{wrong}\" is not I/N")),
+                "{wrong}"
+            );
+        }
+    }
+}

@@ -1,0 +1,330 @@
+//! The simulator and the executors that come with batchlab: `sim`, `cpu` and `cuda`.
+
+use std::fs;
+use std::num::NonZero;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use super::executor::{Abilities, Executor, Loaded, Simulation, Simulator, StepLog};
+use crate::base::error::{Error, Result};
+use crate::base::gpu_settings::{Precision, Settings};
+use crate::base::units::WorkerId;
+use crate::core::backend::Backend;
+use crate::core::cost::grnn;
+use crate::core::sim;
+use crate::core::workload::model::Model;
+use crate::core::workload::trace::Requests;
+use crate::devices::cpu;
+use crate::devices::cuda::gpu::driver::{Libraries, Library};
+use crate::devices::cuda::gpu::{Gpus, libraries};
+use crate::devices::cuda::{self, Options};
+use crate::devices::network::Network;
+
+/// The scenarios that `validate` runs by default.
+pub(super) const VALIDATION_SET: [&str; 3] = [
+    "scenarios/validate/chains.toml",
+    "scenarios/validate/seq2seq.toml",
+    "scenarios/validate/trees.toml",
+];
+
+const CUDA_VALIDATION_SET: [&str; 3] = [
+    "scenarios/validate/gpu/chains.toml",
+    "scenarios/validate/gpu/seq2seq.toml",
+    "scenarios/validate/gpu/trees.toml",
+];
+
+/// Without AVX-512, the CPU's product kernel takes six rows at a time, so times climb in stairs. Both sides of each stair
+/// are measured up to 64; above, a stair is a few percent.
+pub(super) const BATCHES: [u32; 53] = [
+    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 27,
+    30, 31, 33, 36, 37, 39, 42, 43, 48, 49, 54, 55, 60, 61, 64, 80, 96, 112, 128, 160, 192, 224,
+    256, 320, 384, 448, 512,
+];
+
+/// A GPU's library chooses tiles of 16 to 256 rows. Both sides of each jump are measured, and sizes between them.
+const CUDA_BATCHES: [u32; 62] = [
+    1, 2, 3, 4, 6, 8, 9, 12, 14, 16, 17, 20, 24, 28, 32, 33, 36, 40, 44, 48, 49, 56, 60, 64, 65,
+    72, 80, 88, 96, 97, 104, 112, 120, 128, 129, 144, 160, 161, 176, 192, 193, 208, 224, 225, 240,
+    256, 257, 272, 288, 304, 320, 321, 352, 384, 385, 416, 448, 449, 464, 480, 496, 512,
+];
+
+/// Simulated workers, timed by the cost table.
+#[derive(Clone, Copy, Debug)]
+pub struct Sim;
+
+impl Simulator for Sim {
+    fn name(&self) -> &'static str {
+        "sim"
+    }
+
+    fn about(&self) -> &'static str {
+        "Tasks take the time that the cost table says"
+    }
+
+    fn start(&self, simulation: Simulation) -> Box<dyn Backend> {
+        let Simulation {
+            workers,
+            streams,
+            costs,
+            random: _,
+        } = simulation;
+        sim::device(workers, streams, costs)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Cpu;
+
+impl Executor for Cpu {
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn about(&self) -> &'static str {
+        "This machine's processor; a worker is a thread"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            logs_steps: true,
+            runs_operators: true,
+            ..Abilities::default()
+        }
+    }
+
+    fn check(&self, _: &Model, settings: &Settings) -> Result<()> {
+        match settings.precision {
+            Precision::F32 => Ok(()),
+            precision => Err(Error::input(format!(
+                "device.precision: the CPU computes only in f32, not in {precision}; leave it out, or use --backend cuda",
+            ))),
+        }
+    }
+
+    fn load(
+        &self,
+        network: Network,
+        _: &Settings,
+        _: Option<&grnn::Device>,
+        workers: usize,
+    ) -> Result<Box<dyn Loaded>> {
+        Ok(Box::new(OnCpu {
+            network: Arc::new(network),
+            workers,
+        }))
+    }
+}
+
+struct OnCpu {
+    network: Arc<Network>,
+    workers: usize,
+}
+
+impl Loaded for OnCpu {
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    fn describe(&self) -> String {
+        this_processor()
+    }
+
+    fn start(
+        &mut self,
+        requests: &Requests,
+        options: &Options,
+        log: StepLog,
+    ) -> Result<Box<dyn Backend + '_>> {
+        let (network, workers) = (Arc::clone(&self.network), self.workers);
+        let lanes = if log.is_some() {
+            1
+        } else {
+            cpu::lanes(workers, options.streams)
+        };
+        Ok(Box::new(cpu::Cpu::new(
+            network, requests, workers, lanes, log,
+        )?))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Cuda;
+
+impl Executor for Cuda {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn about(&self) -> &'static str {
+        "This machine's GPUs; each of them is a worker"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            persistent_kernels: true,
+            keeps_chosen_only: true,
+            host_observed_times: true,
+            shares_streams: true,
+            ..Abilities::default()
+        }
+    }
+
+    fn check(&self, model: &Model, _: &Settings) -> Result<()> {
+        cuda::check(model)
+    }
+
+    fn load(
+        &self,
+        network: Network,
+        settings: &Settings,
+        persistent: Option<&grnn::Device>,
+        workers: usize,
+    ) -> Result<Box<dyn Loaded>> {
+        let gpus = Gpus::new(
+            network.model(),
+            network.spec(),
+            settings,
+            persistent,
+            workers,
+        )?;
+        Ok(Box::new(OnGpus {
+            network: Arc::new(network),
+            gpus,
+            workers,
+            precision: settings.precision,
+            wanted: persistent.map(|device| device.name.clone()),
+        }))
+    }
+
+    fn profile_batches(&self) -> &'static [u32] {
+        &CUDA_BATCHES
+    }
+
+    fn validation_set(&self) -> &'static [&'static str] {
+        &CUDA_VALIDATION_SET
+    }
+}
+
+struct OnGpus {
+    network: Arc<Network>,
+    gpus: Gpus,
+    workers: usize,
+    precision: Precision,
+    /// The device whose model chooses persistent kernels.
+    wanted: Option<String>,
+}
+
+impl Loaded for OnGpus {
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    fn precision(&self) -> Precision {
+        self.precision
+    }
+
+    fn describe(&self) -> String {
+        let workers = self.workers;
+        let mut names: Vec<String> = (0..workers as u16)
+            .map(|worker| self.gpus.describe(WorkerId(worker)))
+            .collect();
+        names.dedup();
+        let times = if names.len() == 1 && workers > 1 {
+            format!("{workers} x ")
+        } else {
+            String::new()
+        };
+        let Libraries {
+            driver,
+            nvrtc,
+            cublas,
+        } = Libraries::of(&libraries::find());
+        let version =
+            |library: Option<Library>| library.map_or("unknown".into(), |library| library.version);
+        let [driver, nvrtc, cublas] = [driver, nvrtc, cublas].map(version);
+        let kernels = match &self.wanted {
+            Some(name) if self.gpus.has_persistent_kernels() => {
+                format!(", persistent kernels by the model of {name}")
+            }
+            Some(_) => ", traditional kernels".into(),
+            None => String::new(),
+        };
+        format!(
+            "{times}{}, driver CUDA {driver}, NVRTC {nvrtc}, cuBLAS {cublas}, {}{kernels}",
+            names.join(" + "),
+            self.precision,
+        )
+    }
+
+    fn traditional(&self) -> Option<String> {
+        let wanted = self
+            .wanted
+            .as_ref()
+            .filter(|_| !self.gpus.has_persistent_kernels());
+        wanted.map(|_| {
+            let (network, gpu) = (&self.network, self.gpus.describe(WorkerId(0)));
+            let (name, hidden) = (network.model().name(), network.spec().hidden);
+            format!(
+                "the registers of {gpu}, do not hold the weights of {name} with hidden {hidden}"
+            )
+        })
+    }
+
+    fn start(
+        &mut self,
+        requests: &Requests,
+        options: &Options,
+        _: StepLog,
+    ) -> Result<Box<dyn Backend + '_>> {
+        let network = Arc::clone(&self.network);
+        Ok(Box::new(cuda::Cuda::new(
+            &mut self.gpus,
+            network,
+            requests,
+            self.workers,
+            options,
+        )?))
+    }
+}
+
+fn this_processor() -> String {
+    let about = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let cores = available_parallelism().map_or(1, NonZero::get);
+    format!(
+        "{}, {cores} {}",
+        model_name(&about).unwrap_or("unknown CPU"),
+        if cores == 1 { "core" } else { "cores" }
+    )
+}
+
+fn model_name(about: &str) -> Option<&str> {
+    let names = about
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .filter(|(key, _)| key.trim() == "model name");
+    names
+        .map(|(_, name)| name.trim())
+        .find(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_processor_has_a_name() {
+        let about = "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Some CPU @ 2.00GHz\nflags\t: a b\nmodel name\t: Other\n";
+        assert_eq!(model_name(about), Some("Some CPU @ 2.00GHz"));
+        assert_eq!(model_name("Hardware : board\nmodel name :\n"), None);
+        assert!(this_processor().contains(" core"));
+    }
+
+    #[test]
+    fn profiled_batches_ascend_to_the_largest_batch_of_policies() {
+        for executor in [&Cpu as &dyn Executor, &Cuda] {
+            let batches = executor.profile_batches();
+            assert!(batches.is_sorted_by(|a, b| a < b), "{batches:?}");
+            assert_eq!((batches.first(), batches.last()), (Some(&1), Some(&512)));
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Why a request took as long as it did, and why a task was formed as it was. The logs record no reasons, so the run is
+//! repeated (a real run is replayed) and its tasks are inspected as they are formed.
+
+pub mod request;
+pub mod task;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::base::error::{Error, Result};
+use crate::base::units::TaskId;
+use crate::core::backend::watched::{Watched, Watcher};
+use crate::core::metrics::recorder::{Keep, Recorder, happened};
+use crate::core::metrics::summary::summarize;
+use crate::core::task::{HostOverhead, MemberList, Reason, Step, Task, TaskRow};
+use crate::core::workload::model::CellType;
+use crate::core::workload::trace::Requests;
+use crate::lab::experiment::executor::{Executors, Target};
+use crate::lab::experiment::inputs::Inputs;
+use crate::lab::experiment::prepare;
+use crate::lab::results::logs::{LogRow as _, RequestLine};
+use crate::lab::results::write;
+use crate::lab::validate::recorded::{Recording, bytes_of};
+use crate::lab::validate::replay::replay;
+use crate::lab::validate::results::{Point, Results};
+
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct Subject {
+    /// What to explain
+    #[arg(value_enum)]
+    pub what: What,
+
+    /// Its number, as in requests.csv or tasks.csv
+    #[arg(value_name = "N")]
+    pub number: u64,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// A request's life
+    Request,
+    /// A task's reasons
+    Task,
+}
+
+#[derive(Clone, Debug)]
+pub struct Formed {
+    pub task: TaskId,
+    pub steps: Vec<Step>,
+    /// Its steps are operators of cells.
+    pub operators: bool,
+    /// It is an iteration of a language model: a step's batch is the tokens that are fed.
+    pub iteration: bool,
+    /// Its cells without padding.
+    pub useful_cells: u64,
+    /// Its states had to be gathered.
+    pub gather: bool,
+    pub host: HostOverhead,
+    pub members: MemberList,
+}
+
+impl Formed {
+    /// Including padding; of a language model, tokens. Operators have no padding and count as the cells that they belong to.
+    pub fn cells(&self) -> u64 {
+        match self.operators {
+            true => self.useful_cells,
+            false if self.iteration => self.steps.iter().map(|step| u64::from(step.batch)).sum(),
+            false => self.runs(),
+        }
+    }
+
+    /// Cells, or operators, that it executes.
+    pub fn runs(&self) -> u64 {
+        self.steps.iter().map(Step::cells).sum()
+    }
+}
+
+pub struct Again {
+    pub policy: String,
+    pub point: String,
+    /// The model's cell types, then their operators if the policy runs those.
+    pub steps: Vec<CellType>,
+    pub requests: Arc<Requests>,
+    /// The record, with all tasks and reasons.
+    pub record: Recorder,
+    /// In the order of submission.
+    pub formed: Vec<Formed>,
+}
+
+impl Again {
+    /// Fails if a real run has no recording, if the results differ from the logs, or if the subject does not exist.
+    pub fn run(
+        results: &Results,
+        point: &Point,
+        subject: Subject,
+        executors: &Executors,
+    ) -> Result<Again> {
+        let Subject { what, number } = subject;
+        let mut formed = Vec::new();
+        let cells = results.scenario(point).workload.model.cell_types().len();
+        let mut see = |id: TaskId, task: &Task<'_>, members: Option<&MemberList>| {
+            let concerned = |members: &&MemberList| match what {
+                What::Task => id.0 == number,
+                What::Request => members.requests().any(|request| request.0 == number),
+            };
+            formed.extend(members.filter(concerned).map(|members| Formed {
+                task: id,
+                steps: task.steps.to_vec(),
+                operators: task.steps.iter().any(|step| step.cell.index() >= cells),
+                iteration: task.iteration.is_some(),
+                useful_cells: task.useful_cells,
+                gather: task.gather,
+                host: task.host,
+                members: members.clone(),
+            }));
+        };
+        let watcher = Watcher {
+            members: true,
+            see: &mut see,
+        };
+        let (inputs, record) = match Recording::is_in(&point.folder) {
+            true => played(results, point, watcher)?,
+            false => simulated(results, point, watcher, executors)?,
+        };
+        let requests = inputs.requests(0)?;
+        let (what, count) = match what {
+            What::Request => ("request", requests.len() as u64),
+            What::Task => ("task", record.task_count),
+        };
+        if number >= count {
+            let last = count.saturating_sub(1);
+            return Err(Error::at(
+                &point.folder,
+                format!("has no {what} {number}; its {what}s are 0 to {last}"),
+            ));
+        }
+        let policy = results.scenario(point).policies[point.run.policy].name();
+        let (point, steps) = (point.run.load.to_string(), inputs.steps.to_vec());
+        Ok(Again {
+            policy,
+            point,
+            steps,
+            requests,
+            record,
+            formed,
+        })
+    }
+
+    /// `None` if it did not finish.
+    pub fn row(&self, task: TaskId) -> Option<&TaskRow> {
+        let place = self
+            .record
+            .tasks
+            .binary_search_by_key(&task, |row| row.task)
+            .ok()?;
+        Some(&self.record.tasks[place]).filter(|row| happened(row.finish).is_some())
+    }
+
+    pub fn reason(&self, task: TaskId) -> Option<&Reason> {
+        let reasons = &self.record.reasons;
+        reasons
+            .binary_search_by_key(&task, |(id, _)| *id)
+            .ok()
+            .map(|place| &reasons[place].1)
+    }
+
+    pub fn names(&self, row: &TaskRow) -> String {
+        write::joined_names(&row.cells, &self.steps)
+    }
+
+    /// Of more than three names, the first and a count.
+    pub fn short_names(&self, row: &TaskRow) -> String {
+        match row.cells.as_slice() {
+            [first, rest @ ..] if rest.len() > 2 => {
+                format!("{} and {} more", self.steps[first.index()].name, rest.len())
+            }
+            _ => self.names(row),
+        }
+    }
+
+    /// The other tasks on its worker and stream.
+    pub fn beside(&self, of: &TaskRow) -> impl Iterator<Item = &TaskRow> {
+        let place = (of.worker, of.stream);
+        self.record
+            .tasks
+            .iter()
+            .filter(move |row| (row.worker, row.stream) == place && row.task != of.task)
+    }
+}
+
+type Repeated<'r> = Result<(Inputs<'r>, Recorder)>;
+
+/// Repeats a simulated run and compares its log.
+fn simulated<'r>(
+    results: &'r Results,
+    point: &Point,
+    watcher: Watcher<'_>,
+    executors: &Executors,
+) -> Repeated<'r> {
+    let Ok(simulator) = executors.simulator(&results.backend) else {
+        let why = "has no rounds.csv, without which the decisions of a run on a real backend can't be gone through again; \
+            run it with output.tasks = true";
+        return Err(Error::at(&point.folder, why));
+    };
+    let (inputs, device) = prepare(results.scenario(point), Target::Simulated(simulator))?;
+    if inputs.streams_by(point.run.load).is_some() {
+        let why =
+            "its record is a stream, which forgets requests; run it with output.record = \"full\"";
+        return Err(Error::at(&point.folder, why));
+    }
+    let record = {
+        let mut run = inputs.prepare(
+            &point.run,
+            Keep {
+                tasks: true,
+                reasons: true,
+                ..Keep::default()
+            },
+        )?;
+        let mut backend = device
+            .simulated(&inputs, &point.run, &run.requests)
+            .expect("the target is simulated");
+        run.serve(
+            &mut Watched {
+                backend: &mut *backend,
+                watcher,
+            },
+            &AtomicBool::new(false),
+        )?;
+        run.record
+    };
+
+    let mut again = Vec::new();
+    let warmup = summarize(&record, &inputs.measure(point.run.load)).warmup;
+    write::requests(&mut again, &record, warmup)
+        .map_err(|cause| Error::failed(format!("the log of the run: {cause}")))?;
+    match bytes_of(&point.folder, RequestLine::FILE)? {
+        Some(then) if then != again => Err(Error::at(
+            &point.folder,
+            "requests.csv differs from the results of its scenario now: the cost table or the program has changed; run the \
+             scenario again, and explain that",
+        )),
+        _ => Ok((inputs, record)),
+    }
+}
+
+fn played<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> Repeated<'r> {
+    let inputs = Inputs::new(results.scenario(point))?;
+    let recording = Recording::read(&point.folder, &inputs.steps)?;
+    let replay = replay(&inputs, point, &recording, watcher)?;
+    match replay.difference {
+        Some(difference) => Err(Error::failed(format!(
+            "{}: the run is not decided in the same way again, so that nothing can be said of its reasons: {difference}",
+            point.folder.display()
+        ))),
+        None => Ok((inputs, replay.record)),
+    }
+}

@@ -1,0 +1,15 @@
+//! What asks: scenarios, their runs and searches, results, figures, and the tools around them.
+
+pub mod results;
+
+pub mod plot;
+pub mod scenario;
+
+pub mod experiment;
+
+pub mod validate;
+
+pub mod explain;
+pub mod import;
+pub mod page;
+pub mod profile;

@@ -1,0 +1,150 @@
+//! A drawing as PDF. Its texts are texts of an embedded part of the font, so they can be searched and edited.
+
+use krilla::Document;
+use krilla::color::rgb;
+use krilla::geom::{Path, PathBuilder, Point as At, Transform};
+use krilla::num::NormalizedF32;
+use krilla::page::PageSettings;
+use krilla::paint::{Fill, FillRule, LineCap, LineJoin, Stroke};
+use krilla::surface::Surface;
+use krilla::text::{Font, GlyphId, KrillaGlyph};
+
+use super::canvas::{Align, Canvas, Mark, Point, Text};
+use super::face::Face;
+use super::style::Rgb;
+use crate::base::error::{Error, Result};
+
+pub fn pdf(canvas: &Canvas) -> Result<Vec<u8>> {
+    let (face, unit) = (&canvas.sheet.face, canvas.sheet.unit as f32);
+    let failed = |why: &str| Error::failed(format!("the PDF cannot be written: {why}"));
+    let font = Font::new(face.embedded("PDF")?.to_vec().into(), 0)
+        .ok_or_else(|| failed("the font cannot be read"))?;
+    let mut document = Document::new();
+    let size = PageSettings::from_wh(canvas.width as f32 * unit, canvas.height as f32 * unit);
+    let mut page = document.start_page_with(size.ok_or_else(|| failed("the figure has no size"))?);
+    let mut surface = page.surface();
+    surface.push_transform(&Transform::from_scale(unit, unit));
+    for mark in &canvas.marks {
+        match mark {
+            Mark::Line(points, color, width) => draw_line(&mut surface, points, *color, *width),
+            Mark::Area(points, color) => draw_area(&mut surface, points, *color),
+            Mark::Text(text) => write_text(&mut surface, text, &font, face),
+        }
+    }
+    surface.pop();
+    surface.finish();
+    page.finish();
+    document
+        .finish()
+        .map_err(|cause| failed(&format!("{cause:?}")))
+}
+
+fn draw_line(surface: &mut Surface<'_>, points: &[Point], color: Rgb, width: f64) {
+    let stroke = Stroke {
+        paint: paint(color).into(),
+        width: width as f32,
+        line_join: LineJoin::Round,
+        line_cap: LineCap::Butt,
+        ..Stroke::default()
+    };
+    surface.set_fill(None);
+    surface.set_stroke(Some(stroke));
+    through(points, false)
+        .into_iter()
+        .for_each(|path| surface.draw_path(&path));
+}
+
+fn draw_area(surface: &mut Surface<'_>, points: &[Point], color: Rgb) {
+    surface.set_stroke(None);
+    surface.set_fill(Some(filled(color)));
+    through(points, true)
+        .into_iter()
+        .for_each(|path| surface.draw_path(&path));
+}
+
+fn write_text(surface: &mut Surface<'_>, text: &Text, font: &Font, face: &Face) {
+    let size = text.size as f32;
+    let (placed, width) = face.placed(&text.words, size);
+    let ends = placed
+        .iter()
+        .skip(1)
+        .map(|glyph| glyph.position.x)
+        .chain([width]);
+    let starts = text
+        .words
+        .char_indices()
+        .map(|(start, letter)| start..start + letter.len_utf8());
+    let glyphs: Vec<KrillaGlyph> = placed
+        .iter()
+        .zip(ends)
+        .zip(starts)
+        .map(|((glyph, end), letters)| {
+            let advance = (end - glyph.position.x) / size;
+            KrillaGlyph::new(
+                GlyphId::new(glyph.id.0.into()),
+                advance,
+                0.0,
+                0.0,
+                0.0,
+                letters,
+                None,
+            )
+        })
+        .collect();
+    let before = match text.align {
+        Align::Left => 0.0,
+        Align::Center | Align::Upright => width / 2.0,
+        Align::Right => width,
+    };
+    let turn = if text.align == Align::Upright {
+        -90.0
+    } else {
+        0.0
+    };
+    surface.set_stroke(None);
+    surface.set_fill(Some(filled(text.color)));
+    surface.push_transform(&Transform::from_translate(
+        text.at.0 as f32,
+        text.at.1 as f32,
+    ));
+    surface.push_transform(&Transform::from_rotate(turn));
+    surface.draw_glyphs(
+        At::from_xy(-before, 0.0),
+        &glyphs,
+        font.clone(),
+        &text.words,
+        size,
+        false,
+    );
+    surface.pop();
+    surface.pop();
+}
+
+/// `None` for a single point.
+fn through(points: &[Point], is_closed: bool) -> Option<Path> {
+    let mut path = PathBuilder::new();
+    for (i, &(x, y)) in points.iter().enumerate() {
+        let (x, y) = (x as f32, y as f32);
+        if i == 0 {
+            path.move_to(x, y)
+        } else {
+            path.line_to(x, y)
+        }
+    }
+    if is_closed {
+        path.close();
+    }
+    path.finish()
+}
+
+fn filled(color: Rgb) -> Fill {
+    Fill {
+        paint: paint(color).into(),
+        opacity: NormalizedF32::ONE,
+        rule: FillRule::NonZero,
+    }
+}
+
+fn paint((red, green, blue): Rgb) -> rgb::Color {
+    rgb::Color::new(red, green, blue)
+}

@@ -1,0 +1,516 @@
+//! Sizes, fonts, axes, names, legends, and what is marked.
+
+use super::*;
+use crate::lab::plot::canvas::{Align, Mark, Text};
+use crate::lab::plot::look::{Legend, Range, Scale};
+
+fn texts(canvas: &Canvas) -> Vec<&Text> {
+    canvas
+        .marks
+        .iter()
+        .filter_map(|mark| {
+            if let Mark::Text(text) = mark {
+                Some(text)
+            } else {
+                None
+            }
+        })
+        .collect()
+}
+
+fn drawn(kind: Kind, inputs: &Inputs, look: Look) -> Canvas {
+    let options = Options {
+        look,
+        ..Options::default()
+    };
+    kind.drawn(inputs, &options)
+        .map_err(|undrawn| undrawn.error(kind))
+        .unwrap()
+}
+
+fn refused(kind: Kind, inputs: &Inputs, look: Look) -> String {
+    let options = Options {
+        look,
+        ..Options::default()
+    };
+    let error = kind
+        .drawn(inputs, &options)
+        .map_err(|undrawn| undrawn.error(kind))
+        .unwrap_err();
+    assert_eq!(error.exit_code(), 2);
+    error.to_string()
+}
+
+fn small() -> Look {
+    let [width, height, letters] =
+        ["3.3in", "2in", "8pt"].map(|length| Some(length.parse().unwrap()));
+    Look {
+        width,
+        height,
+        font_size: letters,
+        ..Look::default()
+    }
+}
+
+/// The summary with these columns added, each with its values by row.
+fn with_columns(folder: &tempfile::TempDir, columns: &[(&str, [&str; 4])]) {
+    let file = folder.path().join("summary.csv");
+    let text = fs::read_to_string(&file).unwrap();
+    let line = |(at, line): (usize, &str)| {
+        let more = columns
+            .iter()
+            .map(|(name, values)| if at == 0 { name } else { values[at - 1] });
+        format!("{line},{}\n", more.collect::<Vec<_>>().join(","))
+    };
+    fs::write(
+        &file,
+        text.lines().enumerate().map(line).collect::<String>(),
+    )
+    .unwrap();
+}
+
+#[test]
+fn a_figure_has_the_size_that_is_asked_for() {
+    let results = results();
+    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let look = Look {
+        format: vec![Format::Svg, Format::Png, Format::Pdf],
+        ..small()
+    };
+    let options = Options {
+        look,
+        ..Options::default()
+    };
+    let figure = draw(
+        Kind::LatencyThroughput,
+        &inputs,
+        &options,
+        &folder.path().join("f"),
+    )
+    .unwrap();
+    let [svg, png, pdf] = [0, 1, 2].map(|i| fs::read(&figure.files[i]).unwrap());
+    assert!(svg.starts_with(b"<svg width=\"237.6pt\" height=\"144pt\" viewBox=\"0 0 4455 2700\""));
+    let reader = png::Decoder::new(png.as_slice()).read_info().unwrap();
+    assert_eq!(reader.info().size(), (1426, 864), "432 to the inch");
+    let has = |part: &str| {
+        pdf.windows(part.len())
+            .any(|window| window == part.as_bytes())
+    };
+    assert!(
+        pdf.starts_with(b"%PDF-") && has("DejaVuSans") && has("FontFile2"),
+        "the font is embedded"
+    );
+    let again = draw(
+        Kind::LatencyThroughput,
+        &inputs,
+        &options,
+        &folder.path().join("g"),
+    )
+    .unwrap();
+    assert!(fs::read(&again.files[2]).unwrap() == pdf, "the same bytes");
+}
+
+/// Ends of a text, and its baseline.
+fn extent(canvas: &Canvas, text: &Text) -> (f64, f64) {
+    let width = canvas.sheet.face.width(&text.words, text.size);
+    let from = match text.align {
+        Align::Left => text.at.0,
+        Align::Center | Align::Upright => text.at.0 - width / 2.0,
+        Align::Right => text.at.0 - width,
+    };
+    (from, from + width)
+}
+
+#[test]
+fn no_texts_overlap_in_a_small_figure() {
+    let results = results();
+    let inputs = Inputs::open(&[results.path()]).unwrap();
+    for kind in [
+        Kind::LatencyThroughput,
+        Kind::LatencyRate,
+        Kind::Goodput,
+        Kind::QueueCdf,
+        Kind::LengthCdf,
+        Kind::Bars,
+    ] {
+        for width in ["3.3in", "2.4in"] {
+            let canvas = drawn(
+                kind,
+                &inputs,
+                Look {
+                    width: Some(width.parse().unwrap()),
+                    height: None,
+                    ..small()
+                },
+            );
+            let level: Vec<&Text> = texts(&canvas)
+                .into_iter()
+                .filter(|text| text.align != Align::Upright)
+                .collect();
+            for (i, a) in level.iter().enumerate() {
+                let (from, to) = extent(&canvas, a);
+                assert!(
+                    from >= -0.5 && to <= canvas.width + 0.5,
+                    "{kind} {width}: {} sticks out",
+                    a.words
+                );
+                for b in &level[..i] {
+                    let (other_from, other_to) = extent(&canvas, b);
+                    let apart = to <= other_from
+                        || other_to <= from
+                        || (a.at.1 - b.at.1).abs() >= 0.7 * a.size;
+                    assert!(apart, "{kind} {width}: {} and {}", a.words, b.words);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_figure_that_does_not_fit_says_what_it_needs() {
+    let results = results();
+    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let look = |width: &str, height: &str| Look {
+        width: Some(width.parse().unwrap()),
+        height: Some(height.parse().unwrap()),
+        ..Look::default()
+    };
+    let error = refused(Kind::LatencyThroughput, &inputs, look("3in", "1cm"));
+    assert!(
+        error.starts_with("--height: 29pt is too little for this figure, which needs "),
+        "{error}"
+    );
+    let error = refused(Kind::Bars, &inputs, look("1cm", "5in"));
+    assert!(
+        error.starts_with("--width: 29pt is too little for this figure, which needs "),
+        "{error}"
+    );
+    assert_eq!(
+        drawn(Kind::Gantt, &inputs, look("3in", "5in")).height,
+        720.0,
+        "rows of a schedule are as high as fits"
+    );
+}
+
+#[test]
+fn axes_have_the_ends_and_spreads_that_are_asked_for() {
+    let results = results();
+    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let labels = |look: Look| {
+        let canvas = drawn(Kind::LatencyThroughput, &inputs, look);
+        let words = texts(&canvas).into_iter().map(|text| text.words.clone());
+        words.collect::<Vec<_>>()
+    };
+    let range = |text: &str| Some(text.parse::<Range>().unwrap());
+    let found = labels(Look {
+        x_range: range("500..2500"),
+        y_range: range("..40"),
+        ..Look::default()
+    });
+    assert!(
+        found.contains(&"500".into())
+            && found.contains(&"2,500".into())
+            && !found.contains(&"0".into()),
+        "{found:?}"
+    );
+    assert!(
+        found.contains(&"above the axis".into()) && !found.contains(&"100".into()),
+        "{found:?}"
+    );
+    let found = labels(Look {
+        x_scale: Some(Scale::Log),
+        y_scale: Some(Scale::Linear),
+        ..Look::default()
+    });
+    assert!(
+        found.contains(&"1,000".into()) && found.contains(&"0".into()),
+        "{found:?}"
+    );
+    for (look, message) in [
+        (
+            Look {
+                y_range: range("0..9"),
+                ..Look::default()
+            },
+            "--y-range: a logarithmic axis begins above 0, not at 0",
+        ),
+        (
+            Look {
+                x_range: range("9000.."),
+                ..Look::default()
+            },
+            "--x-range: 9,000 is not below ",
+        ),
+    ] {
+        let error = refused(Kind::LatencyThroughput, &inputs, look);
+        assert!(error.starts_with(message), "{error}");
+    }
+}
+
+#[test]
+fn names_and_their_order_are_those_asked_for() {
+    let results = results();
+    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let pair = |key: &str, text: &str| (key.to_string(), text.to_string());
+    let label = vec![
+        pair("padded (bw=10)", "MXNet"),
+        pair("x", "Load"),
+        pair("y", "Time (ms)"),
+    ];
+    let look = Look {
+        label,
+        order: vec!["padded (bw=10)".into()],
+        ..Look::default()
+    };
+    for kind in [Kind::LatencyThroughput, Kind::Bars, Kind::QueueCdf] {
+        let canvas = drawn(kind, &inputs, look.clone());
+        let words: Vec<&str> = texts(&canvas)
+            .iter()
+            .map(|text| text.words.as_str())
+            .collect();
+        let place = |word: &str| words.iter().position(|other| *other == word);
+        assert!(
+            place("MXNet") < place("cellular") && place("MXNet").is_some(),
+            "{kind}: {words:?}"
+        );
+        assert!(
+            place("Load").is_some() && place("Time (ms)").is_some(),
+            "{kind}: {words:?}"
+        );
+        assert!(
+            canvas.data.iter().any(|datum| datum.series == "MXNet"),
+            "{kind}"
+        );
+    }
+    let plain = drawn(Kind::QueueCdf, &inputs, Look::default());
+    let colour = |canvas: &Canvas, of: &str| {
+        let group = canvas
+            .groups
+            .iter()
+            .find(|group| group.series == of && group.key.is_some())
+            .unwrap();
+        let Mark::Area(_, color) = canvas.marks[group.marks.end - 2] else {
+            panic!("the marker comes before the label")
+        };
+        color
+    };
+    let renamed = drawn(
+        Kind::QueueCdf,
+        &inputs,
+        Look {
+            order: Vec::new(),
+            ..look
+        },
+    );
+    assert_eq!(
+        colour(&plain, "padded (bw=10)"),
+        colour(&renamed, "MXNet"),
+        "its marker stays"
+    );
+    let look = Look {
+        label: vec![pair("padde", "x")],
+        ..Look::default()
+    };
+    assert!(refused(Kind::Bars, &inputs, look).contains("--label: nothing is called \"padde\""));
+    let look = Look {
+        order: vec!["celular".into()],
+        ..Look::default()
+    };
+    assert!(
+        refused(Kind::Bars, &inputs, look)
+            .contains("--order: unknown policy \"celular\"; there are cellular,")
+    );
+}
+
+#[test]
+fn a_legend_is_outside_inside_or_left_out() {
+    let results = results();
+    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let place = |legend| {
+        let canvas = drawn(
+            Kind::QueueCdf,
+            &inputs,
+            Look {
+                legend: Some(legend),
+                ..Look::default()
+            },
+        );
+        let found = texts(&canvas)
+            .into_iter()
+            .find(|text| text.words == "cellular")
+            .map(|text| text.at.1);
+        (found, canvas.height)
+    };
+    let [(outside, high), (inside, low), (none, lowest)] =
+        [Legend::Outside, Legend::Inside, Legend::None].map(place);
+    assert!(outside.unwrap() < 30.0 && inside.unwrap() > 9.0 && none.is_none());
+    assert!(high > low && low == lowest);
+}
+
+#[test]
+fn intervals_over_replications_are_drawn_and_named() {
+    let results = results();
+    with_columns(
+        &results,
+        &[
+            ("replications", ["5", "5", "5", "5"]),
+            ("throughput_rps_ci", ["10", "12", "9", "30"]),
+            ("mean_ms_ci", ["0.2", "0.3", "1", "500"]),
+            ("p90_ms_ci", ["0.4", "0.5", "2", ""]),
+            ("p99_ms_ci", ["0.4", "0.5", "2", "900"]),
+            ("goodput_rps_ci", ["10", "12", "9", "3"]),
+        ],
+    );
+    let inputs = Inputs::open(&[results.path()]).unwrap();
+    for kind in [
+        Kind::LatencyThroughput,
+        Kind::P99Throughput,
+        Kind::LatencyRate,
+        Kind::Goodput,
+        Kind::ThroughputRate,
+        Kind::Bars,
+    ] {
+        let canvas = drawn(kind, &inputs, Look::default());
+        let words: Vec<&str> = texts(&canvas)
+            .iter()
+            .map(|text| text.words.as_str())
+            .collect();
+        assert!(
+            words.contains(&"95 % interval of 5 replications"),
+            "{kind}: {words:?}"
+        );
+        assert!(
+            canvas
+                .data
+                .iter()
+                .any(|datum| datum.interval == "95 % interval" && datum.ends.is_some()),
+            "{kind}"
+        );
+    }
+    let canvas = drawn(Kind::LatencyThroughput, &inputs, Look::default());
+    let first: Vec<_> = canvas
+        .data
+        .iter()
+        .filter(|datum| datum.x == "1000" && datum.series == "cellular")
+        .collect();
+    assert_eq!(
+        first.iter().map(|datum| datum.interval).collect::<Vec<_>>(),
+        ["95 % interval", "p50 to p99"]
+    );
+    assert_eq!(
+        (first[0].ends, first[0].across),
+        (Some([2.6, 3.4]), Some([990.0, 1010.0]))
+    );
+}
+
+#[test]
+fn runs_that_are_not_valid_are_crossed() {
+    let results = results();
+    let named = |inputs: &Inputs, kind| {
+        let canvas = drawn(kind, inputs, Look::default());
+        let named = texts(&canvas)
+            .iter()
+            .any(|text| text.words == "not valid: requests were late");
+        (
+            named,
+            canvas.data.iter().filter(|datum| datum.invalid).count(),
+        )
+    };
+    assert_eq!(
+        named(&Inputs::open(&[results.path()]).unwrap(), Kind::LatencyRate),
+        (false, 0)
+    );
+    with_columns(&results, &[("valid", ["true", "false", "", "true"])]);
+    let inputs = Inputs::open(&[results.path()]).unwrap();
+    for kind in [Kind::LatencyRate, Kind::Goodput, Kind::Bars] {
+        assert_eq!(named(&inputs, kind), (true, 1), "{kind}");
+    }
+}
+
+#[test]
+fn folders_in_panels_have_axes_of_their_own_and_policies_one_style() {
+    let (a, b) = (results(), results());
+    let file = b.path().join("summary.csv");
+    let faster = fs::read_to_string(&file)
+        .unwrap()
+        .replace(",1000,1000,", ",50000,50000,");
+    fs::write(&file, faster).unwrap();
+    let inputs = Inputs::open(&[a.path(), b.path()]).unwrap();
+    let look = Look {
+        width: Some("6.6in".parse().unwrap()),
+        ..Look::default()
+    };
+    let options = Options {
+        panels: true,
+        look,
+        ..Options::default()
+    };
+    let canvas = Kind::LatencyThroughput.drawn(&inputs, &options).unwrap();
+    let words: Vec<&str> = texts(&canvas)
+        .iter()
+        .map(|text| text.words.as_str())
+        .collect();
+    assert_eq!(
+        words.iter().filter(|word| **word == "cellular").count(),
+        1,
+        "one entry for both"
+    );
+    assert!(
+        words.contains(&"2,000") && words.contains(&"50,000"),
+        "{words:?}"
+    );
+    let panels = distinct(canvas.data.iter().map(|datum| datum.panel.clone()));
+    let names = [&a, &b].map(|folder| {
+        folder
+            .path()
+            .file_name()
+            .unwrap()
+            .to_string_lossy()
+            .into_owned()
+    });
+    assert_eq!(panels, names);
+    let series = inputs.series(&options).unwrap();
+    assert_eq!(
+        (series[0].style, &series[0].label),
+        (series[2].style, &series[2].label)
+    );
+    let together = inputs.series(&Options::default()).unwrap();
+    assert_eq!(together[0].style.color, together[2].style.color);
+    assert_ne!(
+        together[0].style, together[2].style,
+        "told apart by marker and line"
+    );
+}
+
+#[test]
+fn the_drawn_points_are_a_table() {
+    let results = results();
+    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let figures = [
+        Kind::Goodput,
+        Kind::Gantt,
+        Kind::QueueCdf,
+        Kind::BatchHistogram,
+    ]
+    .map(|kind| {
+        let canvas = drawn(kind, &inputs, Look::default());
+        assert!(!canvas.data.is_empty(), "{kind}");
+        (kind.to_string(), canvas.data)
+    });
+    let file = results.path().join("points.csv");
+    data::write(&file, &figures).unwrap();
+    let text = fs::read_to_string(&file).unwrap();
+    let mut lines = text.lines();
+    assert_eq!(
+        lines.next().unwrap(),
+        "figure,panel,series,x_axis,x,x_low,x_high,y_axis,y,low,high,interval,valid,saturated"
+    );
+    assert_eq!(
+        lines.next().unwrap(),
+        "goodput,,cellular,Offered rate (requests/s),1000,,,Goodput within the SLO (1/s),1000,,,,true,false"
+    );
+    assert!(text.contains(
+        "\ngoodput,,padded (bw=10),Offered rate (requests/s),2000,,,Goodput within the SLO (1/s),10,,,,true,true\n"
+    ));
+}

@@ -1,0 +1,230 @@
+//! Measures the costs of tasks on a real device, as the simulator's cost table. Two protocols submit tasks as policies
+//! do: [`steady`], trains of tasks back to back, and [`served`], requests under a real policy. Rows of the table:
+//!
+//! - A **cell**: a task with the members of the task before, from start to finish. Trees and feed-forward networks
+//!   always change members, so their times include the gather.
+//! - **gather**: the additional time if a twentieth of the members, and at least one, is exchanged.
+//! - **switch**: the additional time of a step after one of another cell, whose weights fill the caches.
+//! - **whole**: steps in tasks of whole requests (`CELL.whole`, `CELL.whole.switch`), and the time of such a task
+//!   beside its steps.
+//! - **persistent**: a step in a persistent kernel (`CELL.persistent`), and the launch (`CELL.persistent.launch`).
+//! - **demand**: the share of the device that a step uses, from steps on several streams at once ([`streams`]).
+//! - Operators of **listed networks**, in tasks of whole requests.
+//! - **task**: from the finish of a task to the start of the next in the queue.
+//! - **launch**: from the finish of a task with an empty queue to the start of the task decided upon then.
+//!
+//! A GPU's task times are those that the host sees, which does not look while it submits. So trains are longer there,
+//! tasks that ended during the submission do not count, and the launch includes an idle GPU's delay.
+//!
+//! [`blocks`] of sizes in a random order, and a fit of the costs of sizes and the slowness of blocks ([`samples`]), keep
+//! disturbances of a second and drifts out of the table. Values are medians and deviations come from quartiles, so that
+//! a pause affects one task. The mean of a run includes pauses, so cells' medians are multiplied by
+//! [`samples::mean_over_median`].
+
+mod blocks;
+mod report;
+mod samples;
+mod served;
+mod steady;
+mod streams;
+mod wanted;
+mod whole;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+
+use self::blocks::Block;
+pub use self::blocks::steps;
+pub use self::report::Session;
+use self::samples::{ByBatch, Kind, Now, Samples, Slowness, Timed, Times, mean_over_median};
+pub use self::wanted::{Wanted, batches_of, cells_of, measured};
+use self::whole::TaskTime;
+use crate::base::error::{Error, Result};
+use crate::base::gpu_settings::Settings as GpuSettings;
+use crate::base::memory::require;
+use crate::base::units::CellId;
+use crate::core::backend::Backend;
+use crate::core::cost::grnn;
+use crate::core::cost::noise::Measured;
+use crate::core::metrics::recorder::Decisions;
+use crate::core::workload::model::Model;
+use crate::core::workload::shape::Shape;
+use crate::core::workload::trace::Requests;
+use crate::devices::cpu::StepTime;
+use crate::devices::cuda::Options;
+use crate::lab::experiment::executor::{Executor, Loaded};
+
+struct Subject<'a> {
+    wanted: &'a Wanted,
+    settings: &'a Settings,
+    steps: Steps<'a>,
+    engine: &'a mut dyn Loaded,
+    now: &'a Now,
+}
+
+/// The steps of a measurement: each is counted, and an interruption ends it between two.
+#[derive(Clone, Copy)]
+struct Steps<'a> {
+    stop: &'a AtomicBool,
+    progress: &'a dyn Fn(),
+}
+
+impl Steps<'_> {
+    fn done(&self) -> Result<()> {
+        (self.progress)();
+        if self.stop.load(Ordering::Relaxed) {
+            Err(Error::Interrupted)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Subject<'_> {
+    /// Logs steps of tasks of whole requests where the device can time them.
+    fn start(
+        &mut self,
+        requests: &Requests,
+        largest: u32,
+    ) -> Result<(Box<dyn Backend + '_>, Receiver<StepTime>)> {
+        let options = self.options(largest)?;
+        self.start_with(requests, &options)
+    }
+
+    /// For batches of up to `largest`, which are prepared.
+    fn options(&self, largest: u32) -> Result<Options> {
+        // Of each member: states and gates.
+        let bytes = u128::from(largest)
+            * u128::from(self.wanted.spec.hidden)
+            * 8
+            * size_of::<f32>() as u128;
+        require(
+            bytes,
+            format_args!("--batches {largest}"),
+            "measure smaller ones",
+        )?;
+        let cells = 0..self.wanted.model.cell_types().len() as u16;
+        let materialise = cells.map(|cell| (CellId(cell), largest)).collect();
+        Ok(Options {
+            materialise,
+            ..Options::default()
+        })
+    }
+
+    fn start_with(
+        &mut self,
+        requests: &Requests,
+        options: &Options,
+    ) -> Result<(Box<dyn Backend + '_>, Receiver<StepTime>)> {
+        let (log, steps) = channel();
+        let backend = self.engine.start(requests, options, Some(log))?;
+        Ok((backend, steps))
+    }
+
+    fn host_observed_times(&self) -> bool {
+        self.settings.executor.abilities().host_observed_times
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Ascending.
+    pub batches: Vec<u32>,
+    pub repeats: u32,
+    pub workers: usize,
+    pub executor: &'static dyn Executor,
+    pub gpu: GpuSettings,
+    /// Chooses persistent kernels, if they are measured too.
+    pub persistent: Option<grnn::Device>,
+}
+
+#[derive(Debug, Default)]
+struct Profile {
+    times: Times,
+    /// From the finish of a task to the start of the next.
+    between: ByBatch,
+    launches: ByBatch,
+    /// The policy's part of these times.
+    decisions: BTreeMap<u32, Vec<Decisions>>,
+    /// Tasks of whole requests.
+    whole: Vec<TaskTime>,
+    slowness: Slowness,
+    mean_over_median: f64,
+    /// The blocks of pieces that are left, and the number of the repeat that they belong to.
+    left: (Vec<Block>, u32),
+    /// The sizes that were visited again.
+    again: BTreeSet<u32>,
+}
+
+impl Profile {
+    /// The times of tasks and steps, by batch size.
+    fn timed(&mut self) -> impl Iterator<Item = (u32, &mut Samples)> {
+        self.times
+            .0
+            .values_mut()
+            .flatten()
+            .map(|(batch, samples)| (*batch, samples))
+    }
+
+    /// The samples without those that ran beside others of their worker.
+    fn timed_alone(&mut self) -> impl Iterator<Item = (u32, &mut Samples)> {
+        let alone = self
+            .times
+            .0
+            .iter_mut()
+            .filter(|((kind, ..), _)| !matches!(kind, Kind::Streams(_)));
+        alone
+            .flat_map(|(_, sizes)| sizes)
+            .map(|(batch, samples)| (*batch, samples))
+    }
+
+    /// Separates the costs of tasks from the slowness of blocks.
+    fn level(&mut self) {
+        let slowness = Slowness::fit(self.timed().map(|(_, samples)| &*samples));
+        self.timed()
+            .for_each(|(_, samples)| samples.level(&slowness));
+        self.slowness = slowness;
+        self.mean_over_median = mean_over_median(self.timed_alone().map(|(_, samples)| &*samples));
+    }
+
+    /// The batch sizes of the tasks, and their times beside those of the table.
+    fn noise(&mut self) -> Vec<(u32, Measured)> {
+        let ratio = self.mean_over_median;
+        let factors = self.timed_alone().flat_map(|(batch, samples)| {
+            let cost = (samples.median().0 as f64 * ratio).max(1.0);
+            samples
+                .visits()
+                .flatten()
+                .map(move |&Timed { at, time, .. }| {
+                    (
+                        batch,
+                        Measured {
+                            at,
+                            took: time,
+                            factor: time.0.max(1) as f64 / cost,
+                        },
+                    )
+                })
+        });
+        let mut factors: Vec<_> = factors.collect();
+        factors.sort_by_key(|(_, one)| one.at);
+        factors
+    }
+}
+
+fn id_of(model: &Model, cell: &str) -> CellId {
+    let place = model
+        .cell_types()
+        .iter()
+        .position(|known| known.name == cell);
+    CellId(place.expect("the cells to measure are the model's") as u16)
+}
+
+fn unfolded(shapes: Vec<Shape>, model: &Model) -> Result<Requests> {
+    Requests::unfold(Arc::from(shapes), model).map_err(Error::input)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,593 @@
+//! Trains of tasks that run back to back on each worker, submitted at once, so that no task waits for the host.
+
+use std::iter::repeat_n;
+use std::ops::Range;
+
+use super::samples::{Kind, Now, STEPS, Timed, as_seen};
+use super::wanted::{Wanted, of_input};
+use super::{Profile, Subject, id_of, unfolded};
+use crate::base::error::{Error, Result};
+use crate::base::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
+use crate::core::backend::Backend;
+use crate::core::task::{Completion, MemberList, NodeRef, Part, Step, Task};
+use crate::core::workload::dnn::Operator;
+use crate::core::workload::model::Model;
+use crate::core::workload::shape::{MAX_LENGTH, Shape};
+use crate::core::workload::trace::Requests;
+use crate::devices::cuda::Options;
+
+/// The first and the last do not count.
+const TRAIN: usize = 6;
+
+/// On a GPU, tasks that end before the host's first look do not count either.
+const SEEN_TRAIN: usize = 32;
+
+const LAUNCH_TRAINS: u32 = 3;
+
+/// Small batches are noisier: they run until this many members have run, ...
+pub(super) const ROWS: u32 = 256;
+/// ... but in no more trains than this.
+const MOST_TRAINS: u32 = 16;
+
+/// Sentences have about this number of words. So of a batch of sentences, one member in this number ends with each step.
+const WORDS: u32 = 20;
+
+const SETS: usize = 8;
+
+/// Two sets of requests for each worker: one cell runs on members of both, or two cells take turns.
+#[derive(Debug)]
+pub struct Bench {
+    cells: [String; 2],
+    shapes: [Shape; 2],
+    input: u32,
+}
+
+impl Bench {
+    /// The cell and a request of it, if one cell runs in long chains.
+    pub fn chain(&self) -> Option<(&str, &Shape)> {
+        let [cell, other] = &self.cells;
+        let is_chain = matches!(self.shapes[0], Shape::Chain(_) | Shape::Seq2Seq { .. });
+        (is_chain && cell == other).then_some((cell, &self.shapes[0]))
+    }
+}
+
+pub fn benches(wanted: &Wanted) -> Vec<Bench> {
+    let one = |cell: &String, shape: &Shape, input| Bench {
+        cells: [cell.clone(), cell.clone()],
+        shapes: [shape.clone(), shape.clone()],
+        input,
+    };
+    match &wanted.model {
+        Model::Lstm | Model::Gru => wanted
+            .cells
+            .iter()
+            .map(|cell| one(cell, &Shape::Chain(MAX_LENGTH), 0))
+            .collect(),
+        Model::Seq2Seq => {
+            let shapes = [(MAX_LENGTH, 1), (1, MAX_LENGTH)]
+                .map(|(source, target)| Shape::Seq2Seq { source, target });
+            let of_cell = |cell: &String| one(cell, &shapes[usize::from(cell != "encoder")], 0);
+            let mut benches: Vec<Bench> = wanted.cells.iter().map(of_cell).collect();
+            if benches.len() > 1 {
+                benches.push(Bench {
+                    cells: ["encoder", "decoder"].map(String::from),
+                    shapes,
+                    input: 0,
+                });
+            }
+            benches
+        }
+        Model::Dnn(cell) => wanted
+            .input_sizes()
+            .iter()
+            .map(|input| one(cell, &of_input(*input), *input))
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// Visits each batch size once, on fresh requests.
+pub fn measure(
+    bench: &Bench,
+    subject: &mut Subject<'_>,
+    batches: &[u32],
+    profile: &mut Profile,
+) -> Result<()> {
+    let Subject {
+        wanted,
+        settings,
+        steps,
+        ..
+    } = *subject;
+    let most = batches.iter().max().copied().unwrap_or(1);
+    let (workers, largest) = (settings.workers, most as usize);
+    let length = if subject.host_observed_times() {
+        SEEN_TRAIN
+    } else {
+        TRAIN
+    };
+    let single = matches!(wanted.model, Model::Dnn(_));
+    let trains_of = |batch: u32| (ROWS / batch).clamp(1, MOST_TRAINS);
+    let shapes = if single {
+        let members: u32 = batches.iter().map(|batch| batch * trains_of(*batch)).sum();
+        vec![bench.shapes[0].clone(); (members as usize + largest) * length * workers]
+    } else {
+        let sets = || {
+            bench
+                .shapes
+                .iter()
+                .flat_map(|shape| repeat_n(shape.clone(), largest))
+        };
+        (0..workers).flat_map(|_| sets()).collect()
+    };
+    let mut fresh = 0;
+    let mut members = |worker: usize, set: usize, batch: usize| {
+        let first = if single {
+            fresh
+        } else {
+            (2 * worker + set) * largest
+        };
+        fresh += batch;
+        first..first + batch
+    };
+    let requests = unfolded(shapes, &wanted.model)?;
+    let mut trains = Trains::start(subject, &requests, most)?;
+    for set in (0..2).filter(|set| bench.cells[*set] == "decoder") {
+        let encoder = id_of(&wanted.model, "encoder");
+        trains.run_nodes(1, |_, worker| (encoder, 0, members(worker, set, largest)))?;
+    }
+    let ids = bench
+        .cells
+        .each_ref()
+        .map(|cell| id_of(&wanted.model, cell));
+    let turns = ids[0] != ids[1];
+    let mut run = |batch: u32, alternate: bool| {
+        trains.run_nodes(length, |place, worker| {
+            let turn = if alternate { place % 2 } else { 0 };
+            let (set, others) = if turns {
+                (turn, 0)
+            } else {
+                (0, turn * batch.div_ceil(WORDS) as usize)
+            };
+            let members = members(worker, set, batch as usize);
+            (
+                ids[set],
+                bench.input,
+                members.start + others..members.end + others,
+            )
+        })
+    };
+    run(most, turns)?; // Warms up.
+    let runs: &[(Kind, bool)] = match (single, turns) {
+        (true, _) => &[(Kind::Task, false)],
+        (_, true) => &[(Kind::Switched, true)],
+        _ => &[(Kind::Task, false), (Kind::Exchanged, true)],
+    };
+    for &batch in batches {
+        // Two cells that take turns have half as many samples each.
+        for _ in 0..trains_of(batch) * if turns { 2 } else { 1 } {
+            for &(kind, alternate) in runs {
+                let train = run(batch, alternate)?;
+                for (turn, cell) in bench
+                    .cells
+                    .iter()
+                    .enumerate()
+                    .take(if turns { 2 } else { 1 })
+                {
+                    let durations = train.durations_at(|place| !turns || place % 2 == turn);
+                    profile
+                        .times
+                        .at(kind, cell, bench.input, batch)
+                        .extend(durations);
+                }
+                if kind == Kind::Task {
+                    train
+                        .gaps()
+                        .for_each(|gap| profile.between.entry(batch).or_default().add(gap));
+                }
+            }
+        }
+        steps.done()?;
+    }
+    Ok(())
+}
+
+/// For devices that do not time the steps of a task. One set of requests passes before, because a library loads its
+/// kernels at their first use.
+pub fn measure_operators(
+    subject: &mut Subject<'_>,
+    input: u32,
+    batch: u32,
+    profile: &mut Profile,
+) -> Result<()> {
+    let (wanted, workers, size) = (subject.wanted, subject.settings.workers, batch as usize);
+    let Some(network) = wanted.model.network() else {
+        return Ok(());
+    };
+    let requests = unfolded(
+        vec![of_input(input); (SETS + 1) * workers * size],
+        &wanted.model,
+    )?;
+    let mut trains = Trains::start(subject, &requests, batch)?;
+    let mut pass = |first: usize, sets: usize, operator: &Operator| {
+        trains.run_nodes(sets, |set, worker| {
+            let from = ((first + set) * workers + worker) * size;
+            (
+                operator.cell,
+                network.input(operator, input),
+                from..from + size,
+            )
+        })
+    };
+    network
+        .operators()
+        .try_for_each(|operator| pass(0, 1, operator).map(drop))?;
+    for operator in network.operators() {
+        let durations = pass(1, SETS, operator)?.durations();
+        profile
+            .times
+            .at(
+                Kind::Task,
+                &operator.name,
+                network.input(operator, input),
+                batch,
+            )
+            .extend(durations);
+    }
+    Ok(())
+}
+
+/// Tasks of parts of chains in two lengths. Members stay, because a launch gathers and scatters in any case. Nothing, if
+/// the device runs them in traditional kernels.
+pub fn measure_persistent(
+    cell: &str,
+    subject: &mut Subject<'_>,
+    batches: &[u32],
+    profile: &mut Profile,
+) -> Result<()> {
+    let Subject {
+        wanted,
+        settings,
+        steps,
+        ..
+    } = *subject;
+    if subject.engine.traditional().is_some() {
+        return batches.iter().try_for_each(|_| steps.done());
+    }
+    let largest = batches.iter().max().map_or(1, |most| *most as usize);
+    let id = id_of(&wanted.model, cell);
+    let requests = unfolded(
+        vec![Shape::Chain(MAX_LENGTH); settings.workers * largest],
+        &wanted.model,
+    )?;
+    // There is a kernel for each batch size, and most sizes are not measured.
+    let mut trains = Trains::start(subject, &requests, 0)?;
+    let mut run = |length: usize, batch: u32, times: u32| {
+        trains.run_back_to_back(length, |_, worker, supply| {
+            let first = worker * largest;
+            let parts = supply.parts(first..first + batch as usize, times).collect();
+            (
+                Step {
+                    cell: id,
+                    batch,
+                    times,
+                    input: 0,
+                },
+                MemberList::Parts(parts),
+            )
+        })
+    };
+    for &batch in batches {
+        for length in STEPS.into_iter().rev() {
+            run(1, batch, length)?;
+        }
+        for _ in 0..LAUNCH_TRAINS {
+            for length in STEPS {
+                let durations = run(SEEN_TRAIN, batch, length)?.durations();
+                profile
+                    .times
+                    .at(Kind::Persistent(length), cell, 0, batch)
+                    .extend(durations);
+            }
+        }
+        steps.done()?;
+    }
+    Ok(())
+}
+
+/// The next node of each request.
+pub(super) struct Supply(Vec<u32>);
+
+impl Supply {
+    pub(super) fn parts(
+        &mut self,
+        requests: Range<usize>,
+        nodes: u32,
+    ) -> impl Iterator<Item = Part> {
+        let from = requests.start as u32;
+        (from..)
+            .zip(&mut self.0[requests])
+            .map(move |(request, next)| {
+                *next += nodes;
+                Part {
+                    request: RequestId(request.into()),
+                    from: NodeId(*next - nodes),
+                    to: NodeId(*next),
+                }
+            })
+    }
+
+    pub(super) fn nodes(&mut self, requests: Range<usize>) -> Vec<NodeRef> {
+        self.parts(requests, 1)
+            .map(|part| NodeRef {
+                request: part.request,
+                node: part.from,
+            })
+            .collect()
+    }
+}
+
+pub(super) struct Trains<'e> {
+    backend: Box<dyn Backend + 'e>,
+    now: &'e Now,
+    started: Nanos,
+    workers: usize,
+    submitted: u64,
+    supply: Supply,
+    seen: bool,
+}
+
+impl<'e> Trains<'e> {
+    fn start(
+        subject: &'e mut Subject<'_>,
+        requests: &Requests,
+        largest: u32,
+    ) -> Result<Trains<'e>> {
+        let options = subject.options(largest)?;
+        Trains::with_options(subject, requests, &options)
+    }
+
+    pub(super) fn with_options(
+        subject: &'e mut Subject<'_>,
+        requests: &Requests,
+        options: &Options,
+    ) -> Result<Trains<'e>> {
+        let (workers, seen) = (subject.settings.workers, subject.host_observed_times());
+        let (now, started) = (subject.now, subject.now.time.get());
+        let (backend, _) = subject.start_with(requests, options)?;
+        Ok(Trains {
+            backend,
+            now,
+            started,
+            workers,
+            submitted: 0,
+            supply: Supply(vec![0; requests.len()]),
+            seen,
+        })
+    }
+
+    /// `task` gives the cell, the input and the requests of the task at a place for a worker.
+    fn run_nodes(
+        &mut self,
+        length: usize,
+        mut task: impl FnMut(usize, usize) -> (CellId, u32, Range<usize>),
+    ) -> Result<Train> {
+        self.run_back_to_back(length, |place, worker, supply| {
+            let (cell, input, requests) = task(place, worker);
+            (
+                Step {
+                    cell,
+                    batch: requests.len() as u32,
+                    times: 1,
+                    input,
+                },
+                MemberList::Nodes(supply.nodes(requests)),
+            )
+        })
+    }
+
+    /// `task` gives the task at a place for a worker.
+    fn run_back_to_back(
+        &mut self,
+        length: usize,
+        mut task: impl FnMut(usize, usize, &mut Supply) -> (Step, MemberList),
+    ) -> Result<Train> {
+        self.run_side_by_side(1, length, |place, (worker, _), supply| {
+            task(place, worker, supply)
+        })
+    }
+
+    /// On the first `streams` streams of each worker. `task` gives the task at a place for a worker's stream.
+    pub(super) fn run_side_by_side(
+        &mut self,
+        streams: u16,
+        length: usize,
+        mut task: impl FnMut(usize, (usize, u16), &mut Supply) -> (Step, MemberList),
+    ) -> Result<Train> {
+        let (first, mut requests) = (self.submitted, Vec::new());
+        let lanes: Vec<(usize, u16)> = (0..self.workers)
+            .flat_map(|worker| (0..streams).map(move |stream| (worker, stream)))
+            .collect();
+        for (place, lane) in
+            (0..length).flat_map(|place| lanes.iter().map(move |lane| (place, *lane)))
+        {
+            let (step, members) = task(place, lane, &mut self.supply);
+            requests.extend(members.requests());
+            let steps = [step];
+            let task = Task::whole_requests(WorkerId(lane.0 as u16), &steps, &[], step.cells());
+            let task = Task {
+                batch: step.batch,
+                stream: StreamId(lane.1),
+                ..task
+            };
+            self.backend
+                .submit(TaskId(self.submitted), &task, Some(members));
+            self.submitted += 1;
+        }
+        let mut tasks = vec![Vec::with_capacity(length); lanes.len()];
+        for _ in first..self.submitted {
+            let done = self
+                .backend
+                .wait(None)
+                .ok_or_else(|| Error::failed("a task that was submitted never ended"))?;
+            tasks[(done.task.0 - first) as usize % lanes.len()].push(done);
+        }
+        tasks
+            .iter_mut()
+            .for_each(|tasks| tasks.sort_unstable_by_key(|task: &Completion| task.task));
+        self.now
+            .time
+            .set(self.started.saturating_add(self.backend.now()));
+        // A failed request computes nothing, so its time would be wrong.
+        match requests
+            .into_iter()
+            .find_map(|request| self.backend.failure(request))
+        {
+            Some(reason) => Err(Error::failed(format!("a measured task failed: {reason}"))),
+            None => Ok(Train {
+                tasks,
+                seen: self.seen,
+                started: self.started,
+                block: self.now.block.get(),
+            }),
+        }
+    }
+}
+
+pub(super) struct Train {
+    /// The completed tasks, by worker and stream.
+    tasks: Vec<Vec<Completion>>,
+    seen: bool,
+    /// When the backend started.
+    started: Nanos,
+    block: u32,
+}
+
+impl Train {
+    /// The times of tasks between two others.
+    pub(super) fn durations(&self) -> Vec<Timed> {
+        self.durations_at(|_| true)
+    }
+
+    /// Of the inner tasks that count. On a GPU, those that began before the host's first look do not count.
+    fn durations_at(&self, counts: impl Fn(usize) -> bool) -> Vec<Timed> {
+        let of_worker = |tasks: &Vec<Completion>| -> Vec<(Timed, bool)> {
+            let counts = |place: usize| {
+                let inner = (1..tasks.len() - 1).contains(&place) && counts(place);
+                inner && (!self.seen || tasks[place].start > tasks[0].finish)
+            };
+            let timed = |(place, task): (usize, &Completion)| {
+                let (time, at) = (task.finish - task.start, self.started + task.start);
+                (
+                    Timed {
+                        time,
+                        at,
+                        block: self.block,
+                    },
+                    counts(place),
+                )
+            };
+            tasks.iter().enumerate().map(timed).collect()
+        };
+        let tasks: Vec<_> = self.tasks.iter().map(of_worker).collect();
+        if self.seen {
+            return as_seen(&tasks);
+        }
+        tasks
+            .into_iter()
+            .flatten()
+            .filter(|(_, counts)| *counts)
+            .map(|(timed, _)| timed)
+            .collect()
+    }
+
+    fn gaps(&self) -> impl Iterator<Item = Nanos> + '_ {
+        self.tasks
+            .iter()
+            .flat_map(|tasks| tasks.windows(2))
+            .map(|pair| pair[1].start.saturating_since(pair[0].finish))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The first task is submitted at 100.
+    fn train(seen: bool, ends: &[u64]) -> Train {
+        let starts = std::iter::once(&100).chain(ends);
+        let tasks = (0..)
+            .zip(starts.zip(ends))
+            .map(|(task, (start, finish))| Completion {
+                task: TaskId(task),
+                start: Nanos(*start),
+                finish: Nanos(*finish),
+            });
+        Train {
+            tasks: vec![tasks.collect()],
+            seen,
+            started: Nanos::ZERO,
+            block: 0,
+        }
+    }
+
+    fn times(found: Vec<Timed>) -> Vec<Nanos> {
+        found.iter().map(|one| one.time).collect()
+    }
+
+    fn turns(train: &Train) -> [Vec<Nanos>; 2] {
+        [0, 1].map(|turn| times(train.durations_at(|place| place % 2 == turn)))
+    }
+
+    #[test]
+    fn threads_time_each_task_by_themselves() {
+        let train = train(false, &[110, 121, 133, 146, 160]);
+        assert_eq!(times(train.durations()), [11, 12, 13].map(Nanos));
+        assert_eq!(train.durations()[1].at, Nanos(121));
+        assert_eq!(
+            turns(&train),
+            [vec![Nanos(12)], [11, 13].map(Nanos).to_vec()]
+        );
+    }
+
+    #[test]
+    fn tasks_that_the_host_did_not_see_begin_do_not_count() {
+        // At the first look, at 140, three have ended and the fourth runs.
+        let train = train(true, &[140, 140, 140, 143, 153, 165, 175, 187, 197]);
+        assert_eq!(times(train.durations()), [Nanos(11)]);
+        assert_eq!(turns(&train), [[Nanos(10)], [Nanos(12)]]);
+    }
+
+    #[test]
+    fn tasks_that_end_while_they_are_submitted_take_as_long_as_that() {
+        assert_eq!(
+            times(train(true, &[140, 140, 140, 140]).durations()),
+            [Nanos(10)]
+        );
+    }
+
+    #[test]
+    fn requests_go_on_where_they_ended() {
+        let mut supply = Supply(vec![0; 6]);
+        let part = |request, from, to| Part {
+            request: RequestId(request),
+            from: NodeId(from),
+            to: NodeId(to),
+        };
+        assert_eq!(
+            supply.parts(3..5, 4).collect::<Vec<_>>(),
+            [part(3, 0, 4), part(4, 0, 4)]
+        );
+        assert_eq!(
+            supply.parts(3..6, 32).collect::<Vec<_>>(),
+            [part(3, 4, 36), part(4, 4, 36), part(5, 0, 32)]
+        );
+        assert_eq!(
+            supply.nodes(5..6),
+            [NodeRef {
+                request: RequestId(5),
+                node: NodeId(32)
+            }]
+        );
+    }
+}

@@ -1,0 +1,293 @@
+//! Profiles of a simulated device whose speed varies.
+
+use std::sync::atomic::AtomicU64;
+
+use rand::RngExt as _;
+
+use super::report::Made;
+use super::*;
+use crate::base::gpu_settings::Precision;
+use crate::base::units::{Nanos, Share};
+use crate::core::cost::table::{CostTable, Overhead};
+use crate::core::cost::timing::{Start, Timing};
+use crate::core::cost::{CostModel as _, MemberKind};
+use crate::core::sim;
+use crate::core::task::{Step, Task};
+use crate::core::workload::random::stream;
+use crate::devices::network::{Network, Spec};
+use crate::lab::experiment::executor::{Abilities, Loaded};
+
+/// A device that takes [`truth`] for each task, times its slowness at that instant.
+#[derive(Debug)]
+struct Disturbed(Box<dyn Slow>);
+
+trait Slow: std::fmt::Debug + Sync + Send {
+    fn at(&self, seconds: f64) -> f64;
+
+    fn shares_streams(&self) -> bool {
+        false
+    }
+}
+
+/// In nanoseconds: stairs of six rows.
+fn truth(batch: u32) -> u64 {
+    300_000 + 500_000 * u64::from(batch.div_ceil(6))
+}
+
+/// A fourth of the device is the least that four streams show.
+fn true_demand(batch: u32) -> Share {
+    Share::of(25 + batch, 100)
+}
+
+impl Executor for &'static Disturbed {
+    fn name(&self) -> &'static str {
+        "disturbed"
+    }
+
+    fn about(&self) -> &'static str {
+        "A simulation"
+    }
+
+    fn abilities(&self) -> Abilities {
+        Abilities {
+            shares_streams: self.0.shares_streams(),
+            ..Abilities::default()
+        }
+    }
+
+    fn load(
+        &self,
+        network: Network,
+        _: &GpuSettings,
+        _: Option<&grnn::Device>,
+        _: usize,
+    ) -> Result<Box<dyn Loaded>> {
+        Ok(Box::new(Engine {
+            device: self,
+            network: Arc::new(network),
+            clock: Arc::default(),
+        }))
+    }
+}
+
+struct Engine {
+    device: &'static Disturbed,
+    network: Arc<Network>,
+    clock: Arc<AtomicU64>,
+}
+
+impl Loaded for Engine {
+    fn network(&self) -> &Arc<Network> {
+        &self.network
+    }
+
+    fn precision(&self) -> Precision {
+        Precision::F32
+    }
+
+    fn describe(&self) -> String {
+        "simulated".into()
+    }
+
+    fn start<'e>(
+        &'e mut self,
+        _: &Requests,
+        options: &Options,
+        _: Option<std::sync::mpsc::Sender<StepTime>>,
+    ) -> Result<Box<dyn Backend + 'e>> {
+        let clock = Arc::clone(&self.clock);
+        let started = clock.load(Ordering::Relaxed) + 5_000_000;
+        Ok(sim::device(
+            1,
+            options.streams,
+            Truth {
+                device: self.device,
+                clock,
+                started,
+            },
+        ))
+    }
+}
+
+struct Truth {
+    device: &'static Disturbed,
+    clock: Arc<AtomicU64>,
+    started: u64,
+}
+
+impl Timing for Truth {
+    fn start(&mut self, _: &Task<'_>, submit: Nanos, _: bool) -> Start {
+        Start {
+            earliest: submit,
+            gap: Nanos(1_000),
+        }
+    }
+
+    fn duration(&mut self, task: &Task<'_>, _: Option<CellId>) -> Nanos {
+        Nanos(truth(task.batch))
+    }
+
+    fn demand(&mut self, task: &Task<'_>) -> Share {
+        true_demand(task.batch)
+    }
+
+    fn disturbed(&mut self, time: Nanos, start: Nanos) -> Nanos {
+        let at = self.started + start.0;
+        let time = Nanos::rounded(time.0 as f64 * self.device.0.at(at as f64 / 1e9));
+        self.clock.store(at + time.0, Ordering::Relaxed);
+        time
+    }
+}
+
+/// Slower by half for a tenth of the time, in bursts of 0.1 to 3 s.
+#[derive(Debug)]
+struct Bursts(Vec<(f64, f64)>);
+
+impl Bursts {
+    fn new(seed: u64) -> Bursts {
+        let mut random = stream(seed, 0, "bursts");
+        let mut now = 0.0;
+        let bursts = (0..1000).map(|_| {
+            let length = random.random_range(0.1..3.0);
+            let start = now + 18.0 * length * random.random::<f64>();
+            now = start + length;
+            (start, now)
+        });
+        Bursts(bursts.collect())
+    }
+}
+
+impl Slow for Bursts {
+    fn at(&self, seconds: f64) -> f64 {
+        let burst = self.0.partition_point(|(_, end)| *end <= seconds);
+        if self.0[burst].0 <= seconds { 1.5 } else { 1.0 }
+    }
+}
+
+/// Slower by a tenth within this many seconds, and as fast again after as many.
+#[derive(Debug)]
+struct Drift(f64);
+
+impl Slow for Drift {
+    fn at(&self, seconds: f64) -> f64 {
+        1.05 + 0.05 * (seconds / self.0 * std::f64::consts::PI).cos()
+    }
+}
+
+fn made(slow: Box<dyn Slow>, repeats: u32) -> (Vec<u32>, Made) {
+    let executor: &'static dyn Executor =
+        Box::leak(Box::new(&*Box::leak(Box::new(Disturbed(slow)))));
+    let spec = Spec {
+        hidden: 1,
+        embedding: 1,
+        vocabulary: 2,
+        seed: 1,
+        weights: None,
+    };
+    let wanted = Wanted::of_cells(Model::Lstm, spec, cells_of(&Model::Lstm), &[]);
+    let batches = executor.profile_batches().to_vec();
+    let gpu = GpuSettings::default();
+    let settings = Settings {
+        batches: batches.clone(),
+        repeats,
+        workers: 1,
+        executor,
+        gpu,
+        persistent: None,
+    };
+    let mut session = Session::new(vec![wanted], settings).unwrap();
+    session.measure(&AtomicBool::new(false), &|| ()).unwrap();
+    (batches, session.made("batchlab profile"))
+}
+
+/// The times of the table over the true ones.
+fn profiled(slow: Box<dyn Slow>, repeats: u32) -> Vec<(u32, f64)> {
+    let (batches, made) = made(slow, repeats);
+    let table = CostTable::parse(&made.csv, "costs").unwrap();
+    let table = table
+        .device(&Model::Lstm.cell_types(), Overhead::default())
+        .unwrap();
+    let time = |batch| {
+        table
+            .runs(
+                &Step {
+                    cell: CellId(0),
+                    batch,
+                    times: 1,
+                    input: 0,
+                },
+                MemberKind::Nodes,
+            )
+            .time
+            .0
+    };
+    batches
+        .into_iter()
+        .map(|batch| (batch, time(batch) as f64 / truth(batch) as f64))
+        .collect()
+}
+
+#[track_caller]
+fn within_a_percent(ratios: &[(u32, f64)], level: f64) {
+    let off: Vec<_> = ratios
+        .iter()
+        .filter(|(_, ratio)| (ratio / level - 1.0).abs() > 0.01)
+        .collect();
+    assert!(off.is_empty(), "{off:?}");
+}
+
+/// Always as fast, on streams that share it.
+#[derive(Debug)]
+struct Shared;
+
+impl Slow for Shared {
+    fn at(&self, _: f64) -> f64 {
+        1.0
+    }
+
+    fn shares_streams(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn steps_on_four_streams_give_the_demands_of_a_shared_device() {
+    let (batches, made) = made(Box::new(Shared), 2);
+    let table = CostTable::parse(&made.csv, "costs").unwrap();
+    let table = table
+        .device(&Model::Lstm.cell_types(), Overhead::default())
+        .unwrap();
+    for batch in batches {
+        let found = table.demand(&Step {
+            cell: CellId(0),
+            batch,
+            times: 1,
+            input: 0,
+        });
+        let ratio = found.0 as f64 / true_demand(batch).0 as f64;
+        assert!((ratio - 1.0).abs() < 1e-3, "{batch}: {ratio}");
+    }
+    let said = "lstm.demand: parts per million of the device, from steps on four streams at once; two streams take what they say";
+    assert!(
+        made.notes.iter().any(|note| note.starts_with(said)),
+        "{:?}",
+        made.notes
+    );
+    let alone = self::made(Box::new(Drift(100.0)), 1).1;
+    assert!(!alone.csv.contains("demand"), "on threads of their own");
+}
+
+#[test]
+fn bursts_spoil_no_row() {
+    for seed in 1..=10 {
+        within_a_percent(&profiled(Box::new(Bursts::new(seed)), 5), 1.0);
+    }
+}
+
+#[test]
+fn a_slow_drift_moves_all_rows_alike() {
+    let rows = profiled(Box::new(Drift(100.0)), 5);
+    let level = rows.iter().map(|(_, ratio)| ratio).sum::<f64>() / rows.len() as f64;
+    assert!((1.0..1.1).contains(&level), "{level}");
+    within_a_percent(&rows, level);
+}

@@ -1,0 +1,281 @@
+//! The columns of summaries and of tables, in order: names, units and values. Those of the logs are in [`super::logs`].
+
+use std::borrow::Cow;
+
+use clap::ValueEnum;
+use serde_json::{Map, Value as Json};
+
+use super::swept::{self, Swept};
+use crate::core::metrics::summary::Summary;
+
+/// The name of a variant, in files and in JSON.
+pub fn name_of(variant: &impl ValueEnum) -> String {
+    variant
+        .to_possible_value()
+        .expect("no variant is skipped")
+        .get_name()
+        .to_string()
+}
+
+/// The comment of a variant.
+pub fn about(variant: &impl ValueEnum) -> String {
+    let value = variant.to_possible_value();
+    value
+        .and_then(|value| value.get_help().map(ToString::to_string))
+        .unwrap_or_default()
+}
+
+/// Decides the decimals in files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    PerSecond,
+    Millis,
+    Micros,
+    Count,
+    Ratio,
+}
+
+impl Unit {
+    /// Milliseconds down to the nanosecond, rates to the thousandth, fractions to the millionth, and counts without
+    /// decimals unless they are a mean.
+    pub fn written(self, value: f64) -> String {
+        match self {
+            Unit::Millis | Unit::Ratio => format!("{value:.6}"),
+            Unit::Count if value.fract() == 0.0 => format!("{value:.0}"),
+            Unit::PerSecond | Unit::Micros | Unit::Count => format!("{value:.3}"),
+        }
+    }
+}
+
+/// A missing value is an empty field in files and null in JSON.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    Text(String),
+    Truth(Option<bool>),
+    Number(Option<f64>, Unit),
+    /// As the user wrote it; in JSON a number where it reads as one.
+    Given(Option<String>),
+}
+
+impl Value {
+    /// With the decimals of its unit.
+    pub fn to_csv(&self) -> String {
+        match self {
+            Value::Text(text) => text.clone(),
+            Value::Given(text) => text.clone().unwrap_or_default(),
+            Value::Truth(truth) => truth.map_or(String::new(), |truth| truth.to_string()),
+            Value::Number(number, unit) => {
+                number.map_or(String::new(), |number| unit.written(number))
+            }
+        }
+    }
+
+    /// With all digits; a whole count has no decimal point.
+    pub fn to_json(&self) -> Json {
+        match self {
+            Value::Text(text) => text.as_str().into(),
+            Value::Given(None) => Json::Null,
+            Value::Given(Some(text)) => {
+                serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into())
+            }
+            Value::Truth(truth) => (*truth).into(),
+            Value::Number(Some(count), Unit::Count) if count.fract() == 0.0 => {
+                (*count as u64).into()
+            }
+            Value::Number(number, _) => (*number).into(),
+        }
+    }
+}
+
+/// The name, in files and in JSON, and the value in a row of type `T`.
+pub struct Column<'c, T> {
+    pub name: Cow<'static, str>,
+    value: Box<dyn Fn(&T) -> Value + 'c>,
+}
+
+impl<'c, T> Column<'c, T> {
+    pub fn text(name: &'static str, of: impl Fn(&T) -> String + 'c) -> Self {
+        Column {
+            name: name.into(),
+            value: Box::new(move |row| Value::Text(of(row))),
+        }
+    }
+
+    pub fn given(
+        name: impl Into<Cow<'static, str>>,
+        of: impl Fn(&T) -> Option<String> + 'c,
+    ) -> Self {
+        Column {
+            name: name.into(),
+            value: Box::new(move |row| Value::Given(of(row))),
+        }
+    }
+
+    pub fn truth(name: &'static str, of: impl Fn(&T) -> Option<bool> + 'c) -> Self {
+        Column {
+            name: name.into(),
+            value: Box::new(move |row| Value::Truth(of(row))),
+        }
+    }
+
+    pub fn number(
+        name: impl Into<Cow<'static, str>>,
+        unit: Unit,
+        of: impl Fn(&T) -> Option<f64> + 'c,
+    ) -> Self {
+        Column {
+            name: name.into(),
+            value: Box::new(move |row| Value::Number(of(row), unit)),
+        }
+    }
+
+    pub fn count<V: Into<Option<usize>>>(name: &'static str, of: impl Fn(&T) -> V + 'c) -> Self {
+        Column::number(name, Unit::Count, move |row| {
+            of(row).into().map(|count| count as f64)
+        })
+    }
+
+    pub fn value(&self, row: &T) -> Value {
+        (self.value)(row)
+    }
+}
+
+/// A column for each swept key of the rows. `of` gives those of one.
+pub fn swept_columns<'c, T: 'c>(
+    rows: &[T],
+    of: fn(&T) -> &[Swept],
+) -> impl Iterator<Item = Column<'c, T>> {
+    let column = move |key: &str| {
+        let key = key.to_string();
+        Column::given(key.clone(), move |row| {
+            swept::value(of(row), &key).map(String::from)
+        })
+    };
+    swept::keys(rows.iter().map(of)).into_iter().map(column)
+}
+
+pub fn to_object<'a, 'c: 'a, T: 'c>(
+    columns: impl IntoIterator<Item = &'a Column<'c, T>>,
+    row: &T,
+) -> Json {
+    let entries = columns
+        .into_iter()
+        .map(|column| (column.name.to_string(), column.value(row).to_json()));
+    entries.collect::<Map<_, _>>().into()
+}
+
+/// One line for each metric: the variant, the column's name, its unit, what stands above it in a terminal's table (nothing
+/// if it is not shown there), and its value in a summary.
+macro_rules! metrics {
+    ($($metric:ident $name:literal $unit:ident $heading:tt $of:expr;)*) => {
+        /// A metric of a run. Its name is its column in `summary.csv` and its key in JSON.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Metric { $($metric),* }
+
+        impl Metric {
+            pub(super) const EVERY: &[Metric] = &[$(Metric::$metric),*];
+            /// Of every model, in the order of `summary.csv`.
+            pub const ALL: &[Metric] = Metric::EVERY.split_at(Metric::FIRST_OF_TOKENS as usize).0;
+            /// Of language models only.
+            pub const OF_TOKENS: &[Metric] = Metric::EVERY.split_at(Metric::FIRST_OF_TOKENS as usize).1;
+
+            fn definition(self) -> Definition {
+                match self {
+                    $(Metric::$metric => Definition { name: $name, unit: Unit::$unit, heading: &$heading, of: $of }),*
+                }
+            }
+        }
+    };
+}
+
+struct Definition {
+    name: &'static str,
+    unit: Unit,
+    heading: &'static [&'static str],
+    of: fn(&Summary) -> Option<f64>,
+}
+
+metrics! {
+    Offered "offered_rps" PerSecond [] |s| s.offered.map(|rate| rate.0);
+    Throughput "throughput_rps" PerSecond ["throughput", "req/s"] |s| s.throughput.map(|rate| rate.0);
+    Goodput "goodput_rps" PerSecond ["goodput", "req/s"] |s| s.goodput.map(|rate| rate.0);
+    Completed "completed" Count [] |s| Some(s.completed as f64);
+    Failed "failed" Count [] |s| Some(s.failed as f64);
+    Rejected "rejected" Count ["rej", "%"] |s| Some(s.rejected as f64);
+    Mean "mean_ms" Millis [] |s| s.latency.mean_ms;
+    P50 "p50_ms" Millis ["p50", "ms"] |s| s.latency.p50_ms;
+    P90 "p90_ms" Millis ["p90", "ms"] |s| s.latency.p90_ms;
+    P95 "p95_ms" Millis [] |s| s.latency.p95_ms;
+    P99 "p99_ms" Millis ["p99", "ms"] |s| s.latency.p99_ms;
+    P999 "p999_ms" Millis [] |s| s.latency.p999_ms;
+    QueueP50 "queue_p50_ms" Millis [] |s| s.queue.p50_ms;
+    QueueP99 "queue_p99_ms" Millis ["queue p99", "ms"] |s| s.queue.p99_ms;
+    ComputeP50 "compute_p50_ms" Millis [] |s| s.compute.p50_ms;
+    ComputeP99 "compute_p99_ms" Millis [] |s| s.compute.p99_ms;
+    MeanBatch "mean_batch" Ratio ["batch", "mean"] |s| s.mean_batch;
+    Padding "padding" Ratio ["pad", "%"] |s| s.padding;
+    Utilization "utilization" Ratio ["busy", "%"] |s| s.utilization;
+    Warmup "warmup" Count [] |s| Some(s.warmup as f64);
+    Max "max_ms" Millis [] |s| s.latency.max_ms;
+    QueueP90 "queue_p90_ms" Millis [] |s| s.queue.p90_ms;
+    ComputeP90 "compute_p90_ms" Millis [] |s| s.compute.p90_ms;
+    TtftP50 "ttft_p50_ms" Millis [] |s| s.tokens.as_ref()?.ttft.p50_ms;
+    TtftP99 "ttft_p99_ms" Millis ["ttft p99", "ms"] |s| s.tokens.as_ref()?.ttft.p99_ms;
+    TbtMean "tbt_mean_ms" Millis [] |s| s.tokens.as_ref()?.tbt.mean_ms;
+    TbtP99 "tbt_p99_ms" Millis ["tbt p99", "ms"] |s| s.tokens.as_ref()?.tbt.p99_ms;
+    TbtMax "tbt_max_ms" Millis ["tbt max", "ms"] |s| s.tokens.as_ref()?.tbt.max_ms;
+    Normalised "normalised_ms" Millis ["latency", "ms/token"] |s| s.tokens.as_ref()?.normalised_ms;
+    TokenRate "tokens_per_s" PerSecond ["tokens", "1/s"] |s| Some(s.tokens.as_ref()?.throughput?.0);
+    KvMean "kv_mean" Ratio [] |s| s.tokens.as_ref()?.kv_mean;
+    KvPeak "kv_peak" Ratio ["kv peak", "%"] |s| s.tokens.as_ref()?.kv_peak;
+    Preemptions "preemptions" Count ["preempted", "times"] |s| Some(s.tokens.as_ref()?.preemptions as f64);
+}
+
+impl Metric {
+    const FIRST_OF_TOKENS: Metric = Metric::TtftP50;
+
+    /// The column's name, which ends with the unit.
+    pub fn name(self) -> &'static str {
+        self.definition().name
+    }
+
+    /// The metrics of every model, and those of language models.
+    pub fn all() -> impl Iterator<Item = Metric> {
+        Metric::EVERY.iter().copied()
+    }
+
+    /// The metric of this name: its column, with or without the unit.
+    pub fn named(name: &str) -> Option<Metric> {
+        Metric::all().find(|metric| metric.name() == name || metric.short_name() == name)
+    }
+
+    /// The name with the unit, for an axis.
+    pub fn label(self) -> String {
+        let name = self.short_name().replace('_', " ");
+        match self.unit() {
+            Unit::Millis => format!("{name} (ms)"),
+            Unit::PerSecond => format!("{name} (1/s)"),
+            Unit::Micros => format!("{name} (µs)"),
+            Unit::Count | Unit::Ratio => name,
+        }
+    }
+
+    /// Without the unit: `p99`, `throughput`.
+    pub fn short_name(self) -> &'static str {
+        self.name().trim_end_matches("_ms").trim_end_matches("_rps")
+    }
+
+    pub fn unit(self) -> Unit {
+        self.definition().unit
+    }
+
+    /// What stands above it in a terminal's table: its name and the unit. `None` if it is not shown there.
+    pub fn heading(self) -> Option<[&'static str; 2]> {
+        self.definition().heading.try_into().ok()
+    }
+
+    /// `None` where the run is too short.
+    pub fn of(self, summary: &Summary) -> Option<f64> {
+        (self.definition().of)(summary)
+    }
+}

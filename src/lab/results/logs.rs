@@ -1,0 +1,126 @@
+//! The rows of the logs. A row's fields are its log's columns, for writers and readers alike.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::base::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
+use crate::core::metrics::recorder::Outcome;
+
+/// A row of a log.
+pub trait LogRow: Serialize + DeserializeOwned {
+    const FILE: &str;
+    const COLUMNS: &[&str];
+    /// The first of the columns; logs of earlier versions lack the others.
+    const NEEDED: usize = Self::COLUMNS.len();
+}
+
+macro_rules! logs {
+    ($(
+        $(#[$doc:meta])* $row:ident in $file:literal
+        { $($(#[$note:meta])* $column:ident: $type:ty,)* $(; $($(#[$later:meta])* $added:ident: $kind:ty,)*)? }
+    )*) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct $row { $($(#[$note])* pub $column: $type,)* $($($(#[$later])* #[serde(default)] pub $added: $kind),*)? }
+
+        impl LogRow for $row {
+            const FILE: &str = $file;
+            const COLUMNS: &[&str] = &[$(stringify!($column),)* $($(stringify!($added)),*)?];
+            const NEEDED: usize = [$(stringify!($column)),*].len();
+        }
+    )* };
+}
+
+logs! {
+    /// A request, by id. One that never finished has neither start nor finish.
+    RequestLine in "requests.csv" {
+        id: RequestId,
+        arrival_ns: Nanos,
+        start_ns: Option<Nanos>,
+        finish_ns: Option<Nanos>,
+        ;
+        /// Empty without classes.
+        class: String,
+        /// Of its shape: steps, source steps, nodes or tokens.
+        length: Option<u32>,
+        /// 0 in the warm-up, otherwise 1.
+        measured: u8,
+        outcome: Outcome,
+    }
+
+    /// What language models add to a request's row.
+    TokenLine in "requests.csv" {
+        first_token_ns: Option<Nanos>,
+        output: u32,
+        /// Between two of its tokens.
+        worst_gap_ns: Nanos,
+        preemptions: u32,
+    }
+
+    /// A task, in the order of submission.
+    TaskLine in "tasks.csv" {
+        task: TaskId,
+        worker: WorkerId,
+        stream: StreamId,
+        /// The names of its cells, joined by `+`.
+        cell: String,
+        batch: u32,
+        submit_ns: Nanos,
+        start_ns: Option<Nanos>,
+        finish_ns: Option<Nanos>,
+    }
+
+    /// A call of the policy. With the requests, these determine a policy's decisions.
+    RoundLine in "rounds.csv" {
+        now_ns: Nanos,
+        /// Tasks completed since the call before, joined by `;`, in the order in which the policy learned of them.
+        completed: String,
+        /// Requests that arrived since then.
+        arrived: u32,
+    }
+
+    /// A request that failed, in the order in which the requests left.
+    FailureLine in "failures.csv" {
+        id: RequestId,
+        at_ns: Nanos,
+        reason: String,
+    }
+
+    /// Executions of a cell type with a batch size.
+    BatchLine in "batches.csv" {
+        cell: String,
+        batch: u64,
+        tasks: u64,
+    }
+
+    /// By how much a policy exceeds the scenario's first, with the 95 % confidence interval of paired differences.
+    DifferenceLine in "differences.csv" {
+        policy: String,
+        against: String,
+        point: String,
+        figure: String,
+        difference: String,
+        difference_ci: String,
+    }
+}
+
+#[cfg(test)]
+impl RequestLine {
+    /// As in logs of earlier versions: arrival, start and finish.
+    pub fn earlier(
+        id: RequestId,
+        [arrival, start_ns, finish_ns]: [Option<Nanos>; 3],
+    ) -> RequestLine {
+        let (arrival_ns, outcome) = (arrival.expect("it arrived"), Outcome::default());
+        RequestLine {
+            id,
+            arrival_ns,
+            start_ns,
+            finish_ns,
+            class: String::new(),
+            length: None,
+            measured: 0,
+            outcome,
+        }
+    }
+}

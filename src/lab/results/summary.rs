@@ -1,0 +1,359 @@
+//! A row of `summary.csv`: the replications of one point.
+
+use serde_json::{Value as Json, json};
+
+use super::columns::{Column, Metric, Unit, swept_columns, to_object};
+use super::swept::{self, Swept};
+use crate::base::units::Nanos;
+use crate::core::metrics::stats::{Interval, interval, paired_difference};
+use crate::core::metrics::summary::Summary;
+use crate::core::metrics::validity::Lateness;
+
+/// One policy at one point.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SummaryRow {
+    pub policy: String,
+    /// The keys of a sweep that concern it.
+    pub swept: Vec<Swept>,
+    pub backend: String,
+    /// The point's name: the rate, `trace`, `offline`, …
+    pub point: String,
+    /// Empty for all requests.
+    pub class: String,
+    /// In the order of their seeds.
+    pub runs: Vec<Summary>,
+}
+
+/// A metric over the replications.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// `None` unless every replication has a value: a mean over the others would be biased.
+    pub value: Option<f64>,
+    /// Of the 95 % confidence interval; `None` with a single replication.
+    pub half_width: Option<f64>,
+}
+
+impl SummaryRow {
+    /// The policy and the swept keys.
+    pub fn name(&self) -> String {
+        swept::label(&self.policy, &self.swept)
+    }
+
+    /// Whether both have the same requests: the same load, and equal swept keys besides those of policies.
+    pub fn is_beside(&self, other: &SummaryRow) -> bool {
+        let common = |row: &SummaryRow| {
+            row.swept
+                .iter()
+                .filter(|(key, _)| !swept::is_of_policy(key))
+                .cloned()
+                .collect()
+        };
+        let [own, others]: [Vec<Swept>; 2] = [self, other].map(common);
+        self.point == other.point && own == others
+    }
+
+    pub fn estimate(&self, metric: Metric) -> Estimate {
+        self.estimated(|run| metric.of(run))
+    }
+
+    /// Of any figure.
+    pub fn estimated(&self, of: impl Fn(&Summary) -> Option<f64>) -> Estimate {
+        let Some(values) = self.values(of) else {
+            return Estimate::default();
+        };
+        let interval = interval(&values);
+        let value = interval
+            .map(|interval| interval.mean)
+            .or(values.first().copied());
+        Estimate {
+            value,
+            half_width: interval.map(|interval| interval.half_width),
+        }
+    }
+
+    /// The difference to another policy on the same traces, paired by replication. `None` with fewer than two
+    /// replications or a missing value.
+    ///
+    /// # Panics
+    /// When the numbers of replications differ.
+    pub fn difference(&self, other: &SummaryRow, metric: Metric) -> Option<Interval> {
+        let of = |run: &Summary| metric.of(run);
+        paired_difference(&self.values(of)?, &other.values(of)?)
+    }
+
+    /// Yes if any replication says so, no if all say no.
+    pub fn saturated(&self) -> Option<bool> {
+        let any = self.runs.iter().any(|run| run.saturated == Some(true));
+        let none =
+            !self.runs.is_empty() && self.runs.iter().all(|run| run.saturated == Some(false));
+        if any {
+            Some(true)
+        } else {
+            none.then_some(false)
+        }
+    }
+
+    /// Whether it is of a language model.
+    pub fn has_tokens(&self) -> bool {
+        self.runs.iter().any(|run| run.tokens.is_some())
+    }
+
+    /// The objective of goodput.
+    pub fn slo(&self) -> Option<Nanos> {
+        self.runs.first().and_then(|run| run.slo)
+    }
+
+    /// A row for each class of requests, in the order of the scenario's classes, or of their first requests in the trace.
+    pub fn classes(&self) -> Vec<SummaryRow> {
+        let classes = self.runs.first().map_or(&[][..], |run| &run.classes);
+        let one = |(place, (class, _)): (usize, &(String, Summary))| SummaryRow {
+            class: class.clone(),
+            runs: self
+                .runs
+                .iter()
+                .filter_map(|run| Some(run.classes.get(place)?.1.clone()))
+                .collect(),
+            ..self.clone()
+        };
+        classes.iter().enumerate().map(one).collect()
+    }
+
+    /// The share of the requests that were served within the objective.
+    pub fn within_slo(&self) -> Estimate {
+        self.estimated(|run| run.within_slo)
+    }
+
+    /// Means; empty unless every replication has them.
+    pub fn worker_utilization(&self) -> Vec<f64> {
+        let workers = self
+            .runs
+            .iter()
+            .map(|run| run.worker_utilization.len())
+            .min()
+            .unwrap_or(0);
+        let mean = |w: usize| {
+            self.runs
+                .iter()
+                .map(|run| run.worker_utilization[w])
+                .sum::<f64>()
+        };
+        (0..workers)
+            .map(|w| mean(w) / self.runs.len() as f64)
+            .collect()
+    }
+
+    /// `None` unless all replications measured it.
+    pub fn lateness(&self) -> Option<Lateness> {
+        Lateness::over(&self.values(|run| run.lateness)?)
+    }
+
+    /// `None` unless all replications have it.
+    fn values<V>(&self, of: impl Fn(&Summary) -> Option<V>) -> Option<Vec<V>> {
+        self.runs.iter().map(of).collect()
+    }
+}
+
+fn value(&metric: &Metric) -> Column<'static, SummaryRow> {
+    Column::number(metric.name(), metric.unit(), move |row: &SummaryRow| {
+        row.estimate(metric).value
+    })
+}
+
+fn half_width(&metric: &Metric) -> Column<'static, SummaryRow> {
+    let name = format!("{}_ci", metric.name());
+    Column::number(name, metric.unit(), move |row: &SummaryRow| {
+        row.estimate(metric).half_width
+    })
+}
+
+/// The columns about the load generator are there if any row ran on a real clock, half-widths if any has several
+/// replications. Swept keys come last. Rows of classes lack the metrics that need tasks or workers.
+pub fn columns(rows: &[SummaryRow], of_classes: bool) -> Vec<Column<'static, SummaryRow>> {
+    use Metric::{ComputeP90, Max, MeanBatch, Padding, QueueP90, Utilization};
+    let others = [MeanBatch, Padding, Utilization, Max, QueueP90, ComputeP90];
+    let metrics = || {
+        Metric::ALL
+            .iter()
+            .filter(|metric| !of_classes || !others.contains(metric))
+    };
+    let point = || Column::text("point", |row: &SummaryRow| row.point.clone());
+    let mut columns = vec![
+        Column::text("policy", |row: &SummaryRow| row.policy.clone()),
+        Column::text("backend", |row: &SummaryRow| row.backend.clone()),
+    ];
+    if of_classes {
+        columns.extend([
+            point(),
+            Column::text("class", |row: &SummaryRow| row.class.clone()),
+        ]);
+    }
+    for metric in metrics() {
+        if *metric == Metric::Warmup && !of_classes {
+            columns.extend([point(), Column::truth("saturated", SummaryRow::saturated)]);
+        }
+        columns.push(value(metric));
+    }
+    let tokens = if rows.iter().any(SummaryRow::has_tokens) {
+        Metric::OF_TOKENS
+    } else {
+        &[]
+    };
+    columns.extend(tokens.iter().map(value));
+    let slo = |row: &SummaryRow| row.slo().map(Nanos::as_millis_f64);
+    columns.push(Column::number("slo_ms", Unit::Millis, slo));
+    if of_classes {
+        let expired = |row: &SummaryRow| row.estimated(|run| Some(run.expired as f64)).value;
+        columns.push(Column::number("expired", Unit::Count, expired));
+        columns.push(Column::number(
+            "within_slo",
+            Unit::Ratio,
+            |row: &SummaryRow| row.within_slo().value,
+        ));
+    }
+    columns.push(Column::count("replications", |row: &SummaryRow| {
+        row.runs.len()
+    }));
+    if rows.iter().any(|row| row.lateness().is_some()) {
+        let late = |name: &'static str, of: fn(Lateness) -> Option<f64>| {
+            Column::number(name, Unit::Micros, move |row: &SummaryRow| {
+                row.lateness().and_then(of)
+            })
+        };
+        columns.push(late("late_mean_us", |late| Some(late.mean_us)));
+        columns.push(late("late_p99_us", |late| late.p99_us));
+        columns.push(late("late_max_us", |late| Some(late.max_us)));
+        columns.push(Column::truth("valid", |row: &SummaryRow| {
+            row.lateness().and_then(|late| late.valid)
+        }));
+    }
+    if rows.iter().any(|row| row.runs.len() > 1) {
+        columns.extend(metrics().chain(tokens).map(half_width));
+        let within = |row: &SummaryRow| row.within_slo().half_width;
+        columns.extend(of_classes.then(|| Column::number("within_slo_ci", Unit::Ratio, within)));
+    }
+    columns.extend(swept_columns(rows, |row| &row.swept));
+    columns
+}
+
+/// The columns that come first in JSON.
+const FIRST_IN_JSON: [&str; 5] = ["policy", "backend", "point", "replications", "saturated"];
+
+/// The scenario's name and an object for each row, with the names of `summary.csv`.
+pub fn to_json(scenario: &str, rows: &[SummaryRow]) -> Json {
+    let mut columns = columns(rows, false);
+    let place = |name: &str| FIRST_IN_JSON.iter().position(|first| *first == name);
+    columns.sort_by_key(|column| place(&column.name).unwrap_or(FIRST_IN_JSON.len()));
+    let object = |row: &SummaryRow| {
+        let mut object = to_object(&columns, row);
+        object["worker_utilization"] = row.worker_utilization().into();
+        let classes = row.classes();
+        if !classes.is_empty() {
+            let columns = self::columns(&classes, true);
+            object["classes"] = classes
+                .iter()
+                .map(|class| to_object(&columns[3..], class))
+                .collect();
+        }
+        object
+    };
+    json!({ "scenario": scenario, "rows": rows.iter().map(object).collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::units::Rate;
+
+    fn row(runs: &[Summary]) -> SummaryRow {
+        SummaryRow {
+            runs: runs.to_vec(),
+            ..SummaryRow::default()
+        }
+    }
+
+    fn run(throughput: f64, p99_ms: Option<f64>) -> Summary {
+        let mut summary = Summary {
+            throughput: Some(Rate(throughput)),
+            ..Summary::default()
+        };
+        summary.latency.p99_ms = p99_ms;
+        summary
+    }
+
+    #[test]
+    fn one_replication_has_no_interval() {
+        let combined = row(&[run(10.0, None)]);
+        assert_eq!(
+            combined.estimate(Metric::Throughput),
+            Estimate {
+                value: Some(10.0),
+                half_width: None
+            }
+        );
+        assert_eq!(combined.estimate(Metric::P99), Estimate::default());
+        assert_eq!(row(&[]).estimate(Metric::Completed), Estimate::default());
+        assert_eq!(row(&[]).saturated(), None);
+    }
+
+    #[test]
+    fn several_have_the_interval_of_student() {
+        let combined = row(&[run(9.0, Some(1.0)), run(10.0, None), run(11.0, Some(3.0))]);
+        let throughput = combined.estimate(Metric::Throughput);
+        // t(0.975; 2) is 4.3027, and the standard error of 9, 10, 11 is 1 / sqrt 3.
+        assert_eq!(throughput.value, Some(10.0));
+        assert!((throughput.half_width.unwrap() - 4.302_653 / 3f64.sqrt()).abs() < 1e-6);
+        assert_eq!(
+            combined.estimate(Metric::P99),
+            Estimate::default(),
+            "one of the three lacks it"
+        );
+    }
+
+    #[test]
+    fn differences_are_paired() {
+        let a = row(&[run(10.0, None), run(20.0, None), run(30.0, None)]);
+        let b = row(&[run(9.0, None), run(19.0, None), run(29.0, None)]);
+        assert_eq!(
+            a.difference(&b, Metric::Throughput),
+            Some(Interval {
+                mean: 1.0,
+                half_width: 0.0
+            })
+        );
+        assert_eq!(a.difference(&b, Metric::P99), None);
+    }
+
+    #[test]
+    fn one_saturated_replication_is_enough() {
+        let with = |saturated| Summary {
+            saturated,
+            ..Summary::default()
+        };
+        assert_eq!(
+            row(&[with(Some(false)), with(Some(true))]).saturated(),
+            Some(true)
+        );
+        assert_eq!(row(&[with(Some(false)), with(None)]).saturated(), None);
+        assert_eq!(
+            row(&[with(Some(false)), with(Some(false))]).saturated(),
+            Some(false)
+        );
+    }
+
+    #[test]
+    fn workers_are_averaged_one_by_one() {
+        let with = |shares: &[f64]| Summary {
+            worker_utilization: shares.to_vec(),
+            ..Summary::default()
+        };
+        assert_eq!(
+            row(&[with(&[0.25, 1.0]), with(&[0.75, 0.5])]).worker_utilization(),
+            [0.5, 0.75]
+        );
+        assert!(
+            row(&[with(&[0.2]), with(&[])])
+                .worker_utilization()
+                .is_empty()
+        );
+    }
+}

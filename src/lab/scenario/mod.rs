@@ -1,0 +1,501 @@
+//! The scenario: workload, arrivals, device and policies of an experiment, read from a TOML file. Every error names the
+//! file, the line, the key and the permitted values.
+
+mod arrivals;
+mod check;
+pub mod costs;
+mod given;
+pub mod reference;
+mod resolved;
+pub mod schema;
+mod section;
+mod source;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+
+use serde::de::{DeserializeOwned, IgnoredAny, IntoDeserializer, value};
+use serde::{Deserialize, Serialize, Serializer};
+use smart_default::SmartDefault;
+
+pub use self::arrivals::ArrivalSpec;
+pub use self::section::unknown;
+use crate::base::error::{Error, Result};
+use crate::base::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
+use crate::base::shipped;
+use crate::base::units::{Nanos, Rate};
+use crate::core::cost::table::Overhead;
+pub use crate::core::metrics::stats::Quantile;
+use crate::core::metrics::summary::is_default;
+pub use crate::core::metrics::validity::Warmup;
+use crate::core::policy::registry::{Configured, Registry};
+use crate::core::workload::class::Class;
+use crate::core::workload::model::Model;
+use crate::core::workload::operator::Sizes;
+use crate::lab::plot;
+use crate::lab::results::swept::{self, Swept};
+
+/// A checked scenario, ready to run. As JSON it has every key with its effective value. Before it is checked, it has other
+/// types of workloads, arrivals and policies.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario<W = Workload, A = ArrivalSpec, P = PolicyEntry> {
+    /// Names the folder of its results.
+    pub name: String,
+    #[serde(default = "given::one")]
+    pub seed: u64,
+    #[serde(skip)]
+    pub file: PathBuf,
+    pub workload: W,
+    /// `None` if a trace gives the arrivals and their rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrivals: Option<A>,
+    #[serde(default, rename = "class", skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassEntry>,
+    #[serde(default)]
+    pub device: Device,
+    /// The default overhead of tasks besides their cells.
+    #[serde(default)]
+    pub overhead: Overhead,
+    #[serde(default)]
+    pub metrics: Metrics,
+    #[serde(default)]
+    pub output: Output,
+    /// At least one.
+    #[serde(rename = "policy")]
+    pub policies: Vec<P>,
+    /// It was taken out before; here it is known.
+    #[serde(rename = "sweep", skip_serializing)]
+    pub(crate) _sweep: Option<IgnoredAny>,
+}
+
+/// The model, and the source of its requests.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Workload {
+    #[serde(serialize_with = "model_name")]
+    pub model: Model,
+    /// The width of the layers. Only real backends use this and the next three.
+    pub hidden: u32,
+    pub embedding: u32,
+    pub vocabulary: u32,
+    /// A safetensors file; without it, weights are drawn from the seed.
+    pub weights: Option<Input>,
+    #[serde(flatten)]
+    pub load: Load,
+}
+
+fn model_name<S: Serializer>(model: &Model, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&model.name())
+}
+
+impl Workload {
+    pub fn sizes(&self) -> Sizes {
+        Sizes {
+            hidden: self.hidden,
+            embedding: self.embedding,
+            vocabulary: self.vocabulary,
+        }
+    }
+
+    /// The data set or trace of its requests.
+    pub fn source(&self) -> &Input {
+        match &self.load {
+            Load::Drawn { dataset: input, .. } | Load::Trace { trace: input, .. } => input,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Load {
+    Drawn {
+        /// A file of shapes, or a generator such as `constant:24`.
+        dataset: Input,
+        requests: u64,
+        /// Longer shapes are skipped.
+        max_length: Option<u32>,
+    },
+    /// A trace gives shapes and arrivals.
+    Trace {
+        trace: Input,
+        /// Factors on each arrival time: 0.5 doubles the load.
+        #[serde(serialize_with = "given::one_or_list::serialize")]
+        time_scale: Vec<f64>,
+    },
+}
+
+impl Load {
+    /// The number of requests that are drawn, at most that of a full record; `None` for a trace.
+    pub fn drawn(&self) -> Option<u32> {
+        match self {
+            Load::Drawn { requests, .. } => Some((*requests).min(given::MOST_KEPT) as u32),
+            Load::Trace { .. } => None,
+        }
+    }
+}
+
+/// Its text names the folder of results.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum LoadPoint {
+    /// Requests at this rate: `1000`.
+    Rate(Rate),
+    Trace,
+    /// A trace whose arrival times are multiplied: `trace-0.5`.
+    Scaled(f64),
+    /// Rates that change step by step: `stepping`.
+    Stepping,
+    /// All requests at the start: `offline`.
+    Offline,
+    Clients(u32),
+}
+
+impl LoadPoint {
+    pub fn rate(self) -> Option<Rate> {
+        match self {
+            LoadPoint::Rate(rate) => Some(rate),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for LoadPoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LoadPoint::Rate(rate) => write!(f, "{rate}"),
+            LoadPoint::Trace => f.write_str("trace"),
+            LoadPoint::Scaled(factor) => write!(f, "trace-{factor}"),
+            LoadPoint::Stepping => f.write_str("stepping"),
+            LoadPoint::Offline => f.write_str("offline"),
+            LoadPoint::Clients(count) => write!(f, "clients-{count}"),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, SmartDefault, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Device {
+    #[default = 1]
+    #[serde(deserialize_with = "given::whole::<_, _, { given::MAX_WORKERS }>")]
+    pub workers: usize,
+    /// The simulator's cost table; real runs need none.
+    pub costs: Option<Input>,
+    /// A data sheet, for cells without rows in the table.
+    pub roofline: Option<Input>,
+    /// The device model of GRNN's persistent kernels.
+    pub grnn: Option<Input>,
+    /// A record of a real device's noise, for simulations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub noise: Option<Input>,
+    /// The most requests in the system; further ones are rejected. `None`: no limit in simulations, a default in real
+    /// runs.
+    #[serde(deserialize_with = "given::whole::<_, _, { u32::MAX }>")]
+    pub max_waiting: Option<u32>,
+    /// The tokens whose keys and values fit on a worker, for language models. `None`: by the data sheet.
+    #[serde(
+        deserialize_with = "given::whole::<_, _, { u32::MAX }>",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub kv_tokens: Option<u32>,
+    #[serde(deserialize_with = "given::choice")]
+    pub precision: Precision,
+    #[serde(deserialize_with = "given::choice")]
+    pub signal: Signal,
+    #[serde(deserialize_with = "given::choice")]
+    pub launch: LaunchBy,
+    /// The longest time of a task on a GPU; `None` for the backend's limit.
+    #[serde(with = "given::positive_time", skip_serializing_if = "Option::is_none")]
+    pub task_limit: Option<Nanos>,
+}
+
+impl Device {
+    pub fn gpu(&self) -> GpuSettings {
+        GpuSettings {
+            precision: self.precision,
+            signal: self.signal,
+            launch: self.launch,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Metrics {
+    /// The latency objective.
+    #[serde(with = "given::positive_time")]
+    pub slo: Option<Nanos>,
+    /// The quantile of requests that must meet it.
+    #[serde(deserialize_with = "given::choice")]
+    pub quantile: Quantile,
+    /// The requests at the start that do not count.
+    pub warmup: Warmup,
+}
+
+impl fmt::Display for Quantile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+impl fmt::Display for Warmup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Warmup::Auto => f.write_str("auto"),
+            Warmup::None => f.write_str("none"),
+            Warmup::Mser5 => f.write_str("mser5"),
+            // 0.07 prints as 7%, not as 7.000000000000001%.
+            Warmup::Share(share) => write!(f, "{}%", (share * 1e11).round() / 1e9),
+            Warmup::Requests(count) => write!(f, "{count}"),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, SmartDefault, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Output {
+    #[serde(deserialize_with = "given::choice", skip_serializing_if = "is_default")]
+    pub record: Record,
+    /// With a streamed record: each request whose number is a multiple is logged.
+    #[serde(
+        deserialize_with = "given::count",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub log_every: Option<u64>,
+    #[default = true]
+    pub requests: bool,
+    #[default = true]
+    pub tasks: bool,
+    /// A timeline for trace viewers.
+    pub timeline: bool,
+    pub plots: Vec<plot::Kind>,
+    /// The point (see [`Scenario::points`]) of figures that show only one. Another rate stands for the nearest.
+    #[serde(deserialize_with = "given::point")]
+    pub plot_point: Option<String>,
+    pub title: Option<String>,
+    /// How figures look.
+    #[serde(skip_serializing_if = "is_default")]
+    pub figure: plot::Look,
+}
+
+/// What a simulated run keeps of its requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Record {
+    /// All times of all requests.
+    #[default]
+    Full,
+    /// Counts, sums and histograms; requests are drawn when they arrive and forgotten after they have left.
+    Stream,
+}
+
+/// A class of requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassEntry {
+    pub name: String,
+    /// Its part of the requests, where these are drawn, or where the trace does not say: relative to the other shares.
+    #[serde(default = "given::one")]
+    pub share: f64,
+    /// The latency objective, instead of [`Metrics::slo`].
+    #[serde(default, with = "given::positive_time")]
+    pub slo: Option<Nanos>,
+    /// For policies: a higher one is more urgent.
+    #[serde(default)]
+    pub priority: i32,
+    /// For policies, from the arrival.
+    #[serde(default, with = "given::positive_time")]
+    pub deadline: Option<Nanos>,
+    /// Where its shapes are drawn from, instead of the workload's dataset.
+    pub dataset: Option<Input>,
+}
+
+impl ClassEntry {
+    pub fn class(&self) -> Class {
+        let ClassEntry {
+            name,
+            slo,
+            priority,
+            deadline,
+            ..
+        } = self;
+        Class {
+            name: name.as_str().into(),
+            slo: *slo,
+            priority: *priority,
+            deadline: *deadline,
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct PolicyEntry {
+    /// As the scenario names it, maybe an alias.
+    pub kind: &'static str,
+    /// Unique; names its line in figures and, through `folder_name`, its folder.
+    pub label: String,
+    /// What distinguishes it from others of that label: the keys of the sweep that concern it, with their values. The
+    /// scenario's come first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub swept: Vec<Swept>,
+    /// Its own cost table, else the device's.
+    pub costs: Option<Input>,
+    /// Its own overhead, with the scenario's as defaults.
+    pub overhead: Overhead,
+    /// The keys of its kind.
+    #[serde(flatten)]
+    pub settings: Configured,
+}
+
+impl PolicyEntry {
+    /// The label and the swept keys.
+    pub fn name(&self) -> String {
+        swept::label(&self.label, &self.swept)
+    }
+}
+
+/// A file or generator; dereferences to its path.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Input {
+    /// As written in the scenario.
+    pub given: String,
+    /// Where it was found, if it is a file.
+    #[serde(skip)]
+    found: Option<PathBuf>,
+}
+
+impl Deref for Input {
+    type Target = Path;
+    fn deref(&self) -> &Path {
+        self.found.as_deref().unwrap_or(Path::new(&self.given))
+    }
+}
+
+impl From<String> for Input {
+    fn from(given: String) -> Self {
+        Input { given, found: None }
+    }
+}
+
+/// The value that a scenario knows by this name.
+pub fn named<T: DeserializeOwned>(name: &str) -> Result<T, String> {
+    T::deserialize(name.into_deserializer()).map_err(|error: value::Error| {
+        section::Owner::default().reworded(&error.to_string(), "", "")
+    })
+}
+
+impl Scenario {
+    /// Reads and checks a scenario, and builds each policy once to see that it fits the model.
+    ///
+    /// Each override is `key.path=value`, as for `--set`: `device.workers=2`, or by index, label or kind
+    /// `policy.BatchMaker.max_batch=64`. Quote labels with dots or equals signs. Missing keys are created, and the last
+    /// override wins. Errors read `FILE:LINE: key: problem; permitted values`.
+    pub fn load(path: &Path, overrides: &[String], registry: &Registry) -> Result<Scenario> {
+        let text = shipped::text(path)?;
+        Scenario::parse(text, path, overrides, registry)
+    }
+
+    /// As [`Scenario::load`], with the table `[sweep]` and sweeps such as `device.workers=1,2,4`. Each combination of keys
+    /// outside of policies is a scenario of its own. A policy is in it once for each combination of its own keys.
+    pub fn expand(
+        path: &Path,
+        overrides: &[String],
+        sweeps: &[String],
+        registry: &Registry,
+    ) -> Result<Vec<Scenario>> {
+        let text = shipped::text(path)?;
+        check::scenarios(
+            &source::Source::new(path, text, overrides, sweeps)?,
+            registry,
+        )
+    }
+
+    /// The text of its file with overrides, without comments and sweep, for a file in another folder: inputs are named by
+    /// where they were found.
+    pub fn text_with(&self, overrides: &[String]) -> Result<String> {
+        let source = source::Source::new(&self.file, shipped::text(&self.file)?, overrides, &[])?;
+        let table = toml::Spanned::new(0..0, source.parse()?);
+        let mut table =
+            toml::Table::deserialize(toml::de::Deserializer::from(table)).map_err(Error::failed)?;
+        table.remove("sweep");
+        let mut values: Vec<&mut toml::Value> = table.iter_mut().map(|(_, value)| value).collect();
+        while let Some(value) = values.pop() {
+            match value {
+                toml::Value::String(text) => {
+                    // As `costs.csv` or `dnn:network.csv`.
+                    let kind = |given: &str| {
+                        text.strip_suffix(given)
+                            .filter(|kind| kind.is_empty() || kind.ends_with(':'))
+                    };
+                    let mut inputs = self
+                        .inputs()
+                        .filter(|(_, path)| !shipped::is_built_in(path));
+                    if let Some((kind, path)) =
+                        inputs.find_map(|(given, path)| Some((kind(given)?, path)))
+                    {
+                        *text = format!("{kind}{}", path.display());
+                    }
+                }
+                toml::Value::Array(items) => values.extend(items),
+                toml::Value::Table(below) => {
+                    values.extend(below.iter_mut().map(|(_, value)| value))
+                }
+                _ => {}
+            }
+        }
+        Ok(table.to_string())
+    }
+
+    /// Messages show `file`; files that the scenario names may lie beside it.
+    pub fn parse(
+        text: String,
+        file: &Path,
+        overrides: &[String],
+        registry: &Registry,
+    ) -> Result<Scenario> {
+        check::scenario_alone(&source::Source::new(file, text, overrides, &[])?, registry)
+    }
+
+    /// In order.
+    pub fn points(&self) -> Vec<LoadPoint> {
+        match (&self.arrivals, &self.workload.load) {
+            (Some(arrivals), _) => arrivals.points(),
+            (None, Load::Trace { time_scale, .. }) if time_scale.len() > 1 => {
+                time_scale.iter().copied().map(LoadPoint::Scaled).collect()
+            }
+            (None, _) => vec![LoadPoint::Trace],
+        }
+    }
+
+    /// The files that it names, as written and where they were found.
+    pub fn inputs(&self) -> impl Iterator<Item = (&str, &Path)> {
+        let Device {
+            roofline,
+            grnn,
+            noise,
+            ..
+        } = &self.device;
+        let named = std::iter::once(self.workload.source())
+            .chain(&self.workload.weights)
+            .chain(roofline)
+            .chain(grnn)
+            .chain(noise)
+            .chain(
+                self.policies
+                    .iter()
+                    .filter_map(|policy| policy.costs.as_ref()),
+            )
+            .chain(
+                self.classes
+                    .iter()
+                    .filter_map(|class| class.dataset.as_ref()),
+            );
+        let named = named.map(|input| (&*input.given, &**input));
+        named
+            .chain(self.workload.model.file())
+            .filter(|(_, path)| shipped::is_file(path))
+    }
+}

@@ -1,0 +1,187 @@
+//! The JSON Schema of scenarios, for editors. Keys, defaults and descriptions are those of the reference; what a value
+//! may be is found by handing samples to the readers of the tables.
+
+use std::collections::BTreeSet;
+
+use clap::ValueEnum as _;
+use serde_json::{Map, Value, json};
+use toml::de::{DeTable, Error};
+
+use super::given::{Given, POLICY};
+use super::reference::{Key, Reference};
+use super::section::Owner;
+use crate::core::policy::registry::Registry;
+use crate::core::workload::arrivals::PROCESSES;
+use crate::lab::plot::Kind;
+
+/// A value of each type.
+const SAMPLES: [(&str, &str); 8] = [
+    ("boolean", "true"),
+    ("integer", "2"),
+    ("number", "0.5"),
+    ("string", "'2ms'"),
+    ("array", "[]"),
+    ("array", "[2]"),
+    ("array", "['a']"),
+    ("object", "{ a = 2 }"),
+];
+
+type Read<'a> = &'a dyn Fn(&str) -> Result<(), Error>;
+
+pub fn schema(registry: &Registry) -> Value {
+    let reference = Reference::read();
+    let mut properties = Map::new();
+    for key in reference.of("") {
+        properties.insert(
+            key.name.into(),
+            described(of_example(&key.value), &key.about, key.default()),
+        );
+    }
+    for (table, about) in reference
+        .tables
+        .iter()
+        .filter(|(table, _)| !table.starts_with("policy"))
+    {
+        let keys = reference
+            .of(table)
+            .map(|key| (key.name.to_string(), of_section(key)))
+            .collect();
+        let required: &[&str] = if table == "workload" { &["model"] } else { &[] };
+        let table_of = object(about, keys, required);
+        // One of `output.figure` stands in its parent, which comes before it.
+        match table.split_once('.') {
+            None => properties.insert(table.clone(), table_of),
+            Some((parent, own)) => properties[parent]["properties"]
+                .as_object_mut()
+                .and_then(|all| all.insert(own.into(), table_of)),
+        };
+    }
+    // Its keys are the paths of others.
+    properties["sweep"]["additionalProperties"] = json!({ "type": ["array", "object"] });
+    let kinds: Vec<Value> = registry
+        .kinds()
+        .map(|kind| of_policy(kind, registry, &reference))
+        .collect();
+    properties.insert(
+        "policy".into(),
+        json!({ "type": "array", "minItems": 1, "items": { "oneOf": kinds } }),
+    );
+    let mut root = object(
+        "A scenario of batchlab",
+        properties,
+        &["name", "workload", "policy"],
+    );
+    root["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
+    root
+}
+
+fn object(about: &str, properties: Map<String, Value>, required: &[&str]) -> Value {
+    let base = json!({
+        "type": "object", "properties": properties, "required": required, "additionalProperties": false,
+    });
+    described(base, about, None)
+}
+
+fn described(mut schema: Value, about: &str, default: Option<&Value>) -> Value {
+    if !about.is_empty() {
+        schema["description"] = about.into();
+    }
+    if let Some(default) = default {
+        schema["default"] = default.clone();
+    }
+    schema
+}
+
+fn of_section(key: &Key) -> Value {
+    let others = "name = 's'\npolicy = []\nworkload.model = 'lstm'";
+    let read =
+        |text: &str| toml::from_str::<Given>(&format!("{others}\n{}.{text}", key.table)).map(drop);
+    let allowed = match (key.table.as_str(), key.name) {
+        ("arrivals", "process") => {
+            json!({ "enum": ([&PROCESSES[..], &["closed", "trace"]].concat()) })
+        }
+        ("arrivals", _) | ("workload", "model") => of_example(&key.value),
+        ("output.figure", "format") => {
+            json!({ "type": "array", "items": { "enum": ["svg", "png", "pdf"] } })
+        }
+        ("output", "plots") => {
+            json!({ "type": "array", "items": { "enum": Kind::value_variants() } })
+        }
+        _ => of_reader(key.name, &key.value, &key.about, &read),
+    };
+    described(allowed, &key.about, key.default())
+}
+
+fn of_policy(kind: &str, registry: &Registry, reference: &Reference) -> Value {
+    let read = |text: &str| registry.parse(kind, DeTable::parse(text)?).map(drop);
+    let mut properties =
+        Map::from_iter([("kind".to_string(), json!({ "enum": registry.names(kind) }))]);
+    for key in reference
+        .of("policy cellular")
+        .filter(|key| POLICY.contains(&key.name) && key.name != "kind")
+    {
+        properties.insert(
+            key.name.into(),
+            described(of_example(&key.value), &key.about, None),
+        );
+    }
+    for (key, default) in registry.defaults(kind).into_iter().flatten() {
+        let about = reference.about(kind, key);
+        properties.insert(
+            key.clone(),
+            described(of_reader(key, default, about, &read), about, Some(default)),
+        );
+    }
+    object(
+        registry.about(kind).unwrap_or_default(),
+        properties,
+        &["kind"],
+    )
+}
+
+/// The values that a reader accepts: several words, or types.
+fn of_reader(key: &str, example: &Value, about: &str, read: Read<'_>) -> Value {
+    let reads = |value: &str| read(&format!("{key} = {value}"));
+    let refused = reads("'2ms'")
+        .err()
+        .map(|error| Owner::default().reworded(error.message(), "", ""));
+    if let Some((what, known)) = refused
+        .as_deref()
+        .and_then(|problem| problem.split_once("known: "))
+        && what.starts_with("unknown value")
+    {
+        return json!({ "enum": known.split(", ").collect::<Vec<_>>() });
+    }
+    let accepted = SAMPLES
+        .iter()
+        .filter(|(_, sample)| reads(sample).is_ok())
+        .map(|(name, _)| *name);
+    let mut types: BTreeSet<&str> = accepted.chain([type_of(example)]).collect();
+    let words = about
+        .split('"')
+        .skip(1)
+        .step_by(2)
+        .any(|word| reads(&format!("'{word}'")).is_ok());
+    types.extend(words.then_some("string"));
+    if types.contains("number") {
+        types.remove("integer");
+    }
+    json!({ "type": types })
+}
+
+fn of_example(example: &Value) -> Value {
+    // Rates are whole numbers in the reference.
+    let name = type_of(example);
+    json!({ "type": if name == "integer" { "number" } else { name } })
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null | Value::Object(_) => "object",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+    }
+}

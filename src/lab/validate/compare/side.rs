@@ -1,0 +1,122 @@
+//! A results folder that is compared with another.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::base::error::{Error, Result};
+use crate::core::metrics::summary::Summary;
+use crate::lab::experiment::executor::Target;
+use crate::lab::results::logs::BatchLine;
+use crate::lab::results::read::{CsvRow, Log};
+use crate::lab::results::saved::{Saved, read_json, within};
+use crate::lab::results::swept::Swept;
+
+#[derive(Debug)]
+pub struct Side {
+    pub results: Saved,
+    run: Value,
+    pub places: Vec<Place>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    pub policy: String,
+    /// The name of its folder: the load and the swept keys.
+    pub point: String,
+    pub load: String,
+    pub swept: Vec<Swept>,
+}
+
+/// Cells by the size of their batch. In f64, which is exact up to 2^53, and without an end for a damaged file.
+pub type Batches = BTreeMap<u64, f64>;
+
+impl Side {
+    pub fn open(path: &Path) -> Result<Side> {
+        let results = Saved::open(path)?;
+        let place = |row: CsvRow<'_>| {
+            let (load, swept) = (row.point()?.to_string(), results.swept_of(row)?);
+            Ok(Place {
+                policy: row.policy().into(),
+                point: results.place(row)?,
+                load,
+                swept,
+            })
+        };
+        let places = results.rows().map(place).collect::<Result<_>>()?;
+        Ok(Side {
+            run: results.settings()?,
+            results,
+            places,
+        })
+    }
+
+    pub fn scenario(&self) -> &str {
+        self.setting("/scenario/name").as_str().unwrap_or_default()
+    }
+
+    pub fn backend(&self) -> &str {
+        self.setting("/backend").as_str().unwrap_or_default()
+    }
+
+    /// With a virtual clock, each run of a point draws its own requests; real runs repeat one trace.
+    pub fn simulated(&self) -> bool {
+        self.backend() == Target::SIM.name()
+    }
+
+    /// The value in `run.json` at a JSON pointer such as `/scenario/seed`; null if missing.
+    pub fn setting(&self, pointer: &str) -> &Value {
+        self.run.pointer(pointer).unwrap_or(&Value::Null)
+    }
+
+    pub fn runs(&self, place: &Place) -> Result<Vec<Summary>> {
+        let mut runs = Vec::new();
+        loop {
+            let path = self.file(place, "point", runs.len(), "json")?;
+            if !runs.is_empty() && !path.is_file() {
+                return Ok(runs);
+            }
+            let mut point = read_json(&path)?;
+            let summary = serde_json::from_value(point["summary"].take()).map_err(|cause| {
+                Error::input(format!(
+                    "{}: is not a point of this version of the program: {cause}",
+                    path.display()
+                ))
+            })?;
+            runs.push(summary);
+        }
+    }
+
+    /// Of each cell type; `None` if the run did not log them.
+    pub fn batches(&self, place: &Place, run: usize) -> Result<Option<BTreeMap<String, Batches>>> {
+        let Some(mut rows) = Log::open_if_there(&self.file(place, "batches", run, "csv")?)? else {
+            return Ok(None);
+        };
+        let mut cells: BTreeMap<String, Batches> = BTreeMap::new();
+        while let Some(BatchLine { cell, batch, tasks }) = rows.read()? {
+            *cells.entry(cell).or_default().entry(batch).or_default() +=
+                batch as f64 * tasks as f64;
+        }
+        Ok(Some(cells))
+    }
+
+    pub fn lengths(&self) -> Option<String> {
+        fs::read_to_string(within(&self.results.path, &["lengths.csv"]).ok()?).ok()
+    }
+
+    /// The first run's file has no number, the second's has 2.
+    fn file(&self, place: &Place, name: &str, run: usize, ending: &str) -> Result<PathBuf> {
+        let number = if run == 0 {
+            String::new()
+        } else {
+            format!("-{}", run + 1)
+        };
+        self.results.file(
+            &place.policy,
+            &place.point,
+            &format!("{name}{number}.{ending}"),
+        )
+    }
+}

@@ -1,0 +1,368 @@
+//! Replay: a policy gets the events of a recorded run again, and must decide the same.
+//!
+//! Decisions depend only on requests, completions and the instants of the policy's calls. A difference reveals another
+//! influence: a clock, the order of a hash map, another version of the policy.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::recorded::{Recording, bytes_of};
+use super::results::Point;
+use crate::base::error::{Error, Result};
+use crate::base::units::{Nanos, RequestId, TaskId};
+use crate::core::backend::Backend;
+use crate::core::backend::watched::{Watched, Watcher};
+use crate::core::metrics::recorder::{Keep, Recorder};
+use crate::core::metrics::summary::summarize;
+use crate::core::task::{Completion, MemberList, Round, Task, TaskRow, distinct_cells};
+use crate::core::workload::model::CellType;
+use crate::lab::experiment::inputs::Inputs;
+use crate::lab::results::logs::{LogRow, RequestLine, TaskLine};
+use crate::lab::results::write;
+
+#[derive(Debug)]
+pub struct Replay {
+    /// Replayed, and recorded.
+    pub rounds: (usize, usize),
+    pub tasks: u64,
+    pub finished: bool,
+    /// `None` if the logs are equal, byte for byte.
+    pub difference: Option<String>,
+    /// The record, with the recorded times.
+    pub record: Recorder,
+}
+
+/// Replays a recorded run. Reasons are kept if the watcher wants the members.
+pub fn replay(
+    inputs: &Inputs<'_>,
+    point: &Point,
+    recording: &Recording,
+    watcher: Watcher<'_>,
+) -> Result<Replay> {
+    let rounds = &recording.rounds;
+    let over = AtomicBool::new(rounds.is_empty());
+    let keep = Keep {
+        tasks: true,
+        rounds: true,
+        reasons: watcher.members,
+        ..Keep::default()
+    };
+    let mut backend = Replayed {
+        recording,
+        cells: &inputs.steps,
+        delivered: recording.delivered.iter(),
+        over: &over,
+        begun: 0,
+        left: None,
+        running: Vec::with_capacity(recording.tasks.len()),
+        difference: None,
+    };
+    let mut run = inputs.prepare(&point.run, keep)?;
+    match run.serve(
+        &mut Watched {
+            backend: &mut backend,
+            watcher,
+        },
+        &over,
+    ) {
+        // The driver stops at the end of the recording.
+        Ok(()) | Err(Error::Interrupted) => {}
+        Err(error) => return Err(error),
+    }
+    let (record, begun) = (run.record, backend.begun);
+    let requests = bytes_of(&point.folder, RequestLine::FILE)?;
+    let unfinished = || {
+        Some(format!(
+            "nothing is left to do after round {begun} of {}",
+            rounds.len()
+        ))
+    };
+    let rows =
+        |log: &[u8]| (log.iter().filter(|byte| **byte == b'\n').count() as u64).saturating_sub(1);
+    let mut difference = recording
+        .agrees_with_itself(requests.as_deref().map(rows))
+        .err()
+        .or_else(|| other_arrivals(&rounds[..begun], &record.rounds))
+        .or_else(|| backend.difference())
+        .or_else(|| unfinished().filter(|_| begun < rounds.len()));
+    if difference.is_none() {
+        let warmup = summarize(&record, &inputs.measure(point.run.load)).warmup;
+        difference = other_bytes(point, &record, requests, &inputs.steps, warmup)?;
+    }
+    let tasks = backend.running.len() as u64;
+    Ok(Replay {
+        rounds: (begun, rounds.len()),
+        tasks,
+        finished: recording.finished,
+        difference,
+        record,
+    })
+}
+
+fn other_arrivals(recorded: &[Round], replayed: &[Round]) -> Option<String> {
+    let mut pairs = recorded.iter().zip(replayed).enumerate();
+    let (number, (one, other)) = pairs.find(|(_, (one, other))| one.arrivals != other.arrivals)?;
+    let (now, counted) = (one.now.0, counted(one.arrivals, "arrival"));
+    let replayed = other.arrivals;
+    Some(format!(
+        "round {number} at {now} ns: {counted} were recorded, by the arrivals of this run it is {replayed}"
+    ))
+}
+
+fn other_bytes(
+    point: &Point,
+    record: &Recorder,
+    requests: Option<Vec<u8>>,
+    cells: &[CellType],
+    warmup: u64,
+) -> Result<Option<String>> {
+    let mut replayed = [Vec::new(), Vec::new()];
+    let written = write::tasks(&mut replayed[0], record, cells)
+        .and_then(|()| write::requests(&mut replayed[1], record, warmup));
+    written.map_err(|cause| Error::failed(format!("the replay's log: {cause}")))?;
+    let recorded = [bytes_of(&point.folder, TaskLine::FILE)?, requests];
+    let mut logs = [TaskLine::FILE, RequestLine::FILE]
+        .into_iter()
+        .zip(recorded.iter().zip(&replayed));
+    Ok(logs.find_map(|(log, (recorded, replayed))| {
+        first_difference(log, recorded.as_ref()?, replayed)
+    }))
+}
+
+fn first_difference(log: &str, recorded: &[u8], replayed: &[u8]) -> Option<String> {
+    if recorded == replayed {
+        return None;
+    }
+    let mut lines = [recorded, replayed].map(|log| log.split(|byte| *byte == b'\n'));
+    let pairs = std::iter::repeat_with(|| lines.each_mut().map(Iterator::next));
+    let (line, pair) = (1..).zip(pairs).find(|(_, [one, other])| one != other)?;
+    let [recorded, replayed] =
+        pair.map(|line| line.map_or("nothing".into(), String::from_utf8_lossy));
+    Some(format!(
+        "line {line} of {log}\n  recorded  {recorded}\n  replayed  {replayed}"
+    ))
+}
+
+/// A backend that repeats the recorded completions, round by round. Submitted tasks are compared with the recorded
+/// ones; the first difference ends the replay, since no record says what would follow. A task that the recording of an
+/// interrupted run lacks is accepted as it is.
+struct Replayed<'r> {
+    recording: &'r Recording,
+    cells: &'r [CellType],
+    delivered: std::slice::Iter<'r, TaskId>,
+    /// Set at the end, which stops the driver.
+    over: &'r AtomicBool,
+    /// The number of rounds that have begun.
+    begun: usize,
+    /// The remaining completions of the current round; `None` once the policy was told that it is over.
+    left: Option<u32>,
+    /// For each submitted task, whether it runs.
+    running: Vec<bool>,
+    difference: Option<String>,
+}
+
+impl<'r> Replayed<'r> {
+    /// At the end, no recorded task may be left over.
+    fn difference(&self) -> Option<String> {
+        let left = || {
+            self.next_recorded()
+                .map(|row| self.differs(Some(row), None))
+        };
+        self.difference.clone().or_else(left)
+    }
+
+    fn next_recorded(&self) -> Option<&'r TaskRow> {
+        self.recording
+            .tasks
+            .get(self.running.len()..)?
+            .iter()
+            .flatten()
+            .next()
+    }
+
+    /// Describes the recorded task and the one that the policy decided upon, with its requests.
+    fn differs(
+        &self,
+        recorded: Option<&TaskRow>,
+        decided: Option<(&TaskRow, &[RequestId])>,
+    ) -> String {
+        let round = self.begun.saturating_sub(1);
+        let events = self
+            .recording
+            .rounds
+            .get(round)
+            .map_or(String::new(), |told| {
+                format!(
+                    " ({}, {})",
+                    counted(told.completions, "completion"),
+                    counted(told.arrivals, "arrival")
+                )
+            });
+        let row = recorded.or(decided.map(|(row, _)| row));
+        let task = row.map_or(String::new(), |row| format!(", task {}", row.task));
+        let text = |row: &TaskRow| {
+            let TaskRow {
+                worker,
+                stream,
+                batch,
+                submit,
+                ..
+            } = row;
+            let names = write::joined_names(&row.cells, self.cells);
+            format!(
+                "{names} in a batch of {batch} on worker {worker}, stream {stream}, at {} ns",
+                submit.0
+            )
+        };
+        let recorded = recorded.map_or("nothing".into(), text);
+        let decided = decided.map_or("nothing".into(), |(row, requests)| {
+            format!("{}, of {}", text(row), listed(requests))
+        });
+        let now = self.now().0;
+        format!(
+            "round {round} at {now} ns{events}{task}\n  recorded  {recorded}\n  decided   {decided}"
+        )
+    }
+
+    fn end(&mut self, difference: String) {
+        self.difference.get_or_insert(difference);
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// A task recorded before this round must have been submitted by now.
+    fn begin_round(&mut self) {
+        let Some(round) = self.recording.rounds.get(self.begun) else {
+            return;
+        };
+        let missed = self
+            .next_recorded()
+            .filter(|row| row.submit < round.now && self.begun > 0);
+        if let Some(row) = missed {
+            return self.end(self.differs(Some(row), None));
+        }
+        self.begun += 1;
+        self.left = Some(round.completions);
+    }
+
+    /// A completion of a task that does not run ends the replay.
+    fn complete(&mut self) -> Option<Completion> {
+        let task = *self.delivered.next()?;
+        let row = self
+            .recording
+            .tasks
+            .get(task.index())
+            .and_then(Option::as_ref);
+        match (row, self.running.get_mut(task.index())) {
+            (Some(row), Some(running)) if *running => {
+                *running = false;
+                Some(Completion {
+                    task,
+                    start: row.start,
+                    finish: row.finish,
+                })
+            }
+            _ => {
+                self.end(self.differs(row, None));
+                None
+            }
+        }
+    }
+}
+
+impl Backend for Replayed<'_> {
+    fn now(&self) -> Nanos {
+        self.begun
+            .checked_sub(1)
+            .map_or(Nanos::ZERO, |round| self.recording.rounds[round].now)
+    }
+
+    fn submit(&mut self, id: TaskId, task: &Task<'_>, _: Option<MemberList>) {
+        if self.difference.is_some() {
+            return;
+        }
+        let now = self.now();
+        let row = TaskRow {
+            task: id,
+            worker: task.worker,
+            stream: task.stream,
+            cells: distinct_cells(task.steps),
+            batch: task.batch,
+            submit: now,
+            start: now,
+            finish: now,
+        };
+        let requests = || requests_of(&MemberList::of(task, None));
+        match self.recording.tasks.get(id.index()) {
+            Some(Some(recorded))
+                if TaskRow {
+                    start: now,
+                    finish: now,
+                    ..recorded.clone()
+                } != row =>
+            {
+                return self.end(self.differs(Some(recorded), Some((&row, &requests()))));
+            }
+            None if self.recording.finished => {
+                return self.end(self.differs(None, Some((&row, &requests()))));
+            }
+            _ => {}
+        }
+        self.running.push(true);
+    }
+
+    fn wait(&mut self, _: Option<Nanos>) -> Option<Completion> {
+        if self.left.is_none() && self.difference.is_none() {
+            self.begin_round();
+        }
+        if self.difference.is_some() {
+            return None;
+        }
+        if let Some(left @ 1..) = self.left {
+            self.left = Some(left - 1);
+            return self.complete();
+        }
+        self.left = None;
+        if self.begun == self.recording.rounds.len() {
+            self.over.store(true, Ordering::Relaxed);
+        }
+        None
+    }
+
+    fn failure(&mut self, request: RequestId) -> Option<String> {
+        self.recording.failures.get(&request).cloned()
+    }
+}
+
+/// In the order of their first nodes, each once.
+pub fn requests_of(members: &MemberList) -> Vec<RequestId> {
+    let mut seen = BTreeSet::new();
+    members
+        .requests()
+        .filter(|request| seen.insert(*request))
+        .collect()
+}
+
+const LISTED: usize = 20;
+
+fn listed(requests: &[RequestId]) -> String {
+    let ids: Vec<String> = requests
+        .iter()
+        .take(LISTED)
+        .map(ToString::to_string)
+        .collect();
+    let more = requests.len().saturating_sub(LISTED);
+    let more = if more > 0 {
+        format!(" and {more} more")
+    } else {
+        String::new()
+    };
+    format!(
+        "request{} {}{more}",
+        if requests.len() == 1 { "" } else { "s" },
+        ids.join(", ")
+    )
+}
+
+fn counted(count: u32, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}

@@ -1,0 +1,146 @@
+//! A results folder, read back to its scenario.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::base::error::{Context as _, Error, Result};
+use crate::base::files::folder_name;
+use crate::core::policy::registry::Registry;
+use crate::lab::experiment::Run;
+use crate::lab::experiment::fingerprint::hash_of;
+use crate::lab::results::saved::read_json;
+use crate::lab::results::swept;
+use crate::lab::scenario::{LoadPoint, Scenario};
+
+const RUN: &str = "run.json";
+
+#[derive(Debug)]
+pub struct Results {
+    /// The scenarios, with the seed of the runs: several if other keys than those of policies were swept.
+    pub scenarios: Vec<Scenario>,
+    /// `sim`, `cpu` or `cuda`.
+    pub backend: String,
+    /// The requested points that exist, by scenario, then by policy, then by load.
+    pub points: Vec<Point>,
+}
+
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// The place of its scenario.
+    pub variant: usize,
+    /// The first replication, whose logs are kept.
+    pub run: Run,
+    pub folder: PathBuf,
+}
+
+impl Results {
+    /// Reads the folder of a scenario, of one of its policies, or of one point. Fails if the scenario can't be built
+    /// again, as for an input file that has changed.
+    pub fn open(path: &Path, registry: &Registry) -> Result<Results> {
+        let full = path
+            .canonicalize()
+            .map_err(|cause| Error::unreadable(path, &cause))?;
+        let Some(depth) = full
+            .ancestors()
+            .take(3)
+            .position(|folder| folder.join(RUN).is_file())
+        else {
+            return Err(Error::input(format!(
+                "{}: has no {RUN}; name the folder that a run wrote its results to, or one of a policy or point in it",
+                path.display()
+            )));
+        };
+        // For messages, as the user wrote it if that has as many parts.
+        let given = path
+            .ancestors()
+            .nth(depth)
+            .filter(|root| root.join(RUN).is_file());
+        let root = given.or(full.ancestors().nth(depth)).unwrap_or(&full);
+        let (scenarios, backend) = restored(&root.join(RUN), registry)?;
+        let within = |folder: &Path| {
+            folder
+                .canonicalize()
+                .is_ok_and(|folder| folder.starts_with(&full))
+        };
+        let mut points = Vec::new();
+        for (variant, scenario) in scenarios.iter().enumerate() {
+            for (policy, entry) in scenario.policies.iter().enumerate() {
+                let folder = root.join(folder_name(&entry.label));
+                let point = |load: LoadPoint| Point {
+                    variant,
+                    run: Run {
+                        policy,
+                        load,
+                        replication: 0,
+                    },
+                    folder: folder.join(swept::place(&load.to_string(), &entry.swept)),
+                };
+                points.extend(
+                    scenario
+                        .points()
+                        .into_iter()
+                        .map(point)
+                        .filter(|point| within(&point.folder)),
+                );
+            }
+        }
+        Ok(Results {
+            scenarios,
+            backend,
+            points,
+        })
+    }
+
+    pub fn scenario(&self, point: &Point) -> &Scenario {
+        &self.scenarios[point.variant]
+    }
+}
+
+fn restored(file: &Path, registry: &Registry) -> Result<(Vec<Scenario>, String)> {
+    let run = read_json(file)?;
+    let resolved = run
+        .get("scenario")
+        .ok_or_else(|| Error::input("has no scenario"))
+        .within(file.display())?;
+    let read_from = run.get("file").and_then(Value::as_str).unwrap_or_default();
+    let kept = run
+        .get("variants")
+        .and_then(Value::as_array)
+        .map_or(std::slice::from_ref(resolved), Vec::as_slice);
+    let restore = |kept| Scenario::restore(kept, Path::new(read_from), file, registry);
+    let scenarios = kept.iter().map(restore).collect::<Result<Vec<_>>>()?;
+    scenarios
+        .iter()
+        .try_for_each(|scenario| same_inputs(scenario, &run, file))?;
+    Ok((
+        scenarios,
+        run.get("backend")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .into(),
+    ))
+}
+
+/// Fails if an input file is not what it was.
+fn same_inputs(scenario: &Scenario, run: &Value, file: &Path) -> Result<()> {
+    let requests = scenario.workload.source();
+    let model = scenario.workload.model.file();
+    for (given, path) in [(&*requests.given, &**requests)].into_iter().chain(model) {
+        let then = run
+            .get("inputs")
+            .and_then(|inputs| inputs.get(given))
+            .and_then(Value::as_str);
+        if let Some(then) = then
+            && hash_of(path)? != then
+        {
+            return Err(Error::input(format!(
+                "{}: {} is not what it was in this run, so that its requests can't be drawn again; bring back the file of \
+                 then",
+                file.display(),
+                path.display()
+            )));
+        }
+    }
+    Ok(())
+}

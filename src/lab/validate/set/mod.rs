@@ -1,0 +1,426 @@
+//! Validates a scenario: runs its policies for real, at loads around their capacity, in turn with pieces of a profile;
+//! then simulates them with that profile, its costs and its noise.
+
+pub mod report;
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
+
+use rayon::prelude::*;
+use statrs::statistics::{Data, Median as _, OrderStatistics as _};
+
+use super::compare::{Comparison, compare};
+use super::ledger::{Ledger, replayed};
+use super::results::{Point, Results};
+use crate::base::error::{Error, Result};
+use crate::base::files::folder_name;
+use crate::base::units::Rate;
+use crate::core::cost::table::TableModel;
+use crate::core::metrics::recorder::Keep;
+use crate::core::metrics::stats::prediction;
+use crate::core::metrics::summary::{Summary, summarize};
+use crate::core::policy::registry::Registry;
+use crate::lab::experiment::device::Device;
+use crate::lab::experiment::executor::Target;
+use crate::lab::experiment::inputs::Inputs;
+use crate::lab::experiment::{self, Options, Report, Run, prepare};
+use crate::lab::results::columns::Metric;
+use crate::lab::scenario::{ArrivalSpec, Input, Load, LoadPoint, PolicyEntry, Scenario};
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub out: PathBuf,
+    pub target: Target,
+    /// The loads, in percent of a policy's capacity.
+    pub loads: Vec<u32>,
+    pub repeats: u32,
+    pub seconds: f64,
+}
+
+/// A policy of the scenario, with its loads.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// With only this policy.
+    pub scenario: Scenario,
+    pub capacity: Rate,
+    pub rates: Vec<Rate>,
+}
+
+/// What the simulator knows of the device.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub costs: PathBuf,
+    pub noise: Option<PathBuf>,
+}
+
+/// One policy at one load.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub scenario: String,
+    pub policy: String,
+    pub load: u32,
+    pub rate: Rate,
+    /// Of [`FIGURES`].
+    pub figures: Vec<Figure>,
+    /// If the replay of the recorded run decides the same.
+    pub ledger: Option<Ledger>,
+    /// Whether all requests of the real runs were handed over in time, if known.
+    pub in_time: Option<bool>,
+}
+
+/// A metric of the real runs, and of simulations of the same requests that differ in noise only.
+#[derive(Clone, Debug)]
+pub struct Figure {
+    pub metric: Metric,
+    pub real: Vec<f64>,
+    pub simulated: Vec<f64>,
+    /// The permitted difference of the medians in percent.
+    pub bound: Option<f64>,
+}
+
+pub const FIGURES: [Metric; 3] = [Metric::Mean, Metric::P99, Metric::Throughput];
+
+/// The permitted difference of simulated means and 99th percentiles in percent, up to [`BOUND_UP_TO`].
+pub const BOUNDS: [(Metric, f64); 2] = [(Metric::Mean, 3.0), (Metric::P99, 5.0)];
+
+/// The load in percent of the capacity up to which the bounds hold. Above it, a queue grows.
+pub const BOUND_UP_TO: u32 = 90;
+
+/// Simulations with noise: enough for an interval of 95 %.
+const SIMULATIONS: u32 = 200;
+
+/// Enough for a 99th percentile.
+const LEAST_REQUESTS: f64 = 2000.0;
+
+/// The scenario must draw its requests.
+pub fn check(scenario: &Scenario) -> Result<()> {
+    arrive(&mut scenario.clone(), ArrivalSpec::Offline {})
+}
+
+pub fn parts(
+    scenario: &Scenario,
+    costs: &Path,
+    plan: &Plan,
+    stop: &AtomicBool,
+) -> Result<Vec<Part>> {
+    let one = |policy: &PolicyEntry| {
+        let name = format!("{}-{}", scenario.name, folder_name(&policy.label));
+        let mut part = Scenario {
+            name,
+            policies: vec![policy.clone()],
+            ..scenario.clone()
+        };
+        know(&mut part, costs);
+        let capacity = capacity(&part, stop)?;
+        let rates: Vec<Rate> = plan
+            .loads
+            .iter()
+            .map(|load| rounded(capacity.0 * f64::from(*load) / 100.0))
+            .collect();
+        arrive(
+            &mut part,
+            ArrivalSpec::Poisson {
+                rates: rates.clone(),
+            },
+        )?;
+        if let Load::Drawn { requests, .. } = &mut part.workload.load {
+            *requests = (capacity.0 * plan.seconds).max(LEAST_REQUESTS) as u64;
+        }
+        Ok(Part {
+            scenario: part,
+            capacity,
+            rates,
+        })
+    };
+    scenario.policies.iter().map(one).collect()
+}
+
+fn input(path: &Path) -> Option<Input> {
+    Some(Input::from(path.to_string_lossy().into_owned()))
+}
+
+/// Gives a scenario of one policy its costs.
+fn know(scenario: &mut Scenario, costs: &Path) {
+    (scenario.policies[0].costs, scenario.device.costs) = (input(costs), input(costs));
+}
+
+/// The throughput of a scenario's only policy with all requests there from the start.
+fn capacity(scenario: &Scenario, stop: &AtomicBool) -> Result<Rate> {
+    let mut offline = scenario.clone();
+    arrive(&mut offline, ArrivalSpec::Offline {})?;
+    let (inputs, device) = prepare(&offline, Target::SIM)?;
+    let run = Run {
+        policy: 0,
+        load: LoadPoint::Offline,
+        replication: 0,
+    };
+    let ran = device.run(&inputs, &run, Keep::default(), stop)?;
+    let summary = summarize(&ran.record, &inputs.measure(run.load));
+    let none = || {
+        Error::input(format!(
+            "{}: too few requests to tell the capacity",
+            scenario.file.display()
+        ))
+    };
+    if ran.interrupted {
+        Err(Error::Interrupted)
+    } else {
+        summary.throughput.ok_or_else(none)
+    }
+}
+
+fn arrive(scenario: &mut Scenario, spec: ArrivalSpec) -> Result<()> {
+    match &scenario.workload.load {
+        Load::Drawn { .. } => {
+            scenario.arrivals = Some(spec);
+            Ok(())
+        }
+        Load::Trace { .. } => Err(Error::input(format!(
+            "{}: workload.trace: validation chooses the rates itself, and a trace has its own; give workload.dataset",
+            scenario.file.display()
+        ))),
+    }
+}
+
+/// Three significant digits, for names of folders.
+fn rounded(rate: f64) -> Rate {
+    let scale = 10f64.powi(2 - rate.log10().floor() as i32);
+    Rate((rate * scale).round() / scale)
+}
+
+fn run(
+    scenario: &Scenario,
+    plan: &Plan,
+    (target, replications): (Target, u32),
+    stop: &AtomicBool,
+    progress: &(dyn Fn() + Sync),
+) -> Result<Report> {
+    let out = plan.out.join(target.name());
+    let options = Options {
+        target,
+        out,
+        replications,
+        resume: false,
+        shard: None,
+        stated: Vec::new(),
+    };
+    let report = experiment::run(scenario, &options, stop, progress)?;
+    match (report.interrupted(), report.failures.first()) {
+        (true, _) => Err(Error::Interrupted),
+        (_, Some(failure)) => Err(Error::failed(failure)),
+        _ => Ok(report),
+    }
+}
+
+/// The real runs. `piece` is called after each of them.
+pub fn real(
+    part: &Part,
+    plan: &Plan,
+    stop: &AtomicBool,
+    piece: &(dyn Fn() -> Result<()> + Sync),
+) -> Result<Report> {
+    let failed = Mutex::new(None);
+    let after = || {
+        if let Err(error) = piece() {
+            failed
+                .lock()
+                .expect("storing an error does not panic")
+                .get_or_insert(error);
+        }
+    };
+    let report = run(
+        &part.scenario,
+        plan,
+        (plan.target, plan.repeats),
+        stop,
+        &after,
+    );
+    failed
+        .into_inner()
+        .expect("storing an error does not panic")
+        .map_or(report, Err)
+}
+
+pub fn simulated(
+    part: &Part,
+    real: &Report,
+    known: &Known,
+    plan: &Plan,
+    registry: &Registry,
+    stop: &AtomicBool,
+) -> Result<(Comparison, Vec<Line>)> {
+    let mut scenario = part.scenario.clone();
+    know(&mut scenario, &known.costs);
+    let exact = run(&scenario, plan, (Target::SIM, 1), stop, &|| ())?;
+    let comparison = compare(&real.folder.path, &exact.folder.path)?;
+    scenario.device.noise = known.noise.as_deref().and_then(input);
+    let (inputs, device) = prepare(&scenario, Target::SIM)?;
+    let _requests = inputs.requests(0)?; // Drawn once for all.
+    let replayed = replays(&real.folder.path, device.costs(0), registry)?;
+    let line = |(load, rate): (&u32, &Rate)| {
+        let point = rate.to_string();
+        let row = real
+            .rows
+            .iter()
+            .find(|row| row.point == point)
+            .expect("each load has been run");
+        let simulated = restless(&inputs, &device, *rate, stop)?;
+        let figure = |metric: Metric| {
+            let bound = BOUNDS
+                .iter()
+                .find(|(of, _)| *of == metric && *load <= BOUND_UP_TO)
+                .map(|(_, bound)| *bound);
+            let values = |runs: &[Summary]| runs.iter().filter_map(|run| metric.of(run)).collect();
+            Figure {
+                metric,
+                real: values(&row.runs),
+                simulated: values(&simulated),
+                bound,
+            }
+        };
+        Ok(Line {
+            scenario: scenario.name.clone(),
+            policy: scenario.policies[0].label.clone(),
+            load: *load,
+            rate: *rate,
+            figures: FIGURES.map(figure).to_vec(),
+            ledger: replayed
+                .iter()
+                .find(|(of, _)| *of == point)
+                .and_then(|(_, ledger)| ledger.clone()),
+            in_time: row.lateness().and_then(|late| late.valid),
+        })
+    };
+    let lines = plan
+        .loads
+        .iter()
+        .zip(&part.rates)
+        .map(line)
+        .collect::<Result<_>>()?;
+    Ok((comparison, lines))
+}
+
+/// Simulations of the requests of the real runs, each with noise of its own.
+fn restless(
+    inputs: &Inputs<'_>,
+    device: &Device,
+    rate: Rate,
+    stop: &AtomicBool,
+) -> Result<Vec<Summary>> {
+    let run = Run {
+        policy: 0,
+        load: LoadPoint::Rate(rate),
+        replication: 0,
+    };
+    let one = |replication: u32| {
+        let mut prepared = inputs.prepare(&run, Keep::default())?;
+        let backend = device.simulated(inputs, &Run { replication, ..run }, &prepared.requests);
+        prepared.serve(&mut *backend.expect("a simulation"), stop)?;
+        Ok(summarize(&prepared.record, &inputs.measure(run.load)))
+    };
+    let count = if inputs.scenario.device.noise.is_some() {
+        SIMULATIONS
+    } else {
+        1
+    };
+    (0..count).into_par_iter().map(one).collect()
+}
+
+/// With a ledger if the replay equals the logs.
+fn replays(
+    folder: &Path,
+    model: Option<&TableModel>,
+    registry: &Registry,
+) -> Result<Vec<(String, Option<Ledger>)>> {
+    let Results {
+        scenarios, points, ..
+    } = Results::open(folder, registry)?;
+    let inputs = Inputs::new(&scenarios[0])?;
+    let one = |point: &Point| {
+        Ok((
+            point.run.load.to_string(),
+            replayed(&inputs, point, model)?.1,
+        ))
+    };
+    points.par_iter().map(one).collect()
+}
+
+impl Line {
+    /// In the replay of the recorded run.
+    pub fn same_decisions(&self) -> bool {
+        self.ledger.is_some()
+    }
+}
+
+impl Figure {
+    /// Of the real and the simulated runs, if they have any.
+    pub fn medians(&self) -> Option<[f64; 2]> {
+        let medians =
+            [&self.real, &self.simulated].map(|values| Data::new(values.clone()).median());
+        medians
+            .iter()
+            .all(|median| median.is_finite())
+            .then_some(medians)
+    }
+
+    /// In percent of the real median.
+    pub fn difference(&self) -> Option<f64> {
+        self.medians()
+            .map(|[real, simulated]| 100.0 * (simulated / real - 1.0))
+    }
+
+    /// The half-width of the 95 % prediction interval of one more real run, in percent of the median.
+    pub fn spread(&self) -> Option<f64> {
+        let [real, _] = self.medians()?;
+        prediction(&self.real).map(|interval| 100.0 * interval.half_width / real)
+    }
+
+    /// In which 95 % of the simulated runs are; `None` without noise.
+    pub fn interval(&self) -> Option<[f64; 2]> {
+        let several = self.simulated.len() > 1;
+        several
+            .then(|| [0.025, 0.975].map(|share| Data::new(self.simulated.clone()).quantile(share)))
+    }
+
+    /// The real runs in the interval.
+    pub fn inside(&self) -> usize {
+        let inside = |value: &&f64| {
+            self.interval()
+                .is_some_and(|[low, high]| (low..=high).contains(*value))
+        };
+        self.real.iter().filter(inside).count()
+    }
+
+    /// The interval over that of one more real run.
+    pub fn relative_width(&self) -> Option<f64> {
+        let ([real, _], [low, high]) = (self.medians()?, self.interval()?);
+        self.spread()
+            .filter(|spread| *spread > 0.0)
+            .map(|spread| 50.0 * (high - low) / (spread * real))
+    }
+
+    /// Whether the medians agree, where real runs agree with each other that well.
+    pub fn agrees(&self) -> Option<bool> {
+        let bound = self
+            .bound
+            .filter(|bound| self.spread().is_some_and(|spread| spread <= *bound))?;
+        self.difference()
+            .map(|difference| difference.abs() <= bound)
+    }
+
+    /// Whether the real median is in the interval, and whether the medians agree, where that can be said.
+    pub fn verdict(&self) -> String {
+        let inside = self
+            .medians()
+            .zip(self.interval())
+            .map(|([real, _], [low, high])| (low..=high).contains(&real));
+        let words = [
+            inside.map(|inside| if inside { "inside" } else { "outside" }),
+            self.agrees()
+                .map(|agrees| if agrees { "agree" } else { "off" }),
+        ];
+        let words = words.into_iter().flatten().filter(|_| self.bound.is_some());
+        words.collect::<Vec<_>>().join("; ")
+    }
+}

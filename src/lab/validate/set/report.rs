@@ -1,0 +1,226 @@
+//! Output of a validation: a table, JSON and a CSV file.
+
+use std::ops::Range;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use statrs::statistics::{Data, Median as _, OrderStatistics as _};
+
+use super::{BOUND_UP_TO, BOUNDS, Figure, Line};
+use crate::base::error::Result;
+use crate::lab::results::columns::{Column, Unit, name_of, to_object};
+use crate::lab::results::table::{aligned, significant};
+use crate::lab::results::write::write_columns;
+use crate::lab::validate::ledger::{Ledger, Term};
+
+/// A line's figure, and its columns in the CSV file. In JSON, a line has an object of some of them for each figure.
+type OfLine<'l> = (&'l Line, &'l Figure);
+
+fn columns<'l>() -> [Column<'static, OfLine<'l>>; 16] {
+    let number = |name: &'static str, of: fn(&Figure) -> Option<f64>| {
+        Column::number(name, Unit::Ratio, move |(_, figure): &OfLine<'l>| {
+            of(figure)
+        })
+    };
+    [
+        Column::text("scenario", |(line, _): &OfLine<'l>| line.scenario.clone()),
+        Column::text("policy", |(line, _): &OfLine<'l>| line.policy.clone()),
+        Column::count("load_percent", |(line, _): &OfLine<'l>| line.load as usize),
+        Column::text("rate", |(line, _): &OfLine<'l>| line.rate.to_string()),
+        Column::text("figure", |(_, figure): &OfLine<'l>| {
+            figure.metric.name().into()
+        }),
+        number("real", |figure| figure.medians().map(|[real, _]| real)),
+        number("simulated", |figure| {
+            figure.medians().map(|[_, simulated]| simulated)
+        }),
+        number("difference_percent", Figure::difference),
+        number("spread_percent", Figure::spread),
+        number("low", |figure| figure.interval().map(|[low, _]| low)),
+        number("high", |figure| figure.interval().map(|[_, high]| high)),
+        Column::count("real_runs", |(_, figure): &OfLine<'l>| figure.real.len()),
+        Column::count("real_runs_inside", |(_, figure): &OfLine<'l>| {
+            figure.inside()
+        }),
+        Column::text("verdict", |(_, figure): &OfLine<'l>| figure.verdict()),
+        Column::truth("same_decisions", |(line, _): &OfLine<'l>| {
+            Some(line.same_decisions())
+        }),
+        Column::truth("in_time", |(line, _): &OfLine<'l>| line.in_time),
+    ]
+}
+
+/// Those of [`columns`] in the JSON of a figure.
+const OF_FIGURE: Range<usize> = 5..14;
+
+/// A figure's columns in the table: the heading, its second line (by default the figure's name), and the cell.
+type Cell = (
+    &'static str,
+    Option<&'static str>,
+    fn(&Figure) -> Option<String>,
+);
+
+const CELLS: [Cell; 6] = [
+    ("real", None, |figure| {
+        figure.medians().map(|[real, _]| significant(real))
+    }),
+    ("±", Some("%"), |figure| {
+        figure.spread().map(|spread| format!("{spread:.1}"))
+    }),
+    ("sim", None, |figure| {
+        figure
+            .medians()
+            .map(|[_, simulated]| significant(simulated))
+    }),
+    ("95 % of sims", None, |figure| {
+        figure
+            .interval()
+            .map(|interval| interval.map(significant).join(" to "))
+    }),
+    ("diff", Some("%"), |figure| {
+        figure
+            .difference()
+            .map(|difference| format!("{difference:+.1}"))
+    }),
+    ("verdict", Some(""), |figure| Some(figure.verdict())),
+];
+
+/// Mean latency and 99th percentile for each policy and load, then coverage and width of the intervals.
+pub fn table(lines: &[Line]) -> String {
+    let pair = |above: &str, below: &str| [above.to_string(), below.to_string()];
+    let mut heading = vec![pair("", ""), pair("load", "%"), pair("rate", "req/s")];
+    for (figure, _) in BOUNDS {
+        let unit = figure.name().replace('_', " ");
+        heading.extend(CELLS.map(|(above, below, _)| pair(above, below.unwrap_or(&unit))));
+    }
+    heading.extend([
+        pair("decisions", "in replay"),
+        pair("", ""),
+        pair("the gap", "is owned by"),
+    ]);
+    let (above, below) = heading.into_iter().map(Into::into).unzip();
+    let mut rows: Vec<Vec<String>> = vec![above, below];
+    rows.extend(lines.iter().map(cells));
+    let bounds: Vec<String> = BOUNDS
+        .iter()
+        .map(|(figure, bound)| format!("{} within {bound} %", figure.short_name()))
+        .collect();
+    let bounded: Vec<&Figure> = lines
+        .iter()
+        .flat_map(|line| &line.figures)
+        .filter(|one| one.bound.is_some())
+        .collect();
+    let agree: Vec<bool> = bounded
+        .iter()
+        .filter_map(|figure| figure.agrees())
+        .collect();
+    format!(
+        "{}\nMedians. ± is where one more real run would lie with 95 % confidence. Up to {BOUND_UP_TO} % of capacity, \
+         medians should agree ({}) where real runs do.\n{} of {} such figures agree, of {} in all.\n{}",
+        aligned(&rows),
+        bounds.join(", "),
+        agree.iter().filter(|agree| **agree).count(),
+        agree.len(),
+        bounded.len(),
+        coverage(&bounded)
+    )
+}
+
+fn coverage(figures: &[&Figure]) -> String {
+    let figures: Vec<&&Figure> = figures
+        .iter()
+        .filter(|figure| figure.interval().is_some())
+        .collect();
+    if figures.is_empty() {
+        return "coverage: unknown without noise (--noise)\n".into();
+    }
+    let (runs, inside): (usize, usize) = figures.iter().fold((0, 0), |(runs, inside), figure| {
+        (runs + figure.real.len(), inside + figure.inside())
+    });
+    let widths: Vec<f64> = figures
+        .iter()
+        .filter_map(|figure| figure.relative_width())
+        .collect();
+    let mut widths = Data::new(widths);
+    format!(
+        "coverage: {inside} of {runs} figures of real runs ({:.0} %) are in the 95 % interval of simulated runs\n\
+         width: that interval is {:.2} times as wide as that of one more real run (median; at most {:.2})\n",
+        100.0 * inside as f64 / runs.max(1) as f64,
+        widths.median(),
+        widths.quantile(1.0)
+    )
+}
+
+fn cells(line: &Line) -> Vec<String> {
+    let mut cells = vec![
+        line.scenario.clone(),
+        line.load.to_string(),
+        line.rate.to_string(),
+    ];
+    for figure in &line.figures[..BOUNDS.len()] {
+        cells.extend(CELLS.map(|(_, _, cell)| cell(figure).unwrap_or("-".into())));
+    }
+    cells.push(
+        if line.same_decisions() {
+            "equal"
+        } else {
+            "DIFFERENT"
+        }
+        .into(),
+    );
+    cells.push(
+        if line.in_time == Some(false) {
+            "late"
+        } else {
+            ""
+        }
+        .into(),
+    );
+    cells.push(line.ledger.as_ref().map_or(String::new(), owner));
+    cells
+}
+
+/// The effect is in percent of the real mean.
+fn owner(ledger: &Ledger) -> String {
+    let effect = |term| {
+        ledger
+            .effect(term)
+            .map(|effect| format!("{} {:+.1} %", name_of(&term), 100.0 * effect))
+    };
+    ledger.owner().and_then(effect).unwrap_or_default()
+}
+
+pub fn to_json(lines: &[Line]) -> Value {
+    lines.iter().map(line_to_json).collect()
+}
+
+fn line_to_json(line: &Line) -> Value {
+    let object = |figure: &Figure| {
+        (
+            figure.metric.name().into(),
+            to_object(&columns()[OF_FIGURE], &(line, figure)),
+        )
+    };
+    let figures: serde_json::Map<String, Value> = line.figures.iter().map(object).collect();
+    json!({
+        "scenario": line.scenario,
+        "policy": line.policy,
+        "load_percent": line.load,
+        "rate": line.rate,
+        "figures": figures,
+        "ledger": line.ledger.as_ref().map(|ledger| {
+            let effect = |term: &Term| (name_of(term), ledger.effect(*term).map(|effect| 100.0 * effect).into());
+            Term::ALL.iter().map(effect).collect::<serde_json::Map<String, Value>>()
+        }),
+        "same_decisions": line.same_decisions(),
+        "in_time": line.in_time,
+    })
+}
+
+pub fn write_csv(path: &Path, lines: &[Line]) -> Result<()> {
+    let figures: Vec<OfLine<'_>> = lines
+        .iter()
+        .flat_map(|line| line.figures.iter().map(move |figure| (line, figure)))
+        .collect();
+    write_columns(path, &columns(), &figures)
+}
