@@ -4,7 +4,7 @@
 //!
 //!     cargo run --release --example own_backend -- sim examples/own_backend.toml --backend jitter
 //!
-//! An executor that computes implements [`batchlab::experiment::executor::Executor`] and joins `real --backend` with
+//! An executor that computes implements [`batchlab::run::executor::Executor`] and joins `real --backend` with
 //! [`Executors::with`].
 
 use std::process::ExitCode;
@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use batchlab::backend::Backend;
 use batchlab::cost::timing::{Start, Timing};
 use batchlab::cost::transfer::Transfers;
-use batchlab::experiment::executor::{Executors, Simulation, Simulator};
 use batchlab::policy::registry::Registry;
+use batchlab::run::executor::{Executors, Simulation, Simulator};
 use batchlab::sim;
 use batchlab::task::Task;
 use batchlab::units::{CellId, Nanos, Share};
@@ -97,11 +97,11 @@ mod tests {
     use std::path::Path;
     use std::sync::atomic::AtomicBool;
 
-    use batchlab::experiment::executor::Target;
-    use batchlab::experiment::{Run, prepare};
     use batchlab::metrics::laws;
     use batchlab::metrics::recorder::{Keep, Recorder};
     use batchlab::results::write;
+    use batchlab::run::executor::Target;
+    use batchlab::run::{Run, prepare};
     use batchlab::scenario::Scenario;
     use batchlab::workload::model::Model;
 

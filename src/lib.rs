@@ -56,4 +56,5 @@ pub mod prelude;
 pub use base::{error, gpu_settings, units};
 pub use core::{backend, conformance, cost, engine, metrics, policy, sim, task, workload};
 pub use devices::{cpu, cuda, network};
-pub use lab::{experiment, explain, import, results, scenario, validate};
+pub use lab::run as experiment;
+pub use lab::{explain, import, results, run, scenario, validate};

@@ -20,4 +20,4 @@ pub use crate::core::task::{Completion, Dispatch, MemberList, Members, Step, Tas
 pub use crate::core::workload::cell_graph::CellGraph;
 pub use crate::core::workload::class::Class;
 pub use crate::core::workload::trace::Request;
-pub use crate::lab::experiment::executor::{Executors, Simulation, Simulator};
+pub use crate::lab::run::executor::{Executors, Simulation, Simulator};

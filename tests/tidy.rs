@@ -19,7 +19,7 @@ const CLOCK: [&str; 6] = [
     "core::engine",
     "devices::cpu",
     "devices::cuda",
-    "lab::experiment",
+    "lab::run",
     "lab::page",
     "lab::profile",
 ];

@@ -6,10 +6,10 @@ use super::render::Shown;
 use crate::base::error::{Error, Result};
 use crate::base::units::{RequestId, TaskId};
 use crate::core::policy::registry::Registry;
-use crate::lab::experiment::executor::Executors;
 use crate::lab::explain::request::Life;
 use crate::lab::explain::task::Account;
 use crate::lab::explain::{Again, Subject, What};
+use crate::lab::run::executor::Executors;
 use crate::lab::validate::results::{Point, Results};
 
 /// Explain a request's life or a task's reasons

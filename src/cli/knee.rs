@@ -11,13 +11,13 @@ use super::{Common, Sweeps, number_in};
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, Rate};
 use crate::core::policy::registry::Registry;
-use crate::lab::experiment::executor::Target;
-use crate::lab::experiment::goal::{Answer, Goal};
-use crate::lab::experiment::knee::{Effort, Objective};
-use crate::lab::experiment::search::Searches;
 use crate::lab::results::columns::{Column, Unit, swept_columns, to_object};
 use crate::lab::results::table::aligned;
 use crate::lab::results::write::write_columns;
+use crate::lab::run::executor::Target;
+use crate::lab::run::goal::{Answer, Goal};
+use crate::lab::run::knee::{Effort, Objective};
+use crate::lab::run::search::Searches;
 use crate::lab::scenario::{PolicyEntry, Quantile, Scenario, named};
 
 /// Find the highest rate at which each policy of a scenario holds a latency objective

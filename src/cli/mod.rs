@@ -44,7 +44,7 @@ use crate::base::files::folder_name;
 use crate::base::shipped::{self, Shipped};
 use crate::core::cost::table::CostTable;
 use crate::core::policy::registry::Registry;
-use crate::lab::experiment::executor::Executors;
+use crate::lab::run::executor::Executors;
 use crate::lab::scenario::Scenario;
 
 const VERSION: &str = concat!(

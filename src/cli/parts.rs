@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use super::render::Shown;
 use crate::base::error::{Error, Result};
-use crate::lab::experiment::lock;
-use crate::lab::experiment::shard::{Point, Shard, shards};
 use crate::lab::results::table::{ranges, tabulate};
+use crate::lab::run::lock;
+use crate::lab::run::shard::{Point, Shard, shards};
 
 /// One process needs none of them. On a cluster, call the command with `--shard I/N` for each I from 1 to N, then with
 /// `--resume`: the files are those of one process.

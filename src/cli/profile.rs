@@ -17,9 +17,9 @@ use crate::core::policy::registry::Registry;
 use crate::core::workload::model::Model;
 use crate::devices::cuda::gpu::floors::{self, Floors};
 use crate::devices::network::Spec;
-use crate::lab::experiment::executor::{Executor, Executors};
-use crate::lab::experiment::standard::Cuda;
 use crate::lab::profile::{self, Session, Settings, Wanted};
+use crate::lab::run::executor::{Executor, Executors};
+use crate::lab::run::standard::Cuda;
 use crate::lab::scenario::{Scenario, named as known};
 
 const REPEATS: u32 = 5;

@@ -11,11 +11,11 @@ use crate::base::files::folder_name;
 use crate::core::metrics::recorder::Decisions;
 use crate::core::metrics::validity::{Extrapolation, LATENESS_BOUND, Lateness};
 use crate::core::policy::registry::Registry;
-use crate::lab::experiment::executor::{Executors, Target, Verify};
-use crate::lab::experiment::verify::{Largest, Verified};
-use crate::lab::experiment::{self, Options, Report};
 use crate::lab::results::summary::SummaryRow;
 use crate::lab::results::{summary, table};
+use crate::lab::run::executor::{Executors, Target, Verify};
+use crate::lab::run::verify::{Largest, Verified};
+use crate::lab::run::{self, Options, Report};
 use crate::lab::scenario::{PolicyEntry, Scenario};
 
 /// Run scenarios on the simulated GPU
@@ -100,7 +100,7 @@ pub fn sim(args: &SimArgs, registry: &Registry, executors: &Executors) -> Result
     if parts.plan || parts.merge_only {
         let points = scenarios
             .iter()
-            .map(|sweep| experiment::points(sweep, &options, true));
+            .map(|sweep| run::points(sweep, &options, true));
         let points = points.collect::<Result<Vec<_>>>()?.concat();
         if parts.plan {
             return parts.show(&points, args.common.shown);
@@ -136,7 +136,7 @@ fn run_shard(sweeps: &[Vec<Scenario>], args: &SimArgs, options: &Options) -> Res
     let common = &args.common;
     let points = sweeps
         .iter()
-        .map(|scenarios| experiment::points(scenarios, options, false));
+        .map(|scenarios| run::points(scenarios, options, false));
     let points = points.collect::<Result<Vec<_>>>()?;
     let Some((shard, mut rest)) = args.parts.own(&points.concat()) else {
         return Ok(());
@@ -176,7 +176,7 @@ fn carried_out(
     options: &Options,
 ) -> Result<Report> {
     common.carry_out(runs, &scenarios[0].name, |stop, done| {
-        experiment::run_sweep(scenarios, options, stop, done)
+        run::run_sweep(scenarios, options, stop, done)
     })
 }
 
@@ -197,7 +197,7 @@ fn run_all(sweeps: &[Vec<Scenario>], common: &Common, options: &Options) -> Resu
         sweeps
             .iter()
             .flatten()
-            .try_for_each(|scenario| experiment::prepare(scenario, options.target).map(drop))?;
+            .try_for_each(|scenario| run::prepare(scenario, options.target).map(drop))?;
     }
     let (mut shown, mut failed) = (common.shown.several(), None);
     for scenarios in sweeps {

@@ -13,14 +13,14 @@ use crate::base::files::{can_write, folder_name, write_whole};
 use crate::base::shipped::Shipped;
 use crate::base::units::{Nanos, Rate};
 use crate::core::policy::registry::Registry;
-use crate::lab::experiment::control::{self, Optimum};
-use crate::lab::experiment::executor::Target;
-use crate::lab::experiment::goal::Goal;
-use crate::lab::experiment::knee::{Effort, over_rates};
-use crate::lab::experiment::tune::{self, Tried};
-use crate::lab::experiment::{self, Options};
 use crate::lab::plot::Kind;
 use crate::lab::results::table::aligned;
+use crate::lab::run::control::{self, Optimum};
+use crate::lab::run::executor::Target;
+use crate::lab::run::goal::Goal;
+use crate::lab::run::knee::{Effort, over_rates};
+use crate::lab::run::tune::{self, Tried};
+use crate::lab::run::{self, Options};
 use crate::lab::scenario::{PolicyEntry, Scenario};
 
 /// Find the settings with which a policy holds a latency objective at the highest rate, or with the fewest workers
@@ -486,7 +486,7 @@ impl Args {
         };
         let (name, runs) = (&scenarios[0].name, scenarios.len() * rates.len());
         let report = self.common.carry_out(runs, name, |stop, done| {
-            experiment::run_sweep(&scenarios, &options, stop, done)
+            run::run_sweep(&scenarios, &options, stop, done)
         })?;
         if report.interrupted() {
             Err(Error::Interrupted)

@@ -9,8 +9,8 @@ use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::base::shipped::Shipped;
 use crate::core::policy::registry::Registry;
-use crate::lab::experiment::executor::{Executor, Executors, Target, Verify};
-use crate::lab::experiment::{Report, prepare};
+use crate::lab::run::executor::{Executor, Executors, Target, Verify};
+use crate::lab::run::{Report, prepare};
 use crate::lab::scenario::Scenario;
 use crate::lab::validate::set::{self, Known, Line, Part, Plan, report};
 

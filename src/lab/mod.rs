@@ -5,7 +5,7 @@ pub mod results;
 pub mod plot;
 pub mod scenario;
 
-pub mod experiment;
+pub mod run;
 
 pub mod validate;
 

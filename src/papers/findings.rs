@@ -6,11 +6,11 @@ use super::lab::Study;
 use super::{Launches, Measured};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
-use crate::lab::experiment::Report;
 use crate::lab::results::columns::Metric;
 use crate::lab::results::logs::{LogRow as _, RequestLine};
 use crate::lab::results::read::Log;
 use crate::lab::results::summary::SummaryRow;
+use crate::lab::run::Report;
 use crate::lab::scenario::Scenario;
 
 /// Of one paper.

@@ -11,16 +11,16 @@ use super::{Exhibit, Measured};
 use crate::base::error::{Error, Result};
 use crate::base::files::write_whole;
 use crate::base::units::{Nanos, Rate};
-use crate::lab::experiment::executor::Target;
-use crate::lab::experiment::fingerprint::hash;
-use crate::lab::experiment::goal::{Answer, Goal};
-use crate::lab::experiment::knee::{Effort, Objective};
-use crate::lab::experiment::search::Searches;
-use crate::lab::experiment::shard::Shard;
-use crate::lab::experiment::{self, Options, Report};
 use crate::lab::plot::{self, Bar, Bars, Figure};
 use crate::lab::results::swept::distinct;
 use crate::lab::results::table::aligned;
+use crate::lab::run::executor::Target;
+use crate::lab::run::fingerprint::hash;
+use crate::lab::run::goal::{Answer, Goal};
+use crate::lab::run::knee::{Effort, Objective};
+use crate::lab::run::search::Searches;
+use crate::lab::run::shard::Shard;
+use crate::lab::run::{self, Options, Report};
 use crate::lab::scenario::{LoadPoint, Quantile, Scenario};
 
 /// The file of a study that is written last.
@@ -371,7 +371,7 @@ impl Lab<'_> {
             stated: Vec::new(),
         };
         if self.keep == Keep::Only {
-            let points = experiment::points(std::slice::from_ref(scenario), &options, true)?;
+            let points = run::points(std::slice::from_ref(scenario), &options, true)?;
             if points.iter().any(|point| !point.finished) {
                 return Err(Error::Incomplete(format!(
                     "{}: points are missing",
@@ -379,7 +379,7 @@ impl Lab<'_> {
                 )));
             }
         }
-        let report = experiment::run(scenario, &options, self.stop, self.progress)?;
+        let report = run::run(scenario, &options, self.stop, self.progress)?;
         if report.interrupted() {
             Err(Error::Interrupted)
         } else {

@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 use super::verdict::TOLERANCE;
 use super::{Checked, Findings, Found, Item, Paper, Word, jit};
 use crate::core::metrics::bounds::Bounds;
-use crate::lab::experiment::Report;
 use crate::lab::page::{self, Section, escaped, figures, folded, html_table};
 use crate::lab::plot::Figure;
 use crate::lab::results::columns::about;
 use crate::lab::results::saved::Saved;
 use crate::lab::results::table::aligned;
 use crate::lab::results::{summary, table};
+use crate::lab::run::Report;
 
 /// A block each, with the reason if a claim does not hold.
 pub fn table(checked: &[Checked]) -> String {

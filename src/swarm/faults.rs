@@ -14,7 +14,7 @@ use crate::core::cost::transfer::Transfers;
 use crate::core::sim;
 use crate::core::task::{Completion, MemberList, Task};
 use crate::core::workload::random::Stream;
-use crate::lab::experiment::executor::{Simulation, Simulator};
+use crate::lab::run::executor::{Simulation, Simulator};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Fault {
@@ -207,8 +207,8 @@ mod tests {
     use super::*;
     use crate::core::metrics::recorder::{Keep, Recorder};
     use crate::core::policy::registry::Registry;
-    use crate::lab::experiment::executor::Target;
-    use crate::lab::experiment::{Run, prepare};
+    use crate::lab::run::executor::Target;
+    use crate::lab::run::{Run, prepare};
     use crate::lab::scenario::Scenario;
 
     fn served(faults: &[Fault]) -> Recorder {

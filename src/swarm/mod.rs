@@ -27,13 +27,13 @@ use crate::core::conformance::record::Record;
 use crate::core::cost::{CostModel as _, Extra};
 use crate::core::metrics::recorder::Keep;
 use crate::core::policy::registry::{Batches, Registry};
-use crate::lab::experiment::device::Device;
-use crate::lab::experiment::executor::Target;
-use crate::lab::experiment::inputs::Inputs;
-use crate::lab::experiment::{self, Options, Run, prepare};
 use crate::lab::results::columns::name_of;
 use crate::lab::results::logs::{LogRow as _, RoundLine};
 use crate::lab::results::write;
+use crate::lab::run::device::Device;
+use crate::lab::run::executor::Target;
+use crate::lab::run::inputs::Inputs;
+use crate::lab::run::{self, Options, Run, prepare};
 use crate::lab::scenario::Scenario;
 use crate::lab::validate::ledger::replayed;
 use crate::lab::validate::results::Results;
@@ -188,9 +188,7 @@ fn keeps_the_laws(
             .num_threads(threads)
             .build()
             .map_err(Error::failed)?;
-        pool.install(|| {
-            experiment::run_sweep(&scenarios, &options, &AtomicBool::new(false), &|| ())
-        })
+        pool.install(|| run::run_sweep(&scenarios, &options, &AtomicBool::new(false), &|| ()))
     };
     let (one, several) = (on_threads(1)?, on_threads(3)?);
     if format!("{:?}", one.rows) != format!("{:?}", several.rows) {

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use batchlab::error::Result;
-use batchlab::experiment::capacity;
-use batchlab::experiment::goal::Answer;
-use batchlab::experiment::knee::{self, Effort, Objective};
-use batchlab::experiment::search::{Kept, Question, Searched};
 use batchlab::policy::registry::Registry;
+use batchlab::run::capacity;
+use batchlab::run::goal::Answer;
+use batchlab::run::knee::{self, Effort, Objective};
+use batchlab::run::search::{Kept, Question, Searched};
 use batchlab::scenario::{Quantile, Scenario};
 use batchlab::units::{Nanos, Rate};
 use tempfile::TempDir;

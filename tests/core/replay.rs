@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::recorded::{Quirks, RESTLESS, record, record_with};
 use batchlab::cost::table::CostTable;
-use batchlab::experiment::inputs::Inputs;
 use batchlab::policy::registry::Registry;
+use batchlab::run::inputs::Inputs;
 use batchlab::scenario::costs;
 use batchlab::units::{CellId, RequestId};
 use batchlab::validate::ledger::{self, Ledger, Term};

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use batchlab::backend::Backend;
 use batchlab::cost::table::TableModel;
 use batchlab::cost::{CostModel, Extra};
-use batchlab::experiment::executor::Target;
-use batchlab::experiment::{self, Options, Run};
+use batchlab::run::executor::Target;
+use batchlab::run::{self, Options, Run};
 
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::metrics::summary::summarize;
@@ -197,10 +197,9 @@ pub fn record_with(
         stated: Vec::new(),
     };
     // For the files beside the logs of the points.
-    let report = experiment::run(&scenario, &options, &AtomicBool::new(false), &|| {})
-        .expect("the scenario runs");
-    let (inputs, device) =
-        experiment::prepare(&scenario, Target::SIM).expect("the scenario is sound");
+    let report =
+        run::run(&scenario, &options, &AtomicBool::new(false), &|| {}).expect("the scenario runs");
+    let (inputs, device) = run::prepare(&scenario, Target::SIM).expect("the scenario is sound");
     for policy in 0..scenario.policies.len() {
         for load in scenario.points() {
             let run = Run {

@@ -18,12 +18,12 @@ use crate::base::error::{Error, Result};
 use crate::base::files::write_whole;
 use crate::base::shipped::GRNN_MEASURED;
 use crate::core::policy::registry::Registry;
-use crate::lab::experiment::executor::{Target, Verify};
-use crate::lab::experiment::lock::Lock;
-use crate::lab::experiment::shard::Point;
-use crate::lab::experiment::standard::Cpu;
-use crate::lab::experiment::{self, Options, Report};
 use crate::lab::plot::{self, Figure, Inputs, Kind};
+use crate::lab::run::executor::{Target, Verify};
+use crate::lab::run::lock::Lock;
+use crate::lab::run::shard::Point;
+use crate::lab::run::standard::Cpu;
+use crate::lab::run::{self, Options, Report};
 use crate::lab::scenario::Scenario;
 use crate::papers::lab::{Keep, Lab, NUMBERS, SEARCHES};
 use crate::papers::{
@@ -213,7 +213,7 @@ impl<'a> Work<'a> {
         let mut points = Vec::new();
         let looked_at = self.args.parts.plan || self.args.parts.merge_only;
         for (item, scenario) in &self.scenarios {
-            points.extend(experiment::points(
+            points.extend(run::points(
                 std::slice::from_ref(scenario),
                 &self.options(item),
                 looked_at,
@@ -273,7 +273,7 @@ impl<'a> Work<'a> {
                 };
             }
             let mut report =
-                common.on_threads(|| experiment::run(&scenario, &options, stop, &|| bar.inc(1)))?;
+                common.on_threads(|| run::run(&scenario, &options, stop, &|| bar.inc(1)))?;
             if report.interrupted() {
                 return Err(Error::Interrupted);
             }

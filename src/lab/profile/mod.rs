@@ -54,7 +54,7 @@ use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
 use crate::devices::cpu::StepTime;
 use crate::devices::cuda::Options;
-use crate::lab::experiment::executor::{Executor, Loaded};
+use crate::lab::run::executor::{Executor, Loaded};
 
 struct Subject<'a> {
     wanted: &'a Wanted,

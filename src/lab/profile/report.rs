@@ -16,8 +16,8 @@ use crate::core::cost::noise::{Measured, NoiseRecord};
 use crate::core::metrics::recorder::Decisions;
 use crate::core::workload::row_names::{DEMAND, GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 use crate::devices::network::Network;
-use crate::lab::experiment::executor::Loaded;
 use crate::lab::results::table::aligned;
+use crate::lab::run::executor::Loaded;
 
 #[derive(Clone, Debug)]
 pub struct Made {

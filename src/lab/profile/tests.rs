@@ -15,7 +15,7 @@ use crate::core::sim;
 use crate::core::task::{Step, Task};
 use crate::core::workload::random::stream;
 use crate::devices::network::{Network, Spec};
-use crate::lab::experiment::executor::{Abilities, Loaded};
+use crate::lab::run::executor::{Abilities, Loaded};
 
 /// A device that takes [`truth`] for each task, times its slowness at that instant.
 #[derive(Debug)]

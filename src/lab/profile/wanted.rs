@@ -7,9 +7,9 @@ use crate::base::gpu_settings::Precision;
 use crate::core::workload::model::Model;
 use crate::core::workload::shape::{Shape, Tree};
 use crate::devices::network::Spec;
-use crate::lab::experiment::device;
-use crate::lab::experiment::executor::Executor;
-use crate::lab::experiment::inputs::Inputs;
+use crate::lab::run::device;
+use crate::lab::run::executor::Executor;
+use crate::lab::run::inputs::Inputs;
 use crate::lab::scenario::Scenario;
 
 /// Times are nearly straight lines, and a batch takes seconds.

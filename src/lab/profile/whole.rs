@@ -299,9 +299,9 @@ fn one_by_one(wanted: &Wanted, input: u32, batch: u32, profile: &Profile) -> Nan
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::experiment::executor::Executor as _;
-    use crate::lab::experiment::standard::Cpu;
     use crate::lab::profile::samples::Cost;
+    use crate::lab::run::executor::Executor as _;
+    use crate::lab::run::standard::Cpu;
 
     fn leaves(steps: &[(u32, u64)], turns: &[(u32, u64)]) -> Times {
         let mut times = Times::default();

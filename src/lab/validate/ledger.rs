@@ -30,7 +30,7 @@ use crate::core::sim;
 use crate::core::task::{Copies, FoldLoop, MemberList, Step, Task, distinct_cells};
 use crate::core::workload::arrivals::{OpenLoop, Supply};
 use crate::core::workload::trace::{Request, Requests};
-use crate::lab::experiment::inputs::Inputs;
+use crate::lab::run::inputs::Inputs;
 use crate::lab::scenario::LoadPoint;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

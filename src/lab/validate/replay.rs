@@ -16,9 +16,9 @@ use crate::core::metrics::recorder::{Keep, Recorder};
 use crate::core::metrics::summary::summarize;
 use crate::core::task::{Completion, MemberList, Round, Task, TaskRow, distinct_cells};
 use crate::core::workload::model::CellType;
-use crate::lab::experiment::inputs::Inputs;
 use crate::lab::results::logs::{LogRow, RequestLine, TaskLine};
 use crate::lab::results::write;
+use crate::lab::run::inputs::Inputs;
 
 #[derive(Debug)]
 pub struct Replay {

@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::files::folder_name;
 use crate::core::policy::registry::Registry;
-use crate::lab::experiment::Run;
-use crate::lab::experiment::fingerprint::hash_of;
 use crate::lab::results::saved::read_json;
 use crate::lab::results::swept;
+use crate::lab::run::Run;
+use crate::lab::run::fingerprint::hash_of;
 use crate::lab::scenario::{LoadPoint, Scenario};
 
 const RUN: &str = "run.json";

@@ -22,14 +22,14 @@ use crate::core::metrics::stats::Interval;
 use crate::core::task::Step;
 use crate::core::workload::dnn::{Dnn, Operator};
 use crate::devices::network::operators::writes;
-use crate::lab::experiment::Report;
-use crate::lab::experiment::device::{Device, prepare};
-use crate::lab::experiment::executor::Target;
 use crate::lab::plot::{self, Bar, Bars, Inputs, Kind};
 use crate::lab::results::columns::Metric;
 use crate::lab::results::logs::{BatchLine, LogRow as _};
 use crate::lab::results::read::Log;
 use crate::lab::results::summary::SummaryRow;
+use crate::lab::run::Report;
+use crate::lab::run::device::{Device, prepare};
+use crate::lab::run::executor::Target;
 use crate::lab::scenario::{PolicyEntry, Scenario};
 
 /// Labels in the scenarios.

@@ -9,10 +9,10 @@ use batchlab::cost::CostModel;
 use batchlab::cost::table::{CostTable, Overhead, TableModel};
 use batchlab::cost::transfer::Transfers;
 use batchlab::engine;
-use batchlab::experiment::executor::Target;
-use batchlab::experiment::{self, Options, Report};
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::registry::{Configured, Registry, Settings, Setup};
+use batchlab::run::executor::Target;
+use batchlab::run::{self, Options, Report};
 use batchlab::scenario::Scenario;
 use batchlab::sim;
 use batchlab::units::CellId;
@@ -286,7 +286,7 @@ pub fn simulated(scenario: &Scenario, out: PathBuf) -> Report {
         shard: None,
         stated,
     };
-    experiment::run(scenario, &options, &AtomicBool::new(false), &|| ())
+    run::run(scenario, &options, &AtomicBool::new(false), &|| ())
         .expect("a scenario that can be simulated")
 }
 

@@ -8,11 +8,11 @@ use serde_json::Value;
 
 use crate::base::error::{Error, Result};
 use crate::core::metrics::summary::Summary;
-use crate::lab::experiment::executor::Target;
 use crate::lab::results::logs::BatchLine;
 use crate::lab::results::read::{CsvRow, Log};
 use crate::lab::results::saved::{Saved, read_json, within};
 use crate::lab::results::swept::Swept;
+use crate::lab::run::executor::Target;
 
 #[derive(Debug)]
 pub struct Side {

@@ -21,11 +21,11 @@ use crate::core::metrics::recorder::Keep;
 use crate::core::metrics::stats::prediction;
 use crate::core::metrics::summary::{Summary, summarize};
 use crate::core::policy::registry::Registry;
-use crate::lab::experiment::device::Device;
-use crate::lab::experiment::executor::Target;
-use crate::lab::experiment::inputs::Inputs;
-use crate::lab::experiment::{self, Options, Report, Run, prepare};
 use crate::lab::results::columns::Metric;
+use crate::lab::run::device::Device;
+use crate::lab::run::executor::Target;
+use crate::lab::run::inputs::Inputs;
+use crate::lab::run::{self, Options, Report, Run, prepare};
 use crate::lab::scenario::{ArrivalSpec, Input, Load, LoadPoint, PolicyEntry, Scenario};
 
 #[derive(Clone, Debug)]
@@ -205,7 +205,7 @@ fn run(
         shard: None,
         stated: Vec::new(),
     };
-    let report = experiment::run(scenario, &options, stop, progress)?;
+    let report = run::run(scenario, &options, stop, progress)?;
     match (report.interrupted(), report.failures.first()) {
         (true, _) => Err(Error::Interrupted),
         (_, Some(failure)) => Err(Error::failed(failure)),
