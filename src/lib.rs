@@ -34,7 +34,7 @@
 //! # Rooms
 //!
 //! The modules of the crate are in rooms: `base`, `core`, `devices`, `lab`, `papers` and `cli`. A room uses only those
-//! declared before it, and a module only those declared before it in its room; `tests/tidy.rs` checks it.
+//! declared before it, and a module only those declared before it in its room; `tests/tidy` checks it.
 
 #![deny(unsafe_code)]
 

@@ -1,6 +1,6 @@
 //! The host's clock, for real backends and for what a run says of itself in `host.json`. No simulated time depends on it.
 //!
-//! Clippy denies the two functions of `std` everywhere else; `tests/tidy.rs` lists the modules that may call these.
+//! Clippy denies the two functions of `std` everywhere else; `tests/tidy` lists the modules that may call these.
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,13 +1,10 @@
-//! The rules of the house that a program can check: layers, unsafe code, the host's clock, links and wording.
-//!
-//! The rules are in CONTRIBUTING.md; each failure names the file, the line and the rule.
+//! The rooms of `src/` and the order of their modules, and what only some modules may do.
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
 
-/// The longest line of a Markdown file, tables, code and links aside.
-const COLUMNS: usize = 120;
+use crate::source::{code, files, is_test, report, root};
+
 /// Where `unsafe` may stand.
 const UNSAFE: [&str; 3] = [
     "src/devices/cuda/gpu/",
@@ -42,74 +39,6 @@ const ROOMS: [(&str, &[&str]); 7] = [
     ("cli", &["cudarc"]),
 ];
 
-/// Phrases that have a plainer form.
-const BANNED: &[(&str, &str)] = &[
-    ("numbers that are none", "NaN or infinity"),
-    ("that is none", "say what it is instead"),
-    ("that are none", "say what they are instead"),
-    ("is no share", "must be between 0 and 1"),
-    ("is no toml", "not valid TOML"),
-    ("is no number", "is not a number"),
-    ("so many ", "n, or the number of"),
-    ("came to", "resulted in, or the value itself"),
-    ("come to what", "result in"),
-    ("comes to", "results in"),
-    ("whoever", "name the subject"),
-    ("nobody", "no request, no task, no caller"),
-    ("somebody", "a caller, a user"),
-    ("owns the gap", "explains the gap"),
-    ("what of it", "name it"),
-    ("what of them", "name them"),
-    ("brought together", "gathered"),
-    ("bring together", "gather"),
-    ("behind the last", "after the last"),
-    ("behind each other", "one after the other"),
-    ("one behind the other", "one after the other"),
-    ("for gpus alone", "for GPUs only"),
-];
-
-struct Source {
-    path: String,
-    text: String,
-}
-
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-/// The files below these folders with one of these endings, in the order of their paths.
-fn files(folders: &[&str], endings: &[&str]) -> Vec<Source> {
-    let mut paths = Vec::new();
-    for folder in folders {
-        collect(&root().join(folder), endings, &mut paths);
-    }
-    paths.sort();
-    let read = |path: PathBuf| Source {
-        text: fs::read_to_string(&path).expect("a readable source file"),
-        path: path
-            .strip_prefix(root())
-            .expect("below the root")
-            .to_string_lossy()
-            .replace('\\', "/"),
-    };
-    let files: Vec<Source> = paths.into_iter().map(read).collect();
-    assert!(!files.is_empty(), "no {endings:?} below {folders:?}");
-    files
-}
-
-fn collect(path: &Path, endings: &[&str], paths: &mut Vec<PathBuf>) {
-    if path.is_dir() {
-        for entry in fs::read_dir(path).expect("a readable folder") {
-            collect(&entry.expect("a readable entry").path(), endings, paths);
-        }
-    } else if path
-        .extension()
-        .is_some_and(|ending| endings.iter().any(|known| ending == *known))
-    {
-        paths.push(path.to_owned());
-    }
-}
-
 /// The room of a file of `src/` and the module in it: `core::task` for `src/core/task/members.rs`. Rooms without modules
 /// of their own rank and files beside the rooms have their name alone.
 fn module(path: &str) -> String {
@@ -126,18 +55,6 @@ fn module(path: &str) -> String {
         }
         _ => room.to_owned(),
     }
-}
-
-fn is_test(path: &str) -> bool {
-    path.contains("/tests/") || path.ends_with("/tests.rs")
-}
-
-/// The lines of a file up to its inline tests, without comments, each with its number.
-fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
-    let end = text.find("#[cfg(test)]\nmod tests {").unwrap_or(text.len());
-    (1..)
-        .zip(text[..end].lines())
-        .filter(|(_, line)| !line.trim_start().starts_with("//"))
 }
 
 /// What a file names after `crate::`: rooms and their modules, in single paths and in groups.
@@ -196,10 +113,6 @@ fn declared(path: &str) -> Vec<String> {
             .then(|| name.to_owned())
     };
     text.lines().filter_map(name).collect()
-}
-
-fn report(rule: &str, broken: &[String]) {
-    assert!(broken.is_empty(), "{rule}:\n{}", broken.join("\n"));
 }
 
 #[test]
@@ -326,150 +239,4 @@ fn unsafe_code_and_the_hosts_clock_stand_where_they_may() {
         "unsafe code and the host's clock stand where they may",
         &broken,
     );
-}
-
-#[test]
-fn documents_are_narrow_and_their_links_resolve() {
-    let mut broken = Vec::new();
-    for file in documents() {
-        let mut fenced = false;
-        for (number, line) in (1..).zip(file.text.lines()) {
-            fenced ^= line.trim_start().starts_with("```");
-            let exempt = fenced
-                || line.starts_with(['|', '!'])
-                || line.starts_with("    ")
-                || line.contains("](");
-            if !exempt && line.chars().count() > COLUMNS {
-                broken.push(format!(
-                    "{}:{number}: longer than {COLUMNS} columns",
-                    file.path
-                ));
-            }
-            if !fenced {
-                broken.extend(
-                    dead_links(&file, line)
-                        .map(|link| format!("{}:{number}: no {link}", file.path)),
-                );
-            }
-        }
-    }
-    report("documents are narrow and their links resolve", &broken);
-}
-
-fn documents() -> Vec<Source> {
-    let mut documents = files(
-        &[
-            "docs",
-            "scenarios",
-            "benches",
-            "traces",
-            "results",
-            "scripts",
-        ],
-        &["md"],
-    );
-    documents.retain(|file| !file.path.starts_with("results/") || file.path == "results/README.md");
-    for entry in fs::read_dir(root()).expect("the root") {
-        let path = entry.expect("a readable entry").path();
-        if path.extension().is_some_and(|ending| ending == "md") {
-            documents.push(Source {
-                text: fs::read_to_string(&path).expect("a readable document"),
-                path: path
-                    .file_name()
-                    .expect("a name")
-                    .to_string_lossy()
-                    .into_owned(),
-            });
-        }
-    }
-    documents
-}
-
-/// The targets of a line's links that exist neither as a file nor as a heading.
-fn dead_links<'f>(file: &'f Source, line: &'f str) -> impl Iterator<Item = &'f str> {
-    let targets = line
-        .split("](")
-        .skip(1)
-        .filter_map(|rest| rest.split(')').next());
-    targets
-        .filter(|target| !target.contains("://"))
-        .filter(|target| {
-            let (path, heading) = target
-                .split_once('#')
-                .map_or((*target, None), |(path, heading)| (path, Some(heading)));
-            let folder = Path::new(&file.path).parent().expect("a folder");
-            let place = if path.is_empty() {
-                root().join(&file.path)
-            } else {
-                root().join(folder).join(path)
-            };
-            let text = || fs::read_to_string(&place).unwrap_or_default();
-            !place.exists()
-                || heading.is_some_and(|heading| {
-                    !text()
-                        .lines()
-                        .any(|line| anchor(line) == Some(heading.into()))
-                })
-        })
-}
-
-/// The name by which links reach a heading: lower case, hyphens for spaces, no punctuation.
-fn anchor(line: &str) -> Option<String> {
-    let heading = line
-        .strip_prefix('#')?
-        .trim_start_matches('#')
-        .trim()
-        .to_lowercase();
-    let kept = heading
-        .chars()
-        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-    Some(kept.map(|c| if c == ' ' { '-' } else { c }).collect())
-}
-
-#[test]
-fn the_wording_is_plain() {
-    let mut broken = Vec::new();
-    let mut all = files(
-        &["src", "tests", "examples", "benches", "kernels"],
-        &["rs", "cu", "cuh"],
-    );
-    all.extend(files(&["scenarios", "examples"], &["toml"]));
-    all.extend(files(&["scripts"], &["py", "sh"]));
-    all.extend(documents());
-    for file in all.iter().filter(|file| file.path != "tests/tidy.rs") {
-        for (number, line) in (1..).zip(file.text.lines()) {
-            // The words of a name, too.
-            let line = line.to_lowercase().replace('_', " ");
-            for (phrase, better) in BANNED.iter().filter(|(phrase, _)| line.contains(phrase)) {
-                broken.push(format!(
-                    "{}:{number}: \"{}\"; write: {better}",
-                    file.path,
-                    phrase.trim()
-                ));
-            }
-        }
-    }
-    report("the wording is plain", &broken);
-}
-
-/// `Cargo.toml` leaves other results out of packages.
-#[test]
-fn packages_contain_what_the_program_includes() {
-    let mut cargo = std::process::Command::new(env!("CARGO"));
-    let listed = cargo
-        .args(["package", "--list", "--allow-dirty", "--offline"])
-        .current_dir(root())
-        .output()
-        .unwrap();
-    let files = String::from_utf8(listed.stdout).unwrap();
-    for file in [
-        "results/reference/gpu/measured.csv",
-        "results/reference/peers.txt",
-    ] {
-        assert!(
-            files.lines().any(|listed| listed == file),
-            "{file}: {}",
-            String::from_utf8_lossy(&listed.stderr)
-        );
-    }
 }

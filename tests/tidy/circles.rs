@@ -1,0 +1,324 @@
+//! Circles of files: two files that need each other are read together, so each circle is a decision.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::source::{code, files, is_test, report};
+
+/// The circles that are left, each with the reason why it stays. Files are named without `src/` and `.rs`.
+const CIRCLES: &[(&[&str], &str)] = &[
+    (
+        &[
+            "core/metrics/part",
+            "core/metrics/recorder",
+            "core/metrics/stream",
+            "core/metrics/summary",
+            "core/metrics/tokens",
+            "core/metrics/validity",
+        ],
+        "",
+    ),
+    (
+        &[
+            "core/policy/cellular/chain",
+            "core/policy/cellular/graph",
+            "core/policy/cellular/queue",
+            "core/policy/cellular/requests",
+        ],
+        "",
+    ),
+    (
+        &["core/policy/cellular/core", "core/policy/cellular/rule"],
+        "",
+    ),
+    (
+        &[
+            "core/policy/dvabatch/conditions",
+            "core/policy/dvabatch/stage",
+            "core/policy/dvabatch/table",
+        ],
+        "",
+    ),
+    (
+        &[
+            "core/policy/dvabatch/policies",
+            "core/policy/dvabatch/settings",
+        ],
+        "",
+    ),
+    (&["core/workload/arrivals", "core/workload/trace"], ""),
+    (
+        &[
+            "core/workload/dnn",
+            "core/workload/graph_model",
+            "core/workload/model",
+        ],
+        "",
+    ),
+    (
+        &[
+            "core/workload/graph_model/expression",
+            "core/workload/graph_model/rule",
+        ],
+        "",
+    ),
+    (&["devices/cpu/launches", "devices/cpu/worker"], ""),
+    (&["devices/cuda/gpu/compile", "devices/cuda/gpu/host"], ""),
+    (
+        &[
+            "devices/cuda/gpu/cublas",
+            "devices/cuda/gpu/driver",
+            "devices/cuda/gpu/libraries",
+            "devices/cuda/gpu/memory",
+            "devices/cuda/gpu/nvrtc",
+        ],
+        "",
+    ),
+    (
+        &[
+            "devices/cuda/gpu/grnn/kernel",
+            "devices/cuda/gpu/grnn/persistent",
+        ],
+        "",
+    ),
+    (&["devices/cuda/gpu/stream", "devices/cuda/gpu/worker"], ""),
+    (
+        &[
+            "devices/network/cells/gated",
+            "devices/network/cells/seq2seq",
+        ],
+        "",
+    ),
+    (
+        &["devices/network/operators", "devices/network/weights"],
+        "",
+    ),
+    (
+        &["devices/network/product", "devices/network/row_tiles"],
+        "",
+    ),
+    (
+        &[
+            "lab/run/capacity",
+            "lab/run/goal",
+            "lab/run/knee",
+            "lab/run/search",
+        ],
+        "",
+    ),
+    (&["lab/run/control", "lab/run/device"], ""),
+    (&["lab/run/executor", "lab/run/standard"], ""),
+    (&["lab/plot/axis", "lab/plot/look"], ""),
+    (
+        &[
+            "lab/plot/bars",
+            "lab/plot/input",
+            "lab/plot/lines",
+            "lab/plot/points",
+            "lab/plot/searched",
+        ],
+        "",
+    ),
+    (
+        &[
+            "lab/plot/canvas",
+            "lab/plot/data",
+            "lab/plot/layout",
+            "lab/plot/legend",
+            "lab/plot/panel",
+            "lab/plot/remark",
+        ],
+        "",
+    ),
+    (&["lab/scenario/source", "lab/scenario/sweep"], ""),
+];
+
+/// A module by the names of its path, such as `core`, `task` for `src/core/task/mod.rs`.
+type Module = Vec<String>;
+
+/// The uses of files by files. A module that uses its own descendants contains them and closes no circle.
+struct Uses {
+    modules: Vec<Module>,
+    /// The indices of the modules that each module uses.
+    uses: Vec<BTreeSet<usize>>,
+}
+
+impl Uses {
+    fn read() -> Uses {
+        let mut texts = BTreeMap::new();
+        for file in files(&["src"], &["rs"]) {
+            let inside = file.path.trim_start_matches("src/").trim_end_matches(".rs");
+            let inside = inside.trim_end_matches("/mod");
+            if !is_test(&file.path) && !["lib", "main", "prelude"].contains(&inside) {
+                let module: Module = inside.split('/').map(str::to_owned).collect();
+                let lines: Vec<&str> = code(&file.text).map(|(_, line)| line).collect();
+                texts.insert(module, lines.join("\n"));
+            }
+        }
+        let modules: Vec<Module> = texts.keys().cloned().collect();
+        let mut uses = Vec::new();
+        for (module, text) in &texts {
+            let mut used = BTreeSet::new();
+            for path in paths(text) {
+                let Some(target) = resolve(module, &path, &modules) else {
+                    continue;
+                };
+                if !modules[target].starts_with(module) && modules[target].len() > 1 {
+                    used.insert(target);
+                }
+            }
+            uses.push(used);
+        }
+        Uses { modules, uses }
+    }
+
+    /// The modules that `start` reaches over any number of uses.
+    fn reachable(&self, start: usize) -> BTreeSet<usize> {
+        let mut reached = BTreeSet::new();
+        let mut open = vec![start];
+        while let Some(module) = open.pop() {
+            for next in &self.uses[module] {
+                if reached.insert(*next) {
+                    open.push(*next);
+                }
+            }
+        }
+        reached
+    }
+
+    /// Groups of modules that reach each other, in the order of their names.
+    fn circles(&self) -> BTreeSet<BTreeSet<String>> {
+        let reachable: Vec<BTreeSet<usize>> = (0..self.modules.len())
+            .map(|module| self.reachable(module))
+            .collect();
+        let mut circles = BTreeSet::new();
+        for (module, reached) in reachable.iter().enumerate() {
+            if reached.contains(&module) {
+                let others = reached
+                    .iter()
+                    .filter(|other| reachable[**other].contains(&module));
+                circles.insert(others.map(|other| self.modules[*other].join("/")).collect());
+            }
+        }
+        circles
+    }
+}
+
+/// The module that a path leads to: the longest part of it that is a module.
+fn resolve(own: &Module, path: &[&str], modules: &[Module]) -> Option<usize> {
+    let mut at = own.clone();
+    let mut rest = path;
+    match path[0] {
+        "crate" => {
+            at.clear();
+            rest = &path[1..];
+        }
+        "self" => rest = &path[1..],
+        "super" => {
+            while let Some((&"super", after)) = rest.split_first() {
+                at.pop();
+                rest = after;
+            }
+        }
+        // The path begins with a child, or with a name that is not a module of this crate.
+        child => {
+            at.push(child.to_owned());
+            modules.binary_search(&at).ok()?;
+            rest = &path[1..];
+        }
+    }
+    for name in rest {
+        at.push((*name).to_owned());
+        if modules.binary_search(&at).is_err() {
+            at.pop();
+            break;
+        }
+    }
+    modules.binary_search(&at).ok()
+}
+
+/// The paths of a text (`a::b`), with groups (`a::{b, c::d}`) written out.
+fn paths(text: &str) -> Vec<Vec<&str>> {
+    let mut paths = Vec::new();
+    let mut done = 0;
+    for (separator, _) in text.match_indices("::") {
+        let before = &text[..separator];
+        let start = before.rfind(|c: char| !is_name(c)).map_or(0, |at| at + 1);
+        if start >= done && start < separator && !before[..start].ends_with("::") {
+            done = expand(text, start, &[], &mut paths);
+        }
+    }
+    paths
+}
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Adds the paths that begin at a byte of the text, and returns the byte after them. `before` holds the names in front.
+fn expand<'t>(
+    text: &'t str,
+    start: usize,
+    before: &[&'t str],
+    paths: &mut Vec<Vec<&'t str>>,
+) -> usize {
+    let rest = text[start..].trim_start();
+    let start = text.len() - rest.len();
+    if rest.starts_with('{') {
+        return expand_group(text, start + 1, before, paths);
+    }
+    let end = start + rest.find(|c: char| !is_name(c)).unwrap_or(rest.len());
+    let mut names = before.to_vec();
+    if end > start {
+        names.push(&text[start..end]);
+    }
+    if text[end..].starts_with("::") {
+        return expand(text, end + 2, &names, paths);
+    }
+    if !names.is_empty() {
+        paths.push(names);
+    }
+    end
+}
+
+/// Adds the paths of a group, given the byte after its opening brace, and returns the byte after its closing brace.
+fn expand_group<'t>(
+    text: &'t str,
+    start: usize,
+    before: &[&'t str],
+    paths: &mut Vec<Vec<&'t str>>,
+) -> usize {
+    let mut at = start;
+    loop {
+        at = expand(text, at, before, paths);
+        match text[at..].chars().next() {
+            None => return at,
+            Some('}') => return at + 1,
+            Some(c) => at += c.len_utf8(),
+        }
+    }
+}
+
+#[test]
+fn no_file_is_in_a_circle_that_is_not_listed() {
+    let mut broken = Vec::new();
+    for circle in Uses::read().circles() {
+        let listed = CIRCLES
+            .iter()
+            .any(|(files, _)| circle.iter().all(|file| files.contains(&file.as_str())));
+        if !listed {
+            let files: Vec<String> = circle.into_iter().collect();
+            broken.push(files.join(" "));
+        }
+    }
+    report("no file is in a circle that is not listed", &broken);
+}
+
+#[test]
+fn paths_of_groups_are_written_out() {
+    let found = paths("use a::{b, c::{d, e}};\nuse f;\nlet x = super::super::g(h::i);");
+    let joined: Vec<String> = found.iter().map(|path| path.join("::")).collect();
+    assert_eq!(
+        joined,
+        ["a::b", "a::c::d", "a::c::e", "super::super::g", "h::i"]
+    );
+}

@@ -1,0 +1,8 @@
+//! The rules of the house that a program can check. CONTRIBUTING.md lists them; each failure names the file, the line and
+//! the rule.
+
+mod circles;
+mod documents;
+mod rooms;
+mod source;
+mod wording;

@@ -1,0 +1,59 @@
+//! Wording: phrases that have a plainer form.
+
+use crate::documents::documents;
+use crate::source::{files, report};
+
+/// Phrases that have a plainer form.
+const BANNED: &[(&str, &str)] = &[
+    ("numbers that are none", "NaN or infinity"),
+    ("that is none", "say what it is instead"),
+    ("that are none", "say what they are instead"),
+    ("is no share", "must be between 0 and 1"),
+    ("is no toml", "not valid TOML"),
+    ("is no number", "is not a number"),
+    ("so many ", "n, or the number of"),
+    ("came to", "resulted in, or the value itself"),
+    ("come to what", "result in"),
+    ("comes to", "results in"),
+    ("whoever", "name the subject"),
+    ("nobody", "no request, no task, no caller"),
+    ("somebody", "a caller, a user"),
+    ("owns the gap", "explains the gap"),
+    ("what of it", "name it"),
+    ("what of them", "name them"),
+    ("brought together", "gathered"),
+    ("bring together", "gather"),
+    ("behind the last", "after the last"),
+    ("behind each other", "one after the other"),
+    ("one behind the other", "one after the other"),
+    ("for gpus alone", "for GPUs only"),
+];
+
+#[test]
+fn the_wording_is_plain() {
+    let mut broken = Vec::new();
+    let mut all = files(
+        &["src", "tests", "examples", "benches", "kernels"],
+        &["rs", "cu", "cuh"],
+    );
+    all.extend(files(&["scenarios", "examples"], &["toml"]));
+    all.extend(files(&["scripts"], &["py", "sh"]));
+    all.extend(documents());
+    for file in all
+        .iter()
+        .filter(|file| !file.path.starts_with("tests/tidy/"))
+    {
+        for (number, line) in (1..).zip(file.text.lines()) {
+            // The words of a name, too.
+            let line = line.to_lowercase().replace('_', " ");
+            for (phrase, better) in BANNED.iter().filter(|(phrase, _)| line.contains(phrase)) {
+                broken.push(format!(
+                    "{}:{number}: \"{}\"; write: {better}",
+                    file.path,
+                    phrase.trim()
+                ));
+            }
+        }
+    }
+    report("the wording is plain", &broken);
+}
