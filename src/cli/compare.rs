@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::render::{Shown, say};
 use crate::base::error::Result;
-use crate::lab::plot::{self, Inputs};
+use crate::lab::plot::{self, PlotInputs};
 use crate::lab::validate::compare::{Comparison, compare, report};
 
 /// How the names of its figures begin.
@@ -71,10 +71,10 @@ pub fn write(comparison: &Comparison, out: &Path) -> Result<usize> {
     if a.canonicalize().ok() == b.canonicalize().ok() {
         return Ok(0);
     }
-    let inputs = Inputs::open(&[a, b])?;
-    let options = plot::Options {
+    let inputs = PlotInputs::open(&[a, b])?;
+    let options = plot::PlotOptions {
         title: Some(comparison.a.scenario().to_string()),
-        ..plot::Options::default()
+        ..plot::PlotOptions::default()
     };
     let points: BTreeSet<&str> = comparison
         .places

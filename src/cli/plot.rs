@@ -8,7 +8,8 @@ use super::render::{print, say};
 use crate::base::error::{Error, Result};
 use crate::lab::plot::data::{self, Datum};
 use crate::lab::plot::{
-    Figure, Format, Inputs, Kind, Look, Options, draw, draw_all, missing_letters,
+    FigureKind, Look, PictureFormat, PlotInputs, PlotOptions, WrittenFigure, draw, draw_all,
+    missing_letters,
 };
 
 /// Draw figures from results
@@ -23,11 +24,11 @@ pub struct Args {
     #[arg(required = true, value_name = "RESULTS")]
     pub results: Vec<PathBuf>,
 
-    #[arg(long, value_parser = |text: &str| text.parse::<Kind>(), help = kinds(false), long_help = kinds(true))]
-    pub kind: Vec<Kind>,
+    #[arg(long, value_parser = |text: &str| text.parse::<FigureKind>(), help = kinds(false), long_help = kinds(true))]
+    pub kind: Vec<FigureKind>,
 
     #[command(flatten)]
-    pub options: Options,
+    pub options: PlotOptions,
 
     /// Output file, with or without .svg, .png or .pdf, or folder
     #[arg(short, long, value_name = "STEM_OR_DIR", alias = "output")]
@@ -44,14 +45,14 @@ pub struct Args {
 
 /// Of --kind, with descriptions or names only.
 fn kinds(long: bool) -> String {
-    let name = |kind: &Kind| {
+    let name = |kind: &FigureKind| {
         if long {
             format!("\n- {kind}: {}", kind.about())
         } else {
             kind.to_string()
         }
     };
-    let names: Vec<String> = Kind::value_variants().iter().map(name).collect();
+    let names: Vec<String> = FigureKind::value_variants().iter().map(name).collect();
     format!(
         "Kind of figure (repeatable): {}",
         names.join(if long { "" } else { ", " })
@@ -67,83 +68,98 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 /// The kinds that show one point.
-const OF_POINT: [Kind; 6] = [
-    Kind::QueueCdf,
-    Kind::ComputeCdf,
-    Kind::LatencyCdf,
-    Kind::BatchHistogram,
-    Kind::Gantt,
-    Kind::HeatMap,
+const OF_POINT: [FigureKind; 6] = [
+    FigureKind::QueueCdf,
+    FigureKind::ComputeCdf,
+    FigureKind::LatencyCdf,
+    FigureKind::BatchHistogram,
+    FigureKind::Gantt,
+    FigureKind::HeatMap,
 ];
 
 /// Options that only some kinds read.
 fn unread(args: &Args) -> Vec<String> {
-    const LATENCIES: [Kind; 5] = [
-        Kind::LatencyThroughput,
-        Kind::P50Throughput,
-        Kind::P99Throughput,
-        Kind::LatencyRate,
-        Kind::Bars,
+    const LATENCIES: [FigureKind; 5] = [
+        FigureKind::LatencyThroughput,
+        FigureKind::P50Throughput,
+        FigureKind::P99Throughput,
+        FigureKind::LatencyRate,
+        FigureKind::Bars,
     ];
-    const OF_BINS: [Kind; 3] = [Kind::Bars, Kind::BatchHistogram, Kind::HeatMap];
-    const SIDE_BY_SIDE: [Kind; 13] = [
-        Kind::LatencyThroughput,
-        Kind::P50Throughput,
-        Kind::P99Throughput,
-        Kind::ThroughputRate,
-        Kind::LatencyRate,
-        Kind::TtftRate,
-        Kind::TbtRate,
-        Kind::NormalisedRate,
-        Kind::Goodput,
-        Kind::QueueCdf,
-        Kind::ComputeCdf,
-        Kind::LatencyCdf,
-        Kind::Bars,
+    const OF_BINS: [FigureKind; 3] = [
+        FigureKind::Bars,
+        FigureKind::BatchHistogram,
+        FigureKind::HeatMap,
+    ];
+    const SIDE_BY_SIDE: [FigureKind; 13] = [
+        FigureKind::LatencyThroughput,
+        FigureKind::P50Throughput,
+        FigureKind::P99Throughput,
+        FigureKind::ThroughputRate,
+        FigureKind::LatencyRate,
+        FigureKind::TtftRate,
+        FigureKind::TbtRate,
+        FigureKind::NormalisedRate,
+        FigureKind::Goodput,
+        FigureKind::QueueCdf,
+        FigureKind::ComputeCdf,
+        FigureKind::LatencyCdf,
+        FigureKind::Bars,
     ];
     let (options, look) = (&args.options, &args.options.look);
-    let with_x: Vec<Kind> = Kind::value_variants()
+    let with_x: Vec<FigureKind> = FigureKind::value_variants()
         .iter()
         .filter(|kind| !OF_BINS.contains(kind))
         .copied()
         .collect();
-    let with_y: Vec<Kind> = Kind::value_variants()
+    let with_y: Vec<FigureKind> = FigureKind::value_variants()
         .iter()
-        .filter(|kind| ![Kind::Gantt, Kind::HeatMap].contains(kind))
+        .filter(|kind| ![FigureKind::Gantt, FigureKind::HeatMap].contains(kind))
         .copied()
         .collect();
-    let options: [(&str, bool, &[Kind]); 14] = [
+    let options: [(&str, bool, &[FigureKind]); 14] = [
         (
             "--point",
             options.point.is_some() && options.x.is_none(),
             &OF_POINT,
         ),
-        ("--y", options.y.is_some(), &[Kind::HeatMap]),
-        ("--metric", options.metric.is_some(), &[Kind::HeatMap]),
+        ("--y", options.y.is_some(), &[FigureKind::HeatMap]),
+        ("--metric", options.metric.is_some(), &[FigureKind::HeatMap]),
         ("--panels", options.panels, &SIDE_BY_SIDE),
         ("--x-range", look.x_range.is_some(), &with_x),
         ("--x-scale", look.x_scale.is_some(), &with_x),
         ("--y-range", look.y_range.is_some(), &with_y),
         ("--y-scale", look.y_scale.is_some(), &with_y),
         ("--linear", args.options.linear, &LATENCIES),
-        ("--first", args.options.first.is_some(), &[Kind::Gantt]),
+        (
+            "--first",
+            args.options.first.is_some(),
+            &[FigureKind::Gantt],
+        ),
         ("--tail", args.options.tail, &OF_POINT[..3]),
         (
             "--slo",
             args.options.slo.is_some(),
-            &[Kind::LatencyRate, Kind::LatencySteps],
+            &[FigureKind::LatencyRate, FigureKind::LatencySteps],
         ),
-        ("--bars", args.options.bars, &[Kind::LatencyThroughput]),
+        (
+            "--bars",
+            args.options.bars,
+            &[FigureKind::LatencyThroughput],
+        ),
         (
             "--no-bars",
             args.options.no_bars,
-            &[Kind::LatencyThroughput],
+            &[FigureKind::LatencyThroughput],
         ),
     ];
-    let listed = |kinds: &mut dyn Iterator<Item = &Kind>| {
-        kinds.map(Kind::to_string).collect::<Vec<_>>().join(", ")
+    let listed = |kinds: &mut dyn Iterator<Item = &FigureKind>| {
+        kinds
+            .map(FigureKind::to_string)
+            .collect::<Vec<_>>()
+            .join(", ")
     };
-    let note = |(option, given, readers): (&str, bool, &[Kind])| {
+    let note = |(option, given, readers): (&str, bool, &[FigureKind])| {
         let without = listed(
             &mut args
                 .kind
@@ -163,10 +179,10 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
     for note in unread(args).iter().filter(|_| !args.quiet) {
         say(format_args!("batchlab: note: {note}"));
     }
-    let inputs = Inputs::open(&args.results)?;
+    let inputs = PlotInputs::open(&args.results)?;
     let (place, is_file, named) = place(args, &inputs)?;
     let format = named.map_or_else(|| args.options.look.format.clone(), |named| vec![named]);
-    let options = Options {
+    let options = PlotOptions {
         look: Look {
             format,
             ..args.options.look.clone()
@@ -174,26 +190,29 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
         ..args.options.clone()
     };
     let missing = missing_letters(&inputs, &options)?;
-    if Format::all(&options.look.format) != [Format::Svg] && !missing.is_empty() && !args.quiet {
+    if PictureFormat::all(&options.look.format) != [PictureFormat::Svg]
+        && !missing.is_empty()
+        && !args.quiet
+    {
         let way = "--font FILE takes another font";
         say(format_args!(
             "batchlab: warning: the figures' font has no {missing:?}; PNG and PDF show boxes instead; {way}"
         ));
     }
-    let stem = |kind: &Kind| {
+    let stem = |kind: &FigureKind| {
         if is_file {
             place.clone()
         } else {
             place.join(options.stem(*kind))
         }
     };
-    let drawn = |kind: &Kind| draw(*kind, &inputs, &options, &stem(kind));
+    let drawn = |kind: &FigureKind| draw(*kind, &inputs, &options, &stem(kind));
     let figures = match &args.kind[..] {
         [] => draw_all(&inputs, &options, &place)?,
         kinds => kinds.iter().map(drawn).collect::<Result<Vec<_>>>()?,
     };
     if let Some(file) = &args.data {
-        let of = |figure: &Figure| (figure.name.clone(), figure.canvas.data.clone());
+        let of = |figure: &WrittenFigure| (figure.name.clone(), figure.canvas.data.clone());
         data::write(
             file,
             &figures
@@ -221,7 +240,7 @@ fn written(args: &Args) -> Result<Vec<PathBuf>> {
 
 /// Where figures go; whether that is the one figure's file, without the format's ending, or a folder, in which each is named
 /// after its kind; and the format that a file's name asks for.
-fn place(args: &Args, inputs: &Inputs) -> Result<(PathBuf, bool, Option<Format>)> {
+fn place(args: &Args, inputs: &PlotInputs) -> Result<(PathBuf, bool, Option<PictureFormat>)> {
     let Some(output) = &args.out else {
         let beside = match (&inputs.folders[..], &inputs.files[..]) {
             ([only], []) => only.results.path.clone(),
@@ -231,9 +250,9 @@ fn place(args: &Args, inputs: &Inputs) -> Result<(PathBuf, bool, Option<Format>)
     };
     let wrong = |why: &str| Err(Error::input(format!("-o {}: {why}", output.display())));
     let format = match output.extension().and_then(|e| e.to_str()) {
-        Some("svg") => Some(Format::Svg),
-        Some("png") => Some(Format::Png),
-        Some("pdf") => Some(Format::Pdf),
+        Some("svg") => Some(PictureFormat::Svg),
+        Some("png") => Some(PictureFormat::Png),
+        Some("pdf") => Some(PictureFormat::Pdf),
         Some(other @ ("eps" | "ps" | "jpg" | "jpeg" | "gif" | "webp" | "tif" | "tiff" | "bmp")) => {
             return wrong(&format!(
                 "unknown picture format \"{other}\"; known: svg, png, pdf"
@@ -247,7 +266,7 @@ fn place(args: &Args, inputs: &Inputs) -> Result<(PathBuf, bool, Option<Format>)
     }
     let asked = &args.options.look.format;
     match format {
-        Some(named) if !asked.is_empty() && !Format::all(asked).contains(&named) => {
+        Some(named) if !asked.is_empty() && !PictureFormat::all(asked).contains(&named) => {
             wrong("has another ending than --format asks for")
         }
         _ if !one => wrong("is one file's name, but there may be several figures; name one --kind"),

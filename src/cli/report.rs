@@ -11,8 +11,8 @@ use super::sim;
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::files::{write_typed, write_whole};
 use crate::base::units::Nanos;
-use crate::lab::page::{Section, date, facts, figures, folded, notes, page, summary, table};
-use crate::lab::plot::{self, BY_KEY, Inputs, Kind, Look, Undrawn};
+use crate::lab::page::{PageSection, date, facts, figures, folded, notes, page, summary, table};
+use crate::lab::plot::{self, BY_KEY, FigureKind, Look, PlotInputs, Undrawn};
 use crate::lab::results::read::CsvTable;
 use crate::lab::results::saved::{read_json, within};
 use crate::lab::results::summary::SummaryRow;
@@ -41,8 +41,8 @@ pub struct Args {
     pub title: Option<String>,
 
     /// Kind of figure, as in `plot` (repeatable) [default: those of the scenario; if it names none, all that have data]
-    #[arg(long, value_parser = |text: &str| text.parse::<Kind>())]
-    pub kind: Vec<Kind>,
+    #[arg(long, value_parser = |text: &str| text.parse::<FigureKind>())]
+    pub kind: Vec<FigureKind>,
 
     /// Swept key on the x axis of further figures, as in `plot` (repeatable) [default: each, if there is only one load]
     #[arg(long, value_name = "KEY")]
@@ -143,8 +143,8 @@ impl Study {
         self.run.pointer(pointer).unwrap_or(&Value::Null)
     }
 
-    fn section(&self, id: &str, args: &Args) -> Result<Section> {
-        let mut section = Section::new(id, &format!("{} ({})", self.name, self.path.display()));
+    fn section(&self, id: &str, args: &Args) -> Result<PageSection> {
+        let mut section = PageSection::new(id, &format!("{} ({})", self.name, self.path.display()));
         section.add("question", "Question", &self.question()?);
         if let Some(rows) = &self.rows {
             let all = folded("All columns", &csv(&self.path, "summary.csv")?);
@@ -232,7 +232,7 @@ impl Study {
         summary(rows, &sim::notes(rows, &costs_of))
     }
 
-    fn options(&self) -> Result<plot::Options> {
+    fn options(&self) -> Result<plot::PlotOptions> {
         let text = |pointer: &str| self.setting(pointer).as_str().map(String::from);
         let slo = text("/scenario/metrics/slo").map(|slo| Nanos::parse(&slo));
         let slo = slo
@@ -261,23 +261,23 @@ impl Study {
             order,
             ..Look::default()
         };
-        Ok(plot::Options {
+        Ok(plot::PlotOptions {
             title: text("/scenario/output/title"),
             point,
             slo,
             look,
-            ..plot::Options::default()
+            ..plot::PlotOptions::default()
         })
     }
 
     /// Asked for, or those of the scenario.
-    fn kinds(&self, asked: &[Kind]) -> Vec<Kind> {
+    fn kinds(&self, asked: &[FigureKind]) -> Vec<FigureKind> {
         let own = array(self.setting("/scenario/output/plots"));
-        let own: Vec<Kind> = own
+        let own: Vec<FigureKind> = own
             .iter()
             .filter_map(|kind| kind.as_str()?.parse().ok())
             .collect();
-        [asked, &own, Kind::value_variants()]
+        [asked, &own, FigureKind::value_variants()]
             .into_iter()
             .find(|kinds| !kinds.is_empty())
             .unwrap_or_default()
@@ -286,7 +286,7 @@ impl Study {
 
     fn figures(&self, args: &Args) -> Result<String> {
         drawn(
-            &Inputs::open(&[&self.path])?,
+            &PlotInputs::open(&[&self.path])?,
             &self.kinds(&args.kind),
             &self.options()?,
             &args.x,
@@ -318,19 +318,19 @@ fn rows(path: &Path) -> Result<Vec<SummaryRow>> {
 
 /// Kinds that have no data are left out; the reader is told why.
 fn drawn(
-    inputs: &Inputs,
-    kinds: &[Kind],
-    options: &plot::Options,
+    inputs: &PlotInputs,
+    kinds: &[FigureKind],
+    options: &plot::PlotOptions,
     keys: &[String],
 ) -> Result<String> {
-    let mut all: Vec<(Kind, plot::Options)> =
+    let mut all: Vec<(FigureKind, plot::PlotOptions)> =
         kinds.iter().map(|kind| (*kind, options.clone())).collect();
     for key in if keys.is_empty() {
         inputs.keys_of_one_load()
     } else {
         keys.to_vec()
     } {
-        let own: Vec<Kind> = kinds
+        let own: Vec<FigureKind> = kinds
             .iter()
             .filter(|kind| BY_KEY.contains(kind))
             .copied()
@@ -339,7 +339,7 @@ fn drawn(
         all.extend(kinds.iter().map(|kind| {
             (
                 *kind,
-                plot::Options {
+                plot::PlotOptions {
                     x: Some(key.clone()),
                     ..options.clone()
                 },
@@ -360,7 +360,7 @@ fn drawn(
             .map(|(caption, canvas)| (caption.as_str(), canvas)),
     );
     // Of all kinds, most need data of their own.
-    Ok(if kinds.len() == Kind::value_variants().len() {
+    Ok(if kinds.len() == FigureKind::value_variants().len() {
         html
     } else {
         html + &notes(&undrawn)
@@ -368,21 +368,21 @@ fn drawn(
 }
 
 /// All results in one figure of each kind, and how each differs from the first.
-fn together(first: &Study, others: &[&Study], args: &Args) -> Result<Section> {
+fn together(first: &Study, others: &[&Study], args: &Args) -> Result<PageSection> {
     let paths: Vec<&Path> = [first]
         .iter()
         .chain(others)
         .map(|study| &*study.path)
         .collect();
-    let options = plot::Options {
+    let options = plot::PlotOptions {
         point: None,
         title: None,
         look: Look::default(),
         ..first.options()?
     };
-    let mut section = Section::new("together", "Comparison");
+    let mut section = PageSection::new("together", "Comparison");
     let figures = drawn(
-        &Inputs::open(&paths)?,
+        &PlotInputs::open(&paths)?,
         &first.kinds(&args.kind),
         &options,
         &args.x,

@@ -13,7 +13,7 @@ use crate::base::files::{can_write, folder_name, write_whole};
 use crate::base::shipped::Shipped;
 use crate::base::units::{Nanos, Rate};
 use crate::core::policy::registry::Registry;
-use crate::lab::plot::Kind;
+use crate::lab::plot::FigureKind;
 use crate::lab::results::table::aligned;
 use crate::lab::run::control::{self, Optimum};
 use crate::lab::run::executor::Target;
@@ -457,7 +457,7 @@ impl Args {
         let point = |tried: &Tried| {
             let mut scenario = tried.scenario.clone();
             scenario.arrivals = scenario.arrivals.map(|arrivals| arrivals.at(&rates));
-            scenario.output.plots = vec![Kind::P99Throughput];
+            scenario.output.plots = vec![FigureKind::P99Throughput];
             scenario.output.plot_point = None;
             // Names of policies that are not tuned.
             scenario.output.figure.order.clear();

@@ -11,7 +11,7 @@ use super::{Exhibit, Measured};
 use crate::base::error::{Error, Result};
 use crate::base::files::write_whole;
 use crate::base::units::{Nanos, Rate};
-use crate::lab::plot::{self, Bar, Bars, Figure};
+use crate::lab::plot::{self, Bar, Bars, WrittenFigure};
 use crate::lab::results::swept::distinct;
 use crate::lab::results::table::aligned;
 use crate::lab::run::executor::Target;
@@ -30,7 +30,7 @@ pub const NUMBERS: &str = "numbers.csv";
 pub struct Study {
     /// A figure each, with the titles of the exhibit.
     pub bars: Vec<Bars>,
-    pub figures: Vec<Figure>,
+    pub figures: Vec<WrittenFigure>,
     pub numbers: Option<PathBuf>,
     pub note: String,
 }

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::verdict::TOLERANCE;
 use super::{Checked, Findings, Found, Item, Paper, Word, jit};
 use crate::core::metrics::bounds::Bounds;
-use crate::lab::page::{self, Section, escaped, figures, folded, html_table};
-use crate::lab::plot::Figure;
+use crate::lab::page::{self, PageSection, escaped, figures, folded, html_table};
+use crate::lab::plot::WrittenFigure;
 use crate::lab::results::columns::about;
 use crate::lab::results::saved::Saved;
 use crate::lab::results::table::aligned;
@@ -167,7 +167,7 @@ pub struct Shown<'a> {
     pub text: String,
     /// For a program.
     pub json: Value,
-    figures: &'a [Figure],
+    figures: &'a [WrittenFigure],
     /// Below the figures of a page: a table, a note, or why there is no figure.
     note: String,
     numbers: Option<PathBuf>,
@@ -269,7 +269,7 @@ pub fn html(
         .filter(|paper| items.iter().any(|item| item.paper == *paper))
         .collect();
     let section = |paper: &Paper| {
-        let mut section = Section::new(paper.name(), paper.title());
+        let mut section = PageSection::new(paper.name(), paper.title());
         for item in items.iter().filter(|item| item.paper == *paper) {
             let shown = Shown::of(item, findings, None);
             section.add(
@@ -280,7 +280,7 @@ pub fn html(
         }
         section
     };
-    let sections: Vec<Section> = papers.iter().map(section).collect();
+    let sections: Vec<PageSection> = papers.iter().map(section).collect();
     if papers.iter().all(|paper| paper.claims().is_empty()) {
         return page::page(papers[0].title(), NEIGHBOURS, &sections);
     }
@@ -424,7 +424,7 @@ mod tests {
             .find(|exhibit| exhibit.name == "fig7a")
             .unwrap();
         let study = Study {
-            figures: vec![Figure {
+            figures: vec![WrittenFigure {
                 name: String::new(),
                 canvas: Canvas::sized(480.0, 300.0),
                 files: Vec::new(),

@@ -18,7 +18,7 @@ use crate::base::error::{Error, Result};
 use crate::base::files::write_whole;
 use crate::base::shipped::GRNN_MEASURED;
 use crate::core::policy::registry::Registry;
-use crate::lab::plot::{self, Figure, Inputs, Kind};
+use crate::lab::plot::{self, FigureKind, PlotInputs, WrittenFigure};
 use crate::lab::run::executor::{Target, Verify};
 use crate::lab::run::lock::Lock;
 use crate::lab::run::shard::Point;
@@ -395,9 +395,10 @@ fn tell(
 }
 
 /// Latencies of the same requests under the policies of several reports. `None` if there are too few for a p99.
-fn one_figure(reports: &[&Report], stem: &Path) -> Result<Option<Figure>> {
+fn one_figure(reports: &[&Report], stem: &Path) -> Result<Option<WrittenFigure>> {
     let folders: Vec<&Path> = reports.iter().map(|report| &*report.folder.path).collect();
-    let drawn = Kind::LatencyRate.drawn(&Inputs::open(&folders)?, &plot::Options::default());
+    let drawn =
+        FigureKind::LatencyRate.drawn(&PlotInputs::open(&folders)?, &plot::PlotOptions::default());
     drawn
         .ok()
         .map(|canvas| plot::write(canvas, &[], stem))

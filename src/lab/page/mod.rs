@@ -9,7 +9,7 @@ use crate::lab::results::summary::SummaryRow;
 use crate::lab::results::table::Table;
 
 #[derive(Clone, Debug)]
-pub struct Section {
+pub struct PageSection {
     id: String,
     title: String,
     /// HTML, like all texts that are not [`escaped`].
@@ -18,9 +18,9 @@ pub struct Section {
     links: String,
 }
 
-impl Section {
-    pub fn new(id: &str, title: &str) -> Section {
-        Section {
+impl PageSection {
+    pub fn new(id: &str, title: &str) -> PageSection {
+        PageSection {
             id: id.into(),
             title: title.into(),
             body: String::new(),
@@ -50,9 +50,9 @@ fn link(id: &str, title: &str, below: &str) -> String {
 }
 
 /// With links to all sections. `lead`: the HTML below the title.
-pub fn page(title: &str, lead: &str, sections: &[Section]) -> String {
+pub fn page(title: &str, lead: &str, sections: &[PageSection]) -> String {
     let (mut all_links, mut bodies) = (String::new(), String::new());
-    for Section {
+    for PageSection {
         id,
         title,
         body,
@@ -243,7 +243,7 @@ mod tests {
             facts(&[(label, label.into())]),
             notes(&[label.into()]),
         ];
-        let mut section = Section::new(label, label);
+        let mut section = PageSection::new(label, label);
         section.add("p", label, &body.concat());
         let page = page(label, "", &[section]);
         assert_eq!(

@@ -1,7 +1,7 @@
 //! A drawing as SVG in a page: in the page's colours, with series that it can hide and areas that show values.
 
 use super::escaped;
-use crate::lab::plot::canvas::{Align, Canvas, Mark, Point, Rect, Text};
+use crate::lab::plot::canvas::{Align, Canvas, Mark, Point, Rect, TextMark};
 use crate::lab::plot::style::{INK, Rgb, untinted};
 
 pub fn svg(canvas: &Canvas, name: &str) -> String {
@@ -73,7 +73,7 @@ fn drawn(mark: &Mark) -> String {
             list(points),
             color(*rgb)
         ),
-        Mark::Text(Text {
+        Mark::Text(TextMark {
             words,
             at: (x, y),
             size,

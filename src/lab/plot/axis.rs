@@ -2,7 +2,7 @@
 
 use indicatif::HumanFloatCount;
 
-use super::look::Range;
+use super::look::AxisRange;
 
 /// How values are spread along an axis; bins have one width, and no grid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +147,7 @@ impl Axis {
         mut self,
         [scale, range]: [&str; 2],
         spread: Option<Spread>,
-        ends: Option<Range>,
+        ends: Option<AxisRange>,
         least: f64,
     ) -> Result<Axis, String> {
         if self.spread == Spread::Bins {
@@ -168,7 +168,7 @@ impl Axis {
                 _ => Axis::linear_to_tick(self.label, self.high, 5),
             };
         }
-        if let Some(Range { low, high }) = ends {
+        if let Some(AxisRange { low, high }) = ends {
             self.low = low.unwrap_or(self.low);
             self.high = high.unwrap_or(self.high);
         }

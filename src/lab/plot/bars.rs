@@ -3,15 +3,17 @@
 use super::axis::{Axis, Spread, Tick, number};
 use super::canvas::{Canvas, Rect, Stroke};
 use super::data::{Datum, OF_REPLICATIONS};
-use super::input::Row;
+use super::input::SeriesRow;
 use super::layout::{Content, Frame, drawn};
-use super::legend::{Entry, Key, SPAN, Told, WHISKER, bar, interval_label, marker};
-use super::panel::Panel;
+use super::legend::{
+    LegendEntry, LegendKey, MarkerSigns, SPAN, WHISKER, bar, interval_label, marker,
+};
+use super::panel::PlotPanel;
 use super::points::{replications, x_label};
 use super::remark::{IN_LEGEND, stated_entry, stated_style};
 use super::sheet::Sheet;
 use super::style::{INK, Style};
-use super::{Drawing, Inputs, Options, Undrawn, lines, nothing};
+use super::{Drawing, PlotInputs, PlotOptions, Undrawn, lines, nothing};
 use crate::lab::results::columns::Metric;
 use crate::lab::results::swept;
 use crate::lab::results::swept::distinct;
@@ -86,7 +88,7 @@ impl Bars {
     }
 
     /// Draws the bars with the axes that the user asked for.
-    pub fn asked(&self, options: &Options) -> Drawing {
+    pub fn asked(&self, options: &PlotOptions) -> Drawing {
         let least = self
             .bars
             .iter()
@@ -130,29 +132,34 @@ impl Bars {
             .collect()
     }
 
-    fn legend(&self) -> Vec<Entry> {
+    fn legend(&self) -> Vec<LegendEntry> {
         let own = self.own();
-        let mut legend: Vec<Entry> = (0..)
+        let mut legend: Vec<LegendEntry> = (0..)
             .zip(&own)
-            .map(|(i, label)| Entry::new(*label, Key::Bar(self.style(i))))
+            .map(|(i, label)| LegendEntry::new(*label, LegendKey::Bar(self.style(i))))
             .collect();
         if own.len() == 1 && self.panels().len() > 1 {
             legend.clear();
         }
         let any = |is: fn(&Bar) -> bool| self.all().any(is);
         let intervals = any(|bar| bar.interval.is_some());
-        let tail = if intervals { Key::Span } else { Key::Whisker };
+        let tail = if intervals {
+            LegendKey::Span
+        } else {
+            LegendKey::Whisker
+        };
         let crossed = self.crossed.unwrap_or("not valid: requests were late");
-        let cross = Told {
+        let cross = MarkerSigns {
             invalid: true,
-            ..Told::default()
+            ..MarkerSigns::default()
         };
         let more = [
-            any(|bar| bar.upto.is_some()).then(|| Entry::new(WHISKERS, tail)),
-            intervals.then(|| Entry::new(&self.interval, Key::Whisker)),
+            any(|bar| bar.upto.is_some()).then(|| LegendEntry::new(WHISKERS, tail)),
+            intervals.then(|| LegendEntry::new(&self.interval, LegendKey::Whisker)),
             any(|bar| bar.saturated && bar.value.is_some())
-                .then(|| Entry::told("saturated", Told::default())),
-            any(|bar| bar.invalid && bar.value.is_some()).then(|| Entry::told(crossed, cross)),
+                .then(|| LegendEntry::told("saturated", MarkerSigns::default())),
+            any(|bar| bar.invalid && bar.value.is_some())
+                .then(|| LegendEntry::told(crossed, cross)),
             stated_entry(own.len() < self.series.len()),
         ];
         legend.extend(more.into_iter().flatten());
@@ -175,7 +182,7 @@ impl Bars {
         })
     }
 
-    fn draw(&self, canvas: &mut Canvas, panel: &Panel, name: &str) {
+    fn draw(&self, canvas: &mut Canvas, panel: &PlotPanel, name: &str) {
         let own = self.own();
         let width = 0.8 / own.len().max(1) as f64;
         // They cover bars.
@@ -211,20 +218,20 @@ impl Bars {
                 self.values(one, value),
             );
             let above = value > panel.y.high;
-            let told = Told {
+            let told = MarkerSigns {
                 saturated: one.saturated,
                 invalid: one.invalid,
                 above,
-                ..Told::default()
+                ..MarkerSigns::default()
             };
             if stated_of.is_some() {
                 markers.push((
                     IN_LEGEND,
                     stated_style(),
                     middle,
-                    Told {
+                    MarkerSigns {
                         above,
-                        ..Told::default()
+                        ..MarkerSigns::default()
                     },
                 ));
                 continue;
@@ -340,7 +347,7 @@ impl Bars {
 }
 
 impl Bar {
-    fn data(&self, panel: &Panel, value: f64) -> Vec<Datum> {
+    fn data(&self, panel: &PlotPanel, value: f64) -> Vec<Datum> {
         let Bar {
             invalid, saturated, ..
         } = *self;
@@ -356,7 +363,7 @@ impl Bar {
     }
 }
 
-pub fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
+pub fn by_load(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
     let series = inputs.series(&options.in_panels())?;
     let (policies, parts) = inputs.by_folder(&series);
     let mut bars = Vec::new();
@@ -368,7 +375,7 @@ pub fn by_load(inputs: &Inputs, options: &Options) -> Drawing {
         };
         let mut of_folder = Vec::new();
         for s in own {
-            for Row { row, whole, x, .. } in &s.rows {
+            for SeriesRow { row, whole, x, .. } in &s.rows {
                 let point = row.point()?;
                 let load = || {
                     point

@@ -6,7 +6,7 @@ use super::axis::number;
 use super::bars::{Bar, Bars};
 use super::input::Series;
 use super::points::at_point;
-use super::{Drawing, Inputs, Options, Undrawn, nothing};
+use super::{Drawing, PlotInputs, PlotOptions, Undrawn, nothing};
 use crate::lab::results::logs::BatchLine;
 
 /// Exact up to 2^53, and without an end for a damaged file.
@@ -15,7 +15,7 @@ type Cells = BTreeMap<u64, f64>;
 /// With more sizes, a bin ends at each power of two.
 const MOST_SIZES: usize = 10;
 
-pub fn histogram(inputs: &Inputs, options: &Options) -> Drawing {
+pub fn histogram(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
     let (point, series) = inputs.at_point(options)?;
     let of = |s| Ok((s, cells_by_batch(s, &point)?));
     let all = series.iter().map(of).collect::<Result<Vec<_>, Undrawn>>()?;

@@ -83,7 +83,7 @@ pub enum Align {
 }
 
 #[derive(Clone, Debug)]
-pub struct Text {
+pub struct TextMark {
     pub words: String,
     /// On the baseline.
     pub at: Point,
@@ -97,12 +97,12 @@ pub struct Text {
 pub enum Mark {
     Line(Vec<Point>, Rgb, f64),
     Area(Vec<Point>, Rgb),
-    Text(Text),
+    Text(TextMark),
 }
 
 /// Neighbouring marks of one series, which a page can hide.
 #[derive(Clone, Debug)]
-pub struct Group {
+pub struct SeriesMarks {
     pub series: String,
     pub marks: Range<usize>,
     /// Of a series' entry in the legend: where it is clicked.
@@ -124,7 +124,7 @@ pub struct Canvas {
     /// Later marks cover earlier ones.
     pub marks: Vec<Mark>,
     /// In the order of their marks. Only pages use groups and spots.
-    pub groups: Vec<Group>,
+    pub groups: Vec<SeriesMarks>,
     pub spots: Vec<Spot>,
     pub sheet: Sheet,
     /// What is drawn, as numbers.
@@ -160,7 +160,7 @@ impl Canvas {
     pub fn group(&mut self, series: &str, draw: impl FnOnce(&mut Canvas)) {
         let first = self.marks.len();
         draw(self);
-        self.groups.push(Group {
+        self.groups.push(SeriesMarks {
             series: series.into(),
             marks: first..self.marks.len(),
             key: None,
@@ -248,7 +248,7 @@ impl Canvas {
     }
 
     /// The area of a text across the figure.
-    fn around(&self, text: &Text) -> Rect {
+    fn around(&self, text: &TextMark) -> Rect {
         let (x, y) = text.at;
         let width = self.sheet.face.width(&text.words, text.size);
         let left = match text.align {
@@ -267,7 +267,7 @@ impl Canvas {
     pub fn text(&mut self, words: impl AsRef<str>, at: Point, size: f64, align: Align, color: Rgb) {
         let words = printable(words.as_ref()).replace(['\n', '\t'], " ");
         if !words.is_empty() {
-            self.marks.push(Mark::Text(Text {
+            self.marks.push(Mark::Text(TextMark {
                 words,
                 at,
                 size,

@@ -3,14 +3,14 @@
 use super::axis::{Axis, Spread};
 use super::canvas::{Canvas, Stroke};
 use super::data::Datum;
-use super::input::{Folder, Series};
+use super::input::{ResultsFolder, Series};
 use super::layout::{MOST_ACROSS, figure};
-use super::legend::{Entry, Key};
+use super::legend::{LegendEntry, LegendKey};
 use super::look::Scale;
-use super::panel::{Curve, Dot, LINE};
+use super::panel::{Dot, LINE, SeriesCurve};
 use super::points::at_point;
 use super::style::{INK, Style};
-use super::{Drawing, Inputs, Kind, Options, Undrawn, nothing};
+use super::{Drawing, FigureKind, PlotInputs, PlotOptions, Undrawn, nothing};
 use crate::base::error::Result;
 use crate::base::units::Nanos;
 use crate::lab::results::logs::RequestLine;
@@ -32,7 +32,7 @@ const SHOWN: [f64; 13] = [
 /// Of saturated runs, whose times show only how long they were.
 const SATURATED: &[f64] = &[4.0, 5.0];
 
-pub struct Line {
+pub struct CdfLine {
     pub label: String,
     pub style: Style,
     pub hollow: bool,
@@ -40,14 +40,19 @@ pub struct Line {
 }
 
 /// A panel's heading, its lines and its axes.
-pub type Lines = (String, Vec<Line>, [Axis; 2]);
+pub type Lines = (String, Vec<CdfLine>, [Axis; 2]);
 
 /// Lines of one label share an entry in the legend. With `tail`, the share above each value.
-pub fn drawn(options: &Options, panels: Vec<Lines>, more: Vec<Entry>, tail: bool) -> Canvas {
-    let mut legend: Vec<Entry> = Vec::new();
+pub fn drawn(
+    options: &PlotOptions,
+    panels: Vec<Lines>,
+    more: Vec<LegendEntry>,
+    tail: bool,
+) -> Canvas {
+    let mut legend: Vec<LegendEntry> = Vec::new();
     for line in panels.iter().flat_map(|(_, lines, _)| lines) {
         if legend.iter().all(|entry| entry.label != line.label) {
-            legend.push(Entry::new(&line.label, Key::Line(line.style)));
+            legend.push(LegendEntry::new(&line.label, LegendKey::Line(line.style)));
         }
     }
     legend.extend(more);
@@ -58,8 +63,9 @@ pub fn drawn(options: &Options, panels: Vec<Lines>, more: Vec<Entry>, tail: bool
     figure(options, legend, fields, |canvas, i, panel| {
         let lines = &panels[i].1;
         // Hollow markers first: rings around full ones at the same point.
-        let (hollow, full): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|line| line.hollow);
-        let curves: Vec<Curve> = hollow
+        let (hollow, full): (Vec<&CdfLine>, Vec<&CdfLine>) =
+            lines.iter().partition(|line| line.hollow);
+        let curves: Vec<SeriesCurve> = hollow
             .into_iter()
             .chain(full)
             .map(|line| line.curve(tail))
@@ -77,9 +83,9 @@ pub fn drawn(options: &Options, panels: Vec<Lines>, more: Vec<Entry>, tail: bool
     })
 }
 
-impl Line {
-    fn curve(&self, tail: bool) -> Curve {
-        let Line {
+impl CdfLine {
+    fn curve(&self, tail: bool) -> SeriesCurve {
+        let CdfLine {
             label,
             style,
             hollow,
@@ -101,7 +107,7 @@ impl Line {
             .filter(|share| *share <= cdf.served())
             .map(dot)
             .collect();
-        Curve {
+        SeriesCurve {
             label: label.clone(),
             style: *style,
             lines: vec![(LINE, cdf.curve(tail))],
@@ -110,7 +116,7 @@ impl Line {
     }
 }
 
-pub fn times(name: &str, span: Span, inputs: &Inputs, options: &Options) -> Drawing {
+pub fn times(name: &str, span: Span, inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
     let panels = inputs.at_points(options)?;
     let panels = panels
         .into_iter()
@@ -129,7 +135,7 @@ fn lines(
     heading: String,
     point: &str,
     series: &[Series<'_>],
-    options: &Options,
+    options: &PlotOptions,
 ) -> Result<Lines, Undrawn> {
     let line = |s: &Series<'_>| {
         let hollow = s.saturated_at(point)?;
@@ -139,7 +145,7 @@ fn lines(
             ("", s.style.dash)
         };
         let (label, style) = (format!("{}{suffix}", s.label), Style { dash, ..s.style });
-        Ok(Line {
+        Ok(CdfLine {
             label,
             style,
             hollow,
@@ -181,7 +187,7 @@ pub fn shares() -> Axis {
 
 /// The ends of a logarithmic axis; `None` if all times are 0. It begins where the first curve rises, at most five
 /// decades below the largest time of the fastest policy: the slowest policy's could cut off the fastest.
-fn ends(lines: &[Line]) -> Option<(f64, f64)> {
+fn ends(lines: &[CdfLine]) -> Option<(f64, f64)> {
     let largest = || lines.iter().map(|line| line.cdf.largest());
     let most = largest().fold(0.0, f64::max);
     let starts = lines.iter().filter_map(|line| line.cdf.low_end());
@@ -240,14 +246,14 @@ fn distribution(series: &Series<'_>, point: &str, span: Span) -> Result<Cdf, Und
 /// hollow markers); `None` without request logs.
 ///
 /// Panics unless the inputs are two results folders.
-pub fn compared(inputs: &Inputs, point: &str, options: &Options) -> Result<Option<Canvas>> {
+pub fn compared(inputs: &PlotInputs, point: &str, options: &PlotOptions) -> Result<Option<Canvas>> {
     const SECOND: &[f64] = &[6.0, 3.5];
     let [first, second] = &inputs.folders[..] else {
         panic!("two results folders are compared")
     };
     let all = inputs
         .series(&options.in_panels())
-        .map_err(|undrawn| undrawn.error(Kind::LatencyCdf))?;
+        .map_err(|undrawn| undrawn.error(FigureKind::LatencyCdf))?;
     let found = |series: &Series<'_>| match series
         .row_at(point)
         .map(|_| distribution(series, point, latency))
@@ -256,7 +262,7 @@ pub fn compared(inputs: &Inputs, point: &str, options: &Options) -> Result<Optio
         Some(Err(Undrawn::Broken(error))) => Err(error),
         Some(Ok(cdf)) => Ok(Some(cdf)),
     };
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<CdfLine> = Vec::new();
     let (of_first, of_second): (Vec<_>, Vec<_>) =
         all.iter().partition(|series| series.is_of(first));
     let pairs = of_first
@@ -268,7 +274,7 @@ pub fn compared(inputs: &Inputs, point: &str, options: &Options) -> Result<Optio
         };
         for (cdf, dash, hollow) in [(cdf, &[][..], false), (other_cdf, SECOND, true)] {
             let style = Style { dash, ..one.style };
-            lines.push(Line {
+            lines.push(CdfLine {
                 label: one.name.clone(),
                 style,
                 hollow,
@@ -279,10 +285,10 @@ pub fn compared(inputs: &Inputs, point: &str, options: &Options) -> Result<Optio
     let Some((least, largest)) = ends(&lines) else {
         return Ok(None);
     };
-    let folder = |of: &Folder, dash| {
-        Entry::new(
+    let folder = |of: &ResultsFolder, dash| {
+        LegendEntry::new(
             &of.name,
-            Key::Stroke(Stroke {
+            LegendKey::Stroke(Stroke {
                 color: INK,
                 width: LINE,
                 dash,

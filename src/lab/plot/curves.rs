@@ -3,14 +3,14 @@
 use super::axis::{Axis, Spread, number};
 use super::canvas::{Align, Canvas};
 use super::data::Datum;
-use super::input::{Folder, Row, Series};
+use super::input::{ResultsFolder, Series, SeriesRow};
 use super::layout::{MOST_ACROSS, figure};
-use super::legend::{Entry, Key, RULE, marker_entries, whisker_entries};
-use super::panel::{Curve, Dot, LINE, Panel, SATURATED_LINE};
+use super::legend::{LegendEntry, LegendKey, RULE, marker_entries, whisker_entries};
+use super::panel::{Dot, LINE, PlotPanel, SATURATED_LINE, SeriesCurve};
 use super::points::{replications, x_label, x_values};
 use super::remark::Remark;
 use super::style::SMALL;
-use super::{Drawing, Inputs, Options, Undrawn, nothing};
+use super::{Drawing, PlotInputs, PlotOptions, Undrawn, nothing};
 use crate::base::error::Result;
 use crate::core::metrics::bounds::{AffineService, Bounds};
 use crate::core::metrics::summary::Summary;
@@ -24,7 +24,7 @@ const MOST_WITH_SPANS: usize = 4;
 const FAR: f64 = 2.5;
 
 /// What a panel shows.
-struct Runs<'i> {
+struct PanelRuns<'i> {
     /// The results folder, if it has the panel for itself.
     heading: String,
     series: Vec<Series<'i>>,
@@ -37,19 +37,19 @@ struct Runs<'i> {
 /// The axes of a panel, and its remarks.
 type Axes = ([Axis; 2], Vec<Remark>);
 
-impl<'i> Runs<'i> {
+impl<'i> PanelRuns<'i> {
     /// `hint`: the way out if no run has both metrics.
     fn read(
-        inputs: &'i Inputs,
-        options: &Options,
+        inputs: &'i PlotInputs,
+        options: &PlotOptions,
         metrics: [Metric; 2],
         hint: &str,
-    ) -> Result<Vec<Runs<'i>>, Undrawn> {
+    ) -> Result<Vec<PanelRuns<'i>>, Undrawn> {
         let series = inputs.series(options)?;
         let spans = metrics[1] == Metric::P90 && options.has_bars(series.len() <= MOST_WITH_SPANS);
-        let of_folder = |folder: &'i Folder| {
+        let of_folder = |folder: &'i ResultsFolder| {
             let own = series.iter().filter(|s| s.is_of(folder)).cloned().collect();
-            Runs::of(
+            PanelRuns::of(
                 options.look.name(&folder.name),
                 own,
                 metrics,
@@ -63,9 +63,9 @@ impl<'i> Runs<'i> {
                 .iter()
                 .map(of_folder)
                 .collect::<Result<Vec<_>>>()?,
-            false => vec![Runs::of("", series, metrics, spans, options)?],
+            false => vec![PanelRuns::of("", series, metrics, spans, options)?],
         };
-        let shown: Vec<Runs<'i>> = panels
+        let shown: Vec<PanelRuns<'i>> = panels
             .into_iter()
             .filter(|runs| runs.dots().next().is_some())
             .collect();
@@ -83,8 +83,8 @@ impl<'i> Runs<'i> {
         series: Vec<Series<'i>>,
         [x, y]: [Metric; 2],
         spans: bool,
-        options: &Options,
-    ) -> Result<Runs<'i>> {
+        options: &PlotOptions,
+    ) -> Result<PanelRuns<'i>> {
         let values = x_values(&series);
         let place = |text: &String| {
             values
@@ -94,7 +94,7 @@ impl<'i> Runs<'i> {
         };
         let mut all = vec![Vec::new(); series.len()];
         for (s, dots) in series.iter().zip(&mut all) {
-            for Row {
+            for SeriesRow {
                 row,
                 whole,
                 x: text,
@@ -125,7 +125,7 @@ impl<'i> Runs<'i> {
             }
         }
         let swept = x_label(&series, options).map(|key| Axis::at_values(&key, &values));
-        Ok(Runs {
+        Ok(PanelRuns {
             heading: heading.into(),
             series,
             dots: all,
@@ -135,7 +135,7 @@ impl<'i> Runs<'i> {
 
     /// Keeps only the first of each policy's saturated runs that turn no request away. The others stand above one
     /// another, each as high as its run was long.
-    fn up_to_saturation(mut self) -> Runs<'i> {
+    fn up_to_saturation(mut self) -> PanelRuns<'i> {
         for dots in &mut self.dots {
             let mut found = false;
             dots.retain(|dot| {
@@ -233,16 +233,16 @@ impl<'i> Runs<'i> {
 
 /// `thin`: the width of lines between saturated runs.
 fn drawn(
-    options: &Options,
-    panels: &[Runs<'_>],
-    axes: impl Fn(&Runs<'_>) -> Result<Axes, Undrawn>,
+    options: &PlotOptions,
+    panels: &[PanelRuns<'_>],
+    axes: impl Fn(&PanelRuns<'_>) -> Result<Axes, Undrawn>,
     thin: f64,
 ) -> Drawing {
     let with_axes = panels
         .iter()
         .map(|runs| Ok((runs, axes(runs)?)))
         .collect::<Result<Vec<_>, Undrawn>>()?;
-    let mut legend: Vec<Entry> = Vec::new();
+    let mut legend: Vec<LegendEntry> = Vec::new();
     let series = panels.iter().flat_map(|runs| &runs.series);
     legend.extend(distinct(series.map(|s| &s.label)).into_iter().map(|label| {
         let style = panels
@@ -250,13 +250,16 @@ fn drawn(
             .flat_map(|runs| &runs.series)
             .find(|s| s.label == *label)
             .map(|s| s.style);
-        Entry::new(label, Key::Line(style.expect("it is the label of one")))
+        LegendEntry::new(
+            label,
+            LegendKey::Line(style.expect("it is the label of one")),
+        )
     }));
     let rows = panels
         .iter()
         .flat_map(|runs| &runs.series)
         .flat_map(|s| s.rows.iter().map(|row| row.row));
-    let dots = || panels.iter().flat_map(Runs::dots);
+    let dots = || panels.iter().flat_map(PanelRuns::dots);
     legend.extend(whisker_entries(dots(), &replications(rows)));
     legend.extend(marker_entries(
         with_axes.iter().map(|(runs, ([_, y], _))| (runs.dots(), y)),
@@ -267,7 +270,7 @@ fn drawn(
         .filter(|one| one.in_legend)
     {
         if legend.iter().all(|entry| entry.label != remark.label) {
-            legend.push(Entry::new(&remark.label, Key::Stroke(RULE)));
+            legend.push(LegendEntry::new(&remark.label, LegendKey::Stroke(RULE)));
         }
     }
     let fields = with_axes
@@ -276,9 +279,9 @@ fn drawn(
     let canvas = figure(options, legend, fields.collect(), |canvas, i, panel| {
         let runs = panels.get(i).expect("each panel has its runs");
         let curve = |(s, dots): (&Series<'_>, &Vec<Dot>)| {
-            Curve::through(&s.label, s.style, dots, panel.y.high, thin)
+            SeriesCurve::through(&s.label, s.style, dots, panel.y.high, thin)
         };
-        let curves: Vec<Curve> = runs.series.iter().zip(&runs.dots).map(curve).collect();
+        let curves: Vec<SeriesCurve> = runs.series.iter().zip(&runs.dots).map(curve).collect();
         panel.whiskers(canvas, &curves);
         panel.curves(canvas, &curves);
         curves
@@ -295,7 +298,7 @@ fn drawn(
     Ok(canvas)
 }
 
-pub fn throughput(inputs: &Inputs, options: &Options) -> Drawing {
+pub fn throughput(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
     served(
         Metric::Throughput,
         "Throughput (requests/s)",
@@ -306,7 +309,7 @@ pub fn throughput(inputs: &Inputs, options: &Options) -> Drawing {
     )
 }
 
-pub fn goodput(inputs: &Inputs, options: &Options) -> Drawing {
+pub fn goodput(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
     let hint = "; goodput needs an SLO in the scenario";
     let slo = inputs.slo().map_or("the SLO".into(), |slo| {
         format!("{} ms", number(slo.as_millis_f64()))
@@ -324,11 +327,11 @@ fn served(
     label: &str,
     of_all: &str,
     hint: &str,
-    inputs: &Inputs,
-    options: &Options,
+    inputs: &PlotInputs,
+    options: &PlotOptions,
 ) -> Drawing {
-    let panels = Runs::read(inputs, options, [Metric::Offered, y], hint)?;
-    let axes = |runs: &Runs<'_>| {
+    let panels = PanelRuns::read(inputs, options, [Metric::Offered, y], hint)?;
+    let axes = |runs: &PanelRuns<'_>| {
         let highest = runs.largest(|dot| dot.interval.map_or(dot.y, |[_, high]| high));
         let axes = [runs.x_axis(), Axis::linear_to_tick(label, highest, 5)];
         let [x, y] = options.asked(axes, runs.least())?;
@@ -348,14 +351,14 @@ fn served(
 }
 
 /// With the objective of the latency.
-pub fn latency(metric: Metric, label: &str, inputs: &Inputs, options: &Options) -> Drawing {
-    let panels = Runs::read(inputs, options, [Metric::Offered, metric], "")?;
+pub fn latency(metric: Metric, label: &str, inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
+    let panels = PanelRuns::read(inputs, options, [Metric::Offered, metric], "")?;
     let slo = options
         .slo
         .or_else(|| inputs.slo())
         .filter(|_| metric == Metric::P99)
         .map(|slo| slo.as_millis_f64());
-    let axes = |runs: &Runs<'_>| {
+    let axes = |runs: &PanelRuns<'_>| {
         let y = runs.latency_axis(label, &[], slo, options.spread());
         let [x, y] = options.asked([runs.x_axis(), y], runs.least())?;
         let rule = |ms| {
@@ -371,9 +374,16 @@ pub fn latency(metric: Metric, label: &str, inputs: &Inputs, options: &Options) 
 }
 
 /// Simulated runs also have the bounds that no policy can beat, equal ones of several scenarios once.
-pub fn against_throughput(percentile: Metric, inputs: &Inputs, options: &Options) -> Drawing {
-    let panels = Runs::read(inputs, options, [Metric::Throughput, percentile], "")?;
-    let panels: Vec<Runs<'_>> = panels.into_iter().map(Runs::up_to_saturation).collect();
+pub fn against_throughput(
+    percentile: Metric,
+    inputs: &PlotInputs,
+    options: &PlotOptions,
+) -> Drawing {
+    let panels = PanelRuns::read(inputs, options, [Metric::Throughput, percentile], "")?;
+    let panels: Vec<PanelRuns<'_>> = panels
+        .into_iter()
+        .map(PanelRuns::up_to_saturation)
+        .collect();
     drawn(
         options,
         &panels,
@@ -384,9 +394,9 @@ pub fn against_throughput(percentile: Metric, inputs: &Inputs, options: &Options
 
 fn bounded(
     percentile: Metric,
-    runs: &Runs<'_>,
-    inputs: &Inputs,
-    options: &Options,
+    runs: &PanelRuns<'_>,
+    inputs: &PlotInputs,
+    options: &PlotOptions,
 ) -> Result<Axes, Undrawn> {
     let folders = inputs
         .folders
@@ -472,7 +482,7 @@ fn mean_at_most(service: &AffineService, x: &Axis, y: &Axis) -> Remark {
 }
 
 /// The clients of closed loops, below the markers of the first policy.
-fn draw_clients(canvas: &mut Canvas, panel: &Panel, curve: &Curve) {
+fn draw_clients(canvas: &mut Canvas, panel: &PlotPanel, curve: &SeriesCurve) {
     for dot in &curve.dots {
         let (x, y) = panel.at(dot.x, dot.y);
         if let Some(clients) = dot.clients.filter(|_| panel.area.holds((x, y))) {
@@ -513,7 +523,7 @@ mod tests {
                     })
                     .collect(),
             ];
-            let runs = Runs {
+            let runs = PanelRuns {
                 heading: String::new(),
                 series: Vec::new(),
                 dots,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::panel::{Dot, Panel};
+use super::panel::{Dot, PlotPanel};
 use crate::base::error::Result;
 use crate::base::files::write_typed;
 
@@ -30,7 +30,7 @@ pub struct Datum {
 }
 
 impl Datum {
-    pub fn new(panel: &Panel, series: &str, x: impl ToString, y: f64) -> Datum {
+    pub fn new(panel: &PlotPanel, series: &str, x: impl ToString, y: f64) -> Datum {
         let axes = [panel.x.label.clone(), panel.y.label.clone()];
         Datum {
             panel: panel.name.clone(),
@@ -42,7 +42,7 @@ impl Datum {
         }
     }
 
-    pub fn of_dot(panel: &Panel, series: &str, dot: &Dot) -> Vec<Datum> {
+    pub fn of_dot(panel: &PlotPanel, series: &str, dot: &Dot) -> Vec<Datum> {
         let Dot {
             x,
             y,

@@ -7,11 +7,11 @@ use super::canvas::{Align, Canvas, Rect, Stroke};
 use super::data::Datum;
 use super::input::Series;
 use super::layout::{Content, Frame, MOST_ACROSS, PADDING, drawn, room};
-use super::legend::{Entry, Key};
-use super::panel::Panel;
+use super::legend::{LegendEntry, LegendKey};
+use super::panel::PlotPanel;
 use super::remark::{stated, stated_entry};
 use super::style::{GRID, INK, MEDIUM, PAPER, Rgb, SMALL, Style, tint};
-use super::{Drawing, Inputs, Options, Undrawn, nothing};
+use super::{Drawing, PlotInputs, PlotOptions, Undrawn, nothing};
 use crate::base::error::Result;
 use crate::base::units::{Nanos, StreamId, WorkerId};
 use crate::lab::results::logs::{RequestLine, TaskLine};
@@ -30,7 +30,7 @@ const BELOW: f64 = 8.0;
 type Lane = (WorkerId, StreamId);
 
 /// In ns.
-struct Task {
+struct TaskBar {
     lane: Lane,
     batch: u64,
     start: u64,
@@ -41,14 +41,14 @@ struct Schedule {
     label: String,
     color: Rgb,
     requests: Vec<RequestLine>,
-    tasks: Vec<Task>,
+    tasks: Vec<TaskBar>,
     /// Ascending.
     lanes: Vec<Lane>,
     /// The height of a request.
     row: f64,
 }
 
-pub fn schedules(inputs: &Inputs, options: &Options) -> Drawing {
+pub fn schedules(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
     let (point, series) = inputs.at_point(options)?;
     let schedules = series
         .iter()
@@ -65,7 +65,7 @@ pub fn schedules(inputs: &Inputs, options: &Options) -> Drawing {
     }
 }
 
-fn figure(mut schedules: Vec<Schedule>, end: u64, options: &Options) -> Drawing {
+fn figure(mut schedules: Vec<Schedule>, end: u64, options: &PlotOptions) -> Drawing {
     let (unit, name) = time_unit(end);
     let x = Axis::linear(
         format!("Time ({name})"),
@@ -89,11 +89,11 @@ fn figure(mut schedules: Vec<Schedule>, end: u64, options: &Options) -> Drawing 
         )
     };
     let shades = [("waiting", WAITING), ("computing", 0.8)];
-    let mut legend: Vec<Entry> = shades
+    let mut legend: Vec<LegendEntry> = shades
         .map(|(label, shade)| {
-            Entry::new(
+            LegendEntry::new(
                 label,
-                Key::Bar(Style {
+                LegendKey::Bar(Style {
                     color: tint(INK, shade),
                     ..Style::of(0)
                 }),
@@ -197,7 +197,7 @@ impl Schedule {
     }
 
     /// When requests waited and were computed.
-    fn data(&self, panel: &Panel, unit: f64) -> Vec<Datum> {
+    fn data(&self, panel: &PlotPanel, unit: f64) -> Vec<Datum> {
         let row = |request: &RequestLine| {
             let ends = |from: Option<Nanos>, to: Option<Nanos>| {
                 Some([from?, to?].map(|time| time.0 as f64 / unit))
@@ -248,7 +248,7 @@ impl Schedule {
         }
     }
 
-    fn draw(&self, canvas: &mut Canvas, panel: &Panel, unit: f64, largest: u64) {
+    fn draw(&self, canvas: &mut Canvas, panel: &PlotPanel, unit: f64, largest: u64) {
         let Rect {
             left, top, right, ..
         } = panel.area;
@@ -363,7 +363,7 @@ fn draw_bars(canvas: &mut Canvas, area: &Rect, tasks: &[(f64, f64, u64)], larges
     );
 }
 
-fn schedule(series: &Series<'_>, point: &str, options: &Options) -> Result<Schedule, Undrawn> {
+fn schedule(series: &Series<'_>, point: &str, options: &PlotOptions) -> Result<Schedule, Undrawn> {
     let requests = requests(series, point, options.first)?;
     let mut tasks = tasks(series, point)?;
     // Later tasks belong to requests not shown.
@@ -415,7 +415,7 @@ fn requests(
 }
 
 /// None if not logged.
-fn tasks(series: &Series<'_>, point: &str) -> Result<Vec<Task>> {
+fn tasks(series: &Series<'_>, point: &str) -> Result<Vec<TaskBar>> {
     let (_, Some(mut rows)) = series.log::<TaskLine>(point)? else {
         return Ok(Vec::new());
     };
@@ -432,7 +432,7 @@ fn tasks(series: &Series<'_>, point: &str) -> Result<Vec<Task>> {
         // A task still running at the end has no times.
         let (lane, batch) = ((worker, stream), batch.into());
         let times = start_ns.zip(finish_ns);
-        tasks.extend(times.map(|(start, finish)| Task {
+        tasks.extend(times.map(|(start, finish)| TaskBar {
             lane,
             batch,
             start: start.0,
@@ -451,7 +451,7 @@ mod tests {
     /// Of tasks of this duration.
     fn drawn_tasks(ns: u64) -> (Vec<f64>, Vec<String>) {
         let lane = Lane::default();
-        let task = |i: u64, batch| Task {
+        let task = |i: u64, batch| TaskBar {
             lane,
             batch,
             start: i * ns,
@@ -471,7 +471,7 @@ mod tests {
             lanes: vec![lane],
             row: 20.0,
         };
-        let canvas = figure(vec![schedule], 1000, &Options::default()).unwrap();
+        let canvas = figure(vec![schedule], 1000, &PlotOptions::default()).unwrap();
         let bars = canvas.marks.iter().filter_map(|mark| match mark {
             Mark::Area(corners, color) if *color == tint(INK, 0.3) => {
                 Some(corners[2].1 - corners[0].1)

@@ -4,12 +4,12 @@ use super::axis::{Axis, Tick};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Rect, Stroke};
 use super::data::Datum;
 use super::layout::{Content, Frame, drawn};
-use super::legend::{Entry, Key, corner};
-use super::panel::Panel;
+use super::legend::{LegendEntry, LegendKey, corner};
+use super::panel::PlotPanel;
 use super::points::at_point;
 use super::searched::{KNEE, TUNE, WORKERS};
 use super::style::{Hatch, INK, PAPER, Rgb, SMALL, Style, tint};
-use super::{Drawing, Inputs, Options, Undrawn, nothing};
+use super::{Drawing, PlotInputs, PlotOptions, Undrawn, nothing};
 use crate::base::error::{Error, Result};
 use crate::lab::results::columns::Metric;
 use crate::lab::results::swept::{self, Swept, distinct};
@@ -22,7 +22,7 @@ const ROW: f64 = 30.0;
 /// Beyond it, equal ratios have equal steps of colour.
 const WIDE: f64 = 30.0;
 
-struct Cell {
+struct HeatField {
     panel: String,
     /// All swept keys.
     swept: Vec<Swept>,
@@ -31,9 +31,9 @@ struct Cell {
 }
 
 /// Cells, and what their values are.
-type Cells = (Vec<Cell>, String);
+type Cells = (Vec<HeatField>, String);
 
-pub fn over_two_keys(inputs: &Inputs, options: &Options) -> Drawing {
+pub fn over_two_keys(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
     let (cells, what) = cells(inputs, options)?;
     let keys = distinct(
         cells
@@ -41,8 +41,8 @@ pub fn over_two_keys(inputs: &Inputs, options: &Options) -> Drawing {
             .flat_map(|cell| cell.swept.iter().map(|(key, _)| key.as_str())),
     );
     let [across, up] = two_keys(&keys, options)?;
-    let value = |cell: &Cell, key: &str| swept::value(&cell.swept, key).map(String::from);
-    let mut placed: Vec<(String, [String; 2], &Cell)> = Vec::new();
+    let value = |cell: &HeatField, key: &str| swept::value(&cell.swept, key).map(String::from);
+    let mut placed: Vec<(String, [String; 2], &HeatField)> = Vec::new();
     for cell in &cells {
         let (Some(x), Some(y)) = (value(cell, across), value(cell, up)) else {
             continue;
@@ -114,7 +114,13 @@ pub fn over_two_keys(inputs: &Inputs, options: &Options) -> Drawing {
     }))
 }
 
-fn draw(canvas: &mut Canvas, panel: &Panel, [column, row]: [f64; 2], cell: &Cell, shades: &Shades) {
+fn draw(
+    canvas: &mut Canvas,
+    panel: &PlotPanel,
+    [column, row]: [f64; 2],
+    cell: &HeatField,
+    shades: &Shades,
+) {
     let ((left, bottom), (right, top)) = (
         panel.at(column - 0.5, row - 0.5),
         panel.at(column + 0.5, row + 0.5),
@@ -183,29 +189,29 @@ impl Shades {
         STRENGTHS.0 + (STRENGTHS.1 - STRENGTHS.0) * share
     }
 
-    fn legend(&self, what: &str, saturated: bool) -> Vec<Entry> {
+    fn legend(&self, what: &str, saturated: bool) -> Vec<LegendEntry> {
         let key = |value: f64| {
             let color = tint(COLOR, self.strength(value));
-            Key::Bar(Style {
+            LegendKey::Bar(Style {
                 color,
                 hatch: Hatch::Plain,
                 ..Style::of(0)
             })
         };
         let mut legend = vec![
-            Entry::new(format!("{what}: {}", short(self.least)), key(self.least)),
-            Entry::new(short(self.most), key(self.most)),
+            LegendEntry::new(format!("{what}: {}", short(self.least)), key(self.least)),
+            LegendEntry::new(short(self.most), key(self.most)),
         ];
         if self.most <= self.least {
             legend.truncate(1);
         }
-        legend.extend(saturated.then(|| Entry::new("saturated", Key::Corner)));
+        legend.extend(saturated.then(|| LegendEntry::new("saturated", LegendKey::Corner)));
         legend
     }
 }
 
 /// Those asked for, or the only two.
-fn two_keys<'k>(keys: &[&'k str], options: &Options) -> Result<[&'k str; 2], Undrawn> {
+fn two_keys<'k>(keys: &[&'k str], options: &PlotOptions) -> Result<[&'k str; 2], Undrawn> {
     let shown = keys.join(", ");
     let find = |option: &str, asked: &str| {
         let found = keys
@@ -241,7 +247,7 @@ fn two_keys<'k>(keys: &[&'k str], options: &Options) -> Result<[&'k str; 2], Und
 }
 
 /// The fields of the summaries at one point, or of what a search has found.
-fn cells(inputs: &Inputs, options: &Options) -> Result<Cells, Undrawn> {
+fn cells(inputs: &PlotInputs, options: &PlotOptions) -> Result<Cells, Undrawn> {
     let asked = options.metric.as_deref().unwrap_or(Metric::P99.name());
     if let Some(search) = [(KNEE, "knee_rps"), (TUNE, "knee_rps"), (WORKERS, "workers")]
         .into_iter()
@@ -265,7 +271,7 @@ fn cells(inputs: &Inputs, options: &Options) -> Result<Cells, Undrawn> {
             what = label;
             cells.extend(rows.into_iter().filter_map(|row| {
                 let panel = options.look.name(&row.policy).to_string();
-                Some(Cell {
+                Some(HeatField {
                     panel,
                     value: row.answer?,
                     swept: row.swept,
@@ -285,7 +291,7 @@ fn cells(inputs: &Inputs, options: &Options) -> Result<Cells, Undrawn> {
             known.join(", ")
         ))
     })?;
-    let plain = Options {
+    let plain = PlotOptions {
         x: None,
         ..options.in_panels()
     };
@@ -301,7 +307,7 @@ fn cells(inputs: &Inputs, options: &Options) -> Result<Cells, Undrawn> {
                 continue;
             };
             let saturated = row.whole.saturated()?;
-            cells.push(Cell {
+            cells.push(HeatField {
                 panel: options.look.name(s.policy).into(),
                 swept: s.swept.clone(),
                 value,

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::points::{is_point, point};
 use super::searched::{KNEE, TUNE, WORKERS};
 use super::style::Style;
-use super::{Options, Undrawn, names, nothing};
+use super::{PlotOptions, Undrawn, names, nothing};
 use crate::base::error::{Error, Result};
 use crate::base::units::Nanos;
 use crate::lab::results::logs::{LogRow, RequestLine};
@@ -20,15 +20,15 @@ use crate::lab::results::swept::{self, Swept, distinct};
 const MOST_SERIES: usize = 8;
 
 #[derive(Debug)]
-pub struct Inputs {
-    pub folders: Vec<Folder>,
+pub struct PlotInputs {
+    pub folders: Vec<ResultsFolder>,
     pub files: Vec<PathBuf>,
     /// The place of each policy in the palette.
     places: Vec<(String, usize)>,
 }
 
 #[derive(Debug)]
-pub struct Folder {
+pub struct ResultsFolder {
     /// The scenario's name: the last part of the path, or more if several folders have that name.
     pub name: String,
     pub results: Saved,
@@ -51,12 +51,12 @@ pub struct Series<'a> {
     /// With a swept key on the x axis, each load is a series.
     pub(super) load: Option<&'a str>,
     /// In the order of the x axis; rows without a rate come last.
-    pub rows: Vec<Row<'a>>,
-    pub(super) folder: &'a Folder,
+    pub rows: Vec<SeriesRow<'a>>,
+    pub(super) folder: &'a ResultsFolder,
 }
 
 #[derive(Clone, Debug)]
-pub struct Row<'a> {
+pub struct SeriesRow<'a> {
     pub row: CsvRow<'a>,
     /// The row of all requests, if this is the row of a class; otherwise the same row.
     pub whole: CsvRow<'a>,
@@ -67,12 +67,12 @@ pub struct Row<'a> {
 }
 
 /// A folder and its series.
-pub type Part<'s> = (&'s Folder, Vec<&'s Series<'s>>);
+pub type Part<'s> = (&'s ResultsFolder, Vec<&'s Series<'s>>);
 
-impl Inputs {
+impl PlotInputs {
     /// Results folders, and files of lengths or traces.
-    pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<Inputs> {
-        let mut inputs = Inputs {
+    pub fn open<P: AsRef<Path>>(paths: &[P]) -> Result<PlotInputs> {
+        let mut inputs = PlotInputs {
             folders: Vec::new(),
             files: Vec::new(),
             places: Vec::new(),
@@ -83,7 +83,7 @@ impl Inputs {
                 inputs.files.push(path.to_path_buf());
                 continue;
             }
-            let folder = Folder::open(path)?;
+            let folder = ResultsFolder::open(path)?;
             if inputs.folders.iter().any(|other| other.full == folder.full) {
                 return Err(Error::input(format!(
                     "{}: this results folder is named twice",
@@ -169,7 +169,7 @@ impl Inputs {
         if self.has_no_summary() {
             return Vec::new();
         }
-        let loads = |folder: &Folder| {
+        let loads = |folder: &ResultsFolder| {
             distinct(folder.results.rows().filter_map(|row| row.point().ok())).len()
         };
         if self.folders.iter().any(|folder| loads(folder) > 1) {
@@ -189,7 +189,7 @@ impl Inputs {
 
     /// The chosen policies, in the summaries' order or the one asked for. With panels, equal policies of several folders have
     /// one label and one style.
-    pub fn series(&self, options: &Options) -> Result<Vec<Series<'_>>, Undrawn> {
+    pub fn series(&self, options: &PlotOptions) -> Result<Vec<Series<'_>>, Undrawn> {
         let Some(first) = self.folders.first() else {
             return Err(nothing(
                 "this kind of figure needs a results folder, the one with summary.csv",
@@ -249,7 +249,7 @@ impl Inputs {
     }
 
     /// Labels and styles.
-    fn name(&self, all: &mut [Series<'_>], options: &Options) {
+    fn name(&self, all: &mut [Series<'_>], options: &PlotOptions) {
         let loads = distinct(all.iter().filter_map(|s| s.load)).len();
         let mut of_policy: Vec<(&str, &str)> = Vec::new();
         for s in all.iter_mut() {
@@ -300,24 +300,24 @@ impl Inputs {
     }
 
     /// The compared point, and the chosen policies that have it.
-    pub fn at_point(&self, options: &Options) -> Result<(String, Vec<Series<'_>>), Undrawn> {
+    pub fn at_point(&self, options: &PlotOptions) -> Result<(String, Vec<Series<'_>>), Undrawn> {
         let mut series = self.series(options)?;
         let point = point(&series, options)?;
         series.retain(|s| s.row_at(&point).is_some());
         Ok((point, series))
     }
 
-    /// The points as of [`Inputs::at_point`]. With panels, each folder has its own, with the folder's name.
+    /// The points as of [`PlotInputs::at_point`]. With panels, each folder has its own, with the folder's name.
     pub fn at_points(
         &self,
-        options: &Options,
+        options: &PlotOptions,
     ) -> Result<Vec<(String, String, Vec<Series<'_>>)>, Undrawn> {
         if !options.panels {
             let (point, series) = self.at_point(options)?;
             return Ok(vec![(String::new(), point, series)]);
         }
         let series = self.series(options)?;
-        let of_folder = |folder: &Folder| {
+        let of_folder = |folder: &ResultsFolder| {
             let mut own: Vec<Series<'_>> =
                 series.iter().filter(|s| s.is_of(folder)).cloned().collect();
             let point = point(&own, options)?;
@@ -332,7 +332,7 @@ impl Inputs {
     }
 
     /// The load that figures show because none is chosen; `None` if they show all, or there is only one.
-    pub fn default_point(&self, options: &Options) -> Option<String> {
+    pub fn default_point(&self, options: &PlotOptions) -> Option<String> {
         let loads = self
             .folders
             .iter()
@@ -384,8 +384,8 @@ pub fn stem(path: &Path) -> String {
         .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
 }
 
-impl Folder {
-    fn open(path: &Path) -> Result<Folder> {
+impl ResultsFolder {
+    fn open(path: &Path) -> Result<ResultsFolder> {
         let searches = [KNEE, WORKERS, TUNE];
         let results = Saved::open_or(path, &searches.each_ref().map(|search| search.file))?;
         let mut policies: Vec<String> =
@@ -408,7 +408,7 @@ impl Folder {
             || path.display().to_string(),
             |n| n.to_string_lossy().into_owned(),
         );
-        Ok(Folder {
+        Ok(ResultsFolder {
             name,
             results,
             full,
@@ -417,7 +417,7 @@ impl Folder {
     }
 
     /// Those of the summary; by class, those of classes, each with that of all requests.
-    fn rows(&self, options: &Options) -> Result<Vec<(CsvRow<'_>, CsvRow<'_>)>> {
+    fn rows(&self, options: &PlotOptions) -> Result<Vec<(CsvRow<'_>, CsvRow<'_>)>> {
         if !options.by_class {
             return Ok(self.results.rows().map(|row| (row, row)).collect());
         }
@@ -446,7 +446,7 @@ impl Folder {
     }
 
     /// The folder's series, by policy in this order and then by swept values. They have no names and styles yet.
-    fn series(&self, options: &Options, order: &[&str]) -> Result<Vec<Series<'_>>> {
+    fn series(&self, options: &PlotOptions, order: &[&str]) -> Result<Vec<Series<'_>>> {
         let mut all: Vec<Series<'_>> = Vec::new();
         for (row, whole) in self.rows(options)? {
             let (policy, mut swept, mut load, mut x) =
@@ -487,7 +487,7 @@ impl Folder {
                 });
                 all.len() - 1
             });
-            all[at].rows.push(Row {
+            all[at].rows.push(SeriesRow {
                 row,
                 whole,
                 x,
@@ -541,7 +541,7 @@ impl Folder {
 }
 
 impl<'a> Series<'a> {
-    pub fn is_of(&self, folder: &Folder) -> bool {
+    pub fn is_of(&self, folder: &ResultsFolder) -> bool {
         std::ptr::eq(self.folder, folder)
     }
 
@@ -557,7 +557,7 @@ impl<'a> Series<'a> {
 
     /// Whether the run of a point was saturated.
     pub fn saturated_at(&self, point: &str) -> Result<bool> {
-        let at = |row: &&Row<'a>| {
+        let at = |row: &&SeriesRow<'a>| {
             let place = self.folder.results.place(row.row);
             row.row.point().is_ok_and(|load| load == point)
                 || place.is_ok_and(|place| place == point)

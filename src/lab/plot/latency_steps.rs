@@ -5,10 +5,10 @@ use super::canvas::{Align, Canvas, HALF_DIGIT, Stroke};
 use super::data::Datum;
 use super::input::Series;
 use super::layout::{Content, Frame, drawn};
-use super::legend::{Entry, Key, RULE};
-use super::panel::{Curve, Dot, LINE, Panel};
+use super::legend::{LegendEntry, LegendKey, RULE};
+use super::panel::{Dot, LINE, PlotPanel, SeriesCurve};
 use super::style::{INK, REFERENCE, SMALL, Style};
-use super::{Drawing, Inputs, Options, Undrawn, nothing};
+use super::{Drawing, PlotInputs, PlotOptions, Undrawn, nothing};
 use crate::base::error::Result;
 use crate::base::units::Nanos;
 use crate::lab::results::logs::RequestLine;
@@ -56,7 +56,7 @@ impl Course {
 
 type Field<'s> = (String, Vec<(&'s Series<'s>, Course)>);
 
-pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
+pub fn by_request(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
     let series = inputs.series(&options.in_panels())?;
     let (policies, parts) = inputs.by_folder(&series);
     let mut fields: Vec<Field<'_>> = Vec::new();
@@ -67,12 +67,12 @@ pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
             curves.collect::<Result<_, Undrawn>>()?,
         ));
     }
-    let key = |style: Style| Key::Stroke(Stroke::solid(style.color, LINE));
-    let mut legend: Vec<Entry> = policies
+    let key = |style: Style| LegendKey::Stroke(Stroke::solid(style.color, LINE));
+    let mut legend: Vec<LegendEntry> = policies
         .iter()
-        .map(|(label, style)| Entry::new(*label, key(*style)))
+        .map(|(label, style)| LegendEntry::new(*label, key(*style)))
         .collect();
-    legend.push(Entry::new("load", Key::Stroke(RULE)));
+    legend.push(LegendEntry::new("load", LegendKey::Stroke(RULE)));
     let (slo, sheet) = (
         options
             .slo
@@ -80,8 +80,12 @@ pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
             .map(Nanos::as_millis_f64),
         options.sheet(),
     );
-    legend
-        .extend(slo.map(|ms| Entry::new(format!("SLO {} ms", number(ms)), Key::Stroke(OBJECTIVE))));
+    legend.extend(slo.map(|ms| {
+        LegendEntry::new(
+            format!("SLO {} ms", number(ms)),
+            LegendKey::Stroke(OBJECTIVE),
+        )
+    }));
     let right = "Load (requests/s)";
     let title = options.title.as_deref();
     let frame = Frame {
@@ -103,7 +107,7 @@ pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
         let steps = first.line();
         let shown = steps.iter().filter(|(at, _)| *at <= panel.x.high);
         let fastest = shown.map(|(_, rate)| *rate).fold(0.0, f64::max);
-        let loads = Panel {
+        let loads = PlotPanel {
             y: Axis::linear_to_tick("", fastest, 4),
             ..panel.clone()
         };
@@ -128,7 +132,7 @@ pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
                     ..s.style
                 },
             );
-            Curve {
+            SeriesCurve {
                 label,
                 style,
                 lines: vec![(LINE, course.latency.clone())],
@@ -169,7 +173,7 @@ pub fn by_request(inputs: &Inputs, options: &Options) -> Drawing {
 }
 
 /// Marks where policies pass the SLO, each with the load of the step before.
-fn mark(canvas: &mut Canvas, panel: &Panel, curves: &[(&Series<'_>, Course)], slo: f64) {
+fn mark(canvas: &mut Canvas, panel: &PlotPanel, curves: &[(&Series<'_>, Course)], slo: f64) {
     const BESIDE: f64 = 8.0;
     let passes = curves
         .iter()
@@ -206,7 +210,7 @@ fn mark(canvas: &mut Canvas, panel: &Panel, curves: &[(&Series<'_>, Course)], sl
 fn content(
     (name, curves): &Field<'_>,
     slo: Option<f64>,
-    options: &Options,
+    options: &PlotOptions,
 ) -> Result<Content, Undrawn> {
     let all = || curves.iter().flat_map(|(_, course)| &course.latency);
     let mut last = all().map(|(last, _)| *last).fold(1.0, f64::max);

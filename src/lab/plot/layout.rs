@@ -1,12 +1,12 @@
 //! The places of panels on a sheet, with their headings and the labels of their axes.
 
-use super::Options;
+use super::PlotOptions;
 use super::axis::{Axis, Spread};
 use super::canvas::{Align, Canvas, Rect};
 use super::face::Face;
-use super::legend::{Entry, Key, Told, draw_inside, header};
+use super::legend::{LegendEntry, LegendKey, MarkerSigns, draw_inside, header};
 use super::look::Legend;
-use super::panel::Panel;
+use super::panel::PlotPanel;
 use super::remark::{Remark, stated, stated_entry};
 use super::sheet::Sheet;
 use super::style::{INK, MEDIUM, SMALL};
@@ -34,7 +34,7 @@ const LEAST_BESIDE: f64 = 215.0;
 pub struct Frame<'a> {
     pub sheet: &'a Sheet,
     pub title: Option<&'a str>,
-    pub legend: &'a [Entry],
+    pub legend: &'a [LegendEntry],
     /// Whether panels may stand beside each other.
     pub beside: bool,
     /// The label of second vertical axes, whose ticks the figure draws.
@@ -71,10 +71,10 @@ pub type Field = (String, [Axis; 2], Vec<Remark>);
 /// Panels with a paper's values on their axes among the remarks. `data` draws between the lines of the remarks and their
 /// labels.
 pub fn figure(
-    options: &Options,
-    mut legend: Vec<Entry>,
+    options: &PlotOptions,
+    mut legend: Vec<LegendEntry>,
     mut fields: Vec<Field>,
-    mut data: impl FnMut(&mut Canvas, usize, &Panel),
+    mut data: impl FnMut(&mut Canvas, usize, &PlotPanel),
 ) -> Canvas {
     let mut any = false;
     for (_, [x, y], remarks) in &mut fields {
@@ -107,9 +107,9 @@ pub fn figure(
 pub fn drawn(
     frame: &Frame<'_>,
     contents: Vec<Content>,
-    mut data: impl FnMut(&mut Canvas, usize, &Panel),
+    mut data: impl FnMut(&mut Canvas, usize, &PlotPanel),
 ) -> Canvas {
-    let mut with_legend = |legend: &[Entry]| {
+    let mut with_legend = |legend: &[LegendEntry]| {
         let (mut canvas, panels) = lay_out(frame, legend, contents.clone());
         let first = canvas.marks.len();
         for (i, panel) in panels.iter().enumerate() {
@@ -131,7 +131,12 @@ pub fn drawn(
 }
 
 /// What is left of the sheet's height for panels in rows, if the sheet has one.
-pub fn room(frame: &Frame<'_>, legend: &[Entry], rows: usize, has_headings: bool) -> Option<f64> {
+pub fn room(
+    frame: &Frame<'_>,
+    legend: &[LegendEntry],
+    rows: usize,
+    has_headings: bool,
+) -> Option<f64> {
     let top = header(&mut Canvas::new(frame.sheet.clone()), frame.title, legend);
     let heading = heading(frame, has_headings);
     let between = rows.saturating_sub(1) as f64 * (TICKS_HEIGHT + GAP + heading);
@@ -139,10 +144,12 @@ pub fn room(frame: &Frame<'_>, legend: &[Entry], rows: usize, has_headings: bool
 }
 
 fn heading(frame: &Frame<'_>, has_headings: bool) -> f64 {
-    let arrows = frame
-        .legend
-        .iter()
-        .any(|entry| matches!(entry.key, Key::Marker(_, Told { above: true, .. })));
+    let arrows = frame.legend.iter().any(|entry| {
+        matches!(
+            entry.key,
+            LegendKey::Marker(_, MarkerSigns { above: true, .. })
+        )
+    });
     match has_headings {
         true => HEADING,
         false if arrows => 17.0,
@@ -153,9 +160,9 @@ fn heading(frame: &Frame<'_>, has_headings: bool) -> f64 {
 /// All areas have room for the widest vertical labels, and those beside each other have one height.
 fn lay_out(
     frame: &Frame<'_>,
-    legend: &[Entry],
+    legend: &[LegendEntry],
     mut contents: Vec<Content>,
-) -> (Canvas, Vec<Panel>) {
+) -> (Canvas, Vec<PlotPanel>) {
     let face = &frame.sheet.face;
     let columns = columns(frame, &contents);
     let has_headings = contents.iter().any(|one| !one.heading.is_empty());
@@ -180,7 +187,7 @@ fn lay_out(
         });
     let wide = panel_width(frame, columns, left + right).max(LEAST);
     let mut canvas = Canvas::new(frame.sheet.clone());
-    let mut panels: Vec<Panel> = Vec::new();
+    let mut panels: Vec<PlotPanel> = Vec::new();
     let heading = heading(frame, has_headings);
     let mut bottom = header(&mut canvas, frame.title, legend);
     let mut top = bottom + heading;
@@ -215,7 +222,7 @@ fn lay_out(
             INK,
         );
         let x = x.fitted(wide, |label| face.width(label, SMALL) + 10.0);
-        let panel = Panel { name, area, x, y };
+        let panel = PlotPanel { name, area, x, y };
         panel.grid(&mut canvas);
         panels.push(panel);
     }
@@ -284,7 +291,7 @@ fn set_heights(contents: &mut [Content], columns: usize, room: Option<f64>) {
 }
 
 /// One label for all panels; horizontal ones that differ stand below the panels of the last row.
-fn label_axes(canvas: &mut Canvas, frame: &Frame<'_>, panels: &[Panel], columns: usize) {
+fn label_axes(canvas: &mut Canvas, frame: &Frame<'_>, panels: &[PlotPanel], columns: usize) {
     let face = &frame.sheet.face;
     let ([first, ..], [.., last]) = (panels, panels) else {
         return;

@@ -1,10 +1,10 @@
 //! A figure's title and legend, and the samples in it.
 
 use super::axis::Axis;
-use super::canvas::{Align, Canvas, Group, HALF_DIGIT, Point, Rect, Stroke};
+use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, SeriesMarks, Stroke};
 use super::face::Face;
 use super::layout::PADDING;
-use super::panel::{Dot, LINE, Panel};
+use super::panel::{Dot, LINE, PlotPanel};
 use super::style::{GRID, Hatch, INK, LARGE, PAPER, REFERENCE, REFERENCE_DASH, SMALL, Style, tint};
 
 pub const WHISKER: f64 = 1.4;
@@ -25,7 +25,7 @@ const KEY_GAP: f64 = 6.0;
 
 /// The sample before a label.
 #[derive(Clone, Copy, Debug)]
-pub enum Key {
+pub enum LegendKey {
     /// With a marker.
     Line(Style),
     Stroke(Stroke),
@@ -35,12 +35,12 @@ pub enum Key {
     Span,
     /// A field with a striped corner.
     Corner,
-    Marker(Style, Told),
+    Marker(Style, MarkerSigns),
 }
 
 /// What a marker tells of its run.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Told {
+pub struct MarkerSigns {
     /// Then it is hollow.
     pub saturated: bool,
     /// Requests were turned away: a bar through it.
@@ -51,40 +51,40 @@ pub struct Told {
     pub invalid: bool,
 }
 
-impl Key {
+impl LegendKey {
     fn width(self) -> f64 {
         match self {
-            Key::Line(_) | Key::Stroke(_) => 26.0,
-            Key::Bar(_) | Key::Corner => 18.0,
-            Key::Whisker | Key::Span | Key::Marker(..) => 12.0,
+            LegendKey::Line(_) | LegendKey::Stroke(_) => 26.0,
+            LegendKey::Bar(_) | LegendKey::Corner => 18.0,
+            LegendKey::Whisker | LegendKey::Span | LegendKey::Marker(..) => 12.0,
         }
     }
 }
 
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct LegendEntry {
     pub label: String,
-    pub key: Key,
+    pub key: LegendKey,
 }
 
-impl Entry {
-    pub fn new(label: impl Into<String>, key: Key) -> Entry {
-        Entry {
+impl LegendEntry {
+    pub fn new(label: impl Into<String>, key: LegendKey) -> LegendEntry {
+        LegendEntry {
             label: label.into(),
             key,
         }
     }
 
     /// With the hollow marker of saturated runs, and what else it tells.
-    pub fn told(label: &str, told: Told) -> Entry {
-        Entry::new(
+    pub fn told(label: &str, told: MarkerSigns) -> LegendEntry {
+        LegendEntry::new(
             label,
-            Key::Marker(
+            LegendKey::Marker(
                 Style {
                     color: INK,
                     ..Style::of(0)
                 },
-                Told {
+                MarkerSigns {
                     saturated: !told.invalid,
                     ..told
                 },
@@ -97,13 +97,20 @@ impl Entry {
 pub fn whisker_entries<'d>(
     dots: impl Iterator<Item = &'d Dot> + Clone,
     replications: &[u64],
-) -> Vec<Entry> {
+) -> Vec<LegendEntry> {
     let intervals = dots
         .clone()
         .any(|dot| dot.interval.is_some() || dot.across.is_some());
     let spans = dots.clone().any(|dot| dot.span.is_some());
-    let span = Entry::new("p50–p99", if intervals { Key::Span } else { Key::Whisker });
-    let interval = Entry::new(interval_label(replications), Key::Whisker);
+    let span = LegendEntry::new(
+        "p50–p99",
+        if intervals {
+            LegendKey::Span
+        } else {
+            LegendKey::Whisker
+        },
+    );
+    let interval = LegendEntry::new(interval_label(replications), LegendKey::Whisker);
     [(spans, span), (intervals, interval)]
         .into_iter()
         .filter_map(|(is, entry)| is.then_some(entry))
@@ -122,19 +129,19 @@ pub fn interval_label(replications: &[u64]) -> String {
 /// For what the markers of panels, with their vertical axes, tell.
 pub fn marker_entries<'d, D: Iterator<Item = &'d Dot> + Clone>(
     panels: impl Iterator<Item = (D, &'d Axis)>,
-) -> Vec<Entry> {
+) -> Vec<LegendEntry> {
     let panels: Vec<(D, &Axis)> = panels.collect();
     let any = |says: &dyn Fn(&Dot) -> bool| panels.iter().any(|(dots, _)| dots.clone().any(says));
     let above = panels
         .iter()
         .any(|(dots, y)| dots.clone().any(|dot| dot.y > y.high));
-    let none = Told::default();
-    let entries: [(bool, &str, Told); 4] = [
+    let none = MarkerSigns::default();
+    let entries: [(bool, &str, MarkerSigns); 4] = [
         (any(&|dot| dot.saturated), "saturated", none),
         (
             any(&|dot| dot.rejected),
             "requests rejected",
-            Told {
+            MarkerSigns {
                 rejected: true,
                 ..none
             },
@@ -142,7 +149,7 @@ pub fn marker_entries<'d, D: Iterator<Item = &'d Dot> + Clone>(
         (
             any(&|dot| dot.invalid),
             "not valid: requests were late",
-            Told {
+            MarkerSigns {
                 invalid: true,
                 ..none
             },
@@ -150,7 +157,7 @@ pub fn marker_entries<'d, D: Iterator<Item = &'d Dot> + Clone>(
         (
             above,
             "above the axis",
-            Told {
+            MarkerSigns {
                 above: true,
                 ..none
             },
@@ -159,12 +166,12 @@ pub fn marker_entries<'d, D: Iterator<Item = &'d Dot> + Clone>(
     entries
         .into_iter()
         .filter(|(any, ..)| *any)
-        .map(|(_, label, told)| Entry::told(label, told))
+        .map(|(_, label, told)| LegendEntry::told(label, told))
         .collect()
 }
 
 /// The title, centred, above the legend's rows. Returns where they end.
-pub fn header(canvas: &mut Canvas, title: Option<&str>, legend: &[Entry]) -> f64 {
+pub fn header(canvas: &mut Canvas, title: Option<&str>, legend: &[LegendEntry]) -> f64 {
     let face = canvas.sheet.face.clone();
     let wide = canvas.width - 2.0 * PADDING;
     let mut top = PADDING;
@@ -195,7 +202,7 @@ pub fn header(canvas: &mut Canvas, title: Option<&str>, legend: &[Entry]) -> f64
 }
 
 /// From the left end of its middle.
-fn draw_entry(canvas: &mut Canvas, entry: &Entry, label: &str, (x, y): Point, wide: f64) {
+fn draw_entry(canvas: &mut Canvas, entry: &LegendEntry, label: &str, (x, y): Point, wide: f64) {
     let first = canvas.marks.len();
     draw_key(canvas, entry.key, x, y);
     let at = (x + entry.key.width() + KEY_GAP, y + HALF_DIGIT * SMALL);
@@ -207,7 +214,7 @@ fn draw_entry(canvas: &mut Canvas, entry: &Entry, label: &str, (x, y): Point, wi
         right: x + wide,
         bottom: y + half,
     });
-    canvas.groups.push(Group {
+    canvas.groups.push(SeriesMarks {
         series: entry.label.clone(),
         marks: first..canvas.marks.len(),
         key,
@@ -219,8 +226,8 @@ const BOX: f64 = 4.0;
 const BOX_ROW: f64 = 18.0;
 
 /// Width and height of a legend in a box.
-fn box_of(face: &Face, legend: &[Entry]) -> [f64; 2] {
-    let wide = |entry: &Entry| entry.key.width() + KEY_GAP + face.width(&entry.label, SMALL);
+fn box_of(face: &Face, legend: &[LegendEntry]) -> [f64; 2] {
+    let wide = |entry: &LegendEntry| entry.key.width() + KEY_GAP + face.width(&entry.label, SMALL);
     let widest = legend.iter().map(wide).fold(0.0, f64::max);
     [
         widest + 2.0 * BOX,
@@ -230,7 +237,12 @@ fn box_of(face: &Face, legend: &[Entry]) -> [f64; 2] {
 
 /// Draws the legend in a box inside a panel, where it hides least of the marks from number `first` on. Returns
 /// `false` if there is no room, or if it would hide markers or labels.
-pub fn draw_inside(canvas: &mut Canvas, legend: &[Entry], panels: &[Panel], first: usize) -> bool {
+pub fn draw_inside(
+    canvas: &mut Canvas,
+    legend: &[LegendEntry],
+    panels: &[PlotPanel],
+    first: usize,
+) -> bool {
     const MARGIN: f64 = 6.0;
     /// More is hidden by a marker, or by many dashes.
     const MOST_HIDDEN: f64 = 150.0;
@@ -239,7 +251,7 @@ pub fn draw_inside(canvas: &mut Canvas, legend: &[Entry], panels: &[Panel], firs
     let [width, height] = box_of(&canvas.sheet.face, legend);
     /// Places in each direction.
     const TRIED: u32 = 9;
-    let places = |panel: &Panel| {
+    let places = |panel: &PlotPanel| {
         let Rect {
             left,
             top,
@@ -293,14 +305,14 @@ pub fn draw_inside(canvas: &mut Canvas, legend: &[Entry], panels: &[Panel], firs
 
 /// From the left of its row.
 #[derive(Debug)]
-struct Place {
+struct EntryPlace {
     row: usize,
     x: f64,
     end: f64,
     label: String,
 }
 
-fn legend_places(face: &Face, legend: &[Entry], width: f64) -> Vec<Place> {
+fn legend_places(face: &Face, legend: &[LegendEntry], width: f64) -> Vec<EntryPlace> {
     let (mut row, mut x) = (0, 0.0);
     let mut places = Vec::with_capacity(legend.len());
     for entry in legend {
@@ -310,7 +322,7 @@ fn legend_places(face: &Face, legend: &[Entry], width: f64) -> Vec<Place> {
         if x > 0.0 && x + wide > width {
             (row, x) = (row + 1, 0.0);
         }
-        places.push(Place {
+        places.push(EntryPlace {
             row,
             x,
             end: x + wide,
@@ -321,7 +333,7 @@ fn legend_places(face: &Face, legend: &[Entry], width: f64) -> Vec<Place> {
     places
 }
 
-fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
+fn draw_key(canvas: &mut Canvas, key: LegendKey, x: f64, y: f64) {
     let (middle, right) = (x + key.width() / 2.0, x + key.width());
     let block = Rect {
         left: x,
@@ -330,36 +342,36 @@ fn draw_key(canvas: &mut Canvas, key: Key, x: f64, y: f64) {
         bottom: y + 6.0,
     };
     match key {
-        Key::Line(style) => {
+        LegendKey::Line(style) => {
             let stroke = Stroke {
                 color: style.color,
                 width: LINE,
                 dash: style.dash,
             };
             canvas.line(&[(x, y), (right, y)], stroke);
-            marker(canvas, (middle, y), &style, 0.0, Told::default());
+            marker(canvas, (middle, y), &style, 0.0, MarkerSigns::default());
         }
-        Key::Stroke(stroke) => canvas.line(&[(x, y), (right, y)], stroke),
-        Key::Bar(style) => bar(canvas, &block, &style),
-        Key::Whisker => whisker(
+        LegendKey::Stroke(stroke) => canvas.line(&[(x, y), (right, y)], stroke),
+        LegendKey::Bar(style) => bar(canvas, &block, &style),
+        LegendKey::Whisker => whisker(
             canvas,
             [(middle, block.top), (middle, block.bottom)],
             &block,
             Stroke::solid(INK, WHISKER),
         ),
-        Key::Corner => {
+        LegendKey::Corner => {
             canvas.border(&block, Stroke::solid(INK, 0.8));
             corner(canvas, &block);
         }
-        Key::Span => canvas.line(
+        LegendKey::Span => canvas.line(
             &[(middle, block.top), (middle, block.bottom)],
             Stroke::solid(INK, SPAN),
         ),
         // Room for the arrow.
-        Key::Marker(style, told) if told.above => {
+        LegendKey::Marker(style, told) if told.above => {
             marker(canvas, (middle, y + 4.0), &style, 0.0, told)
         }
-        Key::Marker(style, told) => marker(canvas, (middle, y), &style, 0.0, told),
+        LegendKey::Marker(style, told) => marker(canvas, (middle, y), &style, 0.0, told),
     }
 }
 
@@ -374,7 +386,7 @@ pub fn whisker(canvas: &mut Canvas, ends: [Point; 2], area: &Rect, stroke: Strok
 }
 
 /// `grown` is added to its radius.
-pub fn marker(canvas: &mut Canvas, (x, y): Point, style: &Style, grown: f64, told: Told) {
+pub fn marker(canvas: &mut Canvas, (x, y): Point, style: &Style, grown: f64, told: MarkerSigns) {
     const HEAD: f64 = 2.8;
     canvas.marker((x, y), style, grown, told.saturated);
     if told.rejected {
@@ -449,10 +461,10 @@ mod tests {
 
     #[test]
     fn a_legend_that_does_not_fit_on_one_row_takes_more() {
-        let entries: Vec<Entry> = (0..6)
-            .map(|i| Entry {
+        let entries: Vec<LegendEntry> = (0..6)
+            .map(|i| LegendEntry {
                 label: format!("padded, width {i}0"),
-                key: Key::Line(Style::of(i)),
+                key: LegendKey::Line(Style::of(i)),
             })
             .collect();
         let places = legend_places(&Face::default(), &entries, 464.0);

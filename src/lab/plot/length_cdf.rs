@@ -4,18 +4,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::axis::{Axis, Spread, number};
-use super::cdf::{Cdf, Line, drawn, shares};
+use super::cdf::{Cdf, CdfLine, drawn, shares};
 use super::input::stem;
 use super::layout::MOST_ACROSS;
 use super::style::Style;
-use super::{Drawing, Inputs, Options, nothing};
+use super::{Drawing, PlotInputs, PlotOptions, nothing};
 use crate::base::error::{Error, Result};
 use crate::core::workload::shape::Shape;
 use crate::lab::results::read::CsvFile;
 use crate::lab::results::saved::within;
 
 /// Lengths with their counts. The name tells sources from targets, and prompts from outputs.
-struct Part {
+struct LengthHistogram {
     name: &'static str,
     unit: &'static str,
     histogram: BTreeMap<u64, u64>,
@@ -28,8 +28,8 @@ const ALONE: [&str; 2] = ["", ""];
 const SOURCES: [&str; 2] = ["source", "target"];
 const PROMPTS: [&str; 2] = ["prompt", "output"];
 
-pub fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
-    let mut sources: Vec<(String, Vec<Part>)> = Vec::new();
+pub fn lengths(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
+    let mut sources: Vec<(String, Vec<LengthHistogram>)> = Vec::new();
     for folder in &inputs.folders {
         let path = within(&folder.results.path, &["lengths.csv"])?;
         if path.is_file() {
@@ -68,7 +68,7 @@ pub fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
                 continue;
             };
             let label = format!("{label} (median {})", number(cdf.quantile(0.5)));
-            lines.push(Line {
+            lines.push(CdfLine {
                 label,
                 style: Style::of(lines.len()),
                 hollow: false,
@@ -106,7 +106,7 @@ pub fn lengths(inputs: &Inputs, options: &Options) -> Drawing {
 }
 
 /// One without a name, or two. The unit follows from the shapes or the run's model.
-fn parts(path: &Path, model: Option<&str>) -> Result<Vec<Part>> {
+fn parts(path: &Path, model: Option<&str>) -> Result<Vec<LengthHistogram>> {
     let mut rows = CsvFile::open(path)?;
     let has = |name| rows.names().any(|known| known == name);
     let (trace, pairs) = (has("shape"), has("src_len"));
@@ -125,13 +125,13 @@ fn parts(path: &Path, model: Option<&str>) -> Result<Vec<Part>> {
         _ => UNKNOWN,
     };
     let [first, second] = if unit == "tokens" { PROMPTS } else { SOURCES };
-    let mut parts: Vec<Part> = Vec::new();
+    let mut parts: Vec<LengthHistogram> = Vec::new();
     let mut add = |name, unit, length: u64, count: u64| {
         let at = parts
             .iter()
             .position(|part| part.name == name)
             .unwrap_or_else(|| {
-                parts.push(Part {
+                parts.push(LengthHistogram {
                     name,
                     unit,
                     histogram: BTreeMap::new(),

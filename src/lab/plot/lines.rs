@@ -5,8 +5,8 @@ use super::bars::{Bar, Bars};
 use super::canvas::{Canvas, Stroke};
 use super::data::Datum;
 use super::layout::{Content, Frame, drawn as laid_out};
-use super::legend::{Entry, Key};
-use super::panel::{Curve, Dot, LINE};
+use super::legend::{LegendEntry, LegendKey};
+use super::panel::{Dot, LINE, SeriesCurve};
 use crate::lab::results::swept::distinct;
 
 const HEIGHT: f64 = 210.0;
@@ -33,24 +33,24 @@ pub fn drawn(bars: &Bars) -> Canvas {
         });
         let dots: Vec<Dot> = dots.collect();
         let line = dots.iter().map(|dot| (dot.x, dot.y)).collect();
-        Curve {
+        SeriesCurve {
             label: label.clone(),
             style: bars.style(series),
             lines: vec![(LINE, line)],
             dots,
         }
     };
-    let curves: Vec<Curve> = bars.series.iter().enumerate().map(curve).collect();
-    let key = |one: &Curve| {
-        Key::Stroke(Stroke {
+    let curves: Vec<SeriesCurve> = bars.series.iter().enumerate().map(curve).collect();
+    let key = |one: &SeriesCurve| {
+        LegendKey::Stroke(Stroke {
             color: one.style.color,
             width: LINE,
             dash: one.style.dash,
         })
     };
-    let legend: Vec<Entry> = curves
+    let legend: Vec<LegendEntry> = curves
         .iter()
-        .map(|one| Entry::new(&one.label, key(one)))
+        .map(|one| LegendEntry::new(&one.label, key(one)))
         .collect();
     let values = || curves.iter().flat_map(|one| &one.dots).map(|dot| dot.y);
     let (least, most) = values().fold((f64::INFINITY, 0.0), |(a, b): (f64, f64), v| {

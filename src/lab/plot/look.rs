@@ -17,9 +17,9 @@ use crate::base::error::nearest;
 #[command(next_help_heading = "Look of figures (in scenarios: [output.figure])")]
 pub struct Look {
     /// Files to write [default: svg,png]
-    #[arg(long, value_delimiter = ',', value_name = "svg,png,pdf", value_parser = named::<Format>)]
+    #[arg(long, value_delimiter = ',', value_name = "svg,png,pdf", value_parser = named::<PictureFormat>)]
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub format: Vec<Format>,
+    pub format: Vec<PictureFormat>,
     /// Width, such as 3.3in, in in, cm, mm, pt or px [default: 240pt, a column]
     #[arg(long, value_name = "LENGTH", value_parser = Length::side)]
     #[serde(deserialize_with = "side", skip_serializing_if = "Option::is_none")]
@@ -40,11 +40,11 @@ pub struct Look {
     /// Ends of the x axis, as A..B, A.. or ..B, in its unit
     #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub x_range: Option<Range>,
+    pub x_range: Option<AxisRange>,
     /// Ends of the y axis
     #[arg(long, value_name = "A..B", allow_hyphen_values = true)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub y_range: Option<Range>,
+    pub y_range: Option<AxisRange>,
     /// How values are spread along the x axis [default: log for times and swept keys of several magnitudes]
     #[arg(long, value_name = "log|linear", value_parser = named::<Scale>)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ pub struct Look {
 /// A file of a figure.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Format {
+pub enum PictureFormat {
     /// Scalable, for web pages and editing
     Svg,
     /// Pixels, for slides and web pages
@@ -90,27 +90,29 @@ pub enum Format {
     Both,
 }
 
-impl Format {
+impl PictureFormat {
     pub fn extension(self) -> &'static str {
         match self {
-            Format::Svg => "svg",
-            Format::Png => "png",
-            Format::Pdf => "pdf",
-            Format::Both => "svg,png",
+            PictureFormat::Svg => "svg",
+            PictureFormat::Png => "png",
+            PictureFormat::Pdf => "pdf",
+            PictureFormat::Both => "svg,png",
         }
     }
 
     /// Each once; SVG and PNG if none is asked for.
-    pub fn all(asked: &[Format]) -> Vec<Format> {
-        let with = |one: Format| {
-            asked.contains(&one) || (one != Format::Pdf && asked.contains(&Format::Both))
+    pub fn all(asked: &[PictureFormat]) -> Vec<PictureFormat> {
+        let with = |one: PictureFormat| {
+            asked.contains(&one)
+                || (one != PictureFormat::Pdf && asked.contains(&PictureFormat::Both))
         };
-        let found: Vec<Format> = [Format::Svg, Format::Png, Format::Pdf]
-            .into_iter()
-            .filter(|one| with(*one))
-            .collect();
+        let found: Vec<PictureFormat> =
+            [PictureFormat::Svg, PictureFormat::Png, PictureFormat::Pdf]
+                .into_iter()
+                .filter(|one| with(*one))
+                .collect();
         if found.is_empty() {
-            vec![Format::Svg, Format::Png]
+            vec![PictureFormat::Svg, PictureFormat::Png]
         } else {
             found
         }
@@ -230,15 +232,15 @@ impl fmt::Display for Length {
 
 /// The ends of an axis; `None`: those of the data.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Range {
+pub struct AxisRange {
     pub low: Option<f64>,
     pub high: Option<f64>,
 }
 
-impl FromStr for Range {
+impl FromStr for AxisRange {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Range, String> {
+    fn from_str(text: &str) -> Result<AxisRange, String> {
         let wrong = |what: &str| {
             format!("\"{text}\" {what}; write A..B, A.. or ..B with numbers, such as 0..500")
         };
@@ -255,12 +257,12 @@ impl FromStr for Range {
         match (end(low)?, end(high)?) {
             (None, None) => Err(wrong("has no end")),
             (Some(low), Some(high)) if low >= high => Err(wrong("does not ascend")),
-            (low, high) => Ok(Range { low, high }),
+            (low, high) => Ok(AxisRange { low, high }),
         }
     }
 }
 
-impl fmt::Display for Range {
+impl fmt::Display for AxisRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let end = |end: Option<f64>| end.map_or(String::new(), |end| end.to_string());
         write!(f, "{}..{}", end(self.low), end(self.high))
@@ -292,7 +294,7 @@ macro_rules! as_text {
         }
     )*};
 }
-as_text!(Length, Range);
+as_text!(Length, AxisRange);
 
 fn side<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Length>, D::Error> {
     Length::side(&String::deserialize(deserializer)?)

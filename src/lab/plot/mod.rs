@@ -1,7 +1,7 @@
 //! Figures, drawn from result files only.
 //!
-//! A figure is a list of marks ([`canvas`]), drawn by the function of its [`Kind`] and rendered to SVG and PNG
-//! ([`render`]). A new kind is a file with a function, and a line in [`Kind`] and in [`Kind::drawn`].
+//! A figure is a list of marks ([`canvas`]), drawn by the function of its [`FigureKind`] and rendered to SVG and PNG
+//! ([`render`]). A new kind is a file with a function, and a line in [`FigureKind`] and in [`FigureKind::drawn`].
 
 pub mod axis;
 pub mod canvas;
@@ -48,9 +48,9 @@ pub use bars::{Bar, Bars};
 use canvas::Canvas;
 pub use cdf::compared as compared_cdf;
 use face::Face;
-pub use input::Inputs;
+pub use input::PlotInputs;
 use look::Length;
-pub use look::{Format, Look};
+pub use look::{Look, PictureFormat};
 pub use remark::Stated;
 use sheet::Sheet;
 
@@ -58,7 +58,7 @@ use sheet::Sheet;
 /// line, in scenarios and of its files; its comment is its caption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum FigureKind {
     // BatchMaker, Figures 7, 8, 11, 13, 14 and 15.
     /// 90th percentile of latency against delivered throughput, with lines from the median to the 99th
     LatencyThroughput,
@@ -116,33 +116,42 @@ pub enum Kind {
 }
 
 /// Those that can have a swept key on the x axis.
-pub const BY_KEY: &[Kind] = &[
-    Kind::LatencyRate,
-    Kind::ThroughputRate,
-    Kind::Goodput,
-    Kind::Bars,
+pub const BY_KEY: &[FigureKind] = &[
+    FigureKind::LatencyRate,
+    FigureKind::ThroughputRate,
+    FigureKind::Goodput,
+    FigureKind::Bars,
 ];
 
 /// Those of logs that tell no classes apart.
-const WHOLE: &[Kind] = &[
-    Kind::LengthCdf,
-    Kind::BatchHistogram,
-    Kind::LatencySteps,
-    Kind::Gantt,
+const WHOLE: &[FigureKind] = &[
+    FigureKind::LengthCdf,
+    FigureKind::BatchHistogram,
+    FigureKind::LatencySteps,
+    FigureKind::Gantt,
 ];
 
 /// Those that are about swept keys.
-pub const OF_KEYS: &[Kind] = &[Kind::HeatMap, Kind::Knee, Kind::Workers, Kind::Tune];
+pub const OF_KEYS: &[FigureKind] = &[
+    FigureKind::HeatMap,
+    FigureKind::Knee,
+    FigureKind::Workers,
+    FigureKind::Tune,
+];
 
-impl Kind {
-    pub fn drawn(self, inputs: &Inputs, options: &Options) -> Drawing {
+impl FigureKind {
+    pub fn drawn(self, inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
         let options = &options.ready(inputs)?;
         options.fits(self.draw(inputs, options)?)
     }
 
-    fn draw(self, inputs: &Inputs, options: &Options) -> Drawing {
+    fn draw(self, inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
         if options.x.is_some() && !BY_KEY.contains(&self) && !OF_KEYS.contains(&self) {
-            let known: Vec<String> = BY_KEY.iter().chain(OF_KEYS).map(Kind::to_string).collect();
+            let known: Vec<String> = BY_KEY
+                .iter()
+                .chain(OF_KEYS)
+                .map(FigureKind::to_string)
+                .collect();
             return Err(nothing(format!("--x is for {}", known.join(", "))));
         }
         if options.by_class && (OF_KEYS.contains(&self) || WHOLE.contains(&self)) {
@@ -151,52 +160,56 @@ impl Kind {
             ));
         }
         match self {
-            Kind::LatencyThroughput => curves::against_throughput(Metric::P90, inputs, options),
-            Kind::P50Throughput => curves::against_throughput(Metric::P50, inputs, options),
-            Kind::P99Throughput => curves::against_throughput(Metric::P99, inputs, options),
-            Kind::ThroughputRate => curves::throughput(inputs, options),
-            Kind::LatencyRate => curves::latency(Metric::P99, "p99 latency (ms)", inputs, options),
-            Kind::TtftRate => curves::latency(
+            FigureKind::LatencyThroughput => {
+                curves::against_throughput(Metric::P90, inputs, options)
+            }
+            FigureKind::P50Throughput => curves::against_throughput(Metric::P50, inputs, options),
+            FigureKind::P99Throughput => curves::against_throughput(Metric::P99, inputs, options),
+            FigureKind::ThroughputRate => curves::throughput(inputs, options),
+            FigureKind::LatencyRate => {
+                curves::latency(Metric::P99, "p99 latency (ms)", inputs, options)
+            }
+            FigureKind::TtftRate => curves::latency(
                 Metric::TtftP99,
                 "p99 time to first token (ms)",
                 inputs,
                 options,
             ),
-            Kind::TbtRate => curves::latency(
+            FigureKind::TbtRate => curves::latency(
                 Metric::TbtP99,
                 "p99 time between tokens (ms)",
                 inputs,
                 options,
             ),
-            Kind::NormalisedRate => curves::latency(
+            FigureKind::NormalisedRate => curves::latency(
                 Metric::Normalised,
                 "Latency / output tokens (ms)",
                 inputs,
                 options,
             ),
-            Kind::Goodput => curves::goodput(inputs, options),
-            Kind::QueueCdf => cdf::times(
+            FigureKind::Goodput => curves::goodput(inputs, options),
+            FigureKind::QueueCdf => cdf::times(
                 "Queueing time",
                 |[from, start, _]| start.checked_sub(from),
                 inputs,
                 options,
             ),
-            Kind::ComputeCdf => cdf::times(
+            FigureKind::ComputeCdf => cdf::times(
                 "Computation time",
                 |[_, start, to]| to.checked_sub(start),
                 inputs,
                 options,
             ),
-            Kind::LatencyCdf => cdf::times("Latency", cdf::latency, inputs, options),
-            Kind::LengthCdf => length_cdf::lengths(inputs, options),
-            Kind::BatchHistogram => batch_histogram::histogram(inputs, options),
-            Kind::Bars => bars::by_load(inputs, options),
-            Kind::LatencySteps => latency_steps::by_request(inputs, options),
-            Kind::Gantt => gantt::schedules(inputs, options),
-            Kind::HeatMap => heat_map::over_two_keys(inputs, options),
-            Kind::Knee => searched::KNEE.drawn(inputs, options),
-            Kind::Workers => searched::WORKERS.drawn(inputs, options),
-            Kind::Tune => searched::TUNE.drawn(inputs, options),
+            FigureKind::LatencyCdf => cdf::times("Latency", cdf::latency, inputs, options),
+            FigureKind::LengthCdf => length_cdf::lengths(inputs, options),
+            FigureKind::BatchHistogram => batch_histogram::histogram(inputs, options),
+            FigureKind::Bars => bars::by_load(inputs, options),
+            FigureKind::LatencySteps => latency_steps::by_request(inputs, options),
+            FigureKind::Gantt => gantt::schedules(inputs, options),
+            FigureKind::HeatMap => heat_map::over_two_keys(inputs, options),
+            FigureKind::Knee => searched::KNEE.drawn(inputs, options),
+            FigureKind::Workers => searched::WORKERS.drawn(inputs, options),
+            FigureKind::Tune => searched::TUNE.drawn(inputs, options),
         }
     }
 
@@ -205,18 +218,21 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FigureKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&name_of(self))
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for FigureKind {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<Kind, String> {
-        <Kind as ValueEnum>::from_str(text, false).map_err(|_| {
-            let known: Vec<String> = Kind::value_variants().iter().map(Kind::to_string).collect();
+    fn from_str(text: &str) -> Result<FigureKind, String> {
+        <FigureKind as ValueEnum>::from_str(text, false).map_err(|_| {
+            let known: Vec<String> = FigureKind::value_variants()
+                .iter()
+                .map(FigureKind::to_string)
+                .collect();
             format!(
                 "unknown kind of figure \"{text}\"; known: {}",
                 known.join(", ")
@@ -225,16 +241,16 @@ impl FromStr for Kind {
     }
 }
 
-impl Options {
+impl PlotOptions {
     /// Of the files of a kind: its name, with a swept key on the x axis also that.
-    pub fn stem(&self, kind: Kind) -> String {
+    pub fn stem(&self, kind: FigureKind) -> String {
         self.x.as_ref().map_or(kind.to_string(), |key| {
             folder_name(&format!("{kind}-by-{key}"))
         })
     }
 
     /// What the figure shows.
-    pub fn caption(&self, kind: Kind, canvas: &Canvas) -> String {
+    pub fn caption(&self, kind: FigureKind, canvas: &Canvas) -> String {
         let replicated = canvas
             .data
             .iter()
@@ -247,7 +263,7 @@ impl Options {
             }
     }
 
-    fn about(&self, kind: Kind) -> String {
+    fn about(&self, kind: FigureKind) -> String {
         let about = kind.about();
         let by_load = [" against offered rate", " by load"]
             .into_iter()
@@ -260,7 +276,7 @@ impl Options {
 }
 
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct Options {
+pub struct PlotOptions {
     /// Title of the figure
     #[arg(long)]
     pub title: Option<String>,
@@ -315,15 +331,15 @@ pub struct Options {
     pub stated: Vec<Stated>,
 }
 
-impl Options {
+impl PlotOptions {
     /// The options with the font read. Labels have to be of policies and folders that there are.
-    fn ready(&self, inputs: &Inputs) -> Result<Options> {
+    fn ready(&self, inputs: &PlotInputs) -> Result<PlotOptions> {
         let face = self
             .look
             .font
             .as_deref()
             .map_or(Ok(self.face.clone()), Face::of)?;
-        let all = Options {
+        let all = PlotOptions {
             look: Look {
                 label: Vec::new(),
                 ..self.look.clone()
@@ -339,7 +355,7 @@ impl Options {
                 .map(|series| series.name),
         );
         let look = self.look.with_labels(&distinct(known))?;
-        Ok(Options {
+        Ok(PlotOptions {
             look,
             face,
             ..self.clone()
@@ -351,8 +367,8 @@ impl Options {
     }
 
     /// The options of a figure with panels, where equal policies of several folders have one label and one style.
-    fn in_panels(&self) -> Options {
-        Options {
+    fn in_panels(&self) -> PlotOptions {
+        PlotOptions {
             panels: true,
             ..self.clone()
         }
@@ -377,7 +393,7 @@ impl Options {
         self.asked_of(axes, self.spread(), least)
     }
 
-    /// The axes as [`Options::asked`] makes them, with this spread of the y axis.
+    /// The axes as [`PlotOptions::asked`] makes them, with this spread of the y axis.
     fn asked_of(
         &self,
         [x, y]: [Axis; 2],
@@ -425,7 +441,7 @@ impl Options {
 
 /// The letters of title, policies and inputs that the figures' font lacks, each once. A PNG and a PDF have boxes in their
 /// place; an SVG depends on its viewer.
-pub fn missing_letters(inputs: &Inputs, options: &Options) -> Result<String> {
+pub fn missing_letters(inputs: &PlotInputs, options: &PlotOptions) -> Result<String> {
     let face = options
         .look
         .font
@@ -463,7 +479,7 @@ impl From<Error> for Undrawn {
 
 impl Undrawn {
     /// For a user who asked for the figure.
-    fn error(self, kind: Kind) -> Error {
+    fn error(self, kind: FigureKind) -> Error {
         match self {
             Undrawn::Nothing(why) => Error::input(format!("{kind}: {why}")),
             Undrawn::Broken(error) => error,
@@ -479,7 +495,7 @@ pub type Drawing = Result<Canvas, Undrawn>;
 
 /// A figure and its files.
 #[derive(Clone, Debug)]
-pub struct Figure {
+pub struct WrittenFigure {
     /// The files' name without a folder and an ending.
     pub name: String,
     pub canvas: Canvas,
@@ -487,7 +503,12 @@ pub struct Figure {
 }
 
 /// As [`write()`]; inputs without the data are an error.
-pub fn draw(kind: Kind, inputs: &Inputs, options: &Options, stem: &Path) -> Result<Figure> {
+pub fn draw(
+    kind: FigureKind,
+    inputs: &PlotInputs,
+    options: &PlotOptions,
+    stem: &Path,
+) -> Result<WrittenFigure> {
     let canvas = kind
         .drawn(inputs, options)
         .map_err(|undrawn| undrawn.error(kind))?;
@@ -495,10 +516,14 @@ pub fn draw(kind: Kind, inputs: &Inputs, options: &Options, stem: &Path) -> Resu
 }
 
 /// Every kind that has data, as `FOLDER/KIND.svg` and so on. If none has, the error gives the reason for each.
-pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec<Figure>> {
+pub fn draw_all(
+    inputs: &PlotInputs,
+    options: &PlotOptions,
+    folder: &Path,
+) -> Result<Vec<WrittenFigure>> {
     let mut drawn = Vec::new();
     let mut reasons = String::new();
-    for kind in Kind::value_variants() {
+    for kind in FigureKind::value_variants() {
         match kind.drawn(inputs, options) {
             Ok(canvas) => drawn.push((options.stem(*kind), canvas)),
             Err(Undrawn::Nothing(why)) => reasons += &format!("\n  {kind}: {why}"),
@@ -516,13 +541,13 @@ pub fn draw_all(inputs: &Inputs, options: &Options, folder: &Path) -> Result<Vec
 }
 
 /// Writes the figure as `STEM.svg` and `STEM.png`, unless other formats are asked for.
-pub fn write(canvas: Canvas, formats: &[Format], stem: &Path) -> Result<Figure> {
+pub fn write(canvas: Canvas, formats: &[PictureFormat], stem: &Path) -> Result<WrittenFigure> {
     let mut files = Vec::new();
-    for format in Format::all(formats) {
+    for format in PictureFormat::all(formats) {
         let bytes = match format {
-            Format::Png => render::png(&canvas)?,
-            Format::Pdf => pdf::pdf(&canvas)?,
-            Format::Svg | Format::Both => render::svg(&canvas)?.into_bytes(),
+            PictureFormat::Png => render::png(&canvas)?,
+            PictureFormat::Pdf => pdf::pdf(&canvas)?,
+            PictureFormat::Svg | PictureFormat::Both => render::svg(&canvas)?.into_bytes(),
         };
         // A stem may contain a dot.
         let mut path = stem.as_os_str().to_owned();
@@ -534,7 +559,7 @@ pub fn write(canvas: Canvas, formats: &[Format], stem: &Path) -> Result<Figure> 
     let name = stem
         .file_name()
         .map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    Ok(Figure {
+    Ok(WrittenFigure {
         name,
         canvas,
         files,

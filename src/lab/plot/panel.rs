@@ -2,7 +2,7 @@
 
 use super::axis::{Axis, Tick};
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
-use super::legend::{SPAN, Told, WHISKER, marker, whisker};
+use super::legend::{MarkerSigns, SPAN, WHISKER, marker, whisker};
 use super::style::{GRID, INK, SMALL, Style};
 use crate::base::error::Result;
 use crate::lab::results::read::CsvRow;
@@ -62,7 +62,7 @@ impl Dot {
 }
 
 #[derive(Clone, Debug)]
-pub struct Curve {
+pub struct SeriesCurve {
     pub label: String,
     pub style: Style,
     /// With their widths.
@@ -70,9 +70,15 @@ pub struct Curve {
     pub dots: Vec<Dot>,
 }
 
-impl Curve {
+impl SeriesCurve {
     /// Through its dots below `top`. `saturated`: the width of lines between saturated runs.
-    pub fn through(label: &str, style: Style, dots: &[Dot], top: f64, saturated: f64) -> Curve {
+    pub fn through(
+        label: &str,
+        style: Style,
+        dots: &[Dot],
+        top: f64,
+        saturated: f64,
+    ) -> SeriesCurve {
         let mut lines: Vec<(f64, Vec<(f64, f64)>)> = Vec::new();
         for pair in dots.windows(2) {
             let (from, to) = (pair[0], pair[1]);
@@ -91,7 +97,7 @@ impl Curve {
                 _ => lines.push((width, vec![from, to])),
             }
         }
-        Curve {
+        SeriesCurve {
             label: label.into(),
             style,
             lines,
@@ -101,7 +107,7 @@ impl Curve {
 }
 
 #[derive(Clone, Debug)]
-pub struct Panel {
+pub struct PlotPanel {
     /// Its heading.
     pub name: String,
     pub area: Rect,
@@ -109,7 +115,7 @@ pub struct Panel {
     pub y: Axis,
 }
 
-impl Panel {
+impl PlotPanel {
     pub fn at(&self, x: f64, y: f64) -> Point {
         // So that clipping at the border stays exact.
         let (across, up) = (
@@ -181,10 +187,10 @@ impl Panel {
 
     /// First the lines, then the markers. A point above the area has an arrow on the upper border, so that its
     /// horizontal value can be read. A marker that a later curve's would hide is a larger ring.
-    pub fn curves(&self, canvas: &mut Canvas, curves: &[Curve]) {
+    pub fn curves(&self, canvas: &mut Canvas, curves: &[SeriesCurve]) {
         /// Of the area in which a page shows a dot's values.
         const REACH: f64 = 7.0;
-        for Curve {
+        for SeriesCurve {
             label,
             style,
             lines,
@@ -208,7 +214,7 @@ impl Panel {
         let at = |dot: &Dot| self.at(dot.x, dot.y.min(self.y.high));
         for (
             i,
-            Curve {
+            SeriesCurve {
                 label, style, dots, ..
             },
         ) in curves.iter().enumerate()
@@ -228,7 +234,7 @@ impl Panel {
                         .count();
                     // Markers at one place share an arrow.
                     let above = dot.y > self.y.high && over == 0;
-                    let told = Told {
+                    let told = MarkerSigns {
                         saturated: dot.saturated,
                         rejected: dot.rejected,
                         above,
@@ -287,7 +293,7 @@ impl Panel {
 
     /// Those of several policies stand side by side, so that they do not hide each other. Intervals are wider than the spans
     /// below them.
-    pub fn whiskers(&self, canvas: &mut Canvas, curves: &[Curve]) {
+    pub fn whiskers(&self, canvas: &mut Canvas, curves: &[SeriesCurve]) {
         /// Within a marker.
         const BESIDE: f64 = 5.4;
         let last = curves.len().saturating_sub(1) as f64;
@@ -297,7 +303,7 @@ impl Panel {
             .any(|dot| dot.interval.is_some());
         for (
             place,
-            Curve {
+            SeriesCurve {
                 label, style, dots, ..
             },
         ) in curves.iter().enumerate()
@@ -344,18 +350,21 @@ impl Panel {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lab::plot::Options;
+    use crate::lab::plot::PlotOptions;
     use crate::lab::plot::canvas::Mark;
     use crate::lab::plot::face::Face;
     use crate::lab::plot::layout::figure;
 
-    fn empty(longest: f64) -> (Canvas, Panel) {
+    fn empty(longest: f64) -> (Canvas, PlotPanel) {
         let axes = [longest, 1.0].map(|end| Axis::linear("", end, 4));
         let mut shown = None;
         let fields = vec![(String::new(), axes, Vec::new())];
-        let canvas = figure(&Options::default(), Vec::new(), fields, |_, _, panel| {
-            shown = Some(panel.clone())
-        });
+        let canvas = figure(
+            &PlotOptions::default(),
+            Vec::new(),
+            fields,
+            |_, _, panel| shown = Some(panel.clone()),
+        );
         (canvas, shown.unwrap())
     }
 
@@ -376,7 +385,7 @@ mod tests {
         }
     }
 
-    fn drawn(curves: &[&[(f64, f64, bool)]]) -> (Panel, Vec<Mark>) {
+    fn drawn(curves: &[&[(f64, f64, bool)]]) -> (PlotPanel, Vec<Mark>) {
         let (mut canvas, panel) = empty(10.0);
         canvas.marks.clear();
         let style = |i| Style {
@@ -386,9 +395,9 @@ mod tests {
         let dots = curves
             .iter()
             .map(|dots| dots.iter().copied().map(dot).collect::<Vec<_>>());
-        let curves: Vec<Curve> = (0..)
+        let curves: Vec<SeriesCurve> = (0..)
             .zip(dots)
-            .map(|(i, dots)| Curve::through("", style(i), &dots, 1.0, 1.0))
+            .map(|(i, dots)| SeriesCurve::through("", style(i), &dots, 1.0, 1.0))
             .collect();
         panel.curves(&mut canvas, &curves);
         (panel, canvas.marks)
@@ -427,7 +436,7 @@ mod tests {
             (3.0, 0.4, true),
         ]
         .map(dot);
-        let lines = Curve::through("", Style::of(0), &dots, 1.0, 0.5).lines;
+        let lines = SeriesCurve::through("", Style::of(0), &dots, 1.0, 0.5).lines;
         let widths: Vec<(f64, usize)> = lines
             .iter()
             .map(|(width, line)| (*width, line.len()))

@@ -9,7 +9,7 @@ use krilla::paint::{Fill, FillRule, LineCap, LineJoin, Stroke};
 use krilla::surface::Surface;
 use krilla::text::{Font, GlyphId, KrillaGlyph};
 
-use super::canvas::{Align, Canvas, Mark, Point, Text};
+use super::canvas::{Align, Canvas, Mark, Point, TextMark};
 use super::face::Face;
 use super::style::Rgb;
 use crate::base::error::{Error, Result};
@@ -62,7 +62,7 @@ fn draw_area(surface: &mut Surface<'_>, points: &[Point], color: Rgb) {
         .for_each(|path| surface.draw_path(&path));
 }
 
-fn write_text(surface: &mut Surface<'_>, text: &Text, font: &Font, face: &Face) {
+fn write_text(surface: &mut Surface<'_>, text: &TextMark, font: &Font, face: &Face) {
     let size = text.size as f32;
     let (placed, width) = face.placed(&text.words, size);
     let ends = placed

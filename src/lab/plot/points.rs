@@ -1,8 +1,8 @@
 //! The points that figures show: the one whose requests are compared, and the values of a swept key on the x axis.
 
-use super::Options;
+use super::PlotOptions;
 use super::axis::number;
-use super::input::{Row, Series};
+use super::input::{Series, SeriesRow};
 use crate::base::error::{Error, Result};
 use crate::lab::results::columns::Metric;
 use crate::lab::results::read::CsvRow;
@@ -10,12 +10,12 @@ use crate::lab::results::swept::{self, distinct};
 
 /// The point whose requests are compared: the user's choice, or the highest rate that saturates no policy. Policies
 /// that are saturated at every rate do not count. One with several values of a swept key has to hold with one of them.
-pub fn point(series: &[Series<'_>], options: &Options) -> Result<String> {
+pub fn point(series: &[Series<'_>], options: &PlotOptions) -> Result<String> {
     // Each policy with its swept keys, at any load; the load and its rate; whether it holds.
     let mut runs = Vec::new();
     for s in series {
         let of = (&*s.folder.full, s.policy, &*s.swept);
-        for Row { row, whole, .. } in &s.rows {
+        for SeriesRow { row, whole, .. } in &s.rows {
             let rate = row.metric(Metric::Offered)?.unwrap_or(f64::NEG_INFINITY);
             runs.push((of, row.point()?, rate, !whole.saturated()?));
         }
@@ -76,7 +76,7 @@ pub fn at_point(point: &str) -> String {
 }
 
 /// The label of a swept key on the x axis, with the load if there is only one. `None` without such a key.
-pub fn x_label(series: &[Series<'_>], options: &Options) -> Option<String> {
+pub fn x_label(series: &[Series<'_>], options: &PlotOptions) -> Option<String> {
     let loads = distinct(series.iter().filter_map(|s| s.load));
     let load = loads
         .first()

@@ -4,8 +4,8 @@ use serde::Deserialize;
 
 use super::axis::Axis;
 use super::canvas::{Align, Canvas, HALF_DIGIT, Point, Rect, Stroke};
-use super::legend::{Entry, Key, RULE, Told};
-use super::panel::Panel;
+use super::legend::{LegendEntry, LegendKey, MarkerSigns, RULE};
+use super::panel::PlotPanel;
 use super::style::{PAPER, REFERENCE, SMALL, Style};
 
 const LINE: Stroke = Stroke {
@@ -86,8 +86,13 @@ pub fn stated<'s>(all: impl IntoIterator<Item = &'s Stated>, x: &Axis, y: &Axis)
 }
 
 /// If there are any.
-pub fn stated_entry(any: bool) -> Option<Entry> {
-    any.then(|| Entry::new(IN_LEGEND, Key::Marker(stated_style(), Told::default())))
+pub fn stated_entry(any: bool) -> Option<LegendEntry> {
+    any.then(|| {
+        LegendEntry::new(
+            IN_LEGEND,
+            LegendKey::Marker(stated_style(), MarkerSigns::default()),
+        )
+    })
 }
 
 pub fn stated_style() -> Style {
@@ -97,7 +102,7 @@ pub fn stated_style() -> Style {
     }
 }
 
-impl Panel {
+impl PlotPanel {
     /// Below the data.
     pub fn remark_lines(&self, canvas: &mut Canvas, remarks: &[Remark]) {
         let face = canvas.sheet.face.clone();

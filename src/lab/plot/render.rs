@@ -7,7 +7,7 @@ use plotters::style::{
     Color, FontDesc, FontFamily, FontStyle, FontTransform, ShapeStyle, TextStyle,
 };
 
-use super::canvas::{Align, Canvas, Mark, Point, Text};
+use super::canvas::{Align, Canvas, Mark, Point, TextMark};
 use super::face::Face;
 use super::look::Length;
 use super::style::{PAPER, Rgb};
@@ -112,7 +112,7 @@ fn paint<B: DrawingBackend>(
     canvas: &Canvas,
     mut painter: B,
     unit: f64,
-    mut text: impl FnMut(&mut B, &Text) -> Result<()>,
+    mut text: impl FnMut(&mut B, &TextMark) -> Result<()>,
 ) -> Result<()> {
     let at = |point| pixel(point, unit);
     let paper = ShapeStyle::from(rgb(PAPER)).filled();
@@ -145,7 +145,7 @@ fn pixel((x, y): Point, unit: f64) -> (i32, i32) {
     ((x * unit).round() as i32, (y * unit).round() as i32)
 }
 
-fn write_text(painter: &mut SVGBackend<'_>, text: &Text, families: &str) -> Result<()> {
+fn write_text(painter: &mut SVGBackend<'_>, text: &TextMark, families: &str) -> Result<()> {
     let unit = SVG_PIXELS;
     // plotters' font size and its distance from the point to the baseline, for one em.
     let font = FontDesc::new(
@@ -175,7 +175,12 @@ fn write_text(painter: &mut SVGBackend<'_>, text: &Text, families: &str) -> Resu
 }
 
 /// plotters' own texts lack the space on the left of each letter.
-fn paint_text(painter: &mut BitMapBackend<'_>, text: &Text, unit: f64, face: &Face) -> Result<()> {
+fn paint_text(
+    painter: &mut BitMapBackend<'_>,
+    text: &TextMark,
+    unit: f64,
+    face: &Face,
+) -> Result<()> {
     let (glyphs, width) = face.placed(&text.words, (text.size * unit) as f32);
     let before = match text.align {
         Align::Left => 0,

@@ -5,13 +5,13 @@ use std::path::Path;
 use super::axis::Axis;
 use super::bars::{Bar, Bars};
 use super::data::Datum;
-use super::input::Folder;
+use super::input::ResultsFolder;
 use super::layout::{MOST_ACROSS, figure};
-use super::legend::{Entry, Key, Told, interval_label};
+use super::legend::{LegendEntry, LegendKey, MarkerSigns, interval_label};
 use super::names;
-use super::panel::{Curve, Dot, LINE};
+use super::panel::{Dot, LINE, SeriesCurve};
 use super::style::Style;
-use super::{Drawing, Inputs, Options, Undrawn, nothing};
+use super::{Drawing, PlotInputs, PlotOptions, Undrawn, nothing};
 use crate::base::error::{Error, Result};
 use crate::lab::results::read::{CsvRow, CsvTable};
 use crate::lab::results::saved::within;
@@ -36,7 +36,7 @@ const COLUMNS: [&str; 12] = [
 const LIMITED: &str = "limited (see caveat)";
 
 /// A file of a search, what it looks for, and the command that writes it.
-pub struct Search {
+pub struct SearchFile {
     pub file: &'static str,
     /// The column of the answer, and the label of its axis.
     answers: &'static [(&'static str, &'static str)],
@@ -46,17 +46,17 @@ pub struct Search {
 const RATE: (&str, &str) = ("knee_rps", "Highest rate (requests/s)");
 const FEWEST: (&str, &str) = ("workers", "Fewest workers");
 
-pub const KNEE: Search = Search {
+pub const KNEE: SearchFile = SearchFile {
     file: "knee.csv",
     answers: &[RATE],
     command: "find-knee",
 };
-pub const WORKERS: Search = Search {
+pub const WORKERS: SearchFile = SearchFile {
     file: "workers.csv",
     answers: &[FEWEST],
     command: "find-workers",
 };
-pub const TUNE: Search = Search {
+pub const TUNE: SearchFile = SearchFile {
     file: "tune.csv",
     answers: &[RATE, FEWEST],
     command: "tune",
@@ -64,7 +64,7 @@ pub const TUNE: Search = Search {
 
 /// A row of such a file.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct SearchRow {
     pub policy: String,
     pub swept: Vec<Swept>,
     /// `None`: the objective holds nowhere.
@@ -78,11 +78,11 @@ pub struct Found {
 }
 
 /// The rows of several folders.
-type Rows<'i> = Vec<(&'i Folder, Found)>;
+type Rows<'i> = Vec<(&'i ResultsFolder, SearchRow)>;
 
-impl Search {
+impl SearchFile {
     /// The rows of a folder and the label of their answers; `None` if the file isn't there.
-    pub fn read(&self, folder: &Path) -> Result<Option<(Vec<Found>, &'static str)>> {
+    pub fn read(&self, folder: &Path) -> Result<Option<(Vec<SearchRow>, &'static str)>> {
         let path = within(folder, &[self.file])?;
         if !path.is_file() {
             return Ok(None);
@@ -120,7 +120,7 @@ impl Search {
         let most = last.iter().flatten().copied().fold(0.0, f64::max);
         let rows = rows.into_iter().zip(last);
         let rows = rows
-            .map(|(row, round)| Found {
+            .map(|(row, round)| SearchRow {
                 is_out: round.is_some_and(|round| round < most),
                 ..row
             })
@@ -129,7 +129,7 @@ impl Search {
     }
 
     /// The rows of all folders that have some, and the label of their answers.
-    fn all<'i>(&self, inputs: &'i Inputs) -> Result<(Rows<'i>, &'static str), Undrawn> {
+    fn all<'i>(&self, inputs: &'i PlotInputs) -> Result<(Rows<'i>, &'static str), Undrawn> {
         let mut all = Vec::new();
         let mut label = "";
         for folder in &inputs.folders {
@@ -147,12 +147,12 @@ impl Search {
         }
     }
 
-    pub fn drawn(&self, inputs: &Inputs, options: &Options) -> Drawing {
+    pub fn drawn(&self, inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
         let (rows, label) = self.all(inputs)?;
         let known = distinct(rows.iter().map(|(_, row)| row.policy.as_str()));
         let order = names::ordered(&options.look.order, &known)?;
         let chosen = names::chosen("--policies", &options.policies, &known)?;
-        let mut rows: Vec<(&Folder, &Found)> =
+        let mut rows: Vec<(&ResultsFolder, &SearchRow)> =
             rows.iter().map(|(folder, row)| (*folder, row)).collect();
         rows.retain(|(_, row)| chosen.contains(&row.policy.as_str()));
         rows.sort_by_key(|(_, row)| order.iter().position(|policy| *policy == row.policy));
@@ -191,7 +191,7 @@ impl Search {
     }
 }
 
-fn found(row: &CsvRow<'_>, answer: &str, keys: &[&str]) -> Result<Found> {
+fn found(row: &CsvRow<'_>, answer: &str, keys: &[&str]) -> Result<SearchRow> {
     let half = number(row, "knee_rps_ci")?;
     let swept = keys
         .iter()
@@ -202,7 +202,7 @@ fn found(row: &CsvRow<'_>, answer: &str, keys: &[&str]) -> Result<Found> {
         .filter(|(_, value)| !value.is_empty())
         .collect();
     let value = row.number(answer)?;
-    Ok(Found {
+    Ok(SearchRow {
         policy: row.text("policy")?.into(),
         swept,
         answer: value,
@@ -221,30 +221,32 @@ fn number(row: &CsvRow<'_>, name: &str) -> Result<Option<f64>> {
 }
 
 /// What its whiskers and markers tell.
-fn entries(rows: &[(&Folder, &Found)]) -> Vec<Entry> {
-    let any = |is: fn(&Found) -> bool| rows.iter().any(|(_, row)| is(row));
+fn entries(rows: &[(&ResultsFolder, &SearchRow)]) -> Vec<LegendEntry> {
+    let any = |is: fn(&SearchRow) -> bool| rows.iter().any(|(_, row)| is(row));
     let runs = distinct(rows.iter().filter_map(|(_, row)| row.replications));
-    let limited = Told {
+    let limited = MarkerSigns {
         invalid: true,
-        ..Told::default()
+        ..MarkerSigns::default()
     };
     let entries = [
-        any(|row| row.interval.is_some()).then(|| Entry::new(interval_label(&runs), Key::Whisker)),
-        any(|row| row.is_out).then(|| Entry::told("out in an earlier round", Told::default())),
-        any(|row| row.is_limited).then(|| Entry::told(LIMITED, limited)),
+        any(|row| row.interval.is_some())
+            .then(|| LegendEntry::new(interval_label(&runs), LegendKey::Whisker)),
+        any(|row| row.is_out)
+            .then(|| LegendEntry::told("out in an earlier round", MarkerSigns::default())),
+        any(|row| row.is_limited).then(|| LegendEntry::told(LIMITED, limited)),
     ];
     entries.into_iter().flatten().collect()
 }
 
 /// Bars: a search without a sweep has one answer for each policy.
 fn by_policy(
-    rows: &[(&Folder, &Found)],
+    rows: &[(&ResultsFolder, &SearchRow)],
     label: &str,
-    inputs: &Inputs,
-    options: &Options,
+    inputs: &PlotInputs,
+    options: &PlotOptions,
 ) -> Drawing {
     let several = distinct(rows.iter().map(|(folder, _)| folder.name.as_str())).len() > 1;
-    let bar = |(folder, row): &(&Folder, &Found)| Bar {
+    let bar = |(folder, row): &(&ResultsFolder, &SearchRow)| Bar {
         panel: if several {
             options.look.name(&folder.name).into()
         } else {
@@ -279,12 +281,12 @@ fn by_policy(
 /// A line for each policy with its other swept keys.
 fn over(
     key: &str,
-    rows: &[(&Folder, &Found)],
+    rows: &[(&ResultsFolder, &SearchRow)],
     label: &str,
-    inputs: &Inputs,
-    options: &Options,
+    inputs: &PlotInputs,
+    options: &PlotOptions,
 ) -> Drawing {
-    let value = |row: &Found| swept::value(&row.swept, key).map(String::from);
+    let value = |row: &SearchRow| swept::value(&row.swept, key).map(String::from);
     let mut texts: Vec<String> = rows.iter().filter_map(|(_, row)| value(row)).collect();
     texts.sort_by(|a, b| swept::order(a, b));
     texts.dedup();
@@ -350,9 +352,9 @@ fn over(
         Axis::linear_to_tick(label, highest, MOST_ACROSS.min(5)),
     ];
     let axes = options.asked(axes, [values.first().map_or(0.0, |value| value.0), least])?;
-    let mut legend: Vec<Entry> = curves
+    let mut legend: Vec<LegendEntry> = curves
         .iter()
-        .map(|(name, style, _)| Entry::new(name, Key::Line(*style)))
+        .map(|(name, style, _)| LegendEntry::new(name, LegendKey::Line(*style)))
         .collect();
     legend.extend(entries(rows));
     Ok(figure(
@@ -361,9 +363,9 @@ fn over(
         vec![(String::new(), axes, Vec::new())],
         |canvas, _, panel| {
             let through = |(name, style, dots): &(String, Style, Vec<Dot>)| {
-                Curve::through(name, *style, dots, panel.y.high, LINE)
+                SeriesCurve::through(name, *style, dots, panel.y.high, LINE)
             };
-            let curves: Vec<Curve> = curves.iter().map(through).collect();
+            let curves: Vec<SeriesCurve> = curves.iter().map(through).collect();
             panel.whiskers(canvas, &curves);
             panel.curves(canvas, &curves);
             for curve in &curves {

@@ -227,9 +227,10 @@ impl Folder {
     pub(super) fn clear(&self) {
         // Marks go first, so that no kill leaves one whose files are gone.
         self.remove_from_points(|_, name| is_of(POINT, name) || is_of(SEARCH, name));
-        let of_kind =
-            |kind: &plot::Kind| ["svg", "png", "pdf"].map(|ending| format!("{kind}.{ending}"));
-        let figures = plot::Kind::value_variants().iter().flat_map(of_kind);
+        let of_kind = |kind: &plot::FigureKind| {
+            ["svg", "png", "pdf"].map(|ending| format!("{kind}.{ending}"))
+        };
+        let figures = plot::FigureKind::value_variants().iter().flat_map(of_kind);
         for file in OF_THE_RUN.iter().map(ToString::to_string).chain(figures) {
             let _ = fs::remove_file(self.path.join(file));
         }

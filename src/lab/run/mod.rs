@@ -64,7 +64,7 @@ pub struct Options {
 pub struct Report {
     pub folder: Folder,
     pub rows: Vec<SummaryRow>,
-    pub figures: Vec<plot::Figure>,
+    pub figures: Vec<plot::WrittenFigure>,
     pub undrawn: Vec<String>,
     /// Why cells ran in traditional kernels although persistent ones were asked for.
     pub traditional: Option<String>,
@@ -409,23 +409,23 @@ fn draw(scenario: &Scenario, Options { stated, .. }: &Options, report: &mut Repo
     if scenario.output.plots.is_empty() {
         return Ok(());
     }
-    let options = plot::Options {
+    let options = plot::PlotOptions {
         title: scenario.output.title.clone(),
         point: scenario.output.plot_point.clone(),
         slo: scenario.metrics.slo,
         stated: stated.clone(),
         look: scenario.output.figure.clone(),
-        ..plot::Options::default()
+        ..plot::PlotOptions::default()
     };
     let folder = &report.folder.path;
-    let inputs = plot::Inputs::open(&[folder])?;
+    let inputs = plot::PlotInputs::open(&[folder])?;
     for kind in &scenario.output.plots {
         let titles = &options.look.titles;
         let own = titles
             .iter()
             .find(|(of, _)| *of == kind.to_string())
             .map(|(_, title)| title.clone());
-        let options = plot::Options {
+        let options = plot::PlotOptions {
             title: own.or(options.title.clone()),
             ..options.clone()
         };

@@ -24,7 +24,7 @@ use crate::core::workload::arrivals::PROCESSES;
 use crate::core::workload::model::Model;
 use crate::core::workload::trace::class_name;
 use crate::lab::plot::face::{self, Face};
-use crate::lab::plot::{Format, Kind, names};
+use crate::lab::plot::{FigureKind, PictureFormat, names};
 use crate::lab::results::swept::{self, distinct};
 
 /// The prefixes of datasets that are not files.
@@ -108,9 +108,9 @@ fn look(scenario: &Scenario) -> Result<(), String> {
         .as_deref()
         .map_or(Ok(Face::default()), Face::of)
         .map_err(|error| of("font", error))?;
-    let mut others = Format::all(&look.format)
+    let mut others = PictureFormat::all(&look.format)
         .into_iter()
-        .filter(|format| *format != Format::Svg);
+        .filter(|format| *format != PictureFormat::Svg);
     others
         .try_for_each(|format| face.embedded(format.extension()).map(drop))
         .map_err(|error| of("font", error))
@@ -180,7 +180,7 @@ fn checked(given: Given, arrivals: Option<ArrivalSpec>, file: &Path) -> Result<S
         .figure
         .titles
         .iter()
-        .map(|(kind, _)| kind.parse::<Kind>().map(drop));
+        .map(|(kind, _)| kind.parse::<FigureKind>().map(drop));
     kinds
         .collect::<Result<(), _>>()
         .map_err(|unknown| format!("output.figure.titles: {unknown}"))?;

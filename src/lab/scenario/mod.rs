@@ -270,7 +270,7 @@ pub struct Output {
     pub tasks: bool,
     /// A timeline for trace viewers.
     pub timeline: bool,
-    pub plots: Vec<plot::Kind>,
+    pub plots: Vec<plot::FigureKind>,
     /// The point (see [`Scenario::points`]) of figures that show only one. Another rate stands for the nearest.
     #[serde(deserialize_with = "given::point")]
     pub plot_point: Option<String>,

@@ -12,7 +12,7 @@ use super::reference::{Key, Reference};
 use super::section::Owner;
 use crate::core::policy::registry::Registry;
 use crate::core::workload::arrivals::PROCESSES;
-use crate::lab::plot::Kind;
+use crate::lab::plot::FigureKind;
 
 /// A value of each type.
 const SAMPLES: [(&str, &str); 8] = [
@@ -105,7 +105,7 @@ fn of_section(key: &Key) -> Value {
             json!({ "type": "array", "items": { "enum": ["svg", "png", "pdf"] } })
         }
         ("output", "plots") => {
-            json!({ "type": "array", "items": { "enum": Kind::value_variants() } })
+            json!({ "type": "array", "items": { "enum": FigureKind::value_variants() } })
         }
         _ => of_reader(key.name, &key.value, &key.about, &read),
     };

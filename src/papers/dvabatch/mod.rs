@@ -22,7 +22,7 @@ use crate::core::metrics::stats::Interval;
 use crate::core::task::Step;
 use crate::core::workload::dnn::{Dnn, Operator};
 use crate::devices::network::operators::writes;
-use crate::lab::plot::{self, Bar, Bars, Inputs, Kind};
+use crate::lab::plot::{self, Bar, Bars, FigureKind, PlotInputs};
 use crate::lab::results::columns::Metric;
 use crate::lab::results::logs::{BatchLine, LogRow as _};
 use crate::lab::results::read::Log;
@@ -598,18 +598,26 @@ fn stepping(lab: &Lab<'_>) -> Result<Study> {
         .iter()
         .map(|[file, _]| lab.out.join("fig15").join(file))
         .collect();
-    let mut inputs = Inputs::open(&folders)?;
+    let mut inputs = PlotInputs::open(&folders)?;
     for (folder, [_, name]) in inputs.folders.iter_mut().zip(named("networks")) {
         folder.name.clone_from(name);
     }
-    let options = plot::Options {
+    let options = plot::PlotOptions {
         title: Some("Figure 15: latency under a stepping load, Titan RTX".into()),
         linear: true,
         slo: lab.scenario("bert-base", &[])?.metrics.slo,
-        ..plot::Options::default()
+        ..plot::PlotOptions::default()
     };
-    let stem = lab.out.join("fig15").join(Kind::LatencySteps.to_string());
-    let figures = vec![plot::draw(Kind::LatencySteps, &inputs, &options, &stem)?];
+    let stem = lab
+        .out
+        .join("fig15")
+        .join(FigureKind::LatencySteps.to_string());
+    let figures = vec![plot::draw(
+        FigureKind::LatencySteps,
+        &inputs,
+        &options,
+        &stem,
+    )?];
     Ok(Study { figures, ..study })
 }
 

@@ -1,10 +1,10 @@
 //! Sizes, fonts, axes, names, legends, and what is marked.
 
 use super::*;
-use crate::lab::plot::canvas::{Align, Mark, Text};
-use crate::lab::plot::look::{Legend, Range, Scale};
+use crate::lab::plot::canvas::{Align, Mark, TextMark};
+use crate::lab::plot::look::{AxisRange, Legend, Scale};
 
-fn texts(canvas: &Canvas) -> Vec<&Text> {
+fn texts(canvas: &Canvas) -> Vec<&TextMark> {
     canvas
         .marks
         .iter()
@@ -18,20 +18,20 @@ fn texts(canvas: &Canvas) -> Vec<&Text> {
         .collect()
 }
 
-fn drawn(kind: Kind, inputs: &Inputs, look: Look) -> Canvas {
-    let options = Options {
+fn drawn(kind: FigureKind, inputs: &PlotInputs, look: Look) -> Canvas {
+    let options = PlotOptions {
         look,
-        ..Options::default()
+        ..PlotOptions::default()
     };
     kind.drawn(inputs, &options)
         .map_err(|undrawn| undrawn.error(kind))
         .unwrap()
 }
 
-fn refused(kind: Kind, inputs: &Inputs, look: Look) -> String {
-    let options = Options {
+fn refused(kind: FigureKind, inputs: &PlotInputs, look: Look) -> String {
+    let options = PlotOptions {
         look,
-        ..Options::default()
+        ..PlotOptions::default()
     };
     let error = kind
         .drawn(inputs, &options)
@@ -72,18 +72,18 @@ fn with_columns(folder: &tempfile::TempDir, columns: &[(&str, [&str; 4])]) {
 #[test]
 fn a_figure_has_the_size_that_is_asked_for() {
     let results = results();
-    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let look = Look {
-        format: vec![Format::Svg, Format::Png, Format::Pdf],
+        format: vec![PictureFormat::Svg, PictureFormat::Png, PictureFormat::Pdf],
         ..small()
     };
-    let options = Options {
+    let options = PlotOptions {
         look,
-        ..Options::default()
+        ..PlotOptions::default()
     };
     let figure = draw(
-        Kind::LatencyThroughput,
+        FigureKind::LatencyThroughput,
         &inputs,
         &options,
         &folder.path().join("f"),
@@ -102,7 +102,7 @@ fn a_figure_has_the_size_that_is_asked_for() {
         "the font is embedded"
     );
     let again = draw(
-        Kind::LatencyThroughput,
+        FigureKind::LatencyThroughput,
         &inputs,
         &options,
         &folder.path().join("g"),
@@ -112,7 +112,7 @@ fn a_figure_has_the_size_that_is_asked_for() {
 }
 
 /// Ends of a text, and its baseline.
-fn extent(canvas: &Canvas, text: &Text) -> (f64, f64) {
+fn extent(canvas: &Canvas, text: &TextMark) -> (f64, f64) {
     let width = canvas.sheet.face.width(&text.words, text.size);
     let from = match text.align {
         Align::Left => text.at.0,
@@ -125,14 +125,14 @@ fn extent(canvas: &Canvas, text: &Text) -> (f64, f64) {
 #[test]
 fn no_texts_overlap_in_a_small_figure() {
     let results = results();
-    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
     for kind in [
-        Kind::LatencyThroughput,
-        Kind::LatencyRate,
-        Kind::Goodput,
-        Kind::QueueCdf,
-        Kind::LengthCdf,
-        Kind::Bars,
+        FigureKind::LatencyThroughput,
+        FigureKind::LatencyRate,
+        FigureKind::Goodput,
+        FigureKind::QueueCdf,
+        FigureKind::LengthCdf,
+        FigureKind::Bars,
     ] {
         for width in ["3.3in", "2.4in"] {
             let canvas = drawn(
@@ -144,7 +144,7 @@ fn no_texts_overlap_in_a_small_figure() {
                     ..small()
                 },
             );
-            let level: Vec<&Text> = texts(&canvas)
+            let level: Vec<&TextMark> = texts(&canvas)
                 .into_iter()
                 .filter(|text| text.align != Align::Upright)
                 .collect();
@@ -170,24 +170,24 @@ fn no_texts_overlap_in_a_small_figure() {
 #[test]
 fn a_figure_that_does_not_fit_says_what_it_needs() {
     let results = results();
-    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
     let look = |width: &str, height: &str| Look {
         width: Some(width.parse().unwrap()),
         height: Some(height.parse().unwrap()),
         ..Look::default()
     };
-    let error = refused(Kind::LatencyThroughput, &inputs, look("3in", "1cm"));
+    let error = refused(FigureKind::LatencyThroughput, &inputs, look("3in", "1cm"));
     assert!(
         error.starts_with("--height: 29pt is too little for this figure, which needs "),
         "{error}"
     );
-    let error = refused(Kind::Bars, &inputs, look("1cm", "5in"));
+    let error = refused(FigureKind::Bars, &inputs, look("1cm", "5in"));
     assert!(
         error.starts_with("--width: 29pt is too little for this figure, which needs "),
         "{error}"
     );
     assert_eq!(
-        drawn(Kind::Gantt, &inputs, look("3in", "5in")).height,
+        drawn(FigureKind::Gantt, &inputs, look("3in", "5in")).height,
         720.0,
         "rows of a schedule are as high as fits"
     );
@@ -196,13 +196,13 @@ fn a_figure_that_does_not_fit_says_what_it_needs() {
 #[test]
 fn axes_have_the_ends_and_spreads_that_are_asked_for() {
     let results = results();
-    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
     let labels = |look: Look| {
-        let canvas = drawn(Kind::LatencyThroughput, &inputs, look);
+        let canvas = drawn(FigureKind::LatencyThroughput, &inputs, look);
         let words = texts(&canvas).into_iter().map(|text| text.words.clone());
         words.collect::<Vec<_>>()
     };
-    let range = |text: &str| Some(text.parse::<Range>().unwrap());
+    let range = |text: &str| Some(text.parse::<AxisRange>().unwrap());
     let found = labels(Look {
         x_range: range("500..2500"),
         y_range: range("..40"),
@@ -243,7 +243,7 @@ fn axes_have_the_ends_and_spreads_that_are_asked_for() {
             "--x-range: 9,000 is not below ",
         ),
     ] {
-        let error = refused(Kind::LatencyThroughput, &inputs, look);
+        let error = refused(FigureKind::LatencyThroughput, &inputs, look);
         assert!(error.starts_with(message), "{error}");
     }
 }
@@ -251,7 +251,7 @@ fn axes_have_the_ends_and_spreads_that_are_asked_for() {
 #[test]
 fn names_and_their_order_are_those_asked_for() {
     let results = results();
-    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
     let pair = |key: &str, text: &str| (key.to_string(), text.to_string());
     let label = vec![
         pair("padded (bw=10)", "MXNet"),
@@ -263,7 +263,11 @@ fn names_and_their_order_are_those_asked_for() {
         order: vec!["padded (bw=10)".into()],
         ..Look::default()
     };
-    for kind in [Kind::LatencyThroughput, Kind::Bars, Kind::QueueCdf] {
+    for kind in [
+        FigureKind::LatencyThroughput,
+        FigureKind::Bars,
+        FigureKind::QueueCdf,
+    ] {
         let canvas = drawn(kind, &inputs, look.clone());
         let words: Vec<&str> = texts(&canvas)
             .iter()
@@ -283,7 +287,7 @@ fn names_and_their_order_are_those_asked_for() {
             "{kind}"
         );
     }
-    let plain = drawn(Kind::QueueCdf, &inputs, Look::default());
+    let plain = drawn(FigureKind::QueueCdf, &inputs, Look::default());
     let colour = |canvas: &Canvas, of: &str| {
         let group = canvas
             .groups
@@ -296,7 +300,7 @@ fn names_and_their_order_are_those_asked_for() {
         color
     };
     let renamed = drawn(
-        Kind::QueueCdf,
+        FigureKind::QueueCdf,
         &inputs,
         Look {
             order: Vec::new(),
@@ -312,13 +316,15 @@ fn names_and_their_order_are_those_asked_for() {
         label: vec![pair("padde", "x")],
         ..Look::default()
     };
-    assert!(refused(Kind::Bars, &inputs, look).contains("--label: nothing is called \"padde\""));
+    assert!(
+        refused(FigureKind::Bars, &inputs, look).contains("--label: nothing is called \"padde\"")
+    );
     let look = Look {
         order: vec!["celular".into()],
         ..Look::default()
     };
     assert!(
-        refused(Kind::Bars, &inputs, look)
+        refused(FigureKind::Bars, &inputs, look)
             .contains("--order: unknown policy \"celular\"; there are cellular,")
     );
 }
@@ -326,10 +332,10 @@ fn names_and_their_order_are_those_asked_for() {
 #[test]
 fn a_legend_is_outside_inside_or_left_out() {
     let results = results();
-    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
     let place = |legend| {
         let canvas = drawn(
-            Kind::QueueCdf,
+            FigureKind::QueueCdf,
             &inputs,
             Look {
                 legend: Some(legend),
@@ -362,14 +368,14 @@ fn intervals_over_replications_are_drawn_and_named() {
             ("goodput_rps_ci", ["10", "12", "9", "3"]),
         ],
     );
-    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
     for kind in [
-        Kind::LatencyThroughput,
-        Kind::P99Throughput,
-        Kind::LatencyRate,
-        Kind::Goodput,
-        Kind::ThroughputRate,
-        Kind::Bars,
+        FigureKind::LatencyThroughput,
+        FigureKind::P99Throughput,
+        FigureKind::LatencyRate,
+        FigureKind::Goodput,
+        FigureKind::ThroughputRate,
+        FigureKind::Bars,
     ] {
         let canvas = drawn(kind, &inputs, Look::default());
         let words: Vec<&str> = texts(&canvas)
@@ -388,7 +394,7 @@ fn intervals_over_replications_are_drawn_and_named() {
             "{kind}"
         );
     }
-    let canvas = drawn(Kind::LatencyThroughput, &inputs, Look::default());
+    let canvas = drawn(FigureKind::LatencyThroughput, &inputs, Look::default());
     let first: Vec<_> = canvas
         .data
         .iter()
@@ -407,7 +413,7 @@ fn intervals_over_replications_are_drawn_and_named() {
 #[test]
 fn runs_that_are_not_valid_are_crossed() {
     let results = results();
-    let named = |inputs: &Inputs, kind| {
+    let named = |inputs: &PlotInputs, kind| {
         let canvas = drawn(kind, inputs, Look::default());
         let named = texts(&canvas)
             .iter()
@@ -418,12 +424,19 @@ fn runs_that_are_not_valid_are_crossed() {
         )
     };
     assert_eq!(
-        named(&Inputs::open(&[results.path()]).unwrap(), Kind::LatencyRate),
+        named(
+            &PlotInputs::open(&[results.path()]).unwrap(),
+            FigureKind::LatencyRate
+        ),
         (false, 0)
     );
     with_columns(&results, &[("valid", ["true", "false", "", "true"])]);
-    let inputs = Inputs::open(&[results.path()]).unwrap();
-    for kind in [Kind::LatencyRate, Kind::Goodput, Kind::Bars] {
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
+    for kind in [
+        FigureKind::LatencyRate,
+        FigureKind::Goodput,
+        FigureKind::Bars,
+    ] {
         assert_eq!(named(&inputs, kind), (true, 1), "{kind}");
     }
 }
@@ -436,17 +449,19 @@ fn folders_in_panels_have_axes_of_their_own_and_policies_one_style() {
         .unwrap()
         .replace(",1000,1000,", ",50000,50000,");
     fs::write(&file, faster).unwrap();
-    let inputs = Inputs::open(&[a.path(), b.path()]).unwrap();
+    let inputs = PlotInputs::open(&[a.path(), b.path()]).unwrap();
     let look = Look {
         width: Some("6.6in".parse().unwrap()),
         ..Look::default()
     };
-    let options = Options {
+    let options = PlotOptions {
         panels: true,
         look,
-        ..Options::default()
+        ..PlotOptions::default()
     };
-    let canvas = Kind::LatencyThroughput.drawn(&inputs, &options).unwrap();
+    let canvas = FigureKind::LatencyThroughput
+        .drawn(&inputs, &options)
+        .unwrap();
     let words: Vec<&str> = texts(&canvas)
         .iter()
         .map(|text| text.words.as_str())
@@ -475,7 +490,7 @@ fn folders_in_panels_have_axes_of_their_own_and_policies_one_style() {
         (series[0].style, &series[0].label),
         (series[2].style, &series[2].label)
     );
-    let together = inputs.series(&Options::default()).unwrap();
+    let together = inputs.series(&PlotOptions::default()).unwrap();
     assert_eq!(together[0].style.color, together[2].style.color);
     assert_ne!(
         together[0].style, together[2].style,
@@ -486,12 +501,12 @@ fn folders_in_panels_have_axes_of_their_own_and_policies_one_style() {
 #[test]
 fn the_drawn_points_are_a_table() {
     let results = results();
-    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
     let figures = [
-        Kind::Goodput,
-        Kind::Gantt,
-        Kind::QueueCdf,
-        Kind::BatchHistogram,
+        FigureKind::Goodput,
+        FigureKind::Gantt,
+        FigureKind::QueueCdf,
+        FigureKind::BatchHistogram,
     ]
     .map(|kind| {
         let canvas = drawn(kind, &inputs, Look::default());

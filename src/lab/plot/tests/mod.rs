@@ -71,29 +71,29 @@ fn results() -> tempfile::TempDir {
     folder
 }
 
-fn svg_options() -> Options {
+fn svg_options() -> PlotOptions {
     with_look(Look::default())
 }
 
 /// The options of an SVG with this look.
-fn with_look(look: Look) -> Options {
-    Options {
+fn with_look(look: Look) -> PlotOptions {
+    PlotOptions {
         look: Look {
-            format: vec![Format::Svg],
+            format: vec![PictureFormat::Svg],
             ..look
         },
-        ..Options::default()
+        ..PlotOptions::default()
     }
 }
 
-fn svg(kind: &str, inputs: &Inputs, options: &Options) -> Result<String> {
+fn svg(kind: &str, inputs: &PlotInputs, options: &PlotOptions) -> Result<String> {
     let folder = tempfile::tempdir().unwrap();
     let figure = draw(
         kind.parse().unwrap(),
         inputs,
-        &Options {
+        &PlotOptions {
             look: Look {
-                format: vec![Format::Svg],
+                format: vec![PictureFormat::Svg],
                 ..options.look.clone()
             },
             ..options.clone()
@@ -103,7 +103,7 @@ fn svg(kind: &str, inputs: &Inputs, options: &Options) -> Result<String> {
     Ok(fs::read_to_string(&figure.files[0]).unwrap())
 }
 
-fn error(kind: &str, inputs: &Inputs, options: &Options) -> String {
+fn error(kind: &str, inputs: &PlotInputs, options: &PlotOptions) -> String {
     svg(kind, inputs, options).unwrap_err().to_string()
 }
 
@@ -112,15 +112,15 @@ fn every_kind_is_drawn_twice_to_the_same_bytes() {
     let results = results();
     let drawn = |format| {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options {
+        let options = PlotOptions {
             look: Look {
                 format,
                 ..Look::default()
             },
-            ..Options::default()
+            ..PlotOptions::default()
         };
         let figures = draw_all(
-            &Inputs::open(&[results.path()]).unwrap(),
+            &PlotInputs::open(&[results.path()]).unwrap(),
             &options,
             folder.path(),
         )
@@ -138,12 +138,12 @@ fn every_kind_is_drawn_twice_to_the_same_bytes() {
     let both = drawn(Vec::new());
     // They need a stepping load, a language model, or a sweep.
     let others = [
-        Kind::LatencySteps,
-        Kind::TtftRate,
-        Kind::TbtRate,
-        Kind::NormalisedRate,
+        FigureKind::LatencySteps,
+        FigureKind::TtftRate,
+        FigureKind::TbtRate,
+        FigureKind::NormalisedRate,
     ];
-    let kinds = Kind::value_variants()
+    let kinds = FigureKind::value_variants()
         .iter()
         .filter(|kind| !others.contains(kind) && !OF_KEYS.contains(kind));
     let names: Vec<String> = kinds
@@ -156,7 +156,7 @@ fn every_kind_is_drawn_twice_to_the_same_bytes() {
         names
     );
     // Whether a drawing gives the same PNG twice is tested where PNGs are made.
-    let again = drawn(vec![Format::Svg]);
+    let again = drawn(vec![PictureFormat::Svg]);
     assert!(
         both.into_iter()
             .filter(|(name, _)| name.ends_with("svg"))
@@ -170,7 +170,7 @@ fn a_rising_load_is_drawn_beside_latencies() {
     let drawn = || {
         svg(
             "latency-steps",
-            &Inputs::open(&[results.path()]).unwrap(),
+            &PlotInputs::open(&[results.path()]).unwrap(),
             &svg_options(),
         )
     };
@@ -208,7 +208,7 @@ fn bounds_are_drawn_and_named() {
     let drawn = || {
         svg(
             "latency-throughput",
-            &Inputs::open(&[results.path()]).unwrap(),
+            &PlotInputs::open(&[results.path()]).unwrap(),
             &svg_options(),
         )
     };
@@ -248,7 +248,7 @@ fn bounds_are_drawn_and_named() {
 #[test]
 fn a_papers_values_are_marks_in_the_figures_of_their_quantity() {
     let results = results();
-    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
     let stated = |on: &str, value, at, label: &str| Stated {
         on: on.into(),
         value,
@@ -263,7 +263,7 @@ fn a_papers_values_are_marks_in_the_figures_of_their_quantity() {
         stated("Queueing time", 0.3, Some(0.9), "cellular: 0.3 ms"),
         stated("Time", 1.0, None, "no label in a schedule"),
     ];
-    let options = Options {
+    let options = PlotOptions {
         stated: values.to_vec(),
         ..svg_options()
     };
@@ -299,7 +299,7 @@ fn a_policy_that_is_always_saturated_does_not_choose_the_point() {
         .unwrap()
         .replace("60,1000,false", "60,1000,true");
     fs::write(&file, summary).unwrap();
-    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
     let text = svg("queue-cdf", &inputs, &svg_options()).unwrap();
     assert!(
         text.contains("at 2,000 requests/s") && text.contains("padded (bw=10) (saturated)"),
@@ -310,7 +310,7 @@ fn a_policy_that_is_always_saturated_does_not_choose_the_point() {
         inputs.default_point(&svg_options()).as_deref(),
         Some("2000")
     );
-    let options = Options {
+    let options = PlotOptions {
         point: Some("1000".into()),
         ..svg_options()
     };
@@ -323,7 +323,7 @@ fn the_scenarios_objective_is_named() {
     let drawn = |kind| {
         svg(
             kind,
-            &Inputs::open(&[results.path()]).unwrap(),
+            &PlotInputs::open(&[results.path()]).unwrap(),
             &svg_options(),
         )
         .unwrap()
@@ -345,12 +345,12 @@ fn the_scenarios_objective_is_named() {
 #[test]
 fn bars_of_several_magnitudes_have_a_logarithmic_axis() {
     let results = results();
-    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
     let labels = |linear| {
         let text = svg(
             "bars",
             &inputs,
-            &Options {
+            &PlotOptions {
                 linear,
                 ..svg_options()
             },
@@ -366,23 +366,23 @@ fn bars_of_several_magnitudes_have_a_logarithmic_axis() {
 
 #[test]
 fn kinds_read_back_as_they_print() {
-    for kind in Kind::value_variants() {
+    for kind in FigureKind::value_variants() {
         assert_eq!(kind.to_string().parse(), Ok(*kind));
         assert_eq!(serde_json::json!(kind), kind.to_string());
         assert!(!kind.about().is_empty());
     }
-    let error = "pie".parse::<Kind>().unwrap_err();
+    let error = "pie".parse::<FigureKind>().unwrap_err();
     assert!(
         error.starts_with("unknown kind of figure \"pie\"; known: latency-throughput, "),
         "{error}"
     );
     #[derive(serde::Deserialize)]
     struct Table {
-        kind: Kind,
+        kind: FigureKind,
     }
     assert_eq!(
         toml::from_str::<Table>("kind = \"gantt\"").unwrap().kind,
-        Kind::Gantt
+        FigureKind::Gantt
     );
     assert!(toml::from_str::<Table>("kind = \"pie\"").is_err());
 }
@@ -390,8 +390,8 @@ fn kinds_read_back_as_they_print() {
 #[test]
 fn figures_name_what_they_show() {
     let results = results();
-    let inputs = Inputs::open(&[results.path()]).unwrap();
-    let options = Options {
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
+    let options = PlotOptions {
         title: Some("a & b".into()),
         ..svg_options()
     };
@@ -411,14 +411,14 @@ fn figures_name_what_they_show() {
         text.contains("Queueing time at 1,000 requests/s (ms)"),
         "the highest rate that saturates no policy"
     );
-    let options = Options {
+    let options = PlotOptions {
         point: Some("2e3".into()),
         policies: vec!["cellular".into()],
         ..svg_options()
     };
     let text = svg("queue-cdf", &inputs, &options).unwrap();
     assert!(text.contains("2,000 requests/s") && !text.contains("padded"));
-    let options = Options {
+    let options = PlotOptions {
         slo: Some(Nanos(50_000_000)),
         ..svg_options()
     };
@@ -434,8 +434,8 @@ fn figures_name_what_they_show() {
 #[test]
 fn a_policy_keeps_its_colour_when_others_are_left_out() {
     let results = results();
-    let inputs = Inputs::open(&[results.path()]).unwrap();
-    let options = Options {
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
+    let options = PlotOptions {
         policies: vec!["padded (bw=10)".into()],
         ..svg_options()
     };
@@ -447,7 +447,7 @@ fn a_policy_keeps_its_colour_when_others_are_left_out() {
 #[test]
 fn a_label_that_occurs_in_two_folders_gets_the_folder() {
     let (a, b) = (results(), results());
-    let inputs = Inputs::open(&[a.path(), b.path()]).unwrap();
+    let inputs = PlotInputs::open(&[a.path(), b.path()]).unwrap();
     let series = inputs.series(&svg_options()).unwrap();
     let name = a.path().file_name().unwrap().to_string_lossy();
     assert_eq!(series[0].label, format!("{name}: cellular"));
@@ -457,9 +457,9 @@ fn a_label_that_occurs_in_two_folders_gets_the_folder() {
 #[test]
 fn every_option_changes_the_figure() {
     let results = results();
-    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
     let plain = |kind| svg(kind, &inputs, &svg_options()).unwrap();
-    let linear = Options {
+    let linear = PlotOptions {
         linear: true,
         ..svg_options()
     };
@@ -467,7 +467,7 @@ fn every_option_changes_the_figure() {
         svg("latency-throughput", &inputs, &linear).unwrap(),
         plain("latency-throughput")
     );
-    let no_bars = Options {
+    let no_bars = PlotOptions {
         no_bars: true,
         ..svg_options()
     };
@@ -476,7 +476,7 @@ fn every_option_changes_the_figure() {
             .unwrap()
             .contains("p50–p99")
     );
-    let tail = Options {
+    let tail = PlotOptions {
         tail: true,
         ..svg_options()
     };
@@ -485,7 +485,7 @@ fn every_option_changes_the_figure() {
             .unwrap()
             .contains("Share of slower requests")
     );
-    let first = Options {
+    let first = PlotOptions {
         first: Some(2),
         ..svg_options()
     };
@@ -496,7 +496,7 @@ fn every_option_changes_the_figure() {
 fn lengths_come_from_three_kinds_of_files() {
     let results = results();
     let drawn = |name: &str| {
-        let inputs = Inputs::open(&[results.path().join(name)]).unwrap();
+        let inputs = PlotInputs::open(&[results.path().join(name)]).unwrap();
         svg("length-cdf", &inputs, &svg_options()).unwrap()
     };
     assert!(drawn("lengths.csv").contains("lengths (median 24)"));
@@ -530,7 +530,7 @@ fn the_lengths_of_a_folder_are_in_the_units_of_its_model() {
         fs::write(results.path().join("run.json"), run).unwrap();
         let text = svg(
             "length-cdf",
-            &Inputs::open(&[results.path()]).unwrap(),
+            &PlotInputs::open(&[results.path()]).unwrap(),
             &svg_options(),
         )
         .unwrap();
@@ -552,7 +552,7 @@ fn folders_of_one_name_are_told_apart_by_the_folders_above_them() {
         fs::copy(above.path().join("summary.csv"), path.join("summary.csv")).unwrap();
         path
     };
-    let inputs = Inputs::open(&[named(&a), named(&b)]).unwrap();
+    let inputs = PlotInputs::open(&[named(&a), named(&b)]).unwrap();
     let series = inputs.series(&svg_options()).unwrap();
     let name = a.path().file_name().unwrap().to_string_lossy();
     assert_eq!(series[0].label, format!("{name}/fig: cellular"));
@@ -561,9 +561,9 @@ fn folders_of_one_name_are_told_apart_by_the_folders_above_them() {
 #[test]
 fn bars_are_left_out_when_there_are_many_policies() {
     let folders = [results(), results(), results()];
-    let inputs = Inputs::open(&folders.each_ref().map(|folder| folder.path())).unwrap();
+    let inputs = PlotInputs::open(&folders.each_ref().map(|folder| folder.path())).unwrap();
     let shows = |bars| {
-        let options = Options {
+        let options = PlotOptions {
             bars,
             ..svg_options()
         };
@@ -572,7 +572,7 @@ fn bars_are_left_out_when_there_are_many_policies() {
             .contains("p50–p99")
     };
     assert!(!shows(false) && shows(true));
-    let two = Options {
+    let two = PlotOptions {
         policies: vec!["cellular".into()],
         ..svg_options()
     };
@@ -586,8 +586,8 @@ fn bars_are_left_out_when_there_are_many_policies() {
 #[test]
 fn letters_that_the_font_lacks_are_named() {
     let results = results();
-    let inputs = Inputs::open(&[results.path()]).unwrap();
-    let options = Options {
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
+    let options = PlotOptions {
         title: Some("µ ≤ 束束".into()),
         ..svg_options()
     };
@@ -598,10 +598,10 @@ fn letters_that_the_font_lacks_are_named() {
 fn errors_say_what_is_wrong_and_what_there_is() {
     let results = results();
     let path = results.path();
-    let inputs = || Inputs::open(&[path]).unwrap();
+    let inputs = || PlotInputs::open(&[path]).unwrap();
     let says = |error: String, part: &str| assert!(error.contains(part), "{error}");
 
-    let policies = Options {
+    let policies = PlotOptions {
         policies: vec!["merged".into()],
         ..svg_options()
     };
@@ -609,7 +609,7 @@ fn errors_say_what_is_wrong_and_what_there_is() {
         error("goodput", &inputs(), &policies),
         "unknown policy \"merged\"; there are cellular, padded (bw=10)",
     );
-    let point = Options {
+    let point = PlotOptions {
         point: Some("50".into()),
         ..svg_options()
     };
@@ -625,28 +625,28 @@ fn errors_say_what_is_wrong_and_what_there_is() {
     );
     fs::write(path.join("lengths.csv"), lengths).unwrap();
     says(
-        Inputs::open(&[path, path]).unwrap_err().to_string(),
+        PlotInputs::open(&[path, path]).unwrap_err().to_string(),
         "is named twice",
     );
-    let file = Inputs::open(&[path.join("lengths.csv")]).unwrap();
+    let file = PlotInputs::open(&[path.join("lengths.csv")]).unwrap();
     says(
         error("goodput", &file, &svg_options()),
         "goodput: this kind of figure needs a results folder",
     );
     says(
-        Inputs::open(&[path.join("nowhere")])
+        PlotInputs::open(&[path.join("nowhere")])
             .unwrap_err()
             .to_string(),
         "cannot be read",
     );
     says(
-        Inputs::open(&[path.join("cellular")])
+        PlotInputs::open(&[path.join("cellular")])
             .unwrap_err()
             .to_string(),
         "has no summary.csv",
     );
     says(
-        Inputs::open(&[path.parent().unwrap()])
+        PlotInputs::open(&[path.parent().unwrap()])
             .unwrap_err()
             .to_string(),
         "name one, such as",
@@ -714,13 +714,13 @@ fn errors_say_what_is_wrong_and_what_there_is() {
     );
 
     fs::write(path.join("lengths.csv"), "a,b\n1,2\n").unwrap();
-    let file = Inputs::open(&[path.join("lengths.csv")]).unwrap();
+    let file = PlotInputs::open(&[path.join("lengths.csv")]).unwrap();
     says(
         error("length-cdf", &file, &svg_options()),
         "the header should be \"length,count\"",
     );
     fs::write(path.join("trace.csv"), "id,arrival_ns,shape\n0,0,ring:3\n").unwrap();
-    let file = Inputs::open(&[path.join("trace.csv")]).unwrap();
+    let file = PlotInputs::open(&[path.join("trace.csv")]).unwrap();
     says(
         error("length-cdf", &file, &svg_options()),
         "trace.csv: line 2: shape: bad shape \"ring:3\"",
@@ -731,7 +731,7 @@ fn errors_say_what_is_wrong_and_what_there_is() {
             .to_string(),
         "line 2: shape",
     );
-    let none = Inputs::open::<PathBuf>(&[]).unwrap();
+    let none = PlotInputs::open::<PathBuf>(&[]).unwrap();
     says(
         draw_all(&none, &svg_options(), path)
             .unwrap_err()
@@ -748,7 +748,7 @@ fn a_broken_log_is_an_error_of_its_line() {
         "id,arrival_ns,start_ns,finish_ns\n0,0,1,2\n1,9,9,7\n",
     )
     .unwrap();
-    let inputs = Inputs::open(&[results.path()]).unwrap();
+    let inputs = PlotInputs::open(&[results.path()]).unwrap();
     let error = error("compute-cdf", &inputs, &svg_options());
     assert!(
         error.contains("requests.csv: line 3: finish_ns: the request's times run backwards"),

@@ -3,8 +3,8 @@
 use super::*;
 use crate::lab::plot::canvas::Mark;
 
-fn drawn(kind: Kind, path: &Path, options: &Options) -> Result<Canvas> {
-    kind.drawn(&Inputs::open(&[path])?, options)
+fn drawn(kind: FigureKind, path: &Path, options: &PlotOptions) -> Result<Canvas> {
+    kind.drawn(&PlotInputs::open(&[path])?, options)
         .map_err(|undrawn| undrawn.error(kind))
 }
 
@@ -39,7 +39,7 @@ fn sweep() -> tempfile::TempDir {
 #[test]
 fn a_heat_map_has_a_field_for_each_combination() {
     let folder = sweep();
-    let canvas = drawn(Kind::HeatMap, folder.path(), &Options::default()).unwrap();
+    let canvas = drawn(FigureKind::HeatMap, folder.path(), &PlotOptions::default()).unwrap();
     let found = words(&canvas);
     for word in [
         "64",
@@ -70,12 +70,12 @@ fn a_heat_map_has_a_field_for_each_combination() {
         (80.0, true)
     );
     assert_eq!(field("512", "device.workers=2").y, 10.0);
-    let turned = Options {
+    let turned = PlotOptions {
         x: Some("device.workers".into()),
         metric: Some("p90".into()),
-        ..Options::default()
+        ..PlotOptions::default()
     };
-    let canvas = drawn(Kind::HeatMap, folder.path(), &turned).unwrap();
+    let canvas = drawn(FigureKind::HeatMap, folder.path(), &turned).unwrap();
     assert!(
         canvas
             .data
@@ -86,29 +86,33 @@ fn a_heat_map_has_a_field_for_each_combination() {
     );
     for (options, message) in [
         (
-            Options {
+            PlotOptions {
                 x: Some("window".into()),
-                ..Options::default()
+                ..PlotOptions::default()
             },
             "--x window: is not a swept key of these results; there are",
         ),
         (
-            Options {
+            PlotOptions {
                 metric: Some("p77".into()),
-                ..Options::default()
+                ..PlotOptions::default()
             },
             "--metric: unknown metric \"p77\"; known: offered_rps",
         ),
     ] {
-        let error = drawn(Kind::HeatMap, folder.path(), &options).unwrap_err();
+        let error = drawn(FigureKind::HeatMap, folder.path(), &options).unwrap_err();
         assert!(
             error.to_string().contains(message) && error.exit_code() == 2,
             "{error}"
         );
     }
-    let error = drawn(Kind::HeatMap, results().path(), &Options::default())
-        .unwrap_err()
-        .to_string();
+    let error = drawn(
+        FigureKind::HeatMap,
+        results().path(),
+        &PlotOptions::default(),
+    )
+    .unwrap_err()
+    .to_string();
     assert!(error.contains("heat-map: needs two swept keys"), "{error}");
 }
 
@@ -130,11 +134,11 @@ fn what_searches_have_found_is_drawn_over_a_key_or_by_policy() {
         "policy,slo_ms,quantile,round,knee_rps,knee_rps_ci,caveat,policy.A.max_batch,policy.A.window\n\
          A,50,p99,3,1500,10,,512,0ms\nA,50,p99,1,900,90,,64,5ms\n",
     );
-    let over = |key: &str| Options {
+    let over = |key: &str| PlotOptions {
         x: Some(key.into()),
-        ..Options::default()
+        ..PlotOptions::default()
     };
-    let canvas = drawn(Kind::Knee, folder.path(), &over("max_batch")).unwrap();
+    let canvas = drawn(FigureKind::Knee, folder.path(), &over("max_batch")).unwrap();
     let found = words(&canvas);
     for word in [
         "max_batch",
@@ -148,7 +152,7 @@ fn what_searches_have_found_is_drawn_over_a_key_or_by_policy() {
         canvas.data.iter().map(|datum| datum.y).collect::<Vec<_>>(),
         [1000.0, 1500.0]
     );
-    let canvas = drawn(Kind::Workers, folder.path(), &Options::default()).unwrap();
+    let canvas = drawn(FigureKind::Workers, folder.path(), &PlotOptions::default()).unwrap();
     assert_eq!(
         canvas
             .data
@@ -157,33 +161,33 @@ fn what_searches_have_found_is_drawn_over_a_key_or_by_policy() {
             .collect::<Vec<_>>(),
         [("A", 3.0), ("B", 4.0)]
     );
-    let canvas = drawn(Kind::Tune, folder.path(), &over("window")).unwrap();
+    let canvas = drawn(FigureKind::Tune, folder.path(), &over("window")).unwrap();
     assert!(
         words(&canvas)
             .iter()
             .any(|word| word == "out in an earlier round")
     );
     let metric = Some("knee_rps".into());
-    let error = drawn(Kind::Tune, folder.path(), &Options::default())
+    let error = drawn(FigureKind::Tune, folder.path(), &PlotOptions::default())
         .unwrap_err()
         .to_string();
     assert!(
         error.contains("several keys were tried; choose one with --x: max_batch, window"),
         "{error}"
     );
-    let error = drawn(Kind::Knee, folder.path(), &over("window"))
+    let error = drawn(FigureKind::Knee, folder.path(), &over("window"))
         .unwrap_err()
         .to_string();
     assert!(
         error.contains("--x window: is no key of knee.csv; there are policy.A.max_batch"),
         "{error}"
     );
-    let error = drawn(Kind::Goodput, folder.path(), &Options::default())
+    let error = drawn(FigureKind::Goodput, folder.path(), &PlotOptions::default())
         .unwrap_err()
         .to_string();
     assert!(error.contains("has no summary.csv"), "{error}");
     fs::remove_file(folder.path().join("knee.csv")).unwrap();
-    let error = drawn(Kind::Knee, folder.path(), &Options::default())
+    let error = drawn(FigureKind::Knee, folder.path(), &PlotOptions::default())
         .unwrap_err()
         .to_string();
     assert!(
@@ -191,11 +195,11 @@ fn what_searches_have_found_is_drawn_over_a_key_or_by_policy() {
         "{error}"
     );
     let canvas = drawn(
-        Kind::HeatMap,
+        FigureKind::HeatMap,
         folder.path(),
-        &Options {
+        &PlotOptions {
             metric,
-            ..Options::default()
+            ..PlotOptions::default()
         },
     )
     .unwrap();
@@ -205,11 +209,11 @@ fn what_searches_have_found_is_drawn_over_a_key_or_by_policy() {
 #[test]
 fn each_class_is_a_series() {
     let folder = results();
-    let by_class = Options {
+    let by_class = PlotOptions {
         by_class: true,
-        ..Options::default()
+        ..PlotOptions::default()
     };
-    let error = drawn(Kind::LatencyRate, folder.path(), &by_class)
+    let error = drawn(FigureKind::LatencyRate, folder.path(), &by_class)
         .unwrap_err()
         .to_string();
     assert!(
@@ -235,7 +239,7 @@ fn each_class_is_a_series() {
         }
     }
     fs::write(folder.path().join("classes.csv"), rows.join("\n")).unwrap();
-    let canvas = drawn(Kind::LatencyRate, folder.path(), &by_class).unwrap();
+    let canvas = drawn(FigureKind::LatencyRate, folder.path(), &by_class).unwrap();
     let found = words(&canvas);
     for label in [
         "cellular, class=short",
@@ -267,9 +271,9 @@ fn each_class_is_a_series() {
         .unwrap();
     }
     let canvas = drawn(
-        Kind::LatencyCdf,
+        FigureKind::LatencyCdf,
         folder.path(),
-        &Options {
+        &PlotOptions {
             point: Some("1000".into()),
             ..by_class
         },
