@@ -82,7 +82,7 @@ fn shared(criterion: &mut Criterion) {
         .sample_size(10)
         .measurement_time(Duration::from_secs(3))
         .throughput(Throughput::Elements(TASKS));
-    let mut rng = random::stream(1, 0, "batches");
+    let mut rng = random::sequence(1, 0, "batches");
     let batches: Vec<u32> = (0..TASKS).map(|_| rng.random_range(1..=512)).collect();
     let device = device();
     for (streams, expected) in STREAMS {

@@ -17,7 +17,7 @@ use batchlab::run::executor::{Executors, Simulation, Simulator};
 use batchlab::sim;
 use batchlab::task::Task;
 use batchlab::units::{CellId, Nanos, Share};
-use batchlab::workload::random::Stream;
+use batchlab::workload::random::RandomSequence;
 use rand::RngExt as _;
 
 fn main() -> ExitCode {
@@ -65,7 +65,7 @@ impl Simulator for Jitter {
 struct Jittered {
     costs: Transfers,
     share: f64,
-    random: Stream,
+    random: RandomSequence,
 }
 
 impl Timing for Jittered {

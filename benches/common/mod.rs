@@ -76,7 +76,7 @@ impl<'p> Case<'p> {
             .expect("the table has the model's cells");
         let dataset = Dataset::open(dataset, &model, &in_repository).expect("the dataset is there");
         let shapes = dataset
-            .sample(requests, None, &mut random::stream(1, 0, "shapes"))
+            .sample(requests, None, &mut random::sequence(1, 0, "shapes"))
             .expect("nothing is too long");
         let requests = Requests::unfold(shapes, &model).expect("the shapes are the model's own");
         Case {
@@ -96,7 +96,7 @@ impl<'p> Case<'p> {
             .times(
                 Some(Rate(rate)),
                 self.requests.len(),
-                random::stream(1, 0, "arrivals"),
+                random::sequence(1, 0, "arrivals"),
             )
             .collect()
     }
@@ -153,7 +153,7 @@ impl<'p> Case<'p> {
                 &self.requests,
                 in_system,
                 think,
-                &mut random::stream(1, 0, "think"),
+                &mut random::sequence(1, 0, "think"),
             ),
         )
     }

@@ -141,7 +141,7 @@ fn text(args: &Count, cells: &Counts, operators: &KernelCounts, range: Option<&R
 }
 
 fn range(samples: &Samples, counter: &Counter, batch: usize, orders: u32, seed: u64) -> Range {
-    let mut rng = random::stream(seed, 0, "orders");
+    let mut rng = random::sequence(seed, 0, "orders");
     let (mut min, mut max, mut sum) = (u64::MAX, 0, 0);
     for _ in 0..orders {
         let count = counter.count(&samples.shuffled(&mut rng), batch).batched;

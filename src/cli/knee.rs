@@ -34,7 +34,7 @@ pub struct KneeArgs {
     #[arg(long, default_value_t = 0.005, value_parser = number_in(0.0001..=0.5))]
     tolerance: f64,
 
-    /// Searches, each with its own random streams
+    /// Searches, each with its own random sequences
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     replications: u32,
 

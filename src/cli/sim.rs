@@ -32,7 +32,7 @@ pub struct SimArgs {
     #[arg(long, default_value = "sim")]
     pub backend: String,
 
-    /// Runs of each point, each with its own random streams; from 2 on, metrics have 95 % confidence intervals
+    /// Runs of each point, each with its own random sequences; from 2 on, metrics have 95 % confidence intervals
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub replications: u32,
 

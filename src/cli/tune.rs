@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long, default_value_t = 0.01, value_parser = number_in(0.0001..=0.5))]
     tolerance: f64,
 
-    /// Searches of a setting in the last round, each with its own random streams
+    /// Searches of a setting in the last round, each with its own random sequences
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     replications: u32,
 

@@ -21,7 +21,7 @@ use crate::core::workload::arrivals::LAST_ARRIVAL;
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::Sizes;
 use crate::core::workload::operator::catalogue::Catalogue;
-use crate::core::workload::random::{self, Stream};
+use crate::core::workload::random::{self, RandomSequence};
 
 /// A scenario, the files beside it by their names, and the faults of its device.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ impl Case {
             .expect("the grammar is TOML");
         let mut text = Text {
             rules: grammar,
-            random: random::stream(seed, 0, "swarm"),
+            random: random::sequence(seed, 0, "swarm"),
         };
         let number = text.random.random();
         let (model, file) = match number / 10 % 7 {
@@ -139,7 +139,7 @@ impl Case {
 /// Draws texts by the rules of the grammar.
 struct Text {
     rules: toml::Table,
-    random: Stream,
+    random: RandomSequence,
 }
 
 impl Text {
@@ -205,7 +205,7 @@ fn costs(model: &Model, text: &mut Text) -> String {
 }
 
 /// Bursts, gaps of about a task and long silences; all at one instant; times at the limits of the clock.
-fn trace(model: &Model, classes: bool, rng: &mut Stream) -> Vec<String> {
+fn trace(model: &Model, classes: bool, rng: &mut RandomSequence) -> Vec<String> {
     let mut clock: u64 = match rng.random_range(0..20) {
         0..2 => LAST_ARRIVAL.0 - rng.random_range(0..300_000),
         2 => u64::MAX - rng.random_range(0..9_000),

@@ -13,7 +13,7 @@ use crate::core::cost::timing::{Start, Timing};
 use crate::core::cost::transfer::Transfers;
 use crate::core::sim;
 use crate::core::task::{Completion, MemberList, Task};
-use crate::core::workload::random::Stream;
+use crate::core::workload::random::RandomSequence;
 use crate::lab::run::executor::{Simulation, Simulator};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -91,7 +91,7 @@ struct Faults {
     /// Where each request ran last, and so where its states are.
     last: BTreeMap<RequestId, WorkerId>,
     failed: Failed,
-    random: Stream,
+    random: RandomSequence,
 }
 
 impl Faults {

@@ -91,11 +91,11 @@ fn allocations(
     let shapes = Dataset::open(dataset, model, &find).unwrap().sample(
         count,
         None,
-        &mut random::stream(1, 0, "shapes"),
+        &mut random::sequence(1, 0, "shapes"),
     );
     let requests = Requests::unfold(shapes.unwrap(), model).unwrap();
     let arrivals =
-        Process::Poisson.times(Some(Rate(rate)), count, random::stream(1, 0, "arrivals"));
+        Process::Poisson.times(Some(Rate(rate)), count, random::sequence(1, 0, "arrivals"));
     let arrivals: Vec<Nanos> = arrivals.collect();
     let mut policy = policy
         .build(&Setup {

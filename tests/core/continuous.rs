@@ -9,15 +9,15 @@ use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::registry::Configured;
 use batchlab::units::Nanos;
 use batchlab::workload::model::Model;
-use batchlab::workload::random::{Stream, stream};
+use batchlab::workload::random::{self, RandomSequence};
 use batchlab::workload::shape::Shape;
 
 const KINDS: [&str; 4] = ["static", "orca", "vllm", "sarathi"];
 
 fn draw(kind: &str, number: u64) -> Case {
-    let rng = &mut stream(number, 0, kind);
+    let rng = &mut random::sequence(number, 0, kind);
     let mut clock = 0;
-    let mut draw = |rng: &mut Stream| {
+    let mut draw = |rng: &mut RandomSequence| {
         clock += [0, rng.random_range(0..40), rng.random_range(0..400)][rng.random_range(0..3)];
         (
             clock,

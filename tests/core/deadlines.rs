@@ -6,7 +6,7 @@ use batchlab::cost::table::Overhead;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::units::{Nanos, RequestId};
 use batchlab::workload::class::{Class, Classes};
-use batchlab::workload::random::stream;
+use batchlab::workload::random;
 use batchlab::workload::shape::Shape;
 use batchlab::workload::trace::Requests;
 use rand::RngExt as _;
@@ -36,7 +36,7 @@ struct Case {
 
 /// A queue that is at times empty and at times overloaded, under one policy.
 fn run(settings: &str, number: u32) -> Case {
-    let mut rng = stream(number.into(), 0, "deadlines");
+    let mut rng = random::sequence(number.into(), 0, "deadlines");
     let count = rng.random_range(1..80);
     let mut draw = |from: u64, to: u64| -> Vec<u64> {
         (0..count).map(|_| rng.random_range(from..=to)).collect()

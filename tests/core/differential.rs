@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::lab::Run;
 use crate::naive::{Case, Costs, Graph, Policy, RequestRow, TaskRow};
 use batchlab::units::Nanos;
-use batchlab::workload::random::{Stream, stream};
+use batchlab::workload::random::{self, RandomSequence};
 use rand::RngExt as _;
 use rand::seq::SliceRandom as _;
 
@@ -148,7 +148,7 @@ const KNOWN: [&str; 8] = [
 fn agree(policy: &str, model: &str, cases: u32) {
     for number in 0..cases {
         let run = random_run(
-            &mut stream(1, number, &format!("{policy} {model}")),
+            &mut random::sequence(1, number, &format!("{policy} {model}")),
             policy,
             model,
         );
@@ -489,7 +489,7 @@ const SMALL_SHAPES: [&str; 8] = [
 ];
 
 /// A random run. All times are from one small range, so that many fall on the same instant.
-fn random_run(rng: &mut Stream, policy: &str, model: &str) -> Run {
+fn random_run(rng: &mut RandomSequence, policy: &str, model: &str) -> Run {
     // The reference does not define the order of multi-cell chains that two workers could continue.
     let one = policy == "late" && matches!(model, "lstm" | "seq2seq");
     let workers = if one { 1 } else { rng.random_range(1..=4) };
@@ -545,11 +545,11 @@ fn random_run(rng: &mut Stream, policy: &str, model: &str) -> Run {
     }
 }
 
-fn pick<'a, T>(rng: &mut Stream, choices: &'a [T]) -> &'a T {
+fn pick<'a, T>(rng: &mut RandomSequence, choices: &'a [T]) -> &'a T {
     &choices[rng.random_range(0..choices.len())]
 }
 
-fn random_shape(rng: &mut Stream, model: &str) -> String {
+fn random_shape(rng: &mut RandomSequence, model: &str) -> String {
     let longest = *pick(rng, &[1, 4, 12]);
     match model {
         "lstm" if rng.random_bool(0.1) => format!("tokens:{}", rng.random_range(1..=longest)),
@@ -566,7 +566,7 @@ fn random_shape(rng: &mut Stream, model: &str) -> String {
 
 /// An acyclic graph whose subgraphs do not wait for each other, with randomly numbered nodes. Neighbours often have one
 /// type, so subgraphs have several nodes.
-fn random_graph(rng: &mut Stream, most: usize) -> String {
+fn random_graph(rng: &mut RandomSequence, most: usize) -> String {
     let types = rng.random_range(1..=4);
     loop {
         let size = rng.random_range(1..=most);
@@ -598,7 +598,7 @@ fn random_graph(rng: &mut Stream, most: usize) -> String {
 }
 
 /// A tree of random arity, a binary tree, or a path, with randomly numbered nodes.
-fn random_tree(rng: &mut Stream, size: usize) -> String {
+fn random_tree(rng: &mut RandomSequence, size: usize) -> String {
     let arity = *pick(rng, &[1, 2, 2, size]);
     let mut children = vec![0; size];
     let mut parents = vec![usize::MAX];
@@ -620,7 +620,7 @@ fn random_tree(rng: &mut Stream, size: usize) -> String {
 }
 
 /// One to five rows of a cell, in random order, increasing or not.
-fn random_costs(rng: &mut Stream, cell: &str, dearest: u64) -> Vec<String> {
+fn random_costs(rng: &mut RandomSequence, cell: &str, dearest: u64) -> Vec<String> {
     let mut batches: Vec<u32> = (1..=*pick(rng, &[5, 30])).collect();
     batches.shuffle(rng);
     batches.truncate(rng.random_range(1..=5));
@@ -630,7 +630,12 @@ fn random_costs(rng: &mut Stream, cell: &str, dearest: u64) -> Vec<String> {
         .collect()
 }
 
-fn random_policy(rng: &mut Stream, kind: &str, model: &str, longest_time: u64) -> toml::Table {
+fn random_policy(
+    rng: &mut RandomSequence,
+    kind: &str,
+    model: &str,
+    longest_time: u64,
+) -> toml::Table {
     let largest = *pick(rng, &[2, 4, 8, 64]);
     let max_batch = rng.random_range(1..=largest);
     let text = match kind {

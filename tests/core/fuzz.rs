@@ -26,7 +26,7 @@ use batchlab::workload::dnn::Dnn;
 use batchlab::workload::graph_model::GraphModel;
 use batchlab::workload::import::{Format, read_text};
 use batchlab::workload::model::Model;
-use batchlab::workload::random::{self, Stream};
+use batchlab::workload::random::{self, RandomSequence};
 use batchlab::workload::trace::Trace;
 use batchlab::workload::treebanks::{self, Notation};
 use rand::RngExt as _;
@@ -105,7 +105,7 @@ fn corpus(folders: &[&str], ending: &str) -> Vec<Vec<u8>> {
 }
 
 /// A file of the corpus after a few edits, mostly of its numbers.
-fn mutated(corpus: &[Vec<u8>], random: &mut Stream) -> Vec<u8> {
+fn mutated(corpus: &[Vec<u8>], random: &mut RandomSequence) -> Vec<u8> {
     let other = &corpus[random.random_range(0..corpus.len())];
     let mut bytes = corpus[random.random_range(0..corpus.len())].clone();
     for _ in 0..random.random_range(1..6) {
@@ -147,7 +147,7 @@ fn fuzz(name: &str, corpus: &[Vec<u8>], parse: impl Fn(&[u8])) {
         number("BATCHLAB_FUZZ", INPUTS),
         number("BATCHLAB_FUZZ_SEED", 0),
     );
-    let mut random = random::stream(seed, 0, name);
+    let mut random = random::sequence(seed, 0, name);
     for input in 0..inputs {
         let bytes = mutated(corpus, &mut random);
         let (ended, memory) = most_allocated(|| catch_unwind(AssertUnwindSafe(|| parse(&bytes))));

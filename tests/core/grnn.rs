@@ -14,7 +14,7 @@ use batchlab::cost::table::{CostTable, Overhead};
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::units::Nanos;
 use batchlab::workload::model::Model;
-use batchlab::workload::random::stream;
+use batchlab::workload::random;
 use batchlab::workload::shape::Shape;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -399,7 +399,7 @@ fn served(
 
 #[test]
 fn where_a_launch_is_one_step_chunks_are_single_steps() {
-    let rng = &mut stream(3, 0, "chunks");
+    let rng = &mut random::sequence(3, 0, "chunks");
     let kernels = persistent(Cell::Lstm, 256);
     let rows: String = (1..=16)
         .map(|batch| format!("lstm,{batch},{}\n", kernels.runs(batch, 1).0))

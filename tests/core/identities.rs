@@ -4,7 +4,7 @@ use crate::lab::{Device, Run, policy};
 use batchlab::cost::table::Overhead;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::units::Nanos;
-use batchlab::workload::random::stream;
+use batchlab::workload::random;
 use batchlab::workload::shape::Shape;
 use rand::RngExt as _;
 
@@ -161,7 +161,7 @@ fn closed_batches_of_one_instance_are_two_more_ahead() {
         Overhead::default(),
     );
     for (seed, ahead) in (0..30).zip([0, 1, 3].into_iter().cycle()) {
-        let mut rng = stream(seed, 0, "closed");
+        let mut rng = random::sequence(seed, 0, "closed");
         let requests = device.requests((0..300).map(|_| Shape::Chain(rng.random_range(1..=9))));
         let arrivals = random_arrivals(seed, 300, 5_000);
         let run = |text: String| device.run(&*policy(&text), &requests, &arrivals, Keep::default());
@@ -196,7 +196,7 @@ fn a_network_in_one_stage_is_batched_as_a_whole() {
         Overhead::default(),
     );
     for seed in 0..50 {
-        let mut rng = stream(seed, 0, "shapes");
+        let mut rng = random::sequence(seed, 0, "shapes");
         let chains: Vec<Shape> = (0..200)
             .map(|_| Shape::Chain(rng.random_range(1..=40)))
             .collect();
@@ -258,8 +258,8 @@ fn scaling_all_times_scales_all_latencies() {
 
 /// About three hundred requests at a load that makes them wait, with every time `k` times as long.
 fn scaled(model: &str, kind: &str, workers: usize, k: u64) -> Recorder {
-    let mut rng = stream(5, 0, model);
-    let shape = |rng: &mut batchlab::workload::random::Stream| match model {
+    let mut rng = random::sequence(5, 0, model);
+    let shape = |rng: &mut batchlab::workload::random::RandomSequence| match model {
         "lstm" => format!("chain:{}", rng.random_range(1..12)),
         "seq2seq" => format!(
             "seq2seq:{}>{}",
@@ -310,7 +310,7 @@ fn scaled(model: &str, kind: &str, workers: usize, k: u64) -> Recorder {
 
 /// Arrivals with gaps up to `longest`.
 fn random_arrivals(seed: u64, count: usize, longest: u64) -> Vec<Nanos> {
-    let mut rng = stream(seed, 0, "arrivals");
+    let mut rng = random::sequence(seed, 0, "arrivals");
     let mut at = 0;
     (0..count)
         .map(|_| {
@@ -324,7 +324,7 @@ fn random_arrivals(seed: u64, count: usize, longest: u64) -> Vec<Nanos> {
 /// a k-th of the length.
 #[test]
 fn chunks_of_whole_multiples_are_longer_steps() {
-    let rng = &mut stream(7, 0, "chunks");
+    let rng = &mut random::sequence(7, 0, "chunks");
     for k in 1..=6 {
         for workers in 1..=3 {
             for tasks in [1, 3] {

@@ -95,7 +95,7 @@ const CLASSES: &str = "[[class]]\nname = 'gold'\nshare = 0.3\nslo = '20ms'\n[[cl
 
 /// A scenario with the keys of a full record at the end of `[output]`.
 fn drawn(seed: u64) -> String {
-    let mut random = random::stream(seed, 0, "streamed");
+    let mut random = random::sequence(seed, 0, "streamed");
     let (model, policy) = (
         *MODELS.choose(&mut random).unwrap(),
         POLICIES.choose(&mut random).unwrap(),

@@ -9,7 +9,7 @@ use crate::lab::{Device, policy};
 use batchlab::cost::table::Overhead;
 use batchlab::metrics::recorder::Keep;
 use batchlab::units::Nanos;
-use batchlab::workload::random::{Stream, stream};
+use batchlab::workload::random::{self, RandomSequence};
 use batchlab::workload::shape::Shape;
 use rand::RngExt as _;
 use rand_distr::{Distribution as _, Exp1};
@@ -265,7 +265,7 @@ struct Experiment<'a> {
 
 impl Experiment<'_> {
     /// Checks the rule, with lengths drawn by `length`, and prints the result under `--nocapture`.
-    fn check(&self, mut length: impl FnMut(&mut Stream) -> u32) {
+    fn check(&self, mut length: impl FnMut(&mut RandomSequence) -> u32) {
         let means: Vec<f64> = (0..REPLICATIONS)
             .map(|i| self.replication(i, &mut length))
             .collect();
@@ -294,8 +294,8 @@ impl Experiment<'_> {
     }
 
     /// The mean latency of one replication.
-    fn replication(&self, number: u32, length: &mut impl FnMut(&mut Stream) -> u32) -> f64 {
-        let mut lengths = stream(SEED, number, self.name);
+    fn replication(&self, number: u32, length: &mut impl FnMut(&mut RandomSequence) -> u32) -> f64 {
+        let mut lengths = random::sequence(SEED, number, self.name);
         let requests = self
             .device
             .requests((0..self.requests).map(|_| Shape::Chain(length(&mut lengths))));
@@ -312,9 +312,9 @@ impl Experiment<'_> {
     }
 }
 
-/// Poisson arrivals. Each experiment has its own random stream.
+/// Poisson arrivals. Each experiment has its own random sequence.
 fn poisson_arrivals(rate: f64, count: usize, replication: u32, experiment: &str) -> Vec<Nanos> {
-    let mut rng = stream(SEED, replication, &format!("arrivals of {experiment}"));
+    let mut rng = random::sequence(SEED, replication, &format!("arrivals of {experiment}"));
     let mut at = 0.0;
     (0..count)
         .map(|_| {

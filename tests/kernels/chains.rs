@@ -1,7 +1,7 @@
 //! Steps of chains: the LSTM, the encoder, the decoder and the GRU.
 
 use batchlab::network::Spec;
-use batchlab::workload::random::{self, Stream};
+use batchlab::workload::random::{self, RandomSequence};
 use proptest::prelude::*;
 use rand::RngExt;
 
@@ -13,7 +13,7 @@ use super::{checked, sizes};
 const SLOTS: u32 = 14;
 
 /// Rows of chains in slots of their own out of a range, some of them at their first node; and their inputs.
-fn rows(count: usize, from: u32, rng: &mut Stream) -> (Vec<Row>, Vec<u32>) {
+fn rows(count: usize, from: u32, rng: &mut RandomSequence) -> (Vec<Row>, Vec<u32>) {
     let mut free: Vec<u32> = (from..from + SLOTS / 2).collect();
     let mut inputs = Vec::new();
     let draw = |at: usize| {
@@ -57,7 +57,7 @@ proptest! {
     ) {
         let spec = Spec { hidden, embedding, vocabulary, seed, weights: None };
         let Some(mut device) = Device::new(&kind.model(), &spec, element, SLOTS as usize, slack, cut) else { return Ok(()) };
-        let rng = &mut random::stream(seed, 0, "rows");
+        let rng = &mut random::sequence(seed, 0, "rows");
         let mut station = device.station(kind, size, 0);
         for _ in 0..2 {
             let (rows, inputs) = rows(rng.random_range(1..=size), 0, rng);
@@ -79,7 +79,7 @@ proptest! {
         let spec = Spec { hidden, embedding, vocabulary, seed, weights: None };
         let model = Kind::Encoder.model();
         let Some(mut device) = Device::new(&model, &spec, element, SLOTS as usize, 0, cut) else { return Ok(()) };
-        let rng = &mut random::stream(seed, 0, "rows");
+        let rng = &mut random::sequence(seed, 0, "rows");
         let mut stations = [Kind::Encoder, Kind::Decoder].map(|kind| device.station(kind, 4, 0));
         let mut gathered = [false; 2];
         for _ in 0..8 {
@@ -120,7 +120,7 @@ fn wide_steps_are_as_right_as_narrow_ones() {
             return;
         };
         let mut station = device.station(kind, 2, 0);
-        let (rows, inputs) = rows(2, 0, &mut random::stream(1, 0, "rows"));
+        let (rows, inputs) = rows(2, 0, &mut random::sequence(1, 0, "rows"));
         checked::gather(&mut device, &mut station, &rows, &inputs);
         for units in [1, 2, 4, 5] {
             device.cut.units = units;

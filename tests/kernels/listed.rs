@@ -1,6 +1,6 @@
 //! The operators of networks that a file lists: what they read of a query and what they write, for sizes of all kinds.
 
-use batchlab::workload::random::{self, Stream};
+use batchlab::workload::random::{self, RandomSequence};
 use proptest::prelude::*;
 use rand::RngExt;
 
@@ -24,7 +24,7 @@ struct Operator {
 
 impl Operator {
     /// With pairs of matrices, or without: all sizes of a query are at most those of the longest.
-    fn draw(pairs: bool, fours: bool, rng: &mut Stream) -> Operator {
+    fn draw(pairs: bool, fours: bool, rng: &mut RandomSequence) -> Operator {
         let unit = if fours { 4 } else { 1 };
         let mut size = |most: u32| unit * rng.random_range(1..=most);
         let [count, inner, columns] = [size(3), size(6), size(40)];
@@ -95,7 +95,7 @@ impl Bench {
         element: Element,
         operator: Operator,
         grid: (u32, u32, u64),
-        rng: &mut Stream,
+        rng: &mut RandomSequence,
     ) -> Option<Bench> {
         let kernels = kernels()?;
         let widest = operator
@@ -237,7 +237,7 @@ proptest! {
         grid in grids(),
         seed in any::<u64>(),
     ) {
-        let rng = &mut random::stream(seed, 0, "listed");
+        let rng = &mut random::sequence(seed, 0, "listed");
         let Some(mut bench) = Bench::new(element, Operator::draw(pairs, fours, rng), grid, rng) else { return Ok(()) };
         let size = rng.random_range(1..=SLOTS as u32 - from);
         let [count, rows, inner, columns, reads, ..] = bench.operator.padded();
@@ -297,7 +297,7 @@ proptest! {
         grid in grids(),
         seed in any::<u64>(),
     ) {
-        let rng = &mut random::stream(seed, 0, "squash");
+        let rng = &mut random::sequence(seed, 0, "squash");
         let drawn = Operator::draw(pairs, fours, rng);
         let Some(mut bench) = Bench::new(Element::F32, drawn, grid, rng) else { return Ok(()) };
         let size = rng.random_range(1..=SLOTS as u32 - from);
@@ -345,7 +345,7 @@ proptest! {
 
 #[test]
 fn the_table_of_queries_is_what_the_host_wrote() {
-    let rng = &mut random::stream(1, 0, "queries");
+    let rng = &mut random::sequence(1, 0, "queries");
     let Some(mut bench) = Bench::new(
         Element::F32,
         Operator::draw(true, false, rng),

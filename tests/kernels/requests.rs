@@ -6,7 +6,7 @@ use batchlab::network::Spec;
 use batchlab::units::{CellId, RequestId};
 use batchlab::workload::cell_graph::{CellGraph, Graph, Run};
 use batchlab::workload::model::{Model, Unfolder};
-use batchlab::workload::random::{self, Stream};
+use batchlab::workload::random::{self, RandomSequence};
 use batchlab::workload::shape::{Shape, Tree};
 use rand::RngExt;
 
@@ -23,7 +23,7 @@ const REQUESTS: u32 = 6;
 /// The room for the words of a request.
 const WORDS: u32 = 20;
 
-fn draw(model: &Model, rng: &mut Stream) -> Shape {
+fn draw(model: &Model, rng: &mut RandomSequence) -> Shape {
     match model {
         Model::Seq2Seq => Shape::Seq2Seq {
             source: rng.random_range(1..=5),
@@ -137,7 +137,7 @@ fn whole_requests_have_the_results_of_runs_by_themselves() {
         .zip(20..)
     {
         let model = Model::parse(model).expect("a model");
-        let rng = &mut random::stream(seed, 0, "shapes");
+        let rng = &mut random::sequence(seed, 0, "shapes");
         let mut unfolder = Unfolder::new(&model);
         let graphs: Vec<CellGraph> = (0..REQUESTS)
             .map(|_| unfolder.unfold(&draw(&model, rng)).expect("a graph"))

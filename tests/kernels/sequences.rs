@@ -3,7 +3,7 @@
 use batchlab::network::{Network, Spec};
 use batchlab::units::RequestId;
 use batchlab::workload::model::Model;
-use batchlab::workload::random::{self, Stream};
+use batchlab::workload::random::{self, RandomSequence};
 use proptest::prelude::*;
 use rand::RngExt;
 
@@ -26,7 +26,7 @@ struct Batch {
 }
 
 impl Batch {
-    fn draw(steps: u32, rng: &mut Stream) -> Batch {
+    fn draw(steps: u32, rng: &mut RandomSequence) -> Batch {
         let nothing = Row {
             request: 0,
             node: 1,
@@ -120,7 +120,7 @@ proptest! {
         if kernels().is_none() {
             return Ok(());
         }
-        let rng = &mut random::stream(seed, 0, "sequences");
+        let rng = &mut random::sequence(seed, 0, "sequences");
         let spec = Spec { hidden, embedding, vocabulary: 30, seed, weights: None };
         let network = Network::new(&Model::Gru, &spec).expect("a network of the test's sizes");
         let (h, e) = (hidden as usize, embedding as usize);
@@ -179,7 +179,7 @@ proptest! {
         if kernels().is_none() {
             return Ok(());
         }
-        let rng = &mut random::stream(seed, 0, "sequences");
+        let rng = &mut random::sequence(seed, 0, "sequences");
         let h = hidden as usize;
         let mut batch = Batch::draw(3, rng);
         let width = h * (1 + usize::from(has_c)) + slack;

@@ -1,7 +1,7 @@
 //! Nodes of trees: leaves, nodes with two children, nodes with any number.
 
 use batchlab::network::Spec;
-use batchlab::workload::random::{self, Stream};
+use batchlab::workload::random::{self, RandomSequence};
 use proptest::prelude::*;
 use rand::RngExt;
 
@@ -14,7 +14,7 @@ use super::{checked, sizes};
 const TAKEN: u32 = 9;
 
 /// Rows of nodes with the given numbers of children, which are anywhere in the pool.
-fn rows(children: &[usize], rng: &mut Stream) -> (Vec<Row>, Vec<u32>) {
+fn rows(children: &[usize], rng: &mut RandomSequence) -> (Vec<Row>, Vec<u32>) {
     let mut inputs = Vec::new();
     let mut draw = |(at, children): (usize, &usize)| {
         inputs.extend((0..*children).map(|_| rng.random_range(0..TAKEN)));
@@ -50,7 +50,7 @@ proptest! {
         let spec = Spec { hidden, embedding, vocabulary: 50, seed, weights: None };
         let slots = 2 * TAKEN as usize;
         let Some(mut device) = Device::new(&kind.model(), &spec, element, slots, slack, cut) else { return Ok(()) };
-        let rng = &mut random::stream(seed, 0, "rows");
+        let rng = &mut random::sequence(seed, 0, "rows");
         let most = match kind {
             Kind::Pair => 2,
             Kind::Sum => 5,
@@ -90,7 +90,7 @@ fn a_node_may_have_more_children_than_a_block_has_threads() {
         let Some(mut device) = Device::new(&model, &spec, Element::Bf16, slots, 0, cut) else {
             return;
         };
-        let (rows, inputs) = rows(&[1, 700, 0, 256], &mut random::stream(2, 0, "rows"));
+        let (rows, inputs) = rows(&[1, 700, 0, 256], &mut random::sequence(2, 0, "rows"));
         let mut station = device.station(Kind::Sum, 5, inputs.len() + 9);
         checked::gather(&mut device, &mut station, &rows, &inputs);
         checked::step(&mut device, &mut station, true);

@@ -23,7 +23,7 @@ use batchlab::results::write;
 use batchlab::scenario::Scenario;
 use batchlab::task::{Completion, MemberList, Step, Task};
 use batchlab::units::{CellId, Nanos, RequestId, TaskId};
-use batchlab::workload::random::{Stream, stream};
+use batchlab::workload::random::{self, RandomSequence};
 use rand::RngExt as _;
 
 /// How a machine differs from its cost table.
@@ -63,7 +63,7 @@ pub const RESTLESS: Quirks = Quirks {
 pub struct Machine<'a> {
     costs: TableModel,
     quirks: Quirks,
-    rng: Stream,
+    rng: RandomSequence,
     now: Cell<u64>,
     free: Vec<u64>,
     /// When each is told, the task, its start and its finish.
@@ -74,7 +74,7 @@ pub struct Machine<'a> {
 
 impl<'a> Machine<'a> {
     pub fn new(workers: usize, costs: TableModel, quirks: Quirks, stop: &'a AtomicBool) -> Self {
-        let rng = stream(7, 0, "machine");
+        let rng = random::sequence(7, 0, "machine");
         Machine {
             costs,
             quirks,

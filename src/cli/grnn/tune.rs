@@ -176,7 +176,7 @@ fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<Places> {
         )));
     }
     if args.mappings.is_empty() {
-        let mut rng = random::stream(args.seed, 0, "grnn tune");
+        let mut rng = random::sequence(args.seed, 0, "grnn tune");
         let drawn = sample(&mut rng, all.len(), args.all.min(all.len())).into_iter();
         let first = of_kernel
             .into_iter()

@@ -32,7 +32,7 @@ pub struct Args {
     output: OutputArgs,
 }
 
-/// Arrivals and shapes have separate random streams, so two arrival processes draw the same shapes.
+/// Arrivals and shapes have separate random sequences, so two arrival processes draw the same shapes.
 pub(super) fn run(args: &Args) -> Result<()> {
     let process = args.arrivals.process()?;
     let model = Model::open(&args.model, &|file| Ok(PathBuf::from(file)));
@@ -42,7 +42,11 @@ pub(super) fn run(args: &Args) -> Result<()> {
     let bytes = n as u128 * size_of::<(Nanos, Shape)>() as u128;
     require(bytes, format_args!("-n {n}"), "draw fewer requests")?;
     let arrivals = args.arrivals.times(process, n)?;
-    let shapes = dataset.sample(n, args.max_length, &mut args.arrivals.stream("shapes"))?;
+    let shapes = dataset.sample(
+        n,
+        args.max_length,
+        &mut args.arrivals.random_sequence("shapes"),
+    )?;
     args.output.write(&Trace {
         arrivals,
         shapes,

@@ -133,15 +133,15 @@ impl ArrivalArgs {
         requests: usize,
     ) -> Result<Arc<[Nanos]>> {
         let times: Arc<[Nanos]> = process
-            .times(rate, requests, self.stream("arrivals"))
+            .times(rate, requests, self.random_sequence("arrivals"))
             .collect();
         within_the_clock(&times)?;
         Ok(times)
     }
 
     /// A scenario with the same seed draws the same requests.
-    fn stream(&self, purpose: &str) -> random::Stream {
-        random::stream(self.seed, 0, purpose)
+    fn random_sequence(&self, purpose: &str) -> random::RandomSequence {
+        random::sequence(self.seed, 0, purpose)
     }
 }
 

@@ -22,7 +22,7 @@ use crate::core::workload::graph_model::{GraphModel, Takes};
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::Sizes;
 use crate::core::workload::operator::catalogue::Catalogue;
-use crate::core::workload::random::{self, Stream};
+use crate::core::workload::random::{self, RandomSequence};
 use crate::core::workload::shape::{Shape, Tree};
 use crate::core::workload::trace::Requests;
 
@@ -37,7 +37,7 @@ pub(super) struct Case {
 
 impl Case {
     pub fn draw(number: u32) -> Case {
-        let rng = &mut random::stream(u64::from(number), 0, "conformance");
+        let rng = &mut random::sequence(u64::from(number), 0, "conformance");
         let (model, _) = draw_model(number, rng);
         let count = rng.random_range(1..=40);
         let shapes: Arc<[Shape]> = (0..count).map(|_| draw_shape(&model, rng)).collect();
@@ -157,7 +157,7 @@ const GRAPHS: [&str; 5] = [
 ];
 
 /// With the text of its file. Every fifth workload is of a graph model, every tenth of a network.
-pub(crate) fn draw_model(number: u32, rng: &mut Stream) -> (Model, Option<String>) {
+pub(crate) fn draw_model(number: u32, rng: &mut RandomSequence) -> (Model, Option<String>) {
     let model = match number % 5 {
         0 => Model::Lstm,
         1 => Model::Seq2Seq,
@@ -184,7 +184,7 @@ pub(crate) fn draw_model(number: u32, rng: &mut Stream) -> (Model, Option<String
     (model, None)
 }
 
-fn draw_network(rng: &mut Stream) -> String {
+fn draw_network(rng: &mut RandomSequence) -> String {
     let tokens = rng.random_range(0..3) > 0;
     let mut text = String::from(if tokens {
         "shape,tokens,40\n"
@@ -204,7 +204,7 @@ fn draw_network(rng: &mut Stream) -> String {
     text
 }
 
-pub(crate) fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
+pub(crate) fn draw_shape(model: &Model, rng: &mut RandomSequence) -> Shape {
     match model {
         Model::Lstm | Model::Gru => Shape::Chain(rng.random_range(1..=12)),
         Model::Seq2Seq => Shape::Seq2Seq {

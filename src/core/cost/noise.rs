@@ -12,7 +12,7 @@ use crate::base::shipped;
 use crate::base::units::Nanos;
 use crate::core::workload::arrivals::LAST_ARRIVAL;
 use crate::core::workload::describe::mean_and_sd;
-use crate::core::workload::random::Stream;
+use crate::core::workload::random::RandomSequence;
 
 /// How long tasks of a profile took, over time, and how much longer than their rows of the cost table. Its file is a CSV
 /// file `time_ns,size,factor,ns`.
@@ -243,7 +243,7 @@ fn share(part: Nanos, of: Nanos, whole: Nanos) -> Nanos {
 /// within it, and goes round in its stretch of the record.
 pub struct Noise {
     record: Arc<NoiseRecord>,
-    random: Stream,
+    random: RandomSequence,
     block: Nanos,
     /// The number of the last block, and its start in the record.
     last: Option<(u64, Nanos)>,
@@ -253,7 +253,7 @@ impl Noise {
     /// Blocks are a quarter of the record, between these.
     const BLOCKS: [Nanos; 2] = [Nanos(1_000_000_000), Nanos(10_000_000_000)];
 
-    pub fn new(record: Arc<NoiseRecord>, random: Stream) -> Noise {
+    pub fn new(record: Arc<NoiseRecord>, random: RandomSequence) -> Noise {
         let [least, most] = Self::BLOCKS;
         let block = Nanos(record.length().0 / 4).clamp(least, most);
         Noise {
@@ -287,7 +287,7 @@ impl Noise {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::workload::random::stream;
+    use crate::core::workload::random;
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -376,7 +376,7 @@ mod tests {
     #[test]
     fn a_run_goes_through_blocks_of_the_record() {
         let instants = |replication| -> Vec<u64> {
-            let mut noise = Noise::new(ramp(), stream(1, replication, "noise"));
+            let mut noise = Noise::new(ramp(), random::sequence(1, replication, "noise"));
             (0..60)
                 .map(|s| milliseconds(&mut noise, Nanos(s * SECOND)))
                 .collect()
@@ -406,7 +406,7 @@ mod tests {
         });
         let record = Arc::new(NoiseRecord::new(measured.collect()).unwrap());
         assert_eq!(record.stretches.len(), 4);
-        let mut noise = Noise::new(record, stream(1, 0, "noise"));
+        let mut noise = Noise::new(record, random::sequence(1, 0, "noise"));
         // A quarter of 8 s is a block.
         let factors = |block: u64| -> Vec<u64> {
             let at = |tenth| Nanos(2 * block * SECOND + tenth * SECOND / 10);
@@ -429,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_block_does_not_depend_on_the_order_of_tasks() {
-        let mut noise = Noise::new(ramp(), stream(1, 0, "noise"));
+        let mut noise = Noise::new(ramp(), random::sequence(1, 0, "noise"));
         let mut at = |s: u64| milliseconds(&mut noise, Nanos(s * SECOND));
         let early = at(9);
         assert_ne!(at(11), early);

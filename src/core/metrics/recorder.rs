@@ -539,7 +539,7 @@ mod tests {
         // Not in the order of the finishes.
         assert_eq!(busy(&[(10, 12), (3, 5), (4, 11)]), 9);
 
-        let mut rng = crate::core::workload::random::stream(1, 0, "spans");
+        let mut rng = crate::core::workload::random::sequence(1, 0, "spans");
         for _ in 0..200 {
             let mut span = || {
                 let start = rand::RngExt::random_range(&mut rng, 0..40);

@@ -7,7 +7,7 @@ use crate::core::workload::random;
 
 #[test]
 fn a_set_of_workers_equals_a_tree() {
-    let mut random = random::stream(1, 0, "workers");
+    let mut random = random::sequence(1, 0, "workers");
     for workers in [1, 64, 65, 4096, 10_000] {
         let (mut set, mut tree) = (
             WorkerSet::of_all(workers),

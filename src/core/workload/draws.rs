@@ -8,18 +8,18 @@ use super::cell_graph::CellGraph;
 use super::class::Class;
 use super::dataset::Sampler;
 use super::model::{Model, Unfolder};
-use super::random::Stream;
+use super::random::RandomSequence;
 use super::shape::Shape;
 use super::trace::Request;
 use crate::base::units::{Nanos, RequestId};
 
 /// Draws the shapes and classes of a run in the order of arrival.
 pub struct Draws<'a> {
-    pub shapes: (Sampler<'a>, Stream),
+    pub shapes: (Sampler<'a>, RandomSequence),
     /// By class; `None` for a class without a dataset of its own.
-    pub own: Vec<Option<(Sampler<'a>, Stream)>>,
+    pub own: Vec<Option<(Sampler<'a>, RandomSequence)>>,
     /// The shares of the classes; `None` without classes.
-    pub classes: Option<(WeightedIndex<f64>, Stream)>,
+    pub classes: Option<(WeightedIndex<f64>, RandomSequence)>,
 }
 
 impl Draws<'_> {

@@ -7,7 +7,7 @@ use rand::RngExt;
 use rand_distr::{Beta, Distribution};
 use statrs::function::erf::{erf, erf_inv};
 
-use super::random::Stream;
+use super::random::RandomSequence;
 use super::shape::Tree;
 
 /// What a generator draws.
@@ -200,11 +200,11 @@ impl Treebank {
         shares
     }
 
-    pub fn tree(&self, leaves: u32, rng: &mut Stream) -> Tree {
+    pub fn tree(&self, leaves: u32, rng: &mut RandomSequence) -> Tree {
         binary_tree(leaves, &mut |span| self.left_part(span, rng))
     }
 
-    fn left_part(&self, span: u32, rng: &mut Stream) -> u32 {
+    fn left_part(&self, span: u32, rng: &mut RandomSequence) -> u32 {
         if span == 2 {
             return 1;
         }
@@ -415,7 +415,7 @@ mod tests {
             / total;
         assert!((mean - 19.16).abs() < 0.2, "mean leaves {mean}");
 
-        let (treebank, mut rng) = (Treebank::default(), random::stream(1, 0, "shapes"));
+        let (treebank, mut rng) = (Treebank::default(), random::sequence(1, 0, "shapes"));
         let mut heights: Vec<u32> = Vec::new();
         for (n, share) in leaves {
             for _ in 0..(share / total * 20_000.0).round() as usize {
@@ -442,7 +442,7 @@ mod tests {
         for (leaves, edges) in [(2, 1), (16, 4), (17, 5), (1024, 10)] {
             assert_eq!(height(&complete_tree(leaves)), edges);
         }
-        let (treebank, mut rng) = (Treebank::default(), random::stream(1, 0, "shapes"));
+        let (treebank, mut rng) = (Treebank::default(), random::sequence(1, 0, "shapes"));
         for leaves in 1..60 {
             let tree = treebank.tree(leaves, &mut rng);
             let root = tree.len() - 1;

@@ -1,13 +1,13 @@
-//! Named random streams: a new draw for one purpose does not shift the others.
+//! Named random sequences: a new draw for one purpose does not shift those of the others.
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-/// The same on every platform and in every version.
-pub type Stream = ChaCha8Rng;
+/// A sequence of random numbers, which is the same on every platform and in every version.
+pub type RandomSequence = ChaCha8Rng;
 
-/// `purpose`: `"arrivals"`, `"shapes"`, …
-pub fn stream(seed: u64, replication: u32, purpose: &str) -> Stream {
+/// The random sequence for one purpose (`"arrivals"`, `"shapes"`, …) of a replication.
+pub fn sequence(seed: u64, replication: u32, purpose: &str) -> RandomSequence {
     let mut key = [0u8; 32];
     key[..8].copy_from_slice(&seed.to_le_bytes());
     key[8..12].copy_from_slice(&replication.to_le_bytes());
@@ -16,6 +16,7 @@ pub fn stream(seed: u64, replication: u32, purpose: &str) -> Stream {
     rng
 }
 
+/// The 64-bit FNV-1a hash.
 pub(crate) fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -38,8 +39,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_apart_and_repeat() {
-        let draw = |seed, replication, purpose| stream(seed, replication, purpose).next_u64();
+    fn sequences_differ_and_repeat() {
+        let draw = |seed, replication, purpose| sequence(seed, replication, purpose).next_u64();
         assert_eq!(draw(1, 0, "arrivals"), draw(1, 0, "arrivals"));
         let all = [
             draw(1, 0, "arrivals"),
@@ -47,8 +48,8 @@ mod tests {
             draw(1, 1, "arrivals"),
             draw(2, 0, "arrivals"),
         ];
-        for (i, a) in all.iter().enumerate() {
-            assert!(!all[i + 1..].contains(a));
+        for (place, number) in all.iter().enumerate() {
+            assert!(!all[place + 1..].contains(number));
         }
     }
 }

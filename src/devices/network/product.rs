@@ -191,7 +191,7 @@ mod tests {
     use crate::core::workload::random;
 
     fn draw(n: usize, purpose: &str) -> Vec<f32> {
-        let mut rng = random::stream(3, 0, purpose);
+        let mut rng = random::sequence(3, 0, purpose);
         (0..n)
             .map(|_| rng.next_u32() as f32 / (1u64 << 31) as f32 - 1.0)
             .collect()

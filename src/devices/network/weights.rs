@@ -164,7 +164,7 @@ impl Weights {
     pub fn take(&self, name: &str) -> Vec<f32> {
         match &self.source {
             Source::Seed { seed, bound } => {
-                let mut rng = random::stream(*seed, 0, &format!("weights {name}"));
+                let mut rng = random::sequence(*seed, 0, &format!("weights {name}"));
                 // 24 bits fit a float32 without rounding, the same on every machine.
                 let unit = |word: u32| (word >> 8) as f32 * (1.0 / (1 << 23) as f32) - 1.0;
                 (0..self.tensor(name).shape.iter().product())

@@ -20,7 +20,7 @@ use crate::core::policy::registry::Settings;
 use crate::core::policy::values::PerCell;
 use crate::core::workload::dnn::Dnn;
 use crate::core::workload::model::Model;
-use crate::core::workload::random::{self, Stream};
+use crate::core::workload::random::{self, RandomSequence};
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
 use crate::devices::network::{Network, Spec};
@@ -66,7 +66,7 @@ pub fn costs(model: &Model) -> Arc<dyn CostModel> {
 }
 
 /// Random requests of a listed network or a chain model.
-pub fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
+pub fn requests(model: &Model, count: usize, rng: &mut RandomSequence) -> Requests {
     let mut shape = || match model.network().map(|listed| listed.most_tokens) {
         Some(Some(_)) => Shape::Tokens(rng.random_range(1..=40)),
         Some(None) => Shape::Fixed,
@@ -120,12 +120,12 @@ pub struct Case {
 }
 
 /// Serves a workload on a backend.
-pub type Serve<'a> = &'a dyn Fn(&Case, &mut Stream) -> (Vec<Option<Answer>>, Recorder);
+pub type Serve<'a> = &'a dyn Fn(&Case, &mut RandomSequence) -> (Vec<Option<Answer>>, Recorder);
 
 pub fn results_are_the_same(cases: u64, serve: Serve<'_>) {
     let models = [listed(EXAMPLE), listed(REPEATED), Model::Lstm, Model::Gru];
     for number in 0..cases {
-        let mut rng = random::stream(number, 0, "listed");
+        let mut rng = random::sequence(number, 0, "listed");
         let model = &models[number as usize % models.len()];
         let requests = requests(model, rng.random_range(1..25), &mut rng);
         let (by_stages, is_listed) = (rng.random_bool(0.6), model.network().is_some());

@@ -14,10 +14,10 @@ use crate::core::policy::padded::{PadTo, Padded, Turn};
 use crate::core::policy::registry::Settings;
 use crate::core::policy::unbatched::Unbatched;
 use crate::core::policy::values::{BatchSizes, PerCell};
-use crate::core::workload::random::Stream;
+use crate::core::workload::random::RandomSequence;
 
 /// A random policy with chunks of up to this length. A policy that pads takes only sequences.
-pub fn random(sequences: bool, longest_chunk: u32, rng: &mut Stream) -> Box<dyn Settings> {
+pub fn random(sequences: bool, longest_chunk: u32, rng: &mut RandomSequence) -> Box<dyn Settings> {
     let max_batch = *[1, 2, 5, 16]
         .get(rng.random_range(0..4))
         .expect("one of four");
@@ -64,7 +64,11 @@ pub fn random(sequences: bool, longest_chunk: u32, rng: &mut Stream) -> Box<dyn 
 }
 
 /// The same or just-in-time batching, which takes only the graphs of a model.
-pub fn of_model(sequences: bool, longest_chunk: u32, rng: &mut Stream) -> Box<dyn Settings> {
+pub fn of_model(
+    sequences: bool,
+    longest_chunk: u32,
+    rng: &mut RandomSequence,
+) -> Box<dyn Settings> {
     if rng.random_ratio(9, 10) {
         return random(sequences, longest_chunk, rng);
     }
@@ -81,7 +85,7 @@ pub fn of_model(sequences: bool, longest_chunk: u32, rng: &mut Stream) -> Box<dy
 }
 
 /// A random policy of stages. Costs by operator are those of listed networks.
-pub fn staged(listed: bool, rng: &mut Stream) -> Box<dyn Settings> {
+pub fn staged(listed: bool, rng: &mut RandomSequence) -> Box<dyn Settings> {
     let max_batch = rng.random_range(1..=5);
     if rng.random_bool(0.25) {
         return Box::new(Lazy {
@@ -113,7 +117,7 @@ pub fn staged(listed: bool, rng: &mut Stream) -> Box<dyn Settings> {
 }
 
 /// None in half of the cases; else some below the largest batch, and one that holds it.
-fn random_sizes(max_batch: u32, rng: &mut Stream) -> BatchSizes {
+fn random_sizes(max_batch: u32, rng: &mut RandomSequence) -> BatchSizes {
     let some = (1..max_batch)
         .filter(|_| rng.random_bool(0.3))
         .chain([max_batch + 2])

@@ -12,7 +12,7 @@ use super::wanted::Wanted;
 use super::{Profile, Settings, Subject, served, streams, whole};
 use crate::base::error::Result;
 use crate::base::units::Nanos;
-use crate::core::workload::random::{Stream, stream};
+use crate::core::workload::random::{self, RandomSequence};
 
 /// A reference size more, if a part has several blocks.
 const SIZES: usize = 8;
@@ -116,7 +116,7 @@ fn parts(wanted: &Wanted, settings: &Settings) -> Vec<Part> {
 }
 
 /// One visit of the chosen sizes of each part; of the last part at the end.
-fn shuffled(parts: &[Part], chosen: Vec<Vec<u32>>, mut random: Stream) -> Vec<Block> {
+fn shuffled(parts: &[Part], chosen: Vec<Vec<u32>>, mut random: RandomSequence) -> Vec<Block> {
     let mut blocks = Vec::new();
     for (place, (part, mut order)) in parts.iter().zip(chosen).enumerate() {
         let reference = part.sizes.get(part.sizes.len() / 2);
@@ -141,7 +141,7 @@ fn all(parts: &[Part]) -> Vec<Vec<u32>> {
 /// How often the measurement of a network calls `progress`, until it visits doubtful sizes again.
 pub fn steps(wanted: &Wanted, settings: &Settings) -> usize {
     let parts = parts(wanted, settings);
-    let blocks = shuffled(&parts, all(&parts), stream(0, 0, "profile"));
+    let blocks = shuffled(&parts, all(&parts), random::sequence(0, 0, "profile"));
     settings.repeats as usize * blocks.iter().map(|block| block.sizes.len()).sum::<usize>()
 }
 
@@ -149,7 +149,7 @@ pub fn steps(wanted: &Wanted, settings: &Settings) -> usize {
 pub fn measure(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
     let parts = parts(subject.wanted, subject.settings);
     for repeat in 0..subject.settings.repeats {
-        let blocks = shuffled(&parts, all(&parts), stream(0, repeat, "profile"));
+        let blocks = shuffled(&parts, all(&parts), random::sequence(0, repeat, "profile"));
         blocks
             .iter()
             .try_for_each(|block| visit(subject, &parts, block, profile))?;
@@ -159,7 +159,7 @@ pub fn measure(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
         profile.level();
         let doubtful: Vec<Vec<u32>> = parts.iter().map(|part| part.doubtful(profile)).collect();
         profile.again.extend(doubtful.iter().flatten());
-        let blocks = shuffled(&parts, doubtful, stream(0, time, "profile again"));
+        let blocks = shuffled(&parts, doubtful, random::sequence(0, time, "profile again"));
         blocks
             .iter()
             .try_for_each(|block| visit(subject, &parts, block, profile))?;
@@ -177,7 +177,11 @@ pub fn piece(subject: &mut Subject<'_>, profile: &mut Profile) -> Result<()> {
     while subject.now.time.get() < end {
         let (blocks, repeat) = &mut profile.left;
         if blocks.is_empty() {
-            *blocks = shuffled(&parts, all(&parts), stream(0, *repeat, "profile pieces"));
+            *blocks = shuffled(
+                &parts,
+                all(&parts),
+                random::sequence(0, *repeat, "profile pieces"),
+            );
             *repeat += 1;
         }
         let block = blocks.pop().expect("a network has a part with sizes");

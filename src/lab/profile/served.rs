@@ -17,7 +17,7 @@ use crate::core::policy::values::PerCell;
 use crate::core::task::TaskRow;
 use crate::core::workload::arrivals::{ClosedLoop, Think};
 use crate::core::workload::model::{CellType, Model};
-use crate::core::workload::random::stream;
+use crate::core::workload::random;
 use crate::core::workload::shape::Shape;
 use crate::devices::cpu::StepTime;
 
@@ -69,7 +69,7 @@ pub fn serve(
         &requests,
         clients as u32,
         Think::Constant(Nanos::ZERO),
-        &mut stream(0, 0, "profile"),
+        &mut random::sequence(0, 0, "profile"),
     );
     let (mut backend, log) = subject.start(&requests, largest)?;
     engine::run(

@@ -13,7 +13,7 @@ use crate::core::cost::timing::{Start, Timing};
 use crate::core::cost::{CostModel as _, MemberKind};
 use crate::core::sim;
 use crate::core::task::{Step, Task};
-use crate::core::workload::random::stream;
+use crate::core::workload::random;
 use crate::devices::network::{Network, Spec};
 use crate::lab::run::executor::{Abilities, Loaded};
 
@@ -145,7 +145,7 @@ struct Bursts(Vec<(f64, f64)>);
 
 impl Bursts {
     fn new(seed: u64) -> Bursts {
-        let mut random = stream(seed, 0, "bursts");
+        let mut random = random::sequence(seed, 0, "bursts");
         let mut now = 0.0;
         let bursts = (0..1000).map(|_| {
             let length = random.random_range(0.1..3.0);

@@ -158,7 +158,11 @@ impl Device {
                 )?;
                 let requests = Arc::clone(&prepared.requests);
                 let choose = |all| {
-                    verify::chosen(*verify, all, &mut inputs.stream(run.replication, "verify"))
+                    verify::chosen(
+                        *verify,
+                        all,
+                        &mut inputs.random_sequence(run.replication, "verify"),
+                    )
                 };
                 let mut options = options(inputs, run.policy, &requests);
                 let mut loaded = loaded.lock().expect("a run that panics ends the program");
@@ -211,15 +215,17 @@ impl Device {
         let Device::Simulated(simulator, costs, noise) = self else {
             return None;
         };
-        let stream = |purpose| inputs.stream(run.replication, purpose);
-        let noise = noise
-            .as_ref()
-            .map(|record| Noise::new(Arc::clone(record), stream("noise")));
+        let noise = noise.as_ref().map(|record| {
+            Noise::new(
+                Arc::clone(record),
+                inputs.random_sequence(run.replication, "noise"),
+            )
+        });
         Some(simulator.start(Simulation {
             workers: inputs.workers(),
             streams: inputs.streams(run.policy),
             costs: Transfers::new(costs[run.policy].clone(), &requests.graphs).with_noise(noise),
-            random: stream("simulator"),
+            random: inputs.random_sequence(run.replication, "simulator"),
         }))
     }
 

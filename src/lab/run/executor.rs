@@ -12,7 +12,7 @@ use crate::core::backend::Backend;
 use crate::core::cost::grnn;
 use crate::core::cost::transfer::Transfers;
 use crate::core::workload::model::Model;
-use crate::core::workload::random::Stream;
+use crate::core::workload::random::RandomSequence;
 use crate::core::workload::trace::Requests;
 use crate::devices::cpu::StepTime;
 use crate::devices::cuda::Options;
@@ -124,8 +124,8 @@ pub struct Simulation {
     pub workers: usize,
     pub streams: u16,
     pub costs: Transfers,
-    /// A random stream of this replication, for this device only.
-    pub random: Stream,
+    /// A random sequence of this replication, for this device only.
+    pub random: RandomSequence,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -210,7 +210,7 @@ impl<'s> Inputs<'s> {
         let sampler = |dataset, purpose: &str| {
             Ok((
                 Dataset::sampler(dataset, *max_length)?,
-                self.stream(replication, purpose),
+                self.random_sequence(replication, purpose),
             ))
         };
         let own = own.iter().zip(&self.scenario.classes).map(|(own, class)| {
@@ -221,7 +221,7 @@ impl<'s> Inputs<'s> {
         Ok(Draws {
             own: own.collect::<Result<_>>()?,
             classes: shares(self.scenario)
-                .map(|shares| (shares, self.stream(replication, "classes"))),
+                .map(|shares| (shares, self.random_sequence(replication, "classes"))),
             shapes: sampler(dataset, "shapes")?,
         })
     }
@@ -322,7 +322,7 @@ impl<'s> Inputs<'s> {
         supply: Box<dyn Supply + 'a>,
         checked: bool,
     ) -> Result<Box<dyn Source + 'a>> {
-        let random = |purpose| self.stream(run.replication, purpose);
+        let random = |purpose| self.random_sequence(run.replication, purpose);
         let arrivals = self.scenario.arrivals.as_ref();
         let times: Box<dyn Iterator<Item = Nanos>> =
             match (arrivals.and_then(ArrivalSpec::process), run.load) {
@@ -386,8 +386,12 @@ impl<'s> Inputs<'s> {
         Recorder::new(requests, self.workers(), self.cells.len(), keep)
     }
 
-    pub(super) fn stream(&self, replication: u32, purpose: &str) -> random::Stream {
-        random::stream(self.scenario.seed, replication, purpose)
+    pub(super) fn random_sequence(
+        &self,
+        replication: u32,
+        purpose: &str,
+    ) -> random::RandomSequence {
+        random::sequence(self.scenario.seed, replication, purpose)
     }
 
     pub fn streams(&self, policy: usize) -> u16 {
@@ -474,7 +478,7 @@ impl Origin {
                     let none = dataset.sample(
                         0,
                         *max_length,
-                        &mut random::stream(scenario.seed, 0, "shapes"),
+                        &mut random::sequence(scenario.seed, 0, "shapes"),
                     );
                     none.within("workload").within(&file).map(|_| dataset)
                 };
@@ -510,7 +514,8 @@ impl Origin {
                             .within(trace.display())?,
                     ),
                     (None, Some(shares)) => {
-                        let drawn = shares.sample_iter(random::stream(scenario.seed, 0, "classes"));
+                        let drawn =
+                            shares.sample_iter(random::sequence(scenario.seed, 0, "classes"));
                         Some(Classes {
                             all,
                             of: drawn.take(read.len()).map(|class| class as u16).collect(),

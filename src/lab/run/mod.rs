@@ -50,7 +50,7 @@ use crate::lab::scenario::{LoadPoint, PolicyEntry, Scenario};
 pub struct Options {
     pub target: Target,
     pub out: std::path::PathBuf,
-    /// Simulated replications have their own random streams; real ones repeat the first.
+    /// Simulated replications have their own random sequences; real ones repeat the first.
     pub replications: u32,
     /// Keeps the points that an earlier run has finished.
     pub resume: bool,
@@ -112,7 +112,7 @@ impl Report {
     }
 }
 
-/// One run: a policy under a load, with its own random streams.
+/// One run: a policy under a load, with its own random sequences.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Run {
     pub policy: usize,

@@ -53,7 +53,7 @@ pub(super) fn run_point(
     }
     let clock = clock::now();
     let real = matches!(device, Device::Real { .. });
-    // Other replications differ only in random streams or noise.
+    // Other replications differ only in random sequences or noise.
     let logged = run.replication == 0;
     let output = &inputs.scenario.output;
     let keep = Keep {

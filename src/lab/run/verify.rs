@@ -13,7 +13,7 @@ use crate::base::units::{Nanos, RequestId};
 pub use crate::core::backend::Answer;
 use crate::core::metrics::recorder::Recorder;
 use crate::core::workload::cell_graph::CellGraph;
-use crate::core::workload::random::Stream;
+use crate::core::workload::random::RandomSequence;
 use crate::core::workload::trace::Requests;
 use crate::devices::network::Network;
 
@@ -49,7 +49,7 @@ pub fn finished(record: &Recorder) -> Vec<RequestId> {
 }
 
 /// Chooses the requests to compare, in ascending order like `all`.
-pub fn chosen(verify: Verify, all: Vec<RequestId>, rng: &mut Stream) -> Vec<RequestId> {
+pub fn chosen(verify: Verify, all: Vec<RequestId>, rng: &mut RandomSequence) -> Vec<RequestId> {
     match verify {
         Verify::None => Vec::new(),
         Verify::All => all,
@@ -182,7 +182,7 @@ mod tests {
             chosen(
                 Verify::Sample,
                 odd.clone(),
-                &mut random::stream(seed, 0, "verify"),
+                &mut random::sequence(seed, 0, "verify"),
             )
         };
         let sample = draw(1);
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn few_are_all() {
-        let rng = &mut random::stream(1, 0, "verify");
+        let rng = &mut random::sequence(1, 0, "verify");
         let few = finished(&record(|id| id < 3));
         let all = [0, 1, 2].map(RequestId);
         assert_eq!(chosen(Verify::Sample, few.clone(), rng), all);

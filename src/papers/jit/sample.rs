@@ -11,7 +11,7 @@ use crate::base::error::{Context, Error, Result};
 use crate::base::units::CellId;
 use crate::core::workload::cell_graph::Graph;
 use crate::core::workload::import::{Format, read_text};
-use crate::core::workload::random::Stream;
+use crate::core::workload::random::RandomSequence;
 use crate::core::workload::shape::{Shape, Tree};
 use crate::core::workload::trace::Trace;
 
@@ -117,7 +117,7 @@ impl Samples {
         (0..self.len() as u32).collect()
     }
 
-    pub fn shuffled(&self, rng: &mut Stream) -> Vec<u32> {
+    pub fn shuffled(&self, rng: &mut RandomSequence) -> Vec<u32> {
         let mut order = self.order();
         order.shuffle(rng);
         order
@@ -264,7 +264,7 @@ mod tests {
     #[test]
     fn a_shuffle_loses_nothing_and_follows_the_seed() {
         let samples = Samples::read_from("0\n".repeat(40).as_bytes(), false).unwrap();
-        let shuffled = |seed| samples.shuffled(&mut random::stream(seed, 0, "orders"));
+        let shuffled = |seed| samples.shuffled(&mut random::sequence(seed, 0, "orders"));
         let mut sorted = shuffled(1);
         assert_eq!(shuffled(1), shuffled(1));
         assert_ne!(shuffled(1), shuffled(2));

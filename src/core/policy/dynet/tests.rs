@@ -14,7 +14,7 @@ use crate::core::workload::cell_graph::{Graph, Run};
 use crate::core::workload::model::{Model, Unfolder};
 use crate::core::workload::operator::catalogue::List;
 use crate::core::workload::operator::{Kind, Operator, Rows, Source};
-use crate::core::workload::random::{self, Stream};
+use crate::core::workload::random::{self, RandomSequence};
 use crate::core::workload::shape::Shape;
 
 fn signature(operator: &Operator, before: u32, _: u32) -> Option<Signature> {
@@ -213,7 +213,7 @@ fn what_hangs_on_one_child_runs_as_soon_as_that_child_is_done() {
     assert_eq!(agenda, ["l2", "c2", "s1", "c1", "s1"]);
 }
 
-fn random_lists(rng: &mut Stream, cells: usize) -> Vec<List> {
+fn random_lists(rng: &mut RandomSequence, cells: usize) -> Vec<List> {
     let texts: Vec<Vec<String>> = (0..cells)
         .map(|_| {
             let count = rng.random_range(1..7);
@@ -246,8 +246,8 @@ fn random_lists(rng: &mut Stream, cells: usize) -> Vec<List> {
     lists(&texts.iter().map(Vec::as_slice).collect::<Vec<_>>())
 }
 
-fn random_graph(rng: &mut Stream, cells: u16) -> CellGraph {
-    let cell = |rng: &mut Stream| CellId(rng.random_range(0..cells));
+fn random_graph(rng: &mut RandomSequence, cells: u16) -> CellGraph {
+    let cell = |rng: &mut RandomSequence| CellId(rng.random_range(0..cells));
     if rng.random() {
         let runs = (0..rng.random_range(1..4)).map(|_| Run {
             cell: cell(rng),
@@ -306,7 +306,7 @@ fn agrees_with_the_naive(lists: &[List], graphs: &[CellGraph], number: u64) {
 #[test]
 fn both_orders_are_those_of_single_operators_on_random_graphs() {
     for number in 0..2_000 {
-        let rng = &mut random::stream(number, 0, "dynet");
+        let rng = &mut random::sequence(number, 0, "dynet");
         let cells = rng.random_range(1..4);
         let lists = random_lists(rng, cells);
         let graphs: Vec<CellGraph> = (0..rng.random_range(1..5))

@@ -12,7 +12,7 @@ use rand_distr::{Distribution, Exp1};
 pub use self::process::{PROCESSES, Process, Times, check_rate};
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, RequestId};
-use crate::core::workload::random::Stream;
+use crate::core::workload::random::RandomSequence;
 use crate::core::workload::trace::{Request, Requests};
 
 /// Half of the clock's range (292 years).
@@ -133,11 +133,11 @@ pub enum Think {
 }
 
 /// Clients that send a request, wait until it has left, think, and send the next, until no request is left. Each has
-/// its own random stream, so that the order of completions does not affect the draws.
+/// its own random sequence, so that the order of completions does not affect the draws.
 pub struct ClosedLoop<'a> {
     requests: Box<dyn Supply + 'a>,
     think: Think,
-    thoughts: Vec<Stream>,
+    thoughts: Vec<RandomSequence>,
     /// When each waiting client sends; ties go to the lower one.
     due: BinaryHeap<Reverse<(Nanos, u32)>>,
     sent: u64,
@@ -146,7 +146,12 @@ pub struct ClosedLoop<'a> {
 }
 
 impl<'a> ClosedLoop<'a> {
-    pub fn new(requests: &'a Requests, clients: u32, think: Think, rng: &mut Stream) -> Self {
+    pub fn new(
+        requests: &'a Requests,
+        clients: u32,
+        think: Think,
+        rng: &mut RandomSequence,
+    ) -> Self {
         ClosedLoop::of(Box::new(Kept::new(requests)), clients, think, rng)
     }
 
@@ -154,7 +159,7 @@ impl<'a> ClosedLoop<'a> {
         requests: Box<dyn Supply + 'a>,
         clients: u32,
         think: Think,
-        rng: &mut Stream,
+        rng: &mut RandomSequence,
     ) -> Self {
         // Others would never send: the first ones send all requests at once.
         let clients = requests.count().min(clients.into()) as u32;
@@ -221,7 +226,7 @@ mod tests {
             &requests,
             2,
             Think::Constant(Nanos(10)),
-            &mut random::stream(1, 0, "think"),
+            &mut random::sequence(1, 0, "think"),
         );
         let first = source.pop();
         assert_eq!((first.id, first.arrival), (RequestId(0), Nanos::ZERO));
@@ -257,7 +262,7 @@ mod tests {
             &requests,
             u32::MAX,
             think,
-            &mut random::stream(1, 0, "think"),
+            &mut random::sequence(1, 0, "think"),
         );
         assert_eq!([0; 3].map(|_| source.pop().arrival), [Nanos::ZERO; 3]);
         assert_eq!((source.sender.len(), source.thoughts.len()), (3, 3));
@@ -269,7 +274,7 @@ mod tests {
         let times = |order: [u32; 2]| {
             let think = Think::Exponential(Nanos(1_000_000));
             let mut source =
-                ClosedLoop::new(&requests, 2, think, &mut random::stream(1, 0, "think"));
+                ClosedLoop::new(&requests, 2, think, &mut random::sequence(1, 0, "think"));
             source.pop();
             source.pop();
             order
@@ -284,7 +289,7 @@ mod tests {
     fn thoughts_have_the_asked_mean() {
         let requests = requests(20_001);
         let think = Think::Exponential(Nanos(1_000));
-        let mut source = ClosedLoop::new(&requests, 1, think, &mut random::stream(1, 0, "think"));
+        let mut source = ClosedLoop::new(&requests, 1, think, &mut random::sequence(1, 0, "think"));
         let mut now = source.pop().arrival;
         for id in 0..20_000 {
             source.left(RequestId(id), now);

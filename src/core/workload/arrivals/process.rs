@@ -1,4 +1,4 @@
-//! Open arrival processes. Gaps are drawn with mean 1 and then scaled: one random stream gives the same pattern at
+//! Open arrival processes. Gaps are drawn with mean 1 and then scaled: one random sequence gives the same pattern at
 //! every rate (common random numbers).
 
 use std::iter;
@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_distr::{Distribution, Exp1, Gamma};
 
 use crate::base::units::{Nanos, Rate};
-use crate::core::workload::random::Stream;
+use crate::core::workload::random::RandomSequence;
 
 pub const PROCESSES: [&str; 7] = [
     "poisson", "uniform", "gamma", "mmpp", "periodic", "stepping", "offline",
@@ -118,7 +118,7 @@ impl Process {
     ///
     /// # Panics
     /// Without the rate that the process takes, or with invalid parameters.
-    pub fn times(&self, rate: Option<Rate>, n: usize, mut rng: Stream) -> Times {
+    pub fn times(&self, rate: Option<Rate>, n: usize, mut rng: RandomSequence) -> Times {
         self.check()
             .expect("the parameters of an arrival process are checked before it is used");
         let rate = || {
@@ -193,7 +193,7 @@ fn renewals(rate: Rate, mut gap: impl FnMut() -> f64) -> impl FnMut() -> Nanos {
 /// `states`: rate and time, both in seconds, without end. Gaps are drawn in expected requests.
 fn modulated(
     mut states: impl Iterator<Item = (f64, f64)>,
-    mut rng: Stream,
+    mut rng: RandomSequence,
 ) -> impl FnMut() -> Nanos {
     let mut state = move || states.next().expect("states do not end");
     let mut passed = Sum::default();
@@ -210,7 +210,13 @@ fn modulated(
     }
 }
 
-fn stepping(from: Rate, to: Rate, steps: u32, n: usize, mut rng: Stream) -> impl FnMut() -> Nanos {
+fn stepping(
+    from: Rate,
+    to: Rate,
+    steps: u32,
+    n: usize,
+    mut rng: RandomSequence,
+) -> impl FnMut() -> Nanos {
     let rise = (to.0 - from.0) / f64::from(steps - 1);
     let mut seconds = Sum::default();
     let mut request = 0u128;
@@ -251,7 +257,7 @@ mod tests {
         let rate =
             (!matches!(process, Process::Stepping { .. } | Process::Offline)).then_some(rate);
         process
-            .times(rate, n, random::stream(1, 0, "arrivals"))
+            .times(rate, n, random::sequence(1, 0, "arrivals"))
             .collect()
     }
 
@@ -317,7 +323,7 @@ mod tests {
             let mean = (0..40)
                 .map(|seed| {
                     let times =
-                        mmpp(ratio).times(Some(RATE), N / 2, random::stream(seed, 0, "arrivals"));
+                        mmpp(ratio).times(Some(RATE), N / 2, random::sequence(seed, 0, "arrivals"));
                     let times: Vec<Nanos> = times.collect();
                     assert!(times.is_sorted());
                     times.last().unwrap().as_secs_f64()

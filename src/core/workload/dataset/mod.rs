@@ -12,7 +12,7 @@ use super::generators::{self, GENERATORS, Generator, Shares, Treebank};
 use super::graph_model::{GraphModel, Takes};
 use super::input::at;
 use super::model::{Model, Unfolder};
-use super::random::Stream;
+use super::random::RandomSequence;
 use super::shape::Shape;
 use crate::base::error::{Error, Result};
 
@@ -99,7 +99,7 @@ impl Dataset {
         &self,
         n: usize,
         max_length: Option<u32>,
-        rng: &mut Stream,
+        rng: &mut RandomSequence,
     ) -> Result<Arc<[Shape]>> {
         let sampler = self.sampler(max_length)?;
         Ok((0..n).map(|_| sampler.draw(rng)).collect())
@@ -281,7 +281,7 @@ mod tests {
 
     fn draw(dataset: &Dataset, n: usize, max_length: Option<u32>) -> Arc<[Shape]> {
         dataset
-            .sample(n, max_length, &mut random::stream(1, 0, "shapes"))
+            .sample(n, max_length, &mut random::sequence(1, 0, "shapes"))
             .unwrap()
     }
 
@@ -362,7 +362,7 @@ mod tests {
             .count();
         assert!(fives.abs_diff(30_000) < 350, "{fives}");
         let error = dataset
-            .sample(1, Some(2), &mut random::stream(1, 0, "shapes"))
+            .sample(1, Some(2), &mut random::sequence(1, 0, "shapes"))
             .unwrap_err();
         assert_eq!(
             error.to_string(),

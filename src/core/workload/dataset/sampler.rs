@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rand_distr::{Distribution, Uniform};
 
 use super::Shapes;
-use crate::core::workload::random::Stream;
+use crate::core::workload::random::RandomSequence;
 use crate::core::workload::shape::Shape;
 
 /// Draws shapes, with replacement.
@@ -65,7 +65,7 @@ impl<'a> Sampler<'a> {
     }
 
     #[inline]
-    pub fn draw(&self, rng: &mut Stream) -> Shape {
+    pub fn draw(&self, rng: &mut RandomSequence) -> Shape {
         let at = self.range.sample(rng);
         let first = self.first_rows[self.part(at)] as usize;
         let row = first
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_sampler_draws_as_rand_does() {
-        let mut rng = random::stream(1, 0, "weights");
+        let mut rng = random::sequence(1, 0, "weights");
         let huge = [1e-300, 0.0, 1.0, 1e300];
         for case in 0..300 {
             let mut weight =
@@ -119,7 +119,7 @@ mod tests {
             let (Some(ours), Ok(theirs)) = (ours, theirs) else {
                 continue;
             };
-            let [mut one, mut other] = [(); 2].map(|()| random::stream(case, 0, "shapes"));
+            let [mut one, mut other] = [(); 2].map(|()| random::sequence(case, 0, "shapes"));
             for _ in 0..200 {
                 let row = theirs.sample(&mut other) as u32;
                 assert_eq!(ours.draw(&mut one), Shape::Chain(row + 1), "{weights:?}");

@@ -14,7 +14,7 @@ use crate::core::policy::unbatched::Unbatched;
 use crate::core::policy::values::PerCell;
 use crate::core::task::{MemberList, Step, Task};
 use crate::core::workload::cell_graph::CellGraph;
-use crate::core::workload::random::{self, Stream};
+use crate::core::workload::random::{self, RandomSequence};
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
 use crate::devices::network::{Batch, Cell, Network, Scratch};
@@ -73,7 +73,7 @@ fn serve_chains(
     network: &Arc<Network>,
     requests: &Requests,
     policy: &dyn Settings,
-    rng: &mut Stream,
+    rng: &mut RandomSequence,
 ) -> (Vec<Option<u64>>, Recorder) {
     let (model, cells) = (Kind::Chains.model(), Kind::Chains.cells());
     serve(
@@ -106,7 +106,7 @@ fn nan_and_infinity_fail_only_their_requests() {
         Trouble::NotANumber,
     ))]);
     for (case, policy) in (0..).zip(policies()) {
-        let mut rng = random::stream(case, 0, "cpu failures");
+        let mut rng = random::sequence(case, 0, "cpu failures");
         let requests = Kind::Chains.requests(60, &mut rng);
         let (digests, record) = serve_chains(&network, &requests, &*policy, &mut rng);
         for (request, digest) in (0..).map(RequestId).zip(digests) {
@@ -143,7 +143,7 @@ fn a_task_that_breaks_off_takes_its_requests_with_it_and_no_others() {
         Trouble::Panic,
     ))]);
     for (case, policy) in (0..).zip(policies()) {
-        let mut rng = random::stream(case, 1, "cpu failures");
+        let mut rng = random::sequence(case, 1, "cpu failures");
         let requests = Kind::Chains.requests(60, &mut rng);
         let (digests, record) = serve_chains(&network, &requests, &*policy, &mut rng);
         assert!(

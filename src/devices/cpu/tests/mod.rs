@@ -28,7 +28,7 @@ use crate::core::workload::arrivals::OpenLoop;
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::Sizes;
 use crate::core::workload::operator::catalogue::Catalogue;
-use crate::core::workload::random::{self, Stream};
+use crate::core::workload::random::{self, RandomSequence};
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
 use crate::devices::network::{Network, Spec};
@@ -40,7 +40,7 @@ fn serve(
     setup: &Setup<'_>,
     requests: &Requests,
     policy: &dyn Settings,
-    rng: &mut Stream,
+    rng: &mut RandomSequence,
 ) -> (Vec<Option<u64>>, Recorder) {
     // Several threads even where there are fewer cores.
     let lanes = usize::from(policy.streams(setup)).min(3);
@@ -77,7 +77,7 @@ fn serve(
 fn every_request_has_the_result_of_a_single_run() {
     let network = toy::network();
     for case in 0..120 {
-        let mut rng = random::stream(case, 0, "cpu");
+        let mut rng = random::sequence(case, 0, "cpu");
         let kind = Kind::ALL[case as usize % Kind::ALL.len()];
         let (model, cells) = (kind.model(), kind.cells());
         let requests = kind.requests(rng.random_range(1..40), &mut rng);
@@ -107,7 +107,7 @@ fn every_request_has_the_result_of_a_single_run() {
 }
 
 /// Parents, counted from 1, of the nodes of a tree, each with at most `most` children.
-fn random_parents(nodes: usize, most: usize, rng: &mut Stream) -> String {
+fn random_parents(nodes: usize, most: usize, rng: &mut RandomSequence) -> String {
     let mut children = vec![0; nodes + 1];
     let mut parents = vec!["0".to_string()];
     // From the root down, so that a node without children is always there.
@@ -133,7 +133,7 @@ fn the_cells_of_every_model_give_the_same_bits() {
         "dnn:block",
         "childsum-tree-lstm:2",
     ]) {
-        let mut rng = random::stream(case, 0, "cpu models");
+        let mut rng = random::sequence(case, 0, "cpu models");
         let model = Model::parse(name).expect("a model");
         let spec = Spec {
             hidden: 12,

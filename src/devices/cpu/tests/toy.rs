@@ -8,7 +8,7 @@ use crate::base::units::{CellId, RequestId};
 use crate::core::backend::Output;
 use crate::core::workload::cell_graph::{CellGraph, Graph, Run};
 use crate::core::workload::model::{CellType, Model};
-use crate::core::workload::random::Stream;
+use crate::core::workload::random::RandomSequence;
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
 use crate::devices::network::{Batch, Cell, Network, Scratch, Spec};
@@ -188,7 +188,7 @@ impl Kind {
         vec![cell("a", 1), cell("b", 0), cell("c", 0)]
     }
 
-    pub fn requests(self, count: usize, rng: &mut Stream) -> Requests {
+    pub fn requests(self, count: usize, rng: &mut RandomSequence) -> Requests {
         let (shapes, graphs): (Vec<Shape>, Vec<CellGraph>) =
             (0..count).map(|_| self.request(rng)).unzip();
         Requests {
@@ -198,7 +198,7 @@ impl Kind {
         }
     }
 
-    fn request(self, rng: &mut Stream) -> (Shape, CellGraph) {
+    fn request(self, rng: &mut RandomSequence) -> (Shape, CellGraph) {
         let length = rng.random_range(1..=9);
         let run = |cell, length, input| Run {
             cell: CellId(cell),

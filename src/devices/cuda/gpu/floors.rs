@@ -14,7 +14,7 @@ use super::memory::Memory;
 use super::weights::elements;
 use crate::base::error::{Error, Result};
 use crate::base::gpu_settings::Precision;
-use crate::core::workload::random::stream;
+use crate::core::workload::random;
 use crate::devices::cuda::device::Fault;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,7 +72,7 @@ fn of_copies(gpu: &Arc<Gpu>) -> Result<f64, Fault> {
 
 fn of_products(gpu: &Arc<Gpu>, cublas: &Cublas, precision: Precision) -> Result<f64, Fault> {
     let products = Handle::new(gpu, cublas, precision)?;
-    let mut rng = stream(0, 0, "floors");
+    let mut rng = random::sequence(0, 0, "floors");
     let mut width = NARROWEST;
     loop {
         // Zeros would take less energy than other numbers, and so run at a higher clock.

@@ -26,7 +26,7 @@ fn in_trouble(
 ) -> (Vec<String>, usize) {
     let (mut reasons, mut count) = (Vec::new(), 0);
     for case in 0..cases {
-        let mut rng = random::stream(case, 0, name);
+        let mut rng = random::sequence(case, 0, name);
         let network = network(MODELS[case as usize % MODELS.len()], case);
         let requests = requests(network.model(), 30, &mut rng);
         let policy = random_policy(network.model(), &mut rng);
@@ -36,7 +36,7 @@ fn in_trouble(
         // The host learns of a worker's death by a query, or earlier by a refused call.
         service.options.task_limit = Some(Nanos(1_000_000_000));
         service.between_calls = Duration::from_micros([0, 30, 200, 1000][rng.random_range(0..4)]);
-        let mut device = Fake::new(&network, random::stream(case, 1, name));
+        let mut device = Fake::new(&network, random::sequence(case, 1, name));
         (device.trouble, device.slots) = trouble(case);
         device.most_steps = [0, 0, 3, 100][rng.random_range(0..4)];
         let (outputs, record) = service.serve(&mut device, &mut rng);
@@ -206,7 +206,7 @@ fn parts_out_of_order_are_told() {
 }
 
 fn by_hand(network: &Arc<Network>, requests: &Requests, tasks: &[ByHand]) -> Vec<Option<String>> {
-    let mut device = Fake::new(network, random::stream(5, 0, "by hand"));
+    let mut device = Fake::new(network, random::sequence(5, 0, "by hand"));
     let mut hand = Hand::new(&mut device, network, requests, 1, 8);
     for (steps, members) in tasks {
         hand.submit(0, steps, members.clone());
@@ -262,7 +262,7 @@ fn a_task_of_a_lost_worker_fails_at_once_and_finished_requests_stay() {
 fn tasks_of_a_lost_worker_are_over_in_their_order() {
     for case in 0..50 {
         let (mut device, network, requests) = bench("lstm", &["chain:2", "chain:1"]);
-        device.shuffle(random::stream(case, 0, "order of the lost"));
+        device.shuffle(random::sequence(case, 0, "order of the lost"));
         let mut hand = Hand::new(&mut device, &network, &requests, 2, 8);
         let node = |request, node| {
             MemberList::Nodes(vec![NodeRef {

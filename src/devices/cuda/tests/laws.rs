@@ -49,10 +49,10 @@ fn on_cuda(
     {
         return;
     }
-    let mut device = Fake::new(&network, random::stream(3, 0, "laws device"));
+    let mut device = Fake::new(&network, random::sequence(3, 0, "laws device"));
     let mut cuda = Cuda::new(&mut device, network, requests, workers, &Options::default())
         .expect("a device that is well");
-    let rng = random::stream(3, 0, "laws");
+    let rng = random::sequence(3, 0, "laws");
     run(&mut Spread {
         inner: &mut cuda,
         rng,

@@ -35,7 +35,7 @@ fn results_are_the_same_in_stages_and_whole_and_node_by_node() {
         service.astray = rng.random_bool(0.2);
         let mut device = Fake::new(
             &case.network,
-            random::stream(rng.random(), 0, "cuda listed device"),
+            random::sequence(rng.random(), 0, "cuda listed device"),
         );
         if case.network.operators().is_none() {
             device.most_steps = [0, 2, 100][rng.random_range(0..3)];
@@ -55,7 +55,7 @@ fn results_are_the_same_in_stages_and_whole_and_node_by_node() {
 fn stages_on_streams_of_their_own_keep_the_laws() {
     listed_networks::stages_keep_the_laws(&|model, requests, workers, run| {
         let network = network(model);
-        let mut device = Fake::new(&network, random::stream(3, 0, "laws device"));
+        let mut device = Fake::new(&network, random::sequence(3, 0, "laws device"));
         let options = Options {
             streams: 3,
             ..Options::default()
@@ -70,12 +70,12 @@ fn stages_on_streams_of_their_own_keep_the_laws() {
 #[test]
 fn only_outputs_that_are_kept_are_there() {
     let model = listed(EXAMPLE);
-    let (network, mut rng) = (network(&model), random::stream(2, 0, "cuda listed kept"));
+    let (network, mut rng) = (network(&model), random::sequence(2, 0, "cuda listed kept"));
     let requests = requests(&model, 9, &mut rng);
     let policy = Cellular::default();
     let mut service = Service::new(&network, &requests, &policy);
     service.options.keep = vec![RequestId(2), RequestId(7)];
-    let mut device = Fake::new(&network, random::stream(2, 0, "cuda listed kept device"));
+    let mut device = Fake::new(&network, random::sequence(2, 0, "cuda listed kept device"));
     let (outputs, _) = service.serve(&mut device, &mut rng);
     for (request, output) in (0..).zip(&outputs) {
         assert_eq!(output.is_some(), [2, 7].contains(&request));
@@ -102,7 +102,7 @@ fn parts_of_chains_stay_in_their_rows_over_a_stage() {
     let network = network(&Model::Lstm);
     let shapes: Vec<Shape> = vec![Shape::Chain(5), Shape::Chain(7)];
     let requests = Requests::unfold(shapes.into(), &Model::Lstm).expect("chains");
-    let mut device = Fake::new(&network, random::stream(5, 0, "parts"));
+    let mut device = Fake::new(&network, random::sequence(5, 0, "parts"));
     let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
     for (steps, parts, gathers) in [
         (3, vec![part(0, 0, 3), part(1, 0, 3)], 1),
@@ -130,7 +130,7 @@ fn parts_of_chains_stay_in_their_rows_over_a_stage() {
 #[test]
 fn all_batches_of_operators_are_made_ready() {
     let model = listed(EXAMPLE);
-    let (network, mut rng) = (network(&model), random::stream(8, 0, "cuda listed ready"));
+    let (network, mut rng) = (network(&model), random::sequence(8, 0, "cuda listed ready"));
     let (requests, policy) = (
         requests(&model, 6, &mut rng),
         Cellular {
@@ -141,7 +141,7 @@ fn all_batches_of_operators_are_made_ready() {
     let mut service = Service::new(&network, &requests, &policy);
     let cells = 0..model.cell_types().len() as u16;
     service.options.materialise = cells.clone().map(|cell| (CellId(cell), 4)).collect();
-    let mut device = Fake::new(&network, random::stream(8, 0, "cuda listed ready device"));
+    let mut device = Fake::new(&network, random::sequence(8, 0, "cuda listed ready device"));
     service.serve(&mut device, &mut rng);
     for (cell, rows) in cells.flat_map(|cell| (1..=4).map(move |rows| (CellId(cell), rows))) {
         assert!(
@@ -159,7 +159,7 @@ fn a_batch_is_padded_to_its_longest_or_to_what_the_task_says() {
     let network = network(&model);
     let shapes: Vec<Shape> = [5, 9, 2].map(Shape::Tokens).into();
     let requests = Requests::unfold(shapes.into(), &model).expect("requests");
-    let mut device = Fake::new(&network, random::stream(5, 0, "padded"));
+    let mut device = Fake::new(&network, random::sequence(5, 0, "padded"));
     let mut hand = Hand::new(&mut device, &network, &requests, 1, 8);
     let first = model
         .network()
@@ -197,7 +197,10 @@ fn a_batch_is_padded_to_its_longest_or_to_what_the_task_says() {
 #[test]
 fn nan_and_infinity_fail_only_their_request() {
     let model = listed(EXAMPLE);
-    let (network, mut rng) = (network(&model), random::stream(9, 0, "cuda listed broken"));
+    let (network, mut rng) = (
+        network(&model),
+        random::sequence(9, 0, "cuda listed broken"),
+    );
     let requests = requests(&model, 12, &mut rng);
     let policy = DvaBatch {
         max_batch: 4,
@@ -206,7 +209,10 @@ fn nan_and_infinity_fail_only_their_request() {
     };
     let mut service = Service::new(&network, &requests, &policy);
     (service.costs, service.streams) = (Some(costs(&model)), 0);
-    let mut device = Fake::new(&network, random::stream(9, 0, "cuda listed broken device"));
+    let mut device = Fake::new(
+        &network,
+        random::sequence(9, 0, "cuda listed broken device"),
+    );
     device.trouble.not_a_number = Some((RequestId(4), 3));
     let (outputs, record) = service.serve(&mut device, &mut rng);
     let failed: Vec<u64> = record
@@ -228,7 +234,10 @@ fn nan_and_infinity_fail_only_their_request() {
 fn a_worker_that_dies_between_stages_takes_its_requests_with_it() {
     for (case, refuses) in (0..12).zip([false, true].into_iter().cycle()) {
         let model = listed(EXAMPLE);
-        let (network, mut rng) = (network(&model), random::stream(case, 0, "cuda listed dies"));
+        let (network, mut rng) = (
+            network(&model),
+            random::sequence(case, 0, "cuda listed dies"),
+        );
         let requests = requests(&model, 20, &mut rng);
         let policy = DvaBatch {
             max_batch: 4,
@@ -238,7 +247,10 @@ fn a_worker_that_dies_between_stages_takes_its_requests_with_it() {
         let mut service = Service::new(&network, &requests, &policy);
         (service.costs, service.streams, service.workers) = (Some(costs(&model)), 0, 2);
         service.between_calls = std::time::Duration::ZERO;
-        let mut device = Fake::new(&network, random::stream(case, 0, "cuda listed dies device"));
+        let mut device = Fake::new(
+            &network,
+            random::sequence(case, 0, "cuda listed dies device"),
+        );
         device.trouble.dies = Some((WorkerId(1), 20 + 5 * case));
         device.trouble.refuses = refuses;
         let (outputs, record) = service.serve(&mut device, &mut rng);

@@ -28,7 +28,7 @@ use crate::core::policy::values::{BatchSizes, PerCell};
 use crate::core::task::{Completion, MemberList, Task};
 use crate::core::workload::arrivals::OpenLoop;
 use crate::core::workload::model::Model;
-use crate::core::workload::random::{self, Stream};
+use crate::core::workload::random::{self, RandomSequence};
 use crate::core::workload::shape::{Shape, Tree};
 use crate::core::workload::trace::Requests;
 use crate::devices::network::{Network, Spec};
@@ -56,7 +56,7 @@ fn network(model: &str, seed: u64) -> Arc<Network> {
     Arc::new(Network::new(&model, &spec).expect("weights from the seed"))
 }
 
-fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
+fn requests(model: &Model, count: usize, rng: &mut RandomSequence) -> Requests {
     let mut shape = || match model {
         Model::Seq2Seq => Shape::Seq2Seq {
             source: rng.random_range(1..9),
@@ -86,7 +86,7 @@ fn requests(model: &Model, count: usize, rng: &mut Stream) -> Requests {
 }
 
 /// A random policy that serves the model.
-fn random_policy(model: &Model, rng: &mut Stream) -> Box<dyn Settings> {
+fn random_policy(model: &Model, rng: &mut RandomSequence) -> Box<dyn Settings> {
     policies::of_model(
         !model.takes_trees(),
         if matches!(model, Model::Lstm | Model::Gru) {
@@ -102,7 +102,7 @@ fn random_policy(model: &Model, rng: &mut Stream) -> Box<dyn Settings> {
 /// flight at the same time.
 struct Spread<'b, 'd> {
     inner: &'b mut Cuda<'d, Fake>,
-    rng: Stream,
+    rng: RandomSequence,
     streams: u16,
     workers: Option<u16>,
 }
@@ -190,7 +190,11 @@ impl<'s> Service<'s> {
     }
 
     /// Serves the requests, which arrive a few microseconds apart, and returns their outputs.
-    fn serve(&self, device: &mut Fake, rng: &mut Stream) -> (Vec<Option<Output>>, Recorder) {
+    fn serve(
+        &self,
+        device: &mut Fake,
+        rng: &mut RandomSequence,
+    ) -> (Vec<Option<Output>>, Recorder) {
         let model = self.network.model();
         let cells = model.cell_types();
         let setup = Setup {
@@ -225,7 +229,7 @@ impl<'s> Service<'s> {
         let workers = self.astray.then_some(self.workers as u16);
         let mut backend = Spread {
             inner: &mut cuda,
-            rng: random::stream(rng.random(), 0, "spread"),
+            rng: random::sequence(rng.random(), 0, "spread"),
             streams: self.streams,
             workers,
         };
@@ -273,7 +277,7 @@ impl<'s> Service<'s> {
 #[test]
 fn every_request_has_the_results_of_a_run_by_itself() {
     for case in 0..240 {
-        let mut rng = random::stream(case, 0, "cuda");
+        let mut rng = random::sequence(case, 0, "cuda");
         let network = network(MODELS[case as usize % MODELS.len()], case);
         let requests = requests(network.model(), rng.random_range(1..40), &mut rng);
         let policy = random_policy(network.model(), &mut rng);
@@ -281,7 +285,7 @@ fn every_request_has_the_results_of_a_run_by_itself() {
         service.workers = rng.random_range(1..=3);
         service.streams = rng.random_range(1..=3);
         service.astray = rng.random_bool(0.3);
-        let mut device = Fake::new(&network, random::stream(case, 0, "cuda device"));
+        let mut device = Fake::new(&network, random::sequence(case, 0, "cuda device"));
         device.most_steps = [0, 0, 1, 4, 100][rng.random_range(0..5)];
         let (outputs, record) = service.serve(&mut device, &mut rng);
         let case = format!(
@@ -305,8 +309,8 @@ fn every_request_has_the_results_of_a_run_by_itself() {
 #[test]
 fn a_device_serves_run_after_run() {
     let network = network("seq2seq", 1);
-    let mut rng = random::stream(1, 0, "cuda runs");
-    let mut device = Fake::new(&network, random::stream(1, 0, "cuda runs device"));
+    let mut rng = random::sequence(1, 0, "cuda runs");
+    let mut device = Fake::new(&network, random::sequence(1, 0, "cuda runs device"));
     for largest in [4, 8, 8] {
         let requests = requests(network.model(), 20, &mut rng);
         let policy = Cellular {
@@ -330,8 +334,8 @@ fn a_device_serves_run_after_run() {
 #[test]
 fn only_supported_sizes_are_made_ready() {
     let network = network("seq2seq", 1);
-    let mut rng = random::stream(1, 0, "cuda sizes");
-    let mut device = Fake::new(&network, random::stream(1, 0, "cuda sizes device"));
+    let mut rng = random::sequence(1, 0, "cuda sizes");
+    let mut device = Fake::new(&network, random::sequence(1, 0, "cuda sizes device"));
     let requests = requests(network.model(), 20, &mut rng);
     let sizes = vec![2, 5, 8];
     let batch_sizes = BatchSizes(Some(sizes.clone()));
@@ -353,8 +357,8 @@ fn only_supported_sizes_are_made_ready() {
 #[test]
 fn parts_of_requests_run_what_was_made_ready_for_them() {
     let network = network("lstm", 1);
-    let mut rng = random::stream(1, 0, "cuda parts");
-    let mut device = Fake::new(&network, random::stream(1, 0, "cuda parts device"));
+    let mut rng = random::sequence(1, 0, "cuda parts");
+    let mut device = Fake::new(&network, random::sequence(1, 0, "cuda parts device"));
     let requests = requests(network.model(), 30, &mut rng);
     let policy = Cellular {
         max_batch: PerCell::All(8),
@@ -380,12 +384,12 @@ fn parts_of_requests_run_what_was_made_ready_for_them() {
 fn only_outputs_that_are_kept_are_there() {
     for model in MODELS {
         let network = network(model, 2);
-        let mut rng = random::stream(2, 0, "cuda kept");
+        let mut rng = random::sequence(2, 0, "cuda kept");
         let requests = requests(network.model(), 12, &mut rng);
         let policy = Cellular::default();
         let mut service = Service::new(&network, &requests, &policy);
         service.options.keep = vec![RequestId(3), RequestId(7), RequestId(11)];
-        let mut device = Fake::new(&network, random::stream(2, 0, "cuda kept device"));
+        let mut device = Fake::new(&network, random::sequence(2, 0, "cuda kept device"));
         let (outputs, _) = service.serve(&mut device, &mut rng);
         for (request, output) in outputs.into_iter().enumerate() {
             assert_eq!(

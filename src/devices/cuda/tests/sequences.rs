@@ -135,8 +135,8 @@ fn a_part_that_goes_beyond_its_request_is_a_mistake_of_the_policy() {
 #[test]
 fn kernels_are_ready_before_the_clock_starts() {
     let network = network("gru", 1);
-    let mut rng = random::stream(1, 0, "cuda sequences");
-    let mut device = Fake::new(&network, random::stream(1, 0, "cuda sequences device"));
+    let mut rng = random::sequence(1, 0, "cuda sequences");
+    let mut device = Fake::new(&network, random::sequence(1, 0, "cuda sequences device"));
     device.most_steps = 7;
     let requests = requests(network.model(), 30, &mut rng);
     let policy = Cellular {

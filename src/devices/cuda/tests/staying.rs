@@ -29,7 +29,7 @@ pub fn bench(
     let requests = Requests::unfold(shapes.into(), &Model::parse(model).expect("a model"))
         .expect("shapes of the model");
     (
-        Fake::new(&network, random::stream(5, 0, "staying")),
+        Fake::new(&network, random::sequence(5, 0, "staying")),
         network,
         requests,
     )

@@ -138,7 +138,7 @@ proptest! {
     fn a_query_results_in_the_same_bits_in_every_batch_and_padded_to_any_size(text in lists(), seed in any::<u64>()) {
         let network = network(&text, seed);
         let operators = network.operators().unwrap();
-        let rng = &mut random::stream(seed, 0, "batches");
+        let rng = &mut random::sequence(seed, 0, "batches");
         let mut scratch = Scratch::default();
         let (mut from, mut into) = (Activations::default(), Activations::default());
         for size in [1, 2, 3, 7] {

@@ -14,7 +14,7 @@ use self::naive::Naive;
 use super::{Batch, Network, Scratch, Spec};
 use crate::base::units::{CellId, RequestId};
 use crate::core::workload::model::{Model, Unfolder};
-use crate::core::workload::random::{self, Stream};
+use crate::core::workload::random::{self, RandomSequence};
 use crate::core::workload::shape::{Shape, Tree};
 
 const MODELS: [&str; 7] = [
@@ -55,7 +55,7 @@ fn networks() -> impl Strategy<Value = (Network, u64)> {
     )
 }
 
-fn draw_shape(model: &Model, rng: &mut Stream) -> Shape {
+fn draw_shape(model: &Model, rng: &mut RandomSequence) -> Shape {
     match model {
         Model::Lstm | Model::Gru => Shape::Chain(rng.random_range(1..=9)),
         Model::Seq2Seq => Shape::Seq2Seq {
@@ -105,7 +105,7 @@ proptest! {
 
     #[test]
     fn a_request_alone_has_the_result_of_the_equations((network, seed) in networks()) {
-        let rng = &mut random::stream(seed, 0, "shapes");
+        let rng = &mut random::sequence(seed, 0, "shapes");
         let naive = Naive::new(&network);
         for request in 0..3 {
             let shape = draw_shape(&network.model, rng);
@@ -120,7 +120,7 @@ proptest! {
 
     #[test]
     fn a_row_has_the_same_bits_in_every_batch((network, seed) in networks()) {
-        let rng = &mut random::stream(seed, 0, "rows");
+        let rng = &mut random::sequence(seed, 0, "rows");
         for cell in 0..network.model.cell_types().len() {
             let pool: Vec<Row> = (0..40).map(|_| Row::draw(&network, rng)).collect();
             let mut scratch = Scratch::default();
@@ -143,7 +143,7 @@ struct Row {
 }
 
 impl Row {
-    fn draw(network: &Network, rng: &mut Stream) -> Row {
+    fn draw(network: &Network, rng: &mut RandomSequence) -> Row {
         let words = network.spec.vocabulary;
         let (tokens, most) = match network.model {
             Model::Dnn(_) => (rng.random_range(1..=6), 0),

@@ -59,7 +59,7 @@ pub struct Fake {
 }
 
 struct Engine {
-    rng: random::Stream,
+    rng: random::RandomSequence,
     queues: Vec<Queue>,
     /// The operations that the host knows to be done.
     host: Clock,
@@ -123,7 +123,7 @@ struct Table {
 }
 
 impl Fake {
-    pub fn new(network: &Arc<Network>, rng: random::Stream) -> Fake {
+    pub fn new(network: &Arc<Network>, rng: random::RandomSequence) -> Fake {
         Fake {
             slots: 100_000,
             most_steps: 0,
@@ -152,7 +152,7 @@ impl Fake {
     }
 
     /// Changes the order in which queued work runs.
-    pub fn shuffle(&mut self, rng: random::Stream) {
+    pub fn shuffle(&mut self, rng: random::RandomSequence) {
         self.engine.get_mut().rng = rng;
     }
 
