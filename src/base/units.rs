@@ -1,8 +1,9 @@
 //! Time, rates and ids as types, so that interfaces take no bare integers.
 
 use std::fmt;
+use std::iter::Sum;
+use std::ops::{Add, AddAssign, Mul, Sub};
 
-use derive_more::{Add, AddAssign, Mul, Sub, Sum};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -11,7 +12,6 @@ use serde::{Deserialize, Deserializer, Serialize};
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
 #[serde(transparent)]
-#[derive(Add, AddAssign, Mul, Sub, Sum)]
 pub struct Nanos(pub u64);
 
 impl Nanos {
@@ -93,6 +93,46 @@ impl Nanos {
                 "\"{text}\" is not a time; write it as 250us, 2ms or 1.5s"
             )),
         }
+    }
+}
+
+impl Add for Nanos {
+    type Output = Nanos;
+
+    #[inline]
+    fn add(self, other: Nanos) -> Nanos {
+        Nanos(self.0 + other.0)
+    }
+}
+
+impl AddAssign for Nanos {
+    #[inline]
+    fn add_assign(&mut self, other: Nanos) {
+        self.0 += other.0;
+    }
+}
+
+impl Sub for Nanos {
+    type Output = Nanos;
+
+    #[inline]
+    fn sub(self, other: Nanos) -> Nanos {
+        Nanos(self.0 - other.0)
+    }
+}
+
+impl Mul<u64> for Nanos {
+    type Output = Nanos;
+
+    #[inline]
+    fn mul(self, times: u64) -> Nanos {
+        Nanos(self.0 * times)
+    }
+}
+
+impl Sum for Nanos {
+    fn sum<I: Iterator<Item = Nanos>>(times: I) -> Nanos {
+        times.fold(Nanos::ZERO, Add::add)
     }
 }
 
