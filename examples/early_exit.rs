@@ -38,7 +38,7 @@ struct EarlyExit {
     comp_wait: Nanos,
     /// The share of the queries that leave after each stage, of those that have reached it.
     exit_share: f64,
-    /// The share of them that skip the next stage. No query skips the last.
+    /// The share of queries that skip the next stage. No query skips the last.
     skip_share: f64,
 }
 

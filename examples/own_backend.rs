@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     )
 }
 
-/// Each task takes longer than its cost by a random share of it, uniform from 0 up to `share`.
+/// Each task takes longer than its cost by a random share, uniform from 0 up to `share`.
 #[derive(Debug)]
 struct Jitter {
     share: f64,
