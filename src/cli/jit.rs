@@ -12,7 +12,8 @@ use crate::base::error::Result;
 use crate::core::workload::random;
 use crate::lab::results::table::tabulate;
 use crate::papers::jit::count::{BatchCount, Counter, Counts};
-use crate::papers::jit::kernels::{KernelCounts, PAPER_BATCHED, PAPER_UNBATCHED};
+use crate::papers::jit::kernels::KernelCounts;
+use crate::papers::jit::paper_kernels;
 use crate::papers::jit::sample::Samples;
 
 #[derive(clap::Subcommand, Clone, Debug)]
@@ -65,8 +66,9 @@ pub fn run(Command::Count(args): &Command) -> Result<()> {
     let json = || {
         let mut json = json!(cells);
         json["kernels"] = json!(operators);
-        json["kernels"]["paper_unbatched"] = PAPER_UNBATCHED.into();
-        json["kernels"]["paper_batched"] = PAPER_BATCHED.into();
+        let [paper_unbatched, paper_batched] = paper_kernels();
+        json["kernels"]["paper_unbatched"] = paper_unbatched.into();
+        json["kernels"]["paper_batched"] = paper_batched.into();
         if let Some(range) = &range {
             json["orders"] = json!(range);
         }
@@ -133,9 +135,10 @@ fn text(args: &Count, cells: &Counts, operators: &KernelCounts, range: Option<&R
     } = *operators;
     text += &format!("operators {}", both(unbatched, batched));
     text += &format!("by type   {}", both(unbatched, by_type));
+    let [paper_unbatched, paper_batched] = paper_kernels();
     text + &format!(
         "          (22 + 2K for a cell of K children; {graph_nodes} nodes in the graphs of all cells, 29 + 4K each; \
-         the paper counts {PAPER_UNBATCHED} and about {PAPER_BATCHED} kernels on SICK by an unpublished rule: only the order of \
+         the paper counts {paper_unbatched} and about {paper_batched} kernels on SICK by an unpublished rule: only the order of \
          magnitude compares)\n"
     )
 }

@@ -14,6 +14,7 @@ pub mod jit;
 pub mod lab;
 mod late;
 pub mod report;
+mod value;
 pub mod verdict;
 
 use std::collections::BTreeMap;
@@ -22,10 +23,10 @@ use std::sync::LazyLock;
 use clap::ValueEnum;
 use serde::Deserialize;
 
-use findings::range;
 pub use findings::{Findings, Found, Series};
 pub use grnn::measured::{self, Measured};
 pub use jit::Launches;
+pub use value::PaperValue;
 pub use verdict::{Verdict, Word};
 
 use crate::base::error::Result;
@@ -80,7 +81,7 @@ impl Paper {
             Paper::BatchMaker => (
                 "batchmaker",
                 include_str!("batchmaker.toml"),
-                batchmaker::CHECKS,
+                &[batchmaker::CHECKS],
             ),
             Paper::Late => ("late", include_str!("late.toml"), &[late::CHECKS]),
             Paper::Jit => ("jit", include_str!("jit.toml"), &[jit::CHECKS]),
@@ -143,8 +144,9 @@ impl Paper {
             .filter(|claim| claim.exhibits[0] == exhibit.name);
         let one = |claim: &'static Claim| {
             let mark = claim.mark.as_ref()?;
-            let label = format!("{}: {}", mark.of, claim.paper.trim_end_matches(" req/s"));
-            Some(claim.values().map(move |value| Stated {
+            let text = claim.paper.text().trim_end_matches(" req/s");
+            let label = format!("{}: {text}", mark.of);
+            Some(claim.paper.in_figure_units().map(move |value| Stated {
                 value,
                 label: label.clone(),
                 ..mark.clone()
@@ -153,13 +155,15 @@ impl Paper {
         own.filter_map(one).flatten().collect()
     }
 
-    /// The numbers of a claim.
-    fn values(self, claim: &str) -> Vec<f64> {
-        self.claims()
-            .iter()
-            .filter(|one| one.id == claim)
-            .flat_map(Claim::values)
-            .collect()
+    /// The value of a claim.
+    ///
+    /// # Panics
+    /// The paper has no such claim.
+    fn value(self, claim: &str) -> &'static PaperValue {
+        let found = self.claims().iter().find(|one| one.id == claim);
+        &found
+            .unwrap_or_else(|| panic!("{claim} is not a claim"))
+            .paper
     }
 
     /// Whether it is one of the five papers that this project implements.
@@ -251,8 +255,8 @@ pub struct Claim {
     /// Section, figure or table.
     pub place: String,
     pub what: String,
-    /// With its unit.
-    pub paper: String,
+    /// The paper's value, with its unit.
+    pub paper: PaperValue,
     /// Where a figure of the first exhibit shows it.
     pub mark: Option<Stated>,
     /// Those that the check reads. The claim is shown with the first.
@@ -269,24 +273,8 @@ pub struct Claim {
     reason_of: Option<String>,
 }
 
-impl Claim {
-    /// The numbers of the paper, in the figures' units: ms for times, requests/s for rates.
-    fn values(&self) -> impl Iterator<Item = f64> {
-        let scale = if self.paper.ends_with("µs") {
-            1e-3
-        } else {
-            1.0
-        };
-        let numbers = self
-            .paper
-            .split([' ', ';'])
-            .filter_map(|word| word.replace(',', "").parse::<f64>().ok());
-        numbers.map(move |number| number * scale)
-    }
-}
-
-/// Our value of a claim against the paper's.
-pub type Check = fn(&Findings) -> Result<Verdict>;
+/// Compares our results with the value that a claim states.
+pub type Check = fn(&Findings, &PaperValue) -> Result<Verdict>;
 
 #[derive(Clone, Debug)]
 pub struct Checked {
@@ -353,7 +341,7 @@ pub fn check(paper: Paper, findings: &Findings) -> Result<Vec<Checked>> {
         Ok(Checked {
             paper,
             claim,
-            verdict: check(findings)?,
+            verdict: check(findings, &claim.paper)?,
         })
     });
     checked.collect()

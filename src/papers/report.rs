@@ -32,7 +32,7 @@ pub fn table(checked: &[Checked]) -> String {
         let mut below = |line: &str| text.push_str(&format!("{:<13}{line}\n", ""));
         below(&format!(
             "paper {}, ours {}, gap {}",
-            claim.paper,
+            claim.paper.text(),
             verdict.ours,
             verdict.gap_text()
         ));
@@ -148,7 +148,7 @@ pub fn to_json(checked: &[Checked]) -> Value {
             "kind": claim.kind,
             "place": claim.place,
             "what": claim.what,
-            "paper": claim.paper,
+            "paper": claim.paper.text(),
             "ours": verdict.ours,
             "gap_percent": verdict.gap,
             "verdict": verdict.word.key(),
@@ -376,7 +376,7 @@ fn claims(checked: &[&Checked]) -> String {
             "{} <span class=\"id\">{place}{reason}",
             escaped(&claim.what)
         );
-        let values = [claim.paper.as_str(), &verdict.ours, &verdict.gap_text()].map(escaped);
+        let values = [claim.paper.text(), &verdict.ours, &verdict.gap_text()].map(escaped);
         [chip(verdict.word), what]
             .into_iter()
             .chain(values)

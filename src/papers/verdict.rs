@@ -2,6 +2,7 @@
 
 use clap::ValueEnum;
 
+use super::value::PaperValue;
 use crate::base::error::Result;
 use crate::lab::plot::axis::thousands;
 use crate::lab::results::columns::name_of;
@@ -72,97 +73,102 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// `direction`: whether the paper's conclusion also follows from our number.
-    pub(super) fn near(ours: f64, paper: f64, unit: &str, direction: bool) -> Verdict {
-        Verdict::ends(shown(ours, unit), &[(ours, paper)], direction)
+    /// A number against the only one of the paper's value, in the same unit. `agrees`: whether the paper's conclusion
+    /// also follows from our number.
+    pub(super) fn near(ours: f64, paper: &PaperValue, agrees: bool) -> Verdict {
+        Verdict::near_number(ours, paper.number(), paper.unit(), agrees)
     }
 
-    /// No gap inside the range.
-    pub(super) fn inside(
-        ours: f64,
-        (low, high): (f64, f64),
+    /// As [`near`](Verdict::near), where the paper's number follows from several values.
+    pub(super) fn near_number(ours: f64, paper: f64, unit: &str, agrees: bool) -> Verdict {
+        Verdict::by_gaps(shown(ours, unit), &[(ours, paper)], agrees)
+    }
+
+    /// A number against a range of the paper. There is no gap inside the range.
+    pub(super) fn inside(ours: f64, paper: &PaperValue, agrees: bool) -> Verdict {
+        let (low, high) = paper.range();
+        let nearest = ours.clamp(low, high);
+        Verdict::by_gaps(shown(ours, paper.unit()), &[(ours, nearest)], agrees)
+    }
+
+    /// A range against a range of the paper: low end with low end, and high with high.
+    pub(super) fn range(ours: (f64, f64), paper: &PaperValue, agrees: bool) -> Verdict {
+        let (low, high) = paper.range();
+        let text = format!("{:.1} to {:.1} {}", ours.0, ours.1, paper.unit());
+        Verdict::by_gaps(text, &[(ours.0, low), (ours.1, high)], agrees)
+    }
+
+    /// Several numbers against as many of the paper.
+    pub(super) fn several(ours: &[f64], paper: &PaperValue, agrees: bool) -> Verdict {
+        Verdict::several_numbers(ours, paper.numbers(), paper.unit(), agrees)
+    }
+
+    /// As [`several`](Verdict::several), where the paper's text only sums its numbers up.
+    pub(super) fn several_numbers(
+        ours: &[f64],
+        paper: &[f64],
         unit: &str,
-        direction: bool,
+        agrees: bool,
     ) -> Verdict {
-        Verdict::ends(
-            shown(ours, unit),
-            &[(ours, ours.clamp(low, high))],
-            direction,
-        )
-    }
-
-    pub(super) fn range(
-        ours: (f64, f64),
-        paper: (f64, f64),
-        unit: &str,
-        direction: bool,
-    ) -> Verdict {
-        let text = format!("{:.1} to {:.1} {unit}", ours.0, ours.1);
-        Verdict::ends(text, &[(ours.0, paper.0), (ours.1, paper.1)], direction)
-    }
-
-    pub(super) fn several(ours: &[f64], paper: &[f64], unit: &str, direction: bool) -> Verdict {
         let list: Vec<String> = ours
             .iter()
             .map(|value| format!("{}", (value * 10.0).round() / 10.0))
             .collect();
+        let text = format!("{} {unit}", list.join("; "));
         let pairs: Vec<(f64, f64)> = ours.iter().copied().zip(paper.iter().copied()).collect();
-        Verdict::ends(
-            format!("{} {unit}", list.join("; ")).trim_end().into(),
-            &pairs,
-            direction,
-        )
+        Verdict::by_gaps(text.trim_end().to_string(), &pairs, agrees)
     }
 
-    pub(super) fn above(ours: f64, bound: f64, unit: &str) -> Verdict {
-        let word = if ours > bound { Word::Order } else { Word::Off };
-        let gap = if ours > bound {
-            0.0
-        } else {
-            100.0 * (ours / bound - 1.0)
-        };
+    /// A number that has to be above the paper's.
+    pub(super) fn above(ours: f64, paper: &PaperValue) -> Verdict {
+        let bound = paper.number();
+        let is_above = ours > bound;
         Verdict {
-            ours: shown(ours, unit),
-            gap: Some(gap),
-            word,
+            ours: shown(ours, paper.unit()),
+            gap: Some(if is_above { 0.0 } else { gap(ours, bound) }),
+            word: if is_above { Word::Order } else { Word::Off },
         }
     }
 
-    /// Values that must equal the paper's.
-    pub(super) fn exact(ours: &[f64], paper: &[f64], unit: &str) -> Verdict {
+    /// Numbers that must equal the paper's.
+    pub(super) fn exact(ours: &[f64], paper: &PaperValue) -> Verdict {
         let list: Vec<String> = ours.iter().map(|value| format!("{value}")).collect();
-        let pairs = ours
+        let papers = paper.numbers();
+        let largest_gap = ours
             .iter()
-            .zip(paper)
-            .map(|(ours, paper)| 100.0 * (ours / paper - 1.0));
-        let gap = (ours.len() == paper.len()).then(|| pairs.fold(0.0, further));
-        let word = if ours == paper {
-            Word::Exact
-        } else {
-            Word::Off
-        };
+            .zip(papers)
+            .map(|(ours, paper)| gap(*ours, *paper))
+            .fold(0.0, further);
         Verdict {
-            ours: format!("{} {unit}", list.join("; ")),
-            gap,
-            word,
+            ours: format!("{} {}", list.join("; "), paper.unit()),
+            gap: if ours.len() == papers.len() {
+                Some(largest_gap)
+            } else {
+                None
+            },
+            word: if ours == papers {
+                Word::Exact
+            } else {
+                Word::Off
+            },
         }
     }
 
+    /// A number of which only the magnitude can be compared. Its unit may differ from the paper's.
     pub(super) fn magnitude(ours: f64, paper: f64, unit: &str) -> Verdict {
         let factor = (ours / paper).max(paper / ours);
-        let word = if factor <= MAGNITUDE {
-            Word::Order
-        } else {
-            Word::Off
-        };
         Verdict {
             ours: shown(ours, unit),
-            gap: Some(100.0 * (ours / paper - 1.0)),
-            word,
+            gap: Some(gap(ours, paper)),
+            word: if factor <= MAGNITUDE {
+                Word::Order
+            } else {
+                Word::Off
+            },
         }
     }
 
-    /// With the numbers that show it.
+    /// A statement without a number. `figures` are the numbers that show whether it holds.
     pub(super) fn order(holds: bool, figures: String) -> Verdict {
         Verdict {
             ours: figures,
@@ -219,35 +225,45 @@ impl Verdict {
         }
     }
 
-    fn ends(ours: String, pairs: &[(f64, f64)], direction: bool) -> Verdict {
-        let gap = pairs
+    /// The outcome for pairs of our number and the paper's. The largest gap counts.
+    fn by_gaps(ours: String, pairs: &[(f64, f64)], agrees: bool) -> Verdict {
+        let largest_gap = pairs
             .iter()
-            .map(|(ours, paper)| 100.0 * (ours / paper - 1.0))
+            .map(|(ours, paper)| gap(*ours, *paper))
             .fold(0.0, further);
         // Slack for rounding at the very end.
-        let word = match (gap.abs() <= 100.0 * TOLERANCE + 1e-9, direction) {
-            (true, true) => Word::Within,
-            (false, true) => Word::Trend,
-            (_, false) => Word::Off,
+        let is_within = largest_gap.abs() <= 100.0 * TOLERANCE + 1e-9;
+        let word = if !agrees {
+            Word::Off
+        } else if is_within {
+            Word::Within
+        } else {
+            Word::Trend
         };
         Verdict {
             ours,
-            gap: Some(gap),
+            gap: Some(largest_gap),
             word,
         }
     }
 }
 
-/// As the paper's number, and above another system's.
-pub(super) fn higher(ours: f64, theirs: f64, paper: f64, unit: &str) -> Result<Verdict> {
-    Ok(Verdict::near(ours, paper, unit, ours > theirs))
+/// The verdict on a number that has to be above another system's.
+pub(super) fn higher(ours: f64, theirs: f64, paper: &PaperValue) -> Result<Verdict> {
+    Ok(Verdict::near(ours, paper, ours > theirs))
 }
 
-/// As the paper's number, and below another system's.
-pub(super) fn lower(ours: f64, theirs: f64, paper: f64, unit: &str) -> Result<Verdict> {
-    Ok(Verdict::near(ours, paper, unit, ours < theirs))
+/// The verdict on a number that has to be below another system's.
+pub(super) fn lower(ours: f64, theirs: f64, paper: &PaperValue) -> Result<Verdict> {
+    Ok(Verdict::near(ours, paper, ours < theirs))
 }
 
+/// The relative difference of our number from the paper's, in percent.
+fn gap(ours: f64, paper: f64) -> f64 {
+    100.0 * (ours / paper - 1.0)
+}
+
+/// The value that is further from zero.
 fn further(a: f64, b: f64) -> f64 {
     if b.abs() > a.abs() { b } else { a }
 }
@@ -271,62 +287,50 @@ pub(super) fn shown(value: f64, unit: &str) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_number_holds_within_the_tolerance_and_keeps_its_direction_beyond() {
-        let word = |ours, direction| Verdict::near(ours, 100.0, "ms", direction).word;
-        assert_eq!([word(115.0, true), word(85.0, true)], [Word::Within; 2]);
-        assert_eq!([word(115.1, true), word(20.0, true)], [Word::Trend; 2]);
-        assert_eq!([word(100.0, false), word(300.0, false)], [Word::Off; 2]);
-        assert_eq!(
-            Verdict::near(80.0, 100.0, "ms", true).gap_text(),
-            "-20.00 %"
-        );
-        assert_eq!(
-            Verdict::near(114.9, 100.0, "ms", true).gap_text(),
-            "+14.90 %"
-        );
-        assert_eq!(
-            Verdict::near(115.0, 100.0, "ms", true).gap_text(),
-            "+15.00 %: within by the last digit"
-        );
-        assert_eq!(
-            Verdict::near(115.002, 100.0, "ms", true).gap_text(),
-            "+15.002 %",
-            "a miss"
-        );
+    fn paper(text: &str) -> PaperValue {
+        PaperValue::from(text.to_string())
     }
 
     #[test]
-    fn a_time_of_another_gpu_is_no_miss() {
-        let word = |ours| {
-            Verdict::near(ours, 100.0, "ms", false)
-                .of_another_gpu()
-                .word
-        };
-        assert_eq!(word(50.0), Word::OtherGpu);
-        assert_eq!(
-            Verdict::near(105.0, 100.0, "ms", true)
-                .of_another_gpu()
-                .word,
-            Word::Within
-        );
+    fn a_number_holds_within_the_tolerance_and_keeps_its_direction_beyond() {
+        let near = |ours, agrees| Verdict::near(ours, &paper("100 ms"), agrees);
+        for (ours, agrees, word) in [
+            (115.0, true, Word::Within),
+            (85.0, true, Word::Within),
+            (115.1, true, Word::Trend),
+            (20.0, true, Word::Trend),
+            (100.0, false, Word::Off),
+            (300.0, false, Word::Off),
+        ] {
+            assert_eq!(near(ours, agrees).word, word, "{ours} {agrees}");
+        }
+        for (ours, text) in [
+            (80.0, "-20.00 %"),
+            (114.9, "+14.90 %"),
+            (115.0, "+15.00 %: within by the last digit"),
+            // A miss.
+            (115.002, "+15.002 %"),
+        ] {
+            assert_eq!(near(ours, true).gap_text(), text);
+        }
+    }
+
+    #[test]
+    fn a_time_of_another_gpu_is_not_a_miss() {
+        let miss = Verdict::near(50.0, &paper("100 ms"), false).of_another_gpu();
+        assert_eq!(miss.word, Word::OtherGpu);
+        let hit = Verdict::near(105.0, &paper("100 ms"), true).of_another_gpu();
+        assert_eq!(hit.word, Word::Within);
     }
 
     #[test]
     fn a_range_is_as_far_off_as_its_further_end() {
-        let verdict = Verdict::range((20.0, 84.0), (40.0, 80.0), "%", true);
-        assert_eq!(
-            (verdict.gap_text().as_str(), verdict.word),
-            ("-50.00 %", Word::Trend)
-        );
-        assert_eq!(
-            Verdict::inside(30.0, (25.0, 33.0), "%", true).gap,
-            Some(0.0)
-        );
-        assert_eq!(
-            Verdict::inside(36.3, (25.0, 33.0), "%", true).word,
-            Word::Within
-        );
+        let verdict = Verdict::range((20.0, 84.0), &paper("40 to 80 %"), true);
+        assert_eq!(verdict.gap_text(), "-50.00 %");
+        assert_eq!(verdict.word, Word::Trend);
+        let inside = |ours| Verdict::inside(ours, &paper("25 to 33 %"), true);
+        assert_eq!(inside(30.0).gap, Some(0.0));
+        assert_eq!(inside(36.3).word, Word::Within);
     }
 
     #[test]

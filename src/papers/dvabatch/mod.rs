@@ -146,10 +146,10 @@ fn cases(lab: &Lab<'_>) -> Result<Study> {
         let report = lab.run("fig3", &lab.scenario(file, &[])?)?;
         for (policy, paper) in [PLAIN, DVA]
             .into_iter()
-            .zip(Paper::DvaBatch.values(&format!("dva-{file}")))
+            .zip(Paper::DvaBatch.value(&format!("dva-{file}")).numbers())
         {
             bars.push(Bar::new(name, policy, mean(&report, policy)));
-            bars.push(Bar::new(name, format!("{policy}, paper"), Some(paper)));
+            bars.push(Bar::new(name, format!("{policy}, paper"), Some(*paper)));
         }
         figures.extend(report.figures);
     }
@@ -407,7 +407,7 @@ fn add_cuts(bars: &mut Bars, claims: [&str; 2]) {
                 bars,
                 load,
                 format!("{other}, paper"),
-                Paper::DvaBatch.values(claim).get(place).copied(),
+                Paper::DvaBatch.value(claim).numbers().get(place).copied(),
             );
         }
     }

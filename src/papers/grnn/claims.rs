@@ -3,355 +3,387 @@
 use super::figures::{DOUBLE, MODEL, SINGLE};
 use super::measured::{Measured, Regret, Series, Size};
 use super::model::TITAN_V;
-use super::paper::{self, MAPPINGS, NETWORK_BATCHES, NETWORKS, WIDTHS, size};
+use super::paper::{self, NETWORK_BATCHES, NETWORKS, WIDTHS, size};
 use crate::base::error::Result;
 use crate::core::cost::grnn::{Cell, Rnn, Space};
 use crate::core::cost::roofline::Roofline;
+use crate::papers::findings::{mean, range};
 use crate::papers::verdict::{higher, lower};
-use crate::papers::{Check, Findings, Verdict, findings};
+use crate::papers::{Check, Findings, PaperValue, Verdict};
 
 pub const CHECKS: &[(&str, Check)] = &[
-    ("grnn-space", |_| {
-        let size = Space {
-            widest: 256,
-            uneven: false,
-        }
-        .size(Rnn::Lstm, 20);
-        Ok(Verdict::above(size as f64, 100_000.0, "configurations"))
-    }),
+    ("grnn-space", number_of_configurations),
     ("grnn-table2", mappings),
-    ("grnn-top1", |found| regret(found, |one| one.first, 1.03)),
-    ("grnn-top5", |found| {
-        regret(found, |one| one.best_of_first, 1.02)
+    ("grnn-top1", |found, paper| {
+        mean_regret(found, |one| one.first, paper)
+    }),
+    ("grnn-top5", |found, paper| {
+        mean_regret(found, |one| one.best_of_first, paper)
     }),
     ("grnn-table1", latencies),
     ("grnn-cudnn-trad", over_traditional),
-    ("grnn-cudnn-pers", |found| {
-        let ratio = over_grnn(found, Series::Persistent, size(Cell::Lstm, 2));
-        judged(found, ratio, |ratio| higher(ratio, 1.0, 9.2, ""))
-    }),
-    ("grnn-table3", |found| {
-        judged(found, synchronisations(found), Ok)
-    }),
+    ("grnn-cudnn-pers", over_persistent_at_20),
+    ("grnn-table3", synchronisations),
     ("grnn-crossover", crossover),
-    ("grnn-cudnn-1024", |found| {
-        let cut = |place| {
-            Some(
-                100.0
-                    * (1.0 - 1.0 / over_grnn(found, Series::Traditional, size(Cell::Lstm, place))?),
-            )
-        };
-        judged(found, mean([6, 7, 8].map(cut)), |cut| {
-            higher(cut, 0.0, 40.6, "%")
-        })
+    ("grnn-cudnn-1024", cut_at_1024),
+    ("grnn-cudnn-5", over_persistent_at_5),
+    ("grnn-cpu", |found, paper| over_cpu(found, "fig11", paper)),
+    ("grnn-cpu-gru", |found, paper| {
+        over_cpu(found, "fig12", paper)
     }),
-    ("grnn-cudnn-5", |found| {
-        let ratio = |hidden| {
-            over_grnn(
-                found,
-                Series::Persistent,
-                Size {
-                    hidden,
-                    batch: 5,
-                    ..size(Cell::Lstm, 0)
-                },
-            )
-        };
-        judged(found, mean(WIDTHS.map(ratio)), |ratio| {
-            higher(ratio, 1.0, 3.46, "x")
-        })
-    }),
-    ("grnn-cpu", |found| over_cpu(found, "fig11", 17.5)),
-    ("grnn-cpu-gru", |found| over_cpu(found, "fig12", 12.5)),
-    ("grnn-share", |found| {
-        // More than DeepCPU's.
-        Ok(higher(
-            findings::mean(&found.study("fig13")?.values(0, MODEL)?),
-            12.6,
-            15.7,
-            "%",
-        )?
-        .derived())
-    }),
-    ("grnn-oracle", |found| {
-        sampled(found, |samples| {
-            let (best, sizes) = (
-                samples.iter().filter(|one| one.first_is_best()).count(),
-                samples.len(),
-            );
-            let spread = samples
-                .iter()
-                .map(|one| 100.0 * one.spread)
-                .fold(0.0, f64::max);
-            let within = if spread > 0.0 {
-                format!(" within the spread of its times, {spread:.1} %")
-            } else {
-                String::new()
-            };
-            let (share, ours) = (
-                best as f64 / sizes as f64,
-                format!("{best} of {sizes} measured{within}"),
-            );
-            Ok(Verdict {
-                ours,
-                ..Verdict::near(share, 5.0 / 9.0, "", best > 0)
-            })
-        })
-    }),
-    ("grnn-worst", |found| {
-        sampled(found, |samples| {
-            let most = |of: fn(&Regret) -> f64| samples.iter().map(of).fold(0.0, f64::max);
-            let worst = [most(|one| one.first), most(|one| one.best_of_first)];
-            let ours = format!(
-                "{:.2}; {:.2} x, the worst {}",
-                worst[0],
-                worst[1],
-                of_nine(samples)
-            );
-            Ok(Verdict {
-                ours,
-                ..Verdict::several(&worst, &[1.14, 1.08], "x", worst[1] < 1.14)
-            })
-        })
-    }),
-    ("grnn-median", |found| {
-        sampled(found, |samples| {
-            let over_first = |one: &Regret| one.median / one.first;
-            let median = findings::mean(&samples.iter().map(over_first).collect::<Vec<_>>());
-            let each: Vec<String> = samples
-                .iter()
-                .map(|one| format!("{:.2}", over_first(one)))
-                .collect();
-            let gru = (0..9).filter_map(|place| {
-                Some(over_first(
-                    &found.measured.as_ref()?.regret(size(Cell::Gru, place))?,
-                ))
-            });
-            let gru: String = gru.map(|ratio| format!("; a GRU's {ratio:.2}")).collect();
-            let verdict = Verdict::near(median, 1.8, "x", median > 1.0);
-            Ok(verdict.with(&format!(
-                ", the mean {} ({}{gru})",
-                of_nine(samples),
-                each.join(" and ")
-            )))
-        })
-    }),
+    ("grnn-share", share_of_peak),
+    ("grnn-oracle", first_is_best),
+    ("grnn-worst", worst_case),
+    ("grnn-median", median_mapping),
     ("grnn-networks", networks),
 ];
 
-/// Judged if it was measured, and with the GPU's name.
-fn judged<T>(
-    found: &Findings,
-    value: Option<T>,
-    verdict: impl FnOnce(T) -> Result<Verdict>,
-) -> Result<Verdict> {
-    match value.zip(found.measured.as_ref()) {
-        Some((value, own)) => Ok(verdict(value)?.with(&format!(", on {}", own.short()))),
-        None => Ok(Verdict::not_run()),
+/// DeepCPU's mean share of the peak of its processors, in percent (section 8.2).
+const DEEP_CPU_SHARE: f64 = 12.6;
+
+fn number_of_configurations(_: &Findings, paper: &PaperValue) -> Result<Verdict> {
+    let space = Space {
+        widest: 256,
+        uneven: false,
+    };
+    Ok(Verdict::above(space.size(Rnn::Lstm, 20) as f64, paper))
+}
+
+fn mappings(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+    let study = found.study("table2")?;
+    let costs = study.values(0, MODEL)?;
+    let ranks = study.values(1, MODEL)?;
+    let mut numbers = Vec::new();
+    let mut texts = Vec::new();
+    for (cost, rank) in costs.iter().zip(ranks) {
+        // The paper truncates costs.
+        let cost = cost.trunc();
+        numbers.extend([cost, rank]);
+        texts.push(format!("{cost}/{rank}"));
     }
-}
-
-/// `None` if a value is missing.
-fn mean(values: [Option<f64>; 3]) -> Option<f64> {
-    Some(values.into_iter().sum::<Option<f64>>()? / 3.0)
-}
-
-/// Times that were measured, over GRNN's.
-fn over_grnn(found: &Findings, series: Series, size: Size) -> Option<f64> {
-    let own = found.measured.as_ref()?;
-    Some(own.ms(series, size)? / own.ms(Series::Grnn, size)?)
-}
-
-/// The largest speed-up over DeepCPU. The model's times are fitted to those that the paper's follow from.
-fn over_cpu(found: &Findings, figure: &str, paper: f64) -> Result<Verdict> {
-    let all = found.study(figure)?.values(0, MODEL)?;
-    let most = all.iter().copied().fold(0.0, f64::max);
-    Ok(Verdict::near(most, paper, "x", all.iter().all(|speed_up| *speed_up > 1.0)).derived())
-}
-
-/// Judged by the sizes that have a sample.
-fn sampled(
-    found: &Findings,
-    verdict: impl FnOnce(&[Regret]) -> Result<Verdict>,
-) -> Result<Verdict> {
-    let samples =
-        (0..9).filter_map(|place| found.measured.as_ref()?.regret(size(Cell::Lstm, place)));
-    let samples: Vec<Regret> = samples.collect();
-    judged(
-        found,
-        Some(samples).filter(|all| !all.is_empty()),
-        |samples| verdict(&samples),
-    )
-}
-
-fn of_nine(samples: &[Regret]) -> String {
-    format!("of {} of nine sizes", samples.len())
-}
-
-/// The mean over sizes that have a sample.
-fn regret(found: &Findings, of: fn(&Regret) -> f64, paper: f64) -> Result<Verdict> {
-    sampled(found, |samples| {
-        let mean =
-            |of: fn(&Regret) -> f64| samples.iter().map(of).sum::<f64>() / samples.len() as f64;
-        let run: usize = samples.iter().map(|one| one.run).sum();
-        // The paper: the first mappings are as good as the best.
-        let verdict = lower(mean(of), mean(|one| one.median), paper, "")?;
-        Ok(verdict.with(&format!(", the mean {}, {run} mappings", of_nine(samples))))
+    Ok(Verdict {
+        ours: texts.join("; "),
+        ..Verdict::exact(&numbers, paper)
     })
 }
 
-/// The largest gain over either of cuDNN's kinds of kernels; layers run one after the other.
-fn networks(found: &Findings) -> Result<Verdict> {
-    let gains = |hidden, steps| {
-        let size = move |batch| Size {
+/// The mean over the sizes that have a sample. `value` is one of the multiples of the best time.
+fn mean_regret(found: &Findings, value: fn(&Regret) -> f64, paper: &PaperValue) -> Result<Verdict> {
+    judge_samples(found, |samples| {
+        let mappings: usize = samples.iter().map(|one| one.run).sum();
+        let ours = mean_of(samples, value);
+        // The paper's conclusion is that the first mappings are as good as the best.
+        let verdict = lower(ours, mean_of(samples, |one| one.median), paper)?;
+        let sizes = count_sizes(samples);
+        Ok(verdict.with(&format!(", the mean {sizes}, {mappings} mappings")))
+    })
+}
+
+fn mean_of(samples: &[Regret], value: fn(&Regret) -> f64) -> f64 {
+    samples.iter().map(value).sum::<f64>() / samples.len() as f64
+}
+
+fn count_sizes(samples: &[Regret]) -> String {
+    format!("of {} of nine sizes", samples.len())
+}
+
+fn latencies(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+    let Some(measured) = &found.measured else {
+        return Ok(Verdict::not_run());
+    };
+    let lstm = all_latencies(measured, Cell::Lstm);
+    let gru = all_latencies(measured, Cell::Gru);
+    let Some((lstm, gru)) = lstm.zip(gru) else {
+        return Ok(Verdict::not_run());
+    };
+    let agrees = grow_with_size(&lstm) && grow_with_size(&gru);
+    let ours = [lstm, gru].concat();
+    let papers = [paper::LSTM.1, paper::GRU.1].concat();
+    let (least, most) = range(ours.iter().copied());
+    let verdict = Verdict {
+        ours: format!("{least:.2} to {most:.2} ms"),
+        ..Verdict::several_numbers(&ours, &papers, "ms", agrees)
+    };
+    let device_file = Roofline::of_gpu(&measured.gpu).map(|(file, _)| file);
+    let verdict = if device_file == Some(TITAN_V) {
+        verdict
+    } else {
+        verdict.of_another_gpu()
+    };
+    Ok(verdict.with(&format!(", on {}", measured.short())))
+}
+
+/// GRNN's times at the nine sizes, or `None` if one is missing.
+fn all_latencies(measured: &Measured, cell: Cell) -> Option<Vec<f64>> {
+    (0..9)
+        .map(|place| measured.ms(Series::Grnn, size(cell, place)))
+        .collect()
+}
+
+/// Whether wider states take longer and larger batches are not faster, as on any GPU.
+fn grow_with_size(ms: &[f64]) -> bool {
+    let wider_takes_longer = ms.iter().zip(&ms[3..]).all(|(narrow, wide)| narrow < wide);
+    wider_takes_longer && ms.chunks(3).all(|batches| batches[0] <= batches[2])
+}
+
+/// The means over the batches at states of 64 and of 256.
+fn over_traditional(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+    let narrow = mean_over_traditional(found, [0, 1, 2]);
+    let wide = mean_over_traditional(found, [3, 4, 5]);
+    judge(found, narrow.zip(wide), |(narrow, wide)| {
+        let agrees = narrow > 1.0 && wide > 1.0;
+        Ok(Verdict::several(&[narrow, wide], paper, agrees))
+    })
+}
+
+fn mean_over_traditional(found: &Findings, places: [usize; 3]) -> Option<f64> {
+    mean_of_three(
+        places.map(|place| over_grnn(found, Series::Traditional, size(Cell::Lstm, place))),
+    )
+}
+
+fn over_persistent_at_20(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+    let ratio = over_grnn(found, Series::Persistent, size(Cell::Lstm, 2));
+    judge(found, ratio, |ratio| higher(ratio, 1.0, paper))
+}
+
+fn over_persistent_at_5(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+    let ratios = WIDTHS.map(|hidden| {
+        let size = Size {
+            hidden,
+            batch: 5,
+            ..size(Cell::Lstm, 0)
+        };
+        over_grnn(found, Series::Persistent, size)
+    });
+    judge(found, mean_of_three(ratios), |ratio| {
+        higher(ratio, 1.0, paper)
+    })
+}
+
+fn cut_at_1024(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+    let cuts = [6, 7, 8].map(|place| {
+        let ratio = over_grnn(found, Series::Traditional, size(Cell::Lstm, place))?;
+        Some(100.0 * (1.0 - 1.0 / ratio))
+    });
+    judge(found, mean_of_three(cuts), |cut| higher(cut, 0.0, paper))
+}
+
+/// The mean, or `None` if a value is missing.
+fn mean_of_three(values: [Option<f64>; 3]) -> Option<f64> {
+    Some(values.into_iter().sum::<Option<f64>>()? / 3.0)
+}
+
+/// The measured time of another system over GRNN's.
+fn over_grnn(found: &Findings, series: Series, size: Size) -> Option<f64> {
+    let measured = found.measured.as_ref()?;
+    Some(measured.ms(series, size)? / measured.ms(Series::Grnn, size)?)
+}
+
+fn synchronisations(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+    judge(found, measured_synchronisations(found), |ratios| {
+        let verdict = one_below_1024(&ratios, |ratio| ratio > 1.0, |ratio| format!("{ratio:.2}"));
+        Ok(verdict.with(" times as fast with one"))
+    })
+}
+
+/// The times with two synchronisations over those with one at the nine sizes, or `None` if one is missing.
+fn measured_synchronisations(found: &Findings) -> Option<Vec<f64>> {
+    let measured = found.measured.as_ref()?;
+    let mut ratios = Vec::new();
+    for place in 0..9 {
+        let size = size(Cell::Gru, place);
+        let two = measured.fastest(Rnn::GruDouble, size)?;
+        let one = measured.fastest(Rnn::GruSingle, size)?;
+        ratios.push(two / one);
+    }
+    Some(ratios)
+}
+
+fn crossover(found: &Findings, _: &PaperValue) -> Result<Verdict> {
+    let study = found.study("table3")?;
+    let with_two = study.values(0, DOUBLE)?;
+    let with_one = study.values(0, SINGLE)?;
+    let ratios: Vec<f64> = with_two
+        .iter()
+        .zip(with_one)
+        .map(|(double, single)| double / single)
+        .collect();
+    Ok(one_below_1024(
+        &ratios,
+        |ratio| ratio > 1.0,
+        |ratio| if ratio > 1.0 { "one" } else { "two" }.to_string(),
+    ))
+}
+
+/// Whether one synchronisation is better up to states of 256, and two are with 1024.
+fn one_below_1024(all: &[f64], is_one: fn(f64) -> bool, show: fn(f64) -> String) -> Verdict {
+    let mut holds = true;
+    let mut texts = Vec::new();
+    for (width, values) in WIDTHS.into_iter().zip(all.chunks(3)) {
+        holds &= values.iter().all(|value| is_one(*value) == (width < 1024));
+        let values: Vec<String> = values.iter().map(|value| show(*value)).collect();
+        texts.push(format!("{width}: {}", values.join(" ")));
+    }
+    Verdict::order(holds, texts.join("; "))
+}
+
+/// The largest speed-up over DeepCPU. The model's times are fitted to those that the paper's follow from.
+fn over_cpu(found: &Findings, figure: &str, paper: &PaperValue) -> Result<Verdict> {
+    let all = found.study(figure)?.values(0, MODEL)?;
+    let largest = all.iter().copied().fold(0.0, f64::max);
+    let agrees = all.iter().all(|speed_up| *speed_up > 1.0);
+    Ok(Verdict::near(largest, paper, agrees).derived())
+}
+
+fn share_of_peak(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+    let ours = mean(&found.study("fig13")?.values(0, MODEL)?);
+    Ok(higher(ours, DEEP_CPU_SHARE, paper)?.derived())
+}
+
+/// How often the model's first mapping is the best: the paper's text has the number of sizes and of all sizes.
+fn first_is_best(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+    let (papers_best, papers_sizes) = paper.range();
+    judge_samples(found, |samples| {
+        let best = samples.iter().filter(|one| one.first_is_best()).count();
+        let sizes = samples.len();
+        let spread = largest(samples, |one| 100.0 * one.spread);
+        let within = if spread > 0.0 {
+            format!(" within the spread of its times, {spread:.1} %")
+        } else {
+            String::new()
+        };
+        let share = best as f64 / sizes as f64;
+        Ok(Verdict {
+            ours: format!("{best} of {sizes} measured{within}"),
+            ..Verdict::near_number(share, papers_best / papers_sizes, "", best > 0)
+        })
+    })
+}
+
+fn worst_case(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+    let papers_worst_first = paper.numbers()[0];
+    judge_samples(found, |samples| {
+        let first = largest(samples, |one| one.first);
+        let best_of_first = largest(samples, |one| one.best_of_first);
+        let agrees = best_of_first < papers_worst_first;
+        let sizes = count_sizes(samples);
+        Ok(Verdict {
+            ours: format!("{first:.2}; {best_of_first:.2} x, the worst {sizes}"),
+            ..Verdict::several(&[first, best_of_first], paper, agrees)
+        })
+    })
+}
+
+fn largest(samples: &[Regret], value: fn(&Regret) -> f64) -> f64 {
+    samples.iter().map(value).fold(0.0, f64::max)
+}
+
+fn median_mapping(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+    let mut grus = String::new();
+    for regret in regrets(found, Cell::Gru) {
+        grus += &format!("; a GRU's {:.2}", regret.median_over_first());
+    }
+    judge_samples(found, |samples| {
+        let ratios: Vec<f64> = samples.iter().map(Regret::median_over_first).collect();
+        let texts: Vec<String> = ratios.iter().map(|ratio| format!("{ratio:.2}")).collect();
+        let median = mean(&ratios);
+        let verdict = Verdict::near(median, paper, median > 1.0);
+        Ok(verdict.with(&format!(
+            ", the mean {} ({}{grus})",
+            count_sizes(samples),
+            texts.join(" and ")
+        )))
+    })
+}
+
+/// The largest gain of either network over either of cuDNN's kinds of kernels. Layers run one after the other.
+fn networks(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
+    let gains = NETWORKS
+        .into_iter()
+        .map(|network| gain_of_network(found, network))
+        .collect::<Option<Vec<_>>>();
+    judge(found, gains, |gains| {
+        let largest = gains.iter().map(|(gain, _)| *gain).fold(0.0, f64::max);
+        let texts: Vec<&str> = gains.iter().map(|(_, text)| text.as_str()).collect();
+        Ok(higher(largest, 1.0, paper)?.with(&format!(" ({})", texts.join("; "))))
+    })
+}
+
+/// The largest gain of one network, with its text. The last of several equal ones counts.
+fn gain_of_network(
+    found: &Findings,
+    (name, _, hidden, steps): (&str, u32, u32, u32),
+) -> Option<(f64, String)> {
+    let mut largest: Option<(f64, String)> = None;
+    for batch in NETWORK_BATCHES {
+        let size = Size {
             cell: Cell::Lstm,
             hidden,
             batch,
             steps,
         };
-        NETWORK_BATCHES.into_iter().flat_map(move |batch| {
-            let of = [
-                (Series::Traditional, "traditional"),
-                (Series::Persistent, "persistent"),
-            ];
-            of.into_iter().filter_map(move |(series, name)| {
-                Some((
-                    over_grnn(found, series, size(batch))?,
-                    format!("{name} kernels, batch {batch}"),
-                ))
-            })
-        })
-    };
-    let most = |(name, _, hidden, steps): (&str, u32, u32, u32)| {
-        let (gain, over) = gains(hidden, steps).max_by(|a, b| a.0.total_cmp(&b.0))?;
-        Some((gain, format!("{name} {gain:.1} over {over}")))
-    };
-    let both = NETWORKS.into_iter().map(most).collect::<Option<Vec<_>>>();
-    judged(found, both, |both| {
-        let largest = both.iter().map(|(gain, _)| *gain).fold(0.0, f64::max);
-        let each: Vec<&str> = both.iter().map(|(_, text)| text.as_str()).collect();
-        Ok(higher(largest, 1.0, 14.6, "x")?.with(&format!(" ({})", each.join("; "))))
-    })
+        for (series, kernels) in [
+            (Series::Traditional, "traditional"),
+            (Series::Persistent, "persistent"),
+        ] {
+            let Some(gain) = over_grnn(found, series, size) else {
+                continue;
+            };
+            if largest.as_ref().is_none_or(|(most, _)| gain >= *most) {
+                let text = format!("{name} {gain:.1} over {kernels} kernels, batch {batch}");
+                largest = Some((gain, text));
+            }
+        }
+    }
+    largest
 }
 
-fn latencies(found: &Findings) -> Result<Verdict> {
-    let of = |own: &Measured, cell| -> Option<Vec<f64>> {
-        (0..9)
-            .map(|place| own.ms(Series::Grnn, size(cell, place)))
-            .collect()
+/// The verdict on a value if it was measured, with the GPU's name.
+fn judge<T>(
+    found: &Findings,
+    value: Option<T>,
+    verdict: impl FnOnce(T) -> Result<Verdict>,
+) -> Result<Verdict> {
+    match value.zip(found.measured.as_ref()) {
+        Some((value, measured)) => Ok(verdict(value)?.with(&format!(", on {}", measured.short()))),
+        None => Ok(Verdict::not_run()),
+    }
+}
+
+/// The verdict on the sizes of an LSTM that have a sample, if there are any.
+fn judge_samples(
+    found: &Findings,
+    verdict: impl FnOnce(&[Regret]) -> Result<Verdict>,
+) -> Result<Verdict> {
+    let samples = regrets(found, Cell::Lstm);
+    let samples = if samples.is_empty() {
+        None
+    } else {
+        Some(samples)
     };
-    let both = found
-        .measured
-        .as_ref()
-        .and_then(|own| of(own, Cell::Lstm).zip(of(own, Cell::Gru)));
-    judged(found, both, |(lstm, gru)| {
-        // On any GPU, wider states take longer and larger batches are not faster.
-        let wider = |ms: &[f64]| ms.iter().zip(&ms[3..]).all(|(narrow, wide)| narrow < wide);
-        let grows = |ms: &[f64]| wider(ms) && ms.chunks(3).all(|batches| batches[0] <= batches[2]);
-        let direction = grows(&lstm) && grows(&gru);
-        let ours = [lstm, gru].concat();
-        let papers = [paper::LSTM.1, paper::GRU.1].concat();
-        let (least, most) = findings::range(ours.iter().copied());
-        let verdict = Verdict::several(&ours, &papers, "ms", direction);
-        let verdict = Verdict {
-            ours: format!("{least:.2} to {most:.2} ms"),
-            ..verdict
-        };
-        let own = found
-            .measured
-            .as_ref()
-            .and_then(|own| Roofline::of_gpu(&own.gpu));
-        Ok(if own.is_some_and(|(file, _)| file == TITAN_V) {
-            verdict
-        } else {
-            verdict.of_another_gpu()
-        })
-    })
+    judge(found, samples, |samples| verdict(&samples))
 }
 
-fn over_traditional(found: &Findings) -> Result<Verdict> {
-    // Mean over the batches.
-    let ratio = |places: [usize; 3]| {
-        mean(places.map(|place| over_grnn(found, Series::Traditional, size(Cell::Lstm, place))))
+/// The regrets at the sizes of the paper that have a sample.
+fn regrets(found: &Findings, cell: Cell) -> Vec<Regret> {
+    let Some(measured) = &found.measured else {
+        return Vec::new();
     };
-    judged(
-        found,
-        ratio([0, 1, 2]).zip(ratio([3, 4, 5])),
-        |(narrow, wide)| {
-            Ok(Verdict::several(
-                &[narrow, wide],
-                &[6.67, 4.21],
-                "",
-                narrow > 1.0 && wide > 1.0,
-            ))
-        },
-    )
+    (0..9)
+        .filter_map(|place| measured.regret(size(cell, place)))
+        .collect()
 }
 
-/// `None` if a time is missing.
-fn synchronisations(found: &Findings) -> Option<Verdict> {
-    let ratio = |place| {
-        let fastest = |kernel| {
-            found
-                .measured
-                .as_ref()?
-                .fastest(kernel, size(Cell::Gru, place))
-        };
-        Some(fastest(Rnn::GruDouble)? / fastest(Rnn::GruSingle)?)
-    };
-    let ratios = (0..9).map(ratio).collect::<Option<Vec<f64>>>()?;
-    let verdict = one_below_1024(&ratios, |ratio| ratio > 1.0, |ratio| format!("{ratio:.2}"));
-    Some(verdict.with(" times as fast with one"))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::papers::Paper;
 
-/// Whether one synchronisation is better up to states of 256, and two are with 1024.
-fn one_below_1024(all: &[f64], is_one: fn(f64) -> bool, shown: fn(f64) -> String) -> Verdict {
-    let rows = || WIDTHS.into_iter().zip(all.chunks(3));
-    let holds = rows().all(|(width, row)| row.iter().all(|value| is_one(*value) == (width < 1024)));
-    let row = |(width, row): (u32, &[f64])| {
-        format!(
-            "{width}: {}",
-            row.iter()
-                .map(|value| shown(*value))
-                .collect::<Vec<_>>()
-                .join(" ")
-        )
-    };
-    Verdict::order(holds, rows().map(row).collect::<Vec<_>>().join("; "))
-}
-
-fn mappings(found: &Findings) -> Result<Verdict> {
-    let study = found.study("table2")?;
-    let (costs, ranks) = (study.values(0, MODEL)?, study.values(1, MODEL)?);
-    // The paper truncates costs.
-    let ours: Vec<f64> = costs
-        .iter()
-        .zip(ranks)
-        .flat_map(|(cost, rank)| [cost.trunc(), rank])
-        .collect();
-    let papers: Vec<f64> = MAPPINGS
-        .iter()
-        .flat_map(|(.., cost, rank)| [*cost, *rank])
-        .collect();
-    let pairs: Vec<String> = ours
-        .chunks(2)
-        .map(|pair| format!("{}/{}", pair[0], pair[1]))
-        .collect();
-    Ok(Verdict {
-        ours: pairs.join("; "),
-        ..Verdict::exact(&ours, &papers, "")
-    })
-}
-
-fn crossover(found: &Findings) -> Result<Verdict> {
-    let costs = |kernel| found.study("table3")?.values(0, kernel);
-    let ratios: Vec<f64> = costs(DOUBLE)?
-        .iter()
-        .zip(costs(SINGLE)?)
-        .map(|(double, single)| double / single)
-        .collect();
-    let is_one = |ratio| ratio > 1.0;
-    Ok(one_below_1024(&ratios, is_one, |ratio| {
-        if ratio > 1.0 { "one" } else { "two" }.into()
-    }))
+    #[test]
+    fn table_1_is_shown_as_it_is_checked() {
+        let (least, most) = range([paper::LSTM.1, paper::GRU.1].concat());
+        let text = format!("{least} to {most} ms");
+        assert_eq!(Paper::Grnn.value("grnn-table1").text(), text);
+    }
 }

@@ -3,8 +3,8 @@
 use super::measured::{FIRST, Measured, OF_ALL, OF_GRNN, Series, Size};
 use super::model::Model;
 use super::paper::{
-    self, MAPPINGS, NETWORK_BATCHES, NETWORKS, PAPER, PEAK, PEAK_CPU, STEPS, by_size, column, full,
-    measured_by_size, size,
+    self, MAPPINGS, NETWORK_BATCHES, NETWORKS, PAPER, PEAK, PEAK_CPU, PaperMapping, STEPS, by_size,
+    column, cost_and_rank, full, measured_by_size, size,
 };
 use crate::core::cost::grnn::{Cell, Mapping, Rnn};
 use crate::core::cost::roofline::Roofline;
@@ -60,7 +60,9 @@ pub fn mappings(model: &Model, own: &Measured) -> Study {
     };
     let (ranked, _) = model.ranked(table);
     let mapping = |row: usize| {
-        let (groups, group_size, ..) = MAPPINGS[row];
+        let PaperMapping {
+            groups, group_size, ..
+        } = MAPPINGS[row];
         Mapping {
             tile_width: 32,
             tile_height: 2,
@@ -80,23 +82,23 @@ pub fn mappings(model: &Model, own: &Measured) -> Study {
     };
     let costs = vec![
         column(MODEL, &|row| Some(ranked[place(row)].cost.total())),
-        column(PAPER, &|row| Some(MAPPINGS[row].3)),
+        column(PAPER, &|row| Some(cost_and_rank(row)[0])),
     ];
     let gpu = own.short();
     let ranks = vec![
         column(MODEL, &|row| Some((place(row) + 1) as f64)),
-        column(PAPER, &|row| Some(MAPPINGS[row].4)),
+        column(PAPER, &|row| Some(cost_and_rank(row)[1])),
         column(&format!("model, {gpu}"), &|row| {
             Some(measured(row)?.0.into())
         }),
     ];
     let times = vec![
         column(MODEL, &|row| Some(model.mapped(&ranked[place(row)], STEPS))),
-        column(PAPER, &|row| Some(MAPPINGS[row].2)),
+        column(PAPER, &|row| Some(MAPPINGS[row].ms)),
         column(&format!("GRNN, {gpu}"), &|row| Some(measured(row)?.1)),
     ];
     let note = own.note("ranks are those on that GPU.");
-    let groups = MAPPINGS.map(|(groups, size, ..)| format!("{groups}×{size}"));
+    let groups = MAPPINGS.map(|one| format!("{}×{}", one.groups, one.group_size));
     Study::new(
         [costs, ranks, times].map(|series| columns(&[""], &groups, &series)),
         note,

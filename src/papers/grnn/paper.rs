@@ -5,6 +5,7 @@ use super::measured::{Measured, Size};
 use crate::core::cost::grnn::Cell;
 use crate::lab::plot::Bar;
 use crate::lab::results::columns::name_of;
+use crate::papers::Paper;
 use crate::papers::lab::{Column, columns};
 
 /// Of the state.
@@ -70,14 +71,34 @@ pub const DOUBLE: Times = (
     [0.28, 0.285, 0.307, 0.372, 0.411, 0.498, 0.683, 3.162, 6.324],
 );
 
-/// Table 2: work groups, their size, milliseconds, cost and rank; tiles of 32 by 2, state 256, batch 20.
-pub const MAPPINGS: [(u32, u32, f64, f64, f64); 5] = [
-    (128, 2, 0.57, 449.0, 17.0),
-    (64, 4, 0.5, 322.0, 3.0),
-    (32, 8, 0.5, 252.0, 1.0),
-    (16, 16, 0.6, 443.0, 14.0),
-    (8, 32, 0.93, 561.0, 35.0),
+/// A mapping of Table 2. Tiles are of 32 by 2, the state has a width of 256, and the batch is 20.
+pub struct PaperMapping {
+    pub groups: u32,
+    pub group_size: u32,
+    pub ms: f64,
+}
+
+pub const MAPPINGS: [PaperMapping; 5] = [
+    paper_mapping(128, 2, 0.57),
+    paper_mapping(64, 4, 0.5),
+    paper_mapping(32, 8, 0.5),
+    paper_mapping(16, 16, 0.6),
+    paper_mapping(8, 32, 0.93),
 ];
+
+const fn paper_mapping(groups: u32, group_size: u32, ms: f64) -> PaperMapping {
+    PaperMapping {
+        groups,
+        group_size,
+        ms,
+    }
+}
+
+/// The paper's cost and rank of one of the [`MAPPINGS`], which a claim states.
+pub fn cost_and_rank(mapping: usize) -> [f64; 2] {
+    let numbers = Paper::Grnn.value("grnn-table2").numbers();
+    [numbers[2 * mapping], numbers[2 * mapping + 1]]
+}
 
 /// The Titan V's floating-point operations in a nanosecond (section 8.1).
 pub const PEAK: f64 = 13_670.0;

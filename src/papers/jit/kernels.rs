@@ -25,11 +25,6 @@ use crate::core::workload::model::Model;
 use crate::core::workload::operator::catalogue::List;
 use crate::core::workload::operator::{Kind, Operator, Rows, Sizes, Source};
 
-/// Table 1, column "kernel".
-pub const PAPER_UNBATCHED: u64 = 5_018_658;
-/// "About", says the paper.
-pub const PAPER_BATCHED: u64 = 2_650;
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KernelCounts {
     /// Without batching.

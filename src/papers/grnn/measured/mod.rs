@@ -171,6 +171,10 @@ impl Regret {
     pub fn first_is_best(&self) -> bool {
         self.first <= 1.0 + self.spread
     }
+
+    pub fn median_over_first(&self) -> f64 {
+        self.median / self.first
+    }
 }
 
 #[derive(Clone, Debug)]
