@@ -31,8 +31,6 @@ process = "offline"
 [device]
 workers   = {workers}
 precision = "{precision}"
-signal    = "{signal}"
-launch    = "{launch}"
 {device}
 
 [[policy]]
@@ -75,15 +73,15 @@ PERSISTENT = 'grnn = "scenarios/devices/h200.toml"'
 VERIFIED = re.compile(r"verified: (\d+) requests .*largest relative error is ([^,]+), ([\d.]+) % of what is tolerated")
 
 
-def answers(bench, model, dataset, sequences, precision, signal="fused", launch="graph", workers=1, persistent=False):
+def answers(bench, model, dataset, sequences, precision, workers=1, persistent=False):
     scale = bench.scale
     short = scale.verified_requests < 50
     text = SCENARIO.format(
         model=model, hidden=scale.verified_hidden, vocabulary=scale.verified_vocabulary, requests=scale.verified_requests,
-        dataset=dataset, precision=precision, signal=signal, launch=launch, workers=workers,
+        dataset=dataset, precision=precision, workers=workers,
         max_length="max_length = 9" if short and dataset != "constant:11>13" else "", device=PERSISTENT if persistent else "",
     ) + (PADDED if sequences else "") + (CHUNKS if persistent else "")
-    name = f"{model}-{precision}-{signal}-{launch}-{workers}" + ("-persistent" if persistent else "")
+    name = f"{model}-{precision}-{workers}" + ("-persistent" if persistent else "")
     path = bench.folder / f"{name}.toml"
     path.write_text(text)
 
@@ -129,8 +127,8 @@ def too_many(bench):
     path = bench.folder / "too-many.toml"
     path.write_text(
         SCENARIO.format(
-            model="lstm", hidden=8, vocabulary=9, requests=4, dataset="constant:2", precision="f32", signal="fused",
-            launch="graph", workers=gpus + 1, max_length="", device="",
+            model="lstm", hidden=8, vocabulary=9, requests=4, dataset="constant:2", precision="f32",
+            workers=gpus + 1, max_length="", device="",
         )
     )
     call = bench.call("real", path, "--backend", "cuda", "--out", bench.folder / "runs" / "too-many")
@@ -156,10 +154,6 @@ def run(bench):
         for model, dataset, sequences in MODELS[:2]:
             judge = answers(bench, model, dataset, sequences, precision, persistent=True)
             bench.item(f"answers of {model} in {precision}, persistent kernels", judge, of_times=False)
-    for signal, launch in (("kernel", "graph"), ("fused", "kernels"), ("kernel", "kernels")):
-        for model, dataset, sequences in (MODELS[0], MODELS[2], MODELS[3]):
-            judge = answers(bench, model, dataset, sequences, "f32", signal, launch)
-            bench.item(f"answers of {model} with signal={signal}, launch={launch}", judge, of_times=False)
 
     def several():
         gpus = count_of_gpus(bench)

@@ -1,4 +1,4 @@
-"""What a step costs: beside its floors, its variants, its use in full batches, the scheduler, and PyTorch."""
+"""What a step costs: beside its floors, its use in full batches, the scheduler, and PyTorch."""
 
 import json
 import pathlib
@@ -12,8 +12,6 @@ TORCH = pathlib.Path(__file__).parent / "torch_steps.py"
 WITHIN_OF_FLOOR = 1.15
 SHARE_OF_BACK_TO_BACK = 0.97
 ADDED_US = 5.0
-# Of two ways to the same, the default may be this much slower before it is the wrong default.
-NO_SLOWER = 1.03
 
 SCENARIO = """name = "{name}"
 
@@ -132,24 +130,6 @@ def added(bench, precision, costs, overheads):
     )
 
 
-def variants(bench, precision, key, default, other):
-    """The default against the other way to the same."""
-    scale = bench.scale
-    cell = f"lstm:{scale.hidden}"
-    found = {}
-    for value in (default, other, default, other):
-        name = f"{key}-{value}-{precision}-{len(found.get(value, []))}"
-        costs = profile(bench, name, "--cell", cell, "--precision", precision, f"--{key}", value)
-        found.setdefault(value, []).append(costs["lstm"])
-    batches = sorted(found[default][0])
-    best = {value: {batch: min(run[batch] for run in runs) for batch in batches} for value, runs in found.items()}
-    lines = [(batch, *(f"{best[value][batch] / 1e3:.2f}" for value in (default, other))) for batch in batches]
-    bench.write(f"{key}-{precision}.txt", table(("batch", f"{default} us", f"{other} us"), lines))
-    worst = max(batches, key=lambda batch: best[default][batch] / best[other][batch])
-    figures = "; ".join(f"{batch}: {best[default][batch] / 1e3:.2f} and {best[other][batch] / 1e3:.2f}" for batch in batches[:: max(1, len(batches) // 4)])
-    return best[default][worst] <= NO_SLOWER * best[other][worst], f"us a step by batch: {figures} (the first has to be the better)"
-
-
 def torch_steps(bench, costs):
     scale = bench.scale
     asked = json.dumps({"hidden": scale.hidden, "batches": list(scale.batches), "precisions": list(scale.step_precisions)})
@@ -188,6 +168,4 @@ def run(bench):
     for precision in scale.step_precisions:
         bench.item(f"full batches of {scale.full_batch} in {precision}", lambda: full_batches(bench, precision, costs))
         bench.item(f"scheduling and gathering in {precision}", lambda: added(bench, precision, costs, overheads[precision]))
-    bench.item("signal fused against kernel", lambda: variants(bench, "f32", "signal", "fused", "kernel"))
-    bench.item("graph against kernels", lambda: variants(bench, "f32", "launch", "graph", "kernels"))
     bench.item("PyTorch beside it", lambda: torch_steps(bench, costs))

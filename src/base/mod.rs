@@ -7,5 +7,5 @@ pub mod units;
 pub mod memory;
 
 pub mod files;
-pub mod gpu_settings;
+pub mod precision;
 pub mod shipped;

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{find, render};
 use crate::base::error::{Context, Error, Result};
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::base::shipped::Shipped;
 use crate::base::units::Nanos;
 use crate::core::cost::roofline::Roofline;

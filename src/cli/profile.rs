@@ -10,7 +10,7 @@ use super::render::{put, say};
 use super::{find, progress, seed, stop_on_ctrl_c};
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::files::can_write;
-use crate::base::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
+use crate::base::precision::Precision;
 use crate::base::shipped::Shipped;
 use crate::core::cost::grnn;
 use crate::core::policy::registry::Registry;
@@ -88,14 +88,6 @@ pub struct Args {
           default_value = "f32", conflicts_with = "scenario", value_parser = known::<Precision>)]
     pub precision: Precision,
 
-    /// How a GPU signals that a task is done: fused or kernel
-    #[arg(long, default_value = "fused", conflicts_with = "scenario", value_parser = known::<Signal>)]
-    pub signal: Signal,
-
-    /// How the kernels of a task are launched on a GPU: graph or kernels
-    #[arg(long, default_value = "graph", conflicts_with = "scenario", value_parser = known::<LaunchBy>)]
-    pub launch: LaunchBy,
-
     /// Also measure persistent kernels of lstm and gru, chosen by the model of this device, by name or as a file [default: the
     /// scenario's device, if it has one]
     #[arg(long, value_name = "DEVICE", conflicts_with = "floors")]
@@ -165,29 +157,13 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         )
     };
     let scenario = args.scenario.as_ref().map(load).transpose()?;
-    let (wanted, workers, gpu) = match &scenario {
+    let (wanted, workers, precision) = match &scenario {
         Some(scenario) => (
             vec![Wanted::of_scenario(scenario, &args.inputs)?],
             scenario.device.workers,
-            scenario.device.gpu(),
+            scenario.device.precision,
         ),
-        None => {
-            let Args {
-                precision,
-                signal,
-                launch,
-                ..
-            } = *args;
-            (
-                wanted(args)?,
-                usize::from(args.workers),
-                GpuSettings {
-                    precision,
-                    signal,
-                    launch,
-                },
-            )
-        }
+        None => (wanted(args)?, usize::from(args.workers), args.precision),
     };
     let persistent = match (&args.grnn, &scenario) {
         (Some(device), _) => Some(named(device, &wanted, executor)?),
@@ -207,7 +183,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         repeats: args.repeats,
         workers,
         executor,
-        gpu,
+        precision,
         persistent,
     };
     measure(wanted, settings, args.out.as_deref(), args.quiet).map(drop)
@@ -222,18 +198,13 @@ pub fn before_runs(
 ) -> Result<Session> {
     let wanted = Wanted::of_scenario(scenario, &[])?;
     let batches = profile::batches_of(executor, std::iter::once(&wanted.model)).to_vec();
-    let (workers, gpu, persistent) = (
-        scenario.device.workers,
-        scenario.device.gpu(),
-        persistent_of(scenario, executor)?,
-    );
     let settings = Settings {
         batches,
         repeats: REPEATS_BEFORE_RUNS,
-        workers,
+        workers: scenario.device.workers,
         executor,
-        gpu,
-        persistent,
+        precision: scenario.device.precision,
+        persistent: persistent_of(scenario, executor)?,
     };
     measure(vec![wanted], settings, Some(out), quiet)
 }

@@ -139,7 +139,7 @@ fn files_and_columns_are_those_of_a_simulation() {
     assert_eq!(
         run["scenario"]["device"],
         json!({
-            "workers": 1, "costs": null, "roofline": null, "grnn": null, "max_waiting": 1_000_000, "precision": "f32", "signal": "fused", "launch": "graph",
+            "workers": 1, "costs": null, "roofline": null, "grnn": null, "max_waiting": 1_000_000, "precision": "f32",
         })
     );
 }

@@ -12,8 +12,8 @@ use batchlab::cuda::device::{
     Batch, Device, Fault, HostPlace, Needs, Plan, Row, Shape, Slot, Stream,
 };
 use batchlab::cuda::gpu::Gpus;
-use batchlab::gpu_settings::{LaunchBy, Precision, Settings, Signal};
 use batchlab::network::{Network, Spec};
+use batchlab::precision::Precision;
 use batchlab::units::{CellId, RequestId, StreamId, WorkerId};
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::model::Model;
@@ -72,21 +72,6 @@ pub fn inside(test: &str, settings: &[(&str, &str)]) -> bool {
     false
 }
 
-/// All combinations of settings.
-pub fn settings() -> impl Iterator<Item = Settings> {
-    Precision::ALL.into_iter().flat_map(|precision| {
-        [Signal::Fused, Signal::Kernel]
-            .into_iter()
-            .flat_map(move |signal| {
-                [LaunchBy::Graph, LaunchBy::Kernels].map(|launch| Settings {
-                    precision,
-                    signal,
-                    launch,
-                })
-            })
-    })
-}
-
 /// The first stream of the first worker.
 pub const STREAM: Stream = Stream {
     worker: WorkerId(0),
@@ -135,28 +120,28 @@ pub fn row(request: u32, node: u32, last: u32, inputs_end: u32) -> Row {
 }
 
 impl Bench {
-    pub fn new(model: &Model, settings: Settings, workers: usize) -> Bench {
-        Bench::of(model, &spec(), settings, workers)
+    pub fn new(model: &Model, precision: Precision, workers: usize) -> Bench {
+        Bench::of(model, &spec(), precision, workers)
     }
 
-    pub fn of(model: &Model, spec: &Spec, settings: Settings, workers: usize) -> Bench {
-        Bench::with(model, spec, settings, None, workers)
+    pub fn of(model: &Model, spec: &Spec, precision: Precision, workers: usize) -> Bench {
+        Bench::with(model, spec, precision, None, workers)
     }
 
     /// The same with persistent kernels by what is known of a device.
-    pub fn persistent(model: &Model, spec: &Spec, settings: Settings, workers: usize) -> Bench {
+    pub fn persistent(model: &Model, spec: &Spec, precision: Precision, workers: usize) -> Bench {
         let device = grnn::Device::open("titan-v").expect("a device that comes with batchlab");
-        Bench::with(model, spec, settings, Some(&device), workers)
+        Bench::with(model, spec, precision, Some(&device), workers)
     }
 
     fn with(
         model: &Model,
         spec: &Spec,
-        settings: Settings,
+        precision: Precision,
         persistent: Option<&grnn::Device>,
         workers: usize,
     ) -> Bench {
-        let mut gpus = Gpus::new(model, spec, &settings, persistent, workers).expect("GPUs");
+        let mut gpus = Gpus::new(model, spec, precision, persistent, workers).expect("GPUs");
         gpus.begin(workers, &needs()).expect("a run");
         Bench {
             network: Network::new(model, spec).expect("a network"),

@@ -2,9 +2,9 @@
 
 use batchlab::cuda::device::{Batch, Device, Fault, Needs, Plan, Slot, Stream};
 use batchlab::cuda::gpu::Gpus;
-use batchlab::gpu_settings::{Precision, Settings};
 use batchlab::network::Spec;
 use batchlab::network::weights::{Weights, tensors};
+use batchlab::precision::Precision;
 use batchlab::units::{CellId, RequestId, WorkerId};
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::model::Model;
@@ -23,7 +23,7 @@ fn a_launch_that_is_refused_costs_no_worker() {
     {
         return;
     }
-    let mut bench = Bench::new(&Model::Lstm, Settings::default(), 1);
+    let mut bench = Bench::new(&Model::Lstm, Precision::F32, 1);
     let plan = bench.plan(STREAM, 0, 1, 0, true);
     let fault = (0..4).find_map(|_| {
         bench
@@ -72,7 +72,7 @@ fn a_gpu_that_is_lost_says_why_from_then_on_and_leaves_the_others() {
     ) {
         return;
     }
-    let mut bench = Bench::new(&Model::Lstm, Settings::default(), 2);
+    let mut bench = Bench::new(&Model::Lstm, Precision::F32, 2);
     let lost = Stream {
         worker: WorkerId(1),
         ..STREAM
@@ -184,13 +184,13 @@ fn nan_and_infinity_are_noted_for_their_slot() {
         return;
     }
     let (model, spec) = (Model::Lstm, spec());
-    let good = Bench::of(&model, &spec, Settings::default(), 1);
+    let good = Bench::of(&model, &spec, Precision::F32, 1);
     let words: Vec<u32> = (0..4)
         .map(|request| good.network.token(RequestId(request), 0))
         .collect();
     let poisoned = words[2];
     let (_folder, spec) = with_poison(&model, spec, poisoned);
-    let mut bench = Bench::of(&model, &spec, Settings::default(), 1);
+    let mut bench = Bench::of(&model, &spec, Precision::F32, 1);
     let plan = bench.plan(STREAM, 0, 4, 0, true);
     bench.gather(
         plan,
@@ -227,7 +227,7 @@ fn nan_and_infinity_are_noted_for_their_slot() {
 
 /// What a host lacks.
 fn refusal(workers: usize) -> (u8, String) {
-    let error = Gpus::new(&Model::Lstm, &spec(), &Settings::default(), None, workers).unwrap_err();
+    let error = Gpus::new(&Model::Lstm, &spec(), Precision::F32, None, workers).unwrap_err();
     (error.exit_code(), error.to_string())
 }
 
@@ -279,7 +279,7 @@ fn more_workers_than_gpus_are_a_mistake() {
             embedding: 9,
             ..spec()
         };
-        let error = Gpus::new(&dnn, &square, &Settings::default(), None, 1).unwrap_err();
+        let error = Gpus::new(&dnn, &square, Precision::F32, None, 1).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(
             error

@@ -4,15 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use batchlab::cuda::device::{Device, HostPlace, Row, Slot};
-use batchlab::gpu_settings::{Precision, Settings};
 use batchlab::network::Spec;
+use batchlab::precision::Precision;
 use batchlab::units::{CellId, NodeId, RequestId};
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::dnn::Dnn;
 use batchlab::workload::model::{Model, Unfolder};
 use batchlab::workload::shape::Shape;
 
-use crate::bench::{Bench, PLACE, STREAM, inside, settings, spec};
+use crate::bench::{Bench, PLACE, STREAM, inside, spec};
 
 /// A block of a transformer, in widths that are read by fours.
 const EXAMPLE: &str = include_str!("../../scenarios/networks/example.csv");
@@ -40,10 +40,10 @@ fn bound(precision: Precision) -> f32 {
 }
 
 /// Runs queries of these tokens, 0 for one of fixed size, as one batch with padding, operator by operator, and compares.
-fn runs_as_the_cpu(text: &str, tokens: &[u32], settings: Settings) {
+fn runs_as_the_cpu(text: &str, tokens: &[u32], precision: Precision) {
     let model = listed(text);
     let network = model.network().expect("a network").clone();
-    let mut bench = Bench::of(&model, &Spec { ..spec() }, settings, 1);
+    let mut bench = Bench::of(&model, &Spec { ..spec() }, precision, 1);
     let unfold = |tokens: &u32| {
         let shape = if *tokens == 0 {
             Shape::Fixed
@@ -128,7 +128,7 @@ fn runs_as_the_cpu(text: &str, tokens: &[u32], settings: Settings) {
                 .zip(passed.expected)
                 .position(|(found, expected)| {
                     let off = (found - expected).abs();
-                    off.is_nan() || off > bound(settings.precision)
+                    off.is_nan() || off > bound(precision)
                 });
             far.map_or(Ok(()), |at| {
                 Err(format!(
@@ -137,7 +137,7 @@ fn runs_as_the_cpu(text: &str, tokens: &[u32], settings: Settings) {
                 ))
             })
         });
-        assert_eq!(near, Ok(()), "request {request} under {settings:?}");
+        assert_eq!(near, Ok(()), "request {request} under {precision:?}");
         assert!(
             !bench
                 .gpus
@@ -147,11 +147,11 @@ fn runs_as_the_cpu(text: &str, tokens: &[u32], settings: Settings) {
 }
 
 #[test]
-fn operators_under_all_settings() {
-    if inside("listed::operators_under_all_settings", &[]) {
-        for settings in settings() {
-            runs_as_the_cpu(EXAMPLE, &[5, 9, 2], settings);
-            runs_as_the_cpu(ODD, &[5, 11, 1, 4], settings);
+fn operators_in_all_precisions() {
+    if inside("listed::operators_in_all_precisions", &[]) {
+        for precision in Precision::ALL {
+            runs_as_the_cpu(EXAMPLE, &[5, 9, 2], precision);
+            runs_as_the_cpu(ODD, &[5, 11, 1, 4], precision);
         }
     }
 }
@@ -163,8 +163,8 @@ fn threads_of_operators_may_run_in_any_order() {
             "listed::threads_of_operators_may_run_in_any_order",
             &[("SEED", seed)],
         ) {
-            runs_as_the_cpu(EXAMPLE, &[4, 8], Settings::default());
-            runs_as_the_cpu(ODD, &[3, 12], Settings::default());
+            runs_as_the_cpu(EXAMPLE, &[4, 8], Precision::F32);
+            runs_as_the_cpu(ODD, &[3, 12], Precision::F32);
             return;
         }
     }
@@ -184,7 +184,7 @@ fn large_queries_go_one_after_the_other() {
 
 fn runs_as_the_cpu_in_part(text: &str) {
     let model = listed(text);
-    let mut bench = Bench::of(&model, &spec(), Settings::default(), 1);
+    let mut bench = Bench::of(&model, &spec(), Precision::F32, 1);
     let network = model.network().expect("a network").clone();
     let count = 3;
     for (node, operator) in (0..).zip(network.operators()) {

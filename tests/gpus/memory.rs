@@ -2,8 +2,8 @@
 
 use batchlab::cuda::device::{Batch, Device, Needs, Shape, Slot};
 use batchlab::cuda::gpu::Gpus;
-use batchlab::gpu_settings::{LaunchBy, Precision, Settings};
 use batchlab::network::Spec;
+use batchlab::precision::Precision;
 use batchlab::units::CellId;
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::model::Model;
@@ -30,36 +30,27 @@ fn a_batch_goes_on_while_the_memory_of_its_stream_grows() {
     ) {
         return;
     }
-    for launch in [LaunchBy::Graph, LaunchBy::Kernels] {
-        let mut bench = Bench::new(
-            &Model::Lstm,
-            Settings {
-                launch,
-                ..Settings::default()
-            },
-            1,
-        );
-        let small = bench.plan(STREAM, 0, 2, 0, true);
-        bench.gather(
-            small,
-            &[row(0, 0, LENGTH - 1, 0), row(1, 0, LENGTH - 1, 0)],
-            &[],
-        );
-        bench.launch(small, 2);
-        let large = bench.plan(STREAM, 0, 33, 0, true);
-        assert_ne!(small, large);
-        assert_eq!(small, bench.plan(STREAM, 0, 2, 0, true));
-        bench.launch(small, 4);
-        let rows: Vec<_> = (2..35)
-            .map(|request| row(request, 0, LENGTH - 1, 0))
-            .collect();
-        bench.gather(large, &rows, &[]);
-        bench.launch(large, LENGTH);
-        bench.fetch(STREAM, 0..35);
-        bench.gpus.signal(STREAM).unwrap();
-        bench.wait(STREAM, 6 + u64::from(LENGTH) + 1).unwrap();
-        (0..35).for_each(|request| expect(&bench, request));
-    }
+    let mut bench = Bench::new(&Model::Lstm, Precision::F32, 1);
+    let small = bench.plan(STREAM, 0, 2, 0, true);
+    bench.gather(
+        small,
+        &[row(0, 0, LENGTH - 1, 0), row(1, 0, LENGTH - 1, 0)],
+        &[],
+    );
+    bench.launch(small, 2);
+    let large = bench.plan(STREAM, 0, 33, 0, true);
+    assert_ne!(small, large);
+    assert_eq!(small, bench.plan(STREAM, 0, 2, 0, true));
+    bench.launch(small, 4);
+    let rows: Vec<_> = (2..35)
+        .map(|request| row(request, 0, LENGTH - 1, 0))
+        .collect();
+    bench.gather(large, &rows, &[]);
+    bench.launch(large, LENGTH);
+    bench.fetch(STREAM, 0..35);
+    bench.gpus.signal(STREAM).unwrap();
+    bench.wait(STREAM, 6 + u64::from(LENGTH) + 1).unwrap();
+    (0..35).for_each(|request| expect(&bench, request));
 }
 
 #[test]
@@ -70,45 +61,36 @@ fn what_is_ready_stays_ready_for_a_run_that_needs_more() {
     ) {
         return;
     }
-    for launch in [LaunchBy::Graph, LaunchBy::Kernels] {
-        let mut bench = Bench::new(
-            &Model::Lstm,
-            Settings {
-                launch,
-                ..Settings::default()
-            },
-            1,
-        );
-        let plan = bench.plan(STREAM, 0, 2, 0, true);
-        for states in [10, 64, 100, 5000] {
-            let slots = bench
-                .gpus
-                .begin(
-                    1,
-                    &Needs {
-                        states,
-                        words: states as u32,
-                        ..needs()
-                    },
-                )
-                .unwrap();
-            assert!(u64::from(slots[0]) >= states);
-            assert_eq!(bench.gpus.signalled(STREAM), 0);
-            assert_eq!(bench.gpus.record(STREAM).unwrap().number, 0);
-            assert_eq!(bench.plan(STREAM, 0, 2, 0, true), plan);
-            let slot = Slot(states as u32 - 1);
-            let mut last = row(8, 0, LENGTH - 1, 0);
-            last.state = slot;
-            bench.gather(plan, &[last], &[]);
-            bench.launch(plan, LENGTH);
-            bench.fetch_to(STREAM, slot, 8);
-            bench.gpus.signal(STREAM).unwrap();
-            bench.wait(STREAM, u64::from(LENGTH) + 1).unwrap();
-            expect(&bench, 8);
-        }
-        bench.gpus.release(plan);
-        assert!(!bench.gpus.launch(plan).unwrap_err().lost);
+    let mut bench = Bench::new(&Model::Lstm, Precision::F32, 1);
+    let plan = bench.plan(STREAM, 0, 2, 0, true);
+    for states in [10, 64, 100, 5000] {
+        let slots = bench
+            .gpus
+            .begin(
+                1,
+                &Needs {
+                    states,
+                    words: states as u32,
+                    ..needs()
+                },
+            )
+            .unwrap();
+        assert!(u64::from(slots[0]) >= states);
+        assert_eq!(bench.gpus.signalled(STREAM), 0);
+        assert_eq!(bench.gpus.record(STREAM).unwrap().number, 0);
+        assert_eq!(bench.plan(STREAM, 0, 2, 0, true), plan);
+        let slot = Slot(states as u32 - 1);
+        let mut last = row(8, 0, LENGTH - 1, 0);
+        last.state = slot;
+        bench.gather(plan, &[last], &[]);
+        bench.launch(plan, LENGTH);
+        bench.fetch_to(STREAM, slot, 8);
+        bench.gpus.signal(STREAM).unwrap();
+        bench.wait(STREAM, u64::from(LENGTH) + 1).unwrap();
+        expect(&bench, 8);
     }
+    bench.gpus.release(plan);
+    assert!(!bench.gpus.launch(plan).unwrap_err().lost);
 }
 
 #[test]
@@ -119,7 +101,7 @@ fn states_take_what_memory_there_is() {
     ) {
         return;
     }
-    let mut bench = Bench::new(&Model::Lstm, Settings::default(), 1);
+    let mut bench = Bench::new(&Model::Lstm, Precision::F32, 1);
     let slots = bench
         .gpus
         .begin(
@@ -168,7 +150,7 @@ fn weights_that_do_not_fit_are_told_with_figures() {
         hidden: 200,
         ..spec()
     };
-    let error = Gpus::new(&Model::Lstm, &wide, &Settings::default(), None, 1).unwrap_err();
+    let error = Gpus::new(&Model::Lstm, &wide, Precision::F32, None, 1).unwrap_err();
     assert_eq!(error.exit_code(), 1);
     let error = error.to_string();
     assert!(
@@ -186,7 +168,7 @@ fn a_batch_that_is_too_large_for_its_plan_is_refused() {
     ) {
         return;
     }
-    let mut bench = Bench::new(&Model::ChildSumTreeLstm, Settings::default(), 1);
+    let mut bench = Bench::new(&Model::ChildSumTreeLstm, Precision::F32, 1);
     let plan = bench.plan(STREAM, 0, 2, 3, true);
     for (rows, inputs) in [
         (&[row(0, 0, 0, 0); 3][..], &[][..]),

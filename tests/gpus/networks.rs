@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use batchlab::cuda::device::Device;
-use batchlab::gpu_settings::{Precision, Settings};
+use batchlab::precision::Precision;
 use batchlab::units::CellId;
 use batchlab::workload::cell_graph::{CellGraph, Graph, Run};
 use batchlab::workload::model::Model;
 
-use crate::bench::{Bench, STREAM, inside, row, settings};
+use crate::bench::{Bench, STREAM, inside, row};
 
 const LENGTHS: [u32; 4] = [5, 1, 3, 4];
 
 /// Chains of several lengths as one batch with padding, gathered anew in the middle.
-fn chains(model: &Model, settings: Settings) {
-    let mut bench = Bench::new(model, settings, 1);
+fn chains(model: &Model, precision: Precision) {
+    let mut bench = Bench::new(model, precision, 1);
     let plan = bench.plan(STREAM, 0, 6, 0, true);
     let rows: Vec<_> = (0..)
         .zip(LENGTHS)
@@ -31,7 +31,7 @@ fn chains(model: &Model, settings: Settings) {
     bench.wait(STREAM, 6).unwrap();
     for (request, length) in (0..).zip(LENGTHS) {
         let expected = bench.alone(request, &CellGraph::chain(CellId(0), length));
-        bench.compare(request, &expected.state, settings.precision);
+        bench.compare(request, &expected.state, precision);
         assert!(
             !bench
                 .gpus
@@ -41,21 +41,21 @@ fn chains(model: &Model, settings: Settings) {
 }
 
 #[test]
-fn chains_under_all_settings() {
-    if inside("networks::chains_under_all_settings", &[]) {
-        for settings in settings() {
-            chains(&Model::Lstm, settings);
-            chains(&Model::Gru, settings);
+fn chains_in_all_precisions() {
+    if inside("networks::chains_in_all_precisions", &[]) {
+        for precision in Precision::ALL {
+            chains(&Model::Lstm, precision);
+            chains(&Model::Gru, precision);
         }
     }
 }
 
 /// Translations: the encoder's steps, then the decoder's, whose words come to the host.
-fn translations(settings: Settings) {
+fn translations(precision: Precision) {
     const DECODER: u16 = 0;
     const ENCODER: u16 = 1;
     let sizes = [(3, 4), (1, 2), (2, 5)];
-    let mut bench = Bench::new(&Model::Seq2Seq, settings, 1);
+    let mut bench = Bench::new(&Model::Seq2Seq, precision, 1);
     let encoder = bench.plan(STREAM, ENCODER, 3, 0, false);
     let rows: Vec<_> = (0..)
         .zip(sizes)
@@ -88,10 +88,10 @@ fn translations(settings: Settings) {
             .collect();
         // Rounding may make another word the likeliest, and everything behind it another text.
         if words == expected.words {
-            bench.compare(request, &expected.state, settings.precision);
+            bench.compare(request, &expected.state, precision);
         }
         assert!(
-            words == expected.words || settings.precision != Precision::F32,
+            words == expected.words || precision != Precision::F32,
             "{words:?}, {:?}",
             expected.words
         );
@@ -99,15 +99,15 @@ fn translations(settings: Settings) {
 }
 
 #[test]
-fn translations_under_all_settings() {
-    if inside("networks::translations_under_all_settings", &[]) {
-        settings().for_each(translations);
+fn translations_in_all_precisions() {
+    if inside("networks::translations_in_all_precisions", &[]) {
+        Precision::ALL.into_iter().for_each(translations);
     }
 }
 
 /// A tree of a root, of whose children one has two, and one, for `Model::ChildSumTreeLstm`, three.
 /// That with cells by the number of children has to come to the same.
-fn tree(model: &Model, settings: Settings) {
+fn tree(model: &Model, precision: Precision) {
     let binary = *model == Model::TreeLstm;
     // The cells of the node over three leaves, or two, of the root over two nodes, and of the leaves.
     let [over_cell, root_cell, leaf_cell] = if matches!(model, Model::ChildSumByArity(_)) {
@@ -131,7 +131,7 @@ fn tree(model: &Model, settings: Settings) {
         row.state.0 = slot(request, node);
         row
     };
-    let mut bench = Bench::new(model, settings, 1);
+    let mut bench = Bench::new(model, precision, 1);
     let plan = bench.plan(STREAM, leaf_cell, 9, 0, true);
     let rows: Vec<_> = (0..2)
         .flat_map(|request| (0..leaves).map(move |leaf| at(request, leaf, 0)))
@@ -159,21 +159,17 @@ fn tree(model: &Model, settings: Settings) {
     bench.gpus.signal(STREAM).unwrap();
     bench.wait(STREAM, 4).unwrap();
     for request in 0..2 {
-        bench.compare(
-            request,
-            &bench.alone(request, &graph).state,
-            settings.precision,
-        );
+        bench.compare(request, &bench.alone(request, &graph).state, precision);
     }
 }
 
 #[test]
-fn trees_under_all_settings() {
-    if inside("networks::trees_under_all_settings", &[]) {
-        for settings in settings() {
-            tree(&Model::TreeLstm, settings);
-            tree(&Model::ChildSumTreeLstm, settings);
-            tree(&Model::ChildSumByArity(3), settings);
+fn trees_in_all_precisions() {
+    if inside("networks::trees_in_all_precisions", &[]) {
+        for precision in Precision::ALL {
+            tree(&Model::TreeLstm, precision);
+            tree(&Model::ChildSumTreeLstm, precision);
+            tree(&Model::ChildSumByArity(3), precision);
         }
     }
 }
@@ -182,12 +178,12 @@ fn trees_under_all_settings() {
 fn threads_may_run_in_any_order() {
     for seed in ["1", "2", "3"] {
         if inside("networks::threads_may_run_in_any_order", &[("SEED", seed)]) {
-            let settings = Settings::default();
-            chains(&Model::Lstm, settings);
-            chains(&Model::Gru, settings);
-            translations(settings);
-            tree(&Model::TreeLstm, settings);
-            tree(&Model::ChildSumTreeLstm, settings);
+            let precision = Precision::F32;
+            chains(&Model::Lstm, precision);
+            chains(&Model::Gru, precision);
+            translations(precision);
+            tree(&Model::TreeLstm, precision);
+            tree(&Model::ChildSumTreeLstm, precision);
             return;
         }
     }

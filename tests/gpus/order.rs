@@ -1,7 +1,7 @@
 //! What streams and workers promise each other.
 
 use batchlab::cuda::device::{Device, Slot, Stream};
-use batchlab::gpu_settings::{LaunchBy, Precision, Settings};
+use batchlab::precision::Precision;
 use batchlab::units::{CellId, StreamId, WorkerId};
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::model::Model;
@@ -22,40 +22,31 @@ fn a_stream_waits_for_the_events_of_another() {
         id: StreamId(id),
         ..STREAM
     });
-    for launch in [LaunchBy::Graph, LaunchBy::Kernels] {
-        let mut bench = Bench::new(
-            &Model::Lstm,
-            Settings {
-                launch,
-                ..Settings::default()
-            },
-            1,
-        );
-        let plans = streams.map(|stream| bench.plan(stream, 0, 1, 0, true));
-        let mut before = None;
-        for step in 0..STEPS {
-            let at = step as usize % streams.len();
-            if let Some(event) = before {
-                bench.gpus.wait(streams[at], event).unwrap();
-            }
-            let inputs = if step == 0 { &[][..] } else { &[0] };
-            bench.gather(
-                plans[at],
-                &[row(0, step, step, inputs.len() as u32)],
-                inputs,
-            );
-            bench.launch(plans[at], 1);
-            before = Some(bench.gpus.record(streams[at]).unwrap());
+    let mut bench = Bench::new(&Model::Lstm, Precision::F32, 1);
+    let plans = streams.map(|stream| bench.plan(stream, 0, 1, 0, true));
+    let mut before = None;
+    for step in 0..STEPS {
+        let at = step as usize % streams.len();
+        if let Some(event) = before {
+            bench.gpus.wait(streams[at], event).unwrap();
         }
-        bench.fetch(streams[2], 0..1);
-        bench.gpus.signal(streams[2]).unwrap();
-        bench.wait(streams[2], 4).unwrap();
-        bench.compare(
-            0,
-            &bench.alone(0, &CellGraph::chain(CellId(0), STEPS)).state,
-            Precision::F32,
+        let inputs = if step == 0 { &[][..] } else { &[0] };
+        bench.gather(
+            plans[at],
+            &[row(0, step, step, inputs.len() as u32)],
+            inputs,
         );
+        bench.launch(plans[at], 1);
+        before = Some(bench.gpus.record(streams[at]).unwrap());
     }
+    bench.fetch(streams[2], 0..1);
+    bench.gpus.signal(streams[2]).unwrap();
+    bench.wait(streams[2], 4).unwrap();
+    bench.compare(
+        0,
+        &bench.alone(0, &CellGraph::chain(CellId(0), STEPS)).state,
+        Precision::F32,
+    );
 }
 
 /// More events than a stream has handles: a wait for an early one may take longer, but ends.
@@ -68,7 +59,7 @@ fn events_are_used_again() {
         id: StreamId(1),
         ..STREAM
     };
-    let mut bench = Bench::new(&Model::Lstm, Settings::default(), 1);
+    let mut bench = Bench::new(&Model::Lstm, Precision::F32, 1);
     let first = bench.gpus.record(STREAM).unwrap();
     let events: Vec<_> = (0..200)
         .map(|_| bench.gpus.record(STREAM).unwrap())
@@ -95,7 +86,7 @@ fn a_state_is_copied_to_another_worker() {
         worker: WorkerId(1),
         id: StreamId(1),
     };
-    let mut bench = Bench::new(&Model::Gru, Settings::default(), 2);
+    let mut bench = Bench::new(&Model::Gru, Precision::F32, 2);
     let (here_plan, there_plan) = (
         bench.plan(STREAM, 0, 1, 0, true),
         bench.plan(there, 0, 2, 0, true),
@@ -136,7 +127,7 @@ fn a_task_may_gather_as_often_as_it_likes() {
         return;
     }
     const STEPS: u32 = 200;
-    let mut bench = Bench::new(&Model::Lstm, Settings::default(), 1);
+    let mut bench = Bench::new(&Model::Lstm, Precision::F32, 1);
     let plan = bench.plan(STREAM, 0, 2, 0, false);
     for round in 1..=2 {
         for step in 0..STEPS {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use batchlab::cost::grnn::{Cell, Mapping, Rnn, Sizes};
 use batchlab::cuda::gpu::grnn::{Configuration, Host, Layer, Persistent, States, measure};
-use batchlab::gpu_settings::Precision;
 use batchlab::network::weights::Weights;
 use batchlab::network::{Network, Spec};
+use batchlab::precision::Precision;
 use batchlab::units::{CellId, RequestId};
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::model::Model;

@@ -3,13 +3,13 @@
 use batchlab::cost::grnn;
 use batchlab::cuda::device::{Device, Slot, Stream};
 use batchlab::cuda::gpu::Gpus;
-use batchlab::gpu_settings::{Precision, Settings};
 use batchlab::network::Spec;
+use batchlab::precision::Precision;
 use batchlab::units::{CellId, RequestId, StreamId};
 use batchlab::workload::cell_graph::CellGraph;
 use batchlab::workload::model::Model;
 
-use crate::bench::{Bench, STREAM, inside, row, settings};
+use crate::bench::{Bench, STREAM, inside, row};
 use crate::faults::with_poison;
 
 fn spec(hidden: u32, embedding: u32) -> Spec {
@@ -23,9 +23,9 @@ fn spec(hidden: u32, embedding: u32) -> Spec {
 }
 
 /// Chains of several lengths: a chunk of steps with padding, single steps in the cell's own kernels, and what is left in another chunk.
-fn chunks(model: &Model, spec: &Spec, settings: Settings) {
+fn chunks(model: &Model, spec: &Spec, precision: Precision) {
     const LENGTHS: [u32; 4] = [9, 2, 5, 7];
-    let mut bench = Bench::persistent(model, spec, settings, 1);
+    let mut bench = Bench::persistent(model, spec, precision, 1);
     let first = bench.plan_of_steps(STREAM, 6, 3);
     let rows: Vec<_> = (0..)
         .zip(LENGTHS)
@@ -48,7 +48,7 @@ fn chunks(model: &Model, spec: &Spec, settings: Settings) {
     bench.wait(STREAM, 1).unwrap();
     for (request, length) in (0..).zip(LENGTHS) {
         let expected = bench.alone(request, &CellGraph::chain(CellId(0), length));
-        bench.compare(request, &expected.state, settings.precision);
+        bench.compare(request, &expected.state, precision);
         assert!(!bench.gpus.take_non_finite(STREAM.worker, Slot(request)));
     }
 }
@@ -59,13 +59,13 @@ fn chains_go_on_from_chunk_to_chunk_and_step_to_step() {
         "sequences::chains_go_on_from_chunk_to_chunk_and_step_to_step",
         &[("SEED", "3")],
     ) {
-        for settings in settings() {
-            chunks(&Model::Lstm, &spec(9, 5), settings);
-            chunks(&Model::Gru, &spec(9, 5), settings);
+        for precision in Precision::ALL {
+            chunks(&Model::Lstm, &spec(9, 5), precision);
+            chunks(&Model::Gru, &spec(9, 5), precision);
         }
         // Where four numbers are read at once.
-        chunks(&Model::Lstm, &spec(16, 8), Settings::default());
-        chunks(&Model::Gru, &spec(16, 8), Settings::default());
+        chunks(&Model::Lstm, &spec(16, 8), Precision::F32);
+        chunks(&Model::Gru, &spec(16, 8), Precision::F32);
     }
 }
 
@@ -76,7 +76,7 @@ fn a_batch_is_as_many_launches_as_it_needs() {
         return;
     }
     for model in [Model::Lstm, Model::Gru] {
-        let mut bench = Bench::persistent(&model, &spec(48, 7), Settings::default(), 1);
+        let mut bench = Bench::persistent(&model, &spec(48, 7), Precision::F32, 1);
         let mut signals = 0;
         for (count, steps) in [(3, 2), (60, 4), (17, 3)] {
             let plan = bench.plan_of_steps(STREAM, count, steps);
@@ -110,7 +110,7 @@ fn persistent_kernels_of_one_gpu_run_one_at_a_time() {
     ) {
         return;
     }
-    let mut bench = Bench::persistent(&Model::Lstm, &spec(48, 7), Settings::default(), 1);
+    let mut bench = Bench::persistent(&Model::Lstm, &spec(48, 7), Precision::F32, 1);
     let streams = [0, 1].map(|id| Stream {
         id: StreamId(id),
         ..STREAM
@@ -148,13 +148,13 @@ fn nan_and_infinity_are_noted() {
     }
     const STEPS: u32 = 3;
     for model in [Model::Lstm, Model::Gru] {
-        let good = Bench::persistent(&model, &spec(9, 5), Settings::default(), 1);
+        let good = Bench::persistent(&model, &spec(9, 5), Precision::F32, 1);
         let reads = |request, word| {
             (0..STEPS).any(|step| good.network.token(RequestId(request), step) == word)
         };
         let poisoned = good.network.token(RequestId(1), 1);
         let (_folder, spec) = with_poison(&model, spec(9, 5), poisoned);
-        let mut bench = Bench::persistent(&model, &spec, Settings::default(), 1);
+        let mut bench = Bench::persistent(&model, &spec, Precision::F32, 1);
         let plan = bench.plan_of_steps(STREAM, 4, STEPS);
         bench.gather(
             plan,
@@ -183,13 +183,7 @@ fn what_has_no_persistent_kernels_is_refused_or_runs_in_others() {
     }
     let device = grnn::Device::open("titan-v").unwrap();
     let made = |model: &Model, hidden| {
-        Gpus::new(
-            model,
-            &spec(hidden, 5),
-            &Settings::default(),
-            Some(&device),
-            1,
-        )
+        Gpus::new(model, &spec(hidden, 5), Precision::F32, Some(&device), 1)
     };
     assert_eq!(
         made(&Model::TreeLstm, 9).unwrap_err().to_string(),

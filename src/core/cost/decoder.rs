@@ -85,7 +85,7 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::base::gpu_settings::Precision;
+    use crate::base::precision::Precision;
 
     fn decoder(device: &str, model: &str) -> Decoder {
         let path = |kind: &str, name: &str| format!("scenarios/{kind}/{name}.toml");

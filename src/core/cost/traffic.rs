@@ -1,7 +1,7 @@
 //! What a step moves between the device and its memory, for tables that name the device's bandwidth.
 
 use super::operators;
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::base::units::{Nanos, Share};
 use crate::core::workload::dnn::Form;
 use crate::core::workload::operator::{Kind, Operator};

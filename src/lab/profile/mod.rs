@@ -42,8 +42,8 @@ use self::samples::{ByBatch, Kind, Now, Samples, Slowness, Timed, Times, mean_ov
 pub use self::wanted::{Wanted, batches_of, cells_of, measured};
 use self::whole::TaskTime;
 use crate::base::error::{Error, Result};
-use crate::base::gpu_settings::Settings as GpuSettings;
 use crate::base::memory::require;
+use crate::base::precision::Precision;
 use crate::base::units::CellId;
 use crate::core::backend::Backend;
 use crate::core::cost::grnn;
@@ -135,7 +135,7 @@ pub struct Settings {
     pub repeats: u32,
     pub workers: usize,
     pub executor: &'static dyn Executor,
-    pub gpu: GpuSettings,
+    pub precision: Precision,
     /// Chooses persistent kernels, if they are measured too.
     pub persistent: Option<grnn::Device>,
 }

@@ -186,15 +186,15 @@ impl Session {
 fn ready(wanted: &Wanted, settings: &Settings) -> Result<Box<dyn Loaded>> {
     let Settings {
         executor,
-        gpu,
+        precision,
         workers,
         persistent,
         ..
     } = settings;
-    executor.check(&wanted.model, gpu)?;
+    executor.check(&wanted.model, *precision)?;
     let engine = executor.load(
         Network::new(&wanted.model, &wanted.spec)?,
-        gpu,
+        *precision,
         persistent.as_ref(),
         *workers,
     )?;

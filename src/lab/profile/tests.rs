@@ -6,7 +6,7 @@ use rand::RngExt as _;
 
 use super::report::Made;
 use super::*;
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::base::units::{Nanos, Share};
 use crate::core::cost::table::{CostTable, Overhead};
 use crate::core::cost::timing::{Start, Timing};
@@ -58,7 +58,7 @@ impl Executor for &'static Disturbed {
     fn load(
         &self,
         network: Network,
-        _: &GpuSettings,
+        _: Precision,
         _: Option<&grnn::Device>,
         _: usize,
     ) -> Result<Box<dyn Loaded>> {
@@ -186,13 +186,12 @@ fn made(slow: Box<dyn Slow>, repeats: u32) -> (Vec<u32>, Made) {
     };
     let wanted = Wanted::of_cells(Model::Lstm, spec, cells_of(&Model::Lstm), &[]);
     let batches = executor.profile_batches().to_vec();
-    let gpu = GpuSettings::default();
     let settings = Settings {
         batches: batches.clone(),
         repeats,
         workers: 1,
         executor,
-        gpu,
+        precision: Precision::F32,
         persistent: None,
     };
     let mut session = Session::new(vec![wanted], settings).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::base::error::Result;
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::core::workload::model::Model;
 use crate::core::workload::shape::{Shape, Tree};
 use crate::devices::network::Spec;

@@ -413,7 +413,7 @@ fn load(scenario: &Scenario, executor: &dyn Executor) -> Result<Box<dyn Loaded>>
         .check(model)
         .within("workload")
         .within(&file)?;
-    executor.check(model, &device.gpu()).within(&file)?;
+    executor.check(model, device.precision).within(&file)?;
     if device.workers > MOST_REAL {
         let workers = device.workers;
         return Err(Error::input(format!(
@@ -446,7 +446,12 @@ fn load(scenario: &Scenario, executor: &dyn Executor) -> Result<Box<dyn Loaded>>
             network
         };
         let network = network.within("workload")?;
-        executor.load(network, &device.gpu(), persistent.as_ref(), device.workers)
+        executor.load(
+            network,
+            device.precision,
+            persistent.as_ref(),
+            device.workers,
+        )
     };
     loaded().within(&file)
 }

@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 
 use super::standard::{self, Cpu, Cuda, Sim};
 use crate::base::error::{Error, Result};
-use crate::base::gpu_settings::{Precision, Settings};
+use crate::base::precision::Precision;
 use crate::core::backend::Backend;
 use crate::core::cost::grnn;
 use crate::core::cost::transfer::Transfers;
@@ -32,9 +32,9 @@ pub trait Executor: fmt::Debug + Sync {
         Abilities::default()
     }
 
-    /// Refuses a model or settings that it does not support, before weights are drawn; the error names what is
+    /// Refuses a model or a precision that it does not support, before weights are drawn; the error names what is
     /// supported.
-    fn check(&self, _: &Model, _: &Settings) -> Result<()> {
+    fn check(&self, _: &Model, _: Precision) -> Result<()> {
         Ok(())
     }
 
@@ -43,7 +43,7 @@ pub trait Executor: fmt::Debug + Sync {
     fn load(
         &self,
         network: Network,
-        settings: &Settings,
+        precision: Precision,
         persistent: Option<&grnn::Device>,
         workers: usize,
     ) -> Result<Box<dyn Loaded>>;

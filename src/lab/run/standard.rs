@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 
 use super::executor::{Abilities, Executor, Loaded, Simulation, Simulator, StepLog};
 use crate::base::error::{Error, Result};
-use crate::base::gpu_settings::{Precision, Settings};
+use crate::base::precision::Precision;
 use crate::base::units::WorkerId;
 use crate::core::backend::Backend;
 use crate::core::cost::grnn;
@@ -92,8 +92,8 @@ impl Executor for Cpu {
         }
     }
 
-    fn check(&self, _: &Model, settings: &Settings) -> Result<()> {
-        match settings.precision {
+    fn check(&self, _: &Model, precision: Precision) -> Result<()> {
+        match precision {
             Precision::F32 => Ok(()),
             precision => Err(Error::input(format!(
                 "device.precision: the CPU computes only in f32, not in {precision}; leave it out, or use --backend cuda",
@@ -104,7 +104,7 @@ impl Executor for Cpu {
     fn load(
         &self,
         network: Network,
-        _: &Settings,
+        _: Precision,
         _: Option<&grnn::Device>,
         workers: usize,
     ) -> Result<Box<dyn Loaded>> {
@@ -169,21 +169,21 @@ impl Executor for Cuda {
         }
     }
 
-    fn check(&self, model: &Model, _: &Settings) -> Result<()> {
+    fn check(&self, model: &Model, _: Precision) -> Result<()> {
         cuda::check(model)
     }
 
     fn load(
         &self,
         network: Network,
-        settings: &Settings,
+        precision: Precision,
         persistent: Option<&grnn::Device>,
         workers: usize,
     ) -> Result<Box<dyn Loaded>> {
         let gpus = Gpus::new(
             network.model(),
             network.spec(),
-            settings,
+            precision,
             persistent,
             workers,
         )?;
@@ -191,7 +191,7 @@ impl Executor for Cuda {
             network: Arc::new(network),
             gpus,
             workers,
-            precision: settings.precision,
+            precision,
             wanted: persistent.map(|device| device.name.clone()),
         }))
     }

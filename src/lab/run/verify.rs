@@ -159,7 +159,7 @@ fn compared(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::gpu_settings::Precision;
+    use crate::base::precision::Precision;
     use crate::core::metrics::recorder::Keep;
     use crate::core::workload::dnn::Dnn;
     use crate::core::workload::model::Model;

@@ -25,7 +25,7 @@ use smart_default::SmartDefault;
 pub use self::arrivals::ArrivalSpec;
 pub use self::section::unknown;
 use crate::base::error::{Error, Result};
-use crate::base::gpu_settings::{LaunchBy, Precision, Settings as GpuSettings, Signal};
+use crate::base::precision::Precision;
 use crate::base::shipped;
 use crate::base::units::{Nanos, Rate};
 use crate::core::cost::table::Overhead;
@@ -202,23 +202,9 @@ pub struct Device {
     pub kv_tokens: Option<u32>,
     #[serde(deserialize_with = "given::choice")]
     pub precision: Precision,
-    #[serde(deserialize_with = "given::choice")]
-    pub signal: Signal,
-    #[serde(deserialize_with = "given::choice")]
-    pub launch: LaunchBy,
     /// The longest time of a task on a GPU; `None` for the backend's limit.
     #[serde(with = "given::positive_time", skip_serializing_if = "Option::is_none")]
     pub task_limit: Option<Nanos>,
-}
-
-impl Device {
-    pub fn gpu(&self) -> GpuSettings {
-        GpuSettings {
-            precision: self.precision,
-            signal: self.signal,
-            launch: self.launch,
-        }
-    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use super::section::REMOVED_FROM_DEVICE;
 use super::source::Source;
 use super::{Scenario, check};
 use crate::base::error::{Error, Result};
@@ -42,6 +43,12 @@ impl Scenario {
             workload
                 .as_object_mut()
                 .map(|workload| workload.remove("time_scale"));
+        }
+        // Results of earlier versions have these keys.
+        if let Some(device) = root.get_mut("device").and_then(Value::as_object_mut) {
+            for (key, _) in REMOVED_FROM_DEVICE {
+                device.remove(key);
+            }
         }
         let mut swept = Vec::new();
         for policy in root
@@ -167,6 +174,21 @@ mod tests {
             .unwrap()
             .resolved_json();
         let restored = Scenario::restore(&kept, &file, Path::new("run.json"), &registry).unwrap();
+        assert_eq!(restored.resolved_json(), kept);
+    }
+
+    #[test]
+    fn keys_that_were_removed_are_read_in_earlier_results() {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/quickstart.toml");
+        let registry = Registry::standard();
+        let kept = Scenario::load(&file, &[], &registry)
+            .unwrap()
+            .resolved_json();
+        let mut earlier = kept.clone();
+        earlier["device"]["signal"] = "kernel".into();
+        earlier["device"]["launch"] = "graph".into();
+        let restored =
+            Scenario::restore(&earlier, &file, Path::new("run.json"), &registry).unwrap();
         assert_eq!(restored.resolved_json(), kept);
     }
 

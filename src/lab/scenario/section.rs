@@ -190,6 +190,27 @@ pub(super) fn needed(key: &str) -> Option<String> {
     Some(known.get(key)?.as_str()?.replace("MODELS", model::KNOWN))
 }
 
+/// The keys of `[device]` that were removed, and what holds now.
+pub(super) const REMOVED_FROM_DEVICE: [(&str, &str); 2] = [
+    (
+        "signal",
+        "the last block of a task's last kernel always signals that the task is done (what \"fused\" did)",
+    ),
+    (
+        "launch",
+        "the kernels of a task are always launched as one captured graph where that is possible (what \"graph\" did)",
+    ),
+];
+
+/// What holds instead of a key that was removed, or `None` for other keys.
+fn removed(key: &str) -> Option<&'static str> {
+    let name = key.strip_prefix("device.")?;
+    let (_, reason) = REMOVED_FROM_DEVICE
+        .iter()
+        .find(|(removed, _)| *removed == name)?;
+    Some(*reason)
+}
+
 impl Owner {
     /// Serde's message on the value at a key in plain words; other messages stay.
     pub fn reworded(&self, message: &str, key: &str, value: &str) -> String {
@@ -197,6 +218,9 @@ impl Owner {
         let needed = |key: &str| needed(&format!("{}{key}", self.prefix));
         let (key, problem) = if let Some((name, known)) = unknown_key(message) {
             let key = if key.is_empty() { name } else { key };
+            if let Some(reason) = removed(&format!("{}{key}", self.prefix)) {
+                return format!("{key}: this key was removed: {reason}; leave it out");
+            }
             let (shared, of) = if key.contains('.') {
                 (&[][..], "")
             } else {

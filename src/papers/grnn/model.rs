@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::measured::Size;
 use crate::base::error::{Error, Result};
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::base::shipped::Shipped;
 use crate::base::units::Nanos;
 use crate::core::cost::grnn::{

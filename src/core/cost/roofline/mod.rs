@@ -16,7 +16,7 @@ use serde::de::IgnoredAny;
 
 pub use self::kernels::Kernels;
 use crate::base::error::{Error, Result};
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::base::shipped::{self, BuiltIn, Shipped};
 use crate::base::units::Nanos;
 use crate::core::workload::dnn::{Kind, Work};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::base::units::{CellId, Nanos, Share};
 use crate::core::cost::CostModel;
 use crate::core::cost::curve::{LARGEST, preferred};

@@ -20,7 +20,7 @@ use super::persistent::Persistent;
 use super::roofline::{Kernels, Roofline};
 use super::traffic::Traffic;
 use crate::base::error::{Error, Result};
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::base::shipped;
 use crate::base::units::{Nanos, nanos_or_time};
 use crate::core::workload::dnn::Form;

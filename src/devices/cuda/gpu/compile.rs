@@ -15,7 +15,7 @@ use super::host::Host;
 use super::nvrtc::{Nvrtc, Source, Target};
 use crate::base::error::{Error, Result};
 use crate::base::files;
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 
 static FOLDER: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/kernels");
 

@@ -17,7 +17,7 @@ use super::driver::{Gpu, Owned};
 use super::libraries::functions;
 use super::memory::Memory;
 use super::nvrtc::refusal;
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::devices::cuda::device::Fault;
 
 type HandlePointer = *mut c_void;

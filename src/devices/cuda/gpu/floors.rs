@@ -13,7 +13,7 @@ use super::libraries::find;
 use super::memory::Memory;
 use super::weights::elements;
 use crate::base::error::{Error, Result};
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::core::workload::random;
 use crate::devices::cuda::device::Fault;
 

@@ -40,7 +40,7 @@ use self::weights::Upload;
 use self::worker::Worker;
 use super::device::{Batch, Device, Event, Fault, HostPlace, Needs, Plan, Shape, Slot, Stream};
 use crate::base::error::{Context as _, Error, Result};
-pub use crate::base::gpu_settings::{LaunchBy, Precision, Settings, Signal};
+use crate::base::precision::Precision;
 use crate::base::units::WorkerId;
 use crate::core::cost::grnn as model;
 use crate::core::workload::model::Model;
@@ -66,7 +66,7 @@ pub struct Gpus {
     /// The numbers of a state.
     state: usize,
     spec: Spec,
-    settings: Settings,
+    precision: Precision,
 }
 
 // SAFETY: the handles of the driver and of cuBLAS belong to a process, not to a thread; every call makes its context
@@ -83,7 +83,7 @@ impl Gpus {
     pub fn new(
         model: &Model,
         spec: &Spec,
-        settings: &Settings,
+        precision: Precision,
         persistent: Option<&model::Device>,
         workers: usize,
     ) -> Result<Gpus> {
@@ -112,9 +112,8 @@ impl Gpus {
                 cublas,
                 cache,
             };
-            let kernels =
-                Kernels::load(&host, of_cells(), &options(settings.precision)).or_way_out(CPU)?;
-            let mut upload = Upload::new(&host.gpu, &weights, spec, settings.precision);
+            let kernels = Kernels::load(&host, of_cells(), &options(precision)).or_way_out(CPU)?;
+            let mut upload = Upload::new(&host.gpu, &weights, spec, precision);
             let cells = cells::of_model(model, &mut upload).map_err(Error::failed)?;
             let sequences =
                 persistent.map(|device| Sequences::new(host.clone(), model, device, &mut upload));
@@ -153,7 +152,7 @@ impl Gpus {
             brought: Vec::new(),
             state,
             spec: spec.clone(),
-            settings: *settings,
+            precision,
         })
     }
 
@@ -172,7 +171,7 @@ impl Gpus {
         let worker = worker_of(&mut self.workers, stream.worker)?;
         worker.gpu.usable()?;
         if !worker.streams.contains_key(&stream.id) {
-            let opened = StreamState::open(worker, self.settings.precision)?;
+            let opened = StreamState::open(worker, self.precision)?;
             worker.streams.insert(stream.id, opened);
         }
         Ok(worker
@@ -209,7 +208,7 @@ impl Gpus {
             worker,
             &self.spec,
             self.words.address(0),
-            self.settings,
+            self.precision,
         )
     }
 
@@ -323,7 +322,7 @@ impl Device for Gpus {
             let lost = worker.gpu.memory().is_err_and(|asked| asked.lost);
             return Err(Fault { lost, ..fault });
         }
-        if worker.fit_stream(&shape, self.settings.precision)? {
+        if worker.fit_stream(&shape, self.precision)? {
             let memory = worker.memory_of(&shape);
             self.remake(|plan| plan.shape.stream == shape.stream && plan.memory == memory)?;
         }

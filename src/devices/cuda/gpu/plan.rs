@@ -8,7 +8,7 @@ use super::cells::{Setup, Table, Work};
 use super::driver::Owned;
 use super::stream::StreamState;
 use super::worker::Worker;
-use crate::base::gpu_settings::{LaunchBy, Settings, Signal};
+use crate::base::precision::Precision;
 use crate::devices::cuda::device::{Batch, Fault, Shape};
 use crate::devices::network::Spec;
 
@@ -34,11 +34,10 @@ impl PlanState {
         worker: &Worker,
         spec: &Spec,
         words: u64,
-        settings: Settings,
+        precision: Precision,
     ) -> Result<PlanState, Fault> {
         let stream = &worker.streams[&shape.stream.id];
         let (cell, memory) = (worker.cell_of(&shape), worker.memory_of(&shape));
-        let fused = shape.signals && settings.signal == Signal::Fused;
         let [rows, inputs, age, arrived, ref buffers @ ..] = stream.pieces(memory)[..] else {
             unreachable!("a plan's memory is made before the plan")
         };
@@ -46,18 +45,15 @@ impl PlanState {
             kernels: &worker.kernels,
             spec,
             multiprocessors: worker.gpu.multiprocessors,
-            element: settings.precision.bytes() as u32,
+            element: precision.bytes() as u32,
             shape,
             buffers: buffers.to_vec(),
             table: Table { rows, inputs, age },
             states: worker.states(words),
-            tail: stream.tail(arrived, fused),
+            tail: stream.tail(arrived, shape.signals),
         };
         let mut work = cell.work(&ground);
-        if shape.signals && !fused {
-            work.push(Work::Kernel(stream.signal_call(&worker.kernels)));
-        }
-        let is_captured = settings.launch == LaunchBy::Graph && cell.is_captured();
+        let is_captured = cell.is_captured();
         // SAFETY: the stream's memory fits the shape.
         unsafe { stream.load_products(&work, is_captured) }?;
         let launch = if is_captured {

@@ -16,7 +16,7 @@ use super::cublas::{Handle, Size};
 use super::driver::Owned;
 use super::memory::{Mapped, Memory, ROW, Staging};
 use super::worker::Worker;
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::devices::cuda::device::{Fault, Shape};
 
 /// The number of CUDA events of a stream. A later event reuses the handle of an earlier one; a stream that waits for
@@ -202,10 +202,6 @@ impl StreamState {
             host: self.host.address(0),
             signals,
         }
-    }
-
-    pub fn signal_call(&self, kernels: &Kernels) -> Call {
-        signal(kernels, &self.counted, &self.host)
     }
 
     pub fn next_signal(&self) -> u64 {

@@ -8,7 +8,7 @@ use half::{bf16, f16};
 
 use super::driver::Gpu;
 use super::memory::Memory;
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::devices::cuda::device::Fault;
 use crate::devices::network::Spec;
 use crate::devices::network::weights::Weights;

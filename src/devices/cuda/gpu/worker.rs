@@ -9,7 +9,7 @@ use super::cublas::Cublas;
 use super::driver::{Gpu, size};
 use super::memory::{Mapped, Memory};
 use super::stream::StreamState;
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::base::units::StreamId;
 use crate::devices::cuda::device::{Fault, Shape, Slot};
 

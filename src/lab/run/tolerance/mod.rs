@@ -24,7 +24,7 @@
 #[cfg(test)]
 mod tests;
 
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::core::backend::Output;
 use crate::devices::network::Spec;
 use crate::devices::network::operators::Passed;

@@ -194,7 +194,7 @@ fn bad_scenarios_are_refused_with_their_place() {
         (
             "[device]",
             "[device]\nworker = 2",
-            "s.toml:9: device.worker: unknown key; did you mean workers?; known: workers, costs, roofline, grnn, noise, max_waiting, kv_tokens, precision, signal, launch",
+            "s.toml:9: device.worker: unknown key; did you mean workers?; known: workers, costs, roofline, grnn, noise, max_waiting, kv_tokens, precision, task_limit",
         ),
         (
             "[device]",
@@ -208,13 +208,13 @@ fn bad_scenarios_are_refused_with_their_place() {
         ),
         (
             "[device]",
-            "[device]\nsignal = true",
-            "s.toml:9: device.signal: unknown value \"true\"; known: fused, kernel",
+            "[device]\nsignal = \"kernel\"",
+            "s.toml:9: device.signal: this key was removed: the last block of a task's last kernel always signals that the task is done (what \"fused\" did); leave it out",
         ),
         (
             "[device]",
-            "[device]\nlaunch = \"graphs\"",
-            "s.toml:9: device.launch: unknown value \"graphs\"; did you mean graph?; known: graph, kernels",
+            "[device]\nlaunch = \"kernels\"",
+            "s.toml:9: device.launch: this key was removed: the kernels of a task are always launched as one captured graph where that is possible (what \"graph\" did); leave it out",
         ),
         (
             "[device]",
@@ -406,7 +406,11 @@ fn bad_overrides_are_named() {
         ),
         (
             "device.wrkers=2",
-            "s.toml: --set device.wrkers=2: device.wrkers: unknown key; did you mean workers?; known: workers, costs, roofline, grnn, noise, max_waiting, kv_tokens, precision, signal, launch",
+            "s.toml: --set device.wrkers=2: device.wrkers: unknown key; did you mean workers?; known: workers, costs, roofline, grnn, noise, max_waiting, kv_tokens, precision, task_limit",
+        ),
+        (
+            "device.signal=fused",
+            "s.toml: --set device.signal=fused: device.signal: this key was removed: the last block of a task's last kernel",
         ),
         (
             "name.x=2",

@@ -13,7 +13,7 @@ use super::compile::Kernels;
 use super::cublas::Product;
 use super::memory::Memory;
 use super::weights::{Matrix, Upload};
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::core::workload::model::Model;
 use crate::devices::cuda::device::{Fault, Shape};
 use crate::devices::network::Spec;
@@ -28,7 +28,7 @@ pub(super) trait Cell: std::fmt::Debug + Send {
         false
     }
 
-    /// Whether its work is captured as a graph if the settings ask for graphs. Not if there are many shapes.
+    /// Whether its work is captured as a graph. Cells with very many shapes launch their kernels one by one.
     fn is_captured(&self) -> bool {
         !self.shares_memory()
     }

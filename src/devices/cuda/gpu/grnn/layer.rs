@@ -4,7 +4,7 @@ use half::{bf16, f16};
 
 use super::Host;
 use crate::base::error::{Error, Result};
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::core::cost::grnn::Cell;
 use crate::devices::cuda::gpu::cublas::Product;
 use crate::devices::cuda::gpu::memory::Memory;

@@ -4,7 +4,7 @@ use cudarc::driver::sys::CUstream;
 
 use super::Host;
 use crate::base::error::{Error, Result};
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::core::cost::grnn::{Measured, Product, Reduction};
 use crate::devices::cuda::device::Fault;
 use crate::devices::cuda::gpu::call::{Argument, Call, Function};

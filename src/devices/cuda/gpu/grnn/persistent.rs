@@ -10,7 +10,7 @@ use super::kernel::Kernel;
 use super::layer::{ARRIVED, BESIDE, HIDDEN, LENGTHS, VECTORS};
 use super::{Configuration, Host, Layer, headers};
 use crate::base::error::{Error, Result};
-use crate::base::gpu_settings::Precision;
+use crate::base::precision::Precision;
 use crate::base::units::{CellId, RequestId};
 use crate::core::cost::grnn::{Cell, Mapping, Ranked, Rnn, Sizes};
 use crate::core::workload::cell_graph::CellGraph;

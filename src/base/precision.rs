@@ -1,4 +1,4 @@
-//! How GPUs compute, as far as it is configurable.
+//! The number format in which a device multiplies.
 
 use std::fmt;
 
@@ -37,35 +37,6 @@ impl fmt::Display for Precision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.serialize(f)
     }
-}
-
-/// How the end of a task is signalled to the host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Signal {
-    /// By the last block of the task's last kernel.
-    #[default]
-    Fused,
-    /// By a separate kernel (BatchMaker, section 5.2).
-    Kernel,
-}
-
-/// How the kernels of a task are launched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LaunchBy {
-    /// As one graph, captured when the plan is prepared.
-    #[default]
-    Graph,
-    /// One by one.
-    Kernels,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    pub precision: Precision,
-    pub signal: Signal,
-    pub launch: LaunchBy,
 }
 
 #[cfg(test)]
