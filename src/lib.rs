@@ -47,7 +47,6 @@ mod devices;
 mod lab;
 
 mod papers;
-pub mod swarm;
 
 pub mod cli;
 

@@ -23,7 +23,6 @@ pub mod reproduce;
 pub mod scenarios;
 pub mod shell;
 pub mod sim;
-pub mod swarm;
 pub mod trace;
 pub mod tune;
 pub mod validate;
@@ -116,8 +115,6 @@ commands! {
     Schema(shell::SchemaArgs) |args, registry, _| shell::schema(args, registry);
     Completions(shell::CompletionsArgs) |args, _, executors| shell::completions(args, command(executors));
     Man(shell::ManArgs) |args, _, executors| shell::man(args, command(executors));
-    #[command(hide = true)]
-    Swarm(swarm::Args) |args, registry, _| swarm::run(args, registry);
 }
 
 /// Runs the command line with a registry's policies.

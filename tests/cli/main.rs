@@ -37,7 +37,6 @@ mod reproduce;
 mod setup;
 mod shards;
 mod shipped;
-mod swarm;
 mod sweep;
 mod traces;
 mod validate;

@@ -19,7 +19,6 @@ mod naive;
 mod replay;
 mod streamed;
 mod streams;
-mod swarm;
 mod theory;
 
 #[path = "../../benches/common/idle.rs"]

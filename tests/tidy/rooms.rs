@@ -21,9 +21,9 @@ const CLOCK: [&str; 6] = [
     "lab::profile",
 ];
 /// The rooms whose modules have no order among each other.
-const FLAT: [&str; 3] = ["papers", "swarm", "cli"];
+const FLAT: [&str; 2] = ["papers", "cli"];
 /// The rooms of `src/`, each with the libraries that it must not name.
-const ROOMS: [(&str, &[&str]); 7] = [
+const ROOMS: [(&str, &[&str]); 6] = [
     (
         "base",
         &["clap", "plotters", "krilla", "indicatif", "cudarc"],
@@ -35,7 +35,6 @@ const ROOMS: [(&str, &[&str]); 7] = [
     ("devices", &["clap", "plotters", "krilla", "indicatif"]),
     ("lab", &["cudarc"]),
     ("papers", &["cudarc"]),
-    ("swarm", &["cudarc"]),
     ("cli", &["cudarc"]),
 ];
 

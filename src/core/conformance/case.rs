@@ -157,7 +157,7 @@ const GRAPHS: [&str; 5] = [
 ];
 
 /// With the text of its file. Every fifth workload is of a graph model, every tenth of a network.
-pub(crate) fn draw_model(number: u32, rng: &mut RandomSequence) -> (Model, Option<String>) {
+pub fn draw_model(number: u32, rng: &mut RandomSequence) -> (Model, Option<String>) {
     let model = match number % 5 {
         0 => Model::Lstm,
         1 => Model::Seq2Seq,
@@ -204,7 +204,7 @@ fn draw_network(rng: &mut RandomSequence) -> String {
     text
 }
 
-pub(crate) fn draw_shape(model: &Model, rng: &mut RandomSequence) -> Shape {
+pub fn draw_shape(model: &Model, rng: &mut RandomSequence) -> Shape {
     match model {
         Model::Lstm | Model::Gru => Shape::Chain(rng.random_range(1..=12)),
         Model::Seq2Seq => Shape::Seq2Seq {

@@ -15,7 +15,7 @@ use crate::core::workload::model::CellType;
 use crate::core::workload::trace::Requests;
 
 /// What a policy was given.
-pub(crate) struct Given<'a> {
+pub struct Given<'a> {
     pub requests: &'a Requests,
     pub cells: &'a [CellType],
     pub workers: usize,
@@ -25,7 +25,7 @@ pub(crate) struct Given<'a> {
 }
 
 /// Checks all laws. An error begins with the law's name and a colon.
-pub(crate) fn check(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), String> {
+pub fn check(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), String> {
     check_backend(case, run, guarantees)?;
     little(run)?;
     if guarantees.work_conserving {
@@ -57,7 +57,7 @@ pub(super) fn check_backend(
 }
 
 /// The laws of policies for language models, whose tasks have no nodes.
-pub(crate) fn check_iterations(run: &Record) -> Result<(), String> {
+pub fn check_iterations(run: &Record) -> Result<(), String> {
     leaving(run)?;
     busy_time(run)?;
     little(run)

@@ -20,9 +20,9 @@
 //! - **Repetition**: the same events give the same tasks, whether the backend asks for the nodes or not.
 //! - **Work conservation**, **pinning** and **bounds**, if [guaranteed](Guarantees).
 
-pub(crate) mod case;
-pub(crate) mod laws;
-pub(crate) mod record;
+pub mod case;
+pub mod laws;
+pub mod record;
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use crate::core::backend::watched::{Watched, Watcher};
 use crate::core::metrics::recorder::{LOST, Recorder};
 use crate::core::task::{MemberList, Step, Task, TaskRow};
 
-pub(crate) struct Record {
+pub struct Record {
     pub recorder: Recorder,
     /// When all nodes of each request were done; [`Nanos::MAX`] if it was not served.
     pub done: Vec<Nanos>,
@@ -17,7 +17,7 @@ pub(crate) struct Record {
 
 /// What the recorder does not keep of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub struct Seen {
     pub step_batch: u32,
     pub executed_cells: u64,
     pub useful_cells: u64,

@@ -400,7 +400,7 @@ impl<'s> Inputs<'s> {
             .streams(&self.setup(policy))
     }
 
-    pub(crate) fn largest_batches(&self, policy: usize) -> Option<Batches> {
+    pub fn largest_batches(&self, policy: usize) -> Option<Batches> {
         self.scenario.policies[policy]
             .settings
             .largest_batches(&self.setup(policy))

@@ -6,53 +6,54 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use batchlab::conformance::case::{draw_model, draw_shape};
+use batchlab::cost::CostModel;
+use batchlab::cost::table::{CostTable, Overhead};
+use batchlab::error::{Error, Result};
+use batchlab::policy::registry::{Registry, Setup};
+use batchlab::workload::arrivals::LAST_ARRIVAL;
+use batchlab::workload::model::Model;
+use batchlab::workload::operator::Sizes;
+use batchlab::workload::operator::catalogue::Catalogue;
+use batchlab::workload::random::{self, RandomSequence};
 use clap::ValueEnum as _;
 use rand::RngExt as _;
 use rand::seq::IndexedRandom as _;
 use toml::de::DeTable;
 
-use super::faults::Fault;
-use crate::base::error::{Error, Result};
-use crate::core::conformance::case::{draw_model, draw_shape};
-use crate::core::cost::CostModel;
-use crate::core::cost::table::{CostTable, Overhead};
-use crate::core::policy::registry::{Registry, Setup};
-use crate::core::workload::arrivals::LAST_ARRIVAL;
-use crate::core::workload::model::Model;
-use crate::core::workload::operator::Sizes;
-use crate::core::workload::operator::catalogue::Catalogue;
-use crate::core::workload::random::{self, RandomSequence};
+use crate::faults::Fault;
 
-/// A scenario, the files beside it by their names, and the faults of its device.
+/// A scenario, the files that it names, and the faults of its device.
 #[derive(Clone, Debug)]
-pub(super) struct Case {
+pub struct Case {
     pub scenario: toml::Table,
-    /// As lines, of which the first is a heading. Those of the trace lack their ids.
+    /// The lines of each file, by its name. The first line is a heading; the trace lacks the column of ids.
     pub files: BTreeMap<&'static str, Vec<String>>,
     pub faults: Vec<Fault>,
 }
 
-pub(super) const TRACE: &str = "trace.csv";
+const TRACE: &str = "trace.csv";
 
 impl Case {
-    /// Writes the files into a folder, and returns the scenario's.
+    /// Writes the files into a folder, and returns the path of the scenario.
     pub fn write(&self, folder: &Path) -> Result<PathBuf> {
-        let write = |name: &str, text: String| {
-            let path = folder.join(name);
-            fs::write(&path, text)
-                .map_err(|cause| Error::unwritable(&path, &cause))
-                .map(|()| path)
-        };
         fs::create_dir_all(folder).map_err(|cause| Error::unwritable(folder, &cause))?;
         for (name, lines) in &self.files {
-            let line = |(number, line): (usize, &String)| match (*name, number) {
-                (TRACE, 0) => format!("id,{line}\n"),
-                (TRACE, _) => format!("{},{line}\n", number - 1),
-                _ => format!("{line}\n"),
-            };
-            write(name, lines.iter().enumerate().map(line).collect())?;
+            let mut text = String::new();
+            for (number, line) in lines.iter().enumerate() {
+                if *name == TRACE && number == 0 {
+                    text += "id,";
+                } else if *name == TRACE {
+                    let _ = write!(text, "{},", number - 1);
+                }
+                text += line;
+                text.push('\n');
+            }
+            write_file(&folder.join(name), text)?;
         }
-        write("swarm.toml", self.scenario.to_string())
+        let scenario = folder.join("swarm.toml");
+        write_file(&scenario, self.scenario.to_string())?;
+        Ok(scenario)
     }
 
     pub fn draw(seed: u64, registry: &Registry) -> Case {
@@ -64,41 +65,36 @@ impl Case {
             random: random::sequence(seed, 0, "swarm"),
         };
         let number = text.random.random();
-        let (model, file) = match number / 10 % 7 {
+        let (mut model, file) = match number / 10 % 7 {
             0 => (Model::Llm(None), None),
             _ => draw_model(number, &mut text.random),
         };
-        let model = if model == Model::Lstm && text.happens(50) {
-            Model::Gru
-        } else {
-            model
-        };
-        let costs = costs(&model, &mut text);
-        let lines = |text: &str| text.lines().map(str::to_string).collect::<Vec<_>>();
-        let mut files = BTreeMap::from([("costs.csv", lines(&costs))]);
-        if let Some(file) = file {
-            files.insert(
-                if model.graph_model().is_some() {
-                    "graph.json"
-                } else {
-                    "network.csv"
-                },
-                lines(&file),
-            );
+        if model == Model::Lstm && text.happens(50) {
+            model = Model::Gru;
         }
-        let (name, with_classes) = (model.name(), text.happens(30));
+        let costs = draw_costs(&model, &mut text);
+        let mut files = BTreeMap::from([("costs.csv", to_lines(&costs))]);
+        if let Some(file) = file {
+            let file_name = if model.graph_model().is_some() {
+                "graph.json"
+            } else {
+                "network.csv"
+            };
+            files.insert(file_name, to_lines(&file));
+        }
+        let name = model.name();
+        let with_classes = text.happens(30);
         let mut scenario =
             format!("name = 'swarm'\nseed = {seed}\n[workload]\nmodel = '{name}'\nhidden = 8\n");
-        match text
-            .rule(&format!("dataset {name}"))
-            .filter(|_| text.happens(40))
-        {
+        let dataset = text.rule(&format!("dataset {name}"));
+        match dataset.filter(|_| text.happens(40)) {
             Some(dataset) => {
-                scenario += &format!("dataset = '{dataset}'\n{}", text.expand("<drawn>"))
+                scenario += &format!("dataset = '{dataset}'\n{}", text.expand("<drawn>"));
             }
             None => {
-                let of_requests = with_classes && text.happens(50);
-                files.insert(TRACE, trace(&model, of_requests, &mut text.random));
+                let has_class_column = with_classes && text.happens(50);
+                let trace = draw_trace(&model, has_class_column, &mut text.random);
+                files.insert(TRACE, trace);
                 scenario += &format!("trace = '{TRACE}'\n{}", text.expand("<traced>"));
             }
         }
@@ -116,10 +112,12 @@ impl Case {
             _ => text.expand("<device>"),
         };
         if scenario.contains("noise.csv") {
-            files.insert("noise.csv", noise(&mut text));
+            files.insert("noise.csv", draw_noise(&mut text));
         }
-        scenario += &text.expand(if with_classes { "<classes>" } else { "" });
-        scenario += &policies(&model, &costs, kv_tokens, registry, &mut text);
+        if with_classes {
+            scenario += &text.expand("<classes>");
+        }
+        scenario += &draw_policies(&model, &costs, kv_tokens, registry, &mut text);
         let faults = Fault::value_variants()
             .iter()
             .copied()
@@ -134,6 +132,14 @@ impl Case {
             faults,
         }
     }
+}
+
+fn write_file(path: &Path, text: String) -> Result<()> {
+    fs::write(path, text).map_err(|cause| Error::unwritable(path, &cause))
+}
+
+fn to_lines(text: &str) -> Vec<String> {
+    text.lines().map(str::to_owned).collect()
 }
 
 /// Draws texts by the rules of the grammar.
@@ -178,34 +184,31 @@ impl Text {
     }
 }
 
-fn costs(model: &Model, text: &mut Text) -> String {
-    let mut rows = String::from("cell,batch,ns\n");
+fn draw_costs(model: &Model, text: &mut Text) -> String {
     let scale: u64 = *[1, 1, 1, 1, 1, 0, 1 << 40, 1 << 50]
         .choose(&mut text.random)
         .expect("there are scales");
     if matches!(model, Model::Llm(_)) {
-        rows = String::from("cell,tokens,context,ns\n");
+        let mut rows = String::from("cell,tokens,context,ns\n");
         for (tokens, context) in [(1, 0), (64, 0), (1, 256), (64, 256)] {
             let ns = text.random.random_range(1..100) * (3 + tokens + context / 8) * scale;
             let _ = writeln!(rows, "iteration,{tokens},{context},{ns}");
         }
         return rows;
     }
+    let mut rows = String::from("cell,batch,ns\n");
     for cell in model.cell_types() {
         for batch in [1, 4, 16] {
-            let _ = writeln!(
-                rows,
-                "{},{batch},{}",
-                cell.name,
-                text.random.random_range(1..100) * (3 + batch) * scale
-            );
+            let ns = text.random.random_range(1..100) * (3 + batch) * scale;
+            let _ = writeln!(rows, "{},{batch},{ns}", cell.name);
         }
     }
     rows + &text.expand("<extras>")
 }
 
-/// Bursts, gaps of about a task and long silences; all at one instant; times at the limits of the clock.
-fn trace(model: &Model, classes: bool, rng: &mut RandomSequence) -> Vec<String> {
+/// Draws bursts, gaps of about a task and long silences; or all requests at one instant; or times at the limits of the
+/// clock.
+fn draw_trace(model: &Model, has_class_column: bool, rng: &mut RandomSequence) -> Vec<String> {
     let mut clock: u64 = match rng.random_range(0..20) {
         0..2 => LAST_ARRIVAL.0 - rng.random_range(0..300_000),
         2 => u64::MAX - rng.random_range(0..9_000),
@@ -214,14 +217,12 @@ fn trace(model: &Model, classes: bool, rng: &mut RandomSequence) -> Vec<String> 
     let gaps = *[[0, 0], [0, 300], [0, 5_000], [300, 5_000], [300, 1 << 56]]
         .choose(rng)
         .expect("there are gaps");
-    let mut lines = vec![format!(
-        "arrival_ns,shape{}",
-        if classes { ",class" } else { "" }
-    )];
+    let class_heading = if has_class_column { ",class" } else { "" };
+    let mut lines = vec![format!("arrival_ns,shape{class_heading}")];
     for _ in 0..rng.random_range(1..60) {
         let gap = gaps[rng.random_range(0..2)];
         clock = clock.saturating_add(rng.random_range(0..=gap));
-        let class = if classes {
+        let class = if has_class_column {
             [",a", ",b"][rng.random_range(0..2)]
         } else {
             ""
@@ -231,8 +232,8 @@ fn trace(model: &Model, classes: bool, rng: &mut RandomSequence) -> Vec<String> 
     lines
 }
 
-/// Tasks as short as those of the case and up to pauses of seconds, in stretches.
-fn noise(text: &mut Text) -> Vec<String> {
+/// Draws stretches of tasks as short as those of the case, with pauses of up to a second.
+fn draw_noise(text: &mut Text) -> Vec<String> {
     let mut clock: u64 = 0;
     let mut lines = vec!["time_ns,size,factor,ns".to_string()];
     for _ in 0..text.random.random_range(1..30) {
@@ -243,25 +244,18 @@ fn noise(text: &mut Text) -> Vec<String> {
     lines
 }
 
-/// Up to three that serve the model.
-fn policies(
+/// Draws up to three policies that serve the model.
+fn draw_policies(
     model: &Model,
     costs: &str,
     kv_tokens: u64,
     registry: &Registry,
     text: &mut Text,
 ) -> String {
-    let iterates = |kind: &str| {
-        DeTable::parse("").is_ok_and(|keys| {
-            registry
-                .parse(kind, keys)
-                .is_ok_and(|settings| settings.iterates())
-        })
-    };
     let is_llm = matches!(model, Model::Llm(_));
     let kinds: Vec<&str> = registry
         .kinds()
-        .filter(|kind| iterates(kind) == is_llm)
+        .filter(|kind| iterates(registry, kind) == is_llm)
         .collect();
     let cells = model.cell_types();
     let operators = Catalogue::new(model, &Sizes::square(8));
@@ -281,13 +275,6 @@ fn policies(
         costs: device.as_ref().ok(),
         longest: Some(99),
     };
-    let serves = |kind: &str, keys: &str| {
-        registry
-            .parse(kind, DeTable::parse(keys).ok()?)
-            .ok()?
-            .build(&setup)
-            .ok()
-    };
     let mut tables = String::new();
     // Most kinds serve few models.
     for attempt in 0..20 {
@@ -303,7 +290,7 @@ fn policies(
                 let _ = writeln!(keys, "{key} = {value}");
             }
         }
-        if serves(kind, &keys).is_some() {
+        if serves(registry, kind, &keys, &setup) {
             let _ = write!(
                 tables,
                 "[[policy]]\nkind = '{kind}'\nlabel = '{attempt}'\n{keys}"
@@ -314,4 +301,22 @@ fn policies(
         }
     }
     tables
+}
+
+/// Whether policies of a kind serve language models.
+fn iterates(registry: &Registry, kind: &str) -> bool {
+    DeTable::parse("").is_ok_and(|keys| {
+        registry
+            .parse(kind, keys)
+            .is_ok_and(|settings| settings.iterates())
+    })
+}
+
+/// Whether a policy with these keys can be built.
+fn serves(registry: &Registry, kind: &str, keys: &str, setup: &Setup<'_>) -> bool {
+    DeTable::parse(keys).is_ok_and(|keys| {
+        registry
+            .parse(kind, keys)
+            .is_ok_and(|settings| settings.build(setup).is_ok())
+    })
 }

@@ -1,20 +1,26 @@
-//! A simulated device with faults, drawn from the scenario's seed. They reach policies and the recorder as those of real
-//! backends do: the tasks of a failed request complete, and the request has no result when it leaves.
+//! A simulated device with faults, which are drawn from the scenario's seed. Faults reach policies and the recorder as
+//! those of real backends do: the tasks of a failed request complete, and the request has no result when it leaves.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::rc::Rc;
+use std::sync::atomic::AtomicBool;
 
+use batchlab::backend::Backend;
+use batchlab::cost::timing::{Start, Timing};
+use batchlab::cost::transfer::Transfers;
+use batchlab::metrics::recorder::{Keep, Recorder};
+use batchlab::policy::registry::Registry;
+use batchlab::run::executor::{Simulation, Simulator, Target};
+use batchlab::run::{Run, prepare};
+use batchlab::scenario::Scenario;
+use batchlab::sim;
+use batchlab::task::{Completion, MemberList, Members, Task};
+use batchlab::units::{CellId, Nanos, RequestId, Share, TaskId, WorkerId};
+use batchlab::workload::random::RandomSequence;
+use clap::ValueEnum as _;
 use rand::RngExt as _;
-
-use crate::base::units::{CellId, Nanos, RequestId, Share, TaskId, WorkerId};
-use crate::core::backend::Backend;
-use crate::core::cost::timing::{Start, Timing};
-use crate::core::cost::transfer::Transfers;
-use crate::core::sim;
-use crate::core::task::{Completion, MemberList, Task};
-use crate::core::workload::random::RandomSequence;
-use crate::lab::run::executor::{Simulation, Simulator};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Fault {
@@ -32,12 +38,12 @@ pub enum Fault {
     Refused,
 }
 
-/// A run with more events has no end.
-const MOST_EVENTS: u64 = 2_000_000;
+/// A run with more events than this is assumed never to end.
+const MAX_EVENTS: u64 = 2_000_000;
 
 /// A simulator whose device has these faults.
 #[derive(Debug)]
-pub(super) struct Faulty(pub Vec<Fault>);
+pub struct Faulty(pub Vec<Fault>);
 
 impl Simulator for Faulty {
     fn name(&self) -> &'static str {
@@ -58,14 +64,15 @@ impl Simulator for Faulty {
         }: Simulation,
     ) -> Box<dyn Backend> {
         let failed: Failed = Rc::default();
-        let delay = self
-            .0
-            .contains(&Fault::Late)
-            .then(|| Nanos(random.random_range(1..5_000)));
+        let delay = if self.0.contains(&Fault::Late) {
+            Nanos(random.random_range(1..5_000))
+        } else {
+            Nanos::ZERO
+        };
         let timing = Faults {
             costs,
             faults: self.0.clone(),
-            delay: delay.unwrap_or_default(),
+            delay,
             slower: vec![Some(1); workers],
             last: BTreeMap::new(),
             failed: Rc::clone(&failed),
@@ -79,23 +86,23 @@ impl Simulator for Faulty {
     }
 }
 
-/// The requests that have no result, and why.
+/// The requests that have no result, with the reasons.
 type Failed = Rc<RefCell<BTreeMap<RequestId, String>>>;
 
 struct Faults {
     costs: Transfers,
     faults: Vec<Fault>,
     delay: Nanos,
-    /// By which factor each worker is slower; `None` if it is lost.
+    /// The factor by which each worker is slower, or `None` if the worker is lost.
     slower: Vec<Option<u64>>,
-    /// Where each request ran last, and so where its states are.
+    /// The worker on which each request ran last, and which has its states.
     last: BTreeMap<RequestId, WorkerId>,
     failed: Failed,
     random: RandomSequence,
 }
 
 impl Faults {
-    /// About one in `tasks`.
+    /// Draws whether the fault happens to this task: to about one in `tasks`.
     fn happens(&mut self, fault: Fault, tasks: u32) -> bool {
         self.faults.contains(&fault) && self.random.random_range(0..tasks) == 0
     }
@@ -115,7 +122,7 @@ impl Timing for Faults {
 
     fn duration(&mut self, task: &Task<'_>, before: Option<CellId>) -> Nanos {
         let cost = self.costs.duration(task, before);
-        let requests: Vec<RequestId> = MemberList::of(task, None).requests().collect();
+        let requests = requests_of(task);
         let worker = task.worker.index();
         let Some(slower) = self.slower[worker] else {
             self.fail(&requests, "its worker was lost before");
@@ -164,6 +171,23 @@ impl Timing for Faults {
     }
 }
 
+/// The requests of a task's members; one may occur several times.
+fn requests_of(task: &Task<'_>) -> Vec<RequestId> {
+    match task.members {
+        Members::Requests | Members::Operators(_) => task.requests.to_vec(),
+        Members::Nodes(list) => {
+            let mut nodes = Vec::new();
+            list(&mut nodes);
+            nodes.iter().map(|node| node.request).collect()
+        }
+        Members::Parts(list) => {
+            let mut parts = Vec::new();
+            list(&mut parts);
+            parts.iter().map(|part| part.request).collect()
+        }
+    }
+}
+
 struct Failing {
     device: Box<dyn Backend>,
     failed: Failed,
@@ -182,8 +206,8 @@ impl Backend for Failing {
     fn wait(&mut self, until: Option<Nanos>) -> Option<Completion> {
         self.events += 1;
         assert!(
-            self.events < MOST_EVENTS,
-            "liveness: the run has no end after {MOST_EVENTS} events"
+            self.events < MAX_EVENTS,
+            "liveness: the run has no end after {MAX_EVENTS} events"
         );
         self.device.wait(until)
     }
@@ -197,76 +221,57 @@ impl Backend for Failing {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-    use std::sync::atomic::AtomicBool;
+/// Runs 200 requests on a device with these faults.
+fn run_with(faults: &[Fault]) -> Recorder {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/quickstart.toml");
+    let scenario = Scenario::load(
+        &file,
+        &["workload.requests=200".into()],
+        &Registry::standard(),
+    )
+    .unwrap();
+    let target = Target::Simulated(Box::leak(Box::new(Faulty(faults.to_vec()))));
+    let (inputs, device) = prepare(&scenario, target).unwrap();
+    let run = Run {
+        policy: 0,
+        load: scenario.points()[0],
+        replication: 0,
+    };
+    device
+        .run(&inputs, &run, Keep::default(), &AtomicBool::new(false))
+        .unwrap()
+        .record
+}
 
-    use clap::ValueEnum as _;
+fn count_failures(record: &Recorder, reason: &str) -> usize {
+    let failures = record.failures.iter();
+    failures.filter(|(.., why)| why == reason).count()
+}
 
-    use super::*;
-    use crate::core::metrics::recorder::{Keep, Recorder};
-    use crate::core::policy::registry::Registry;
-    use crate::lab::run::executor::Target;
-    use crate::lab::run::{Run, prepare};
-    use crate::lab::scenario::Scenario;
-
-    fn served(faults: &[Fault]) -> Recorder {
-        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/quickstart.toml");
-        let scenario = Scenario::load(
-            &file,
-            &["workload.requests=200".into()],
-            &Registry::standard(),
-        )
-        .unwrap();
-        let target = Target::Simulated(Box::leak(Box::new(Faulty(faults.to_vec()))));
-        let (inputs, device) = prepare(&scenario, target).unwrap();
-        let run = Run {
-            policy: 0,
-            load: scenario.points()[0],
-            replication: 0,
+/// A test that the gate runs.
+pub fn each_fault_shows() {
+    let without_faults = run_with(&[]);
+    assert!(without_faults.failures.is_empty());
+    for fault in Fault::value_variants() {
+        let record = run_with(&[*fault]);
+        let failures = match fault {
+            Fault::Lost => {
+                count_failures(&record, "its worker was lost")
+                    + count_failures(&record, "its worker was lost before")
+            }
+            Fault::NonFinite => count_failures(&record, "its result is NaN"),
+            Fault::Refused => count_failures(&record, "its task was not launched"),
+            Fault::Slow | Fault::Stall | Fault::Late => 0,
         };
-        device
-            .run(&inputs, &run, Keep::default(), &AtomicBool::new(false))
-            .unwrap()
-            .record
-    }
-
-    #[test]
-    fn each_fault_shows() {
-        let well = served(&[]);
-        assert!(well.failures.is_empty());
-        for fault in Fault::value_variants() {
-            let record = served(&[*fault]);
-            let why = |reason: &str| {
-                record
-                    .failures
-                    .iter()
-                    .filter(|(.., why)| why == reason)
-                    .count()
-            };
-            let all: usize = match fault {
-                Fault::Lost => why("its worker was lost") + why("its worker was lost before"),
-                Fault::NonFinite => why("its result is NaN"),
-                Fault::Refused => why("its task was not launched"),
-                Fault::Slow | Fault::Stall => {
-                    usize::from(record.busy[0] > Nanos(2 * well.busy[0].0))
-                }
-                Fault::Late => usize::from(
-                    record
-                        .start
-                        .iter()
-                        .zip(&well.start)
-                        .any(|(late, well)| late > well),
-                ),
-            };
-            assert!(all > 0, "{fault:?}");
-            let failing = [Fault::Lost, Fault::NonFinite, Fault::Refused].contains(fault);
-            assert_eq!(
-                record.failures.len(),
-                if failing { all } else { 0 },
-                "{fault:?}"
-            );
-        }
+        let shows = match fault {
+            Fault::Lost | Fault::NonFinite | Fault::Refused => failures > 0,
+            Fault::Slow | Fault::Stall => record.busy[0] > Nanos(2 * without_faults.busy[0].0),
+            Fault::Late => {
+                let mut starts = record.start.iter().zip(&without_faults.start);
+                starts.any(|(late, usual)| late > usual)
+            }
+        };
+        assert!(shows, "{fault:?}");
+        assert_eq!(record.failures.len(), failures, "{fault:?}");
     }
 }

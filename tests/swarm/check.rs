@@ -1,0 +1,212 @@
+//! Runs a scenario in all the ways that must agree, and checks the laws.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use batchlab::conformance::Guarantees;
+use batchlab::conformance::laws::{self, Given};
+use batchlab::conformance::record::Record;
+use batchlab::cost::{CostModel as _, Extra};
+use batchlab::error::{Error, Result};
+use batchlab::metrics::recorder::Keep;
+use batchlab::policy::registry::{Batches, Registry};
+use batchlab::results::logs::{LogRow as _, RoundLine};
+use batchlab::results::write;
+use batchlab::run::device::Device;
+use batchlab::run::executor::Target;
+use batchlab::run::inputs::Inputs;
+use batchlab::run::{Options, Report, Run, prepare, run_sweep};
+use batchlab::scenario::Scenario;
+use batchlab::units::Nanos;
+use batchlab::validate::ledger::replayed;
+use batchlab::validate::results::Results;
+
+use crate::faults::{Fault, Faulty};
+
+/// Runs a scenario file, with its sweep, in all the ways that must agree, and returns the number of runs, each a policy
+/// under a load. Results go to folders in `out`.
+///
+/// # Errors
+/// [`Error::Input`] if the scenario is rejected; others begin with the name of a broken law and a colon.
+pub fn check_scenario(
+    file: &Path,
+    faults: &[Fault],
+    registry: &Registry,
+    out: &Path,
+) -> Result<usize> {
+    // Simulators live as long as the program, and a list of faults is small.
+    let device: &'static Faulty = Box::leak(Box::new(Faulty(faults.to_vec())));
+    catch_unwind(AssertUnwindSafe(|| check_laws(file, device, registry, out))).unwrap_or_else(
+        |panic| {
+            let text = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or(panic.downcast_ref::<&str>().copied());
+            Err(Error::failed(format!(
+                "panic: {}",
+                text.unwrap_or("without a message")
+            )))
+        },
+    )
+}
+
+fn check_laws(
+    file: &Path,
+    device: &'static Faulty,
+    registry: &Registry,
+    out: &Path,
+) -> Result<usize> {
+    let target = Target::Simulated(device);
+    let scenarios = Scenario::expand(file, &[], &[], registry)?;
+    let mut records = Vec::new();
+    for scenario in &scenarios {
+        let (inputs, prepared) = prepare(scenario, target)?;
+        for policy in 0..scenario.policies.len() {
+            for load in scenario.points() {
+                let run = Run {
+                    policy,
+                    load,
+                    replication: 0,
+                };
+                records.push(run_and_check(&inputs, &prepared, &run, &device.0)?);
+            }
+        }
+    }
+    let one = run_on_threads(1, &scenarios, target, out)?;
+    let several = run_on_threads(3, &scenarios, target, out)?;
+    if format!("{:?}", one.rows) != format!("{:?}", several.rows) {
+        return Err(Error::failed(
+            "threads: the summary depends on their number",
+        ));
+    }
+    for report in [one, several] {
+        replay_runs(&report.folder.path, &records, registry)
+            .map_err(|error| Error::failed(format!("replay: {error}")))?;
+    }
+    Ok(records.len())
+}
+
+/// Runs the sweep with two replications on this number of threads.
+fn run_on_threads(
+    threads: usize,
+    scenarios: &[Scenario],
+    target: Target,
+    out: &Path,
+) -> Result<Report> {
+    let options = Options {
+        target,
+        out: out.join(format!("threads-{threads}")),
+        replications: 2,
+        resume: false,
+        shard: None,
+        stated: Vec::new(),
+    };
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .map_err(Error::failed)?;
+    pool.install(|| run_sweep(scenarios, &options, &AtomicBool::new(false), &|| ()))
+}
+
+/// Runs one point and checks every law.
+fn run_and_check(
+    inputs: &Inputs<'_>,
+    device: &Device,
+    run: &Run,
+    faults: &[Fault],
+) -> Result<Record> {
+    let keep = Keep {
+        tasks: true,
+        rounds: true,
+        ..Keep::default()
+    };
+    let mut prepared = inputs.prepare(run, keep)?;
+    let requests = Arc::clone(&prepared.requests);
+    let mut backend = device
+        .simulated(inputs, run, &requests)
+        .expect("the device is simulated");
+    let record = Record::of(&mut *backend, true, inputs.streams(run.policy), |backend| {
+        prepared
+            .serve(backend, &AtomicBool::new(false))
+            .map(|()| prepared.record)
+    })?;
+    if backend.now() == Nanos::MAX {
+        return Err(Error::input("the clock ends before the run"));
+    }
+    let costs = device.costs(run.policy).expect("the device is simulated");
+    let entry = &inputs.scenario.policies[run.policy];
+    let record = record.with_failures();
+    let checked = if entry.settings.iterates() {
+        laws::check_iterations(&record)
+    } else {
+        let given = Given {
+            requests: &requests,
+            cells: &inputs.cells,
+            workers: inputs.workers(),
+            device: costs,
+            sizes: entry.settings.batch_sizes(),
+        };
+        let launches_at_once = costs.extra(Extra::Launch, 1) == Nanos::ZERO;
+        let guarantees = guarantees(inputs, run.policy, faults, launches_at_once);
+        laws::check(&given, &record, &guarantees)
+    };
+    match checked {
+        Ok(()) => Ok(record),
+        Err(law) => Err(Error::failed(format!(
+            "{law}\n\"{}\" at {}",
+            entry.name(),
+            run.load
+        ))),
+    }
+}
+
+/// The promises of a policy on a device with such faults.
+fn guarantees(
+    inputs: &Inputs<'_>,
+    policy: usize,
+    faults: &[Fault],
+    launches_at_once: bool,
+) -> Guarantees {
+    let device = &inputs.scenario.device;
+    let settings = &inputs.scenario.policies[policy].settings;
+    let max_batch = match inputs.largest_batches(policy) {
+        Some(Batches::Nodes(largest)) => largest.into_iter().max().unwrap_or(0),
+        Some(Batches::Requests(largest)) => largest,
+        None => u32::MAX,
+    };
+    let kind = settings.describe().name;
+    let never_waits = match kind {
+        "cellular" | "late" | "merged" | "fold" | "ideal" | "unbatched" | "dynet" => true,
+        "padded" => settings.value("window") == Some(&"0ns".into()),
+        _ => false,
+    };
+    let loses_tasks = faults.contains(&Fault::Lost) || faults.contains(&Fault::Refused);
+    // Operators that need no state, such as look-ups, run ahead of their cells. Noise may shorten tasks.
+    let has_exact_costs = device.grnn.is_none() && device.noise.is_none();
+    Guarantees {
+        max_batch,
+        // A worker whose completion is late, or whose launch takes time, seems to idle.
+        work_conserving: never_waits && launches_at_once && !faults.contains(&Fault::Late),
+        pins: ["cellular", "late"].contains(&kind),
+        bounded: !loses_tasks && has_exact_costs && !settings.runs_operators(),
+        holds_back: settings.value("preserve_ordering") == Some(&true.into()),
+        cases: 0,
+    }
+}
+
+/// Replays every run from its logs, to which the events of these records are added.
+fn replay_runs(folder: &Path, records: &[Record], registry: &Registry) -> Result<()> {
+    let results = Results::open(folder, registry)?;
+    assert_eq!(results.points.len(), records.len(), "each run has a folder");
+    for (point, record) in results.points.iter().zip(records) {
+        write::write_rounds(&point.folder.join(RoundLine::FILE), &record.recorder)?;
+        let inputs = Inputs::new(&results.scenarios[point.variant])?;
+        let (replay, _) = replayed(&inputs, point, None)?;
+        if let Some(difference) = replay.difference {
+            return Err(Error::failed(difference));
+        }
+    }
+    Ok(())
+}
