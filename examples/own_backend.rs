@@ -100,7 +100,7 @@ mod tests {
     use batchlab::metrics::laws;
     use batchlab::metrics::recorder::{Keep, Recorder};
     use batchlab::results::write;
-    use batchlab::run::executor::Target;
+    use batchlab::run::executor::SelectedBackend;
     use batchlab::run::{Run, prepare};
     use batchlab::scenario::Scenario;
     use batchlab::workload::model::Model;
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     /// The records of all policies at the highest load.
-    fn records(target: Target) -> Vec<Recorder> {
+    fn records(target: SelectedBackend) -> Vec<Recorder> {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/own_backend.toml");
         let scenario = Scenario::load(
             &file,
@@ -150,9 +150,9 @@ mod tests {
 
     #[test]
     fn jitter_keeps_the_laws_and_without_jitter_nothing_changes() {
-        let exact = records(Target::SIM);
-        let none = records(Target::Simulated(&Jitter { share: 0.0 }));
-        let jittered = records(Target::Simulated(&Jitter { share: 0.2 }));
+        let exact = records(SelectedBackend::SIM);
+        let none = records(SelectedBackend::Simulated(&Jitter { share: 0.0 }));
+        let jittered = records(SelectedBackend::Simulated(&Jitter { share: 0.2 }));
         for ((exact, none), jittered) in exact.iter().zip(&none).zip(&jittered) {
             assert_eq!(tables(exact), tables(none));
             assert_ne!(tables(exact), tables(jittered));

@@ -14,7 +14,7 @@ use crate::core::policy::registry::Registry;
 use crate::lab::results::columns::{Column, Unit, swept_columns, to_object};
 use crate::lab::results::table::aligned;
 use crate::lab::results::write::write_columns;
-use crate::lab::run::executor::Target;
+use crate::lab::run::executor::SelectedBackend;
 use crate::lab::run::goal::{Answer, Goal};
 use crate::lab::run::knee::{Effort, Objective};
 use crate::lab::run::search::Searches;
@@ -187,7 +187,12 @@ impl KneeArgs {
             max_requests,
             near: None,
         };
-        let searches = Searches::new(goal, &scenarios, effort, &common.out(Target::SIM.name()))?;
+        let searches = Searches::new(
+            goal,
+            &scenarios,
+            effort,
+            &common.out(SelectedBackend::SIM.name()),
+        )?;
         let (mut points, folder) = (searches.points(), &searches.folder().path);
         if parts.plan || parts.merge_only {
             let found = searches.find(

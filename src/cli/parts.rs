@@ -7,7 +7,7 @@ use super::render::Shown;
 use crate::base::error::{Error, Result};
 use crate::lab::results::table::{ranges, tabulate};
 use crate::lab::run::lock;
-use crate::lab::run::shard::{Point, Shard, shards};
+use crate::lab::run::shard::{PlannedPoint, Shard, shards};
 
 /// One process needs none of them. On a cluster, call the command with `--shard I/N` for each I from 1 to N, then with
 /// `--resume`: the files are those of one process.
@@ -38,18 +38,18 @@ impl Parts {
     }
 
     /// Whether each of the points is that of the shard, if one is asked for.
-    pub fn own(&self, points: &[Point]) -> Option<(Shard, Vec<bool>)> {
+    pub fn own(&self, points: &[PlannedPoint]) -> Option<(Shard, Vec<bool>)> {
         self.shard.map(|shard| (shard, shard.own(points)))
     }
 
     /// Prints the plan. With `--shard`, only its points.
-    pub fn show(&self, points: &[Point], shown: Shown) -> Result<()> {
+    pub fn show(&self, points: &[PlannedPoint], shown: Shown) -> Result<()> {
         let own = self
             .own(points)
             .map_or(vec![true; points.len()], |(_, own)| own);
         let numbered = (1..).zip(points).zip(own).filter(|(_, own)| *own);
-        let listed: Vec<Point> = numbered
-            .map(|((point, of), _)| Point {
+        let listed: Vec<PlannedPoint> = numbered
+            .map(|((point, of), _)| PlannedPoint {
                 point,
                 ..of.clone()
             })
@@ -60,7 +60,7 @@ impl Parts {
                 &[
                     ("point", &|point| point.point.to_string()),
                     ("scenario", &|point| point.scenario.clone()),
-                    ("policy", &Point::name),
+                    ("policy", &PlannedPoint::name),
                     ("load", &|point| point.load.clone()),
                     ("replication", &|point| point.replication.to_string()),
                     ("cost", &|point| point.cost.to_string()),
@@ -78,7 +78,7 @@ impl Parts {
     }
 
     /// Fails if points are missing, and names the shards that have them. The folders are those of the points.
-    pub fn refuse_missing(points: &[Point], folders: &[PathBuf]) -> Result<()> {
+    pub fn refuse_missing(points: &[PlannedPoint], folders: &[PathBuf]) -> Result<()> {
         let missing = points.iter().filter(|point| !point.finished).count();
         if missing == 0 {
             return Ok(());

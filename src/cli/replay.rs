@@ -13,10 +13,10 @@ use crate::core::metrics::summary::Times;
 use crate::core::policy::registry::Registry;
 use crate::lab::results::columns::{Metric, name_of};
 use crate::lab::results::table::{aligned, tabulate};
-use crate::lab::run::device::Device;
-use crate::lab::run::executor::Target;
-use crate::lab::run::inputs::Inputs;
+use crate::lab::run::executor::SelectedBackend;
+use crate::lab::run::inputs::RunInputs;
 use crate::lab::run::prepare;
+use crate::lab::run::target::Target;
 use crate::lab::scenario::{Input, Scenario};
 use crate::lab::validate::ledger::{Ledger, Term, replayed};
 use crate::lab::validate::recorded::Recording;
@@ -70,7 +70,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
     let inputs = results
         .scenarios
         .iter()
-        .map(Inputs::new)
+        .map(RunInputs::new)
         .collect::<Result<Vec<_>>>()?;
     let devices = results
         .scenarios
@@ -116,7 +116,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
 }
 
 /// The simulated device of a scenario, with the costs of the command line if there are any.
-fn simulated(args: &Args, scenario: &Scenario) -> Result<Device> {
+fn simulated(args: &Args, scenario: &Scenario) -> Result<Target> {
     let mut scenario = scenario.clone();
     if let Some(file) = &args.costs {
         let costs = Input::from(
@@ -140,7 +140,7 @@ fn simulated(args: &Args, scenario: &Scenario) -> Result<Device> {
         let way = "name the table to simulate with, as --costs COSTS.csv";
         return Err(Error::at(&args.results, format!("{why}; {way}")));
     }
-    Ok(prepare(&scenario, Target::SIM)?.1)
+    Ok(prepare(&scenario, SelectedBackend::SIM)?.1)
 }
 
 /// A line for each point, then differences and ledgers.

@@ -13,9 +13,9 @@ use crate::core::metrics::validity::{Extrapolation, LATENESS_BOUND, Lateness};
 use crate::core::policy::registry::Registry;
 use crate::lab::results::summary::SummaryRow;
 use crate::lab::results::{summary, table};
-use crate::lab::run::executor::{Executors, Target, Verify};
+use crate::lab::run::executor::{Executors, SelectedBackend, Verify};
 use crate::lab::run::verify::{Largest, Verified};
-use crate::lab::run::{self, Options, Report};
+use crate::lab::run::{self, RunOptions, RunReport};
 use crate::lab::scenario::{PolicyEntry, Scenario};
 
 /// Run scenarios on the simulated GPU
@@ -83,11 +83,11 @@ pub struct RealArgs {
 }
 
 pub fn sim(args: &SimArgs, registry: &Registry, executors: &Executors) -> Result<()> {
-    let target = Target::Simulated(executors.simulator(&args.backend)?);
+    let target = SelectedBackend::Simulated(executors.simulator(&args.backend)?);
     let out = args.common.out(target.name());
     let (parts, replications) = (&args.parts, args.replications);
-    let options = Options {
-        target,
+    let options = RunOptions {
+        backend: target,
         out,
         replications,
         resume: parts.keeps(),
@@ -115,10 +115,10 @@ pub fn sim(args: &SimArgs, registry: &Registry, executors: &Executors) -> Result
 }
 
 pub fn real(args: &RealArgs, registry: &Registry, executors: &Executors) -> Result<()> {
-    let target = Target::Real(executors.executor(&args.backend)?, args.verify);
+    let target = SelectedBackend::Real(executors.executor(&args.backend)?, args.verify);
     let out = args.common.out(target.name());
-    let options = Options {
-        target,
+    let options = RunOptions {
+        backend: target,
         out,
         replications: args.repeats,
         resume: args.resume,
@@ -132,7 +132,7 @@ pub fn real(args: &RealArgs, registry: &Registry, executors: &Executors) -> Resu
 }
 
 /// The points of one shard, of all scenarios.
-fn run_shard(sweeps: &[Vec<Scenario>], args: &SimArgs, options: &Options) -> Result<()> {
+fn run_shard(sweeps: &[Vec<Scenario>], args: &SimArgs, options: &RunOptions) -> Result<()> {
     let common = &args.common;
     let points = sweeps
         .iter()
@@ -148,7 +148,7 @@ fn run_shard(sweeps: &[Vec<Scenario>], args: &SimArgs, options: &Options) -> Res
             scenarios,
             runs,
             common,
-            &Options {
+            &RunOptions {
                 shard: Some((shard, own)),
                 ..options.clone()
             },
@@ -173,8 +173,8 @@ fn carried_out(
     scenarios: &[Scenario],
     runs: usize,
     common: &Common,
-    options: &Options,
-) -> Result<Report> {
+    options: &RunOptions,
+) -> Result<RunReport> {
     common.carry_out(runs, &scenarios[0].name, |stop, done| {
         run::run_sweep(scenarios, options, stop, done)
     })
@@ -191,13 +191,13 @@ pub fn tell_of_locks(common: &Common, locked: bool) {
 const FAILURES_SHOWN: usize = 3;
 
 /// Checks all scenarios first; failed requests are an error at the end, after all files have been written.
-fn run_all(sweeps: &[Vec<Scenario>], common: &Common, options: &Options) -> Result<()> {
+fn run_all(sweeps: &[Vec<Scenario>], common: &Common, options: &RunOptions) -> Result<()> {
     if sweeps.len() > 1 {
         // A mistake in the last scenario must not appear after hours of the first.
         sweeps
             .iter()
             .flatten()
-            .try_for_each(|scenario| run::prepare(scenario, options.target).map(drop))?;
+            .try_for_each(|scenario| run::prepare(scenario, options.backend).map(drop))?;
     }
     let (mut shown, mut failed) = (common.shown.several(), None);
     for scenarios in sweeps {
@@ -242,7 +242,7 @@ fn run_all(sweeps: &[Vec<Scenario>], common: &Common, options: &Options) -> Resu
     failed.map_or(Ok(()), Err)
 }
 
-fn tell(common: &Common, scenarios: &[Scenario], report: &Report) {
+fn tell(common: &Common, scenarios: &[Scenario], report: &RunReport) {
     let scenario = &scenarios[0];
     let costs_of = |row: &SummaryRow| {
         let of_row =

@@ -16,11 +16,11 @@ use crate::core::policy::registry::Registry;
 use crate::lab::plot::FigureKind;
 use crate::lab::results::table::aligned;
 use crate::lab::run::control::{self, Optimum};
-use crate::lab::run::executor::Target;
+use crate::lab::run::executor::SelectedBackend;
 use crate::lab::run::goal::Goal;
 use crate::lab::run::knee::{Effort, over_rates};
 use crate::lab::run::tune::{self, Tried};
-use crate::lab::run::{self, Options};
+use crate::lab::run::{self, RunOptions};
 use crate::lab::scenario::{PolicyEntry, Scenario};
 
 /// Find the settings with which a policy holds a latency objective at the highest rate, or with the fewest workers
@@ -475,9 +475,9 @@ impl Args {
             .take(DRAWN)
             .map(point)
             .collect();
-        let (target, stated) = (Target::SIM, Vec::new());
-        let options = Options {
-            target,
+        let (target, stated) = (SelectedBackend::SIM, Vec::new());
+        let options = RunOptions {
+            backend: target,
             out,
             replications: 1,
             resume: false,

@@ -9,8 +9,8 @@ use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::base::shipped::Shipped;
 use crate::core::policy::registry::Registry;
-use crate::lab::run::executor::{Executor, Executors, Target, Verify};
-use crate::lab::run::{Report, prepare};
+use crate::lab::run::executor::{Executor, Executors, SelectedBackend, Verify};
+use crate::lab::run::{RunReport, prepare};
 use crate::lab::scenario::Scenario;
 use crate::lab::validate::set::{self, Known, Line, Part, Plan, report};
 
@@ -79,7 +79,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         .map(|file| common.scenario(file, registry))
         .collect::<Result<Vec<_>>>()?;
     named_apart(scenarios.iter())?;
-    let target = Target::Real(executor, Verify::Sample);
+    let target = SelectedBackend::Real(executor, Verify::Sample);
     let mut device = String::new();
     for scenario in &scenarios {
         set::check(scenario)?;
@@ -131,7 +131,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
 }
 
 /// The real runs of each policy, and what a profile in turn with them says of the device.
-type Ran = (Vec<(Part, Report)>, Known);
+type Ran = (Vec<(Part, RunReport)>, Known);
 
 fn run_for_real(
     args: &Args,

@@ -10,7 +10,7 @@ use crate::lab::results::columns::Metric;
 use crate::lab::results::logs::{LogRow as _, RequestLine};
 use crate::lab::results::read::Log;
 use crate::lab::results::summary::SummaryRow;
-use crate::lab::run::Report;
+use crate::lab::run::RunReport;
 use crate::lab::scenario::Scenario;
 
 /// Of one paper.
@@ -23,7 +23,7 @@ pub struct Findings {
 /// The results of an exhibit.
 #[derive(Debug)]
 pub enum Found {
-    Run(Box<(Scenario, Report)>),
+    Run(Box<(Scenario, RunReport)>),
     Study(Study),
     Launches(Launches),
     /// Without the trees to count, or without a measurement.
@@ -36,7 +36,7 @@ pub struct Series<'a> {
 }
 
 impl Findings {
-    pub fn run(&self, exhibit: &str) -> Result<&(Scenario, Report)> {
+    pub fn run(&self, exhibit: &str) -> Result<&(Scenario, RunReport)> {
         match self.exhibits.get(exhibit) {
             Some(Found::Run(run)) => Ok(run),
             _ => Err(Error::input(format!("{exhibit}: no results"))),

@@ -14,13 +14,13 @@ use crate::base::units::{Nanos, Rate};
 use crate::lab::plot::{self, Bar, Bars, WrittenFigure};
 use crate::lab::results::swept::distinct;
 use crate::lab::results::table::aligned;
-use crate::lab::run::executor::Target;
+use crate::lab::run::executor::SelectedBackend;
 use crate::lab::run::fingerprint::hash;
 use crate::lab::run::goal::{Answer, Goal};
 use crate::lab::run::knee::{Effort, Objective};
 use crate::lab::run::search::Searches;
 use crate::lab::run::shard::Shard;
-use crate::lab::run::{self, Options, Report};
+use crate::lab::run::{self, RunOptions, RunReport};
 use crate::lab::scenario::{LoadPoint, Quantile, Scenario};
 
 /// The file of a study that is written last.
@@ -357,13 +357,13 @@ impl Lab<'_> {
     }
 
     /// Given rates run several times, since means of single runs near the peak differ by a tenth.
-    pub fn run(&self, exhibit: &str, scenario: &Scenario) -> Result<Report> {
+    pub fn run(&self, exhibit: &str, scenario: &Scenario) -> Result<RunReport> {
         let out = self.out.join(exhibit);
         let at_rates = matches!(scenario.points().first(), Some(LoadPoint::Rate(_)));
         let replications = if at_rates { REPLICATIONS } else { 1 };
         let resume = self.keep != Keep::Nothing;
-        let options = Options {
-            target: Target::SIM,
+        let options = RunOptions {
+            backend: SelectedBackend::SIM,
             out,
             replications,
             resume,

@@ -15,7 +15,7 @@ use crate::lab::results::columns::about;
 use crate::lab::results::saved::Saved;
 use crate::lab::results::table::aligned;
 use crate::lab::results::{summary, table};
-use crate::lab::run::Report;
+use crate::lab::run::RunReport;
 
 /// A block each, with the reason if a claim does not hold.
 pub fn table(checked: &[Checked]) -> String {
@@ -172,7 +172,7 @@ pub struct Shown<'a> {
     note: String,
     numbers: Option<PathBuf>,
     /// Its rows are a table.
-    report: Option<&'a Report>,
+    report: Option<&'a RunReport>,
 }
 
 impl Shown<'_> {

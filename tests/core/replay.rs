@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::recorded::{Quirks, RESTLESS, record, record_with};
 use batchlab::cost::table::CostTable;
 use batchlab::policy::registry::Registry;
-use batchlab::run::inputs::Inputs;
+use batchlab::run::inputs::RunInputs;
 use batchlab::scenario::costs;
 use batchlab::units::{CellId, RequestId};
 use batchlab::validate::ledger::{self, Ledger, Term};
@@ -62,7 +62,7 @@ fn replayed(results: &Path) -> Vec<Replay> {
         scenarios, points, ..
     } = Results::open(results, &Registry::standard()).unwrap();
     let scenario = &scenarios[0];
-    let inputs = Inputs::new(scenario).unwrap();
+    let inputs = RunInputs::new(scenario).unwrap();
     let one = |point: Point| ledger::replayed(&inputs, &point, None).unwrap().0;
     points.into_iter().map(one).collect()
 }
@@ -314,7 +314,7 @@ fn ledgers(results: &Path) -> Vec<Ledger> {
         scenarios, points, ..
     } = Results::open(results, &Registry::standard()).unwrap();
     let scenario = &scenarios[0];
-    let inputs = Inputs::new(scenario).unwrap();
+    let inputs = RunInputs::new(scenario).unwrap();
     let one = |point: Point| {
         let entry = &scenario.policies[point.run.policy];
         let table = CostTable::read(entry.costs.as_ref().unwrap()).unwrap();

@@ -15,7 +15,7 @@ use batchlab::policy::registry::{PolicyKind, Registry, Settings, Setup};
 use batchlab::policy::whole::PaddedBatch;
 use batchlab::policy::{Completed, Outcomes, Policy};
 use batchlab::run::executor::Executors;
-use batchlab::run::inputs::Inputs;
+use batchlab::run::inputs::RunInputs;
 use batchlab::scenario::Scenario;
 use batchlab::task::Dispatch;
 use batchlab::task::{Step, Task};
@@ -291,7 +291,7 @@ fn files_and_figures_have_a_lane_for_each_stream() {
 fn a_policy_finds_costs_wherever_a_table_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let named = scenario(folder.path(), "costs = 'costs.csv'").unwrap();
-    Inputs::new(&named).unwrap().policy(0).unwrap();
+    RunInputs::new(&named).unwrap().policy(0).unwrap();
     let error = scenario(folder.path(), "").unwrap_err().to_string();
     assert!(
         error.contains("policy[0] (abreast): percent: needs device.costs"),

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use batchlab::backend::Backend;
 use batchlab::cost::table::TableModel;
 use batchlab::cost::{CostModel, Extra};
-use batchlab::run::executor::Target;
-use batchlab::run::{self, Options, Run};
+use batchlab::run::executor::SelectedBackend;
+use batchlab::run::{self, Run, RunOptions};
 
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::metrics::summary::summarize;
@@ -188,8 +188,8 @@ pub fn record_with(
 ) -> PathBuf {
     let scenario =
         Scenario::load(scenario, &[], &Registry::standard()).expect("the scenario is sound");
-    let options = Options {
-        target: Target::SIM,
+    let options = RunOptions {
+        backend: SelectedBackend::SIM,
         out: out.to_path_buf(),
         replications: 1,
         resume: false,
@@ -199,7 +199,8 @@ pub fn record_with(
     // For the files beside the logs of the points.
     let report =
         run::run(&scenario, &options, &AtomicBool::new(false), &|| {}).expect("the scenario runs");
-    let (inputs, device) = run::prepare(&scenario, Target::SIM).expect("the scenario is sound");
+    let (inputs, device) =
+        run::prepare(&scenario, SelectedBackend::SIM).expect("the scenario is sound");
     for policy in 0..scenario.policies.len() {
         for load in scenario.points() {
             let run = Run {

@@ -14,10 +14,10 @@ use batchlab::metrics::recorder::Keep;
 use batchlab::policy::registry::{Batches, Registry};
 use batchlab::results::logs::{LogRow as _, RoundLine};
 use batchlab::results::write;
-use batchlab::run::device::Device;
-use batchlab::run::executor::Target;
-use batchlab::run::inputs::Inputs;
-use batchlab::run::{Options, Report, Run, prepare, run_sweep};
+use batchlab::run::executor::SelectedBackend;
+use batchlab::run::inputs::RunInputs;
+use batchlab::run::target::Target;
+use batchlab::run::{Run, RunOptions, RunReport, prepare, run_sweep};
 use batchlab::scenario::Scenario;
 use batchlab::units::Nanos;
 use batchlab::validate::ledger::replayed;
@@ -58,7 +58,7 @@ fn check_laws(
     registry: &Registry,
     out: &Path,
 ) -> Result<usize> {
-    let target = Target::Simulated(device);
+    let target = SelectedBackend::Simulated(device);
     let scenarios = Scenario::expand(file, &[], &[], registry)?;
     let mut records = Vec::new();
     for scenario in &scenarios {
@@ -92,11 +92,11 @@ fn check_laws(
 fn run_on_threads(
     threads: usize,
     scenarios: &[Scenario],
-    target: Target,
+    target: SelectedBackend,
     out: &Path,
-) -> Result<Report> {
-    let options = Options {
-        target,
+) -> Result<RunReport> {
+    let options = RunOptions {
+        backend: target,
         out: out.join(format!("threads-{threads}")),
         replications: 2,
         resume: false,
@@ -112,8 +112,8 @@ fn run_on_threads(
 
 /// Runs one point and checks every law.
 fn run_and_check(
-    inputs: &Inputs<'_>,
-    device: &Device,
+    inputs: &RunInputs<'_>,
+    device: &Target,
     run: &Run,
     faults: &[Fault],
 ) -> Result<Record> {
@@ -164,7 +164,7 @@ fn run_and_check(
 
 /// The promises of a policy on a device with such faults.
 fn guarantees(
-    inputs: &Inputs<'_>,
+    inputs: &RunInputs<'_>,
     policy: usize,
     faults: &[Fault],
     launches_at_once: bool,
@@ -202,7 +202,7 @@ fn replay_runs(folder: &Path, records: &[Record], registry: &Registry) -> Result
     assert_eq!(results.points.len(), records.len(), "each run has a folder");
     for (point, record) in results.points.iter().zip(records) {
         write::write_rounds(&point.folder.join(RoundLine::FILE), &record.recorder)?;
-        let inputs = Inputs::new(&results.scenarios[point.variant])?;
+        let inputs = RunInputs::new(&results.scenarios[point.variant])?;
         let (replay, _) = replayed(&inputs, point, None)?;
         if let Some(difference) = replay.difference {
             return Err(Error::failed(difference));

@@ -12,7 +12,7 @@ use batchlab::cost::timing::{Start, Timing};
 use batchlab::cost::transfer::Transfers;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::registry::Registry;
-use batchlab::run::executor::{Simulation, Simulator, Target};
+use batchlab::run::executor::{SelectedBackend, Simulation, Simulator};
 use batchlab::run::{Run, prepare};
 use batchlab::scenario::Scenario;
 use batchlab::sim;
@@ -230,7 +230,7 @@ fn run_with(faults: &[Fault]) -> Recorder {
         &Registry::standard(),
     )
     .unwrap();
-    let target = Target::Simulated(Box::leak(Box::new(Faulty(faults.to_vec()))));
+    let target = SelectedBackend::Simulated(Box::leak(Box::new(Faulty(faults.to_vec()))));
     let (inputs, device) = prepare(&scenario, target).unwrap();
     let run = Run {
         policy: 0,

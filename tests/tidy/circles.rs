@@ -105,7 +105,7 @@ const CIRCLES: &[(&[&str], &str)] = &[
         ],
         "",
     ),
-    (&["lab/run/control", "lab/run/device"], ""),
+    (&["lab/run/control", "lab/run/target"], ""),
     (&["lab/run/executor", "lab/run/standard"], ""),
     (&["lab/plot/axis", "lab/plot/look"], ""),
     (

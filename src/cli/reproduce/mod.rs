@@ -19,11 +19,11 @@ use crate::base::files::write_whole;
 use crate::base::shipped::GRNN_MEASURED;
 use crate::core::policy::registry::Registry;
 use crate::lab::plot::{self, FigureKind, PlotInputs, WrittenFigure};
-use crate::lab::run::executor::{Target, Verify};
+use crate::lab::run::executor::{SelectedBackend, Verify};
 use crate::lab::run::lock::Lock;
-use crate::lab::run::shard::Point;
+use crate::lab::run::shard::PlannedPoint;
 use crate::lab::run::standard::Cpu;
-use crate::lab::run::{self, Options, Report};
+use crate::lab::run::{self, RunOptions, RunReport};
 use crate::lab::scenario::Scenario;
 use crate::papers::lab::{Keep, Lab, NUMBERS, SEARCHES};
 use crate::papers::{
@@ -195,11 +195,11 @@ impl<'a> Work<'a> {
         self.args.common.scenario_with(&file, sets, self.registry)
     }
 
-    fn options(&self, item: &Item) -> Options {
+    fn options(&self, item: &Item) -> RunOptions {
         let (out, resume) = (self.out.join(item.paper.name()), self.args.parts.keeps());
         let stated = item.paper.stated(item.exhibit);
-        Options {
-            target: Target::SIM,
+        RunOptions {
+            backend: SelectedBackend::SIM,
             out,
             replications: 1,
             resume,
@@ -209,7 +209,7 @@ impl<'a> Work<'a> {
     }
 
     /// Those of the scenarios, and each study as one. Which are finished is looked at if it matters.
-    fn points(&self) -> Result<Vec<Point>> {
+    fn points(&self) -> Result<Vec<PlannedPoint>> {
         let mut points = Vec::new();
         let looked_at = self.args.parts.plan || self.args.parts.merge_only;
         for (item, scenario) in &self.scenarios {
@@ -220,7 +220,7 @@ impl<'a> Work<'a> {
             )?);
         }
         points.extend(self.studies.iter().map(|item| {
-            Point {
+            PlannedPoint {
                 scenario: item.name(),
                 replication: 1,
                 // GRNN's are a model without runs.
@@ -232,13 +232,13 @@ impl<'a> Work<'a> {
                     .join(&item.exhibit.name)
                     .join(NUMBERS)
                     .is_file(),
-                ..Point::default()
+                ..PlannedPoint::default()
             }
         }));
         Ok(points)
     }
 
-    fn carried_out(mut self, points: &[Point]) -> Result<BTreeMap<Paper, Findings>> {
+    fn carried_out(mut self, points: &[PlannedPoint]) -> Result<BTreeMap<Paper, Findings>> {
         let mut findings = mem::take(&mut self.findings);
         let (common, parts, stop) = (&self.args.common, &self.args.parts, stop_on_ctrl_c()?);
         let own = parts
@@ -261,13 +261,13 @@ impl<'a> Work<'a> {
             if shard.is_some() && !runs.contains(&true) {
                 continue;
             }
-            let mut options = Options {
+            let mut options = RunOptions {
                 shard,
                 ..self.options(&item)
             };
             if item.is_measured() {
-                options = Options {
-                    target: Target::Real(&Cpu, Verify::Sample),
+                options = RunOptions {
+                    backend: SelectedBackend::Real(&Cpu, Verify::Sample),
                     resume: false,
                     ..options
                 };
@@ -395,7 +395,7 @@ fn tell(
 }
 
 /// Latencies of the same requests under the policies of several reports. `None` if there are too few for a p99.
-fn one_figure(reports: &[&Report], stem: &Path) -> Result<Option<WrittenFigure>> {
+fn one_figure(reports: &[&RunReport], stem: &Path) -> Result<Option<WrittenFigure>> {
     let folders: Vec<&Path> = reports.iter().map(|report| &*report.folder.path).collect();
     let drawn =
         FigureKind::LatencyRate.drawn(&PlotInputs::open(&folders)?, &plot::PlotOptions::default());

@@ -17,8 +17,8 @@ use crate::core::workload::model::CellType;
 use crate::core::workload::trace::Requests;
 use crate::lab::results::logs::{LogRow as _, RequestLine};
 use crate::lab::results::write;
-use crate::lab::run::executor::{Executors, Target};
-use crate::lab::run::inputs::Inputs;
+use crate::lab::run::executor::{Executors, SelectedBackend};
+use crate::lab::run::inputs::RunInputs;
 use crate::lab::run::prepare;
 use crate::lab::validate::recorded::{Recording, bytes_of};
 use crate::lab::validate::replay::replay;
@@ -188,7 +188,7 @@ impl Again {
     }
 }
 
-type Repeated<'r> = Result<(Inputs<'r>, Recorder)>;
+type Repeated<'r> = Result<(RunInputs<'r>, Recorder)>;
 
 /// Repeats a simulated run and compares its log.
 fn simulated<'r>(
@@ -202,7 +202,10 @@ fn simulated<'r>(
             run it with output.tasks = true";
         return Err(Error::at(&point.folder, why));
     };
-    let (inputs, device) = prepare(results.scenario(point), Target::Simulated(simulator))?;
+    let (inputs, device) = prepare(
+        results.scenario(point),
+        SelectedBackend::Simulated(simulator),
+    )?;
     if inputs.streams_by(point.run.load).is_some() {
         let why =
             "its record is a stream, which forgets requests; run it with output.record = \"full\"";
@@ -245,7 +248,7 @@ fn simulated<'r>(
 }
 
 fn played<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> Repeated<'r> {
-    let inputs = Inputs::new(results.scenario(point))?;
+    let inputs = RunInputs::new(results.scenario(point))?;
     let recording = Recording::read(&point.folder, &inputs.steps)?;
     let replay = replay(&inputs, point, &recording, watcher)?;
     match replay.difference {

@@ -7,9 +7,9 @@ use crate::base::precision::Precision;
 use crate::core::workload::model::Model;
 use crate::core::workload::shape::{Shape, Tree};
 use crate::devices::network::Spec;
-use crate::lab::run::device;
 use crate::lab::run::executor::Executor;
-use crate::lab::run::inputs::Inputs;
+use crate::lab::run::inputs::RunInputs;
+use crate::lab::run::target;
 use crate::lab::scenario::Scenario;
 
 /// Times are nearly straight lines, and a batch takes seconds.
@@ -84,8 +84,8 @@ impl Wanted {
     pub fn of_scenario(scenario: &Scenario, inputs: &[u32]) -> Result<Wanted> {
         let model = measured(&scenario.workload.model);
         let mut wanted =
-            Wanted::of_cells(model.clone(), device::spec(scenario), cells_of(&model), &[]);
-        let shapes = || Ok(Inputs::new(scenario)?.requests(0)?.shapes.clone());
+            Wanted::of_cells(model.clone(), target::spec(scenario), cells_of(&model), &[]);
+        let shapes = || Ok(RunInputs::new(scenario)?.requests(0)?.shapes.clone());
         let takes_tokens = model
             .network()
             .map_or(matches!(model, Model::Dnn(_)), |net| {

@@ -5,11 +5,11 @@ use std::mem::replace;
 use rayon::prelude::*;
 
 use super::Run;
-use super::device::prepare_until;
-use super::executor::Target;
+use super::executor::SelectedBackend;
 use super::goal::Answer;
 use super::knee::attain;
 use super::search::{Question, Rounds, Searched, of_each_policy};
+use super::target::prepare_until;
 use crate::base::error::Result;
 use crate::base::units::{Nanos, Rate};
 use crate::core::metrics::attainment::Attainment;
@@ -118,7 +118,7 @@ impl Search<'_> {
     /// No policy does with fewer: the ceiling of one worker, as in `bounds.json`.
     fn fewest(&self, requests: u32) -> Result<u32> {
         let scenario = self.question.effort.sized(self.question.scenario, requests);
-        let (inputs, device) = prepare_until(&scenario, Target::SIM, self.question.stop)?;
+        let (inputs, device) = prepare_until(&scenario, SelectedBackend::SIM, self.question.stop)?;
         let ceiling = device
             .bounds(&inputs)?
             .and_then(|bounds| bounds.ceiling_rps);
@@ -155,7 +155,7 @@ impl Search<'_> {
     fn run(&self, workers: u32, requests: u32) -> Result<Tried> {
         let mut scenario = self.question.effort.sized(self.question.scenario, requests);
         scenario.device.workers = workers as usize;
-        let (inputs, device) = prepare_until(&scenario, Target::SIM, self.question.stop)?;
+        let (inputs, device) = prepare_until(&scenario, SelectedBackend::SIM, self.question.stop)?;
         let one = |replication: u32| {
             let run = Run {
                 policy: self.policy,

@@ -8,8 +8,8 @@
 
 use statrs::distribution::{Discrete as _, Poisson};
 
-use super::device::prepare;
-use super::executor::Target;
+use super::executor::SelectedBackend;
+use super::target::prepare;
 use crate::base::error::{Error, Result, refuse_if};
 use crate::base::units::{Nanos, Rate, RequestId};
 use crate::core::cost::table::TableModel;
@@ -57,7 +57,7 @@ pub fn service(scenario: &Scenario, max_batch: u32) -> Result<(Vec<f64>, Vec<Rat
     let too_large =
         format!("max_batch: {max_batch} is too large for the best limit; at most {LARGEST}");
     refuse_if(max_batch > LARGEST, &too_large)?;
-    let (inputs, device) = prepare(scenario, Target::SIM)?;
+    let (inputs, device) = prepare(scenario, SelectedBackend::SIM)?;
     let requests = inputs.sample()?;
     let shape = &requests.shapes[0];
     let other = requests

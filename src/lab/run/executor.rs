@@ -129,7 +129,7 @@ pub struct Simulation {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Target {
+pub enum SelectedBackend {
     /// Runs are independent, so they are spread over threads, and each replication draws its own workload.
     Simulated(&'static dyn Simulator),
     /// Runs one after the other, since they would disturb each other. All repeats have the same requests and arrivals.
@@ -151,19 +151,19 @@ pub enum Verify {
 /// The default bound in real runs, which hold the states of all requests in memory.
 const MAX_WAITING: u32 = 1_000_000;
 
-impl Target {
-    pub const SIM: Target = Target::Simulated(&Sim);
+impl SelectedBackend {
+    pub const SIM: SelectedBackend = SelectedBackend::Simulated(&Sim);
 
     pub fn name(self) -> &'static str {
         match self {
-            Target::Simulated(simulator) => simulator.name(),
-            Target::Real(executor, _) => executor.name(),
+            SelectedBackend::Simulated(simulator) => simulator.name(),
+            SelectedBackend::Real(executor, _) => executor.name(),
         }
     }
 
     /// Whether it computes, on a real clock.
     pub fn is_real(self) -> bool {
-        matches!(self, Target::Real(..))
+        matches!(self, SelectedBackend::Real(..))
     }
 
     pub fn completed(self, scenario: &Scenario) -> Cow<'_, Scenario> {

@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-use super::device::Device;
-use super::executor::Target;
+use super::executor::SelectedBackend;
 use super::fingerprint::{fingerprints, hash, hash_of};
-use super::inputs::Inputs;
+use super::inputs::RunInputs;
+use super::target::Target;
 use super::verify::Verified;
 use super::{Job, Run};
 use crate::base::error::{Error, Result};
@@ -92,7 +92,7 @@ impl Folder {
         scenarios: &[&Scenario],
         devices: &[String],
         out: &Path,
-        target: Target,
+        target: SelectedBackend,
     ) -> Result<Vec<Folder>> {
         let path = out.join(folder_name(&scenarios[0].name));
         let of = |(scenario, device): (&&Scenario, &String)| {
@@ -159,7 +159,7 @@ impl Folder {
     pub(super) fn write_settings(
         folders: &[Folder],
         scenarios: &[&Scenario],
-        (file, target, replications): (&str, Target, u32),
+        (file, target, replications): (&str, SelectedBackend, u32),
     ) -> Result<()> {
         let (folder, scenario) = (&folders[0], scenarios[0]);
         let policies = scenarios.iter().flat_map(|scenario| &scenario.policies);
@@ -202,7 +202,7 @@ impl Folder {
     }
 
     /// Writes `lengths.csv` and `bounds.json`, each only if it is the same in all variants.
-    pub(super) fn write_inputs(&self, variants: &[&(Inputs<'_>, Device)]) -> Result<()> {
+    pub(super) fn write_inputs(&self, variants: &[&(RunInputs<'_>, Target)]) -> Result<()> {
         let requests = variants
             .iter()
             .map(|(inputs, _)| inputs.sample())

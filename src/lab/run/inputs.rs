@@ -37,7 +37,7 @@ use crate::lab::scenario::{
     ArrivalSpec, ClassEntry, Input, Load, LoadPoint, PolicyEntry, Record, Scenario,
 };
 
-pub struct Inputs<'s> {
+pub struct RunInputs<'s> {
     pub scenario: &'s Scenario,
     pub cells: Vec<CellType>,
     /// The model's cell types, then their operators if a policy runs those.
@@ -100,9 +100,9 @@ impl Prepared<'_> {
     }
 }
 
-impl<'s> Inputs<'s> {
+impl<'s> RunInputs<'s> {
     /// Reads the files and builds each policy once, so that mistakes show before the first run.
-    pub fn new(scenario: &'s Scenario) -> Result<Inputs<'s>> {
+    pub fn new(scenario: &'s Scenario) -> Result<RunInputs<'s>> {
         let cells = scenario.workload.model.cell_types();
         let mut steps = cells.clone();
         if scenario
@@ -125,7 +125,7 @@ impl<'s> Inputs<'s> {
         let estimates = scenario.policies.iter().map(estimates).collect();
         let origin = Origin::open(scenario)?;
         let longest = origin.longest();
-        let inputs = Inputs {
+        let inputs = RunInputs {
             scenario,
             cells,
             steps,
@@ -148,8 +148,8 @@ impl<'s> Inputs<'s> {
     }
 
     /// No more requests are drawn once `stop` is set.
-    pub fn until(self, stop: &'s AtomicBool) -> Inputs<'s> {
-        Inputs { stop, ..self }
+    pub fn until(self, stop: &'s AtomicBool) -> RunInputs<'s> {
+        RunInputs { stop, ..self }
     }
 
     /// Of a policy; `None` without a source.
@@ -561,8 +561,8 @@ fn shares(scenario: &Scenario) -> Option<WeightedIndex<f64>> {
 mod tests {
     use std::path::Path;
 
-    use super::super::executor::Target;
-    use super::super::{Options, run};
+    use super::super::executor::SelectedBackend;
+    use super::super::{RunOptions, run};
     use super::*;
     use crate::core::policy::registry::Registry;
 
@@ -576,13 +576,13 @@ mod tests {
         )
         .unwrap();
         let stop = AtomicBool::new(true);
-        let inputs = Inputs::new(&scenario).unwrap().until(&stop);
+        let inputs = RunInputs::new(&scenario).unwrap().until(&stop);
         assert!(matches!(inputs.requests(0), Err(Error::Interrupted)));
 
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
-        let options = Options {
-            target: Target::SIM,
+        let options = RunOptions {
+            backend: SelectedBackend::SIM,
             out: out.clone(),
             replications: 1,
             resume: false,

@@ -6,11 +6,11 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 
 use super::Run;
-use super::device::{Device, prepare_until};
-use super::executor::Target;
+use super::executor::SelectedBackend;
 use super::goal::Answer;
-use super::inputs::Inputs;
+use super::inputs::RunInputs;
 use super::search::{Question, Rounds, Searched, of_each_policy};
+use super::target::{Target, prepare_until};
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, Rate};
 use crate::core::metrics::attainment::{Attainment, Time};
@@ -180,7 +180,8 @@ impl KneeSearch<'_> {
                 .effort
                 .sized(self.question.scenario, round.requests);
             let prepared = || {
-                let (inputs, device) = prepare_until(&scenario, Target::SIM, self.question.stop)?;
+                let (inputs, device) =
+                    prepare_until(&scenario, SelectedBackend::SIM, self.question.stop)?;
                 let ceiling = device
                     .bounds(&inputs)?
                     .and_then(|bounds| bounds.ceiling_rps)
@@ -188,7 +189,7 @@ impl KneeSearch<'_> {
                 let requests = inputs.requests(0)?.len() as u32;
                 Ok((inputs, device, ceiling.min(HIGHEST), requests))
             };
-            let one = |(inputs, device, ceiling, requests): &(Inputs<'_>, Device, f64, u32),
+            let one = |(inputs, device, ceiling, requests): &(RunInputs<'_>, Target, f64, u32),
                        replication: u32| {
                 let miss = |rate| self.miss(inputs, device, rate, replication);
                 let found = search(
@@ -238,8 +239,8 @@ impl KneeSearch<'_> {
     /// Why a rate does not hold the objective, if it does not.
     fn miss(
         &self,
-        inputs: &Inputs<'_>,
-        device: &Device,
+        inputs: &RunInputs<'_>,
+        device: &Target,
         rate: f64,
         replication: u32,
     ) -> Result<Option<String>> {
@@ -357,8 +358,8 @@ fn knee(found: &[FoundRate], resolution: f64) -> Answer {
 
 /// `None` if the run reached the limit.
 pub(super) fn attain(
-    inputs: &Inputs<'_>,
-    device: &Device,
+    inputs: &RunInputs<'_>,
+    device: &Target,
     run: &Run,
     Question {
         objective, stop, ..
@@ -417,7 +418,7 @@ impl Objective {
     /// With more late requests in the second half, which no automatic warm-up leaves out, a run cannot hold the
     /// objective. `None` where a warm-up may be longer, also because of rejections, or requests are not in the order of
     /// arrival.
-    fn limit(&self, inputs: &Inputs<'_>) -> Option<Limit> {
+    fn limit(&self, inputs: &RunInputs<'_>) -> Option<Limit> {
         let Scenario {
             workload,
             metrics,
@@ -567,7 +568,7 @@ mod tests {
             &Registry::standard(),
         )
         .unwrap();
-        let (inputs, device) = super::super::prepare(&scenario, Target::SIM).unwrap();
+        let (inputs, device) = super::super::prepare(&scenario, SelectedBackend::SIM).unwrap();
         let objective = Objective {
             slo: scenario.metrics.slo.unwrap(),
             quantile: Quantile::P99,

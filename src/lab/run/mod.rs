@@ -5,7 +5,6 @@
 
 pub mod capacity;
 pub mod control;
-pub mod device;
 pub mod executor;
 pub mod fingerprint;
 pub mod folder;
@@ -17,6 +16,7 @@ mod point;
 pub mod search;
 pub mod shard;
 pub mod standard;
+pub mod target;
 mod tolerance;
 pub mod tune;
 pub mod verify;
@@ -27,15 +27,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 
-use self::device::Device;
-pub use self::device::prepare;
-use self::device::{prepare_until, simulated_by};
-use self::executor::Target;
+use self::executor::SelectedBackend;
 use self::folder::Folder;
-use self::inputs::Inputs;
+use self::inputs::RunInputs;
 use self::lock::Lock;
 use self::point::{PointResult, run_point};
-use self::shard::{Point, Shard};
+use self::shard::{PlannedPoint, Shard};
+use self::target::Target;
+pub use self::target::prepare;
+use self::target::{prepare_until, simulated_by};
 use self::verify::Verified;
 use crate::base::clock;
 use crate::base::error::{Error, Result};
@@ -47,8 +47,8 @@ use crate::lab::results::write;
 use crate::lab::scenario::{LoadPoint, PolicyEntry, Scenario};
 
 #[derive(Clone, Debug)]
-pub struct Options {
-    pub target: Target,
+pub struct RunOptions {
+    pub backend: SelectedBackend,
     pub out: std::path::PathBuf,
     /// Simulated replications have their own random sequences; real ones repeat the first.
     pub replications: u32,
@@ -61,7 +61,7 @@ pub struct Options {
 }
 
 #[derive(Debug)]
-pub struct Report {
+pub struct RunReport {
     pub folder: Folder,
     pub rows: Vec<SummaryRow>,
     pub figures: Vec<plot::WrittenFigure>,
@@ -82,16 +82,16 @@ pub struct Report {
     pub locked: bool,
 }
 
-impl Report {
+impl RunReport {
     fn new(
         folder: Folder,
         rows: Vec<SummaryRow>,
         points: &[Option<PointResult>],
         locked: bool,
-    ) -> Report {
+    ) -> RunReport {
         let done = || points.iter().flatten();
         let here = || done().filter_map(|point| point.host.as_ref());
-        Report {
+        RunReport {
             rows,
             figures: Vec::new(),
             undrawn: Vec::new(),
@@ -138,10 +138,10 @@ impl Job {
 /// As [`run_sweep`], of a scenario without a sweep.
 pub fn run(
     scenario: &Scenario,
-    options: &Options,
+    options: &RunOptions,
     stop: &AtomicBool,
     progress: &(dyn Fn() + Sync),
-) -> Result<Report> {
+) -> Result<RunReport> {
     run_sweep(std::slice::from_ref(scenario), options, stop, progress)
 }
 
@@ -149,18 +149,18 @@ pub fn run(
 /// is set, finished runs are kept, and the logs of a current real run.
 pub fn run_sweep(
     scenarios: &[Scenario],
-    options: &Options,
+    options: &RunOptions,
     stop: &AtomicBool,
     progress: &(dyn Fn() + Sync),
-) -> Result<Report> {
+) -> Result<RunReport> {
     let clock = clock::now();
     let completed: Vec<_> = scenarios
         .iter()
-        .map(|scenario| options.target.completed(scenario))
+        .map(|scenario| options.backend.completed(scenario))
         .collect();
     let scenarios: Vec<&Scenario> = completed.iter().map(|scenario| &**scenario).collect();
     let jobs = jobs(&scenarios, options);
-    let variants = variants(&scenarios, options.target, &jobs, stop)?;
+    let variants = variants(&scenarios, options.backend, &jobs, stop)?;
     let (folders, taken_over, lock) = open(&scenarios, &variants, &jobs, options)?;
     let failure = Mutex::new(None);
     let one = |(Job { variant, run, .. }, taken_over): (&Job, Option<Summary>)| {
@@ -193,7 +193,7 @@ pub fn run_sweep(
             }
         }
     };
-    let finished: Vec<Option<PointResult>> = match options.target.is_real() {
+    let finished: Vec<Option<PointResult>> = match options.backend.is_real() {
         true => jobs.iter().zip(taken_over).map(one).collect(),
         false => jobs
             .par_iter()
@@ -209,7 +209,7 @@ pub fn run_sweep(
     let rows = if options.shard.is_some() {
         Vec::new()
     } else {
-        rows(&scenarios, options.target, &jobs, &finished)
+        rows(&scenarios, options.backend, &jobs, &finished)
     };
     let folder = &folders[0];
     if options.shard.is_none() && (!rows.is_empty() || failure.is_none()) {
@@ -226,7 +226,7 @@ pub fn run_sweep(
         )?;
     }
     failure.map_or(Ok(()), Err)?;
-    let mut report = Report::new(folder.clone(), rows, &finished, lock.held);
+    let mut report = RunReport::new(folder.clone(), rows, &finished, lock.held);
     for (inputs, device) in variants.iter().flatten() {
         report.traditional = report.traditional.or(device.traditional(inputs)?);
     }
@@ -241,27 +241,31 @@ pub fn run_sweep(
 ///
 /// # Errors
 /// The folder was written with other settings.
-pub fn points(scenarios: &[Scenario], options: &Options, look: bool) -> Result<Vec<Point>> {
+pub fn points(
+    scenarios: &[Scenario],
+    options: &RunOptions,
+    look: bool,
+) -> Result<Vec<PlannedPoint>> {
     let scenarios: Vec<&Scenario> = scenarios.iter().collect();
     let jobs = jobs(&scenarios, options);
     let mut finished = vec![None; jobs.len()];
     if look {
-        let devices = vec![simulated_by(options.target); scenarios.len()];
-        let folders = Folder::of(&scenarios, &devices, &options.out, options.target)?;
+        let devices = vec![simulated_by(options.backend); scenarios.len()];
+        let folders = Folder::of(&scenarios, &devices, &options.out, options.backend)?;
         Folder::refuse_others(&folders)?;
         finished = Folder::finished(&folders, &jobs)?;
     }
     let point = |(job, finished): (&Job, Option<Summary>)| {
         let scenario = scenarios[job.variant];
         let load = job.run.load.to_string();
-        let point = Point::new(
+        let point = PlannedPoint::new(
             scenario,
             job.entry(&scenarios),
             load,
             job.run.replication,
             shard::cost(scenario),
         );
-        Point {
+        PlannedPoint {
             finished: finished.is_some(),
             ..point
         }
@@ -272,10 +276,10 @@ pub fn points(scenarios: &[Scenario], options: &Options, look: bool) -> Result<V
 /// Prepares the scenarios that have jobs; a shard may need only some.
 fn variants<'s>(
     scenarios: &[&'s Scenario],
-    target: Target,
+    target: SelectedBackend,
     jobs: &[Job],
     stop: &'s AtomicBool,
-) -> Result<Vec<Option<(Inputs<'s>, Device)>>> {
+) -> Result<Vec<Option<(RunInputs<'s>, Target)>>> {
     let needed: BTreeSet<usize> = jobs.iter().map(|job| job.variant).collect();
     let variant = |(place, scenario): (usize, &&'s Scenario)| {
         needed
@@ -290,18 +294,18 @@ fn variants<'s>(
 /// kept, and writes what is known before the runs.
 fn open(
     scenarios: &[&Scenario],
-    variants: &[Option<(Inputs<'_>, Device)>],
+    variants: &[Option<(RunInputs<'_>, Target)>],
     jobs: &[Job],
-    options: &Options,
+    options: &RunOptions,
 ) -> Result<(Vec<Folder>, Vec<Option<Summary>>, Lock)> {
-    let describe = |(_, device): &(_, Device)| device.describe();
+    let describe = |(_, device): &(_, Target)| device.describe();
     let device = |variant: &Option<_>| {
         variant
             .as_ref()
-            .map_or_else(|| simulated_by(options.target), describe)
+            .map_or_else(|| simulated_by(options.backend), describe)
     };
     let devices: Vec<String> = variants.iter().map(device).collect();
-    let folders = Folder::of(scenarios, &devices, &options.out, options.target)?;
+    let folders = Folder::of(scenarios, &devices, &options.out, options.backend)?;
     let (folder, shard) = (&folders[0], options.shard.as_ref().map(|(shard, _)| *shard));
     let lock = Lock::take(&folder.path, shard)?;
     let mut finished = vec![None; jobs.len()];
@@ -314,7 +318,7 @@ fn open(
     Folder::write_settings(
         &folders,
         scenarios,
-        ("run.json", options.target, options.replications),
+        ("run.json", options.backend, options.replications),
     )?;
     if shard.is_none() {
         // It would lack the runs that are now added.
@@ -326,7 +330,7 @@ fn open(
 
 /// The jobs of all shards, or of one. Neighbours share their requests. Policies take turns under each load: in real runs,
 /// with the variants, so that slow drifts affect all; in simulated ones, so that shards of neighbours have some of each.
-fn jobs(scenarios: &[&Scenario], options: &Options) -> Vec<Job> {
+fn jobs(scenarios: &[&Scenario], options: &RunOptions) -> Vec<Job> {
     let mut first = Vec::new();
     for (variant, scenario) in scenarios.iter().enumerate() {
         for policy in 0..scenario.policies.len() {
@@ -350,7 +354,7 @@ fn jobs(scenarios: &[&Scenario], options: &Options) -> Vec<Job> {
         .collect();
     let place = |job: &Job| {
         (
-            if options.target.is_real() {
+            if options.backend.is_real() {
                 0
             } else {
                 job.variant
@@ -380,7 +384,7 @@ fn jobs(scenarios: &[&Scenario], options: &Options) -> Vec<Job> {
 /// A row for each point whose replications are all finished.
 fn rows(
     scenarios: &[&Scenario],
-    target: Target,
+    target: SelectedBackend,
     jobs: &[Job],
     finished: &[Option<PointResult>],
 ) -> Vec<SummaryRow> {
@@ -405,7 +409,11 @@ fn rows(
         .collect()
 }
 
-fn draw(scenario: &Scenario, Options { stated, .. }: &Options, report: &mut Report) -> Result<()> {
+fn draw(
+    scenario: &Scenario,
+    RunOptions { stated, .. }: &RunOptions,
+    report: &mut RunReport,
+) -> Result<()> {
     if scenario.output.plots.is_empty() {
         return Ok(());
     }

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 
 use super::Run;
-use super::device::{Device, RunOutput};
 use super::folder::{BATCHES, FAILURES, Folder, REJECTIONS, numbered};
-use super::inputs::Inputs;
+use super::inputs::RunInputs;
+use super::target::{RunOutput, Target};
 use super::verify::Verified;
 use crate::base::clock;
 use crate::base::error::{Context as _, Error, Result};
@@ -43,8 +43,8 @@ const FAILURES_SHOWN: usize = 3;
 /// Carries out one run and writes its files. The summary comes last: where it exists, the run is finished.
 pub(super) fn run_point(
     run: &Run,
-    inputs: &Inputs<'_>,
-    device: &Device,
+    inputs: &RunInputs<'_>,
+    device: &Target,
     folder: &Folder,
     stop: &AtomicBool,
 ) -> Result<PointResult> {
@@ -52,7 +52,7 @@ pub(super) fn run_point(
         return Err(Error::Interrupted);
     }
     let clock = clock::now();
-    let real = matches!(device, Device::Real { .. });
+    let real = matches!(device, Target::Real { .. });
     // Other replications differ only in random sequences or noise.
     let logged = run.replication == 0;
     let output = &inputs.scenario.output;
@@ -132,7 +132,7 @@ pub(super) fn run_point(
 fn write_logs(
     folder: &Path,
     record: &Recorder,
-    inputs: &Inputs<'_>,
+    inputs: &RunInputs<'_>,
     keep: Keep,
     warmup: u64,
 ) -> Result<()> {
@@ -160,8 +160,8 @@ fn write_logs(
 fn verify(
     ran: &RunOutput,
     run: &Run,
-    inputs: &Inputs<'_>,
-    device: &Device,
+    inputs: &RunInputs<'_>,
+    device: &Target,
     stop: &AtomicBool,
 ) -> Result<Verified> {
     if ran.interrupted {

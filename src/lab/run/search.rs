@@ -8,13 +8,13 @@ use rayon::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::device::simulated_by;
-use super::executor::Target;
+use super::executor::SelectedBackend;
 use super::folder::Folder;
 use super::goal::{Answer, Goal};
 use super::knee::{Effort, Objective, over_rates};
 use super::lock::Lock;
-use super::shard::{Point, Shard};
+use super::shard::{PlannedPoint, Shard};
+use super::target::simulated_by;
 use crate::base::error::Result;
 use crate::lab::scenario::Scenario;
 
@@ -62,8 +62,8 @@ impl<'s> Searches<'s> {
     ) -> Result<Self> {
         let (kind, settings) = goal.name();
         let scenarios: Vec<&Scenario> = asked.iter().map(|(scenario, _)| scenario).collect();
-        let devices = vec![simulated_by(Target::SIM); asked.len()];
-        let folders = Folder::of(&scenarios, &devices, out, Target::SIM)?
+        let devices = vec![simulated_by(SelectedBackend::SIM); asked.len()];
+        let folders = Folder::of(&scenarios, &devices, out, SelectedBackend::SIM)?
             .into_iter()
             .zip(asked);
         // All that decides the results beside the scenario, with its first load.
@@ -82,13 +82,14 @@ impl<'s> Searches<'s> {
     }
 
     /// The points of all of them, in order, with the cost of a replication's first run.
-    pub fn points(&self) -> Vec<Point> {
+    pub fn points(&self) -> Vec<PlannedPoint> {
         let mut points = Vec::new();
         for (scenario, objective) in self.asked {
             let cost = u64::from(objective.shortest(scenario)).max(1);
             for entry in &scenario.policies {
-                let point =
-                    |replication| Point::new(scenario, entry, String::new(), replication, cost);
+                let point = |replication| {
+                    PlannedPoint::new(scenario, entry, String::new(), replication, cost)
+                };
                 points.extend((0..self.goal.parts(&self.effort, scenario)).map(point));
             }
         }
@@ -125,7 +126,7 @@ impl<'s> Searches<'s> {
     }
 
     /// By what the searches of each scenario have found.
-    pub fn mark_finished<A>(&self, points: &mut [Point], found: &[Vec<Searched<A>>]) {
+    pub fn mark_finished<A>(&self, points: &mut [PlannedPoint], found: &[Vec<Searched<A>>]) {
         let mut rest = points.iter_mut();
         for (found, (scenario, _)) in found.iter().zip(self.asked) {
             for searched in found {
@@ -159,7 +160,7 @@ impl<'s> Searches<'s> {
         Folder::write_settings(
             &self.folders,
             &scenarios,
-            (&file, Target::SIM, self.effort.replications),
+            (&file, SelectedBackend::SIM, self.effort.replications),
         )
     }
 }

@@ -18,7 +18,7 @@ pub struct Shard {
 
 /// What a shard computes whole: a replication of a policy under a load, or of a search.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct Point {
+pub struct PlannedPoint {
     /// Its number in a plan, from 1.
     pub point: usize,
     pub scenario: String,
@@ -33,7 +33,7 @@ pub struct Point {
     pub finished: bool,
 }
 
-impl Point {
+impl PlannedPoint {
     pub fn name(&self) -> String {
         swept::label(&self.policy, &self.swept)
     }
@@ -44,20 +44,20 @@ impl Point {
         load: String,
         replication: u32,
         cost: u64,
-    ) -> Point {
+    ) -> PlannedPoint {
         let (scenario, policy, swept) = (
             scenario.name.clone(),
             entry.label.clone(),
             entry.swept.clone(),
         );
-        Point {
+        PlannedPoint {
             scenario,
             policy,
             load,
             swept,
             replication: replication + 1,
             cost,
-            ..Point::default()
+            ..PlannedPoint::default()
         }
     }
 }
@@ -74,7 +74,7 @@ pub(super) fn cost(scenario: &Scenario) -> u64 {
 impl Shard {
     /// Whether each of the points is its own. Neighbours, which share their requests, go to one shard, and the shards'
     /// costs are about the same. Nothing but the list of points and the number of shards decides.
-    pub fn own(self, points: &[Point]) -> Vec<bool> {
+    pub fn own(self, points: &[PlannedPoint]) -> Vec<bool> {
         shards(points, self.count)
             .map(|shard| shard == self.index)
             .collect()
@@ -82,7 +82,7 @@ impl Shard {
 }
 
 /// The shard of each point.
-pub fn shards(points: &[Point], count: u32) -> impl Iterator<Item = u32> {
+pub fn shards(points: &[PlannedPoint], count: u32) -> impl Iterator<Item = u32> {
     let total: u128 = points.iter().map(|point| u128::from(point.cost)).sum();
     let mut before = 0;
     points.iter().map(move |point| {
@@ -116,10 +116,10 @@ impl fmt::Display for Shard {
 mod tests {
     use super::*;
 
-    fn points(costs: &[u64]) -> Vec<Point> {
-        let point = |cost: &u64| Point {
+    fn points(costs: &[u64]) -> Vec<PlannedPoint> {
+        let point = |cost: &u64| PlannedPoint {
             cost: *cost,
-            ..Point::default()
+            ..PlannedPoint::default()
         };
         costs.iter().map(point).collect()
     }

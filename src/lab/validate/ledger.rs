@@ -30,7 +30,7 @@ use crate::core::sim;
 use crate::core::task::{Copies, FoldLoop, MemberList, Step, Task, distinct_cells};
 use crate::core::workload::arrivals::{OpenLoop, Supply};
 use crate::core::workload::trace::{Request, Requests};
-use crate::lab::run::inputs::Inputs;
+use crate::lab::run::inputs::RunInputs;
 use crate::lab::scenario::LoadPoint;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -104,7 +104,7 @@ fn signature(task: &Task<'_>) -> Signature {
 
 /// Replays a recorded run. With a simulated device, and if the replay equals the logs, also computes the ledger.
 pub fn replayed(
-    inputs: &Inputs<'_>,
+    inputs: &RunInputs<'_>,
     point: &Point,
     model: Option<&TableModel>,
 ) -> Result<(Replay, Option<Ledger>)> {
@@ -136,7 +136,7 @@ pub fn replayed(
 
 /// `tasks`: in order of submission, with the times of the simulated device `model`.
 fn ledger(
-    inputs: &Inputs<'_>,
+    inputs: &RunInputs<'_>,
     point: &Point,
     recording: &Recording,
     replay: &Replay,

@@ -18,7 +18,7 @@ use crate::core::task::{Completion, MemberList, Round, Task, TaskRow, distinct_c
 use crate::core::workload::model::CellType;
 use crate::lab::results::logs::{LogRow, RequestLine, TaskLine};
 use crate::lab::results::write;
-use crate::lab::run::inputs::Inputs;
+use crate::lab::run::inputs::RunInputs;
 
 #[derive(Debug)]
 pub struct Replay {
@@ -34,7 +34,7 @@ pub struct Replay {
 
 /// Replays a recorded run. Reasons are kept if the watcher wants the members.
 pub fn replay(
-    inputs: &Inputs<'_>,
+    inputs: &RunInputs<'_>,
     point: &Point,
     recording: &Recording,
     watcher: Watcher<'_>,

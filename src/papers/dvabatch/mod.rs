@@ -27,9 +27,9 @@ use crate::lab::results::columns::Metric;
 use crate::lab::results::logs::{BatchLine, LogRow as _};
 use crate::lab::results::read::Log;
 use crate::lab::results::summary::SummaryRow;
-use crate::lab::run::Report;
-use crate::lab::run::device::{Device, prepare};
-use crate::lab::run::executor::Target;
+use crate::lab::run::RunReport;
+use crate::lab::run::executor::SelectedBackend;
+use crate::lab::run::target::{Target, prepare};
 use crate::lab::scenario::{PolicyEntry, Scenario};
 
 /// Labels in the scenarios.
@@ -129,13 +129,13 @@ fn network(lab: &Lab<'_>, name: &str, shares: &[f64], sets: &[String]) -> Result
 }
 
 /// In the order of the loads.
-fn values(report: &Report, policy: &str, metric: Metric) -> impl Iterator<Item = Option<f64>> {
+fn values(report: &RunReport, policy: &str, metric: Metric) -> impl Iterator<Item = Option<f64>> {
     let rows = report.rows.iter().filter(move |row| row.policy == policy);
     rows.map(move |row| row.estimate(metric).value)
 }
 
 /// Latency under the first load.
-fn mean(report: &Report, policy: &str) -> Option<f64> {
+fn mean(report: &RunReport, policy: &str) -> Option<f64> {
     values(report, policy, Metric::Mean).next().flatten()
 }
 
@@ -227,7 +227,7 @@ fn unet(lab: &Lab<'_>) -> Result<Study> {
 
 /// The time of each operator of a network, in ms, in the order of its file.
 fn by_operator(scenario: &Scenario) -> Result<Vec<Bar>> {
-    let (_, device) = prepare(scenario, Target::SIM)?;
+    let (_, device) = prepare(scenario, SelectedBackend::SIM)?;
     let (costs, network) = costs_and_network(scenario, &device);
     let takes = |operator: &Operator, batch: u32| {
         costs
@@ -257,7 +257,7 @@ fn by_batch(
     scenario: &Scenario,
     cut: impl for<'a> Fn(&'a [Operator], &[Nanos]) -> Result<Parts<'a>>,
 ) -> Result<Study> {
-    let (_, device) = prepare(scenario, Target::SIM)?;
+    let (_, device) = prepare(scenario, SelectedBackend::SIM)?;
     let (costs, network) = costs_and_network(scenario, &device);
     let all: Vec<Operator> = network.operators().cloned().collect();
     let takes = |operators: &[Operator], batch: u32| -> f64 {
@@ -284,7 +284,7 @@ fn by_batch(
     ))
 }
 
-fn costs_and_network<'a>(scenario: &'a Scenario, device: &'a Device) -> (&'a TableModel, &'a Dnn) {
+fn costs_and_network<'a>(scenario: &'a Scenario, device: &'a Target) -> (&'a TableModel, &'a Dnn) {
     let costs = device.costs(0).expect("a simulated run has costs");
     (
         costs,
@@ -508,7 +508,7 @@ fn by_pairs(lab: &Lab<'_>) -> Result<Study> {
 fn of_variants(
     variants: &[u32],
     values: impl Iterator<Item = [Option<f64>; 2]>,
-    report: &Report,
+    report: &RunReport,
 ) -> Numbered {
     let above = above_lowest(
         report,
@@ -531,7 +531,7 @@ fn of_variants(
 
 /// The least by which each policy's mean latency under the first load is above the lowest mean, in percent of that.
 /// It is the lower end of the 95 % interval of the difference, whose replications are paired.
-fn above_lowest(report: &Report, policies: &[String]) -> Vec<Option<f64>> {
+fn above_lowest(report: &RunReport, policies: &[String]) -> Vec<Option<f64>> {
     let row = |policy: &String| report.rows.iter().find(|row| row.policy == *policy);
     let mean = |row: &&SummaryRow| row.estimate(Metric::Mean).value;
     let rows: Vec<Option<&SummaryRow>> = policies.iter().map(row).collect();
@@ -658,7 +658,7 @@ fn by_stages(lab: &Lab<'_>) -> Result<Study> {
 /// Memory of one set of buffers between the stages of the network's DVABatch, in MB: what the last operators of stages
 /// write for the largest batch and input.
 fn buffers(scenario: &Scenario) -> Result<f64> {
-    let (_, device) = prepare(scenario, Target::SIM)?;
+    let (_, device) = prepare(scenario, SelectedBackend::SIM)?;
     let (costs, network) = costs_and_network(scenario, &device);
     let settings = serde_json::to_value(&scenario.policies[0].settings).expect("settings are JSON");
     let [stages, batch] =

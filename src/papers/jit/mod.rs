@@ -16,7 +16,7 @@ use crate::base::shipped::{self, PEERS};
 use crate::lab::results::saved::read_json;
 use crate::lab::results::summary::SummaryRow;
 use crate::lab::results::table::{aligned, tabulate};
-use crate::lab::run::Report;
+use crate::lab::run::RunReport;
 use count::{Counter, Counts};
 use kernels::KernelCounts;
 use sample::Samples;
@@ -106,7 +106,7 @@ fn gain_in_inference(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
     Ok(Verdict::near(gain, paper, gain > 1.0).with(&format!(", on {machine}")))
 }
 
-fn measured_gain(report: &Report) -> Result<f64> {
+fn measured_gain(report: &RunReport) -> Result<f64> {
     let costs = costs(report)?;
     let of = |policy| {
         costs
@@ -261,7 +261,7 @@ fn milliseconds([analysis, execution, ..]: &[f64; 5]) -> f64 {
 }
 
 /// Fails if the run's host.json cannot be read.
-fn costs(report: &Report) -> Result<Vec<Cost>> {
+fn costs(report: &RunReport) -> Result<Vec<Cost>> {
     let host = read_json(&report.folder.path.join("host.json"))?;
     let runs = report
         .rows
@@ -277,7 +277,7 @@ fn costs(report: &Report) -> Result<Vec<Cost>> {
 }
 
 /// A row for each policy.
-pub fn measured(report: &Report) -> Result<String> {
+pub fn measured(report: &RunReport) -> Result<String> {
     Ok(tabulate(
         &costs(report)?,
         &[

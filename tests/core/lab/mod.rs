@@ -11,8 +11,8 @@ use batchlab::cost::transfer::Transfers;
 use batchlab::engine;
 use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::registry::{Configured, Registry, Settings, Setup};
-use batchlab::run::executor::Target;
-use batchlab::run::{self, Options, Report};
+use batchlab::run::executor::SelectedBackend;
+use batchlab::run::{self, RunOptions, RunReport};
 use batchlab::scenario::Scenario;
 use batchlab::sim;
 use batchlab::units::CellId;
@@ -276,10 +276,10 @@ impl Device {
 }
 
 /// Simulates a scenario, whose files go below `out`.
-pub fn simulated(scenario: &Scenario, out: PathBuf) -> Report {
-    let (target, stated) = (Target::SIM, Vec::new());
-    let options = Options {
-        target,
+pub fn simulated(scenario: &Scenario, out: PathBuf) -> RunReport {
+    let (target, stated) = (SelectedBackend::SIM, Vec::new());
+    let options = RunOptions {
+        backend: target,
         out,
         replications: 1,
         resume: false,

@@ -12,7 +12,7 @@ use crate::lab::results::logs::BatchLine;
 use crate::lab::results::read::{CsvRow, Log};
 use crate::lab::results::saved::{Saved, read_json, within};
 use crate::lab::results::swept::Swept;
-use crate::lab::run::executor::Target;
+use crate::lab::run::executor::SelectedBackend;
 
 #[derive(Debug)]
 pub struct Side {
@@ -63,7 +63,7 @@ impl Side {
 
     /// With a virtual clock, each run of a point draws its own requests; real runs repeat one trace.
     pub fn simulated(&self) -> bool {
-        self.backend() == Target::SIM.name()
+        self.backend() == SelectedBackend::SIM.name()
     }
 
     /// The value in `run.json` at a JSON pointer such as `/scenario/seed`; null if missing.

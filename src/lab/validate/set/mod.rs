@@ -22,16 +22,16 @@ use crate::core::metrics::stats::prediction;
 use crate::core::metrics::summary::{Summary, summarize};
 use crate::core::policy::registry::Registry;
 use crate::lab::results::columns::Metric;
-use crate::lab::run::device::Device;
-use crate::lab::run::executor::Target;
-use crate::lab::run::inputs::Inputs;
-use crate::lab::run::{self, Options, Report, Run, prepare};
+use crate::lab::run::executor::SelectedBackend;
+use crate::lab::run::inputs::RunInputs;
+use crate::lab::run::target::Target;
+use crate::lab::run::{self, Run, RunOptions, RunReport, prepare};
 use crate::lab::scenario::{ArrivalSpec, Input, Load, LoadPoint, PolicyEntry, Scenario};
 
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub out: PathBuf,
-    pub target: Target,
+    pub target: SelectedBackend,
     /// The loads, in percent of a policy's capacity.
     pub loads: Vec<u32>,
     pub repeats: u32,
@@ -149,7 +149,7 @@ fn know(scenario: &mut Scenario, costs: &Path) {
 fn capacity(scenario: &Scenario, stop: &AtomicBool) -> Result<Rate> {
     let mut offline = scenario.clone();
     arrive(&mut offline, ArrivalSpec::Offline {})?;
-    let (inputs, device) = prepare(&offline, Target::SIM)?;
+    let (inputs, device) = prepare(&offline, SelectedBackend::SIM)?;
     let run = Run {
         policy: 0,
         load: LoadPoint::Offline,
@@ -192,13 +192,13 @@ fn rounded(rate: f64) -> Rate {
 fn run(
     scenario: &Scenario,
     plan: &Plan,
-    (target, replications): (Target, u32),
+    (target, replications): (SelectedBackend, u32),
     stop: &AtomicBool,
     progress: &(dyn Fn() + Sync),
-) -> Result<Report> {
+) -> Result<RunReport> {
     let out = plan.out.join(target.name());
-    let options = Options {
-        target,
+    let options = RunOptions {
+        backend: target,
         out,
         replications,
         resume: false,
@@ -219,7 +219,7 @@ pub fn real(
     plan: &Plan,
     stop: &AtomicBool,
     piece: &(dyn Fn() -> Result<()> + Sync),
-) -> Result<Report> {
+) -> Result<RunReport> {
     let failed = Mutex::new(None);
     let after = || {
         if let Err(error) = piece() {
@@ -244,7 +244,7 @@ pub fn real(
 
 pub fn simulated(
     part: &Part,
-    real: &Report,
+    real: &RunReport,
     known: &Known,
     plan: &Plan,
     registry: &Registry,
@@ -252,10 +252,10 @@ pub fn simulated(
 ) -> Result<(Comparison, Vec<Line>)> {
     let mut scenario = part.scenario.clone();
     know(&mut scenario, &known.costs);
-    let exact = run(&scenario, plan, (Target::SIM, 1), stop, &|| ())?;
+    let exact = run(&scenario, plan, (SelectedBackend::SIM, 1), stop, &|| ())?;
     let comparison = compare(&real.folder.path, &exact.folder.path)?;
     scenario.device.noise = known.noise.as_deref().and_then(input);
-    let (inputs, device) = prepare(&scenario, Target::SIM)?;
+    let (inputs, device) = prepare(&scenario, SelectedBackend::SIM)?;
     let _requests = inputs.requests(0)?; // Drawn once for all.
     let replayed = replays(&real.folder.path, device.costs(0), registry)?;
     let line = |(load, rate): (&u32, &Rate)| {
@@ -303,8 +303,8 @@ pub fn simulated(
 
 /// Simulations of the requests of the real runs, each with noise of its own.
 fn restless(
-    inputs: &Inputs<'_>,
-    device: &Device,
+    inputs: &RunInputs<'_>,
+    device: &Target,
     rate: Rate,
     stop: &AtomicBool,
 ) -> Result<Vec<Summary>> {
@@ -336,7 +336,7 @@ fn replays(
     let Results {
         scenarios, points, ..
     } = Results::open(folder, registry)?;
-    let inputs = Inputs::new(&scenarios[0])?;
+    let inputs = RunInputs::new(&scenarios[0])?;
     let one = |point: &Point| {
         Ok((
             point.run.load.to_string(),

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use super::Run;
 use super::control::batch_times;
-use super::executor::{Executor, Loaded, Simulation, Simulator, Target, Verify};
-use super::inputs::{Inputs, NEVER};
+use super::executor::{Executor, Loaded, SelectedBackend, Simulation, Simulator, Verify};
+use super::inputs::{NEVER, RunInputs};
 use super::verify::{self, Answered, Tolerance, Verified};
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::units::{CellId, Nanos, RequestId};
@@ -29,7 +29,7 @@ use crate::devices::network::Spec;
 use crate::lab::scenario::{ArrivalSpec, PolicyEntry, Record, Scenario, Workload, costs};
 
 /// What the tasks of a scenario run on.
-pub enum Device {
+pub enum Target {
     Simulated(
         &'static dyn Simulator,
         Vec<TableModel>,
@@ -53,38 +53,38 @@ pub struct RunOutput {
 }
 
 /// The description of a simulated target, which needs no preparation.
-pub(super) fn simulated_by(target: Target) -> String {
+pub(super) fn simulated_by(target: SelectedBackend) -> String {
     match target.name() {
-        name if name == Target::SIM.name() => "simulated".into(),
+        name if name == SelectedBackend::SIM.name() => "simulated".into(),
         name => format!("simulated by {name}"),
     }
 }
 
 /// Reads the inputs and prepares the device, so that mistakes show before the first run.
-pub fn prepare(scenario: &Scenario, target: Target) -> Result<(Inputs<'_>, Device)> {
+pub fn prepare(scenario: &Scenario, target: SelectedBackend) -> Result<(RunInputs<'_>, Target)> {
     prepare_until(scenario, target, &NEVER)
 }
 
 /// As [`prepare`], unless `stop` is set while requests are drawn.
 pub(super) fn prepare_until<'s>(
     scenario: &'s Scenario,
-    target: Target,
+    target: SelectedBackend,
     stop: &'s AtomicBool,
-) -> Result<(Inputs<'s>, Device)> {
-    let inputs = Inputs::new(scenario)?.until(stop);
-    let device = Device::new(&inputs, target)?;
+) -> Result<(RunInputs<'s>, Target)> {
+    let inputs = RunInputs::new(scenario)?.until(stop);
+    let device = Target::new(&inputs, target)?;
     Ok((inputs, device))
 }
 
-impl Device {
-    fn new(inputs: &Inputs<'_>, target: Target) -> Result<Device> {
+impl Target {
+    fn new(inputs: &RunInputs<'_>, target: SelectedBackend) -> Result<Target> {
         let scenario = inputs.scenario;
         let (file, streams) = (
             scenario.file.display(),
             scenario.output.record == Record::Stream,
         );
         match target {
-            Target::Simulated(simulator) => {
+            SelectedBackend::Simulated(simulator) => {
                 let costs = scenario.policies.iter().enumerate().map(|(place, policy)| {
                     let table = simulated_costs(inputs, place)?;
                     costs::model(
@@ -111,12 +111,12 @@ impl Device {
                     )));
                 }
                 check_inputs(inputs)?;
-                Ok(Device::Simulated(simulator, costs, noise))
+                Ok(Target::Simulated(simulator, costs, noise))
             }
-            Target::Real(..) if streams => Err(Error::input(format!(
+            SelectedBackend::Real(..) if streams => Err(Error::input(format!(
                 "{file}: output.record: a real run keeps its requests; set record = \"full\""
             ))),
-            Target::Real(executor, verify) => {
+            SelectedBackend::Real(executor, verify) => {
                 let loaded = load(scenario, executor)?;
                 for (id, graph) in inputs.sample()?.graphs.iter().enumerate() {
                     loaded
@@ -124,20 +124,20 @@ impl Device {
                         .check(graph)
                         .within(format_args!("{file}: request {id}"))?;
                 }
-                Ok(Device::Real(executor, Mutex::new(loaded), verify))
+                Ok(Target::Real(executor, Mutex::new(loaded), verify))
             }
         }
     }
 
     pub fn run(
         &self,
-        inputs: &Inputs<'_>,
+        inputs: &RunInputs<'_>,
         run: &Run,
         keep: Keep,
         stop: &AtomicBool,
     ) -> Result<RunOutput> {
         let (prepared, served, answers, launched) = match self {
-            Device::Simulated(..) => {
+            Target::Simulated(..) => {
                 let mut prepared = inputs.prepare(run, keep)?;
                 let backend = self.simulated(inputs, run, &prepared.requests);
                 let mut backend = backend.expect("the device is simulated");
@@ -147,7 +147,7 @@ impl Device {
                 }
                 (prepared, served, Vec::new(), None)
             }
-            Device::Real(executor, loaded, verify) => {
+            Target::Real(executor, loaded, verify) => {
                 // Every repeat has the requests and arrivals of the first.
                 let mut prepared = inputs.prepare(
                     &Run {
@@ -208,11 +208,11 @@ impl Device {
     /// `None` on a real device.
     pub fn simulated(
         &self,
-        inputs: &Inputs<'_>,
+        inputs: &RunInputs<'_>,
         run: &Run,
         requests: &Requests,
     ) -> Option<Box<dyn Backend>> {
-        let Device::Simulated(simulator, costs, noise) = self else {
+        let Target::Simulated(simulator, costs, noise) = self else {
             return None;
         };
         let noise = noise.as_ref().map(|record| {
@@ -232,13 +232,13 @@ impl Device {
     /// The costs that a policy sees; `None` on a real device.
     pub fn costs(&self, policy: usize) -> Option<&TableModel> {
         match self {
-            Device::Simulated(_, costs, _) => Some(&costs[policy]),
-            Device::Real(..) => None,
+            Target::Simulated(_, costs, _) => Some(&costs[policy]),
+            Target::Real(..) => None,
         }
     }
 
     pub fn verify(&self, output: &RunOutput, stop: &AtomicBool) -> Result<Verified> {
-        let Device::Real(_, loaded, _) = self else {
+        let Target::Real(_, loaded, _) = self else {
             return Ok(Verified::default());
         };
         let loaded = loaded.lock().expect("a run that panics ends the program");
@@ -251,8 +251,10 @@ impl Device {
 
     pub fn describe(&self) -> String {
         match self {
-            Device::Simulated(simulator, ..) => simulated_by(Target::Simulated(*simulator)),
-            Device::Real(_, loaded, _) => loaded
+            Target::Simulated(simulator, ..) => {
+                simulated_by(SelectedBackend::Simulated(*simulator))
+            }
+            Target::Real(_, loaded, _) => loaded
                 .lock()
                 .expect("a run that panics ends the program")
                 .describe(),
@@ -260,8 +262,8 @@ impl Device {
     }
 
     /// Why cells run in traditional kernels although `device.grnn` asks for persistent ones.
-    pub fn traditional(&self, inputs: &Inputs<'_>) -> Result<Option<String>> {
-        let Device::Real(_, loaded, _) = self else {
+    pub fn traditional(&self, inputs: &RunInputs<'_>) -> Result<Option<String>> {
+        let Target::Real(_, loaded, _) = self else {
             // All policies have the same device.
             return Ok(inputs
                 .costs(0)?
@@ -274,8 +276,8 @@ impl Device {
     }
 
     /// On the requests of the first replication; `None` on a real device and for language models.
-    pub fn bounds(&self, inputs: &Inputs<'_>) -> Result<Option<Bounds>> {
-        let Device::Simulated(_, costs, _) = self else {
+    pub fn bounds(&self, inputs: &RunInputs<'_>) -> Result<Option<Bounds>> {
+        let Target::Simulated(_, costs, _) = self else {
             return Ok(None);
         };
         if inputs.scenario.workload.model.is_llm() {
@@ -314,7 +316,7 @@ impl Device {
     }
 
     /// Of all policies, where a closed form bounds the latency.
-    fn affine_service(&self, inputs: &Inputs<'_>, requests: &Requests) -> Option<AffineService> {
+    fn affine_service(&self, inputs: &RunInputs<'_>, requests: &Requests) -> Option<AffineService> {
         let scenario = inputs.scenario;
         let is_poisson = matches!(scenario.arrivals, Some(ArrivalSpec::Poisson { .. }));
         let are_equal = requests
@@ -348,7 +350,7 @@ impl Device {
     /// Cell types that ran at batch sizes outside the cost table; empty on a real device.
     pub fn extrapolated(
         &self,
-        inputs: &Inputs<'_>,
+        inputs: &RunInputs<'_>,
         run: &Run,
         record: &Recorder,
     ) -> Vec<Extrapolation> {
@@ -370,7 +372,7 @@ impl Device {
     }
 }
 
-fn options(inputs: &Inputs<'_>, policy: usize, requests: &Requests) -> Options {
+fn options(inputs: &RunInputs<'_>, policy: usize, requests: &Requests) -> Options {
     let batches = inputs.largest_batches(policy);
     let largest = batches.map_or(Vec::new(), |batches| {
         nodes(batches, requests, inputs.cells.len())
@@ -474,7 +476,7 @@ pub fn spec(scenario: &Scenario) -> Spec {
     }
 }
 
-fn simulated_costs<'i>(inputs: &'i Inputs<'_>, policy: usize) -> Result<&'i CostTable> {
+fn simulated_costs<'i>(inputs: &'i RunInputs<'_>, policy: usize) -> Result<&'i CostTable> {
     inputs.costs(policy)?.ok_or_else(|| {
         Error::input(format!(
             "{}: device.costs: missing; the simulator takes the times of \"{}\" from a cost table (a CSV file with the \
@@ -487,7 +489,7 @@ fn simulated_costs<'i>(inputs: &'i Inputs<'_>, policy: usize) -> Result<&'i Cost
 }
 
 /// A cell whose measured time depends on the size of its input needs costs for the largest input.
-fn check_inputs(inputs: &Inputs<'_>) -> Result<()> {
+fn check_inputs(inputs: &RunInputs<'_>) -> Result<()> {
     let largest = inputs
         .sample()?
         .shapes
