@@ -86,7 +86,7 @@ fn shared(criterion: &mut Criterion) {
     let batches: Vec<u32> = (0..TASKS).map(|_| rng.random_range(1..=512)).collect();
     let device = device();
     for (streams, expected) in STREAMS {
-        let ready = || sim::device(1, streams, device.clone());
+        let ready = || sim::backend(1, streams, device.clone());
         let hash = run(&mut *ready(), streams, &batches);
         assert_eq!(
             hash, expected,

@@ -204,7 +204,7 @@ mod tests {
         let requests = Requests::unfold((0..1000).map(|_| Shape::Fixed).collect(), &model).unwrap();
         let arrivals: Vec<Nanos> = (0..1000).map(|number| Nanos(1000 * number)).collect();
         let mut recorder = Recorder::new(1000, 1, cells.len(), Keep::default());
-        let mut backend = sim::device(1, settings.streams(&setup), device);
+        let mut backend = sim::backend(1, settings.streams(&setup), device);
         let mut source = OpenLoop::new(&requests, &arrivals);
         engine::run(
             &mut source,

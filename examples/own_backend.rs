@@ -49,7 +49,7 @@ impl Simulator for Jitter {
             costs,
             random,
         } = simulation;
-        sim::device(
+        sim::backend(
             workers,
             streams,
             Jittered {

@@ -123,7 +123,7 @@ impl<'p> Case<'p> {
                 .policy
                 .build(&setup)
                 .expect("the policy serves the model"),
-            backend: sim::device(
+            backend: sim::backend(
                 self.workers,
                 self.policy.streams(&setup),
                 self.device.clone(),

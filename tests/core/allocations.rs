@@ -157,7 +157,7 @@ fn streams_that_share_a_worker_allocate_no_more_for_more_tasks() {
     let cells = Model::Lstm.cell_types();
     let table = CostTable::parse("cell,batch,ns\nlstm,1,100\nlstm,64,800\n", "costs").unwrap();
     let allocations = |tasks: u64| {
-        let mut backend = sim::device(2, 4, table.device(&cells, Overhead::default()).unwrap());
+        let mut backend = sim::backend(2, 4, table.device(&cells, Overhead::default()).unwrap());
         let before = ALLOCATIONS.get();
         for id in 0..tasks {
             let steps = [Step {

@@ -79,7 +79,7 @@ impl Simulator for Faulty {
             random,
         };
         Box::new(Failing {
-            device: sim::device(workers, streams, timing),
+            device: sim::backend(workers, streams, timing),
             failed,
             events: 0,
         })

@@ -89,7 +89,7 @@ impl Case {
     }
 
     pub fn run(&self, policy: &dyn Settings, setup: &Setup<'_>, watch: bool) -> Record {
-        let mut backend = sim::device(
+        let mut backend = sim::backend(
             self.workers,
             policy.streams(setup),
             Transfers::new(self.device(), &self.requests.graphs),

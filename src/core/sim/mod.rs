@@ -9,8 +9,8 @@ use crate::core::backend::Backend;
 use crate::core::cost::timing::{Start, Timing};
 use crate::core::task::{Completion, MemberList, Task};
 
-/// For a policy that uses this many streams of each worker.
-pub fn device<'t, T: Timing + 't>(
+/// The simulated backend for a policy that uses this number of streams of each worker.
+pub fn backend<'t, T: Timing + 't>(
     workers: usize,
     streams: u16,
     timing: T,

@@ -97,7 +97,7 @@ impl Loaded for Engine {
     ) -> Result<Box<dyn Backend + 'e>> {
         let clock = Arc::clone(&self.clock);
         let started = clock.load(Ordering::Relaxed) + 5_000_000;
-        Ok(sim::device(
+        Ok(sim::backend(
             1,
             options.streams,
             Truth {

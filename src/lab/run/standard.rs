@@ -68,7 +68,7 @@ impl Simulator for Sim {
             costs,
             random: _,
         } = simulation;
-        sim::device(workers, streams, costs)
+        sim::backend(workers, streams, costs)
     }
 }
 

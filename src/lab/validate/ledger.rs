@@ -181,7 +181,7 @@ fn ledger(
         };
         let mut run = inputs.prepare(&point.run, Keep::default())?;
         run.source = Box::new(OpenLoop::of(Box::new(arrived), handled));
-        let mut backend = sim::device(inputs.workers(), inputs.streams(point.run.policy), timing);
+        let mut backend = sim::backend(inputs.workers(), inputs.streams(point.run.policy), timing);
         run.serve(&mut *backend, &AtomicBool::new(false))?;
         // Requests that did not finish in the real run do not count.
         for (finish, _) in run
@@ -422,7 +422,7 @@ mod tests {
 
     /// Runs tasks of these batches on two streams in turn, one every 70 ns.
     fn on_two_streams(timing: impl Timing, batches: &[u32]) -> Vec<TaskRow> {
-        let mut backend = sim::device(1, 2, timing);
+        let mut backend = sim::backend(1, 2, timing);
         let mut done = Vec::new();
         for (id, batch) in (0..).zip(batches) {
             done.extend(std::iter::from_fn(|| backend.wait(Some(Nanos(70 * id)))));

@@ -254,7 +254,7 @@ impl Device {
             costs: Some(&costs),
             longest,
         };
-        let mut backend = sim::device(
+        let mut backend = sim::backend(
             self.workers,
             policy.streams(&setup),
             Transfers::new(self.costs.clone(), &requests.graphs),
