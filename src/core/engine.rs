@@ -12,7 +12,6 @@ use crate::core::task::{
     Completion, Dispatch, MemberList, OpenTask, Rejections, Task, TaskBook, TaskSink,
 };
 use crate::core::workload::arrivals::Source;
-use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Request;
 
 /// Runs requests through a policy on a backend until all are served.
@@ -85,11 +84,7 @@ pub fn run(
         while source.peek().is_some_and(|arrival| arrival <= now) {
             let request = source.pop();
             recorder.arrived(&request, now);
-            // A policy does not see how long an output will be.
-            let shape = match *request.shape {
-                Shape::Llm { prompt, .. } => &Shape::Tokens(prompt),
-                _ => request.shape,
-            };
+            let shape = &request.shape.without_output();
             policy.arrive(&Request { shape, ..request }, &mut outcomes);
             settle(&mut outcomes, now, source, backend, recorder);
         }

@@ -1,6 +1,7 @@
 //! The size of a request, before a model unfolds it. Text form: `chain:24`, `seq2seq:24>27`, `tree:5 5 6 6 7 7 0`,
 //! `tokens:37`, `fixed`, `graph:2`, `llm:1020>129`.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -33,6 +34,15 @@ impl Shape {
             Shape::Seq2Seq { source: length, .. } | Shape::Llm { prompt: length, .. } => *length,
             Shape::Tree(tree) => tree.len() as u32,
             Shape::Fixed | Shape::Graph(_) => 1,
+        }
+    }
+
+    /// The shape as a policy sees it, which does not know how long a language model's output will be.
+    #[inline]
+    pub fn without_output(&self) -> Cow<'_, Shape> {
+        match self {
+            Shape::Llm { prompt, .. } => Cow::Owned(Shape::Tokens(*prompt)),
+            _ => Cow::Borrowed(self),
         }
     }
 
