@@ -31,7 +31,7 @@ enum From {
         config: PathBuf,
         /// Triton's release
         #[arg(long, value_enum, default_value = "22.03")]
-        release: Version,
+        release: Release,
     },
     /// A cost table from measurements of perf_analyzer (its option -f) at concurrency 1
     ///
@@ -47,11 +47,30 @@ enum From {
     },
 }
 
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum Release {
+    /// A batch is closed when it is formed (releases 21.09 to 21.12)
+    #[value(name = "21.10")]
+    Closed,
+    /// A batch takes in requests until an instance takes it (from 22.01 on)
+    #[value(name = "22.03")]
+    Open,
+}
+
+impl Release {
+    fn version(self) -> Version {
+        match self {
+            Release::Closed => Version::Closed,
+            Release::Open => Version::Open,
+        }
+    }
+}
+
 pub fn run(args: &Args) -> Result<()> {
     let text = match &args.from {
         From::Triton { config, release } => {
-            let imported =
-                triton::policy(&shipped::text(config)?, *release).within(config.display())?;
+            let imported = triton::policy(&shipped::text(config)?, release.version())
+                .within(config.display())?;
             imported
                 .notes
                 .iter()

@@ -7,23 +7,20 @@
 
 use std::collections::VecDeque;
 
-use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use super::whole::{PaddedBatch, Waiting};
 use crate::base::units::Nanos;
 
 /// The release of Triton whose batcher is meant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Version {
-    /// A batch is closed when it is formed (releases 21.09 to 21.12)
+    /// A batch is closed when it is formed (releases 21.09 to 21.12).
     #[serde(rename = "21.10")]
-    #[value(name = "21.10")]
     Closed,
-    /// A batch takes in requests until an instance takes it (from 22.01 on)
+    /// A batch takes in requests until an instance takes it (from 22.01 on).
     #[default]
     #[serde(rename = "22.03")]
-    #[value(name = "22.03")]
     Open,
 }
 
