@@ -5,29 +5,31 @@
 
 use std::collections::VecDeque;
 
-use super::queue::{Batch, Extent, MemberSet, ReadyQueue};
-use super::requests::{Released, RequestKey, RequestState, Requests};
+use super::batch::{CellBatch, CellWork, EndedChain, MemberSet};
+use super::requests::{Released, RequestKey, RequestState, RequestStates};
 use crate::base::units::{NodeId, RequestId, WorkerId};
 use crate::core::policy::{Completed, Outcomes};
 use crate::core::task::Part;
 
 #[derive(Clone, Copy, Debug)]
-struct Chain {
-    /// Place in the order of release, over all queues.
+struct WaitingChain {
+    /// The chain's place in the order of release, over all queues.
     released: u64,
     key: RequestKey,
     last: NodeId,
+    /// The number of tasks that it still needs.
     left: u32,
-    /// Until a node has been submitted.
+    /// The request, until a node of the chain has been submitted.
     begins: Option<RequestId>,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub struct Running {
+struct RunningChain {
+    /// The set's step after which the chain has ended.
     end: u64,
     released: u64,
-    pub key: RequestKey,
-    pub last: NodeId,
+    key: RequestKey,
+    last: NodeId,
 }
 
 /// The chains that a worker runs together.
@@ -36,7 +38,7 @@ struct RunSet {
     step: u64,
     unfinished: u32,
     /// By the remainder of `end`; each slot in the order of release.
-    wheel: Box<[Vec<Running>; SLOTS]>,
+    wheel: Box<[Vec<RunningChain>; SLOTS]>,
     chains: usize,
     members: MemberSet,
     /// No chain of the set was released after this one.
@@ -60,9 +62,9 @@ impl Default for RunSet {
 }
 
 impl RunSet {
-    fn join(&mut self, chain: &Chain) {
+    fn join(&mut self, chain: &WaitingChain) {
         let end = self.step + u64::from(chain.left);
-        let running = Running {
+        let running = RunningChain {
             end,
             released: chain.released,
             key: chain.key,
@@ -83,7 +85,7 @@ impl RunSet {
         self.members.add(chain.released, 1);
     }
 
-    fn advance(&mut self, ended: &mut Vec<Running>) {
+    fn advance(&mut self, ended: &mut Vec<EndedChain>) {
         self.step += 1;
         self.unfinished += 1;
         self.wheel[self.step as usize % SLOTS].retain(|running| {
@@ -91,22 +93,25 @@ impl RunSet {
             if !stays {
                 self.members.remove(running.released, 1);
                 self.chains -= 1;
-                ended.push(*running);
+                ended.push(EndedChain {
+                    key: running.key,
+                    last: running.last,
+                });
             }
             stays
         });
     }
 
-    fn dissolve(&mut self, waiting: &mut Vec<Chain>) {
+    fn dissolve(&mut self, waiting: &mut Vec<WaitingChain>) {
         let step = self.step;
         for running in self.wheel.iter_mut().flat_map(|slot| slot.drain(..)) {
-            let Running {
+            let RunningChain {
                 end,
                 released,
                 key,
                 last,
             } = running;
-            waiting.push(Chain {
+            waiting.push(WaitingChain {
                 released,
                 key,
                 last,
@@ -117,7 +122,7 @@ impl RunSet {
         (self.chains, self.members, self.newest) = (0, MemberSet::default(), 0);
     }
 
-    fn oldest(&self) -> Option<&Running> {
+    fn oldest(&self) -> Option<&RunningChain> {
         self.wheel
             .iter()
             .filter_map(|slot| slot.first())
@@ -125,7 +130,7 @@ impl RunSet {
     }
 
     /// In no order, each with the number of tasks left.
-    fn iter(&self) -> impl Iterator<Item = (&Running, u32)> {
+    fn iter(&self) -> impl Iterator<Item = (&RunningChain, u32)> {
         self.wheel
             .iter()
             .flatten()
@@ -138,14 +143,14 @@ pub struct ChainQueue {
     chunk: u32,
     sized: bool,
     /// In the order of release, after the chains of a single free set; [`ChainQueue::begin`] restores that.
-    waiting: VecDeque<Chain>,
+    waiting: VecDeque<WaitingChain>,
     /// Without unfinished tasks: their chains are not pinned.
     free: Vec<RunSet>,
     held: Vec<Option<RunSet>>,
     spare: Vec<RunSet>,
     unpinned: usize,
     /// Empty, kept for its memory.
-    returning: Vec<Chain>,
+    returning: Vec<WaitingChain>,
 }
 
 impl ChainQueue {
@@ -205,7 +210,7 @@ impl ChainQueue {
             .expect("`take` gave the worker a set")
     }
 
-    fn part(&self, chain: &Running, left: u32, state: &RequestState) -> Part {
+    fn part(&self, chain: &RunningChain, left: u32, state: &RequestState) -> Part {
         let (length, end) = (state.run().0, chain.last.0 + 1);
         let from = end - length + (length.div_ceil(self.chunk) - left) * self.chunk;
         Part {
@@ -216,15 +221,15 @@ impl ChainQueue {
     }
 }
 
-impl ReadyQueue for ChainQueue {
-    fn push(&mut self, released: &Released<'_>) {
+impl ChainQueue {
+    pub fn push(&mut self, released: &Released<'_>) {
         let Released {
             order,
             key,
             subgraph,
             state,
         } = *released;
-        self.waiting.push_back(Chain {
+        self.waiting.push_back(WaitingChain {
             released: order,
             key,
             last: state.last_node(subgraph),
@@ -234,18 +239,18 @@ impl ReadyQueue for ChainQueue {
         self.unpinned += 1;
     }
 
-    fn unpinned(&self) -> usize {
+    pub fn unpinned(&self) -> usize {
         self.unpinned
     }
 
-    fn ready(&self, worker: WorkerId) -> usize {
+    pub fn ready(&self, worker: WorkerId) -> usize {
         self.unpinned
             + self.held[worker.index()]
                 .as_ref()
                 .map_or(0, |set| set.chains)
     }
 
-    fn head(&self, worker: WorkerId) -> Option<RequestKey> {
+    pub fn head(&self, worker: WorkerId) -> Option<RequestKey> {
         let running = self
             .free
             .iter()
@@ -263,7 +268,7 @@ impl ReadyQueue for ChainQueue {
     }
 
     /// First the worker's set, then waiting chains.
-    fn take(&mut self, worker: WorkerId, max: usize, batch: &mut Batch) -> MemberSet {
+    pub fn take(&mut self, worker: WorkerId, max: usize, batch: &mut CellBatch) -> MemberSet {
         let mut set = match self.held[worker.index()].take() {
             None => self.begin(),
             Some(set) => {
@@ -283,15 +288,11 @@ impl ReadyQueue for ChainQueue {
         self.held[worker.index()].insert(set).members
     }
 
-    fn extent(&self, worker: WorkerId, size: u32, requests: &Requests) -> Extent {
+    pub fn work(&self, worker: WorkerId, size: u32, requests: &RequestStates) -> CellWork {
         if !self.sized && self.chunk == 1 {
-            return Extent {
-                steps: 1,
-                input: 0,
-                useful_cells: size.into(),
-            };
+            return CellWork::one_step(size);
         }
-        let mut extent = Extent {
+        let mut work = CellWork {
             steps: 1,
             input: 0,
             useful_cells: 0,
@@ -300,39 +301,38 @@ impl ReadyQueue for ChainQueue {
             let state = &requests[chain.key];
             let (part, input) = (self.part(chain, left, state), state.run().1);
             let steps = part.to.0 - part.from.0;
-            extent.steps = steps.max(extent.steps);
-            extent.input = input.max(extent.input);
-            extent.useful_cells += u64::from(steps) * u64::from(input.max(1));
+            work.steps = steps.max(work.steps);
+            work.input = input.max(work.input);
+            work.useful_cells += u64::from(steps) * u64::from(input.max(1));
         }
-        extent
+        work
     }
 
-    fn members(
+    pub fn visit_members(
         &self,
         worker: WorkerId,
-        _: &Batch,
-        requests: &Requests,
+        requests: &RequestStates,
         visit: &mut dyn FnMut(Part),
     ) {
-        let mut chains: Vec<(&Running, u32)> = self.set(worker).iter().collect();
+        let mut chains: Vec<(&RunningChain, u32)> = self.set(worker).iter().collect();
         chains.sort_unstable_by_key(|(chain, _)| chain.released);
         chains
             .into_iter()
             .for_each(|(chain, left)| visit(self.part(chain, left, &requests[chain.key])));
     }
 
-    fn submitted(&mut self, worker: WorkerId, batch: &mut Batch, _: &mut Requests) {
+    pub fn advance(&mut self, worker: WorkerId, batch: &mut CellBatch) {
         self.held[worker.index()]
             .as_mut()
             .expect("`take` gave the worker a set")
             .advance(&mut batch.ended);
     }
 
-    fn complete(
+    pub fn complete(
         &mut self,
         completed: &Completed<'_>,
-        batch: &Batch,
-        requests: &mut Requests,
+        batch: &CellBatch,
+        requests: &mut RequestStates,
         outcomes: &mut Outcomes,
     ) {
         let held = &mut self.held[completed.worker.index()];

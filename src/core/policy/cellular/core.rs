@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use super::Cellular;
-use super::queue::{Batch, MemberSet, Queue, ReadyQueue as _};
-use super::requests::Requests;
+use super::batch::{CellBatch, MemberSet};
+use super::queue::ReadyQueue;
+use super::requests::RequestStates;
 use super::rule::{CellView, SelectionRule};
 use crate::core::policy::prelude::*;
 use crate::core::workload::model::CellType;
@@ -15,15 +16,15 @@ pub struct Core<R> {
     pub(super) rule: R,
     pub(super) settings: Cellular,
     lookahead: usize,
-    pub(super) requests: Requests,
+    pub(super) requests: RequestStates,
     pub(super) types: Vec<TypeState>,
     /// By descending priority, then by name.
     pub(super) by_priority: Vec<usize>,
     /// By worker, of its last task: if they change, the next task gathers.
     pub(super) last_members: Vec<Option<MemberSet>>,
-    pub(super) running: VecDeque<Option<Batch>>,
+    pub(super) running: VecDeque<Option<CellBatch>>,
     first_running: u64,
-    pub(super) spare: Vec<Batch>,
+    pub(super) spare: Vec<CellBatch>,
 }
 
 pub(super) struct TypeState {
@@ -35,7 +36,7 @@ pub(super) struct TypeState {
     /// Of the device.
     pub largest: u32,
     pub running_tasks: u32,
-    pub queue: Queue,
+    pub queue: ReadyQueue,
 }
 
 impl<R> Core<R> {
@@ -63,7 +64,7 @@ impl<R> Core<R> {
             min_batch: min[i] as usize,
             largest: largest(cell),
             running_tasks: 0,
-            queue: Queue::new(cell, setup.workers, settings.chunk),
+            queue: ReadyQueue::new(cell, setup.workers, settings.chunk),
         };
         let mut by_priority: Vec<usize> = (0..setup.cells.len()).collect();
         by_priority.sort_by_key(|i| (Reverse(setup.cells[*i].priority), &setup.cells[*i].name));
@@ -71,7 +72,7 @@ impl<R> Core<R> {
             rule,
             settings: settings.clone(),
             lookahead: lookahead as usize,
-            requests: Requests::default(),
+            requests: RequestStates::default(),
             types: setup.cells.iter().enumerate().map(state).collect(),
             by_priority,
             last_members: vec![None; setup.workers],
@@ -138,7 +139,7 @@ pub fn largest(cell: &CellType) -> u32 {
 }
 
 impl TypeState {
-    pub fn view<'a>(&'a self, requests: &'a Requests, worker: WorkerId) -> CellView<'a> {
+    pub fn view<'a>(&'a self, requests: &'a RequestStates, worker: WorkerId) -> CellView<'a> {
         let TypeState {
             cell,
             name,

@@ -2,11 +2,10 @@
 //! the subgraphs that it passes over because they are pinned elsewhere.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 
-use super::queue::{Batch, Extent, MemberSet, ReadyQueue};
-use super::requests::{Released, RequestKey, Requests};
+use super::batch::{CellBatch, MemberSet, SubgraphShare};
+use super::requests::{Released, RequestKey, RequestStates};
 use crate::base::units::{NodeId, RequestId, WorkerId};
 use crate::core::policy::{Completed, Outcomes};
 use crate::core::task::Part;
@@ -15,7 +14,7 @@ use crate::core::workload::cell_graph::Graph;
 const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
-struct Entry {
+struct QueuedSubgraph {
     released: u64,
     key: RequestKey,
     graph: Arc<Graph>,
@@ -30,16 +29,9 @@ struct Entry {
     next: u32,
 }
 
-#[derive(Clone, Debug)]
-pub struct Share {
-    entry: u32,
-    key: RequestKey,
-    nodes: Range<usize>,
-}
-
 #[derive(Debug)]
 pub struct GraphQueue {
-    entries: Vec<Entry>,
+    entries: Vec<QueuedSubgraph>,
     vacant: Vec<u32>,
     first: u32,
     last: u32,
@@ -77,8 +69,14 @@ impl GraphQueue {
     }
 
     /// `missing` counts unsubmitted inputs by node.
-    fn make_ready(&mut self, worker: WorkerId, share: &Share, nodes: &[u32], missing: &mut [u32]) {
-        let entry = &mut self.entries[share.entry as usize];
+    fn make_ready(
+        &mut self,
+        worker: WorkerId,
+        share: &SubgraphShare,
+        nodes: &[u32],
+        missing: &mut [u32],
+    ) {
+        let entry = &mut self.entries[share.slot as usize];
         let before = entry.ready.len();
         for &node in &nodes[share.nodes.clone()] {
             for &next in entry.graph.successors(node) {
@@ -97,8 +95,8 @@ impl GraphQueue {
     }
 }
 
-impl ReadyQueue for GraphQueue {
-    fn push(&mut self, released: &Released<'_>) {
+impl GraphQueue {
+    pub fn push(&mut self, released: &Released<'_>) {
         let graph = released.state.graph();
         let part = &graph.subgraphs()[released.subgraph as usize];
         let (slot, mut ready) = match self.vacant.pop() {
@@ -107,7 +105,7 @@ impl ReadyQueue for GraphQueue {
         };
         ready.extend(graph.entries(released.subgraph));
         self.unpinned += ready.len();
-        let entry = Entry {
+        let entry = QueuedSubgraph {
             released: released.order,
             key: released.key,
             graph: Arc::clone(graph),
@@ -131,15 +129,15 @@ impl ReadyQueue for GraphQueue {
         }
     }
 
-    fn unpinned(&self) -> usize {
+    pub fn unpinned(&self) -> usize {
         self.unpinned
     }
 
-    fn ready(&self, worker: WorkerId) -> usize {
+    pub fn ready(&self, worker: WorkerId) -> usize {
         self.unpinned + self.pinned[worker.index()]
     }
 
-    fn head(&self, worker: WorkerId) -> Option<RequestKey> {
+    pub fn head(&self, worker: WorkerId) -> Option<RequestKey> {
         let mut slot = self.first;
         while slot != NONE {
             let entry = &self.entries[slot as usize];
@@ -151,8 +149,8 @@ impl ReadyQueue for GraphQueue {
         None
     }
 
-    fn take(&mut self, worker: WorkerId, max: usize, batch: &mut Batch) -> MemberSet {
-        let Batch {
+    pub fn take(&mut self, worker: WorkerId, max: usize, batch: &mut CellBatch) -> MemberSet {
+        let CellBatch {
             nodes,
             shares,
             begins,
@@ -176,8 +174,8 @@ impl ReadyQueue for GraphQueue {
                 entry.left -= count as u32;
                 entry.running += 1;
                 members.add(entry.released, count as u32);
-                shares.push(Share {
-                    entry: slot,
+                shares.push(SubgraphShare {
+                    slot,
                     key: entry.key,
                     nodes: from..nodes.len(),
                 });
@@ -191,19 +189,10 @@ impl ReadyQueue for GraphQueue {
         members
     }
 
-    fn extent(&self, _: WorkerId, size: u32, _: &Requests) -> Extent {
-        Extent {
-            steps: 1,
-            input: 0,
-            useful_cells: size.into(),
-        }
-    }
-
-    fn members(
+    pub fn visit_members(
         &self,
-        _: WorkerId,
-        batch: &Batch,
-        requests: &Requests,
+        batch: &CellBatch,
+        requests: &RequestStates,
         visit: &mut dyn FnMut(Part),
     ) {
         for share in &batch.shares {
@@ -219,7 +208,7 @@ impl ReadyQueue for GraphQueue {
         }
     }
 
-    fn submitted(&mut self, worker: WorkerId, batch: &mut Batch, requests: &mut Requests) {
+    pub fn advance(&mut self, worker: WorkerId, batch: &CellBatch, requests: &mut RequestStates) {
         for share in &batch.shares {
             self.make_ready(
                 worker,
@@ -230,22 +219,22 @@ impl ReadyQueue for GraphQueue {
         }
     }
 
-    fn complete(
+    pub fn complete(
         &mut self,
         completed: &Completed<'_>,
-        batch: &Batch,
-        requests: &mut Requests,
+        batch: &CellBatch,
+        requests: &mut RequestStates,
         outcomes: &mut Outcomes,
     ) {
         for share in &batch.shares {
-            let entry = &mut self.entries[share.entry as usize];
+            let entry = &mut self.entries[share.slot as usize];
             entry.running -= 1;
             if entry.running == 0 {
                 entry.pinned = None;
                 self.pinned[completed.worker.index()] -= entry.ready.len();
                 self.unpinned += entry.ready.len();
                 if entry.left == 0 {
-                    self.vacant.push(share.entry);
+                    self.vacant.push(share.slot);
                 }
             }
         }

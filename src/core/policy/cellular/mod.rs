@@ -5,6 +5,7 @@
 //! above 1 a task runs several steps of each chain, as a persistent kernel does: a chain that ends within a task is
 //! padded.
 
+mod batch;
 mod chain;
 pub(super) mod core;
 mod graph;
@@ -13,7 +14,6 @@ mod requests;
 mod rule;
 
 use self::core::{Core, largest};
-use self::queue::ReadyQueue as _;
 pub use self::rule::{CellView, Choice, SelectionRule};
 use super::prelude::*;
 use super::values::{BatchSizes, PerCell};
@@ -166,22 +166,22 @@ impl<R: SelectionRule> Core<R> {
         batch.cell = choice.cell;
         let members = state.queue.take(worker, state.max_batch, &mut batch);
         let size = ready.min(state.max_batch) as u32;
-        let extent = state.queue.extent(worker, size, requests);
+        let work = state.queue.work(worker, size, requests);
         let steps = [Step {
             cell: state.cell,
             batch: batch_sizes.next(size, state.largest),
-            times: extent.steps,
-            input: extent.input,
+            times: work.steps,
+            input: work.input,
         }];
         let parts = |out: &mut Vec<_>| {
             state
                 .queue
-                .members(worker, &batch, requests, &mut |part| out.push(part))
+                .visit_members(worker, &batch, requests, &mut |part| out.push(part))
         };
         let nodes = |out: &mut Vec<_>| {
             state
                 .queue
-                .members(worker, &batch, requests, &mut |part| out.push(part.first()))
+                .visit_members(worker, &batch, requests, &mut |part| out.push(part.first()))
         };
         let task = Task {
             batch: size,
@@ -191,13 +191,13 @@ impl<R: SelectionRule> Core<R> {
             } else {
                 Members::Nodes(&nodes)
             },
-            ..Task::new(worker, &steps, &batch.begins, extent.useful_cells)
+            ..Task::new(worker, &steps, &batch.begins, work.useful_cells)
         };
         let before = dispatch.unfinished(worker);
         dispatch.submit_because(&task, || {
             choice.reason(state, ready, *chunk, worker, before)
         });
-        state.queue.submitted(worker, &mut batch, requests);
+        state.queue.advance(worker, &mut batch, requests);
         state.running_tasks += 1;
         self.running.push_back(Some(batch));
     }

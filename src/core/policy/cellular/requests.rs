@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::ops::Index;
 use std::sync::Arc;
 
-use super::chain::Running;
+use super::batch::EndedChain;
 use crate::base::units::{CellId, Nanos, NodeId, RequestId, TaskId};
 use crate::core::policy::Outcomes;
 use crate::core::workload::cell_graph::{CellGraph, Graph, Run, Runs};
@@ -81,7 +81,7 @@ pub struct Released<'a> {
 }
 
 #[derive(Default)]
-pub struct Requests {
+pub struct RequestStates {
     states: Vec<RequestState>,
     vacant: Vec<RequestKey>,
     /// The position in the completed task, the subgraph, the request.
@@ -90,7 +90,7 @@ pub struct Requests {
     last_release: u64,
 }
 
-impl Index<RequestKey> for Requests {
+impl Index<RequestKey> for RequestStates {
     type Output = RequestState;
 
     fn index(&self, key: RequestKey) -> &RequestState {
@@ -145,7 +145,7 @@ impl RequestState {
     }
 }
 
-impl Requests {
+impl RequestStates {
     pub fn arrive(&mut self, request: &Request<'_>) {
         let (id, arrival) = (request.id, request.arrival);
         let key = self.vacant.pop().unwrap_or(self.states.len() as RequestKey);
@@ -232,7 +232,7 @@ impl Requests {
     }
 
     /// Loads states that are used next, all at once: each is far from the others in memory.
-    pub fn load(&self, chains: &[Running]) {
+    pub fn load(&self, chains: &[EndedChain]) {
         black_box(chains.iter().fold(0, |all, chain| {
             all ^ self.states[chain.key as usize].request.0
         }));
@@ -240,7 +240,7 @@ impl Requests {
 
     pub fn chain_done(
         &mut self,
-        chain: &Running,
+        chain: &EndedChain,
         task: TaskId,
         position: usize,
         outcomes: &mut Outcomes,

@@ -1,8 +1,8 @@
 //! The rule that chooses the next cell type, and its view of the queues.
 
 use super::core::TypeState;
-use super::queue::{Queue, ReadyQueue as _};
-use super::requests::Requests;
+use super::queue::ReadyQueue;
+use super::requests::RequestStates;
 use crate::base::units::{CellId, Nanos, WorkerId};
 use crate::core::task::Reason;
 
@@ -22,8 +22,8 @@ pub struct CellView<'a> {
     /// Higher runs first: later types (BatchMaker, section 4.3).
     pub priority: i32,
     pub max_batch: usize,
-    pub(super) queue: &'a Queue,
-    pub(super) requests: &'a Requests,
+    pub(super) queue: &'a ReadyQueue,
+    pub(super) requests: &'a RequestStates,
     pub(super) worker: WorkerId,
 }
 

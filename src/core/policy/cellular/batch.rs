@@ -1,0 +1,106 @@
+//! What the queues of ready nodes and the core of Algorithm 1 exchange about a task.
+
+use std::ops::Range;
+
+use super::requests::RequestKey;
+use crate::base::units::{CellId, NodeId, RequestId};
+use crate::core::workload::random::split_mix;
+
+/// The members of a task of one cell type.
+#[derive(Default)]
+pub struct CellBatch {
+    pub cell: CellId,
+    /// The requests whose first task this may be.
+    pub begins: Vec<RequestId>,
+    /// The chains that end with the task, in a queue of chains.
+    pub ended: Vec<EndedChain>,
+    /// The nodes of all shares, in a queue of graphs.
+    pub nodes: Vec<u32>,
+    pub shares: Vec<SubgraphShare>,
+}
+
+impl CellBatch {
+    pub fn clear(&mut self) {
+        self.begins.clear();
+        self.ended.clear();
+        self.nodes.clear();
+        self.shares.clear();
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct EndedChain {
+    pub key: RequestKey,
+    pub last: NodeId,
+}
+
+/// The nodes of one subgraph in a task.
+#[derive(Clone, Debug)]
+pub struct SubgraphShare {
+    /// The subgraph's slot in its queue.
+    pub slot: u32,
+    pub key: RequestKey,
+    /// Their places in [`CellBatch::nodes`].
+    pub nodes: Range<usize>,
+}
+
+/// The work of a task.
+pub struct CellWork {
+    pub steps: u32,
+    pub input: u32,
+    pub useful_cells: u64,
+}
+
+impl CellWork {
+    /// One step without an input size.
+    pub fn one_step(size: u32) -> CellWork {
+        CellWork {
+            steps: 1,
+            input: 0,
+            useful_cells: size.into(),
+        }
+    }
+}
+
+/// A fingerprint of (subgraph, nodes) pairs. A sum of well-mixed values: different sets collide once in 2^64.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemberSet(u64);
+
+impl MemberSet {
+    pub fn add(&mut self, released: u64, nodes: u32) {
+        self.0 = self.0.wrapping_add(mix(released, nodes));
+    }
+
+    pub fn remove(&mut self, released: u64, nodes: u32) {
+        self.0 = self.0.wrapping_sub(mix(released, nodes));
+    }
+}
+
+/// The upper bits are zero in the first 2^40 places.
+fn mix(released: u64, nodes: u32) -> u64 {
+    split_mix(released ^ u64::from(nodes).rotate_right(24))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_sets_agree_and_others_do_not() {
+        let set = |members: &[(u64, u32)]| {
+            let mut set = MemberSet::default();
+            members
+                .iter()
+                .for_each(|(released, nodes)| set.add(*released, *nodes));
+            set
+        };
+        assert_eq!(set(&[(1, 1), (2, 1)]), set(&[(2, 1), (1, 1)]));
+        assert_ne!(set(&[(1, 1), (2, 1)]), set(&[(1, 1), (3, 1)]));
+        assert_ne!(set(&[(1, 2)]), set(&[(1, 1)]));
+        assert_ne!(set(&[(1, 2), (2, 1)]), set(&[(1, 1), (2, 2)]));
+        let mut grown = set(&[(7, 1)]);
+        grown.add(9, 3);
+        grown.remove(9, 3);
+        assert_eq!(grown, set(&[(7, 1)]));
+    }
+}
