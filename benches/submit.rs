@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use batchlab::backend::Backend;
 use batchlab::cuda::{Cuda, Options};
 use batchlab::network::{Network, Spec};
-use batchlab::task::{FoldLoop, HostOverhead, MemberList, Members, NodeRef, Step, Task};
+use batchlab::task::{ExtraTime, MemberList, Members, NodeRef, Step, Task};
 use batchlab::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use batchlab::workload::model::Model;
 use batchlab::workload::shape::Shape;
@@ -96,8 +96,7 @@ fn serve(network: &Arc<Network>, requests: &Requests, tasks: u32, exchange: u32)
             batch,
             useful_cells: u64::from(batch),
             gather: false,
-            host: HostOverhead::default(),
-            fold_loop: FoldLoop::default(),
+            extra: ExtraTime::default(),
             requests: &[],
             members: Members::Requests,
             iteration: None,

@@ -18,7 +18,7 @@ use batchlab::policy::padded::Padded;
 use batchlab::policy::registry::{Settings, Setup};
 use batchlab::policy::values::PerCell;
 use batchlab::sim::{self, Sim};
-use batchlab::task::{FoldLoop, HostOverhead, MemberList, Members, NodeRef, Step, Task};
+use batchlab::task::{ExtraTime, MemberList, Members, NodeRef, Step, Task};
 use batchlab::units::{CellId, Nanos, NodeId, Rate, RequestId, StreamId, TaskId, WorkerId};
 use batchlab::workload::arrivals::{OpenLoop, Process};
 use batchlab::workload::dataset::Dataset;
@@ -219,8 +219,7 @@ fn allocations_on_cuda(
             batch: step.batch,
             useful_cells: step.cells(),
             gather: false,
-            host: HostOverhead::default(),
-            fold_loop: FoldLoop::default(),
+            extra: ExtraTime::default(),
             requests: &[],
             members: Members::Requests,
             iteration: None,

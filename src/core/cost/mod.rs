@@ -15,7 +15,7 @@ pub mod transfer;
 
 use crate::base::units::{CellId, Nanos, Share};
 use crate::core::task::{Members, Step};
-use crate::core::workload::row_names::{COPY, EMPTY, GATHER, LAUNCH, TASK, WHOLE};
+use crate::core::workload::row_names::{GATHER, LAUNCH, TASK, WHOLE};
 
 /// The times of a device. By default only [`CostModel::cell`] takes time. [`table::TableModel`] combines cost tables,
 /// rooflines and GRNN's model.
@@ -31,6 +31,12 @@ pub trait CostModel: Send + Sync {
 
     /// One cost of a task beside the runs of its cells, by the number that [`Extra`] tells.
     fn extra(&self, _: Extra, _: u32) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// The time of one of [`POLICY_ROWS`](crate::core::workload::row_names::POLICY_ROWS), which no device adds to a task
+    /// by itself. A policy adds it to the [extra time](crate::core::task::ExtraTime) of its tasks.
+    fn policy_row(&self, _name: &str, _count: u32) -> Nanos {
         Nanos::ZERO
     }
 
@@ -85,15 +91,11 @@ pub enum Extra {
     Gather,
     /// Beginning and end of whole requests, by their number.
     Requests,
-    /// Passing results, by their number from 0, to the next level of a loop.
-    Copy,
-    /// A cell without rows in such a loop, by 1.
-    EmptyCall,
 }
 
 impl Extra {
     /// The names of its rows in a cost table, by variant.
-    const ROWS: [&str; 6] = [TASK, LAUNCH, GATHER, WHOLE, COPY, EMPTY];
+    const ROWS: [&str; 4] = [TASK, LAUNCH, GATHER, WHOLE];
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -72,7 +72,7 @@ pub fn mean_demand<'s>(
 impl<C: CostModel> Timing for C {
     fn start(&mut self, task: &Task<'_>, submit: Nanos, _: bool) -> Start {
         let earliest = submit
-            .saturating_add(task.host.ahead)
+            .saturating_add(task.extra.host_ahead)
             .saturating_add(self.extra(Extra::Launch, task.batch));
         Start {
             earliest,
@@ -104,7 +104,8 @@ pub fn task_time(
     let members = MemberKind::of(&task.members);
     let mut time = costs
         .extra(Extra::Task, task.batch)
-        .saturating_add(task.host.during);
+        .saturating_add(task.extra.host_during)
+        .saturating_add(task.extra.device);
     let (mut first_switch, mut moves_states) = (None, false);
     for step in task.steps {
         if before
@@ -121,18 +122,6 @@ pub fn task_time(
         time = time.saturating_add(runs.time);
         moves_states |= runs.moves_states;
     }
-    for copies in task.fold_loop.copies {
-        time = time.saturating_add(
-            costs
-                .extra(Extra::Copy, copies.rows)
-                .saturating_mul(u64::from(copies.times)),
-        );
-    }
-    time = time.saturating_add(
-        costs
-            .extra(Extra::EmptyCall, 1)
-            .saturating_mul(task.fold_loop.empty_calls),
-    );
     if !moves_states && members == MemberKind::Requests {
         time = time.saturating_add(costs.extra(Extra::Requests, task.batch));
     }

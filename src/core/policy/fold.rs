@@ -7,11 +7,15 @@
 //! The host needs `construct_ns` for each node. The share `overlap` of it overlaps with the previous batch (BatchMaker,
 //! section 7.5); during the rest the device idles. A batch takes the requests that wait when the host begins.
 
+use std::sync::Arc;
+
 use super::merged::{Counts, Levels};
 use super::prelude::*;
 use super::values::share;
 use super::whole::FirstCome;
-use crate::core::task::{Copies, FoldLoop, HostOverhead};
+use crate::core::cost::CostModel;
+use crate::core::task::ExtraTime;
+use crate::core::workload::row_names::{COPY, EMPTY};
 
 /// `kind = "fold"`.
 #[derive(Clone, Debug, Serialize, Deserialize, SmartDefault)]
@@ -44,9 +48,10 @@ impl Settings for Fold {
         share("overlap", self.overlap)?;
         Ok(Box::new(FoldPolicy {
             settings: self.clone(),
+            costs: setup.costs.cloned(),
             queue: FirstCome::new(self.max_batch),
-            batch: Batch::new(setup.cells.len()),
-            hosts: vec![Host::default(); setup.workers],
+            batch: LevelBatch::new(setup.cells.len()),
+            hosts: vec![HostState::default(); setup.workers],
             wake: None,
         }))
     }
@@ -58,27 +63,30 @@ impl Settings for Fold {
 
 struct FoldPolicy {
     settings: Fold,
+    /// Without costs the loop takes no time in addition to its cells.
+    costs: Option<Arc<dyn CostModel>>,
     queue: FirstCome<CellGraph>,
-    batch: Batch,
-    hosts: Vec<Host>,
+    batch: LevelBatch,
+    hosts: Vec<HostState>,
     wake: Option<Nanos>,
 }
 
+/// The host of a worker.
 #[derive(Clone, Copy, Debug, Default)]
-struct Host {
-    /// While a batch waits, only the work that overlaps.
+struct HostState {
+    /// When the host can build the next batch. While a batch waits for the device, this counts only the work that
+    /// overlaps.
     free: Nanos,
-    waiting: Option<HostOverhead>,
+    /// The work that the host does for the waiting batch once the device idles.
+    waiting: Option<Nanos>,
 }
 
 impl Fold {
-    fn construction(&self, nodes: u64) -> HostOverhead {
+    /// The host's time for a batch of so many nodes: ahead of the task, and while the device idles.
+    fn construction(&self, nodes: u64) -> (Nanos, Nanos) {
         let all = self.construct_ns.saturating_mul(nodes);
         let ahead = Nanos::rounded(all.0 as f64 * self.overlap).min(all);
-        HostOverhead {
-            ahead,
-            during: all - ahead,
-        }
+        (ahead, all - ahead)
     }
 
     fn builds_ahead(&self) -> bool {
@@ -88,29 +96,26 @@ impl Fold {
 
 impl FoldPolicy {
     fn send(&mut self, worker: WorkerId, dispatch: &mut Dispatch<'_>) {
-        let FoldPolicy {
-            settings,
-            queue,
-            batch,
-            hosts,
-            ..
-        } = self;
-        let (taken, graphs) = queue.take(worker);
-        batch.clear();
+        let (taken, graphs) = self.queue.take(worker);
+        self.batch.clear();
         let mut nodes = 0;
         for graph in graphs {
             nodes += graph.nodes();
-            batch.add(&graph);
+            self.batch.add(&graph);
         }
-        let (now, idle) = (dispatch.now(), dispatch.is_idle(worker));
-        let host = settings.construction(nodes);
-        let mut task = Task {
-            host,
-            ..batch.task(worker, taken.requests)
+        self.batch.build_steps();
+        let now = dispatch.now();
+        let idle = dispatch.is_idle(worker);
+        let (host_ahead, host_during) = self.settings.construction(nodes);
+        let mut task = self.batch.task(worker, taken.requests);
+        task.extra = ExtraTime {
+            host_ahead,
+            host_during,
+            device: match &self.costs {
+                Some(costs) => self.batch.loop_time(&**costs, self.settings.copies),
+                None => Nanos::ZERO,
+            },
         };
-        if !settings.copies {
-            task.fold_loop.copies = &[];
-        }
         dispatch.submit_because(&task, || {
             let reason = taken.reason();
             if idle {
@@ -121,14 +126,13 @@ impl FoldPolicy {
                 ..reason
             }
         });
-        let overlapped = now.saturating_add(host.ahead);
+        let overlapped = now.saturating_add(host_ahead);
+        let host = &mut self.hosts[worker.index()];
         if idle {
-            hosts[worker.index()].free = overlapped.saturating_add(host.during);
+            host.free = overlapped.saturating_add(host_during);
         } else {
-            hosts[worker.index()] = Host {
-                free: overlapped,
-                waiting: Some(host),
-            };
+            host.free = overlapped;
+            host.waiting = Some(host_during);
         }
     }
 }
@@ -144,7 +148,7 @@ impl Policy for FoldPolicy {
             .iter()
             .for_each(|request| outcomes.finish(*request));
         let host = &mut self.hosts[completed.worker.index()];
-        if let Some(HostOverhead { during, .. }) = host.waiting.take() {
+        if let Some(during) = host.waiting.take() {
             host.free = host.free.max(completed.finish).saturating_add(during);
         }
     }
@@ -156,7 +160,7 @@ impl Policy for FoldPolicy {
             while !self.queue.is_empty()
                 && let Some(worker) = workers.next(dispatch)
             {
-                let Host { free, .. } = self.hosts[worker.index()];
+                let free = self.hosts[worker.index()].free;
                 if unfinished == 0 || free <= dispatch.now() {
                     self.send(worker, dispatch);
                 } else {
@@ -175,18 +179,18 @@ impl Policy for FoldPolicy {
     }
 }
 
-struct Batch {
+/// The graphs of a batch, merged level by level.
+struct LevelBatch {
     levels: Levels,
+    /// The results that are copied to the next level, counted by level.
     copied: Counts,
-    copies: Vec<Copies>,
 }
 
-impl Batch {
+impl LevelBatch {
     fn new(cells: usize) -> Self {
-        Batch {
+        LevelBatch {
             levels: Levels::new(cells),
             copied: Counts::default(),
-            copies: Vec::new(),
         }
     }
 
@@ -202,12 +206,8 @@ impl Batch {
             CellGraph::Graph(graph) => {
                 let depths = graph.depths();
                 for (node, &depth) in (0..).zip(depths) {
-                    match graph
-                        .successors(node)
-                        .iter()
-                        .map(|next| depths[*next as usize])
-                        .max()
-                    {
+                    let successors = graph.successors(node).iter();
+                    match successors.map(|next| depths[*next as usize]).max() {
                         Some(needed) => self.copied.add(depth + 1, needed - depth - 1),
                         None => self.copied.begin(depth + 1),
                     }
@@ -216,36 +216,46 @@ impl Batch {
         }
     }
 
-    fn task<'a>(&'a mut self, worker: WorkerId, requests: &'a [RequestId]) -> Task<'a> {
-        let depths = self.levels.depths();
-        self.copies.clear();
-        let mut count = 0;
-        for depth in 0..depths {
-            count += self.copied.change(depth);
-            let rows = count as u32;
-            match self.copies.last_mut() {
-                Some(last) if last.rows == rows => last.times += 1,
-                _ => self.copies.push(Copies { rows, times: 1 }),
+    fn build_steps(&mut self) {
+        self.levels.build_steps();
+    }
+
+    fn task<'a>(&'a self, worker: WorkerId, requests: &'a [RequestId]) -> Task<'a> {
+        Task::whole_requests(worker, self.levels.steps(), requests, self.levels.useful)
+    }
+
+    /// The number of results that each level's copying hands to the next.
+    fn copies(&self) -> impl Iterator<Item = u32> {
+        (0..self.levels.depths()).scan(0, |count, depth| {
+            *count += self.copied.change(depth);
+            Some(*count as u32)
+        })
+    }
+
+    /// How often a cell type is called in a level that has none of its cells.
+    fn empty_calls(&self) -> u64 {
+        let calls = u64::from(self.levels.depths()) * self.levels.cells() as u64;
+        let steps = self.levels.steps().iter();
+        calls - steps.map(|step| u64::from(step.times)).sum::<u64>()
+    }
+
+    /// The time of the loop in addition to that of its cells.
+    fn loop_time(&self, costs: &dyn CostModel, copies: bool) -> Nanos {
+        let empty_calls = costs
+            .policy_row(EMPTY, 1)
+            .saturating_mul(self.empty_calls());
+        let mut time = empty_calls;
+        if copies {
+            for results in self.copies() {
+                time = time.saturating_add(costs.policy_row(COPY, results));
             }
         }
-        let Batch { levels, copies, .. } = self;
-        let (useful, calls) = (levels.useful, u64::from(depths) * levels.cells() as u64);
-        let steps = levels.steps();
-        let empty_calls = calls - steps.iter().map(|step| u64::from(step.times)).sum::<u64>();
-        Task {
-            fold_loop: FoldLoop {
-                copies,
-                empty_calls,
-            },
-            ..Task::whole_requests(worker, steps, requests, useful)
-        }
+        time
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::base::units::CellId;
     use crate::core::workload::cell_graph::{Graph, Run};
@@ -255,11 +265,12 @@ mod tests {
     const LEAF: u16 = 1;
 
     type Steps = Vec<(u16, u32, u32)>;
-    type Handed = Vec<(u32, u32)>;
 
-    fn loop_of(graphs: &[CellGraph]) -> (Steps, Handed, u64) {
-        let mut batch = Batch::new(2);
+    /// The steps of a batch, the copies of each level and the empty calls.
+    fn loop_of(graphs: &[CellGraph]) -> (Steps, Vec<u32>, u64) {
+        let mut batch = LevelBatch::new(2);
         graphs.iter().for_each(|graph| batch.add(graph));
+        batch.build_steps();
         let requests: Vec<RequestId> = (0..graphs.len() as u64).map(RequestId).collect();
         let task = batch.task(WorkerId(0), &requests);
         assert_eq!(
@@ -272,15 +283,7 @@ mod tests {
             .iter()
             .map(|step| (step.cell.0, step.batch, step.times))
             .collect();
-        (
-            steps,
-            task.fold_loop
-                .copies
-                .iter()
-                .map(|c| (c.rows, c.times))
-                .collect(),
-            task.fold_loop.empty_calls,
-        )
+        (steps, batch.copies().collect(), batch.empty_calls())
     }
 
     fn tree(parents: &str) -> CellGraph {
@@ -293,7 +296,7 @@ mod tests {
     fn leaves_stand_together_and_shallow_arguments_are_handed_on() {
         let (steps, copies, empty) = loop_of(&[tree("4 4 5 5 0")]);
         assert_eq!(steps, [(LEAF, 3, 1), (INTERNAL, 1, 2)]);
-        assert_eq!(copies, [(0, 1), (1, 1), (0, 1)]);
+        assert_eq!(copies, [0, 1, 0]);
         assert_eq!(
             empty, 3,
             "no inner cell at level 1, no leaf at levels 2 and 3"
@@ -305,7 +308,7 @@ mod tests {
         // (((a b) c) d): c is copied once, d twice.
         let (steps, copies, empty) = loop_of(&[tree("5 5 6 7 6 7 0")]);
         assert_eq!(steps, [(LEAF, 4, 1), (INTERNAL, 1, 3)]);
-        assert_eq!(copies, [(0, 1), (2, 1), (1, 1), (0, 1)]);
+        assert_eq!(copies, [0, 2, 1, 0]);
         assert_eq!(empty, 4);
     }
 
@@ -313,7 +316,7 @@ mod tests {
     fn roots_are_handed_on_to_the_last_level_of_the_deepest_tree() {
         let (steps, copies, empty) = loop_of(&[tree("0"), tree("3 3 0"), tree("4 4 5 5 0")]);
         assert_eq!(steps, [(LEAF, 6, 1), (INTERNAL, 2, 1), (INTERNAL, 1, 1)]);
-        assert_eq!(copies, [(0, 1), (2, 2)]);
+        assert_eq!(copies, [0, 2, 2]);
         assert_eq!(empty, 3);
     }
 
@@ -339,7 +342,7 @@ mod tests {
         );
         assert_eq!(
             copies,
-            [(0, 3), (1, 2)],
+            [0, 0, 0, 1, 1],
             "the first is done at level 3 and handed on to level 5"
         );
         assert_eq!(
@@ -355,7 +358,7 @@ mod tests {
         let graph =
             Graph::new(vec![CellId(LEAF), CellId(0), CellId(0), CellId(0)], &edges).unwrap();
         let (_, copies, empty) = loop_of(&[CellGraph::Graph(Arc::new(graph))]);
-        assert_eq!(copies, [(0, 1), (1, 2), (0, 1)]);
+        assert_eq!(copies, [0, 1, 1, 0]);
         assert_eq!(empty, 4);
     }
 

@@ -17,7 +17,7 @@
 use super::operators::{Evaluation, Lists, by_depth};
 use super::prelude::*;
 use super::whole::{Taken, first_come, graph, one_by_one};
-use crate::core::task::HostOverhead;
+use crate::core::task::ExtraTime;
 use crate::core::workload::operator::catalogue::{Catalogue, List};
 use crate::core::workload::operator::{Kind, Operator, Rows, Sizes, Source};
 use crate::core::workload::shape::Shape;
@@ -174,12 +174,12 @@ fn submit_graphs(
     let shapes = groups.len();
     for (shape, graph, requests) in groups {
         let steps = one_by_one(&graph, requests.len() as u32);
-        let host = HostOverhead {
-            ahead: Nanos::ZERO,
-            during: look_up.saturating_mul(requests.len() as u64),
+        let extra = ExtraTime {
+            host_during: look_up.saturating_mul(requests.len() as u64),
+            ..ExtraTime::default()
         };
         let task = Task {
-            host,
+            extra,
             ..Task::unpadded(taken.worker, &steps, &requests)
         };
         dispatch.submit_because(&task, || Reason {

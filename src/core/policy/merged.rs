@@ -34,6 +34,7 @@ impl Settings for Merged {
         first_come(self.max_batch, graph, move |taken, graphs, dispatch| {
             levels.clear();
             graphs.for_each(|graph| levels.add(&graph));
+            levels.build_steps();
             let useful_cells = levels.useful;
             let task =
                 Task::whole_requests(taken.worker, levels.steps(), taken.requests, useful_cells);
@@ -101,8 +102,13 @@ impl Levels {
         self.by_cell.iter().map(Counts::depths).max().unwrap_or(0)
     }
 
-    /// From depth 0 up; equal neighbours become one step.
-    pub fn steps(&mut self) -> &[Step] {
+    /// The steps of all cells, as [`Levels::build_steps`] has listed them.
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Lists the steps from depth 0 up. Equal neighbours become one step.
+    pub fn build_steps(&mut self) {
         self.steps.clear();
         let mut count = vec![0i64; self.by_cell.len()];
         for depth in 0..self.depths() {
@@ -126,7 +132,6 @@ impl Levels {
                 }
             }
         }
-        &self.steps
     }
 }
 
@@ -183,6 +188,7 @@ mod tests {
         };
         levels.add(&CellGraph::chains([run(1, 1), run(0, 2)]));
         levels.add(&CellGraph::chains([run(1, 3), run(0, 1)]));
+        levels.build_steps();
         let steps: Vec<(u16, u32, u32)> = levels
             .steps()
             .iter()

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::base::units::{StreamId, WorkerId};
 use crate::core::cost::table::{CostTable, Overhead, TableModel};
-use crate::core::task::{HostOverhead, Members, Step};
+use crate::core::task::{ExtraTime, Members, Step};
 use crate::core::workload::model::Model;
 
 /// A task of a script. Times are nanoseconds.
@@ -435,7 +435,7 @@ enum Action {
         steps: Vec<Step>,
         gather: bool,
         whole: bool,
-        host: HostOverhead,
+        extra: ExtraTime,
     },
 }
 
@@ -446,27 +446,29 @@ fn script() -> impl Strategy<Value = Vec<Action>> {
         times,
         input: 0,
     });
-    let host = (
+    let extra = (
+        prop_oneof![Just(0), 0u64..50],
         prop_oneof![Just(0), 0u64..50],
         prop_oneof![Just(0), 0u64..50],
     )
-        .prop_map(|(ahead, during)| HostOverhead {
-            ahead: Nanos(ahead),
-            during: Nanos(during),
+        .prop_map(|(host_ahead, host_during, device)| ExtraTime {
+            host_ahead: Nanos(host_ahead),
+            host_during: Nanos(host_during),
+            device: Nanos(device),
         });
     let submit = (
         0u16..2,
         prop::collection::vec(step, 1..4),
         any::<bool>(),
         any::<bool>(),
-        host,
+        extra,
     )
-        .prop_map(|(worker, steps, gather, whole, host)| Action::Submit {
+        .prop_map(|(worker, steps, gather, whole, extra)| Action::Submit {
             worker,
             steps,
             gather,
             whole,
-            host,
+            extra,
         });
     let wait = prop_oneof![
         Just(Action::Wait(None)),
@@ -500,7 +502,7 @@ fn played(backend: &mut dyn Backend, script: &[Action]) -> Vec<(Nanos, Option<Co
                 steps,
                 gather,
                 whole,
-                host,
+                extra,
             } => {
                 let members = if *whole {
                     Members::Requests
@@ -512,7 +514,7 @@ fn played(backend: &mut dyn Backend, script: &[Action]) -> Vec<(Nanos, Option<Co
                     TaskId(tasks),
                     &Task {
                         gather: *gather,
-                        host: *host,
+                        extra: *extra,
                         members,
                         batch: 3,
                         ..task

@@ -24,8 +24,7 @@ pub struct Task<'a> {
     /// The members differ from the worker's previous task, so their states are gathered first (BatchMaker, section
     /// 4.3). `false` for policies that keep a batch together.
     pub gather: bool,
-    pub host: HostOverhead,
-    pub fold_loop: FoldLoop<'a>,
+    pub extra: ExtraTime,
     /// Requests that may begin with this task, or all of a batch of whole graphs; the completion returns them. A
     /// request starts with the first of its tasks to start.
     pub requests: &'a [RequestId],
@@ -50,8 +49,7 @@ impl<'a> Task<'a> {
             batch: steps.first().map_or(0, |step| step.batch),
             useful_cells,
             gather: false,
-            host: HostOverhead::default(),
-            fold_loop: FoldLoop::default(),
+            extra: ExtraTime::default(),
             requests,
             members: Members::Requests,
             iteration: None,
@@ -89,29 +87,16 @@ pub struct Iteration {
     pub capacity: u32,
 }
 
-/// Work of a dynamic-graph system's host (TensorFlow Fold, DyNet): building and scheduling graphs. Only a simulated
-/// device pays it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct HostOverhead {
-    /// From the submission on; the task starts no sooner than its end.
-    pub ahead: Nanos,
-    /// While the device idles: part of the task's duration.
-    pub during: Nanos,
-}
-
-/// Extra work of a loop over levels (TensorFlow Fold). Only a simulated device pays it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FoldLoop<'a> {
-    pub copies: &'a [Copies],
-    pub empty_calls: u64,
-}
-
-/// Results copied to the next level, `times` levels in a row.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Copies {
-    /// In each level. Without rows, the operation is called as well.
-    pub rows: u32,
-    pub times: u32,
+/// The time of a task that neither its steps nor the device's overheads account for. The policy knows it, and only a
+/// simulated device takes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ExtraTime {
+    /// The host works from the submission on, for example on building graphs. The task starts no sooner than its end.
+    pub host_ahead: Nanos,
+    /// The host works while the device idles, as part of the task's duration.
+    pub host_during: Nanos,
+    /// The device works between the steps, for example on copies.
+    pub device: Nanos,
 }
 
 #[derive(Clone, Copy)]

@@ -27,6 +27,9 @@ pub const BANDWIDTH: &str = "bandwidth_mb_s";
 /// Suffix: a step in the cell's persistent kernel. With another `.launch`: the launch itself.
 pub const PERSISTENT: &str = "persistent";
 
+/// The rows that only a policy reads, to compute the extra time of its tasks.
+pub const POLICY_ROWS: [&str; 2] = [COPY, EMPTY];
+
 pub(super) const RESERVED: [&str; 9] = [
     TASK, GATHER, LAUNCH, WHOLE, COPY, TRANSFER, EMPTY, KERNEL, BANDWIDTH,
 ];

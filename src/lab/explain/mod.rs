@@ -12,7 +12,7 @@ use crate::base::units::TaskId;
 use crate::core::backend::watched::{Watched, Watcher};
 use crate::core::metrics::recorder::{Keep, Recorder, happened};
 use crate::core::metrics::summary::summarize;
-use crate::core::task::{HostOverhead, MemberList, Reason, Step, Task, TaskRow};
+use crate::core::task::{ExtraTime, MemberList, Reason, Step, Task, TaskRow};
 use crate::core::workload::model::CellType;
 use crate::core::workload::trace::Requests;
 use crate::lab::results::logs::{LogRow as _, RequestLine};
@@ -55,7 +55,7 @@ pub struct Formed {
     pub useful_cells: u64,
     /// Its states had to be gathered.
     pub gather: bool,
-    pub host: HostOverhead,
+    pub extra: ExtraTime,
     pub members: MemberList,
 }
 
@@ -110,7 +110,7 @@ impl Again {
                 iteration: task.iteration.is_some(),
                 useful_cells: task.useful_cells,
                 gather: task.gather,
-                host: task.host,
+                extra: task.extra,
                 members: members.clone(),
             }));
         };

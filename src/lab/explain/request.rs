@@ -281,7 +281,7 @@ impl Stop<'_> {
                 many[many.len() - 1]
             ),
         };
-        let host = match self.formed.host.ahead {
+        let host = match self.formed.extra.host_ahead {
             Nanos::ZERO => String::new(),
             ahead => format!(", {} of host work", milliseconds(ahead)),
         };

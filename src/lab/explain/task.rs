@@ -102,8 +102,9 @@ impl<'a> Account<'a> {
         if formed.gather {
             lines.push("gather: its members are not those of the task before it".into());
         }
-        if formed.host.ahead > Nanos::ZERO || formed.host.during > Nanos::ZERO {
-            let [ahead, during] = [formed.host.ahead, formed.host.during].map(milliseconds);
+        if formed.extra.host_ahead > Nanos::ZERO || formed.extra.host_during > Nanos::ZERO {
+            let [ahead, during] =
+                [formed.extra.host_ahead, formed.extra.host_during].map(milliseconds);
             lines.push(format!(
                 "host work: {ahead} ahead of it, {during} while the device stood still"
             ));
@@ -175,8 +176,8 @@ impl<'a> Account<'a> {
             "finish_ns": row.finish,
             "before": self.before().map(|before| before.task),
             "gather": formed.gather,
-            "host_ahead_ns": formed.host.ahead,
-            "host_during_ns": formed.host.during,
+            "host_ahead_ns": formed.extra.host_ahead,
+            "host_during_ns": formed.extra.host_during,
             "cells": formed.cells(),
             "useful_cells": formed.useful_cells,
             "members": self.members(),

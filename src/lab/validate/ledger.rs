@@ -27,7 +27,7 @@ use crate::core::metrics::recorder::{Keep, Recorder};
 use crate::core::metrics::summary::{Measure, Times, summarize};
 use crate::core::metrics::validity::Warmup;
 use crate::core::sim;
-use crate::core::task::{Copies, FoldLoop, MemberList, Step, Task, distinct_cells};
+use crate::core::task::{MemberList, Step, Task, distinct_cells};
 use crate::core::workload::arrivals::{OpenLoop, Supply};
 use crate::core::workload::trace::{Request, Requests};
 use crate::lab::run::inputs::RunInputs;
@@ -72,33 +72,17 @@ impl Ledger {
     }
 }
 
-/// The work of a task, the key to its recorded durations: steps, whether it gathers, the kind of its members, host work
-/// during which the device is idle, and the copies and empty calls of a loop.
-type Signature = (
-    SmallVec<[Step; 2]>,
-    bool,
-    MemberKind,
-    Nanos,
-    SmallVec<[Copies; 2]>,
-    u64,
-);
+/// The work of a task, the key to its recorded durations: steps, whether it gathers, the kind of its members, and the
+/// extra times of the host, while the device idles, and of the device.
+type Signature = (SmallVec<[Step; 2]>, bool, MemberKind, Nanos, Nanos);
 
 fn signature(task: &Task<'_>) -> Signature {
-    let FoldLoop {
-        copies,
-        empty_calls,
-    } = task.fold_loop;
-    let (steps, copies) = (
-        SmallVec::from_slice(task.steps),
-        SmallVec::from_slice(copies),
-    );
     (
-        steps,
+        SmallVec::from_slice(task.steps),
         task.gather,
         MemberKind::of(&task.members),
-        task.host.during,
-        copies,
-        empty_calls,
+        task.extra.host_during,
+        task.extra.device,
     )
 }
 
@@ -377,7 +361,7 @@ mod tests {
     use super::*;
     use crate::core::cost::table::{CostTable, Overhead};
     use crate::core::sim;
-    use crate::core::task::{Completion, HostOverhead, TaskRow};
+    use crate::core::task::{Completion, ExtraTime, TaskRow};
     use crate::core::workload::model::Model;
 
     fn with_task<T>(batch: u32, times: u32, work: impl FnOnce(&Task<'_>) -> T) -> T {
@@ -489,30 +473,22 @@ mod tests {
     }
 
     #[test]
-    fn tasks_of_other_host_or_loop_work_are_not_alike() {
+    fn tasks_of_other_extra_times_are_not_alike() {
         with_task(1, 2, |task| {
-            let host = |ahead, during| Task {
-                host: HostOverhead {
-                    ahead: Nanos(ahead),
-                    during: Nanos(during),
+            let extra = |host_ahead, host_during, device| Task {
+                extra: ExtraTime {
+                    host_ahead: Nanos(host_ahead),
+                    host_during: Nanos(host_during),
+                    device: Nanos(device),
                 },
                 ..*task
             };
-            let copies = [Copies { rows: 2, times: 1 }];
-            let fold_loop = |copies, empty_calls| Task {
-                fold_loop: FoldLoop {
-                    copies,
-                    empty_calls,
-                },
-                ..*task
-            };
-            let others = [host(0, 1), fold_loop(&copies, 0), fold_loop(&[], 1)];
-            for other in others {
+            for other in [extra(0, 1, 0), extra(0, 0, 1)] {
                 assert_ne!(signature(task), signature(&other));
             }
             assert_eq!(
                 signature(task),
-                signature(&host(1, 0)),
+                signature(&extra(1, 0, 0)),
                 "the task does not take longer for it"
             );
         });

@@ -29,7 +29,8 @@ use crate::core::workload::model::{CellType, Model};
 use crate::core::workload::operator::Sizes;
 use crate::core::workload::operator::catalogue::Catalogue;
 use crate::core::workload::row_names::{
-    BANDWIDTH, DEMAND, GATHER, ITERATION, KERNEL, LAUNCH, PERSISTENT, SWITCH, TASK, TRANSFER, WHOLE,
+    BANDWIDTH, DEMAND, GATHER, ITERATION, KERNEL, LAUNCH, PERSISTENT, POLICY_ROWS, SWITCH, TASK,
+    TRANSFER, WHOLE,
 };
 
 /// [`Curve::best`] tries all batches up to it.
@@ -382,6 +383,7 @@ impl CostTable {
             steps,
             whole_steps,
             extras: Extra::ROWS.map(extra),
+            policy_rows: POLICY_ROWS.map(|name| self.curve(name).cloned()),
             transfer: self.curve(TRANSFER).cloned(),
             operators: Vec::new(),
             kernel: self.curve(KERNEL).cloned(),

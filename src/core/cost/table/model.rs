@@ -11,6 +11,7 @@ use crate::core::cost::roofline::Kernels;
 use crate::core::cost::traffic::Traffic;
 use crate::core::cost::{CostModel, Extra, MemberKind, Runs, operators};
 use crate::core::task::Step;
+use crate::core::workload::row_names::POLICY_ROWS;
 
 #[derive(Clone, Debug)]
 pub struct TableModel {
@@ -20,6 +21,8 @@ pub struct TableModel {
     pub(super) whole_steps: Vec<StepCosts>,
     /// By [`Extra`].
     pub(super) extras: [Option<Curve>; Extra::ROWS.len()],
+    /// The curves of [`POLICY_ROWS`].
+    pub(super) policy_rows: [Option<Curve>; POLICY_ROWS.len()],
     /// Of states that a task takes from other workers, by their number.
     pub transfer: Option<Curve>,
     pub(super) operators: Vec<OperatorCosts>,
@@ -181,6 +184,14 @@ impl CostModel for TableModel {
         self.extras[extra as usize]
             .as_ref()
             .map_or(Nanos::ZERO, |curve| curve.at(count))
+    }
+
+    fn policy_row(&self, name: &str, count: u32) -> Nanos {
+        let place = POLICY_ROWS.iter().position(|row| *row == name);
+        match place.and_then(|place| self.policy_rows[place].as_ref()) {
+            Some(curve) => curve.at(count),
+            None => Nanos::ZERO,
+        }
     }
 
     fn switch(&self, step: &Step, members: MemberKind) -> Nanos {

@@ -19,7 +19,7 @@ use self::classes::{Classes, Key, KeyOf, Keyed};
 pub use self::order::{by_agenda, by_depth};
 use super::prelude::*;
 use super::whole::Taken;
-use crate::core::task::{HostOverhead, Launches, Members, Unit};
+use crate::core::task::{ExtraTime, Launches, Members, Unit};
 use crate::core::workload::operator::catalogue::List;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,18 +146,17 @@ impl<K: Hash + Eq> Evaluation<K> {
 }
 
 impl Evaluated {
-    /// `during`: the host's work for it.
-    pub fn task<'a>(&'a self, taken: Taken<'a>, during: Nanos) -> Task<'a> {
-        let host = HostOverhead {
-            ahead: Nanos::ZERO,
-            during,
-        };
+    /// The task that evaluates the requests, for which the host works for `host_during`.
+    pub fn task<'a>(&'a self, taken: Taken<'a>, host_during: Nanos) -> Task<'a> {
         let members = match self.level {
             Lists::Cells => Members::Requests,
             Lists::Operators | Lists::Kernels => Members::Operators(&self.lists),
         };
         Task {
-            host,
+            extra: ExtraTime {
+                host_during,
+                ..ExtraTime::default()
+            },
             members,
             ..Task::whole_requests(taken.worker, &self.steps, taken.requests, self.cells)
         }

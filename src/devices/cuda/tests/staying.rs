@@ -4,9 +4,7 @@ use super::fake::Fake;
 use super::{Cuda, Options, network};
 use crate::base::units::{CellId, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::core::backend::Backend;
-use crate::core::task::{
-    Completion, FoldLoop, HostOverhead, MemberList, Members, NodeRef, Step, Task,
-};
+use crate::core::task::{Completion, ExtraTime, MemberList, Members, NodeRef, Step, Task};
 use crate::core::workload::model::Model;
 use crate::core::workload::random;
 use crate::core::workload::shape::Shape;
@@ -69,8 +67,7 @@ impl<'d> Hand<'d> {
             batch: 1,
             useful_cells: 1,
             gather: false,
-            host: HostOverhead::default(),
-            fold_loop: FoldLoop::default(),
+            extra: ExtraTime::default(),
             requests: &[],
             members: Members::Requests,
             iteration: None,
