@@ -82,7 +82,7 @@ struct HostState {
 }
 
 impl Fold {
-    /// The host's time for a batch of so many nodes: ahead of the task, and while the device idles.
+    /// The host's time for a batch with this number of nodes: ahead of the task, and while the device idles.
     fn construction(&self, nodes: u64) -> (Nanos, Nanos) {
         let all = self.construct_ns.saturating_mul(nodes);
         let ahead = Nanos::rounded(all.0 as f64 * self.overlap).min(all);

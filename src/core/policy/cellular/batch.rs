@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::requests::RequestKey;
-use crate::base::units::{CellId, NodeId, RequestId};
+use super::requests::{EndedChain, RequestKey};
+use crate::base::units::{CellId, RequestId};
 use crate::core::workload::random::split_mix;
 
 /// The members of a task of one cell type.
@@ -26,12 +26,6 @@ impl CellBatch {
         self.nodes.clear();
         self.shares.clear();
     }
-}
-
-#[derive(Clone, Copy, Debug)]
-pub struct EndedChain {
-    pub key: RequestKey,
-    pub last: NodeId,
 }
 
 /// The nodes of one subgraph in a task.

@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
-use super::batch::{CellBatch, CellWork, EndedChain, MemberSet};
-use super::requests::{Released, RequestKey, RequestState, RequestStates};
+use super::batch::{CellBatch, CellWork, MemberSet};
+use super::requests::{EndedChain, Released, RequestKey, RequestState, RequestStates};
 use crate::base::units::{NodeId, RequestId, WorkerId};
 use crate::core::policy::{Completed, Outcomes};
 use crate::core::task::Part;

@@ -4,7 +4,6 @@ use std::hint::black_box;
 use std::ops::Index;
 use std::sync::Arc;
 
-use super::batch::EndedChain;
 use crate::base::units::{CellId, Nanos, NodeId, RequestId, TaskId};
 use crate::core::policy::Outcomes;
 use crate::core::workload::cell_graph::{CellGraph, Graph, Run, Runs};
@@ -70,6 +69,13 @@ impl GraphState {
         self.nodes_left = graph.len() as u32;
         self.seen = (TaskId(u64::MAX), 0);
     }
+}
+
+/// A chain that ends with a task.
+#[derive(Clone, Copy, Debug)]
+pub struct EndedChain {
+    pub key: RequestKey,
+    pub last: NodeId,
 }
 
 pub struct Released<'a> {
