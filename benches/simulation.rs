@@ -7,8 +7,6 @@ mod common;
 use std::path::Path;
 use std::time::Duration;
 
-use batchlab::metrics::summary::{Measure, summarize};
-use batchlab::metrics::validity::Warmup;
 use batchlab::policy::cellular::Cellular;
 use batchlab::policy::dvabatch::DvaBatch;
 use batchlab::policy::merged::Merged;
@@ -16,6 +14,8 @@ use batchlab::policy::padded::Padded;
 use batchlab::policy::registry::Settings;
 use batchlab::policy::values::PerCell;
 use batchlab::policy::vllm::Vllm;
+use batchlab::summary::warmup::Warmup;
+use batchlab::summary::{Measure, summarize};
 use batchlab::workload::model::Model;
 use common::{Case, fingerprint};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};

@@ -170,7 +170,8 @@ mod tests {
     use batchlab::cost::CostModel;
     use batchlab::cost::table::{CostTable, Overhead};
     use batchlab::engine;
-    use batchlab::metrics::recorder::{Keep, Recorder};
+    use batchlab::record::RecordOptions;
+    use batchlab::record::full::FullRecord;
     use batchlab::sim;
     use batchlab::workload::arrivals::OpenLoop;
     use batchlab::workload::model::Model;
@@ -203,7 +204,7 @@ mod tests {
         let mut policy = settings.build(&setup).unwrap();
         let requests = Requests::unfold((0..1000).map(|_| Shape::Fixed).collect(), &model).unwrap();
         let arrivals: Vec<Nanos> = (0..1000).map(|number| Nanos(1000 * number)).collect();
-        let mut recorder = Recorder::new(1000, 1, cells.len(), Keep::default());
+        let mut recorder = FullRecord::new(1000, 1, cells.len(), RecordOptions::default());
         let mut backend = sim::backend(1, settings.streams(&setup), device);
         let mut source = OpenLoop::new(&requests, &arrivals);
         engine::run(

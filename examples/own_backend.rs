@@ -97,18 +97,19 @@ mod tests {
     use std::path::Path;
     use std::sync::atomic::AtomicBool;
 
-    use batchlab::metrics::laws;
-    use batchlab::metrics::recorder::{Keep, Recorder};
+    use batchlab::record::RecordOptions;
+    use batchlab::record::full::FullRecord;
     use batchlab::results::write;
     use batchlab::run::executor::SelectedBackend;
     use batchlab::run::{Run, prepare};
     use batchlab::scenario::Scenario;
+    use batchlab::summary::laws;
     use batchlab::workload::model::Model;
 
     use super::*;
 
     /// The records of all policies at the highest load.
-    fn records(target: SelectedBackend) -> Vec<Recorder> {
+    fn records(target: SelectedBackend) -> Vec<FullRecord> {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/own_backend.toml");
         let scenario = Scenario::load(
             &file,
@@ -118,9 +119,9 @@ mod tests {
         .unwrap();
         let (inputs, device) = prepare(&scenario, target).unwrap();
         let load = *scenario.points().last().unwrap();
-        let keep = Keep {
+        let keep = RecordOptions {
             tasks: true,
-            ..Keep::default()
+            ..RecordOptions::default()
         };
         let run = |policy| {
             device
@@ -141,10 +142,10 @@ mod tests {
     }
 
     /// The logs as they are written.
-    fn tables(record: &Recorder) -> [Vec<u8>; 2] {
+    fn tables(record: &FullRecord) -> [Vec<u8>; 2] {
         let (mut requests, mut tasks) = (Vec::new(), Vec::new());
-        write::requests(&mut requests, record, 0).unwrap();
-        write::tasks(&mut tasks, record, &Model::Lstm.cell_types()).unwrap();
+        write::write_requests(&mut requests, record, 0).unwrap();
+        write::write_tasks(&mut tasks, &record.execution, &Model::Lstm.cell_types()).unwrap();
         [requests, tasks]
     }
 

@@ -53,7 +53,7 @@ pub mod cli;
 pub mod prelude;
 
 pub use base::{error, precision, units};
-pub use core::{backend, conformance, cost, engine, metrics, policy, sim, task, workload};
+pub use core::{backend, conformance, cost, engine, policy, record, sim, summary, task, workload};
 pub use devices::{cpu, cuda, network};
 pub use lab::run as experiment;
 pub use lab::{explain, import, results, run, scenario, validate};

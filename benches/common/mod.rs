@@ -10,10 +10,11 @@ use batchlab::cost::decoder::Decoder;
 use batchlab::cost::roofline::Roofline;
 use batchlab::cost::table::{CostTable, Overhead, TableModel};
 use batchlab::engine;
-use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::Policy;
 use batchlab::policy::registry::{Settings, Setup};
 use batchlab::precision::Precision;
+use batchlab::record::RecordOptions;
+use batchlab::record::full::FullRecord;
 use batchlab::sim;
 use batchlab::units::{Nanos, Rate};
 use batchlab::workload::arrivals::{ClosedLoop, OpenLoop, Process, Source, Think};
@@ -37,7 +38,7 @@ pub struct Case<'p> {
 pub struct Ready {
     policy: Box<dyn Policy>,
     backend: Box<dyn Backend>,
-    record: Recorder,
+    record: FullRecord,
 }
 
 impl<'p> Case<'p> {
@@ -128,24 +129,24 @@ impl<'p> Case<'p> {
                 self.policy.streams(&setup),
                 self.device.clone(),
             ),
-            record: Recorder::new(
+            record: FullRecord::new(
                 self.requests.len(),
                 self.workers,
                 self.cells.len(),
-                Keep::default(),
+                RecordOptions::default(),
             ),
         }
     }
 
     /// Serves the requests as they arrive.
     #[allow(dead_code)]
-    pub fn run(&self, ready: Ready, arrivals: &[Nanos]) -> Recorder {
+    pub fn run(&self, ready: Ready, arrivals: &[Nanos]) -> FullRecord {
         self.drive(ready, &mut OpenLoop::new(&self.requests, arrivals))
     }
 
     /// Serves the requests with a fixed number of them in the system.
     #[allow(dead_code)]
-    pub fn run_with(&self, ready: Ready, in_system: u32) -> Recorder {
+    pub fn run_with(&self, ready: Ready, in_system: u32) -> FullRecord {
         let think = Think::Constant(Nanos::ZERO);
         self.drive(
             ready,
@@ -158,7 +159,7 @@ impl<'p> Case<'p> {
         )
     }
 
-    fn drive(&self, mut ready: Ready, source: &mut dyn Source) -> Recorder {
+    fn drive(&self, mut ready: Ready, source: &mut dyn Source) -> FullRecord {
         let (policy, backend, record) =
             (&mut *ready.policy, &mut *ready.backend, &mut ready.record);
         engine::run(
@@ -175,7 +176,7 @@ impl<'p> Case<'p> {
 }
 
 /// A hash of when each request finished, so that a bench can't compute something else unseen.
-pub fn fingerprint(record: &Recorder) -> u64 {
+pub fn fingerprint(record: &FullRecord) -> u64 {
     let bytes = record
         .finish
         .iter()

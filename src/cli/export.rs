@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::render::print_with;
 use crate::base::error::{Error, Result};
 use crate::base::files::write_typed;
-use crate::core::metrics::summary::Summary;
+use crate::core::summary::Summary;
 use crate::lab::results::columns::{Metric, Unit};
 use crate::lab::results::logs::{LogRow, RequestLine, TaskLine};
 use crate::lab::results::read::CsvFile;

@@ -6,8 +6,8 @@ use crate::base::clock;
 use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, Nanos, TaskId};
 use crate::core::backend::Backend;
-use crate::core::metrics::recorder::Recorder;
 use crate::core::policy::{Completed, Outcomes, Policy};
+use crate::core::record::Recorder;
 use crate::core::task::{
     Completion, Dispatch, MemberList, OpenTask, Rejections, Task, TaskBook, TaskSink,
 };
@@ -25,7 +25,7 @@ pub fn run(
     source: &mut dyn Source,
     policy: &mut dyn Policy,
     backend: &mut dyn Backend,
-    recorder: &mut Recorder,
+    recorder: &mut impl Recorder,
     workers: usize,
     stop: &AtomicBool,
 ) -> Result<()> {
@@ -39,7 +39,7 @@ pub fn run(
         let until = source.peek().into_iter().chain(wake).min();
         let first = backend.wait(until);
         if first.is_none() && until.is_none() {
-            recorder.over(backend.now());
+            recorder.fail_remaining(backend.now());
             return Ok(()); // Nothing runs, nothing will arrive, and the policy has set no wake-up.
         }
         let now = first.map_or_else(|| backend.now(), |completion| completion.finish);
@@ -47,11 +47,11 @@ pub fn run(
         let mut next = first;
         while let Some(completion) = next {
             let done = tasks.close(completion.task);
-            recorder.completed(&completion, &done);
+            recorder.complete(&completion, &done);
             if tasks.unfinished(done.worker) == 0 {
-                recorder.idles(done.worker);
+                recorder.idle(done.worker);
             }
-            let ended = recorder.ended(&completion, &done);
+            let ended = recorder.end_sequences(&completion, &done);
             let Completion {
                 task,
                 start,
@@ -75,7 +75,7 @@ pub fn run(
                 },
                 &mut outcomes,
             );
-            recorder.delivered(task);
+            recorder.report(task);
             settle(&mut outcomes, finish, source, backend, recorder);
             tasks.recycle(done);
             next = backend.wait(Some(now));
@@ -83,12 +83,12 @@ pub fn run(
         let now = now.max(backend.now());
         while source.peek().is_some_and(|arrival| arrival <= now) {
             let request = source.pop();
-            recorder.arrived(&request, now);
+            recorder.arrive(&request, now);
             let shape = &request.shape.without_output();
             policy.arrive(&Request { shape, ..request }, &mut outcomes);
             settle(&mut outcomes, now, source, backend, recorder);
         }
-        recorder.round(now);
+        recorder.end_round(now);
 
         let clock = (tasks.some_idle() || policy.works_ahead()).then(clock::now);
         let before = tasks.submitted();
@@ -101,9 +101,9 @@ pub fn run(
             rejected,
         ));
         if let Some(clock) = clock.filter(|_| tasks.submitted() > before) {
-            recorder.decided(clock.elapsed(), tasks.submitted() - before);
+            recorder.decide(clock.elapsed(), tasks.submitted() - before);
         }
-        recorder.preempted(&mut tasks.preempted);
+        recorder.preempt(&mut tasks.preempted);
         settle(&mut outcomes, now, source, backend, recorder);
         wake = policy.wake_at().filter(|at| *at > now);
     }
@@ -135,7 +135,7 @@ fn settle(
     now: Nanos,
     source: &mut dyn Source,
     backend: &mut dyn Backend,
-    recorder: &mut Recorder,
+    recorder: &mut impl Recorder,
 ) {
     // At most instants no request leaves.
     if !outcomes.is_empty() {
@@ -148,26 +148,22 @@ fn record(
     now: Nanos,
     source: &mut dyn Source,
     backend: &mut dyn Backend,
-    recorder: &mut Recorder,
+    recorder: &mut impl Recorder,
 ) {
-    recorder.load(&outcomes.finished);
+    recorder.prefetch(&outcomes.finished);
     for request in outcomes.finished.drain(..) {
         match backend.failure(request) {
-            None => recorder.finished(request, now),
-            Some(reason) => recorder.failed(request, now, reason),
+            None => recorder.finish(request, now),
+            Some(reason) => recorder.fail(request, now, reason),
         }
         source.left(request, now);
     }
     let Rejections { requests, reasons } = &mut outcomes.rejected;
     for request in requests.drain(..) {
-        recorder.rejected(request, now);
+        recorder.reject(request, now);
         source.left(request, now);
     }
-    if !reasons.is_empty() {
-        recorder.refusals.extend(
-            reasons
-                .drain(..)
-                .map(|(request, reason)| (request, now, reason)),
-        );
+    for (request, reason) in reasons.drain(..) {
+        recorder.explain_rejection(request, now, reason);
     }
 }

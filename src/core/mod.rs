@@ -12,7 +12,9 @@ pub mod policy;
 pub mod backend;
 pub mod sim;
 
-pub mod metrics;
+pub mod record;
+
+pub mod summary;
 
 pub mod engine;
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::verdict::TOLERANCE;
 use super::{Checked, Findings, Found, Item, Paper, Word, jit};
-use crate::core::metrics::bounds::Bounds;
+use crate::core::summary::bounds::Bounds;
 use crate::lab::page::{self, PageSection, escaped, figures, folded, html_table};
 use crate::lab::plot::WrittenFigure;
 use crate::lab::results::columns::about;

@@ -10,13 +10,14 @@ use batchlab::backend::Backend;
 use batchlab::cost::table::{CostTable, Overhead};
 use batchlab::cuda::{Cuda, Options};
 use batchlab::engine;
-use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::network::{Network, Spec};
 use batchlab::policy::cellular::Cellular;
 use batchlab::policy::late::Late;
 use batchlab::policy::padded::Padded;
 use batchlab::policy::registry::{Settings, Setup};
 use batchlab::policy::values::PerCell;
+use batchlab::record::RecordOptions;
+use batchlab::record::full::FullRecord;
 use batchlab::sim::{self, Sim};
 use batchlab::task::{ExtraTime, MemberList, Members, NodeRef, Step, Task};
 use batchlab::units::{CellId, Nanos, NodeId, Rate, RequestId, StreamId, TaskId, WorkerId};
@@ -107,7 +108,7 @@ fn allocations(
         })
         .unwrap();
     let mut backend = Sim::new(workers, device.unwrap());
-    let mut record = Recorder::new(count, workers, cells.len(), Keep::default());
+    let mut record = FullRecord::new(count, workers, cells.len(), RecordOptions::default());
     let mut source = OpenLoop::new(&requests, &arrivals);
     let before = ALLOCATIONS.get();
     engine::run(

@@ -5,8 +5,9 @@ use rand::RngExt as _;
 use crate::lab::{Device, policy};
 use crate::naive::continuous::{Case, Fate, Policy, Task, run};
 use batchlab::cost::table::{CostTable, Overhead};
-use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::registry::Configured;
+use batchlab::record::RecordOptions;
+use batchlab::record::full::FullRecord;
 use batchlab::units::Nanos;
 use batchlab::workload::model::Model;
 use batchlab::workload::random::{self, RandomSequence};
@@ -102,7 +103,7 @@ fn settings(of: &Policy) -> Configured {
     })
 }
 
-fn simulate(case: &Case) -> Recorder {
+fn simulate(case: &Case) -> FullRecord {
     let [fixed, token, context] = case.costs;
     let row = |t: u64, c: u64| format!("iteration,{t},{c},{}\n", fixed + token * t + context * c);
     let rows = [row(1, 0), row(2, 0), row(1, 1), row(2, 1)].concat();
@@ -129,15 +130,15 @@ fn simulate(case: &Case) -> Recorder {
         &*settings(&case.policy),
         &requests,
         &arrivals,
-        Keep {
+        RecordOptions {
             tasks: true,
-            ..Keep::default()
+            ..RecordOptions::default()
         },
     )
 }
 
-fn logged(run: &Recorder) -> (Vec<Task>, Vec<Fate>) {
-    let tasks = run.tasks.iter().map(|task| Task {
+fn logged(run: &FullRecord) -> (Vec<Task>, Vec<Fate>) {
+    let tasks = run.execution.tasks.iter().map(|task| Task {
         worker: task.worker.index(),
         batch: task.batch as usize,
         start: task.start.0,
@@ -145,7 +146,7 @@ fn logged(run: &Recorder) -> (Vec<Task>, Vec<Fate>) {
     });
     let happened = |at: Nanos| (at != Nanos::MAX).then_some(at.0);
     let sequences = &run.tokens.as_ref().unwrap().sequences;
-    let fate = |(id, one): (usize, &batchlab::metrics::tokens::Sequence)| Fate {
+    let fate = |(id, one): (usize, &batchlab::record::tokens::Sequence)| Fate {
         finish: happened(run.finish[id]),
         rejected: run
             .rejections
@@ -265,11 +266,16 @@ fn admissions_follow_from_the_memory() {
         };
         let run = simulate(&case);
         let tokens = run.tokens.as_ref().unwrap();
-        assert_eq!(run.rejected, 0);
+        assert_eq!(run.rejections.len(), 0);
         (
-            run.tasks[0].batch,
-            run.tasks.iter().map(|task| task.batch).max().unwrap(),
-            tokens.blocks.2,
+            run.execution.tasks[0].batch,
+            run.execution
+                .tasks
+                .iter()
+                .map(|task| task.batch)
+                .max()
+                .unwrap(),
+            tokens.most_blocks,
             tokens.preemptions,
         )
     };

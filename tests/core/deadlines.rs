@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use batchlab::cost::table::Overhead;
-use batchlab::metrics::recorder::{Keep, Recorder};
+use batchlab::record::RecordOptions;
+use batchlab::record::full::FullRecord;
 use batchlab::units::{Nanos, RequestId};
 use batchlab::workload::class::{Class, Classes};
 use batchlab::workload::random;
@@ -31,7 +32,7 @@ struct Case {
     arrivals: Vec<u64>,
     /// After the arrival.
     deadlines: Vec<u64>,
-    record: Recorder,
+    record: FullRecord,
 }
 
 /// A queue that is at times empty and at times overloaded, under one policy.
@@ -66,7 +67,12 @@ fn run(settings: &str, number: u32) -> Case {
         ..requests
     };
     let times: Vec<Nanos> = arrivals.iter().copied().map(Nanos).collect();
-    let record = device.run(&*policy(settings), &requests, &times, Keep::default());
+    let record = device.run(
+        &*policy(settings),
+        &requests,
+        &times,
+        RecordOptions::default(),
+    );
     Case {
         lengths,
         arrivals,
@@ -92,7 +98,7 @@ impl Case {
     /// The rejected request, and those that waited just before and are due later, the earliest deadline first. At one instant,
     /// requests with earlier deadlines are sent or rejected before.
     fn waiting(&self, rejected: usize) -> Vec<usize> {
-        let Recorder {
+        let FullRecord {
             start, rejections, ..
         } = &self.record;
         let place = rejections
@@ -201,13 +207,14 @@ fn symphony_reaches_its_staggered_steady_state() {
             &*settings,
             &requests,
             &arrivals,
-            Keep {
+            RecordOptions {
                 tasks: true,
-                ..Keep::default()
+                ..RecordOptions::default()
             },
         );
-        assert_eq!(record.rejected, 0, "{workers} workers");
-        let steady = &record.tasks[record.tasks.len() / 4..record.tasks.len() * 3 / 4];
+        assert_eq!(record.rejections.len(), 0, "{workers} workers");
+        let steady = &record.execution.tasks
+            [record.execution.tasks.len() / 4..record.execution.tasks.len() * 3 / 4];
         let batches: Vec<u32> = steady.iter().map(|task| task.batch).collect();
         assert_eq!(
             batches,

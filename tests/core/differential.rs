@@ -202,6 +202,7 @@ fn by_the_crate(run: &Run) -> (Vec<RequestRow>, Vec<TaskRow>) {
         })
         .collect();
     let tasks = recorder
+        .execution
         .tasks
         .iter()
         .map(|row| {

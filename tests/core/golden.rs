@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::lab::Run;
-use batchlab::metrics::recorder::Recorder;
+use batchlab::record::full::FullRecord;
 use batchlab::units::Nanos;
 
 #[test]
@@ -47,12 +47,12 @@ fn schedules_are_as_drawn() {
 fn draw(run: &Run) -> String {
     let record = run.run();
     let cells = run.device().cells;
-    let mut rows: Vec<(String, Vec<char>)> = vec![("time".into(), ruler(record.end))];
+    let mut rows: Vec<(String, Vec<char>)> = vec![("time".into(), ruler(record.execution.end))];
     for (id, (_, shape)) in run.requests().iter().enumerate() {
         rows.push((format!("request {id} {shape}"), lifetime(&record, id)));
     }
     let mut lanes: BTreeMap<(u16, String), Vec<char>> = BTreeMap::new();
-    for task in &record.tasks {
+    for task in &record.execution.tasks {
         let names: Vec<&str> = task
             .cells
             .iter()
@@ -81,7 +81,7 @@ fn draw(run: &Run) -> String {
     picture
 }
 
-fn lifetime(record: &Recorder, id: usize) -> Vec<char> {
+fn lifetime(record: &FullRecord, id: usize) -> Vec<char> {
     let mut row = Vec::new();
     if let Some((_, at)) = record
         .rejections

@@ -11,7 +11,8 @@ use batchlab::cost::grnn::{
 };
 use batchlab::cost::persistent::Persistent as Times;
 use batchlab::cost::table::{CostTable, Overhead};
-use batchlab::metrics::recorder::{Keep, Recorder};
+use batchlab::record::RecordOptions;
+use batchlab::record::full::FullRecord;
 use batchlab::units::Nanos;
 use batchlab::workload::model::Model;
 use batchlab::workload::random;
@@ -392,9 +393,14 @@ fn served(
     text: &str,
     lengths: &[u32],
     arrivals: &[Nanos],
-) -> Recorder {
+) -> FullRecord {
     let requests = device.requests(lengths.iter().map(|n| Shape::Chain(*n)));
-    device.run(&*policy(text), &requests, arrivals, Keep::default())
+    device.run(
+        &*policy(text),
+        &requests,
+        arrivals,
+        RecordOptions::default(),
+    )
 }
 
 #[test]
@@ -410,7 +416,7 @@ fn where_a_launch_is_one_step_chunks_are_single_steps() {
         .map(|_| Nanos(rng.random_range(0..20_000_000)))
         .collect();
     arrivals.sort();
-    let times = |record: Recorder| (record.start, record.finish, record.busy);
+    let times = |record: FullRecord| (record.start, record.finish, record.execution.busy);
     for workers in [1, 3] {
         let (by_table, by_model) = (
             device(Some(&format!("cell,batch,ns\n{rows}")), workers),
@@ -436,7 +442,7 @@ fn whole_sequences_are_one_launch() {
     let device = device(None, 1);
     let lengths = [7, 3, 5];
     let at_once = [Nanos::ZERO; 3];
-    let end = |text: &str| served(&device, text, &lengths, &at_once).end;
+    let end = |text: &str| served(&device, text, &lengths, &at_once).execution.end;
     let padded = "kind = 'padded'\nbucket_width = 10\nmax_batch = 8\npad_to = ";
     assert_eq!(end(&format!("{padded}'longest'")), kernels.runs(3, 7));
     let buckets = served(
@@ -445,7 +451,10 @@ fn whole_sequences_are_one_launch() {
         &[7, 3, 5, 12],
         &[Nanos::ZERO; 4],
     );
-    assert_eq!(buckets.end, kernels.runs(3, 10) + kernels.runs(1, 12));
+    assert_eq!(
+        buckets.execution.end,
+        kernels.runs(3, 10) + kernels.runs(1, 12)
+    );
     assert_eq!(
         end("kind = 'cellular'\nmax_batch = 8\nchunk = 100"),
         kernels.runs(3, 7)
@@ -459,8 +468,11 @@ fn whole_sequences_are_one_launch() {
 fn a_stage_is_one_launch_and_so_is_the_window_of_the_first() {
     let (kernels, device) = (persistent(Cell::Lstm, 256), device(None, 1));
     let staged = "kind = 'dvabatch'\nmax_batch = 8\nsteps = 4\nwindow = ";
-    let end =
-        |window: &str| served(&device, &format!("{staged}{window}"), &[7], &[Nanos::ZERO]).end;
+    let end = |window: &str| {
+        served(&device, &format!("{staged}{window}"), &[7], &[Nanos::ZERO])
+            .execution
+            .end
+    };
     let stages = kernels.runs(1, 4) + kernels.runs(1, 3);
     assert_eq!(end("'0ns'"), stages);
     assert_eq!(end("'first-stage'"), kernels.runs(8, 4) + stages);

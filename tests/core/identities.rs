@@ -2,7 +2,8 @@
 
 use crate::lab::{Device, Run, policy};
 use batchlab::cost::table::Overhead;
-use batchlab::metrics::recorder::{Keep, Recorder};
+use batchlab::record::RecordOptions;
+use batchlab::record::full::FullRecord;
 use batchlab::units::Nanos;
 use batchlab::workload::random;
 use batchlab::workload::shape::Shape;
@@ -11,13 +12,13 @@ use rand::RngExt as _;
 const PADDED: &str =
     "kind = 'padded'\nturn = 'batch'\nbucket_width = 100\npad_to = 'longest'\nmax_batch = 4";
 
-fn offline(device: &Device, policy_text: &str, lengths: &[u32]) -> Recorder {
+fn offline(device: &Device, policy_text: &str, lengths: &[u32]) -> FullRecord {
     let requests = device.requests(lengths.iter().map(|n| Shape::Chain(*n)));
     device.run(
         &*policy(policy_text),
         &requests,
         &vec![Nanos::ZERO; lengths.len()],
-        Keep::default(),
+        RecordOptions::default(),
     )
 }
 
@@ -37,10 +38,13 @@ fn the_makespan_of_equal_requests_does_not_depend_on_the_policy() {
         "kind = 'cellular'\nmax_batch = 4\nmax_tasks = 5",
     ] {
         let record = offline(&device, text, &[7; 24]);
-        assert_eq!(record.end, Nanos(24 / 4 * 7 * 1850), "{text}");
-        assert_eq!(record.busy, [record.end], "{text}");
+        assert_eq!(record.execution.end, Nanos(24 / 4 * 7 * 1850), "{text}");
+        assert_eq!(record.execution.busy, [record.execution.end], "{text}");
         assert_eq!(
-            (record.executed_cells, record.useful_cells),
+            (
+                record.execution.executed_cells,
+                record.execution.useful_cells
+            ),
             (24 * 7, 24 * 7),
             "{text}"
         );
@@ -60,12 +64,18 @@ fn padding_wastes_what_it_must() {
         .sum();
     let record = offline(&device, PADDED, &lengths);
     assert_eq!(
-        (record.executed_cells, record.useful_cells),
+        (
+            record.execution.executed_cells,
+            record.execution.useful_cells
+        ),
         (padded, useful)
     );
     let record = offline(&device, "kind = 'cellular'\nmax_batch = 4", &lengths);
     assert_eq!(
-        (record.executed_cells, record.useful_cells),
+        (
+            record.execution.executed_cells,
+            record.execution.useful_cells
+        ),
         (useful, useful)
     );
 }
@@ -133,21 +143,21 @@ fn on_single_cells_cellular_and_padded_are_the_same() {
         &*cellular,
         &requests,
         &arrivals,
-        Keep {
+        RecordOptions {
             tasks: true,
-            ..Keep::default()
+            ..RecordOptions::default()
         },
     );
     let other = device.run(
         &*padded,
         &requests,
         &arrivals,
-        Keep {
+        RecordOptions {
             tasks: true,
-            ..Keep::default()
+            ..RecordOptions::default()
         },
     );
-    assert_eq!(one.tasks, other.tasks);
+    assert_eq!(one.execution.tasks, other.execution.tasks);
     assert_eq!((one.start, one.finish), (other.start, other.finish));
 }
 
@@ -164,7 +174,14 @@ fn closed_batches_of_one_instance_are_two_more_ahead() {
         let mut rng = random::sequence(seed, 0, "closed");
         let requests = device.requests((0..300).map(|_| Shape::Chain(rng.random_range(1..=9))));
         let arrivals = random_arrivals(seed, 300, 5_000);
-        let run = |text: String| device.run(&*policy(&text), &requests, &arrivals, Keep::default());
+        let run = |text: String| {
+            device.run(
+                &*policy(&text),
+                &requests,
+                &arrivals,
+                RecordOptions::default(),
+            )
+        };
         let triton = "kind = 'triton'\nmax_batch = 4";
         let open = run(format!("{triton}\nahead = {}", ahead + 2));
         for closed in [PADDED, triton] {
@@ -208,8 +225,14 @@ fn a_network_in_one_stage_is_batched_as_a_whole() {
         ] {
             let requests = device.requests(shapes);
             let arrivals = random_arrivals(seed, 200, longest);
-            let run =
-                |text: &str| device.run(&*policy(text), &requests, &arrivals, Keep::default());
+            let run = |text: &str| {
+                device.run(
+                    &*policy(text),
+                    &requests,
+                    &arrivals,
+                    RecordOptions::default(),
+                )
+            };
             let whole = run(&format!("{PADDED}\nwindow = '{window}ns'"));
             let staged = run(&format!("{staged}\n{stages}\nwindow = '{window}ns'"));
             assert_eq!(
@@ -218,8 +241,8 @@ fn a_network_in_one_stage_is_batched_as_a_whole() {
                 "seed {seed}, {stages}"
             );
             assert_eq!(
-                (staged.end, staged.executed_cells),
-                (whole.end, whole.executed_cells),
+                (staged.execution.end, staged.execution.executed_cells),
+                (whole.execution.end, whole.execution.executed_cells),
                 "seed {seed}, {stages}"
             );
         }
@@ -257,7 +280,7 @@ fn scaling_all_times_scales_all_latencies() {
 }
 
 /// About three hundred requests at a load that makes them wait, with every time `k` times as long.
-fn scaled(model: &str, kind: &str, workers: usize, k: u64) -> Recorder {
+fn scaled(model: &str, kind: &str, workers: usize, k: u64) -> FullRecord {
     let mut rng = random::sequence(5, 0, model);
     let shape = |rng: &mut batchlab::workload::random::RandomSequence| match model {
         "lstm" => format!("chain:{}", rng.random_range(1..12)),
@@ -351,8 +374,13 @@ fn chunks_of_whole_multiples_are_longer_steps() {
                     let text = format!(
                         "kind = 'cellular'\nmax_batch = 5\nmax_tasks = {tasks}\nchunk = {chunk}"
                     );
-                    let record = device.run(&*policy(&text), &requests, &arrivals, Keep::default());
-                    (record.start, record.finish, record.busy)
+                    let record = device.run(
+                        &*policy(&text),
+                        &requests,
+                        &arrivals,
+                        RecordOptions::default(),
+                    );
+                    (record.start, record.finish, record.execution.busy)
                 };
                 assert_eq!(
                     run(k, 1, k),

@@ -2,7 +2,6 @@
 
 use batchlab::conformance::{Guarantees, check};
 use batchlab::cost::table::Overhead;
-use batchlab::metrics::recorder::Keep;
 use batchlab::policy::cellular::Cellular;
 use batchlab::policy::clockwork::Clockwork;
 use batchlab::policy::closed::Version;
@@ -19,6 +18,7 @@ use batchlab::policy::triton::{QueuePolicy, TimeoutAction, Triton};
 use batchlab::policy::unbatched::Unbatched;
 use batchlab::policy::values::{BatchSizes, PerCell};
 use batchlab::prelude::*;
+use batchlab::record::RecordOptions;
 use batchlab::scenario::Scenario;
 use batchlab::units::Nanos;
 use batchlab::workload::shape::Shape;
@@ -512,7 +512,7 @@ fn requests_that_a_policy_loses_have_failed() {
     let device = Device::new("lstm", 1, "lstm,1,10", Overhead::default());
     let requests = device.requests(vec![Shape::Chain(2); 7]);
     let arrivals: Vec<Nanos> = (0..7).map(Nanos).collect();
-    let record = device.run(&Forgetful, &requests, &arrivals, Keep::default());
+    let record = device.run(&Forgetful, &requests, &arrivals, RecordOptions::default());
     let lost: Vec<(u64, u64)> = record
         .failures
         .iter()

@@ -108,6 +108,7 @@ fn every_policy_decides_the_same_again() {
                 RESTLESS,
                 &|_, record| {
                     let several = record
+                        .execution
                         .rounds
                         .iter()
                         .filter(|round| round.completions > 1 || round.arrivals > 1)
@@ -340,7 +341,7 @@ fn means(ledger: &Ledger) -> String {
 }
 
 /// How far a mean is from the real one, as a share of it.
-fn off(ledger: &Ledger, times: &batchlab::metrics::summary::Times) -> f64 {
+fn off(ledger: &Ledger, times: &batchlab::summary::Times) -> f64 {
     times.mean_ms.unwrap() / ledger.real.mean_ms.unwrap() - 1.0
 }
 

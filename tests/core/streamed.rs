@@ -3,9 +3,9 @@
 use std::fs;
 use std::path::Path;
 
-use batchlab::metrics::summary::{Summary, Times};
 use batchlab::policy::registry::Registry;
 use batchlab::scenario::Scenario;
+use batchlab::summary::{Summary, Times};
 use batchlab::workload::random;
 use rand::RngExt as _;
 use rand::seq::IndexedRandom as _;

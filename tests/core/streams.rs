@@ -10,10 +10,11 @@ use batchlab::cost::CostModel;
 use batchlab::cost::table::Overhead;
 use batchlab::error::Error;
 use batchlab::explain::{Again, Subject, What};
-use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::registry::{PolicyKind, Registry, Settings, Setup};
 use batchlab::policy::whole::PaddedBatch;
 use batchlab::policy::{Completed, Outcomes, Policy};
+use batchlab::record::RecordOptions;
+use batchlab::record::full::FullRecord;
 use batchlab::run::executor::Executors;
 use batchlab::run::inputs::RunInputs;
 use batchlab::scenario::Scenario;
@@ -159,11 +160,11 @@ fn a_stream_that_was_not_asked_for_breaks_a_law() {
 const COSTS: &str = "lstm,1,100\nlstm,4,100\nlstm,8,200";
 
 /// Chains of three that arrive at once, with a cost of 5 ns for each task.
-fn served(streams: u16, percent: u32, requests: usize) -> Recorder {
+fn served(streams: u16, percent: u32, requests: usize) -> FullRecord {
     served_with(COSTS, streams, percent, requests)
 }
 
-fn served_with(costs: &str, streams: u16, percent: u32, requests: usize) -> Recorder {
+fn served_with(costs: &str, streams: u16, percent: u32, requests: usize) -> FullRecord {
     let device = Device::new(
         "lstm",
         1,
@@ -179,15 +180,16 @@ fn served_with(costs: &str, streams: u16, percent: u32, requests: usize) -> Reco
         &Abreast { streams, percent },
         &requests,
         &arrivals,
-        Keep {
+        RecordOptions {
             tasks: true,
-            ..Keep::default()
+            ..RecordOptions::default()
         },
     )
 }
 
-fn batches(record: &Recorder) -> Vec<(u16, u32, u64, u64)> {
+fn batches(record: &FullRecord) -> Vec<(u16, u32, u64, u64)> {
     record
+        .execution
         .tasks
         .iter()
         .map(|task| (task.stream.0, task.batch, task.start.0, task.finish.0))
@@ -201,10 +203,10 @@ fn halves_run_at_full_speed_and_wholes_at_half() {
         batches(&halves),
         [(0, 2, 0, 305), (1, 2, 0, 305), (0, 2, 305, 610)]
     );
-    assert_eq!(halves.busy, [Nanos(610)], "not the sum");
+    assert_eq!(halves.execution.busy, [Nanos(610)], "not the sum");
     let wholes = served(2, 200, 8);
     assert_eq!(batches(&wholes), [(0, 4, 0, 610), (1, 4, 0, 610)]);
-    assert_eq!(wholes.busy, [Nanos(610)]);
+    assert_eq!(wholes.execution.busy, [Nanos(610)]);
     let one = served(1, 100, 8);
     assert_eq!(batches(&one), [(0, 4, 0, 305), (0, 4, 305, 610)]);
 }
@@ -279,7 +281,7 @@ fn files_and_figures_have_a_lane_for_each_stream() {
         number: 1,
     };
     let again = Again::run(&results, point, subject, &Executors::standard()).unwrap();
-    assert_eq!(again.record.busy, [Nanos(610)]);
+    assert_eq!(again.record.execution.busy, [Nanos(610)]);
     assert_eq!(again.row(TaskId(1)).unwrap().stream, StreamId(1));
     // Two streams serve no more than one stream of full batches: 4 in 100 · 3 ns, without the overhead.
     let bounds: serde_json::Value =

@@ -7,7 +7,7 @@
 
 use crate::lab::{Device, policy};
 use batchlab::cost::table::Overhead;
-use batchlab::metrics::recorder::Keep;
+use batchlab::record::RecordOptions;
 use batchlab::units::Nanos;
 use batchlab::workload::random::{self, RandomSequence};
 use batchlab::workload::shape::Shape;
@@ -300,9 +300,12 @@ impl Experiment<'_> {
             .device
             .requests((0..self.requests).map(|_| Shape::Chain(length(&mut lengths))));
         let arrivals = poisson_arrivals(self.rate, self.requests, number, self.name);
-        let record = self
-            .device
-            .run(&*policy(self.policy), &requests, &arrivals, Keep::default());
+        let record = self.device.run(
+            &*policy(self.policy),
+            &requests,
+            &arrivals,
+            RecordOptions::default(),
+        );
         let counted = EDGE..self.requests - EDGE;
         let spent: Nanos = counted
             .clone()

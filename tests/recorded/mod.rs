@@ -16,11 +16,12 @@ use batchlab::cost::{CostModel, Extra};
 use batchlab::run::executor::SelectedBackend;
 use batchlab::run::{self, Run, RunOptions};
 
-use batchlab::metrics::recorder::{Keep, Recorder};
-use batchlab::metrics::summary::summarize;
 use batchlab::policy::registry::Registry;
+use batchlab::record::RecordOptions;
+use batchlab::record::full::FullRecord;
 use batchlab::results::write;
 use batchlab::scenario::Scenario;
+use batchlab::summary::summarize;
 use batchlab::task::{Completion, MemberList, Step, Task};
 use batchlab::units::{CellId, Nanos, RequestId, TaskId};
 use batchlab::workload::random::{self, RandomSequence};
@@ -184,7 +185,7 @@ pub fn record_with(
     scenario: &Path,
     out: &Path,
     quirks: Quirks,
-    look: &dyn Fn(&Run, &Recorder),
+    look: &dyn Fn(&Run, &FullRecord),
 ) -> PathBuf {
     let scenario =
         Scenario::load(scenario, &[], &Registry::standard()).expect("the scenario is sound");
@@ -211,10 +212,10 @@ pub fn record_with(
             let stop = AtomicBool::new(false);
             let costs = device.costs(policy).expect("it is simulated").clone();
             let mut machine = Machine::new(inputs.workers(), costs, quirks, &stop);
-            let keep = Keep {
+            let keep = RecordOptions {
                 tasks: true,
                 rounds: true,
-                ..Keep::default()
+                ..RecordOptions::default()
             };
             let mut prepared = inputs.prepare(&run, keep).expect("requests can be drawn");
             let finished = prepared.serve(&mut machine, &stop).is_ok();
@@ -225,11 +226,11 @@ pub fn record_with(
             let warmup = summarize(&record, &inputs.measure(load)).warmup;
             let log =
                 |name: &str| File::create(folder.join(name)).expect("the folder can be written");
-            write::requests(&mut log("requests.csv"), &record, warmup)
+            write::write_requests(&mut log("requests.csv"), &record, warmup)
                 .expect("the folder can be written");
-            write::tasks(&mut log("tasks.csv"), &record, &inputs.steps)
+            write::write_tasks(&mut log("tasks.csv"), &record.execution, &inputs.steps)
                 .expect("the folder can be written");
-            write::write_rounds(&folder.join("rounds.csv"), &record)
+            write::write_rounds(&folder.join("rounds.csv"), &record.execution)
                 .expect("the folder can be written");
             if !finished {
                 std::fs::remove_file(folder.join("point.json")).expect("it was there");

@@ -10,8 +10,8 @@ use batchlab::conformance::laws::{self, Given};
 use batchlab::conformance::record::Record;
 use batchlab::cost::{CostModel as _, Extra};
 use batchlab::error::{Error, Result};
-use batchlab::metrics::recorder::Keep;
 use batchlab::policy::registry::{Batches, Registry};
+use batchlab::record::RecordOptions;
 use batchlab::results::logs::{LogRow as _, RoundLine};
 use batchlab::results::write;
 use batchlab::run::executor::SelectedBackend;
@@ -117,10 +117,10 @@ fn run_and_check(
     run: &Run,
     faults: &[Fault],
 ) -> Result<Record> {
-    let keep = Keep {
+    let keep = RecordOptions {
         tasks: true,
         rounds: true,
-        ..Keep::default()
+        ..RecordOptions::default()
     };
     let mut prepared = inputs.prepare(run, keep)?;
     let requests = Arc::clone(&prepared.requests);
@@ -201,7 +201,10 @@ fn replay_runs(folder: &Path, records: &[Record], registry: &Registry) -> Result
     let results = Results::open(folder, registry)?;
     assert_eq!(results.points.len(), records.len(), "each run has a folder");
     for (point, record) in results.points.iter().zip(records) {
-        write::write_rounds(&point.folder.join(RoundLine::FILE), &record.recorder)?;
+        write::write_rounds(
+            &point.folder.join(RoundLine::FILE),
+            &record.recorder.execution,
+        )?;
         let inputs = RunInputs::new(&results.scenarios[point.variant])?;
         let (replay, _) = replayed(&inputs, point, None)?;
         if let Some(difference) = replay.difference {

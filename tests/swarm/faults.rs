@@ -10,8 +10,9 @@ use std::sync::atomic::AtomicBool;
 use batchlab::backend::Backend;
 use batchlab::cost::timing::{Start, Timing};
 use batchlab::cost::transfer::Transfers;
-use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::registry::Registry;
+use batchlab::record::RecordOptions;
+use batchlab::record::full::FullRecord;
 use batchlab::run::executor::{SelectedBackend, Simulation, Simulator};
 use batchlab::run::{Run, prepare};
 use batchlab::scenario::Scenario;
@@ -222,7 +223,7 @@ impl Backend for Failing {
 }
 
 /// Runs 200 requests on a device with these faults.
-fn run_with(faults: &[Fault]) -> Recorder {
+fn run_with(faults: &[Fault]) -> FullRecord {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/quickstart.toml");
     let scenario = Scenario::load(
         &file,
@@ -238,12 +239,17 @@ fn run_with(faults: &[Fault]) -> Recorder {
         replication: 0,
     };
     device
-        .run(&inputs, &run, Keep::default(), &AtomicBool::new(false))
+        .run(
+            &inputs,
+            &run,
+            RecordOptions::default(),
+            &AtomicBool::new(false),
+        )
         .unwrap()
         .record
 }
 
-fn count_failures(record: &Recorder, reason: &str) -> usize {
+fn count_failures(record: &FullRecord, reason: &str) -> usize {
     let failures = record.failures.iter();
     failures.filter(|(.., why)| why == reason).count()
 }
@@ -265,7 +271,9 @@ pub fn each_fault_shows() {
         };
         let shows = match fault {
             Fault::Lost | Fault::NonFinite | Fault::Refused => failures > 0,
-            Fault::Slow | Fault::Stall => record.busy[0] > Nanos(2 * without_faults.busy[0].0),
+            Fault::Slow | Fault::Stall => {
+                record.execution.busy[0] > Nanos(2 * without_faults.execution.busy[0].0)
+            }
             Fault::Late => {
                 let mut starts = record.start.iter().zip(&without_faults.start);
                 starts.any(|(late, usual)| late > usual)

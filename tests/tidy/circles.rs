@@ -8,17 +8,6 @@ use crate::source::{code, files, is_test, report};
 const CIRCLES: &[(&[&str], &str)] = &[
     (
         &[
-            "core/metrics/part",
-            "core/metrics/recorder",
-            "core/metrics/stream",
-            "core/metrics/summary",
-            "core/metrics/tokens",
-            "core/metrics/validity",
-        ],
-        "",
-    ),
-    (
-        &[
             "core/policy/cellular/chain",
             "core/policy/cellular/graph",
             "core/policy/cellular/queue",

@@ -13,8 +13,9 @@ use crate::core::backend::Backend;
 use crate::core::cost::table::{CostTable, Overhead, TableModel};
 use crate::core::cost::transfer::Transfers;
 use crate::core::engine;
-use crate::core::metrics::recorder::{Keep, Recorder};
 use crate::core::policy::registry::{Settings, Setup};
+use crate::core::record::RecordOptions;
+use crate::core::record::full::FullRecord;
 use crate::core::sim;
 use crate::core::workload::arrivals::OpenLoop;
 use crate::core::workload::dnn::Dnn;
@@ -105,12 +106,12 @@ impl Case {
         watch: bool,
     ) -> Record {
         let mut running = policy.build(setup).expect("it was built before");
-        let keep = Keep {
+        let keep = RecordOptions {
             tasks: true,
-            ..Keep::default()
+            ..RecordOptions::default()
         };
         let mut recorder =
-            Recorder::new(self.requests.len(), self.workers, setup.cells.len(), keep);
+            FullRecord::new(self.requests.len(), self.workers, setup.cells.len(), keep);
         let mut source = OpenLoop::new(&self.requests, &self.arrivals);
         let stop = AtomicBool::new(false);
         let record = Record::of(backend, watch, policy.streams(setup), |backend| {

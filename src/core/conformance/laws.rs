@@ -7,8 +7,8 @@ use super::Guarantees;
 use super::record::{Record, Seen};
 use crate::base::units::{CellId, Nanos, NodeId, RequestId};
 use crate::core::cost::table::TableModel;
-use crate::core::metrics::bounds::Fastest;
-use crate::core::metrics::laws;
+use crate::core::summary::bounds::Fastest;
+use crate::core::summary::laws;
 use crate::core::task::{MemberList, NodeRef, TaskRow};
 use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::model::CellType;
@@ -125,7 +125,7 @@ fn caps(case: &Given<'_>, run: &Record, guarantees: &Guarantees) -> Result<(), S
 
 fn leaving(run: &Record) -> Result<(), String> {
     let finished = run.done.iter().filter(|at| **at != Nanos::MAX).count() as u64;
-    if finished + run.recorder.rejected != run.done.len() as u64 {
+    if finished + run.recorder.rejections.len() as u64 != run.done.len() as u64 {
         let lost = run
             .done
             .iter()
@@ -249,6 +249,7 @@ fn causality(case: &Given<'_>, run: &Record, holds_back: bool) -> Result<(), Str
 fn busy_time(run: &Record) -> Result<(), String> {
     if let Some(TaskRow { task, stream, .. }) = run
         .recorder
+        .execution
         .tasks
         .iter()
         .find(|row| row.stream.0 >= run.streams)
@@ -273,6 +274,7 @@ fn work_conservation(case: &Given<'_>, run: &Record) -> Result<(), String> {
     for worker in 0..case.workers {
         let rows = run
             .recorder
+            .execution
             .tasks
             .iter()
             .filter(|row| row.worker.index() == worker);
@@ -374,7 +376,13 @@ fn bounds(case: &Given<'_>, run: &Record) -> Result<(), String> {
         work += own_work;
     }
     // The sum of shares is rounded, unlike times.
-    let busy: f64 = run.recorder.busy.iter().map(|busy| busy.0 as f64).sum();
+    let busy: f64 = run
+        .recorder
+        .execution
+        .busy
+        .iter()
+        .map(|busy| busy.0 as f64)
+        .sum();
     if busy < work * (1.0 - 1e-9) {
         return Err(format!(
             "bounds: workers are busy for {busy:.1}ns, and at the best batches for {work:.1}ns"

@@ -43,7 +43,7 @@ pub struct Guarantees {
     /// While a subgraph has unfinished tasks, its nodes go to their worker.
     pub pins: bool,
     /// No request is faster than its critical path, and no set of workers than its capacity, at the best batch sizes
-    /// ([`crate::core::metrics::bounds`]). Nodes must run as cells at the cost table's price.
+    /// ([`crate::core::summary::bounds`]). Nodes must run as cells at the cost table's price.
     pub bounded: bool,
     /// Responses may wait for those of other requests, as with `preserve_ordering` of `triton`.
     pub holds_back: bool,
@@ -77,8 +77,8 @@ pub fn check(policy: &dyn Settings, guarantees: &Guarantees) {
         let broken = laws::check(given, &watched, guarantees).err().or_else(|| {
             let again = case.run(policy, setup, true);
             let unwatched = case.run(policy, setup, false);
-            let differs =
-                again.seen != watched.seen || again.recorder.tasks != watched.recorder.tasks;
+            let differs = again.seen != watched.seen
+                || again.recorder.execution.tasks != watched.recorder.execution.tasks;
             if differs || again.done != watched.done {
                 return Some("repetition: a second run of the same events differs".to_string());
             }

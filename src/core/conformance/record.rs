@@ -3,11 +3,12 @@
 use crate::base::units::{Nanos, TaskId};
 use crate::core::backend::Backend;
 use crate::core::backend::watched::{Watched, Watcher};
-use crate::core::metrics::recorder::{LOST, Recorder};
+use crate::core::record::LOST;
+use crate::core::record::full::FullRecord;
 use crate::core::task::{MemberList, Step, Task, TaskRow};
 
 pub struct Record {
-    pub recorder: Recorder,
+    pub recorder: FullRecord,
     /// When all nodes of each request were done; [`Nanos::MAX`] if it was not served.
     pub done: Vec<Nanos>,
     /// By task.
@@ -34,7 +35,7 @@ impl Record {
         backend: &mut dyn Backend,
         members: bool,
         streams: u16,
-        serve: impl FnOnce(&mut dyn Backend) -> Result<Recorder, E>,
+        serve: impl FnOnce(&mut dyn Backend) -> Result<FullRecord, E>,
     ) -> Result<Record, E> {
         let mut seen = Vec::new();
         let mut see = |_: TaskId, task: &Task<'_>, members: Option<&MemberList>| {
@@ -54,7 +55,11 @@ impl Record {
                 see: &mut see,
             },
         })?;
-        assert_eq!(recorder.tasks.len(), seen.len(), "each task is done");
+        assert_eq!(
+            recorder.execution.tasks.len(),
+            seen.len(),
+            "each task is done"
+        );
         Ok(Record {
             done: recorder.finish.clone(),
             recorder,
@@ -64,7 +69,7 @@ impl Record {
     }
 
     pub fn tasks(&self) -> impl Iterator<Item = (&TaskRow, &Seen)> {
-        self.recorder.tasks.iter().zip(&self.seen)
+        self.recorder.execution.tasks.iter().zip(&self.seen)
     }
 
     /// Counts requests that the backend failed as served: their tasks ran like those of others.

@@ -73,13 +73,14 @@ mod tests {
     use crate::base::units::{RequestId, WorkerId};
     use crate::core::cost::table::{CostTable, Overhead};
     use crate::core::engine;
-    use crate::core::metrics::laws;
-    use crate::core::metrics::recorder::{Keep, Recorder};
     use crate::core::policy::padded::Padded;
     use crate::core::policy::registry::{Settings, Setup};
     use crate::core::policy::unbatched::Unbatched;
     use crate::core::policy::whole::PaddedBatch;
+    use crate::core::record::RecordOptions;
+    use crate::core::record::full::FullRecord;
     use crate::core::sim::Sim;
+    use crate::core::summary::laws;
     use crate::core::workload::arrivals::OpenLoop;
     use crate::core::workload::cell_graph::CellGraph;
     use crate::core::workload::class::{Class, Classes};
@@ -88,7 +89,7 @@ mod tests {
     use crate::core::workload::trace::Requests;
 
     /// Requests of one step of 10 ns, on one worker.
-    fn run(policy: &dyn Settings, bound: u32, arrivals: &[u64]) -> Recorder {
+    fn run(policy: &dyn Settings, bound: u32, arrivals: &[u64]) -> FullRecord {
         let requests =
             Requests::unfold(vec![Shape::Chain(1); arrivals.len()].into(), &Model::Lstm).unwrap();
         let arrivals: Vec<Nanos> = arrivals.iter().copied().map(Nanos).collect();
@@ -103,7 +104,7 @@ mod tests {
         let mut policy = Admission::new(policy.build(&setup).unwrap(), bound);
         let costs = CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,2,10\n", "costs").unwrap();
         let mut backend = Sim::new(1, costs.device(&cells, Overhead::default()).unwrap());
-        let mut record = Recorder::new(requests.len(), 1, cells.len(), Keep::default());
+        let mut record = FullRecord::new(requests.len(), 1, cells.len(), RecordOptions::default());
         let mut source = OpenLoop::new(&requests, &arrivals);
         engine::run(
             &mut source,
@@ -118,7 +119,7 @@ mod tests {
         record
     }
 
-    fn rejections(record: &Recorder) -> Vec<(u64, u64)> {
+    fn rejections(record: &FullRecord) -> Vec<(u64, u64)> {
         record
             .rejections
             .iter()
@@ -131,7 +132,7 @@ mod tests {
         // At 10 a place is free before request 4 arrives.
         let record = run(&Unbatched {}, 2, &[0, 1, 2, 9, 10, 10]);
         assert_eq!(rejections(&record), [(2, 2), (3, 9), (5, 10)]);
-        assert_eq!(record.rejected, 3);
+        assert_eq!(record.rejections.len(), 3);
         let finish: Vec<u64> = record.finish.iter().map(|at| at.0).collect();
         assert_eq!(finish, [10, 20, u64::MAX, u64::MAX, 30, u64::MAX]);
     }
@@ -171,7 +172,7 @@ mod tests {
     }
 
     /// Three requests of 10 ns at 0, with a bound of two in the system, and one at 30.
-    fn dropping(served: Option<RequestId>) -> Recorder {
+    fn dropping(served: Option<RequestId>) -> FullRecord {
         let requests = Requests::unfold(vec![Shape::Chain(1); 4].into(), &Model::Lstm).unwrap();
         let class = Class {
             deadline: Some(Nanos(10)),
@@ -195,8 +196,8 @@ mod tests {
             2,
         );
         let mut backend = Sim::new(1, costs.device(&cells, Overhead::default()).unwrap());
-        let mut record = Recorder::new(requests.len(), 1, cells.len(), Keep::default());
-        record.tell_of(&requests);
+        let mut record = FullRecord::new(requests.len(), 1, cells.len(), RecordOptions::default());
+        record.describe_requests(&requests);
         let arrivals = [0, 0, 0, 30].map(Nanos);
         let mut source = OpenLoop::new(&requests, &arrivals);
         engine::run(
@@ -216,7 +217,7 @@ mod tests {
         let record = dropping(None);
         assert_eq!(laws::littles_law(&record), Ok(()));
         assert_eq!(rejections(&record), [(2, 0), (1, 10)]);
-        use crate::core::metrics::recorder::Outcome::{Expired, Rejected, Served};
+        use crate::core::record::Outcome::{Expired, Rejected, Served};
         let outcomes: Vec<_> = record
             .departures()
             .into_iter()
@@ -238,7 +239,7 @@ mod tests {
             run(&Unbatched {}, 50, &arrivals),
             run(&Unbatched {}, u32::MAX, &arrivals),
         );
-        assert_eq!((&one.finish, one.rejected), (&other.finish, 0));
+        assert_eq!((&one.finish, one.rejections.len()), (&other.finish, 0));
     }
 
     #[test]

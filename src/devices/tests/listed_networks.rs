@@ -12,12 +12,12 @@ use crate::core::backend::{Answer, Backend};
 use crate::core::conformance::{Guarantees, check_backend};
 use crate::core::cost::CostModel;
 use crate::core::cost::table::{CostTable, Overhead};
-use crate::core::metrics::recorder::Recorder;
 use crate::core::policy::cellular::Cellular;
 use crate::core::policy::dvabatch::{Diversity, DvaBatch, Lazy, Rule, Stages};
 use crate::core::policy::padded::Padded;
 use crate::core::policy::registry::Settings;
 use crate::core::policy::values::PerCell;
+use crate::core::record::full::FullRecord;
 use crate::core::workload::dnn::Dnn;
 use crate::core::workload::model::Model;
 use crate::core::workload::random::{self, RandomSequence};
@@ -120,7 +120,7 @@ pub struct Case {
 }
 
 /// Serves a workload on a backend.
-pub type Serve<'a> = &'a dyn Fn(&Case, &mut RandomSequence) -> (Vec<Option<Answer>>, Recorder);
+pub type Serve<'a> = &'a dyn Fn(&Case, &mut RandomSequence) -> (Vec<Option<Answer>>, FullRecord);
 
 pub fn results_are_the_same(cases: u64, serve: Serve<'_>) {
     let models = [listed(EXAMPLE), listed(REPEATED), Model::Lstm, Model::Gru];

@@ -10,8 +10,9 @@ use std::sync::atomic::AtomicBool;
 use crate::base::error::{Error, Result};
 use crate::base::units::TaskId;
 use crate::core::backend::watched::{Watched, Watcher};
-use crate::core::metrics::recorder::{Keep, Recorder, happened};
-use crate::core::metrics::summary::summarize;
+use crate::core::record::RecordOptions;
+use crate::core::record::full::{FullRecord, to_instant};
+use crate::core::summary::summarize;
 use crate::core::task::{ExtraTime, MemberList, Reason, Step, Task, TaskRow};
 use crate::core::workload::model::CellType;
 use crate::core::workload::trace::Requests;
@@ -82,7 +83,7 @@ pub struct Again {
     pub steps: Vec<CellType>,
     pub requests: Arc<Requests>,
     /// The record, with all tasks and reasons.
-    pub record: Recorder,
+    pub record: FullRecord,
     /// In the order of submission.
     pub formed: Vec<Formed>,
 }
@@ -125,7 +126,7 @@ impl Again {
         let requests = inputs.requests(0)?;
         let (what, count) = match what {
             What::Request => ("request", requests.len() as u64),
-            What::Task => ("task", record.task_count),
+            What::Task => ("task", record.execution.task_count),
         };
         if number >= count {
             let last = count.saturating_sub(1);
@@ -150,14 +151,15 @@ impl Again {
     pub fn row(&self, task: TaskId) -> Option<&TaskRow> {
         let place = self
             .record
+            .execution
             .tasks
             .binary_search_by_key(&task, |row| row.task)
             .ok()?;
-        Some(&self.record.tasks[place]).filter(|row| happened(row.finish).is_some())
+        Some(&self.record.execution.tasks[place]).filter(|row| to_instant(row.finish).is_some())
     }
 
     pub fn reason(&self, task: TaskId) -> Option<&Reason> {
-        let reasons = &self.record.reasons;
+        let reasons = &self.record.execution.reasons;
         reasons
             .binary_search_by_key(&task, |(id, _)| *id)
             .ok()
@@ -182,13 +184,14 @@ impl Again {
     pub fn beside(&self, of: &TaskRow) -> impl Iterator<Item = &TaskRow> {
         let place = (of.worker, of.stream);
         self.record
+            .execution
             .tasks
             .iter()
             .filter(move |row| (row.worker, row.stream) == place && row.task != of.task)
     }
 }
 
-type Repeated<'r> = Result<(RunInputs<'r>, Recorder)>;
+type Repeated<'r> = Result<(RunInputs<'r>, FullRecord)>;
 
 /// Repeats a simulated run and compares its log.
 fn simulated<'r>(
@@ -206,7 +209,7 @@ fn simulated<'r>(
         results.scenario(point),
         SelectedBackend::Simulated(simulator),
     )?;
-    if inputs.streams_by(point.run.load).is_some() {
+    if inputs.compact_options(point.run.load).is_some() {
         let why =
             "its record is a stream, which forgets requests; run it with output.record = \"full\"";
         return Err(Error::at(&point.folder, why));
@@ -214,10 +217,10 @@ fn simulated<'r>(
     let record = {
         let mut run = inputs.prepare(
             &point.run,
-            Keep {
+            RecordOptions {
                 tasks: true,
                 reasons: true,
-                ..Keep::default()
+                ..RecordOptions::default()
             },
         )?;
         let mut backend = device
@@ -235,7 +238,7 @@ fn simulated<'r>(
 
     let mut again = Vec::new();
     let warmup = summarize(&record, &inputs.measure(point.run.load)).warmup;
-    write::requests(&mut again, &record, warmup)
+    write::write_requests(&mut again, &record, warmup)
         .map_err(|cause| Error::failed(format!("the log of the run: {cause}")))?;
     match bytes_of(&point.folder, RequestLine::FILE)? {
         Some(then) if then != again => Err(Error::at(

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::{Again, Formed};
 use crate::base::units::{Nanos, NodeId, RequestId, TaskId};
-use crate::core::metrics::recorder::happened;
-use crate::core::metrics::tokens::Sequence;
+use crate::core::record::full::to_instant;
+use crate::core::record::tokens::Sequence;
 use crate::core::task::{MemberList, TaskRow};
 use crate::core::workload::cell_graph::CellGraph;
 use crate::lab::results::table::{ranges, shortened, tabulate};
@@ -70,7 +70,7 @@ impl<'a> Life<'a> {
                 behind,
             });
         }
-        let finish = happened(again.record.finish[request.index()]);
+        let finish = to_instant(again.record.finish[request.index()]);
         Life {
             again,
             request,
@@ -94,7 +94,10 @@ impl<'a> Life<'a> {
             .rejections
             .iter()
             .find(|(id, _)| *id == self.request)?;
-        let reason = record.refusals.iter().find(|(id, ..)| *id == self.request);
+        let reason = record
+            .explained_rejections
+            .iter()
+            .find(|(id, ..)| *id == self.request);
         let reason = reason.map_or(String::new(), |(.., reason)| format!(": {reason}"));
         Some(format!(
             "was turned away after {}{reason}",
@@ -249,7 +252,7 @@ impl<'a> Life<'a> {
             "before_first_task_ns": before,
             "in_tasks_ns": of_cells(inside),
             "between_tasks_ns": of_cells(between),
-            "first_token_ns": tokens.and_then(|tokens| happened(tokens.first)),
+            "first_token_ns": tokens.and_then(|tokens| to_instant(tokens.first)),
             "worst_gap_ns": tokens.filter(|tokens| tokens.output > 1).map(|tokens| tokens.worst_gap),
             "preemptions": tokens.map(|tokens| tokens.preemptions),
             "cells": self.graph.nodes(),

@@ -12,8 +12,8 @@ use super::remark::Remark;
 use super::style::SMALL;
 use super::{Drawing, PlotInputs, PlotOptions, Undrawn, nothing};
 use crate::base::error::Result;
-use crate::core::metrics::bounds::{AffineService, Bounds};
-use crate::core::metrics::summary::Summary;
+use crate::core::summary::Summary;
+use crate::core::summary::bounds::{AffineService, Bounds};
 use crate::lab::results::columns::Metric;
 use crate::lab::results::swept::distinct;
 

@@ -48,7 +48,7 @@ use crate::base::units::CellId;
 use crate::core::backend::Backend;
 use crate::core::cost::grnn;
 use crate::core::cost::noise::Measured;
-use crate::core::metrics::recorder::Decisions;
+use crate::core::record::execution::Decisions;
 use crate::core::workload::model::Model;
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;

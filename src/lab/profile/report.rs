@@ -13,7 +13,7 @@ use crate::base::clock;
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::units::Nanos;
 use crate::core::cost::noise::{Measured, NoiseRecord};
-use crate::core::metrics::recorder::Decisions;
+use crate::core::record::execution::Decisions;
 use crate::core::workload::row_names::{DEMAND, GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 use crate::devices::network::Network;
 use crate::lab::results::table::aligned;

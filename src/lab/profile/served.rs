@@ -10,10 +10,12 @@ use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, Nanos, TaskId, WorkerId};
 use crate::core::cost::curve::Curve;
 use crate::core::engine;
-use crate::core::metrics::recorder::{Decisions, Keep, Recorder};
 use crate::core::policy::cellular::Cellular;
 use crate::core::policy::registry::{self, Setup};
 use crate::core::policy::values::PerCell;
+use crate::core::record::RecordOptions;
+use crate::core::record::execution::Decisions;
+use crate::core::record::full::FullRecord;
 use crate::core::task::TaskRow;
 use crate::core::workload::arrivals::{ClosedLoop, Think};
 use crate::core::workload::model::{CellType, Model};
@@ -56,13 +58,13 @@ pub fn serve(
         longest: None,
     };
     let mut policy = policy.build(&setup).map_err(Error::input)?;
-    let mut recorder = Recorder::new(
+    let mut recorder = FullRecord::new(
         requests.len(),
         *workers,
         cells.len(),
-        Keep {
+        RecordOptions {
             tasks: true,
-            ..Keep::default()
+            ..RecordOptions::default()
         },
     );
     let mut source = ClosedLoop::new(
@@ -90,8 +92,8 @@ pub fn serve(
     log.try_iter()
         .for_each(|step| steps.entry(step.task).or_default().push(step));
     Ok(Served {
-        tasks: recorder.tasks,
-        decisions: recorder.decisions,
+        tasks: recorder.execution.tasks,
+        decisions: recorder.execution.decisions,
         steps,
         started,
         block: now.block.get(),

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use serde_json::{Map, Value as Json};
 
 use super::swept::{self, Swept};
-use crate::core::metrics::summary::Summary;
+use crate::core::summary::Summary;
 
 /// The name of a variant, in files and in JSON.
 pub fn name_of(variant: &impl ValueEnum) -> String {

@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::base::units::{Nanos, RequestId, StreamId, TaskId, WorkerId};
-use crate::core::metrics::recorder::Outcome;
+use crate::core::record::Outcome;
 
 /// A row of a log.
 pub trait LogRow: Serialize + DeserializeOwned {

@@ -11,7 +11,7 @@ use super::read::{CsvRow, CsvTable, Log};
 use super::swept::{self, Swept};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
-use crate::core::metrics::bounds::Bounds;
+use crate::core::summary::bounds::Bounds;
 
 #[derive(Debug)]
 pub struct Saved {

@@ -5,9 +5,9 @@ use serde_json::{Value as Json, json};
 use super::columns::{Column, Metric, Unit, swept_columns, to_object};
 use super::swept::{self, Swept};
 use crate::base::units::Nanos;
-use crate::core::metrics::stats::{Interval, interval, paired_difference};
-use crate::core::metrics::summary::Summary;
-use crate::core::metrics::validity::Lateness;
+use crate::core::summary::Summary;
+use crate::core::summary::stats::{Interval, interval, paired_difference};
+use crate::core::summary::validity::Lateness;
 
 /// One policy at one point.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -6,8 +6,8 @@ use super::columns::{Metric, Unit};
 use super::summary::{Estimate, SummaryRow};
 use super::swept::{self, distinct};
 use crate::base::units::Nanos;
-use crate::core::metrics::stats::Quantile;
-use crate::core::metrics::summary::Summary;
+use crate::core::summary::Summary;
+use crate::core::summary::stats::Quantile;
 
 /// Notes below the table. The first character marks the figure: the throughput for `*`, `?` and `+`, the load for `!`.
 const SATURATED: &str =
@@ -401,9 +401,9 @@ mod tests {
     use super::super::summary::to_json;
     use super::*;
     use crate::base::units::Rate;
-    use crate::core::metrics::summary::{Measure, Summary, summarize};
-    use crate::core::metrics::tests::{queue, record};
-    use crate::core::metrics::validity::Lateness;
+    use crate::core::record::tests::{queue, record};
+    use crate::core::summary::validity::Lateness;
+    use crate::core::summary::{Measure, Summary, summarize};
 
     fn row(policy: &str, runs: &[Summary]) -> SummaryRow {
         let [policy, backend, point] = [policy, "sim", "offline"].map(String::from);
@@ -521,7 +521,7 @@ a policy with a nam…  offline      123.5*      -       -       -          -   
             offered: Some(Rate(50.0)),
             ..Summary::default()
         };
-        summary.lateness = Lateness::of(&[crate::base::units::Nanos(20_001)], Some(2.0));
+        summary.lateness = Lateness::new(&[crate::base::units::Nanos(20_001)], Some(2.0));
         let text = table(&[row("late", &[summary.clone()])], None);
         assert!(
             text.contains("late     50.00!") && text.contains("\n! not valid: "),

@@ -15,7 +15,8 @@ use super::write::joined_names;
 use crate::base::error::Result;
 use crate::base::files::write_whole;
 use crate::base::units::{Nanos, StreamId, WorkerId};
-use crate::core::metrics::recorder::{Outcome, Recorder, happened};
+use crate::core::record::Outcome;
+use crate::core::record::full::{FullRecord, to_instant};
 use crate::core::task::TaskRow;
 use crate::core::workload::model::CellType;
 
@@ -23,7 +24,7 @@ const WORKERS: u32 = 1;
 const REQUESTS: u32 = 2;
 
 /// Draws tasks and arrows if the record has kept tasks and first tasks.
-pub fn write_timeline(path: &Path, record: &Recorder, cells: &[CellType]) -> Result<()> {
+pub fn write_timeline(path: &Path, record: &FullRecord, cells: &[CellType]) -> Result<()> {
     write_whole(path, |out| {
         out.write_all(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
         let mut events = Events { out, separator: "" };
@@ -44,20 +45,21 @@ pub fn write_timeline(path: &Path, record: &Recorder, cells: &[CellType]) -> Res
 }
 
 struct Timeline<'a> {
-    record: &'a Recorder,
+    record: &'a FullRecord,
     cells: &'a [CellType],
     /// In order; a worker without tasks has its first stream.
     tracks: Vec<(WorkerId, StreamId)>,
     stays: Vec<Stay>,
 }
 
-fn tracks(record: &Recorder) -> Vec<(WorkerId, StreamId)> {
+fn tracks(record: &FullRecord) -> Vec<(WorkerId, StreamId)> {
     let ran: BTreeSet<_> = record
+        .execution
         .tasks
         .iter()
         .map(|task| (task.worker, task.stream))
         .collect();
-    let all = (0..record.busy.len() as u16).map(|worker| (WorkerId(worker), StreamId(0)));
+    let all = (0..record.execution.busy.len() as u16).map(|worker| (WorkerId(worker), StreamId(0)));
     let idle = all.filter(|(worker, _)| !ran.iter().any(|(other, _)| other == worker));
     ran.iter()
         .copied()
@@ -80,16 +82,16 @@ struct Stay {
 }
 
 /// In the order of arrival, each on the first free row: as many rows as requests at the peak.
-fn stays(record: &Recorder) -> Vec<Stay> {
+fn stays(record: &FullRecord) -> Vec<Stay> {
     let departures = record.departures();
     let mut stays: Vec<Stay> = (0..record.arrival.len())
         .filter_map(|request| {
-            let arrival = happened(record.arrival[request])?;
+            let arrival = to_instant(record.arrival[request])?;
             let (end, outcome) = match departures[request] {
                 (at, Outcome::Served) => (at, "finished"),
                 (at, Outcome::Rejected | Outcome::Expired) => (at, "rejected"),
                 (_, Outcome::Failed | Outcome::Unfinished) => {
-                    (record.end.max(arrival), "never finished")
+                    (record.execution.end.max(arrival), "never finished")
                 }
             };
             let start = Some(record.start[request]).filter(|&start| start <= end);
@@ -139,7 +141,7 @@ impl Timeline<'_> {
                 tid,
             )
         };
-        let several_streams = self.tracks.len() > self.record.busy.len();
+        let several_streams = self.tracks.len() > self.record.execution.busy.len();
         for (tid, (worker, stream)) in self.tracks.iter().enumerate() {
             let stream = if several_streams {
                 format!(" stream {stream}")
@@ -158,7 +160,7 @@ impl Timeline<'_> {
     }
 
     fn draw_tasks(&self, events: &mut Events<'_>) -> io::Result<()> {
-        for task in &self.record.tasks {
+        for task in &self.record.execution.tasks {
             let name = joined_names(&task.cells, self.cells);
             let label = json!(format!("{name} × {}", task.batch));
             let args = json!({ "task": task.task.0, "cell": name, "batch": task.batch, "submit_ns": task.submit.0 });
@@ -199,7 +201,7 @@ impl Timeline<'_> {
 
     /// Both ends are at the same instant.
     fn draw_arrows(&self, events: &mut Events<'_>) -> io::Result<()> {
-        let tasks = &self.record.tasks;
+        let tasks = &self.record.execution.tasks;
         for stay in &self.stays {
             let first = self.record.first_task.get(stay.request);
             let (Some(start), Some(Some(first))) = (stay.start, first) else {
@@ -316,12 +318,12 @@ mod tests {
 
     use super::*;
     use crate::base::units::{CellId, RequestId, TaskId};
-    use crate::core::metrics::recorder::Keep;
-    use crate::core::metrics::tests::record;
+    use crate::core::record::tests::record;
+    use crate::core::record::{RecordOptions, Recorder};
     use crate::core::task::TaskRow;
     use crate::core::workload::model::Model;
 
-    fn written(record: &Recorder) -> String {
+    fn written(record: &FullRecord) -> String {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("timeline.json");
         write_timeline(
@@ -334,15 +336,15 @@ mod tests {
     }
 
     /// Each is a task of its own, on the first free stream of three, or never runs.
-    fn run(requests: &[(u64, u64)]) -> Recorder {
-        let mut run = Recorder::new(
+    fn run(requests: &[(u64, u64)]) -> FullRecord {
+        let mut run = FullRecord::new(
             requests.len(),
             2,
             1,
-            Keep {
+            RecordOptions {
                 tasks: true,
                 first_tasks: true,
-                ..Keep::default()
+                ..RecordOptions::default()
             },
         );
         let mut free = [0u64; 3];
@@ -353,7 +355,7 @@ mod tests {
             match id % 7 {
                 5 => continue,
                 6 => {
-                    run.rejected(RequestId(id as u64), Nanos(now + gap));
+                    run.reject(RequestId(id as u64), Nanos(now + gap));
                     continue;
                 }
                 _ => {}
@@ -361,12 +363,15 @@ mod tests {
             let worker = (0..3).min_by_key(|&w| free[w]).unwrap();
             let start = now.max(free[worker]);
             free[worker] = start + work;
-            let (task, finish) = (TaskId(run.tasks.len() as u64), Nanos(start + work));
+            let (task, finish) = (
+                TaskId(run.execution.tasks.len() as u64),
+                Nanos(start + work),
+            );
             run.start[id] = Nanos(start);
             run.finish[id] = finish;
             run.first_task[id] = Some(task);
-            run.end = run.end.max(finish);
-            run.tasks.push(TaskRow {
+            run.execution.end = run.execution.end.max(finish);
+            run.execution.tasks.push(TaskRow {
                 task,
                 worker: WorkerId(worker as u16 / 2),
                 stream: StreamId(worker as u16 % 2),
@@ -442,7 +447,7 @@ mod tests {
     #[test]
     fn a_timeline_by_hand() {
         let mut run = record(&[(1000, 1500, 4_000_001), (2000, u64::MAX, u64::MAX)]);
-        run.rejected(RequestId(1), Nanos(2500));
+        run.reject(RequestId(1), Nanos(2500));
         let text = written(&run);
         check(&text);
         let lines: Vec<&str> = text

@@ -13,160 +13,153 @@ use super::logs::{
 use super::summary::{self, SummaryRow};
 use crate::base::error::Result;
 use crate::base::files::write_whole;
-use crate::base::units::{CellId, Nanos, RequestId};
-use crate::core::metrics::recorder::{Outcome, Recorder, happened};
-use crate::core::metrics::stream::{Logged, Stream};
-use crate::core::metrics::tokens::Sequence;
-use crate::core::task::Round;
+use crate::base::units::{CellId, RequestId};
+use crate::core::record::compact::{CompactRecord, LoggedRequest};
+use crate::core::record::execution::Execution;
+use crate::core::record::full::{FullRecord, to_instant};
+use crate::core::record::{Outcome, ReasonedDeparture};
 use crate::core::workload::model::CellType;
 
-/// Writes the rows of `requests.csv`, with the number of requests in the warm-up.
-pub fn requests(out: &mut dyn Write, record: &Recorder, warmup: u64) -> io::Result<()> {
-    if let Some(stream) = &record.stream {
-        let mut logged: Vec<&Logged> = stream.log.iter().collect();
-        logged.sort_unstable_by_key(|logged| logged.request);
-        return log(
-            out,
-            RequestLine::COLUMNS,
-            logged
-                .into_iter()
-                .map(|logged| sampled(stream, logged, warmup)),
-        );
-    }
+/// Writes the rows of `requests.csv`. The first `warmup` requests are the warm-up.
+pub fn write_requests(out: &mut dyn Write, record: &FullRecord, warmup: u64) -> io::Result<()> {
     let mut measured = vec![1; record.arrival.len()];
-    record
-        .in_order()
-        .iter()
-        .take(warmup as usize)
-        .for_each(|request| measured[*request as usize] = 0);
+    for &request in record.in_order().iter().take(warmup as usize) {
+        measured[request as usize] = 0;
+    }
     let departures = record.departures();
     let arrived = record
         .arrival
         .iter()
         .enumerate()
-        .filter_map(|(id, at)| Some((id, happened(*at)?)));
+        .filter_map(|(id, at)| Some((id, to_instant(*at)?)));
     let lines = arrived.map(|(id, arrival_ns)| {
-        let finish_ns = happened(record.finish[id]);
-        let start_ns = finish_ns.map(|_| record.start[id]);
-        let class = record
-            .classes
-            .as_ref()
-            .map(|classes| classes.class(RequestId(id as u64)).name.to_string());
+        let request = RequestId(id as u64);
+        let finish_ns = to_instant(record.finish[id]);
         RequestLine {
-            id: RequestId(id as u64),
+            id: request,
             arrival_ns,
-            start_ns,
+            start_ns: finish_ns.map(|_| record.start[id]),
             finish_ns,
-            class: class.unwrap_or_default(),
+            class: class_name(record, request),
             length: record.shapes.as_deref().map(|shapes| shapes[id].length()),
             measured: measured[id],
             outcome: departures[id].1,
         }
     });
     let Some(tokens) = &record.tokens else {
-        return log(out, RequestLine::COLUMNS, lines);
+        return write_lines(out, RequestLine::COLUMNS, lines);
     };
-    let with_tokens = lines.map(|line| {
-        let Sequence {
-            first,
-            output,
-            worst_gap,
-            preemptions,
-            ..
-        } = tokens.sequences[line.id.index()];
-        (
-            line,
-            TokenLine {
-                first_token_ns: happened(first),
-                output,
-                worst_gap_ns: worst_gap,
-                preemptions,
-            },
-        )
+    let lines = lines.map(|line| {
+        let sequence = &tokens.sequences[line.id.index()];
+        let tokens = TokenLine {
+            first_token_ns: to_instant(sequence.first),
+            output: sequence.output,
+            worst_gap_ns: sequence.worst_gap,
+            preemptions: sequence.preemptions,
+        };
+        (line, tokens)
     });
-    log(
-        out,
-        &[RequestLine::COLUMNS, TokenLine::COLUMNS].concat(),
-        with_tokens,
-    )
+    let columns = [RequestLine::COLUMNS, TokenLine::COLUMNS].concat();
+    write_lines(out, &columns, lines)
 }
 
-fn sampled(stream: &Stream, logged: &Logged, warmup: u64) -> RequestLine {
-    let Logged {
-        request,
-        life,
-        finish,
-        outcome,
-    } = logged;
-    let finish_ns = (*outcome == Outcome::Served).then_some(*finish);
-    RequestLine {
-        id: *request,
-        arrival_ns: life.arrival,
-        start_ns: finish_ns.map(|_| life.start),
-        finish_ns,
-        class: stream.class_name(life).to_string(),
-        length: Some(life.length),
-        measured: u8::from(request.0 >= warmup),
-        outcome: *outcome,
+/// The name of a request's class, or an empty text without classes.
+fn class_name(record: &FullRecord, request: RequestId) -> String {
+    match &record.classes {
+        Some(classes) => classes.class(request).name.to_string(),
+        None => String::new(),
     }
 }
 
+/// Writes the rows of `requests.csv` from the requests that a compact record has logged.
+pub fn write_logged_requests(
+    out: &mut dyn Write,
+    record: &CompactRecord,
+    warmup: u64,
+) -> io::Result<()> {
+    let mut logged: Vec<&LoggedRequest> = record.log.iter().collect();
+    logged.sort_unstable_by_key(|logged| logged.request);
+    let lines = logged.into_iter().map(|logged| {
+        let finish_ns = match logged.outcome {
+            Outcome::Served => Some(logged.departure),
+            _ => None,
+        };
+        RequestLine {
+            id: logged.request,
+            arrival_ns: logged.life.arrival,
+            start_ns: finish_ns.map(|_| logged.life.start),
+            finish_ns,
+            class: record.class_name(&logged.life).to_string(),
+            length: Some(logged.life.length),
+            measured: u8::from(logged.request.0 >= warmup),
+            outcome: logged.outcome,
+        }
+    });
+    write_lines(out, RequestLine::COLUMNS, lines)
+}
+
 /// Writes the rows of `tasks.csv`.
-pub fn tasks(out: &mut dyn Write, record: &Recorder, cells: &[CellType]) -> io::Result<()> {
-    let lines = record.tasks.iter().map(|row| TaskLine {
+pub fn write_tasks(
+    out: &mut dyn Write,
+    execution: &Execution,
+    cells: &[CellType],
+) -> io::Result<()> {
+    let lines = execution.tasks.iter().map(|row| TaskLine {
         task: row.task,
         worker: row.worker,
         stream: row.stream,
         cell: joined_names(&row.cells, cells),
         batch: row.batch,
         submit_ns: row.submit,
-        start_ns: happened(row.start),
-        finish_ns: happened(row.finish),
+        start_ns: to_instant(row.start),
+        finish_ns: to_instant(row.finish),
     });
-    log(out, TaskLine::COLUMNS, lines)
+    write_lines(out, TaskLine::COLUMNS, lines)
 }
 
 /// Writes `rounds.csv`, a row for each call of the policy.
-pub fn write_rounds(path: &Path, record: &Recorder) -> Result<()> {
-    let mut delivered = record.delivered.iter();
-    let line = |round: &Round| {
-        let completed: Vec<_> = delivered
+pub fn write_rounds(path: &Path, execution: &Execution) -> Result<()> {
+    let mut lines = Vec::with_capacity(execution.rounds.len());
+    let mut reported = execution.reported.iter();
+    for round in &execution.rounds {
+        let completed: Vec<String> = reported
             .by_ref()
             .take(round.completions as usize)
             .map(ToString::to_string)
             .collect();
-        RoundLine {
+        lines.push(RoundLine {
             now_ns: round.now,
             completed: completed.join(";"),
             arrived: round.arrivals,
-        }
-    };
-    write_whole(path, |out| {
-        log(out, RoundLine::COLUMNS, record.rounds.iter().map(line))
-    })
+        });
+    }
+    write_whole(path, |out| write_lines(out, RoundLine::COLUMNS, lines))
 }
 
 /// Writes `failures.csv`, or the rejections with a reason in the same form.
-pub fn write_failures(path: &Path, failures: &[(RequestId, Nanos, String)]) -> Result<()> {
+pub fn write_failures(path: &Path, failures: &[ReasonedDeparture]) -> Result<()> {
     let lines = failures.iter().map(|(id, at, why)| FailureLine {
         id: *id,
         at_ns: *at,
         reason: why.to_string(),
     });
-    write_whole(path, |out| log(out, FailureLine::COLUMNS, lines))
+    write_whole(path, |out| write_lines(out, FailureLine::COLUMNS, lines))
 }
 
-/// Writes `batches.csv`: executions by cell type and batch size.
-pub fn write_batches(path: &Path, record: &Recorder, cells: &[CellType]) -> Result<()> {
-    let lines = cells.iter().zip(&record.batches).flat_map(|(cell, sizes)| {
-        let executed = (0..).zip(sizes).filter(|(_, tasks)| **tasks > 0);
-        executed.map(|(batch, tasks)| BatchLine {
-            cell: cell.name.clone(),
-            batch,
-            tasks: *tasks,
-        })
-    });
-    write_whole(path, |out| log(out, BatchLine::COLUMNS, lines))
+/// Writes `batches.csv`: the number of executions of each cell type at each batch size.
+pub fn write_batches(path: &Path, execution: &Execution, cells: &[CellType]) -> Result<()> {
+    let lines = cells
+        .iter()
+        .zip(&execution.batches)
+        .flat_map(|(cell, sizes)| {
+            let executed = (0..).zip(sizes).filter(|(_, tasks)| **tasks > 0);
+            executed.map(|(batch, tasks)| BatchLine {
+                cell: cell.name.clone(),
+                batch,
+                tasks: *tasks,
+            })
+        });
+    write_whole(path, |out| write_lines(out, BatchLine::COLUMNS, lines))
 }
 
 const COMPARED: [Metric; 7] = [
@@ -208,7 +201,7 @@ pub fn write_differences(path: &Path, rows: &[SummaryRow]) -> Result<()> {
         }
     }
     if pairs > 0 {
-        write_whole(path, |out| log(out, DifferenceLine::COLUMNS, lines))
+        write_whole(path, |out| write_lines(out, DifferenceLine::COLUMNS, lines))
     } else {
         Ok(())
     }
@@ -241,7 +234,7 @@ pub fn write_columns<T>(path: &Path, columns: &[Column<'_, T>], rows: &[T]) -> R
     })
 }
 
-fn log(
+fn write_lines(
     out: &mut dyn Write,
     columns: &[&str],
     rows: impl IntoIterator<Item: Serialize>,
@@ -268,10 +261,11 @@ mod tests {
     use smallvec::smallvec;
 
     use super::*;
-    use crate::base::units::{Rate, StreamId, TaskId, WorkerId};
-    use crate::core::metrics::summary::{Measure, Summary, summarize};
-    use crate::core::metrics::tests::{queue, record};
-    use crate::core::task::TaskRow;
+    use crate::base::units::{Nanos, Rate, StreamId, TaskId, WorkerId};
+    use crate::core::record::Recorder;
+    use crate::core::record::tests::{queue, record};
+    use crate::core::summary::{Measure, Summary, summarize};
+    use crate::core::task::{Round, TaskRow};
     use crate::core::workload::model::Model;
 
     fn read(write: impl FnOnce(&Path) -> Result<()>) -> String {
@@ -292,7 +286,7 @@ mod tests {
             (10, 12, 1_234_567),
         ]);
         assert_eq!(
-            read(|path| write_whole(path, |out| requests(out, &run, 1))),
+            read(|path| write_whole(path, |out| write_requests(out, &run, 1))),
             "id,arrival_ns,start_ns,finish_ns,class,length,measured,outcome\n0,0,5,7,,,0,served\n1,1,,,,,1,unfinished\n\
              2,2,,,,,1,unfinished\n4,10,12,1234567,,,1,served\n"
         );
@@ -306,15 +300,15 @@ mod tests {
             completions,
             arrivals,
         };
-        run.rounds = vec![
+        run.execution.rounds = vec![
             round(0, 0, 2),
             round(7, 2, 0),
             round(8, 0, 0),
             round(9, 1, 1),
         ];
-        run.delivered = vec![TaskId(1), TaskId(0), TaskId(2)];
+        run.execution.reported = vec![TaskId(1), TaskId(0), TaskId(2)];
         assert_eq!(
-            read(|path| write_rounds(path, &run)),
+            read(|path| write_rounds(path, &run.execution)),
             "now_ns,completed,arrived\n0,,2\n7,1;0,0\n8,,0\n9,2,1\n"
         );
     }
@@ -322,8 +316,8 @@ mod tests {
     #[test]
     fn a_failure_is_a_row_with_its_reason() {
         let mut run = record(&[(0, 5, 7), (1, 5, u64::MAX)]);
-        run.failed(
-            crate::base::units::RequestId(1),
+        run.fail(
+            RequestId(1),
             Nanos(9),
             "worker 0: a value is NaN, \"NaN\"".into(),
         );
@@ -366,8 +360,8 @@ mod tests {
     fn tasks_and_batches_name_their_cells() {
         let cells = Model::TreeLstm.cell_types();
         let mut run = record(&[]);
-        run.batches = vec![vec![0, 0, 3], vec![0, 7]];
-        run.tasks.push(TaskRow {
+        run.execution.batches = vec![vec![0, 0, 3], vec![0, 7]];
+        run.execution.tasks.push(TaskRow {
             task: TaskId(4),
             worker: WorkerId(1),
             stream: StreamId(0),
@@ -378,17 +372,17 @@ mod tests {
             finish: Nanos(30),
         });
         assert_eq!(
-            read(|path| write_whole(path, |out| tasks(out, &run, &cells))),
+            read(|path| write_whole(path, |out| write_tasks(out, &run.execution, &cells))),
             "task,worker,stream,cell,batch,submit_ns,start_ns,finish_ns\n4,1,0,leaf+internal,2,1,2,30\n"
         );
         assert_eq!(
-            read(|path| write_batches(path, &run, &cells)),
+            read(|path| write_batches(path, &run.execution, &cells)),
             "cell,batch,tasks\ninternal,2,3\nleaf,1,7\n"
         );
         let comma = Model::Dnn("a,b".into()).cell_types();
-        run.batches = vec![vec![0, 1]];
+        run.execution.batches = vec![vec![0, 1]];
         assert_eq!(
-            read(|path| write_batches(path, &run, &comma)),
+            read(|path| write_batches(path, &run.execution, &comma)),
             "cell,batch,tasks\n\"a,b\",1,1\n"
         );
     }

@@ -12,8 +12,8 @@ use super::search::{Question, Rounds, Searched, of_each_policy};
 use super::target::prepare_until;
 use crate::base::error::Result;
 use crate::base::units::{Nanos, Rate};
-use crate::core::metrics::attainment::Attainment;
-use crate::core::metrics::stats::{Interval, interval};
+use crate::core::summary::attainment::Attainment;
+use crate::core::summary::stats::{Interval, interval};
 use crate::lab::scenario::LoadPoint;
 
 /// The fewest workers of each policy, up to `most`, at a rate.

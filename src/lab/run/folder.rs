@@ -23,9 +23,9 @@ use crate::base::error::{Error, Result};
 use crate::base::files::{PARTIAL, folder_name, write_whole};
 use crate::base::units::Nanos;
 use crate::core::backend::Launched;
-use crate::core::metrics::recorder::Recorder;
-use crate::core::metrics::summary::Summary;
-use crate::core::metrics::validity::Lateness;
+use crate::core::record::execution::Execution;
+use crate::core::summary::Summary;
+use crate::core::summary::validity::Lateness;
 use crate::core::workload::shape::Shape;
 use crate::lab::plot;
 use crate::lab::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
@@ -441,9 +441,9 @@ impl Folder {
     pub(super) fn host_row(
         &self,
         run: &Run,
-        Recorder {
+        Execution {
             decisions, busy, ..
-        }: &Recorder,
+        }: &Execution,
         launched: Option<&Launched>,
         verified: &Verified,
         lateness: Option<Lateness>,

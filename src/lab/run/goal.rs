@@ -7,7 +7,7 @@ use super::search::{Question, Searched};
 use super::{capacity, knee};
 use crate::base::error::Result;
 use crate::base::units::{Nanos, Rate};
-use crate::core::metrics::stats::{Interval, interval};
+use crate::core::summary::stats::{Interval, interval};
 use crate::lab::scenario::Scenario;
 
 #[derive(Clone, Copy, Debug)]

@@ -14,13 +14,14 @@ use crate::base::units::Nanos;
 use crate::core::backend::Backend;
 use crate::core::cost::table::CostTable;
 use crate::core::engine;
-use crate::core::metrics::recorder::{Keep, Recorder};
-use crate::core::metrics::stream::{Rules, Stream};
-use crate::core::metrics::summary::Measure;
-use crate::core::metrics::validity::Warmup;
 use crate::core::policy::Policy;
 use crate::core::policy::admission::Admission;
 use crate::core::policy::registry::{Batches, Setup};
+use crate::core::record::compact::{CompactOptions, CompactRecord};
+use crate::core::record::full::FullRecord;
+use crate::core::record::{RecordOptions, Recorder};
+use crate::core::summary::Measure;
+use crate::core::summary::warmup::Warmup;
 use crate::core::workload::arrivals::{
     ClosedLoop, Kept, OpenLoop, Source, Supply, within_the_clock,
 };
@@ -77,16 +78,16 @@ const SAMPLE: u32 = 100_000;
 const LOGGED: u64 = 10_000;
 
 /// All that one run needs besides a backend.
-pub struct Prepared<'a> {
+pub struct Prepared<'a, R = FullRecord> {
     /// Those of the run, or a sample of them if they are drawn as they arrive.
     pub requests: Arc<Requests>,
     pub source: Box<dyn Source + 'a>,
     pub policy: Box<dyn Policy>,
-    pub record: Recorder,
+    pub record: R,
     workers: usize,
 }
 
-impl Prepared<'_> {
+impl<R: Recorder> Prepared<'_, R> {
     /// Drives the run. The record is valid even if the run was stopped.
     pub fn serve(&mut self, backend: &mut dyn Backend, stop: &AtomicBool) -> Result<()> {
         engine::run(
@@ -260,25 +261,40 @@ impl<'s> RunInputs<'s> {
             .collect()
     }
 
-    pub fn prepare(&self, run: &Run, keep: Keep) -> Result<Prepared<'_>> {
-        let (policy, workers) = (self.policy(run.policy)?, self.workers());
-        let Some(rules) = keep.stream else {
-            let requests = self.requests(run.replication)?;
-            let mut record = self.recorder(requests.len(), keep);
-            record.tell_of(&requests);
-            let source = self.source(run, Box::new(Kept::new(Arc::clone(&requests))), true)?;
-            return Ok(Prepared {
-                requests,
-                source,
-                policy,
-                record,
-                workers,
-            });
-        };
-        let (classes, model) = (self.classes(), &self.scenario.workload.model);
-        let mut record = self.recorder(0, keep);
-        record.stream = Some(Box::new(Stream::new(rules, classes.clone())));
-        let drawn = Drawn::new(self.draws(run.replication)?, model, classes, rules.requests);
+    /// Prepares a run that keeps its requests.
+    pub fn prepare(&self, run: &Run, options: RecordOptions) -> Result<Prepared<'_>> {
+        let policy = self.policy(run.policy)?;
+        let requests = self.requests(run.replication)?;
+        let workers = self.workers();
+        let mut record = FullRecord::new(requests.len(), workers, self.cells.len(), options);
+        record.describe_requests(&requests);
+        let source = self.source(run, Box::new(Kept::new(Arc::clone(&requests))), true)?;
+        Ok(Prepared {
+            requests,
+            source,
+            policy,
+            record,
+            workers,
+        })
+    }
+
+    /// Prepares a run that forgets its requests.
+    pub(super) fn prepare_compact(
+        &self,
+        run: &Run,
+        options: CompactOptions,
+    ) -> Result<Prepared<'_, CompactRecord>> {
+        let policy = self.policy(run.policy)?;
+        let workers = self.workers();
+        let classes = self.classes();
+        let record = CompactRecord::new(workers, self.cells.len(), options, classes.clone());
+        let model = &self.scenario.workload.model;
+        let drawn = Drawn::new(
+            self.draws(run.replication)?,
+            model,
+            classes,
+            options.requests,
+        );
         let source = self.source(run, Box::new(drawn), false)?;
         Ok(Prepared {
             requests: self.sample()?,
@@ -289,8 +305,8 @@ impl<'s> RunInputs<'s> {
         })
     }
 
-    /// How a run is recorded that does not keep its requests; `None` if it keeps them.
-    pub fn streams_by(&self, load: LoadPoint) -> Option<Rules> {
+    /// How a run is recorded that forgets its requests, or `None` if it keeps them.
+    pub fn compact_options(&self, load: LoadPoint) -> Option<CompactOptions> {
         let Load::Drawn {
             requests: count, ..
         } = self.scenario.workload.load
@@ -301,13 +317,13 @@ impl<'s> RunInputs<'s> {
         let Measure { slo, warmup, .. } = self.measure(load);
         let warmup = match warmup {
             Warmup::Auto | Warmup::None => 0,
-            // A stream cannot look back.
+            // A compact record cannot look back.
             Warmup::Mser5 => count / 10,
             Warmup::Share(share) => (share * count as f64) as u64,
             Warmup::Requests(requests) => requests.into(),
         };
         let log_every = output.log_every.unwrap_or(count.div_ceil(LOGGED));
-        (output.record == Record::Stream).then_some(Rules {
+        (output.record == Record::Stream).then_some(CompactOptions {
             requests: count,
             warmup,
             slo,
@@ -380,10 +396,6 @@ impl<'s> RunInputs<'s> {
             .within("workload.trace")
             .within(self.scenario.file.display())?;
         Ok(scaled.arrivals)
-    }
-
-    pub fn recorder(&self, requests: usize, keep: Keep) -> Recorder {
-        Recorder::new(requests, self.workers(), self.cells.len(), keep)
     }
 
     pub(super) fn random_sequence(

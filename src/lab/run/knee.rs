@@ -13,8 +13,9 @@ use super::search::{Question, Rounds, Searched, of_each_policy};
 use super::target::{Target, prepare_until};
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, Rate};
-use crate::core::metrics::attainment::{Attainment, Time};
-use crate::core::metrics::recorder::{Keep, Limit};
+use crate::core::record::Recorder;
+use crate::core::record::{Limit, RecordOptions};
+use crate::core::summary::attainment::{Attainment, LimitedTime};
 use crate::lab::scenario::{Load, LoadPoint, Quantile, Scenario, Warmup};
 
 #[derive(Clone, Copy, Debug)]
@@ -369,9 +370,9 @@ pub(super) fn attain(
     let ran = device.run(
         inputs,
         run,
-        Keep {
+        RecordOptions {
             limit,
-            ..Keep::default()
+            ..RecordOptions::default()
         },
         stop,
     )?;
@@ -390,11 +391,11 @@ pub(super) fn attain(
         ..
     } = **objective;
     let time = if tokens.is_some() {
-        Time::FirstToken
+        LimitedTime::FirstToken
     } else {
-        Time::Latency
+        LimitedTime::Latency
     };
-    Ok(Some(Attainment::of(
+    Ok(Some(Attainment::new(
         &ran.record,
         warmup,
         slo,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::Run;
 use super::control::batch_times;
 use super::executor::{Executor, Loaded, SelectedBackend, Simulation, Simulator, Verify};
-use super::inputs::{NEVER, RunInputs};
+use super::inputs::{NEVER, Prepared, RunInputs};
 use super::verify::{self, Answered, Tolerance, Verified};
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::units::{CellId, Nanos, RequestId};
@@ -15,11 +15,14 @@ use crate::core::cost::grnn;
 use crate::core::cost::noise::{Noise, NoiseRecord};
 use crate::core::cost::table::{CostTable, TableModel};
 use crate::core::cost::transfer::Transfers;
-use crate::core::metrics::bounds::{AffineService, Bounds, Fastest};
-use crate::core::metrics::laws;
-use crate::core::metrics::recorder::{Keep, Recorder};
-use crate::core::metrics::validity::Extrapolation;
 use crate::core::policy::registry::Batches;
+use crate::core::record::compact::{CompactOptions, CompactRecord};
+use crate::core::record::execution::Execution;
+use crate::core::record::full::FullRecord;
+use crate::core::record::{RecordOptions, Recorder};
+use crate::core::summary::bounds::{AffineService, Bounds, Fastest};
+use crate::core::summary::laws;
+use crate::core::summary::validity::Extrapolation;
 use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::shape::Shape;
 use crate::core::workload::trace::Requests;
@@ -42,8 +45,8 @@ pub enum Target {
 /// Larger batches need not lie on a line for the closed form to be shown.
 const LARGEST_ON_LINE: u32 = 64;
 
-pub struct RunOutput {
-    pub record: Recorder,
+pub struct RunOutput<R = FullRecord> {
+    pub record: R,
     /// The user stopped it before its end.
     pub interrupted: bool,
     /// The results to verify; empty in a simulation.
@@ -133,18 +136,13 @@ impl Target {
         &self,
         inputs: &RunInputs<'_>,
         run: &Run,
-        keep: Keep,
+        record_options: RecordOptions,
         stop: &AtomicBool,
     ) -> Result<RunOutput> {
         let (prepared, served, answers, launched) = match self {
             Target::Simulated(..) => {
-                let mut prepared = inputs.prepare(run, keep)?;
-                let backend = self.simulated(inputs, run, &prepared.requests);
-                let mut backend = backend.expect("the device is simulated");
-                let served = prepared.serve(&mut *backend, stop);
-                if backend.now() == Nanos::MAX {
-                    return Err(exceeds_the_clock(inputs.scenario, run));
-                }
+                let mut prepared = inputs.prepare(run, record_options)?;
+                let served = self.simulate(inputs, run, &mut prepared, stop)?;
                 (prepared, served, Vec::new(), None)
             }
             Target::Real(executor, loaded, verify) => {
@@ -154,7 +152,7 @@ impl Target {
                         replication: 0,
                         ..*run
                     },
-                    keep,
+                    record_options,
                 )?;
                 let requests = Arc::clone(&prepared.requests);
                 let choose = |all| {
@@ -191,18 +189,50 @@ impl Target {
                 (prepared, served, answers, launched)
             }
         };
-        let interrupted = match served {
-            Err(Error::Interrupted) => true,
-            served => served.map(|()| false)?,
-        };
         debug_assert_eq!(broken_law(&prepared.record), None, "a run breaks a law");
         Ok(RunOutput {
             record: prepared.record,
-            interrupted,
+            interrupted: was_interrupted(served)?,
             answers,
             launched,
             requests: prepared.requests,
         })
+    }
+
+    /// A simulated run that forgets its requests.
+    pub(super) fn run_compact(
+        &self,
+        inputs: &RunInputs<'_>,
+        run: &Run,
+        options: CompactOptions,
+        stop: &AtomicBool,
+    ) -> Result<RunOutput<CompactRecord>> {
+        let mut prepared = inputs.prepare_compact(run, options)?;
+        let served = self.simulate(inputs, run, &mut prepared, stop)?;
+        Ok(RunOutput {
+            record: prepared.record,
+            interrupted: was_interrupted(served)?,
+            answers: Vec::new(),
+            launched: None,
+            requests: prepared.requests,
+        })
+    }
+
+    /// Serves the requests on the simulated device. The inner result is that of the engine.
+    fn simulate<R: Recorder>(
+        &self,
+        inputs: &RunInputs<'_>,
+        run: &Run,
+        prepared: &mut Prepared<'_, R>,
+        stop: &AtomicBool,
+    ) -> Result<Result<()>> {
+        let backend = self.simulated(inputs, run, &prepared.requests);
+        let mut backend = backend.expect("the device is simulated");
+        let served = prepared.serve(&mut *backend, stop);
+        if backend.now() == Nanos::MAX {
+            return Err(exceeds_the_clock(inputs.scenario, run));
+        }
+        Ok(served)
     }
 
     /// `None` on a real device.
@@ -237,7 +267,7 @@ impl Target {
         }
     }
 
-    pub fn verify(&self, output: &RunOutput, stop: &AtomicBool) -> Result<Verified> {
+    pub fn verify<R>(&self, output: &RunOutput<R>, stop: &AtomicBool) -> Result<Verified> {
         let Target::Real(_, loaded, _) = self else {
             return Ok(Verified::default());
         };
@@ -352,7 +382,7 @@ impl Target {
         &self,
         inputs: &RunInputs<'_>,
         run: &Run,
-        record: &Recorder,
+        execution: &Execution,
     ) -> Vec<Extrapolation> {
         let Some(costs) = self.costs(run.policy) else {
             return Vec::new();
@@ -363,10 +393,10 @@ impl Target {
         } else {
             TableModel::measured
         };
-        let counts = (0..).map(CellId).zip(&inputs.steps).zip(&record.batches);
+        let counts = (0..).map(CellId).zip(&inputs.steps).zip(&execution.batches);
         counts
             .filter_map(|((id, cell), counts)| {
-                Extrapolation::of(&cell.name, &measured(costs, id), counts)
+                Extrapolation::new(&cell.name, &measured(costs, id), counts)
             })
             .collect()
     }
@@ -551,8 +581,17 @@ fn count_nodes(requests: &Requests, cells: usize) -> Vec<u32> {
     counts
 }
 
+/// Whether the user stopped a run.
+fn was_interrupted(served: Result<()>) -> Result<bool> {
+    match served {
+        Err(Error::Interrupted) => Ok(true),
+        Err(error) => Err(error),
+        Ok(()) => Ok(false),
+    }
+}
+
 /// Debug builds check the laws after every run of every test.
-fn broken_law(record: &Recorder) -> Option<String> {
+fn broken_law(record: &FullRecord) -> Option<String> {
     let all_left = record.departures().iter().all(|(at, _)| *at != Nanos::MAX);
     let checks = [
         laws::causality(record),
@@ -561,7 +600,7 @@ fn broken_law(record: &Recorder) -> Option<String> {
         } else {
             Ok(())
         },
-        if record.tasks.is_empty() {
+        if record.execution.tasks.is_empty() {
             Ok(())
         } else {
             laws::busy_is_covered_by_tasks(record)

@@ -12,7 +12,7 @@ use super::goal::{Answer, Goal};
 use super::knee::{Effort, Objective};
 use super::search::{Kept, Question};
 use crate::base::error::Result;
-use crate::core::metrics::stats::{Interval, paired_difference};
+use crate::core::summary::stats::{Interval, paired_difference};
 use crate::lab::scenario::Scenario;
 
 /// What became of a setting.

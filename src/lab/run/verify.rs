@@ -11,7 +11,7 @@ pub use super::tolerance::{Largest, Tolerance};
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, RequestId};
 pub use crate::core::backend::Answer;
-use crate::core::metrics::recorder::Recorder;
+use crate::core::record::full::FullRecord;
 use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::random::RandomSequence;
 use crate::core::workload::trace::Requests;
@@ -41,7 +41,7 @@ impl std::iter::Sum for Verified {
     }
 }
 
-pub fn finished(record: &Recorder) -> Vec<RequestId> {
+pub fn finished(record: &FullRecord) -> Vec<RequestId> {
     let all = (0u32..).zip(&record.finish);
     all.filter(|(_, at)| **at != Nanos::MAX)
         .map(|(id, _)| RequestId(id.into()))
@@ -160,15 +160,15 @@ fn compared(
 mod tests {
     use super::*;
     use crate::base::precision::Precision;
-    use crate::core::metrics::recorder::Keep;
+    use crate::core::record::RecordOptions;
     use crate::core::workload::dnn::Dnn;
     use crate::core::workload::model::Model;
     use crate::core::workload::random;
     use crate::core::workload::shape::Shape;
     use crate::devices::network::Spec;
 
-    fn record(finished: impl Fn(u32) -> bool) -> Recorder {
-        let mut record = Recorder::new(100, 1, 1, Keep::default());
+    fn record(finished: impl Fn(u32) -> bool) -> FullRecord {
+        let mut record = FullRecord::new(100, 1, 1, RecordOptions::default());
         (0..100)
             .filter(|id| finished(*id))
             .for_each(|id| record.finish[id as usize] = Nanos(1));

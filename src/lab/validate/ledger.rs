@@ -23,10 +23,11 @@ use crate::core::cost::MemberKind;
 use crate::core::cost::table::TableModel;
 use crate::core::cost::timing::{Start, Timing};
 use crate::core::cost::transfer::Transfers;
-use crate::core::metrics::recorder::{Keep, Recorder};
-use crate::core::metrics::summary::{Measure, Times, summarize};
-use crate::core::metrics::validity::Warmup;
+use crate::core::record::RecordOptions;
+use crate::core::record::full::FullRecord;
 use crate::core::sim;
+use crate::core::summary::warmup::Warmup;
+use crate::core::summary::{Measure, Times, summarize};
 use crate::core::task::{MemberList, Step, Task, distinct_cells};
 use crate::core::workload::arrivals::{OpenLoop, Supply};
 use crate::core::workload::trace::{Request, Requests};
@@ -163,7 +164,7 @@ fn ledger(
             arrivals: &recorder.arrival,
             next: 0,
         };
-        let mut run = inputs.prepare(&point.run, Keep::default())?;
+        let mut run = inputs.prepare(&point.run, RecordOptions::default())?;
         run.source = Box::new(OpenLoop::of(Box::new(arrived), handled));
         let mut backend = sim::backend(inputs.workers(), inputs.streams(point.run.policy), timing);
         run.serve(&mut *backend, &AtomicBool::new(false))?;
@@ -271,11 +272,11 @@ struct Dispatch {
 }
 
 impl Dispatch {
-    fn of(real: &Recorder, recording: &Recording) -> Dispatch {
+    fn of(real: &FullRecord, recording: &Recording) -> Dispatch {
         let (mut idle, mut busy, mut notices) = (Vec::new(), Vec::new(), Vec::new());
         let told: BTreeMap<_, _> = recording.told().collect();
         let mut free: BTreeMap<(WorkerId, StreamId), Nanos> = BTreeMap::new();
-        for row in &real.tasks {
+        for row in &real.execution.tasks {
             let free = free.entry((row.worker, row.stream)).or_default();
             let gaps = if *free <= row.submit {
                 &mut idle
@@ -305,10 +306,10 @@ struct Durations {
 }
 
 impl Durations {
-    fn of(real: &Recorder, tasks: &[(Signature, Nanos)]) -> Durations {
+    fn of(real: &FullRecord, tasks: &[(Signature, Nanos)]) -> Durations {
         let mut seen: HashMap<Signature, Vec<Nanos>> = HashMap::new();
         let mut ratios: BTreeMap<_, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
-        for row in &real.tasks {
+        for row in &real.execution.tasks {
             let Some((signature, by_model)) = tasks.get(row.task.index()) else {
                 continue;
             };
@@ -382,12 +383,12 @@ mod tests {
         let cells = Model::Lstm.cell_types();
         let table = CostTable::parse("cell,batch,ns\nlstm,1,100\nlstm,2,100\n", "costs").unwrap();
         let mut model = table.device(&cells, Overhead::default()).unwrap();
-        let mut real = Recorder::new(0, 1, 1, Keep::default());
+        let mut real = FullRecord::new(0, 1, 1, RecordOptions::default());
         let mut submitted = Vec::new();
         for (task, &(batch, times, took)) in (0..).map(TaskId).zip(tasks) {
             let (submit, start, finish) = (Nanos(7), Nanos(9), Nanos(9 + took));
             let cells = smallvec::smallvec![CellId(0)];
-            real.tasks.push(TaskRow {
+            real.execution.tasks.push(TaskRow {
                 task,
                 worker: WorkerId(0),
                 stream: StreamId(0),
@@ -449,8 +450,8 @@ mod tests {
             "some are slowed down"
         );
 
-        let mut real = Recorder::new(0, 1, 1, Keep::default());
-        real.tasks = rows.clone();
+        let mut real = FullRecord::new(0, 1, 1, RecordOptions::default());
+        real.execution.tasks = rows.clone();
         let recording = Recording {
             rounds: Vec::new(),
             delivered: Vec::new(),

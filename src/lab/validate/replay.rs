@@ -12,8 +12,9 @@ use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, RequestId, TaskId};
 use crate::core::backend::Backend;
 use crate::core::backend::watched::{Watched, Watcher};
-use crate::core::metrics::recorder::{Keep, Recorder};
-use crate::core::metrics::summary::summarize;
+use crate::core::record::RecordOptions;
+use crate::core::record::full::FullRecord;
+use crate::core::summary::summarize;
 use crate::core::task::{Completion, MemberList, Round, Task, TaskRow, distinct_cells};
 use crate::core::workload::model::CellType;
 use crate::lab::results::logs::{LogRow, RequestLine, TaskLine};
@@ -29,7 +30,7 @@ pub struct Replay {
     /// `None` if the logs are equal, byte for byte.
     pub difference: Option<String>,
     /// The record, with the recorded times.
-    pub record: Recorder,
+    pub record: FullRecord,
 }
 
 /// Replays a recorded run. Reasons are kept if the watcher wants the members.
@@ -41,11 +42,11 @@ pub fn replay(
 ) -> Result<Replay> {
     let rounds = &recording.rounds;
     let over = AtomicBool::new(rounds.is_empty());
-    let keep = Keep {
+    let keep = RecordOptions {
         tasks: true,
         rounds: true,
         reasons: watcher.members,
-        ..Keep::default()
+        ..RecordOptions::default()
     };
     let mut backend = Replayed {
         recording,
@@ -82,7 +83,7 @@ pub fn replay(
     let mut difference = recording
         .agrees_with_itself(requests.as_deref().map(rows))
         .err()
-        .or_else(|| other_arrivals(&rounds[..begun], &record.rounds))
+        .or_else(|| other_arrivals(&rounds[..begun], &record.execution.rounds))
         .or_else(|| backend.difference())
         .or_else(|| unfinished().filter(|_| begun < rounds.len()));
     if difference.is_none() {
@@ -111,14 +112,14 @@ fn other_arrivals(recorded: &[Round], replayed: &[Round]) -> Option<String> {
 
 fn other_bytes(
     point: &Point,
-    record: &Recorder,
+    record: &FullRecord,
     requests: Option<Vec<u8>>,
     cells: &[CellType],
     warmup: u64,
 ) -> Result<Option<String>> {
     let mut replayed = [Vec::new(), Vec::new()];
-    let written = write::tasks(&mut replayed[0], record, cells)
-        .and_then(|()| write::requests(&mut replayed[1], record, warmup));
+    let written = write::write_tasks(&mut replayed[0], &record.execution, cells)
+        .and_then(|()| write::write_requests(&mut replayed[1], record, warmup));
     written.map_err(|cause| Error::failed(format!("the replay's log: {cause}")))?;
     let recorded = [bytes_of(&point.folder, TaskLine::FILE)?, requests];
     let mut logs = [TaskLine::FILE, RequestLine::FILE]

@@ -18,7 +18,7 @@ use crate::base::units::{Nanos, Rate};
 use crate::core::cost::CostModel;
 use crate::core::cost::slice;
 use crate::core::cost::table::TableModel;
-use crate::core::metrics::stats::Interval;
+use crate::core::summary::stats::Interval;
 use crate::core::task::Step;
 use crate::core::workload::dnn::{Dnn, Operator};
 use crate::devices::network::operators::writes;

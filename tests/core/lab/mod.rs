@@ -9,8 +9,9 @@ use batchlab::cost::CostModel;
 use batchlab::cost::table::{CostTable, Overhead, TableModel};
 use batchlab::cost::transfer::Transfers;
 use batchlab::engine;
-use batchlab::metrics::recorder::{Keep, Recorder};
 use batchlab::policy::registry::{Configured, Registry, Settings, Setup};
+use batchlab::record::RecordOptions;
+use batchlab::record::full::FullRecord;
 use batchlab::run::executor::SelectedBackend;
 use batchlab::run::{self, RunOptions, RunReport};
 use batchlab::scenario::Scenario;
@@ -87,7 +88,7 @@ impl Run {
     }
 
     /// Runs it and keeps a row for each task.
-    pub fn run(&self) -> Recorder {
+    pub fn run(&self) -> FullRecord {
         let trace = self.requests();
         let device = self.device();
         let requests = match self.model.as_str() {
@@ -107,9 +108,9 @@ impl Run {
             &*settings(&self.policy),
             &requests,
             &arrivals,
-            Keep {
+            RecordOptions {
                 tasks: true,
-                ..Keep::default()
+                ..RecordOptions::default()
             },
         )
     }
@@ -237,8 +238,8 @@ impl Device {
         policy: &dyn Settings,
         requests: &Requests,
         arrivals: &[Nanos],
-        keep: Keep,
-    ) -> Recorder {
+        keep: RecordOptions,
+    ) -> FullRecord {
         let costs: Arc<dyn CostModel> = Arc::new(self.costs.clone());
         let Device {
             model,
@@ -260,7 +261,7 @@ impl Device {
             Transfers::new(self.costs.clone(), &requests.graphs),
         );
         let mut policy = policy.build(&setup).expect("settings that fit the model");
-        let mut recorder = Recorder::new(requests.len(), self.workers, self.cells.len(), keep);
+        let mut recorder = FullRecord::new(requests.len(), self.workers, self.cells.len(), keep);
         let mut source = OpenLoop::new(requests, arrivals);
         engine::run(
             &mut source,

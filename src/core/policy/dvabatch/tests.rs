@@ -8,8 +8,9 @@ use crate::base::units::{CellId, RequestId};
 use crate::core::conformance::{Guarantees, check};
 use crate::core::cost::table::{CostTable, Overhead};
 use crate::core::engine;
-use crate::core::metrics::recorder::{Keep, Recorder};
 use crate::core::policy::padded::PadTo;
+use crate::core::record::RecordOptions;
+use crate::core::record::full::FullRecord;
 use crate::core::sim;
 use crate::core::workload::arrivals::OpenLoop;
 use crate::core::workload::model::Model;
@@ -214,7 +215,7 @@ fn the_example_of_figure_8() {
     let costs = CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,4,10\n", "costs").unwrap();
     let mut backend = sim::backend(1, 4, costs.device(&cells, Overhead::default()).unwrap());
     let arrivals = [0, 0, 15, 15].map(Nanos);
-    let mut recorder = Recorder::new(4, 1, 1, Keep::default());
+    let mut recorder = FullRecord::new(4, 1, 1, RecordOptions::default());
     let mut source = OpenLoop::new(&requests, &arrivals);
     engine::run(
         &mut source,
@@ -276,7 +277,7 @@ fn who_skips_a_stage_stays_in_the_batch() {
         let costs =
             CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,2,16\nlstm,4,30\n", "costs").unwrap();
         let mut backend = sim::backend(1, 4, costs.device(&cells, Overhead::default()).unwrap());
-        let mut recorder = Recorder::new(arrivals.len(), 1, 1, Keep::default());
+        let mut recorder = FullRecord::new(arrivals.len(), 1, 1, RecordOptions::default());
         let arrivals: Vec<Nanos> = arrivals.iter().map(|at| Nanos(*at)).collect();
         let mut source = OpenLoop::new(&requests, &arrivals);
         engine::run(

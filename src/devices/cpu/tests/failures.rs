@@ -6,12 +6,12 @@ use super::toy::{self, Kind, Mix};
 use super::{Cpu, serve};
 use crate::base::units::{CellId, RequestId, TaskId, WorkerId};
 use crate::core::backend::Backend;
-use crate::core::metrics::recorder::Recorder;
 use crate::core::policy::cellular::Cellular;
 use crate::core::policy::padded::Padded;
 use crate::core::policy::registry::{Settings, Setup};
 use crate::core::policy::unbatched::Unbatched;
 use crate::core::policy::values::PerCell;
+use crate::core::record::full::FullRecord;
 use crate::core::task::{MemberList, Step, Task};
 use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::random::{self, RandomSequence};
@@ -74,7 +74,7 @@ fn serve_chains(
     requests: &Requests,
     policy: &dyn Settings,
     rng: &mut RandomSequence,
-) -> (Vec<Option<u64>>, Recorder) {
+) -> (Vec<Option<u64>>, FullRecord) {
     let (model, cells) = (Kind::Chains.model(), Kind::Chains.cells());
     serve(
         network,

@@ -14,7 +14,6 @@ use self::toy::Kind;
 use super::Cpu;
 use crate::base::units::{Nanos, RequestId};
 use crate::core::engine;
-use crate::core::metrics::recorder::{Keep, Recorder};
 use crate::core::policy::cellular::Cellular;
 use crate::core::policy::dynet::{By, DyNet};
 use crate::core::policy::ideal::Ideal;
@@ -24,6 +23,8 @@ use crate::core::policy::padded::Padded;
 use crate::core::policy::registry::{Settings, Setup};
 use crate::core::policy::unbatched::Unbatched;
 use crate::core::policy::values::PerCell;
+use crate::core::record::RecordOptions;
+use crate::core::record::full::FullRecord;
 use crate::core::workload::arrivals::OpenLoop;
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::Sizes;
@@ -41,7 +42,7 @@ fn serve(
     requests: &Requests,
     policy: &dyn Settings,
     rng: &mut RandomSequence,
-) -> (Vec<Option<u64>>, Recorder) {
+) -> (Vec<Option<u64>>, FullRecord) {
     // Several threads even where there are fewer cores.
     let lanes = usize::from(policy.streams(setup)).min(3);
     let mut policy = policy.build(setup).expect("settings that fit");
@@ -54,7 +55,12 @@ fn serve(
         })
         .collect();
     let steps = setup.cells.len() + Catalogue::new(setup.model, &Sizes::square(1)).entries.len();
-    let mut recorder = Recorder::new(requests.len(), setup.workers, steps, Keep::default());
+    let mut recorder = FullRecord::new(
+        requests.len(),
+        setup.workers,
+        steps,
+        RecordOptions::default(),
+    );
     let mut source = OpenLoop::new(requests, &arrivals);
     let mut backend =
         Cpu::new(Arc::clone(network), requests, setup.workers, lanes, None).expect("threads");

@@ -21,10 +21,11 @@ use crate::core::backend::Backend;
 use crate::core::backend::Output;
 use crate::core::cost::CostModel;
 use crate::core::engine;
-use crate::core::metrics::recorder::{Keep, Recorder};
 use crate::core::policy::cellular::Cellular;
 use crate::core::policy::registry::{Settings, Setup};
 use crate::core::policy::values::{BatchSizes, PerCell};
+use crate::core::record::RecordOptions;
+use crate::core::record::full::FullRecord;
 use crate::core::task::{Completion, MemberList, Task};
 use crate::core::workload::arrivals::OpenLoop;
 use crate::core::workload::model::Model;
@@ -194,7 +195,7 @@ impl<'s> Service<'s> {
         &self,
         device: &mut Fake,
         rng: &mut RandomSequence,
-    ) -> (Vec<Option<Output>>, Recorder) {
+    ) -> (Vec<Option<Output>>, FullRecord) {
         let model = self.network.model();
         let cells = model.cell_types();
         let setup = Setup {
@@ -212,11 +213,11 @@ impl<'s> Service<'s> {
             at
         };
         let arrivals: Vec<Nanos> = (0..self.requests.len()).map(next).collect();
-        let keep = Keep {
+        let keep = RecordOptions {
             tasks: true,
-            ..Keep::default()
+            ..RecordOptions::default()
         };
-        let mut recorder = Recorder::new(self.requests.len(), self.workers, cells.len(), keep);
+        let mut recorder = FullRecord::new(self.requests.len(), self.workers, cells.len(), keep);
         let mut source = OpenLoop::new(self.requests, &arrivals);
         let network = Arc::clone(self.network);
         let options = Options {

@@ -12,8 +12,8 @@ use serde_json::Value;
 use self::side::{Batches, Place, Side};
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, RequestId};
-use crate::core::metrics::stats::prediction;
-use crate::core::metrics::summary::Summary;
+use crate::core::summary::Summary;
+use crate::core::summary::stats::prediction;
 use crate::lab::results::columns::Metric;
 use crate::lab::results::logs::RequestLine;
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::base::error::{Error, Result};
-use crate::core::metrics::summary::Summary;
+use crate::core::summary::Summary;
 use crate::lab::results::logs::BatchLine;
 use crate::lab::results::read::{CsvRow, Log};
 use crate::lab::results::saved::{Saved, read_json, within};

@@ -17,10 +17,10 @@ use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::base::units::Rate;
 use crate::core::cost::table::TableModel;
-use crate::core::metrics::recorder::Keep;
-use crate::core::metrics::stats::prediction;
-use crate::core::metrics::summary::{Summary, summarize};
 use crate::core::policy::registry::Registry;
+use crate::core::record::RecordOptions;
+use crate::core::summary::stats::prediction;
+use crate::core::summary::{Summary, summarize};
 use crate::lab::results::columns::Metric;
 use crate::lab::run::executor::SelectedBackend;
 use crate::lab::run::inputs::RunInputs;
@@ -155,7 +155,7 @@ fn capacity(scenario: &Scenario, stop: &AtomicBool) -> Result<Rate> {
         load: LoadPoint::Offline,
         replication: 0,
     };
-    let ran = device.run(&inputs, &run, Keep::default(), stop)?;
+    let ran = device.run(&inputs, &run, RecordOptions::default(), stop)?;
     let summary = summarize(&ran.record, &inputs.measure(run.load));
     let none = || {
         Error::input(format!(
@@ -314,7 +314,7 @@ fn restless(
         replication: 0,
     };
     let one = |replication: u32| {
-        let mut prepared = inputs.prepare(&run, Keep::default())?;
+        let mut prepared = inputs.prepare(&run, RecordOptions::default())?;
         let backend = device.simulated(inputs, &Run { replication, ..run }, &prepared.requests);
         prepared.serve(&mut *backend.expect("a simulation"), stop)?;
         Ok(summarize(&prepared.record, &inputs.measure(run.load)))

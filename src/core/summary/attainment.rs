@@ -1,99 +1,116 @@
 //! Whether a run met a latency objective.
 
-use super::recorder::{Outcome, Recorder};
+use super::order::OrderedRecord;
+use super::saturation::is_saturated;
 use super::stats::Quantile;
-use super::summary::RunRecord;
-use super::validity::{Warmup, saturated};
+use super::times::histogram_quantile;
+use super::tokens::time_to_first;
+use super::warmup::Warmup;
 use crate::base::units::Nanos;
+use crate::core::record::Outcome;
+use crate::core::record::full::FullRecord;
 
-/// How many of the measured requests met an objective. A request that was not served missed it.
+/// The number of measured requests that met an objective. A request that was not served missed it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attainment {
     pub measured: u64,
-    /// Served within the objective.
+    /// The requests that were served within the objective.
     pub within: u64,
-    /// The objective's quantile of the latency; `None` if so large a share was not served.
+    /// The objective's quantile of the latency, or `None` if too large a share of the requests was not served.
     pub latency: Option<Nanos>,
     pub rejected: u64,
-    /// Neither served nor rejected.
+    /// The requests that were neither served nor rejected.
     pub failed: u64,
-    /// `None` where the run is too short to tell.
+    /// Whether the system did not keep up, or `None` if the run is too short to tell.
     pub saturated: Option<bool>,
-    /// The objective's quantile of the times between tokens, if they were asked for and are enough.
+    /// The objective's quantile of the times between tokens, for an objective for the first token and with enough gaps.
     pub gap: Option<Nanos>,
 }
 
-/// What an objective limits.
+/// The time that an objective limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Time {
+pub enum LimitedTime {
     Latency,
-    /// Of a language model.
+    /// The time to the first token of a language model.
     FirstToken,
 }
 
 impl Attainment {
+    /// Compares a run with an objective.
+    ///
     /// # Panics
-    /// The record has no tokens, and `time` is that of the first.
-    pub fn of(
-        record: &Recorder,
+    /// The record has no tokens, and the objective limits the time to the first one.
+    pub fn new(
+        record: &FullRecord,
         warmup: Warmup,
         slo: Nanos,
         quantile: Quantile,
-        time: Time,
+        time: LimitedTime,
     ) -> Attainment {
-        let run = RunRecord::new(record);
+        let run = OrderedRecord::new(record);
         let measured = &run.order[run.warmup(warmup).0..];
         let tokens = match time {
-            Time::Latency => None,
-            Time::FirstToken => Some(
-                record
-                    .tokens
-                    .as_ref()
-                    .expect("only language models have such objectives"),
-            ),
+            LimitedTime::Latency => None,
+            LimitedTime::FirstToken => {
+                let tokens = record.tokens.as_ref();
+                Some(tokens.expect("only language models have such objectives"))
+            }
         };
-        let time = |request: &u32| {
-            let [latency, ..] = run.spans(*request)?;
-            Some(tokens.map_or(latency, |tokens| tokens.to_first(record, *request)))
-        };
-        let mut latencies: Vec<u64> = measured.iter().filter_map(time).collect();
+        let mut times = Vec::with_capacity(measured.len());
+        let mut rejected = 0;
+        for &request in measured {
+            match run.departures[request as usize].1 {
+                Outcome::Rejected | Outcome::Expired => rejected += 1,
+                _ => {}
+            }
+            if let Some(spans) = run.spans(request) {
+                times.push(match tokens {
+                    Some(tokens) => time_to_first(tokens, &run, request),
+                    None => spans.latency,
+                });
+            }
+        }
+        let within = times.iter().filter(|time| **time <= slo.0).count() as u64;
+        let failed = (measured.len() - times.len()) as u64 - rejected;
         let rank = quantile.rank(measured.len());
-        let outcomes = measured
-            .iter()
-            .map(|request| run.departures[*request as usize].1);
-        let rejected = outcomes
-            .filter(|how| matches!(how, Outcome::Rejected | Outcome::Expired))
-            .count() as u64;
+        let latency = if rank <= times.len() {
+            Some(Nanos(*times.select_nth_unstable(rank - 1).1))
+        } else {
+            None
+        };
         Attainment {
             measured: measured.len() as u64,
-            within: latencies
-                .iter()
-                .filter(|latency| **latency <= slo.0)
-                .count() as u64,
+            within,
+            latency,
             rejected,
-            failed: (measured.len() - latencies.len()) as u64 - rejected,
-            latency: (rank <= latencies.len())
-                .then(|| Nanos(*latencies.select_nth_unstable(rank - 1).1)),
-            saturated: saturated(&run),
-            gap: tokens.and_then(|tokens| tokens.gaps.quantile(quantile)),
+            failed,
+            saturated: is_saturated(&run),
+            gap: tokens.and_then(|tokens| histogram_quantile(&tokens.gaps, quantile)),
         }
     }
 
     /// Whether at least the quantile's share of the requests met the objective, and the system kept up. Up to
     /// `max_rejected`, a share of the requests, rejected ones count neither way.
     pub fn holds(&self, quantile: Quantile, max_rejected: f64) -> bool {
-        let enough = |of: u64| of > 0 && self.within >= quantile.rank(of as usize) as u64;
+        if self.saturated == Some(true) {
+            return false;
+        }
         let tolerated = self.rejected as f64 <= max_rejected * self.measured as f64;
-        self.saturated != Some(true)
-            && (enough(self.measured) || tolerated && enough(self.measured - self.rejected))
+        self.is_enough(quantile, self.measured)
+            || tolerated && self.is_enough(quantile, self.measured - self.rejected)
+    }
+
+    /// Whether the requests within the objective are at least the quantile's share of these.
+    fn is_enough(&self, quantile: Quantile, requests: u64) -> bool {
+        requests > 0 && self.within >= quantile.rank(requests as usize) as u64
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::record;
     use super::*;
     use crate::base::units::RequestId;
+    use crate::core::record::tests::record;
 
     const MS: u64 = 1_000_000;
 
@@ -137,7 +154,6 @@ mod tests {
             (30 * MS, u64::MAX, u64::MAX),
         ]);
         run.rejections.push((RequestId(3), Nanos(30 * MS)));
-        run.rejected = 1;
         let counts = |warmup, slo| {
             let Attainment {
                 measured,
@@ -145,14 +161,27 @@ mod tests {
                 rejected,
                 failed,
                 ..
-            } = Attainment::of(&run, warmup, Nanos(slo), Quantile::P50, Time::Latency);
+            } = Attainment::new(
+                &run,
+                warmup,
+                Nanos(slo),
+                Quantile::P50,
+                LimitedTime::Latency,
+            );
             (measured, within, rejected, failed)
         };
         assert_eq!(counts(Warmup::None, 5 * MS), (4, 3, 1, 0));
         assert_eq!(counts(Warmup::Requests(2), 5 * MS), (2, 1, 1, 0));
         assert_eq!(counts(Warmup::None, 5 * MS - 1), (4, 0, 1, 0));
         let latency = |quantile| {
-            Attainment::of(&run, Warmup::None, Nanos(MS), quantile, Time::Latency).latency
+            Attainment::new(
+                &run,
+                Warmup::None,
+                Nanos(MS),
+                quantile,
+                LimitedTime::Latency,
+            )
+            .latency
         };
         assert_eq!(latency(Quantile::P50), Some(Nanos(5 * MS)));
         assert_eq!(latency(Quantile::P90), None, "a quarter was not served");
@@ -161,12 +190,12 @@ mod tests {
             .chain([(9 * MS, u64::MAX, u64::MAX)])
             .collect();
         let latency = |quantile| {
-            Attainment::of(
+            Attainment::new(
                 &record(&most),
                 Warmup::None,
                 Nanos(MS),
                 quantile,
-                Time::Latency,
+                LimitedTime::Latency,
             )
             .latency
         };

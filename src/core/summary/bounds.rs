@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::summary::Times;
+use super::times::Times;
 use crate::base::units::{CellId, Nanos};
 use crate::core::cost::curve::Best;
 use crate::core::cost::table::TableModel;
@@ -79,7 +79,7 @@ impl Bounds {
         let work: f64 = least.iter().map(|(_, work)| work).sum();
         let ceiling = requests.len() as f64 * workers as f64 * 1e9 / work;
         let (floor, ceiling_rps) = (
-            Times::of(&mut paths),
+            Times::from_spans(&mut paths),
             ceiling.is_finite().then_some(ceiling),
         );
         Bounds {

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::recorder::{Recorder, happened};
 use crate::base::units::{Nanos, StreamId};
+use crate::core::record::full::{FullRecord, to_instant};
 use crate::core::task::TaskRow;
 
 /// The number of requests in the system, integrated over the run: in request-nanoseconds, from arrivals and departures
 /// only.
-pub fn presence(record: &Recorder) -> u128 {
-    let finished = record.finish.iter().copied().filter_map(happened);
+pub fn presence(record: &FullRecord) -> u128 {
+    let finished = record.finish.iter().copied().filter_map(to_instant);
     let rejected = record.rejections.iter().map(|(_, at)| *at);
     let failed = record.failures.iter().map(|(_, at, _)| *at);
     let departures = finished.chain(rejected).chain(failed).map(|at| (at, true));
@@ -17,7 +17,7 @@ pub fn presence(record: &Recorder) -> u128 {
         .arrival
         .iter()
         .copied()
-        .filter_map(happened)
+        .filter_map(to_instant)
         .map(|at| (at, false));
     let mut events: Vec<(Nanos, bool)> = arrivals.chain(departures).collect();
     // Arrivals first: a request that takes no time does not leave before it arrives.
@@ -37,11 +37,11 @@ pub fn presence(record: &Recorder) -> u128 {
 
 /// Little's law, L = λW, exactly: from empty to empty, the integral of the number in the system is the sum of the times
 /// in it. Also fails for a request that never left.
-pub fn littles_law(record: &Recorder) -> Result<(), String> {
+pub fn littles_law(record: &FullRecord) -> Result<(), String> {
     let left = record.departures();
     let mut sum = 0u128;
     for (id, (&arrival, &(left, _))) in record.arrival.iter().zip(&left).enumerate() {
-        match (happened(arrival), happened(left)) {
+        match (to_instant(arrival), to_instant(left)) {
             (None, None) => {}
             (_, None) => return Err(format!("request {id} never left the system")),
             (Some(arrival), Some(left)) if left >= arrival => sum += u128::from((left - arrival).0),
@@ -59,12 +59,12 @@ pub fn littles_law(record: &Recorder) -> Result<(), String> {
 }
 
 /// Every request arrives, then starts, then finishes.
-pub fn causality(record: &Recorder) -> Result<(), String> {
+pub fn causality(record: &FullRecord) -> Result<(), String> {
     for (id, &finish) in record
         .finish
         .iter()
         .enumerate()
-        .filter(|(_, finish)| happened(**finish).is_some())
+        .filter(|(_, finish)| to_instant(**finish).is_some())
     {
         let (arrival, start) = (record.arrival[id], record.start[id]);
         if arrival > start || start > finish {
@@ -79,16 +79,17 @@ pub fn causality(record: &Recorder) -> Result<(), String> {
 
 /// A worker is busy while at least one of its tasks runs; the tasks of a stream do not overlap. Needs a record with
 /// tasks.
-pub fn busy_is_covered_by_tasks(record: &Recorder) -> Result<(), String> {
-    if record.tasks.len() as u64 != record.task_count {
+pub fn busy_is_covered_by_tasks(record: &FullRecord) -> Result<(), String> {
+    let tasks = &record.execution.tasks;
+    if tasks.len() as u64 != record.execution.task_count {
         return Err(format!(
             "{} tasks ran, but the log has {}",
-            record.task_count,
-            record.tasks.len()
+            record.execution.task_count,
+            tasks.len()
         ));
     }
-    let busy = &record.busy;
-    let mut tasks: Vec<&TaskRow> = record.tasks.iter().collect();
+    let busy = &record.execution.busy;
+    let mut tasks: Vec<&TaskRow> = tasks.iter().collect();
     tasks.sort_unstable_by_key(|task| (task.worker, task.start, task.finish, task.stream));
     let mut covered = vec![Nanos::ZERO; busy.len()];
     for of_worker in tasks.chunk_by(|a, b| a.worker == b.worker) {
@@ -133,16 +134,17 @@ mod tests {
     use proptest::prelude::*;
     use smallvec::smallvec;
 
-    use super::super::summary::{Measure, summarize};
-    use super::super::tests::{queue, record};
     use super::*;
     use crate::base::units::{CellId, RequestId, TaskId, WorkerId};
+    use crate::core::record::Recorder;
+    use crate::core::record::tests::{queue, record};
+    use crate::core::summary::{Measure, summarize};
 
     #[test]
     fn presence_by_hand() {
         // Present from 2 to 6, from 4 to 10, and from 5 until rejected at 8.
         let mut run = record(&[(2, 2, 6), (4, 6, 10), (5, u64::MAX, u64::MAX)]);
-        run.rejected(RequestId(2), Nanos(8));
+        run.reject(RequestId(2), Nanos(8));
         assert_eq!(presence(&run), 4 + 6 + 3);
         assert_eq!(littles_law(&run), Ok(()));
         assert_eq!(presence(&record(&[])), 0);
@@ -152,7 +154,7 @@ mod tests {
     fn a_request_that_fails_leaves() {
         let mut run = record(&[(2, 2, 6), (4, 6, u64::MAX)]);
         assert!(littles_law(&run).is_err());
-        run.failed(RequestId(1), Nanos(9), "NaN".into());
+        run.fail(RequestId(1), Nanos(9), "NaN".into());
         assert_eq!(presence(&run), 4 + 5);
         assert_eq!(littles_law(&run), Ok(()));
         assert_eq!(summarize(&run, &Measure::default()).failed, 1);
@@ -161,7 +163,7 @@ mod tests {
     #[test]
     fn little_agrees_with_the_summary() {
         let run = queue(5000, 0.8, 2);
-        let span = run.end - run.arrival[0];
+        let span = run.execution.end - run.arrival[0];
         let mean_number = presence(&run) as f64 / span.0 as f64;
         let rate = 5000.0 / span.as_millis_f64();
         let latency = summarize(&run, &Measure::default())
@@ -205,14 +207,14 @@ mod tests {
     #[test]
     fn busy_time_is_checked_by_worker() {
         let mut run = record(&[]);
-        (run.task_count, run.busy[0]) = (1, Nanos(5));
+        (run.execution.task_count, run.execution.busy[0]) = (1, Nanos(5));
         assert_eq!(
             busy_is_covered_by_tasks(&run),
             Err("1 tasks ran, but the log has 0".into())
         );
-        run.tasks.push(row(TaskId(0), 0, 1, 6));
+        run.execution.tasks.push(row(TaskId(0), 0, 1, 6));
         assert_eq!(busy_is_covered_by_tasks(&run), Ok(()));
-        run.busy[0] = Nanos(6);
+        run.execution.busy[0] = Nanos(6);
         assert_eq!(
             busy_is_covered_by_tasks(&run),
             Err("worker 0 was busy for 6 ns, but its tasks took 5 ns".into())
@@ -223,8 +225,8 @@ mod tests {
     fn streams_overlap_and_tasks_of_one_do_not() {
         let law = |busy, tasks: &[(u16, u64, u64)]| {
             let mut run = record(&[]);
-            (run.task_count, run.busy[0]) = (tasks.len() as u64, Nanos(busy));
-            run.tasks.extend(
+            (run.execution.task_count, run.execution.busy[0]) = (tasks.len() as u64, Nanos(busy));
+            run.execution.tasks.extend(
                 (0..)
                     .map(TaskId)
                     .zip(tasks)

@@ -1,0 +1,233 @@
+use std::iter::Sum;
+use std::time::Duration;
+
+use super::options::RecordOptions;
+use crate::base::units::{Nanos, TaskId, WorkerId};
+use crate::core::task::{Completion, OpenTask, Reason, Round, Step, TaskRow, distinct_cells};
+
+/// What the workers executed and how the policy was called: the part of a record that does not depend on requests.
+#[derive(Debug, Default)]
+pub struct Execution {
+    pub(super) options: RecordOptions,
+    /// The number of cell types. Steps with higher numbers are operators.
+    cells: usize,
+    /// The events so far at the present instant.
+    pub(super) this_round: Round,
+    /// The intervals in which each worker was busy since it last had no task: disjoint, ascending.
+    spans: Vec<Vec<(Nanos, Nanos)>>,
+    /// The rounds in order, if they are kept.
+    pub rounds: Vec<Round>,
+    /// The tasks in the order in which the policy learned of their completion, if rounds are kept.
+    pub reported: Vec<TaskId>,
+    /// The tasks in the order of submission, if they are kept.
+    pub tasks: Vec<TaskRow>,
+    /// The reasons of tasks, if they are kept and the policy gives reasons.
+    pub reasons: Vec<(TaskId, Reason)>,
+    pub task_count: u64,
+    /// The sum of all tasks' batch sizes.
+    pub batch_sum: u64,
+    /// The number of executions of each cell type at each batch size. Operators follow the cell types.
+    pub batches: Vec<Vec<u64>>,
+    /// The executed cells, including padding. A cell with an input of n tokens counts n times; operators count the
+    /// cells that they belong to.
+    pub executed_cells: u64,
+    /// The executed cells without padding.
+    pub useful_cells: u64,
+    /// The time in which each worker ran at least one task.
+    pub busy: Vec<Nanos>,
+    /// The latest end of a task.
+    pub end: Nanos,
+    /// Measurements of host time, which are never part of a reproducible result.
+    pub decisions: Decisions,
+}
+
+/// The calls of the policy that submitted a task.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Decisions {
+    pub calls: u64,
+    pub tasks: u64,
+    pub time: Duration,
+}
+
+impl Sum for Decisions {
+    fn sum<I: Iterator<Item = Decisions>>(iter: I) -> Decisions {
+        iter.fold(Decisions::default(), |a, b| Decisions {
+            calls: a.calls + b.calls,
+            tasks: a.tasks + b.tasks,
+            time: a.time + b.time,
+        })
+    }
+}
+
+impl Execution {
+    pub(super) fn new(workers: usize, cells: usize, options: RecordOptions) -> Execution {
+        Execution {
+            options,
+            cells,
+            spans: vec![Vec::new(); workers],
+            batches: vec![Vec::new(); cells],
+            busy: vec![Nanos::ZERO; workers],
+            ..Execution::default()
+        }
+    }
+
+    pub(super) fn reasons(&mut self) -> Option<&mut Vec<(TaskId, Reason)>> {
+        if self.options.reasons {
+            Some(&mut self.reasons)
+        } else {
+            None
+        }
+    }
+
+    pub(super) fn report(&mut self, task: TaskId) {
+        self.this_round.completions += 1;
+        if self.options.rounds {
+            self.reported.push(task);
+        }
+    }
+
+    pub(super) fn end_round(&mut self, now: Nanos) {
+        let round = Round {
+            now,
+            ..std::mem::take(&mut self.this_round)
+        };
+        if self.options.rounds {
+            self.rounds.push(round);
+        }
+    }
+
+    pub(super) fn decide(&mut self, time: Duration, tasks: u64) {
+        self.decisions.calls += 1;
+        self.decisions.tasks += tasks;
+        self.decisions.time += time;
+    }
+
+    #[inline]
+    pub(super) fn complete(&mut self, completion: &Completion, task: &OpenTask) {
+        self.task_count += 1;
+        self.batch_sum += u64::from(task.batch);
+        self.useful_cells += task.useful_cells;
+        self.add_busy(task.worker, completion.start, completion.finish);
+        self.end = self.end.max(completion.finish);
+        self.executed_cells += self.count_cells(task);
+        for step in &task.steps {
+            if self.batches.len() <= step.cell.index() {
+                self.batches.resize_with(step.cell.index() + 1, Vec::new);
+            }
+            let sizes = &mut self.batches[step.cell.index()];
+            if sizes.len() <= step.batch as usize {
+                sizes.resize(step.batch as usize + 1, 0);
+            }
+            sizes[step.batch as usize] += u64::from(step.times);
+        }
+        if self.options.tasks {
+            self.keep_task(completion, task);
+        }
+    }
+
+    fn count_cells(&self, task: &OpenTask) -> u64 {
+        if task.iteration.is_some() {
+            return task.steps.iter().map(|step| u64::from(step.batch)).sum();
+        }
+        let has_operators = task
+            .steps
+            .iter()
+            .any(|step| step.cell.index() >= self.cells);
+        if has_operators {
+            task.useful_cells
+        } else {
+            task.steps.iter().map(Step::cells).sum()
+        }
+    }
+
+    /// Adds the time of a task to its worker's, unless tasks of other streams ran at that time.
+    fn add_busy(&mut self, worker: WorkerId, start: Nanos, finish: Nanos) {
+        let spans = &mut self.spans[worker.index()];
+        let busy = &mut self.busy[worker.index()];
+        let first = spans.partition_point(|span| span.1 < start);
+        let touched = spans[first..].partition_point(|span| span.0 <= finish);
+        if touched == 0 {
+            spans.insert(first, (start, finish));
+            *busy += finish - start;
+            return;
+        }
+        // The task and all spans that it touches become one.
+        let known: Nanos = spans[first..first + touched]
+            .iter()
+            .map(|span| span.1 - span.0)
+            .sum();
+        let last = spans[first + touched - 1];
+        let merged = (start.min(spans[first].0), finish.max(last.1));
+        spans[first] = merged;
+        spans.drain(first + 1..first + touched);
+        *busy += (merged.1 - merged.0) - known;
+    }
+
+    /// All later tasks of the worker start after the earlier ones.
+    pub(super) fn idle(&mut self, worker: WorkerId) {
+        self.spans[worker.index()].clear();
+    }
+
+    fn keep_task(&mut self, completion: &Completion, task: &OpenTask) {
+        let row = TaskRow {
+            task: completion.task,
+            worker: task.worker,
+            stream: task.stream,
+            cells: distinct_cells(&task.steps),
+            batch: task.batch,
+            submit: task.submit,
+            start: completion.start,
+            finish: completion.finish,
+        };
+        // Tasks of several workers complete out of order; the log is in the order of submission.
+        let place = self
+            .tasks
+            .iter()
+            .rposition(|other| other.task < row.task)
+            .map_or(0, |before| before + 1);
+        self.tasks.insert(place, row);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::RngExt;
+
+    use super::*;
+    use crate::core::workload::random;
+
+    /// The busy time of a worker whose tasks run in these spans.
+    fn busy(spans: &[(u64, u64)]) -> u64 {
+        let mut execution = Execution::new(1, 1, RecordOptions::default());
+        for (start, finish) in spans {
+            execution.add_busy(WorkerId(0), Nanos(*start), Nanos(*finish));
+        }
+        execution.busy[0].0
+    }
+
+    #[test]
+    fn a_worker_is_busy_while_at_least_one_task_runs() {
+        assert_eq!(busy(&[(1, 3), (3, 4), (6, 9)]), 6);
+        assert_eq!(busy(&[(2, 5), (1, 7), (4, 9)]), 8);
+        assert_eq!(busy(&[(5, 6), (8, 9), (12, 12), (0, 10)]), 10);
+        // These tasks do not come in the order of their finishes.
+        assert_eq!(busy(&[(10, 12), (3, 5), (4, 11)]), 9);
+
+        let mut rng = random::sequence(1, 0, "spans");
+        for _ in 0..200 {
+            let mut spans = Vec::new();
+            for _ in 0..12 {
+                let start = rng.random_range(0..40);
+                spans.push((start, start + rng.random_range(0..9)));
+            }
+            let covered = (0..50)
+                .filter(|at| {
+                    spans
+                        .iter()
+                        .any(|(start, finish)| start <= at && at < finish)
+                })
+                .count();
+            assert_eq!(busy(&spans), covered as u64, "{spans:?}");
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The record of a run: what happened to each request, and what the workers executed.
+//!
+//! A [`full::FullRecord`] keeps all requests. A [`compact::CompactRecord`] forgets a request when it has left, and keeps
+//! counts, sums and histograms. The module [`summary`](super::summary) computes the metrics from either.
+
+mod options;
+
+pub mod execution;
+pub mod tokens;
+
+pub(crate) mod histogram;
+pub(crate) mod presence;
+pub(crate) mod tally;
+
+pub mod compact;
+pub mod full;
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use self::execution::Execution;
+pub use self::options::{Limit, RecordOptions};
+use crate::base::units::{Nanos, RequestId, TaskId, WorkerId};
+use crate::core::task::{Completion, OpenTask, Reason};
+use crate::core::workload::trace::Request;
+
+/// How a request left the system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    Served,
+    /// The policy turned the request away before its deadline.
+    Rejected,
+    /// The policy turned the request away at its deadline or later.
+    Expired,
+    Failed,
+    /// The run was stopped, or the policy forgot the request.
+    #[default]
+    Unfinished,
+}
+
+/// A request that was rejected or failed, the instant at which it left, and the reason.
+pub type ReasonedDeparture = (RequestId, Nanos, String);
+
+/// The reason of a request that is still in the system when nothing runs or arrives any more.
+pub(crate) const LOST: &str = "the policy neither served nor rejected it";
+
+/// What the engine reports about a run. A request arrives, starts with its first task, and leaves: it finishes, is
+/// rejected or fails.
+pub trait Recorder {
+    fn execution(&self) -> &Execution;
+
+    fn execution_mut(&mut self) -> &mut Execution;
+
+    /// Records an arrival. `handled` is the instant at which the engine passes the request to the policy.
+    fn arrive(&mut self, request: &Request<'_>, handled: Nanos);
+
+    /// Records the requests of a completed task as started, unless they have started before.
+    fn start(&mut self, completion: &Completion, task: &OpenTask);
+
+    /// Loads the records of requests that are about to leave into the cache.
+    fn prefetch(&self, _requests: &[RequestId]) {}
+
+    /// Records that a request was served.
+    fn finish(&mut self, request: RequestId, at: Nanos);
+
+    fn reject(&mut self, request: RequestId, at: Nanos);
+
+    /// Keeps the policy's reason for a rejection.
+    fn explain_rejection(&mut self, request: RequestId, at: Nanos, reason: String);
+
+    fn fail(&mut self, request: RequestId, at: Nanos, reason: String);
+
+    /// Records all requests that are still in the system as failed, because nothing runs or arrives any more.
+    fn fail_remaining(&mut self, at: Nanos);
+
+    /// Records the tokens of a completed iteration. Returns the sequences that have got their last token.
+    fn end_sequences(&mut self, _completion: &Completion, _task: &OpenTask) -> &[RequestId] {
+        &[]
+    }
+
+    /// Records preemptions, and leaves the list empty.
+    fn preempt(&mut self, requests: &mut Vec<RequestId>) {
+        requests.clear();
+    }
+
+    /// Whether the run has reached its limit.
+    fn has_missed(&self) -> bool {
+        false
+    }
+
+    /// The requests that failed, in the order in which they left.
+    fn failures(&self) -> &[ReasonedDeparture];
+
+    /// The rejections for which the policy gave a reason.
+    fn explained_rejections(&self) -> &[ReasonedDeparture];
+
+    /// Records a task and the start of its requests.
+    #[inline]
+    fn complete(&mut self, completion: &Completion, task: &OpenTask) {
+        self.start(completion, task);
+        self.execution_mut().complete(completion, task);
+    }
+
+    /// Records that the policy has learned of a completion.
+    #[inline]
+    fn report(&mut self, task: TaskId) {
+        self.execution_mut().report(task);
+    }
+
+    /// Records that a worker has no task left.
+    #[inline]
+    fn idle(&mut self, worker: WorkerId) {
+        self.execution_mut().idle(worker);
+    }
+
+    /// Records that the policy has learned of all events of this instant.
+    #[inline]
+    fn end_round(&mut self, now: Nanos) {
+        self.execution_mut().end_round(now);
+    }
+
+    /// Records the host time of a call of the policy that submitted tasks.
+    #[inline]
+    fn decide(&mut self, time: Duration, tasks: u64) {
+        self.execution_mut().decide(time, tasks);
+    }
+
+    /// The list of reasons for tasks, or `None` if reasons are not kept.
+    #[inline]
+    fn reasons(&mut self) -> Option<&mut Vec<(TaskId, Reason)>> {
+        self.execution_mut().reasons()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,229 @@
+//! The tokens of language models: when each sequence gets one, and which one is its last. Policies learn the length of an
+//! output only when it ends.
+//!
+//! All sequences that decode on a worker get their tokens at the same instants. So the work for a task is proportional to
+//! the number of sequences that begin, end or are preempted with it, not to the number that decode.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::mem;
+
+use super::histogram::DurationHistogram;
+use crate::base::units::{Nanos, RequestId, WorkerId};
+use crate::core::task::{Completion, Iteration, OpenTask};
+
+/// The tokens of a run.
+#[derive(Debug, Default)]
+pub struct Tokens {
+    /// The sequence of each request.
+    pub sequences: Vec<Sequence>,
+    workers: Vec<DecodingWorker>,
+    /// The times between tokens of a sequence, over the whole run.
+    pub(crate) gaps: DurationHistogram,
+    /// The tokens of all requests.
+    pub generated: u64,
+    pub preemptions: u64,
+    /// The blocks in use while tasks ran, in block-nanoseconds.
+    pub used_blocks: u128,
+    /// The capacity while tasks ran, in block-nanoseconds.
+    pub all_blocks: u128,
+    /// The largest number of blocks in use at once.
+    pub most_blocks: u32,
+    pub capacity: u32,
+    /// The sequences that ended with the last task.
+    ended: Vec<RequestId>,
+}
+
+/// The output of a request.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sequence {
+    /// The length of the output.
+    pub output: u32,
+    /// The instant of the first token, or [`Nanos::MAX`] before it.
+    pub first: Nanos,
+    /// The instant of the last token. While the sequence decodes, the instant of the token with which it began to.
+    last: Nanos,
+    /// The longest time between two tokens.
+    pub worst_gap: Nanos,
+    pub preemptions: u32,
+    /// The tokens that are still to come. While the sequence decodes, those that were to come when it began to.
+    missing: u32,
+    /// The worker on which the sequence decodes, and the worker's tick when it began to.
+    decodes: Option<(WorkerId, u64)>,
+}
+
+/// The sequences that decode on a worker.
+#[derive(Debug, Default)]
+struct DecodingWorker {
+    /// The number of tasks in which sequences decoded.
+    ticks: u64,
+    /// The end of the last such task.
+    at: Nanos,
+    /// The number of sequences that decode.
+    decoding: u64,
+    /// The tick of each sequence's last token, the next one first. Entries of preempted sequences stay, and are ignored.
+    ends: BinaryHeap<Reverse<(u64, RequestId)>>,
+    /// The sequences that decode and have had no tick so far.
+    fresh: Vec<RequestId>,
+    /// The tick at the end of a gap and the gap, except gaps that a later one exceeds. Ticks ascend, gaps descend.
+    worst: Vec<(u64, Nanos)>,
+}
+
+impl Tokens {
+    pub(super) fn add_sequence(&mut self, request: RequestId, output: u32) {
+        let new = Sequence {
+            output,
+            first: Nanos::MAX,
+            missing: output,
+            ..Sequence::default()
+        };
+        let known = self.sequences.len().max(request.index() + 1);
+        self.sequences.resize(known, new);
+        self.sequences[request.index()] = new;
+    }
+
+    /// Records the tokens of a task. Returns the sequences that end with it, in the order of their requests.
+    pub(super) fn complete_iteration(
+        &mut self,
+        iteration: Iteration,
+        task: &OpenTask,
+        completion: &Completion,
+    ) -> &[RequestId] {
+        let Iteration {
+            prefilled,
+            decodes,
+            blocks,
+            capacity,
+        } = iteration;
+        let OpenTask {
+            worker,
+            ref requests,
+            ..
+        } = *task;
+        assert!(
+            blocks <= capacity,
+            "{blocks} blocks of {capacity} are in use"
+        );
+        let time = u128::from((completion.finish - completion.start).0);
+        self.used_blocks += time * u128::from(blocks);
+        self.all_blocks += time * u128::from(capacity);
+        self.most_blocks = self.most_blocks.max(blocks);
+        self.capacity = capacity;
+        if self.workers.len() <= worker.index() {
+            self.workers
+                .resize_with(worker.index() + 1, DecodingWorker::default);
+        }
+        let mut ended = mem::take(&mut self.ended);
+        ended.clear();
+        if decodes {
+            self.tick(worker, completion.finish, &mut ended);
+        }
+        for request in &requests[..prefilled as usize] {
+            self.begin(*request, worker, completion.finish, &mut ended);
+        }
+        ended.sort_unstable();
+        self.ended = ended;
+        &self.ended
+    }
+
+    /// All sequences that decode on a worker get a token.
+    fn tick(&mut self, on: WorkerId, now: Nanos, ended: &mut Vec<RequestId>) {
+        let worker = &mut self.workers[on.index()];
+        worker.ticks += 1;
+        self.generated += worker.decoding;
+        let older = worker.decoding - worker.fresh.len() as u64;
+        if older > 0 {
+            let gap = now - worker.at;
+            let lesser = worker
+                .worst
+                .iter()
+                .rposition(|(_, other)| *other > gap)
+                .map_or(0, |last| last + 1);
+            worker.worst.truncate(lesser);
+            worker.worst.push((worker.ticks, gap));
+            self.gaps.add(gap.0, older);
+        }
+        worker.at = now;
+        let mut fresh = mem::take(&mut worker.fresh);
+        for request in fresh.drain(..) {
+            let gap = now - self.sequences[request.index()].last;
+            let worst = &mut self.sequences[request.index()].worst_gap;
+            *worst = gap.max(*worst);
+            self.gaps.add(gap.0, 1);
+        }
+        self.workers[on.index()].fresh = fresh;
+        while let Some(Reverse((tick, request))) = self.workers[on.index()].ends.peek().copied()
+            && tick <= self.workers[on.index()].ticks
+        {
+            self.workers[on.index()].ends.pop();
+            if self.sequences[request.index()].ends_at() == Some((on, tick)) {
+                self.stop(request);
+                ended.push(request);
+            }
+        }
+    }
+
+    /// The task has computed the request's prompt, and with it the next token.
+    fn begin(&mut self, request: RequestId, on: WorkerId, now: Nanos, ended: &mut Vec<RequestId>) {
+        let sequence = &mut self.sequences[request.index()];
+        let before = mem::replace(&mut sequence.last, now);
+        let again = sequence.first != Nanos::MAX;
+        sequence.first = sequence.first.min(now);
+        sequence.missing -= 1;
+        self.generated += 1;
+        if again {
+            sequence.worst_gap = sequence.worst_gap.max(now - before);
+            self.gaps.add((now - before).0, 1);
+        }
+        let sequence = &mut self.sequences[request.index()];
+        if sequence.missing == 0 {
+            ended.push(request);
+            return;
+        }
+        let worker = &mut self.workers[on.index()];
+        sequence.decodes = Some((on, worker.ticks));
+        worker.decoding += 1;
+        worker.fresh.push(request);
+        worker.ends.push(Reverse((
+            worker.ticks + u64::from(sequence.missing),
+            request,
+        )));
+    }
+
+    /// The sequence no longer decodes.
+    pub(super) fn stop(&mut self, request: RequestId) {
+        let sequence = &mut self.sequences[request.index()];
+        let Some((on, since)) = sequence.decodes.take() else {
+            return;
+        };
+        let worker = &mut self.workers[on.index()];
+        worker.decoding -= 1;
+        if worker.ticks == since {
+            worker.fresh.retain(|other| *other != request);
+            return;
+        }
+        sequence.missing -= (worker.ticks - since) as u32;
+        sequence.last = worker.at;
+        // The gap to the sequence's first tick is counted already.
+        let first = worker.worst.partition_point(|(tick, _)| *tick <= since + 1);
+        sequence.worst_gap = worker
+            .worst
+            .get(first)
+            .map_or(Nanos::ZERO, |(_, gap)| *gap)
+            .max(sequence.worst_gap);
+    }
+
+    pub(super) fn preempt(&mut self, request: RequestId) {
+        self.stop(request);
+        self.sequences[request.index()].preemptions += 1;
+        self.preemptions += 1;
+    }
+}
+
+impl Sequence {
+    /// The worker on which the sequence decodes, and the worker's tick at which it gets its last token.
+    fn ends_at(&self) -> Option<(WorkerId, u64)> {
+        self.decodes
+            .map(|(on, since)| (on, since + u64::from(self.missing)))
+    }
+}
