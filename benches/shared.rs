@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use batchlab::backend::Backend;
-use batchlab::cost::table::{CostTable, Overhead, TableModel};
+use batchlab::cost::table::{CostTable, Overhead, TableCosts};
 use batchlab::sim;
 use batchlab::task::{Step, Task};
 use batchlab::units::{CellId, Nanos, StreamId, TaskId, WorkerId};
@@ -62,11 +62,11 @@ fn run(backend: &mut dyn Backend, streams: u16, batches: &[u32]) -> u64 {
     hash
 }
 
-fn device() -> TableModel {
+fn device() -> TableCosts {
     let costs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("scenarios/costs/v100.csv");
     let table = CostTable::read(&costs).expect("the table is there");
     table
-        .device(
+        .costs_for(
             &Model::Lstm.cell_types(),
             Overhead {
                 task: Some(Nanos::ZERO),

@@ -192,7 +192,7 @@ mod tests {
         let cells = model.cell_types();
         let table =
             CostTable::parse("cell,batch,ns\nA,1,10\nB,1,10\nC,1,10\nD,1,10\n", "costs").unwrap();
-        let device = table.device(&cells, Overhead::default()).unwrap();
+        let device = table.costs_for(&cells, Overhead::default()).unwrap();
         let costs: Arc<dyn CostModel> = Arc::new(device.clone());
         let setup = Setup {
             model: &model,

@@ -10,8 +10,8 @@
 use std::process::ExitCode;
 
 use batchlab::backend::Backend;
+use batchlab::cost::task_times::TaskTimes;
 use batchlab::cost::timing::{Start, Timing};
-use batchlab::cost::transfer::Transfers;
 use batchlab::policy::registry::Registry;
 use batchlab::run::executor::{Executors, Simulation, Simulator};
 use batchlab::sim;
@@ -63,7 +63,7 @@ impl Simulator for Jitter {
 
 /// The costs of the simulated device, with jitter. The stream is seeded, so a run repeats to the byte.
 struct Jittered {
-    costs: Transfers,
+    costs: TaskTimes,
     share: f64,
     random: RandomSequence,
 }

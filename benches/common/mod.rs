@@ -8,7 +8,7 @@ use batchlab::backend::Backend;
 use batchlab::cost::CostModel;
 use batchlab::cost::decoder::Decoder;
 use batchlab::cost::roofline::Roofline;
-use batchlab::cost::table::{CostTable, Overhead, TableModel};
+use batchlab::cost::table::{CostTable, Overhead, TableCosts};
 use batchlab::engine;
 use batchlab::policy::Policy;
 use batchlab::policy::registry::{Settings, Setup};
@@ -29,7 +29,7 @@ pub struct Case<'p> {
     model: Model,
     cells: Vec<CellType>,
     workers: usize,
-    device: TableModel,
+    device: TableCosts,
     policy: &'p dyn Settings,
     requests: Requests,
 }
@@ -73,7 +73,7 @@ impl<'p> Case<'p> {
         };
         let costs = costs.expect("the times are there");
         let device = costs
-            .device(&cells, Overhead::default())
+            .costs_for(&cells, Overhead::default())
             .expect("the table has the model's cells");
         let dataset = Dataset::open(dataset, &model, &in_repository).expect("the dataset is there");
         let shapes = dataset

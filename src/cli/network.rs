@@ -13,7 +13,7 @@ use crate::base::shipped::Shipped;
 use crate::base::units::Nanos;
 use crate::core::cost::roofline::Roofline;
 use crate::core::cost::slice;
-use crate::core::cost::table::{CostTable, Overhead, TableModel};
+use crate::core::cost::table::{CostTable, Overhead, TableCosts};
 use crate::core::workload::dnn::{Dnn, Kind, Operator, Work};
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::Sizes;
@@ -111,7 +111,7 @@ fn tokens(args: &Args, network: &Dnn) -> Result<u32> {
 }
 
 /// The simulator's times; `None` without a device and a cost table.
-fn costs(args: &Args, model: &Model, device: Option<&Arc<Roofline>>) -> Result<Option<TableModel>> {
+fn costs(args: &Args, model: &Model, device: Option<&Arc<Roofline>>) -> Result<Option<TableCosts>> {
     let table = match &args.costs {
         None if device.is_none() => return Ok(None),
         None => CostTable::empty(),
@@ -123,7 +123,7 @@ fn costs(args: &Args, model: &Model, device: Option<&Arc<Roofline>>) -> Result<O
         None => table,
     };
     table
-        .device(&model.cell_types(), Overhead::default())
+        .costs_for(&model.cell_types(), Overhead::default())
         .map(Some)
 }
 
@@ -131,7 +131,7 @@ struct Shown<'a> {
     args: &'a Args,
     network: &'a Dnn,
     tokens: u32,
-    costs: Option<TableModel>,
+    costs: Option<TableCosts>,
     /// Batch sizes with the times of the operators; empty without a device and a cost table.
     times: Vec<(u32, Vec<Nanos>)>,
 }

@@ -27,7 +27,7 @@ fn covers(model: &str, more: &[&str], batches: (u32, u32), others: &[&str]) -> S
     let cells = Model::parse(model).unwrap().cell_types();
     let table = CostTable::parse(&text, "costs.csv")
         .unwrap()
-        .device(&cells, Overhead::default())
+        .costs_for(&cells, Overhead::default())
         .unwrap();
     for cell in (0..cells.len() as u16).map(CellId) {
         assert_eq!(table.measured(cell), batches.0..=batches.1, "{text}");

@@ -88,7 +88,7 @@ fn allocations(
     let cells = model.cell_types();
     let device = CostTable::read(&find("scenarios/costs/v100.csv"))
         .unwrap()
-        .device(&cells, Overhead::default());
+        .costs_for(&cells, Overhead::default());
     let shapes = Dataset::open(dataset, model, &find).unwrap().sample(
         count,
         None,
@@ -158,7 +158,7 @@ fn streams_that_share_a_worker_allocate_no_more_for_more_tasks() {
     let cells = Model::Lstm.cell_types();
     let table = CostTable::parse("cell,batch,ns\nlstm,1,100\nlstm,64,800\n", "costs").unwrap();
     let allocations = |tasks: u64| {
-        let mut backend = sim::backend(2, 4, table.device(&cells, Overhead::default()).unwrap());
+        let mut backend = sim::backend(2, 4, table.costs_for(&cells, Overhead::default()).unwrap());
         let before = ALLOCATIONS.get();
         for id in 0..tasks {
             let steps = [Step {

@@ -112,7 +112,7 @@ fn simulate(case: &Case) -> FullRecord {
     let cells = model.cell_types();
     let costs = table
         .with_kv_tokens(Some(case.kv_tokens))
-        .device(&cells, Overhead::default())
+        .costs_for(&cells, Overhead::default())
         .unwrap();
     let device = Device {
         model,

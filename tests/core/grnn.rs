@@ -379,7 +379,7 @@ fn device(rows: Option<&str>, workers: usize) -> crate::lab::Device {
             CostTable::empty().with_persistent(Arc::new(kernels), "lstm")
         }
     };
-    let costs = table.device(&cells, Overhead::default()).unwrap();
+    let costs = table.costs_for(&cells, Overhead::default()).unwrap();
     crate::lab::Device {
         model,
         cells,

@@ -320,7 +320,8 @@ fn ledgers(results: &Path) -> Vec<Ledger> {
         let entry = &scenario.policies[point.run.policy];
         let table = CostTable::read(entry.costs.as_ref().unwrap()).unwrap();
         let model =
-            costs::model(&table, &scenario.workload, &*entry.settings, entry.overhead).unwrap();
+            costs::costs_of_policy(&table, &scenario.workload, &*entry.settings, entry.overhead)
+                .unwrap();
         ledger::replayed(&inputs, &point, Some(&model))
             .unwrap()
             .1

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use batchlab::backend::Backend;
-use batchlab::cost::table::TableModel;
+use batchlab::cost::table::TableCosts;
 use batchlab::cost::{CostModel, Extra};
 use batchlab::run::executor::SelectedBackend;
 use batchlab::run::{self, Run, RunOptions};
@@ -62,7 +62,7 @@ pub const RESTLESS: Quirks = Quirks {
 
 /// Workers on a clock of their own.
 pub struct Machine<'a> {
-    costs: TableModel,
+    costs: TableCosts,
     quirks: Quirks,
     rng: RandomSequence,
     now: Cell<u64>,
@@ -74,7 +74,7 @@ pub struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    pub fn new(workers: usize, costs: TableModel, quirks: Quirks, stop: &'a AtomicBool) -> Self {
+    pub fn new(workers: usize, costs: TableCosts, quirks: Quirks, stop: &'a AtomicBool) -> Self {
         let rng = random::sequence(7, 0, "machine");
         Machine {
             costs,

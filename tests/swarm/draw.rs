@@ -261,7 +261,7 @@ fn draw_policies(
     let operators = Catalogue::new(model, &Sizes::square(8));
     let device = CostTable::parse(costs, "costs")
         .and_then(|table| {
-            table.with_kv_tokens(Some(kv_tokens)).device_with(
+            table.with_kv_tokens(Some(kv_tokens)).costs_for_operators(
                 &cells,
                 &operators,
                 Overhead::default(),

@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 
 use batchlab::backend::Backend;
+use batchlab::cost::task_times::TaskTimes;
 use batchlab::cost::timing::{Start, Timing};
-use batchlab::cost::transfer::Transfers;
 use batchlab::policy::registry::Registry;
 use batchlab::record::RecordOptions;
 use batchlab::record::full::FullRecord;
@@ -91,7 +91,7 @@ impl Simulator for Faulty {
 type Failed = Rc<RefCell<BTreeMap<RequestId, String>>>;
 
 struct Faults {
-    costs: Transfers,
+    costs: TaskTimes,
     faults: Vec<Fault>,
     delay: Nanos,
     /// The factor by which each worker is slower, or `None` if the worker is lost.

@@ -10,8 +10,8 @@ use rand::RngExt as _;
 use super::record::Record;
 use crate::base::units::Nanos;
 use crate::core::backend::Backend;
-use crate::core::cost::table::{CostTable, Overhead, TableModel};
-use crate::core::cost::transfer::Transfers;
+use crate::core::cost::table::{CostTable, Overhead, TableCosts};
+use crate::core::cost::task_times::TaskTimes;
 use crate::core::engine;
 use crate::core::policy::registry::{Settings, Setup};
 use crate::core::record::RecordOptions;
@@ -80,11 +80,11 @@ impl Case {
         }
     }
 
-    pub fn device(&self) -> TableModel {
+    pub fn device(&self) -> TableCosts {
         let operators = Catalogue::new(&self.model, &Sizes::square(8));
         CostTable::parse(&self.costs, "costs")
             .and_then(|table| {
-                table.device_with(&self.model.cell_types(), &operators, self.overhead)
+                table.costs_for_operators(&self.model.cell_types(), &operators, self.overhead)
             })
             .expect("the table has all of the model's cells")
     }
@@ -93,7 +93,7 @@ impl Case {
         let mut backend = sim::backend(
             self.workers,
             policy.streams(setup),
-            Transfers::new(self.device(), &self.requests.graphs),
+            TaskTimes::new(self.device(), &self.requests.graphs),
         );
         self.run_on(&mut *backend, policy, setup, watch)
     }

@@ -6,7 +6,7 @@ use std::iter::repeat_n;
 use super::Guarantees;
 use super::record::{Record, Seen};
 use crate::base::units::{CellId, Nanos, NodeId, RequestId};
-use crate::core::cost::table::TableModel;
+use crate::core::cost::table::TableCosts;
 use crate::core::summary::bounds::Fastest;
 use crate::core::summary::laws;
 use crate::core::task::{MemberList, NodeRef, TaskRow};
@@ -19,7 +19,7 @@ pub struct Given<'a> {
     pub requests: &'a Requests,
     pub cells: &'a [CellType],
     pub workers: usize,
-    pub device: &'a TableModel,
+    pub device: &'a TableCosts,
     /// [`Settings::batch_sizes`](crate::core::policy::registry::Settings::batch_sizes).
     pub sizes: &'a [u32],
 }

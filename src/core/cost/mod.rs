@@ -9,15 +9,15 @@ pub mod persistent;
 pub mod roofline;
 pub mod slice;
 pub mod table;
+pub mod task_times;
 pub mod timing;
 pub mod traffic;
-pub mod transfer;
 
 use crate::base::units::{CellId, Nanos, Share};
 use crate::core::task::{Members, Step};
 use crate::core::workload::row_names::{GATHER, LAUNCH, TASK, WHOLE};
 
-/// The times of a device. By default only [`CostModel::cell`] takes time. [`table::TableModel`] combines cost tables,
+/// The times of a device. By default only [`CostModel::cell`] takes time. [`table::TableCosts`] combines cost tables,
 /// rooflines and GRNN's model.
 pub trait CostModel: Send + Sync {
     /// One run of a batched cell, whatever [`Step::times`].

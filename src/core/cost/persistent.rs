@@ -61,7 +61,7 @@ mod tests {
 
     use super::*;
     use crate::base::units::{CellId, Share, WorkerId};
-    use crate::core::cost::table::{CostTable, Overhead, TableModel};
+    use crate::core::cost::table::{CostTable, Overhead, TableCosts};
     use crate::core::cost::timing::Timing;
     use crate::core::cost::{CostModel as _, MemberKind};
     use crate::core::task::{Members, Step, Task};
@@ -74,16 +74,16 @@ mod tests {
         CostTable::parse(rows, "t.csv").unwrap()
     }
 
-    fn device(rows: &str) -> TableModel {
+    fn device(rows: &str) -> TableCosts {
         let table = table(rows);
         let times = table.persistent("lstm").unwrap().unwrap();
         let table = table.with_persistent(Arc::new(times), "lstm");
         table
-            .device(&Model::Lstm.cell_types(), Overhead::default())
+            .costs_for(&Model::Lstm.cell_types(), Overhead::default())
             .unwrap()
     }
 
-    fn duration(device: &mut TableModel, steps: &[(u32, u32)], members: Members<'_>) -> u64 {
+    fn duration(device: &mut TableCosts, steps: &[(u32, u32)], members: Members<'_>) -> u64 {
         let step = |(batch, times): &(u32, u32)| Step {
             cell: CellId(0),
             batch: *batch,
@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(forever.runs(&step, MemberKind::Parts).time, Nanos::MAX);
     }
 
-    fn device_of_endless_steps() -> TableModel {
+    fn device_of_endless_steps() -> TableCosts {
         device(&format!(
             "{ROWS}lstm.persistent,1,{}\nlstm.persistent.launch,1,1\n",
             u64::MAX
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!(device.measured(CellId(0)), 2..=4);
         let other = table(&format!("cell,batch,ns\n{LAUNCHES}"));
         let refused = other
-            .device(&Model::Lstm.cell_types(), Overhead::default())
+            .costs_for(&Model::Lstm.cell_types(), Overhead::default())
             .unwrap_err()
             .to_string();
         assert!(
@@ -211,7 +211,7 @@ mod tests {
         };
         assert!(of(ROWS).unwrap().is_none() && table(ROWS).persistent("gru").unwrap().is_none());
         let mut without = table(&format!("{ROWS}{LAUNCHES}"))
-            .device(&Model::Lstm.cell_types(), Overhead::default())
+            .costs_for(&Model::Lstm.cell_types(), Overhead::default())
             .unwrap();
         assert_eq!(
             duration(&mut without, &[(1, 3)], Members::Parts(&|_| ())),

@@ -148,7 +148,7 @@ mod tests {
         let rows = "cell,batch,ns\ndecoder,4,10\ndecoder,8,20\nencoder,2,100\nencoder,4,200\nencoder.whole,1,0\ntask,1,999\n";
         let table = CostTable::parse(rows, "costs").unwrap();
         let mut model = table
-            .device(&Model::Seq2Seq.cell_types(), Overhead::default())
+            .costs_for(&Model::Seq2Seq.cell_types(), Overhead::default())
             .unwrap();
         let decoder = |batch, times| Step {
             cell: CellId(0),

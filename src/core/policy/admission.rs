@@ -103,7 +103,7 @@ mod tests {
         };
         let mut policy = Admission::new(policy.build(&setup).unwrap(), bound);
         let costs = CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,2,10\n", "costs").unwrap();
-        let mut backend = Sim::new(1, costs.device(&cells, Overhead::default()).unwrap());
+        let mut backend = Sim::new(1, costs.costs_for(&cells, Overhead::default()).unwrap());
         let mut record = FullRecord::new(requests.len(), 1, cells.len(), RecordOptions::default());
         let mut source = OpenLoop::new(&requests, &arrivals);
         engine::run(
@@ -195,7 +195,7 @@ mod tests {
             }),
             2,
         );
-        let mut backend = Sim::new(1, costs.device(&cells, Overhead::default()).unwrap());
+        let mut backend = Sim::new(1, costs.costs_for(&cells, Overhead::default()).unwrap());
         let mut record = FullRecord::new(requests.len(), 1, cells.len(), RecordOptions::default());
         record.describe_requests(&requests);
         let arrivals = [0, 0, 0, 30].map(Nanos);

@@ -512,7 +512,7 @@ mod tests {
         .unwrap();
         let device = table
             .with_kv_tokens(Some(80))
-            .device(&cells, Overhead::default())
+            .costs_for(&cells, Overhead::default())
             .unwrap();
         let costs: Arc<dyn CostModel> = Arc::new(device.clone());
         let setup = Setup {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::base::units::{StreamId, WorkerId};
-use crate::core::cost::table::{CostTable, Overhead, TableModel};
+use crate::core::cost::table::{CostTable, Overhead, TableCosts};
 use crate::core::task::{ExtraTime, Members, Step};
 use crate::core::workload::model::Model;
 
@@ -478,12 +478,12 @@ fn script() -> impl Strategy<Value = Vec<Action>> {
 }
 
 /// A batch of one fills an eighth of the device.
-fn device() -> TableModel {
+fn device() -> TableCosts {
     let rows = "cell,batch,ns\nencoder,1,10\nencoder,8,11\nencoder.switch,1,7\ndecoder,1,20\ndecoder,8,30\ndecoder.switch,1,3\n\
                 encoder.whole,1,9\nwhole,1,2\ntask,1,4\ngather,1,5\ngather,8,12\nlaunch,1,6\n";
     let table = CostTable::parse(rows, "costs").unwrap();
     table
-        .device(&Model::Seq2Seq.cell_types(), Overhead::default())
+        .costs_for(&Model::Seq2Seq.cell_types(), Overhead::default())
         .unwrap()
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::times::Times;
 use crate::base::units::{CellId, Nanos};
 use crate::core::cost::curve::Best;
-use crate::core::cost::table::TableModel;
+use crate::core::cost::table::TableCosts;
 use crate::core::workload::cell_graph::{CellGraph, Graph, Run, Runs};
 use crate::core::workload::trace::Requests;
 
@@ -93,7 +93,7 @@ impl Bounds {
 
 /// Policies may have their own costs, and the best of all bounds them.
 pub struct Fastest<'a> {
-    devices: Vec<&'a TableModel>,
+    devices: Vec<&'a TableCosts>,
     /// The largest batch of each cell type. The tables' sizes are tried in any case.
     largest: Vec<u32>,
     /// The most streams of a worker.
@@ -105,7 +105,7 @@ pub struct Fastest<'a> {
 impl<'a> Fastest<'a> {
     /// `streams` is the most streams of a worker that a policy uses.
     pub fn new(
-        devices: impl IntoIterator<Item = &'a TableModel>,
+        devices: impl IntoIterator<Item = &'a TableCosts>,
         largest: Vec<u32>,
         streams: u16,
     ) -> Self {
@@ -217,9 +217,9 @@ mod tests {
         let device = |rows: &&str| {
             CostTable::parse(&format!("cell,batch,ns\n{rows}"), "t")
                 .unwrap()
-                .device(&cells, overhead)
+                .costs_for(&cells, overhead)
         };
-        let devices: Vec<TableModel> = tables.iter().map(|rows| device(rows).unwrap()).collect();
+        let devices: Vec<TableCosts> = tables.iter().map(|rows| device(rows).unwrap()).collect();
         let shapes = shapes.iter().map(|shape| shape.parse().unwrap()).collect();
         let requests = Requests::unfold(shapes, model).unwrap();
         Bounds::of(
@@ -255,7 +255,7 @@ mod tests {
             let cells = Model::Lstm.cell_types();
             let device = CostTable::parse(&rows, "t")
                 .unwrap()
-                .device(&cells, Overhead::default())
+                .costs_for(&cells, Overhead::default())
                 .unwrap();
             let requests =
                 Requests::unfold(Arc::from(vec!["chain:2".parse().unwrap()]), &Model::Lstm)

@@ -9,10 +9,12 @@ use std::sync::Arc;
 use super::cell_graph::{CellGraph, Graph, Run};
 use super::dnn::Dnn;
 use super::graph_model::{GraphModel, Takes};
-use super::row_names::ITERATION;
 use super::shape::{Shape, Tree};
 use super::transformer::Transformer;
 use crate::base::units::CellId;
+
+/// The name of the only cell of language models.
+pub const ITERATION: &str = "iteration";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Model {

@@ -60,7 +60,7 @@ pub fn costs(model: &Model) -> Arc<dyn CostModel> {
     let table = CostTable::parse(&format!("cell,batch,ns\n{rows}"), "costs").expect("a table");
     Arc::new(
         table
-            .device(&cells, Overhead::default())
+            .costs_for(&cells, Overhead::default())
             .expect("all cells have rows"),
     )
 }

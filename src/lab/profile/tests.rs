@@ -204,7 +204,7 @@ fn profiled(slow: Box<dyn Slow>, repeats: u32) -> Vec<(u32, f64)> {
     let (batches, made) = made(slow, repeats);
     let table = CostTable::parse(&made.csv, "costs").unwrap();
     let table = table
-        .device(&Model::Lstm.cell_types(), Overhead::default())
+        .costs_for(&Model::Lstm.cell_types(), Overhead::default())
         .unwrap();
     let time = |batch| {
         table
@@ -254,7 +254,7 @@ fn steps_on_four_streams_give_the_demands_of_a_shared_device() {
     let (batches, made) = made(Box::new(Shared), 2);
     let table = CostTable::parse(&made.csv, "costs").unwrap();
     let table = table
-        .device(&Model::Lstm.cell_types(), Overhead::default())
+        .costs_for(&Model::Lstm.cell_types(), Overhead::default())
         .unwrap();
     for batch in batches {
         let found = table.demand(&Step {

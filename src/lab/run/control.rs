@@ -12,7 +12,7 @@ use super::executor::SelectedBackend;
 use super::target::prepare;
 use crate::base::error::{Error, Result, refuse_if};
 use crate::base::units::{Nanos, Rate, RequestId};
-use crate::core::cost::table::TableModel;
+use crate::core::cost::table::TableCosts;
 use crate::core::policy::whole::PaddedBatch;
 use crate::core::workload::cell_graph::CellGraph;
 use crate::lab::scenario::{ArrivalSpec, LoadPoint, Scenario};
@@ -79,7 +79,7 @@ pub fn service(scenario: &Scenario, max_batch: u32) -> Result<(Vec<f64>, Vec<Rat
 }
 
 /// Of 1 to `most` requests that run as a whole.
-pub fn batch_times(costs: &TableModel, graph: &CellGraph, most: u32) -> Vec<Nanos> {
+pub fn batch_times(costs: &TableCosts, graph: &CellGraph, most: u32) -> Vec<Nanos> {
     let mut batch = PaddedBatch::default();
     let time = |id| {
         batch.add(RequestId(id), graph);

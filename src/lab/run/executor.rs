@@ -10,7 +10,7 @@ use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
 use crate::core::backend::Backend;
 use crate::core::cost::grnn;
-use crate::core::cost::transfer::Transfers;
+use crate::core::cost::task_times::TaskTimes;
 use crate::core::workload::model::Model;
 use crate::core::workload::random::RandomSequence;
 use crate::core::workload::trace::Requests;
@@ -123,7 +123,7 @@ pub trait Simulator: fmt::Debug + Sync {
 pub struct Simulation {
     pub workers: usize,
     pub streams: u16,
-    pub costs: Transfers,
+    pub costs: TaskTimes,
     /// A random sequence of this replication, for this device only.
     pub random: RandomSequence,
 }

@@ -13,8 +13,8 @@ use crate::base::units::{CellId, Nanos, RequestId};
 use crate::core::backend::{Backend, Launched};
 use crate::core::cost::grnn;
 use crate::core::cost::noise::{Noise, NoiseRecord};
-use crate::core::cost::table::{CostTable, TableModel};
-use crate::core::cost::transfer::Transfers;
+use crate::core::cost::table::{CostTable, TableCosts};
+use crate::core::cost::task_times::TaskTimes;
 use crate::core::policy::registry::Batches;
 use crate::core::record::compact::{CompactOptions, CompactRecord};
 use crate::core::record::execution::Execution;
@@ -35,7 +35,7 @@ use crate::lab::scenario::{ArrivalSpec, PolicyEntry, Record, Scenario, Workload,
 pub enum Target {
     Simulated(
         &'static dyn Simulator,
-        Vec<TableModel>,
+        Vec<TableCosts>,
         Option<Arc<NoiseRecord>>,
     ),
     /// An executor with the network loaded. One run at a time holds it.
@@ -90,14 +90,14 @@ impl Target {
             SelectedBackend::Simulated(simulator) => {
                 let costs = scenario.policies.iter().enumerate().map(|(place, policy)| {
                     let table = simulated_costs(inputs, place)?;
-                    costs::model(
+                    costs::costs_of_policy(
                         table,
                         &scenario.workload,
                         &*policy.settings,
                         policy.overhead,
                     )
                 });
-                let costs: Vec<TableModel> = costs.collect::<Result<_>>()?;
+                let costs: Vec<TableCosts> = costs.collect::<Result<_>>()?;
                 let noise = scenario
                     .device
                     .noise
@@ -254,13 +254,13 @@ impl Target {
         Some(simulator.start(Simulation {
             workers: inputs.workers(),
             streams: inputs.streams(run.policy),
-            costs: Transfers::new(costs[run.policy].clone(), &requests.graphs).with_noise(noise),
+            costs: TaskTimes::new(costs[run.policy].clone(), &requests.graphs).with_noise(noise),
             random: inputs.random_sequence(run.replication, "simulator"),
         }))
     }
 
     /// The costs that a policy sees; `None` on a real device.
-    pub fn costs(&self, policy: usize) -> Option<&TableModel> {
+    pub fn costs(&self, policy: usize) -> Option<&TableCosts> {
         match self {
             Target::Simulated(_, costs, _) => Some(&costs[policy]),
             Target::Real(..) => None,
@@ -389,9 +389,9 @@ impl Target {
         };
         let several = inputs.runs_several_steps(run.policy);
         let measured = if several {
-            TableModel::measured_of_several_steps
+            TableCosts::measured_of_several_steps
         } else {
-            TableModel::measured
+            TableCosts::measured
         };
         let counts = (0..).map(CellId).zip(&inputs.steps).zip(&execution.batches);
         counts

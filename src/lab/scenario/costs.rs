@@ -10,7 +10,7 @@ use crate::core::cost::decoder::Decoder;
 use crate::core::cost::grnn;
 use crate::core::cost::persistent::Persistent;
 use crate::core::cost::roofline::Roofline;
-use crate::core::cost::table::{CostTable, Overhead, TableModel};
+use crate::core::cost::table::{CostTable, Overhead, TableCosts};
 use crate::core::policy::Policy;
 use crate::core::policy::registry::{Settings, Setup};
 use crate::core::workload::model::Model;
@@ -18,7 +18,7 @@ use crate::core::workload::operator::catalogue::Catalogue;
 
 /// From a cost table; for cells without rows, a device's data sheet; and for persistent kernels, the table or the
 /// device's model. `None` without a source.
-pub fn named(
+pub fn read_cost_table(
     costs: Option<&Path>,
     device: &Device,
     workload: &Workload,
@@ -89,20 +89,20 @@ fn with_kernels(
 }
 
 /// The times of a policy's steps, cells or operators.
-pub fn model(
+pub fn costs_of_policy(
     table: &CostTable,
     workload: &Workload,
     settings: &dyn Settings,
     overhead: Overhead,
-) -> Result<TableModel> {
+) -> Result<TableCosts> {
     let cells = workload.model.cell_types();
     match settings.runs_operators() {
-        true => table.device_with(
+        true => table.costs_for_operators(
             &cells,
             &Catalogue::new(&workload.model, &workload.sizes()),
             overhead,
         ),
-        false => table.device(&cells, overhead),
+        false => table.costs_for(&cells, overhead),
     }
 }
 
@@ -120,12 +120,16 @@ impl CostEstimates {
         settings: &dyn Settings,
         workload: &Workload,
     ) -> CostEstimates {
-        let table = named(costs, device, workload).map_err(|error| error.to_string());
-        let model =
-            |table: &CostTable| match self::model(table, workload, settings, Overhead::default()) {
-                Ok(model) => Ok(Arc::new(model) as Arc<dyn CostModel>),
-                Err(error) => Err(error.to_string()),
-            };
+        let table = read_cost_table(costs, device, workload).map_err(|error| error.to_string());
+        let model = |table: &CostTable| match costs_of_policy(
+            table,
+            workload,
+            settings,
+            Overhead::default(),
+        ) {
+            Ok(model) => Ok(Arc::new(model) as Arc<dyn CostModel>),
+            Err(error) => Err(error.to_string()),
+        };
         let model = table
             .as_ref()
             .map_err(Clone::clone)

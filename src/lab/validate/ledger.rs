@@ -20,9 +20,9 @@ use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, Nanos, RequestId, Share, StreamId, TaskId, WorkerId};
 use crate::core::backend::watched::Watcher;
 use crate::core::cost::MemberKind;
-use crate::core::cost::table::TableModel;
+use crate::core::cost::table::TableCosts;
+use crate::core::cost::task_times::TaskTimes;
 use crate::core::cost::timing::{Start, Timing};
-use crate::core::cost::transfer::Transfers;
 use crate::core::record::RecordOptions;
 use crate::core::record::full::FullRecord;
 use crate::core::sim;
@@ -91,7 +91,7 @@ fn signature(task: &Task<'_>) -> Signature {
 pub fn replayed(
     inputs: &RunInputs<'_>,
     point: &Point,
-    model: Option<&TableModel>,
+    model: Option<&TableCosts>,
 ) -> Result<(Replay, Option<Ledger>)> {
     let recording = Recording::read(&point.folder, &inputs.steps)?;
     let (mut alone, mut tasks) = (model.cloned(), Vec::new());
@@ -126,7 +126,7 @@ fn ledger(
     recording: &Recording,
     replay: &Replay,
     tasks: &[(Signature, Nanos)],
-    model: &TableModel,
+    model: &TableCosts,
 ) -> Result<Ledger> {
     if let LoadPoint::Clients(_) = point.run.load {
         return Err(Error::input(format!(
@@ -147,7 +147,7 @@ fn ledger(
         let timing = Hybrid {
             durations: recorded(Term::Durations).then(|| Durations::of(recorder, tasks)),
             dispatch: recorded(Term::Dispatch).then(|| Dispatch::of(recorder, recording)),
-            model: Transfers::new(model.clone(), &requests.graphs),
+            model: TaskTimes::new(model.clone(), &requests.graphs),
         };
         let handled: Box<dyn Iterator<Item = Nanos>> = match recorded(Term::Arrivals) {
             true => Box::new(recording.handled()),
@@ -217,7 +217,7 @@ impl Supply for Arrived<'_> {
 struct Hybrid {
     durations: Option<Durations>,
     dispatch: Option<Dispatch>,
-    model: Transfers,
+    model: TaskTimes,
 }
 
 impl Timing for Hybrid {
@@ -382,7 +382,7 @@ mod tests {
     fn durations(tasks: &[(u32, u32, u64)]) -> Durations {
         let cells = Model::Lstm.cell_types();
         let table = CostTable::parse("cell,batch,ns\nlstm,1,100\nlstm,2,100\n", "costs").unwrap();
-        let mut model = table.device(&cells, Overhead::default()).unwrap();
+        let mut model = table.costs_for(&cells, Overhead::default()).unwrap();
         let mut real = FullRecord::new(0, 1, 1, RecordOptions::default());
         let mut submitted = Vec::new();
         for (task, &(batch, times, took)) in (0..).map(TaskId).zip(tasks) {
@@ -439,7 +439,7 @@ mod tests {
         )
         .unwrap();
         let model = table
-            .device(&Model::Lstm.cell_types(), Overhead::default())
+            .costs_for(&Model::Lstm.cell_types(), Overhead::default())
             .unwrap();
         let batches: Vec<u32> = (0..40).map(|id| 1 + id * 5 % 8).collect();
         let rows = on_two_streams(model.clone(), &batches);
@@ -468,7 +468,7 @@ mod tests {
         let hybrid = Hybrid {
             durations: Some(Durations::of(&real, &submitted)),
             dispatch: Some(Dispatch::of(&real, &recording)),
-            model: Transfers::new(model, &[].into()),
+            model: TaskTimes::new(model, &[].into()),
         };
         assert_eq!(on_two_streams(hybrid, &batches), rows);
     }

@@ -63,7 +63,7 @@ fn decoding_share(found: &Findings, figure: &str, policy: &str, point: &str) -> 
         return Err(Error::input(format!("{figure}: no cost table")));
     };
     let cells = scenario.workload.model.cell_types();
-    let costs = CostTable::read(table)?.device(&cells, Overhead::default())?;
+    let costs = CostTable::read(table)?.costs_for(&cells, Overhead::default())?;
     let mut lines = open_batches(found, figure, policy, point)?;
     let mut decoding = 0.0;
     let mut all = 0.0;

@@ -17,7 +17,7 @@ use crate::base::shipped;
 use crate::base::units::{Nanos, Rate};
 use crate::core::cost::CostModel;
 use crate::core::cost::slice;
-use crate::core::cost::table::TableModel;
+use crate::core::cost::table::TableCosts;
 use crate::core::summary::stats::Interval;
 use crate::core::task::Step;
 use crate::core::workload::dnn::{Dnn, Operator};
@@ -284,7 +284,7 @@ fn by_batch(
     ))
 }
 
-fn costs_and_network<'a>(scenario: &'a Scenario, device: &'a Target) -> (&'a TableModel, &'a Dnn) {
+fn costs_and_network<'a>(scenario: &'a Scenario, device: &'a Target) -> (&'a TableCosts, &'a Dnn) {
     let costs = device.costs(0).expect("a simulated run has costs");
     (
         costs,

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use batchlab::cost::CostModel;
-use batchlab::cost::table::{CostTable, Overhead, TableModel};
-use batchlab::cost::transfer::Transfers;
+use batchlab::cost::table::{CostTable, Overhead, TableCosts};
+use batchlab::cost::task_times::TaskTimes;
 use batchlab::engine;
 use batchlab::policy::registry::{Configured, Registry, Settings, Setup};
 use batchlab::record::RecordOptions;
@@ -154,7 +154,7 @@ pub struct Device {
     /// In the order of their ids.
     pub cells: Vec<CellType>,
     pub workers: usize,
-    pub costs: TableModel,
+    pub costs: TableCosts,
 }
 
 impl Device {
@@ -190,7 +190,9 @@ impl Device {
             Some(times) => table.with_persistent(Arc::new(times), &cells[0].name),
             None => table,
         };
-        let costs = table.device(&cells, overhead).expect("costs of each cell");
+        let costs = table
+            .costs_for(&cells, overhead)
+            .expect("costs of each cell");
         Device {
             model,
             cells,
@@ -258,7 +260,7 @@ impl Device {
         let mut backend = sim::backend(
             self.workers,
             policy.streams(&setup),
-            Transfers::new(self.costs.clone(), &requests.graphs),
+            TaskTimes::new(self.costs.clone(), &requests.graphs),
         );
         let mut policy = policy.build(&setup).expect("settings that fit the model");
         let mut recorder = FullRecord::new(requests.len(), self.workers, self.cells.len(), keep);

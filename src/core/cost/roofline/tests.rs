@@ -8,7 +8,7 @@ use crate::base::precision::Precision;
 use crate::base::units::{CellId, Nanos, Share};
 use crate::core::cost::CostModel;
 use crate::core::cost::curve::{LARGEST, preferred};
-use crate::core::cost::table::{CostTable, Overhead, TableModel};
+use crate::core::cost::table::{CostTable, Overhead, TableCosts};
 use crate::core::task::Step;
 use crate::core::workload::dnn::{Dnn, Form, Kind, Size, Work};
 use crate::core::workload::model::Model;
@@ -144,10 +144,10 @@ fn a_table_replaces_the_roofline_for_its_cells() {
             .or_computed(&device, &model, &Sizes::square(1))
             .unwrap();
         table
-            .device(&model.cell_types(), Overhead::default())
+            .costs_for(&model.cell_types(), Overhead::default())
             .unwrap()
     };
-    let time = |costs: &TableModel, cell, batch, input| {
+    let time = |costs: &TableCosts, cell, batch, input| {
         costs.cell(&Step {
             cell: CellId(cell),
             batch,
@@ -183,7 +183,7 @@ fn cells_with_known_operators_need_no_table() {
             .or_computed(&device, &model, &Sizes::square(1024))
             .unwrap();
         table
-            .device(&model.cell_types(), Overhead::default())
+            .costs_for(&model.cell_types(), Overhead::default())
             .unwrap();
     }
     // An LSTM's gates: [batch, 2048] x [2048, 4096], then the elementwise kernel.
@@ -191,7 +191,7 @@ fn cells_with_known_operators_need_no_table() {
         .or_computed(&device, &Model::Lstm, &Sizes::square(1024))
         .unwrap();
     let lstm = table
-        .device(&Model::Lstm.cell_types(), Overhead::default())
+        .costs_for(&Model::Lstm.cell_types(), Overhead::default())
         .unwrap();
     let gates = Work {
         elements: 2048 + 4096,
@@ -223,7 +223,7 @@ fn demand_is_the_share_of_the_preferred_batch() {
     let rows = "cell,batch,ns\nlstm,1,10\nlstm,4,10\nlstm,8,20\n";
     let table = CostTable::parse(rows, "t")
         .unwrap()
-        .device(&Model::Lstm.cell_types(), Overhead::default())
+        .costs_for(&Model::Lstm.cell_types(), Overhead::default())
         .unwrap();
     assert_eq!(table.preferred(CellId(0), 0), Some(4));
     let demand = |batch| {

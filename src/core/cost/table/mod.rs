@@ -1,6 +1,7 @@
 //! The profiled cost table: a CSV file of `cell,batch,ns`, with optional `input` and `stddev_ns`.
 
-mod model;
+mod cell_time;
+mod costs;
 #[cfg(test)]
 mod tests;
 
@@ -10,8 +11,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::model::TableModel;
-use self::model::{CellCosts, OperatorCosts, PARTS, Rows, StepCosts};
+use self::cell_time::{CellTime, CurvesByInput};
+pub use self::costs::TableCosts;
+use self::costs::{OperatorCosts, PARTS, StepCosts};
 use super::Extra;
 use super::curve::Curve;
 use super::decoder::Decoder;
@@ -25,29 +27,34 @@ use crate::base::shipped;
 use crate::base::units::{Nanos, nanos_or_time};
 use crate::core::workload::dnn::Form;
 use crate::core::workload::input::{self, Columns};
-use crate::core::workload::model::{CellType, Model};
+use crate::core::workload::model::{CellType, ITERATION, Model};
 use crate::core::workload::operator::Sizes;
 use crate::core::workload::operator::catalogue::Catalogue;
 use crate::core::workload::row_names::{
-    BANDWIDTH, DEMAND, GATHER, ITERATION, KERNEL, LAUNCH, PERSISTENT, POLICY_ROWS, SWITCH, TASK,
-    TRANSFER, WHOLE,
+    BANDWIDTH, DEMAND, GATHER, KERNEL, LAUNCH, PERSISTENT, POLICY_ROWS, SWITCH, TASK, TRANSFER,
+    WHOLE,
 };
 
-/// [`Curve::best`] tries all batches up to it.
+/// The largest batch of a row: [`Curve::best`] tries all batches up to it.
 pub const MAX_BATCH: u32 = 1 << 20;
 
 const COLUMNS: [&str; 5] = ["cell", "batch", "ns", "input", "stddev_ns"];
-/// Of a language model's iterations, instead of batch and input. Times are interpolated over the context, not padded to
-/// the next input.
-const ITERATIONS: [&str; 5] = ["cell", "tokens", "ns", "context", "stddev_ns"];
+/// The columns for a language model's iterations: tokens and context instead of batch and input. Times are interpolated
+/// over the context, not padded to the next input.
+const ITERATION_COLUMNS: [&str; 5] = ["cell", "tokens", "ns", "context", "stddev_ns"];
 const FORMAT: &str = "a cost table has the columns cell,batch,ns and may have input,stddev_ns, or for \
                       iterations of a language model cell,tokens,context,ns";
 
+/// What a cost table's file says, and what is added for the cells that have no rows. [`CostTable::costs_for`] makes a
+/// model's costs of it.
 #[derive(Clone, Debug)]
 pub struct CostTable {
+    /// The name of the file, for messages.
     name: String,
-    cells: BTreeMap<String, CellCosts>,
+    /// The times by the name in the column `cell`.
+    cells: BTreeMap<String, CellTime>,
     persistent: Option<Arc<Persistent>>,
+    /// Why persistent kernels, which were asked for, do not run.
     traditional: Option<String>,
     kv_tokens: Option<u64>,
     bandwidth_mb_s: Option<u64>,
@@ -55,21 +62,22 @@ pub struct CostTable {
     traffic: BTreeMap<String, Arc<Traffic>>,
 }
 
-/// A scenario's overheads per task. `None`: the table's rows of that name, or 0 without rows.
+/// A scenario's overheads for each task. One that is `None` is that of the table's rows, or 0 without rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Overhead {
     #[serde(rename = "task_ns", deserialize_with = "nanos_or_time")]
     pub task: Option<Nanos>,
-    /// Of a task with new members.
+    /// The overhead of a task with new members.
     #[serde(rename = "gather_ns", deserialize_with = "nanos_or_time")]
     pub gather: Option<Nanos>,
-    /// From the submission to the earliest start.
+    /// The time from the submission to the earliest start.
     #[serde(rename = "launch_ns", deserialize_with = "nanos_or_time")]
     pub launch: Option<Nanos>,
 }
 
 impl Overhead {
+    /// These overheads, with the defaults for those that are not given.
     #[must_use]
     pub fn or(self, default: Overhead) -> Overhead {
         Overhead {
@@ -78,7 +86,20 @@ impl Overhead {
             launch: self.launch.or(default.launch),
         }
     }
+
+    /// The given overhead of the rows with this name.
+    fn given(&self, name: &str) -> Option<Nanos> {
+        match name {
+            TASK => self.task,
+            GATHER => self.gather,
+            LAUNCH => self.launch,
+            _ => None,
+        }
+    }
 }
+
+/// The times in ns of one name's rows, by input and batch.
+type Points = BTreeMap<u32, BTreeMap<u32, u64>>;
 
 impl CostTable {
     pub fn read(path: &Path) -> Result<CostTable> {
@@ -86,55 +107,44 @@ impl CostTable {
         CostTable::parse(&text, &path.display().to_string())
     }
 
-    /// `name` is for messages. Lines that begin with `#` are comments.
+    /// Reads the text of a table; `name` is for messages. Lines that begin with `#` are comments.
     pub fn parse(text: &str, name: &str) -> Result<CostTable> {
         let mut lines = input::lines(text);
         let (line, header) = lines.next().unwrap_or((1, ""));
-        let is_context = |name: &str| name.trim().trim_matches('"') == ITERATIONS[3];
         let has_context = header.split(',').any(is_context);
-        let columns = if has_context { ITERATIONS } else { COLUMNS };
+        let columns = if has_context {
+            ITERATION_COLUMNS
+        } else {
+            COLUMNS
+        };
         let refuse = |line: usize| move |problem| Error::input(format!("{name}:{line}: {problem}"));
         let header = Columns::parse(header, columns, 3, FORMAT).map_err(refuse(line))?;
-        // By cell, input and batch.
-        let mut points: BTreeMap<String, BTreeMap<u32, BTreeMap<u32, u64>>> = BTreeMap::new();
+        let mut rows: BTreeMap<String, Points> = BTreeMap::new();
         for (line, text) in lines {
-            let (cell, input, batch, ns) = header
-                .row(text)
-                .and_then(|row| point(row, &columns))
-                .map_err(refuse(line))?;
-            in_range(&cell, input, batch, ns).map_err(refuse(line))?;
-            let curves = points.entry(cell.clone()).or_default();
-            if curves.entry(input).or_default().insert(batch, ns).is_some() {
+            let fields = header.row(text).map_err(refuse(line))?;
+            let (cell, input, batch, ns) = point(fields, &columns).map_err(refuse(line))?;
+            check_range(&cell, input, batch, ns).map_err(refuse(line))?;
+            let batches = rows
+                .entry(cell.clone())
+                .or_default()
+                .entry(input)
+                .or_default();
+            if batches.insert(batch, ns).is_some() {
                 let twice = format!(
                     "a second row for the cell \"{cell}\" at batch {batch}; each batch has one row"
                 );
                 return Err(refuse(line)(twice));
             }
         }
-        if points.is_empty() {
+        if rows.is_empty() {
             return Err(Error::input(format!(
                 "{name}: no rows; a cost table has at least one line cell,batch,ns"
             )));
         }
-        let costs = |inputs: BTreeMap<u32, BTreeMap<u32, u64>>| {
-            let curve = |points| Curve::new(points).expect("rows have batches from 1 on");
-            let rows = Rows {
-                by_input: inputs
-                    .into_iter()
-                    .map(|(input, points)| (input, curve(points)))
-                    .collect(),
-            };
-            let is_grid = has_context && rows.by_input.len() > 1;
-            if is_grid {
-                CellCosts::Grid(rows)
-            } else {
-                CellCosts::Rows(rows)
-            }
-        };
-        let bandwidth_mb_s = points.remove(BANDWIDTH).map(|rows| rows[&0][&1]);
-        let cells = points
+        let bandwidth_mb_s = rows.remove(BANDWIDTH).map(|points| points[&0][&1]);
+        let cells = rows
             .into_iter()
-            .map(|(cell, inputs)| (cell, costs(inputs)))
+            .map(|(cell, points)| (cell, cell_time(points, has_context)))
             .collect();
         Ok(CostTable {
             name: name.to_string(),
@@ -144,6 +154,7 @@ impl CostTable {
         })
     }
 
+    /// A table without rows, to which computed times are added.
     pub fn empty() -> CostTable {
         CostTable {
             name: "the cost table".into(),
@@ -165,15 +176,15 @@ impl CostTable {
         let operators = model.operators(sizes);
         for (place, cell) in model.cell_types().into_iter().enumerate() {
             let traffic = match model.network() {
-                Some(network) => Some(Traffic::of_listed(
-                    &network.distinct()[place].form,
-                    precision,
-                    bandwidth,
-                )),
+                Some(network) => {
+                    let form = &network.distinct()[place].form;
+                    Some(Traffic::of_listed(form, precision, bandwidth))
+                }
                 None => Traffic::of_cell(&operators[place], cell.chain, precision, bandwidth),
             };
-            self.traffic
-                .extend(traffic.map(|traffic| (cell.name, Arc::new(traffic))));
+            if let Some(traffic) = traffic {
+                self.traffic.insert(cell.name, Arc::new(traffic));
+            }
         }
         self
     }
@@ -185,29 +196,27 @@ impl CostTable {
         model: &Model,
         sizes: &Sizes,
     ) -> Result<CostTable> {
+        // Operators of a listed network with one form share their kernels, and so the cache of their times.
         let mut known: BTreeMap<&Form, Arc<Kernels>> = BTreeMap::new();
         let operators = model.operators(sizes);
         for (place, cell) in model.cell_types().into_iter().enumerate() {
-            if self.rows(&cell.name, "").is_some() {
+            if self.has(&cell.name) {
                 continue;
             }
             let kernels = match model.network() {
                 Some(network) => {
                     let form = &network.distinct()[place].form;
-                    let new = || Arc::new(Kernels::new(Arc::clone(device), vec![form.clone()]));
-                    Arc::clone(known.entry(form).or_insert_with(new))
+                    let kernels = known.entry(form).or_insert_with(|| {
+                        Arc::new(Kernels::new(Arc::clone(device), vec![form.clone()]))
+                    });
+                    Arc::clone(kernels)
                 }
-                None => Arc::new(Kernels::of_cell(device, &operators[place], cell.chain).ok_or_else(|| {
-                    Error::input(format!(
-                        "the operators of the cell \"{}\" of {} are unknown, so the roofline of {} gives no times for it; add rows \
-                         to a cost table (device.costs), or take a model that lists its operators (dnn:FILE.csv)",
-                        cell.name,
-                        model.name(),
-                        device.name
-                    ))
-                })?),
+                None => match Kernels::of_cell(device, &operators[place], cell.chain) {
+                    Some(kernels) => Arc::new(kernels),
+                    None => return Err(unknown_operators(&cell.name, model, device)),
+                },
             };
-            self.cells.insert(cell.name, CellCosts::Computed(kernels));
+            self.cells.insert(cell.name, CellTime::Computed(kernels));
         }
         Ok(self)
     }
@@ -216,7 +225,7 @@ impl CostTable {
     #[must_use]
     pub fn or_decoder(mut self, decoder: Decoder) -> CostTable {
         let iteration = self.cells.entry(ITERATION.into());
-        iteration.or_insert_with(|| CellCosts::Decoder(Arc::new(decoder)));
+        iteration.or_insert_with(|| CellTime::Decoder(Arc::new(decoder)));
         self
     }
 
@@ -230,11 +239,9 @@ impl CostTable {
     /// runs single steps in them, too.
     #[must_use]
     pub fn with_persistent(mut self, kernels: Arc<Persistent>, cell: &str) -> CostTable {
-        if self.rows(cell, "").is_none() {
-            self.cells.insert(
-                cell.to_string(),
-                CellCosts::Persistent(Arc::clone(&kernels)),
-            );
+        if !self.has(cell) {
+            let launches = CellTime::Persistent(Arc::clone(&kernels));
+            self.cells.insert(cell.to_string(), launches);
         }
         self.persistent = Some(kernels);
         self
@@ -254,135 +261,135 @@ impl CostTable {
         self.traditional.as_deref()
     }
 
+    /// The times of the cell's persistent kernels, or `None` if the table has no rows for them.
+    ///
+    /// # Errors
+    /// There are rows for the steps but none for the launches, or none for the steps.
     pub fn persistent(&self, cell: &str) -> Result<Option<Persistent>> {
-        let [step, launch] = [
-            format!("{cell}.{PERSISTENT}"),
-            format!("{cell}.{PERSISTENT}.{LAUNCH}"),
-        ];
-        let missing = |there: &str, missing: &str| {
-            Error::input(format!(
-                "{}: rows for \"{there}\" but none for \"{missing}\"; a launch is the sum of both, and batchlab profile --grnn measures both",
-                self.name
-            ))
-        };
-        match (self.curve(&step), self.curve(&launch)) {
-            (Some(step), Some(launch)) => Ok(Some(Persistent::Measured {
-                step: step.clone(),
-                launch: launch.clone(),
-            })),
-            (Some(_), None) => Err(missing(&step, &launch)),
-            (None, Some(_)) => Err(missing(&launch, &step)),
-            (None, None) => Ok(None),
-        }
-    }
-
-    /// A larger batch that takes less time is more often a mistake of the table than a property of a device.
-    pub fn falling(&self) -> Vec<String> {
-        let note = |(cell, costs): (&String, &CellCosts)| {
-            let CellCosts::Rows(rows) = costs else {
-                return None;
-            };
-            if is_demand(cell) {
-                return None;
+        let step_name = format!("{cell}.{PERSISTENT}");
+        let launch_name = format!("{cell}.{PERSISTENT}.{LAUNCH}");
+        let (there, missing) = match (self.curve(&step_name), self.curve(&launch_name)) {
+            (Some(step), Some(launch)) => {
+                return Ok(Some(Persistent::Measured {
+                    step: step.clone(),
+                    launch: launch.clone(),
+                }));
             }
-            let (from, to) = rows.by_input.iter().find_map(|(_, curve)| curve.falls())?;
-            Some(format!(
-                "{}: the time of {cell} falls from batch {from} to {to}",
-                self.name
-            ))
+            (None, None) => return Ok(None),
+            (Some(_), None) => (step_name, launch_name),
+            (None, Some(_)) => (launch_name, step_name),
         };
-        self.cells.iter().filter_map(note).collect()
+        Err(Error::input(format!(
+            "{}: rows for \"{there}\" but none for \"{missing}\"; a launch is the sum of both, and batchlab profile --grnn measures both",
+            self.name
+        )))
     }
 
+    /// A note on each cell whose time falls: a larger batch that takes less time is more often a mistake of the table than
+    /// a property of a device.
+    pub fn falling(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        for (cell, time) in &self.cells {
+            let CellTime::Rows(rows) = time else {
+                continue;
+            };
+            let falls = rows.curves.iter().find_map(|(_, curve)| curve.falls());
+            if let Some((from, to)) = falls
+                && !is_demand(cell)
+            {
+                notes.push(format!(
+                    "{}: the time of {cell} falls from batch {from} to {to}",
+                    self.name
+                ));
+            }
+        }
+        notes
+    }
+
+    /// The curve of a name whose rows have no inputs.
     fn curve(&self, name: &str) -> Option<&Curve> {
         match self.cells.get(name)? {
-            CellCosts::Rows(rows) => Some(&rows.by_input[0].1),
+            CellTime::Rows(rows) => Some(&rows.curves[0].1),
             _ => None,
         }
     }
 
-    /// The rows `NAME{part}`. A name that ends in a number falls back to the name without it: `internal` for
+    /// The time of the rows `CELL{part}`. A name that ends in a number falls back to the name without it: `internal` for
     /// `internal1`.
-    fn rows(&self, cell: &str, part: &str) -> Option<&CellCosts> {
-        let any = cell.trim_end_matches(|letter: char| letter.is_ascii_digit());
-        [cell, any]
+    fn time(&self, cell: &str, part: &str) -> Option<&CellTime> {
+        let without_number = cell.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        [cell, without_number]
             .into_iter()
             .find_map(|name| self.cells.get(&format!("{name}{part}")))
     }
 
+    /// Whether the table has times for a cell.
     pub fn has(&self, cell: &str) -> bool {
-        self.rows(cell, "").is_some()
+        self.time(cell, "").is_some()
     }
 
-    /// The costs of a cell's steps in tasks of any kind, or of an operator.
-    fn step(&self, cell: &str, run: CellCosts) -> StepCosts {
-        let demand = match self.rows(cell, &format!(".{DEMAND}")) {
-            Some(CellCosts::Rows(rows) | CellCosts::Grid(rows)) => Some(rows.clone()),
+    /// The costs of a cell's steps in tasks of any kind, or of an operator's.
+    fn step(&self, cell: &str, run: CellTime) -> StepCosts {
+        let demand = match self.time(cell, &format!(".{DEMAND}")) {
+            Some(CellTime::Rows(rows) | CellTime::Grid(rows)) => Some(rows.clone()),
             _ => None,
         };
         // Times of a data sheet keep the rule by the preferred batch.
-        let traffic = matches!(run, CellCosts::Rows(_))
-            .then(|| self.traffic.get(cell).cloned())
-            .flatten();
+        let traffic = match run {
+            CellTime::Rows(_) => self.traffic.get(cell).cloned(),
+            _ => None,
+        };
         StepCosts {
             run,
-            switch: self.rows(cell, &format!(".{SWITCH}")).cloned(),
+            switch: self.time(cell, &format!(".{SWITCH}")).cloned(),
             demand,
             traffic,
         }
     }
 
-    pub fn device(&self, cells: &[CellType], overhead: Overhead) -> Result<TableModel> {
-        let (mut steps, mut whole_steps) = (Vec::new(), Vec::new());
-        for cell in cells {
-            let rows = |part: &str| self.rows(&cell.name, part).cloned();
-            let unknown = || {
-                let known: Vec<&str> = self.cells.keys().map(String::as_str).collect();
-                Error::input(format!(
-                    "{}: no rows for the cell \"{}\", which the model needs; the table has: {}",
-                    self.name,
-                    cell.name,
-                    known.join(", ")
-                ))
-            };
-            let anywhere = self.step(&cell.name, rows("").ok_or_else(unknown)?);
-            let in_whole = match (
-                rows(&format!(".{WHOLE}")),
-                rows(&format!(".{WHOLE}.{SWITCH}")),
-            ) {
-                (Some(run), switch) => StepCosts {
-                    run,
-                    switch,
-                    ..anywhere.clone()
-                },
-                (None, None) => anywhere.clone(),
-                (None, Some(_)) => {
-                    return Err(Error::input(format!(
-                        "{}: rows for \"{cell}.{WHOLE}.{SWITCH}\" but none for \"{cell}.{WHOLE}\"; they are added to those",
-                        self.name,
-                        cell = cell.name
-                    )));
-                }
-            };
-            steps.push(anywhere);
-            whole_steps.push(in_whole);
+    /// The costs of a cell's steps in tasks of whole requests, which may have rows of their own. Otherwise they are those
+    /// of steps in other tasks.
+    fn whole_step(&self, cell: &str, otherwise: &StepCosts) -> Result<StepCosts> {
+        let run = self.time(cell, &format!(".{WHOLE}"));
+        let switch = self.time(cell, &format!(".{WHOLE}.{SWITCH}"));
+        match (run, switch) {
+            (Some(run), switch) => Ok(StepCosts {
+                run: run.clone(),
+                switch: switch.cloned(),
+                ..otherwise.clone()
+            }),
+            (None, None) => Ok(otherwise.clone()),
+            (None, Some(_)) => Err(Error::input(format!(
+                "{}: rows for \"{cell}.{WHOLE}.{SWITCH}\" but none for \"{cell}.{WHOLE}\"; they are added to those",
+                self.name
+            ))),
         }
-        let extra = |name| {
-            let given = match name {
-                TASK => overhead.task,
-                GATHER => overhead.gather,
-                LAUNCH => overhead.launch,
-                _ => None,
+    }
+
+    /// The costs of a model with these cells.
+    ///
+    /// # Errors
+    /// A cell has no times.
+    pub fn costs_for(&self, cells: &[CellType], overhead: Overhead) -> Result<TableCosts> {
+        let mut steps = Vec::with_capacity(cells.len());
+        let mut whole_steps = Vec::with_capacity(cells.len());
+        for cell in cells {
+            let Some(time) = self.time(&cell.name, "") else {
+                return Err(self.no_rows_for(&cell.name));
             };
-            given
-                .map(Curve::constant)
-                .or_else(|| self.curve(name).cloned())
-        };
-        Ok(TableModel {
+            let step = self.step(&cell.name, time.clone());
+            whole_steps.push(self.whole_step(&cell.name, &step)?);
+            steps.push(step);
+        }
+        let extras = Extra::ROWS.map(|name| match overhead.given(name) {
+            Some(time) => Some(Curve::constant(time)),
+            None => self.curve(name).cloned(),
+        });
+        Ok(TableCosts {
             batches: cells.iter().map(|cell| cell.batches.clone()).collect(),
             steps,
             whole_steps,
-            extras: Extra::ROWS.map(extra),
+            extras,
             policy_rows: POLICY_ROWS.map(|name| self.curve(name).cloned()),
             transfer: self.curve(TRANSFER).cloned(),
             operators: Vec::new(),
@@ -392,44 +399,77 @@ impl CostTable {
         })
     }
 
-    /// As [`CostTable::device`], for steps that may be operators.
-    pub fn device_with(
+    fn no_rows_for(&self, cell: &str) -> Error {
+        let known: Vec<&str> = self.cells.keys().map(String::as_str).collect();
+        Error::input(format!(
+            "{}: no rows for the cell \"{cell}\", which the model needs; the table has: {}",
+            self.name,
+            known.join(", ")
+        ))
+    }
+
+    /// The costs of a model with these cells and operators, as [`CostTable::costs_for`], for steps that may be operators.
+    pub fn costs_for_operators(
         &self,
         cells: &[CellType],
         operators: &Catalogue,
         overhead: Overhead,
-    ) -> Result<TableModel> {
-        let costs = operators
-            .entries
-            .iter()
-            .map(|entry| match self.cells.get(&entry.name) {
-                Some(rows) => OperatorCosts::Own(Box::new(self.step(&entry.name, rows.clone()))),
-                None => {
-                    let place = entry.cell.index();
-                    let (list, chain) = (&operators.operators[place].operators, cells[place].chain);
-                    OperatorCosts::Share(operators::Share::of(
-                        &entry.operator,
-                        entry.cell,
-                        list,
-                        chain,
-                    ))
-                }
+    ) -> Result<TableCosts> {
+        let mut costs = Vec::with_capacity(operators.entries.len());
+        for entry in &operators.entries {
+            costs.push(match self.cells.get(&entry.name) {
+                Some(time) => OperatorCosts::Own(Box::new(self.step(&entry.name, time.clone()))),
+                None => OperatorCosts::Share(operators::Share::of(
+                    &entry.operator,
+                    entry.cell,
+                    &operators.operators[entry.cell.index()].operators,
+                    cells[entry.cell.index()].chain,
+                )),
             });
-        Ok(TableModel {
-            operators: costs.collect(),
-            ..self.device(cells, overhead)?
+        }
+        Ok(TableCosts {
+            operators: costs,
+            ..self.costs_for(cells, overhead)?
         })
     }
 
-    /// `None` if the time is computed or does not depend on the input.
+    /// The largest input with rows; `None` if the time is computed or does not depend on the input.
     pub fn largest_input(&self, cell: &str) -> Option<u32> {
-        let CellCosts::Rows(rows) = self.rows(cell, "")? else {
+        let CellTime::Rows(rows) = self.time(cell, "")? else {
             return None;
         };
-        rows.by_input
-            .last()
-            .map(|(input, _)| *input)
-            .filter(|input| *input > 0)
+        let (largest, _) = rows.curves.last()?;
+        if *largest > 0 { Some(*largest) } else { None }
+    }
+}
+
+fn unknown_operators(cell: &str, model: &Model, device: &Roofline) -> Error {
+    Error::input(format!(
+        "the operators of the cell \"{cell}\" of {} are unknown, so the roofline of {} gives no times for it; add rows \
+         to a cost table (device.costs), or take a model that lists its operators (dnn:FILE.csv)",
+        model.name(),
+        device.name
+    ))
+}
+
+/// Whether a column is the context of a language model's iterations.
+fn is_context(column: &str) -> bool {
+    column.trim().trim_matches('"') == ITERATION_COLUMNS[3]
+}
+
+/// The time of the rows of one name.
+fn cell_time(points: Points, has_context: bool) -> CellTime {
+    let mut curves = Vec::with_capacity(points.len());
+    for (input, batches) in points {
+        let curve = Curve::new(batches).expect("rows have batches from 1 on");
+        curves.push((input, curve));
+    }
+    let is_grid = has_context && curves.len() > 1;
+    let rows = CurvesByInput { curves };
+    if is_grid {
+        CellTime::Grid(rows)
+    } else {
+        CellTime::Rows(rows)
     }
 }
 
@@ -444,36 +484,33 @@ fn point(
     if cell.is_empty() {
         return Err(refuse(0, &cell, "the name of a cell"));
     }
-    // Checked but not used.
+    // The spread is checked but not used.
     if !spread.is_empty() && !spread.parse().is_ok_and(|spread: f64| spread >= 0.0) {
         return Err(refuse(4, &spread, "a number of nanoseconds, 0 or more"));
     }
-    let allowed = batch
+    let size = batch
         .parse()
         .ok()
-        .filter(|batch| (1..=MAX_BATCH).contains(batch));
-    let allowed = allowed
+        .filter(|size| (1..=MAX_BATCH).contains(size))
         .ok_or_else(|| refuse(1, &batch, &format!("a whole number from 1 to {MAX_BATCH}")))?;
     let time = ns
         .parse()
         .map_err(|_| refuse(2, &ns, "a whole number of nanoseconds, 0 or more"))?;
-    let size = if input.is_empty() { "0" } else { &*input };
-    Ok((
-        cell,
-        size.parse()
-            .map_err(|_| refuse(3, size, "a whole number, 0 or more"))?,
-        allowed,
-        time,
-    ))
+    let input = if input.is_empty() { "0" } else { &*input };
+    let input_size = input
+        .parse()
+        .map_err(|_| refuse(3, input, "a whole number, 0 or more"))?;
+    Ok((cell, input_size, size, time))
 }
 
+/// Whether the rows of a name are demands (`CELL.demand`).
 fn is_demand(name: &str) -> bool {
     name.strip_suffix(DEMAND)
         .is_some_and(|cell| cell.ends_with('.'))
 }
 
 /// Refuses a value that is out of range, in rows that hold no times.
-fn in_range(name: &str, input: u32, batch: u32, value: u64) -> Result<(), String> {
+fn check_range(name: &str, input: u32, batch: u32, value: u64) -> Result<(), String> {
     if is_demand(name) && value > PARTS.into() {
         return Err(format!(
             "ns: {value} parts per million; a demand is at most {PARTS}, the whole device (CELL.{DEMAND} is the share of it \

@@ -13,7 +13,7 @@ fn a_table_is_read_whatever_the_order_of_its_rows_and_columns() {
     )
     .unwrap();
     let device = table
-        .device(&Model::Lstm.cell_types(), Overhead::default())
+        .costs_for(&Model::Lstm.cell_types(), Overhead::default())
         .unwrap();
     let step = |batch| Step {
         cell: CellId(0),
@@ -31,7 +31,7 @@ fn the_rows_of_a_name_hold_for_the_cells_that_add_a_number_to_it() {
     let cells = Model::ChildSumByArity(3).cell_types();
     let device = CostTable::parse(rows, "t.csv")
         .unwrap()
-        .device(&cells, Overhead::default())
+        .costs_for(&cells, Overhead::default())
         .unwrap();
     let step = |cell| Step {
         cell: CellId(cell),
@@ -53,9 +53,13 @@ fn the_rows_of_a_name_hold_for_the_cells_that_add_a_number_to_it() {
 fn overheads_are_the_scenarios_or_the_tables_or_nothing() {
     let rows = "cell,batch,ns\nlstm,1,10\ntask,1,3\ntask,3,7\ngather,1,20\nlaunch,2,40\n";
     let table = CostTable::parse(rows, "t.csv").unwrap();
-    let device = |overhead| table.device(&Model::Lstm.cell_types(), overhead).unwrap();
+    let device = |overhead| {
+        table
+            .costs_for(&Model::Lstm.cell_types(), overhead)
+            .unwrap()
+    };
     let measured = device(Overhead::default());
-    let extras = |device: &TableModel, task, gather, launch| {
+    let extras = |device: &TableCosts, task, gather, launch| {
         let extras = [
             (Extra::Task, task),
             (Extra::Gather, gather),
@@ -72,7 +76,7 @@ fn overheads_are_the_scenarios_or_the_tables_or_nothing() {
     assert_eq!(extras(&device(given), 9, 1, 9), [0, 20, 1]);
     let none = CostTable::parse("cell,batch,ns\nlstm,1,10\n", "t.csv").unwrap();
     let none = none
-        .device(&Model::Lstm.cell_types(), Overhead::default())
+        .costs_for(&Model::Lstm.cell_types(), Overhead::default())
         .unwrap();
     assert_eq!(extras(&none, 9, 9, 9), [0; 3]);
 }
@@ -85,7 +89,7 @@ fn steps_of_whole_requests_have_rows_of_their_own_or_those_of_the_cell() {
     let device = |rows: &str| {
         CostTable::parse(rows, "t.csv")
             .unwrap()
-            .device(&cells, Overhead::default())
+            .costs_for(&cells, Overhead::default())
     };
     let costs = |rows: &str, cell: &str| {
         let device = device(rows).unwrap();
@@ -140,7 +144,7 @@ fn demands(rows: &str, sizes: &Sizes, batches: &[u32]) -> Vec<f64> {
             .unwrap()
             .with_traffic(&Model::Lstm, sizes, Precision::F32);
     let device = table
-        .device(&Model::Lstm.cell_types(), Overhead::default())
+        .costs_for(&Model::Lstm.cell_types(), Overhead::default())
         .unwrap();
     let of = |batch: &u32| {
         device.demand(&Step {
@@ -217,7 +221,7 @@ fn a_padded_input_takes_the_next_size() {
     )
     .unwrap();
     let device = table
-        .device(&Model::Dnn("bert".into()).cell_types(), Overhead::default())
+        .costs_for(&Model::Dnn("bert".into()).cell_types(), Overhead::default())
         .unwrap();
     let at = |input| {
         device
@@ -240,7 +244,7 @@ fn iterations_are_interpolated_over_tokens_and_context() {
                 iteration,11,1000,500\ntask,1,,7\n";
     let table = CostTable::parse(rows, "t.csv").unwrap();
     let device = table
-        .device(&Model::Llm(None).cell_types(), Overhead::default())
+        .costs_for(&Model::Llm(None).cell_types(), Overhead::default())
         .unwrap();
     let at = |batch, input| {
         device
@@ -334,7 +338,7 @@ fn broken_tables_are_named_by_line() {
     }
     let table = CostTable::parse("cell,batch,ns\nlstm,1,5\n", "t.csv").unwrap();
     let error = table
-        .device(&Model::Gru.cell_types(), Overhead::default())
+        .costs_for(&Model::Gru.cell_types(), Overhead::default())
         .unwrap_err()
         .to_string();
     assert!(

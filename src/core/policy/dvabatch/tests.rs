@@ -213,7 +213,7 @@ fn the_example_of_figure_8() {
         snapshots: Vec::new(),
     };
     let costs = CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,4,10\n", "costs").unwrap();
-    let mut backend = sim::backend(1, 4, costs.device(&cells, Overhead::default()).unwrap());
+    let mut backend = sim::backend(1, 4, costs.costs_for(&cells, Overhead::default()).unwrap());
     let arrivals = [0, 0, 15, 15].map(Nanos);
     let mut recorder = FullRecord::new(4, 1, 1, RecordOptions::default());
     let mut source = OpenLoop::new(&requests, &arrivals);
@@ -276,7 +276,7 @@ fn who_skips_a_stage_stays_in_the_batch() {
         let mut policy = Staged::new(1, &slicing, 2, Box::new(Skipping(skipping)));
         let costs =
             CostTable::parse("cell,batch,ns\nlstm,1,10\nlstm,2,16\nlstm,4,30\n", "costs").unwrap();
-        let mut backend = sim::backend(1, 4, costs.device(&cells, Overhead::default()).unwrap());
+        let mut backend = sim::backend(1, 4, costs.costs_for(&cells, Overhead::default()).unwrap());
         let mut recorder = FullRecord::new(arrivals.len(), 1, 1, RecordOptions::default());
         let arrivals: Vec<Nanos> = arrivals.iter().map(|at| Nanos(*at)).collect();
         let mut source = OpenLoop::new(&requests, &arrivals);

@@ -16,7 +16,7 @@ use super::results::{Point, Results};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::base::units::Rate;
-use crate::core::cost::table::TableModel;
+use crate::core::cost::table::TableCosts;
 use crate::core::policy::registry::Registry;
 use crate::core::record::RecordOptions;
 use crate::core::summary::stats::prediction;
@@ -330,7 +330,7 @@ fn restless(
 /// With a ledger if the replay equals the logs.
 fn replays(
     folder: &Path,
-    model: Option<&TableModel>,
+    model: Option<&TableCosts>,
     registry: &Registry,
 ) -> Result<Vec<(String, Option<Ledger>)>> {
     let Results {

@@ -6,7 +6,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::curve::Curve;
 use super::noise::Noise;
-use super::table::TableModel;
+use super::table::TableCosts;
 use super::timing::{Start, Timing};
 use crate::base::units::{CellId, Nanos, NodeId, Share, WorkerId};
 use crate::core::task::{Members, NodeRef, Part, Task};
@@ -14,40 +14,40 @@ use crate::core::workload::cell_graph::CellGraph;
 
 /// The times of a run's tasks, with the rows `transfer` of the cost table: a task pays for each state that one of its
 /// nodes takes from another worker. Without such rows the states are not followed. Noise multiplies the times.
-pub struct Transfers {
-    costs: TableModel,
-    followed: Option<Followed>,
+pub struct TaskTimes {
+    costs: TableCosts,
+    followed: Option<StateTracker>,
     noise: Option<Noise>,
 }
 
-struct Followed {
+struct StateTracker {
     time: Curve,
     graphs: Arc<[CellGraph]>,
     /// By request; empty before its first task and after its last.
-    states: Vec<States>,
+    states: Vec<RequestStates>,
     /// Empty, kept for their memory.
     nodes: Vec<NodeRef>,
     parts: Vec<Part>,
 }
 
 #[derive(Clone, Default)]
-struct States {
+struct RequestStates {
     /// The worker that ran each node. A chain has one entry: its state moves along.
     on: SmallVec<[WorkerId; 4]>,
     left: u32,
 }
 
-impl Transfers {
+impl TaskTimes {
     /// `graphs` are those of the run's requests, by id.
-    pub fn new(costs: TableModel, graphs: &Arc<[CellGraph]>) -> Transfers {
-        let followed = costs.transfer.clone().map(|time| Followed {
+    pub fn new(costs: TableCosts, graphs: &Arc<[CellGraph]>) -> TaskTimes {
+        let followed = costs.transfer.clone().map(|time| StateTracker {
             time,
             graphs: Arc::clone(graphs),
-            states: vec![States::default(); graphs.len()],
+            states: vec![RequestStates::default(); graphs.len()],
             nodes: Vec::new(),
             parts: Vec::new(),
         });
-        Transfers {
+        TaskTimes {
             costs,
             followed,
             noise: None,
@@ -55,12 +55,12 @@ impl Transfers {
     }
 
     #[must_use]
-    pub fn with_noise(self, noise: Option<Noise>) -> Transfers {
-        Transfers { noise, ..self }
+    pub fn with_noise(self, noise: Option<Noise>) -> TaskTimes {
+        TaskTimes { noise, ..self }
     }
 }
 
-impl Timing for Transfers {
+impl Timing for TaskTimes {
     fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start {
         self.costs.start(task, submit, idle)
     }
@@ -92,7 +92,7 @@ impl Timing for Transfers {
     }
 }
 
-impl Followed {
+impl StateTracker {
     /// The states that come from other workers. A request that runs whole takes none.
     fn count(&mut self, task: &Task<'_>) -> u32 {
         let mut parts = std::mem::take(&mut self.parts);
@@ -119,7 +119,7 @@ impl Followed {
 
     fn run(&mut self, part: &Part, here: WorkerId) -> u32 {
         let graph = &self.graphs[part.request.index()];
-        let States { on, left } = &mut self.states[part.request.index()];
+        let RequestStates { on, left } = &mut self.states[part.request.index()];
         if on.is_empty() {
             let (entries, nodes) = match graph {
                 CellGraph::Chains(_) => (1, graph.nodes() as u32),
