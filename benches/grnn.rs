@@ -2,19 +2,35 @@
 
 use std::hint::black_box;
 
-use batchlab::cost::grnn::{Cell, Device, Launches, Space, rank};
+use batchlab::cost::grnn::{DataSheet, KernelLaunches, RecurrentCell, Space, rank};
 use criterion::{Criterion, criterion_group, criterion_main};
 
 fn ranking(criterion: &mut Criterion) {
-    let device = Device::open("titan-v").expect("the device comes with batchlab");
+    let device = DataSheet::open("titan-v").expect("the device comes with batchlab");
     let mut group = criterion.benchmark_group("grnn");
     group.sample_size(20);
     for (name, cell, hidden, batch, widest, uneven, valid) in [
-        ("lstm 256, batch 20", Cell::Lstm, 256, 20, 64, false, 150),
-        ("gru 256, batch 10", Cell::Gru, 256, 10, 64, false, 425),
+        (
+            "lstm 256, batch 20",
+            RecurrentCell::Lstm,
+            256,
+            20,
+            64,
+            false,
+            150,
+        ),
+        (
+            "gru 256, batch 10",
+            RecurrentCell::Gru,
+            256,
+            10,
+            64,
+            false,
+            425,
+        ),
         (
             "lstm 256, batch 20, 111,888 mappings",
-            Cell::Lstm,
+            RecurrentCell::Lstm,
             256,
             20,
             256,
@@ -23,7 +39,7 @@ fn ranking(criterion: &mut Criterion) {
         ),
         (
             "gru 64, batch 20, tiles up to 256, uneven blocks",
-            Cell::Gru,
+            RecurrentCell::Gru,
             64,
             20,
             256,
@@ -42,7 +58,14 @@ fn ranking(criterion: &mut Criterion) {
         });
     }
     group.bench_function("the best for every batch, lstm 256", |b| {
-        b.iter(|| Launches::new(Cell::Lstm, black_box(256), &device, &Space::default()));
+        b.iter(|| {
+            KernelLaunches::new(
+                RecurrentCell::Lstm,
+                black_box(256),
+                &device,
+                &Space::default(),
+            )
+        });
     });
     group.finish();
 }

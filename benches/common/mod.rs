@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use batchlab::backend::Backend;
 use batchlab::cost::CostModel;
-use batchlab::cost::decoder::Decoder;
+use batchlab::cost::decoder::DecoderRoofline;
 use batchlab::cost::roofline::Roofline;
 use batchlab::cost::table::{CostTable, Overhead, TableCosts};
 use batchlab::engine;
@@ -17,7 +17,7 @@ use batchlab::record::RecordOptions;
 use batchlab::record::full::FullRecord;
 use batchlab::sim;
 use batchlab::units::{Nanos, Rate};
-use batchlab::workload::arrivals::{ClosedLoop, OpenLoop, Process, Source, Think};
+use batchlab::workload::arrivals::{ClosedLoop, OpenLoop, Process, RequestSource, Think};
 use batchlab::workload::dataset::Dataset;
 use batchlab::workload::model::{CellType, Model};
 use batchlab::workload::operator::Sizes;
@@ -58,7 +58,7 @@ impl<'p> Case<'p> {
         let costs = match &model {
             Model::Llm(Some(shape)) => {
                 roofline("scenarios/devices/a100.toml", Precision::F16).map(|device| {
-                    let decoder = Decoder::new(&device, shape);
+                    let decoder = DecoderRoofline::new(&device, shape);
                     let tokens = decoder.kv_tokens(None).expect("the model fits");
                     CostTable::empty()
                         .or_decoder(decoder)
@@ -159,7 +159,7 @@ impl<'p> Case<'p> {
         )
     }
 
-    fn drive(&self, mut ready: Ready, source: &mut dyn Source) -> FullRecord {
+    fn drive(&self, mut ready: Ready, source: &mut dyn RequestSource) -> FullRecord {
         let (policy, backend, record) =
             (&mut *ready.policy, &mut *ready.backend, &mut ready.record);
         engine::run(

@@ -207,11 +207,11 @@ pub fn is_file(path: &Path) -> bool {
 }
 
 /// A file, on disk or built in.
-pub trait Input: Read + Debug + Send {}
+pub trait ShippedFile: Read + Debug + Send {}
 
-impl<T: Read + Debug + Send> Input for T {}
+impl<T: Read + Debug + Send> ShippedFile for T {}
 
-pub fn open(path: &Path) -> io::Result<Box<dyn Input>> {
+pub fn open(path: &Path) -> io::Result<Box<dyn ShippedFile>> {
     match content(path).filter(|_| !path.exists()) {
         Some(text) => Ok(Box::new(text)),
         None => Ok(Box::new(File::open(path)?)),

@@ -14,7 +14,7 @@ use crate::base::units::Nanos;
 use crate::core::cost::roofline::Roofline;
 use crate::core::cost::slice;
 use crate::core::cost::table::{CostTable, Overhead, TableCosts};
-use crate::core::workload::dnn::{Dnn, Kind, Operator, Work};
+use crate::core::workload::dnn::{Dnn, FormKind, ListedOperator, QueryWork};
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::Sizes;
 use crate::lab::results::table::aligned;
@@ -178,7 +178,7 @@ impl Shown<'_> {
     }
 
     /// `None` without times.
-    fn preferred(&self, operator: &Operator) -> Option<u32> {
+    fn preferred(&self, operator: &ListedOperator) -> Option<u32> {
         let input = self.network.input(operator, self.tokens);
         self.costs
             .as_ref()
@@ -300,8 +300,8 @@ impl Shown<'_> {
                 .map(|(batch, time)| (batch.to_string(), json!(time)));
             self.costs.is_some().then(|| times.collect())
         };
-        let operator = |(place, operator): (usize, &Operator)| {
-            let Work {
+        let operator = |(place, operator): (usize, &ListedOperator)| {
+            let QueryWork {
                 kind,
                 count,
                 rows,
@@ -341,8 +341,8 @@ impl Shown<'_> {
 }
 
 /// Of one query: `12 x [128, 64] x [64, 128]`.
-fn products(work: &Work) -> String {
-    let Work {
+fn products(work: &QueryWork) -> String {
+    let QueryWork {
         kind,
         count,
         rows,
@@ -352,7 +352,7 @@ fn products(work: &Work) -> String {
     } = work;
     let product = format!("[{rows}, {inner}] x [{inner}, {columns}]");
     match (kind, count) {
-        (Kind::Memory, _) => String::new(),
+        (FormKind::Memory, _) => String::new(),
         (_, 1) => product,
         _ => format!("{count} x {product}"),
     }

@@ -239,11 +239,14 @@ fn check_inputs(inputs: &[u32], wanted: &[Wanted]) -> Result<()> {
 }
 
 /// The device whose model chooses persistent kernels, if the scenario has them.
-pub fn persistent_of(scenario: &Scenario, executor: &dyn Executor) -> Result<Option<grnn::Device>> {
+pub fn persistent_of(
+    scenario: &Scenario,
+    executor: &dyn Executor,
+) -> Result<Option<grnn::DataSheet>> {
     let read = |file: &Path| {
         on_gpus("device.grnn", executor)?;
-        grnn::Cell::of(&scenario.workload.model)?;
-        grnn::Device::read(file)
+        grnn::RecurrentCell::of(&scenario.workload.model)?;
+        grnn::DataSheet::read(file)
     };
     scenario
         .device
@@ -255,13 +258,13 @@ pub fn persistent_of(scenario: &Scenario, executor: &dyn Executor) -> Result<Opt
 }
 
 /// Of `--grnn`, for these networks.
-fn named(device: &str, wanted: &[Wanted], executor: &dyn Executor) -> Result<grnn::Device> {
+fn named(device: &str, wanted: &[Wanted], executor: &dyn Executor) -> Result<grnn::DataSheet> {
     on_gpus("--grnn", executor)?;
     match wanted
         .iter()
-        .find(|one| grnn::Cell::of(&one.model).is_err())
+        .find(|one| grnn::RecurrentCell::of(&one.model).is_err())
     {
-        None => grnn::Device::open(device).within("--grnn"),
+        None => grnn::DataSheet::open(device).within("--grnn"),
         Some(other) => Err(Error::input(format!(
             "--grnn: persistent kernels run lstm and gru, and {} has none; leave it out, or measure that in a table of its own",
             other.model.name()

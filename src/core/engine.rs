@@ -11,7 +11,7 @@ use crate::core::record::Recorder;
 use crate::core::task::{
     Completion, Dispatch, MemberList, OpenTask, Rejections, Task, TaskBook, TaskSink,
 };
-use crate::core::workload::arrivals::Source;
+use crate::core::workload::arrivals::RequestSource;
 use crate::core::workload::trace::Request;
 
 /// Runs requests through a policy on a backend until all are served.
@@ -22,7 +22,7 @@ use crate::core::workload::trace::Request;
 /// # Errors
 /// [`Error::Interrupted`] once `stop` is set, or the recorder's limit is reached.
 pub fn run(
-    source: &mut dyn Source,
+    source: &mut dyn RequestSource,
     policy: &mut dyn Policy,
     backend: &mut dyn Backend,
     recorder: &mut impl Recorder,
@@ -133,7 +133,7 @@ impl TaskSink for Submission<'_> {
 fn settle(
     outcomes: &mut Outcomes,
     now: Nanos,
-    source: &mut dyn Source,
+    source: &mut dyn RequestSource,
     backend: &mut dyn Backend,
     recorder: &mut impl Recorder,
 ) {
@@ -146,7 +146,7 @@ fn settle(
 fn record(
     outcomes: &mut Outcomes,
     now: Nanos,
-    source: &mut dyn Source,
+    source: &mut dyn RequestSource,
     backend: &mut dyn Backend,
     recorder: &mut impl Recorder,
 ) {

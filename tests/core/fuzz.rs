@@ -24,7 +24,7 @@ use batchlab::validate::recorded::Recording;
 use batchlab::validate::results::Results;
 use batchlab::workload::dnn::Dnn;
 use batchlab::workload::graph_model::GraphModel;
-use batchlab::workload::import::{Format, read_text};
+use batchlab::workload::import::{ImportFormat, read_text};
 use batchlab::workload::model::Model;
 use batchlab::workload::random::{self, RandomSequence};
 use batchlab::workload::trace::Trace;
@@ -185,14 +185,14 @@ fn traces_and_imports() {
     let corpus = corpus(&["traces"], "");
     fuzz("trace", &corpus, |bytes| drop(Trace::read_from(bytes)));
     for format in [
-        Format::Azure,
-        Format::BurstGpt,
-        Format::Mooncake,
-        Format::Csv,
-        Format::Sentences,
-        Format::Parents,
-        Format::Treebank,
-        Format::Conllu,
+        ImportFormat::Azure,
+        ImportFormat::BurstGpt,
+        ImportFormat::Mooncake,
+        ImportFormat::Csv,
+        ImportFormat::Sentences,
+        ImportFormat::Parents,
+        ImportFormat::Treebank,
+        ImportFormat::Conllu,
     ] {
         fuzz("import", &corpus, |bytes| {
             drop(read_text(bytes).and_then(|text| format.read(&text, None)))
@@ -245,7 +245,7 @@ fn costs_and_devices() {
     fuzz(
         "grnn",
         &devices,
-        text(|text| drop(grnn::Device::parse(text, "device.toml"))),
+        text(|text| drop(grnn::DataSheet::parse(text, "device.toml"))),
     );
 }
 

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use crate::grnn_naive::{Configuration, naive, naive_layer};
 use crate::lab::policy;
 use batchlab::cost::grnn::{
-    Cell, Device, Launches, Mapping, Persistent, Ranked, Rnn, Sizes, Space, csv, rank,
+    DataSheet, KernelLaunches, Mapping, PersistentTimes, RankedMapping, RecurrentCell, Rnn,
+    RnnSizes, Space, csv, rank,
 };
-use batchlab::cost::persistent::Persistent as Times;
+use batchlab::cost::persistent::PersistentKernels as Times;
 use batchlab::cost::table::{CostTable, Overhead};
 use batchlab::record::RecordOptions;
 use batchlab::record::full::FullRecord;
@@ -20,11 +21,11 @@ use batchlab::workload::shape::Shape;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-fn titan_v() -> Device {
-    Device::open("titan-v").unwrap()
+fn titan_v() -> DataSheet {
+    DataSheet::open("titan-v").unwrap()
 }
 
-fn ranked(cell: Cell, hidden: u32, batch: u32, uneven: bool) -> Vec<Ranked> {
+fn ranked(cell: RecurrentCell, hidden: u32, batch: u32, uneven: bool) -> Vec<RankedMapping> {
     rank(
         cell,
         hidden,
@@ -47,10 +48,20 @@ fn the_published_order_comes_out() {
             .map(|line| format!("{line}\n"))
             .collect::<String>()
     };
-    let lstm = csv(Cell::Lstm, 256, 20, &ranked(Cell::Lstm, 256, 20, false));
+    let lstm = csv(
+        RecurrentCell::Lstm,
+        256,
+        20,
+        &ranked(RecurrentCell::Lstm, 256, 20, false),
+    );
     assert_eq!(lstm.lines().count(), 151);
     assert_eq!(digest(&lstm), LSTM_DIGEST);
-    let gru = csv(Cell::Gru, 256, 10, &ranked(Cell::Gru, 256, 10, false));
+    let gru = csv(
+        RecurrentCell::Gru,
+        256,
+        10,
+        &ranked(RecurrentCell::Gru, 256, 10, false),
+    );
     assert_eq!(digest(&first(gru, 100)), GRU_DIGEST);
 }
 
@@ -80,9 +91,9 @@ fn reference_lists_come_out_byte_for_byte() {
             panic!("{name}")
         };
         let cell = if cell == "lstm" {
-            Cell::Lstm
+            RecurrentCell::Lstm
         } else {
-            Cell::Gru
+            RecurrentCell::Gru
         };
         let (hidden, batch) = (hidden[1..].parse().unwrap(), batch[1..].parse().unwrap());
         let ours = csv(
@@ -100,7 +111,7 @@ fn reference_lists_come_out_byte_for_byte() {
 
 /// The cell, its sizes, the number of mappings, then for each rule the number of valid ones and the best with its cost.
 type Row = (
-    Cell,
+    RecurrentCell,
     u32,
     u32,
     u64,
@@ -114,7 +125,7 @@ type Best = ([u32; 5], f64);
 fn sizes_of_spaces_and_their_best_mappings_are_the_published_ones() {
     let rows: [Row; 7] = [
         (
-            Cell::Lstm,
+            RecurrentCell::Lstm,
             64,
             1,
             3_612,
@@ -122,7 +133,7 @@ fn sizes_of_spaces_and_their_best_mappings_are_the_published_ones() {
             (267, Some(([4, 1, 16, 8, 1], 37.84))),
         ),
         (
-            Cell::Lstm,
+            RecurrentCell::Lstm,
             256,
             20,
             21_672,
@@ -130,16 +141,16 @@ fn sizes_of_spaces_and_their_best_mappings_are_the_published_ones() {
             (150, Some(([32, 2, 32, 8, 1], 252.432_750))),
         ),
         (
-            Cell::Lstm,
+            RecurrentCell::Lstm,
             1024,
             1,
             3_612,
             (1, Some(([14, 1, 8, 32, 1], 346.926_445))),
             (1, Some(([14, 1, 8, 32, 1], 346.926_445))),
         ),
-        (Cell::Lstm, 1024, 10, 14_448, (0, None), (0, None)),
+        (RecurrentCell::Lstm, 1024, 10, 14_448, (0, None), (0, None)),
         (
-            Cell::Gru,
+            RecurrentCell::Gru,
             256,
             10,
             21_168,
@@ -147,14 +158,14 @@ fn sizes_of_spaces_and_their_best_mappings_are_the_published_ones() {
             (425, Some(([48, 1, 32, 8, 1], 251.326_929))),
         ),
         (
-            Cell::Gru,
+            RecurrentCell::Gru,
             1024,
             1,
             5_292,
             (43, Some(([14, 1, 7, 32, 2], 488.523_906))),
             (10, Some(([16, 1, 8, 32, 2], 488.523_906))),
         ),
-        (Cell::Gru, 1024, 20, 31_752, (0, None), (0, None)),
+        (RecurrentCell::Gru, 1024, 20, 31_752, (0, None), (0, None)),
     ];
     for (cell, hidden, batch, size, loose, strict) in rows {
         let space: u64 = cell
@@ -197,8 +208,8 @@ fn sizes_of_spaces_and_their_best_mappings_are_the_published_ones() {
 #[test]
 fn table_2_comes_out() {
     let (strict, loose) = (
-        ranked(Cell::Lstm, 256, 20, false),
-        ranked(Cell::Lstm, 256, 20, true),
+        ranked(RecurrentCell::Lstm, 256, 20, false),
+        ranked(RecurrentCell::Lstm, 256, 20, true),
     );
     for (groups, group_size, cost, rank, rank_loose) in [
         (128, 2, 449, 17, 40),
@@ -213,7 +224,8 @@ fn table_2_comes_out() {
             groups,
             group_size,
         };
-        let place = |all: &[Ranked]| 1 + all.iter().position(|one| one.mapping == mapping).unwrap();
+        let place =
+            |all: &[RankedMapping]| 1 + all.iter().position(|one| one.mapping == mapping).unwrap();
         assert_eq!(
             (place(&strict), place(&loose)),
             (rank, rank_loose),
@@ -231,7 +243,8 @@ fn one_synchronisation_is_chosen_as_in_table_3() {
         (256, Rnn::GruSingle),
         (1024, Rnn::GruDouble),
     ] {
-        let launches = Launches::new(Cell::Gru, hidden, &titan_v(), &Space::default());
+        let launches =
+            KernelLaunches::new(RecurrentCell::Gru, hidden, &titan_v(), &Space::default());
         for batch in [1, 10, 20] {
             assert!(
                 launches.of(batch).all(|(_, best)| best.rnn == kernel),
@@ -254,16 +267,16 @@ fn one_synchronisation_is_chosen_as_in_table_3() {
 #[test]
 fn a_batch_runs_as_the_cheapest_larger_one_or_as_several() {
     let device = titan_v();
-    let launches = Launches::new(Cell::Lstm, 256, &device, &Space::default());
+    let launches = KernelLaunches::new(RecurrentCell::Lstm, 256, &device, &Space::default());
     let largest = launches.largest().unwrap();
     let best = |batch| {
-        ranked(Cell::Lstm, 256, batch, false)
+        ranked(RecurrentCell::Lstm, 256, batch, false)
             .first()
             .map(|one| one.cost.total())
     };
     let mut before = 0.0;
     for batch in 1..=largest {
-        let parts: Vec<&(u32, Ranked)> = launches.of(batch).collect();
+        let parts: Vec<&(u32, RankedMapping)> = launches.of(batch).collect();
         let [(runs_as, one)] = parts[..] else {
             panic!("one launch for {batch}")
         };
@@ -282,17 +295,17 @@ fn a_batch_runs_as_the_cheapest_larger_one_or_as_several() {
         [1, 2, 3]
     );
     assert_eq!(
-        Launches::new(Cell::Lstm, 4096, &device, &Space::default())
+        KernelLaunches::new(RecurrentCell::Lstm, 4096, &device, &Space::default())
             .of(1)
             .count(),
         0
     );
 }
 
-fn persistent(cell: Cell, hidden: u32) -> Persistent {
+fn persistent(cell: RecurrentCell, hidden: u32) -> PersistentTimes {
     let device = titan_v();
-    Persistent::new(
-        Launches::new(cell, hidden, &device, &Space::default()),
+    PersistentTimes::new(
+        KernelLaunches::new(cell, hidden, &device, &Space::default()),
         &device,
     )
     .unwrap()
@@ -302,10 +315,10 @@ fn persistent(cell: Cell, hidden: u32) -> Persistent {
 fn times_are_on_the_published_lines() {
     // A sequence of 100 steps, each rounded to a nanosecond; milliseconds as a constant and per unit of cost.
     for (cell, hidden, batch, constant, factor) in [
-        (Cell::Lstm, 256, 20, 0.184, 0.001_277),
-        (Cell::Lstm, 64, 1, 0.184, 0.001_277),
-        (Cell::Gru, 256, 10, 0.090, 0.001_055),
-        (Cell::Gru, 1024, 10, 0.054, 0.001_017),
+        (RecurrentCell::Lstm, 256, 20, 0.184, 0.001_277),
+        (RecurrentCell::Lstm, 64, 1, 0.184, 0.001_277),
+        (RecurrentCell::Gru, 256, 10, 0.090, 0.001_055),
+        (RecurrentCell::Gru, 1024, 10, 0.054, 0.001_017),
     ] {
         let cost = ranked(cell, hidden, batch, false)[0].cost.total();
         let line = (constant + factor * cost) * 1e6;
@@ -316,7 +329,7 @@ fn times_are_on_the_published_lines() {
         );
     }
     // Larger batches take further launches.
-    let gru = persistent(Cell::Gru, 1024);
+    let gru = persistent(RecurrentCell::Gru, 1024);
     assert_eq!(gru.runs(20, 100), gru.runs(10, 100) * 2);
     assert_eq!(gru.runs(19, 7), gru.runs(10, 7) + gru.runs(9, 7));
     // A launch takes 54 µs, whatever its number of steps.
@@ -329,7 +342,7 @@ fn times_are_on_the_published_lines() {
 #[test]
 fn several_layers_in_one_launch_take_the_naive_models_steps() {
     for (hidden, layers) in [(64, 2), (128, 3), (96, 5)] {
-        let stack = Persistent::of_layers(hidden, layers, &titan_v()).unwrap();
+        let stack = PersistentTimes::of_layers(hidden, layers, &titan_v()).unwrap();
         let costs = |batch| {
             naive_layer(hidden.into(), batch, layers.into())
                 .into_iter()
@@ -360,8 +373,8 @@ fn several_layers_in_one_launch_take_the_naive_models_steps() {
         }
     }
     let (one, alone) = (
-        Persistent::of_layers(256, 1, &titan_v()).unwrap(),
-        persistent(Cell::Lstm, 256),
+        PersistentTimes::of_layers(256, 1, &titan_v()).unwrap(),
+        persistent(RecurrentCell::Lstm, 256),
     );
     assert_eq!(
         [1, 7, 20].map(|batch| one.runs(batch, 9)),
@@ -375,7 +388,7 @@ fn device(rows: Option<&str>, workers: usize) -> crate::lab::Device {
     let table = match rows {
         Some(rows) => CostTable::parse(rows, "costs").unwrap(),
         None => {
-            let kernels = Times::Modelled(persistent(Cell::Lstm, 256));
+            let kernels = Times::Modelled(persistent(RecurrentCell::Lstm, 256));
             CostTable::empty().with_persistent(Arc::new(kernels), "lstm")
         }
     };
@@ -406,7 +419,7 @@ fn served(
 #[test]
 fn where_a_launch_is_one_step_chunks_are_single_steps() {
     let rng = &mut random::sequence(3, 0, "chunks");
-    let kernels = persistent(Cell::Lstm, 256);
+    let kernels = persistent(RecurrentCell::Lstm, 256);
     let rows: String = (1..=16)
         .map(|batch| format!("lstm,{batch},{}\n", kernels.runs(batch, 1).0))
         .collect();
@@ -438,7 +451,7 @@ fn where_a_launch_is_one_step_chunks_are_single_steps() {
 
 #[test]
 fn whole_sequences_are_one_launch() {
-    let kernels = persistent(Cell::Lstm, 256);
+    let kernels = persistent(RecurrentCell::Lstm, 256);
     let device = device(None, 1);
     let lengths = [7, 3, 5];
     let at_once = [Nanos::ZERO; 3];
@@ -466,7 +479,7 @@ fn whole_sequences_are_one_launch() {
 
 #[test]
 fn a_stage_is_one_launch_and_so_is_the_window_of_the_first() {
-    let (kernels, device) = (persistent(Cell::Lstm, 256), device(None, 1));
+    let (kernels, device) = (persistent(RecurrentCell::Lstm, 256), device(None, 1));
     let staged = "kind = 'dvabatch'\nmax_batch = 8\nsteps = 4\nwindow = ";
     let end = |window: &str| {
         served(&device, &format!("{staged}{window}"), &[7], &[Nanos::ZERO])
@@ -487,7 +500,7 @@ proptest! {
     fn a_second_implementation_agrees(
         lstm in any::<bool>(), hidden in 1u32..1100, batch in 1u32..48, widest in 1u32..100, uneven in any::<bool>()
     ) {
-        let cell = if lstm { Cell::Lstm } else { Cell::Gru };
+        let cell = if lstm { RecurrentCell::Lstm } else { RecurrentCell::Gru };
         let space = Space { widest, uneven };
         let ours = rank(cell, hidden, batch, &titan_v(), &space);
         let mut theirs = naive(lstm, u64::from(hidden), u64::from(batch), u64::from(widest), uneven);
@@ -495,20 +508,20 @@ proptest! {
         // The same mappings at the same costs, by name.
         let key = |one: &Configuration| (one.width, one.height, one.groups, one.size, one.barriers);
         theirs.sort_by_key(key);
-        let mut named: Vec<&Ranked> = ours.iter().collect();
+        let mut named: Vec<&RankedMapping> = ours.iter().collect();
         named.sort_by_key(|one| (one.mapping, one.rnn.synchronisations()));
         for (ours, theirs) in named.iter().zip(&theirs) {
             let Mapping { tile_width, tile_height, groups, group_size } = ours.mapping;
             let mapping = [tile_width, tile_height, groups, group_size, ours.rnn.synchronisations()].map(u64::from);
             prop_assert_eq!(mapping, [theirs.width, theirs.height, theirs.groups, theirs.size, theirs.barriers]);
-            let sizes = Sizes { rnn: ours.rnn, hidden, batch };
+            let sizes = RnnSizes { rnn: ours.rnn, hidden, batch };
             prop_assert_eq!(u64::from(ours.mapping.blocks(&sizes)), theirs.blocks);
             // A hundredth for each of the two terms that were rounded differently.
             let cost = ours.cost.total();
             prop_assert!((cost - theirs.cost).abs() < 0.020_001, "{} {}", cost, theirs.cost);
         }
         for pair in ours.windows(2) {
-            let place = |one: &Ranked| (one.mapping, one.rnn.synchronisations());
+            let place = |one: &RankedMapping| (one.mapping, one.rnn.synchronisations());
             let costs = [pair[0].cost.total(), pair[1].cost.total()];
             prop_assert!(costs[0] < costs[1] || (costs[0] == costs[1] && place(&pair[0]) < place(&pair[1])));
         }

@@ -130,7 +130,7 @@ impl Bench {
 
     /// The same with persistent kernels by what is known of a device.
     pub fn persistent(model: &Model, spec: &Spec, precision: Precision, workers: usize) -> Bench {
-        let device = grnn::Device::open("titan-v").expect("a device that comes with batchlab");
+        let device = grnn::DataSheet::open("titan-v").expect("a device that comes with batchlab");
         Bench::with(model, spec, precision, Some(&device), workers)
     }
 
@@ -138,7 +138,7 @@ impl Bench {
         model: &Model,
         spec: &Spec,
         precision: Precision,
-        persistent: Option<&grnn::Device>,
+        persistent: Option<&grnn::DataSheet>,
         workers: usize,
     ) -> Bench {
         let mut gpus = Gpus::new(model, spec, precision, persistent, workers).expect("GPUs");

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use batchlab::cost::grnn::{Cell, Mapping, Rnn, Sizes};
+use batchlab::cost::grnn::{Mapping, RecurrentCell, Rnn, RnnSizes};
 use batchlab::cuda::gpu::grnn::{Configuration, Host, Layer, Persistent, States, measure};
 use batchlab::network::weights::Weights;
 use batchlab::network::{Network, Spec};
@@ -26,8 +26,8 @@ struct Both {
 }
 
 impl Both {
-    fn new(cell: Cell, hidden: u32) -> Both {
-        let model = if cell == Cell::Lstm {
+    fn new(cell: RecurrentCell, hidden: u32) -> Both {
+        let model = if cell == RecurrentCell::Lstm {
             Model::Lstm
         } else {
             Model::Gru
@@ -66,7 +66,7 @@ impl Both {
             groups,
             group_size,
         };
-        let sizes = Sizes {
+        let sizes = RnnSizes {
             rnn,
             hidden: self.spec.hidden,
             batch,
@@ -127,9 +127,9 @@ fn sequences_have_the_results_of_runs_by_themselves() {
             &[("SEED", seed)],
         ) {
             for (cell, rnn) in [
-                (Cell::Lstm, Rnn::Lstm),
-                (Cell::Gru, Rnn::GruDouble),
-                (Cell::Gru, Rnn::GruSingle),
+                (RecurrentCell::Lstm, Rnn::Lstm),
+                (RecurrentCell::Gru, Rnn::GruDouble),
+                (RecurrentCell::Gru, Rnn::GruSingle),
             ] {
                 let both = Both::new(cell, 18);
                 let mut kernel = both.kernel(rnn, 3, [5, 2, 10, 8]);
@@ -150,9 +150,9 @@ fn sequences_have_the_results_of_runs_by_themselves() {
 fn sequences_go_on_in_chunks() {
     if inside("persistent::sequences_go_on_in_chunks", &[]) {
         for (cell, rnn) in [
-            (Cell::Lstm, Rnn::Lstm),
-            (Cell::Gru, Rnn::GruDouble),
-            (Cell::Gru, Rnn::GruSingle),
+            (RecurrentCell::Lstm, Rnn::Lstm),
+            (RecurrentCell::Gru, Rnn::GruDouble),
+            (RecurrentCell::Gru, Rnn::GruSingle),
         ] {
             let both = Both::new(cell, 18);
             let mut kernel = both.kernel(rnn, 3, [5, 1, 10, 4]);
@@ -193,7 +193,7 @@ fn micro_benchmarks_have_a_time_for_every_point() {
         // As many as the fits need.
         assert!(
             measured
-                .device(&host.reported("mine").expect("what the driver says"))
+                .data_sheet(&host.reported("mine").expect("what the driver says"))
                 .is_ok(),
             "{measured:?}"
         );
@@ -206,7 +206,7 @@ fn what_a_kernel_is_not_for_is_refused() {
         "persistent::what_a_kernel_is_not_for_is_refused",
         &[("DEVICES", "1")],
     ) {
-        let both = Both::new(Cell::Lstm, 18);
+        let both = Both::new(RecurrentCell::Lstm, 18);
         let mut kernel = both.kernel(Rnn::Lstm, 2, [6, 1, 12, 8]);
         let refusal = |outcome: batchlab::error::Result<States>| outcome.unwrap_err().to_string();
         let zeros = both.zeros(Rnn::Lstm, 3);
@@ -222,7 +222,7 @@ fn what_a_kernel_is_not_for_is_refused() {
 
         let configuration = |rnn, batch, mapping| {
             Configuration::new(
-                Sizes {
+                RnnSizes {
                     rnn,
                     hidden: 18,
                     batch,

@@ -181,7 +181,7 @@ fn what_has_no_persistent_kernels_is_refused_or_runs_in_others() {
     ) {
         return;
     }
-    let device = grnn::Device::open("titan-v").unwrap();
+    let device = grnn::DataSheet::open("titan-v").unwrap();
     let made = |model: &Model, hidden| {
         Gpus::new(model, &spec(hidden, 5), Precision::F32, Some(&device), 1)
     };

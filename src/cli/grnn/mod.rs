@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use super::render::{print, put};
 use crate::base::error::{Error, Result};
 use crate::base::files::can_write;
-use crate::core::cost::grnn::{Device, SCHEDULERS, device_file};
+use crate::core::cost::grnn::{DataSheet, SCHEDULERS, data_sheet_file};
 use crate::devices::cuda::gpu::grnn::{Host, measure};
 
 #[derive(clap::Subcommand, Clone, Debug)]
@@ -55,9 +55,9 @@ fn fit(args: &FitArgs) -> Result<()> {
     let host = Host::open().map_err(|error| Error::input(format!("{error}; {way}")))?;
     let reported = host.reported(&args.device_name)?;
     let measured = measure(&host, SCHEDULERS, args.times as usize)?;
-    let device = measured.device(&reported)?;
-    let text = device_file(&device, &measured, &reported);
-    Device::parse(&text, "what was fitted").map_err(|error| Error::failed(error.to_string()))?;
+    let device = measured.data_sheet(&reported)?;
+    let text = data_sheet_file(&device, &measured, &reported);
+    DataSheet::parse(&text, "what was fitted").map_err(|error| Error::failed(error.to_string()))?;
     put(Some(&args.out), &text)?;
     let [products, reductions] = measured.misses(&device.constants).map(|miss| 100.0 * miss);
     print(&format!(

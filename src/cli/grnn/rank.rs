@@ -9,7 +9,8 @@ use crate::base::error::Result;
 use crate::base::shipped::Shipped;
 use crate::cli::render::{Shown, put};
 use crate::core::cost::grnn::{
-    Cell, Device, Launches, Ranked, Sizes, Space, csv, rank, weights_of_thread,
+    DataSheet, KernelLaunches, RankedMapping, RecurrentCell, RnnSizes, Space, csv, rank,
+    weights_of_thread,
 };
 use crate::lab::results::table::tabulate;
 
@@ -21,7 +22,7 @@ use crate::lab::results::table::tabulate;
 pub struct Args {
     /// The cell; for a GRU, both kernels (one or two synchronisations) are ranked together
     #[arg(long, value_enum)]
-    cell: Cell,
+    cell: RecurrentCell,
     /// Width of the state
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65536))]
     hidden: u32,
@@ -57,7 +58,7 @@ fn devices() -> String {
 }
 
 pub fn run(args: &Args) -> Result<()> {
-    let device = Device::open(&args.device)?;
+    let device = DataSheet::open(&args.device)?;
     let space = Space {
         widest: args.max_tile_width,
         uneven: args.loose,
@@ -104,8 +105,8 @@ pub fn run(args: &Args) -> Result<()> {
 }
 
 /// If no mapping is valid.
-fn instead(args: &Args, device: &Device, space: &Space) -> String {
-    let launches = Launches::new(args.cell, args.hidden, device, space);
+fn instead(args: &Args, device: &DataSheet, space: &Space) -> String {
+    let launches = KernelLaunches::new(args.cell, args.hidden, device, space);
     // Launches by size: thousands of launches have at most two sizes.
     let mut sizes: BTreeMap<u32, u32> = BTreeMap::new();
     launches
@@ -133,17 +134,17 @@ fn instead(args: &Args, device: &Device, space: &Space) -> String {
     }
 }
 
-fn mappings(ranked: &[Ranked], args: &Args) -> String {
-    let sizes = |one: &Ranked| Sizes {
+fn mappings(ranked: &[RankedMapping], args: &Args) -> String {
+    let sizes = |one: &RankedMapping| RnnSizes {
         rnn: one.rnn,
         hidden: args.hidden,
         batch: args.batch,
     };
-    let sync = |one: &Ranked| match args.cell {
-        Cell::Lstm => "-".into(),
-        Cell::Gru => one.rnn.synchronisations().to_string(),
+    let sync = |one: &RankedMapping| match args.cell {
+        RecurrentCell::Lstm => "-".into(),
+        RecurrentCell::Gru => one.rnn.synchronisations().to_string(),
     };
-    let rows: Vec<(usize, &Ranked)> = (1..).zip(ranked).collect();
+    let rows: Vec<(usize, &RankedMapping)> = (1..).zip(ranked).collect();
     tabulate(
         &rows,
         &[
@@ -174,8 +175,8 @@ fn mappings(ranked: &[Ranked], args: &Args) -> String {
     )
 }
 
-fn object(Ranked { rnn, mapping, cost }: &Ranked, args: &Args) -> Value {
-    let sizes = Sizes {
+fn object(RankedMapping { rnn, mapping, cost }: &RankedMapping, args: &Args) -> Value {
+    let sizes = RnnSizes {
         rnn: *rnn,
         hidden: args.hidden,
         batch: args.batch,

@@ -11,7 +11,7 @@ use crate::base::error::{Error, Result};
 use crate::base::files::can_write;
 use crate::cli::render::{Shown, say};
 use crate::cli::seed;
-use crate::core::cost::grnn::{Cell, Device, Mapping, Ranked, Rnn, Space, rank};
+use crate::core::cost::grnn::{DataSheet, Mapping, RankedMapping, RecurrentCell, Rnn, Space, rank};
 use crate::core::cost::roofline::Roofline;
 use crate::core::workload::random;
 use crate::devices::cuda::gpu::grnn::{Host, Tuned, Tuner};
@@ -26,7 +26,7 @@ use crate::papers::measured::{self, Chosen, Measured, Row, Size, Way};
 pub struct Args {
     /// The cell; for a GRU, both kernels (one or two synchronisations) are tried
     #[arg(long, value_enum)]
-    cell: Cell,
+    cell: RecurrentCell,
     /// Width of the state and of the inputs
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=8192))]
     hidden: u32,
@@ -153,16 +153,16 @@ pub fn run(args: &Args) -> Result<()> {
     outcome
 }
 
-fn device(args: &Args, host: &Host) -> Result<Device> {
+fn device(args: &Args, host: &Host) -> Result<DataSheet> {
     let by_name = || Roofline::of_gpu(host.name()).map(|(file, _)| file);
-    let device = Device::open(args.device.as_deref().or_else(by_name).unwrap_or("titan-v"))?;
-    Ok(Device {
+    let device = DataSheet::open(args.device.as_deref().or_else(by_name).unwrap_or("titan-v"))?;
+    Ok(DataSheet {
         multiprocessors: host.multiprocessors(),
         ..device
     })
 }
 
-fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<Places> {
+fn places(all: &[RankedMapping], args: &Args, gpu: &str) -> Result<Places> {
     let is_wanted = |place: &usize| args.kernel.is_none_or(|kernel| all[*place].rnn == kernel);
     let of_kernel: Vec<usize> = (0..all.len()).filter(is_wanted).collect();
     if of_kernel.is_empty() {
@@ -212,7 +212,7 @@ fn places(all: &[Ranked], args: &Args, gpu: &str) -> Result<Places> {
 /// measurement; earlier results are kept.
 fn measure(
     tuner: &Tuner,
-    all: &[Ranked],
+    all: &[RankedMapping],
     places: &Places,
     device: &str,
     args: &Args,
@@ -233,7 +233,7 @@ fn measure(
             Ok(time) => time,
             Err(error) => return (measured, Err(error)),
         };
-        let Ranked { rnn, mapping, cost } = all[place];
+        let RankedMapping { rnn, mapping, cost } = all[place];
         let (cost, constants) = (cost.total(), device.to_string());
         measured.push((
             measured::Ranked {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::{ArrivalArgs, OutputArgs, open};
 use crate::base::error::{Context, Error, Result};
 use crate::cli::render::say;
-use crate::core::workload::import::{Format, Kind, read_text};
+use crate::core::workload::import::{ImportFormat, ImportedShape, read_text};
 use crate::core::workload::trace::Trace;
 
 #[derive(Debug, clap::Args)]
@@ -14,10 +14,10 @@ pub struct Args {
     file: PathBuf,
     /// The file's format [default: azure, burstgpt, mooncake or csv, by the first line]
     #[arg(long, value_enum, value_name = "FORMAT")]
-    format: Option<Format>,
+    format: Option<ImportFormat>,
     /// Shape of the requests [default: seq2seq for two lengths, chain for one, tree for a parse tree]
     #[arg(long = "as", value_enum, value_name = "KIND")]
-    kind: Option<Kind>,
+    kind: Option<ImportedShape>,
     #[command(flatten)]
     arrivals: ArrivalArgs,
     #[command(flatten)]
@@ -36,9 +36,10 @@ pub(super) fn run(args: &Args) -> Result<()> {
     }
     let (input, name) = open(&args.file)?;
     let text = read_text(input).within(&name)?;
-    let format = args
-        .format
-        .map_or_else(|| Format::of_header(text.lines().next().unwrap_or("")), Ok);
+    let format = args.format.map_or_else(
+        || ImportFormat::of_header(text.lines().next().unwrap_or("")),
+        Ok,
+    );
     let imported = format
         .and_then(|format| format.read(&text, args.kind))
         .within(&name)?;

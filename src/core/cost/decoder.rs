@@ -18,7 +18,7 @@ const KERNELS: u64 = 8;
 const USED: u64 = 90;
 
 #[derive(Clone, Debug)]
-pub struct Decoder {
+pub struct DecoderRoofline {
     device: Arc<Roofline>,
     shape: Arc<Transformer>,
     /// Reading all weights.
@@ -26,9 +26,9 @@ pub struct Decoder {
     launches: Nanos,
 }
 
-impl Decoder {
-    pub fn new(device: &Arc<Roofline>, shape: &Arc<Transformer>) -> Decoder {
-        Decoder {
+impl DecoderRoofline {
+    pub fn new(device: &Arc<Roofline>, shape: &Arc<Transformer>) -> DecoderRoofline {
+        DecoderRoofline {
             weights: device.traffic(shape.weights().into()),
             launches: device.launch.saturating_mul(KERNELS * shape.layers),
             device: Arc::clone(device),
@@ -87,11 +87,11 @@ mod tests {
     use super::*;
     use crate::base::precision::Precision;
 
-    fn decoder(device: &str, model: &str) -> Decoder {
+    fn decoder(device: &str, model: &str) -> DecoderRoofline {
         let path = |kind: &str, name: &str| format!("scenarios/{kind}/{name}.toml");
         let device = Roofline::read(Path::new(&path("devices", device)), Precision::F16).unwrap();
         let shape = Transformer::read(model, Path::new(&path("llms", model))).unwrap();
-        Decoder::new(&Arc::new(device), &Arc::new(shape))
+        DecoderRoofline::new(&Arc::new(device), &Arc::new(shape))
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::core::workload::random::RandomSequence;
 /// file `time_ns,size,factor,ns`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NoiseRecord {
-    samples: Vec<Sample>,
+    samples: Vec<NoiseSample>,
     /// Samples without a gap.
     stretches: Vec<Range<usize>>,
 }
@@ -28,7 +28,7 @@ const GAP: Nanos = Nanos(500_000_000);
 
 /// A task: from its start, the device did `work` in `took`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Sample {
+struct NoiseSample {
     /// Ascending from 0, without the gaps between stretches.
     start: Nanos,
     took: Nanos,
@@ -41,7 +41,7 @@ struct Sample {
 
 /// A measured task: when it began, its time, and that over the time of its row.
 #[derive(Clone, Copy, Debug, Deserialize)]
-pub struct Measured {
+pub struct MeasuredTask {
     #[serde(rename = "time_ns")]
     pub at: Nanos,
     #[serde(rename = "ns")]
@@ -54,14 +54,14 @@ impl NoiseRecord {
     const MOST: f64 = 1e6;
 
     /// Of tasks in any order. `None` without any.
-    pub fn new(mut measured: Vec<Measured>) -> Option<NoiseRecord> {
+    pub fn new(mut measured: Vec<MeasuredTask>) -> Option<NoiseRecord> {
         measured.sort_by_key(|one| one.at);
         let mut before = measured.first()?.at;
         let (mut samples, mut stretches) = (
-            Vec::<Sample>::with_capacity(measured.len()),
+            Vec::<NoiseSample>::with_capacity(measured.len()),
             Vec::<Range<usize>>::new(),
         );
-        for Measured { at, took, factor } in measured {
+        for MeasuredTask { at, took, factor } in measured {
             let last = samples.last().copied().unwrap_or_default();
             let passed = at - std::mem::replace(&mut before, at);
             let mut start = last.start + passed;
@@ -75,7 +75,7 @@ impl NoiseRecord {
             );
             let (took_before, work_before) =
                 (last.took_before + last.took, last.work_before + last.work);
-            samples.push(Sample {
+            samples.push(NoiseSample {
                 start,
                 took,
                 work,
@@ -95,7 +95,7 @@ impl NoiseRecord {
     }
 
     /// That has this instant.
-    fn stretch(&self, at: Nanos) -> &[Sample] {
+    fn stretch(&self, at: Nanos) -> &[NoiseSample] {
         let place = self
             .stretches
             .partition_point(|samples| end(&self.samples[samples.clone()]) <= at);
@@ -113,7 +113,7 @@ impl NoiseRecord {
             .from_reader(text.as_bytes());
         let mut measured = Vec::new();
         let mut together = 0.0;
-        for row in reader.deserialize::<Measured>() {
+        for row in reader.deserialize::<MeasuredTask>() {
             let row = row.map_err(|problem| {
                 let wanted = "a noise record has the columns time_ns,size,factor,ns, as batchlab profile writes them";
                 Error::input(format!("{name}: {problem}; {wanted}"))
@@ -148,8 +148,8 @@ impl NoiseRecord {
 
     /// Their mean and standard deviation, and the correlation of tasks that are about so far apart, where known.
     pub fn describe(&self) -> String {
-        let (mean, deviation) =
-            mean_and_sd(self.samples.iter().map(Sample::factor)).expect("a record has a sample");
+        let (mean, deviation) = mean_and_sd(self.samples.iter().map(NoiseSample::factor))
+            .expect("a record has a sample");
         let lags = [
             ("1 ms", 1),
             ("10 ms", 10),
@@ -178,7 +178,7 @@ impl NoiseRecord {
     /// Of tasks that are this far apart, at least half of it; `None` with few.
     fn covariance(&self, mean: f64, lag: Nanos) -> Option<f64> {
         const FEW: usize = 30;
-        let pair = |sample: &Sample| {
+        let pair = |sample: &NoiseSample| {
             let then = sample.start.saturating_add(lag);
             let second =
                 self.samples[..self.samples.partition_point(|other| other.start <= then)].last()?;
@@ -191,14 +191,14 @@ impl NoiseRecord {
     }
 }
 
-impl Sample {
+impl NoiseSample {
     fn factor(&self) -> f64 {
         self.took.0 as f64 / self.work.0 as f64
     }
 }
 
 /// Of the last sample.
-fn end(samples: &[Sample]) -> Nanos {
+fn end(samples: &[NoiseSample]) -> Nanos {
     samples
         .last()
         .map_or(Nanos::ZERO, |last| last.start + last.took)
@@ -206,7 +206,7 @@ fn end(samples: &[Sample]) -> Nanos {
 
 /// How long the device takes for some work from an instant on. A pause is added to what meets it; a slow device
 /// multiplies what it does meanwhile. After the end of the stretch comes its start.
-fn time_of(work: Nanos, from: Nanos, stretch: &[Sample]) -> Nanos {
+fn time_of(work: Nanos, from: Nanos, stretch: &[NoiseSample]) -> Nanos {
     let (first, last) = (&stretch[0], &stretch[stretch.len() - 1]);
     let sample = &stretch[stretch.partition_point(|sample| sample.start <= from) - 1];
     let within = (from - sample.start).min(sample.took);
@@ -221,7 +221,7 @@ fn time_of(work: Nanos, from: Nanos, stretch: &[Sample]) -> Nanos {
         Nanos((to % u128::from(all.0)) as u64) + first.work_before,
     );
     let place = stretch.partition_point(|sample| sample.work_before <= rest) - 1;
-    let Sample {
+    let NoiseSample {
         work_before,
         took_before,
         work,
@@ -299,7 +299,7 @@ mod tests {
         let measured = tasks.into_iter().map(|(ms, factor)| {
             let took = Nanos(ms * MS);
             at += took;
-            Measured {
+            MeasuredTask {
                 at: at - took,
                 took,
                 factor,
@@ -398,7 +398,7 @@ mod tests {
         // Four stretches of 2 s, each with a factor of its own.
         let measured = (0..8_000).map(|ms| {
             let at = Nanos((ms + ms / 2_000 * 60_000) * MS);
-            Measured {
+            MeasuredTask {
                 at,
                 took: Nanos(MS),
                 factor: 1.0 + (ms / 2_000) as f64,

@@ -5,7 +5,7 @@
 //! operations and [`BALANCE`] times its bytes (float32; weights once per launch). The shares of a cell sum to 1.
 
 use crate::base::units::CellId;
-use crate::core::workload::operator::{Kind, Operator};
+use crate::core::workload::operator::{Operator, OperatorKind};
 
 /// Floating-point operations in the time of a byte: 15.7 TFLOP/s by 900 GB/s of a V100, rounded. It affects only the
 /// few operators that are bound by memory.
@@ -15,17 +15,20 @@ const FLOAT: u64 = 4;
 
 /// Numbers that an operator reads and writes: weights once, the others with each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Work {
+pub(super) struct OperatorWork {
     pub weights: u64,
     pub of_row: u64,
 }
 
-impl Work {
-    pub fn of(operator: &Operator) -> Work {
+impl OperatorWork {
+    pub fn of(operator: &Operator) -> OperatorWork {
         let [rows, columns] = operator.shape.map(u64::from);
-        let has_products = matches!(operator.kind, Kind::Matmul { .. } | Kind::Affine { .. });
-        let is_lookup = matches!(operator.kind, Kind::Lookup { .. });
-        Work {
+        let has_products = matches!(
+            operator.kind,
+            OperatorKind::Matmul { .. } | OperatorKind::Affine { .. }
+        );
+        let is_lookup = matches!(operator.kind, OperatorKind::Lookup { .. });
+        OperatorWork {
             weights: if has_products { rows * columns } else { 0 },
             of_row: if is_lookup { 2 * rows } else { rows + columns },
         }
@@ -44,23 +47,23 @@ pub(super) fn rows_of_node(operator: &Operator, chain: bool) -> u32 {
 }
 
 #[derive(Clone, Debug)]
-pub struct Share {
+pub struct OperatorShare {
     pub cell: CellId,
     pub rows_of_node: u32,
-    work: Work,
+    work: OperatorWork,
     /// By operator: its work, and its rows per node.
-    all: Vec<(Work, u32)>,
+    all: Vec<(OperatorWork, u32)>,
 }
 
-impl Share {
-    pub fn of(operator: &Operator, cell: CellId, list: &[Operator], chain: bool) -> Share {
-        Share {
+impl OperatorShare {
+    pub fn of(operator: &Operator, cell: CellId, list: &[Operator], chain: bool) -> OperatorShare {
+        OperatorShare {
             cell,
             rows_of_node: rows_of_node(operator, chain),
-            work: Work::of(operator),
+            work: OperatorWork::of(operator),
             all: list
                 .iter()
-                .map(|operator| (Work::of(operator), rows_of_node(operator, chain)))
+                .map(|operator| (OperatorWork::of(operator), rows_of_node(operator, chain)))
                 .collect(),
         }
     }
@@ -90,13 +93,13 @@ mod tests {
     fn shares(
         model: &Model,
         cell: usize,
-        rows_of_node: impl Fn(&Share) -> u32,
+        rows_of_node: impl Fn(&OperatorShare) -> u32,
     ) -> Vec<(String, f64)> {
         let list = model.operators(&Sizes::square(1024)).swap_remove(cell);
         let chain = model.cell_types()[cell].chain;
         list.iter()
             .map(|operator| {
-                let share = Share::of(operator, CellId(cell as u16), &list, chain);
+                let share = OperatorShare::of(operator, CellId(cell as u16), &list, chain);
                 let (own, all) = share.at(rows_of_node(&share));
                 (operator.name.clone(), own as f64 / all as f64)
             })
@@ -146,15 +149,15 @@ mod tests {
 
     #[test]
     fn by_hand() {
-        let kind = Kind::Matmul { weight: "w".into() };
+        let kind = OperatorKind::Matmul { weight: "w".into() };
         let operator = Operator {
             name: "p".into(),
             kind,
-            rows: crate::core::workload::operator::Rows::One,
+            rows: crate::core::workload::operator::RowRule::One,
             inputs: Vec::new(),
             shape: [2, 3],
         };
-        assert_eq!(Work::of(&operator).at(1), BALANCE * 44);
-        assert_eq!(Work::of(&operator).at(10), BALANCE * 224);
+        assert_eq!(OperatorWork::of(&operator).at(1), BALANCE * 44);
+        assert_eq!(OperatorWork::of(&operator).at(10), BALANCE * 224);
     }
 }

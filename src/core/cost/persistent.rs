@@ -7,7 +7,7 @@ use super::grnn;
 use crate::base::units::Nanos;
 
 #[derive(Clone, Debug)]
-pub enum Persistent {
+pub enum PersistentKernels {
     /// Rows of a cost table. A batch too large for one kernel was measured as a whole.
     Measured {
         step: Curve,
@@ -15,21 +15,21 @@ pub enum Persistent {
         launch: Curve,
     },
     /// From a device file, without states: tasks pay for them separately.
-    Modelled(grnn::Persistent),
+    Modelled(grnn::PersistentTimes),
 }
 
-impl Persistent {
+impl PersistentKernels {
     pub fn runs(&self, batch: u32, steps: u32) -> Nanos {
         match self {
-            Persistent::Measured { step, launch } => launch
+            PersistentKernels::Measured { step, launch } => launch
                 .at(batch)
                 .saturating_add(step.at(batch).saturating_mul(steps.into())),
-            Persistent::Modelled(kernels) => kernels.runs(batch, steps),
+            PersistentKernels::Modelled(kernels) => kernels.runs(batch, steps),
         }
     }
 
     pub fn moves_states(&self) -> bool {
-        matches!(self, Persistent::Measured { .. })
+        matches!(self, PersistentKernels::Measured { .. })
     }
 
     pub fn preferred(&self) -> u32 {
@@ -39,18 +39,18 @@ impl Persistent {
     /// Of a step in batches up to `largest` and the largest measured one, without the launch.
     pub fn best(&self, largest: u32) -> Best {
         match self {
-            Persistent::Measured { step, .. } => step.best(largest),
-            Persistent::Modelled(kernels) => kernels.best(largest),
+            PersistentKernels::Measured { step, .. } => step.best(largest),
+            PersistentKernels::Modelled(kernels) => kernels.best(largest),
         }
     }
 
     pub fn measured(&self) -> RangeInclusive<u32> {
         match self {
-            Persistent::Measured { step, launch } => {
+            PersistentKernels::Measured { step, launch } => {
                 let (one, other) = (step.measured(), launch.measured());
                 *one.start().max(other.start())..=*one.end().min(other.end())
             }
-            Persistent::Modelled(_) => 1..=u32::MAX,
+            PersistentKernels::Modelled(_) => 1..=u32::MAX,
         }
     }
 }

@@ -5,11 +5,11 @@ use std::ops::Range;
 use super::CostModel;
 use crate::base::units::Nanos;
 use crate::core::task::Step;
-use crate::core::workload::dnn::{Dnn, Operator};
+use crate::core::workload::dnn::{Dnn, ListedOperator};
 
 /// By operator; `tokens` is 0 for a network that takes none.
 pub fn times(network: &Dnn, costs: &dyn CostModel, batch: u32, tokens: u32) -> Vec<Nanos> {
-    let of_operator = |operator: &Operator| {
+    let of_operator = |operator: &ListedOperator| {
         costs.cell(&Step {
             cell: operator.cell,
             batch,

@@ -4,7 +4,7 @@ use super::operators;
 use crate::base::precision::Precision;
 use crate::base::units::{Nanos, Share};
 use crate::core::workload::dnn::Form;
-use crate::core::workload::operator::{Kind, Operator};
+use crate::core::workload::operator::{Operator, OperatorKind};
 
 /// What a step reads and writes at least: the weights of each product once, and with each row what the products take
 /// and give. Elementwise functions may be part of a product's kernel and do not count.
@@ -34,12 +34,15 @@ impl Traffic {
         precision: Precision,
         bandwidth_mb_s: u64,
     ) -> Option<Traffic> {
-        if list.iter().any(|operator| operator.kind == Kind::Opaque) {
+        if list
+            .iter()
+            .any(|operator| operator.kind == OperatorKind::Opaque)
+        {
             return None;
         }
         let (mut weights, mut of_row) = (0, 0);
         for operator in list {
-            let work = operators::Work::of(operator);
+            let work = operators::OperatorWork::of(operator);
             if work.weights > 0 {
                 weights += work.weights;
                 of_row += work.of_row * u64::from(operators::rows_of_node(operator, chain));

@@ -18,8 +18,8 @@ use super::operators::{Evaluation, Lists, by_depth};
 use super::prelude::*;
 use super::whole::{Taken, first_come, graph, one_by_one};
 use crate::core::task::ExtraTime;
-use crate::core::workload::operator::catalogue::{Catalogue, List};
-use crate::core::workload::operator::{Kind, Operator, Rows, Sizes, Source};
+use crate::core::workload::operator::catalogue::{Catalogue, OperatorList};
+use crate::core::workload::operator::{OperandSource, Operator, OperatorKind, RowRule, Sizes};
 use crate::core::workload::shape::Shape;
 
 /// `kind = "jit"`.
@@ -120,14 +120,14 @@ impl Settings for Jit {
     }
 }
 
-fn whole_cells(cells: usize) -> Vec<List> {
+fn whole_cells(cells: usize) -> Vec<OperatorList> {
     (0..cells as u16)
-        .map(|cell| List {
+        .map(|cell| OperatorList {
             operators: vec![Operator {
                 name: cell.to_string(),
-                kind: Kind::Opaque,
-                rows: Rows::One,
-                inputs: vec![Source::Word, Source::State],
+                kind: OperatorKind::Opaque,
+                rows: RowRule::One,
+                inputs: vec![OperandSource::Word, OperandSource::State],
                 shape: [1, 1],
             }],
             ids: vec![CellId(cell)],
@@ -138,7 +138,7 @@ fn whole_cells(cells: usize) -> Vec<List> {
 /// A slot's key without the depth. Operators of one name take the same result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
-    kind: Kind,
+    kind: OperatorKind,
     name: String,
     shape: [u32; 2],
     layout: u32,

@@ -15,13 +15,13 @@ pub struct Description {
     /// Standard deviation over mean of the gaps; none if all requests arrive at once.
     pub gap_cv: Option<f64>,
     pub peak: Option<Peak>,
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<KindCount>,
     pub lengths: Vec<Lengths>,
     pub histogram: Vec<Bin>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Kind {
+pub struct KindCount {
     pub kind: &'static str,
     pub requests: usize,
 }
@@ -111,12 +111,12 @@ fn peak(arrivals: &[Nanos], window: Nanos, mean_rate: f64) -> Peak {
     }
 }
 
-fn kinds(shapes: &[Shape]) -> Vec<Kind> {
-    let mut kinds: Vec<Kind> = Vec::new();
+fn kinds(shapes: &[Shape]) -> Vec<KindCount> {
+    let mut kinds: Vec<KindCount> = Vec::new();
     for shape in shapes {
         match kinds.iter_mut().find(|kind| kind.kind == shape.kind()) {
             Some(kind) => kind.requests += 1,
-            None => kinds.push(Kind {
+            None => kinds.push(KindCount {
                 kind: shape.kind(),
                 requests: 1,
             }),
@@ -317,11 +317,11 @@ mod tests {
         assert_eq!(
             about.kinds,
             [
-                Kind {
+                KindCount {
                     kind: "seq2seq",
                     requests: 3
                 },
-                Kind {
+                KindCount {
                     kind: "tree",
                     requests: 1
                 }

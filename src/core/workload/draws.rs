@@ -3,7 +3,7 @@
 use rand_distr::Distribution as _;
 use rand_distr::weighted::WeightedIndex;
 
-use super::arrivals::Supply;
+use super::arrivals::RequestSupply;
 use super::cell_graph::CellGraph;
 use super::class::Class;
 use super::dataset::Sampler;
@@ -78,7 +78,7 @@ impl<'a> Drawn<'a> {
     }
 }
 
-impl Supply for Drawn<'_> {
+impl RequestSupply for Drawn<'_> {
     fn count(&self) -> u64 {
         self.count
     }

@@ -15,7 +15,7 @@ use crate::base::error::{Error, Result};
 use crate::base::units::Nanos;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum ImportFormat {
     /// Azure LLM inference traces: TIMESTAMP,ContextTokens,GeneratedTokens
     Azure,
     /// BurstGPT: Timestamp,Model,Request tokens,Response tokens,…
@@ -36,7 +36,7 @@ pub enum Format {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Kind {
+pub enum ImportedShape {
     /// A chain as long as the input
     Chain,
     /// The lengths of input and output
@@ -50,7 +50,7 @@ pub enum Kind {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Imported {
+pub struct ImportedRequests {
     pub shapes: Arc<[Shape]>,
     /// The first at zero; `None` for formats without times.
     pub arrivals: Option<Arc<[Nanos]>>,
@@ -62,46 +62,46 @@ pub struct Imported {
 }
 
 /// How a time is read, in nanoseconds, and what it is called.
-type Unit = (fn(&str) -> Option<i128>, &'static str);
+type TimeUnit = (fn(&str) -> Option<i128>, &'static str);
 
-const SECONDS: Unit = (|text| decimal(text, 1e9), "a number of seconds, 0 or more");
-const MILLISECONDS: Unit = (
+const SECONDS: TimeUnit = (|text| decimal(text, 1e9), "a number of seconds, 0 or more");
+const MILLISECONDS: TimeUnit = (
     |text| decimal(text, 1e6),
     "a number of milliseconds, 0 or more",
 );
-const DATE: Unit = (
+const DATE: TimeUnit = (
     date_time,
     "a date and a time, as 2023-11-16 18:15:46.6805900",
 );
 
 /// A format with times: the columns of the time and of the lengths of input and output, the last optional.
-type Timed = (Format, [&'static str; 3], Unit);
+type TimedFormat = (ImportFormat, [&'static str; 3], TimeUnit);
 
-static TIMED: [Timed; 4] = [
+static TIMED: [TimedFormat; 4] = [
     (
-        Format::Azure,
+        ImportFormat::Azure,
         ["timestamp", "contexttokens", "generatedtokens"],
         DATE,
     ),
     (
-        Format::BurstGpt,
+        ImportFormat::BurstGpt,
         ["timestamp", "request tokens", "response tokens"],
         SECONDS,
     ),
     (
-        Format::Mooncake,
+        ImportFormat::Mooncake,
         ["timestamp", "input_length", "output_length"],
         MILLISECONDS,
     ),
     (
-        Format::Csv,
+        ImportFormat::Csv,
         ["arrival_s", "length_in", "length_out"],
         SECONDS,
     ),
 ];
 
-impl Format {
-    pub fn of_header(first_line: &str) -> Result<Format> {
+impl ImportFormat {
+    pub fn of_header(first_line: &str) -> Result<ImportFormat> {
         let names: Vec<String> = match serde_json::from_str::<Map<String, Value>>(first_line) {
             Ok(object) => object.keys().map(|name| normalized(name)).collect(),
             Err(_) => first_line.split(',').map(normalized).collect(),
@@ -117,7 +117,7 @@ impl Format {
         })
     }
 
-    fn timed(self) -> Option<&'static Timed> {
+    fn timed(self) -> Option<&'static TimedFormat> {
         TIMED.iter().find(|(format, ..)| *format == self)
     }
 
@@ -126,12 +126,12 @@ impl Format {
     }
 
     /// Without a `kind`, two lengths make seq2seq shapes, one a chain, a parse a tree.
-    pub fn read(self, text: &str, kind: Option<Kind>) -> Result<Imported> {
+    pub fn read(self, text: &str, kind: Option<ImportedShape>) -> Result<ImportedRequests> {
         let imported = match (self, self.timed()) {
             (_, Some(timed)) => read_timed(text, timed, kind)?,
-            (Format::Treebank, _) => read_trees(text, treebanks::brackets, kind)?,
-            (Format::Conllu, _) => read_trees(text, treebanks::conllu, kind)?,
-            (Format::Parents, _) => read_trees(text, treebanks::parents, kind)?,
+            (ImportFormat::Treebank, _) => read_trees(text, treebanks::brackets, kind)?,
+            (ImportFormat::Conllu, _) => read_trees(text, treebanks::conllu, kind)?,
+            (ImportFormat::Parents, _) => read_trees(text, treebanks::parents, kind)?,
             (_, None) => read_sentences(text, kind)?,
         };
         if imported.shapes.is_empty() {
@@ -147,7 +147,11 @@ fn normalized(name: &str) -> String {
         .to_ascii_lowercase()
 }
 
-fn read_timed(text: &str, (_, columns, unit): &Timed, kind: Option<Kind>) -> Result<Imported> {
+fn read_timed(
+    text: &str,
+    (_, columns, unit): &TimedFormat,
+    kind: Option<ImportedShape>,
+) -> Result<ImportedRequests> {
     let (header, rows) = if text.starts_with('{') {
         json_rows(text)?
     } else {
@@ -166,16 +170,16 @@ fn read_timed(text: &str, (_, columns, unit): &Timed, kind: Option<Kind>) -> Res
     let (time, length) = (need(columns[0])?, need(columns[1])?);
     let target = match kind {
         None => place(columns[2]),
-        Some(Kind::Seq2seq | Kind::Llm) => Some(need(columns[2])?),
-        Some(Kind::Chain | Kind::Tokens) => None,
-        Some(Kind::Tree) => {
+        Some(ImportedShape::Seq2seq | ImportedShape::Llm) => Some(need(columns[2])?),
+        Some(ImportedShape::Chain | ImportedShape::Tokens) => None,
+        Some(ImportedShape::Tree) => {
             return Err(Error::input(
                 "a length can't become a tree; it becomes a chain, seq2seq, llm or tokens",
             ));
         }
     };
     let shape = |input, output| match (kind, output) {
-        (Some(Kind::Llm), Some(output)) => Shape::Llm {
+        (Some(ImportedShape::Llm), Some(output)) => Shape::Llm {
             prompt: input,
             output,
         },
@@ -183,7 +187,7 @@ fn read_timed(text: &str, (_, columns, unit): &Timed, kind: Option<Kind>) -> Res
             source: input,
             target,
         },
-        (Some(Kind::Tokens), None) => Shape::Tokens(input),
+        (Some(ImportedShape::Tokens), None) => Shape::Tokens(input),
         _ => Shape::Chain(input),
     };
 
@@ -241,7 +245,7 @@ fn read_timed(text: &str, (_, columns, unit): &Timed, kind: Option<Kind>) -> Res
             .collect()
     });
     let shapes = requests.into_iter().map(|(_, shape, _)| shape).collect();
-    Ok(Imported {
+    Ok(ImportedRequests {
         shapes,
         arrivals: Some(arrivals),
         classes,
@@ -251,12 +255,12 @@ fn read_timed(text: &str, (_, columns, unit): &Timed, kind: Option<Kind>) -> Res
 }
 
 /// The names of the columns; the place of each row in the text, and its fields.
-type Rows<'t> = (
+type FileRows<'t> = (
     Vec<String>,
     Box<dyn Iterator<Item = Result<(usize, StringRecord)>> + 't>,
 );
 
-fn csv_rows(text: &str) -> Result<Rows<'_>> {
+fn csv_rows(text: &str) -> Result<FileRows<'_>> {
     let broken = |error: csv::Error| Error::input(format!("cannot be read: {error}"));
     let mut reader = csv::ReaderBuilder::new()
         .flexible(true)
@@ -279,7 +283,7 @@ fn csv_rows(text: &str) -> Result<Rows<'_>> {
 }
 
 /// The first object names the columns.
-fn json_rows(text: &str) -> Result<Rows<'_>> {
+fn json_rows(text: &str) -> Result<FileRows<'_>> {
     let object = move |line: &str| {
         let start = line.as_ptr() as usize - text.as_ptr() as usize;
         serde_json::from_str::<Map<String, Value>>(line)
@@ -340,8 +344,12 @@ fn line_of(text: &str, start: usize) -> usize {
         .count()
 }
 
-fn read_trees(text: &str, notation: Notation, kind: Option<Kind>) -> Result<Imported> {
-    if !matches!(kind, None | Some(Kind::Tree)) {
+fn read_trees(
+    text: &str,
+    notation: Notation,
+    kind: Option<ImportedShape>,
+) -> Result<ImportedRequests> {
+    if !matches!(kind, None | Some(ImportedShape::Tree)) {
         return Err(Error::input("a parse becomes a tree"));
     }
     let trees = treebanks::read(notation, text).map_err(Error::input)?;
@@ -349,26 +357,26 @@ fn read_trees(text: &str, notation: Notation, kind: Option<Kind>) -> Result<Impo
         .into_iter()
         .map(|found| Shape::Tree(Arc::new(found.tree)))
         .collect();
-    Ok(Imported {
+    Ok(ImportedRequests {
         shapes,
-        ..Imported::default()
+        ..ImportedRequests::default()
     })
 }
 
-fn read_sentences(text: &str, kind: Option<Kind>) -> Result<Imported> {
+fn read_sentences(text: &str, kind: Option<ImportedShape>) -> Result<ImportedRequests> {
     let shape = match kind {
-        None | Some(Kind::Chain) => Shape::Chain,
-        Some(Kind::Tokens) => Shape::Tokens,
-        Some(Kind::Seq2seq | Kind::Tree | Kind::Llm) => {
+        None | Some(ImportedShape::Chain) => Shape::Chain,
+        Some(ImportedShape::Tokens) => Shape::Tokens,
+        Some(ImportedShape::Seq2seq | ImportedShape::Tree | ImportedShape::Llm) => {
             return Err(Error::input("a sentence becomes a chain or tokens"));
         }
     };
     let shapes: Arc<[Shape]> = sentences(text).map(shape).collect();
     let skipped = text.lines().count() - shapes.len();
-    Ok(Imported {
+    Ok(ImportedRequests {
         shapes,
         skipped,
-        ..Imported::default()
+        ..ImportedRequests::default()
     })
 }
 
@@ -430,11 +438,15 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
 mod tests {
     use super::*;
 
-    fn read(format: Format, text: &str, kind: Option<Kind>) -> Result<Imported> {
+    fn read(
+        format: ImportFormat,
+        text: &str,
+        kind: Option<ImportedShape>,
+    ) -> Result<ImportedRequests> {
         format.read(text, kind)
     }
 
-    fn shapes(imported: &Imported) -> Vec<String> {
+    fn shapes(imported: &ImportedRequests) -> Vec<String> {
         imported.shapes.iter().map(Shape::to_string).collect()
     }
 
@@ -444,7 +456,7 @@ mod tests {
     #[test]
     fn azure_traces_have_dates() {
         let imported = read(
-            Format::of_header(AZURE.lines().next().unwrap()).unwrap(),
+            ImportFormat::of_header(AZURE.lines().next().unwrap()).unwrap(),
             AZURE,
             None,
         )
@@ -456,10 +468,10 @@ mod tests {
         );
         assert_eq!(imported.skipped, 1);
         assert_eq!(
-            shapes(&read(Format::Azure, AZURE, Some(Kind::Llm)).unwrap()),
+            shapes(&read(ImportFormat::Azure, AZURE, Some(ImportedShape::Llm)).unwrap()),
             ["llm:374>44", "llm:396>109"]
         );
-        let chains = read(Format::Azure, AZURE, Some(Kind::Tokens)).unwrap();
+        let chains = read(ImportFormat::Azure, AZURE, Some(ImportedShape::Tokens)).unwrap();
         assert_eq!(shapes(&chains), ["tokens:374", "tokens:396", "tokens:879"]);
     }
 
@@ -468,10 +480,10 @@ mod tests {
         let text = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n\
             5,ChatGPT,472,18,490,Conversation log\n45.5,GPT-4,1087,230,1317,API log\n118,ChatGPT,417,0,417,Conversation log\n";
         assert_eq!(
-            Format::of_header(text.lines().next().unwrap()).unwrap(),
-            Format::BurstGpt
+            ImportFormat::of_header(text.lines().next().unwrap()).unwrap(),
+            ImportFormat::BurstGpt
         );
-        let imported = read(Format::BurstGpt, text, None).unwrap();
+        let imported = read(ImportFormat::BurstGpt, text, None).unwrap();
         assert_eq!(shapes(&imported), ["seq2seq:472>18", "seq2seq:1087>230"]);
         assert_eq!(imported.arrivals.unwrap()[1], Nanos(40_500_000_000));
         assert_eq!(imported.skipped, 1);
@@ -479,19 +491,29 @@ mod tests {
 
     #[test]
     fn plain_csv_takes_columns_in_any_order_and_sorts_by_time() {
-        let imported = read(Format::Csv, "Length_In, arrival_s\n7,2.5\n9,0.5\n", None).unwrap();
+        let imported = read(
+            ImportFormat::Csv,
+            "Length_In, arrival_s\n7,2.5\n9,0.5\n",
+            None,
+        )
+        .unwrap();
         assert_eq!(shapes(&imported), ["chain:9", "chain:7"]);
         assert_eq!(
             imported.arrivals.as_deref().unwrap(),
             [Nanos(0), Nanos(2_000_000_000)]
         );
         assert!(imported.sorted);
-        let pairs = read(Format::Csv, "arrival_s,length_in,length_out\n0,7,8\n", None).unwrap();
+        let pairs = read(
+            ImportFormat::Csv,
+            "arrival_s,length_in,length_out\n0,7,8\n",
+            None,
+        )
+        .unwrap();
         assert_eq!(shapes(&pairs), ["seq2seq:7>8"]);
         let chains = read(
-            Format::Csv,
+            ImportFormat::Csv,
             "arrival_s,length_in,length_out\n0,7,8\n",
-            Some(Kind::Chain),
+            Some(ImportedShape::Chain),
         )
         .unwrap();
         assert_eq!(shapes(&chains), ["chain:7"]);
@@ -500,21 +522,26 @@ mod tests {
     #[test]
     fn sentences_are_counted_in_words_and_trees_read_by_parents() {
         let imported = read(
-            Format::Sentences,
+            ImportFormat::Sentences,
             "Resumption of the session\n\n  I declare \n",
             None,
         )
         .unwrap();
         assert_eq!(shapes(&imported), ["chain:4", "chain:2"]);
         assert_eq!((imported.skipped, imported.arrivals.is_none()), (1, true));
-        let trees = read(Format::Parents, "3 3 0\n2\t3 3 0\n", None).unwrap();
+        let trees = read(ImportFormat::Parents, "3 3 0\n2\t3 3 0\n", None).unwrap();
         assert_eq!(shapes(&trees), ["tree:3 3 0", "tree:3 3 0"]);
-        let trees = read(Format::Treebank, "(3 (2 good) (2 film))\n(2 yes)", None).unwrap();
+        let trees = read(
+            ImportFormat::Treebank,
+            "(3 (2 good) (2 film))\n(2 yes)",
+            None,
+        )
+        .unwrap();
         assert_eq!(shapes(&trees), ["tree:3 3 0", "tree:0"]);
         let trees = read(
-            Format::Conllu,
+            ImportFormat::Conllu,
             "1\tit\t_\t_\t_\t_\t2\t_\t_\t_\n2\tis\t_\t_\t_\t_\t0\t_\t_\t_\n",
-            Some(Kind::Tree),
+            Some(ImportedShape::Tree),
         );
         assert_eq!(shapes(&trees.unwrap()), ["tree:2 0"]);
     }
@@ -554,74 +581,74 @@ mod tests {
     fn mistakes_are_named_with_their_line() {
         for (format, text, kind, message) in [
             (
-                Format::Azure,
+                ImportFormat::Azure,
                 "a,b\n1,2\n",
                 None,
                 "line 1: no column \"timestamp\" in the header \"a,b\"",
             ),
             (
-                Format::Azure,
+                ImportFormat::Azure,
                 "TIMESTAMP,ContextTokens,GeneratedTokens\n5,1,1\n",
                 None,
                 "line 2: timestamp: \"5\" is not a date and a time, as 2023-11-16 18:15:46.6805900",
             ),
             (
-                Format::Csv,
+                ImportFormat::Csv,
                 "arrival_s,length_in\r\n0,3\r\n\r\n1,-3\r\n",
                 None,
                 "line 4: length_in: \"-3\" is not a whole number up to 1073741824",
             ),
             (
-                Format::Csv,
+                ImportFormat::Csv,
                 "arrival_s,length_in\nsoon,3\n",
                 None,
                 "line 2: arrival_s: \"soon\" is not a number of seconds, 0 or more",
             ),
             (
-                Format::Csv,
+                ImportFormat::Csv,
                 "arrival_s,length_in\n0,3\n",
-                Some(Kind::Seq2seq),
+                Some(ImportedShape::Seq2seq),
                 "line 1: no column \"length_out\" in the header \"arrival_s,length_in\"",
             ),
             (
-                Format::Csv,
+                ImportFormat::Csv,
                 "arrival_s,length_in\n0,3\n",
-                Some(Kind::Tree),
+                Some(ImportedShape::Tree),
                 "a length can't become a tree; it becomes a chain, seq2seq, llm or tokens",
             ),
             (
-                Format::Csv,
+                ImportFormat::Csv,
                 "arrival_s,length_in\n0,0\n",
                 None,
                 "holds no requests",
             ),
-            (Format::Sentences, "\n", None, "holds no requests"),
+            (ImportFormat::Sentences, "\n", None, "holds no requests"),
             (
-                Format::Sentences,
+                ImportFormat::Sentences,
                 "a\n",
-                Some(Kind::Tree),
+                Some(ImportedShape::Tree),
                 "a sentence becomes a chain or tokens",
             ),
             (
-                Format::Parents,
+                ImportFormat::Parents,
                 "0\n",
-                Some(Kind::Chain),
+                Some(ImportedShape::Chain),
                 "a parse becomes a tree",
             ),
             (
-                Format::Treebank,
+                ImportFormat::Treebank,
                 "(2 a)\n(2 b",
                 None,
                 "line 2: a bracket is never closed",
             ),
             (
-                Format::Conllu,
+                ImportFormat::Conllu,
                 "1\n",
                 None,
                 "line 1: has 1 columns; a word of CoNLL-U has 10, with tabs between them",
             ),
             (
-                Format::Parents,
+                ImportFormat::Parents,
                 "0\n2 2\n",
                 None,
                 "line 2: no node has parent 0, so the parents form a cycle; a tree has one root",
@@ -630,7 +657,7 @@ mod tests {
             assert_eq!(read(format, text, kind).unwrap_err().to_string(), message);
         }
         assert!(
-            Format::of_header("some words")
+            ImportFormat::of_header("some words")
                 .unwrap_err()
                 .to_string()
                 .contains("--format")

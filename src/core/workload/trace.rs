@@ -51,10 +51,10 @@ impl Trace {
         let header = String::from_utf8_lossy(&line);
         let header = header.trim_start_matches('\u{feff}').trim_end();
         let mut rows = match header {
-            HEADER => Rows::default(),
-            WITH_CLASS => Rows {
+            HEADER => TraceRows::default(),
+            WITH_CLASS => TraceRows {
                 classes: Some(Vec::new()),
-                ..Rows::default()
+                ..TraceRows::default()
             },
             _ => {
                 return Err(Error::input(format!(
@@ -226,7 +226,7 @@ impl Names {
 }
 
 #[derive(Default)]
-struct Rows {
+struct TraceRows {
     arrivals: Vec<Nanos>,
     shapes: Vec<Shape>,
     trees: HashMap<String, Arc<Tree>>,
@@ -234,9 +234,9 @@ struct Rows {
     names: Names,
 }
 
-impl Rows {
+impl TraceRows {
     /// A right row with a chain and without a class, which most rows are; returns what follows it. `None` leaves all
-    /// others to [`Rows::add`].
+    /// others to [`TraceRows::add`].
     fn add_chain<'t>(&mut self, text: &'t [u8]) -> Option<&'t [u8]> {
         let (id, text) = number_of(text)?;
         let (arrival, text) = number_of(text.strip_prefix(b",")?)?;
@@ -455,10 +455,10 @@ mod tests {
             "1,5,",
             "1,99999999999999999999,chain:3",
         ] {
-            let before = || Rows {
+            let before = || TraceRows {
                 arrivals: vec![Nanos(5)],
                 shapes: vec![Shape::Fixed],
-                ..Rows::default()
+                ..TraceRows::default()
             };
             let (mut short, mut long) = (before(), before());
             if short.add_chain(format!("{row}\n").as_bytes()) == Some(b"") {

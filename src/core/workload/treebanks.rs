@@ -4,10 +4,10 @@ use super::input::at;
 use super::shape::Tree;
 
 /// Reads the trees of a text: [`parents`], [`brackets`] or [`conllu`].
-pub type Notation = fn(&str) -> Result<Vec<Found>, String>;
+pub type Notation = fn(&str) -> Result<Vec<TreeAtLine>, String>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
+pub struct TreeAtLine {
     pub line: usize,
     pub tree: Tree,
 }
@@ -28,7 +28,7 @@ pub fn notation(text: &str) -> Notation {
 }
 
 /// At least one tree.
-pub fn read(notation: Notation, text: &str) -> Result<Vec<Found>, String> {
+pub fn read(notation: Notation, text: &str) -> Result<Vec<TreeAtLine>, String> {
     let trees = notation(text.trim_start_matches('\u{feff}'))?;
     if trees.is_empty() {
         Err("holds no trees".into())
@@ -38,13 +38,13 @@ pub fn read(notation: Notation, text: &str) -> Result<Vec<Found>, String> {
 }
 
 /// A tree per line: 1-based parents, 0 for the root (SICK's `.parents`), optionally after the number of leaves and a tab.
-pub fn parents(text: &str) -> Result<Vec<Found>, String> {
+pub fn parents(text: &str) -> Result<Vec<TreeAtLine>, String> {
     (1..)
         .zip(text.lines())
         .filter(|(_, line)| !line.trim().is_empty())
         .map(|(number, line)| {
             let tree = tree_line(line).map_err(at(format_args!("line {number}")))?;
-            Ok(Found { line: number, tree })
+            Ok(TreeAtLine { line: number, tree })
         })
         .collect()
 }
@@ -68,7 +68,7 @@ fn tree_line(line: &str) -> Result<Tree, String> {
 const NODE: &str = "a node is written (LABEL WORD) or (LABEL NODE NODE)";
 
 #[derive(Default)]
-struct Open<'t> {
+struct OpenBracket<'t> {
     line: usize,
     /// The label, then the word of a leaf.
     words: Vec<&'t str>,
@@ -77,23 +77,23 @@ struct Open<'t> {
 
 /// A node is numbered when its bracket closes: children before their parent, left before right.
 #[derive(Default)]
-struct Reader<'t> {
-    open: Vec<Open<'t>>,
+struct BracketReader<'t> {
+    open: Vec<OpenBracket<'t>>,
     parents: Vec<u32>,
-    trees: Vec<Found>,
+    trees: Vec<TreeAtLine>,
 }
 
 /// S-expressions (Penn, Stanford), on any number of lines: `(LABEL WORD)` is a leaf, `(LABEL NODE NODE)` an inner node, as
 /// in `(3 (2 good) (2 film))`. An unlabelled bracket around a sentence is not part of the tree.
-pub fn brackets(text: &str) -> Result<Vec<Found>, String> {
-    let mut reader = Reader::default();
+pub fn brackets(text: &str) -> Result<Vec<TreeAtLine>, String> {
+    let mut reader = BracketReader::default();
     for (number, line) in (1..).zip(text.lines()) {
         for token in tokens(line) {
             let taken = match token {
                 "(" => {
-                    reader.open.push(Open {
+                    reader.open.push(OpenBracket {
                         line: number,
-                        ..Open::default()
+                        ..OpenBracket::default()
                     });
                     Ok(())
                 }
@@ -120,7 +120,7 @@ fn tokens(line: &str) -> impl Iterator<Item = &str> {
         })
 }
 
-impl<'t> Reader<'t> {
+impl<'t> BracketReader<'t> {
     fn word(&mut self, word: &'t str) -> Result<(), String> {
         match self.open.last_mut() {
             None => Err(format!("\"{word}\" is outside of all brackets")),
@@ -159,7 +159,7 @@ impl<'t> Reader<'t> {
             Some(above) => above.children.push(node),
             None => {
                 let tree = Tree::from_parents(&self.parents)?;
-                self.trees.push(Found {
+                self.trees.push(TreeAtLine {
                     line: closed.line,
                     tree,
                 });
@@ -181,7 +181,7 @@ const HEAD: usize = 6;
 
 /// Ten columns per word, the seventh its head, which is its parent; an empty line after each sentence
 /// (universaldependencies.org/format.html).
-pub fn conllu(text: &str) -> Result<Vec<Found>, String> {
+pub fn conllu(text: &str) -> Result<Vec<TreeAtLine>, String> {
     let mut trees = Vec::new();
     let mut heads: Vec<u32> = Vec::new();
     let mut first = None;
@@ -190,7 +190,7 @@ pub fn conllu(text: &str) -> Result<Vec<Found>, String> {
             let line = first.take().unwrap_or(number);
             if !heads.is_empty() {
                 let tree = Tree::from_parents(&heads).map_err(at(format_args!("line {line}")))?;
-                trees.push(Found { line, tree });
+                trees.push(TreeAtLine { line, tree });
                 heads.clear();
             }
             continue;
@@ -413,7 +413,7 @@ mod tests {
             println!("skipped: BATCHLAB_DATA is not set");
             return;
         };
-        let plain = |trees: &[Found]| {
+        let plain = |trees: &[TreeAtLine]| {
             trees
                 .iter()
                 .map(|found| found.tree.clone())

@@ -10,7 +10,7 @@ use crate::base::units::{CellId, NodeId, RequestId};
 use crate::core::backend::Launched;
 use crate::core::task::{Launches, NodeRef, Unit, Wave};
 use crate::core::workload::cell_graph::CellGraph;
-use crate::core::workload::operator::Rows;
+use crate::core::workload::operator::RowRule;
 use crate::devices::network::by_operator::{
     Action, ByOperator, From, Input, Left, Op, Operand, Program,
 };
@@ -295,7 +295,7 @@ impl<'a> Launcher<'a> {
     /// The nodes of a wave, each with its copies of the operator.
     fn copies(&self, op: &Op, wave: &'a Wave) -> impl Iterator<Item = (u32, u32)> + use<'a> {
         let of_each = match op.rows {
-            Rows::ForEach if wave.inputs.is_empty() => {
+            RowRule::ForEach if wave.inputs.is_empty() => {
                 self.memory.nodes[wave.nodes[0] as usize].before()
             }
             _ => 1,
@@ -317,7 +317,7 @@ impl<'a> Launcher<'a> {
             let before = node.before();
             self.memory.outputs[outputs as usize + op.place(before) + copy as usize] = from + size;
             size += op.width
-                * if op.rows == Rows::Stacked {
+                * if op.rows == RowRule::Stacked {
                     before as usize
                 } else {
                     1
@@ -341,8 +341,8 @@ impl<'a> Launcher<'a> {
             place + column
         };
         let of_each = |rows: &mut Vec<(usize, usize)>, row: &dyn Fn(u32) -> usize| match op.rows {
-            Rows::ForEach => rows.push((row(copy), width)),
-            Rows::One | Rows::Stacked => {
+            RowRule::ForEach => rows.push((row(copy), width)),
+            RowRule::One | RowRule::Stacked => {
                 rows.extend((0..before).map(|copy| (row(copy), width)));
                 rows.extend((before as usize..input.least).map(|_| (ZEROS, width)));
             }
@@ -356,12 +356,12 @@ impl<'a> Launcher<'a> {
             From::Operator(place) => {
                 let earlier = &self.programs[at.cell.index()].operators[place as usize];
                 match (op.rows, earlier.rows) {
-                    (_, Rows::ForEach) => of_each(rows, &|copy| output(earlier, copy)),
-                    (_, Rows::Stacked) => of_each(rows, &|copy| {
+                    (_, RowRule::ForEach) => of_each(rows, &|copy| output(earlier, copy)),
+                    (_, RowRule::Stacked) => of_each(rows, &|copy| {
                         output(earlier, 0) + copy as usize * earlier.width
                     }),
-                    (Rows::Stacked, Rows::One) => of_each(rows, &|_| output(earlier, 0)),
-                    (_, Rows::One) => {
+                    (RowRule::Stacked, RowRule::One) => of_each(rows, &|_| output(earlier, 0)),
+                    (_, RowRule::One) => {
                         rows.push((output(earlier, 0) + copy as usize * input.step, width))
                     }
                 }

@@ -7,7 +7,7 @@ use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, NodeId, RequestId};
 use crate::core::backend::Output;
 use crate::core::workload::cell_graph::CellGraph;
-use crate::core::workload::dnn::{Dnn, Operator};
+use crate::core::workload::dnn::{Dnn, ListedOperator};
 use crate::core::workload::model::Model;
 use crate::devices::network::{Network, operators};
 use crate::devices::shared;
@@ -172,7 +172,7 @@ pub struct Cell {
 pub fn cells(network: &Network) -> Vec<Cell> {
     let (model, nothing) = (network.model(), vec![0.0; network.state()]);
     if let Some(listed) = model.network() {
-        let sized = |operator: &Operator| !operator.form.is_constant();
+        let sized = |operator: &ListedOperator| !operator.form.is_constant();
         return listed
             .distinct()
             .iter()

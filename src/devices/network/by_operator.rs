@@ -17,8 +17,8 @@ use super::weights::Weights;
 use super::{Cell, Spec};
 use crate::base::error::{Error, Result};
 use crate::core::workload::model::Model;
-use crate::core::workload::operator::catalogue::{Catalogue, List};
-use crate::core::workload::operator::{Kind, Operator, Rows, Source};
+use crate::core::workload::operator::catalogue::{Catalogue, OperatorList};
+use crate::core::workload::operator::{OperandSource, Operator, OperatorKind, RowRule};
 
 #[derive(Debug)]
 pub struct ByOperator {
@@ -43,7 +43,7 @@ pub struct Program {
 
 #[derive(Debug)]
 pub struct Op {
-    pub rows: Rows,
+    pub rows: RowRule,
     pub inputs: Vec<Input>,
     /// The numbers of a row of the output.
     pub width: usize,
@@ -141,7 +141,7 @@ impl ByOperator {
         } else {
             0
         };
-        let programs = |lists: &[List]| {
+        let programs = |lists: &[OperatorList]| {
             lists
                 .iter()
                 .map(|list| Program::new(list, &products, spec, least))
@@ -275,7 +275,7 @@ const WORD: usize = 2;
 
 impl Program {
     /// `least`: the input cells for which the cell has weights, if their number is fixed.
-    fn new(list: &List, products: &[Stacked], spec: &Spec, least: usize) -> Program {
+    fn new(list: &OperatorList, products: &[Stacked], spec: &Spec, least: usize) -> Program {
         let (hidden, embedding) = (spec.hidden as usize, spec.embedding as usize);
         let list = &list.operators;
         let product = |name: &str| {
@@ -295,20 +295,26 @@ impl Program {
         for operator in list {
             let width = operator.shape[0] as usize;
             let action = action(operator, product);
-            let reads_c =
-                matches!(operator.kind, Kind::Elementwise { .. }) || operator.name == "child.c";
-            let input = |source: &Source| {
+            let reads_c = matches!(operator.kind, OperatorKind::Elementwise { .. })
+                || operator.name == "child.c";
+            let input = |source: &OperandSource| {
                 let (from, whole) = match *source {
-                    Source::Word => (From::Word, embedding),
-                    Source::State if matches!(operator.kind, Kind::Lookup { .. }) => {
+                    OperandSource::Word => (From::Word, embedding),
+                    OperandSource::State
+                        if matches!(operator.kind, OperatorKind::Lookup { .. }) =>
+                    {
                         (From::State(WORD), 1)
                     }
-                    Source::State => (From::State(if reads_c { C } else { H }), hidden),
-                    Source::Operator(place) => {
+                    OperandSource::State => (From::State(if reads_c { C } else { H }), hidden),
+                    OperandSource::Operator(place) => {
                         (From::Operator(place), operators[place as usize].width)
                     }
                 };
-                let least = if operator.rows == Rows::One { least } else { 0 };
+                let least = if operator.rows == RowRule::One {
+                    least
+                } else {
+                    0
+                };
                 let mut input = Input {
                     from,
                     column: 0,
@@ -322,7 +328,7 @@ impl Program {
                 {
                     let column = read[place as usize];
                     read[place as usize] += width;
-                    let step = if operator.rows == Rows::ForEach {
+                    let step = if operator.rows == RowRule::ForEach {
                         width
                     } else {
                         0
@@ -344,7 +350,11 @@ impl Program {
             };
             // A sum over the rows of one input has one row.
             let sums_rows = action == Action::Sum && operator.inputs.len() == 1;
-            let rows = if sums_rows { Rows::One } else { operator.rows };
+            let rows = if sums_rows {
+                RowRule::One
+            } else {
+                operator.rows
+            };
             operators.push(Op {
                 rows,
                 inputs,
@@ -353,7 +363,7 @@ impl Program {
                 action,
                 before,
             });
-            before[usize::from(operator.rows == Rows::ForEach)] += 1;
+            before[usize::from(operator.rows == RowRule::ForEach)] += 1;
         }
         let named = |name: &str| {
             list.iter()
@@ -379,7 +389,7 @@ impl Program {
         self.operators
             .iter()
             .map(|op| {
-                if op.rows == Rows::ForEach {
+                if op.rows == RowRule::ForEach {
                     before as usize
                 } else {
                     1
@@ -398,12 +408,15 @@ impl Op {
 
 fn action(operator: &Operator, product: impl Fn(&str) -> usize) -> Action {
     match &operator.kind {
-        Kind::Affine { weight, .. } => Action::Product(product(weight), true),
-        Kind::Matmul { weight } => Action::Product(product(weight), false),
-        Kind::Sum => Action::Sum,
-        Kind::Lookup { .. } if operator.inputs == [Source::State] => Action::Lookup,
-        Kind::Lookup { .. } | Kind::Concat | Kind::Slice | Kind::Opaque => Action::Copy,
-        Kind::Elementwise { function } => match function.as_str() {
+        OperatorKind::Affine { weight, .. } => Action::Product(product(weight), true),
+        OperatorKind::Matmul { weight } => Action::Product(product(weight), false),
+        OperatorKind::Sum => Action::Sum,
+        OperatorKind::Lookup { .. } if operator.inputs == [OperandSource::State] => Action::Lookup,
+        OperatorKind::Lookup { .. }
+        | OperatorKind::Concat
+        | OperatorKind::Slice
+        | OperatorKind::Opaque => Action::Copy,
+        OperatorKind::Elementwise { function } => match function.as_str() {
             "sigmoid" => Action::Sigmoid,
             "tanh" => Action::Tanh,
             "argmax" => Action::Largest,

@@ -47,7 +47,7 @@ use crate::base::precision::Precision;
 use crate::base::units::CellId;
 use crate::core::backend::Backend;
 use crate::core::cost::grnn;
-use crate::core::cost::noise::Measured;
+use crate::core::cost::noise::MeasuredTask;
 use crate::core::record::execution::Decisions;
 use crate::core::workload::model::Model;
 use crate::core::workload::shape::Shape;
@@ -137,7 +137,7 @@ pub struct Settings {
     pub executor: &'static dyn Executor,
     pub precision: Precision,
     /// Chooses persistent kernels, if they are measured too.
-    pub persistent: Option<grnn::Device>,
+    pub persistent: Option<grnn::DataSheet>,
 }
 
 #[derive(Debug, Default)]
@@ -190,7 +190,7 @@ impl Profile {
     }
 
     /// The batch sizes of the tasks, and their times beside those of the table.
-    fn noise(&mut self) -> Vec<(u32, Measured)> {
+    fn noise(&mut self) -> Vec<(u32, MeasuredTask)> {
         let ratio = self.mean_over_median;
         let factors = self.timed_alone().flat_map(|(batch, samples)| {
             let cost = (samples.median().0 as f64 * ratio).max(1.0);
@@ -200,7 +200,7 @@ impl Profile {
                 .map(move |&Timed { at, time, .. }| {
                     (
                         batch,
-                        Measured {
+                        MeasuredTask {
                             at,
                             took: time,
                             factor: time.0.max(1) as f64 / cost,

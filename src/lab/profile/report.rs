@@ -12,7 +12,7 @@ use super::{Profile, Settings, Steps, Subject, Wanted, unfolded};
 use crate::base::clock;
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::units::Nanos;
-use crate::core::cost::noise::{Measured, NoiseRecord};
+use crate::core::cost::noise::{MeasuredTask, NoiseRecord};
 use crate::core::record::execution::Decisions;
 use crate::core::workload::row_names::{DEMAND, GATHER, LAUNCH, PERSISTENT, SWITCH, TASK, WHOLE};
 use crate::devices::network::Network;
@@ -166,7 +166,7 @@ impl Session {
             ));
         }
         let mut noise = String::from("time_ns,size,factor,ns\n");
-        for (size, Measured { at, took, factor }) in &factors {
+        for (size, MeasuredTask { at, took, factor }) in &factors {
             writeln!(noise, "{},{size},{factor:.6},{}", at.0, took.0).expect("a string takes all");
         }
         let factors = factors.into_iter().map(|(_, measured)| measured).collect();

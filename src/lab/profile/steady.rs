@@ -10,7 +10,7 @@ use crate::base::error::{Error, Result};
 use crate::base::units::{CellId, Nanos, NodeId, RequestId, StreamId, TaskId, WorkerId};
 use crate::core::backend::Backend;
 use crate::core::task::{Completion, MemberList, NodeRef, Part, Step, Task};
-use crate::core::workload::dnn::Operator;
+use crate::core::workload::dnn::ListedOperator;
 use crate::core::workload::model::Model;
 use crate::core::workload::shape::{MAX_LENGTH, Shape};
 use crate::core::workload::trace::Requests;
@@ -209,7 +209,7 @@ pub fn measure_operators(
         &wanted.model,
     )?;
     let mut trains = Trains::start(subject, &requests, batch)?;
-    let mut pass = |first: usize, sets: usize, operator: &Operator| {
+    let mut pass = |first: usize, sets: usize, operator: &ListedOperator| {
         trains.run_nodes(sets, |set, worker| {
             let from = ((first + set) * workers + worker) * size;
             (

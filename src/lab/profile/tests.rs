@@ -59,7 +59,7 @@ impl Executor for &'static Disturbed {
         &self,
         network: Network,
         _: Precision,
-        _: Option<&grnn::Device>,
+        _: Option<&grnn::DataSheet>,
         _: usize,
     ) -> Result<Box<dyn Loaded>> {
         Ok(Box::new(Engine {

@@ -16,7 +16,7 @@ use crate::core::policy::merged::Merged;
 use crate::core::policy::padded::{PadTo, Padded};
 use crate::core::policy::registry;
 use crate::core::policy::unbatched::Unbatched;
-use crate::core::workload::dnn::Operator;
+use crate::core::workload::dnn::ListedOperator;
 use crate::core::workload::model::Model;
 use crate::core::workload::shape::Shape;
 
@@ -283,7 +283,7 @@ fn one_by_one(wanted: &Wanted, input: u32, batch: u32, profile: &Profile) -> Nan
     let Some(network) = wanted.model.network() else {
         return Nanos::ZERO;
     };
-    let time = |operator: &Operator| {
+    let time = |operator: &ListedOperator| {
         profile
             .times
             .get(Kind::Task, &operator.name, network.input(operator, input))?

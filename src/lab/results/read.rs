@@ -8,13 +8,13 @@ use csv::{DeserializeErrorKind, StringRecord};
 
 use super::logs::LogRow;
 use crate::base::error::{Error, Result};
-use crate::base::shipped::{self, Input};
+use crate::base::shipped::{self, ShippedFile};
 
 #[derive(Debug)]
 pub struct CsvFile {
     path: PathBuf,
     names: StringRecord,
-    reader: csv::Reader<Box<dyn Input>>,
+    reader: csv::Reader<Box<dyn ShippedFile>>,
     record: StringRecord,
 }
 

@@ -44,7 +44,7 @@ pub trait Executor: fmt::Debug + Sync {
         &self,
         network: Network,
         precision: Precision,
-        persistent: Option<&grnn::Device>,
+        persistent: Option<&grnn::DataSheet>,
         workers: usize,
     ) -> Result<Box<dyn Loaded>>;
 

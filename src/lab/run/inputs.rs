@@ -23,7 +23,7 @@ use crate::core::record::{RecordOptions, Recorder};
 use crate::core::summary::Measure;
 use crate::core::summary::warmup::Warmup;
 use crate::core::workload::arrivals::{
-    ClosedLoop, Kept, OpenLoop, Source, Supply, within_the_clock,
+    ClosedLoop, OpenLoop, RequestSource, RequestSupply, RequestsInMemory, within_the_clock,
 };
 use crate::core::workload::class::{Class, Classes};
 use crate::core::workload::dataset::Dataset;
@@ -81,7 +81,7 @@ const LOGGED: u64 = 10_000;
 pub struct Prepared<'a, R = FullRecord> {
     /// Those of the run, or a sample of them if they are drawn as they arrive.
     pub requests: Arc<Requests>,
-    pub source: Box<dyn Source + 'a>,
+    pub source: Box<dyn RequestSource + 'a>,
     pub policy: Box<dyn Policy>,
     pub record: R,
     workers: usize,
@@ -268,7 +268,11 @@ impl<'s> RunInputs<'s> {
         let workers = self.workers();
         let mut record = FullRecord::new(requests.len(), workers, self.cells.len(), options);
         record.describe_requests(&requests);
-        let source = self.source(run, Box::new(Kept::new(Arc::clone(&requests))), true)?;
+        let source = self.source(
+            run,
+            Box::new(RequestsInMemory::new(Arc::clone(&requests))),
+            true,
+        )?;
         Ok(Prepared {
             requests,
             source,
@@ -335,9 +339,9 @@ impl<'s> RunInputs<'s> {
     fn source<'a>(
         &'a self,
         run: &Run,
-        supply: Box<dyn Supply + 'a>,
+        supply: Box<dyn RequestSupply + 'a>,
         checked: bool,
-    ) -> Result<Box<dyn Source + 'a>> {
+    ) -> Result<Box<dyn RequestSource + 'a>> {
         let random = |purpose| self.random_sequence(run.replication, purpose);
         let arrivals = self.scenario.arrivals.as_ref();
         let times: Box<dyn Iterator<Item = Nanos>> =

@@ -105,7 +105,7 @@ impl Executor for Cpu {
         &self,
         network: Network,
         _: Precision,
-        _: Option<&grnn::Device>,
+        _: Option<&grnn::DataSheet>,
         workers: usize,
     ) -> Result<Box<dyn Loaded>> {
         Ok(Box::new(OnCpu {
@@ -177,7 +177,7 @@ impl Executor for Cuda {
         &self,
         network: Network,
         precision: Precision,
-        persistent: Option<&grnn::Device>,
+        persistent: Option<&grnn::DataSheet>,
         workers: usize,
     ) -> Result<Box<dyn Loaded>> {
         let gpus = Gpus::new(

@@ -469,7 +469,7 @@ fn load(scenario: &Scenario, executor: &dyn Executor) -> Result<Box<dyn Loaded>>
             .as_ref()
             .filter(|_| executor.abilities().persistent_kernels);
         let persistent = wanted
-            .map(|file| grnn::Cell::of(model).and_then(|_| grnn::Device::read(file)))
+            .map(|file| grnn::RecurrentCell::of(model).and_then(|_| grnn::DataSheet::read(file)))
             .transpose()?;
         let network = Network::new(model, &spec(scenario));
         let network = if of_operators.is_some() {

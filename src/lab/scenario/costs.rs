@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::{Device, Workload};
 use crate::base::error::{Context as _, Error, Result};
 use crate::core::cost::CostModel;
-use crate::core::cost::decoder::Decoder;
+use crate::core::cost::decoder::DecoderRoofline;
 use crate::core::cost::grnn;
-use crate::core::cost::persistent::Persistent;
+use crate::core::cost::persistent::PersistentKernels;
 use crate::core::cost::roofline::Roofline;
 use crate::core::cost::table::{CostTable, Overhead, TableCosts};
 use crate::core::policy::Policy;
@@ -32,7 +32,7 @@ pub fn read_cost_table(
         let rows = table.unwrap_or_else(CostTable::empty);
         table = Some(match model {
             Model::Llm(Some(shape)) => {
-                let decoder = Decoder::new(&roofline, shape);
+                let decoder = DecoderRoofline::new(&roofline, shape);
                 kv_tokens = decoder
                     .kv_tokens(kv_tokens)
                     .map_err(Error::input)
@@ -64,15 +64,15 @@ fn with_kernels(
     workload: &Workload,
 ) -> Result<CostTable> {
     let (model, sizes) = (&workload.model, workload.sizes());
-    let cell = grnn::Cell::of(model)?;
-    let kernels = grnn::Device::read(file)?;
+    let cell = grnn::RecurrentCell::of(model)?;
+    let kernels = grnn::DataSheet::read(file)?;
     if let Some(measured) = rows.persistent(cell.name())? {
         return Ok(rows.with_persistent(Arc::new(measured), cell.name()));
     }
-    let launches = grnn::Launches::new(cell, sizes.hidden, &kernels, &grnn::Space::default());
+    let launches = grnn::KernelLaunches::new(cell, sizes.hidden, &kernels, &grnn::Space::default());
     let Some(refused) = launches.refused(cell, sizes.hidden, &kernels.name) else {
-        let times = grnn::Persistent::new(launches, &kernels).within(file.display())?;
-        return Ok(rows.with_persistent(Arc::new(Persistent::Modelled(times)), cell.name()));
+        let times = grnn::PersistentTimes::new(launches, &kernels).within(file.display())?;
+        return Ok(rows.with_persistent(Arc::new(PersistentKernels::Modelled(times)), cell.name()));
     };
     let rows = if rows.has(cell.name()) {
         rows

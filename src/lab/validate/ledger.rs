@@ -29,7 +29,7 @@ use crate::core::sim;
 use crate::core::summary::warmup::Warmup;
 use crate::core::summary::{Measure, Times, summarize};
 use crate::core::task::{MemberList, Step, Task, distinct_cells};
-use crate::core::workload::arrivals::{OpenLoop, Supply};
+use crate::core::workload::arrivals::{OpenLoop, RequestSupply};
 use crate::core::workload::trace::{Request, Requests};
 use crate::lab::run::inputs::RunInputs;
 use crate::lab::scenario::LoadPoint;
@@ -200,7 +200,7 @@ struct Arrived<'a> {
     next: usize,
 }
 
-impl Supply for Arrived<'_> {
+impl RequestSupply for Arrived<'_> {
     fn count(&self) -> u64 {
         self.requests.len() as u64
     }

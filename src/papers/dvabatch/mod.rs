@@ -20,7 +20,7 @@ use crate::core::cost::slice;
 use crate::core::cost::table::TableCosts;
 use crate::core::summary::stats::Interval;
 use crate::core::task::Step;
-use crate::core::workload::dnn::{Dnn, Operator};
+use crate::core::workload::dnn::{Dnn, ListedOperator};
 use crate::devices::network::operators::writes;
 use crate::lab::plot::{self, Bar, Bars, FigureKind, PlotInputs};
 use crate::lab::results::columns::Metric;
@@ -197,7 +197,7 @@ fn lengths() -> Study {
 /// Figure 5: two products.
 fn products(lab: &Lab<'_>) -> Result<Study> {
     by_batch(&lab.scenario("products", &[])?, |all, _| {
-        let name = |operator: &Operator| match operator.name.as_str() {
+        let name = |operator: &ListedOperator| match operator.name.as_str() {
             "wide" => "[n·3136×576]×[576×64]".to_string(),
             _ => "[n·49×576]×[576×512]".to_string(),
         };
@@ -212,7 +212,8 @@ fn products(lab: &Lab<'_>) -> Result<Study> {
 fn unet(lab: &Lab<'_>) -> Result<Study> {
     let scenario = lab.scenario("unet", &[])?;
     let parts = by_batch(&scenario, |all, times| {
-        let name = |part: &[Operator]| format!("{} to {}", part[0].name, part[part.len() - 1].name);
+        let name =
+            |part: &[ListedOperator]| format!("{} to {}", part[0].name, part[part.len() - 1].name);
         let ranges = slice::even(times, 4).map_err(Error::failed)?;
         Ok(ranges
             .into_iter()
@@ -229,7 +230,7 @@ fn unet(lab: &Lab<'_>) -> Result<Study> {
 fn by_operator(scenario: &Scenario) -> Result<Vec<Bar>> {
     let (_, device) = prepare(scenario, SelectedBackend::SIM)?;
     let (costs, network) = costs_and_network(scenario, &device);
-    let takes = |operator: &Operator, batch: u32| {
+    let takes = |operator: &ListedOperator, batch: u32| {
         costs
             .cell(&Step {
                 cell: operator.cell,
@@ -250,18 +251,18 @@ fn by_operator(scenario: &Scenario) -> Result<Vec<Bar>> {
 }
 
 /// Names and operators.
-type Parts<'a> = Vec<(String, &'a [Operator])>;
+type Parts<'a> = Vec<(String, &'a [ListedOperator])>;
 
 /// The time of parts of a network for each query of a batch, in percent of a single query's.
 fn by_batch(
     scenario: &Scenario,
-    cut: impl for<'a> Fn(&'a [Operator], &[Nanos]) -> Result<Parts<'a>>,
+    cut: impl for<'a> Fn(&'a [ListedOperator], &[Nanos]) -> Result<Parts<'a>>,
 ) -> Result<Study> {
     let (_, device) = prepare(scenario, SelectedBackend::SIM)?;
     let (costs, network) = costs_and_network(scenario, &device);
-    let all: Vec<Operator> = network.operators().cloned().collect();
-    let takes = |operators: &[Operator], batch: u32| -> f64 {
-        let step = |operator: &Operator| Step {
+    let all: Vec<ListedOperator> = network.operators().cloned().collect();
+    let takes = |operators: &[ListedOperator], batch: u32| -> f64 {
+        let step = |operator: &ListedOperator| Step {
             cell: operator.cell,
             batch,
             times: 1,
@@ -272,7 +273,7 @@ fn by_batch(
             .map(|operator| costs.cell(&step(operator)).0 as f64)
             .sum()
     };
-    let share = |operators: &[Operator], batch: u32| {
+    let share = |operators: &[ListedOperator], batch: u32| {
         100.0 * takes(operators, batch) / f64::from(batch) / takes(operators, 1)
     };
     let column = |(name, part)| (name, BATCHES.map(|batch| Some(share(part, batch))).to_vec());

@@ -5,7 +5,7 @@ use super::measured::{Measured, Regret, Series, Size};
 use super::model::TITAN_V;
 use super::paper::{self, NETWORK_BATCHES, NETWORKS, WIDTHS, size};
 use crate::base::error::Result;
-use crate::core::cost::grnn::{Cell, Rnn, Space};
+use crate::core::cost::grnn::{RecurrentCell, Rnn, Space};
 use crate::core::cost::roofline::Roofline;
 use crate::papers::findings::{mean, range};
 use crate::papers::verdict::{higher, lower};
@@ -91,8 +91,8 @@ fn latencies(found: &Findings, _: &PaperValue) -> Result<Verdict> {
     let Some(measured) = &found.measured else {
         return Ok(Verdict::not_run());
     };
-    let lstm = all_latencies(measured, Cell::Lstm);
-    let gru = all_latencies(measured, Cell::Gru);
+    let lstm = all_latencies(measured, RecurrentCell::Lstm);
+    let gru = all_latencies(measured, RecurrentCell::Gru);
     let Some((lstm, gru)) = lstm.zip(gru) else {
         return Ok(Verdict::not_run());
     };
@@ -114,7 +114,7 @@ fn latencies(found: &Findings, _: &PaperValue) -> Result<Verdict> {
 }
 
 /// GRNN's times at the nine sizes, or `None` if one is missing.
-fn all_latencies(measured: &Measured, cell: Cell) -> Option<Vec<f64>> {
+fn all_latencies(measured: &Measured, cell: RecurrentCell) -> Option<Vec<f64>> {
     (0..9)
         .map(|place| measured.ms(Series::Grnn, size(cell, place)))
         .collect()
@@ -138,12 +138,12 @@ fn over_traditional(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
 
 fn mean_over_traditional(found: &Findings, places: [usize; 3]) -> Option<f64> {
     mean_of_three(
-        places.map(|place| over_grnn(found, Series::Traditional, size(Cell::Lstm, place))),
+        places.map(|place| over_grnn(found, Series::Traditional, size(RecurrentCell::Lstm, place))),
     )
 }
 
 fn over_persistent_at_20(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
-    let ratio = over_grnn(found, Series::Persistent, size(Cell::Lstm, 2));
+    let ratio = over_grnn(found, Series::Persistent, size(RecurrentCell::Lstm, 2));
     judge(found, ratio, |ratio| higher(ratio, 1.0, paper))
 }
 
@@ -152,7 +152,7 @@ fn over_persistent_at_5(found: &Findings, paper: &PaperValue) -> Result<Verdict>
         let size = Size {
             hidden,
             batch: 5,
-            ..size(Cell::Lstm, 0)
+            ..size(RecurrentCell::Lstm, 0)
         };
         over_grnn(found, Series::Persistent, size)
     });
@@ -163,7 +163,7 @@ fn over_persistent_at_5(found: &Findings, paper: &PaperValue) -> Result<Verdict>
 
 fn cut_at_1024(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
     let cuts = [6, 7, 8].map(|place| {
-        let ratio = over_grnn(found, Series::Traditional, size(Cell::Lstm, place))?;
+        let ratio = over_grnn(found, Series::Traditional, size(RecurrentCell::Lstm, place))?;
         Some(100.0 * (1.0 - 1.0 / ratio))
     });
     judge(found, mean_of_three(cuts), |cut| higher(cut, 0.0, paper))
@@ -192,7 +192,7 @@ fn measured_synchronisations(found: &Findings) -> Option<Vec<f64>> {
     let measured = found.measured.as_ref()?;
     let mut ratios = Vec::new();
     for place in 0..9 {
-        let size = size(Cell::Gru, place);
+        let size = size(RecurrentCell::Gru, place);
         let two = measured.fastest(Rnn::GruDouble, size)?;
         let one = measured.fastest(Rnn::GruSingle, size)?;
         ratios.push(two / one);
@@ -281,7 +281,7 @@ fn largest(samples: &[Regret], value: fn(&Regret) -> f64) -> f64 {
 
 fn median_mapping(found: &Findings, paper: &PaperValue) -> Result<Verdict> {
     let mut grus = String::new();
-    for regret in regrets(found, Cell::Gru) {
+    for regret in regrets(found, RecurrentCell::Gru) {
         grus += &format!("; a GRU's {:.2}", regret.median_over_first());
     }
     judge_samples(found, |samples| {
@@ -318,7 +318,7 @@ fn gain_of_network(
     let mut largest: Option<(f64, String)> = None;
     for batch in NETWORK_BATCHES {
         let size = Size {
-            cell: Cell::Lstm,
+            cell: RecurrentCell::Lstm,
             hidden,
             batch,
             steps,
@@ -356,7 +356,7 @@ fn judge_samples(
     found: &Findings,
     verdict: impl FnOnce(&[Regret]) -> Result<Verdict>,
 ) -> Result<Verdict> {
-    let samples = regrets(found, Cell::Lstm);
+    let samples = regrets(found, RecurrentCell::Lstm);
     let samples = if samples.is_empty() {
         None
     } else {
@@ -366,7 +366,7 @@ fn judge_samples(
 }
 
 /// The regrets at the sizes of the paper that have a sample.
-fn regrets(found: &Findings, cell: Cell) -> Vec<Regret> {
+fn regrets(found: &Findings, cell: RecurrentCell) -> Vec<Regret> {
     let Some(measured) = &found.measured else {
         return Vec::new();
     };

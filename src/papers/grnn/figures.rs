@@ -6,7 +6,7 @@ use super::paper::{
     self, MAPPINGS, NETWORK_BATCHES, NETWORKS, PAPER, PEAK, PEAK_CPU, PaperMapping, STEPS, by_size,
     column, cost_and_rank, full, measured_by_size, size,
 };
-use crate::core::cost::grnn::{Cell, Mapping, Rnn};
+use crate::core::cost::grnn::{Mapping, RecurrentCell, Rnn};
 use crate::core::cost::roofline::Roofline;
 use crate::lab::results::columns::name_of;
 use crate::papers::findings::mean;
@@ -25,8 +25,8 @@ fn of_paper(&(name, times): &paper::Times) -> Column {
 
 /// Table 1.
 pub fn latencies(model: &Model, own: &Measured) -> Study {
-    let both = [Cell::Lstm, Cell::Gru];
-    let drawing = |cell: Cell| {
+    let both = [RecurrentCell::Lstm, RecurrentCell::Gru];
+    let drawing = |cell: RecurrentCell| {
         let ours = |place| model.sequence(size(cell, place));
         let (papers, others) = paper::table_1(cell).split_first().expect("GRNN's own");
         let mut series = vec![
@@ -53,7 +53,7 @@ pub fn latencies(model: &Model, own: &Measured) -> Study {
 /// Table 2.
 pub fn mappings(model: &Model, own: &Measured) -> Study {
     let table = Size {
-        cell: Cell::Lstm,
+        cell: RecurrentCell::Lstm,
         hidden: 256,
         batch: 20,
         steps: STEPS,
@@ -111,7 +111,7 @@ pub fn synchronisations(model: &Model, own: &Measured) -> Study {
         (SINGLE, Rnn::GruSingle, paper::SINGLE),
         (DOUBLE, Rnn::GruDouble, paper::DOUBLE),
     ];
-    let of_model = |kernel, place| model.kernel(kernel, size(Cell::Gru, place));
+    let of_model = |kernel, place| model.kernel(kernel, size(RecurrentCell::Gru, place));
     let costs = both.map(|(name, kernel, _)| full(name, |place| of_model(kernel, place)[0]));
     let times = both.map(|(name, kernel, paper)| {
         [
@@ -122,7 +122,7 @@ pub fn synchronisations(model: &Model, own: &Measured) -> Study {
     let gpu = own.short();
     let measured = [("one", Rnn::GruSingle), ("two", Rnn::GruDouble)].map(|(count, kernel)| {
         column(format!("{count}, {gpu}"), |place| {
-            own.fastest(kernel, size(Cell::Gru, place))
+            own.fastest(kernel, size(RecurrentCell::Gru, place))
         })
     });
     let times: Vec<Column> = times.into_iter().flatten().chain(measured).collect();
@@ -133,16 +133,18 @@ pub fn synchronisations(model: &Model, own: &Measured) -> Study {
 /// Figure 3.
 pub fn libraries(model: &Model, own: &Measured) -> Study {
     let traditional = full(TRADITIONAL, |place| {
-        model.traditional(size(Cell::Lstm, place))
+        model.traditional(size(RecurrentCell::Lstm, place))
     });
-    let libraries = paper::table_1(Cell::Lstm)[1..].iter().map(of_paper);
+    let libraries = paper::table_1(RecurrentCell::Lstm)[1..]
+        .iter()
+        .map(of_paper);
     let series: Vec<Column> = [traditional].into_iter().chain(libraries).collect();
-    let measured = measured_by_size(own, Cell::Lstm, "State", |_, ms| ms);
+    let measured = measured_by_size(own, RecurrentCell::Lstm, "State", |_, ms| ms);
     Study::new([by_size("State", &series), measured], own.note(OF_ALL))
 }
 
 /// Figures 11 and 12: over DeepCPU.
-pub fn over_cpu(cell: Cell, model: &Model, own: &Measured) -> Study {
+pub fn over_cpu(cell: RecurrentCell, model: &Model, own: &Measured) -> Study {
     let ((_, cpu), papers) = paper::table_1(cell).split_last().expect("DeepCPU's");
     let over = |place: usize, ms: f64| cpu[place] / ms;
     let ours = full(MODEL, |place| {
@@ -172,7 +174,7 @@ pub fn throughput(model: &Model, own: &Measured) -> Study {
             batch,
             steps,
             ..
-        } = size(Cell::Lstm, place);
+        } = size(RecurrentCell::Lstm, place);
         let [hidden, batch, steps] = [hidden, batch, steps].map(f64::from);
         // Four gates' products with input and state.
         100.0 * (2.0 * 8.0 * hidden * hidden * batch * steps) / (ms * 1e6 * peak)
@@ -185,7 +187,11 @@ pub fn throughput(model: &Model, own: &Measured) -> Study {
     };
     let mut series = vec![
         full(MODEL, |place| {
-            share(place, model.sequence(size(Cell::Lstm, place)), PEAK)
+            share(
+                place,
+                model.sequence(size(RecurrentCell::Lstm, place)),
+                PEAK,
+            )
         }),
         known(paper::LSTM, PEAK),
         known(paper::LSTM_CPU, PEAK_CPU),
@@ -193,7 +199,7 @@ pub fn throughput(model: &Model, own: &Measured) -> Study {
     if let Some((_, sheet)) = &sheet {
         let peak = sheet.unit.peak_gflops as f64;
         series.push(column(own.label(Series::Grnn), |place| {
-            own.ms(Series::Grnn, size(Cell::Lstm, place))
+            own.ms(Series::Grnn, size(RecurrentCell::Lstm, place))
                 .map(|ms| share(place, ms, peak))
         }));
     }
@@ -231,7 +237,7 @@ pub fn throughput(model: &Model, own: &Measured) -> Study {
 pub fn spread(model: &Model, own: &Measured) -> Study {
     let ranked: Vec<Vec<f64>> = (0..9)
         .map(|place| {
-            let (ranked, _) = model.ranked(size(Cell::Lstm, place));
+            let (ranked, _) = model.ranked(size(RecurrentCell::Lstm, place));
             ranked
                 .iter()
                 .map(|one| one.cost.total() / ranked[0].cost.total())
@@ -245,7 +251,7 @@ pub fn spread(model: &Model, own: &Measured) -> Study {
         full("median", |place| ranked[place][ranked[place].len() / 2]),
         full("last", |place| ranked[place][ranked[place].len() - 1]),
     ];
-    let regret = |place| own.regret(size(Cell::Lstm, place));
+    let regret = |place| own.regret(size(RecurrentCell::Lstm, place));
     let run: Vec<String> = (0..9)
         .filter_map(regret)
         .map(|regret| regret.run.to_string())
@@ -291,7 +297,7 @@ pub fn networks(model: &Model, own: &Measured) -> Study {
         let values = NETWORKS.iter().flat_map(|&(_, layers, hidden, steps)| {
             let of_batch = move |batch| {
                 of_layer(Size {
-                    cell: Cell::Lstm,
+                    cell: RecurrentCell::Lstm,
                     hidden,
                     batch,
                     steps,
@@ -318,7 +324,7 @@ pub fn networks(model: &Model, own: &Measured) -> Study {
     Study::new(
         [
             bars(of_model),
-            bars(own.series(Cell::Lstm).map(measured).collect()),
+            bars(own.series(RecurrentCell::Lstm).map(measured).collect()),
         ],
         own.note(OF_ALL),
     )

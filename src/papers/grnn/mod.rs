@@ -12,7 +12,7 @@ pub(super) use claims::CHECKS;
 
 use super::lab::{Lab, Study};
 use crate::base::error::{Error, Result};
-use crate::core::cost::grnn::Cell;
+use crate::core::cost::grnn::RecurrentCell;
 
 pub(super) fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
     let (model, own) = (model::Model::new()?, lab.measured);
@@ -21,8 +21,8 @@ pub(super) fn carry_out(name: &str, lab: &Lab<'_>) -> Result<Study> {
         "table2" => figures::mappings(&model, own),
         "table3" => figures::synchronisations(&model, own),
         "fig3" => figures::libraries(&model, own),
-        "fig11" => figures::over_cpu(Cell::Lstm, &model, own),
-        "fig12" => figures::over_cpu(Cell::Gru, &model, own),
+        "fig11" => figures::over_cpu(RecurrentCell::Lstm, &model, own),
+        "fig12" => figures::over_cpu(RecurrentCell::Gru, &model, own),
         "fig13" => figures::throughput(&model, own),
         "fig14" => figures::spread(&model, own),
         "fig15" => figures::networks(&model, own),

@@ -9,9 +9,10 @@ use crate::base::precision::Precision;
 use crate::base::shipped::Shipped;
 use crate::base::units::Nanos;
 use crate::core::cost::grnn::{
-    Cell, Device, Launches, Persistent, Ranked, Rnn, Space, Times, rank,
+    DataSheet, KernelLaunches, KernelTimes, PersistentTimes, RankedMapping, RecurrentCell, Rnn,
+    Space, rank,
 };
-use crate::core::cost::roofline::{Kernels, Roofline};
+use crate::core::cost::roofline::{Roofline, RooflineKernels};
 use crate::core::workload::model::Model as Network;
 use crate::core::workload::operator::Sizes;
 
@@ -20,8 +21,8 @@ pub const TITAN_V: &str = "titan-v";
 
 /// On a Titan V, which runs all sizes of the paper. Times are in ms.
 pub struct Model {
-    device: Device,
-    times: Times,
+    device: DataSheet,
+    times: KernelTimes,
     roofline: Arc<Roofline>,
 }
 
@@ -33,7 +34,7 @@ impl Model {
             .find(|one| one.name == TITAN_V)
             .expect("a file of the Titan V")
             .text;
-        let device = Device::parse(text, TITAN_V)?;
+        let device = DataSheet::parse(text, TITAN_V)?;
         let times = device
             .constants
             .time
@@ -55,13 +56,13 @@ impl Model {
             batch,
             ..
         }: Size,
-    ) -> (Vec<Ranked>, usize) {
+    ) -> (Vec<RankedMapping>, usize) {
         let space = Space::default();
         let ranked = rank(cell, hidden, batch, &self.device, &space);
         if !ranked.is_empty() {
             return (ranked, 1);
         }
-        let launches = Launches::new(cell, hidden, &self.device, &space);
+        let launches = KernelLaunches::new(cell, hidden, &self.device, &space);
         let parts: Vec<u32> = launches.of(batch).map(|(runs_as, _)| *runs_as).collect();
         let largest = parts.iter().copied().max().unwrap_or(0);
         (
@@ -81,11 +82,13 @@ impl Model {
         }: Size,
     ) -> f64 {
         // Ranking all mappings takes long, and six exhibits ask for the same ones.
-        static KNOWN: Mutex<BTreeMap<(Cell, u32), Persistent>> = Mutex::new(BTreeMap::new());
+        static KNOWN: Mutex<BTreeMap<(RecurrentCell, u32), PersistentTimes>> =
+            Mutex::new(BTreeMap::new());
         let mut known = KNOWN.lock().expect("ranking does not panic");
-        let launches = || Launches::new(cell, hidden, &self.device, &Space::default());
-        let new =
-            || Persistent::new(launches(), &self.device).expect("the registers hold the weights");
+        let launches = || KernelLaunches::new(cell, hidden, &self.device, &Space::default());
+        let new = || {
+            PersistentTimes::new(launches(), &self.device).expect("the registers hold the weights")
+        };
         known
             .entry((cell, hidden))
             .or_insert_with(new)
@@ -95,7 +98,7 @@ impl Model {
 
     /// All layers of an LSTM network in one persistent kernel, by batch.
     pub fn layers(&self, hidden: u32, layers: u32, steps: u32) -> impl Fn(u32) -> f64 {
-        let kernels = Persistent::of_layers(hidden, layers, &self.device)
+        let kernels = PersistentTimes::of_layers(hidden, layers, &self.device)
             .expect("the registers hold the weights");
         move |batch| kernels.runs(batch, steps).as_millis_f64()
     }
@@ -111,7 +114,7 @@ impl Model {
     }
 
     /// One launch.
-    pub fn mapped(&self, one: &Ranked, steps: u32) -> f64 {
+    pub fn mapped(&self, one: &RankedMapping, steps: u32) -> f64 {
         let steps = self
             .times
             .step(one.rnn, one.cost.total())
@@ -130,8 +133,8 @@ impl Model {
         }: Size,
     ) -> f64 {
         let operators = Network::Lstm.operators(&Sizes::square(hidden));
-        let kernels =
-            Kernels::of_cell(&self.roofline, &operators[0], true).expect("an LSTM has operators");
+        let kernels = RooflineKernels::of_cell(&self.roofline, &operators[0], true)
+            .expect("an LSTM has operators");
         let step: Nanos = kernels.at(batch, 0);
         step.saturating_mul(steps.into()).as_millis_f64()
     }

@@ -2,7 +2,7 @@
 //! as wide as states.
 
 use super::measured::{Measured, Size};
-use crate::core::cost::grnn::Cell;
+use crate::core::cost::grnn::RecurrentCell;
 use crate::lab::plot::Bar;
 use crate::lab::results::columns::name_of;
 use crate::papers::Paper;
@@ -37,9 +37,9 @@ pub const LSTM_CPU: Times = (
 pub const GRU: Times = (PAPER, [0.18, 0.19, 0.2, 0.28, 0.32, 0.43, 0.68, 3.16, 6.32]);
 
 /// Table 1's times of a cell: GRNN's first, DeepCPU's last.
-pub fn table_1(cell: Cell) -> &'static [Times] {
+pub fn table_1(cell: RecurrentCell) -> &'static [Times] {
     match cell {
-        Cell::Lstm => &[
+        RecurrentCell::Lstm => &[
             LSTM,
             (
                 "cuDNN traditional",
@@ -51,7 +51,7 @@ pub fn table_1(cell: Cell) -> &'static [Times] {
             ),
             LSTM_CPU,
         ],
-        Cell::Gru => &[
+        RecurrentCell::Gru => &[
             GRU,
             ("DeepCPU", [0.7, 1.1, 1.5, 0.9, 3.7, 5.4, 8.4, 36.0, 60.0]),
         ],
@@ -117,12 +117,12 @@ pub fn bus(place: usize) -> f64 {
         batch,
         steps,
         ..
-    } = size(Cell::Lstm, place);
+    } = size(RecurrentCell::Lstm, place);
     4.0 * f64::from(hidden) * (f64::from(batch) * f64::from(steps + 1)) / BUS
 }
 
 /// At a place of the paper's tables.
-pub fn size(cell: Cell, place: usize) -> Size {
+pub fn size(cell: RecurrentCell, place: usize) -> Size {
     Size {
         cell,
         hidden: WIDTHS[place / 3],
@@ -154,7 +154,7 @@ pub fn by_size(panel: &str, series: &[Column]) -> Vec<Bar> {
 /// drawing's title names the GPU. `of` converts milliseconds to the drawn value.
 pub fn measured_by_size(
     own: &Measured,
-    cell: Cell,
+    cell: RecurrentCell,
     panel: &str,
     of: impl Fn(usize, f64) -> f64,
 ) -> Vec<Bar> {

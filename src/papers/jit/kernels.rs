@@ -22,8 +22,8 @@ use crate::core::policy::operators::classes::KeyOf;
 use crate::core::policy::operators::{Evaluation, Lists, by_depth};
 use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::model::Model;
-use crate::core::workload::operator::catalogue::List;
-use crate::core::workload::operator::{Kind, Operator, Rows, Sizes, Source};
+use crate::core::workload::operator::catalogue::OperatorList;
+use crate::core::workload::operator::{OperandSource, Operator, OperatorKind, RowRule, Sizes};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct KernelCounts {
@@ -70,29 +70,30 @@ impl KernelCounts {
 }
 
 /// The function tells products of numbers from sigmoid and tanh.
-fn type_of(operator: &Operator) -> (Discriminant<Kind>, bool) {
-    let product = matches!(&operator.kind, Kind::Elementwise { function } if function == "product");
+fn type_of(operator: &Operator) -> (Discriminant<OperatorKind>, bool) {
+    let product =
+        matches!(&operator.kind, OperatorKind::Elementwise { function } if function == "product");
     (discriminant(&operator.kind), product)
 }
 
 /// The cell takes its children's states at once.
-fn without_slices(mut lists: [List; 3]) -> [List; 3] {
-    let List { operators, ids } = &mut lists[0];
+fn without_slices(mut lists: [OperatorList; 3]) -> [OperatorList; 3] {
+    let OperatorList { operators, ids } = &mut lists[0];
     let gone: Vec<bool> = operators
         .iter()
-        .map(|one| one.inputs == [Source::State] && one.kind == Kind::Slice)
+        .map(|one| one.inputs == [OperandSource::State] && one.kind == OperatorKind::Slice)
         .collect();
     for source in operators
         .iter_mut()
         .flat_map(|operator| &mut operator.inputs)
     {
-        if let Source::Operator(at) = source {
+        if let OperandSource::Operator(at) = source {
             let place = usize::from(*at);
             let before = gone[..place].iter().filter(|gone| **gone).count() as u16;
             *source = if gone[place] {
-                Source::State
+                OperandSource::State
             } else {
-                Source::Operator(*at - before)
+                OperandSource::Operator(*at - before)
             };
         }
     }
@@ -103,28 +104,32 @@ fn without_slices(mut lists: [List; 3]) -> [List; 3] {
 }
 
 /// Those of [`CELL`](super::sample::CELL) and so on. Names are unique over all cells.
-fn lists() -> [List; 3] {
-    let function = |function: &str| Kind::Elementwise {
+fn lists() -> [OperatorList; 3] {
+    let function = |function: &str| OperatorKind::Elementwise {
         function: function.into(),
     };
-    let layer = |name: &str| Kind::Affine {
+    let layer = |name: &str| OperatorKind::Affine {
         weight: format!("{name}.weight"),
         bias: format!("{name}.bias"),
     };
-    let operator = |name: &str, kind, inputs: &[Source]| Operator {
+    let operator = |name: &str, kind, inputs: &[OperandSource]| Operator {
         name: name.into(),
         kind,
-        rows: Rows::One,
+        rows: RowRule::One,
         inputs: inputs.to_vec(),
         shape: [1, 1],
     };
-    use Source::Operator as At;
+    use OperandSource::Operator as At;
     // The product and the distance of two trees' states go through a hidden layer to the classes.
     let head = vec![
-        operator("head.product", function("product"), &[Source::State]),
-        operator("head.difference", function("difference"), &[Source::State]),
+        operator("head.product", function("product"), &[OperandSource::State]),
+        operator(
+            "head.difference",
+            function("difference"),
+            &[OperandSource::State],
+        ),
         operator("head.distance", function("abs"), &[At(1)]),
-        operator("head.both", Kind::Concat, &[At(0), At(2)]),
+        operator("head.both", OperatorKind::Concat, &[At(0), At(2)]),
         operator("head.hidden", layer("hidden"), &[At(3)]),
         operator("head.hidden.sigmoid", function("sigmoid"), &[At(4)]),
         operator("head.classes", layer("classes"), &[At(5)]),
@@ -139,7 +144,7 @@ fn lists() -> [List; 3] {
         vec![operator("initial-state", function("zeros"), &[])],
         head,
     ]
-    .map(|operators| List {
+    .map(|operators| OperatorList {
         ids: ids.by_ref().take(operators.len()).collect(),
         operators,
     })
@@ -242,19 +247,19 @@ mod tests {
     fn depths(operators: &[Operator], states: &[u32]) -> Vec<Vec<u32>> {
         let mut depths: Vec<Vec<u32>> = Vec::new();
         for operator in operators {
-            let copies = if operator.rows == Rows::ForEach {
+            let copies = if operator.rows == RowRule::ForEach {
                 states.len()
             } else {
                 1
             };
             let of_copy = |copy: usize| {
                 let needs = operator.inputs.iter().flat_map(|source| match source {
-                    Source::Word => Vec::new(),
-                    Source::State if operator.rows == Rows::ForEach => vec![states[copy]],
-                    Source::State => states.to_vec(),
-                    Source::Operator(at) => {
+                    OperandSource::Word => Vec::new(),
+                    OperandSource::State if operator.rows == RowRule::ForEach => vec![states[copy]],
+                    OperandSource::State => states.to_vec(),
+                    OperandSource::Operator(at) => {
                         let taken = &depths[*at as usize];
-                        if copies == taken.len() && operator.rows == Rows::ForEach {
+                        if copies == taken.len() && operator.rows == RowRule::ForEach {
                             vec![taken[copy]]
                         } else {
                             taken.clone()

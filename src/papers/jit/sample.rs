@@ -10,7 +10,7 @@ use rand::seq::SliceRandom;
 use crate::base::error::{Context, Error, Result};
 use crate::base::units::CellId;
 use crate::core::workload::cell_graph::Graph;
-use crate::core::workload::import::{Format, read_text};
+use crate::core::workload::import::{ImportFormat, read_text};
 use crate::core::workload::random::RandomSequence;
 use crate::core::workload::shape::{Shape, Tree};
 use crate::core::workload::trace::Trace;
@@ -59,7 +59,7 @@ impl Samples {
             .starts_with(b"id,")
         {
             true => Trace::read_from(text)?.shapes,
-            false => Format::Parents.read(&read_text(text)?, None)?.shapes,
+            false => ImportFormat::Parents.read(&read_text(text)?, None)?.shapes,
         };
         let tree = |(number, shape): (usize, &Shape)| match shape {
             Shape::Tree(tree) => Ok(Arc::clone(tree)),

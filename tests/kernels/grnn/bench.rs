@@ -1,6 +1,6 @@
 //! A persistent kernel with its memory, and a network on the CPU beside it.
 
-use batchlab::cost::grnn::{Mapping, Rnn, Sizes};
+use batchlab::cost::grnn::{Mapping, Rnn, RnnSizes};
 use batchlab::cuda::gpu::grnn::{Configuration, headers};
 use batchlab::network::weights::Weights;
 use batchlab::network::{Network, Spec};
@@ -59,7 +59,7 @@ impl Bench {
         changes: &[Change<'_>],
     ) -> Option<Bench> {
         let configuration =
-            Configuration::new(Sizes { rnn, hidden, batch }, mapping(of)).expect("a mapping");
+            Configuration::new(RnnSizes { rnn, hidden, batch }, mapping(of)).expect("a mapping");
         let mut sources: Vec<(&str, String)> = headers()
             .into_iter()
             .chain([configuration.source()])
@@ -160,7 +160,7 @@ impl Bench {
     ) -> Result<(Vec<f32>, States), Wrong> {
         let (batch, hidden) = (lengths.len(), self.spec.hidden as usize);
         let steps = *lengths.iter().max().expect("a sequence");
-        let sizes = Sizes {
+        let sizes = RnnSizes {
             batch: batch as u32,
             ..self.configuration.sizes()
         };

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::thread;
 
-use batchlab::cost::grnn::{Cell, Device, Launches, Sizes, Space, rank, weights_of_thread};
+use batchlab::cost::grnn::{
+    DataSheet, KernelLaunches, RecurrentCell, RnnSizes, Space, rank, weights_of_thread,
+};
 use batchlab::cuda::gpu::grnn::{Configuration, headers};
 use batchlab::cuda::gpu::nvrtc::{Nvrtc, Source, Target};
 
@@ -18,12 +20,12 @@ const BATCHES: [u32; 3] = [1, 10, 20];
 const TOP: usize = 5;
 
 /// The best mappings of a cell and a size. A batch that fits no GPU at once runs as smaller ones, and its mappings are theirs.
-fn best(cell: Cell, hidden: u32, batch: u32) -> Vec<Configuration> {
+fn best(cell: RecurrentCell, hidden: u32, batch: u32) -> Vec<Configuration> {
     let (device, space) = (
-        Device::open("titan-v").expect("a named device"),
+        DataSheet::open("titan-v").expect("a named device"),
         Space::default(),
     );
-    let launches = Launches::new(cell, hidden, &device, &space);
+    let launches = KernelLaunches::new(cell, hidden, &device, &space);
     let sizes: Vec<u32> = launches.of(batch).map(|(batch, _)| *batch).collect();
     let batch = if sizes.is_empty() { batch } else { sizes[0] };
     let ranked = rank(cell, hidden, batch, &device, &space);
@@ -33,7 +35,7 @@ fn best(cell: Cell, hidden: u32, batch: u32) -> Vec<Configuration> {
         cell.name()
     );
     let configuration = |rnn, mapping| {
-        Configuration::new(Sizes { rnn, hidden, batch }, mapping).expect("a mapping")
+        Configuration::new(RnnSizes { rnn, hidden, batch }, mapping).expect("a mapping")
     };
     ranked
         .iter()
@@ -71,7 +73,7 @@ fn mappings_compile_within_the_registers_that_the_model_counts_with() {
     // Sizes of one width share kernels, which are compiled for any batch.
     let mut rows = Vec::new();
     let mut wanted = HashMap::new();
-    for cell in [Cell::Lstm, Cell::Gru] {
+    for cell in [RecurrentCell::Lstm, RecurrentCell::Gru] {
         for (hidden, batch) in HIDDEN
             .into_iter()
             .flat_map(|hidden| BATCHES.map(|batch| (hidden, batch)))

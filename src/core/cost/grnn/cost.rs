@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Device, Mapping, Rnn, Sizes};
+use super::{DataSheet, Mapping, Rnn, RnnSizes};
 use crate::base::units::Nanos;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -22,9 +22,9 @@ pub struct Cost {
 }
 
 impl Cost {
-    pub fn of(mapping: &Mapping, sizes: &Sizes, device: &Device) -> Cost {
+    pub fn of(mapping: &Mapping, sizes: &RnnSizes, device: &DataSheet) -> Cost {
         let constants = &device.constants;
-        let Sizes { rnn, hidden, .. } = *sizes;
+        let RnnSizes { rnn, hidden, .. } = *sizes;
         let [hidden, width, height] =
             [hidden, mapping.tile_width, mapping.tile_height].map(f64::from);
         let synchronisations = f64::from(rnn.synchronisations());
@@ -63,14 +63,14 @@ impl Cost {
 }
 
 /// Equation 6.
-fn warps_of_scheduler(mapping: &Mapping, device: &Device) -> u32 {
+fn warps_of_scheduler(mapping: &Mapping, device: &DataSheet) -> u32 {
     mapping
         .threads()
         .div_ceil(32)
         .div_ceil(device.constants.schedulers)
 }
 
-fn product(mapping: &Mapping, sizes: &Sizes, device: &Device) -> f64 {
+fn product(mapping: &Mapping, sizes: &RnnSizes, device: &DataSheet) -> f64 {
     let (warps, outputs) = (
         warps_of_scheduler(mapping, device),
         mapping.sub_tile_width(sizes.rnn),
@@ -80,7 +80,7 @@ fn product(mapping: &Mapping, sizes: &Sizes, device: &Device) -> f64 {
         * (f64::from(sizes.hidden) / f64::from(mapping.group_size))
 }
 
-fn reduction(mapping: &Mapping, sizes: &Sizes, device: &Device) -> f64 {
+fn reduction(mapping: &Mapping, sizes: &RnnSizes, device: &DataSheet) -> f64 {
     let constants = &device.constants;
     let values = warps_of_scheduler(mapping, device)
         * mapping.sub_tile_width(sizes.rnn)
@@ -100,24 +100,24 @@ fn hundredths(number: f64) -> f64 {
 /// than predicts: the Titan V's lines are fitted to Table 1 and miss Table 2 by up to 0.19 ms of 0.57.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Times {
+pub struct KernelTimes {
     #[serde(rename = "launch_ns")]
     pub launch: Nanos,
-    pub lstm: Line,
-    pub gru_single: Line,
-    pub gru_double: Line,
+    pub lstm: StepLine,
+    pub gru_single: StepLine,
+    pub gru_double: StepLine,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Line {
+pub struct StepLine {
     /// Common to all mappings and not in the cost, mainly the barrier.
     pub step_ns: u64,
     /// Picoseconds per unit of cost.
     pub cost_ps: u64,
 }
 
-impl Times {
+impl KernelTimes {
     /// In integers of a millionth of a unit, rounded to 1 ns. An infinite cost takes forever.
     pub fn step(&self, rnn: Rnn, cost: f64) -> Nanos {
         let line = match rnn {

@@ -1,7 +1,7 @@
 //! Fits a GPU's constants to micro-benchmarks (GRNN, section 7.1.3): the slopes of products (S1, S2) and reductions
 //! (S3) by least squares in logarithms, through the baseline's 1. The bounds are the Titan V's, not fitted.
 
-use super::{Constants, Device, Products, Reductions};
+use super::{Constants, DataSheet, Products, Reductions};
 use crate::base::error::{Error, Result};
 
 /// The published ranking's bounds, and its division of a thread's registers.
@@ -14,7 +14,7 @@ const THREAD_REGISTERS: u32 = 32;
 pub const SCHEDULERS: u32 = 4;
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reported {
+pub struct ReportedGpu {
     pub name: String,
     pub gpu: String,
     pub multiprocessors: u32,
@@ -26,7 +26,7 @@ pub struct Reported {
 
 /// In cycles of a multiprocessor.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Measured {
+pub struct MicroBenchmarks {
     /// FC: a multiply-add.
     pub fma: f64,
     /// A shuffle and an addition.
@@ -36,30 +36,30 @@ pub struct Measured {
     /// Of a row of blocks, one on each multiprocessor.
     pub barrier: f64,
     /// One more element of the state for each product.
-    pub products: Vec<Product>,
+    pub products: Vec<MeasuredProduct>,
     /// Over a warp, divided by its 5 steps.
-    pub reductions: Vec<Reduction>,
+    pub reductions: Vec<MeasuredReduction>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Product {
+pub struct MeasuredProduct {
     pub warps: u32,
     pub outputs: u32,
     pub cycles: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reduction {
+pub struct MeasuredReduction {
     /// That a scheduler's warps reduce together.
     pub values: u32,
     pub cycles: f64,
 }
 
-impl Measured {
-    pub fn device(&self, reported: &Reported) -> Result<Device> {
+impl MicroBenchmarks {
+    pub fn data_sheet(&self, reported: &ReportedGpu) -> Result<DataSheet> {
         self.check()?;
         let whole = |number: f64| (number.round() as u32).max(1);
-        Ok(Device {
+        Ok(DataSheet {
             name: reported.name.clone(),
             multiprocessors: reported.multiprocessors,
             constants: Constants {
@@ -86,11 +86,11 @@ impl Measured {
             .iter()
             .find(|point| (point.warps, point.outputs) == (1, 1));
         let baseline = baseline.map_or(f64::NAN, |point| point.cycles);
-        let product = |point: &Product| {
+        let product = |point: &MeasuredProduct| {
             (constants.products.cost(point.warps, point.outputs) * baseline / point.cycles - 1.0)
                 .abs()
         };
-        let reduction = |point: &Reduction| {
+        let reduction = |point: &MeasuredReduction| {
             (constants.reductions.cost(self.shuffle, point.values) / point.cycles - 1.0).abs()
         };
         [
@@ -127,14 +127,14 @@ impl Measured {
 }
 
 /// S1 and S2: `log cost = log warps · log2(warps) + log outputs · log2(outputs)`.
-fn products(points: &[Product]) -> Result<Products> {
+fn products(points: &[MeasuredProduct]) -> Result<Products> {
     let baseline = points
         .iter()
         .find(|point| (point.warps, point.outputs) == (1, 1));
     let baseline = baseline
         .ok_or_else(|| lacking("products have no baseline of one warp and one output"))?
         .cycles;
-    let both = |point: &Product| point.warps * point.outputs;
+    let both = |point: &MeasuredProduct| point.warps * point.outputs;
     let (mut ww, mut wo, mut oo, mut wy, mut oy) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for point in points.iter().filter(|point| both(point) <= PRODUCTS) {
         let (w, o) = (
@@ -164,7 +164,7 @@ fn products(points: &[Product]) -> Result<Products> {
 }
 
 /// S3: `log cost = log value · values`, where a shuffle costs 1.
-fn reductions(points: &[Reduction], shuffle: f64) -> Result<Reductions> {
+fn reductions(points: &[MeasuredReduction], shuffle: f64) -> Result<Reductions> {
     let (mut xx, mut xy) = (0.0, 0.0);
     for point in points.iter().filter(|point| point.values < REDUCTIONS) {
         let (x, y) = (f64::from(point.values), (point.cycles / shuffle).ln());
@@ -213,8 +213,8 @@ fn lacking(what: &str) -> Error {
     Error::failed(format!("nothing can be fitted: {what}"))
 }
 
-pub fn file(device: &Device, measured: &Measured, reported: &Reported) -> String {
-    let Reported { gpu, kilohertz, .. } = reported;
+pub fn file(device: &DataSheet, measured: &MicroBenchmarks, reported: &ReportedGpu) -> String {
+    let ReportedGpu { gpu, kilohertz, .. } = reported;
     let [alone, shared] = measured.l2;
     format!(
         "# {gpu}, as batchlab grnn fit has measured it, at {} MHz by the driver.\n\
@@ -236,8 +236,8 @@ pub fn file(device: &Device, measured: &Measured, reported: &Reported) -> String
 mod tests {
     use super::*;
 
-    fn reported() -> Reported {
-        Reported {
+    fn reported() -> ReportedGpu {
+        ReportedGpu {
             name: "My \"GPU\"".into(),
             gpu: "Some GPU".into(),
             multiprocessors: 80,
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    fn measured(constants: &Constants, mut noise: impl FnMut() -> f64) -> Measured {
+    fn measured(constants: &Constants, mut noise: impl FnMut() -> f64) -> MicroBenchmarks {
         let (products, reductions) = (&constants.products, &constants.reductions);
         let fma = f64::from(constants.fma_cycles);
         let shuffle = fma * f64::from(constants.shuffle);
@@ -265,7 +265,7 @@ mod tests {
                 } else {
                     in_proportion
                 };
-                of_products.push(Product {
+                of_products.push(MeasuredProduct {
                     warps,
                     outputs,
                     cycles: fma * cost * noise(),
@@ -280,13 +280,13 @@ mod tests {
                 } else {
                     in_proportion
                 };
-                of_reductions.push(Reduction {
+                of_reductions.push(MeasuredReduction {
                     values,
                     cycles: shuffle * cost * noise(),
                 });
             }
         }
-        Measured {
+        MicroBenchmarks {
             fma: fma * noise(),
             shuffle: shuffle * noise(),
             l2: [
@@ -304,7 +304,7 @@ mod tests {
     }
 
     fn known() -> [Constants; 2] {
-        let titan = Device::open("titan-v").unwrap().constants;
+        let titan = DataSheet::open("titan-v").unwrap().constants;
         let other = Constants {
             fma_cycles: 6,
             l2_bytes: 48,
@@ -330,7 +330,7 @@ mod tests {
     fn constants_come_back_from_what_they_make() {
         for known in known() {
             let found = measured(&known, || 1.0)
-                .device(&reported())
+                .data_sheet(&reported())
                 .unwrap()
                 .constants;
             assert!(
@@ -361,7 +361,7 @@ mod tests {
                 1.0 + 0.02 * ((drawn >> 33) as f64 / f64::from(1u32 << 30) - 1.0)
             };
             let found = measured(&known, noise)
-                .device(&reported())
+                .data_sheet(&reported())
                 .unwrap()
                 .constants;
             near(found.products.warps, known.products.warps, 0.04);
@@ -380,24 +380,24 @@ mod tests {
     fn what_can_not_be_fitted_is_named() {
         let [titan, _] = known();
         let good = measured(&titan, || 1.0);
-        let without = |keep: fn(&Product) -> bool| Measured {
+        let without = |keep: fn(&MeasuredProduct) -> bool| MicroBenchmarks {
             products: good.products.iter().copied().filter(keep).collect(),
             ..good.clone()
         };
-        let reduced = |keep: fn(&Reduction) -> bool| Measured {
+        let reduced = |keep: fn(&MeasuredReduction) -> bool| MicroBenchmarks {
             reductions: good.reductions.iter().copied().filter(keep).collect(),
             ..good.clone()
         };
         for (bad, reason) in [
             (
-                Measured {
+                MicroBenchmarks {
                     fma: 0.0,
                     ..good.clone()
                 },
                 "a multiply-add: 0 was measured",
             ),
             (
-                Measured {
+                MicroBenchmarks {
                     barrier: f64::NAN,
                     ..good.clone()
                 },
@@ -424,7 +424,7 @@ mod tests {
                 "no reductions are above the bound",
             ),
         ] {
-            let message = bad.device(&reported()).unwrap_err().to_string();
+            let message = bad.data_sheet(&reported()).unwrap_err().to_string();
             assert!(message.contains(reason), "{message}: {reason}");
         }
     }
@@ -439,7 +439,7 @@ mod tests {
         flat.reductions
             .iter_mut()
             .for_each(|point| point.cycles = flat.shuffle / 2.0);
-        let found = flat.device(&reported()).unwrap().constants;
+        let found = flat.data_sheet(&reported()).unwrap().constants;
         assert_eq!((found.products.warps, found.products.outputs), (1.0, 1.0));
         assert_eq!(
             (found.reductions.value, found.reductions.bound_values),
@@ -469,9 +469,9 @@ mod tests {
                 }
             },
         );
-        let device = measured.device(&reported()).unwrap();
+        let device = measured.data_sheet(&reported()).unwrap();
         let text = file(&device, &measured, &reported());
-        let read = Device::parse(&text, "fitted.toml").unwrap();
+        let read = DataSheet::parse(&text, "fitted.toml").unwrap();
         assert_eq!(
             (read.name.as_str(), read.multiprocessors),
             ("My \"GPU\"", 80)

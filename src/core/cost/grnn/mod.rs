@@ -5,13 +5,16 @@
 //! step's work over the GPU, a [`Space`] contains all mappings, and [`rank()`] sorts the valid ones by [`Cost`].
 
 mod cost;
-mod device;
+mod data_sheet;
 mod fit;
 mod rank;
 mod space;
 
-pub use self::cost::{Cost, Line, Times};
-pub use self::device::{Constants, Device, Products, Reductions};
-pub use self::fit::{Measured, Product, Reduction, Reported, SCHEDULERS, file as device_file};
-pub use self::rank::{Cell, Launches, Persistent, Ranked, csv, rank};
-pub use self::space::{Mapping, Rnn, Sizes, Space, weights_of_thread};
+pub use self::cost::{Cost, KernelTimes, StepLine};
+pub use self::data_sheet::{Constants, DataSheet, Products, Reductions};
+pub use self::fit::{
+    MeasuredProduct, MeasuredReduction, MicroBenchmarks, ReportedGpu, SCHEDULERS,
+    file as data_sheet_file,
+};
+pub use self::rank::{KernelLaunches, PersistentTimes, RankedMapping, RecurrentCell, csv, rank};
+pub use self::space::{Mapping, Rnn, RnnSizes, Space, weights_of_thread};

@@ -3,32 +3,32 @@
 use std::fmt::Write as _;
 
 use super::space::LARGEST_GROUP;
-use super::{Cost, Device, Mapping, Rnn, Sizes, Space, Times};
+use super::{Cost, DataSheet, KernelTimes, Mapping, Rnn, RnnSizes, Space};
 use crate::base::error::{Error, Result};
 use crate::base::units::Nanos;
 use crate::core::cost::curve::Best;
 use crate::core::workload::model::Model;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum)]
-pub enum Cell {
+pub enum RecurrentCell {
     /// One synchronisation per step
     Lstm,
     /// One or two synchronisations per step
     Gru,
 }
 
-impl Cell {
+impl RecurrentCell {
     pub fn kernels(self) -> &'static [Rnn] {
         match self {
-            Cell::Lstm => &[Rnn::Lstm],
-            Cell::Gru => &[Rnn::GruSingle, Rnn::GruDouble],
+            RecurrentCell::Lstm => &[Rnn::Lstm],
+            RecurrentCell::Gru => &[Rnn::GruSingle, Rnn::GruDouble],
         }
     }
 
-    pub fn of(model: &Model) -> Result<Cell> {
+    pub fn of(model: &Model) -> Result<RecurrentCell> {
         match model {
-            Model::Lstm => Ok(Cell::Lstm),
-            Model::Gru => Ok(Cell::Gru),
+            Model::Lstm => Ok(RecurrentCell::Lstm),
+            Model::Gru => Ok(RecurrentCell::Gru),
             other => Err(Error::input(format!(
                 "device.grnn: persistent kernels run lstm and gru, and the model is {}; leave it out",
                 other.name()
@@ -38,39 +38,51 @@ impl Cell {
 
     pub fn name(self) -> &'static str {
         match self {
-            Cell::Lstm => "lstm",
-            Cell::Gru => "gru",
+            RecurrentCell::Lstm => "lstm",
+            RecurrentCell::Gru => "gru",
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ranked {
+pub struct RankedMapping {
     pub rnn: Rnn,
     pub mapping: Mapping,
     pub cost: Cost,
 }
 
 /// By ascending cost, then by tile width, tile height, groups, group size and synchronisations. Empty if no kernel runs
-/// this batch: [`Launches`] then runs another one.
-pub fn rank(cell: Cell, hidden: u32, batch: u32, device: &Device, space: &Space) -> Vec<Ranked> {
+/// this batch: [`KernelLaunches`] then runs another one.
+pub fn rank(
+    cell: RecurrentCell,
+    hidden: u32,
+    batch: u32,
+    device: &DataSheet,
+    space: &Space,
+) -> Vec<RankedMapping> {
     let kernels = cell
         .kernels()
         .iter()
-        .map(|&rnn| Sizes { rnn, hidden, batch });
+        .map(|&rnn| RnnSizes { rnn, hidden, batch });
     ranked(kernels, device, space, |_| true)
 }
 
 /// A layer of several LSTM layers that run at once, each on its share of the multiprocessors. Its dot products cover the
 /// output of the layer before as well as its own state, so they are twice as long: they are those of a state of twice
 /// the width, of which half of the elements are on twice the share. Tiles divide the state evenly, so that this is exact.
-fn rank_layer(hidden: u32, batch: u32, layers: u32, device: &Device, space: &Space) -> Vec<Ranked> {
-    let sizes = Sizes {
+fn rank_layer(
+    hidden: u32,
+    batch: u32,
+    layers: u32,
+    device: &DataSheet,
+    space: &Space,
+) -> Vec<RankedMapping> {
+    let sizes = RnnSizes {
         rnn: Rnn::Lstm,
         hidden: 2 * hidden,
         batch,
     };
-    let device = Device {
+    let device = DataSheet {
         multiprocessors: 2 * (device.multiprocessors / layers),
         ..device.clone()
     };
@@ -80,16 +92,16 @@ fn rank_layer(hidden: u32, batch: u32, layers: u32, device: &Device, space: &Spa
 }
 
 fn ranked(
-    kernels: impl IntoIterator<Item = Sizes>,
-    device: &Device,
+    kernels: impl IntoIterator<Item = RnnSizes>,
+    device: &DataSheet,
     space: &Space,
     is_allowed: impl Fn(&Mapping) -> bool,
-) -> Vec<Ranked> {
+) -> Vec<RankedMapping> {
     let mut all = Vec::new();
     for sizes in kernels {
         space.each_valid(&sizes, device, |mapping| {
             if is_allowed(&mapping) {
-                all.push(Ranked {
+                all.push(RankedMapping {
                     rnn: sizes.rnn,
                     mapping,
                     cost: Cost::of(&mapping, &sizes, device),
@@ -98,7 +110,7 @@ fn ranked(
         });
     }
     all.sort_by(|a, b| {
-        let place = |one: &Ranked| (one.mapping, one.rnn.synchronisations());
+        let place = |one: &RankedMapping| (one.mapping, one.rnn.synchronisations());
         a.cost
             .total()
             .total_cmp(&b.cost.total())
@@ -107,17 +119,17 @@ fn ranked(
     all
 }
 
-pub fn csv(cell: Cell, hidden: u32, batch: u32, ranked: &[Ranked]) -> String {
+pub fn csv(cell: RecurrentCell, hidden: u32, batch: u32, ranked: &[RankedMapping]) -> String {
     let mut text = String::from(
         "rank,tile_width,tile_height,work_groups,group_size,sync,sub_tile_width,threads,sms,mem_cost,sync_cost,reduction_cost,mul_cost,cost\n",
     );
-    for (rank, Ranked { rnn, mapping, cost }) in (1..).zip(ranked) {
+    for (rank, RankedMapping { rnn, mapping, cost }) in (1..).zip(ranked) {
         let sync = match cell {
-            Cell::Lstm => String::new(),
-            Cell::Gru => rnn.synchronisations().to_string(),
+            RecurrentCell::Lstm => String::new(),
+            RecurrentCell::Gru => rnn.synchronisations().to_string(),
         };
         let (outputs, threads) = (mapping.sub_tile_width(*rnn), mapping.threads());
-        let blocks = mapping.blocks(&Sizes {
+        let blocks = mapping.blocks(&RnnSizes {
             rnn: *rnn,
             hidden,
             batch,
@@ -143,21 +155,26 @@ pub fn csv(cell: Cell, hidden: u32, batch: u32, ranked: &[Ranked]) -> String {
 /// a batch is padded to the cheapest larger one if that costs less. A batch larger than all runs as few, even launches
 /// (Table 3: the GRU of 1024 takes twice as long at batch 20 as at 10).
 #[derive(Clone, Debug)]
-pub struct Launches {
+pub struct KernelLaunches {
     /// By batch from 1: the padded batch and its mapping.
-    kernels: Vec<(u32, Ranked)>,
+    kernels: Vec<(u32, RankedMapping)>,
 }
 
-impl Launches {
-    pub fn new(cell: Cell, hidden: u32, device: &Device, space: &Space) -> Launches {
-        Launches::of_ranking(device, |batch| rank(cell, hidden, batch, device, space))
+impl KernelLaunches {
+    pub fn new(
+        cell: RecurrentCell,
+        hidden: u32,
+        device: &DataSheet,
+        space: &Space,
+    ) -> KernelLaunches {
+        KernelLaunches::of_ranking(device, |batch| rank(cell, hidden, batch, device, space))
     }
 
-    fn of_ranking(device: &Device, rank: impl Fn(u32) -> Vec<Ranked>) -> Launches {
+    fn of_ranking(device: &DataSheet, rank: impl Fn(u32) -> Vec<RankedMapping>) -> KernelLaunches {
         // A work group holds a column of its tile, so tiles are at most a warp high; each row has a block.
         let most = LARGEST_GROUP * device.multiprocessors;
         let mut kernels = Vec::new();
-        let mut best: Option<(u32, Ranked)> = None;
+        let mut best: Option<(u32, RankedMapping)> = None;
         for batch in (1..=most).rev() {
             if let Some(first) = rank(batch).first()
                 && best.is_none_or(|(_, best)| first.cost.total() <= best.cost.total())
@@ -167,7 +184,7 @@ impl Launches {
             kernels.extend(best);
         }
         kernels.reverse();
-        Launches { kernels }
+        KernelLaunches { kernels }
     }
 
     /// Of one launch; `None` if the weights do not fit.
@@ -178,7 +195,7 @@ impl Launches {
     }
 
     /// Why no kernel runs any batch, if that is so; traditional kernels run then (section 4).
-    pub fn refused(&self, cell: Cell, hidden: u32, device: &str) -> Option<String> {
+    pub fn refused(&self, cell: RecurrentCell, hidden: u32, device: &str) -> Option<String> {
         let says = || {
             format!(
                 "no persistent kernel runs {} with hidden {hidden} on the {device}: its registers do not hold the weights",
@@ -195,49 +212,53 @@ impl Launches {
         (0..count).map(move |launch| batch / count + u32::from(launch < batch % count))
     }
 
-    pub fn of(&self, batch: u32) -> impl Iterator<Item = &(u32, Ranked)> {
+    pub fn of(&self, batch: u32) -> impl Iterator<Item = &(u32, RankedMapping)> {
         self.sizes(batch)
             .map(|size| &self.kernels[size as usize - 1])
     }
 }
 
 #[derive(Clone, Debug)]
-pub struct Persistent {
-    launches: Launches,
+pub struct PersistentTimes {
+    launches: KernelLaunches,
     launch: Nanos,
     steps: Vec<Nanos>,
     /// Of a launch, beside those of its sequences.
     more_steps: u32,
 }
 
-impl Persistent {
+impl PersistentTimes {
     /// The times of the kernels of these launches. It is an error if there are no kernels, or if the device has no
     /// times.
-    pub fn new(launches: Launches, device: &Device) -> Result<Persistent> {
-        Persistent::of(launches, device, 0)
+    pub fn new(launches: KernelLaunches, device: &DataSheet) -> Result<PersistentTimes> {
+        PersistentTimes::of(launches, device, 0)
     }
 
     /// Several LSTM layers in one launch, all as wide as their input. A layer is one step behind the layer before it, so
     /// a launch has `layers - 1` more steps than its sequences. One of the later layers takes the time of a step: the
     /// first one's dot products are half as long. The paper does not say how its networks of several layers run (section
     /// 8.5); this is a definition of this project.
-    pub fn of_layers(hidden: u32, layers: u32, device: &Device) -> Result<Persistent> {
+    pub fn of_layers(hidden: u32, layers: u32, device: &DataSheet) -> Result<PersistentTimes> {
         if layers < 2 {
-            return Persistent::new(
-                Launches::new(Cell::Lstm, hidden, device, &Space::default()),
+            return PersistentTimes::new(
+                KernelLaunches::new(RecurrentCell::Lstm, hidden, device, &Space::default()),
                 device,
             );
         }
         let space = Space::default();
-        let launches = Launches::of_ranking(device, |batch| {
+        let launches = KernelLaunches::of_ranking(device, |batch| {
             rank_layer(hidden, batch, layers, device, &space)
         });
-        Persistent::of(launches, device, layers - 1)
+        PersistentTimes::of(launches, device, layers - 1)
     }
 
-    fn of(launches: Launches, device: &Device, more_steps: u32) -> Result<Persistent> {
+    fn of(
+        launches: KernelLaunches,
+        device: &DataSheet,
+        more_steps: u32,
+    ) -> Result<PersistentTimes> {
         let name = &device.name;
-        let times: &Times = device.constants.time.as_ref().ok_or_else(|| {
+        let times: &KernelTimes = device.constants.time.as_ref().ok_or_else(|| {
             Error::input(format!(
                 "no table [grnn.time] for the {name}, so the times of its persistent kernels are unknown; \
                  scenarios/devices/titan-v.toml has one; of another GPU batchlab profile --grnn measures rows for the cost table"
@@ -255,7 +276,7 @@ impl Persistent {
                 .map(|(_, best)| times.step(best.rnn, best.cost.total()))
                 .sum()
         };
-        Ok(Persistent {
+        Ok(PersistentTimes {
             launch: times.launch,
             steps: (1..=largest).map(step).collect(),
             launches,

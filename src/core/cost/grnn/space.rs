@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::Device;
+use super::DataSheet;
 
 #[derive(
     Clone,
@@ -51,7 +51,7 @@ impl fmt::Display for Rnn {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Sizes {
+pub struct RnnSizes {
     pub rnn: Rnn,
     pub hidden: u32,
     pub batch: u32,
@@ -112,16 +112,16 @@ impl Mapping {
     }
 
     /// Blocks of a row of the grid, which share sequences and wait for each other.
-    pub fn columns(&self, sizes: &Sizes) -> u32 {
+    pub fn columns(&self, sizes: &RnnSizes) -> u32 {
         sizes.hidden.div_ceil(self.tile_width)
     }
 
-    pub fn rows(&self, sizes: &Sizes) -> u32 {
+    pub fn rows(&self, sizes: &RnnSizes) -> u32 {
         sizes.batch.div_ceil(self.tile_height)
     }
 
     /// Each on its own multiprocessor.
-    pub fn blocks(&self, sizes: &Sizes) -> u32 {
+    pub fn blocks(&self, sizes: &RnnSizes) -> u32 {
         self.columns(sizes) * self.rows(sizes)
     }
 }
@@ -152,7 +152,7 @@ impl Space {
         groups * divisors(batch).count() as u64 * GROUP_SIZES.len() as u64
     }
 
-    pub fn each_valid(&self, sizes: &Sizes, device: &Device, mut take: impl FnMut(Mapping)) {
+    pub fn each_valid(&self, sizes: &RnnSizes, device: &DataSheet, mut take: impl FnMut(Mapping)) {
         let heights = (1..=LARGEST_GROUP).filter(|height| sizes.batch.is_multiple_of(*height));
         let heights: Vec<u32> = heights.collect();
         let mut counts = Vec::new();
@@ -189,7 +189,7 @@ impl Space {
 
     /// All blocks run at once, weights fit in registers, a group's outputs fit its threads. The mapping must be of the
     /// space.
-    pub fn is_valid(&self, mapping: &Mapping, sizes: &Sizes, device: &Device) -> bool {
+    pub fn is_valid(&self, mapping: &Mapping, sizes: &RnnSizes, device: &DataSheet) -> bool {
         let limits = &device.constants;
         let threads = mapping.threads();
         let weights = weights_of_thread(mapping, sizes);
@@ -204,13 +204,13 @@ impl Space {
 }
 
 /// One block per multiprocessor; 64 bits, since a grid may be far too large.
-fn is_resident(mapping: &Mapping, sizes: &Sizes, device: &Device) -> bool {
+fn is_resident(mapping: &Mapping, sizes: &RnnSizes, device: &DataSheet) -> bool {
     u64::from(mapping.columns(sizes)) * u64::from(mapping.rows(sizes))
         <= u64::from(device.multiprocessors)
 }
 
-pub fn weights_of_thread(mapping: &Mapping, sizes: &Sizes) -> f64 {
-    let Sizes { rnn, hidden, .. } = *sizes;
+pub fn weights_of_thread(mapping: &Mapping, sizes: &RnnSizes) -> f64 {
+    let RnnSizes { rnn, hidden, .. } = *sizes;
     let of_gates =
         f64::from(mapping.sub_tile_width(rnn)) * f64::from(hidden) / f64::from(mapping.group_size);
     match rnn {

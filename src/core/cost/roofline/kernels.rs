@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::Roofline;
 use crate::base::units::Nanos;
 use crate::core::cost::curve::{Best, preferred};
-use crate::core::cost::operators::{Work, rows_of_node};
-use crate::core::workload::dnn::{Form, Kind, Size};
+use crate::core::cost::operators::{OperatorWork, rows_of_node};
+use crate::core::workload::dnn::{Form, FormKind, SizeByTokens};
 use crate::core::workload::operator::{self, Operator};
 
 #[derive(Debug)]
-pub struct Kernels {
+pub struct RooflineKernels {
     device: Arc<Roofline>,
     forms: Vec<Form>,
     /// By input and batch from 0; 0 if unknown. A time depends only on its place, so any thread may write it.
@@ -23,8 +23,8 @@ const MOST_KEPT: u32 = 256;
 const KEPT_BATCHES: usize = MOST_KEPT as usize + 1;
 const KEPT_INPUTS: usize = 513;
 
-impl Kernels {
-    pub fn new(device: Arc<Roofline>, forms: Vec<Form>) -> Kernels {
+impl RooflineKernels {
+    pub fn new(device: Arc<Roofline>, forms: Vec<Form>) -> RooflineKernels {
         let inputs = if forms.iter().all(Form::is_constant) {
             1
         } else {
@@ -33,7 +33,7 @@ impl Kernels {
         let times = (0..inputs * KEPT_BATCHES)
             .map(|_| AtomicU64::new(0))
             .collect();
-        Kernels {
+        RooflineKernels {
             device,
             forms,
             times,
@@ -43,10 +43,14 @@ impl Kernels {
 
     /// A kernel per product, and one for everything elementwise. `None` if an operator is opaque. `chain`: exactly one
     /// cell precedes each cell.
-    pub fn of_cell(device: &Arc<Roofline>, operators: &[Operator], chain: bool) -> Option<Kernels> {
+    pub fn of_cell(
+        device: &Arc<Roofline>,
+        operators: &[Operator],
+        chain: bool,
+    ) -> Option<RooflineKernels> {
         let form = |kind, [count, rows, inner, columns, elements]: [u64; 5]| {
-            let [count, rows, inner] = [count, rows, inner].map(Size::constant);
-            let [columns, elements] = [columns, elements].map(Size::constant);
+            let [count, rows, inner] = [count, rows, inner].map(SizeByTokens::constant);
+            let [columns, elements] = [columns, elements].map(SizeByTokens::constant);
             Form {
                 kind,
                 count,
@@ -60,20 +64,21 @@ impl Kernels {
         let mut elements = 0;
         for operator in operators {
             let rows = u64::from(rows_of_node(operator, chain));
-            let (Work { weights, of_row }, [gives, takes]) =
-                (Work::of(operator), operator.shape.map(u64::from));
+            let (OperatorWork { weights, of_row }, [gives, takes]) =
+                (OperatorWork::of(operator), operator.shape.map(u64::from));
             match operator.kind {
-                operator::Kind::Opaque => return None,
-                _ if weights > 0 => {
-                    forms.push(form(Kind::Matmul, [1, rows, takes, gives, rows * of_row]))
-                }
+                operator::OperatorKind::Opaque => return None,
+                _ if weights > 0 => forms.push(form(
+                    FormKind::Matmul,
+                    [1, rows, takes, gives, rows * of_row],
+                )),
                 _ => elements += rows * of_row,
             }
         }
         if elements > 0 {
-            forms.push(form(Kind::Memory, [0, 0, 0, 0, elements]));
+            forms.push(form(FormKind::Memory, [0, 0, 0, 0, elements]));
         }
-        Some(Kernels::new(Arc::clone(device), forms))
+        Some(RooflineKernels::new(Arc::clone(device), forms))
     }
 
     pub fn at(&self, batch: u32, input: u32) -> Nanos {

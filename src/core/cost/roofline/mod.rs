@@ -14,12 +14,12 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-pub use self::kernels::Kernels;
+pub use self::kernels::RooflineKernels;
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
 use crate::base::shipped::{self, BuiltIn, Shipped};
 use crate::base::units::Nanos;
-use crate::core::workload::dnn::{Kind, Work};
+use crate::core::workload::dnn::{FormKind, QueryWork};
 use crate::core::workload::input;
 
 /// A device's data sheet.
@@ -34,21 +34,21 @@ pub struct Roofline {
     pub launch: Nanos,
     #[serde(rename = "latency_ns")]
     latency: Nanos,
-    f32: Option<Unit>,
-    tf32: Option<Unit>,
-    bf16: Option<Unit>,
-    f16: Option<Unit>,
-    /// Read by [`grnn::Device`](crate::core::cost::grnn::Device).
+    f32: Option<ArithmeticUnit>,
+    tf32: Option<ArithmeticUnit>,
+    bf16: Option<ArithmeticUnit>,
+    f16: Option<ArithmeticUnit>,
+    /// Read by [`grnn::DataSheet`](crate::core::cost::grnn::DataSheet).
     #[serde(rename = "grnn")]
     _grnn: Option<IgnoredAny>,
     /// That of the precision.
     #[serde(skip)]
-    pub unit: Unit,
+    pub unit: ArithmeticUnit,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Unit {
+pub struct ArithmeticUnit {
     /// Floating-point operations per ns of all multiprocessors.
     pub peak_gflops: u64,
     /// Of a number.
@@ -67,7 +67,7 @@ struct Tile {
     efficiency: u64,
 }
 
-impl Unit {
+impl ArithmeticUnit {
     /// With the most efficient tiles, in hundredths of an operation per ns.
     fn best_rate(&self) -> u64 {
         self.peak_gflops
@@ -96,7 +96,7 @@ fn range(key: &str) -> Option<RangeInclusive<f64>> {
 }
 
 impl Roofline {
-    fn units(&self) -> impl Iterator<Item = (Precision, &Unit)> {
+    fn units(&self) -> impl Iterator<Item = (Precision, &ArithmeticUnit)> {
         let Roofline {
             f32,
             tf32,
@@ -122,7 +122,7 @@ impl Roofline {
 
     pub fn parse(text: &str, file: &str, precision: Precision) -> Result<Roofline> {
         let mut sheet: Roofline = input::settings(text, file, range).map_err(Error::input)?;
-        let units: Vec<(Precision, &Unit)> = sheet.units().collect();
+        let units: Vec<(Precision, &ArithmeticUnit)> = sheet.units().collect();
         if let Some((of, _)) = units.iter().find(|(_, unit)| unit.tiles.is_empty()) {
             return Err(Error::input(format!(
                 "{file}: {of}.tiles: empty; kernels have at least one shape of tiles"
@@ -162,7 +162,7 @@ impl Roofline {
             })
     }
 
-    pub fn busy(&self, work: &Work, batch: u32) -> Nanos {
+    pub fn busy(&self, work: &QueryWork, batch: u32) -> Nanos {
         self.computing(work, batch)
             .max(self.traffic(work.moved(batch)))
     }
@@ -178,12 +178,12 @@ impl Roofline {
         self.memory_mb.map(|mb| mb.saturating_mul(1_000_000))
     }
 
-    fn computing(&self, work: &Work, batch: u32) -> Nanos {
+    fn computing(&self, work: &QueryWork, batch: u32) -> Nanos {
         let batch = u128::from(batch);
         let (rows, count) = match work.kind {
-            Kind::Memory => return Nanos::ZERO,
-            Kind::Matmul => (batch * u128::from(work.rows), u128::from(work.count)),
-            Kind::BatchedMatmul => (u128::from(work.rows), batch * u128::from(work.count)),
+            FormKind::Memory => return Nanos::ZERO,
+            FormKind::Matmul => (batch * u128::from(work.rows), u128::from(work.count)),
+            FormKind::BatchedMatmul => (u128::from(work.rows), batch * u128::from(work.count)),
         };
         let results = count * rows * u128::from(work.columns);
         let is_allowed = |slices: &u64| {
@@ -235,7 +235,7 @@ impl Roofline {
     }
 
     /// A lower bound in ns for a query's share of any batch: the best tiles' rate, or traffic without weights.
-    pub fn share_ns(&self, work: &Work) -> f64 {
+    pub fn share_ns(&self, work: &QueryWork) -> f64 {
         let computing = work.flops(1) as f64 * 100.0 / self.unit.best_rate() as f64;
         let moving = (u128::from(work.elements) * u128::from(self.unit.bytes)) as f64 * 1000.0
             / self.bandwidth_mb_s as f64;

@@ -10,7 +10,7 @@ use crate::core::cost::CostModel;
 use crate::core::cost::curve::{LARGEST, preferred};
 use crate::core::cost::table::{CostTable, Overhead, TableCosts};
 use crate::core::task::Step;
-use crate::core::workload::dnn::{Dnn, Form, Kind, Size, Work};
+use crate::core::workload::dnn::{Dnn, Form, FormKind, QueryWork, SizeByTokens};
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::Sizes;
 
@@ -28,9 +28,9 @@ fn small() -> Roofline {
     Roofline::parse(SMALL, "small.toml", Precision::F32).unwrap()
 }
 
-fn product(rows: u64, inner: u64, columns: u64) -> Work {
-    Work {
-        kind: Kind::Matmul,
+fn product(rows: u64, inner: u64, columns: u64) -> QueryWork {
+    QueryWork {
+        kind: FormKind::Matmul,
         count: 1,
         rows,
         inner,
@@ -43,7 +43,7 @@ fn product(rows: u64, inner: u64, columns: u64) -> Work {
 fn the_products_of_figure_5_prefer_1_and_8() {
     let device = titan_rtx();
     let [a, b] = [product(3136, 576, 64), product(49, 576, 512)];
-    let time = |work: &Work, batch| device.busy(work, batch).0;
+    let time = |work: &QueryWork, batch| device.busy(work, batch).0;
     assert_eq!(preferred(|batch| device.busy(&a, batch)), 1);
     assert_eq!(preferred(|batch| device.busy(&b, batch)), 8);
     // "Using a batch size smaller than 8 is not able to fully utilize a GPU."
@@ -66,7 +66,7 @@ fn the_products_of_figure_5_prefer_1_and_8() {
 fn time_is_waves_of_tiles_or_what_is_moved() {
     let device = small();
     // 160 operations in 4 x 4 tiles; 2 per ns and multiprocessor.
-    let work = Work {
+    let work = QueryWork {
         elements: 1,
         ..product(4, 5, 8)
     };
@@ -77,12 +77,12 @@ fn time_is_waves_of_tiles_or_what_is_moved() {
     );
     assert_eq!(device.busy(&work, 2), Nanos(160));
     assert_eq!(
-        device.busy(&Work { rows: 5, ..work }, 1),
+        device.busy(&QueryWork { rows: 5, ..work }, 1),
         Nanos(160),
         "four tiles, two of them nearly empty"
     );
-    let own = Work {
-        kind: Kind::BatchedMatmul,
+    let own = QueryWork {
+        kind: FormKind::BatchedMatmul,
         rows: 1,
         columns: 1,
         count: 3,
@@ -93,13 +93,13 @@ fn time_is_waves_of_tiles_or_what_is_moved() {
         [160, 240, 400],
         "3, 6 and 9 tiles"
     );
-    let wide = Work {
+    let wide = QueryWork {
         elements: 100,
         ..work
     };
     assert_eq!([1, 2].map(|batch| device.busy(&wide, batch).0), [140, 240]);
-    let memory = Work {
-        kind: Kind::Memory,
+    let memory = QueryWork {
+        kind: FormKind::Memory,
         count: 0,
         rows: 0,
         inner: 0,
@@ -193,7 +193,7 @@ fn cells_with_known_operators_need_no_table() {
     let lstm = table
         .costs_for(&Model::Lstm.cell_types(), Overhead::default())
         .unwrap();
-    let gates = Work {
+    let gates = QueryWork {
         elements: 2048 + 4096,
         ..product(1, 2048, 4096)
     };
@@ -318,9 +318,9 @@ fn a_gpu_is_known_by_the_words_of_its_name() {
 
 fn works() -> impl Strategy<Value = Form> {
     let kinds = prop_oneof![
-        Just(Kind::Matmul),
-        Just(Kind::BatchedMatmul),
-        Just(Kind::Memory)
+        Just(FormKind::Matmul),
+        Just(FormKind::BatchedMatmul),
+        Just(FormKind::Memory)
     ];
     (
         kinds,
@@ -331,19 +331,19 @@ fn works() -> impl Strategy<Value = Form> {
         0u64..1 << 24,
     )
         .prop_map(|(kind, count, rows, inner, columns, elements)| {
-            let product = if kind == Kind::Memory {
+            let product = if kind == FormKind::Memory {
                 [0; 4]
             } else {
                 [count, rows, inner, columns]
             };
-            let [count, rows, inner, columns] = product.map(Size::constant);
+            let [count, rows, inner, columns] = product.map(SizeByTokens::constant);
             Form {
                 kind,
                 count,
                 rows,
                 inner,
                 columns,
-                elements: Size::constant(elements),
+                elements: SizeByTokens::constant(elements),
             }
         })
 }
@@ -356,7 +356,7 @@ proptest! {
         prop_assert!(time >= device.floor(&work, batch));
         prop_assert!(time <= device.busy(&work, batch + 1));
         prop_assert!(time.0 as f64 / f64::from(batch) >= device.share_ns(&work) * (1.0 - 1e-9));
-        let kernels = Kernels::new(Arc::new(device.clone()), vec![form]);
+        let kernels = RooflineKernels::new(Arc::new(device.clone()), vec![form]);
         prop_assert_eq!(kernels.at(batch, 0), device.launch + time);
         prop_assert_eq!(kernels.at(batch, 0), device.launch + time);
         prop_assert_eq!(kernels.preferred(0), preferred(|batch| device.busy(&work, batch)));
@@ -365,7 +365,7 @@ proptest! {
 
 impl Roofline {
     /// A lower bound: operations at the peak, traffic at the bandwidth.
-    fn floor(&self, work: &Work, batch: u32) -> Nanos {
+    fn floor(&self, work: &QueryWork, batch: u32) -> Nanos {
         let computing = div_ceil(work.flops(batch), u128::from(self.unit.peak_gflops));
         let bytes = work.moved(batch) * u128::from(self.unit.bytes);
         nanos(computing.max(div_ceil(bytes * 1000, u128::from(self.bandwidth_mb_s))))

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::base::units::Nanos;
 use crate::core::cost::curve::{Best, Curve, on_line};
-use crate::core::cost::decoder::Decoder;
-use crate::core::cost::persistent::Persistent;
-use crate::core::cost::roofline::Kernels;
+use crate::core::cost::decoder::DecoderRoofline;
+use crate::core::cost::persistent::PersistentKernels;
+use crate::core::cost::roofline::RooflineKernels;
 use crate::core::task::Step;
 
 /// The source of a cell's times: rows of the table, or a computation for a cell without rows.
@@ -18,11 +18,11 @@ pub enum CellTime {
     /// Rows by the tokens fed (batch) and the context read (input). Times are interpolated between contexts.
     Grid(CurvesByInput),
     /// The kernels of a cell by the roofline.
-    Computed(Arc<Kernels>),
+    Computed(Arc<RooflineKernels>),
     /// A launch of persistent kernels, for the single steps of a cell that has no other times.
-    Persistent(Arc<Persistent>),
+    Persistent(Arc<PersistentKernels>),
     /// The iterations of a language model by the roofline.
-    Decoder(Arc<Decoder>),
+    Decoder(Arc<DecoderRoofline>),
 }
 
 impl CellTime {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::cell_time::{CellTime, CurvesByInput};
 use crate::base::units::{CellId, Nanos, Share};
 use crate::core::cost::curve::{Best, Curve};
-use crate::core::cost::persistent::Persistent;
+use crate::core::cost::persistent::PersistentKernels;
 use crate::core::cost::traffic::Traffic;
 use crate::core::cost::{CostModel, Extra, MemberKind, Runs, operators};
 use crate::core::task::Step;
@@ -31,7 +31,7 @@ pub struct TableCosts {
     pub(super) operators: Vec<OperatorCosts>,
     /// The least time of a launch of operators, by rows.
     pub(super) kernel: Option<Curve>,
-    pub(super) persistent: Option<Arc<Persistent>>,
+    pub(super) persistent: Option<Arc<PersistentKernels>>,
     pub(super) kv_tokens: Option<u64>,
 }
 
@@ -70,7 +70,7 @@ pub(super) enum OperatorCosts {
     /// The rows of the operator itself.
     Own(Box<StepCosts>),
     /// A share of its cell's time.
-    Share(operators::Share),
+    Share(operators::OperatorShare),
 }
 
 impl TableCosts {
@@ -122,7 +122,7 @@ impl TableCosts {
     }
 
     /// The operator's share of the time of its cell, rounded half up. It is at most that time.
-    fn share_of_cell(&self, share: &operators::Share, step: &Step) -> Nanos {
+    fn share_of_cell(&self, share: &operators::OperatorShare, step: &Step) -> Nanos {
         let cell_step = Step {
             cell: share.cell,
             batch: share.nodes(step.batch),

@@ -16,10 +16,10 @@ pub use self::costs::TableCosts;
 use self::costs::{OperatorCosts, PARTS, StepCosts};
 use super::Extra;
 use super::curve::Curve;
-use super::decoder::Decoder;
+use super::decoder::DecoderRoofline;
 use super::operators;
-use super::persistent::Persistent;
-use super::roofline::{Kernels, Roofline};
+use super::persistent::PersistentKernels;
+use super::roofline::{Roofline, RooflineKernels};
 use super::traffic::Traffic;
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
@@ -53,7 +53,7 @@ pub struct CostTable {
     name: String,
     /// The times by the name in the column `cell`.
     cells: BTreeMap<String, CellTime>,
-    persistent: Option<Arc<Persistent>>,
+    persistent: Option<Arc<PersistentKernels>>,
     /// Why persistent kernels, which were asked for, do not run.
     traditional: Option<String>,
     kv_tokens: Option<u64>,
@@ -197,7 +197,7 @@ impl CostTable {
         sizes: &Sizes,
     ) -> Result<CostTable> {
         // Operators of a listed network with one form share their kernels, and so the cache of their times.
-        let mut known: BTreeMap<&Form, Arc<Kernels>> = BTreeMap::new();
+        let mut known: BTreeMap<&Form, Arc<RooflineKernels>> = BTreeMap::new();
         let operators = model.operators(sizes);
         for (place, cell) in model.cell_types().into_iter().enumerate() {
             if self.has(&cell.name) {
@@ -207,11 +207,11 @@ impl CostTable {
                 Some(network) => {
                     let form = &network.distinct()[place].form;
                     let kernels = known.entry(form).or_insert_with(|| {
-                        Arc::new(Kernels::new(Arc::clone(device), vec![form.clone()]))
+                        Arc::new(RooflineKernels::new(Arc::clone(device), vec![form.clone()]))
                     });
                     Arc::clone(kernels)
                 }
-                None => match Kernels::of_cell(device, &operators[place], cell.chain) {
+                None => match RooflineKernels::of_cell(device, &operators[place], cell.chain) {
                     Some(kernels) => Arc::new(kernels),
                     None => return Err(unknown_operators(&cell.name, model, device)),
                 },
@@ -223,7 +223,7 @@ impl CostTable {
 
     /// Adds the iterations of a language model by the roofline, unless there are rows for them.
     #[must_use]
-    pub fn or_decoder(mut self, decoder: Decoder) -> CostTable {
+    pub fn or_decoder(mut self, decoder: DecoderRoofline) -> CostTable {
         let iteration = self.cells.entry(ITERATION.into());
         iteration.or_insert_with(|| CellTime::Decoder(Arc::new(decoder)));
         self
@@ -238,7 +238,7 @@ impl CostTable {
     /// Adds persistent kernels for the only cell, which run tasks of whole requests and of parts. A cell without costs
     /// runs single steps in them, too.
     #[must_use]
-    pub fn with_persistent(mut self, kernels: Arc<Persistent>, cell: &str) -> CostTable {
+    pub fn with_persistent(mut self, kernels: Arc<PersistentKernels>, cell: &str) -> CostTable {
         if !self.has(cell) {
             let launches = CellTime::Persistent(Arc::clone(&kernels));
             self.cells.insert(cell.to_string(), launches);
@@ -265,12 +265,12 @@ impl CostTable {
     ///
     /// # Errors
     /// There are rows for the steps but none for the launches, or none for the steps.
-    pub fn persistent(&self, cell: &str) -> Result<Option<Persistent>> {
+    pub fn persistent(&self, cell: &str) -> Result<Option<PersistentKernels>> {
         let step_name = format!("{cell}.{PERSISTENT}");
         let launch_name = format!("{cell}.{PERSISTENT}.{LAUNCH}");
         let (there, missing) = match (self.curve(&step_name), self.curve(&launch_name)) {
             (Some(step), Some(launch)) => {
-                return Ok(Some(Persistent::Measured {
+                return Ok(Some(PersistentKernels::Measured {
                     step: step.clone(),
                     launch: launch.clone(),
                 }));
@@ -419,7 +419,7 @@ impl CostTable {
         for entry in &operators.entries {
             costs.push(match self.cells.get(&entry.name) {
                 Some(time) => OperatorCosts::Own(Box::new(self.step(&entry.name, time.clone()))),
-                None => OperatorCosts::Share(operators::Share::of(
+                None => OperatorCosts::Share(operators::OperatorShare::of(
                     &entry.operator,
                     entry.cell,
                     &operators.operators[entry.cell.index()].operators,

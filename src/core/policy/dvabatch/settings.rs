@@ -344,7 +344,7 @@ fn preferred_by_operator(network: &Dnn, costs: &dyn CostModel, largest: u32) -> 
         }) == Share::WHOLE
     };
     let tokens = most_tokens(Some(network));
-    let of_operator = |operator: &dnn::Operator| {
+    let of_operator = |operator: &dnn::ListedOperator| {
         let input = network.input(operator, tokens);
         let mut sizes = (0..31)
             .map(|power| 1u32 << power)

@@ -12,8 +12,8 @@ use crate::core::policy::operators::classes::Classes;
 use crate::core::policy::operators::{self, Ordered, naive};
 use crate::core::workload::cell_graph::{Graph, Run};
 use crate::core::workload::model::{Model, Unfolder};
-use crate::core::workload::operator::catalogue::List;
-use crate::core::workload::operator::{Kind, Operator, Rows, Source};
+use crate::core::workload::operator::catalogue::OperatorList;
+use crate::core::workload::operator::{OperandSource, Operator, OperatorKind, RowRule};
 use crate::core::workload::random::{self, RandomSequence};
 use crate::core::workload::shape::Shape;
 
@@ -23,7 +23,7 @@ fn signature(operator: &Operator, before: u32, _: u32) -> Option<Signature> {
 
 /// Operators as `NAME KIND ROWS INPUT,…`: KIND is a weight in capitals, `sum`, `alone` or a function; ROWS 1, `each` or
 /// `all`; INPUT `word`, `state` or an earlier place.
-fn lists(cells: &[&[&str]]) -> Vec<List> {
+fn lists(cells: &[&[&str]]) -> Vec<OperatorList> {
     let mut id = cells.len() as u16;
     let mut list = |operators: &&[&str]| {
         let operators: Vec<Operator> = operators.iter().map(|text| operator(text)).collect();
@@ -31,7 +31,7 @@ fn lists(cells: &[&[&str]]) -> Vec<List> {
             id += 1;
             CellId(id - 1)
         });
-        List {
+        OperatorList {
             ids: ids.collect(),
             operators,
         }
@@ -44,26 +44,26 @@ fn operator(text: &str) -> Operator {
     Operator {
         name: name.into(),
         kind: match kind {
-            "sum" => Kind::Sum,
-            "alone" => Kind::Opaque,
-            _ if kind.chars().all(char::is_uppercase) => Kind::Matmul {
+            "sum" => OperatorKind::Sum,
+            "alone" => OperatorKind::Opaque,
+            _ if kind.chars().all(char::is_uppercase) => OperatorKind::Matmul {
                 weight: kind.into(),
             },
-            _ => Kind::Elementwise {
+            _ => OperatorKind::Elementwise {
                 function: kind.into(),
             },
         },
         rows: match rows {
-            "each" => Rows::ForEach,
-            "all" => Rows::Stacked,
-            _ => Rows::One,
+            "each" => RowRule::ForEach,
+            "all" => RowRule::Stacked,
+            _ => RowRule::One,
         },
         inputs: inputs
             .split(',')
             .map(|input| match input {
-                "word" => Source::Word,
-                "state" => Source::State,
-                place => Source::Operator(place.parse().unwrap()),
+                "word" => OperandSource::Word,
+                "state" => OperandSource::State,
+                place => OperandSource::Operator(place.parse().unwrap()),
             })
             .collect(),
         shape: [1, 1],
@@ -213,7 +213,7 @@ fn what_hangs_on_one_child_runs_as_soon_as_that_child_is_done() {
     assert_eq!(agenda, ["l2", "c2", "s1", "c1", "s1"]);
 }
 
-fn random_lists(rng: &mut RandomSequence, cells: usize) -> Vec<List> {
+fn random_lists(rng: &mut RandomSequence, cells: usize) -> Vec<OperatorList> {
     let texts: Vec<Vec<String>> = (0..cells)
         .map(|_| {
             let count = rng.random_range(1..7);
@@ -269,7 +269,7 @@ fn random_graph(rng: &mut RandomSequence, cells: u16) -> CellGraph {
     ))
 }
 
-fn agrees_with_the_naive(lists: &[List], graphs: &[CellGraph], number: u64) {
+fn agrees_with_the_naive(lists: &[OperatorList], graphs: &[CellGraph], number: u64) {
     let mut classes = Classes::new(lists, signature);
     let mut batch = Batch::default();
     graphs

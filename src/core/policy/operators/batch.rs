@@ -4,7 +4,7 @@ use std::hash::Hash;
 
 use super::classes::{Class, Classes, Key, Needs};
 use crate::core::workload::cell_graph::CellGraph;
-use crate::core::workload::operator::Rows;
+use crate::core::workload::operator::RowRule;
 
 #[derive(Debug, Default)]
 pub struct Batch {
@@ -113,7 +113,7 @@ impl Batch {
             for (place, operator) in cell.list.operators.iter().enumerate() {
                 // A copy's depth follows from its input cell's state.
                 let by_edge =
-                    operator.rows == Rows::ForEach && cell.needs[place] == Needs::OneState;
+                    operator.rows == RowRule::ForEach && cell.needs[place] == Needs::OneState;
                 let counts = if by_edge { &edges } else { &nodes };
                 let copies = if by_edge {
                     1

@@ -5,8 +5,8 @@ use std::hash::Hash;
 
 use crate::base::units::CellId;
 use crate::core::workload::operator::Depths;
-use crate::core::workload::operator::catalogue::List;
-use crate::core::workload::operator::{Kind, Operator, Rows, Source};
+use crate::core::workload::operator::catalogue::OperatorList;
+use crate::core::workload::operator::{OperandSource, Operator, OperatorKind, RowRule};
 
 /// Operators of one key run as one. Numbered in the order of meeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,7 +47,7 @@ pub enum Needs {
 
 #[derive(Clone, Debug)]
 pub struct Cell {
-    pub list: List,
+    pub list: OperatorList,
     pub depths: Depths,
     pub needs: Vec<Needs>,
     /// Earlier operators, each once.
@@ -70,7 +70,7 @@ pub struct Classes<K> {
 }
 
 impl<K: Hash + Eq> Classes<K> {
-    pub fn new(lists: &[List], key_of: KeyOf<K>) -> Classes<K> {
+    pub fn new(lists: &[OperatorList], key_of: KeyOf<K>) -> Classes<K> {
         let mut classes = Classes {
             cells: lists.iter().map(Cell::of).collect(),
             key_of,
@@ -112,7 +112,10 @@ impl<K: Hash + Eq> Classes<K> {
             let keyed = Keyed {
                 operator: *id,
                 alone: together.is_none(),
-                elementwise: matches!(operator.kind, Kind::Elementwise { .. } | Kind::Sum),
+                elementwise: matches!(
+                    operator.kind,
+                    OperatorKind::Elementwise { .. } | OperatorKind::Sum
+                ),
             };
             *self
                 .key_numbers
@@ -139,13 +142,13 @@ impl<K: Hash + Eq> Classes<K> {
 }
 
 impl Cell {
-    fn of(list: &List) -> Cell {
+    fn of(list: &OperatorList) -> Cell {
         let mut needs: Vec<Needs> = Vec::with_capacity(list.operators.len());
         let mut takers = vec![Vec::new(); list.operators.len()];
         let mut waits_for = Vec::with_capacity(list.operators.len());
         for (place, operator) in list.operators.iter().enumerate() {
-            let of_operator = |source: &Source| {
-                if let Source::Operator(earlier) = source {
+            let of_operator = |source: &OperandSource| {
+                if let OperandSource::Operator(earlier) = source {
                     Some(*earlier)
                 } else {
                     None
@@ -158,12 +161,12 @@ impl Cell {
                 .iter()
                 .for_each(|earlier| takers[*earlier as usize].push(place as u16));
             waits_for.push(earlier);
-            let one = operator.rows == Rows::ForEach;
+            let one = operator.rows == RowRule::ForEach;
             let need = operator.inputs.iter().fold(Needs::Word, |need, source| {
                 let other = match source {
-                    Source::Word => Needs::Word,
-                    Source::State => Needs::OneState,
-                    Source::Operator(earlier) => needs[*earlier as usize],
+                    OperandSource::Word => Needs::Word,
+                    OperandSource::State => Needs::OneState,
+                    OperandSource::Operator(earlier) => needs[*earlier as usize],
                 };
                 match (need, other) {
                     (Needs::AllStates, _) | (_, Needs::AllStates) => Needs::AllStates,

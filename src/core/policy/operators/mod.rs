@@ -20,7 +20,7 @@ pub use self::order::{by_agenda, by_depth};
 use super::prelude::*;
 use super::whole::Taken;
 use crate::core::task::{ExtraTime, Launches, Members, Unit};
-use crate::core::workload::operator::catalogue::List;
+use crate::core::workload::operator::catalogue::OperatorList;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
@@ -84,7 +84,7 @@ pub struct Evaluated {
 const MOST_KEPT: usize = 1 << 24;
 
 impl<K: Hash + Eq> Evaluation<K> {
-    pub fn new(of_cells: &[List], key_of: KeyOf<K>, lists: Lists) -> Self {
+    pub fn new(of_cells: &[OperatorList], key_of: KeyOf<K>, lists: Lists) -> Self {
         Evaluation {
             classes: Classes::new(of_cells, key_of),
             lists,

@@ -9,7 +9,7 @@ use std::ops::Deref;
 use rand::SeedableRng;
 use rand_distr::{Distribution, Exp1};
 
-pub use self::process::{PROCESSES, Process, Times, check_rate};
+pub use self::process::{ArrivalTimes, PROCESSES, Process, check_rate};
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, RequestId};
 use crate::core::workload::random::RandomSequence;
@@ -32,13 +32,13 @@ pub fn within_the_clock(times: &[Nanos]) -> Result<()> {
     }
 }
 
-pub trait Source {
+pub trait RequestSource {
     fn peek(&self) -> Option<Nanos>;
 
     /// The next request.
     ///
     /// # Panics
-    /// If [`Source::peek`] returns `None`.
+    /// If [`RequestSource::peek`] returns `None`.
     fn pop(&mut self) -> Request<'_>;
 
     /// In a closed loop the client thinks, then sends the next.
@@ -46,7 +46,7 @@ pub trait Source {
 }
 
 /// The requests of a source, in the order of their numbers.
-pub trait Supply {
+pub trait RequestSupply {
     fn count(&self) -> u64;
 
     /// # Panics
@@ -55,18 +55,18 @@ pub trait Supply {
 }
 
 /// Requests in memory.
-pub struct Kept<R> {
+pub struct RequestsInMemory<R> {
     requests: R,
     next: u64,
 }
 
-impl<R: Deref<Target = Requests>> Kept<R> {
+impl<R: Deref<Target = Requests>> RequestsInMemory<R> {
     pub fn new(requests: R) -> Self {
-        Kept { requests, next: 0 }
+        RequestsInMemory { requests, next: 0 }
     }
 }
 
-impl<R: Deref<Target = Requests>> Supply for Kept<R> {
+impl<R: Deref<Target = Requests>> RequestSupply for RequestsInMemory<R> {
     fn count(&self) -> u64 {
         self.requests.len() as u64
     }
@@ -79,7 +79,7 @@ impl<R: Deref<Target = Requests>> Supply for Kept<R> {
 
 /// Requests at given times, whatever the system does.
 pub struct OpenLoop<'a> {
-    requests: Box<dyn Supply + 'a>,
+    requests: Box<dyn RequestSupply + 'a>,
     times: Box<dyn Iterator<Item = Nanos> + 'a>,
     next: Option<Nanos>,
 }
@@ -92,14 +92,14 @@ impl<'a> OpenLoop<'a> {
             "every request has an arrival time"
         );
         OpenLoop::of(
-            Box::new(Kept::new(requests)),
+            Box::new(RequestsInMemory::new(requests)),
             Box::new(arrivals.iter().copied()),
         )
     }
 
     /// At least as many requests as times.
     pub fn of(
-        requests: Box<dyn Supply + 'a>,
+        requests: Box<dyn RequestSupply + 'a>,
         mut times: Box<dyn Iterator<Item = Nanos> + 'a>,
     ) -> Self {
         OpenLoop {
@@ -110,7 +110,7 @@ impl<'a> OpenLoop<'a> {
     }
 }
 
-impl Source for OpenLoop<'_> {
+impl RequestSource for OpenLoop<'_> {
     fn peek(&self) -> Option<Nanos> {
         self.next
     }
@@ -135,7 +135,7 @@ pub enum Think {
 /// Clients that send a request, wait until it has left, think, and send the next, until no request is left. Each has
 /// its own random sequence, so that the order of completions does not affect the draws.
 pub struct ClosedLoop<'a> {
-    requests: Box<dyn Supply + 'a>,
+    requests: Box<dyn RequestSupply + 'a>,
     think: Think,
     thoughts: Vec<RandomSequence>,
     /// When each waiting client sends; ties go to the lower one.
@@ -152,11 +152,16 @@ impl<'a> ClosedLoop<'a> {
         think: Think,
         rng: &mut RandomSequence,
     ) -> Self {
-        ClosedLoop::of(Box::new(Kept::new(requests)), clients, think, rng)
+        ClosedLoop::of(
+            Box::new(RequestsInMemory::new(requests)),
+            clients,
+            think,
+            rng,
+        )
     }
 
     pub fn of(
-        requests: Box<dyn Supply + 'a>,
+        requests: Box<dyn RequestSupply + 'a>,
         clients: u32,
         think: Think,
         rng: &mut RandomSequence,
@@ -176,7 +181,7 @@ impl<'a> ClosedLoop<'a> {
     }
 }
 
-impl Source for ClosedLoop<'_> {
+impl RequestSource for ClosedLoop<'_> {
     fn peek(&self) -> Option<Nanos> {
         let some_left = self.sent < self.requests.count();
         self.due

@@ -118,7 +118,7 @@ impl Process {
     ///
     /// # Panics
     /// Without the rate that the process takes, or with invalid parameters.
-    pub fn times(&self, rate: Option<Rate>, n: usize, mut rng: RandomSequence) -> Times {
+    pub fn times(&self, rate: Option<Rate>, n: usize, mut rng: RandomSequence) -> ArrivalTimes {
         self.check()
             .expect("the parameters of an arrival process are checked before it is used");
         let rate = || {
@@ -169,9 +169,9 @@ impl Process {
 }
 
 /// Arrival times, drawn as they are taken.
-pub type Times = Box<dyn Iterator<Item = Nanos>>;
+pub type ArrivalTimes = Box<dyn Iterator<Item = Nanos>>;
 
-fn taken(n: usize, next: impl FnMut() -> Nanos + 'static) -> Times {
+fn taken(n: usize, next: impl FnMut() -> Nanos + 'static) -> ArrivalTimes {
     Box::new(iter::repeat_with(next).take(n))
 }
 
@@ -185,7 +185,7 @@ pub fn check_rate(rate: Rate) -> Result<(), String> {
 }
 
 fn renewals(rate: Rate, mut gap: impl FnMut() -> f64) -> impl FnMut() -> Nanos {
-    let mut sum = Sum::default();
+    let mut sum = KahanSum::default();
     // Multiplying first is exact for whole sums.
     move || Nanos::rounded(sum.add(gap()) * 1e9 / rate.0)
 }
@@ -196,8 +196,8 @@ fn modulated(
     mut rng: RandomSequence,
 ) -> impl FnMut() -> Nanos {
     let mut state = move || states.next().expect("states do not end");
-    let mut passed = Sum::default();
-    let (mut begun_at, mut begun_units) = (Sum::default(), Sum::default());
+    let mut passed = KahanSum::default();
+    let (mut begun_at, mut begun_units) = (KahanSum::default(), KahanSum::default());
     let (mut rate, mut stays) = state();
     move || {
         let units = passed.add(Exp1.sample(&mut rng));
@@ -218,7 +218,7 @@ fn stepping(
     mut rng: RandomSequence,
 ) -> impl FnMut() -> Nanos {
     let rise = (to.0 - from.0) / f64::from(steps - 1);
-    let mut seconds = Sum::default();
+    let mut seconds = KahanSum::default();
     let mut request = 0u128;
     move || {
         let step = (request * u128::from(steps) / n as u128) as f64;
@@ -230,12 +230,12 @@ fn stepping(
 
 /// A Kahan sum, precise over ten million terms.
 #[derive(Default)]
-struct Sum {
+struct KahanSum {
     value: f64,
     excess: f64,
 }
 
-impl Sum {
+impl KahanSum {
     fn add(&mut self, term: f64) -> f64 {
         let corrected = term - self.excess;
         let value = self.value + corrected;

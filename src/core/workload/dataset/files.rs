@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Family, not_for, takes};
+use super::{ShapeFamily, not_for, takes};
 use crate::base::shipped;
 use crate::core::workload::generators::Shares;
 use crate::core::workload::import::sentences;
@@ -15,7 +15,11 @@ use crate::core::workload::shape::{MAX_LENGTH, Shape, Tree};
 use crate::core::workload::treebanks::{self, notation};
 
 /// Messages begin with the line, if there is one.
-pub(super) fn read(path: &Path, model: &Model, family: &Family) -> Result<Shares<Shape>, String> {
+pub(super) fn read(
+    path: &Path,
+    model: &Model,
+    family: &ShapeFamily,
+) -> Result<Shares<Shape>, String> {
     let bytes = shipped::read(path).map_err(|cause| match cause.kind() {
         ErrorKind::NotFound => {
             "no such file; a dataset is a file, constant:SIZE, complete-tree:LEAVES or generator:NAME".into()
@@ -24,13 +28,15 @@ pub(super) fn read(path: &Path, model: &Model, family: &Family) -> Result<Shares
     })?;
     let text = String::from_utf8(bytes).map_err(|_| "not a text file in UTF-8")?;
     match family {
-        Family::Trees => read_trees(&text, model, family),
-        Family::Graphs(_) => Err(not_for(model, family, "is a file")),
-        Family::Lengths(shape) if !is_table(path, &text) => {
+        ShapeFamily::Trees => read_trees(&text, model, family),
+        ShapeFamily::Graphs(_) => Err(not_for(model, family, "is a file")),
+        ShapeFamily::Lengths(shape) if !is_table(path, &text) => {
             read_sentences(&text, model, family, shape)
         }
-        Family::Lengths(shape) => read_histogram(&text, &LENGTHS, model, family, |n| shape(n[0])),
-        Family::Pairs(shape) => {
+        ShapeFamily::Lengths(shape) => {
+            read_histogram(&text, &LENGTHS, model, family, |n| shape(n[0]))
+        }
+        ShapeFamily::Pairs(shape) => {
             read_histogram(&text, &PAIRS, model, family, |n| shape((n[0], n[1])))
         }
     }
@@ -50,7 +56,7 @@ fn read_histogram(
     text: &str,
     columns: &[&str],
     model: &Model,
-    family: &Family,
+    family: &ShapeFamily,
     shape: impl Fn(&[u32]) -> Shape,
 ) -> Result<Shares<Shape>, String> {
     if !is_header(text, columns) {
@@ -122,7 +128,7 @@ fn histogram_row(line: &str, columns: &[&str]) -> Result<(Vec<u32>, u64), String
 fn read_sentences(
     text: &str,
     model: &Model,
-    family: &Family,
+    family: &ShapeFamily,
     shape: impl Fn(u32) -> Shape,
 ) -> Result<Shares<Shape>, String> {
     if let Some(tree) = treebanks::read(notation(text), text)
@@ -148,7 +154,7 @@ fn read_sentences(
         .collect())
 }
 
-fn read_trees(text: &str, model: &Model, family: &Family) -> Result<Shares<Shape>, String> {
+fn read_trees(text: &str, model: &Model, family: &ShapeFamily) -> Result<Shares<Shape>, String> {
     if is_header(text, &LENGTHS) || is_header(text, &PAIRS) {
         let first = text.lines().next().unwrap_or("");
         let but = takes(model, family);

@@ -35,28 +35,28 @@ enum Shapes {
     },
 }
 
-enum Family {
+enum ShapeFamily {
     Lengths(fn(u32) -> Shape),
     Pairs(fn((u32, u32)) -> Shape),
     Trees,
     Graphs(Vec<u32>),
 }
 
-impl Family {
-    fn of(model: &Model) -> Family {
+impl ShapeFamily {
+    fn of(model: &Model) -> ShapeFamily {
         match model.unfolds() {
-            Some(Takes::Chains) => Family::Lengths(Shape::Chain),
+            Some(Takes::Chains) => ShapeFamily::Lengths(Shape::Chain),
             Some(Takes::Pairs) => {
-                Family::Pairs(|(source, target)| Shape::Seq2Seq { source, target })
+                ShapeFamily::Pairs(|(source, target)| Shape::Seq2Seq { source, target })
             }
-            Some(Takes::Trees) => Family::Trees,
+            Some(Takes::Trees) => ShapeFamily::Trees,
             Some(Takes::Graphs) => {
-                Family::Graphs(model.graph_model().map_or(Vec::new(), GraphModel::weights))
+                ShapeFamily::Graphs(model.graph_model().map_or(Vec::new(), GraphModel::weights))
             }
             None if model.is_llm() => {
-                Family::Pairs(|(prompt, output)| Shape::Llm { prompt, output })
+                ShapeFamily::Pairs(|(prompt, output)| Shape::Llm { prompt, output })
             }
-            None => Family::Lengths(Shape::Tokens),
+            None => ShapeFamily::Lengths(Shape::Tokens),
         }
     }
 }
@@ -71,7 +71,7 @@ impl Dataset {
     /// - `generator:graphs`, the graphs of a graph model's file, by weight;
     /// - `generator:NAME`, one of [`GENERATORS`].
     pub fn open(spec: &str, model: &Model, find: &dyn Fn(&str) -> PathBuf) -> Result<Dataset> {
-        let family = Family::of(model);
+        let family = ShapeFamily::of(model);
         let shapes = match spec.split_once(':') {
             Some(("constant", size)) => constant(size, model, &family).map_err(at(spec)),
             Some(("complete-tree", leaves)) => {
@@ -154,15 +154,17 @@ pub fn cut_length(shape: &Shape) -> u32 {
     }
 }
 
-fn constant(size: &str, model: &Model, family: &Family) -> Result<Shapes, String> {
+fn constant(size: &str, model: &Model, family: &ShapeFamily) -> Result<Shapes, String> {
     let in_full = size.contains(|c: char| c.is_alphabetic());
     let text = match family {
         _ if in_full => size.to_string(),
-        Family::Lengths(shape) => format!("{}:{size}", shape(1).kind()),
-        Family::Graphs(_) => format!("graph:{size}"),
-        Family::Pairs(shape) if size.contains('>') => format!("{}:{size}", shape((1, 1)).kind()),
-        Family::Pairs(shape) => format!("{}:{size}>{size}", shape((1, 1)).kind()),
-        Family::Trees => {
+        ShapeFamily::Lengths(shape) => format!("{}:{size}", shape(1).kind()),
+        ShapeFamily::Graphs(_) => format!("graph:{size}"),
+        ShapeFamily::Pairs(shape) if size.contains('>') => {
+            format!("{}:{size}", shape((1, 1)).kind())
+        }
+        ShapeFamily::Pairs(shape) => format!("{}:{size}>{size}", shape((1, 1)).kind()),
+        ShapeFamily::Trees => {
             let name = model.name();
             return Err(format!(
                 "the model {name} takes trees; write complete-tree:{size} or constant:tree:PARENTS"
@@ -174,8 +176,8 @@ fn constant(size: &str, model: &Model, family: &Family) -> Result<Shapes, String
     Ok(Shapes::Table(vec![(shape, 1.0)]))
 }
 
-fn complete_tree(leaves: &str, model: &Model, family: &Family) -> Result<Shapes, String> {
-    if !matches!(family, Family::Trees) {
+fn complete_tree(leaves: &str, model: &Model, family: &ShapeFamily) -> Result<Shapes, String> {
+    if !matches!(family, ShapeFamily::Trees) {
         return Err(not_for(model, family, "is a tree"));
     }
     let is_not =
@@ -191,29 +193,30 @@ fn complete_tree(leaves: &str, model: &Model, family: &Family) -> Result<Shapes,
     )]))
 }
 
-fn generator(name: &str, model: &Model, family: &Family) -> Result<Shapes, String> {
+fn generator(name: &str, model: &Model, family: &ShapeFamily) -> Result<Shapes, String> {
     let Some((_, generator)) = GENERATORS.iter().find(|(known, _)| *known == name) else {
         let known = GENERATORS.map(|(known, _)| known).join(", ");
         return Err(format!("unknown generator \"{name}\"; known: {known}"));
     };
     let not_for = |what| Err(not_for(model, family, what));
     match (generator, family) {
-        (Generator::Lengths(shares), Family::Lengths(shape)) => Ok(table(shares(), shape)),
+        (Generator::Lengths(shares), ShapeFamily::Lengths(shape)) => Ok(table(shares(), shape)),
         (Generator::Lengths(_), _) => not_for("draws single lengths"),
-        (Generator::Pairs(shares) | Generator::Conversations(shares), Family::Pairs(shape)) => {
-            Ok(table(shares(), shape))
-        }
+        (
+            Generator::Pairs(shares) | Generator::Conversations(shares),
+            ShapeFamily::Pairs(shape),
+        ) => Ok(table(shares(), shape)),
         // A step for each token of the prompt and of the output.
-        (Generator::Conversations(shares), Family::Lengths(shape)) => {
+        (Generator::Conversations(shares), ShapeFamily::Lengths(shape)) => {
             Ok(table(shares(), |(prompt, output)| shape(prompt + output)))
         }
         (Generator::Pairs(_) | Generator::Conversations(_), _) => not_for("draws pairs of lengths"),
-        (Generator::Trees, Family::Trees) => Ok(Shapes::Treebank {
+        (Generator::Trees, ShapeFamily::Trees) => Ok(Shapes::Treebank {
             leaves: Treebank::leaves(),
             trees: Box::default(),
         }),
         (Generator::Trees, _) => not_for("draws trees"),
-        (Generator::Graphs, Family::Graphs(weights)) => Ok(table(
+        (Generator::Graphs, ShapeFamily::Graphs(weights)) => Ok(table(
             (1..).zip(weights.iter().copied().map(f64::from)).collect(),
             Shape::Graph,
         )),
@@ -230,26 +233,26 @@ fn table<T>(shares: Shares<T>, shape: impl Fn(T) -> Shape) -> Shapes {
     )
 }
 
-fn not_for(model: &Model, family: &Family, what: &str) -> String {
+fn not_for(model: &Model, family: &ShapeFamily, what: &str) -> String {
     let way_out = match family {
-        Family::Lengths(_) => "constant:N, generator:europarl-en, -de or paper-lstm",
-        Family::Pairs(_) => {
+        ShapeFamily::Lengths(_) => "constant:N, generator:europarl-en, -de or paper-lstm",
+        ShapeFamily::Pairs(_) => {
             "constant:S>T, generator:europarl-de-en, azure-conversation or sharegpt"
         }
-        Family::Trees => "complete-tree:N, generator:treebank",
-        Family::Graphs(_) => "constant:K, generator:graphs",
+        ShapeFamily::Trees => "complete-tree:N, generator:treebank",
+        ShapeFamily::Graphs(_) => "constant:K, generator:graphs",
     };
     format!("{what}, but {}, or {way_out}", takes(model, family))
 }
 
-fn takes(model: &Model, family: &Family) -> String {
+fn takes(model: &Model, family: &ShapeFamily) -> String {
     let files = match family {
-        Family::Lengths(_) => {
+        ShapeFamily::Lengths(_) => {
             "a CSV file with the header length,count, a text with one sentence a line"
         }
-        Family::Pairs(_) => "a CSV file with the header src_len,tgt_len,count",
-        Family::Trees => "a file of trees (parents a line, PTB brackets or CoNLL-U)",
-        Family::Graphs(_) => "the graphs of its own file",
+        ShapeFamily::Pairs(_) => "a CSV file with the header src_len,tgt_len,count",
+        ShapeFamily::Trees => "a file of trees (parents a line, PTB brackets or CoNLL-U)",
+        ShapeFamily::Graphs(_) => "the graphs of its own file",
     };
     format!("the model {} takes {files}", model.name())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::{Dnn, Form, Kind, Operator, Size, too_large};
+use super::{Dnn, Form, FormKind, ListedOperator, SizeByTokens, too_large};
 use crate::base::units::CellId;
 use crate::core::workload::input::{self, Columns, at};
 use crate::core::workload::row_names;
@@ -52,7 +52,7 @@ pub(super) fn parse(given: &str, path: &Path, text: &str) -> Result<Dnn, String>
     let chain = names.iter().map(|name| ids[name]).collect();
     let operators = known
         .into_iter()
-        .map(|(name, (_, form))| Operator {
+        .map(|(name, (_, form))| ListedOperator {
             cell: ids[&name],
             name,
             form,
@@ -91,37 +91,37 @@ fn row(
     let texts = header.row(line)?;
     let [name, kind, ..] = &texts;
     check_name(name).map_err(at("name"))?;
-    let kind = Kind::ALL
+    let kind = FormKind::ALL
         .iter()
         .find(|(known, _)| *known == *kind)
         .map(|(_, kind)| *kind)
         .ok_or_else(|| {
-            let known = Kind::ALL.map(|(known, _)| known).join(", ");
+            let known = FormKind::ALL.map(|(known, _)| known).join(", ");
             format!("kind: unknown value \"{kind}\"; known: {known}")
         })?;
 
     let size = |column: &str, text: &str| match text {
         "" if column == "elements" => {
             let (operator, example) = match kind {
-                Kind::Memory => ("memory operator", ""),
+                FormKind::Memory => ("memory operator", ""),
                 _ => (kind.name(), ", such as rows·inner + rows·columns"),
             };
             Err(format!(
                 "missing; the numbers that a {operator} reads and writes for each query{example}"
             ))
         }
-        "" if kind == Kind::Memory => Ok(Size::constant(0)),
-        "" if column == "count" => Ok(Size::constant(1)),
+        "" if kind == FormKind::Memory => Ok(SizeByTokens::constant(0)),
+        "" if column == "count" => Ok(SizeByTokens::constant(1)),
         "" => Err(format!(
             "missing; a {} has rows, inner and columns",
             kind.name()
         )),
         text => match checked(text, most_tokens)? {
             size if column == "elements" => Ok(size),
-            _ if kind == Kind::Memory => {
+            _ if kind == FormKind::Memory => {
                 Err("a memory operator has no products; leave it empty".into())
             }
-            size if size == Size::constant(0) => Err("0 is too small; at least 1".into()),
+            size if size == SizeByTokens::constant(0) => Err("0 is too small; at least 1".into()),
             size => Ok(size),
         },
     };
@@ -143,8 +143,8 @@ fn row(
 }
 
 /// Only requests with tokens may mention `tokens`.
-fn checked(text: &str, most_tokens: Option<u32>) -> Result<Size, String> {
-    let size = Size::parse(text)?;
+fn checked(text: &str, most_tokens: Option<u32>) -> Result<SizeByTokens, String> {
+    let size = SizeByTokens::parse(text)?;
     if most_tokens.is_none() && !size.is_constant() {
         return Err(format!(
             "\"{text}\" depends on tokens, and a network of shape,fixed has none"

@@ -19,19 +19,19 @@ pub struct Dnn {
     pub path: PathBuf,
     /// The tokens of its longest request; `None` if all requests are of one fixed size.
     pub most_tokens: Option<u32>,
-    operators: Vec<Operator>,
+    operators: Vec<ListedOperator>,
     chain: Vec<CellId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Operator {
+pub struct ListedOperator {
     pub name: String,
     pub cell: CellId,
     pub form: Form,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum FormKind {
     /// Products with weights, read once; rows are stacked: `[batch·rows, inner] × [inner, columns]`.
     Matmul,
     /// `count·batch` products of queries' own matrices.
@@ -40,15 +40,15 @@ pub enum Kind {
     Memory,
 }
 
-impl Kind {
-    pub const ALL: [(&'static str, Kind); 3] = [
-        ("matmul", Kind::Matmul),
-        ("batched-matmul", Kind::BatchedMatmul),
-        ("memory", Kind::Memory),
+impl FormKind {
+    pub const ALL: [(&'static str, FormKind); 3] = [
+        ("matmul", FormKind::Matmul),
+        ("batched-matmul", FormKind::BatchedMatmul),
+        ("memory", FormKind::Memory),
     ];
 
     pub fn name(self) -> &'static str {
-        Kind::ALL
+        FormKind::ALL
             .iter()
             .find(|(_, kind)| *kind == self)
             .expect("each kind has a name")
@@ -58,8 +58,8 @@ impl Kind {
 
 /// What an operator computes for each query, by the number of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Form<T = Size> {
-    pub kind: Kind,
+pub struct Form<T = SizeByTokens> {
+    pub kind: FormKind,
     pub count: T,
     pub rows: T,
     /// Numbers added up for each element of a product.
@@ -69,14 +69,14 @@ pub struct Form<T = Size> {
     pub elements: T,
 }
 
-/// For a number of tokens. For [`Kind::Memory`] the products are 0.
-pub type Work = Form<u64>;
+/// For a number of tokens. For [`FormKind::Memory`] the products are 0.
+pub type QueryWork = Form<u64>;
 
 impl Form {
-    pub fn at(&self, tokens: u32) -> Work {
+    pub fn at(&self, tokens: u32) -> QueryWork {
         let Form { kind, .. } = *self;
         let [count, rows, inner, columns, elements] = self.sizes().map(|size| size.at(tokens));
-        Work {
+        QueryWork {
             kind,
             count,
             rows,
@@ -87,10 +87,10 @@ impl Form {
     }
 
     pub fn is_constant(&self) -> bool {
-        self.sizes().into_iter().all(Size::is_constant)
+        self.sizes().into_iter().all(SizeByTokens::is_constant)
     }
 
-    fn sizes(&self) -> [&Size; 5] {
+    fn sizes(&self) -> [&SizeByTokens; 5] {
         [
             &self.count,
             &self.rows,
@@ -101,7 +101,7 @@ impl Form {
     }
 }
 
-impl Work {
+impl QueryWork {
     /// A multiply-add counts as two.
     pub fn flops(&self, batch: u32) -> u128 {
         let adds: u128 = [self.count, self.rows, self.inner, self.columns]
@@ -113,11 +113,11 @@ impl Work {
 
     pub fn weights(&self) -> u128 {
         match self.kind {
-            Kind::Matmul => [self.count, self.inner, self.columns]
+            FormKind::Matmul => [self.count, self.inner, self.columns]
                 .map(u128::from)
                 .iter()
                 .product(),
-            Kind::BatchedMatmul | Kind::Memory => 0,
+            FormKind::BatchedMatmul | FormKind::Memory => 0,
         }
     }
 
@@ -139,7 +139,7 @@ impl Dnn {
     }
 
     /// In running order: place `i` is node `i` of every request.
-    pub fn operators(&self) -> impl ExactSizeIterator<Item = &Operator> {
+    pub fn operators(&self) -> impl ExactSizeIterator<Item = &ListedOperator> {
         self.chain.iter().map(|cell| &self.operators[cell.index()])
     }
 
@@ -147,12 +147,12 @@ impl Dnn {
         self.chain.get(node.index()).copied()
     }
 
-    pub fn distinct(&self) -> &[Operator] {
+    pub fn distinct(&self) -> &[ListedOperator] {
         &self.operators
     }
 
     /// 0 if the operator does not depend on the tokens.
-    pub fn input(&self, operator: &Operator, tokens: u32) -> u32 {
+    pub fn input(&self, operator: &ListedOperator, tokens: u32) -> u32 {
         if operator.form.is_constant() {
             0
         } else {
@@ -162,7 +162,7 @@ impl Dnn {
 
     pub fn cell_types(&self) -> Vec<CellType> {
         let first = |cell: CellId| self.chain.iter().position(|other| *other == cell);
-        let cell_type = |operator: &Operator| CellType {
+        let cell_type = |operator: &ListedOperator| CellType {
             sized: !operator.form.is_constant(),
             ..CellType::new(
                 &operator.name,
@@ -186,7 +186,7 @@ impl Dnn {
             (None, Shape::Fixed) => 0,
             _ => return None,
         };
-        let run = |operator: &Operator| Run {
+        let run = |operator: &ListedOperator| Run {
             cell: operator.cell,
             length: 1,
             input: self.input(operator, tokens),
@@ -197,19 +197,19 @@ impl Dnn {
 
 /// A polynomial of `tokens` with natural coefficients, by power.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Size([u64; MAX_POWER + 1]);
+pub struct SizeByTokens([u64; MAX_POWER + 1]);
 
 /// Far beyond any layer, and far from an overflow.
 const MAX_SIZE: u64 = 1 << 40;
 
 const MAX_POWER: usize = 3;
 
-impl Size {
-    pub fn constant(size: u64) -> Size {
-        Size([size, 0, 0, 0])
+impl SizeByTokens {
+    pub fn constant(size: u64) -> SizeByTokens {
+        SizeByTokens([size, 0, 0, 0])
     }
 
-    pub fn parse(text: &str) -> Result<Size, String> {
+    pub fn parse(text: &str) -> Result<SizeByTokens, String> {
         let refuse = || {
             format!(
                 "\"{text}\" is not a sum of products of whole numbers and tokens, such as 64, 12*tokens or 3*tokens*tokens + 64"
@@ -243,7 +243,7 @@ impl Size {
                 .filter(|sum| *sum <= MAX_SIZE)
                 .ok_or_else(|| too_large(text))?;
         }
-        Ok(Size(coefficients))
+        Ok(SizeByTokens(coefficients))
     }
 
     /// `None` above `MAX_SIZE`.
@@ -282,11 +282,11 @@ mod tests {
             ("tokens*tokens*12*4", 432),
             ("2*tokens*tokens + tokens*5 + 7+1", 41),
         ] {
-            assert_eq!(Size::parse(text).unwrap().at(3), of_three, "{text}");
+            assert_eq!(SizeByTokens::parse(text).unwrap().at(3), of_three, "{text}");
         }
-        assert!(Size::parse("3*4").unwrap().is_constant());
-        assert_eq!(Size::parse("3*4"), Ok(Size::constant(12)));
-        assert!(!Size::parse("tokens").unwrap().is_constant());
+        assert!(SizeByTokens::parse("3*4").unwrap().is_constant());
+        assert_eq!(SizeByTokens::parse("3*4"), Ok(SizeByTokens::constant(12)));
+        assert!(!SizeByTokens::parse("tokens").unwrap().is_constant());
     }
 
     #[test]
@@ -301,24 +301,26 @@ mod tests {
             "tokens tokens",
             "99999999999999999999",
         ] {
-            let error = Size::parse(bad).unwrap_err();
+            let error = SizeByTokens::parse(bad).unwrap_err();
             assert!(
                 error.starts_with(&format!("\"{bad}\" is not a sum of products")),
                 "{error}"
             );
         }
         assert!(
-            Size::parse("tokens*tokens*tokens*tokens")
+            SizeByTokens::parse("tokens*tokens*tokens*tokens")
                 .unwrap_err()
                 .contains("more than 3 factors")
         );
         assert!(
-            Size::parse("2000000000000")
+            SizeByTokens::parse("2000000000000")
                 .unwrap_err()
                 .contains("is more than the limit 1099511627776")
         );
         assert_eq!(
-            Size::parse("tokens*tokens").unwrap().checked_at(1 << 21),
+            SizeByTokens::parse("tokens*tokens")
+                .unwrap()
+                .checked_at(1 << 21),
             None
         );
     }

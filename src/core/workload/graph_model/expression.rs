@@ -1,6 +1,6 @@
 //! Expressions between the brackets of a rule: `i - 1`, `N + 1 - i`, `1..i-1`, `*`, `v.children`.
 
-use super::rule::Family;
+use super::rule::NodeFamily;
 
 /// A sum of indices, sizes and numbers; equal sums have equal fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Linear {
 
 /// In a need: the values of one index. The last four are nodes of a tree, seen from a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Item {
+pub enum IndexValues {
     All,
     Span(Linear, Linear),
     Itself,
@@ -116,9 +116,9 @@ impl Linear {
     }
 }
 
-impl Item {
+impl IndexValues {
     /// In a need of a family.
-    pub fn parse(text: &str, of: &Family, sizes: &[&str]) -> Result<Item, String> {
+    pub fn parse(text: &str, of: &NodeFamily, sizes: &[&str]) -> Result<IndexValues, String> {
         let text = text.trim();
         // The node of a tree can't be added.
         let indices = of
@@ -129,20 +129,20 @@ impl Item {
         let names: Vec<&str> = indices.chain(sizes.iter().copied()).collect();
         let linear = |text| Linear::parse(text, &names);
         match text {
-            "*" => return Ok(Item::All),
-            "root" => return Ok(Item::Root),
-            text if of.node() == Some(text) => return Ok(Item::Itself),
+            "*" => return Ok(IndexValues::All),
+            "root" => return Ok(IndexValues::Root),
+            text if of.node() == Some(text) => return Ok(IndexValues::Itself),
             _ => {}
         }
         if let Some((from, to)) = text.split_once("..") {
-            return Ok(Item::Span(linear(from)?, linear(to)?));
+            return Ok(IndexValues::Span(linear(from)?, linear(to)?));
         }
         let Some((node, relation)) = text.split_once('.') else {
-            return linear(text).map(|one| Item::Span(one.clone(), one));
+            return linear(text).map(|one| IndexValues::Span(one.clone(), one));
         };
         match (of.node() == Some(node.trim()), relation.trim()) {
-            (true, "children") => Ok(Item::Children),
-            (true, "parent") => Ok(Item::Parent),
+            (true, "children") => Ok(IndexValues::Children),
+            (true, "parent") => Ok(IndexValues::Parent),
             (true, other) => Err(format!(
                 "a node of a tree has no {other}; it has children, parent"
             )),

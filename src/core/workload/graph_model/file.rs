@@ -5,10 +5,10 @@ use std::ops::RangeInclusive;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::expression::{Item, Linear};
+use super::expression::{IndexValues, Linear};
 use super::operators;
-use super::rule::{self, Family, Need, Rule};
-use super::{Cell, Given, Takes, Unfolding};
+use super::rule::{self, Need, NodeFamily, UnfoldingRule};
+use super::{Given, GraphCell, Takes, Unfolding};
 use crate::base::units::CellId;
 use crate::core::workload::cell_graph::{Graph, GraphError, circle};
 use crate::core::workload::input::at;
@@ -18,12 +18,12 @@ const MAX_BATCH: u32 = 1 << 20;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct ModelFile {
     #[serde(rename = "$schema")]
     _schema: Option<String>,
     #[serde(rename = "about")]
     _about: Option<String>,
-    cells: Vec<Cell>,
+    cells: Vec<GraphCell>,
     unfold: Option<RuleEntry>,
     graphs: Option<Vec<GraphEntry>>,
 }
@@ -57,8 +57,8 @@ struct GraphEntry {
     weight: Option<u32>,
 }
 
-pub(super) fn parse(text: &str) -> Result<(Vec<Cell>, Unfolding), String> {
-    let file: File = serde_json::from_str(text).map_err(|error| {
+pub(super) fn parse(text: &str) -> Result<(Vec<GraphCell>, Unfolding), String> {
+    let file: ModelFile = serde_json::from_str(text).map_err(|error| {
         let message = error.to_string();
         // The place comes first, as in all messages.
         let problem = message
@@ -83,7 +83,7 @@ pub(super) fn parse(text: &str) -> Result<(Vec<Cell>, Unfolding), String> {
     Ok((cells, unfolding))
 }
 
-fn checked(mut cells: Vec<Cell>) -> Result<Vec<Cell>, String> {
+fn checked(mut cells: Vec<GraphCell>) -> Result<Vec<GraphCell>, String> {
     if cells.is_empty() || cells.len() > usize::from(u16::MAX) {
         return Err(format!(
             "cells: {} are listed; a model has from 1 to {}",
@@ -93,7 +93,7 @@ fn checked(mut cells: Vec<Cell>) -> Result<Vec<Cell>, String> {
     }
     for (
         place,
-        Cell {
+        GraphCell {
             name,
             batches,
             operators,
@@ -134,7 +134,7 @@ fn checked(mut cells: Vec<Cell>) -> Result<Vec<Cell>, String> {
     Ok(cells)
 }
 
-fn cell_id(name: &str, cells: &[Cell]) -> Result<CellId, String> {
+fn cell_id(name: &str, cells: &[GraphCell]) -> Result<CellId, String> {
     let id = cells
         .iter()
         .position(|cell| cell.name == name)
@@ -148,12 +148,12 @@ fn cell_id(name: &str, cells: &[Cell]) -> Result<CellId, String> {
     })
 }
 
-fn rule_of(entry: &RuleEntry, cells: &[Cell]) -> Result<Rule, String> {
+fn rule_of(entry: &RuleEntry, cells: &[GraphCell]) -> Result<UnfoldingRule, String> {
     if entry.nodes.is_empty() {
         return Err("unfold.nodes: is empty; a rule has at least one family of nodes".into());
     }
     let sizes = rule::sizes(entry.shape);
-    let mut families: Vec<Family> = Vec::with_capacity(entry.nodes.len());
+    let mut families: Vec<NodeFamily> = Vec::with_capacity(entry.nodes.len());
     for (
         place,
         FamilyEntry {
@@ -177,7 +177,7 @@ fn rule_of(entry: &RuleEntry, cells: &[Cell]) -> Result<Rule, String> {
         let cell = cell_id(cell, cells).map_err(at(format_args!("{path}.cell")))?;
         let (lasts, children) = range(over, children.as_ref(), entry.shape).map_err(at(path))?;
         let indices = over.keys().cloned().collect();
-        families.push(Family {
+        families.push(NodeFamily {
             name: name.clone(),
             cell,
             indices,
@@ -198,7 +198,7 @@ fn rule_of(entry: &RuleEntry, cells: &[Cell]) -> Result<Rule, String> {
             .map(need)
             .collect::<Result<_, _>>()?;
     }
-    Rule::new(entry.shape, families).map_err(at("unfold"))
+    UnfoldingRule::new(entry.shape, families).map_err(at("unfold"))
 }
 
 type Range = (Vec<Linear>, Option<RangeInclusive<u32>>);
@@ -272,7 +272,12 @@ fn number_of_children(given: &Value) -> Result<RangeInclusive<u32>, String> {
 }
 
 /// `fwd[i-1]`, `enc[*]`, or a family of one node.
-fn need(text: &str, of: &Family, families: &[Family], sizes: &[&str]) -> Result<Need, String> {
+fn need(
+    text: &str,
+    of: &NodeFamily,
+    families: &[NodeFamily],
+    sizes: &[&str],
+) -> Result<Need, String> {
     let (name, items) = match text
         .trim()
         .strip_suffix(']')
@@ -304,17 +309,23 @@ fn need(text: &str, of: &Family, families: &[Family], sizes: &[&str]) -> Result<
     }
     let items = items
         .into_iter()
-        .map(|item| Item::parse(item, of, sizes))
+        .map(|item| IndexValues::parse(item, of, sizes))
         .collect::<Result<Vec<_>, _>>()?;
     for item in &items {
         match (item, target.node()) {
-            (Item::Span(..), Some(_)) => {
+            (IndexValues::Span(..), Some(_)) => {
                 return Err(format!(
                     "\"{name}\" ranges over a tree; its indices are v, v.children, v.parent, root or *"
                 ));
             }
-            (Item::Itself | Item::Children | Item::Parent | Item::Root, None) => {
-                let what = if *item == Item::Root {
+            (
+                IndexValues::Itself
+                | IndexValues::Children
+                | IndexValues::Parent
+                | IndexValues::Root,
+                None,
+            ) => {
+                let what = if *item == IndexValues::Root {
                     "root"
                 } else {
                     "a node of a tree"
@@ -336,7 +347,7 @@ fn is_name(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_lowercase()) && text.chars().all(letters)
 }
 
-fn graphs_of(entries: Vec<GraphEntry>, cells: &[Cell]) -> Result<Vec<Given>, String> {
+fn graphs_of(entries: Vec<GraphEntry>, cells: &[GraphCell]) -> Result<Vec<Given>, String> {
     if entries.iter().all(|entry| entry.weight == Some(0)) {
         return Err("graphs: no weight is above 0; at least one must be".into());
     }
@@ -345,7 +356,7 @@ fn graphs_of(entries: Vec<GraphEntry>, cells: &[Cell]) -> Result<Vec<Given>, Str
     entries.into_iter().enumerate().map(graph).collect()
 }
 
-fn graph_of(entry: GraphEntry, cells: &[Cell]) -> Result<Given, String> {
+fn graph_of(entry: GraphEntry, cells: &[GraphCell]) -> Result<Given, String> {
     let cell = |(place, name): (usize, &String)| {
         cell_id(name, cells).map_err(at(format_args!("nodes[{place}]")))
     };

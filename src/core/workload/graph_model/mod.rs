@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-pub use self::operators::{Operator, OperatorKind};
-use self::rule::Rule;
+pub use self::operators::{GraphOperator, GraphOperatorKind};
+use self::rule::UnfoldingRule;
 use super::cell_graph::{CellGraph, Graph, Run};
 use super::model::CellType;
 use super::shape::Shape;
@@ -25,7 +25,7 @@ pub struct GraphModel {
     /// The file's name in the scenario.
     pub given: String,
     pub path: PathBuf,
-    pub cells: Vec<Cell>,
+    pub cells: Vec<GraphCell>,
     unfolding: Unfolding,
     /// Each request is a chain: of any two nodes, one has to wait for the other.
     pub is_chain: bool,
@@ -33,7 +33,7 @@ pub struct GraphModel {
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Cell {
+pub struct GraphCell {
     pub name: String,
     #[serde(default)]
     pub priority: i32,
@@ -41,12 +41,12 @@ pub struct Cell {
     #[serde(default)]
     pub batches: Vec<u32>,
     #[serde(default)]
-    pub operators: Vec<Operator>,
+    pub operators: Vec<GraphOperator>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Unfolding {
-    Rule(Rule),
+    Rule(UnfoldingRule),
     Graphs(Vec<Given>),
 }
 
@@ -98,7 +98,7 @@ impl GraphModel {
     }
 
     pub fn cell_types(&self) -> Vec<CellType> {
-        let cell_type = |cell: &Cell| CellType {
+        let cell_type = |cell: &GraphCell| CellType {
             batches: cell.batches.clone(),
             ..CellType::new(&cell.name, cell.priority, self.is_chain)
         };

@@ -2,13 +2,13 @@
 
 use serde::Deserialize;
 
-use crate::core::workload::operator::{self, Kind, Rows, Sizes, Source};
+use crate::core::workload::operator::{self, OperandSource, OperatorKind, RowRule, Sizes};
 
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Operator {
+pub struct GraphOperator {
     pub name: String,
-    pub kind: OperatorKind,
+    pub kind: GraphOperatorKind,
     pub weight: Option<String>,
     pub bias: Option<String>,
     pub shape: Option<[u32; 2]>,
@@ -19,7 +19,7 @@ pub struct Operator {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum OperatorKind {
+pub enum GraphOperatorKind {
     Affine,
     Matmul,
     Elementwise,
@@ -29,9 +29,9 @@ pub enum OperatorKind {
     Sum,
 }
 
-pub(super) fn check(operators: &[Operator], at: &str) -> Result<(), String> {
+pub(super) fn check(operators: &[GraphOperator], at: &str) -> Result<(), String> {
     for (place, operator) in operators.iter().enumerate() {
-        let Operator {
+        let GraphOperator {
             name,
             kind,
             weight,
@@ -61,8 +61,9 @@ pub(super) fn check(operators: &[Operator], at: &str) -> Result<(), String> {
                 "{at}.inputs[{input}]: unknown input \"{unknown}\"; known here: {known}"
             ));
         }
-        let is_affine = *kind == OperatorKind::Affine;
-        let has_weights = is_affine || matches!(kind, OperatorKind::Matmul | OperatorKind::Lookup);
+        let is_affine = *kind == GraphOperatorKind::Affine;
+        let has_weights =
+            is_affine || matches!(kind, GraphOperatorKind::Matmul | GraphOperatorKind::Lookup);
         let problem = match (weight, shape, bias) {
             (None, ..) if has_weights => {
                 "weight: missing; an operator with weights has weight and shape"
@@ -86,11 +87,11 @@ pub(super) fn check(operators: &[Operator], at: &str) -> Result<(), String> {
 /// The file gives shapes of operators with weights. Other widths follow from the inputs: an elementwise result has that
 /// of the first, a concatenation of all, a slice by default of the hidden state.
 pub(in crate::core::workload) fn operators(
-    given: &[Operator],
+    given: &[GraphOperator],
     sizes: &Sizes,
 ) -> Vec<operator::Operator> {
     let mut list: Vec<operator::Operator> = Vec::with_capacity(given.len());
-    for Operator {
+    for GraphOperator {
         name,
         kind,
         weight,
@@ -99,14 +100,14 @@ pub(in crate::core::workload) fn operators(
         inputs,
     } in given
     {
-        let inputs: Vec<Source> = inputs
+        let inputs: Vec<OperandSource> = inputs
             .iter()
             .map(|name| operator::source(name, ["word", "state"], &list))
             .collect();
-        let width = |input: &Source| match input {
-            Source::Word => sizes.embedding,
-            Source::State => sizes.hidden,
-            Source::Operator(place) => list[usize::from(*place)].shape[0],
+        let width = |input: &OperandSource| match input {
+            OperandSource::Word => sizes.embedding,
+            OperandSource::State => sizes.hidden,
+            OperandSource::Operator(place) => list[usize::from(*place)].shape[0],
         };
         let first = inputs.first().map_or(sizes.hidden, width);
         let all = inputs.iter().map(width).sum::<u32>().max(1);
@@ -115,43 +116,43 @@ pub(in crate::core::workload) fn operators(
                 .expect("the file's operators have been checked")
         };
         let (kind, default) = match kind {
-            OperatorKind::Affine => (
-                Kind::Affine {
+            GraphOperatorKind::Affine => (
+                OperatorKind::Affine {
                     weight: named(weight),
                     bias: named(bias),
                 },
                 [first, all],
             ),
-            OperatorKind::Matmul => (
-                Kind::Matmul {
+            GraphOperatorKind::Matmul => (
+                OperatorKind::Matmul {
                     weight: named(weight),
                 },
                 [first, all],
             ),
-            OperatorKind::Lookup => (
-                Kind::Lookup {
+            GraphOperatorKind::Lookup => (
+                OperatorKind::Lookup {
                     table: named(weight),
                 },
                 [first, all],
             ),
-            OperatorKind::Elementwise => (
-                Kind::Elementwise {
+            GraphOperatorKind::Elementwise => (
+                OperatorKind::Elementwise {
                     function: name.clone(),
                 },
                 [first, all],
             ),
-            OperatorKind::Concat => (Kind::Concat, [all, all]),
-            OperatorKind::Slice => (Kind::Slice, [sizes.hidden; 2]),
-            OperatorKind::Sum => (Kind::Sum, [first, all]),
+            GraphOperatorKind::Concat => (OperatorKind::Concat, [all, all]),
+            GraphOperatorKind::Slice => (OperatorKind::Slice, [sizes.hidden; 2]),
+            GraphOperatorKind::Sum => (OperatorKind::Sum, [first, all]),
         };
         let shape = match (&kind, shape) {
-            (Kind::Lookup { .. }, Some([rows, columns])) => [*columns, *rows],
+            (OperatorKind::Lookup { .. }, Some([rows, columns])) => [*columns, *rows],
             (_, shape) => shape.unwrap_or(default),
         };
         list.push(operator::Operator {
             name: name.clone(),
             kind,
-            rows: Rows::One,
+            rows: RowRule::One,
             inputs,
             shape,
         });
@@ -165,7 +166,7 @@ mod tests {
 
     #[test]
     fn widths_follow_from_inputs() {
-        let entry = |json: &str| serde_json::from_str::<Operator>(json).expect("an operator");
+        let entry = |json: &str| serde_json::from_str::<GraphOperator>(json).expect("an operator");
         let given = [
             entry(
                 r#"{"name": "row", "kind": "lookup", "weight": "E", "shape": [100, 5], "inputs": ["word"]}"#,
@@ -191,10 +192,13 @@ mod tests {
             shapes,
             [[5, 100], [11, 11], [24, 11], [24, 24], [6, 6], [6, 12]]
         );
-        assert_eq!(list[1].inputs, [Source::Operator(0), Source::State]);
+        assert_eq!(
+            list[1].inputs,
+            [OperandSource::Operator(0), OperandSource::State]
+        );
         assert_eq!(
             list[2].kind,
-            Kind::Affine {
+            OperatorKind::Affine {
                 weight: "W".into(),
                 bias: "b".into()
             }

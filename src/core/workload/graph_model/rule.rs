@@ -6,7 +6,7 @@
 use std::ops::RangeInclusive;
 
 use super::Takes;
-use super::expression::{Item, Linear};
+use super::expression::{IndexValues, Linear};
 use crate::base::units::CellId;
 use crate::core::workload::cell_graph::{CellGraph, Graph, GraphError, Run, circle};
 use crate::core::workload::shape::{Shape, Tree};
@@ -16,14 +16,14 @@ const MAX_NODES: i64 = 1 << 24;
 const MAX_EDGES: usize = 1 << 26;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct UnfoldingRule {
     pub takes: Takes,
-    families: Vec<Family>,
+    families: Vec<NodeFamily>,
     pub is_chain: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Family {
+pub struct NodeFamily {
     pub name: String,
     pub cell: CellId,
     /// Their names; of a family over a tree the name of its node.
@@ -38,7 +38,7 @@ pub struct Family {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
     pub family: usize,
-    pub items: Vec<Item>,
+    pub items: Vec<IndexValues>,
 }
 
 /// The names of the sizes of a request, that of the input first.
@@ -50,10 +50,10 @@ pub fn sizes(takes: Takes) -> &'static [&'static str] {
     }
 }
 
-impl Rule {
-    pub fn new(takes: Takes, families: Vec<Family>) -> Result<Rule, String> {
+impl UnfoldingRule {
+    pub fn new(takes: Takes, families: Vec<NodeFamily>) -> Result<UnfoldingRule, String> {
         let is_chain = takes != Takes::Trees && is_chain(&families, sizes(takes).len());
-        let rule = Rule {
+        let rule = UnfoldingRule {
             takes,
             families,
             is_chain,
@@ -83,9 +83,9 @@ impl Rule {
                     .map(|graph| CellGraph::Graph(graph.into())),
             );
         }
-        let run = |Family {
+        let run = |NodeFamily {
                        name, cell, lasts, ..
-                   }: &Family| {
+                   }: &NodeFamily| {
             let length = lasts
                 .first()
                 .map_or(1, |last| last.at(&extent.sizes))
@@ -106,24 +106,24 @@ impl Rule {
         Some(runs.map(CellGraph::chains))
     }
 
-    pub(super) fn extent<'s>(&self, shape: &'s Shape) -> Option<Extent<'s>> {
+    pub(super) fn extent<'s>(&self, shape: &'s Shape) -> Option<RequestExtent<'s>> {
         let (sizes, tree) = match (self.takes, shape) {
             (Takes::Chains, Shape::Chain(n) | Shape::Tokens(n)) => ([*n, 0], None),
             (Takes::Pairs, Shape::Seq2Seq { source, target }) => ([*source, *target], None),
             (Takes::Trees, Shape::Tree(tree)) => ([tree.len() as u32, 0], Some(Branches::of(tree))),
             _ => return None,
         };
-        Some(Extent {
+        Some(RequestExtent {
             sizes: sizes.map(i64::from),
             tree,
         })
     }
 
-    pub(super) fn written_out(&self, extent: &Extent<'_>) -> Result<Graph, String> {
-        let mut placed: Vec<Placed> = Vec::with_capacity(self.families.len());
+    pub(super) fn written_out(&self, extent: &RequestExtent<'_>) -> Result<Graph, String> {
+        let mut placed: Vec<PlacedFamily> = Vec::with_capacity(self.families.len());
         let mut nodes = 0;
         for family in &self.families {
-            let family = Placed::new(family, nodes, extent);
+            let family = PlacedFamily::new(family, nodes, extent);
             let end = family
                 .len()
                 .and_then(|len| len.checked_add(nodes))
@@ -164,7 +164,7 @@ impl Rule {
         })
     }
 
-    fn name(&self, placed: &[Placed], node: i64) -> String {
+    fn name(&self, placed: &[PlacedFamily], node: i64) -> String {
         let number = placed.partition_point(|family| family.first <= node) - 1;
         let (family, at) = (&self.families[number], &placed[number]);
         let indices: Vec<String> = at
@@ -179,7 +179,7 @@ impl Rule {
     }
 }
 
-impl Family {
+impl NodeFamily {
     /// The name of the tree's node, for a family over a tree.
     pub fn node(&self) -> Option<&str> {
         self.children.as_ref().map(|_| self.indices[0].as_str())
@@ -208,7 +208,7 @@ fn small_shapes(takes: Takes) -> Vec<Shape> {
 }
 
 /// The size of a request.
-pub(super) struct Extent<'t> {
+pub(super) struct RequestExtent<'t> {
     /// Those of [`sizes`], or a tree's nodes; others are 0.
     sizes: [i64; 2],
     /// For rules of trees.
@@ -240,26 +240,28 @@ impl<'t> Branches<'t> {
     }
 }
 
-impl Extent<'_> {
+impl RequestExtent<'_> {
     /// The values of an index up to `last` that an item names at a node with these indices and sizes.
-    fn named(&self, item: &Item, values: &[i64], last: i64) -> Vec<i64> {
+    fn named(&self, item: &IndexValues, values: &[i64], last: i64) -> Vec<i64> {
         let node = || values[0] as usize - 1;
         match (item, &self.tree) {
-            (Item::Span(low, high), _) => {
+            (IndexValues::Span(low, high), _) => {
                 (low.at(values).max(1)..=high.at(values).min(last)).collect()
             }
-            (Item::Itself, _) => vec![values[0]],
-            (Item::Children, Some(tree)) => tree.children[node()].clone(),
+            (IndexValues::Itself, _) => vec![values[0]],
+            (IndexValues::Children, Some(tree)) => tree.children[node()].clone(),
             // 0, which is no node, for the root.
-            (Item::Parent, Some(tree)) => vec![tree.tree.parents()[node()].wrapping_add(1).into()],
-            (Item::Root, Some(tree)) => vec![tree.root],
+            (IndexValues::Parent, Some(tree)) => {
+                vec![tree.tree.parents()[node()].wrapping_add(1).into()]
+            }
+            (IndexValues::Root, Some(tree)) => vec![tree.root],
             _ => (1..=last).collect(),
         }
     }
 }
 
 /// A family's nodes in a request, numbered from `first`.
-struct Placed {
+struct PlacedFamily {
     first: i64,
     /// The last value of each index.
     lasts: Vec<i64>,
@@ -267,21 +269,21 @@ struct Placed {
     nodes: Option<Vec<i64>>,
 }
 
-impl Placed {
+impl PlacedFamily {
     fn new(
-        Family {
+        NodeFamily {
             lasts, children, ..
-        }: &Family,
+        }: &NodeFamily,
         first: i64,
-        Extent { sizes, tree }: &Extent<'_>,
-    ) -> Placed {
+        RequestExtent { sizes, tree }: &RequestExtent<'_>,
+    ) -> PlacedFamily {
         let nodes = children.as_ref().zip(tree.as_ref()).map(|(wanted, tree)| {
             let own = (0..)
                 .zip(&tree.children)
                 .filter(|(_, children)| wanted.contains(&(children.len() as u32)));
             own.map(|(node, _)| node).collect()
         });
-        Placed {
+        PlacedFamily {
             first,
             lasts: lasts.iter().map(|last| last.at(sizes).max(0)).collect(),
             nodes,
@@ -312,7 +314,7 @@ impl Placed {
     }
 
     /// The places that a node with these indices and sizes names.
-    fn find(&self, items: &[Item], values: &[i64], extent: &Extent<'_>) -> Vec<i64> {
+    fn find(&self, items: &[IndexValues], values: &[i64], extent: &RequestExtent<'_>) -> Vec<i64> {
         let mut places = vec![0];
         for (item, last) in items.iter().zip(&self.lasts) {
             let named = extent.named(item, values, *last);
@@ -332,7 +334,7 @@ impl Placed {
 
 /// Whether the families follow each other, each a chain along its only index, for all sizes: a family's first node needs
 /// the previous family's last; all other needs point to earlier nodes. Then every two nodes are ordered.
-fn is_chain(families: &[Family], sizes: usize) -> bool {
+fn is_chain(families: &[NodeFamily], sizes: usize) -> bool {
     let mut last_before = None;
     families.iter().enumerate().all(|(number, family)| {
         let Some([first, last]) = ends(number, family, sizes) else {
@@ -340,8 +342,10 @@ fn is_chain(families: &[Family], sizes: usize) -> bool {
         };
         let links = |need: &Need| match &need.items[..] {
             _ if need.family + 1 != number => false,
-            [] | [Item::All] => true,
-            [Item::Span(low, high)] => low == high && Some(high.with_first(&first)) == last_before,
+            [] | [IndexValues::All] => true,
+            [IndexValues::Span(low, high)] => {
+                low == high && Some(high.with_first(&first)) == last_before
+            }
             _ => false,
         };
         let follows = number == 0 || family.needs.iter().any(links);
@@ -352,13 +356,13 @@ fn is_chain(families: &[Family], sizes: usize) -> bool {
 
 /// The indices of the first and the last node of a family that is a chain: each node needs the one before (or after: the
 /// chain runs downwards), and none the other way.
-fn ends(number: usize, family: &Family, sizes: usize) -> Option<[Linear; 2]> {
+fn ends(number: usize, family: &NodeFamily, sizes: usize) -> Option<[Linear; 2]> {
     let own = family.needs.iter().filter(|need| need.family == number);
     // The first and the last of the needed nodes, counted from a node; `None` if that depends on the index.
     let distance = |bound: &Linear| bound.is_from_first().then_some(bound.constant);
     let spans: Vec<[Option<i64>; 2]> = own
         .map(|need| match &need.items[..] {
-            [Item::Span(low, high)] => [distance(low), distance(high)],
+            [IndexValues::Span(low, high)] => [distance(low), distance(high)],
             _ => [None, None],
         })
         .collect();

@@ -322,7 +322,7 @@ fn cells_come_in_the_order_of_their_names() {
     );
     let layers = example("two-layers.json");
     let operators = &layers.cells[0].operators;
-    assert_eq!(operators[2].kind, OperatorKind::Affine);
+    assert_eq!(operators[2].kind, GraphOperatorKind::Affine);
     assert_eq!(
         (operators[2].shape, &operators[2].inputs[..]),
         (Some([4096, 2048]), &["in".to_string()][..])

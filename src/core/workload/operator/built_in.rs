@@ -6,8 +6,8 @@
 //! for K children: 22 + 2K operators. With the word, six weights and two states per child it has 29 + 4K nodes; for one
 //! child the 33 of JIT dynamic batching (section 3).
 
-use super::{Kind, Operator, Rows, Sizes, Source, source};
-use crate::core::workload::graph_model::{self, Cell};
+use super::{OperandSource, Operator, OperatorKind, RowRule, Sizes, source};
+use crate::core::workload::graph_model::{self, GraphCell};
 use crate::core::workload::model::Model;
 
 const TABLE: &str = include_str!("built_in.csv");
@@ -30,7 +30,7 @@ impl Model {
                 .concat(),
             ),
             Model::Graph(model) => {
-                let of_cell = |cell: &Cell| match &cell.operators[..] {
+                let of_cell = |cell: &GraphCell| match &cell.operators[..] {
                     [] => opaque(&cell.name, sizes),
                     listed => graph_model::operators::operators(listed, sizes),
                 };
@@ -60,9 +60,9 @@ fn cell(cell: &str, sizes: &Sizes) -> Vec<Operator> {
             .map(|input| source(input, ["WORD", "STATE"], &operators))
             .collect();
         let rows = match rows {
-            "for-each" => Rows::ForEach,
-            "stacked" => Rows::Stacked,
-            _ => Rows::One,
+            "for-each" => RowRule::ForEach,
+            "stacked" => RowRule::Stacked,
+            _ => RowRule::One,
         };
         let shape = [width, inner].map(|text| text.split('+').map(|part| sizes.size(part)).sum());
         operators.push(Operator {
@@ -76,19 +76,19 @@ fn cell(cell: &str, sizes: &Sizes) -> Vec<Operator> {
     operators
 }
 
-fn kind(text: &str) -> Kind {
+fn kind(text: &str) -> OperatorKind {
     match text.split_once(' ') {
-        Some(("affine", name)) => Kind::Affine {
+        Some(("affine", name)) => OperatorKind::Affine {
             weight: format!("{name}.weight"),
             bias: format!("{name}.bias"),
         },
-        Some((_, table)) => Kind::Lookup {
+        Some((_, table)) => OperatorKind::Lookup {
             table: table.into(),
         },
-        None if text == "sum" => Kind::Sum,
-        None if text == "slice" => Kind::Slice,
-        None if text == "concat" => Kind::Concat,
-        None => Kind::Elementwise {
+        None if text == "sum" => OperatorKind::Sum,
+        None if text == "slice" => OperatorKind::Slice,
+        None if text == "concat" => OperatorKind::Concat,
+        None => OperatorKind::Elementwise {
             function: text.into(),
         },
     }
@@ -116,9 +116,9 @@ fn opaque(name: &str, sizes: &Sizes) -> Vec<Operator> {
     let shape = [sizes.hidden, sizes.embedding];
     vec![Operator {
         name: name.into(),
-        kind: Kind::Opaque,
-        rows: Rows::One,
-        inputs: vec![Source::Word],
+        kind: OperatorKind::Opaque,
+        rows: RowRule::One,
+        inputs: vec![OperandSource::Word],
         shape,
     }]
 }
@@ -144,8 +144,10 @@ mod tests {
 
     fn parameters(operator: &Operator) -> Vec<&str> {
         match &operator.kind {
-            Kind::Affine { weight, bias } => vec![weight, bias],
-            Kind::Lookup { table: name } | Kind::Matmul { weight: name } => vec![name],
+            OperatorKind::Affine { weight, bias } => vec![weight, bias],
+            OperatorKind::Lookup { table: name } | OperatorKind::Matmul { weight: name } => {
+                vec![name]
+            }
             _ => Vec::new(),
         }
     }
@@ -170,7 +172,7 @@ mod tests {
                     assert!(!operator.inputs.is_empty());
                     for input in &operator.inputs {
                         assert!(
-                            !matches!(input, Source::Operator(earlier) if *earlier as usize >= place)
+                            !matches!(input, OperandSource::Operator(earlier) if *earlier as usize >= place)
                         );
                     }
                 }
@@ -178,7 +180,7 @@ mod tests {
                     .iter()
                     .flat_map(|operator| &operator.inputs)
                     .filter_map(|input| match input {
-                        Source::Operator(earlier) => Some(*earlier),
+                        OperandSource::Operator(earlier) => Some(*earlier),
                         _ => None,
                     })
                     .collect();

@@ -6,19 +6,19 @@ use crate::core::workload::model::{CellType, Model};
 
 #[derive(Clone, Debug)]
 pub struct Catalogue {
-    pub entries: Vec<Entry>,
-    pub operators: Vec<List>,
-    pub kernels: Vec<List>,
+    pub entries: Vec<CatalogueEntry>,
+    pub operators: Vec<OperatorList>,
+    pub kernels: Vec<OperatorList>,
 }
 
 #[derive(Clone, Debug)]
-pub struct List {
+pub struct OperatorList {
     pub operators: Vec<Operator>,
     pub ids: Vec<CellId>,
 }
 
 #[derive(Clone, Debug)]
-pub struct Entry {
+pub struct CatalogueEntry {
     pub cell: CellId,
     /// `CELL.OPERATOR`.
     pub name: String,
@@ -29,13 +29,13 @@ impl Catalogue {
     /// Numbered cell by cell. A kernel that is a whole operator has the operator's id.
     pub fn new(model: &Model, sizes: &Sizes) -> Catalogue {
         let cells = model.cell_types();
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<CatalogueEntry> = Vec::new();
         let mut numbered = |cell: usize, operators: Vec<Operator>| {
             let ids = operators.iter().map(|operator| {
                 let name = format!("{}.{}", cells[cell].name, operator.name);
                 let known = entries.iter().position(|entry| entry.name == name);
                 let place = known.unwrap_or_else(|| {
-                    entries.push(Entry {
+                    entries.push(CatalogueEntry {
                         cell: CellId(cell as u16),
                         name,
                         operator: operator.clone(),
@@ -44,7 +44,7 @@ impl Catalogue {
                 });
                 CellId((cells.len() + place) as u16)
             });
-            List {
+            OperatorList {
                 ids: ids.collect(),
                 operators,
             }

@@ -8,16 +8,16 @@ pub mod catalogue;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
     pub name: String,
-    pub kind: Kind,
-    pub rows: Rows,
-    pub inputs: Vec<Source>,
-    /// The width of an output row, and of all inputs; for [`Kind::Lookup`] the second is the table's rows.
+    pub kind: OperatorKind,
+    pub rows: RowRule,
+    pub inputs: Vec<OperandSource>,
+    /// The width of an output row, and of all inputs; for [`OperatorKind::Lookup`] the second is the table's rows.
     pub shape: [u32; 2],
 }
 
 /// Equal names of weights, also in two cells, mean the same weight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+pub enum OperatorKind {
     Matmul {
         weight: String,
     },
@@ -41,7 +41,7 @@ pub enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Rows {
+pub enum RowRule {
     One,
     /// Once per preceding cell (child), over one row each.
     ForEach,
@@ -50,12 +50,12 @@ pub enum Rows {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Source {
-    /// An earlier operator, by its place in the list. A [`Rows::ForEach`] operator takes the output for the same
+pub enum OperandSource {
+    /// An earlier operator, by its place in the list. A [`RowRule::ForEach`] operator takes the output for the same
     /// preceding cell; others take all.
     Operator(u16),
     Word,
-    /// Of the preceding cells: for [`Rows::ForEach`] of one, otherwise of all.
+    /// Of the preceding cells: for [`RowRule::ForEach`] of one, otherwise of all.
     State,
 }
 
@@ -86,11 +86,13 @@ impl Sizes {
 ///
 /// # Panics
 /// With another name.
-pub(super) fn source(name: &str, [word, state]: [&str; 2], before: &[Operator]) -> Source {
+pub(super) fn source(name: &str, [word, state]: [&str; 2], before: &[Operator]) -> OperandSource {
     match before.iter().position(|operator| operator.name == name) {
-        _ if name == word => Source::Word,
-        _ if name == state => Source::State,
-        place => Source::Operator(place.expect("inputs stand before those who take them") as u16),
+        _ if name == word => OperandSource::Word,
+        _ if name == state => OperandSource::State,
+        place => {
+            OperandSource::Operator(place.expect("inputs stand before those who take them") as u16)
+        }
     }
 }
 
@@ -100,7 +102,7 @@ pub(super) fn source(name: &str, [word, state]: [&str; 2], before: &[Operator]) 
 /// concatenations depend on sizes, and a slice on its position, for which its name stands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Signature {
-    kind: Kind,
+    kind: OperatorKind,
     sizes: Option<(String, [u32; 2], u32)>,
 }
 
@@ -108,12 +110,13 @@ impl Operator {
     /// At a node with `before` preceding cells; `None` if DyNet can't batch it.
     pub fn signature(&self, before: u32) -> Option<Signature> {
         let sizes = match self.kind {
-            Kind::Opaque => return None,
-            Kind::Sum | Kind::Elementwise { .. } => None,
-            Kind::Slice => Some((self.name.clone(), self.shape, self.layout(before))),
-            Kind::Matmul { .. } | Kind::Affine { .. } | Kind::Lookup { .. } | Kind::Concat => {
-                Some((String::new(), self.shape, self.layout(before)))
-            }
+            OperatorKind::Opaque => return None,
+            OperatorKind::Sum | OperatorKind::Elementwise { .. } => None,
+            OperatorKind::Slice => Some((self.name.clone(), self.shape, self.layout(before))),
+            OperatorKind::Matmul { .. }
+            | OperatorKind::Affine { .. }
+            | OperatorKind::Lookup { .. }
+            | OperatorKind::Concat => Some((String::new(), self.shape, self.layout(before))),
         };
         Some(Signature {
             kind: self.kind.clone(),
@@ -123,8 +126,8 @@ impl Operator {
 
     /// The number of preceding cells if it takes something of all, otherwise 1 (JIT dynamic batching, section 4.2).
     pub fn layout(&self, before: u32) -> u32 {
-        let all_states = self.rows == Rows::One && self.inputs.contains(&Source::State);
-        if all_states || self.rows == Rows::Stacked {
+        let all_states = self.rows == RowRule::One && self.inputs.contains(&OperandSource::State);
+        if all_states || self.rows == RowRule::Stacked {
             before
         } else {
             1
@@ -132,7 +135,7 @@ impl Operator {
     }
 
     pub fn copies(&self, before: u32) -> u32 {
-        if self.rows == Rows::ForEach {
+        if self.rows == RowRule::ForEach {
             before
         } else {
             1
@@ -140,7 +143,7 @@ impl Operator {
     }
 
     pub fn rows(&self, before: u32) -> u32 {
-        if self.rows == Rows::Stacked {
+        if self.rows == RowRule::Stacked {
             before
         } else {
             1
@@ -154,26 +157,26 @@ pub fn kernels(operators: &[Operator]) -> Vec<Operator> {
     let mut place = Vec::with_capacity(operators.len());
     for operator in operators {
         let inputs = operator.inputs.iter().map(|source| match source {
-            Source::Operator(earlier) => Source::Operator(place[*earlier as usize]),
+            OperandSource::Operator(earlier) => OperandSource::Operator(place[*earlier as usize]),
             other => *other,
         });
         let mut kernel = Operator {
             inputs: inputs.collect(),
             ..operator.clone()
         };
-        if let Kind::Affine { weight, bias } = &operator.kind {
+        if let OperatorKind::Affine { weight, bias } = &operator.kind {
             kernel.name = format!("{}.product", operator.name);
-            kernel.kind = Kind::Matmul {
+            kernel.kind = OperatorKind::Matmul {
                 weight: weight.clone(),
             };
             kernels.push(kernel);
             kernel = Operator {
                 name: format!("{}.bias", operator.name),
-                kind: Kind::Elementwise {
+                kind: OperatorKind::Elementwise {
                     function: format!("add {bias}"),
                 },
                 rows: operator.rows,
-                inputs: vec![Source::Operator(kernels.len() as u16 - 1)],
+                inputs: vec![OperandSource::Operator(kernels.len() as u16 - 1)],
                 shape: [operator.shape[0]; 2],
             };
         }
@@ -197,9 +200,9 @@ impl Depths {
         let mut edges: Vec<[Option<u32>; 2]> = Vec::with_capacity(list.len());
         for operator in list {
             let inputs = operator.inputs.iter().map(|source| match source {
-                Source::Word => [Some(0), None],
-                Source::State => [Some(0), Some(1)],
-                Source::Operator(earlier) => {
+                OperandSource::Word => [Some(0), None],
+                OperandSource::State => [Some(0), Some(1)],
+                OperandSource::Operator(earlier) => {
                     edges[*earlier as usize].map(|edges| edges.map(|edges| edges + 1))
                 }
             });
@@ -211,7 +214,7 @@ impl Depths {
         Depths { edges }
     }
 
-    /// `states`: the depth of the operator that gives the deepest preceding state (for [`Rows::ForEach`] that cell's);
+    /// `states`: the depth of the operator that gives the deepest preceding state (for [`RowRule::ForEach`] that cell's);
     /// `None` without preceding cells.
     pub fn depth(&self, operator: usize, states: Option<u32>) -> u32 {
         let [from_word, from_state] = self.edges[operator];
@@ -230,7 +233,7 @@ mod tests {
     use super::*;
     use crate::core::workload::model::Model;
 
-    fn operator(kind: Kind, rows: Rows, inputs: &[Source]) -> Operator {
+    fn operator(kind: OperatorKind, rows: RowRule, inputs: &[OperandSource]) -> Operator {
         Operator {
             name: "o".into(),
             kind,
@@ -240,8 +243,8 @@ mod tests {
         }
     }
 
-    fn affine(weight: &str) -> Kind {
-        Kind::Affine {
+    fn affine(weight: &str) -> OperatorKind {
+        OperatorKind::Affine {
             weight: weight.into(),
             bias: "b".into(),
         }
@@ -249,7 +252,7 @@ mod tests {
 
     #[test]
     fn products_are_told_apart_by_weights_and_sizes_and_functions_by_their_type() {
-        let one = |kind| operator(kind, Rows::One, &[Source::Word]);
+        let one = |kind| operator(kind, RowRule::One, &[OperandSource::Word]);
         let narrow = Operator {
             shape: [4, 7],
             ..one(affine("w"))
@@ -259,9 +262,9 @@ mod tests {
         assert_ne!(one(affine("w")).signature(1), narrow.signature(1));
         assert_ne!(
             one(affine("w")).signature(1),
-            one(Kind::Matmul { weight: "w".into() }).signature(1)
+            one(OperatorKind::Matmul { weight: "w".into() }).signature(1)
         );
-        let function = |function: &str| Kind::Elementwise {
+        let function = |function: &str| OperatorKind::Elementwise {
             function: function.into(),
         };
         let wide = Operator {
@@ -275,27 +278,27 @@ mod tests {
             one(function("sigmoid")).signature(1)
         );
         assert_eq!(
-            one(Kind::Sum).signature(1),
-            operator(Kind::Sum, Rows::Stacked, &[]).signature(5)
+            one(OperatorKind::Sum).signature(1),
+            operator(OperatorKind::Sum, RowRule::Stacked, &[]).signature(5)
         );
         assert_ne!(
-            one(Kind::Slice).signature(1),
+            one(OperatorKind::Slice).signature(1),
             Operator {
                 name: "p".into(),
-                ..one(Kind::Slice)
+                ..one(OperatorKind::Slice)
             }
             .signature(1)
         );
-        assert_eq!(one(Kind::Opaque).signature(1), None);
+        assert_eq!(one(OperatorKind::Opaque).signature(1), None);
     }
 
     #[test]
     fn what_takes_something_of_all_children_has_a_layout_by_their_number() {
         for (rows, source, layout) in [
-            (Rows::One, Source::State, 3),
-            (Rows::One, Source::Word, 1),
-            (Rows::Stacked, Source::Operator(0), 3),
-            (Rows::ForEach, Source::State, 1),
+            (RowRule::One, OperandSource::State, 3),
+            (RowRule::One, OperandSource::Word, 1),
+            (RowRule::Stacked, OperandSource::Operator(0), 3),
+            (RowRule::ForEach, OperandSource::State, 1),
         ] {
             let operator = operator(affine("w"), rows, &[source]);
             assert_eq!(operator.layout(3), layout, "{operator:?}");
@@ -305,18 +308,18 @@ mod tests {
 
     #[test]
     fn a_product_with_a_bias_is_two_kernels() {
-        let tanh = Kind::Elementwise {
+        let tanh = OperatorKind::Elementwise {
             function: "tanh".into(),
         };
         let list = [
-            operator(affine("w"), Rows::One, &[Source::Word]),
-            operator(tanh, Rows::One, &[Source::Operator(0)]),
+            operator(affine("w"), RowRule::One, &[OperandSource::Word]),
+            operator(tanh, RowRule::One, &[OperandSource::Operator(0)]),
         ];
         let kernels = kernels(&list);
         let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name.as_str()).collect();
         assert_eq!(names, ["o.product", "o.bias", "o"]);
-        assert_eq!(kernels[1].inputs, [Source::Operator(0)]);
-        assert_eq!(kernels[2].inputs, [Source::Operator(1)]);
+        assert_eq!(kernels[1].inputs, [OperandSource::Operator(0)]);
+        assert_eq!(kernels[2].inputs, [OperandSource::Operator(1)]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::driver::Gpu;
 use super::libraries;
 use super::nvrtc::Nvrtc;
 use crate::base::error::{Error, Result};
-use crate::core::cost::grnn::Reported;
+use crate::core::cost::grnn::ReportedGpu;
 
 /// A GPU, and the libraries that compile for it and multiply on it.
 #[derive(Clone, Debug)]
@@ -44,9 +44,9 @@ impl Host {
     }
 
     /// The properties that the driver reports of the GPU, for a device of this name.
-    pub fn reported(&self, name: &str) -> Result<Reported> {
+    pub fn reported(&self, name: &str) -> Result<ReportedGpu> {
         let ask = |attribute| self.gpu.attribute(attribute);
-        Ok(Reported {
+        Ok(ReportedGpu {
             name: name.into(),
             gpu: self.gpu.name.clone(),
             multiprocessors: self.gpu.multiprocessors,

@@ -42,7 +42,7 @@ use super::device::{Batch, Device, Event, Fault, HostPlace, Needs, Plan, Shape, 
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::precision::Precision;
 use crate::base::units::WorkerId;
-use crate::core::cost::grnn as model;
+use crate::core::cost::grnn::DataSheet;
 use crate::core::workload::model::Model;
 use crate::devices::network::Spec;
 use crate::devices::network::weights::Weights;
@@ -84,7 +84,7 @@ impl Gpus {
         model: &Model,
         spec: &Spec,
         precision: Precision,
-        persistent: Option<&model::Device>,
+        persistent: Option<&DataSheet>,
         workers: usize,
     ) -> Result<Gpus> {
         spec.check(model)?;

@@ -5,7 +5,7 @@ use rten_simd::Isa;
 use rten_simd::ops::{BitOps, NumOps};
 
 use super::activations::{Activations, cycle};
-use crate::core::workload::dnn::{Form, Kind, Work};
+use crate::core::workload::dnn::{Form, FormKind, QueryWork};
 use crate::devices::network::elementwise::{Formula, apply, tanh};
 use crate::devices::network::product::{Product, Rows, multiply};
 use crate::devices::network::{Scratch, first};
@@ -21,7 +21,7 @@ const BLOCK: usize = 256;
 struct Squash(f32);
 
 impl Squash {
-    fn of_work(work: &Work) -> Squash {
+    fn of_work(work: &QueryWork) -> Squash {
         Squash(slope(work))
     }
 
@@ -39,38 +39,38 @@ impl Formula<1, 1> for Squash {
 }
 
 /// Numbers between -1 and 1 have a mean square of a third.
-pub fn slope(work: &Work) -> f32 {
+pub fn slope(work: &QueryWork) -> f32 {
     match work.kind {
-        Kind::Memory => GAIN,
+        FormKind::Memory => GAIN,
         _ => GAIN * (3.0 / work.inner as f32).sqrt(),
     }
 }
 
-pub fn reads(work: &Work) -> u64 {
+pub fn reads(work: &QueryWork) -> u64 {
     let left = work.count * work.rows * work.inner;
     match work.kind {
-        Kind::Matmul => left,
-        Kind::BatchedMatmul => left + work.count * work.inner * work.columns,
-        Kind::Memory => half(work) as u64,
+        FormKind::Matmul => left,
+        FormKind::BatchedMatmul => left + work.count * work.inner * work.columns,
+        FormKind::Memory => half(work) as u64,
     }
 }
 
-pub fn writes(work: &Work) -> u64 {
+pub fn writes(work: &QueryWork) -> u64 {
     match work.kind {
-        Kind::Memory => half(work) as u64,
+        FormKind::Memory => half(work) as u64,
         _ => work.count * work.rows * work.columns,
     }
 }
 
 /// A memory operator reads half of the elements and writes half.
-fn half(work: &Work) -> usize {
+fn half(work: &QueryWork) -> usize {
     work.elements.div_ceil(2).max(1) as usize
 }
 
 /// A row has the inputs of all groups, and so has its result.
 pub fn matmul(
     form: &Form,
-    padded: &Work,
+    padded: &QueryWork,
     groups: &[Product],
     x: &Activations,
     y: &mut Activations,
@@ -142,7 +142,7 @@ fn gathered<'a>(
 /// First come a query's left matrices, then the right ones, all padded with zeros.
 pub fn batched_matmul(
     form: &Form,
-    padded: &Work,
+    padded: &QueryWork,
     x: &Activations,
     y: &mut Activations,
     scratch: &mut Scratch,
@@ -229,7 +229,7 @@ fn matrix<'a>(
 
 pub fn memory(
     form: &Form,
-    padded: &Work,
+    padded: &QueryWork,
     x: &Activations,
     y: &mut Activations,
     scratch: &mut Scratch,

@@ -18,7 +18,7 @@ use crate::base::error::{Error, Result};
 use crate::base::memory::{gibibytes, require};
 use crate::base::units::{CellId, RequestId};
 use crate::core::workload::cell_graph::CellGraph;
-use crate::core::workload::dnn::{Dnn, Kind, Operator, Size, Work};
+use crate::core::workload::dnn::{Dnn, FormKind, ListedOperator, QueryWork, SizeByTokens};
 use crate::core::workload::random::split_mix;
 
 #[derive(Debug)]
@@ -31,17 +31,17 @@ pub struct Operators {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Passed<'a> {
-    pub work: &'a Work,
+    pub work: &'a QueryWork,
     pub read: &'a [f32],
     pub found: &'a [f32],
     pub expected: &'a [f32],
 }
 
 /// A row for each output, group after group.
-pub fn tensor(operator: &Operator) -> Option<(String, [usize; 2])> {
+pub fn tensor(operator: &ListedOperator) -> Option<(String, [usize; 2])> {
     let work = operator.form.at(0);
     let shape = [(work.count * work.columns) as usize, work.inner as usize];
-    (work.kind == Kind::Matmul).then(|| (format!("{}.weight", operator.name), shape))
+    (work.kind == FormKind::Matmul).then(|| (format!("{}.weight", operator.name), shape))
 }
 
 /// Refuses weights that would have another size for each request.
@@ -49,7 +49,7 @@ pub fn check(network: &Dnn) -> Result<()> {
     for operator in network
         .distinct()
         .iter()
-        .filter(|operator| operator.form.kind == Kind::Matmul)
+        .filter(|operator| operator.form.kind == FormKind::Matmul)
     {
         let form = &operator.form;
         for (column, size) in [
@@ -57,7 +57,7 @@ pub fn check(network: &Dnn) -> Result<()> {
             ("inner", &form.inner),
             ("columns", &form.columns),
         ] {
-            if !Size::is_constant(size) {
+            if !SizeByTokens::is_constant(size) {
                 return Err(Error::input(format!(
                     "model: dnn:{}: {column} of the matmul \"{}\" depends on tokens, and with it the size of its weights; to \
                      compute it, make it a batched-matmul, which has none, or run it with batchlab sim",
@@ -71,7 +71,7 @@ pub fn check(network: &Dnn) -> Result<()> {
 
 impl Operators {
     pub(super) fn new(network: &Arc<Dnn>, spec: &Spec, weights: &Weights) -> Operators {
-        let packed = |operator: &Operator| {
+        let packed = |operator: &ListedOperator| {
             let Some((name, [outputs, inputs])) = tensor(operator) else {
                 return Vec::new();
             };
@@ -127,7 +127,7 @@ impl Operators {
         // Even a batch of padding only needs one token.
         let padded = form.at(from.longest().max(padded_to).max(1));
         match form.kind {
-            Kind::Matmul => compute::matmul(
+            FormKind::Matmul => compute::matmul(
                 form,
                 &padded,
                 &self.weights[cell.index()],
@@ -135,8 +135,8 @@ impl Operators {
                 into,
                 scratch,
             ),
-            Kind::BatchedMatmul => compute::batched_matmul(form, &padded, from, into, scratch),
-            Kind::Memory => compute::memory(form, &padded, from, into, scratch),
+            FormKind::BatchedMatmul => compute::batched_matmul(form, &padded, from, into, scratch),
+            FormKind::Memory => compute::memory(form, &padded, from, into, scratch),
         }
     }
 
@@ -235,7 +235,7 @@ fn needs(network: &Dnn) -> [u128; 2] {
             .iter()
             .map(|operator| operator.form.at(0).weights() * FLOAT)
     };
-    let of_query = |work: Work| {
+    let of_query = |work: QueryWork| {
         let matrices = u128::from(reads(&work)) / u128::from(work.count.max(1));
         (u128::from(reads(&work)) + u128::from(writes(&work)) + matrices) * FLOAT
     };

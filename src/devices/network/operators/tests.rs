@@ -37,7 +37,7 @@ fn naive(network: &Network, request: RequestId, tokens: u32) -> Vec<f64> {
         let read = |place: usize| x[place % x.len()];
         let squashed = |sum: f64| (5.0 / 3.0 * (3.0 / inner as f64).sqrt() * sum).tanh();
         x = match work.kind {
-            Kind::Matmul => {
+            FormKind::Matmul => {
                 let w = weights.take(&format!("{}.weight", operator.name));
                 let result = |row: usize, group: usize, column: usize| {
                     let of_inner = |i: usize| {
@@ -52,7 +52,7 @@ fn naive(network: &Network, request: RequestId, tokens: u32) -> Vec<f64> {
                     .map(|(row, place)| result(row, place / columns, place % columns))
                     .collect()
             }
-            Kind::BatchedMatmul => {
+            FormKind::BatchedMatmul => {
                 let left = |at: usize, row: usize, i: usize| read((at * rows + row) * inner + i);
                 let right = |at: usize, i: usize, column: usize| {
                     read(count * rows * inner + (at * inner + i) * columns + column)
@@ -68,7 +68,7 @@ fn naive(network: &Network, request: RequestId, tokens: u32) -> Vec<f64> {
                 };
                 (0..count * rows * columns).map(result).collect()
             }
-            Kind::Memory => {
+            FormKind::Memory => {
                 let moved = work.elements.div_ceil(2).max(1) as usize;
                 (0..moved)
                     .map(|place| (5.0 / 3.0 * read(place)).tanh())

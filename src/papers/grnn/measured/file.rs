@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use super::{Chosen, Measured, Ranked, Row, Size, Way};
 use crate::base::error::{Error, Result};
 use crate::base::files::write_typed;
-use crate::core::cost::grnn::{Cell, Mapping};
+use crate::core::cost::grnn::{Mapping, RecurrentCell};
 use crate::lab::results::columns::name_of;
 use crate::lab::results::read::{CsvFile, CsvRow};
 
@@ -144,7 +144,7 @@ impl Measured {
 
 /// Of a file with all [`COLUMNS`].
 fn parse(row: CsvRow<'_>) -> Result<Row> {
-    let cell = one_of(row, "cell", Cell::value_variants())?;
+    let cell = one_of(row, "cell", RecurrentCell::value_variants())?;
     let [hidden, batch, steps] = ["hidden", "batch", "steps"].map(|name| whole(row, name));
     let size = Size {
         cell,
@@ -183,7 +183,7 @@ fn parse(row: CsvRow<'_>) -> Result<Row> {
     }
 }
 
-fn ranked(row: CsvRow<'_>, cell: Cell) -> Result<Ranked> {
+fn ranked(row: CsvRow<'_>, cell: RecurrentCell) -> Result<Ranked> {
     let rnn = one_of(row, "kernel", cell.kernels())?;
     let [tile_width, tile_height, groups, group_size] =
         ["tile_width", "tile_height", "work_groups", "group_size"].map(|name| whole(row, name));

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
-use crate::core::cost::grnn::{Cell, Mapping, Rnn};
+use crate::core::cost::grnn::{Mapping, RecurrentCell, Rnn};
 use crate::lab::results::columns::name_of;
 use crate::papers::findings::range;
 
@@ -23,7 +23,7 @@ pub const OF_ALL: &str = "GRNN is the fastest of the model's first five mappings
 /// Sequences of one length, with inputs as wide as the state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    pub cell: Cell,
+    pub cell: RecurrentCell,
     pub hidden: u32,
     pub batch: u32,
     pub steps: u32,
@@ -275,7 +275,7 @@ impl Measured {
     }
 
     /// GRNN's, and cuDNN's with a row for this cell.
-    pub fn series(&self, cell: Cell) -> impl Iterator<Item = Series> {
+    pub fn series(&self, cell: RecurrentCell) -> impl Iterator<Item = Series> {
         let of_cell = move |row: &&Row| row.size.cell == cell;
         let has = move |series| {
             self.rows
@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     const SIZE: Size = Size {
-        cell: Cell::Gru,
+        cell: RecurrentCell::Gru,
         hidden: 256,
         batch: 20,
         steps: 100,

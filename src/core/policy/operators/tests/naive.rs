@@ -7,8 +7,8 @@ use super::Launch;
 use super::classes::{Classes, KeyOf};
 use crate::base::units::CellId;
 use crate::core::workload::cell_graph::{CellGraph, Graph};
-use crate::core::workload::operator::catalogue::List;
-use crate::core::workload::operator::{Kind, Rows, Source};
+use crate::core::workload::operator::catalogue::OperatorList;
+use crate::core::workload::operator::{OperandSource, OperatorKind, RowRule};
 
 pub struct Node<K> {
     pub key: Option<K>,
@@ -19,7 +19,7 @@ pub struct Node<K> {
 }
 
 /// In the order of building: request by request, children before parents, each cell's list in order.
-pub fn build<K>(graphs: &[CellGraph], lists: &[List], key_of: KeyOf<K>) -> Vec<Node<K>> {
+pub fn build<K>(graphs: &[CellGraph], lists: &[OperatorList], key_of: KeyOf<K>) -> Vec<Node<K>> {
     let mut nodes: Vec<Node<K>> = Vec::new();
     for graph in graphs {
         let (cells, edges) = spell_out(graph);
@@ -42,21 +42,21 @@ pub fn build<K>(graphs: &[CellGraph], lists: &[List], key_of: KeyOf<K>) -> Vec<N
             for operator in &lists[cell.index()].operators {
                 let mut own = Vec::new();
                 for copy in 0..operator.copies(count) as usize {
-                    let one = operator.rows == Rows::ForEach;
+                    let one = operator.rows == RowRule::ForEach;
                     let inputs: Vec<usize> = operator
                         .inputs
                         .iter()
                         .flat_map(|source| match source {
-                            Source::Word => vec![],
-                            Source::State if one => before
+                            OperandSource::Word => vec![],
+                            OperandSource::State if one => before
                                 .get(copy)
                                 .map(|node| state[*node as usize])
                                 .into_iter()
                                 .collect(),
-                            Source::State => {
+                            OperandSource::State => {
                                 before.iter().map(|node| state[*node as usize]).collect()
                             }
-                            Source::Operator(earlier) => {
+                            OperandSource::Operator(earlier) => {
                                 let earlier = &copies[*earlier as usize];
                                 if one && earlier.len() > 1 {
                                     vec![earlier[copy]]
@@ -74,7 +74,10 @@ pub fn build<K>(graphs: &[CellGraph], lists: &[List], key_of: KeyOf<K>) -> Vec<N
                     own.push(nodes.len());
                     nodes.push(Node {
                         key: key_of(operator, count, input),
-                        elementwise: matches!(operator.kind, Kind::Elementwise { .. } | Kind::Sum),
+                        elementwise: matches!(
+                            operator.kind,
+                            OperatorKind::Elementwise { .. } | OperatorKind::Sum
+                        ),
                         inputs,
                         depth,
                         rows: u64::from(operator.rows(count)),

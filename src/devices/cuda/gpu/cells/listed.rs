@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::{
     Argument, Buffer, Cell, Fault, Matrix, Memory, Product, Setup, Shape, Tail, Upload, Work,
 };
-use crate::core::workload::dnn::{Dnn, Form, Kind, Operator, Work as Sizes};
+use crate::core::workload::dnn::{Dnn, Form, FormKind, ListedOperator, QueryWork as Sizes};
 use crate::devices::network::operators::{reads, slope, tensor, writes};
 
 /// The largest operand or product in memory, in numbers, unless a single query has more.
@@ -41,7 +41,7 @@ fn widest(network: &Dnn) -> u32 {
 pub fn all<'n>(network: &'n Dnn, upload: &Upload<'_>) -> Result<Vec<Box<dyn Cell>>, Fault> {
     // Layers of equal shape share the kernels' table of sizes, which has an entry for each number of tokens.
     let mut known: BTreeMap<&Form, Arc<Memory>> = BTreeMap::new();
-    let made = |operator: &'n Operator| -> Result<Box<dyn Cell>, Fault> {
+    let made = |operator: &'n ListedOperator| -> Result<Box<dyn Cell>, Fault> {
         let weights = tensor(operator)
             .map(|(tensor, _)| upload.matrix(&[&tensor]))
             .transpose()?;
@@ -83,9 +83,9 @@ fn own(work: &Sizes) -> [u32; 7] {
 /// The matrices that an operator writes for a query: number, rows and columns.
 fn written(work: &Sizes) -> [u32; 3] {
     let [count, rows, columns] = match work.kind {
-        Kind::Matmul => [1, work.rows, work.count * work.columns],
-        Kind::BatchedMatmul => [work.count, work.rows, work.columns],
-        Kind::Memory => [1, 1, writes(work)],
+        FormKind::Matmul => [1, work.rows, work.count * work.columns],
+        FormKind::BatchedMatmul => [work.count, work.rows, work.columns],
+        FormKind::Memory => [1, 1, writes(work)],
     };
     [count as u32, rows as u32, columns as u32]
 }
@@ -134,9 +134,13 @@ impl Listed {
         );
         let read = (self.queries(at, some), at.spec.seed);
         match padded.kind {
-            Kind::Matmul => at.call_rows("operand_rows", units, some.count, (read, operand, units)),
-            Kind::Memory => at.call_rows("copy_numbers", units, some.count, (read, product, units)),
-            Kind::BatchedMatmul => {
+            FormKind::Matmul => {
+                at.call_rows("operand_rows", units, some.count, (read, operand, units))
+            }
+            FormKind::Memory => {
+                at.call_rows("copy_numbers", units, some.count, (read, product, units))
+            }
+            FormKind::BatchedMatmul => {
                 let [groups, rows, inner, columns] = sizes(padded);
                 let pairs = (
                     operand,
@@ -153,7 +157,7 @@ impl Listed {
         let [groups, rows, inner, columns] = sizes(padded);
         let size = u64::from(columns) * u64::from(inner);
         match (padded.kind, &self.weights) {
-            (Kind::Matmul, Some(weights)) => (0..groups)
+            (FormKind::Matmul, Some(weights)) => (0..groups)
                 .map(|group| {
                     let operand = operand + u64::from(group * inner * at.element);
                     let weights =
@@ -171,7 +175,7 @@ impl Listed {
                     })
                 })
                 .collect(),
-            (Kind::BatchedMatmul, _) => {
+            (FormKind::BatchedMatmul, _) => {
                 let (right, pairs) = (right_of(at, padded, some), Some(some.count * groups));
                 vec![Work::Product(Product {
                     pairs,
@@ -224,7 +228,7 @@ impl Cell for Listed {
         let padded = self.form.at(of.tokens);
         let queries = self.at_once(&padded, of.rows) as usize;
         let (operand, product) = (reads(&padded) as usize, writes(&padded) as usize);
-        let operand = if padded.kind == Kind::Memory {
+        let operand = if padded.kind == FormKind::Memory {
             0
         } else {
             operand

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::{Argument, Buffer, Cell, Fault, Memory, Setup, Shape, Upload, Work};
 use crate::base::error::{Error, Result};
-use crate::core::cost::grnn::{self, Device};
+use crate::core::cost::grnn::{self, DataSheet};
 use crate::core::workload::model::Model;
 use crate::devices::cuda::gpu::grnn::{BESIDE, Chosen, HIDDEN, Host, INPUTS, LENGTHS, VECTORS};
 
@@ -27,10 +27,10 @@ impl Sequences {
     pub fn new(
         host: Host,
         model: &Model,
-        device: &Device,
+        device: &DataSheet,
         upload: &mut Upload<'_>,
     ) -> Result<Option<Sequences>> {
-        let cell = grnn::Cell::of(model)?;
+        let cell = grnn::RecurrentCell::of(model)?;
         let embedding = upload.table("embedding.weight").map_err(Error::failed)?;
         Ok(Chosen::new(host, cell, device, upload)?.map(|chosen| Sequences { chosen, embedding }))
     }

@@ -1,7 +1,7 @@
 //! The sizes and options with which a persistent kernel is compiled and launched.
 
 use crate::base::error::{Error, Result};
-use crate::core::cost::grnn::{Mapping, Rnn, Sizes, weights_of_thread};
+use crate::core::cost::grnn::{Mapping, Rnn, RnnSizes, weights_of_thread};
 use crate::devices::cuda::gpu::compile::file;
 
 const WARP: u32 = 32;
@@ -18,14 +18,14 @@ const BESIDE_WEIGHTS: u32 = 32;
 /// A persistent kernel: the network's sizes, and the mapping of a step to the GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Configuration {
-    sizes: Sizes,
+    sizes: RnnSizes,
     mapping: Mapping,
 }
 
 impl Configuration {
     /// Checks that a kernel can be made of the mapping: groups are powers of two up to a warp, share the outputs evenly
     /// and have a thread for each sum; blocks are not too large.
-    pub fn new(sizes: Sizes, mapping: Mapping) -> Result<Configuration> {
+    pub fn new(sizes: RnnSizes, mapping: Mapping) -> Result<Configuration> {
         let Mapping {
             tile_width,
             tile_height,
@@ -66,7 +66,7 @@ impl Configuration {
         )))
     }
 
-    pub fn sizes(&self) -> Sizes {
+    pub fn sizes(&self) -> RnnSizes {
         self.sizes
     }
 
@@ -186,7 +186,7 @@ mod tests {
             group_size,
         };
         Configuration::new(
-            Sizes {
+            RnnSizes {
                 rnn,
                 hidden: 256,
                 batch: 20,
@@ -251,7 +251,7 @@ mod tests {
                 group_size,
             };
             Configuration::new(
-                Sizes {
+                RnnSizes {
                     rnn,
                     hidden,
                     batch: 1,

@@ -8,7 +8,9 @@ use cudarc::driver::sys::CUfunction_attribute;
 use super::persistent::Tuned;
 use super::{Configuration, Host, Layer};
 use crate::base::error::{Error, Result};
-use crate::core::cost::grnn::{Cell, Device, Launches, Mapping, Ranked, Rnn, Sizes, Space, rank};
+use crate::core::cost::grnn::{
+    DataSheet, KernelLaunches, Mapping, RankedMapping, RecurrentCell, Rnn, RnnSizes, Space, rank,
+};
 use crate::devices::cuda::gpu::call::{Call, Function};
 use crate::devices::cuda::gpu::compile::Kernels;
 use crate::devices::cuda::gpu::cublas::Product;
@@ -49,7 +51,7 @@ impl Kernel {
             unreachable!("a launch has six buffers")
         };
         let (sizes, mapping) = (
-            Sizes {
+            RnnSizes {
                 batch,
                 ..self.configuration.sizes()
             },
@@ -122,9 +124,9 @@ const TRIED: usize = 5;
 #[derive(Debug)]
 pub struct Chosen {
     kernels: BTreeMap<u32, Kernel>,
-    launches: Launches,
+    launches: KernelLaunches,
     pub(in crate::devices::cuda::gpu) layer: Layer,
-    device: Device,
+    device: DataSheet,
     host: Host,
 }
 
@@ -135,8 +137,8 @@ impl Chosen {
     /// `None` if the registers do not hold the weights: traditional kernels run then (GRNN, section 4).
     pub fn new(
         host: Host,
-        cell: Cell,
-        device: &Device,
+        cell: RecurrentCell,
+        device: &DataSheet,
         upload: &Upload<'_>,
     ) -> Result<Option<Chosen>> {
         let Upload {
@@ -145,11 +147,11 @@ impl Chosen {
             precision,
             ..
         } = *upload;
-        let device = Device {
+        let device = DataSheet {
             multiprocessors: host.multiprocessors(),
             ..device.clone()
         };
-        let launches = Launches::new(cell, spec.hidden, &device, &Space::default());
+        let launches = KernelLaunches::new(cell, spec.hidden, &device, &Space::default());
         if launches.largest().is_none() {
             return Ok(None);
         }
@@ -165,7 +167,7 @@ impl Chosen {
 
     /// Compiles the kernels for a batch, or finds them in the cache, and loads them.
     pub fn make_ready(&mut self, batch: u32) -> Result<()> {
-        let wanted: Vec<(u32, Ranked)> = self.launches.of(batch).copied().collect();
+        let wanted: Vec<(u32, RankedMapping)> = self.launches.of(batch).copied().collect();
         for (runs_as, first) in wanted {
             if !self.kernels.contains_key(&runs_as) {
                 let kernel = self.kernel(runs_as, first.rnn, first.mapping)?;
@@ -181,7 +183,7 @@ impl Chosen {
         let make = |rnn, mapping| {
             Kernel::new(
                 &self.host,
-                Configuration::new(Sizes { rnn, hidden, batch }, mapping)?,
+                Configuration::new(RnnSizes { rnn, hidden, batch }, mapping)?,
             )
         };
         if let Some(Tuned { rnn, mapping, .. }) =

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use super::Host;
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
-use crate::core::cost::grnn::Cell;
+use crate::core::cost::grnn::RecurrentCell;
 use crate::devices::cuda::gpu::cublas::Product;
 use crate::devices::cuda::gpu::memory::Memory;
 use crate::devices::cuda::gpu::weights::elements;
@@ -30,7 +30,7 @@ pub(super) const ARRIVED: usize = 5;
 /// on the state. The second column is the rounding error of the first.
 #[derive(Debug)]
 pub struct Layer {
-    pub(super) cell: Cell,
+    pub(super) cell: RecurrentCell,
     pub(super) hidden: u32,
     /// The width of an input.
     pub(super) embedding: u32,
@@ -44,7 +44,7 @@ impl Layer {
     /// always float32.
     pub fn new(
         host: &Host,
-        cell: Cell,
+        cell: RecurrentCell,
         weights: &Weights,
         spec: &Spec,
         precision: Precision,
@@ -99,7 +99,7 @@ impl Layer {
 
     /// Whether a state has a c beside its h.
     pub(in crate::devices::cuda::gpu) fn has_c(&self) -> bool {
-        self.cell == Cell::Lstm
+        self.cell == RecurrentCell::Lstm
     }
 
     /// The product of input [rows](Layer::row) with the matrix: \[rows, gates, hidden\].

@@ -5,7 +5,7 @@ use cudarc::driver::sys::CUstream;
 use super::Host;
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
-use crate::core::cost::grnn::{Measured, Product, Reduction};
+use crate::core::cost::grnn::{MeasuredProduct, MeasuredReduction, MicroBenchmarks};
 use crate::devices::cuda::device::Fault;
 use crate::devices::cuda::gpu::call::{Argument, Call, Function};
 use crate::devices::cuda::gpu::compile::Kernels;
@@ -65,7 +65,7 @@ struct Bench<'h> {
 
 /// Runs each micro-benchmark `times` times after a warm-up, and returns medians. `schedulers` are those of a
 /// multiprocessor, which share a block's warps.
-pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<Measured> {
+pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<MicroBenchmarks> {
     let mut bench = Bench::new(host, times).map_err(Error::failed)?;
     let kernels = Kernels::load(host, [MICRO], &micro_options())?;
     let one_warp = Grid {
@@ -112,19 +112,19 @@ pub fn measure(host: &Host, schedulers: u32, times: usize) -> Result<Measured> {
         .flat_map(|warps| COUNTS.map(|count| (warps, count)))
     {
         let cycles = bench.run(of_products, of_warps(warps), count)? / rounds(STATES / WARP);
-        products.push(Product {
+        products.push(MeasuredProduct {
             warps,
             outputs: count,
             cycles,
         });
         let cycles =
             (bench.run(reductions, of_warps(warps), count)? / rounds(1) - fma) / f64::from(STEPS);
-        reduced.push(Reduction {
+        reduced.push(MeasuredReduction {
             values: warps * count,
             cycles,
         });
     }
-    Ok(Measured {
+    Ok(MicroBenchmarks {
         fma,
         shuffle,
         l2,

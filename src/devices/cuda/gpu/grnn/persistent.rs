@@ -12,7 +12,7 @@ use super::{Configuration, Host, Layer, headers};
 use crate::base::error::{Error, Result};
 use crate::base::precision::Precision;
 use crate::base::units::{CellId, RequestId};
-use crate::core::cost::grnn::{Cell, Mapping, Ranked, Rnn, Sizes};
+use crate::core::cost::grnn::{Mapping, RankedMapping, RecurrentCell, Rnn, RnnSizes};
 use crate::core::workload::cell_graph::CellGraph;
 use crate::core::workload::model::Model;
 use crate::devices::cuda::device::Fault;
@@ -63,7 +63,7 @@ impl Persistent {
         layer: &Arc<Layer>,
         configuration: Configuration,
     ) -> Result<Persistent> {
-        let Sizes { rnn, hidden, .. } = configuration.sizes();
+        let RnnSizes { rnn, hidden, .. } = configuration.sizes();
         if (rnn == Rnn::Lstm) != layer.has_c() || hidden != layer.hidden {
             let (cell, width) = (layer.cell.name(), layer.hidden);
             return Err(Error::input(format!(
@@ -256,7 +256,7 @@ pub struct Tuned {
 
 impl Tuned {
     /// The mapping that was stored for a GPU, these sizes and these kernels.
-    pub fn recall(host: &Host, cell: Cell, hidden: u32, batch: u32) -> Option<Tuned> {
+    pub fn recall(host: &Host, cell: RecurrentCell, hidden: u32, batch: u32) -> Option<Tuned> {
         serde_json::from_slice(
             &host
                 .cache
@@ -265,7 +265,7 @@ impl Tuned {
         .ok()
     }
 
-    fn key(host: &Host, cell: Cell, hidden: u32, batch: u32) -> Key {
+    fn key(host: &Host, cell: RecurrentCell, hidden: u32, batch: u32) -> Key {
         let Host { gpu, nvrtc, .. } = host;
         let kernels = cell
             .kernels()
@@ -305,7 +305,13 @@ pub struct Tuner {
 
 impl Tuner {
     /// Copies a network with seeded weights to a GPU, with sequences of this number of steps.
-    pub fn new(host: Host, cell: Cell, hidden: u32, batch: u32, steps: u32) -> Result<Tuner> {
+    pub fn new(
+        host: Host,
+        cell: RecurrentCell,
+        hidden: u32,
+        batch: u32,
+        steps: u32,
+    ) -> Result<Tuner> {
         let spec = Spec {
             hidden,
             embedding: hidden,
@@ -349,8 +355,8 @@ impl Tuner {
     }
 
     /// Compiles a mapping's kernel. Fails if this GPU can't run it.
-    pub fn kernel(&self, ranked: &Ranked) -> Result<Persistent> {
-        let sizes = Sizes {
+    pub fn kernel(&self, ranked: &RankedMapping) -> Result<Persistent> {
+        let sizes = RnnSizes {
             rnn: ranked.rnn,
             hidden: self.layer.hidden,
             batch: self.batch,

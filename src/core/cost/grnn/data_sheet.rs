@@ -5,14 +5,14 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::Times;
+use super::KernelTimes;
 use crate::base::error::{Error, Result};
 use crate::base::shipped::{self, Shipped};
 use crate::core::workload::input;
 
 /// A GPU in GRNN's performance model (Figure 10). The unit of cost is the time of a dependent fused multiply-add.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Device {
+pub struct DataSheet {
     pub name: String,
     /// SMs: multiprocessors, each with one block.
     pub multiprocessors: u32,
@@ -42,7 +42,7 @@ pub struct Constants {
     pub products: Products,
     pub reductions: Reductions,
     /// `None` if not measured.
-    pub time: Option<Times>,
+    pub time: Option<KernelTimes>,
 }
 
 /// Cost of products by a scheduler's warps and the outputs per loaded element of the state (equation 12). Above `bound`
@@ -98,7 +98,7 @@ impl Reductions {
 }
 
 #[derive(Deserialize)]
-struct File {
+struct DeviceFile {
     name: String,
     multiprocessors: u32,
     grnn: Option<Constants>,
@@ -123,18 +123,18 @@ fn range(key: &str) -> Option<RangeInclusive<f64>> {
     })
 }
 
-impl Device {
-    pub fn open(given: &str) -> Result<Device> {
-        Device::read(&Shipped::Device.find(Path::new(given))?)
+impl DataSheet {
+    pub fn open(given: &str) -> Result<DataSheet> {
+        DataSheet::read(&Shipped::Device.find(Path::new(given))?)
     }
 
-    pub fn read(path: &Path) -> Result<Device> {
+    pub fn read(path: &Path) -> Result<DataSheet> {
         let text = shipped::text(path)?;
-        Device::parse(&text, &path.display().to_string())
+        DataSheet::parse(&text, &path.display().to_string())
     }
 
-    pub fn parse(text: &str, file: &str) -> Result<Device> {
-        let File {
+    pub fn parse(text: &str, file: &str) -> Result<DataSheet> {
+        let DeviceFile {
             name,
             multiprocessors,
             grnn,
@@ -156,14 +156,14 @@ impl Device {
                 "{file}: grnn.reductions: {value} to the power of {most} is larger than any number; take a smaller value, bound or bound_values"
             )));
         }
-        Ok(Device {
+        Ok(DataSheet {
             name,
             multiprocessors,
             constants,
         })
     }
 
-    /// What [`Device::parse`] reads.
+    /// What [`DataSheet::parse`] reads.
     pub fn text(&self) -> String {
         toml::to_string(self).expect("numbers and names are TOML")
     }
