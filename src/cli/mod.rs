@@ -26,6 +26,7 @@ pub mod sim;
 pub mod trace;
 pub mod tune;
 pub mod validate;
+mod value_enums;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;

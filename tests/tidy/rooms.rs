@@ -30,7 +30,14 @@ const ROOMS: [(&str, &[&str]); 6] = [
     ),
     (
         "core",
-        &["plotters", "krilla", "indicatif", "cudarc", "rten_gemm"],
+        &[
+            "clap",
+            "plotters",
+            "krilla",
+            "indicatif",
+            "cudarc",
+            "rten_gemm",
+        ],
     ),
     ("devices", &["clap", "plotters", "krilla", "indicatif"]),
     ("lab", &["cudarc"]),

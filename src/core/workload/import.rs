@@ -14,38 +14,39 @@ use super::treebanks::{self, Notation};
 use crate::base::error::{Error, Result};
 use crate::base::units::Nanos;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+/// A format of published traces and shapes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImportFormat {
-    /// Azure LLM inference traces: TIMESTAMP,ContextTokens,GeneratedTokens
+    /// Azure LLM inference traces: TIMESTAMP,ContextTokens,GeneratedTokens.
     Azure,
-    /// BurstGPT: Timestamp,Model,Request tokens,Response tokens,…
-    #[value(name = "burstgpt")]
+    /// BurstGPT: Timestamp,Model,Request tokens,Response tokens and others.
     BurstGpt,
-    /// Mooncake: {"timestamp": …, "input_length": …, "output_length": …} in each line, the time in milliseconds
+    /// Mooncake: {"timestamp": …, "input_length": …, "output_length": …} in each line, the time in milliseconds.
     Mooncake,
-    /// Seconds and lengths: `arrival_s,length_in,length_out`, the last optional
+    /// Seconds and lengths: `arrival_s,length_in,length_out`, the last optional.
     Csv,
-    /// A sentence per line; its length is the number of words between spaces
+    /// A sentence per line; its length is the number of words between spaces.
     Sentences,
-    /// A tree per line: the 1-based parent of each node, 0 for the root, as in SICK's .parents files
+    /// A tree per line: the 1-based parent of each node, 0 for the root, as in SICK's .parents files.
     Parents,
-    /// The s-expressions of the Stanford and Penn treebanks
+    /// The s-expressions of the Stanford and Penn treebanks.
     Treebank,
-    /// CoNLL-U: a word per line, whose head is its parent in the tree
+    /// CoNLL-U: a word per line, whose head is its parent in the tree.
     Conllu,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+/// The shape that an imported request gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ImportedShape {
-    /// A chain as long as the input
+    /// A chain as long as the input.
     Chain,
-    /// The lengths of input and output
+    /// The lengths of input and output.
     Seq2seq,
-    /// One pass over an input of this many tokens
+    /// One pass over an input of this many tokens.
     Tokens,
-    /// Prompt and output of a language model
+    /// Prompt and output of a language model.
     Llm,
-    /// A tree
+    /// A tree.
     Tree,
 }
 

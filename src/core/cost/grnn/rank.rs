@@ -9,15 +9,19 @@ use crate::base::units::Nanos;
 use crate::core::cost::curve::Best;
 use crate::core::workload::model::Model;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, clap::ValueEnum)]
+/// The cells that persistent kernels compute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RecurrentCell {
-    /// One synchronisation per step
+    /// An LSTM: one synchronisation per step.
     Lstm,
-    /// One or two synchronisations per step
+    /// A GRU: one or two synchronisations per step.
     Gru,
 }
 
 impl RecurrentCell {
+    pub const ALL: [RecurrentCell; 2] = [RecurrentCell::Lstm, RecurrentCell::Gru];
+
+    /// The kinds of kernels that compute the cell.
     pub fn kernels(self) -> &'static [Rnn] {
         match self {
             RecurrentCell::Lstm => &[Rnn::Lstm],

@@ -7,22 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use super::DataSheet;
 
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Serialize,
-    Deserialize,
-    clap::ValueEnum,
-)]
+/// The kinds of persistent kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rnn {
-    /// One synchronisation
+    /// One synchronisation.
     Lstm,
     /// Two synchronisations: blocks wait for the reset gate's product.
     GruDouble,

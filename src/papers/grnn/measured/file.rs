@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use super::{Chosen, Measured, Ranked, Row, Size, Way};
 use crate::base::error::{Error, Result};
 use crate::base::files::write_typed;
-use crate::core::cost::grnn::{Mapping, RecurrentCell};
+use crate::core::cost::grnn::{Mapping, RecurrentCell, Rnn};
 use crate::lab::results::columns::name_of;
 use crate::lab::results::read::{CsvFile, CsvRow};
 
@@ -108,7 +108,7 @@ impl Measured {
                 let gpu = (&self.gpu, self.multiprocessors);
                 let sequence = (
                     name_of(way),
-                    name_of(cell),
+                    cell_name(cell),
                     hidden,
                     batch,
                     steps,
@@ -144,7 +144,7 @@ impl Measured {
 
 /// Of a file with all [`COLUMNS`].
 fn parse(row: CsvRow<'_>) -> Result<Row> {
-    let cell = one_of(row, "cell", RecurrentCell::value_variants())?;
+    let cell = one_of(row, "cell", &RecurrentCell::ALL, cell_name)?;
     let [hidden, batch, steps] = ["hidden", "batch", "steps"].map(|name| whole(row, name));
     let size = Size {
         cell,
@@ -159,7 +159,7 @@ fn parse(row: CsvRow<'_>) -> Result<Row> {
             &format!("\"{}\" is not a time; must be above 0", row.text("ms")?),
         ));
     }
-    let way = one_of(row, "way", Way::value_variants())?;
+    let way = one_of(row, "way", Way::value_variants(), name_of)?;
     let is_counted = way == Way::Grnn || !row.text("launches")?.is_empty();
     let launches = is_counted.then(|| whole(row, "launches")).transpose()?;
     let mapped = (way == Way::Grnn).then(|| ranked(row, cell)).transpose()?;
@@ -184,7 +184,7 @@ fn parse(row: CsvRow<'_>) -> Result<Row> {
 }
 
 fn ranked(row: CsvRow<'_>, cell: RecurrentCell) -> Result<Ranked> {
-    let rnn = one_of(row, "kernel", cell.kernels())?;
+    let rnn = one_of(row, "kernel", cell.kernels(), Rnn::to_string)?;
     let [tile_width, tile_height, groups, group_size] =
         ["tile_width", "tile_height", "work_groups", "group_size"].map(|name| whole(row, name));
     let (tile_width, tile_height, groups, group_size) =
@@ -202,7 +202,7 @@ fn ranked(row: CsvRow<'_>, cell: RecurrentCell) -> Result<Ranked> {
             &format!("\"{rank}\" of {valid} valid mappings; from 1 to {valid}"),
         ));
     }
-    let chosen = one_of(row, "chosen", Chosen::value_variants())?;
+    let chosen = one_of(row, "chosen", Chosen::value_variants(), name_of)?;
     let constants = name(row, "constants", "the name of a device")?.to_string();
     Ok(Ranked {
         rnn,
@@ -239,7 +239,17 @@ fn number(row: CsvRow<'_>, column: &str) -> Result<f64> {
         .ok_or_else(|| row.error(column, "is empty; a number is needed"))
 }
 
-fn one_of<T: ValueEnum>(row: CsvRow<'_>, column: &str, all: &[T]) -> Result<T> {
+fn cell_name(cell: &RecurrentCell) -> String {
+    cell.name().to_string()
+}
+
+/// The value with the name that a row has in a column.
+fn one_of<T: Clone>(
+    row: CsvRow<'_>,
+    column: &str,
+    all: &[T],
+    name_of: fn(&T) -> String,
+) -> Result<T> {
     let text = row.text(column)?;
     all.iter()
         .find(|one| name_of(*one) == text)
