@@ -6,9 +6,9 @@ use super::render::Shown;
 use crate::base::error::{Error, Result};
 use crate::base::units::{RequestId, TaskId};
 use crate::core::policy::registry::Registry;
-use crate::lab::explain::request::Life;
-use crate::lab::explain::task::Account;
-use crate::lab::explain::{Again, Subject, What};
+use crate::lab::explain::request::RequestExplanation;
+use crate::lab::explain::task::TaskExplanation;
+use crate::lab::explain::{ExplainedSubject, RepeatedRun, SubjectKind};
 use crate::lab::run::executor::Executors;
 use crate::lab::validate::results::{Point, Results};
 
@@ -24,7 +24,7 @@ pub struct Args {
     pub results: PathBuf,
 
     #[command(flatten)]
-    pub subject: Subject,
+    pub subject: ExplainedSubject,
 
     #[command(flatten)]
     pub shown: Shown,
@@ -33,21 +33,21 @@ pub struct Args {
 pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()> {
     let results = Results::open(&args.results, registry)?;
     let point = only(args, &results)?;
-    let Subject { what, number } = args.subject;
-    let again = Again::run(&results, point, args.subject, executors)?;
+    let ExplainedSubject { what, number } = args.subject;
+    let again = RepeatedRun::run(&results, point, args.subject, executors)?;
     match what {
-        What::Request => {
-            let life = Life::new(&again, RequestId(number));
+        SubjectKind::Request => {
+            let life = RequestExplanation::new(&again, RequestId(number));
             args.shown.show(|| life.text(), || life.to_json())
         }
-        What::Task => {
+        SubjectKind::Task => {
             let undone = || {
                 Error::at(
                     &args.results,
                     format!("task {number} was not done when the run ended"),
                 )
             };
-            let account = Account::new(&again, TaskId(number)).ok_or_else(undone)?;
+            let account = TaskExplanation::new(&again, TaskId(number)).ok_or_else(undone)?;
             args.shown.show(|| account.text(), || account.to_json())
         }
     }
@@ -64,7 +64,7 @@ fn only<'r>(args: &Args, results: &'r Results) -> Result<&'r Point> {
                 .collect();
             let (count, what) = (
                 several.len(),
-                if args.subject.what == What::Request {
+                if args.subject.what == SubjectKind::Request {
                     "life"
                 } else {
                     "task"

@@ -7,11 +7,11 @@ use super::render::print_with;
 use crate::base::error::{Error, Result};
 use crate::base::files::write_typed;
 use crate::core::summary::Summary;
-use crate::lab::results::columns::{Metric, Unit};
+use crate::lab::results::columns::{Metric, MetricUnit};
 use crate::lab::results::logs::{LogRow, RequestLine, TaskLine};
 use crate::lab::results::read::CsvFile;
-use crate::lab::results::swept;
-use crate::lab::validate::compare::side::{Place, Side};
+use crate::lab::results::sweep_keys;
+use crate::lab::validate::compare::side::{ComparedPoint, Side};
 
 /// Write the requests, tasks or summaries of all points as one table
 ///
@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> Result<()> {
     let places = || sides.iter().flat_map(|side| &side.places);
     let mut unreadable = None;
     let mut fill = |out: &mut dyn Write| {
-        let keys = swept::keys(places().map(|place| &place.swept[..]));
+        let keys = sweep_keys::keys(places().map(|place| &place.swept[..]));
         let mut table = Table {
             sides: &sides,
             keys,
@@ -113,11 +113,11 @@ impl<'a> Table<'a, '_> {
     }
 
     /// The first fields of a row. Replications count from 1.
-    fn point(&self, side: &Side, place: &Place, replication: usize) -> Vec<String> {
+    fn point(&self, side: &Side, place: &ComparedPoint, replication: usize) -> Vec<String> {
         let values = self
             .keys
             .iter()
-            .map(|key| swept::value(&place.swept, key).unwrap_or_default());
+            .map(|key| sweep_keys::value(&place.swept, key).unwrap_or_default());
         let texts = [side.scenario(), &place.policy, &place.load]
             .into_iter()
             .chain(values);
@@ -127,7 +127,7 @@ impl<'a> Table<'a, '_> {
             .collect()
     }
 
-    fn points(&self) -> impl Iterator<Item = (&'a Side, &'a Place)> + use<'a> {
+    fn points(&self) -> impl Iterator<Item = (&'a Side, &'a ComparedPoint)> + use<'a> {
         self.sides
             .iter()
             .flat_map(|side| side.places.iter().map(move |place| (side, place)))
@@ -173,15 +173,16 @@ impl<'a> Table<'a, '_> {
 }
 
 fn fields(class: &str, summary: &Summary) -> Vec<String> {
-    let number =
-        |value: Option<f64>, unit: Unit| value.map_or(String::new(), |number| unit.written(number));
+    let number = |value: Option<f64>, unit: MetricUnit| {
+        value.map_or(String::new(), |number| unit.written(number))
+    };
     let own = [
         class.to_string(),
         summary
             .saturated
             .map_or(String::new(), |saturated| saturated.to_string()),
         summary.expired.to_string(),
-        number(summary.within_slo, Unit::Ratio),
+        number(summary.within_slo, MetricUnit::Ratio),
     ];
     own.into_iter()
         .chain(

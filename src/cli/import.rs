@@ -7,7 +7,7 @@ use super::render::say;
 use crate::base::error::{Context as _, Result};
 use crate::base::shipped;
 use crate::core::policy::closed::Version;
-use crate::lab::import::perf_analyzer::Measured;
+use crate::lab::import::perf_analyzer::MeasuredTimes;
 use crate::lab::import::triton;
 
 /// Make policies and cost tables from files of other serving tools
@@ -78,7 +78,7 @@ pub fn run(args: &Args) -> Result<()> {
             imported.table()?
         }
         From::PerfAnalyzer { files, cell } => {
-            let mut measured = Measured::default();
+            let mut measured = MeasuredTimes::default();
             for file in files {
                 let sized = file
                     .split_once('=')

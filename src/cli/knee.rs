@@ -11,7 +11,7 @@ use super::{Common, Sweeps, number_in};
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, Rate};
 use crate::core::policy::registry::Registry;
-use crate::lab::results::columns::{Column, Unit, swept_columns, to_object};
+use crate::lab::results::columns::{Column, MetricUnit, swept_columns, to_object};
 use crate::lab::results::table::aligned;
 use crate::lab::results::write::write_columns;
 use crate::lab::run::executor::SelectedBackend;
@@ -330,12 +330,12 @@ impl Study {
             (!single)
                 .then(|| Column::count("round", |row: &Row| row.round.map(|round| round as usize))),
             rate.is_none().then(|| {
-                Column::number("knee_rps", Unit::PerSecond, |row: &Row| {
+                Column::number("knee_rps", MetricUnit::PerSecond, |row: &Row| {
                     Some(row.answer.mean()?.0)
                 })
             }),
             rate.is_none().then(|| {
-                Column::number("knee_rps_ci", Unit::PerSecond, |row: &Row| {
+                Column::number("knee_rps_ci", MetricUnit::PerSecond, |row: &Row| {
                     row.answer.half_width()
                 })
             }),
@@ -347,7 +347,7 @@ impl Study {
                 })
             }),
             rate.filter(|_| single).map(|_| {
-                Column::number("latency_ms", Unit::Millis, |row: &Row| {
+                Column::number("latency_ms", MetricUnit::Millis, |row: &Row| {
                     row.answer.latency.map(Nanos::as_millis_f64)
                 })
             }),

@@ -18,8 +18,8 @@ use crate::lab::run::inputs::RunInputs;
 use crate::lab::run::prepare;
 use crate::lab::run::target::Target;
 use crate::lab::scenario::{Input, Scenario};
-use crate::lab::validate::ledger::{Ledger, Term, replayed};
-use crate::lab::validate::recorded::Recording;
+use crate::lab::validate::ledger::{Ledger, Term, replay_with_ledger};
+use crate::lab::validate::recording::Recording;
 use crate::lab::validate::replay::Replay;
 use crate::lab::validate::results::{Point, Results};
 
@@ -82,7 +82,7 @@ pub fn run(args: &Args, registry: &Registry) -> Result<()> {
         let model = devices
             .get(point.variant)
             .and_then(|device| device.costs(point.run.policy));
-        let (replay, ledger) = replayed(&inputs[point.variant], point, model)?;
+        let (replay, ledger) = replay_with_ledger(&inputs[point.variant], point, model)?;
         let policy = results.scenario(point).policies[point.run.policy].name();
         Ok(Row {
             policy,

@@ -14,12 +14,12 @@ use crate::base::units::Nanos;
 use crate::lab::page::{PageSection, date, facts, figures, folded, notes, page, summary, table};
 use crate::lab::plot::{self, BY_KEY, FigureKind, Look, PlotInputs, Undrawn};
 use crate::lab::results::read::CsvTable;
-use crate::lab::results::saved::{read_json, within};
+use crate::lab::results::saved_results::{read_json, within};
 use crate::lab::results::summary::SummaryRow;
-use crate::lab::results::swept::distinct;
+use crate::lab::results::sweep_keys::distinct;
 use crate::lab::validate::compare::report::{HEADINGS, cells};
-use crate::lab::validate::compare::side::{Place, Side};
-use crate::lab::validate::compare::{Comparison, Row, compare};
+use crate::lab::validate::compare::side::{ComparedPoint, Side};
+use crate::lab::validate::compare::{Comparison, ComparisonRow, compare};
 
 /// Write a page to read and to send: tables, figures, warnings and differences of results
 ///
@@ -296,8 +296,8 @@ impl Study {
 
 fn rows(path: &Path) -> Result<Vec<SummaryRow>> {
     let side = Side::open(path)?;
-    let row = |place: &Place| {
-        let Place {
+    let row = |place: &ComparedPoint| {
+        let ComparedPoint {
             policy,
             load,
             swept,
@@ -406,7 +406,7 @@ fn differences(comparison: &Comparison) -> String {
         .into_iter()
         .chain(HEADINGS[1..].iter().copied())
         .collect();
-    let line = |row: &Row| {
+    let line = |row: &ComparisonRow| {
         let place = [&row.place.policy, &row.place.point].map(String::clone);
         place
             .into_iter()

@@ -12,7 +12,9 @@ use crate::core::policy::registry::Registry;
 use crate::lab::run::executor::{Executor, Executors, SelectedBackend, Verify};
 use crate::lab::run::{RunReport, prepare};
 use crate::lab::scenario::Scenario;
-use crate::lab::validate::set::{self, Known, Line, Part, Plan, report};
+use crate::lab::validate::set::{
+    self, DeviceFiles, PolicyLoads, ValidationPlan, ValidationRow, report,
+};
 
 /// Validate the simulator against this machine
 ///
@@ -89,7 +91,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     let Args {
         repeats, seconds, ..
     } = *args;
-    let plan = Plan {
+    let plan = ValidationPlan {
         out: common.out("validate"),
         target,
         loads: args.loads.clone(),
@@ -97,7 +99,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
         seconds,
     };
     let stop = stop_on_ctrl_c()?;
-    let mut lines: Vec<Line> = Vec::new();
+    let mut lines: Vec<ValidationRow> = Vec::new();
     for scenario in &scenarios {
         let (real, known) = run_for_real(args, executor, &plan, scenario)?;
         for (part, real) in &real {
@@ -123,7 +125,7 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
     ));
     match lines.iter().find(|line| !line.same_decisions()) {
         None => Ok(()),
-        Some(Line { scenario, rate, .. }) => Err(Error::failed(format_args!(
+        Some(ValidationRow { scenario, rate, .. }) => Err(Error::failed(format_args!(
             "{scenario} at {rate}: a replay resulted in other decisions than the recorded run; batchlab replay {} shows the first",
             plan.out.join(target.name()).join(scenario).display()
         ))),
@@ -131,12 +133,12 @@ pub fn run(args: &Args, registry: &Registry, executors: &Executors) -> Result<()
 }
 
 /// The real runs of each policy, and what a profile in turn with them says of the device.
-type Ran = (Vec<(Part, RunReport)>, Known);
+type Ran = (Vec<(PolicyLoads, RunReport)>, DeviceFiles);
 
 fn run_for_real(
     args: &Args,
     executor: &'static dyn Executor,
-    plan: &Plan,
+    plan: &ValidationPlan,
     scenario: &Scenario,
 ) -> Result<Ran> {
     let (common, stop) = (&args.common, stop_on_ctrl_c()?);
@@ -158,7 +160,7 @@ fn run_for_real(
             .piece(stop),
         None => Ok(()),
     };
-    let mut known = Known {
+    let mut known = DeviceFiles {
         costs,
         noise: args.noise.clone(),
     };
@@ -190,7 +192,7 @@ fn run_for_real(
             .into_inner()
             .expect("a profile that panics ends the program");
         profile::write(&mut profile, Some(&costs), true)?;
-        known = Known {
+        known = DeviceFiles {
             noise: Some(costs.with_file_name(profile::NOISE)),
             costs,
         };

@@ -12,7 +12,7 @@ use crate::base::error::{Error, Result};
 use crate::base::files::write_whole;
 use crate::base::units::{Nanos, Rate};
 use crate::lab::plot::{self, Bar, Bars, WrittenFigure};
-use crate::lab::results::swept::distinct;
+use crate::lab::results::sweep_keys::distinct;
 use crate::lab::results::table::aligned;
 use crate::lab::run::executor::SelectedBackend;
 use crate::lab::run::fingerprint::hash;

@@ -12,7 +12,7 @@ use crate::core::summary::bounds::Bounds;
 use crate::lab::page::{self, PageSection, escaped, figures, folded, html_table};
 use crate::lab::plot::WrittenFigure;
 use crate::lab::results::columns::about;
-use crate::lab::results::saved::Saved;
+use crate::lab::results::saved_results::SavedResults;
 use crate::lab::results::table::aligned;
 use crate::lab::results::{summary, table};
 use crate::lab::run::RunReport;
@@ -239,7 +239,7 @@ impl Shown<'_> {
 fn bounds(folder: &Path) -> String {
     let Ok(Some(Bounds {
         floor, ceiling_rps, ..
-    })) = Saved::open(folder).and_then(|saved| saved.bounds())
+    })) = SavedResults::open(folder).and_then(|saved| saved.bounds())
     else {
         return String::new();
     };

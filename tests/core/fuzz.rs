@@ -11,16 +11,16 @@ use batchlab::cost::grnn;
 use batchlab::cost::noise::NoiseRecord;
 use batchlab::cost::roofline::Roofline;
 use batchlab::cost::table::CostTable;
-use batchlab::import::perf_analyzer::Measured;
+use batchlab::import::perf_analyzer::MeasuredTimes;
 use batchlab::import::triton;
 use batchlab::network::Spec;
 use batchlab::network::weights::Weights;
 use batchlab::policy::closed::Version;
 use batchlab::policy::registry::Registry;
 use batchlab::precision::Precision;
-use batchlab::results::saved::Saved;
+use batchlab::results::saved_results::SavedResults;
 use batchlab::scenario::Scenario;
-use batchlab::validate::recorded::Recording;
+use batchlab::validate::recording::Recording;
 use batchlab::validate::results::Results;
 use batchlab::workload::dnn::Dnn;
 use batchlab::workload::graph_model::GraphModel;
@@ -298,13 +298,13 @@ fn results() {
         let whole = fs::read(root.join(name)).unwrap();
         fuzz(name, std::slice::from_ref(&whole), |bytes| {
             fs::write(root.join(name), bytes).unwrap();
-            drop(Saved::open(root).map(|saved| drop((saved.bounds(), saved.settings()))));
+            drop(SavedResults::open(root).map(|saved| drop((saved.bounds(), saved.settings()))));
             drop(Results::open(root, &registry));
         });
         fs::write(root.join(name), whole).unwrap();
     }
     // The logs of a point, with the rounds of a real run.
-    let saved = Saved::open(root).unwrap();
+    let saved = SavedResults::open(root).unwrap();
     let row = saved.rows().next().unwrap();
     let point = saved
         .file(row.policy(), row.point().unwrap(), "point.json")
@@ -341,7 +341,7 @@ fn imports() {
     );
     let measurements = corpus(&["tests/data/triton"], ".csv");
     let read = |text: &str| {
-        let mut measured = Measured::default();
+        let mut measured = MeasuredTimes::default();
         if measured.add(text, "perf.csv", None).is_ok() && !measured.times.is_empty() {
             let table = measured.table("net").expect("there are rows");
             CostTable::parse(&table, "costs.csv").expect("what is imported can be read");

@@ -63,7 +63,7 @@ fn replayed(results: &Path) -> Vec<Replay> {
     } = Results::open(results, &Registry::standard()).unwrap();
     let scenario = &scenarios[0];
     let inputs = RunInputs::new(scenario).unwrap();
-    let one = |point: Point| ledger::replayed(&inputs, &point, None).unwrap().0;
+    let one = |point: Point| ledger::replay_with_ledger(&inputs, &point, None).unwrap().0;
     points.into_iter().map(one).collect()
 }
 
@@ -322,7 +322,7 @@ fn ledgers(results: &Path) -> Vec<Ledger> {
         let model =
             costs::costs_of_policy(&table, &scenario.workload, &*entry.settings, entry.overhead)
                 .unwrap();
-        ledger::replayed(&inputs, &point, Some(&model))
+        ledger::replay_with_ledger(&inputs, &point, Some(&model))
             .unwrap()
             .1
             .expect("the replay equals the logs")

@@ -20,7 +20,7 @@ use batchlab::run::target::Target;
 use batchlab::run::{Run, RunOptions, RunReport, prepare, run_sweep};
 use batchlab::scenario::Scenario;
 use batchlab::units::Nanos;
-use batchlab::validate::ledger::replayed;
+use batchlab::validate::ledger::replay_with_ledger;
 use batchlab::validate::results::Results;
 
 use crate::faults::{Fault, Faulty};
@@ -206,7 +206,7 @@ fn replay_runs(folder: &Path, records: &[Record], registry: &Registry) -> Result
             &record.recorder.execution,
         )?;
         let inputs = RunInputs::new(&results.scenarios[point.variant])?;
-        let (replay, _) = replayed(&inputs, point, None)?;
+        let (replay, _) = replay_with_ledger(&inputs, point, None)?;
         if let Some(difference) = replay.difference {
             return Err(Error::failed(difference));
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::iter;
 
 use crate::base::error::{Error, Result};
-use crate::lab::results::swept::distinct;
+use crate::lab::results::sweep_keys::distinct;
 use crate::papers::{Item, Paper};
 
 /// The figures and claims that the user asks for.

@@ -21,15 +21,15 @@ use crate::lab::results::write;
 use crate::lab::run::executor::{Executors, SelectedBackend};
 use crate::lab::run::inputs::RunInputs;
 use crate::lab::run::prepare;
-use crate::lab::validate::recorded::{Recording, bytes_of};
+use crate::lab::validate::recording::{Recording, bytes_of};
 use crate::lab::validate::replay::replay;
 use crate::lab::validate::results::{Point, Results};
 
 #[derive(clap::Args, Clone, Copy, Debug)]
-pub struct Subject {
-    /// What to explain
+pub struct ExplainedSubject {
+    /// SubjectKind to explain
     #[arg(value_enum)]
-    pub what: What,
+    pub what: SubjectKind,
 
     /// Its number, as in requests.csv or tasks.csv
     #[arg(value_name = "N")]
@@ -37,7 +37,7 @@ pub struct Subject {
 }
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum SubjectKind {
     /// A request's life
     Request,
     /// A task's reasons
@@ -45,7 +45,7 @@ pub enum What {
 }
 
 #[derive(Clone, Debug)]
-pub struct Formed {
+pub struct FormedTask {
     pub task: TaskId,
     pub steps: Vec<Step>,
     /// Its steps are operators of cells.
@@ -60,7 +60,7 @@ pub struct Formed {
     pub members: MemberList,
 }
 
-impl Formed {
+impl FormedTask {
     /// Including padding; of a language model, tokens. Operators have no padding and count as the cells that they belong to.
     pub fn cells(&self) -> u64 {
         match self.operators {
@@ -76,7 +76,7 @@ impl Formed {
     }
 }
 
-pub struct Again {
+pub struct RepeatedRun {
     pub policy: String,
     pub point: String,
     /// The model's cell types, then their operators if the policy runs those.
@@ -85,26 +85,26 @@ pub struct Again {
     /// The record, with all tasks and reasons.
     pub record: FullRecord,
     /// In the order of submission.
-    pub formed: Vec<Formed>,
+    pub formed: Vec<FormedTask>,
 }
 
-impl Again {
+impl RepeatedRun {
     /// Fails if a real run has no recording, if the results differ from the logs, or if the subject does not exist.
     pub fn run(
         results: &Results,
         point: &Point,
-        subject: Subject,
+        subject: ExplainedSubject,
         executors: &Executors,
-    ) -> Result<Again> {
-        let Subject { what, number } = subject;
+    ) -> Result<RepeatedRun> {
+        let ExplainedSubject { what, number } = subject;
         let mut formed = Vec::new();
         let cells = results.scenario(point).workload.model.cell_types().len();
         let mut see = |id: TaskId, task: &Task<'_>, members: Option<&MemberList>| {
             let concerned = |members: &&MemberList| match what {
-                What::Task => id.0 == number,
-                What::Request => members.requests().any(|request| request.0 == number),
+                SubjectKind::Task => id.0 == number,
+                SubjectKind::Request => members.requests().any(|request| request.0 == number),
             };
-            formed.extend(members.filter(concerned).map(|members| Formed {
+            formed.extend(members.filter(concerned).map(|members| FormedTask {
                 task: id,
                 steps: task.steps.to_vec(),
                 operators: task.steps.iter().any(|step| step.cell.index() >= cells),
@@ -120,13 +120,13 @@ impl Again {
             see: &mut see,
         };
         let (inputs, record) = match Recording::is_in(&point.folder) {
-            true => played(results, point, watcher)?,
-            false => simulated(results, point, watcher, executors)?,
+            true => repeat_recording(results, point, watcher)?,
+            false => repeat_simulation(results, point, watcher, executors)?,
         };
         let requests = inputs.requests(0)?;
         let (what, count) = match what {
-            What::Request => ("request", requests.len() as u64),
-            What::Task => ("task", record.execution.task_count),
+            SubjectKind::Request => ("request", requests.len() as u64),
+            SubjectKind::Task => ("task", record.execution.task_count),
         };
         if number >= count {
             let last = count.saturating_sub(1);
@@ -137,7 +137,7 @@ impl Again {
         }
         let policy = results.scenario(point).policies[point.run.policy].name();
         let (point, steps) = (point.run.load.to_string(), inputs.steps.to_vec());
-        Ok(Again {
+        Ok(RepeatedRun {
             policy,
             point,
             steps,
@@ -191,15 +191,15 @@ impl Again {
     }
 }
 
-type Repeated<'r> = Result<(RunInputs<'r>, FullRecord)>;
+type RepeatedRecord<'r> = Result<(RunInputs<'r>, FullRecord)>;
 
 /// Repeats a simulated run and compares its log.
-fn simulated<'r>(
+fn repeat_simulation<'r>(
     results: &'r Results,
     point: &Point,
     watcher: Watcher<'_>,
     executors: &Executors,
-) -> Repeated<'r> {
+) -> RepeatedRecord<'r> {
     let Ok(simulator) = executors.simulator(&results.backend) else {
         let why = "has no rounds.csv, without which the decisions of a run on a real backend can't be gone through again; \
             run it with output.tasks = true";
@@ -250,7 +250,11 @@ fn simulated<'r>(
     }
 }
 
-fn played<'r>(results: &'r Results, point: &Point, watcher: Watcher<'_>) -> Repeated<'r> {
+fn repeat_recording<'r>(
+    results: &'r Results,
+    point: &Point,
+    watcher: Watcher<'_>,
+) -> RepeatedRecord<'r> {
     let inputs = RunInputs::new(results.scenario(point))?;
     let recording = Recording::read(&point.folder, &inputs.steps)?;
     let replay = replay(&inputs, point, &recording, watcher)?;

@@ -5,7 +5,7 @@ use std::iter::{once, repeat_n};
 
 use serde_json::{Value, json};
 
-use super::{Again, Formed};
+use super::{FormedTask, RepeatedRun};
 use crate::base::units::{Nanos, NodeId, RequestId, TaskId};
 use crate::core::record::full::to_instant;
 use crate::core::record::tokens::Sequence;
@@ -14,19 +14,19 @@ use crate::core::workload::cell_graph::CellGraph;
 use crate::lab::results::table::{ranges, shortened, tabulate};
 use crate::lab::validate::replay::requests_of;
 
-pub struct Life<'a> {
-    again: &'a Again,
+pub struct RequestExplanation<'a> {
+    again: &'a RepeatedRun,
     request: RequestId,
     graph: &'a CellGraph,
     arrival: Nanos,
     /// `None` if it never left.
     finish: Option<Nanos>,
-    stops: Vec<Stop<'a>>,
+    stops: Vec<RequestStop<'a>>,
 }
 
-struct Stop<'a> {
+struct RequestStop<'a> {
     row: &'a TaskRow,
-    formed: &'a Formed,
+    formed: &'a FormedTask,
     nodes: Vec<NodeId>,
     /// The arrival, or the finish of an earlier task.
     ready: Nanos,
@@ -40,11 +40,11 @@ const LISTED: usize = 4;
 /// In characters.
 const SHAPE_WIDTH: usize = 61;
 
-impl<'a> Life<'a> {
-    pub fn new(again: &'a Again, request: RequestId) -> Life<'a> {
+impl<'a> RequestExplanation<'a> {
+    pub fn new(again: &'a RepeatedRun, request: RequestId) -> RequestExplanation<'a> {
         let graph = &again.requests.graphs[request.index()];
         let arrival = again.record.arrival[request.index()];
-        let mut stops: Vec<Stop<'a>> = Vec::new();
+        let mut stops: Vec<RequestStop<'a>> = Vec::new();
         for formed in &again.formed {
             let Some(row) = again.row(formed.task) else {
                 continue;
@@ -61,7 +61,7 @@ impl<'a> Life<'a> {
                 .beside(row)
                 .filter(|other| other.start < row.start && other.finish > ready);
             let behind = behind.map(|other| other.task).collect();
-            stops.push(Stop {
+            stops.push(RequestStop {
                 row,
                 formed,
                 nodes,
@@ -71,7 +71,7 @@ impl<'a> Life<'a> {
             });
         }
         let finish = to_instant(again.record.finish[request.index()]);
-        Life {
+        RequestExplanation {
             again,
             request,
             graph,
@@ -121,7 +121,7 @@ impl<'a> Life<'a> {
     }
 
     pub fn text(&self) -> String {
-        let Again {
+        let RepeatedRun {
             policy,
             point,
             requests,
@@ -199,7 +199,7 @@ impl<'a> Life<'a> {
 
     /// In batches of whole requests or parts.
     fn padding(&self) -> u64 {
-        let of_stop = |stop: &Stop<'_>| {
+        let of_stop = |stop: &RequestStop<'_>| {
             row_cells(stop.formed)?.checked_sub(own_cells(self.graph, &stop.nodes))
         };
         self.stops.iter().filter_map(of_stop).sum()
@@ -209,7 +209,7 @@ impl<'a> Life<'a> {
         if self.stops.is_empty() {
             return "it was in no task\n".into();
         }
-        let with = |stop: &Stop<'_>| match stop.others() {
+        let with = |stop: &RequestStop<'_>| match stop.others() {
             1 => "1 other".into(),
             others => format!("{others} others"),
         };
@@ -229,7 +229,7 @@ impl<'a> Life<'a> {
                 ("waited", &|stop| span(stop.ready, stop.row.start)),
             ],
         );
-        let reasons = once("for".to_string()).chain(self.stops.iter().map(Stop::waited_for));
+        let reasons = once("for".to_string()).chain(self.stops.iter().map(RequestStop::waited_for));
         let line = |(figures, reason): (&str, String)| {
             format!("{figures}  {reason}").trim_end().to_string() + "\n"
         };
@@ -262,7 +262,7 @@ impl<'a> Life<'a> {
     }
 }
 
-impl Stop<'_> {
+impl RequestStop<'_> {
     fn others(&self) -> usize {
         requests_of(&self.formed.members).len() - 1
     }
@@ -293,7 +293,7 @@ impl Stop<'_> {
         format!("{since}; {behind}{host}{late}")
     }
 
-    fn to_json(&self, again: &Again) -> Value {
+    fn to_json(&self, again: &RepeatedRun) -> Value {
         json!({
             "task": self.row.task,
             "cell": again.names(self.row),
@@ -313,7 +313,7 @@ impl Stop<'_> {
 }
 
 /// `None` if rows of the padded batch differ in length.
-fn row_cells(formed: &Formed) -> Option<u64> {
+fn row_cells(formed: &FormedTask) -> Option<u64> {
     let whole = !formed.iteration && !matches!(&formed.members, MemberList::Nodes(_));
     let rows = requests_of(&formed.members).len() as u64;
     let equal = formed
@@ -336,7 +336,11 @@ fn own_cells(graph: &CellGraph, nodes: &[NodeId]) -> u64 {
 }
 
 /// The last to finish of the tasks with inputs of these nodes, besides their own task.
-fn last_needed<'a>(stops: &[Stop<'a>], nodes: &[NodeId], graph: &CellGraph) -> Option<&'a TaskRow> {
+fn last_needed<'a>(
+    stops: &[RequestStop<'a>],
+    nodes: &[NodeId],
+    graph: &CellGraph,
+) -> Option<&'a TaskRow> {
     let needs = |node: &NodeId| -> Vec<u32> {
         match graph {
             CellGraph::Chains(_) => node.0.checked_sub(1).into_iter().collect(),
@@ -344,7 +348,7 @@ fn last_needed<'a>(stops: &[Stop<'a>], nodes: &[NodeId], graph: &CellGraph) -> O
         }
     };
     let needed: BTreeSet<u32> = nodes.iter().flat_map(needs).collect();
-    let holds = |stop: &&Stop<'a>| stop.nodes.iter().any(|node| needed.contains(&node.0));
+    let holds = |stop: &&RequestStop<'a>| stop.nodes.iter().any(|node| needed.contains(&node.0));
     stops
         .iter()
         .filter(holds)

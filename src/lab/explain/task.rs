@@ -3,24 +3,24 @@
 use serde_json::{Value, json};
 
 use super::request::{milliseconds, span};
-use super::{Again, Formed};
+use super::{FormedTask, RepeatedRun};
 use crate::base::units::{Nanos, TaskId};
 use crate::core::task::{MemberList, Reason, TaskRow};
 
-pub struct Account<'a> {
-    again: &'a Again,
-    formed: &'a Formed,
+pub struct TaskExplanation<'a> {
+    again: &'a RepeatedRun,
+    formed: &'a FormedTask,
     row: &'a TaskRow,
 }
 
 /// The most members that a text lists.
 const LISTED: usize = 24;
 
-impl<'a> Account<'a> {
+impl<'a> TaskExplanation<'a> {
     /// `None` for a task cut off by the end of the run.
-    pub fn new(again: &'a Again, task: TaskId) -> Option<Account<'a>> {
+    pub fn new(again: &'a RepeatedRun, task: TaskId) -> Option<TaskExplanation<'a>> {
         let formed = again.formed.iter().find(|formed| formed.task == task)?;
-        Some(Account {
+        Some(TaskExplanation {
             again,
             formed,
             row: again.row(task)?,
@@ -60,8 +60,8 @@ impl<'a> Account<'a> {
     }
 
     pub fn text(&self) -> String {
-        let Account { again, formed, row } = self;
-        let Again { policy, point, .. } = again;
+        let TaskExplanation { again, formed, row } = self;
+        let RepeatedRun { policy, point, .. } = again;
         let TaskRow {
             task,
             batch,
@@ -158,7 +158,7 @@ impl<'a> Account<'a> {
 
     /// As JSON, with times in nanoseconds.
     pub fn to_json(&self) -> Value {
-        let Account { again, formed, row } = self;
+        let TaskExplanation { again, formed, row } = self;
         let reason = again.reason(row.task);
         json!({
             "task": row.task,

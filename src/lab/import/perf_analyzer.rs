@@ -11,12 +11,12 @@ use crate::core::cost::table::MAX_BATCH;
 
 /// The time of each batch size, and the rows that could not be used, with the reason.
 #[derive(Debug, Default)]
-pub struct Measured {
+pub struct MeasuredTimes {
     pub times: BTreeMap<u32, Nanos>,
     pub unused: Vec<String>,
 }
 
-impl Measured {
+impl MeasuredTimes {
     /// Adds the rows of a file. `batch`: the size of all its requests, for files without a column `Batch Size`.
     ///
     /// # Errors
@@ -126,7 +126,7 @@ mod tests {
             "Batch Size,{HEADER}\n1,1,90,1,1,60,20,1000.5,4,0,1100\n8,1,400,1,1,60,20,3000,4,0,3100\n\
              8,4,500,1,1,900,20,5000,4,0,6000\n0,1,1,1,1,1,1,1,1,1,1\n16,1,1,1,1,1,x,1,1,1,1\n"
         );
-        let mut measured = Measured::default();
+        let mut measured = MeasuredTimes::default();
         measured.add(&text, "p.csv", None).unwrap();
         assert_eq!(
             measured.table("bert").unwrap(),
@@ -165,14 +165,14 @@ mod tests {
                 "f: line 1: no column Concurrency",
             ),
         ] {
-            let error = Measured::default()
+            let error = MeasuredTimes::default()
                 .add(text, "f", batch)
                 .unwrap_err()
                 .to_string();
             assert!(error.starts_with(message), "{error}");
         }
         let times = [(1, Nanos(5))].into();
-        let error = Measured {
+        let error = MeasuredTimes {
             times,
             unused: Vec::new(),
         }
@@ -184,7 +184,7 @@ mod tests {
             "\"a,b\": the name of a cell has no comma, quote, # or line break"
         );
         assert!(
-            Measured::default()
+            MeasuredTimes::default()
                 .table("a")
                 .unwrap_err()
                 .to_string()

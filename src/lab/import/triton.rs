@@ -13,7 +13,7 @@ use crate::core::policy::triton::{QueuePolicy, TimeoutAction, Triton};
 
 /// The policy of a model, and the fields of its configuration that are not modelled.
 #[derive(Debug)]
-pub struct Imported {
+pub struct ImportedPolicy {
     pub policy: Triton,
     pub notes: Vec<String>,
 }
@@ -23,17 +23,17 @@ const WITHOUT_EFFECT: &str = "name platform backend runtime version_policy input
     default_model_filename cc_model_filenames metric_tags parameters model_repository_agents model_metrics profile";
 
 #[derive(Deserialize)]
-struct Model {
+struct TritonModel {
     #[serde(default)]
     max_batch_size: u32,
-    dynamic_batching: Option<Batching>,
+    dynamic_batching: Option<DynamicBatching>,
     #[serde(default)]
-    instance_group: Vec<Group>,
+    instance_group: Vec<InstanceGroup>,
 }
 
 #[derive(Deserialize, SmartDefault)]
 #[serde(default)]
-struct Group {
+struct InstanceGroup {
     #[default = 1]
     count: u16,
     #[default("KIND_AUTO".into())]
@@ -42,28 +42,28 @@ struct Group {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Batching {
+struct DynamicBatching {
     preferred_batch_size: Vec<u32>,
     #[serde(rename = "max_queue_delay_microseconds", deserialize_with = "micros")]
     max_queue_delay: Nanos,
     preserve_ordering: bool,
     priority_levels: u32,
     default_priority_level: u32,
-    #[serde(with = "Queue")]
+    #[serde(with = "QueueFields")]
     default_queue_policy: QueuePolicy,
-    priority_queue_policy: Vec<Entry>,
+    priority_queue_policy: Vec<PriorityEntry>,
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct PriorityEntry {
     key: u32,
-    #[serde(default, with = "Queue")]
+    #[serde(default, with = "QueueFields")]
     value: QueuePolicy,
 }
 
 #[derive(Deserialize)]
 #[serde(remote = "QueuePolicy")]
-struct Queue {
+struct QueueFields {
     #[serde(default)]
     max_queue_size: u32,
     #[serde(
@@ -72,7 +72,7 @@ struct Queue {
         deserialize_with = "micros"
     )]
     default_timeout: Nanos,
-    #[serde(default, with = "Action")]
+    #[serde(default, with = "ActionName")]
     timeout_action: TimeoutAction,
     #[serde(default)]
     allow_timeout_override: bool,
@@ -80,7 +80,7 @@ struct Queue {
 
 #[derive(Deserialize)]
 #[serde(remote = "TimeoutAction", rename_all = "UPPERCASE")]
-enum Action {
+enum ActionName {
     Reject,
     Delay,
 }
@@ -100,7 +100,7 @@ fn make_list(field: Option<&mut Value>) {
 ///
 /// # Errors
 /// Text that is no configuration, other schedulers than the dynamic batcher, and values that the batcher does not take.
-pub fn policy(text: &str, version: Version) -> Result<Imported> {
+pub fn policy(text: &str, version: Version) -> Result<ImportedPolicy> {
     let mut fields = text_format::parse(text)?;
     make_list(fields.get_mut("instance_group"));
     for list in ["preferred_batch_size", "priority_queue_policy"] {
@@ -115,7 +115,7 @@ pub fn policy(text: &str, version: Version) -> Result<Imported> {
     let found = serde_ignored::deserialize(tracked, |path| {
         unknown.extend(path.to_string().rsplit('.').next().map(String::from))
     });
-    let Model {
+    let TritonModel {
         max_batch_size: max_batch,
         dynamic_batching,
         instance_group,
@@ -140,7 +140,7 @@ pub fn policy(text: &str, version: Version) -> Result<Imported> {
         )
     })?;
     unknown.retain(|name| WITHOUT_EFFECT.split(' ').all(|other| other != name));
-    let (on_gpus, elsewhere): (Vec<Group>, Vec<Group>) = instance_group
+    let (on_gpus, elsewhere): (Vec<InstanceGroup>, Vec<InstanceGroup>) = instance_group
         .into_iter()
         .partition(|group| ["KIND_GPU", "KIND_AUTO"].contains(&group.kind.as_str()));
     let note = |name: String| match name.as_str() {
@@ -161,7 +161,7 @@ pub fn policy(text: &str, version: Version) -> Result<Imported> {
         default_priority_level: batching.default_priority_level,
         default_queue_policy: batching.default_queue_policy,
         priority_queue_policy: policies
-            .map(|Entry { key, value }| (key.to_string(), value))
+            .map(|PriorityEntry { key, value }| (key.to_string(), value))
             .collect(),
         preserve_ordering: batching.preserve_ordering,
         instances: on_gpus
@@ -172,10 +172,10 @@ pub fn policy(text: &str, version: Version) -> Result<Imported> {
         ..Triton::default()
     };
     policy.check().map_err(Error::input)?;
-    Ok(Imported { policy, notes })
+    Ok(ImportedPolicy { policy, notes })
 }
 
-impl Imported {
+impl ImportedPolicy {
     /// As it stands in a scenario.
     pub fn table(&self) -> Result<String> {
         let mut policy = Table::try_from(&self.policy).map_err(Error::failed)?;

@@ -6,7 +6,7 @@ use crate::base::clock;
 use crate::base::error::printable;
 use crate::lab::plot::canvas::Canvas;
 use crate::lab::results::summary::SummaryRow;
-use crate::lab::results::table::Table;
+use crate::lab::results::table::ResultTable;
 
 #[derive(Clone, Debug)]
 pub struct PageSection {
@@ -124,11 +124,11 @@ pub fn html_table(class: &str, headings: &[String], lines: &[Vec<String>]) -> St
 
 /// The table of a summary below the meaning of its marks, and below more notes.
 pub fn summary(rows: &[SummaryRow], more: &[String]) -> String {
-    let Table {
+    let ResultTable {
         headings: [names, units],
         lines,
         notes: marks,
-    } = Table::of(rows);
+    } = ResultTable::of(rows);
     let heading = |(name, unit): (&String, &String)| {
         format!("{}<small>{}</small>", escaped(name), escaped(unit))
     };

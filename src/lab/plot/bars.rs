@@ -15,8 +15,8 @@ use super::sheet::Sheet;
 use super::style::{INK, Style};
 use super::{Drawing, PlotInputs, PlotOptions, Undrawn, lines, nothing};
 use crate::lab::results::columns::Metric;
-use crate::lab::results::swept;
-use crate::lab::results::swept::distinct;
+use crate::lab::results::sweep_keys;
+use crate::lab::results::sweep_keys::distinct;
 use crate::lab::results::table::significant;
 
 const HEIGHT: f64 = 120.0;
@@ -406,7 +406,7 @@ pub fn by_load(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
             }
         }
         if options.x.is_some() {
-            of_folder.sort_by(|a, b| swept::order(&a.group, &b.group));
+            of_folder.sort_by(|a, b| sweep_keys::order(&a.group, &b.group));
         }
         bars.extend(of_folder);
     }

@@ -15,7 +15,7 @@ use crate::base::error::Result;
 use crate::core::summary::Summary;
 use crate::core::summary::bounds::{AffineService, Bounds};
 use crate::lab::results::columns::Metric;
-use crate::lab::results::swept::distinct;
+use crate::lab::results::sweep_keys::distinct;
 
 /// More would hide the lines.
 const MOST_WITH_SPANS: usize = 4;

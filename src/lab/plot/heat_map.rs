@@ -12,7 +12,7 @@ use super::style::{Hatch, INK, PAPER, Rgb, SMALL, Style, tint};
 use super::{Drawing, PlotInputs, PlotOptions, Undrawn, nothing};
 use crate::base::error::{Error, Result};
 use crate::lab::results::columns::Metric;
-use crate::lab::results::swept::{self, Swept, distinct};
+use crate::lab::results::sweep_keys::{self, Swept, distinct};
 use crate::lab::results::table::significant;
 
 const COLOR: Rgb = (0, 114, 178);
@@ -41,7 +41,7 @@ pub fn over_two_keys(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
             .flat_map(|cell| cell.swept.iter().map(|(key, _)| key.as_str())),
     );
     let [across, up] = two_keys(&keys, options)?;
-    let value = |cell: &HeatField, key: &str| swept::value(&cell.swept, key).map(String::from);
+    let value = |cell: &HeatField, key: &str| sweep_keys::value(&cell.swept, key).map(String::from);
     let mut placed: Vec<(String, [String; 2], &HeatField)> = Vec::new();
     for cell in &cells {
         let (Some(x), Some(y)) = (value(cell, across), value(cell, up)) else {
@@ -53,12 +53,12 @@ pub fn over_two_keys(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
             .filter(|(key, _)| key != across && key != up)
             .cloned()
             .collect();
-        placed.push((swept::label(&cell.panel, &others), [x, y], cell));
+        placed.push((sweep_keys::label(&cell.panel, &others), [x, y], cell));
     }
     let panels = distinct(placed.iter().map(|(panel, ..)| panel.clone()));
     let values = |of: usize| {
         let mut values = distinct(placed.iter().map(|(_, at, _)| at[of].clone()));
-        values.sort_by(|a, b| swept::order(a, b));
+        values.sort_by(|a, b| sweep_keys::order(a, b));
         values
     };
     let values = [values(0), values(1)];
@@ -69,7 +69,7 @@ pub fn over_two_keys(inputs: &PlotInputs, options: &PlotOptions) -> Drawing {
             label: value.clone(),
         });
         Axis::bins(
-            swept::short(key),
+            sweep_keys::short_key(key),
             [-0.5, values.len() as f64 - 0.5],
             ticks.collect(),
         )
@@ -216,7 +216,7 @@ fn two_keys<'k>(keys: &[&'k str], options: &PlotOptions) -> Result<[&'k str; 2],
     let find = |option: &str, asked: &str| {
         let found = keys
             .iter()
-            .find(|key| **key == asked || swept::short(key) == asked)
+            .find(|key| **key == asked || sweep_keys::short_key(key) == asked)
             .copied();
         found.ok_or_else(|| {
             Error::input(format!(

@@ -13,8 +13,8 @@ use crate::base::error::{Error, Result};
 use crate::base::units::Nanos;
 use crate::lab::results::logs::{LogRow, RequestLine};
 use crate::lab::results::read::{CsvRow, Log};
-use crate::lab::results::saved::{Saved, read_json};
-use crate::lab::results::swept::{self, Swept, distinct};
+use crate::lab::results::saved_results::{SavedResults, read_json};
+use crate::lab::results::sweep_keys::{self, Swept, distinct};
 
 /// With a swept key on the x axis; if all loads have more, one load is shown.
 const MOST_SERIES: usize = 8;
@@ -31,7 +31,7 @@ pub struct PlotInputs {
 pub struct ResultsFolder {
     /// The scenario's name: the last part of the path, or more if several folders have that name.
     pub name: String,
-    pub results: Saved,
+    pub results: SavedResults,
     pub(super) full: PathBuf,
     /// The policies of the summary, then those that only searches have found.
     policies: Vec<String>,
@@ -264,9 +264,9 @@ impl PlotInputs {
                 .count();
             of_policy.push((s.policy, folder));
             s.style = self.style(s.policy, before);
-            let name = swept::label(s.policy, &s.swept);
+            let name = sweep_keys::label(s.policy, &s.swept);
             s.name = match options.look.name(&name) {
-                same if same == name => swept::label(options.look.name(s.policy), &s.swept),
+                same if same == name => sweep_keys::label(options.look.name(s.policy), &s.swept),
                 other => other.into(),
             };
             s.name.extend(
@@ -387,7 +387,7 @@ pub fn stem(path: &Path) -> String {
 impl ResultsFolder {
     fn open(path: &Path) -> Result<ResultsFolder> {
         let searches = [KNEE, WORKERS, TUNE];
-        let results = Saved::open_or(path, &searches.each_ref().map(|search| search.file))?;
+        let results = SavedResults::open_or(path, &searches.each_ref().map(|search| search.file))?;
         let mut policies: Vec<String> =
             results.rows().map(|row| row.policy().to_string()).collect();
         for search in searches {
@@ -458,7 +458,7 @@ impl ResultsFolder {
                 let point = row.point()?;
                 let key = swept
                     .iter()
-                    .position(|(key, _)| key == asked || swept::short(key) == asked);
+                    .position(|(key, _)| key == asked || sweep_keys::short_key(key) == asked);
                 let Some(key) = key.filter(|_| {
                     options
                         .point
@@ -496,7 +496,7 @@ impl ResultsFolder {
         }
         for s in &mut all {
             s.rows.sort_by(|a, b| match (&a.x, &b.x) {
-                (Some(a), Some(b)) => swept::order(a, b),
+                (Some(a), Some(b)) => sweep_keys::order(a, b),
                 _ => a.rate.total_cmp(&b.rate),
             });
         }
@@ -506,7 +506,7 @@ impl ResultsFolder {
                 .swept
                 .iter()
                 .zip(&b.swept)
-                .map(|((_, a), (_, b))| swept::order(a, b));
+                .map(|((_, a), (_, b))| sweep_keys::order(a, b));
             place(a)
                 .cmp(&place(b))
                 .then(values.fold(Ordering::Equal, Ordering::then))
@@ -570,7 +570,7 @@ impl<'a> Series<'a> {
 
     /// The class, in figures by class.
     pub fn class(&self) -> Option<&str> {
-        swept::value(&self.swept, "class")
+        sweep_keys::value(&self.swept, "class")
     }
 
     /// Where a log of a point is, and its rows, if it was written.

@@ -12,7 +12,7 @@ use super::{Drawing, PlotInputs, PlotOptions, nothing};
 use crate::base::error::{Error, Result};
 use crate::core::workload::shape::Shape;
 use crate::lab::results::read::CsvFile;
-use crate::lab::results::saved::within;
+use crate::lab::results::saved_results::within;
 
 /// Lengths with their counts. The name tells sources from targets, and prompts from outputs.
 struct LengthHistogram {

@@ -7,7 +7,7 @@ use super::data::Datum;
 use super::layout::{Content, Frame, drawn as laid_out};
 use super::legend::{LegendEntry, LegendKey};
 use super::panel::{Dot, LINE, SeriesCurve};
-use crate::lab::results::swept::distinct;
+use crate::lab::results::sweep_keys::distinct;
 
 const HEIGHT: f64 = 210.0;
 /// Groups that are more have a tick for each fifth.

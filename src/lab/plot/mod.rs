@@ -42,7 +42,7 @@ use crate::base::error::{Error, Result};
 use crate::base::files::{folder_name, write_whole};
 use crate::base::units::Nanos;
 use crate::lab::results::columns::{Metric, about, name_of};
-use crate::lab::results::swept::distinct;
+use crate::lab::results::sweep_keys::distinct;
 use axis::{Axis, Spread};
 pub use bars::{Bar, Bars};
 use canvas::Canvas;

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::look::Look;
 use crate::base::error::{Error, Result, nearest};
-use crate::lab::results::swept::distinct;
+use crate::lab::results::sweep_keys::distinct;
 
 /// Kinds of policies with a place of their own in the palette, so that a policy looks the same in the figures of all runs.
 /// Kinds of one place rarely meet.

@@ -6,7 +6,7 @@ use super::input::{Series, SeriesRow};
 use crate::base::error::{Error, Result};
 use crate::lab::results::columns::Metric;
 use crate::lab::results::read::CsvRow;
-use crate::lab::results::swept::{self, distinct};
+use crate::lab::results::sweep_keys::{self, distinct};
 
 /// The point whose requests are compared: the user's choice, or the highest rate that saturates no policy. Policies
 /// that are saturated at every rate do not count. One with several values of a swept key has to hold with one of them.
@@ -100,9 +100,12 @@ pub fn x_values(series: &[Series<'_>]) -> Vec<(f64, String)> {
         .flat_map(|s| &s.rows)
         .filter_map(|row| row.x.as_ref())
         .collect();
-    values.sort_by(|a, b| swept::order(a, b));
+    values.sort_by(|a, b| sweep_keys::order(a, b));
     values.dedup();
-    let numbers: Option<Vec<f64>> = values.iter().map(|value| swept::number(value)).collect();
+    let numbers: Option<Vec<f64>> = values
+        .iter()
+        .map(|value| sweep_keys::number(value))
+        .collect();
     let places = numbers.unwrap_or_else(|| (0..values.len()).map(|place| place as f64).collect());
     places
         .into_iter()

@@ -14,8 +14,8 @@ use super::style::Style;
 use super::{Drawing, PlotInputs, PlotOptions, Undrawn, nothing};
 use crate::base::error::{Error, Result};
 use crate::lab::results::read::{CsvRow, CsvTable};
-use crate::lab::results::saved::within;
-use crate::lab::results::swept::{self, Swept, distinct};
+use crate::lab::results::saved_results::within;
+use crate::lab::results::sweep_keys::{self, Swept, distinct};
 
 /// The columns that are no swept keys.
 const COLUMNS: [&str; 12] = [
@@ -165,7 +165,7 @@ impl SearchFile {
             (None, [only]) => over(only, &rows, label, inputs, options),
             (Some(asked), _) => match keys
                 .iter()
-                .find(|key| *key == asked || swept::short(key) == asked)
+                .find(|key| *key == asked || sweep_keys::short_key(key) == asked)
             {
                 Some(key) => over(key, &rows, label, inputs, options),
                 None if keys.is_empty() => Err(Error::input(format!(
@@ -181,7 +181,10 @@ impl SearchFile {
                 .into()),
             },
             (None, several) => {
-                let keys: Vec<&str> = several.iter().map(|key| swept::short(key)).collect();
+                let keys: Vec<&str> = several
+                    .iter()
+                    .map(|key| sweep_keys::short_key(key))
+                    .collect();
                 Err(nothing(format!(
                     "several keys were tried; choose one with --x: {}",
                     keys.join(", ")
@@ -286,11 +289,11 @@ fn over(
     inputs: &PlotInputs,
     options: &PlotOptions,
 ) -> Drawing {
-    let value = |row: &SearchRow| swept::value(&row.swept, key).map(String::from);
+    let value = |row: &SearchRow| sweep_keys::value(&row.swept, key).map(String::from);
     let mut texts: Vec<String> = rows.iter().filter_map(|(_, row)| value(row)).collect();
-    texts.sort_by(|a, b| swept::order(a, b));
+    texts.sort_by(|a, b| sweep_keys::order(a, b));
     texts.dedup();
-    let numbers: Option<Vec<f64>> = texts.iter().map(|text| swept::number(text)).collect();
+    let numbers: Option<Vec<f64>> = texts.iter().map(|text| sweep_keys::number(text)).collect();
     let places = numbers.unwrap_or_else(|| (0..texts.len()).map(|place| place as f64).collect());
     let values: Vec<(f64, String)> = places.into_iter().zip(texts).collect();
     let several = distinct(rows.iter().map(|(folder, _)| folder.name.as_str())).len() > 1;
@@ -309,7 +312,7 @@ fn over(
             .filter(|(of, _)| of != key)
             .cloned()
             .collect();
-        let name = swept::label(options.look.name(&row.policy), &others);
+        let name = sweep_keys::label(options.look.name(&row.policy), &others);
         let name = if several {
             format!("{}: {name}", options.look.name(&folder.name))
         } else {
@@ -348,7 +351,7 @@ fn over(
         .filter(|y| *y > 0.0)
         .fold(f64::INFINITY, f64::min);
     let axes = [
-        Axis::at_values(swept::short(key), &values),
+        Axis::at_values(sweep_keys::short_key(key), &values),
         Axis::linear_to_tick(label, highest, MOST_ACROSS.min(5)),
     ];
     let axes = options.asked(axes, [values.first().map_or(0.0, |value| value.0), least])?;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use clap::ValueEnum;
 use serde_json::{Map, Value as Json};
 
-use super::swept::{self, Swept};
+use super::sweep_keys::{self, Swept};
 use crate::core::summary::Summary;
 
 /// The name of a variant, in files and in JSON.
@@ -27,7 +27,7 @@ pub fn about(variant: &impl ValueEnum) -> String {
 
 /// Decides the decimals in files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum MetricUnit {
     PerSecond,
     Millis,
     Micros,
@@ -35,14 +35,14 @@ pub enum Unit {
     Ratio,
 }
 
-impl Unit {
+impl MetricUnit {
     /// Milliseconds down to the nanosecond, rates to the thousandth, fractions to the millionth, and counts without
     /// decimals unless they are a mean.
     pub fn written(self, value: f64) -> String {
         match self {
-            Unit::Millis | Unit::Ratio => format!("{value:.6}"),
-            Unit::Count if value.fract() == 0.0 => format!("{value:.0}"),
-            Unit::PerSecond | Unit::Micros | Unit::Count => format!("{value:.3}"),
+            MetricUnit::Millis | MetricUnit::Ratio => format!("{value:.6}"),
+            MetricUnit::Count if value.fract() == 0.0 => format!("{value:.0}"),
+            MetricUnit::PerSecond | MetricUnit::Micros | MetricUnit::Count => format!("{value:.3}"),
         }
     }
 }
@@ -52,7 +52,7 @@ impl Unit {
 pub enum Value {
     Text(String),
     Truth(Option<bool>),
-    Number(Option<f64>, Unit),
+    Number(Option<f64>, MetricUnit),
     /// As the user wrote it; in JSON a number where it reads as one.
     Given(Option<String>),
 }
@@ -79,7 +79,7 @@ impl Value {
                 serde_json::from_str(text).unwrap_or_else(|_| text.as_str().into())
             }
             Value::Truth(truth) => (*truth).into(),
-            Value::Number(Some(count), Unit::Count) if count.fract() == 0.0 => {
+            Value::Number(Some(count), MetricUnit::Count) if count.fract() == 0.0 => {
                 (*count as u64).into()
             }
             Value::Number(number, _) => (*number).into(),
@@ -120,7 +120,7 @@ impl<'c, T> Column<'c, T> {
 
     pub fn number(
         name: impl Into<Cow<'static, str>>,
-        unit: Unit,
+        unit: MetricUnit,
         of: impl Fn(&T) -> Option<f64> + 'c,
     ) -> Self {
         Column {
@@ -130,7 +130,7 @@ impl<'c, T> Column<'c, T> {
     }
 
     pub fn count<V: Into<Option<usize>>>(name: &'static str, of: impl Fn(&T) -> V + 'c) -> Self {
-        Column::number(name, Unit::Count, move |row| {
+        Column::number(name, MetricUnit::Count, move |row| {
             of(row).into().map(|count| count as f64)
         })
     }
@@ -148,10 +148,12 @@ pub fn swept_columns<'c, T: 'c>(
     let column = move |key: &str| {
         let key = key.to_string();
         Column::given(key.clone(), move |row| {
-            swept::value(of(row), &key).map(String::from)
+            sweep_keys::value(of(row), &key).map(String::from)
         })
     };
-    swept::keys(rows.iter().map(of)).into_iter().map(column)
+    sweep_keys::keys(rows.iter().map(of))
+        .into_iter()
+        .map(column)
 }
 
 pub fn to_object<'a, 'c: 'a, T: 'c>(
@@ -181,7 +183,7 @@ macro_rules! metrics {
 
             fn definition(self) -> Definition {
                 match self {
-                    $(Metric::$metric => Definition { name: $name, unit: Unit::$unit, heading: &$heading, of: $of }),*
+                    $(Metric::$metric => Definition { name: $name, unit: MetricUnit::$unit, heading: &$heading, of: $of }),*
                 }
             }
         }
@@ -190,7 +192,7 @@ macro_rules! metrics {
 
 struct Definition {
     name: &'static str,
-    unit: Unit,
+    unit: MetricUnit,
     heading: &'static [&'static str],
     of: fn(&Summary) -> Option<f64>,
 }
@@ -253,10 +255,10 @@ impl Metric {
     pub fn label(self) -> String {
         let name = self.short_name().replace('_', " ");
         match self.unit() {
-            Unit::Millis => format!("{name} (ms)"),
-            Unit::PerSecond => format!("{name} (1/s)"),
-            Unit::Micros => format!("{name} (µs)"),
-            Unit::Count | Unit::Ratio => name,
+            MetricUnit::Millis => format!("{name} (ms)"),
+            MetricUnit::PerSecond => format!("{name} (1/s)"),
+            MetricUnit::Micros => format!("{name} (µs)"),
+            MetricUnit::Count | MetricUnit::Ratio => name,
         }
     }
 
@@ -265,7 +267,7 @@ impl Metric {
         self.name().trim_end_matches("_ms").trim_end_matches("_rps")
     }
 
-    pub fn unit(self) -> Unit {
+    pub fn unit(self) -> MetricUnit {
         self.definition().unit
     }
 

@@ -3,12 +3,12 @@
 pub mod columns;
 pub mod logs;
 pub mod summary;
-pub mod swept;
+pub mod sweep_keys;
 
 pub mod write;
 
 pub mod read;
-pub mod saved;
+pub mod saved_results;
 
 pub mod table;
 pub mod timeline;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value as Json, json};
 
-use super::columns::{Column, Metric, Unit, swept_columns, to_object};
-use super::swept::{self, Swept};
+use super::columns::{Column, Metric, MetricUnit, swept_columns, to_object};
+use super::sweep_keys::{self, Swept};
 use crate::base::units::Nanos;
 use crate::core::summary::Summary;
 use crate::core::summary::stats::{Interval, interval, paired_difference};
@@ -26,7 +26,7 @@ pub struct SummaryRow {
 
 /// A metric over the replications.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Estimate {
+pub struct MetricEstimate {
     /// `None` unless every replication has a value: a mean over the others would be biased.
     pub value: Option<f64>,
     /// Of the 95 % confidence interval; `None` with a single replication.
@@ -36,15 +36,15 @@ pub struct Estimate {
 impl SummaryRow {
     /// The policy and the swept keys.
     pub fn name(&self) -> String {
-        swept::label(&self.policy, &self.swept)
+        sweep_keys::label(&self.policy, &self.swept)
     }
 
     /// Whether both have the same requests: the same load, and equal swept keys besides those of policies.
-    pub fn is_beside(&self, other: &SummaryRow) -> bool {
+    pub fn has_same_requests(&self, other: &SummaryRow) -> bool {
         let common = |row: &SummaryRow| {
             row.swept
                 .iter()
-                .filter(|(key, _)| !swept::is_of_policy(key))
+                .filter(|(key, _)| !sweep_keys::is_of_policy(key))
                 .cloned()
                 .collect()
         };
@@ -52,20 +52,20 @@ impl SummaryRow {
         self.point == other.point && own == others
     }
 
-    pub fn estimate(&self, metric: Metric) -> Estimate {
-        self.estimated(|run| metric.of(run))
+    pub fn estimate(&self, metric: Metric) -> MetricEstimate {
+        self.estimate_by(|run| metric.of(run))
     }
 
     /// Of any figure.
-    pub fn estimated(&self, of: impl Fn(&Summary) -> Option<f64>) -> Estimate {
+    pub fn estimate_by(&self, of: impl Fn(&Summary) -> Option<f64>) -> MetricEstimate {
         let Some(values) = self.values(of) else {
-            return Estimate::default();
+            return MetricEstimate::default();
         };
         let interval = interval(&values);
         let value = interval
             .map(|interval| interval.mean)
             .or(values.first().copied());
-        Estimate {
+        MetricEstimate {
             value,
             half_width: interval.map(|interval| interval.half_width),
         }
@@ -119,8 +119,8 @@ impl SummaryRow {
     }
 
     /// The share of the requests that were served within the objective.
-    pub fn within_slo(&self) -> Estimate {
-        self.estimated(|run| run.within_slo)
+    pub fn within_slo(&self) -> MetricEstimate {
+        self.estimate_by(|run| run.within_slo)
     }
 
     /// Means; empty unless every replication has them.
@@ -200,13 +200,13 @@ pub fn columns(rows: &[SummaryRow], of_classes: bool) -> Vec<Column<'static, Sum
     };
     columns.extend(tokens.iter().map(value));
     let slo = |row: &SummaryRow| row.slo().map(Nanos::as_millis_f64);
-    columns.push(Column::number("slo_ms", Unit::Millis, slo));
+    columns.push(Column::number("slo_ms", MetricUnit::Millis, slo));
     if of_classes {
-        let expired = |row: &SummaryRow| row.estimated(|run| Some(run.expired as f64)).value;
-        columns.push(Column::number("expired", Unit::Count, expired));
+        let expired = |row: &SummaryRow| row.estimate_by(|run| Some(run.expired as f64)).value;
+        columns.push(Column::number("expired", MetricUnit::Count, expired));
         columns.push(Column::number(
             "within_slo",
-            Unit::Ratio,
+            MetricUnit::Ratio,
             |row: &SummaryRow| row.within_slo().value,
         ));
     }
@@ -215,7 +215,7 @@ pub fn columns(rows: &[SummaryRow], of_classes: bool) -> Vec<Column<'static, Sum
     }));
     if rows.iter().any(|row| row.lateness().is_some()) {
         let late = |name: &'static str, of: fn(Lateness) -> Option<f64>| {
-            Column::number(name, Unit::Micros, move |row: &SummaryRow| {
+            Column::number(name, MetricUnit::Micros, move |row: &SummaryRow| {
                 row.lateness().and_then(of)
             })
         };
@@ -229,7 +229,8 @@ pub fn columns(rows: &[SummaryRow], of_classes: bool) -> Vec<Column<'static, Sum
     if rows.iter().any(|row| row.runs.len() > 1) {
         columns.extend(metrics().chain(tokens).map(half_width));
         let within = |row: &SummaryRow| row.within_slo().half_width;
-        columns.extend(of_classes.then(|| Column::number("within_slo_ci", Unit::Ratio, within)));
+        columns
+            .extend(of_classes.then(|| Column::number("within_slo_ci", MetricUnit::Ratio, within)));
     }
     columns.extend(swept_columns(rows, |row| &row.swept));
     columns
@@ -285,13 +286,16 @@ mod tests {
         let combined = row(&[run(10.0, None)]);
         assert_eq!(
             combined.estimate(Metric::Throughput),
-            Estimate {
+            MetricEstimate {
                 value: Some(10.0),
                 half_width: None
             }
         );
-        assert_eq!(combined.estimate(Metric::P99), Estimate::default());
-        assert_eq!(row(&[]).estimate(Metric::Completed), Estimate::default());
+        assert_eq!(combined.estimate(Metric::P99), MetricEstimate::default());
+        assert_eq!(
+            row(&[]).estimate(Metric::Completed),
+            MetricEstimate::default()
+        );
         assert_eq!(row(&[]).saturated(), None);
     }
 
@@ -304,7 +308,7 @@ mod tests {
         assert!((throughput.half_width.unwrap() - 4.302_653 / 3f64.sqrt()).abs() < 1e-6);
         assert_eq!(
             combined.estimate(Metric::P99),
-            Estimate::default(),
+            MetricEstimate::default(),
             "one of the three lacks it"
         );
     }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::columns::{Metric, Unit};
-use super::summary::{Estimate, SummaryRow};
-use super::swept::{self, distinct};
+use super::columns::{Metric, MetricUnit};
+use super::summary::{MetricEstimate, SummaryRow};
+use super::sweep_keys::{self, distinct};
 use crate::base::units::Nanos;
 use crate::core::summary::Summary;
 use crate::core::summary::stats::Quantile;
@@ -31,14 +31,14 @@ const NAME_WIDTH: usize = 20;
 /// which hardly vary.
 /// A second table has the classes, if there are any.
 pub fn table(rows: &[SummaryRow], width: Option<usize>) -> String {
-    let classes = Table::of_classes(rows)
+    let classes = ResultTable::of_classes(rows)
         .map_or(String::new(), |table| format!("\n{}", within(table, width)));
-    within(Table::of(rows), width) + &classes
+    within(ResultTable::of(rows), width) + &classes
 }
 
 /// As text, in the columns of a terminal.
-fn within(table: Table, width: Option<usize>) -> String {
-    let Table {
+fn within(table: ResultTable, width: Option<usize>) -> String {
+    let ResultTable {
         headings,
         lines,
         notes,
@@ -70,15 +70,15 @@ fn within(table: Table, width: Option<usize>) -> String {
 }
 
 /// The cells of the table, with whole names, and what its marks mean.
-pub struct Table {
+pub struct ResultTable {
     /// Names above units.
     pub headings: [Vec<String>; 2],
     pub lines: Vec<Vec<String>>,
     pub notes: Vec<String>,
 }
 
-impl Table {
-    pub fn of(rows: &[SummaryRow]) -> Table {
+impl ResultTable {
+    pub fn of(rows: &[SummaryRow]) -> ResultTable {
         let swept = short_keys(rows);
         let any = |is: &dyn Fn(&SummaryRow) -> bool| rows.iter().any(is);
         let with_goodput = any(&|row| row.estimate(Metric::Goodput).value.is_some());
@@ -118,7 +118,7 @@ impl Table {
             .filter(|(_, holds)| *holds)
             .map(|(note, _)| note.to_string())
             .collect();
-        Table {
+        ResultTable {
             headings,
             lines: rows
                 .iter()
@@ -129,7 +129,7 @@ impl Table {
     }
 
     /// A line for each class of each row.
-    fn of_classes(rows: &[SummaryRow]) -> Option<Table> {
+    fn of_classes(rows: &[SummaryRow]) -> Option<ResultTable> {
         let swept = short_keys(rows);
         let with_rejected = rows.iter().any(rejects);
         let mut objectives: BTreeMap<String, String> = BTreeMap::new();
@@ -139,7 +139,7 @@ impl Table {
             .flat_map(|row| row.classes().into_iter().map(move |class| (row, class)))
         {
             let arrived =
-                class.estimated(|run| Some((run.completed + run.failed + run.rejected) as f64));
+                class.estimate_by(|run| Some((run.completed + run.failed + run.rejected) as f64));
             let requests = arrived
                 .value
                 .map_or("-".into(), |requests| format!("{requests:.0}"));
@@ -178,7 +178,7 @@ impl Table {
             vec![note]
         };
         let headings = headings(&swept, names.into_iter().chain(rejected));
-        (!lines.is_empty()).then_some(Table {
+        (!lines.is_empty()).then_some(ResultTable {
             headings,
             lines,
             notes,
@@ -188,9 +188,9 @@ impl Table {
 
 fn short_keys(rows: &[SummaryRow]) -> Vec<&str> {
     distinct(
-        swept::keys(rows.iter().map(|row| &row.swept[..]))
+        sweep_keys::keys(rows.iter().map(|row| &row.swept[..]))
             .into_iter()
-            .map(swept::short),
+            .map(sweep_keys::short_key),
     )
 }
 
@@ -252,7 +252,7 @@ fn head(row: &SummaryRow, swept: &[&str]) -> Vec<String> {
     let offered = offered(row).map_or_else(|| row.point.clone(), significant);
     let mut line = vec![row.policy.clone()];
     line.extend(swept.iter().map(|key| {
-        swept::value(&row.swept, key)
+        sweep_keys::value(&row.swept, key)
             .unwrap_or_default()
             .to_string()
     }));
@@ -278,11 +278,11 @@ fn cell(row: &SummaryRow, metric: Metric) -> String {
         (arrived > 0).then(|| run.rejected as f64 / arrived as f64)
     };
     let estimate = if metric == Metric::Rejected {
-        row.estimated(rejected)
+        row.estimate_by(rejected)
     } else {
         row.estimate(metric)
     };
-    let Estimate {
+    let MetricEstimate {
         value: Some(value),
         half_width,
     } = estimate
@@ -296,7 +296,7 @@ fn cell(row: &SummaryRow, metric: Metric) -> String {
     if metric.heading().is_some_and(|[_, unit]| unit == "%") {
         return percent(value);
     }
-    let half_width = half_width.filter(|_| metric.unit() != Unit::Ratio);
+    let half_width = half_width.filter(|_| metric.unit() != MetricUnit::Ratio);
     significant(value) + &half_width.map_or(String::new(), |half_width| relative(half_width, value))
 }
 

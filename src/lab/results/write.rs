@@ -177,7 +177,8 @@ const COMPARED: [Metric; 7] = [
 pub fn write_differences(path: &Path, rows: &[SummaryRow]) -> Result<()> {
     let (mut lines, mut pairs) = (Vec::new(), 0);
     for row in rows.iter().filter(|row| row.runs.len() > 1) {
-        let first = |other: &&SummaryRow| other.policy == rows[0].policy && other.is_beside(row);
+        let first =
+            |other: &&SummaryRow| other.policy == rows[0].policy && other.has_same_requests(row);
         let Some(against) = rows
             .iter()
             .find(first)

@@ -29,7 +29,7 @@ use crate::core::summary::validity::Lateness;
 use crate::core::workload::shape::Shape;
 use crate::lab::plot;
 use crate::lab::results::logs::{LogRow as _, RequestLine, RoundLine, TaskLine};
-use crate::lab::results::swept;
+use crate::lab::results::sweep_keys;
 use crate::lab::scenario::{PolicyEntry, Scenario};
 
 /// Of `run.json` and marks. Another number is another meaning of these files.
@@ -278,7 +278,7 @@ impl Folder {
         let entry = &self.policies[policy];
         self.path
             .join(folder_name(&entry.label))
-            .join(swept::place(load, &entry.swept))
+            .join(sweep_keys::point_folder(load, &entry.swept))
     }
 
     /// Where the files of a run are written, until [`Folder::publish`] moves them.
@@ -452,7 +452,7 @@ impl Folder {
         let per = |count: u64| (count > 0).then(|| decisions.time.as_nanos() as f64 / count as f64);
         let mut row = json!({
             "policy": folder_name(&self.policies[run.policy].label),
-            "point": swept::place(&run.load.to_string(), &self.policies[run.policy].swept),
+            "point": sweep_keys::point_folder(&run.load.to_string(), &self.policies[run.policy].swept),
             "replication": run.replication,
             "wall_s": wall.as_secs_f64(),
             "decisions": decisions.calls,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::Serialize;
 
 use crate::base::shipped;
-use crate::lab::results::swept::{self, Swept};
+use crate::lab::results::sweep_keys::{self, Swept};
 use crate::lab::scenario::{Load, PolicyEntry, Scenario};
 
 /// One of several, from 1: `2/7`.
@@ -35,7 +35,7 @@ pub struct PlannedPoint {
 
 impl PlannedPoint {
     pub fn name(&self) -> String {
-        swept::label(&self.policy, &self.swept)
+        sweep_keys::label(&self.policy, &self.swept)
     }
 
     pub(super) fn new(

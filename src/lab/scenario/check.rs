@@ -25,7 +25,7 @@ use crate::core::workload::model::Model;
 use crate::core::workload::trace::class_name;
 use crate::lab::plot::face::{self, Face};
 use crate::lab::plot::{FigureKind, PictureFormat, names};
-use crate::lab::results::swept::{self, distinct};
+use crate::lab::results::sweep_keys::{self, distinct};
 
 /// The prefixes of datasets that are not files.
 const GENERATORS: &[&str] = &["constant:", "generator:", "complete-tree:"];
@@ -120,7 +120,7 @@ fn look(scenario: &Scenario) -> Result<(), String> {
 fn points_have_folders(scenario: &Scenario) -> Result<(), String> {
     for load in scenario.points() {
         for PolicyEntry { label, swept, .. } in &scenario.policies {
-            let name = swept::place(&load.to_string(), swept);
+            let name = sweep_keys::point_folder(&load.to_string(), swept);
             let letters = name.len();
             if letters > MAX_FOLDER {
                 return Err(format!(

@@ -37,7 +37,7 @@ use crate::core::workload::class::Class;
 use crate::core::workload::model::Model;
 use crate::core::workload::operator::Sizes;
 use crate::lab::plot;
-use crate::lab::results::swept::{self, Swept};
+use crate::lab::results::sweep_keys::{self, Swept};
 
 /// A checked scenario, ready to run. As JSON it has every key with its effective value. Before it is checked, it has other
 /// types of workloads, arrivals and policies.
@@ -338,7 +338,7 @@ pub struct PolicyEntry {
 impl PolicyEntry {
     /// The label and the swept keys.
     pub fn name(&self) -> String {
-        swept::label(&self.label, &self.swept)
+        sweep_keys::label(&self.label, &self.swept)
     }
 }
 

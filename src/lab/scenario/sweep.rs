@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 use super::source::{Setting, Source, Span, find_item, shown, split_override};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
-use crate::lab::results::swept::Swept;
+use crate::lab::results::sweep_keys::Swept;
 
 /// A swept key and its values.
 pub(super) struct Axis<'s> {

@@ -4,7 +4,7 @@
 //! workers) and the arrivals at the policy. With all three as recorded, the simulation should equal the real run. Then
 //! each term is replaced by the model's, one at a time; the change of latency is its effect.
 //!
-//! Recorded times are used in order: while decisions equal the run's, each task has its own; then those of similar tasks.
+//! RecordedTimes times are used in order: while decisions equal the run's, each task has its own; then those of similar tasks.
 
 use std::collections::{BTreeMap, HashMap};
 use std::iter::Cycle;
@@ -13,7 +13,7 @@ use std::vec;
 
 use smallvec::SmallVec;
 
-use super::recorded::Recording;
+use super::recording::Recording;
 use super::replay::{Replay, replay};
 use super::results::Point;
 use crate::base::error::{Error, Result};
@@ -75,9 +75,9 @@ impl Ledger {
 
 /// The work of a task, the key to its recorded durations: steps, whether it gathers, the kind of its members, and the
 /// extra times of the host, while the device idles, and of the device.
-type Signature = (SmallVec<[Step; 2]>, bool, MemberKind, Nanos, Nanos);
+type TaskSignature = (SmallVec<[Step; 2]>, bool, MemberKind, Nanos, Nanos);
 
-fn signature(task: &Task<'_>) -> Signature {
+fn signature(task: &Task<'_>) -> TaskSignature {
     (
         SmallVec::from_slice(task.steps),
         task.gather,
@@ -88,7 +88,7 @@ fn signature(task: &Task<'_>) -> Signature {
 }
 
 /// Replays a recorded run. With a simulated device, and if the replay equals the logs, also computes the ledger.
-pub fn replayed(
+pub fn replay_with_ledger(
     inputs: &RunInputs<'_>,
     point: &Point,
     model: Option<&TableCosts>,
@@ -125,7 +125,7 @@ fn ledger(
     point: &Point,
     recording: &Recording,
     replay: &Replay,
-    tasks: &[(Signature, Nanos)],
+    tasks: &[(TaskSignature, Nanos)],
     model: &TableCosts,
 ) -> Result<Ledger> {
     if let LoadPoint::Clients(_) = point.run.load {
@@ -144,9 +144,9 @@ fn ledger(
     };
     let latency = |by_model: &[Term]| -> Result<Times> {
         let recorded = |term: Term| !by_model.contains(&term);
-        let timing = Hybrid {
-            durations: recorded(Term::Durations).then(|| Durations::of(recorder, tasks)),
-            dispatch: recorded(Term::Dispatch).then(|| Dispatch::of(recorder, recording)),
+        let timing = HybridTiming {
+            durations: recorded(Term::Durations).then(|| RecordedDurations::of(recorder, tasks)),
+            dispatch: recorded(Term::Dispatch).then(|| DispatchDelays::of(recorder, recording)),
             model: TaskTimes::new(model.clone(), &requests.graphs),
         };
         let handled: Box<dyn Iterator<Item = Nanos>> = match recorded(Term::Arrivals) {
@@ -159,7 +159,7 @@ fn ledger(
                     .filter(|at| *at != Nanos::MAX),
             ),
         };
-        let arrived = Arrived {
+        let arrived = RecordedSupply {
             requests: &requests,
             arrivals: &recorder.arrival,
             next: 0,
@@ -194,13 +194,13 @@ fn ledger(
 }
 
 /// Requests with their recorded arrivals, whenever they are handed to the policy.
-struct Arrived<'a> {
+struct RecordedSupply<'a> {
     requests: &'a Requests,
     arrivals: &'a [Nanos],
     next: usize,
 }
 
-impl RequestSupply for Arrived<'_> {
+impl RequestSupply for RecordedSupply<'_> {
     fn count(&self) -> u64 {
         self.requests.len() as u64
     }
@@ -214,16 +214,16 @@ impl RequestSupply for Arrived<'_> {
     }
 }
 
-struct Hybrid {
-    durations: Option<Durations>,
-    dispatch: Option<Dispatch>,
+struct HybridTiming {
+    durations: Option<RecordedDurations>,
+    dispatch: Option<DispatchDelays>,
     model: TaskTimes,
 }
 
-impl Timing for Hybrid {
+impl Timing for HybridTiming {
     fn start(&mut self, task: &Task<'_>, submit: Nanos, idle: bool) -> Start {
         match &mut self.dispatch {
-            Some(Dispatch { idle: gaps, .. }) if idle => Start {
+            Some(DispatchDelays { idle: gaps, .. }) if idle => Start {
                 earliest: submit.saturating_add(gaps.next().unwrap_or_default()),
                 gap: Nanos::ZERO,
             },
@@ -258,21 +258,21 @@ impl Timing for Hybrid {
     }
 }
 
-/// Recorded times, used in order and cyclically.
-type Recorded = Cycle<vec::IntoIter<Nanos>>;
+/// RecordedTimes times, used in order and cyclically.
+type RecordedTimes = Cycle<vec::IntoIter<Nanos>>;
 
 /// The delays between decisions and work.
-struct Dispatch {
+struct DispatchDelays {
     /// From the first possible start to the start, if the worker was idle at the submission.
-    idle: Recorded,
+    idle: RecordedTimes,
     /// The same if the worker was busy.
-    busy: Recorded,
+    busy: RecordedTimes,
     /// From each task's finish until the policy was told.
-    notices: Recorded,
+    notices: RecordedTimes,
 }
 
-impl Dispatch {
-    fn of(real: &FullRecord, recording: &Recording) -> Dispatch {
+impl DispatchDelays {
+    fn of(real: &FullRecord, recording: &Recording) -> DispatchDelays {
         let (mut idle, mut busy, mut notices) = (Vec::new(), Vec::new(), Vec::new());
         let told: BTreeMap<_, _> = recording.told().collect();
         let mut free: BTreeMap<(WorkerId, StreamId), Nanos> = BTreeMap::new();
@@ -291,7 +291,7 @@ impl Dispatch {
             );
         }
         let [idle, busy, notices] = [idle, busy, notices].map(|times| times.into_iter().cycle());
-        Dispatch {
+        DispatchDelays {
             idle,
             busy,
             notices,
@@ -299,15 +299,15 @@ impl Dispatch {
     }
 }
 
-struct Durations {
-    seen: HashMap<Signature, Recorded>,
+struct RecordedDurations {
+    seen: HashMap<TaskSignature, RecordedTimes>,
     /// The ratios of recorded to modelled times, ascending, for tasks without a similar one.
     ratios: BTreeMap<SmallVec<[CellId; 2]>, BTreeMap<u32, Vec<f64>>>,
 }
 
-impl Durations {
-    fn of(real: &FullRecord, tasks: &[(Signature, Nanos)]) -> Durations {
-        let mut seen: HashMap<Signature, Vec<Nanos>> = HashMap::new();
+impl RecordedDurations {
+    fn of(real: &FullRecord, tasks: &[(TaskSignature, Nanos)]) -> RecordedDurations {
+        let mut seen: HashMap<TaskSignature, Vec<Nanos>> = HashMap::new();
         let mut ratios: BTreeMap<_, BTreeMap<u32, Vec<f64>>> = BTreeMap::new();
         for row in &real.execution.tasks {
             let Some((signature, by_model)) = tasks.get(row.task.index()) else {
@@ -326,7 +326,7 @@ impl Durations {
             .values_mut()
             .flat_map(BTreeMap::values_mut)
             .for_each(|ratios| ratios.sort_unstable_by(f64::total_cmp));
-        Durations {
+        RecordedDurations {
             seen: seen
                 .into_iter()
                 .map(|(signature, times)| (signature, times.into_iter().cycle()))
@@ -379,7 +379,7 @@ mod tests {
     }
 
     /// Tasks as batch, repetitions, nanoseconds. In the model a step takes 100 ns.
-    fn durations(tasks: &[(u32, u32, u64)]) -> Durations {
+    fn durations(tasks: &[(u32, u32, u64)]) -> RecordedDurations {
         let cells = Model::Lstm.cell_types();
         let table = CostTable::parse("cell,batch,ns\nlstm,1,100\nlstm,2,100\n", "costs").unwrap();
         let mut model = table.costs_for(&cells, Overhead::default()).unwrap();
@@ -402,7 +402,7 @@ mod tests {
                 (signature(task), model.duration(task, None))
             }));
         }
-        Durations::of(&real, &submitted)
+        RecordedDurations::of(&real, &submitted)
     }
 
     /// Runs tasks of these batches on two streams in turn, one every 70 ns.
@@ -465,9 +465,9 @@ mod tests {
             })
         };
         let submitted: Vec<_> = batches.iter().map(submitted).collect();
-        let hybrid = Hybrid {
-            durations: Some(Durations::of(&real, &submitted)),
-            dispatch: Some(Dispatch::of(&real, &recording)),
+        let hybrid = HybridTiming {
+            durations: Some(RecordedDurations::of(&real, &submitted)),
+            dispatch: Some(DispatchDelays::of(&real, &recording)),
             model: TaskTimes::new(model, &[].into()),
         };
         assert_eq!(on_two_streams(hybrid, &batches), rows);

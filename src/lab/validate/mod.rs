@@ -2,7 +2,7 @@
 
 pub mod compare;
 pub mod ledger;
-pub mod recorded;
+pub mod recording;
 pub mod replay;
 pub mod results;
 pub mod set;

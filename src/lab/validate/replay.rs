@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::recorded::{Recording, bytes_of};
+use super::recording::{Recording, bytes_of};
 use super::results::Point;
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, RequestId, TaskId};
@@ -23,7 +23,7 @@ use crate::lab::run::inputs::RunInputs;
 
 #[derive(Debug)]
 pub struct Replay {
-    /// Replayed, and recorded.
+    /// ReplayBackend, and recorded.
     pub rounds: (usize, usize),
     pub tasks: u64,
     pub finished: bool,
@@ -48,7 +48,7 @@ pub fn replay(
         reasons: watcher.members,
         ..RecordOptions::default()
     };
-    let mut backend = Replayed {
+    let mut backend = ReplayBackend {
         recording,
         cells: &inputs.steps,
         delivered: recording.delivered.iter(),
@@ -147,7 +147,7 @@ fn first_difference(log: &str, recorded: &[u8], replayed: &[u8]) -> Option<Strin
 /// A backend that repeats the recorded completions, round by round. Submitted tasks are compared with the recorded
 /// ones; the first difference ends the replay, since no record says what would follow. A task that the recording of an
 /// interrupted run lacks is accepted as it is.
-struct Replayed<'r> {
+struct ReplayBackend<'r> {
     recording: &'r Recording,
     cells: &'r [CellType],
     delivered: std::slice::Iter<'r, TaskId>,
@@ -162,7 +162,7 @@ struct Replayed<'r> {
     difference: Option<String>,
 }
 
-impl<'r> Replayed<'r> {
+impl<'r> ReplayBackend<'r> {
     /// At the end, no recorded task may be left over.
     fn difference(&self) -> Option<String> {
         let left = || {
@@ -270,7 +270,7 @@ impl<'r> Replayed<'r> {
     }
 }
 
-impl Backend for Replayed<'_> {
+impl Backend for ReplayBackend<'_> {
     fn now(&self) -> Nanos {
         self.begun
             .checked_sub(1)

@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::base::error::{Context as _, Error, Result};
 use crate::base::files::folder_name;
 use crate::core::policy::registry::Registry;
-use crate::lab::results::saved::read_json;
-use crate::lab::results::swept;
+use crate::lab::results::saved_results::read_json;
+use crate::lab::results::sweep_keys;
 use crate::lab::run::Run;
 use crate::lab::run::fingerprint::hash_of;
 use crate::lab::scenario::{LoadPoint, Scenario};
@@ -74,7 +74,7 @@ impl Results {
                         load,
                         replication: 0,
                     },
-                    folder: folder.join(swept::place(&load.to_string(), &entry.swept)),
+                    folder: folder.join(sweep_keys::point_folder(&load.to_string(), &entry.swept)),
                 };
                 points.extend(
                     scenario

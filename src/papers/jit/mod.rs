@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{Check, Exhibit, Findings, Found, Made, Paper, PaperValue, Verdict};
 use crate::base::error::{Error, Result};
 use crate::base::shipped::{self, PEERS};
-use crate::lab::results::saved::read_json;
+use crate::lab::results::saved_results::read_json;
 use crate::lab::results::summary::SummaryRow;
 use crate::lab::results::table::{aligned, tabulate};
 use crate::lab::run::RunReport;

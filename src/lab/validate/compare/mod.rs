@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use self::side::{Batches, Place, Side};
+use self::side::{Batches, ComparedPoint, Side};
 use crate::base::error::{Error, Result};
 use crate::base::units::{Nanos, RequestId};
 use crate::core::summary::Summary;
@@ -45,8 +45,8 @@ pub struct Comparison {
     pub a: Side,
     pub b: Side,
     /// The common points, in the order of A.
-    pub places: Vec<Place>,
-    pub rows: Vec<Row>,
+    pub places: Vec<ComparedPoint>,
+    pub rows: Vec<ComparisonRow>,
     pub notes: Vec<String>,
 }
 
@@ -67,8 +67,8 @@ impl Compared {
 }
 
 #[derive(Clone, Debug)]
-pub struct Row {
-    pub place: Place,
+pub struct ComparisonRow {
+    pub place: ComparedPoint,
     pub metric: Compared,
     /// The mean over A's runs; for two simulations, over as many runs as both have. `None` for a distribution.
     pub a: Option<f64>,
@@ -102,7 +102,7 @@ pub enum Verdict {
     Unknown,
 }
 
-impl Row {
+impl ComparisonRow {
     /// Equal values are inside any spread.
     pub fn verdict(&self) -> Verdict {
         match (self.difference, self.spread) {
@@ -120,7 +120,7 @@ impl Row {
 pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
     let (a, b) = (Side::open(a)?, Side::open(b)?);
     same_settings(&a, &b)?;
-    let (places, alone): (Vec<Place>, Vec<Place>) = a
+    let (places, alone): (Vec<ComparedPoint>, Vec<ComparedPoint>) = a
         .places
         .iter()
         .cloned()
@@ -154,7 +154,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
             paired,
         )?);
     }
-    let only_in_b: Vec<Place> = b
+    let only_in_b: Vec<ComparedPoint> = b
         .places
         .iter()
         .filter(|place| !places.contains(place))
@@ -195,7 +195,7 @@ pub fn compare(a: &Path, b: &Path) -> Result<Comparison> {
 }
 
 /// Each simulated run draws its own requests, so only the first has the requests of a real run.
-fn runs(results: &Side, other: &Side, place: &Place) -> Result<Vec<Summary>> {
+fn runs(results: &Side, other: &Side, place: &ComparedPoint) -> Result<Vec<Summary>> {
     let mut runs = results.runs(place)?;
     if results.simulated() && !other.simulated() {
         runs.truncate(1);
@@ -248,7 +248,7 @@ fn same_settings(a: &Side, b: &Side) -> Result<()> {
 
 /// Every policy replays the same trace, so one log of each point is enough. In a closed loop, arrivals depend on the
 /// system.
-fn same_arrivals(a: &Side, b: &Side, places: &[Place]) -> Result<()> {
+fn same_arrivals(a: &Side, b: &Side, places: &[ComparedPoint]) -> Result<()> {
     let mut seen = BTreeSet::new();
     for place in places
         .iter()
@@ -294,12 +294,12 @@ fn other_requests(a: &Side, b: &Side, what: &str) -> Error {
 }
 
 /// `A at 100, 200; B at 100`
-fn listed(places: &[Place]) -> String {
-    let of_policy = |places: &[&Place]| {
+fn listed(places: &[ComparedPoint]) -> String {
+    let of_policy = |places: &[&ComparedPoint]| {
         let points: Vec<&str> = places.iter().map(|place| &*place.point).collect();
         format!("{} at {}", places[0].policy, points.join(", "))
     };
-    let mut places: Vec<&Place> = places.iter().collect();
+    let mut places: Vec<&ComparedPoint> = places.iter().collect();
     places.sort_by_key(|place| &place.policy);
     let each: Vec<String> = places
         .chunk_by(|a, b| a.policy == b.policy)
@@ -313,7 +313,13 @@ fn listed(places: &[Place]) -> String {
 }
 
 /// `paired`: the n-th runs of both sides have the same requests, so as many runs are compared as both have.
-fn metric_row(place: &Place, metric: Metric, a: &[Summary], b: &[Summary], paired: bool) -> Row {
+fn metric_row(
+    place: &ComparedPoint,
+    metric: Metric,
+    a: &[Summary],
+    b: &[Summary],
+    paired: bool,
+) -> ComparisonRow {
     // A mean over only the runs that have a value would be biased.
     let values = |runs: &[Summary]| {
         runs.iter()
@@ -333,7 +339,7 @@ fn metric_row(place: &Place, metric: Metric, a: &[Summary], b: &[Summary], paire
     let (mean_a, mean_b) = (of_a.as_ref().map(mean), of_b.as_ref().map(mean));
     let percent = |part: f64| mean_a.filter(|a| *a != 0.0).map(|a| 100.0 * part / a);
     let several = of_a.as_ref().filter(|values| values.len() > 1);
-    Row {
+    ComparisonRow {
         place: place.clone(),
         metric: Compared::Metric(metric),
         a: mean_a,
@@ -355,11 +361,11 @@ fn metric_row(place: &Place, metric: Metric, a: &[Summary], b: &[Summary], paire
 
 /// A row for each cell type that either side has run; none if a side has no log.
 fn batch_rows(
-    place: &Place,
+    place: &ComparedPoint,
     a: (&Side, usize),
     b: (&Side, usize),
     paired: bool,
-) -> Result<Vec<Row>> {
+) -> Result<Vec<ComparisonRow>> {
     let common = if paired { a.1.min(b.1) } else { usize::MAX };
     let read = |(results, runs): (&Side, usize)| {
         (0..runs)
@@ -395,7 +401,7 @@ fn batch_rows(
             &pooled(of_a.iter().take(common)),
             &pooled(of_b.iter().take(common)),
         );
-        Row {
+        ComparisonRow {
             place: place.clone(),
             metric: Compared::Batches(cell.clone()),
             a: None,
@@ -469,10 +475,10 @@ mod tests {
 
     #[test]
     fn a_difference_is_judged_by_the_spread_of_the_runs_of_a() {
-        let place = Place {
+        let place = ComparedPoint {
             policy: "p".into(),
             point: "100".into(),
-            ..Place::default()
+            ..ComparedPoint::default()
         };
         let a = [run(9.0, Some(1.0)), run(10.0, None), run(11.0, Some(1.0))];
         let row =

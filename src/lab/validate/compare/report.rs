@@ -6,9 +6,9 @@ use clap::ValueEnum as _;
 use serde_json::{Value, json};
 
 use super::side::Side;
-use super::{Compared, Comparison, Row, Verdict};
+use super::{Compared, Comparison, ComparisonRow, Verdict};
 use crate::base::error::Result;
-use crate::lab::results::columns::{Column, Metric, Unit, about, name_of, to_object};
+use crate::lab::results::columns::{Column, Metric, MetricUnit, about, name_of, to_object};
 use crate::lab::results::table::{aligned, significant};
 use crate::lab::results::write::write_columns;
 
@@ -61,12 +61,12 @@ fn side(side: &Side, runs: Option<usize>) -> String {
 }
 
 /// Name, A, B, difference, spread and verdict.
-pub fn cells(row: &Row) -> Vec<String> {
+pub fn cells(row: &ComparisonRow) -> Vec<String> {
     let name = match &row.metric {
         Compared::Metric(Metric::Mean) => "mean latency (ms)".into(),
         Compared::Metric(metric) => match metric.unit() {
-            Unit::Millis => format!("{} (ms)", metric.short_name()),
-            Unit::PerSecond => format!("{} (req/s)", metric.short_name()),
+            MetricUnit::Millis => format!("{} (ms)", metric.short_name()),
+            MetricUnit::PerSecond => format!("{} (req/s)", metric.short_name()),
             _ => metric.short_name().replace('_', " "),
         },
         Compared::Batches(cell) => format!("batches of {cell} (KS)"),
@@ -90,22 +90,23 @@ pub fn cells(row: &Row) -> Vec<String> {
     ]
 }
 
-fn columns() -> [Column<'static, Row>; 12] {
-    let number =
-        |name: &'static str, of: fn(&Row) -> Option<f64>| Column::number(name, Unit::Ratio, of);
+fn columns() -> [Column<'static, ComparisonRow>; 12] {
+    let number = |name: &'static str, of: fn(&ComparisonRow) -> Option<f64>| {
+        Column::number(name, MetricUnit::Ratio, of)
+    };
     [
-        Column::text("policy", |row: &Row| row.place.policy.clone()),
-        Column::text("point", |row: &Row| row.place.point.clone()),
-        Column::text("figure", |row: &Row| row.metric.name()),
+        Column::text("policy", |row: &ComparisonRow| row.place.policy.clone()),
+        Column::text("point", |row: &ComparisonRow| row.place.point.clone()),
+        Column::text("figure", |row: &ComparisonRow| row.metric.name()),
         number("a", |row| row.a),
         number("b", |row| row.b),
         number("difference_percent", |row| row.difference),
         number("spread_percent", |row| row.spread),
         number("a_min", |row| row.range.map(|(least, _)| least)),
         number("a_max", |row| row.range.map(|(_, most)| most)),
-        Column::count("a_runs", |row: &Row| row.runs.0),
-        Column::count("b_runs", |row: &Row| row.runs.1),
-        Column::text("verdict", |row: &Row| name_of(&row.verdict())),
+        Column::count("a_runs", |row: &ComparisonRow| row.runs.0),
+        Column::count("b_runs", |row: &ComparisonRow| row.runs.1),
+        Column::text("verdict", |row: &ComparisonRow| name_of(&row.verdict())),
     ]
 }
 

@@ -10,19 +10,19 @@ use crate::base::error::{Error, Result};
 use crate::core::summary::Summary;
 use crate::lab::results::logs::BatchLine;
 use crate::lab::results::read::{CsvRow, Log};
-use crate::lab::results::saved::{Saved, read_json, within};
-use crate::lab::results::swept::Swept;
+use crate::lab::results::saved_results::{SavedResults, read_json, within};
+use crate::lab::results::sweep_keys::Swept;
 use crate::lab::run::executor::SelectedBackend;
 
 #[derive(Debug)]
 pub struct Side {
-    pub results: Saved,
+    pub results: SavedResults,
     run: Value,
-    pub places: Vec<Place>,
+    pub places: Vec<ComparedPoint>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct ComparedPoint {
     pub policy: String,
     /// The name of its folder: the load and the swept keys.
     pub point: String,
@@ -35,10 +35,10 @@ pub type Batches = BTreeMap<u64, f64>;
 
 impl Side {
     pub fn open(path: &Path) -> Result<Side> {
-        let results = Saved::open(path)?;
+        let results = SavedResults::open(path)?;
         let place = |row: CsvRow<'_>| {
             let (load, swept) = (row.point()?.to_string(), results.swept_of(row)?);
-            Ok(Place {
+            Ok(ComparedPoint {
                 policy: row.policy().into(),
                 point: results.place(row)?,
                 load,
@@ -71,7 +71,7 @@ impl Side {
         self.run.pointer(pointer).unwrap_or(&Value::Null)
     }
 
-    pub fn runs(&self, place: &Place) -> Result<Vec<Summary>> {
+    pub fn runs(&self, place: &ComparedPoint) -> Result<Vec<Summary>> {
         let mut runs = Vec::new();
         loop {
             let path = self.file(place, "point", runs.len(), "json")?;
@@ -90,7 +90,11 @@ impl Side {
     }
 
     /// Of each cell type; `None` if the run did not log them.
-    pub fn batches(&self, place: &Place, run: usize) -> Result<Option<BTreeMap<String, Batches>>> {
+    pub fn batches(
+        &self,
+        place: &ComparedPoint,
+        run: usize,
+    ) -> Result<Option<BTreeMap<String, Batches>>> {
         let Some(mut rows) = Log::open_if_there(&self.file(place, "batches", run, "csv")?)? else {
             return Ok(None);
         };
@@ -107,7 +111,7 @@ impl Side {
     }
 
     /// The first run's file has no number, the second's has 2.
-    fn file(&self, place: &Place, name: &str, run: usize, ending: &str) -> Result<PathBuf> {
+    fn file(&self, place: &ComparedPoint, name: &str, run: usize, ending: &str) -> Result<PathBuf> {
         let number = if run == 0 {
             String::new()
         } else {

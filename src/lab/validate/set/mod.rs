@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use statrs::statistics::{Data, Median as _, OrderStatistics as _};
 
 use super::compare::{Comparison, compare};
-use super::ledger::{Ledger, replayed};
+use super::ledger::{Ledger, replay_with_ledger};
 use super::results::{Point, Results};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
@@ -29,7 +29,7 @@ use crate::lab::run::{self, Run, RunOptions, RunReport, prepare};
 use crate::lab::scenario::{ArrivalSpec, Input, Load, LoadPoint, PolicyEntry, Scenario};
 
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ValidationPlan {
     pub out: PathBuf,
     pub target: SelectedBackend,
     /// The loads, in percent of a policy's capacity.
@@ -40,7 +40,7 @@ pub struct Plan {
 
 /// A policy of the scenario, with its loads.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct PolicyLoads {
     /// With only this policy.
     pub scenario: Scenario,
     pub capacity: Rate,
@@ -49,20 +49,20 @@ pub struct Part {
 
 /// What the simulator knows of the device.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct DeviceFiles {
     pub costs: PathBuf,
     pub noise: Option<PathBuf>,
 }
 
 /// One policy at one load.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct ValidationRow {
     pub scenario: String,
     pub policy: String,
     pub load: u32,
     pub rate: Rate,
     /// Of [`FIGURES`].
-    pub figures: Vec<Figure>,
+    pub figures: Vec<ValidationFigure>,
     /// If the replay of the recorded run decides the same.
     pub ledger: Option<Ledger>,
     /// Whether all requests of the real runs were handed over in time, if known.
@@ -71,7 +71,7 @@ pub struct Line {
 
 /// A metric of the real runs, and of simulations of the same requests that differ in noise only.
 #[derive(Clone, Debug)]
-pub struct Figure {
+pub struct ValidationFigure {
     pub metric: Metric,
     pub real: Vec<f64>,
     pub simulated: Vec<f64>,
@@ -95,15 +95,15 @@ const LEAST_REQUESTS: f64 = 2000.0;
 
 /// The scenario must draw its requests.
 pub fn check(scenario: &Scenario) -> Result<()> {
-    arrive(&mut scenario.clone(), ArrivalSpec::Offline {})
+    set_arrivals(&mut scenario.clone(), ArrivalSpec::Offline {})
 }
 
 pub fn parts(
     scenario: &Scenario,
     costs: &Path,
-    plan: &Plan,
+    plan: &ValidationPlan,
     stop: &AtomicBool,
-) -> Result<Vec<Part>> {
+) -> Result<Vec<PolicyLoads>> {
     let one = |policy: &PolicyEntry| {
         let name = format!("{}-{}", scenario.name, folder_name(&policy.label));
         let mut part = Scenario {
@@ -111,14 +111,14 @@ pub fn parts(
             policies: vec![policy.clone()],
             ..scenario.clone()
         };
-        know(&mut part, costs);
+        set_costs(&mut part, costs);
         let capacity = capacity(&part, stop)?;
         let rates: Vec<Rate> = plan
             .loads
             .iter()
             .map(|load| rounded(capacity.0 * f64::from(*load) / 100.0))
             .collect();
-        arrive(
+        set_arrivals(
             &mut part,
             ArrivalSpec::Poisson {
                 rates: rates.clone(),
@@ -127,7 +127,7 @@ pub fn parts(
         if let Load::Drawn { requests, .. } = &mut part.workload.load {
             *requests = (capacity.0 * plan.seconds).max(LEAST_REQUESTS) as u64;
         }
-        Ok(Part {
+        Ok(PolicyLoads {
             scenario: part,
             capacity,
             rates,
@@ -141,14 +141,14 @@ fn input(path: &Path) -> Option<Input> {
 }
 
 /// Gives a scenario of one policy its costs.
-fn know(scenario: &mut Scenario, costs: &Path) {
+fn set_costs(scenario: &mut Scenario, costs: &Path) {
     (scenario.policies[0].costs, scenario.device.costs) = (input(costs), input(costs));
 }
 
 /// The throughput of a scenario's only policy with all requests there from the start.
 fn capacity(scenario: &Scenario, stop: &AtomicBool) -> Result<Rate> {
     let mut offline = scenario.clone();
-    arrive(&mut offline, ArrivalSpec::Offline {})?;
+    set_arrivals(&mut offline, ArrivalSpec::Offline {})?;
     let (inputs, device) = prepare(&offline, SelectedBackend::SIM)?;
     let run = Run {
         policy: 0,
@@ -170,7 +170,7 @@ fn capacity(scenario: &Scenario, stop: &AtomicBool) -> Result<Rate> {
     }
 }
 
-fn arrive(scenario: &mut Scenario, spec: ArrivalSpec) -> Result<()> {
+fn set_arrivals(scenario: &mut Scenario, spec: ArrivalSpec) -> Result<()> {
     match &scenario.workload.load {
         Load::Drawn { .. } => {
             scenario.arrivals = Some(spec);
@@ -191,7 +191,7 @@ fn rounded(rate: f64) -> Rate {
 
 fn run(
     scenario: &Scenario,
-    plan: &Plan,
+    plan: &ValidationPlan,
     (target, replications): (SelectedBackend, u32),
     stop: &AtomicBool,
     progress: &(dyn Fn() + Sync),
@@ -215,8 +215,8 @@ fn run(
 
 /// The real runs. `piece` is called after each of them.
 pub fn real(
-    part: &Part,
-    plan: &Plan,
+    part: &PolicyLoads,
+    plan: &ValidationPlan,
     stop: &AtomicBool,
     piece: &(dyn Fn() -> Result<()> + Sync),
 ) -> Result<RunReport> {
@@ -243,21 +243,21 @@ pub fn real(
 }
 
 pub fn simulated(
-    part: &Part,
+    part: &PolicyLoads,
     real: &RunReport,
-    known: &Known,
-    plan: &Plan,
+    known: &DeviceFiles,
+    plan: &ValidationPlan,
     registry: &Registry,
     stop: &AtomicBool,
-) -> Result<(Comparison, Vec<Line>)> {
+) -> Result<(Comparison, Vec<ValidationRow>)> {
     let mut scenario = part.scenario.clone();
-    know(&mut scenario, &known.costs);
+    set_costs(&mut scenario, &known.costs);
     let exact = run(&scenario, plan, (SelectedBackend::SIM, 1), stop, &|| ())?;
     let comparison = compare(&real.folder.path, &exact.folder.path)?;
     scenario.device.noise = known.noise.as_deref().and_then(input);
     let (inputs, device) = prepare(&scenario, SelectedBackend::SIM)?;
     let _requests = inputs.requests(0)?; // Drawn once for all.
-    let replayed = replays(&real.folder.path, device.costs(0), registry)?;
+    let replayed = replay_points(&real.folder.path, device.costs(0), registry)?;
     let line = |(load, rate): (&u32, &Rate)| {
         let point = rate.to_string();
         let row = real
@@ -265,21 +265,21 @@ pub fn simulated(
             .iter()
             .find(|row| row.point == point)
             .expect("each load has been run");
-        let simulated = restless(&inputs, &device, *rate, stop)?;
+        let simulated = simulate_with_noise(&inputs, &device, *rate, stop)?;
         let figure = |metric: Metric| {
             let bound = BOUNDS
                 .iter()
                 .find(|(of, _)| *of == metric && *load <= BOUND_UP_TO)
                 .map(|(_, bound)| *bound);
             let values = |runs: &[Summary]| runs.iter().filter_map(|run| metric.of(run)).collect();
-            Figure {
+            ValidationFigure {
                 metric,
                 real: values(&row.runs),
                 simulated: values(&simulated),
                 bound,
             }
         };
-        Ok(Line {
+        Ok(ValidationRow {
             scenario: scenario.name.clone(),
             policy: scenario.policies[0].label.clone(),
             load: *load,
@@ -302,7 +302,7 @@ pub fn simulated(
 }
 
 /// Simulations of the requests of the real runs, each with noise of its own.
-fn restless(
+fn simulate_with_noise(
     inputs: &RunInputs<'_>,
     device: &Target,
     rate: Rate,
@@ -328,7 +328,7 @@ fn restless(
 }
 
 /// With a ledger if the replay equals the logs.
-fn replays(
+fn replay_points(
     folder: &Path,
     model: Option<&TableCosts>,
     registry: &Registry,
@@ -340,20 +340,20 @@ fn replays(
     let one = |point: &Point| {
         Ok((
             point.run.load.to_string(),
-            replayed(&inputs, point, model)?.1,
+            replay_with_ledger(&inputs, point, model)?.1,
         ))
     };
     points.par_iter().map(one).collect()
 }
 
-impl Line {
+impl ValidationRow {
     /// In the replay of the recorded run.
     pub fn same_decisions(&self) -> bool {
         self.ledger.is_some()
     }
 }
 
-impl Figure {
+impl ValidationFigure {
     /// Of the real and the simulated runs, if they have any.
     pub fn medians(&self) -> Option<[f64; 2]> {
         let medians =

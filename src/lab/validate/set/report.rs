@@ -6,47 +6,53 @@ use std::path::Path;
 use serde_json::{Value, json};
 use statrs::statistics::{Data, Median as _, OrderStatistics as _};
 
-use super::{BOUND_UP_TO, BOUNDS, Figure, Line};
+use super::{BOUND_UP_TO, BOUNDS, ValidationFigure, ValidationRow};
 use crate::base::error::Result;
-use crate::lab::results::columns::{Column, Unit, name_of, to_object};
+use crate::lab::results::columns::{Column, MetricUnit, name_of, to_object};
 use crate::lab::results::table::{aligned, significant};
 use crate::lab::results::write::write_columns;
 use crate::lab::validate::ledger::{Ledger, Term};
 
 /// A line's figure, and its columns in the CSV file. In JSON, a line has an object of some of them for each figure.
-type OfLine<'l> = (&'l Line, &'l Figure);
+type RowFigure<'l> = (&'l ValidationRow, &'l ValidationFigure);
 
-fn columns<'l>() -> [Column<'static, OfLine<'l>>; 16] {
-    let number = |name: &'static str, of: fn(&Figure) -> Option<f64>| {
-        Column::number(name, Unit::Ratio, move |(_, figure): &OfLine<'l>| {
-            of(figure)
-        })
+fn columns<'l>() -> [Column<'static, RowFigure<'l>>; 16] {
+    let number = |name: &'static str, of: fn(&ValidationFigure) -> Option<f64>| {
+        Column::number(
+            name,
+            MetricUnit::Ratio,
+            move |(_, figure): &RowFigure<'l>| of(figure),
+        )
     };
     [
-        Column::text("scenario", |(line, _): &OfLine<'l>| line.scenario.clone()),
-        Column::text("policy", |(line, _): &OfLine<'l>| line.policy.clone()),
-        Column::count("load_percent", |(line, _): &OfLine<'l>| line.load as usize),
-        Column::text("rate", |(line, _): &OfLine<'l>| line.rate.to_string()),
-        Column::text("figure", |(_, figure): &OfLine<'l>| {
+        Column::text("scenario", |(line, _): &RowFigure<'l>| {
+            line.scenario.clone()
+        }),
+        Column::text("policy", |(line, _): &RowFigure<'l>| line.policy.clone()),
+        Column::count("load_percent", |(line, _): &RowFigure<'l>| {
+            line.load as usize
+        }),
+        Column::text("rate", |(line, _): &RowFigure<'l>| line.rate.to_string()),
+        Column::text("figure", |(_, figure): &RowFigure<'l>| {
             figure.metric.name().into()
         }),
         number("real", |figure| figure.medians().map(|[real, _]| real)),
         number("simulated", |figure| {
             figure.medians().map(|[_, simulated]| simulated)
         }),
-        number("difference_percent", Figure::difference),
-        number("spread_percent", Figure::spread),
+        number("difference_percent", ValidationFigure::difference),
+        number("spread_percent", ValidationFigure::spread),
         number("low", |figure| figure.interval().map(|[low, _]| low)),
         number("high", |figure| figure.interval().map(|[_, high]| high)),
-        Column::count("real_runs", |(_, figure): &OfLine<'l>| figure.real.len()),
-        Column::count("real_runs_inside", |(_, figure): &OfLine<'l>| {
+        Column::count("real_runs", |(_, figure): &RowFigure<'l>| figure.real.len()),
+        Column::count("real_runs_inside", |(_, figure): &RowFigure<'l>| {
             figure.inside()
         }),
-        Column::text("verdict", |(_, figure): &OfLine<'l>| figure.verdict()),
-        Column::truth("same_decisions", |(line, _): &OfLine<'l>| {
+        Column::text("verdict", |(_, figure): &RowFigure<'l>| figure.verdict()),
+        Column::truth("same_decisions", |(line, _): &RowFigure<'l>| {
             Some(line.same_decisions())
         }),
-        Column::truth("in_time", |(line, _): &OfLine<'l>| line.in_time),
+        Column::truth("in_time", |(line, _): &RowFigure<'l>| line.in_time),
     ]
 }
 
@@ -57,7 +63,7 @@ const OF_FIGURE: Range<usize> = 5..14;
 type Cell = (
     &'static str,
     Option<&'static str>,
-    fn(&Figure) -> Option<String>,
+    fn(&ValidationFigure) -> Option<String>,
 );
 
 const CELLS: [Cell; 6] = [
@@ -86,7 +92,7 @@ const CELLS: [Cell; 6] = [
 ];
 
 /// Mean latency and 99th percentile for each policy and load, then coverage and width of the intervals.
-pub fn table(lines: &[Line]) -> String {
+pub fn table(lines: &[ValidationRow]) -> String {
     let pair = |above: &str, below: &str| [above.to_string(), below.to_string()];
     let mut heading = vec![pair("", ""), pair("load", "%"), pair("rate", "req/s")];
     for (figure, _) in BOUNDS {
@@ -105,7 +111,7 @@ pub fn table(lines: &[Line]) -> String {
         .iter()
         .map(|(figure, bound)| format!("{} within {bound} %", figure.short_name()))
         .collect();
-    let bounded: Vec<&Figure> = lines
+    let bounded: Vec<&ValidationFigure> = lines
         .iter()
         .flat_map(|line| &line.figures)
         .filter(|one| one.bound.is_some())
@@ -126,8 +132,8 @@ pub fn table(lines: &[Line]) -> String {
     )
 }
 
-fn coverage(figures: &[&Figure]) -> String {
-    let figures: Vec<&&Figure> = figures
+fn coverage(figures: &[&ValidationFigure]) -> String {
+    let figures: Vec<&&ValidationFigure> = figures
         .iter()
         .filter(|figure| figure.interval().is_some())
         .collect();
@@ -151,7 +157,7 @@ fn coverage(figures: &[&Figure]) -> String {
     )
 }
 
-fn cells(line: &Line) -> Vec<String> {
+fn cells(line: &ValidationRow) -> Vec<String> {
     let mut cells = vec![
         line.scenario.clone(),
         line.load.to_string(),
@@ -190,12 +196,12 @@ fn owner(ledger: &Ledger) -> String {
     ledger.owner().and_then(effect).unwrap_or_default()
 }
 
-pub fn to_json(lines: &[Line]) -> Value {
+pub fn to_json(lines: &[ValidationRow]) -> Value {
     lines.iter().map(line_to_json).collect()
 }
 
-fn line_to_json(line: &Line) -> Value {
-    let object = |figure: &Figure| {
+fn line_to_json(line: &ValidationRow) -> Value {
+    let object = |figure: &ValidationFigure| {
         (
             figure.metric.name().into(),
             to_object(&columns()[OF_FIGURE], &(line, figure)),
@@ -217,8 +223,8 @@ fn line_to_json(line: &Line) -> Value {
     })
 }
 
-pub fn write_csv(path: &Path, lines: &[Line]) -> Result<()> {
-    let figures: Vec<OfLine<'_>> = lines
+pub fn write_csv(path: &Path, lines: &[ValidationRow]) -> Result<()> {
+    let figures: Vec<RowFigure<'_>> = lines
         .iter()
         .flat_map(|line| line.figures.iter().map(move |figure| (line, figure)))
         .collect();

@@ -9,7 +9,7 @@ use crate::base::units::Nanos;
 pub type Swept = (String, String);
 
 /// The folder of a point within its policy's: the load, then the swept keys.
-pub fn place(load: &str, swept: &[Swept]) -> String {
+pub fn point_folder(load: &str, swept: &[Swept]) -> String {
     let keys: String = swept
         .iter()
         .map(|(key, value)| format!(",{key}={value}"))
@@ -21,7 +21,7 @@ pub fn place(load: &str, swept: &[Swept]) -> String {
 pub fn label(policy: &str, swept: &[Swept]) -> String {
     let keys: String = swept
         .iter()
-        .map(|(key, value)| format!(", {}={value}", short(key)))
+        .map(|(key, value)| format!(", {}={value}", short_key(key)))
         .collect();
     format!("{policy}{keys}")
 }
@@ -51,7 +51,7 @@ pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
 }
 
 /// Without the policy, whose label stands beside it.
-pub fn short(key: &str) -> &str {
+pub fn short_key(key: &str) -> &str {
     let Some(rest) = key.strip_prefix("policy.") else {
         return key;
     };
@@ -64,7 +64,7 @@ pub fn short(key: &str) -> &str {
 pub fn value<'a>(swept: &'a [Swept], key: &str) -> Option<&'a str> {
     swept
         .iter()
-        .find(|(of, _)| of == key || short(of) == key)
+        .find(|(of, _)| of == key || short_key(of) == key)
         .map(|(_, value)| value.as_str())
 }
 
@@ -104,7 +104,7 @@ mod tests {
             ("policy.\"C (1.5)\".x.y", "a/b"),
         ]);
         assert_eq!(
-            place("1000", &two),
+            point_folder("1000", &two),
             "1000,device.workers=2,policy.A b.max_batch=64,policy._C (1.5)_.x.y=a_b"
         );
         assert_eq!(
@@ -112,7 +112,7 @@ mod tests {
             "A b, device.workers=2, max_batch=64, x.y=a/b"
         );
         assert_eq!(
-            (place("trace", &[]), label("A", &[])),
+            (point_folder("trace", &[]), label("A", &[])),
             ("trace".into(), "A".into())
         );
     }

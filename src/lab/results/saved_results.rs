@@ -8,13 +8,13 @@ use serde_json::Value;
 use super::columns::Metric;
 use super::logs::LogRow;
 use super::read::{CsvRow, CsvTable, Log};
-use super::swept::{self, Swept};
+use super::sweep_keys::{self, Swept};
 use crate::base::error::{Error, Result};
 use crate::base::files::folder_name;
 use crate::core::summary::bounds::Bounds;
 
 #[derive(Debug)]
-pub struct Saved {
+pub struct SavedResults {
     pub path: PathBuf,
     /// `None` of a search.
     summary: Option<CsvTable>,
@@ -24,17 +24,17 @@ pub struct Saved {
     pub swept: Vec<String>,
 }
 
-impl Saved {
-    pub fn open(path: &Path) -> Result<Saved> {
-        Saved::open_or(path, &[])
+impl SavedResults {
+    pub fn open(path: &Path) -> Result<SavedResults> {
+        SavedResults::open_or(path, &[])
     }
 
     /// One of these files may be there instead of a summary.
-    pub fn open_or(path: &Path, others: &[&str]) -> Result<Saved> {
+    pub fn open_or(path: &Path, others: &[&str]) -> Result<SavedResults> {
         let file = within(path, &["summary.csv"])?;
         if !file.is_file() {
             if others.iter().any(|other| path.join(other).is_file()) {
-                return Ok(Saved {
+                return Ok(SavedResults {
                     path: path.to_path_buf(),
                     summary: None,
                     classes: None,
@@ -59,7 +59,7 @@ impl Saved {
             .iter()
             .flat_map(CsvTable::rows)
             .try_for_each(|row| row.text("policy").map(drop))?;
-        let mut saved = Saved {
+        let mut saved = SavedResults {
             path: path.to_path_buf(),
             summary: Some(summary),
             classes,
@@ -97,7 +97,7 @@ impl Saved {
 
     /// The name of the folder of a row's point.
     pub fn place(&self, row: CsvRow<'_>) -> Result<String> {
-        Ok(swept::place(row.point()?, &self.swept_of(row)?))
+        Ok(sweep_keys::point_folder(row.point()?, &self.swept_of(row)?))
     }
 
     pub fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
